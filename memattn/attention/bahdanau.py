@@ -1,0 +1,44 @@
+"""Bahdanau et al. (2015): additive attention, v . tanh(W_q h + b + W_k s), softmax over the source."""
+
+import tensorflow as tf
+
+from memattn.attention.base import AttentionMechanism, masked_softmax
+
+
+class BahdanauAttention(AttentionMechanism):
+    """Content attention of Eqs. 1 and 2 with the additive score.
+
+    Args:
+      units: width U of keys, projected queries and v.
+      cache_keys: project the encoder states once a source; False projects them again in every decoder step, as the
+        code of 2017 (google/seq2seq) did.
+      initializer: name or config, of the weight matrices and v.
+    """
+
+    def __init__(self, *, units: int, cache_keys: bool = True, initializer: str | dict = "glorot_uniform", **kwargs):
+        super().__init__(**kwargs)
+        if units < 1:
+            raise ValueError(f"units: must be at least 1, not {units}")
+        self.units, self.cache_keys = units, cache_keys
+        self.initializer = initializer
+        self.query_layer = tf.keras.layers.Dense(units, kernel_initializer=initializer, name="query")
+        self.key_layer = tf.keras.layers.Dense(units, use_bias=False, kernel_initializer=initializer, name="key")
+        self.v = self.add_weight(shape=(units,), initializer=initializer, name="v")
+
+    def memorize(self, states, mask):
+        memory = {"values": states, "mask": mask}
+        return {**memory, "keys": self.key_layer(states)} if self.cache_keys else memory
+
+    def call(self, query, memory, state=()):
+        keys = memory["keys"] if self.cache_keys else self.key_layer(memory["values"])  # [B, S, U]
+        queries = self.query_layer(query)  # [B, Q, U]
+        energies = tf.einsum("bqsu,u->bqs", tf.tanh(queries[:, :, None] + keys[:, None]), self.v)  # [B, Q, S]
+        return masked_softmax(energies, memory["mask"][:, None]), state
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "units": self.units,
+            "cache_keys": self.cache_keys,
+            "initializer": self.initializer,
+        }

@@ -1,0 +1,36 @@
+"""Luong et al. (2015), the general score: h^T W s, softmax over the source."""
+
+import tensorflow as tf
+
+from memattn.attention.base import AttentionMechanism, masked_softmax
+
+
+class LuongAttention(AttentionMechanism):
+    """Content attention of Eqs. 1 and 2 with the bilinear score.
+
+    Args:
+      units: width U of the queries, to which the encoder states are projected once a source.
+      initializer: name or config, of W.
+    """
+
+    def __init__(self, *, units: int, initializer: str | dict = "glorot_uniform", **kwargs):
+        super().__init__(**kwargs)
+        if units < 1:
+            raise ValueError(f"units: must be at least 1, not {units}")
+        self.units = units
+        self.initializer = initializer
+        self.key_layer = tf.keras.layers.Dense(units, use_bias=False, kernel_initializer=initializer, name="key")
+
+    def memorize(self, states, mask):
+        return {"values": states, "keys": self.key_layer(states), "mask": mask}
+
+    def call(self, query, memory, state=()):
+        energies = tf.matmul(query, memory["keys"], transpose_b=True)  # [B, Q, S]
+        return masked_softmax(energies, memory["mask"][:, None]), state
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "units": self.units,
+            "initializer": self.initializer,
+        }

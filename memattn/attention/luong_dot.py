@@ -1,0 +1,23 @@
+"""Luong et al. (2015), the dot score: h^T s, softmax over the source; no weights."""
+
+import tensorflow as tf
+
+from memattn.attention.base import AttentionMechanism, masked_softmax
+
+
+class LuongDotAttention(AttentionMechanism):
+    """Content attention of Eqs. 1 and 2 with the dot product, for queries as wide as the encoder states (U = D)."""
+
+    def memorize(self, states, mask):
+        return {"values": states, "mask": mask}
+
+    def call(self, query, memory, state=()):
+        values = memory["values"]
+        if query.shape[-1] != values.shape[-1]:
+            raise ValueError(
+                f"luong_dot: the decoder's units ({query.shape[-1]}) must equal the width of the encoder's states "
+                f"({values.shape[-1]}, two directions): set model.encoder_units to half of model.units, "
+                "or take luong, which projects"
+            )
+        energies = tf.matmul(query, values, transpose_b=True)  # [B, Q, S]
+        return masked_softmax(energies, memory["mask"][:, None]), state

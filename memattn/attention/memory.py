@@ -1,0 +1,105 @@
+"""Britz, Guan & Luong (2017): attention over a memory of fixed size, written once while the source is read."""
+
+from typing import Literal
+
+import numpy as np
+import tensorflow as tf
+
+from memattn.attention.base import AttentionMechanism
+
+SCORING_FUNCTIONS = {"softmax": tf.nn.softmax, "sigmoid": tf.sigmoid}
+
+
+class MemoryAttention(AttentionMechanism):
+    """Each encoder state s_t votes with K scores alpha_t, C = sum_t alpha_t s_t^T; a step reads c = beta C.
+
+    Args:
+      num_slots: K, the rows of C.
+      encoder_scoring: of alpha, "softmax" (over the K slots, Eq. 5) or "sigmoid" (gates).
+      decoder_scoring: of beta, likewise (Eq. 7).
+      position_encoding: multiply the logits of alpha with the position encodings of Eqs. 8 to 10.
+      renormalize: of the position encodings over the real time steps of a source: "sum" (they sum to 1, the paper's
+        words taken literally), "mean" (they average to 1) or "none".
+      max_source_length: S of Eq. 10, the longest source of the training set; positions past it count as the last.
+        Needed with `position_encoding`.
+      initializer: name or config, of W_alpha and W_beta.
+    """
+
+    def __init__(
+        self,
+        *,
+        num_slots: int = 32,
+        encoder_scoring: Literal["softmax", "sigmoid"] = "softmax",
+        decoder_scoring: Literal["softmax", "sigmoid"] = "softmax",
+        position_encoding: bool = False,
+        renormalize: Literal["sum", "mean", "none"] = "sum",
+        max_source_length: int | None = None,
+        initializer: str | dict = "glorot_uniform",
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        if num_slots < 1:
+            raise ValueError(f"num_slots: must be at least 1, not {num_slots}")
+        for key, scoring in (("encoder_scoring", encoder_scoring), ("decoder_scoring", decoder_scoring)):
+            if scoring not in SCORING_FUNCTIONS:
+                raise ValueError(f"{key}: {scoring!r} is none of {', '.join(SCORING_FUNCTIONS)}")
+        if renormalize not in ("sum", "mean", "none"):
+            raise ValueError(f"renormalize: {renormalize!r} is none of sum, mean, none")
+        if position_encoding and (max_source_length is None or max_source_length < 1):
+            raise ValueError(f"max_source_length: position_encoding needs at least 1, not {max_source_length}")
+        self.num_slots, self.encoder_scoring, self.decoder_scoring = num_slots, encoder_scoring, decoder_scoring
+        self.position_encoding, self.renormalize = position_encoding, renormalize
+        self.max_source_length = max_source_length
+        self.initializer = initializer
+        self.encoder_scores = tf.keras.layers.Dense(
+            num_slots, use_bias=False, kernel_initializer=initializer, name="encoder_scores"
+        )
+        self.decoder_scores = tf.keras.layers.Dense(
+            num_slots, use_bias=False, kernel_initializer=initializer, name="decoder_scores"
+        )
+
+    def memorize(self, states, mask):
+        logits = self.encoder_scores(states)  # [B, S, K], W_alpha s_t
+        weights = tf.cast(mask, logits.dtype)[:, :, None]
+        if self.position_encoding:
+            logits *= self._position_encodings(weights)  # Eq. 9
+        alpha = SCORING_FUNCTIONS[self.encoder_scoring](logits) * weights  # [B, S, K], Eq. 5
+        return {"values": tf.matmul(alpha, states, transpose_a=True), "alpha": alpha}  # C [B, K, D], Eq. 4
+
+    def call(self, query, memory, state=()):
+        del memory
+        return SCORING_FUNCTIONS[self.decoder_scoring](self.decoder_scores(query)), state  # beta [B, Q, K], Eq. 7
+
+    def alignments(self, memory, scores):
+        return tf.matmul(scores, memory["alpha"], transpose_b=True)  # [B, Q, S], beta . alpha of Figures 6 to 8
+
+    def _position_encodings(self, weights: tf.Tensor) -> tf.Tensor:
+        """l_s of section 3.2, [B, S, K] or [1, S, K], for the real positions that `weights` [B, S, 1] marks."""
+        table = tf.constant(position_encodings(self.num_slots, self.max_source_length), weights.dtype)
+        length = tf.shape(weights)[1]
+        encodings = tf.gather(table, tf.minimum(tf.range(length), self.max_source_length - 1))[None]  # [1, S, K]
+        if self.renormalize == "none":
+            return encodings
+        encodings *= weights
+        totals = tf.maximum(tf.reduce_sum(encodings, 1, keepdims=True), 1e-12)  # over time, [B, 1, K]
+        lengths = tf.reduce_sum(weights, 1, keepdims=True)  # [B, 1, 1]
+        return encodings / totals * (lengths if self.renormalize == "mean" else 1.0)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_slots": self.num_slots,
+            "encoder_scoring": self.encoder_scoring,
+            "decoder_scoring": self.decoder_scoring,
+            "position_encoding": self.position_encoding,
+            "renormalize": self.renormalize,
+            "max_source_length": self.max_source_length,
+            "initializer": self.initializer,
+        }
+
+
+def position_encodings(num_slots: int, max_source_length: int) -> np.ndarray:
+    """L of Eq. 10, transposed to [S, K]: (1 - k/K)(1 - s/S) + (k/K)(s/S), k and s counted from 1."""
+    k = np.arange(1, num_slots + 1) / num_slots
+    s = np.arange(1, max_source_length + 1)[:, None] / max_source_length
+    return ((1 - k) * (1 - s) + k * s).astype(np.float32)

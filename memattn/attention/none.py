@@ -1,0 +1,20 @@
+"""No attention: a memory of width 0, from which the decoder reads a context of width 0."""
+
+import tensorflow as tf
+
+from memattn.attention.base import AttentionMechanism
+
+
+class NoAttention(AttentionMechanism):
+    """The baseline that knows the source by the decoder's initial state alone."""
+
+    num_slots = 0
+
+    def memorize(self, states: tf.Tensor, mask: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {"values": states[:, :0, :0], "positions": tf.zeros_like(mask, states.dtype)[:, None, :][:, :0]}
+
+    def call(self, query, memory, state=()):
+        return query[:, :, :0], state
+
+    def alignments(self, memory, scores):
+        return scores @ memory["positions"]  # [B, Q, S], all 0

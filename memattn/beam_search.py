@@ -1,0 +1,124 @@
+"""Beam search over any step function, in the graph."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+
+class Hypotheses(NamedTuple):
+    """The k best hypotheses of each source, best first.
+
+    Attributes:
+      tokens: [B, k, L], `end` from each hypothesis' length on.
+      lengths: [B, k], without the end of sentence.
+      scores: [B, k], log-probability over length penalty; -inf marks a place that no hypothesis took.
+    """
+
+    tokens: tf.Tensor
+    lengths: tf.Tensor
+    scores: tf.Tensor
+
+
+def length_penalty(lengths: tf.Tensor, weight: float) -> tf.Tensor:
+    """((5 + length) / 6) ^ weight of Wu et al. (2016); 1 for weight 0."""
+    return tf.pow((5.0 + tf.cast(lengths, tf.float32)) / 6.0, weight)
+
+
+def beam_search(
+    step: Callable[[tf.Tensor, Any], tuple[tf.Tensor, Any]],
+    state: Any,
+    *,
+    beam_size: int,
+    max_lengths: tf.Tensor,
+    max_steps: int,
+    length_penalty_weight: float,
+    start: int,
+    end: int,
+) -> Hypotheses:
+    """Searches as google/seq2seq does: a finished hypothesis keeps its place on the beam while none is better.
+
+    A length counts tokens without the end of sentence. What reaches its maximum length unfinished stays as it is.
+
+    Args:
+      step: (tokens [B, k], state) -> logits [B, k, V] of the next token, next state.
+      state: nested tensors [B, k, ...], all k queries of a source alike.
+      beam_size: k.
+      max_lengths: [B], steps that each source may take (its end of sentence included), so that what is in the same
+        batch changes no hypothesis.
+      max_steps: the largest of `max_lengths`, or more.
+      length_penalty_weight: a of `length_penalty`.
+      start, end: ids of the first input and of the end of sentence.
+    """
+    batch = tf.shape(max_lengths)[0]
+    first_only = tf.where(tf.range(beam_size) == 0, 0.0, -float("inf"))
+    initial = (
+        0,
+        tf.fill([batch, beam_size], start),
+        tf.tile(first_only[None], [batch, 1]),  # log-probabilities
+        tf.zeros([batch, beam_size], tf.int32),  # lengths
+        tf.tile((max_lengths <= 0)[:, None], [1, beam_size]),  # finished
+        state,
+        tf.TensorArray(tf.int32, max_steps, element_shape=[None, beam_size]),  # tokens
+        tf.TensorArray(tf.int32, max_steps, element_shape=[None, beam_size]),  # parents
+    )
+
+    def unfinished(time, tokens, log_probs, lengths, finished, *_):
+        return ~tf.reduce_all(finished)
+
+    def advance(time, tokens, log_probs, lengths, finished, state, all_tokens, all_parents):
+        logits, state = step(tokens, state)
+        vocabulary = logits.shape[-1]
+        is_end = tf.range(vocabulary) == end
+        next_log_probs = tf.nn.log_softmax(tf.cast(logits, tf.float32))
+        only_end = tf.where(is_end, 0.0, -float("inf"))
+        next_log_probs = tf.where(finished[:, :, None], only_end, next_log_probs)
+        totals = log_probs[:, :, None] + next_log_probs  # [B, k, V]
+        grows = ~finished[:, :, None] & ~is_end
+        next_lengths = lengths[:, :, None] + tf.cast(grows, tf.int32)
+        scores = totals / length_penalty(next_lengths, length_penalty_weight)
+        _, best = tf.math.top_k(tf.reshape(scores, [batch, beam_size * vocabulary]), beam_size)  # [B, k]
+        parents, tokens = best // vocabulary, best % vocabulary
+
+        def chosen(candidates):
+            return tf.gather(tf.reshape(candidates, [batch, beam_size * vocabulary]), best, batch_dims=1)
+
+        finished = tf.gather(finished, parents, batch_dims=1) | (tokens == end)
+        finished |= (time + 1 >= max_lengths)[:, None]
+        state = tf.nest.map_structure(lambda tensor: tf.gather(tensor, parents, batch_dims=1), state)
+        return (
+            time + 1,
+            tokens,
+            chosen(totals),
+            chosen(next_lengths),
+            finished,
+            state,
+            all_tokens.write(time, tokens),
+            all_parents.write(time, parents),
+        )
+
+    time, _, log_probs, lengths, _, _, all_tokens, all_parents = tf.while_loop(
+        unfinished, advance, initial, maximum_iterations=max_steps
+    )
+    tokens = _backtrack(all_tokens.stack(), all_parents.stack(), time)  # [L, B, k]
+    past = tf.range(max_steps)[:, None, None] >= lengths[None]
+    tokens = tf.where(past, end, tokens)
+    return Hypotheses(
+        tf.transpose(tokens, [1, 2, 0]), lengths, log_probs / length_penalty(lengths, length_penalty_weight)
+    )
+
+
+def _backtrack(tokens: tf.Tensor, parents: tf.Tensor, steps: tf.Tensor) -> tf.Tensor:
+    """Tokens [L, B, k] of the final hypotheses, followed back from place to parent; rows past `steps` are unset."""
+    max_steps, beam_size = tokens.shape[0], tokens.shape[2]
+    places = tf.tile(tf.range(beam_size)[None], [tf.shape(tokens)[1], 1])
+    paths = tf.TensorArray(tf.int32, max_steps, element_shape=[None, beam_size])
+
+    def back(time, places, paths):
+        paths = paths.write(time, tf.gather(tokens[time], places, batch_dims=1))
+        return time - 1, tf.gather(parents[time], places, batch_dims=1), paths
+
+    _, _, paths = tf.while_loop(
+        lambda time, *_: time >= 0, back, (steps - 1, places, paths), maximum_iterations=max_steps
+    )
+    return paths.stack()

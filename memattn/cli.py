@@ -1,0 +1,55 @@
+"""Runs a command and says in one line what went wrong; status 0, 1 (the run failed) or 2 (usage)."""
+
+import os
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow is imported
+
+import sys
+from collections.abc import Callable
+
+from absl import app, flags, logging
+
+from memattn.config import ConfigError
+from memattn.data import DataError
+from memattn.run import RunError
+
+FAILURE, USAGE = 1, 2
+
+
+def run(main: Callable[[], int | None]) -> None:
+    """Calls `main` once absl's flags are parsed, and ends the process with its status."""
+    app.run(lambda _: sys.exit(_guarded(main)), flags_parser=_parse_flags)
+
+
+def _parse_flags(argv: list[str]) -> list[str]:
+    try:
+        rest = flags.FLAGS(argv)
+    except flags.Error as error:
+        _fail(str(error).replace("\n", " "), USAGE)
+    if len(rest) > 1:
+        _fail(f"{rest[1]}: not a flag; all arguments are flags, see --help", USAGE)
+    return rest
+
+
+def _guarded(main: Callable[[], int | None]) -> int:
+    import tensorflow as tf
+
+    logging.set_verbosity(logging.WARNING)
+
+    try:
+        return main() or 0
+    except ConfigError as error:
+        _fail(str(error), USAGE)
+    except (DataError, RunError) as error:
+        _fail(str(error), FAILURE)
+    except OSError as error:
+        _fail(f"{error.filename or 'input/output'}: {error.strerror or error}", FAILURE)
+    except tf.errors.OpError as error:
+        _fail(f"TensorFlow: {error.message.splitlines()[0]}", FAILURE)
+    except KeyboardInterrupt:
+        _fail("interrupted", 130)
+
+
+def _fail(message: str, status: int) -> None:
+    print(f"error: {message}", file=sys.stderr)
+    sys.exit(status)

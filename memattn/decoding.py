@@ -1,0 +1,102 @@
+"""Decodes a corpus by beam search, in sorted batches of few padded shapes, and times it."""
+
+import dataclasses
+import math
+import time
+
+import numpy as np
+import tensorflow as tf
+
+from memattn.beam_search import Hypotheses, beam_search
+from memattn.config import DecodingConfig
+from memattn.data import Sentences, decoding_batches
+from memattn.model import Seq2Seq
+from memattn.run import jit_compile
+from memattn.vocab import BOS, EOS, PAD, Vocabulary
+
+
+@dataclasses.dataclass(frozen=True)
+class Translation:
+    """The n best hypotheses of one source, best first: tokens and scores."""
+
+    hypotheses: list[list[str]]
+    scores: list[float]
+
+    @property
+    def best(self) -> str:
+        return " ".join(self.hypotheses[0]) if self.hypotheses else ""
+
+
+class Searcher:
+    """Beam search of one model, traced once for each padded shape."""
+
+    def __init__(self, model: Seq2Seq, config: DecodingConfig):
+        self.config, self._model = config, model
+        self._search = tf.function(self._search_batch, jit_compile=jit_compile(config.jit_compile))
+
+    def __call__(self, source: np.ndarray) -> Hypotheses:
+        """The k best hypotheses of source ids [B, S]."""
+        return Hypotheses(*(tensor.numpy() for tensor in self._search(tf.constant(source, tf.int32))))
+
+    def _search_batch(self, source: tf.Tensor) -> Hypotheses:
+        model, config = self._model, self.config
+        memory, cells = model.encode(source)
+        lengths = tf.reduce_sum(tf.cast(tf.not_equal(source, PAD), tf.int32), 1)
+        # A table made in Python: float32 in the graph would round some of the products up.
+        limits = tf.constant([self._limit(length) for length in range(source.shape[1] + 1)], tf.int32)
+        return beam_search(
+            lambda tokens, state: model.step(tokens, state, memory),
+            model.initial_state(cells, memory, config.beam_size),
+            beam_size=config.beam_size,
+            max_lengths=tf.gather(limits, lengths),
+            max_steps=self._limit(source.shape[1]),
+            length_penalty_weight=config.length_penalty,
+            start=BOS,
+            end=EOS,
+        )
+
+    def _limit(self, length: int) -> int:
+        """Steps for a source of `length` tokens, both with their end of sentence; none for a row of padding."""
+        relative = math.ceil(self.config.max_length_ratio * length)
+        return relative if self.config.max_length is None else min(relative, self.config.max_length)
+
+
+def decode(
+    searcher: Searcher, sentences: Sentences, vocabulary: Vocabulary, num_buckets: int
+) -> tuple[list[Translation], float]:
+    """Translations in the order of the sentences, and the seconds that searching took.
+
+    The seconds leave out batching and turning ids into tokens; tracing is in them unless `warm_up` came before.
+    """
+    config = searcher.config
+    translations = [None] * len(sentences)
+    seconds = 0.0
+    batches = decoding_batches(sentences, batch_size=config.batch_size, num_buckets=num_buckets)
+    for indices, source in batches:
+        start = time.perf_counter()
+        hypotheses = searcher(source)
+        seconds += time.perf_counter() - start
+        for row, index in enumerate(indices):
+            translations[index] = _translation(hypotheses, row, config.n_best, vocabulary)
+    return translations, seconds
+
+
+def warm_up(searcher: Searcher, sentences: Sentences, num_buckets: int) -> None:
+    """Runs one batch of each shape, so that nothing is traced or compiled in a timed run."""
+    seen = set()
+    batches = decoding_batches(sentences, batch_size=searcher.config.batch_size, num_buckets=num_buckets)
+    for _, source in batches:
+        if source.shape not in seen:
+            seen.add(source.shape)
+            searcher(source)
+
+
+def texts(sentences: Sentences, vocabulary: Vocabulary) -> list[str]:
+    """Sentences of ids as lines of tokens."""
+    return [" ".join(vocabulary.decode(sentence)) for sentence in sentences]
+
+
+def _translation(hypotheses: Hypotheses, row: int, n_best: int, vocabulary: Vocabulary) -> Translation:
+    taken = [k for k in range(n_best) if np.isfinite(hypotheses.scores[row, k])]
+    tokens = [vocabulary.decode(hypotheses.tokens[row, k, : hypotheses.lengths[row, k]]) for k in taken]
+    return Translation(tokens, [float(hypotheses.scores[row, k]) for k in taken])

@@ -1,0 +1,18 @@
+"""Dropout that draws its mask from a seed it is given, so that a resumed run draws what an uninterrupted one would."""
+
+import tensorflow as tf
+
+
+def dropout(inputs: tf.Tensor, rate: float, seed: tf.Tensor | None) -> tf.Tensor:
+    """Drops elements of `inputs` with probability `rate`; `seed` [2] is None outside training.
+
+    On a sequence [B, T, D] every time step has a mask of its own.
+    """
+    if seed is None or rate == 0:
+        return inputs
+    return tf.nn.experimental.stateless_dropout(inputs, rate, seed)
+
+
+def split(seed: tf.Tensor | None, num: int) -> list[tf.Tensor | None]:
+    """Independent seeds, one for each use; all None where there is none."""
+    return [None] * num if seed is None else tf.unstack(tf.random.experimental.stateless_split(seed, num))

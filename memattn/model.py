@@ -1,0 +1,156 @@
+"""The sequence-to-sequence model: encoder, bridge, decoder with attention, output layer."""
+
+from typing import Any
+
+import tensorflow as tf
+
+from memattn import attention as attention_mechanisms
+from memattn.bridge import DenseBridge, ZeroBridge
+from memattn.decoder import Decoder
+from memattn.dropout import split
+from memattn.encoder import Encoder
+from memattn.vocab import BOS, PAD
+
+BRIDGES = {"zero": ZeroBridge, "dense": DenseBridge}
+
+
+class Seq2Seq(tf.keras.Model):
+    """The model of the paper and its baselines; all arguments are keywords and named as in the config file.
+
+    Args:
+      vocabulary_size: V, shared by source and target, the special ids of `memattn.vocab` included.
+      max_source_length: S of Eq. 10, the longest source of the training set with its end of sentence.
+      layers, units: of the decoder, and of the encoder in each direction.
+      encoder_units: width of the encoder in each direction, where it is not `units`.
+      embedding_size: E.
+      dropout: rate on the input of every LSTM cell.
+      init_scale: weights start uniform on +-init_scale.
+      input_feeding, mix: see `Decoder`.
+      bridge: "zero" or "dense"; "auto" is dense for a mechanism that reads nothing, else zero.
+      tie_embeddings: "source_target" shares the embedding matrix, "all" the output layer's as well.
+      attention: {"name": a registered mechanism, and its options}.
+    """
+
+    def __init__(
+        self,
+        *,
+        vocabulary_size: int,
+        max_source_length: int,
+        layers: int,
+        units: int,
+        embedding_size: int,
+        dropout: float,
+        init_scale: float,
+        input_feeding: bool,
+        mix: bool,
+        bridge: str,
+        tie_embeddings: str,
+        attention: dict,
+        encoder_units: int | None = None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self._arguments = {
+            "vocabulary_size": vocabulary_size,
+            "max_source_length": max_source_length,
+            "layers": layers,
+            "units": units,
+            "embedding_size": embedding_size,
+            "dropout": dropout,
+            "init_scale": init_scale,
+            "input_feeding": input_feeding,
+            "mix": mix,
+            "bridge": bridge,
+            "tie_embeddings": tie_embeddings,
+            "attention": dict(attention),
+            "encoder_units": encoder_units,
+        }
+        self.vocabulary_size = vocabulary_size
+        uniform = {"class_name": "RandomUniform", "config": {"minval": -init_scale, "maxval": init_scale}}
+        options = {key: value for key, value in attention.items() if key != "name"}
+        self.attention = attention_mechanisms.build(
+            attention["name"], options, units=units, max_source_length=max_source_length, initializer=uniform
+        )
+        self.source_embedding = tf.keras.layers.Embedding(
+            vocabulary_size, embedding_size, embeddings_initializer=uniform, name="source_embedding"
+        )
+        self.target_embedding = (
+            tf.keras.layers.Embedding(
+                vocabulary_size, embedding_size, embeddings_initializer=uniform, name="target_embedding"
+            )
+            if tie_embeddings == "none"
+            else self.source_embedding
+        )
+        self.encoder = Encoder(
+            layers=layers, units=encoder_units or units, dropout=dropout, initializer=uniform, name="encoder"
+        )
+        if bridge == "auto":
+            bridge = "dense" if self.attention.num_slots == 0 else "zero"
+        extra = {"initializer": uniform} if bridge == "dense" else {}
+        self.bridge = BRIDGES[bridge](layers=layers, units=units, name="bridge", **extra)
+        self.decoder = Decoder(
+            attention=self.attention,
+            layers=layers,
+            units=units,
+            dropout=dropout,
+            input_feeding=input_feeding,
+            mix=mix,
+            initializer=uniform,
+            name="decoder",
+        )
+        self.tied_output = tie_embeddings == "all"
+        if self.tied_output:
+            self.output_bias = self.add_weight(shape=(vocabulary_size,), initializer="zeros", name="output_bias")
+        else:
+            self.output_layer = tf.keras.layers.Dense(vocabulary_size, kernel_initializer=uniform, name="output")
+
+    def encode(self, source: tf.Tensor, seed: tf.Tensor | None = None) -> tuple[dict[str, tf.Tensor], list]:
+        """The memory of source ids [B, S], padded with PAD, and the decoder's initial (h, c) of each layer [B, U]."""
+        mask = tf.not_equal(source, PAD)
+        states, final_state = self.encoder(self.source_embedding(source), mask, seed)
+        return self.attention.memorize(states, mask), self.bridge(final_state)
+
+    def initial_state(self, cells: list, memory: dict[str, tf.Tensor], num_queries: int) -> dict[str, Any]:
+        """The decoder state before the first step, each tensor [B, Q, ...]."""
+        return self.decoder.initial_state(cells, memory, num_queries)
+
+    def step(self, tokens: tf.Tensor, state: dict, memory: dict[str, tf.Tensor]) -> tuple[tf.Tensor, dict]:
+        """Logits [B, Q, V] of the token after `tokens` [B, Q], and the next state."""
+        outputs, _, state = self.decoder.step(self.target_embedding(tokens), state, memory)
+        return self._logits(self.decoder.read_out(outputs, state["context"])), state
+
+    def call(self, source: tf.Tensor, target: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:
+        """Logits [B, T, V] under teacher forcing: position t is predicted from the target [B, T] before t.
+
+        `seed` [2] turns dropout on.
+        """
+        return self._logits(self._teacher_forced(source, target, seed)[0])
+
+    def alignments(self, source: tf.Tensor, target: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Weights of source positions [B, T, S] while `target` is written, and those of each memory slot
+        [B, K, T, S], of which they are the sum; K = 0 where the memory has no slots."""
+        _, scores, memory = self._teacher_forced(source, target, None)
+        slots = [
+            self.attention.alignments(memory, scores * tf.one_hot(k, scores.shape[-1], dtype=scores.dtype))
+            for k in range(self.attention.num_slots or 0)
+        ]
+        combined = self.attention.alignments(memory, scores)
+        return combined, tf.stack(slots, 1) if slots else tf.zeros_like(combined)[:, None][:, :0]
+
+    def _teacher_forced(self, source, target, seed):
+        encoder_seed, decoder_seed = split(seed, 2)
+        memory, cells = self.encode(source, encoder_seed)
+        shifted = tf.pad(target[:, :-1], [[0, 0], [1, 0]], constant_values=BOS)
+        features, scores = self.decoder(self.target_embedding(shifted), cells, memory, decoder_seed)
+        return features, scores, memory
+
+    def _logits(self, features: tf.Tensor) -> tf.Tensor:
+        if not self.tied_output:
+            return self.output_layer(features)
+        embeddings = tf.convert_to_tensor(self.target_embedding.embeddings)
+        flat = tf.reshape(features, [-1, features.shape[-1]])
+        logits = tf.matmul(flat, embeddings, transpose_b=True) + self.output_bias
+        return tf.reshape(logits, [-1, tf.shape(features)[1], self.vocabulary_size])
+
+    def get_config(self):
+        return dict(self._arguments)

@@ -1,0 +1,142 @@
+"""The run folder: the config, vocabulary and checkpoints of one training run, and the model that they make."""
+
+import json
+import os
+import platform
+import subprocess
+import warnings
+from typing import Any
+
+import tensorflow as tf
+
+from memattn import __version__, config, data
+from memattn.attention import MECHANISMS
+from memattn.config import Config, ConfigError
+from memattn.model import Seq2Seq
+from memattn.vocab import Vocabulary
+
+CONFIG, VOCABULARY, CORPUS = "config.yaml", "vocab.txt", "corpus.json"
+CHECKPOINTS, BEST = "checkpoints", "best"
+
+
+class RunError(RuntimeError):
+    """A run that cannot go on; the message is one line for the user."""
+
+
+def create(folder: str, run_config: Config, vocabulary: Vocabulary, max_source_length: int) -> None:
+    """Makes a run folder, or checks that an existing one is of the same config. Raises ConfigError, OSError."""
+    path = os.path.join(folder, CONFIG)
+    if os.path.exists(path):
+        differing = config.differences(config.to_dict(load_config(folder)), config.to_dict(run_config))
+        if differing:
+            raise ConfigError(
+                f"{folder}: holds a run of another config: {', '.join(differing)}; take another --run_dir"
+            )
+        return
+    if os.path.isdir(os.path.join(folder, CHECKPOINTS)):
+        raise ConfigError(f"{folder}: holds checkpoints but no {CONFIG}; take another --run_dir")
+    os.makedirs(folder, exist_ok=True)
+    write(os.path.join(folder, VOCABULARY), str(vocabulary))
+    write(os.path.join(folder, CORPUS), json.dumps({"max_source_length": max_source_length}) + "\n")
+    write(path, config.dump(run_config))
+
+
+def load_config(folder: str) -> Config:
+    """The config that a run folder was made with. Raises ConfigError."""
+    path = os.path.join(folder, CONFIG)
+    if not os.path.exists(path):
+        raise ConfigError(f"{folder}: not a run folder: it holds no {CONFIG}")
+    return config.load(path, [], MECHANISMS)
+
+
+def load_model(folder: str, run_config: Config) -> tuple[Seq2Seq, Vocabulary]:
+    """The model of a run folder with fresh weights, and its vocabulary. Raises DataError, RunError."""
+    vocabulary = data.read_vocabulary(os.path.join(folder, VOCABULARY))
+    path = os.path.join(folder, CORPUS)
+    try:
+        with open(path, encoding="utf-8") as file:
+            max_source_length = int(json.load(file)["max_source_length"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RunError(f"{path}: unreadable ({type(error).__name__}: {error})") from error
+    return build_model(run_config, len(vocabulary), max_source_length), vocabulary
+
+
+def build_model(run_config: Config, vocabulary_size: int, max_source_length: int) -> Seq2Seq:
+    """The model of a config with all its weights made, drawn from `training.seed`. Raises ConfigError."""
+    tf.keras.utils.set_random_seed(run_config.training.seed)
+    sizes = {"vocabulary_size": vocabulary_size, "max_source_length": max_source_length}
+    try:
+        model = Seq2Seq(**vars(run_config.model), **sizes)
+        model(tf.ones([1, 2], tf.int32), tf.ones([1, 2], tf.int32))
+    except ValueError as error:
+        raise ConfigError(f"model: {str(error).splitlines()[0]}") from error
+    return model
+
+
+def restore(checkpoint: tf.train.Checkpoint, folder: str) -> str | None:
+    """Restores the newest readable checkpoint of a folder and returns its path, None where the folder has none.
+
+    A checkpoint that cannot be read is passed over with a warning. Raises RunError if none can be read.
+    """
+    state = tf.train.get_checkpoint_state(folder)
+    paths = list(reversed(state.all_model_checkpoint_paths)) if state else []
+    for path in paths:
+        try:
+            checkpoint.read(path).assert_existing_objects_matched()
+            return path
+        except (tf.errors.OpError, AssertionError, ValueError) as error:
+            reason = str(error).strip().splitlines()[0]
+            warnings.warn(f"{path}: unreadable checkpoint, passed over: {reason}", stacklevel=2)
+    if paths:
+        raise RunError(f"{folder}: no checkpoint can be read; move the folder away to start anew")
+    return None
+
+
+def write(path: str, text: str) -> None:
+    """Writes a file so that it is there whole or not at all."""
+    unfinished = f"{path}.unfinished"
+    with open(unfinished, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(unfinished, path)
+
+
+def conditions() -> dict[str, Any]:
+    """What a result was made with: versions, commit, hardware, threads."""
+    devices = tf.config.list_physical_devices("GPU")
+    names = [tf.config.experimental.get_device_details(device).get("device_name", device.name) for device in devices]
+    return {
+        "memattn": __version__,
+        "commit": _commit(),
+        "python": platform.python_version(),
+        "tensorflow": tf.__version__,
+        "keras": tf.keras.__version__ if hasattr(tf.keras, "__version__") else tf.keras.version(),
+        "device": ", ".join(names) or f"CPU, {_processor()}",
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "intra_op_threads": tf.config.threading.get_intra_op_parallelism_threads(),
+        "inter_op_threads": tf.config.threading.get_inter_op_parallelism_threads(),
+    }
+
+
+def jit_compile(choice: bool | str) -> bool:
+    """`auto` as measured: XLA wins from TensorFlow 2.20 on and loses before."""
+    return tuple(map(int, tf.__version__.split(".")[:2])) >= (2, 20) if choice == "auto" else choice
+
+
+def _commit() -> str | None:
+    git = ["git", "-C", os.path.dirname(os.path.abspath(__file__))]
+    try:
+        head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
+        status = subprocess.run([*git, "status", "--porcelain"], capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return f"{head} with uncommitted changes" if status.strip() else head
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            return next(line.split(":")[1].strip() for line in file if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()

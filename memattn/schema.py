@@ -1,0 +1,154 @@
+"""Reads YAML into frozen dataclasses, and says file, line, key, value and what would be right where it cannot."""
+
+import dataclasses
+import difflib
+import math
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import yaml
+
+
+class ConfigError(ValueError):
+    """A configuration that cannot be used; the message is one line for the user."""
+
+
+def number(default: Any, *, at_least: float | None = None, above: float | None = None, below: float | None = None):
+    """A dataclass field with a range, checked at load."""
+    return dataclasses.field(default=default, metadata={"at_least": at_least, "above": above, "below": below})
+
+
+class Source:
+    """The file that a configuration came from, and the line of each dotted key."""
+
+    def __init__(self, name: str):
+        self.name, self.lines = name, {}
+
+    def error(self, key: str, problem: str) -> ConfigError:
+        where = self.lines.get(key, self.name)
+        return ConfigError(f"{where}: {key}: {problem}" if key else f"{where}: {problem}")
+
+
+def parse(text: str, source: Source) -> Any:
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f":{mark.line + 1}" if mark and not source.name.startswith("--set") else ""
+        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+        raise ConfigError(f"{source.name}{line}: not valid YAML: {problem}") from error
+    return None if node is None else _construct(node, "", source)
+
+
+def _construct(node: yaml.Node, key: str, source: Source) -> Any:
+    """Plain values of a YAML node, with the line of each key noted and repeated keys refused."""
+    if key:
+        source.lines[key] = f"{source.name}:{node.start_mark.line + 1}"
+    if isinstance(node, yaml.SequenceNode):
+        return [_construct(item, f"{key}[{i}]", source) for i, item in enumerate(node.value)]
+    if isinstance(node, yaml.ScalarNode):
+        try:
+            return yaml.SafeLoader("").construct_object(node)
+        except (yaml.YAMLError, ValueError) as error:
+            raise source.error(key, f"not a plain value: {node.value!r}") from error
+    mapping = {}
+    for name_node, value_node in node.value:
+        name = str(name_node.value)
+        if name in mapping:
+            raise ConfigError(
+                f"{source.name}:{name_node.start_mark.line + 1}: {key + '.' if key else ''}{name}: given twice"
+            )
+        mapping[name] = _construct(value_node, f"{key}.{name}" if key else name, source)
+    return mapping
+
+
+def build(kind: type, tree: Any, key: str, source: Source) -> Any:
+    if not isinstance(tree, dict):
+        raise source.error(key, f"expected a section with keys, not {tree!r}")
+    hints, fields = typing.get_type_hints(kind), {field.name: field for field in dataclasses.fields(kind)}
+    values = {}
+    for name, value in tree.items():
+        dotted = f"{key}.{name}" if key else name
+        if name not in fields:
+            raise source.error(dotted, f"unknown key; {nearest(name, fields)}known keys: {', '.join(fields)}")
+        if value is None and (fields[name].default is dataclasses.MISSING) and dataclasses.is_dataclass(hints[name]):
+            value = {}
+        values[name] = value_of(hints[name], value, dotted, source, fields[name].metadata)
+    return kind(**values)
+
+
+def value_of(hint: Any, value: Any, key: str, source: Source, limits: Mapping) -> Any:
+    options = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
+    if value is None and type(None) in options:
+        return None
+    for option in options:
+        if dataclasses.is_dataclass(option):
+            return build(option, value, key, source)
+        if typing.get_origin(option) is Literal and any(value == choice for choice in typing.get_args(option)):
+            return value
+        if typing.get_origin(option) in (Mapping, list, dict) or option in (Mapping, list):
+            return _collection(option, value, key, source)
+        if option is float and isinstance(value, str):
+            value = _number_from(value)
+        plain = (int, float) if option is float else option
+        if (
+            option in (int, float, bool, str)
+            and isinstance(value, plain)
+            and (option is bool or not isinstance(value, bool))
+        ):
+            return _in_range(float(value) if option is float else value, key, source, limits)
+    choices = [
+        choice for option in options if typing.get_origin(option) is Literal for choice in typing.get_args(option)
+    ]
+    if choices and bool not in options:
+        raise source.error(key, not_one_of(value, choices))
+    names = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "null"}
+    expected = " or ".join([names[option] for option in options if option in names] + [str(c) for c in choices])
+    raise source.error(key, f"expected {expected}, not {value!r}")
+
+
+def _collection(hint: Any, value: Any, key: str, source: Source) -> Any:
+    expected = dict if (typing.get_origin(hint) or hint) is Mapping else list
+    if not isinstance(value, expected):
+        raise source.error(key, f"expected a {'mapping' if expected is dict else 'list'}, not {value!r}")
+    if key == "sweep.grid":
+        for name, values in value.items():
+            if not isinstance(values, list) or not values:
+                raise source.error(f"{key}.{name}", f"expected a list of values, not {values!r}")
+    if key == "sweep.cells":
+        for i, cell in enumerate(value):
+            if not isinstance(cell, dict) or not cell:
+                raise source.error(f"{key}[{i}]", f"expected a mapping of dotted keys to values, not {cell!r}")
+    return value
+
+
+def _number_from(text: str) -> Any:
+    """YAML 1.1 reads 1e-4 as text; take it for the number it is."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _in_range(value: Any, key: str, source: Source, limits: Mapping) -> Any:
+    at_least, above, below = (limits.get(name) for name in ("at_least", "above", "below"))
+    if isinstance(value, float) and not math.isfinite(value):
+        raise source.error(key, f"must be finite, not {value}")
+    if at_least is not None and value < at_least:
+        raise source.error(key, f"must be at least {at_least}, not {value}")
+    if above is not None and value <= above:
+        raise source.error(key, f"must be above {above}, not {value}")
+    if below is not None and value >= below:
+        raise source.error(key, f"must be below {below}, not {value}")
+    return value
+
+
+def not_one_of(value: Any, choices: list) -> str:
+    return f"{value!r} is none of {', '.join(map(str, choices))}{nearest(str(value), choices, '; ', '')}"
+
+
+def nearest(name: str, known: Any, before: str = "", after: str = "; ") -> str:
+    close = difflib.get_close_matches(name, [str(k) for k in known], n=1, cutoff=0.5)
+    return f"{before}did you mean {close[0]}?{after}" if close else ""

@@ -1,0 +1,336 @@
+"""Trains a model; stopped anywhere, the same command goes on where it was.
+
+python -m memattn.train --config configs/toy_copy/small.yaml --run_dir runs/small
+"""
+
+import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
+
+import csv
+import dataclasses
+import io
+import json
+import math
+import os
+import signal
+import sys
+import time
+
+import numpy as np
+import tensorflow as tf
+from absl import flags
+
+from memattn import config as configs
+from memattn import copy_task, data, decoding, metrics, run
+from memattn.attention import MECHANISMS
+from memattn.config import Config, ConfigError, TrainingConfig
+from memattn.data import Corpus, TrainingBatches
+from memattn.model import Seq2Seq
+from memattn.vocab import PAD
+
+STRATEGIES = {
+    "none": tf.distribute.get_strategy,
+    "mirrored": tf.distribute.MirroredStrategy,
+    "auto": lambda: (
+        tf.distribute.MirroredStrategy()
+        if len(tf.config.list_logical_devices("GPU")) > 1
+        else tf.distribute.get_strategy()
+    ),
+}
+
+
+class Progress(tf.train.experimental.PythonState):
+    """How far a run is: what a checkpoint holds beside the weights and the optimizer."""
+
+    def __init__(self):
+        self.step = self.epoch = self.batch = self.stalled = 0
+        self.seconds, self.best_bleu = 0.0, -1.0
+        self.finished = ""
+        self.validations = []
+
+    def serialize(self) -> str:
+        return json.dumps(vars(self), default=lambda _: None)
+
+    def deserialize(self, string_value: str) -> None:
+        for name, value in json.loads(string_value).items():
+            if not name.startswith("_"):
+                setattr(self, name, value)
+
+
+class TrainingStep:
+    """One update of the weights, on one replica or on several, from a global batch.
+
+    The loss is the cross-entropy summed over all replicas, divided by the global batch's real target tokens; the
+    gradients are summed over the replicas, then clipped together.
+    """
+
+    def __init__(self, model: Seq2Seq, config: TrainingConfig, strategy: tf.distribute.Strategy):
+        self._model, self._config, self._strategy = model, config, strategy
+        self._replicas = strategy.num_replicas_in_sync
+        if config.batch_size % self._replicas:
+            raise ConfigError(f"training.batch_size: must be a multiple of the {self._replicas} replicas")
+        self.optimizer = tf.keras.optimizers.Adam(config.learning_rate)
+        self.optimizer.build(model.trainable_variables)
+        jit = run.jit_compile(config.jit_compile)
+        self._gradients = tf.function(self._replica_gradients, jit_compile=jit)
+        self._update = tf.function(self._global_update, jit_compile=jit and self._replicas == 1)
+
+    def __call__(self, source: np.ndarray, target: np.ndarray, step: int) -> tf.Tensor:
+        """Updates from ids [B, S] and [B, T]: [summed loss, correct tokens, tokens, gradient norm]."""
+        tokens = np.float32(np.count_nonzero(target != PAD))
+        seed = tf.constant([self._config.seed, step], tf.int32)
+        return self._update(self._shared_out(source), self._shared_out(target), seed, tf.constant(tokens))
+
+    def _shared_out(self, batch: np.ndarray):
+        if self._replicas == 1:
+            return tf.constant(batch)
+        shares = np.split(batch, self._replicas)
+        return self._strategy.experimental_distribute_values_from_function(
+            lambda context: tf.constant(shares[context.replica_id_in_sync_group])
+        )
+
+    def _global_update(self, source, target, seed, tokens):
+        def replica_step(source, target):
+            replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+            return self._gradients(
+                source, target, tf.random.experimental.stateless_fold_in(seed, tf.convert_to_tensor(replica)), tokens
+            )
+
+        sums, gradients = self._strategy.run(replica_step, (source, target))
+        loss, correct = (self._strategy.reduce("SUM", value, axis=None) for value in sums)
+        gradients = [self._strategy.reduce("SUM", gradient, axis=None) for gradient in gradients]
+        gradients, norm = tf.clip_by_global_norm(gradients, self._config.clip_norm)
+        self.optimizer.apply_gradients(zip(gradients, self._model.trainable_variables, strict=True))
+        return tf.stack([loss, correct, tokens, norm])
+
+    def _replica_gradients(self, source, target, seed, tokens):
+        real = tf.not_equal(target, PAD)
+        with tf.GradientTape() as tape:
+            logits = self._model(source, target, seed)
+            losses = tf.nn.sparse_softmax_cross_entropy_with_logits(target, logits)
+            loss = tf.reduce_sum(tf.where(real, losses, 0.0))
+            mean = loss / tokens
+        correct = real & tf.equal(tf.argmax(logits, -1, tf.int32), target)
+        gradients = tape.gradient(mean, self._model.trainable_variables)
+        return (loss, tf.reduce_sum(tf.cast(correct, tf.float32))), [tf.convert_to_tensor(g) for g in gradients]
+
+
+class Trainer:
+    """The training loop of one run folder."""
+
+    def __init__(self, config: Config, run_dir: str, strategy: tf.distribute.Strategy):
+        self.config, self.run_dir = config, run_dir
+        path = config.data.path
+        if config.data.copy is not None:
+            try:
+                copy_task.prepare(config.data.copy, path)
+            except ValueError as error:
+                raise ConfigError(str(error)) from error
+        elif not os.path.isdir(path):
+            raise ConfigError(f"data.folder: {path} is not a folder; it should hold vocab.txt and train.source, ...")
+        self.vocabulary = data.read_vocabulary(os.path.join(path, run.VOCABULARY))
+        corpus = data.read_corpus(path, "train", self.vocabulary)
+        self.valid = data.read_corpus(path, "valid", self.vocabulary)
+        self.batches = _batches(corpus, config)
+        longest = int(corpus.source.lengths.max())
+        with strategy.scope():
+            self.model = run.build_model(config, len(self.vocabulary), longest)
+            self.step = TrainingStep(self.model, config.training, strategy)
+        run.create(run_dir, config, self.vocabulary, longest)
+        self.progress = Progress()
+        self.checkpoint = tf.train.Checkpoint(model=self.model, optimizer=self.step.optimizer, progress=self.progress)
+        folder = os.path.join(run_dir, run.CHECKPOINTS)
+        self.restored = run.restore(self.checkpoint, folder)
+        self.manager = tf.train.CheckpointManager(
+            self.checkpoint, folder, config.training.keep_checkpoints, checkpoint_name="step"
+        )
+        self.best = tf.train.CheckpointManager(
+            tf.train.Checkpoint(model=self.model), os.path.join(run_dir, run.BEST), 1, checkpoint_name="step"
+        )
+        self.searcher = decoding.Searcher(self.model, _validation_decoding(config))
+        self.pending = []  # results of the steps since the last log line
+        self.signal = None
+
+    def train(self) -> int:
+        """Trains to the end, or until a signal; the process' exit status."""
+        progress, training = self.progress, self.config.training
+        parameters = sum(math.prod(variable.shape) for variable in self.model.trainable_variables)
+        print(f"{self.run_dir}: {parameters:,} parameters, {len(self.batches.corpus):,} training pairs", flush=True)
+        if self.restored:
+            print(f"goes on from {self.restored}", flush=True)
+        if progress.finished:
+            print(f"already finished: {progress.finished}", flush=True)
+            return 0
+        former = {number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+        self.saved_at = self.logged_at = time.monotonic()
+        self.started = time.monotonic() - progress.seconds
+        events = tf.summary.create_file_writer(os.path.join(self.run_dir, "events"))
+        try:
+            with events.as_default():
+                while not progress.finished and self.signal is None:
+                    self._epoch(training)
+        finally:
+            events.close()
+            for number, handler in former.items():
+                signal.signal(number, handler)
+        if self.signal is not None:
+            print(f"stopped by {self.signal.name} at step {progress.step:,}; the same command goes on", flush=True)
+            return 128 + self.signal
+        print(
+            f"finished: {progress.finished}; best validation BLEU {progress.best_bleu:.2f}\n"
+            f"evaluate with: python -m memattn.eval --run_dir {self.run_dir}",
+            flush=True,
+        )
+        return 0
+
+    def _epoch(self, training: TrainingConfig) -> None:
+        progress = self.progress
+        for source, target in self.batches.epoch(progress.epoch, progress.batch):
+            self.pending.append(self.step(source, target, progress.step))
+            progress.step += 1
+            progress.batch += 1
+            if progress.step % training.log_every == 0 or progress.step == training.max_steps:
+                self._log()
+            if progress.step % training.validate_every == 0 or progress.step == training.max_steps:
+                self._validate()
+            due = time.monotonic() - self.saved_at > 60 * training.checkpoint_minutes
+            if due or progress.finished or self.signal is not None or progress.step % training.checkpoint_every == 0:
+                self._save()
+            if progress.finished or self.signal is not None:
+                return
+        progress.epoch, progress.batch = progress.epoch + 1, 0
+
+    def _collect(self) -> np.ndarray:
+        """The pending results [steps, 4], checked: no checkpoint is written from weights that are not finite."""
+        results = np.array([result.numpy() for result in self.pending]).reshape(-1, 4)
+        if not np.isfinite(results).all():
+            first = self.progress.step - len(results) + int(np.flatnonzero(~np.isfinite(results).all(1))[0]) + 1
+            raise run.RunError(
+                f"{self.run_dir}: the loss or its gradient is not finite at step {first}; the last checkpoint is "
+                f"{self.manager.latest_checkpoint or 'none'}; a smaller training.learning_rate or "
+                "training.clip_norm may help"
+            )
+        return results
+
+    def _log(self) -> None:
+        results = self._collect()
+        if not len(results):
+            return
+        self.pending.clear()
+        loss, correct, tokens, _ = results.sum(0)
+        now = time.monotonic()
+        speed = len(results) / (now - self.logged_at)
+        step, last = self.progress.step, self.config.training.max_steps
+        print(
+            f"step {step:,}/{last:,}  loss {loss / tokens:.4f}  perplexity {math.exp(min(loss / tokens, 99)):.3f}  "
+            f"accuracy {100 * correct / tokens:.2f}%  {speed:.2f} steps/s  "
+            f"{tokens / (now - self.logged_at):,.0f} target tokens/s  {_clock((last - step) / speed)} left",
+            flush=True,
+        )
+        self.logged_at = now
+        scalars = {"loss": loss / tokens, "accuracy": correct / tokens, "gradient_norm": results[:, 3].mean()}
+        for name, value in {**scalars, "steps_per_second": speed}.items():
+            tf.summary.scalar(f"train/{name}", value, step)
+
+    def _validate(self) -> None:
+        progress, training = self.progress, self.config.training
+        self._collect()
+        begin = time.monotonic()
+        num_buckets = self.config.data.num_buckets
+        translations, _ = decoding.decode(self.searcher, self.valid.source, self.vocabulary, num_buckets)
+        references = decoding.texts(self.valid.target, self.vocabulary)
+        scores = metrics.score([translation.best for translation in translations], references)
+        better = scores.bleu > progress.best_bleu
+        print(
+            f"validation at step {progress.step:,}: BLEU {scores.bleu:.2f}  exact match {scores.exact_match:.1f}%  "
+            f"({time.monotonic() - begin:.1f} s){'  best so far' if better else ''}",
+            flush=True,
+        )
+        tf.summary.scalar("validation/bleu", scores.bleu, progress.step)
+        tf.summary.scalar("validation/exact_match", scores.exact_match, progress.step)
+        progress.stalled = 0 if better else progress.stalled + 1
+        progress.seconds = time.monotonic() - self.started
+        progress.validations.append(
+            {
+                "step": progress.step,
+                "examples": progress.step * training.batch_size,
+                "bleu": round(scores.bleu, 4),
+                "exact_match": round(scores.exact_match, 4),
+                "seconds": round(progress.seconds, 1),
+            }
+        )
+        if better:
+            progress.best_bleu = scores.bleu
+            self.best.save(checkpoint_number=progress.step)
+        if training.stop_at_bleu is not None and scores.bleu >= training.stop_at_bleu:
+            progress.finished = f"BLEU {scores.bleu:.2f} at step {progress.step:,}"
+        elif training.patience is not None and progress.stalled >= training.patience:
+            progress.finished = f"{progress.stalled} validations without a better BLEU at step {progress.step:,}"
+        elif progress.step >= training.max_steps:
+            progress.finished = f"{progress.step:,} steps"
+        self._write_validations()
+        self.logged_at += time.monotonic() - begin
+
+    def _write_validations(self) -> None:
+        text = io.StringIO()
+        table = csv.DictWriter(text, list(self.progress.validations[0]), lineterminator="\n")
+        table.writeheader()
+        table.writerows(self.progress.validations)
+        run.write(os.path.join(self.run_dir, "validation.csv"), text.getvalue())
+
+    def _save(self) -> None:
+        self._collect()
+        self.progress.seconds = time.monotonic() - self.started
+        self.manager.save(checkpoint_number=self.progress.step)
+        self.saved_at = time.monotonic()
+
+    def _on_signal(self, number, frame) -> None:
+        del frame
+        if self.signal is not None:
+            sys.exit(128 + number)
+        self.signal = signal.Signals(number)
+
+
+def _batches(corpus: Corpus, config: Config) -> TrainingBatches:
+    training = config.training
+    return TrainingBatches(
+        corpus, batch_size=training.batch_size, num_buckets=config.data.num_buckets, seed=training.seed
+    )
+
+
+def _validation_decoding(config: Config) -> configs.DecodingConfig:
+    """As many hypotheses at once as in decoding, over more sources where the beam is smaller."""
+    beam_size = config.training.validation_beam_size
+    batch_size = max(1, config.decoding.batch_size * config.decoding.beam_size // beam_size)
+    return dataclasses.replace(config.decoding, beam_size=beam_size, batch_size=batch_size, n_best=1)
+
+
+def _clock(seconds: float) -> str:
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
+
+
+def train(config: Config, run_dir: str, strategy: tf.distribute.Strategy) -> int:
+    """Trains a config in a run folder, going on where it stopped before; the process' exit status.
+
+    Raises ConfigError, DataError, RunError, OSError: each with one line for the user.
+    """
+    return Trainer(config, run_dir, strategy).train()
+
+
+def _main() -> int:
+    options = flags.FLAGS
+    config = configs.load(options.config, options.set, MECHANISMS)
+    return train(config, options.run_dir, STRATEGIES[options.strategy]())
+
+
+def main() -> None:
+    flags.DEFINE_string("config", None, "YAML config.", required=True)
+    flags.DEFINE_string("run_dir", None, "Run folder; one that exists is gone on with.", required=True)
+    flags.DEFINE_multi_string("set", [], "Override, as model.attention.num_slots=64; repeatable.")
+    flags.DEFINE_enum("strategy", "auto", list(STRATEGIES), "Devices; auto takes all GPUs where there are several.")
+    cli.run(_main)
+
+
+if __name__ == "__main__":
+    main()
