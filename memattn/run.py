@@ -73,6 +73,26 @@ def build_model(run_config: Config, vocabulary_size: int, max_source_length: int
     return model
 
 
+def checkpoint(model: Seq2Seq, **others) -> tf.train.Checkpoint:
+    """A checkpoint of a model's weights and whatever else is given, Keras optimizers among it.
+
+    Variables are listed one by one, since TensorFlow does not find those of layers that Keras 3 keeps in lists.
+    """
+    parts = {"model": model, **others}
+    return tf.train.Checkpoint(
+        **{
+            name: [_tensorflow_variable(variable) for variable in part.variables]
+            if hasattr(part, "variables")
+            else part
+            for name, part in parts.items()
+        }
+    )
+
+
+def _tensorflow_variable(variable) -> tf.Variable:
+    return variable if isinstance(variable, tf.Variable) else variable.value
+
+
 def restore(checkpoint: tf.train.Checkpoint, folder: str) -> str | None:
     """Restores the newest readable checkpoint of a folder and returns its path, None where the folder has none.
 
@@ -82,7 +102,9 @@ def restore(checkpoint: tf.train.Checkpoint, folder: str) -> str | None:
     paths = list(reversed(state.all_model_checkpoint_paths)) if state else []
     for path in paths:
         try:
-            checkpoint.read(path).assert_existing_objects_matched()
+            status = checkpoint.read(path)
+            status.assert_existing_objects_matched()
+            status.expect_partial()  # the manager's own counter stays unread
             return path
         except (tf.errors.OpError, AssertionError, ValueError) as error:
             reason = str(error).strip().splitlines()[0]

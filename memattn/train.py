@@ -137,14 +137,14 @@ class Trainer:
             self.step = TrainingStep(self.model, config.training, strategy)
         run.create(run_dir, config, self.vocabulary, longest)
         self.progress = Progress()
-        self.checkpoint = tf.train.Checkpoint(model=self.model, optimizer=self.step.optimizer, progress=self.progress)
+        self.checkpoint = run.checkpoint(self.model, optimizer=self.step.optimizer, progress=self.progress)
         folder = os.path.join(run_dir, run.CHECKPOINTS)
         self.restored = run.restore(self.checkpoint, folder)
         self.manager = tf.train.CheckpointManager(
             self.checkpoint, folder, config.training.keep_checkpoints, checkpoint_name="step"
         )
         self.best = tf.train.CheckpointManager(
-            tf.train.Checkpoint(model=self.model), os.path.join(run_dir, run.BEST), 1, checkpoint_name="step"
+            run.checkpoint(self.model), os.path.join(run_dir, run.BEST), 1, checkpoint_name="step"
         )
         self.searcher = decoding.Searcher(self.model, _validation_decoding(config))
         self.pending = []  # results of the steps since the last log line

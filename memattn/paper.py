@@ -1,0 +1,55 @@
+"""The paper's printed figures, and the configs that they belong to."""
+
+import dataclasses
+from typing import Any, NamedTuple
+
+from memattn.config import Config, CopyConfig, ModelConfig, TrainingConfig
+
+
+class PaperRow(NamedTuple):
+    """A row of Table 1: BLEU, and seconds to decode 1,000 examples on one Nvidia K40m."""
+
+    bleu: float
+    decode_seconds: float
+
+
+# Britz, Guan & Luong (2017), Table 1: length -> rows in the order of TABLE_1_MODELS.
+TABLE_1_MODELS = ("none", "K=1", "K=4", "K=16", "K=32", "K=64", "bahdanau")
+TABLE_1_BLEU = {
+    20: (99.93, 99.52, 99.56, 99.56, 99.57, 99.75, 99.98),
+    50: (97.37, 98.86, 99.95, 99.96, 99.96, 99.97, 99.94),
+    100: (73.99, 87.42, 99.81, 99.97, 99.99, 100.00, 100.00),
+    200: (32.64, 44.22, 98.54, 99.98, 100.00, 100.00, 100.00),
+}
+TABLE_1_SECONDS = {
+    20: (2.03, 2.12, 2.25, 2.21, 2.59, 2.86, 2.86),
+    50: (3.90, 4.33, 4.48, 4.58, 5.35, 5.84, 6.46),
+    100: (6.33, 7.32, 7.47, 7.50, 7.65, 7.77, 11.00),
+    200: (9.10, 9.30, 9.49, 9.53, 9.59, 9.78, 14.28),
+}
+
+# What a run may choose without ceasing to be the paper's cell.
+_FREE_MODEL_KEYS = ("attention", "bridge")
+_SETTINGS_OF_TRAINING = ("batch_size", "learning_rate", "clip_norm", "max_steps")
+
+
+def table_1(config: Config) -> PaperRow | None:
+    """The row of Table 1 that a config reproduces at full scale, None if it does not."""
+    copy, attention = config.data.copy, config.model.attention
+    column = f"K={attention['num_slots']}" if attention["name"] == "memory" else attention["name"]
+    if copy is None or copy.max_length not in TABLE_1_BLEU or column not in TABLE_1_MODELS:
+        return None
+    if not _equal(copy, CopyConfig(max_length=copy.max_length, seed=copy.seed), CopyConfig.__dataclass_fields__):
+        return None
+    model_keys = [key for key in ModelConfig.__dataclass_fields__ if key not in _FREE_MODEL_KEYS]
+    if not _equal(config.model, ModelConfig(), model_keys):
+        return None
+    if not _equal(config.training, TrainingConfig(), _SETTINGS_OF_TRAINING) or config.decoding.beam_size != 10:
+        return None
+    place = TABLE_1_MODELS.index(column)
+    return PaperRow(TABLE_1_BLEU[copy.max_length][place], TABLE_1_SECONDS[copy.max_length][place])
+
+
+def _equal(one: Any, other: Any, keys) -> bool:
+    one, other = dataclasses.asdict(one), dataclasses.asdict(other)
+    return all(one[key] == other[key] for key in keys)

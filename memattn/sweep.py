@@ -1,0 +1,182 @@
+"""Runs a grid of configs, each trained and evaluated in a process of its own, and writes one table.
+
+python -m memattn.sweep --config configs/toy_copy/demo.yaml --sweep_dir runs/demo
+"""
+
+import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
+
+import concurrent.futures
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+
+from absl import flags
+
+from memattn import config as configs
+from memattn import eval as evaluation
+from memattn import paper, run, visualize
+from memattn.attention import MECHANISMS
+from memattn.config import Config, ConfigError
+
+LOG = "log.txt"
+
+
+def run_sweep(
+    config: Config, sweep_dir: str, *, jobs: int, repeats: int, plots: int, strategy: str, title: str
+) -> list[str]:
+    """Trains what is missing, `jobs` runs at a time, then evaluates one at a time, so that no time is disturbed.
+
+    Writes table.csv, table.md and learning_curves.png into `sweep_dir`; returns the names of the runs that failed.
+    Raises ConfigError where the folder holds another sweep's runs, OSError where it cannot be written.
+    """
+    runs = configs.expand(config, MECHANISMS)
+    folders = {name: os.path.join(sweep_dir, name) for name in runs}
+    for name, folder in folders.items():
+        if os.path.exists(os.path.join(folder, run.CONFIG)):
+            found, wanted = configs.to_dict(run.load_config(folder)), configs.to_dict(runs[name])
+            differing = configs.differences(found, wanted)
+            if differing:
+                raise ConfigError(
+                    f"{folder}: holds a run of another config: {', '.join(differing)}; take another --sweep_dir"
+                )
+        os.makedirs(folder, exist_ok=True)
+        run.write(os.path.join(sweep_dir, f"{name}.yaml"), configs.dump(runs[name]))
+    missing = [name for name in runs if not os.path.exists(os.path.join(folders[name], evaluation.RESULT))]
+    print(f"{len(runs)} runs, {len(runs) - len(missing)} done before, {len(missing)} to do", flush=True)
+    failed = {}
+
+    def train(name: str) -> None:
+        arguments = ["--config", os.path.join(sweep_dir, f"{name}.yaml"), "--strategy", strategy]
+        status = _command("memattn.train", name, folders[name], arguments)
+        if status:
+            failed[name] = f"training ended with status {status}"
+
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        list(pool.map(train, missing))
+    for name in missing:
+        if name not in failed:
+            arguments = ["--repeats", str(repeats), "--plot", str(plots)]
+            status = _command("memattn.eval", name, folders[name], arguments)
+            if status:
+                failed[name] = f"evaluation ended with status {status}"
+    for name, problem in failed.items():
+        print(f"{name}: {problem}; see {os.path.join(folders[name], LOG)}", file=sys.stderr)
+    write_table(runs, folders, sweep_dir, title)
+    return list(failed)
+
+
+def write_table(runs: dict[str, Config], folders: dict[str, str], sweep_dir: str, title: str) -> None:
+    """Writes table.csv, table.md and learning_curves.png of the runs that have a result."""
+    rows, curves = [], {}
+    for name, config in runs.items():
+        path = os.path.join(folders[name], evaluation.RESULT)
+        if not os.path.exists(path):
+            continue
+        with open(path, encoding="utf-8") as file:
+            result = json.load(file)
+        with open(os.path.join(folders[name], "validation.csv"), encoding="utf-8") as file:
+            validations = list(csv.DictReader(file))
+        curves[name] = [(int(row["step"]), float(row["bleu"])) for row in validations]
+        printed = paper.table_1(config)
+        rows.append(
+            {
+                "run": name,
+                "BLEU": f"{result['bleu']:.2f}",
+                "paper BLEU": f"{printed.bleu:.2f}" if printed else "",
+                "exact match %": f"{result['exact_match']:.1f}",
+                "decode s": f"{result['decode_seconds']:.2f}",
+                "decode s min-max": f"{result['decode_seconds_min']:.2f}-{result['decode_seconds_max']:.2f}",
+                "paper decode s (K40m)": f"{printed.decode_seconds:.2f}" if printed else "",
+                "sentences": result["sentences"],
+                "parameters": result["parameters"],
+                "best step": result["step"],
+                "steps": validations[-1]["step"],
+                "training s": validations[-1]["seconds"],
+            }
+        )
+    if not rows:
+        return
+    text = io.StringIO()
+    table = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    table.writeheader()
+    table.writerows(rows)
+    run.write(os.path.join(sweep_dir, "table.csv"), text.getvalue())
+    markdown = markdown_table(rows)
+    run.write(os.path.join(sweep_dir, "table.md"), f"{title}\n\n{markdown}")
+    visualize.learning_curves(os.path.join(sweep_dir, "learning_curves.png"), curves, title)
+    print(f"\n{title}\n\n{markdown}\nwritten to {os.path.join(sweep_dir, 'table.csv')} and table.md", flush=True)
+
+
+def markdown_table(rows: list[dict]) -> str:
+    """Rows as a Markdown table, without the columns in which no row has a value."""
+    columns = [column for column in rows[0] if any(str(row[column]) for row in rows)]
+    widths = {column: max(len(column), *(len(str(row[column])) for row in rows)) for column in columns}
+    lines = [
+        "| " + " | ".join(column.ljust(widths[column]) for column in columns) + " |",
+        "|" + "|".join("-" * (widths[column] + 2) for column in columns) + "|",
+    ]
+    lines += ["| " + " | ".join(str(row[column]).ljust(widths[column]) for column in columns) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+_printing = threading.Lock()
+
+
+def _command(module: str, name: str, folder: str, arguments: list[str]) -> int:
+    """Runs a module of ours on a run folder, its lines shown under the run's name and kept in its log."""
+    command = [sys.executable, "-m", module, "--run_dir", folder, *arguments]
+    started = time.monotonic()
+    with open(os.path.join(folder, LOG), "a", encoding="utf-8") as log:
+        log.write(f"$ {' '.join(command)}\n")
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=log, text=True, encoding="utf-8", errors="replace"
+        )
+        try:
+            for line in process.stdout:
+                log.write(line)
+                with _printing:
+                    print(f"[{name}] {line}", end="", flush=True)
+            process.wait()
+        except BaseException:
+            process.terminate()  # it writes a checkpoint, from which the same command goes on
+            process.wait()
+            raise
+    with _printing:
+        print(f"[{name}] {module} took {time.monotonic() - started:.0f} s", flush=True)
+    return process.returncode
+
+
+def _main() -> int:
+    options = flags.FLAGS
+    config = configs.load(options.config, options.set, MECHANISMS)
+    failed = run_sweep(
+        config,
+        options.sweep_dir,
+        jobs=options.jobs,
+        repeats=options.repeats,
+        plots=options.plot,
+        strategy=options.strategy,
+        title=options.title or f"Sweep of {options.config}",
+    )
+    return cli.FAILURE if failed else 0
+
+
+def main() -> None:
+    flags.DEFINE_string("config", None, "YAML config with a sweep section.", required=True)
+    flags.DEFINE_string("sweep_dir", None, "Folder of the runs and of the table.", required=True)
+    flags.DEFINE_multi_string("set", [], "Override, as training.max_steps=500; repeatable.")
+    flags.DEFINE_integer("jobs", 1, "Trainings at a time.", lower_bound=1)
+    flags.DEFINE_integer("repeats", 3, "Timed decodings of each run.", lower_bound=1)
+    flags.DEFINE_integer("plot", 0, "Draw the alignments of so many sentences of each run.", lower_bound=0)
+    flags.DEFINE_string("strategy", "auto", "As in memattn.train.")
+    flags.DEFINE_string("title", None, "Heading of the table; says at which scale the runs are.")
+    cli.run(_main)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""Alignments and learning curves as pictures."""
+
+import math
+
+import matplotlib
+import numpy as np
+
+matplotlib.use("Agg")
+
+from matplotlib import pyplot as plt  # noqa: E402
+
+# Okabe and Ito's colours, told apart by colour-blind eyes too; the dashes tell them apart in grey.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+DASHES = ("-", "--", "-.", ":")
+
+
+def alignments(path: str, source: list[str], target: list[str], combined: np.ndarray, slots: np.ndarray) -> None:
+    """Draws attention scores as the paper's Figures 6 and 7: source tokens downwards, target tokens to the right.
+
+    Args:
+      path: of the picture; its ending chooses the format.
+      source, target: S and T tokens.
+      combined: [T, S], the weights of the source positions in each step.
+      slots: [K, T, S], what each memory slot contributes to `combined`; drawn beside it where K > 0.
+    """
+    num_slots = len(slots)
+    columns = min(num_slots, 8)
+    rows = math.ceil(num_slots / columns) if columns else 0
+    side = float(np.clip(0.16 * max(len(source), len(target)), 3.2, 8))
+    small = max(1.5, min(2.6, side * 0.5))
+    width, height = side + 1.6 + columns * small, max(side + 0.9, rows * small + 0.9)
+    figure = plt.figure(figsize=(width, height), layout="constrained")
+    left, right = figure.subfigures(1, 2, width_ratios=[max(columns * small, 1e-3), side + 1.6])
+    if not num_slots:
+        left.set_visible(False)
+    for k, slot in enumerate(slots):
+        axes = left.add_subplot(rows, columns, k + 1)
+        axes.imshow(slot.T, cmap="Blues", vmin=0, vmax=max(slots.max(), 1e-9), aspect="auto", interpolation="nearest")
+        axes.set_title(f"slot {k + 1}", fontsize=8, pad=2)
+        axes.set_xticks([])
+        axes.set_yticks([])
+    if num_slots:
+        left.suptitle("each slot: $\\beta_k \\alpha_k$", fontsize=10)
+        left.supxlabel("target", fontsize=9)
+        left.supylabel("source", fontsize=9)
+    axes = right.add_subplot()
+    image = axes.imshow(combined.T, cmap="Blues", vmin=0, aspect="auto", interpolation="nearest")
+    size = 8 if max(len(source), len(target)) <= 40 else 5
+    axes.set_xticks(range(len(target)), target, rotation=90, fontsize=size)
+    axes.set_yticks(range(len(source)), source, fontsize=size)
+    axes.set_xlabel("target token")
+    axes.set_ylabel("source token")
+    axes.set_title("all slots: $\\beta \\cdot \\alpha$" if num_slots else "attention", fontsize=10)
+    right.colorbar(image, ax=axes, label="attention score", shrink=0.8)
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def learning_curves(path: str, curves: dict[str, list[tuple[int, float]]], title: str) -> None:
+    """Draws validation BLEU against training steps, a line for each run.
+
+    Args:
+      path: of the picture; its ending chooses the format.
+      curves: run name -> (step, BLEU) pairs.
+      title: above the picture; says at which scale the runs are.
+    """
+    figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
+    for i, (name, points) in enumerate(curves.items()):
+        steps, bleu = zip(*points, strict=True) if points else ((), ())
+        colour, dash = COLOURS[i % len(COLOURS)], DASHES[i % len(DASHES)]
+        axes.plot(steps, bleu, dash, color=colour, label=name, marker="o", markersize=3)
+    axes.set_xlabel("training step")
+    axes.set_ylabel("validation BLEU")
+    axes.set_ylim(0, 102)
+    axes.set_title(title, fontsize=10)
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=8)
+    figure.savefig(path, dpi=150)
+    plt.close(figure)

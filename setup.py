@@ -1,0 +1,48 @@
+"""Packaging of memattn."""
+
+import pathlib
+import re
+
+from setuptools import find_packages, setup
+
+ROOT = pathlib.Path(__file__).parent
+
+setup(
+    name="memattn",
+    version=re.search(r'__version__ = "(.+)"', (ROOT / "memattn/__init__.py").read_text(encoding="utf-8")).group(1),
+    description="Attention with a fixed-size memory for sequence-to-sequence models (Britz, Guan & Luong, 2017)",
+    long_description=(ROOT / "README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    packages=find_packages(include=["memattn", "memattn.*"]),
+    python_requires=">=3.10,<3.14",
+    install_requires=[
+        "tensorflow>=2.15.1,<2.22",
+        "tensorboard>=2.15,<2.22",
+        "absl-py>=1.4,<3",
+        "matplotlib>=3.8,<4",
+        "numpy>=1.26,<3",
+        "PyYAML>=6.0,<7",
+        "sacrebleu>=2.4,<3",
+        "tqdm>=4.66,<5",
+    ],
+    extras_require={
+        "test": ["pytest>=8,<10", "ruff>=0.6,<1"],
+        "addons": ["tensorflow==2.15.1", "tensorflow-addons==0.23.0", "typing_extensions==4.5.0"],
+    },
+    entry_points={
+        "console_scripts": [
+            "memattn-train = memattn.train:main",
+            "memattn-eval = memattn.eval:main",
+            "memattn-sweep = memattn.sweep:main",
+        ]
+    },
+    classifiers=[
+        "License :: OSI Approved :: Apache Software License",
+        "Programming Language :: Python :: 3.10",
+        "Programming Language :: Python :: 3.11",
+        "Programming Language :: Python :: 3.12",
+        "Programming Language :: Python :: 3.13",
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+    ],
+)
