@@ -50,7 +50,7 @@ def beam_search(
       length_penalty_weight: a of `length_penalty`.
       start, end: ids of the first input and of the end of sentence.
     """
-    batch = tf.shape(max_lengths)[0]
+    batch, static_shape = tf.shape(max_lengths)[0], [max_lengths.shape[0], beam_size]
     first_only = tf.where(tf.range(beam_size) == 0, 0.0, -float("inf"))
     initial = (
         0,
@@ -59,8 +59,8 @@ def beam_search(
         tf.zeros([batch, beam_size], tf.int32),  # lengths
         tf.tile((max_lengths <= 0)[:, None], [1, beam_size]),  # finished
         state,
-        tf.TensorArray(tf.int32, max_steps, element_shape=[None, beam_size]),  # tokens
-        tf.TensorArray(tf.int32, max_steps, element_shape=[None, beam_size]),  # parents
+        tf.TensorArray(tf.int32, max_steps, element_shape=static_shape),  # tokens
+        tf.TensorArray(tf.int32, max_steps, element_shape=static_shape),  # parents
     )
 
     def unfinished(time, tokens, log_probs, lengths, finished, *_):
@@ -112,7 +112,7 @@ def _backtrack(tokens: tf.Tensor, parents: tf.Tensor, steps: tf.Tensor) -> tf.Te
     """Tokens [L, B, k] of the final hypotheses, followed back from place to parent; rows past `steps` are unset."""
     max_steps, beam_size = tokens.shape[0], tokens.shape[2]
     places = tf.tile(tf.range(beam_size)[None], [tf.shape(tokens)[1], 1])
-    paths = tf.TensorArray(tf.int32, max_steps, element_shape=[None, beam_size])
+    paths = tf.TensorArray(tf.int32, max_steps, element_shape=tokens.shape[1:])
 
     def back(time, places, paths):
         paths = paths.write(time, tf.gather(tokens[time], places, batch_dims=1))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import tempfile
 
 import numpy as np
 from tqdm import tqdm
@@ -10,17 +11,20 @@ from memattn.config import CopyConfig
 from memattn.vocab import Vocabulary
 
 MANIFEST = "copy.json"
+_UNFINISHED = "unfinished-"
 _BLOCK = 10_000
 
 
 def prepare(config: CopyConfig, folder: str) -> None:
     """Writes vocab.txt and {train,valid}.{source,target} under `folder`, the same bytes on every machine.
 
-    The manifest is written last and marks a folder that is whole; such a folder is left as it is. Raises ValueError
-    for a folder that holds another task's data, OSError where it cannot be written.
+    Files are written aside, then moved into place whole, so that several processes may prepare one folder at a time.
+    The manifest comes last and marks a folder that is whole; such a folder is left as it is. Raises ValueError for a
+    folder that holds another task's data, OSError where it cannot be written.
     """
     manifest = os.path.join(folder, MANIFEST)
     settings = {name: getattr(config, name) for name in sorted(config.__dataclass_fields__)}
+    present = os.listdir(folder) if os.path.isdir(folder) else []  # before the manifest: another may be writing it
     if os.path.exists(manifest):
         with open(manifest, encoding="utf-8") as file:
             found = json.load(file)
@@ -29,28 +33,30 @@ def prepare(config: CopyConfig, folder: str) -> None:
                 f"{folder}: holds the copy task of other settings ({found}, not {settings}); take another folder"
             )
         return
-    os.makedirs(folder, exist_ok=True)
-    present = os.listdir(folder)
-    if "unfinished" not in present and any(name.endswith((".source", ".target")) for name in present):
+    interrupted = any(name.startswith(_UNFINISHED) for name in present)
+    if not interrupted and any(name.endswith((".source", ".target")) for name in present):
         raise ValueError(f"{folder}: holds a corpus that is not the copy task; take another folder")
-    _write(os.path.join(folder, "unfinished"), "")
-    vocabulary = Vocabulary([str(symbol) for symbol in range(config.num_symbols)])
-    _write(os.path.join(folder, "vocab.txt"), str(vocabulary))
-    for number, (split, examples) in enumerate(
-        {"train": config.train_examples, "valid": config.valid_examples}.items()
-    ):
-        # RandomState's streams are frozen: every NumPy version draws the same.
-        seed = [config.seed, config.max_length, config.num_symbols, number]
-        _write_split(config, folder, split, examples, np.random.RandomState(seed))  # noqa: NPY002
-    _write(manifest, json.dumps(settings, indent=2) + "\n")
-    os.remove(os.path.join(folder, "unfinished"))
+    os.makedirs(folder, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=_UNFINISHED, dir=folder) as aside:
+        vocabulary = Vocabulary([str(symbol) for symbol in range(config.num_symbols)])
+        _write(os.path.join(aside, "vocab.txt"), str(vocabulary))
+        for number, (split, examples) in enumerate(
+            {"train": config.train_examples, "valid": config.valid_examples}.items()
+        ):
+            # RandomState's streams are frozen: every NumPy version draws the same.
+            seed = [config.seed, config.max_length, config.num_symbols, number]
+            _write_split(config, aside, split, examples, np.random.RandomState(seed))  # noqa: NPY002
+        names = os.listdir(aside)
+        _write(os.path.join(aside, MANIFEST), json.dumps(settings, indent=2) + "\n")
+        for name in [*names, MANIFEST]:
+            os.replace(os.path.join(aside, name), os.path.join(folder, name))
 
 
 def _write_split(config: CopyConfig, folder: str, split: str, examples: int, random: np.random.RandomState) -> None:
     paths = [os.path.join(folder, f"{split}.{side}") for side in ("source", "target")]
     with (
-        open(paths[0], "w", encoding="utf-8") as source,
-        open(paths[1], "w", encoding="utf-8") as target,
+        open(paths[0], "w", encoding="utf-8", newline="\n") as source,
+        open(paths[1], "w", encoding="utf-8", newline="\n") as target,
         tqdm(total=examples, desc=f"copy task L={config.max_length}, {split}", unit=" pairs", disable=None) as progress,
     ):
         for start in range(0, examples, _BLOCK):
@@ -64,5 +70,5 @@ def _write_split(config: CopyConfig, folder: str, split: str, examples: int, ran
 
 
 def _write(path: str, text: str) -> None:
-    with open(path, "w", encoding="utf-8") as file:
+    with open(path, "w", encoding="utf-8", newline="\n") as file:
         file.write(text)

@@ -14,14 +14,15 @@ class Vocabulary:
 
     def __init__(self, tokens: list[str]):
         self.tokens = [*SPECIAL_TOKENS, *tokens]
-        self.ids = {token: i for i, token in enumerate(self.tokens)}
-        if len(self.ids) != len(self.tokens):
+        ids = {token: i for i, token in enumerate(self.tokens)}
+        if len(ids) != len(self.tokens):
             seen = set()
             twice = next(token for token in self.tokens if token in seen or seen.add(token))
             raise ValueError(f"the token {twice!r} occurs twice")
         for token in tokens:
             if token.split() != [token]:
                 raise ValueError(f"the token {token!r} is empty or holds white space")
+        self.ids = {token: ids[token] for token in tokens}  # without the special ones: in a text they are unknown words
 
     def __len__(self) -> int:
         return len(self.tokens)

@@ -37,6 +37,9 @@ class AttentionMechanism(tf.keras.layers.Layer):
         del memory
         return scores
 
+    def get_build_config(self) -> None:
+        """Nothing to build from: weights are made when a memory is first made and read, not from one input shape."""
+
 
 def masked_softmax(logits: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     """Softmax over the last axis where `mask` is true, 0 elsewhere; 0 everywhere if nothing is true."""

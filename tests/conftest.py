@@ -1,0 +1,81 @@
+"""What the tests share: a tiny corpus, a tiny config and a way to run a command as a user would."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import pytest
+import tensorflow as tf
+import yaml
+
+from memattn import config as configs
+from memattn.attention import MECHANISMS
+
+ROOT = Path(__file__).resolve().parent.parent
+
+TINY = {
+    "data": {"copy": {"max_length": 5, "num_symbols": 4, "train_examples": 60, "valid_examples": 12}, "num_buckets": 2},
+    "model": {
+        "layers": 1,
+        "units": 8,
+        "embedding_size": 8,
+        "dropout": 0.1,
+        "attention": {"name": "memory", "num_slots": 3},
+    },
+    "training": {
+        "batch_size": 8,
+        "learning_rate": 0.01,
+        "max_steps": 6,
+        "log_every": 2,
+        "validate_every": 3,
+        "checkpoint_every": 2,
+        "jit_compile": False,
+    },
+    "decoding": {"beam_size": 2, "batch_size": 4, "jit_compile": False},
+}
+
+
+def pytest_configure(config):
+    """Two logical CPU devices, for the tests of distribution; must come before TensorFlow starts."""
+    del config
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+
+
+@pytest.fixture
+def write_config(tmp_path):
+    """Writes a config: TINY with dotted keys set, its data under the test's folder; returns the file's path."""
+
+    def write(changes=None, name="config.yaml"):
+        tree = configs.apply_changes(TINY, {"data.folder": str(tmp_path / "data"), **(changes or {})})
+        path = tmp_path / name
+        path.write_text(yaml.safe_dump(tree), encoding="utf-8")
+        return str(path)
+
+    return write
+
+
+@pytest.fixture
+def tiny_config(write_config):
+    """The same, loaded."""
+
+    def load(changes=None):
+        return configs.load(write_config(changes), [], MECHANISMS)
+
+    return load
+
+
+def run_command(module, *arguments, timeout=120, **options):
+    """`python -m module arguments` from the repository, with its output as text."""
+    return subprocess.run(
+        [sys.executable, "-m", module, *map(str, arguments)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+        **options,
+    )

@@ -1,0 +1,188 @@
+"""Every equation of the paper against a computation in NumPy that shares no code with the layers."""
+
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from memattn import attention
+from memattn.attention.memory import position_encodings
+
+B, S, D, Q, U = 3, 7, 6, 4, 5
+LENGTHS = np.array([7, 4, 1])
+
+
+@pytest.fixture
+def states():
+    return np.random.default_rng(0).normal(size=(B, S, D)).astype(np.float32)
+
+
+@pytest.fixture
+def queries():
+    return np.random.default_rng(1).normal(size=(B, Q, U)).astype(np.float32)
+
+
+def mask():
+    return np.arange(S)[None] < LENGTHS[:, None]
+
+
+def softmax(x):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+SCORING = {"softmax": softmax, "sigmoid": sigmoid}
+
+
+def read(mechanism, states, queries):
+    """Scores, contexts and alignments of a mechanism, as arrays."""
+    memory = mechanism.memorize(tf.constant(states), tf.constant(mask()))
+    state = mechanism.initial_state(memory, Q)
+    scores, _ = mechanism(tf.constant(queries), memory, state)
+    contexts = tf.matmul(scores, memory["values"])
+    return scores.numpy(), contexts.numpy(), mechanism.alignments(memory, scores).numpy()
+
+
+def renormalized(k, s, length, num_slots, longest, renormalize):
+    """Entry (k, s), both from 1, of the position encodings of one source: Eq. 10 and the text below it."""
+
+    def entry(k, s):
+        s = min(s, longest)
+        return (1 - k / num_slots) * (1 - s / longest) + (k / num_slots) * (s / longest)
+
+    total = sum(entry(k, other) for other in range(1, length + 1))
+    return entry(k, s) * {"none": 1, "sum": 1 / total, "mean": length / total}[renormalize]
+
+
+@pytest.mark.parametrize("num_slots", [1, 3, 8])
+@pytest.mark.parametrize("encoder_scoring, decoder_scoring", list(itertools.product(SCORING, SCORING)))
+@pytest.mark.parametrize("renormalize", [None, "sum", "mean", "none"])
+def test_memory_attention_is_equations_4_to_10(
+    states, queries, num_slots, encoder_scoring, decoder_scoring, renormalize
+):
+    longest = 5  # shorter than the longest source here: what lies past it counts as the last position
+    mechanism = attention.MemoryAttention(
+        num_slots=num_slots,
+        encoder_scoring=encoder_scoring,
+        decoder_scoring=decoder_scoring,
+        position_encoding=renormalize is not None,
+        renormalize=renormalize or "sum",
+        max_source_length=longest,
+    )
+    scores, contexts, alignments = read(mechanism, states, queries)
+    w_alpha = mechanism.encoder_scores.kernel.numpy()
+    w_beta = mechanism.decoder_scores.kernel.numpy()
+    for b in range(B):
+        memory, alpha = np.zeros((num_slots, D)), np.zeros((S, num_slots))
+        for t in range(LENGTHS[b]):
+            logits = states[b, t] @ w_alpha
+            if renormalize is not None:
+                logits = logits * [
+                    renormalized(k, t + 1, LENGTHS[b], num_slots, longest, renormalize) for k in range(1, num_slots + 1)
+                ]  # Eq. 9
+            alpha[t] = SCORING[encoder_scoring](logits)  # Eq. 5
+            memory += np.outer(alpha[t], states[b, t])  # Eq. 4
+        for q in range(Q):
+            beta = SCORING[decoder_scoring](queries[b, q] @ w_beta)  # Eq. 7
+            np.testing.assert_allclose(scores[b, q], beta, rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(contexts[b, q], beta @ memory, rtol=1e-4, atol=1e-5)  # Eq. 6
+            np.testing.assert_allclose(alignments[b, q], alpha @ beta, rtol=1e-4, atol=1e-6)
+
+
+def test_one_softmax_slot_is_the_sum_of_the_states(states, queries):
+    _, contexts, _ = read(attention.MemoryAttention(num_slots=1), states, queries)
+    for b in range(B):
+        np.testing.assert_allclose(contexts[b], np.tile(states[b, : LENGTHS[b]].sum(0), (Q, 1)), rtol=1e-5, atol=1e-5)
+
+
+def test_position_encodings_have_the_surface_of_figure_2():
+    table = position_encodings(64, 50)
+    assert table.shape == (50, 64)
+    np.testing.assert_allclose(table[24, 31], 0.5, atol=1e-6)  # the stationary point, k/K = s/S = 1/2
+    np.testing.assert_allclose(table[49], np.arange(1, 65) / 64, atol=1e-6)  # at the end, late slots weigh most
+    np.testing.assert_allclose(table[:, 63], np.arange(1, 51) / 50, atol=1e-6)
+    assert table[0, 0] > 0.95
+    assert (np.diff(table[:, 0]) < 0).all()
+
+
+def content_attention(energies, states):
+    """Eqs. 1 and 2 for energies [B, Q, S]."""
+    scores = np.zeros((B, Q, S))
+    for b in range(B):
+        scores[b, :, : LENGTHS[b]] = softmax(energies[b, :, : LENGTHS[b]])
+    return scores, np.einsum("bqs,bsd->bqd", scores, states)
+
+
+@pytest.mark.parametrize("cache_keys", [True, False])
+def test_bahdanau(states, queries, cache_keys):
+    mechanism = attention.BahdanauAttention(units=9, cache_keys=cache_keys)
+    read(mechanism, states, queries)
+    mechanism.query_layer.bias.assign(np.random.default_rng(2).normal(size=9))
+    scores, contexts, alignments = read(mechanism, states, queries)
+    keys = states @ mechanism.key_layer.kernel.numpy()
+    projected = queries @ mechanism.query_layer.kernel.numpy() + mechanism.query_layer.bias.numpy()
+    v = tf.convert_to_tensor(mechanism.v).numpy()
+    energies = np.array(
+        [[[v @ np.tanh(projected[b, q] + keys[b, s]) for s in range(S)] for q in range(Q)] for b in range(B)]
+    )
+    expected_scores, expected_contexts = content_attention(energies, states)
+    np.testing.assert_allclose(scores, expected_scores, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(contexts, expected_contexts, rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(alignments, scores)
+
+
+def test_luong(states, queries):
+    mechanism = attention.LuongAttention(units=U)
+    scores, contexts, _ = read(mechanism, states, queries)
+    energies = np.einsum("bqu,du,bsd->bqs", queries, mechanism.key_layer.kernel.numpy(), states)
+    expected_scores, expected_contexts = content_attention(energies, states)
+    np.testing.assert_allclose(scores, expected_scores, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(contexts, expected_contexts, rtol=1e-4, atol=1e-5)
+
+
+def test_luong_dot(states):
+    queries = np.random.default_rng(1).normal(size=(B, Q, D)).astype(np.float32)
+    scores, contexts, _ = read(attention.LuongDotAttention(), states, queries)
+    expected_scores, expected_contexts = content_attention(np.einsum("bqd,bsd->bqs", queries, states), states)
+    np.testing.assert_allclose(scores, expected_scores, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(contexts, expected_contexts, rtol=1e-4, atol=1e-5)
+
+
+def test_luong_dot_says_which_widths_differ(states, queries):
+    with pytest.raises(ValueError, match=r"luong_dot: the decoder's units \(5\) .*\(6.*encoder_units"):
+        read(attention.LuongDotAttention(), states, queries)
+
+
+def test_no_attention_reads_nothing(states, queries):
+    scores, contexts, alignments = read(attention.NoAttention(), states, queries)
+    assert scores.shape == (B, Q, 0)
+    assert contexts.shape == (B, Q, 0)
+    np.testing.assert_array_equal(alignments, np.zeros((B, Q, S)))
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"num_slots": 0}, "num_slots: must be at least 1, not 0"),
+        ({"encoder_scoring": "tanh"}, "encoder_scoring: 'tanh' is none of softmax, sigmoid"),
+        ({"decoder_scoring": "none"}, "decoder_scoring: 'none' is none of softmax, sigmoid"),
+        ({"renormalize": "max"}, "renormalize: 'max' is none of sum, mean, none"),
+        ({"position_encoding": True}, "max_source_length: position_encoding needs at least 1, not None"),
+    ],
+)
+def test_memory_attention_refuses(options, message):
+    with pytest.raises(ValueError, match=message):
+        attention.MemoryAttention(**options)
+
+
+def test_no_source_at_all_gives_finite_zeros():
+    states = np.ones((1, 2, D), np.float32)
+    for mechanism in (attention.BahdanauAttention(units=U), attention.MemoryAttention(num_slots=2)):
+        memory = mechanism.memorize(tf.constant(states), tf.constant([[False, False]]))
+        scores, _ = mechanism(tf.ones([1, 1, U]), memory, ())
+        np.testing.assert_array_equal(tf.matmul(scores, memory["values"]).numpy(), np.zeros((1, 1, D)))

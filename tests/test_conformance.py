@@ -1,0 +1,205 @@
+"""What must hold for every registered mechanism, whatever it computes; a new one is under test by its registry line."""
+
+import functools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from memattn import attention, decoding
+from memattn.config import DecodingConfig
+from memattn.data import Sentences
+from memattn.model import Seq2Seq
+from memattn.vocab import BOS, EOS, PAD, Vocabulary
+
+V, T = 11, 5
+VARIANTS = [(name, {}) for name in attention.MECHANISMS] + [
+    ("bahdanau", {"cache_keys": False}),
+    ("memory", {"num_slots": 1}),
+    ("memory", {"num_slots": 3, "encoder_scoring": "sigmoid", "decoder_scoring": "softmax"}),
+    ("memory", {"num_slots": 3, "encoder_scoring": "softmax", "decoder_scoring": "sigmoid"}),
+    ("memory", {"num_slots": 3, "encoder_scoring": "sigmoid", "decoder_scoring": "sigmoid"}),
+    ("memory", {"num_slots": 3, "position_encoding": True, "renormalize": "sum"}),
+    ("memory", {"num_slots": 3, "position_encoding": True, "renormalize": "mean", "encoder_scoring": "sigmoid"}),
+    ("memory", {"num_slots": 3, "position_encoding": True, "renormalize": "none"}),
+]
+SOURCES = [[4, 5, 6, 7, 8, 9, EOS], [10, EOS], [EOS], [5, 5, 3, 5, EOS]]
+
+
+def make_model(name, options, **switches):
+    tf.keras.utils.set_random_seed(7)
+    settings = {
+        "vocabulary_size": V,
+        "max_source_length": 6,
+        "layers": 1,
+        "units": 8,
+        "encoder_units": 4,  # so that luong_dot's widths agree
+        "embedding_size": 8,
+        "dropout": 0.0,
+        "init_scale": 0.8,
+        "input_feeding": True,
+        "mix": True,
+        "bridge": "auto",
+        "tie_embeddings": "none",
+        **switches,
+    }
+    model = Seq2Seq(attention={"name": name, **options}, **settings)
+    model(padded([[4, EOS]]), padded([[4, EOS]]))
+    return model
+
+
+def identify(model):
+    name, options, switches = model
+    return "-".join([name, *map(str, options.values()), *switches])
+
+
+@pytest.fixture(
+    scope="module",
+    params=[(*variant, {}) for variant in VARIANTS]
+    + [(name, {}, {"input_feeding": False}) for name in attention.MECHANISMS]
+    + [("memory", {}, {"layers": 2, "mix": False})],
+    ids=identify,
+)
+def model(request):
+    name, options, switches = request.param
+    return make_model(name, options, **switches)
+
+
+def padded(rows, width=0):
+    batch = np.full((len(rows), max(width, *map(len, rows))), PAD, np.int32)
+    for i, row in enumerate(rows):
+        batch[i, : len(row)] = row
+    return tf.constant(batch)
+
+
+def log_probs(model, source, target):
+    """Step by step: log-probabilities [T, V] of one target, from `encode` and `step` alone."""
+    memory, cells = model.encode(padded([source]))
+    state = model.initial_state(cells, memory, 1)
+    rows, token = [], BOS
+    for following in target:
+        logits, state = model.step(tf.constant([[token]]), state, memory)
+        rows.append(tf.nn.log_softmax(logits[0, 0]).numpy())
+        token = following
+    return np.array(rows)
+
+
+def greedy(model, source, limit):
+    memory, cells = model.encode(padded([source]))
+    state = model.initial_state(cells, memory, 1)
+    tokens, token = [], BOS
+    for _ in range(limit):
+        logits, state = model.step(tf.constant([[token]]), state, memory)
+        token = int(np.argmax(logits[0, 0]))
+        if token == EOS:
+            break
+        tokens.append(token)
+    return tokens
+
+
+@functools.cache
+def searcher(model, **options):
+    config = DecodingConfig(**{"beam_size": 4, "jit_compile": False, "max_length_ratio": 1.5, **options})
+    return decoding.Searcher(model, config)
+
+
+def search(model, sources, width=0, **options):
+    found = searcher(model, **options)(padded(sources, width).numpy())
+    return [
+        [(list(tokens[:length]), score) for tokens, length, score in zip(*row, strict=True) if np.isfinite(score)]
+        for row in zip(found.tokens, found.lengths, found.scores, strict=True)
+    ]
+
+
+def assert_same(found, expected):
+    for row, expected_row in zip(found, expected, strict=True):
+        assert [tokens for tokens, _ in row] == [tokens for tokens, _ in expected_row]
+        np.testing.assert_allclose([score for _, score in row], [score for _, score in expected_row], rtol=1e-4)
+
+
+def test_teacher_forced_equals_step_wise(model):
+    target = [5, 7, 4, 9, EOS]
+    for source in SOURCES:
+        logits = model(padded([source]), padded([target]))
+        forced = tf.nn.log_softmax(logits[0]).numpy()
+        np.testing.assert_allclose(forced, log_probs(model, source, target), rtol=1e-4, atol=1e-5)
+
+
+def test_padding_and_batch_change_no_logits(model):
+    targets = [source[:-1][::-1] + [EOS] for source in SOURCES]
+    together = model(padded(SOURCES, 12), padded(targets, 9)).numpy()
+    turned = model(padded(SOURCES[::-1], 8), padded(targets[::-1])).numpy()[::-1]
+    for i, (source, target) in enumerate(zip(SOURCES, targets, strict=True)):
+        alone = model(padded([source]), padded([target])).numpy()[0]
+        np.testing.assert_allclose(together[i, : len(target)], alone, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(turned[i, : len(target)], alone, rtol=1e-4, atol=1e-5)
+
+
+def test_padding_and_batch_change_no_hypothesis(model):
+    together = search(model, SOURCES, width=12)
+    assert_same(search(model, SOURCES[::-1], width=12)[::-1], together)
+    for place in (1, 3):
+        assert_same(search(model, [SOURCES[place]]), [together[place]])
+
+
+def test_beam_of_one_is_greedy(model):
+    for source, found in zip(SOURCES, search(model, SOURCES, beam_size=1), strict=True):
+        assert found[0][0] == greedy(model, source, limit=int(np.ceil(1.5 * len(source))))
+
+
+def test_beam_scores_are_teacher_forced_scores(model):
+    for source, found in zip(SOURCES, search(model, SOURCES, length_penalty=0.7), strict=True):
+        assert found
+        limit = int(np.ceil(1.5 * len(source)))
+        for tokens, score in found:
+            target = [int(token) for token in tokens] + [EOS] * (len(tokens) < limit)
+            total = sum(row[token] for row, token in zip(log_probs(model, source, target), target, strict=True))
+            np.testing.assert_allclose(score, total / ((5 + len(tokens)) / 6) ** 0.7, rtol=1e-4)
+
+
+def test_every_weight_has_a_finite_gradient(model):
+    with tf.GradientTape() as tape:
+        logits = model(padded(SOURCES), padded(SOURCES), tf.constant([1, 2]))
+        loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(padded(SOURCES), logits))
+    for weight, gradient in zip(model.trainable_variables, tape.gradient(loss, model.trainable_variables), strict=True):
+        assert gradient is not None, weight.name
+        values = tf.convert_to_tensor(gradient).numpy()
+        assert np.isfinite(values).all()
+        softmax_over_one_slot = model.attention.num_slots == 1 and values.shape[-1] == 1
+        assert (np.abs(values).max() > 0) != softmax_over_one_slot
+
+
+def test_graph_and_xla_agree(model):
+    assert_same(search(model, SOURCES, jit_compile=True), search(model, SOURCES))
+
+
+def test_sources_out_of_the_ordinary_decode(model):
+    unseen = [[3] * 8 + [EOS], [EOS], list(range(4, V)) * 6 + [EOS]]  # unknown, empty, far longer than any seen
+    offsets = np.cumsum([0, *map(len, unseen)])
+    sentences = Sentences(np.concatenate(unseen).astype(np.int32), offsets)
+    config = DecodingConfig(beam_size=3, batch_size=2, jit_compile=False, max_length=20)
+    translations, seconds = decoding.decode(
+        decoding.Searcher(model, config), sentences, Vocabulary([f"w{i}" for i in range(V - 4)]), num_buckets=2
+    )
+    assert seconds > 0
+    assert [len(translation.hypotheses) for translation in translations] == [1, 1, 1]
+
+
+def test_slot_alignments_sum_to_the_combined_alignment(model):
+    combined, slots = model.alignments(padded(SOURCES), padded(SOURCES))
+    assert combined.shape == (len(SOURCES), 7, 7)
+    assert slots.shape == (len(SOURCES), model.attention.num_slots or 0, 7, 7)
+    if model.attention.num_slots:
+        np.testing.assert_allclose(combined.numpy(), slots.numpy().sum(1), rtol=1e-5, atol=1e-6)
+    assert np.abs(combined.numpy()[1, :, 2:]).max() == 0  # padding gets no weight
+
+
+@pytest.mark.parametrize("name", attention.MECHANISMS)
+def test_mechanisms_serialize(name):
+    original = make_model(name, {}).attention
+    copy = type(original).from_config(original.get_config())
+    assert copy.get_config() == original.get_config()
+    restored = tf.keras.layers.deserialize(
+        tf.keras.layers.serialize(original), custom_objects={type(original).__name__: type(original)}
+    )
+    assert restored.get_config() == original.get_config()
