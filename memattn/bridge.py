@@ -3,6 +3,7 @@
 import tensorflow as tf
 
 
+@tf.keras.utils.register_keras_serializable("memattn")
 class ZeroBridge(tf.keras.layers.Layer):
     """Starts the decoder from zeros: what it knows of the source, it reads by attention.
 
@@ -23,6 +24,7 @@ class ZeroBridge(tf.keras.layers.Layer):
         return {**super().get_config(), "layers": self.layers, "units": self.units}
 
 
+@tf.keras.utils.register_keras_serializable("memattn")
 class DenseBridge(tf.keras.layers.Layer):
     """Starts the decoder from a dense layer on the encoder's final states.
 

@@ -4,6 +4,7 @@ import os
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow is imported
 
+import re
 import sys
 from collections.abc import Callable
 
@@ -44,12 +45,16 @@ def _guarded(main: Callable[[], int | None]) -> int:
         _fail(str(error), FAILURE)
     except OSError as error:
         _fail(f"{error.filename or 'input/output'}: {error.strerror or error}", FAILURE)
+    except MemoryError as error:
+        _fail(f"out of memory: {error}".removesuffix(": "), FAILURE)
     except tf.errors.OpError as error:
-        _fail(f"TensorFlow: {error.message.splitlines()[0]}", FAILURE)
+        problem = re.sub(r"{{.*?}} | ?\[Op:.*", "", error.message).partition("\n")[0]
+        _fail(f"TensorFlow: {problem or type(error).__name__}", FAILURE)
     except KeyboardInterrupt:
         _fail("interrupted", 130)
 
 
 def _fail(message: str, status: int) -> None:
-    print(f"error: {message}", file=sys.stderr)
+    line = "".join(character if character.isprintable() else repr(character)[1:-1] for character in message)
+    print(f"error: {line}", file=sys.stderr)
     sys.exit(status)

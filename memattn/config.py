@@ -26,7 +26,7 @@ class CopyConfig:
     num_symbols: int = number(20, at_least=1)
     train_examples: int = number(100_000, at_least=1)
     valid_examples: int = number(1_000, at_least=1)
-    seed: int = number(1, at_least=0)
+    seed: int = number(1, at_least=0, below=2**31)
 
     @property
     def folder(self) -> str:
@@ -68,7 +68,7 @@ class ModelConfig:
 class TrainingConfig:
     """Optimisation by Adam, validation, checkpoints and stopping."""
 
-    seed: int = number(1, at_least=0)
+    seed: int = number(1, at_least=0, below=2**31)
     batch_size: int = number(128, at_least=1)  # sentence pairs over all replicas
     learning_rate: float = number(1e-4, above=0)
     clip_norm: float = number(5.0, above=0)  # of all gradients together
@@ -123,10 +123,14 @@ def load(path: str, overrides: list[str], mechanisms: Mapping[str, Callable]) ->
     other keys of that section. Raises ConfigError.
     """
     try:
-        with open(path, encoding="utf-8") as file:
-            text = file.read()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot read the config: {getattr(error, 'strerror', None) or error}") from error
+        with open(path, "rb") as file:
+            content = file.read()
+        text = content.decode("utf-8")
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot read the config: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ConfigError(f"{path}:{line}: not UTF-8 text: byte 0x{content[error.start]:02x}") from error
     source = Source(path)
     tree = parse(text, source)
     if tree is None:
@@ -140,7 +144,7 @@ def load(path: str, overrides: list[str], mechanisms: Mapping[str, Callable]) ->
             raise ConfigError(f"--set {override}: write --set key=value, e.g. --set model.units=128")
         flag = Source(f"--set {key}")
         changes[key] = parse(text, flag)
-        source.lines[key] = f"--set {override}"
+        source.replace(key, f"--set {override}")
     return _checked(apply_changes(tree, changes, source), source, mechanisms)
 
 
@@ -148,7 +152,7 @@ def apply_changes(tree: dict, changes: Mapping[str, Any], source: Source | None 
     """A copy of `tree` with dotted keys set; another `model.attention.name` drops the former mechanism's keys."""
     source = source or Source("sweep")
     tree = _deep_copy(tree)
-    for key in sorted(changes, key=lambda key: (not key.endswith(".name"), key.count("."))):
+    for key in sorted(changes, key=lambda key: (key.count("."), not key.endswith(".name"))):
         *parents, last = key.split(".")
         node = tree
         for depth, parent in enumerate(parents):
@@ -206,7 +210,7 @@ def _checked(tree: dict, source: Source, mechanisms: Mapping[str, Callable]) -> 
         raise source.error("data", "missing; give data.folder, or data.copy for the copy task")
     config = build(Config, tree, "", source)
     data, decoding, model = config.data, config.decoding, config.model
-    if data.folder is None and data.copy is None:
+    if not data.folder and data.copy is None:
         raise source.error("data", "give data.folder (a prepared corpus) or data.copy (the copy task)")
     if decoding.n_best > decoding.beam_size:
         raise source.error(
@@ -226,8 +230,10 @@ def _checked(tree: dict, source: Source, mechanisms: Mapping[str, Callable]) -> 
 def _attention(section: Mapping, source: Source, mechanisms: Mapping[str, Callable]) -> dict:
     """The section checked against the keyword arguments of the mechanism that it names, defaults filled in."""
     key = "model.attention"
-    name = section.get("name")
-    if name not in mechanisms:
+    if "name" not in section:
+        raise source.error(f"{key}.name", f"missing; give one of {', '.join(mechanisms)}")
+    name = section["name"]
+    if name not in list(mechanisms):  # of a list, since a name that is a mapping has no hash
         raise source.error(f"{key}.name", not_one_of(name, list(mechanisms)))
     parameters = {
         parameter.name: parameter

@@ -72,6 +72,11 @@ def read_corpus(folder: str, split: str, vocabulary: Vocabulary) -> Corpus:
     return Corpus(encode(source, vocabulary), encode(target, vocabulary))
 
 
+def read_references(folder: str, split: str) -> list[str]:
+    """The targets of a split as text, for scoring: words that the vocabulary lacks stay as they are."""
+    return [" ".join(line.split()) for line in read_lines(os.path.join(folder, f"{split}.target"))]
+
+
 def read_lines(path: str) -> list[str]:
     """The lines of a UTF-8 file without their ends. Raises DataError."""
     try:
@@ -80,7 +85,7 @@ def read_lines(path: str) -> list[str]:
     except OSError as error:
         raise DataError(f"{path}: {error.strerror}") from error
     try:
-        text = content.decode("utf-8")
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise DataError(f"{path}:{line}: not UTF-8 text: byte 0x{content[error.start]:02x}") from error

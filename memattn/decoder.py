@@ -8,6 +8,7 @@ from memattn.attention import AttentionMechanism
 from memattn.dropout import dropout, split
 
 
+@tf.keras.utils.register_keras_serializable("memattn")
 class Decoder(tf.keras.layers.Layer):
     """A stack of LSTM cells that reads one context a step from an attention mechanism.
 
@@ -74,13 +75,12 @@ class Decoder(tf.keras.layers.Layer):
         cells = []
         for lstm, cell, cell_seed in zip(self.stack, state["cells"], split(seed, self.layers), strict=True):
             if not lstm.built:
-                lstm.build([None, None, outputs.shape[-1]])
+                lstm.build((None, None, outputs.shape[-1]))
             outputs = _flat(dropout(outputs, self.dropout, cell_seed))  # [B * Q, E or U]
             outputs, cell = lstm.cell(outputs, [_flat(part) for part in cell])
             cells.append([_grouped(part, queries) for part in cell])
             outputs = _grouped(outputs, queries)
-        scores, attention = self.attention(outputs, memory, state["attention"])
-        context = tf.matmul(scores, memory["values"])  # Eqs. 1 and 6
+        scores, context, attention = self._read(outputs, memory, state["attention"])
         return outputs, scores, {"cells": cells, "attention": attention, "context": context}
 
     def read_out(self, outputs: tf.Tensor, contexts: tf.Tensor) -> tf.Tensor:
@@ -123,8 +123,14 @@ class Decoder(tf.keras.layers.Layer):
         outputs = inputs
         for lstm, cell, layer_seed in zip(self.stack, cells, split(seed, self.layers), strict=True):
             outputs = lstm(dropout(outputs, self.dropout, layer_seed), initial_state=list(cell))
-        scores, _ = self.attention(outputs, memory, ())
-        return outputs, tf.matmul(scores, memory["values"]), scores
+        scores, contexts, _ = self._read(outputs, memory, ())
+        return outputs, contexts, scores
+
+    def _read(self, queries, memory, state):
+        """Scores [B, Q, M] of queries [B, Q, U], contexts [B, Q, D] (Eqs. 1 and 6) and the mechanism's next state."""
+        scores, state = self.attention(queries, memory, state)
+        scores = tf.ensure_shape(scores, [None, None, memory["values"].shape[1]])
+        return scores, tf.matmul(scores, memory["values"]), state
 
     def get_config(self):
         return {

@@ -32,7 +32,7 @@ class Searcher:
 
     def __init__(self, model: Seq2Seq, config: DecodingConfig):
         self.config, self._model = config, model
-        self._search = tf.function(self._search_batch, jit_compile=jit_compile(config.jit_compile))
+        self._search = tf.function(self._search_batch, autograph=False, jit_compile=jit_compile(config.jit_compile))
 
     def __call__(self, source: np.ndarray) -> Hypotheses:
         """The k best hypotheses of source ids [B, S]."""
@@ -42,7 +42,7 @@ class Searcher:
         model, config = self._model, self.config
         memory, cells = model.encode(source)
         lengths = tf.reduce_sum(tf.cast(tf.not_equal(source, PAD), tf.int32), 1)
-        # A table made in Python: float32 in the graph would round some of the products up.
+        # A table made in Python, in double precision: float32 would round other products up.
         limits = tf.constant([self._limit(length) for length in range(source.shape[1] + 1)], tf.int32)
         return beam_search(
             lambda tokens, state: model.step(tokens, state, memory),
@@ -89,11 +89,6 @@ def warm_up(searcher: Searcher, sentences: Sentences, num_buckets: int) -> None:
         if source.shape not in seen:
             seen.add(source.shape)
             searcher(source)
-
-
-def texts(sentences: Sentences, vocabulary: Vocabulary) -> list[str]:
-    """Sentences of ids as lines of tokens."""
-    return [" ".join(vocabulary.decode(sentence)) for sentence in sentences]
 
 
 def _translation(hypotheses: Hypotheses, row: int, n_best: int, vocabulary: Vocabulary) -> Translation:

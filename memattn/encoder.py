@@ -5,6 +5,7 @@ import tensorflow as tf
 from memattn.dropout import dropout, split
 
 
+@tf.keras.utils.register_keras_serializable("memattn")
 class Encoder(tf.keras.layers.Layer):
     """Reads a source into states, as google/seq2seq's stacked bidirectional encoder does.
 

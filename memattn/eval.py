@@ -41,7 +41,7 @@ def evaluate(
         every = config.training.validate_every
         raise RunError(f"{run_dir}: no best checkpoint yet; training writes one every {every:,} steps, as it validates")
     corpus = data.read_corpus(config.data.path, split, vocabulary)
-    references = decoding.texts(corpus.target, vocabulary)
+    references = data.read_references(config.data.path, split)
     searcher = decoding.Searcher(model, config.decoding)
     decoding.warm_up(searcher, corpus.source, config.data.num_buckets)
     seconds = []

@@ -14,6 +14,7 @@ from memattn.vocab import BOS, PAD
 BRIDGES = {"zero": ZeroBridge, "dense": DenseBridge}
 
 
+@tf.keras.utils.register_keras_serializable("memattn")
 class Seq2Seq(tf.keras.Model):
     """The model of the paper and its baselines; all arguments are keywords and named as in the config file.
 

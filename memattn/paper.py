@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any, NamedTuple
 
-from memattn.config import Config, CopyConfig, ModelConfig, TrainingConfig
+from memattn.config import Config, CopyConfig, DecodingConfig, ModelConfig, TrainingConfig
 
 
 class PaperRow(NamedTuple):
@@ -31,6 +31,7 @@ TABLE_1_SECONDS = {
 # What a run may choose without ceasing to be the paper's cell.
 _FREE_MODEL_KEYS = ("attention", "bridge")
 _SETTINGS_OF_TRAINING = ("batch_size", "learning_rate", "clip_norm", "max_steps")
+_SETTINGS_OF_DECODING = ("beam_size", "length_penalty", "max_length")
 
 
 def table_1(config: Config) -> PaperRow | None:
@@ -44,7 +45,9 @@ def table_1(config: Config) -> PaperRow | None:
     model_keys = [key for key in ModelConfig.__dataclass_fields__ if key not in _FREE_MODEL_KEYS]
     if not _equal(config.model, ModelConfig(), model_keys):
         return None
-    if not _equal(config.training, TrainingConfig(), _SETTINGS_OF_TRAINING) or config.decoding.beam_size != 10:
+    if not _equal(config.training, TrainingConfig(), _SETTINGS_OF_TRAINING):
+        return None
+    if not _equal(config.decoding, DecodingConfig(), _SETTINGS_OF_DECODING):
         return None
     place = TABLE_1_MODELS.index(column)
     return PaperRow(TABLE_1_BLEU[copy.max_length][place], TABLE_1_SECONDS[copy.max_length][place])

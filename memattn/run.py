@@ -1,8 +1,10 @@
 """The run folder: the config, vocabulary and checkpoints of one training run, and the model that they make."""
 
+import importlib.metadata
 import json
 import os
 import platform
+import re
 import subprocess
 import warnings
 from typing import Any
@@ -69,8 +71,14 @@ def build_model(run_config: Config, vocabulary_size: int, max_source_length: int
         model = Seq2Seq(**vars(run_config.model), **sizes)
         model(tf.ones([1, 2], tf.int32), tf.ones([1, 2], tf.int32))
     except ValueError as error:
-        raise ConfigError(f"model: {str(error).splitlines()[0]}") from error
+        raise ConfigError(f"model: {_reason(error)}") from error
     return model
+
+
+def _reason(error: ValueError) -> str:
+    """The line of an error that says why; Keras puts its own around it, and Keras 3 colours it."""
+    lines = re.sub("\x1b\\[[0-9;]*m", "", str(error)).splitlines()
+    return next((line for line in lines if line and not line.startswith("Exception encountered")), lines[0])
 
 
 def checkpoint(model: Seq2Seq, **others) -> tf.train.Checkpoint:
@@ -133,7 +141,7 @@ def conditions() -> dict[str, Any]:
         "commit": _commit(),
         "python": platform.python_version(),
         "tensorflow": tf.__version__,
-        "keras": tf.keras.__version__ if hasattr(tf.keras, "__version__") else tf.keras.version(),
+        "keras": importlib.metadata.version("keras"),
         "device": ", ".join(names) or f"CPU, {_processor()}",
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "intra_op_threads": tf.config.threading.get_intra_op_parallelism_threads(),

@@ -26,47 +26,64 @@ class Source:
     def __init__(self, name: str):
         self.name, self.lines = name, {}
 
+    def replace(self, key: str, where: str) -> None:
+        """Notes that a key with all below it comes from elsewhere, and those above it where they are new."""
+        self.lines = {known: line for known, line in self.lines.items() if not known.startswith((f"{key}.", f"{key}["))}
+        self.lines[key] = where
+        while key := key.rpartition(".")[0]:
+            self.lines.setdefault(key, where)
+
     def error(self, key: str, problem: str) -> ConfigError:
-        where = self.lines.get(key, self.name)
+        known = key
+        while known and known not in self.lines:
+            known = known.rpartition(".")[0]
+        where = self.lines.get(known, self.name)
         return ConfigError(f"{where}: {key}: {problem}" if key else f"{where}: {problem}")
 
 
 def parse(text: str, source: Source) -> Any:
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.YAMLError as error:
+        return None if node is None else _construct(node, "", source)
+    except ConfigError:
+        raise
+    except (yaml.YAMLError, ValueError, OverflowError) as error:
         mark = getattr(error, "problem_mark", None)
         line = f":{mark.line + 1}" if mark and not source.name.startswith("--set") else ""
         problem = getattr(error, "problem", None) or str(error).splitlines()[0]
         raise ConfigError(f"{source.name}{line}: not valid YAML: {problem}") from error
-    return None if node is None else _construct(node, "", source)
+    except RecursionError as error:
+        raise ConfigError(f"{source.name}: nested too deep, or an alias within its own anchor") from error
 
 
 def _construct(node: yaml.Node, key: str, source: Source) -> Any:
     """Plain values of a YAML node, with the line of each key noted and repeated keys refused."""
-    if key:
-        source.lines[key] = f"{source.name}:{node.start_mark.line + 1}"
     if isinstance(node, yaml.SequenceNode):
+        for i, item in enumerate(node.value):
+            source.lines[f"{key}[{i}]"] = f"{source.name}:{item.start_mark.line + 1}"
         return [_construct(item, f"{key}[{i}]", source) for i, item in enumerate(node.value)]
     if isinstance(node, yaml.ScalarNode):
         try:
-            return yaml.SafeLoader("").construct_object(node)
-        except (yaml.YAMLError, ValueError) as error:
-            raise source.error(key, f"not a plain value: {node.value!r}") from error
+            value = yaml.SafeLoader("").construct_object(node)
+        except Exception as error:  # PyYAML's constructors raise whatever they run into
+            raise source.error(key, f"not a plain value: {shown(node.value)}") from error
+        if isinstance(value, int) and value.bit_length() > 64:
+            raise source.error(key, f"a number of {value.bit_length():,} bits is too large")
+        return value
     mapping = {}
     for name_node, value_node in node.value:
         name = str(name_node.value)
+        dotted = f"{key}.{name}" if key else name
+        source.lines[dotted] = f"{source.name}:{name_node.start_mark.line + 1}"  # not the value's: it may be an alias
         if name in mapping:
-            raise ConfigError(
-                f"{source.name}:{name_node.start_mark.line + 1}: {key + '.' if key else ''}{name}: given twice"
-            )
-        mapping[name] = _construct(value_node, f"{key}.{name}" if key else name, source)
+            raise source.error(dotted, "given twice")
+        mapping[name] = _construct(value_node, dotted, source)
     return mapping
 
 
 def build(kind: type, tree: Any, key: str, source: Source) -> Any:
     if not isinstance(tree, dict):
-        raise source.error(key, f"expected a section with keys, not {tree!r}")
+        raise source.error(key, f"expected a section with keys, not {shown(tree)}")
     hints, fields = typing.get_type_hints(kind), {field.name: field for field in dataclasses.fields(kind)}
     values = {}
     for name, value in tree.items():
@@ -90,15 +107,14 @@ def value_of(hint: Any, value: Any, key: str, source: Source, limits: Mapping) -
             return value
         if typing.get_origin(option) in (Mapping, list, dict) or option in (Mapping, list):
             return _collection(option, value, key, source)
-        if option is float and isinstance(value, str):
+        if option is float and isinstance(value, (int, str)) and not isinstance(value, bool):
             value = _number_from(value)
-        plain = (int, float) if option is float else option
         if (
             option in (int, float, bool, str)
-            and isinstance(value, plain)
+            and isinstance(value, option)
             and (option is bool or not isinstance(value, bool))
         ):
-            return _in_range(float(value) if option is float else value, key, source, limits)
+            return _in_range(value, key, source, limits)
     choices = [
         choice for option in options if typing.get_origin(option) is Literal for choice in typing.get_args(option)
     ]
@@ -106,36 +122,38 @@ def value_of(hint: Any, value: Any, key: str, source: Source, limits: Mapping) -
         raise source.error(key, not_one_of(value, choices))
     names = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "null"}
     expected = " or ".join([names[option] for option in options if option in names] + [str(c) for c in choices])
-    raise source.error(key, f"expected {expected}, not {value!r}")
+    raise source.error(key, f"expected {expected}, not {shown(value)}")
 
 
 def _collection(hint: Any, value: Any, key: str, source: Source) -> Any:
     expected = dict if (typing.get_origin(hint) or hint) is Mapping else list
     if not isinstance(value, expected):
-        raise source.error(key, f"expected a {'mapping' if expected is dict else 'list'}, not {value!r}")
+        raise source.error(key, f"expected a {'mapping' if expected is dict else 'list'}, not {shown(value)}")
     if key == "sweep.grid":
         for name, values in value.items():
             if not isinstance(values, list) or not values:
-                raise source.error(f"{key}.{name}", f"expected a list of values, not {values!r}")
+                raise source.error(f"{key}.{name}", f"expected a list of values, not {shown(values)}")
     if key == "sweep.cells":
         for i, cell in enumerate(value):
             if not isinstance(cell, dict) or not cell:
-                raise source.error(f"{key}[{i}]", f"expected a mapping of dotted keys to values, not {cell!r}")
+                raise source.error(f"{key}[{i}]", f"expected a mapping of dotted keys to values, not {shown(cell)}")
     return value
 
 
-def _number_from(text: str) -> Any:
+def _number_from(value: int | str) -> Any:
     """YAML 1.1 reads 1e-4 as text; take it for the number it is."""
     try:
-        return float(text)
+        return float(value)
     except ValueError:
-        return text
+        return value
 
 
 def _in_range(value: Any, key: str, source: Source, limits: Mapping) -> Any:
     at_least, above, below = (limits.get(name) for name in ("at_least", "above", "below"))
     if isinstance(value, float) and not math.isfinite(value):
         raise source.error(key, f"must be finite, not {value}")
+    if isinstance(value, int) and abs(value) >= 2**31:
+        raise source.error(key, f"a whole number must fit 32 bits, not {shown(value)}")
     if at_least is not None and value < at_least:
         raise source.error(key, f"must be at least {at_least}, not {value}")
     if above is not None and value <= above:
@@ -146,7 +164,13 @@ def _in_range(value: Any, key: str, source: Source, limits: Mapping) -> Any:
 
 
 def not_one_of(value: Any, choices: list) -> str:
-    return f"{value!r} is none of {', '.join(map(str, choices))}{nearest(str(value), choices, '; ', '')}"
+    return f"{shown(value)} is none of {', '.join(map(str, choices))}{nearest(str(value), choices, '; ', '')}"
+
+
+def shown(value: Any) -> str:
+    """A value as an error shows it: its start, where it is long."""
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:76]} ..."
 
 
 def nearest(name: str, known: Any, before: str = "", after: str = "; ") -> str:

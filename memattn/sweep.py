@@ -31,8 +31,8 @@ def run_sweep(
 ) -> list[str]:
     """Trains what is missing, `jobs` runs at a time, then evaluates one at a time, so that no time is disturbed.
 
-    Writes table.csv, table.md and learning_curves.png into `sweep_dir`; returns the names of the runs that failed.
-    Raises ConfigError where the folder holds another sweep's runs, OSError where it cannot be written.
+    Writes table.csv, table.md, learning_curves.png and manifest.json into `sweep_dir`; returns the names of the runs
+    that failed. Raises ConfigError where the folder holds another sweep's runs, OSError where it cannot be written.
     """
     runs = configs.expand(config, MECHANISMS)
     folders = {name: os.path.join(sweep_dir, name) for name in runs}
@@ -71,7 +71,7 @@ def run_sweep(
 
 
 def write_table(runs: dict[str, Config], folders: dict[str, str], sweep_dir: str, title: str) -> None:
-    """Writes table.csv, table.md and learning_curves.png of the runs that have a result."""
+    """Writes table.csv, table.md, learning_curves.png and manifest.json of the runs that have a result."""
     rows, curves = [], {}
     for name, config in runs.items():
         path = os.path.join(folders[name], evaluation.RESULT)
@@ -108,6 +108,13 @@ def write_table(runs: dict[str, Config], folders: dict[str, str], sweep_dir: str
     run.write(os.path.join(sweep_dir, "table.csv"), text.getvalue())
     markdown = markdown_table(rows)
     run.write(os.path.join(sweep_dir, "table.md"), f"{title}\n\n{markdown}")
+    manifest = {
+        "title": title,
+        "command": " ".join(["python -m memattn.sweep", *sys.argv[1:]]),
+        **run.conditions(),
+        "configs": {name: configs.to_dict(config) for name, config in runs.items()},
+    }
+    run.write(os.path.join(sweep_dir, "manifest.json"), json.dumps(manifest, indent=2) + "\n")
     visualize.learning_curves(os.path.join(sweep_dir, "learning_curves.png"), curves, title)
     print(f"\n{title}\n\n{markdown}\nwritten to {os.path.join(sweep_dir, 'table.csv')} and table.md", flush=True)
 
@@ -131,21 +138,20 @@ def _command(module: str, name: str, folder: str, arguments: list[str]) -> int:
     """Runs a module of ours on a run folder, its lines shown under the run's name and kept in its log."""
     command = [sys.executable, "-m", module, "--run_dir", folder, *arguments]
     started = time.monotonic()
-    with open(os.path.join(folder, LOG), "a", encoding="utf-8") as log:
+    with open(os.path.join(folder, LOG), "a", encoding="utf-8", buffering=1) as log:  # by lines: the process writes too
         log.write(f"$ {' '.join(command)}\n")
-        process = subprocess.Popen(
+        with subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=log, text=True, encoding="utf-8", errors="replace"
-        )
-        try:
-            for line in process.stdout:
-                log.write(line)
-                with _printing:
-                    print(f"[{name}] {line}", end="", flush=True)
-            process.wait()
-        except BaseException:
-            process.terminate()  # it writes a checkpoint, from which the same command goes on
-            process.wait()
-            raise
+        ) as process:
+            try:
+                for line in process.stdout:
+                    log.write(line)
+                    with _printing:
+                        print(f"[{name}] {line}", end="", flush=True)
+            except BaseException:
+                process.terminate()  # it writes a checkpoint, from which the same command goes on
+                process.wait()
+                raise
     with _printing:
         print(f"[{name}] {module} took {time.monotonic() - started:.0f} s", flush=True)
     return process.returncode

@@ -71,8 +71,8 @@ class TrainingStep:
         self.optimizer = tf.keras.optimizers.Adam(config.learning_rate)
         self.optimizer.build(model.trainable_variables)
         jit = run.jit_compile(config.jit_compile)
-        self._gradients = tf.function(self._replica_gradients, jit_compile=jit)
-        self._update = tf.function(self._global_update, jit_compile=jit and self._replicas == 1)
+        self._gradients = tf.function(self._replica_gradients, autograph=False, jit_compile=jit)
+        self._update = tf.function(self._global_update, autograph=False, jit_compile=jit and self._replicas == 1)
 
     def __call__(self, source: np.ndarray, target: np.ndarray, step: int) -> tf.Tensor:
         """Updates from ids [B, S] and [B, T]: [summed loss, correct tokens, tokens, gradient norm]."""
@@ -130,6 +130,7 @@ class Trainer:
         self.vocabulary = data.read_vocabulary(os.path.join(path, run.VOCABULARY))
         corpus = data.read_corpus(path, "train", self.vocabulary)
         self.valid = data.read_corpus(path, "valid", self.vocabulary)
+        self.references = data.read_references(path, "valid")
         self.batches = _batches(corpus, config)
         longest = int(corpus.source.lengths.max())
         with strategy.scope():
@@ -237,8 +238,7 @@ class Trainer:
         begin = time.monotonic()
         num_buckets = self.config.data.num_buckets
         translations, _ = decoding.decode(self.searcher, self.valid.source, self.vocabulary, num_buckets)
-        references = decoding.texts(self.valid.target, self.vocabulary)
-        scores = metrics.score([translation.best for translation in translations], references)
+        scores = metrics.score([translation.best for translation in translations], self.references)
         better = scores.bleu > progress.best_bleu
         print(
             f"validation at step {progress.step:,}: BLEU {scores.bleu:.2f}  exact match {scores.exact_match:.1f}%  "

@@ -1,6 +1,7 @@
 """Alignments and learning curves as pictures."""
 
 import math
+import warnings
 
 import matplotlib
 import numpy as np
@@ -23,6 +24,7 @@ def alignments(path: str, source: list[str], target: list[str], combined: np.nda
       combined: [T, S], the weights of the source positions in each step.
       slots: [K, T, S], what each memory slot contributes to `combined`; drawn beside it where K > 0.
     """
+    source, target = [_label(token) for token in source], [_label(token) for token in target]
     num_slots = len(slots)
     columns = min(num_slots, 8)
     rows = math.ceil(num_slots / columns) if columns else 0
@@ -37,8 +39,10 @@ def alignments(path: str, source: list[str], target: list[str], combined: np.nda
         axes = left.add_subplot(rows, columns, k + 1)
         axes.imshow(slot.T, cmap="Blues", vmin=0, vmax=max(slots.max(), 1e-9), aspect="auto", interpolation="nearest")
         axes.set_title(f"slot {k + 1}", fontsize=8, pad=2)
-        axes.set_xticks([])
-        axes.set_yticks([])
+        first, last = k % columns == 0, k + columns >= num_slots
+        named = {"fontsize": 4, "parse_math": False}
+        axes.set_xticks(range(len(target)) if last else [], target if last else [], rotation=90, **named)
+        axes.set_yticks(range(len(source)) if first else [], source if first else [], **named)
     if num_slots:
         left.suptitle("each slot: $\\beta_k \\alpha_k$", fontsize=10)
         left.supxlabel("target", fontsize=9)
@@ -46,14 +50,13 @@ def alignments(path: str, source: list[str], target: list[str], combined: np.nda
     axes = right.add_subplot()
     image = axes.imshow(combined.T, cmap="Blues", vmin=0, aspect="auto", interpolation="nearest")
     size = 8 if max(len(source), len(target)) <= 40 else 5
-    axes.set_xticks(range(len(target)), target, rotation=90, fontsize=size)
-    axes.set_yticks(range(len(source)), source, fontsize=size)
+    axes.set_xticks(range(len(target)), target, rotation=90, fontsize=size, parse_math=False)
+    axes.set_yticks(range(len(source)), source, fontsize=size, parse_math=False)
     axes.set_xlabel("target token")
     axes.set_ylabel("source token")
     axes.set_title("all slots: $\\beta \\cdot \\alpha$" if num_slots else "attention", fontsize=10)
     right.colorbar(image, ax=axes, label="attention score", shrink=0.8)
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
+    _save(figure, path)
 
 
 def learning_curves(path: str, curves: dict[str, list[tuple[int, float]]], title: str) -> None:
@@ -72,8 +75,20 @@ def learning_curves(path: str, curves: dict[str, list[tuple[int, float]]], title
     axes.set_xlabel("training step")
     axes.set_ylabel("validation BLEU")
     axes.set_ylim(0, 102)
-    axes.set_title(title, fontsize=10)
+    axes.set_title(title, fontsize=10, parse_math=False)
     axes.grid(alpha=0.3)
     axes.legend(fontsize=8)
-    figure.savefig(path, dpi=150)
+    _save(figure, path)
+
+
+def _label(token: str) -> str:
+    """The token, cut where it would leave no room for the picture."""
+    return token if len(token) <= 30 else f"{token[:29]}…"
+
+
+def _save(figure: plt.Figure, path: str) -> None:
+    """Writes a picture and closes it; a character that the font lacks is a box in it, and no warning."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from")
+        figure.savefig(path, dpi=150)
     plt.close(figure)

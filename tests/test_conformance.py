@@ -199,7 +199,5 @@ def test_mechanisms_serialize(name):
     original = make_model(name, {}).attention
     copy = type(original).from_config(original.get_config())
     assert copy.get_config() == original.get_config()
-    restored = tf.keras.layers.deserialize(
-        tf.keras.layers.serialize(original), custom_objects={type(original).__name__: type(original)}
-    )
+    restored = tf.keras.layers.deserialize(tf.keras.layers.serialize(original))
     assert restored.get_config() == original.get_config()

@@ -13,6 +13,11 @@ class AttentionMechanism(tf.keras.layers.Layer):
     `context = scores @ memory["values"]`, so what a step needs of the source is in the memory and in nothing else.
     """
 
+    def __init_subclass__(cls, **kwargs):
+        """Makes every mechanism known to Keras' serialization."""
+        super().__init_subclass__(**kwargs)
+        tf.keras.utils.register_keras_serializable("memattn")(cls)
+
     num_slots: int | None = None
     """Rows of a memory of fixed size; None where the memory has a row for each source position."""
 

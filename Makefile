@@ -1,0 +1,33 @@
+# make demo      trains memory, Bahdanau and no attention on a small copy task; table and pictures in runs/demo
+# make test      all of the tests
+# make check     the linter and the tests
+# Each makes what it needs. PYTHON chooses the interpreter, TENSORFLOW a version (make test TENSORFLOW=2.15.1).
+
+PYTHON ?= python3
+TENSORFLOW ?=
+VENV := .venv$(addprefix -tf,$(TENSORFLOW))
+BIN := $(VENV)/bin
+
+.PHONY: demo test lint check clean
+
+demo: $(VENV)/installed
+	$(BIN)/python -m memattn.sweep --config configs/toy_copy/demo.yaml --sweep_dir runs/demo --plot 2 \
+		--title "Copy task, L = 20, scaled down (1 layer, 128 units)"
+
+test: $(VENV)/installed
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+check: lint test
+
+$(VENV)/installed: setup.py
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable ".[test]" $(addprefix tensorflow==,$(TENSORFLOW))
+	touch $@
+
+clean:
+	rm -rf .venv* build *.egg-info

@@ -1,0 +1,290 @@
+"""Beam search over a fake model, against enumeration, a greedy loop and a plain beam search."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from memattn.beam_search import Hypotheses, beam_search, length_penalty
+
+START, END, V, CODES = 1, 2, 5, 997
+TABLE = np.random.default_rng(11).normal(scale=2.0, size=(CODES, V)).astype(np.float32)
+
+
+def next_code(code, token):
+    """The fake model's state: a number that all tokens so far decide; works on integers, arrays and tensors."""
+    return (code * 31 + token * 7 + 5) % CODES
+
+
+def search(
+    sources, max_lengths, *, beam_size, penalty=0.0, max_steps=None, table=TABLE, jit_compile=False
+) -> Hypotheses:
+    """Searches with the model whose next token's logits are table[code], its first code being the source."""
+    vocabulary = table.shape[1]
+
+    def step(tokens, state):
+        (code,) = state
+        code = next_code(code, tokens[:, :, None])  # [B, k, 1]
+        logits = tf.gather(tf.constant(table), code[:, :, 0])
+        return tf.ensure_shape(logits, [None, beam_size, vocabulary]), (code,)
+
+    @tf.function(jit_compile=jit_compile)
+    def run(sources, max_lengths):
+        return beam_search(
+            step,
+            (tf.tile(sources[:, None, None], [1, beam_size, 1]),),
+            beam_size=beam_size,
+            max_lengths=max_lengths,
+            max_steps=max_steps or max(max_lengths_given),
+            length_penalty_weight=penalty,
+            start=START,
+            end=END,
+        )
+
+    max_lengths_given = list(max_lengths)
+    found = run(tf.constant(sources, tf.int32), tf.constant(max_lengths, tf.int32))
+    return Hypotheses(*(tensor.numpy() for tensor in found))
+
+
+def taken(found, row):
+    """(tokens, score) of the places that a hypothesis took."""
+    return [
+        (tuple(found.tokens[row, k, : found.lengths[row, k]].tolist()), found.scores[row, k])
+        for k in range(found.scores.shape[1])
+        if found.scores[row, k] > -np.inf
+    ]
+
+
+def log_probabilities(code, table=TABLE):
+    logits = table[code].astype(np.float64)
+    return logits - np.log(np.exp(logits - logits.max()).sum()) - logits.max()
+
+
+def penalised(log_probability, length, penalty):
+    return log_probability / ((5 + length) / 6) ** penalty
+
+
+def log_probability_of(source, tokens, max_length, table=TABLE):
+    """Of the tokens, with their end of sentence unless they fill the maximum length."""
+    total, code, before = 0.0, source, START
+    for token in [*tokens, END][:max_length]:
+        code = next_code(code, before)
+        total += log_probabilities(code, table)[token]
+        before = token
+    return total
+
+
+def enumerated(source, max_length, penalty):
+    """All hypotheses and their scores, best first."""
+    words = [token for token in range(V) if token != END]
+    every = [tokens for length in range(max_length + 1) for tokens in itertools.product(words, repeat=length)]
+    scored = [
+        (tokens, penalised(log_probability_of(source, tokens, max_length), len(tokens), penalty)) for tokens in every
+    ]
+    return sorted(scored, key=lambda pair: -pair[1])
+
+
+def plain_beam_search(source, max_length, beam_size, penalty):
+    """The search of the docstring, one source and one hypothesis at a time."""
+    beam = [((), 0.0, source, START, False)]  # tokens, log-probability, code, last token, finished
+    for _ in range(max_length):
+        candidates = []
+        for tokens, total, code, last, finished in beam:
+            if finished:
+                candidates.append((tokens, total, code, last, True))
+                continue
+            code = next_code(code, last)
+            for token, log_probability in enumerate(log_probabilities(code)):
+                longer = tokens if token == END else (*tokens, token)
+                candidates.append((longer, total + log_probability, code, token, token == END))
+        candidates.sort(key=lambda candidate: -penalised(candidate[1], len(candidate[0]), penalty))
+        beam = candidates[:beam_size]
+    return [(tokens, penalised(total, len(tokens), penalty)) for tokens, total, *_ in beam]
+
+
+def assert_same(found, expected):
+    assert [tokens for tokens, _ in found] == [tokens for tokens, _ in expected]
+    np.testing.assert_allclose([score for _, score in found], [score for _, score in expected], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.6, 1.0, 2.0])
+def test_the_length_penalty_is_that_of_wu_et_al(weight):
+    lengths = [0, 1, 7, 100]
+    np.testing.assert_allclose(
+        length_penalty(tf.constant(lengths), weight), [((5 + n) / 6) ** weight for n in lengths], rtol=1e-6
+    )
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.6, 1.0])
+def test_a_beam_wide_enough_finds_all_hypotheses_in_order(penalty):
+    sources, max_lengths = [3, 4, 5], [3, 2, 1]
+    everything = [enumerated(*pair, penalty) for pair in zip(sources, max_lengths, strict=True)]
+    assert [len(every) for every in everything] == [85, 21, 5]
+    found = search(sources, max_lengths, beam_size=85, penalty=penalty)
+    for row, every in enumerate(everything):
+        assert_same(taken(found, row), every)
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.6, 1.0])
+@pytest.mark.parametrize("beam_size", [1, 2, 3, 5, 10])
+def test_it_agrees_with_a_plain_beam_search(beam_size, penalty):
+    sources = list(range(20, 32))
+    max_lengths = [8, 7, 6, 5] * 3
+    found = search(sources, max_lengths, beam_size=beam_size, penalty=penalty)
+    for row, (source, max_length) in enumerate(zip(sources, max_lengths, strict=True)):
+        assert_same(taken(found, row), plain_beam_search(source, max_length, beam_size, penalty))
+
+
+def test_the_plain_beam_search_is_a_real_test():
+    """Among its sources are some where a wider beam, or a penalty, changes the best hypothesis, or a limit cuts it."""
+    sources, best = range(20, 32), {}
+    for beam_size, penalty in ((1, 0.0), (10, 0.0), (10, 1.0)):
+        best[beam_size, penalty] = [plain_beam_search(source, 6, beam_size, penalty)[0][0] for source in sources]
+    assert best[1, 0.0] != best[10, 0.0]
+    assert best[10, 0.0] != best[10, 1.0]
+    assert {len(tokens) for tokens in best[10, 1.0]} >= {0, 1, 6}
+
+
+def test_a_beam_of_one_is_greedy():
+    sources, max_length = list(range(40, 60)), 9
+    found = search(sources, [max_length] * 20, beam_size=1)
+    for row, source in enumerate(sources):
+        tokens, code, last = [], source, START
+        while len(tokens) < max_length:
+            code = next_code(code, last)
+            last = int(TABLE[code].argmax())
+            if last == END:
+                break
+            tokens.append(last)
+        assert found.lengths[row, 0] == len(tokens)
+        assert found.tokens[row, 0].tolist() == tokens + [END] * (max_length - len(tokens))
+    assert len(set(found.lengths[:, 0])) > 3
+
+
+@pytest.mark.parametrize("penalty", [0.0, 1.0])
+def test_scores_are_sorted_and_those_of_the_tokens(penalty):
+    sources, max_lengths = [7, 8, 9, 10], [6, 4, 6, 2]
+    found = search(sources, max_lengths, beam_size=4, penalty=penalty)
+    assert np.isfinite(found.scores).all()
+    assert (np.diff(found.scores, axis=1) <= 0).all()
+    for row, (source, max_length) in enumerate(zip(sources, max_lengths, strict=True)):
+        for tokens, score in taken(found, row):
+            total = log_probability_of(source, tokens, max_length)
+            assert score == pytest.approx(penalised(total, len(tokens), penalty), rel=1e-5)
+
+
+def test_tokens_past_the_length_are_ends():
+    found = search([7, 8, 9], [6, 3, 0], beam_size=3, max_steps=8)
+    assert found.tokens.shape == (3, 3, 8)
+    past = np.arange(8) >= found.lengths[:, :, None]
+    assert (found.tokens[past] == END).all()
+    assert (found.tokens[:2][~past[:2]] != END).all()
+
+
+def test_each_source_has_its_own_maximum_length():
+    sources, max_lengths = [7, 7, 7, 7], [1, 2, 4, 8]
+    found = search(sources, max_lengths, beam_size=3, penalty=1.0)
+    assert found.lengths.max(1).tolist() == max_lengths
+
+
+def test_a_result_does_not_depend_on_the_rest_of_the_batch():
+    sources, max_lengths = [12, 13, 14, 15], [2, 7, 0, 4]
+    together = search(sources, max_lengths, beam_size=6, penalty=0.6)
+    for row, (source, max_length) in enumerate(zip(sources, max_lengths, strict=True)):
+        alone = search([source], [max_length], beam_size=6, penalty=0.6, max_steps=9)
+        assert_same(taken(together, row), taken(alone, 0))
+    assert len(taken(together, 1)) == 6
+
+
+def test_the_n_best_are_distinct():
+    found = search([5, 6, 7], [5, 5, 5], beam_size=10)
+    for row in range(3):
+        hypotheses = [tokens for tokens, _ in taken(found, row)]
+        assert len(set(hypotheses)) == len(hypotheses) == 10
+
+
+@pytest.mark.parametrize(("beam_size", "penalty"), [(1, 0.0), (10, 0.6)])
+def test_graph_and_xla_agree(beam_size, penalty):
+    sources, max_lengths = [3, 4, 5, 6], [7, 0, 5, 1]
+    graph, xla = (
+        search(sources, max_lengths, beam_size=beam_size, penalty=penalty, jit_compile=jit) for jit in (False, True)
+    )
+    np.testing.assert_array_equal(graph.scores == -np.inf, xla.scores == -np.inf)
+    for row in range(4):
+        assert_same(taken(xla, row), taken(graph, row))
+    assert len(taken(graph, 0)) == beam_size
+
+
+def test_a_source_of_padding_takes_no_step():
+    found = search([3, 4], [0, 4], beam_size=3)
+    assert taken(found, 0) == [((), 0.0)]
+    assert_same(taken(found, 1), plain_beam_search(4, 4, 3, 0.0))
+
+
+@pytest.mark.parametrize("eager", [False, True])
+def test_a_batch_of_nothing_but_padding_is_harmless(eager):
+    tf.config.run_functions_eagerly(eager)
+    try:
+        found = search([3, 4], [0, 0], beam_size=2, max_steps=3)
+    finally:
+        tf.config.run_functions_eagerly(False)
+    assert found.tokens.tolist() == [[[END] * 3] * 2] * 2
+    assert [taken(found, row) for row in range(2)] == [[((), 0.0)]] * 2
+
+
+def hand_made(*probabilities):
+    """A table in which row `code` holds the probabilities of tokens 0, 1 and END, for a model of 3 tokens."""
+    table = np.full((CODES, 3), -np.log(3), np.float32)
+    for code, row in probabilities:
+        table[code] = np.log(np.maximum(row, 1e-30))
+    return table
+
+
+FIRST = next_code(50, START)  # after source 50
+SECOND = next_code(FIRST, 0)  # and token 0
+
+
+@pytest.mark.parametrize(
+    ("penalty", "expected"),
+    [
+        (0.0, [((), math.log(0.5)), ((0,), math.log(0.495))]),
+        (1.0, [((0,), math.log(0.495)), ((), math.log(0.5) * 6 / 5)]),
+    ],
+)
+def test_what_is_finished_keeps_its_place_until_something_is_better(penalty, expected):
+    table = hand_made((FIRST, [0.5, 0, 0.5]), (SECOND, [0.01, 0, 0.99]))
+    for max_steps in (2, 6):
+        found = search([50], [max_steps], beam_size=2, penalty=penalty, table=table)
+        assert_same(taken(found, 0), expected)
+
+
+def test_what_is_finished_leaves_the_beam_for_two_that_are_better():
+    table = hand_made((FIRST, [0.8, 0, 0.2]), (SECOND, [0, 0.4, 0.6]))
+    found = search([50], [2], beam_size=2, table=table)
+    assert_same(taken(found, 0), [((0,), math.log(0.48)), ((0, 1), math.log(0.32))])
+
+
+def test_a_token_of_probability_0_is_never_taken():
+    table = TABLE.copy()
+    table[:, 3] = -np.inf
+    found = search([3, 4], [4, 1], beam_size=40, table=table)
+    for row, count in ((0, 40), (1, 4)):
+        hypotheses = taken(found, row)
+        assert len(hypotheses) == count
+        assert all(3 not in tokens for tokens, _ in hypotheses)
+    assert not np.isnan(found.scores).any()
+
+
+def test_a_source_that_yields_nan_leaves_the_others_alone():
+    table = TABLE.copy()
+    table[next_code(50, START)] = np.nan
+    found = search([50, 4], [5, 5], beam_size=3, table=table)
+    assert not np.isfinite(found.scores[0]).any()
+    assert_same(taken(found, 1), plain_beam_search(4, 5, 3, 0.0))
+
+
+def test_equal_scores_take_the_first_beam_and_the_smaller_token():
+    found = search([50], [2], beam_size=4, table=np.zeros((CODES, 3), np.float32))
+    assert [tokens for tokens, _ in taken(found, 0)] == [(), (0, 0), (0, 1), (0,)]

@@ -1,0 +1,271 @@
+"""Loading a config: defaults, overrides, mechanisms' own keys, sweeps, and the way to a file and back."""
+
+import dataclasses
+from typing import Literal
+
+import pytest
+
+from memattn import config as configs
+from memattn.config import ConfigError
+
+
+class Memory:
+    """Stands in for a mechanism, whose constructor is its schema."""
+
+    def __init__(
+        self,
+        *,
+        num_slots: int = 32,
+        scoring: Literal["softmax", "sigmoid"] = "softmax",
+        temperature: float = 1.0,
+        max_source_length: int | None = None,
+        **kwargs,
+    ):
+        if num_slots < 1:
+            raise ValueError(f"num_slots: must be at least 1, not {num_slots}")
+
+
+class Content:
+    def __init__(self, *, units: int, cache_keys: bool = True, **kwargs):
+        pass
+
+
+MECHANISMS = {"memory": Memory, "content": Content}
+COPY = "data: {copy: {}}\n"
+
+
+@pytest.fixture
+def load(tmp_path):
+    """Loads a config from its text."""
+
+    def load(text=COPY, *overrides):
+        path = tmp_path / "config.yaml"
+        path.write_text(text, encoding="utf-8")
+        return configs.load(str(path), list(overrides), MECHANISMS)
+
+    return load
+
+
+def test_defaults_are_those_of_the_papers_copy_task(load):
+    config = load()
+    assert dataclasses.asdict(config.data.copy) == {
+        "max_length": 20,
+        "num_symbols": 20,
+        "train_examples": 100_000,
+        "valid_examples": 1_000,
+        "seed": 1,
+    }
+    assert (config.model.layers, config.model.units, config.model.dropout) == (2, 256, 0.2)
+    assert (config.training.batch_size, config.training.learning_rate) == (128, 1e-4)
+    assert config.training.max_steps == 200_000
+    assert config.decoding.beam_size == 10
+    assert config.sweep is None
+
+
+@pytest.mark.parametrize("section", ["model:", "model: {}", "training: ~", "decoding:", "sweep:"])
+def test_a_section_left_empty_has_its_defaults(load, section):
+    assert load(COPY + section) == load()
+
+
+def test_options_of_a_mechanism_get_the_defaults_of_its_constructor(load):
+    attention = load(COPY + "model: {attention: {name: memory, num_slots: 4}}").model.attention
+    assert attention == {"name": "memory", "num_slots": 4, "scoring": "softmax", "temperature": 1.0}
+    assert load(COPY + "model: {attention: {name: content}}").model.attention == {"name": "content", "cache_keys": True}
+
+
+def test_a_config_is_frozen(load):
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        load().model.units = 3
+
+
+@pytest.mark.parametrize(
+    ("written", "number"), [("1e-4", 1e-4), ("1E-4", 1e-4), ("1.0e-4", 1e-4), ("'0.5'", 0.5), ("3", 3.0), ("+.5", 0.5)]
+)
+def test_numbers_as_people_write_them(load, written, number):
+    for config in (
+        load(COPY + f"training: {{learning_rate: {written}}}"),
+        load(COPY, f"training.learning_rate={written}"),
+    ):
+        assert config.training.learning_rate == number
+        assert type(config.training.learning_rate) is float
+
+
+def test_anchors_stand_for_their_values(load):
+    config = load("data: {copy: {max_length: &n 7, num_symbols: *n}}\nmodel: {units: *n}\n")
+    assert (config.data.copy.max_length, config.data.copy.num_symbols, config.model.units) == (7, 7, 7)
+
+
+def test_the_folder_of_a_copy_task_is_named_after_all_of_its_settings(load):
+    fields = ["max_length", "num_symbols", "train_examples", "valid_examples", "seed"]
+    paths = {load(COPY, f"data.copy.{field}=7").data.path for field in fields} | {load().data.path}
+    assert len(paths) == len(fields) + 1
+    assert load("data: {copy: {}, folder: somewhere}").data.path == "somewhere"
+
+
+def test_overrides_win_over_the_file_and_later_ones_over_earlier_ones(load):
+    text = COPY + "model: {units: 3, layers: 4}\n"
+    config = load(text, "model.units=5", "training.seed=9", "model.units=6")
+    assert (config.model.units, config.model.layers, config.training.seed) == (6, 4, 9)
+
+
+def test_an_override_may_name_a_section_that_the_file_leaves_out(load):
+    assert load(COPY, "decoding.beam_size=2").decoding.beam_size == 2
+    assert load("model: {units: 3}", "data.copy.max_length=2").data.copy.max_length == 2
+
+
+def test_an_override_of_a_section_replaces_it(load):
+    config = load(COPY + "model: {units: 3, layers: 4}\n", "model={units: 5}")
+    assert (config.model.units, config.model.layers) == (5, 2)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_overrides_within_an_overridden_section_hold_in_either_order(load, order):
+    overrides = ["model={units: 5, attention: {name: memory, num_slots: 9}}", "model.layers=1"]
+    config = load(COPY, *overrides[::order])
+    assert (config.model.units, config.model.layers) == (5, 1)
+    overrides = ["model={units: 5}", "model.attention.name=content"]
+    config = load(COPY, *overrides[::order])
+    assert (config.model.units, config.model.attention["name"]) == (5, "content")
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_another_mechanism_drops_the_options_of_the_former_one(load, order):
+    text = COPY + "model: {attention: {name: memory, num_slots: 4}}"
+    assert load(text, "model.attention.name=content").model.attention == {"name": "content", "cache_keys": True}
+    overrides = ["model.attention.name=content", "model.attention.cache_keys=false"]
+    assert load(text, *overrides[::order]).model.attention == {"name": "content", "cache_keys": False}
+
+
+def test_the_same_mechanism_keeps_its_options(load):
+    text = COPY + "model: {attention: {name: memory, num_slots: 4}}"
+    assert load(text, "model.attention.name=memory").model.attention["num_slots"] == 4
+
+
+def test_an_override_may_hold_any_yaml(load):
+    config = load(COPY, "training.stop_at_bleu=null", "model.mix=no", "sweep={grid: {model.units: [1, 2]}}")
+    assert config.training.stop_at_bleu is None
+    assert config.model.mix is False
+    assert config.sweep.grid == {"model.units": [1, 2]}
+
+
+def test_errors_name_the_line_of_the_file_or_the_override_that_the_value_came_from(load):
+    text = COPY + "model:\n  units: 0\n"
+    with pytest.raises(ConfigError, match=r"config.yaml:3: model.units: must be at least 1, not 0"):
+        load(text)
+    with pytest.raises(ConfigError, match=r"^--set model.units=-1: model.units: must be at least 1, not -1"):
+        load(text, "model.units=-1")
+    with pytest.raises(ConfigError, match=r"^--set model=\{units: -1\}: model.units: must be at least 1, not -1"):
+        load(text, "model={units: -1}")
+    with pytest.raises(ConfigError, match=r"^--set modle.units=1: modle: unknown key; did you mean model\?"):
+        load(COPY, "modle.units=1")
+
+
+def test_a_sweep_is_every_cell_with_every_point_of_the_grid_in_order(load):
+    text = COPY + (
+        "sweep:\n"
+        "  grid: {training.seed: [1, 2], data.copy.max_length: [5, 6]}\n"
+        "  cells:\n"
+        "    - {model.attention: {name: memory, num_slots: 4}}\n"
+        "    - {model.attention.name: content}\n"
+    )
+    runs = configs.expand(load(text), MECHANISMS)
+    assert list(runs) == [
+        f"{cell}-seed={seed}-max_length={length}"
+        for cell in ("memory-num_slots=4", "content")
+        for seed in (1, 2)
+        for length in (5, 6)
+    ]
+    one = runs["memory-num_slots=4-seed=2-max_length=5"]
+    assert (one.training.seed, one.data.copy.max_length, one.model.attention["num_slots"]) == (2, 5, 4)
+    assert runs["content-seed=1-max_length=6"].model.attention == {"name": "content", "cache_keys": True}
+    assert all(run.sweep is None for run in runs.values())
+
+
+def test_a_sweep_needs_neither_grid_nor_cells(load):
+    assert list(configs.expand(load(COPY + "sweep: {cells: [{model.units: 8}]}"), MECHANISMS)) == ["units=8"]
+    assert list(configs.expand(load(COPY + "sweep: {grid: {model.units: [8]}}"), MECHANISMS)) == ["units=8"]
+    assert configs.expand(load(), MECHANISMS) == {"run": load()}
+
+
+def test_a_run_of_a_sweep_is_the_config_with_the_same_overrides(load):
+    config = load(COPY + "training: {seed: 7}\nsweep: {grid: {model.attention.name: [content], model.units: [3]}}")
+    runs = configs.expand(config, MECHANISMS)
+    assert runs == {
+        "content-units=3": load(COPY, "training.seed=7", "model.attention.name=content", "model.units=3"),
+    }
+
+
+def test_names_of_runs_are_single_folders(load):
+    runs = configs.expand(load(COPY + "sweep: {grid: {data.folder: [../a b, c/d]}}"), MECHANISMS)
+    assert list(runs) == ["folder=.._ab", "folder=c_d"]
+
+
+@pytest.mark.parametrize(
+    "sweep",
+    [
+        "grid: {model.units: [3, 4, 3]}",
+        "cells: [{model.units: 3}, {model.units: 3}]",
+        "cells: [{model.attention: {name: content}}, {model.attention.name: content}]",
+    ],
+)
+def test_a_run_that_a_sweep_has_twice_is_refused(load, sweep):
+    with pytest.raises(ConfigError, match=r"^sweep: two of its runs are the same: (units=3|content)$"):
+        configs.expand(load(COPY + f"sweep: {{{sweep}}}"), MECHANISMS)
+
+
+@pytest.mark.parametrize(
+    ("sweep", "message"),
+    [
+        ("grid: {model.unit: [3]}", "sweep run unit=3: model.unit: unknown key; did you mean units?"),
+        ("grid: {model.units: [3, 0]}", "sweep run units=0: model.units: must be at least 1, not 0"),
+        ("cells: [{model.units.x: 3}]", "sweep: model.units.x: model.units is a value, not a section"),
+        ("cells: [{model: 3}]", "sweep run model=3: model: expected a section with keys, not 3"),
+        ("grid: {sweep.grid: [1]}", "sweep run grid=1: sweep.grid: expected a mapping, not 1"),
+    ],
+)
+def test_a_sweep_is_checked_as_a_whole_before_its_first_run(load, sweep, message):
+    with pytest.raises(ConfigError) as refused:
+        configs.expand(load(COPY + f"sweep: {{{sweep}}}"), MECHANISMS)
+    assert str(refused.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        [],
+        ["training.learning_rate=1e-7", "training.stop_at_bleu=99.5", "model.encoder_units=8"],
+        ["data={folder: 'a: b # ünï'}", "model.attention={name: memory, temperature: 1e-30}", "model.bridge=zero"],
+        ["sweep={grid: {model.units: [1, 2]}}", "model.mix=false"],
+    ],
+)
+def test_a_dumped_config_loads_as_the_same(load, overrides):
+    config = load(COPY, *overrides)
+    text = configs.dump(config)
+    again = load(text)
+    assert again == dataclasses.replace(config, sweep=None)
+    assert configs.dump(again) == text
+    assert configs.to_dict(again) == configs.to_dict(config)
+
+
+def test_changes_leave_the_tree_that_they_are_applied_to(load):
+    tree = {"model": {"units": 3, "attention": {"name": "memory", "num_slots": 4}}}
+    changes = {"model.attention.name": "content", "training.seed": 2}
+    assert configs.apply_changes(tree, changes) == {
+        "model": {"units": 3, "attention": {"name": "content"}},
+        "training": {"seed": 2},
+    }
+    assert tree == {"model": {"units": 3, "attention": {"name": "memory", "num_slots": 4}}}
+
+
+def test_differences_are_the_dotted_keys_with_both_values(load):
+    one = configs.to_dict(load())
+    other = configs.to_dict(load(COPY, "training.seed=2", "model.attention.name=content"))
+    assert configs.differences(one, one) == []
+    assert configs.differences(one, other) == [
+        "model.attention.name (memory there, content here)",
+        "model.attention.num_slots (32 there, None here)",
+        "model.attention.scoring (softmax there, None here)",
+        "model.attention.temperature (1.0 there, None here)",
+        "model.attention.cache_keys (None there, True here)",
+        "training.seed (1 there, 2 here)",
+    ]

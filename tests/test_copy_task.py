@@ -1,0 +1,202 @@
+"""The copy task's corpus: fixed bytes, uniform lengths, and folders that are safe to prepare again."""
+
+import hashlib
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from conftest import ROOT
+
+from memattn import copy_task
+from memattn.config import CopyConfig
+from memattn.data import read_corpus, read_vocabulary
+
+SMALL = CopyConfig(max_length=6, num_symbols=5, train_examples=30, valid_examples=10, seed=3)
+NAMES = ["copy.json", "train.source", "train.target", "valid.source", "valid.target", "vocab.txt"]
+SHA256 = {
+    "train.source": "54feeed212aa634a0d0deab0b13d0e77d04402b194a59008f92293f6b829dea3",
+    "valid.source": "124f5f48dcc6bb3a773a1fc6b6120cc93414818e0d1f1e5774b88fef7a76f6eb",
+}
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    copy_task.prepare(SMALL, str(tmp_path / "copy"))
+    return tmp_path / "copy"
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """The lines of a corpus of more than one block of writing."""
+    folder = tmp_path_factory.mktemp("large")
+    copy_task.prepare(CopyConfig(max_length=7, num_symbols=4, train_examples=20_500, valid_examples=500), str(folder))
+    return {
+        split: (folder / f"{split}.source").read_text(encoding="utf-8").splitlines() for split in ("train", "valid")
+    }
+
+
+def test_the_bytes_are_the_same_on_every_machine(folder):
+    for name, digest in SHA256.items():
+        assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == digest
+
+
+def test_targets_equal_sources(folder):
+    assert sorted(contents(folder)) == NAMES
+    for split, examples in (("train", 30), ("valid", 10)):
+        source = (folder / f"{split}.source").read_bytes()
+        assert source == (folder / f"{split}.target").read_bytes()
+        assert source.count(b"\n") == examples
+        assert b"\r" not in source
+
+
+def test_the_corpus_can_be_read(folder):
+    vocabulary = read_vocabulary(str(folder / "vocab.txt"))
+    assert vocabulary.tokens[4:] == ["0", "1", "2", "3", "4"]
+    corpus = read_corpus(str(folder), "train", vocabulary)
+    assert len(corpus) == 30
+    assert 3 not in corpus.source.ids
+
+
+def test_numbers_of_examples_are_kept_over_blocks(large):
+    assert {split: len(lines) for split, lines in large.items()} == {"train": 20_500, "valid": 500}
+
+
+def chi_square(counts):
+    expected = np.mean(counts)
+    return float(((np.array(counts) - expected) ** 2 / expected).sum())
+
+
+def test_lengths_are_uniform_from_0_to_the_longest(large):
+    lengths = [len(line.split()) for line in large["train"]]
+    counts = np.bincount(lengths)
+    assert len(counts) == 8
+    assert chi_square(counts) < 24.3  # 7 degrees of freedom: 1 in 1,000
+
+
+def test_symbols_are_uniform(large):
+    symbols = " ".join(large["train"]).split()
+    counts = np.bincount(list(map(int, symbols)))
+    assert len(counts) == 4
+    assert chi_square(counts) < 16.3  # 3 degrees of freedom: 1 in 1,000
+
+
+def test_training_and_validation_are_drawn_apart(large):
+    assert large["train"][:500] != large["valid"]
+    assert not set(large["valid"]) <= set(large["train"])
+
+
+@pytest.mark.parametrize("change", [{"seed": 4}, {"max_length": 7}, {"num_symbols": 6}])
+def test_other_settings_draw_other_sequences(tmp_path, folder, change):
+    copy_task.prepare(CopyConfig(**{**vars(SMALL), **change}), str(tmp_path / "other"))
+    assert (tmp_path / "other" / "train.source").read_bytes() != (folder / "train.source").read_bytes()
+
+
+def test_a_whole_folder_is_left_untouched(folder):
+    (folder / "train.source").write_text("mine\n", encoding="utf-8")
+    before = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+    copy_task.prepare(SMALL, str(folder))
+    assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == before
+    assert (folder / "train.source").read_text(encoding="utf-8") == "mine\n"
+
+
+@pytest.mark.parametrize("dies_at", ["train", "valid"])
+def test_a_preparation_that_raised_is_done_again(tmp_path, folder, monkeypatch, dies_at):
+    original = copy_task._write_split
+
+    def full(config, where, split, *rest):
+        original(config, where, split, *rest)
+        if split == dies_at:
+            raise OSError(28, "No space left on device")
+
+    again = tmp_path / "again"
+    with monkeypatch.context() as patch:
+        patch.setattr(copy_task, "_write_split", full)
+        with pytest.raises(OSError, match="No space"):
+            copy_task.prepare(SMALL, str(again))
+    assert not (again / copy_task.MANIFEST).exists()
+    copy_task.prepare(SMALL, str(again))
+    assert contents(again) == contents(folder)
+
+
+def test_a_preparation_that_was_killed_is_done_again(tmp_path, folder, monkeypatch):
+    """Killed while files moved into place: some are there, some still aside, no manifest."""
+    again, moved, kept = tmp_path / "again", [], []
+    replace = os.replace
+
+    def killed(source, target):
+        if moved:
+            raise KeyboardInterrupt
+        moved.append(target)
+        replace(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", killed)
+        patch.setattr(copy_task.tempfile.TemporaryDirectory, "__exit__", lambda self, *_: kept.append(self))
+        with pytest.raises(KeyboardInterrupt):
+            copy_task.prepare(SMALL, str(again))
+    assert len(moved) == 1
+    assert len(list(again.iterdir())) == 2
+    copy_task.prepare(SMALL, str(again))
+    kept[0].cleanup()
+    assert contents(again) == contents(folder)
+
+
+def test_another_process_may_prepare_the_same_folder_meanwhile(tmp_path, folder, monkeypatch):
+    together, original, seen = tmp_path / "together", copy_task._write_split, []
+
+    def overtaken(*arguments):
+        if not seen:
+            monkeypatch.setattr(copy_task, "_write_split", original)
+            copy_task.prepare(SMALL, str(together))
+            monkeypatch.setattr(copy_task, "_write_split", overtaken)
+        original(*arguments)
+        seen.append({name: (together / name).read_bytes() for name in NAMES})
+
+    monkeypatch.setattr(copy_task, "_write_split", overtaken)
+    copy_task.prepare(SMALL, str(together))
+    assert contents(together) == contents(folder)
+    assert seen == [contents(folder)] * 2  # what the other reads, already training
+
+
+@pytest.mark.parametrize("change", [{"seed": 4}, {"train_examples": 31}, {"num_symbols": 6}])
+def test_a_folder_of_other_settings_is_refused(folder, change):
+    before = contents(folder)
+    with pytest.raises(ValueError, match="holds the copy task of other settings"):
+        copy_task.prepare(CopyConfig(**{**vars(SMALL), **change}), str(folder))
+    assert contents(folder) == before
+
+
+@pytest.mark.parametrize("name", ["train.source", "test.target"])
+def test_the_corpus_of_another_is_refused(tmp_path, name):
+    (tmp_path / name).write_text("ein Satz\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="holds a corpus that is not the copy task"):
+        copy_task.prepare(SMALL, str(tmp_path))
+    assert contents(tmp_path) == {name: b"ein Satz\n"}
+
+
+def test_a_folder_with_other_files_may_be_used(tmp_path):
+    (tmp_path / "README.md").write_text("notes\n", encoding="utf-8")
+    copy_task.prepare(SMALL, str(tmp_path))
+    assert sorted(contents(tmp_path)) == ["README.md", *NAMES]
+
+
+def test_the_script_writes_the_same_corpus(tmp_path, folder):
+    options = {name: value for name, value in vars(SMALL).items() if name != "max_length"}
+    result = subprocess.run(
+        [sys.executable, "scripts/make_copy_data.py", "--max_length=6", f"--folder={tmp_path / 'script'}"]
+        + [f"--{name}={value}" for name, value in options.items()],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == f"{tmp_path / 'script'}\n"
+    assert contents(tmp_path / "script") == contents(folder)

@@ -1,0 +1,272 @@
+"""The vocabulary, reading a prepared corpus, and cutting it into batches."""
+
+import numpy as np
+import pytest
+
+from memattn.data import (
+    Corpus,
+    DataError,
+    Sentences,
+    TrainingBatches,
+    bucket_widths,
+    decoding_batches,
+    encode,
+    read_corpus,
+    read_lines,
+    read_vocabulary,
+)
+from memattn.vocab import BOS, EOS, PAD, SPECIAL_TOKENS, UNK, Vocabulary
+
+A, B, C = range(4, 7)
+
+
+@pytest.fixture
+def vocabulary():
+    return Vocabulary(["a", "b", "c"])
+
+
+def make_corpus(pairs=53, longest=17, seed=0):
+    """A corpus whose sentences all differ, so that a pair is known by its rows."""
+    random = np.random.default_rng(seed)
+    sides = []
+    for side in (1000, 2000):
+        lengths = random.integers(1, longest + 1, pairs)
+        rows = [[side + index] + [A] * (length - 1) for index, length in enumerate(lengths)]
+        sides.append(Sentences(np.concatenate(rows).astype(np.int32), np.concatenate([[0], np.cumsum(lengths)])))
+    return Corpus(*sides)
+
+
+def make_batches(batch_size=4, num_buckets=3, seed=5):
+    return TrainingBatches(make_corpus(), batch_size=batch_size, num_buckets=num_buckets, seed=seed)
+
+
+def as_lists(batches):
+    return [(source.tolist(), target.tolist()) for source, target in batches]
+
+
+def test_special_ids_are_the_files_contract():
+    assert (PAD, BOS, EOS, UNK) == (0, 1, 2, 3)
+    assert Vocabulary(["a"]).tokens == [*SPECIAL_TOKENS, "a"]
+
+
+def test_vocabulary_survives_its_text():
+    tokens = ["a", "é", "@@x", "#", "中"]
+    again = Vocabulary.parse(str(Vocabulary(tokens)))
+    assert again.tokens == [*SPECIAL_TOKENS, *tokens]
+    assert len(again) == 9
+    assert Vocabulary.parse("a\nb").tokens == Vocabulary.parse("a\nb\n").tokens
+
+
+@pytest.mark.parametrize("token", ["", "a b", "a\t", "\n", "a\u00a0b", "a\u2028b", "a\x85"])
+def test_vocabulary_refuses_white_space(token):
+    with pytest.raises(ValueError, match="empty or holds white space"):
+        Vocabulary(["x", token])
+
+
+@pytest.mark.parametrize(
+    ("tokens", "named"), [(["a", "b", "a"], "'a'"), (["</s>"], "'</s>'"), (["a", "<pad>"], "'<pad>'")]
+)
+def test_vocabulary_refuses_a_repeated_token(tokens, named):
+    with pytest.raises(ValueError, match=f"{named} occurs twice"):
+        Vocabulary(tokens)
+
+
+def test_unknown_words_become_unk(vocabulary):
+    assert vocabulary.encode(["a", "z", "c"]) == [A, UNK, C, EOS]
+    assert vocabulary.encode([]) == [EOS]
+
+
+def test_special_tokens_in_a_text_are_unknown_words(vocabulary):
+    assert vocabulary.encode(["a", *SPECIAL_TOKENS, "b"]) == [A, UNK, UNK, UNK, UNK, B, EOS]
+
+
+def test_decoding_ends_at_the_end_of_sentence(vocabulary):
+    assert vocabulary.decode(np.array([BOS, A, PAD, UNK, C, EOS, B])) == ["a", "<unk>", "c"]
+    assert vocabulary.decode(vocabulary.encode(["b", "a"])) == ["b", "a"]
+    assert vocabulary.decode(np.array([A, B])) == ["a", "b"]
+
+
+def test_encoded_lines_lie_one_after_the_other(vocabulary):
+    sentences = encode(["a b", "", "  c\tz "], vocabulary)
+    assert len(sentences) == 3
+    assert [sentence.tolist() for sentence in map(sentences.__getitem__, range(3))] == [
+        [A, B, EOS],
+        [EOS],
+        [C, UNK, EOS],
+    ]
+    assert sentences.lengths.tolist() == [3, 1, 3]
+    assert sentences.ids.dtype == np.int32
+    assert sentences.padded(np.array([2, 1]), rows=3, width=4).tolist() == [
+        [C, UNK, EOS, PAD],
+        [EOS, PAD, PAD, PAD],
+        [PAD] * 4,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "lines"),
+    [
+        ("a\nb\n", ["a", "b"]),
+        ("a\nb", ["a", "b"]),
+        ("", []),
+        ("\n", [""]),
+        ("a\n\n", ["a", ""]),
+        ("a\r\nb\r\n", ["a", "b"]),
+        ("a\u2028b\nc\x85d\ne\x0bf\x0cg\x1ch\ni\u3000j\n", ["a\u2028b", "c\x85d", "e\x0bf\x0cg\x1ch", "i\u3000j"]),
+        ("a\rb\n", ["a\rb"]),
+    ],
+)
+def test_only_a_line_feed_ends_a_line(tmp_path, content, lines):
+    path = tmp_path / "lines"
+    path.write_bytes(content.encode("utf-8"))
+    assert read_lines(str(path)) == lines
+
+
+def test_bytes_that_are_not_utf8_are_named_with_their_line(tmp_path):
+    path = tmp_path / "train.source"
+    path.write_bytes("a\né\nb ".encode() + b"\xff c\nd\n")
+    with pytest.raises(DataError) as caught:
+        read_lines(str(path))
+    assert str(caught.value) == f"{path}:3: not UTF-8 text: byte 0xff"
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(DataError, match=r"vocab\.txt: No such file"):
+        read_vocabulary(str(tmp_path / "vocab.txt"))
+
+
+def test_a_bad_vocabulary_file_is_named(tmp_path):
+    path = tmp_path / "vocab.txt"
+    path.write_text("a\nb\na\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"vocab\.txt: the token 'a' occurs twice"):
+        read_vocabulary(str(path))
+    path.write_text("a\n\nb\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"vocab\.txt: the token '' is empty"):
+        read_vocabulary(str(path))
+
+
+def test_a_vocabulary_file_with_windows_line_ends_is_read(tmp_path):
+    (tmp_path / "vocab.txt").write_bytes(b"a\r\nb\r\n")
+    assert read_vocabulary(str(tmp_path / "vocab.txt")).tokens == [*SPECIAL_TOKENS, "a", "b"]
+
+
+def write_split(folder, source, target):
+    (folder / "train.source").write_bytes(source.encode("utf-8"))
+    (folder / "train.target").write_bytes(target.encode("utf-8"))
+    return str(folder)
+
+
+def test_a_corpus_keeps_its_pairs_together(tmp_path, vocabulary):
+    folder = write_split(tmp_path, "a\u2028b\r\n\r\nc\x85z\r\n", "b\nc\na")
+    corpus = read_corpus(folder, "train", vocabulary)
+    assert len(corpus) == 3
+    assert [corpus.source[i].tolist() for i in range(3)] == [[A, B, EOS], [EOS], [C, UNK, EOS]]
+    assert [corpus.target[i].tolist() for i in range(3)] == [[B, EOS], [C, EOS], [A, EOS]]
+
+
+def test_sides_of_different_length_are_refused_with_both_counts(tmp_path, vocabulary):
+    folder = write_split(tmp_path, "a\nb\nc\n", "a\nb\n")
+    with pytest.raises(DataError, match=r"train\.source has 3 lines and .*train\.target has 2"):
+        read_corpus(folder, "train", vocabulary)
+
+
+def test_an_empty_split_is_refused(tmp_path, vocabulary):
+    with pytest.raises(DataError, match=r"train\.source: empty"):
+        read_corpus(write_split(tmp_path, "", ""), "train", vocabulary)
+
+
+def test_buckets_hold_like_shares_of_the_lengths():
+    assert bucket_widths(np.arange(1, 101), 4).tolist() == [26, 51, 76, 100]
+    assert bucket_widths(np.array([3, 9, 4]), 1).tolist() == [9]
+    assert bucket_widths(np.full(10, 7), 4).tolist() == [7]
+    assert bucket_widths(np.array([1, 1, 1, 50]), 2).tolist() == [1, 50]
+
+
+def test_an_epoch_has_each_pair_exactly_once():
+    corpus, batches = make_corpus(), make_batches()
+    wanted = {1000 + i: (corpus.source[i].tolist(), corpus.target[i].tolist()) for i in range(len(corpus))}
+    seen = {}
+    for source, target in batches.epoch(3):
+        assert source.shape == target.shape
+        assert source.shape[0] == 4
+        for row, other in zip(source, target, strict=True):
+            real, other_real = row[row != PAD].tolist(), other[other != PAD].tolist()
+            assert bool(real) == bool(other_real)
+            if real:
+                assert real[0] not in seen
+                seen[real[0]] = (real, other_real)
+    assert seen == wanted
+
+
+def test_rows_that_fill_a_batch_are_padding_and_come_last():
+    rows = [(source != PAD).any(1) for source, _ in make_batches().epoch(0)]
+    assert sum(row.sum() for row in rows) == 53
+    assert all((np.diff(row.astype(int)) <= 0).all() for row in rows)
+    assert sum(not row.all() for row in rows) in (1, 2, 3)  # at most one a bucket; 53 is no multiple of 4
+
+
+def test_shapes_are_as_few_as_buckets():
+    batches = make_batches()
+    shapes = {source.shape for epoch in range(3) for source, _ in batches.epoch(epoch)}
+    assert shapes == {(4, width) for width in batches.widths}
+    assert len(shapes) == 3
+
+
+def test_pairs_share_the_narrowest_bucket_that_holds_both_sides():
+    batches = make_batches()
+    for source, target in batches.epoch(0):
+        longest = np.maximum((source != PAD).sum(1), (target != PAD).sum(1))
+        longest = longest[longest > 0]
+        narrower = [width for width in batches.widths if width < source.shape[1]]
+        assert (longest <= source.shape[1]).all()
+        assert not narrower or (longest > max(narrower)).all()
+
+
+def test_the_order_is_a_function_of_seed_and_epoch():
+    first = make_batches()
+    list(first.epoch(0))
+    assert as_lists(first.epoch(1)) == as_lists(make_batches().epoch(1))
+    assert as_lists(first.epoch(1)) != as_lists(first.epoch(0))
+    assert as_lists(first.epoch(1)) != as_lists(make_batches(seed=6).epoch(1))
+
+
+def test_pairs_meet_others_in_each_epoch():
+    batches = make_batches()
+    together = [{frozenset(source[:, 0].tolist()) for source, _ in batches.epoch(epoch)} for epoch in range(2)]
+    assert len(together[0] & together[1]) < len(together[0]) / 2
+
+
+@pytest.mark.parametrize("start", [0, 1, 7, 13])
+def test_an_epoch_resumed_goes_on_with_the_same_rest(start):
+    batches = make_batches()
+    whole = as_lists(batches.epoch(2))
+    assert len(whole) >= 14
+    assert as_lists(batches.epoch(2, start)) == whole[start:]
+
+
+def test_an_epoch_resumed_at_its_end_is_over():
+    batches = make_batches()
+    assert list(batches.epoch(0, len(list(batches.epoch(0))))) == []
+
+
+def test_decoding_covers_each_sentence_once_and_longest_first():
+    sentences = make_corpus().source
+    batches = list(decoding_batches(sentences, batch_size=8, num_buckets=3))
+    order = np.concatenate([members for members, _ in batches])
+    assert sorted(order) == list(range(53))
+    assert (np.diff(sentences.lengths[order]) <= 0).all()
+    assert len({ids.shape for _, ids in batches}) <= 3
+    for members, ids in batches:
+        assert ids.shape[0] == 8
+        assert (ids[len(members) :] == PAD).all()
+        for row, index in zip(ids, members, strict=False):
+            assert row[: len(sentences[index])].tolist() == sentences[index].tolist()
+            assert (row[len(sentences[index]) :] == PAD).all()
+    assert len(batches[-1][0]) == 53 % 8
+
+
+def test_decoding_keeps_the_order_of_sentences_of_one_length(vocabulary):
+    sentences = encode(["a", "b", "c", "a b"], vocabulary)
+    ((members, ids),) = decoding_batches(sentences, batch_size=5, num_buckets=2)
+    assert members.tolist() == [3, 0, 1, 2]
+    assert ids.shape == (5, 3)

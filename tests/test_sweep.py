@@ -1,0 +1,244 @@
+"""Sweeps: every run trained and evaluated once, failures left behind, one table, the paper's figures beside it."""
+
+import csv
+import json
+import threading
+import time
+
+import pytest
+from conftest import ROOT
+
+from memattn import config as configs
+from memattn import paper, run, sweep
+from memattn.attention import MECHANISMS
+from memattn.config import ConfigError
+
+CELLS = [{"model.attention.name": name} for name in ("luong_dot", "memory")]
+OPTIONS = {"jobs": 2, "repeats": 1, "plots": 0, "strategy": "none", "title": "A tiny sweep"}
+
+
+@pytest.fixture
+def load(write_config, monkeypatch):
+    """The tiny config with a sweep; commands run in the repository."""
+    monkeypatch.chdir(ROOT)
+
+    def load(cells, changes=None):
+        path = write_config({"sweep": {"cells": cells}, "training.max_steps": 3, **(changes or {})})
+        return configs.load(path, [], MECHANISMS)
+
+    return load
+
+
+def table(folder):
+    with open(folder / "table.csv", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_sweep_in_processes(load, tmp_path, capsys):
+    folder = tmp_path / "sweep"
+    assert sweep.run_sweep(load(CELLS), str(folder), **OPTIONS) == ["luong_dot"]
+    output = capsys.readouterr()
+    assert "2 runs, 0 done before, 2 to do" in output.out
+    assert "[memory] validation at step 3" in output.out
+    assert f"luong_dot: training ended with status 2; see {folder / 'luong_dot' / 'log.txt'}" in output.err
+    log = (folder / "luong_dot" / "log.txt").read_text("utf-8").splitlines()
+    assert " -m memattn.train --run_dir " in log[0]
+    assert "luong_dot: the decoder's units (8) must equal" in log[-1]
+    assert not (folder / "luong_dot" / "result.json").exists()
+
+    result = json.loads((folder / "memory" / "result.json").read_text("utf-8"))
+    (row,) = table(folder)
+    assert row["run"] == "memory"
+    assert row["BLEU"] == f"{result['bleu']:.2f}"
+    assert row["exact match %"] == f"{result['exact_match']:.1f}"
+    assert row["decode s"] == f"{result['decode_seconds']:.2f}"
+    assert int(row["parameters"]) == result["parameters"]
+    assert (row["sentences"], row["best step"], row["steps"]) == ("12", "3", "3")
+    markdown = (folder / "table.md").read_text("utf-8").splitlines()
+    assert markdown[:2] == ["A tiny sweep", ""]
+    assert "paper" not in markdown[2]
+    assert [line.split("|")[1].strip() for line in markdown[4:]] == ["memory"]
+    assert (folder / "learning_curves.png").stat().st_size > 1000
+
+    def written():
+        return {path: path.stat().st_mtime_ns for path in folder.glob("*/*") if path.is_file()}
+
+    again, before = load(CELLS[1:]), written()
+    assert sweep.run_sweep(again, str(folder), **OPTIONS) == []
+    assert "1 runs, 1 done before, 0 to do" in capsys.readouterr().out
+    assert written() == before
+    assert table(folder) == [row]
+
+    (folder / "memory" / "result.json").unlink()
+    assert sweep.run_sweep(again, str(folder), **OPTIONS) == []
+    output = capsys.readouterr().out
+    assert "[memory] already finished: 3 steps" in output
+    assert "[luong_dot]" not in output
+    changed = {path.name for path, at in written().items() if before[path] != at}
+    assert changed == {"result.json", "hypotheses.txt", "log.txt"}
+    repeated = json.loads((folder / "memory" / "result.json").read_text("utf-8"))
+    assert repeated["bleu"] == result["bleu"]
+    assert repeated["checkpoint"] == result["checkpoint"]
+
+
+class Commands:
+    """Stands in for the processes: notes what runs when, writes what a run leaves behind."""
+
+    def __init__(self, failing=()):
+        self.failing, self.called, self.most = failing, [], {}
+        self._running, self._lock = {}, threading.Lock()
+
+    def __call__(self, module, name, folder, arguments):
+        with self._lock:
+            self.called.append((module, name))
+            self._running[module] = self._running.get(module, 0) + 1
+            self.most[module] = max(self.most.get(module, 0), sum(self._running.values()))
+        time.sleep(0.02)
+        with self._lock:
+            self._running[module] -= 1
+        if (module, name) in self.failing:
+            return 1
+        if module == "memattn.train":
+            run.write(f"{folder}/config.yaml", configs.dump(configs.load(arguments[1], [], MECHANISMS)))
+            run.write(f"{folder}/validation.csv", "step,bleu,seconds\n2,12.5,3.5\n4,50.25,7.5\n")
+        else:
+            result = {"bleu": 50.25, "exact_match": 25.0, "sentences": 12, "parameters": 99, "step": 4}
+            seconds = {"decode_seconds": 1.5, "decode_seconds_min": 1.25, "decode_seconds_max": 2.0}
+            run.write(f"{folder}/result.json", json.dumps({**result, **seconds}))
+        return 0
+
+
+GRID = [{"model.attention.num_slots": slots} for slots in (1, 2, 4, 8)]
+
+
+def test_trainings_share_the_machine_and_evaluations_do_not(load, tmp_path, monkeypatch):
+    commands = Commands()
+    monkeypatch.setattr(sweep, "_command", commands)
+    assert sweep.run_sweep(load(GRID), str(tmp_path / "sweep"), **OPTIONS) == []
+    assert commands.most == {"memattn.train": 2, "memattn.eval": 1}
+    assert [module for module, _ in commands.called] == ["memattn.train"] * 4 + ["memattn.eval"] * 4
+    assert [name for module, name in commands.called[4:]] == [f"num_slots={slots}" for slots in (1, 2, 4, 8)]
+    assert table(tmp_path / "sweep")[0] == {
+        "run": "num_slots=1",
+        "BLEU": "50.25",
+        "paper BLEU": "",
+        "exact match %": "25.0",
+        "decode s": "1.50",
+        "decode s min-max": "1.25-2.00",
+        "paper decode s (K40m)": "",
+        "sentences": "12",
+        "parameters": "99",
+        "best step": "4",
+        "steps": "4",
+        "training s": "7.5",
+    }
+
+
+def test_what_failed_is_run_again_and_nothing_else(load, tmp_path, monkeypatch, capsys):
+    commands = Commands(failing=[("memattn.train", "num_slots=2"), ("memattn.eval", "num_slots=4")])
+    monkeypatch.setattr(sweep, "_command", commands)
+    assert sweep.run_sweep(load(GRID), str(tmp_path / "sweep"), **OPTIONS) == ["num_slots=2", "num_slots=4"]
+    assert ("memattn.eval", "num_slots=2") not in commands.called
+    errors = capsys.readouterr().err
+    assert "num_slots=2: training ended with status 1" in errors
+    assert "num_slots=4: evaluation ended with status 1" in errors
+    assert [row["run"] for row in table(tmp_path / "sweep")] == ["num_slots=1", "num_slots=8"]
+    commands.called, commands.failing = [], ()
+    assert sweep.run_sweep(load(GRID), str(tmp_path / "sweep"), **{**OPTIONS, "jobs": 1}) == []
+    names = ["num_slots=2", "num_slots=4"]
+    assert commands.called == [(module, name) for module in ("memattn.train", "memattn.eval") for name in names]
+    assert [row["run"] for row in table(tmp_path / "sweep")] == [f"num_slots={slots}" for slots in (1, 2, 4, 8)]
+
+
+def test_a_sweep_in_which_all_fail_writes_no_table(load, tmp_path, monkeypatch):
+    monkeypatch.setattr(sweep, "_command", Commands(failing=[("memattn.train", "num_slots=1")]))
+    assert sweep.run_sweep(load(GRID[:1]), str(tmp_path / "sweep"), **OPTIONS) == ["num_slots=1"]
+    assert not (tmp_path / "sweep" / "table.csv").exists()
+
+
+def test_the_folder_of_another_sweep_is_refused(load, tmp_path, monkeypatch):
+    monkeypatch.setattr(sweep, "_command", Commands())
+    sweep.run_sweep(load(GRID), str(tmp_path / "sweep"), **OPTIONS)
+    with pytest.raises(ConfigError, match=r"num_slots=1: .*training\.learning_rate \(0\.01 there, 0\.02 here\)"):
+        sweep.run_sweep(load(GRID, {"training.learning_rate": 0.02}), str(tmp_path / "sweep"), **OPTIONS)
+
+
+def test_a_markdown_table_leaves_out_what_no_row_has():
+    rows = [{"run": "a", "paper": "", "steps": 10}, {"run": "long name", "paper": "", "steps": 2}]
+    assert sweep.markdown_table(rows) == (
+        "| run       | steps |\n|-----------|-------|\n| a         | 10    |\n| long name | 2     |\n"
+    )
+
+
+def full_scale(**changes):
+    """The paper's cell of L = 50 and K = 32, as the defaults have it."""
+    tree = {
+        "data": {"copy": {"max_length": 50}},
+        "model": {"attention": {"name": "memory", "num_slots": 32}},
+    }
+    changes = {key.replace("__", "."): value for key, value in changes.items()}
+    return configs._checked(configs.apply_changes(tree, changes), configs.Source("test"), MECHANISMS)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, (99.96, 5.35)),
+        ({"data__copy__max_length": 200, "model__attention__num_slots": 1}, (44.22, 9.30)),
+        ({"data__copy__max_length": 20, "model__attention__name": "none"}, (99.93, 2.03)),
+        ({"data__copy__max_length": 100, "model__attention__name": "bahdanau"}, (100.0, 11.0)),
+        (
+            {"training__seed": 7, "data__copy__seed": 2, "data__num_buckets": 1, "training__validate_every": 5},
+            (99.96, 5.35),
+        ),
+        ({"model__attention__position_encoding": True}, (99.96, 5.35)),
+    ],
+)
+def test_a_config_at_full_scale_has_its_row_of_the_paper(changes, expected):
+    assert paper.table_1(full_scale(**changes)) == expected
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"data__copy__max_length": 30},
+        {"data__copy__num_symbols": 10},
+        {"data__copy__train_examples": 50_000},
+        {"data__copy__valid_examples": 100},
+        {"data": {"folder": "data/mine"}},
+        {"model__attention__num_slots": 5},
+        {"model__attention__name": "luong"},
+        {"model__layers": 1},
+        {"model__units": 128},
+        {"model__encoder_units": 128},
+        {"model__embedding_size": 128},
+        {"model__dropout": 0.1},
+        {"model__init_scale": 0.1},
+        {"model__input_feeding": False},
+        {"model__mix": False},
+        {"model__tie_embeddings": "source_target"},
+        {"training__batch_size": 64},
+        {"training__learning_rate": 0.001},
+        {"training__clip_norm": 1.0},
+        {"training__max_steps": 10_000},
+        {"decoding__beam_size": 5},
+        {"decoding__length_penalty": 0.6},
+        {"decoding__max_length": 20},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_a_config_off_full_scale_has_none(change):
+    assert paper.table_1(full_scale(**change)) is None
+
+
+def test_the_printed_table_is_that_of_the_reference():
+    path = ROOT.parent / "shared" / "reference" / "paper_tables.json"
+    if not path.exists():
+        pytest.skip("the paper's tables are not beside the repository")
+    rows = json.loads(path.read_text(encoding="utf-8"))["table1_copy"]["rows"]
+    ours = [
+        [length, model, paper.TABLE_1_BLEU[length][place], paper.TABLE_1_SECONDS[length][place]]
+        for length in paper.TABLE_1_BLEU
+        for place, model in enumerate(paper.TABLE_1_MODELS)
+    ]
+    assert ours == rows

@@ -1,0 +1,251 @@
+"""Training: one update against NumPy, resuming bit for bit, several replicas, stopping, and BLEU on the copy task."""
+
+import csv
+import dataclasses
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from conftest import ROOT, run_command
+from test_conformance import make_model, padded
+
+from memattn import eval as evaluation
+from memattn import run, train
+from memattn.config import ConfigError, TrainingConfig
+from memattn.vocab import EOS
+
+NO_STRATEGY = tf.distribute.get_strategy()
+
+
+def weights(run_dir):
+    """Every tensor of a run's newest checkpoint."""
+    reader = tf.train.load_checkpoint(os.path.join(run_dir, run.CHECKPOINTS))
+    return {name: reader.get_tensor(name) for name in sorted(reader.get_variable_to_shape_map())}
+
+
+def assert_same_run(one, other):
+    """Weights, optimizer and validation scores are equal to the last bit; only clocks may differ."""
+    left, right = weights(one), weights(other)
+    assert left.keys() == right.keys()
+    numeric = [name for name, value in left.items() if name.startswith(("model", "optimizer"))]
+    assert len(numeric) > 20
+    for name in numeric:
+        np.testing.assert_array_equal(left[name], right[name], err_msg=name)
+    scores = []
+    for run_dir in (one, other):
+        with open(os.path.join(run_dir, "validation.csv"), encoding="utf-8") as file:
+            scores.append([(row["step"], row["bleu"], row["exact_match"]) for row in csv.DictReader(file)])
+    assert scores[0] == scores[1]
+    best = [tf.train.latest_checkpoint(os.path.join(run_dir, run.BEST)) for run_dir in (one, other)]
+    assert os.path.basename(best[0]) == os.path.basename(best[1])
+
+
+def one_step(strategy, batch, **changes):
+    """A model after one update, with the results of the step."""
+    config = TrainingConfig(batch_size=4, learning_rate=0.1, jit_compile=False, **changes)
+    with strategy.scope():
+        model = make_model("memory", {"num_slots": 2})
+        step = train.TrainingStep(model, config, strategy)
+    return model, [step(batch, batch, number).numpy() for number in range(3)]
+
+
+BATCH = padded([[4, 5, 6, EOS], [7, EOS], [EOS], [8, 9, 10, EOS]]).numpy()
+
+
+def test_loss_is_the_mean_over_real_target_tokens_and_gradients_are_clipped_together():
+    model = make_model("memory", {"num_slots": 2})
+    with tf.GradientTape() as tape:
+        logits = model(tf.constant(BATCH), tf.constant(BATCH))
+        log_probs = tf.nn.log_softmax(logits)
+        real = [(b, t) for b in range(4) for t in range(4) if BATCH[b, t]]
+        loss = -sum(log_probs[b, t, BATCH[b, t]] for b, t in real)
+        mean = loss / len(real)
+    gradients = [tf.convert_to_tensor(g).numpy() for g in tape.gradient(mean, model.trainable_variables)]
+    norm = np.sqrt(sum((g.astype(np.float64) ** 2).sum() for g in gradients))
+    before = [weight.numpy() for weight in map(tf.convert_to_tensor, model.trainable_variables)]
+    config = TrainingConfig(batch_size=4, learning_rate=0.1, clip_norm=norm / 2, jit_compile=False)
+    results = train.TrainingStep(model, config, NO_STRATEGY)(BATCH, BATCH, 0).numpy()
+    np.testing.assert_allclose(results[0], loss, rtol=1e-5)
+    assert results[2] == len(real)
+    np.testing.assert_allclose(results[3], norm, rtol=1e-4)
+    for weight, old, gradient in zip(model.trainable_variables, before, gradients, strict=True):
+        clipped = gradient / 2
+        moved = 0.1 * clipped / (np.abs(clipped) + 1e-7 / np.sqrt(0.001))  # Adam's first step, its epsilon unscaled
+        np.testing.assert_allclose(tf.convert_to_tensor(weight), old - moved, rtol=1e-3, atol=2e-4)
+
+
+def test_rows_of_padding_change_nothing():
+    filled = np.concatenate([BATCH, np.zeros((2, 4), np.int32)])
+    (_, plain), (_, with_padding) = one_step(NO_STRATEGY, BATCH), one_step(NO_STRATEGY, filled)
+    np.testing.assert_allclose(plain, with_padding, rtol=1e-5)
+
+
+def test_two_replicas_match_one():
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    assert strategy.num_replicas_in_sync == 2
+    (single, alone), (mirrored, together) = one_step(NO_STRATEGY, BATCH), one_step(strategy, BATCH)
+    np.testing.assert_allclose(alone, together, rtol=1e-4)
+    for one, other in zip(single.trainable_variables, mirrored.trainable_variables, strict=True):
+        np.testing.assert_allclose(tf.convert_to_tensor(one), tf.convert_to_tensor(other), rtol=1e-3, atol=1e-4)
+
+
+def test_a_run_on_two_replicas_matches_one(tiny_config, tmp_path):
+    config = tiny_config({"model.dropout": 0.0})
+    runs = {"one": NO_STRATEGY, "two": tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])}
+    for name, strategy in runs.items():
+        assert train.train(config, str(tmp_path / name), strategy) == 0
+    one, two = weights(tmp_path / "one"), weights(tmp_path / "two")
+    assert one.keys() == two.keys()
+    for name in one:
+        if name.startswith("model"):
+            np.testing.assert_allclose(one[name], two[name], rtol=1e-2, atol=1e-4, err_msg=name)
+    assert evaluation.evaluate(
+        str(tmp_path / "two"), [], split="valid", repeats=1, plots=0, output_dir=str(tmp_path / "two")
+    )
+
+
+def test_batch_that_replicas_cannot_share_is_refused():
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    with pytest.raises(ConfigError, match="training.batch_size: must be a multiple of the 2 replicas"):
+        train.TrainingStep(make_model("none", {}), TrainingConfig(batch_size=3), strategy)
+
+
+def test_stopped_at_every_step_equals_uninterrupted(tiny_config, tmp_path, monkeypatch):
+    config = tiny_config()
+    assert train.train(config, str(tmp_path / "whole"), NO_STRATEGY) == 0
+    step = train.TrainingStep.__call__
+
+    def step_then_terminate(self, *arguments):
+        results = step(self, *arguments)
+        os.kill(os.getpid(), signal.SIGTERM)
+        return results
+
+    monkeypatch.setattr(train.TrainingStep, "__call__", step_then_terminate)
+    statuses = []
+    while not statuses or statuses[-1]:
+        statuses.append(train.train(config, str(tmp_path / "pieces"), NO_STRATEGY))
+        assert len(statuses) < 10
+    assert statuses.count(128 + signal.SIGTERM) >= 5
+    assert_same_run(tmp_path / "whole", tmp_path / "pieces")
+
+
+def test_interrupt_ends_with_130_and_goes_on(tiny_config, tmp_path, monkeypatch):
+    config = tiny_config()
+    step = train.TrainingStep.__call__
+
+    def step_then_interrupt(self, *arguments):
+        results = step(self, *arguments)
+        os.kill(os.getpid(), signal.SIGINT)
+        return results
+
+    with monkeypatch.context() as patched:
+        patched.setattr(train.TrainingStep, "__call__", step_then_interrupt)
+        assert train.train(config, str(tmp_path / "run"), NO_STRATEGY) == 130
+    assert train.train(config, str(tmp_path / "run"), NO_STRATEGY) == 0
+
+
+def test_killed_at_random_moments_equals_uninterrupted(write_config, tmp_path):
+    config = write_config({"training.max_steps": 60, "training.validate_every": 20, "training.checkpoint_every": 1})
+    whole, pieces = str(tmp_path / "whole"), str(tmp_path / "pieces")
+    finished = run_command("memattn.train", "--config", config, "--run_dir", whole)
+    assert finished.returncode == 0, finished.stderr
+    command = [sys.executable, "-m", "memattn.train", "--config", config, "--run_dir", pieces]
+    chance = random.Random(3)
+    for _ in range(3):
+        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        before = latest(pieces)
+        while process.poll() is None and latest(pieces) == before:
+            time.sleep(0.01)
+        time.sleep(chance.uniform(0, 0.3))
+        process.kill()
+        process.wait()
+    finished = run_command("memattn.train", "--config", config, "--run_dir", pieces)
+    assert finished.returncode == 0, finished.stderr
+    assert "goes on from" in finished.stdout
+    assert_same_run(whole, pieces)
+
+
+def latest(run_dir):
+    try:
+        return tf.train.latest_checkpoint(os.path.join(run_dir, run.CHECKPOINTS))
+    except (tf.errors.OpError, ValueError):
+        return None
+
+
+def test_a_finished_run_is_left_alone(tiny_config, tmp_path, capsys):
+    config, run_dir = tiny_config(), tmp_path / "run"
+    assert train.train(config, str(run_dir), NO_STRATEGY) == 0
+    files = {path: path.read_bytes() for path in run_dir.rglob("*") if path.is_file()}
+    assert train.train(config, str(run_dir), NO_STRATEGY) == 0
+    assert "already finished: 6 steps" in capsys.readouterr().out
+    assert {path: path.read_bytes() for path in run_dir.rglob("*") if path.is_file()} == files
+
+
+def test_patience_and_bleu_end_a_run(tiny_config, tmp_path, capsys):
+    frozen = {"training.learning_rate": 1e-12, "training.max_steps": 100}
+    assert train.train(tiny_config({**frozen, "training.patience": 2}), str(tmp_path / "a"), NO_STRATEGY) == 0
+    assert "finished: 2 validations without a better BLEU at step 9" in capsys.readouterr().out
+
+
+def test_best_checkpoint_is_of_the_best_validation(tiny_config, tmp_path, monkeypatch):
+    scores = iter([10.0, 30.0, 20.0])
+    real = train.metrics.score
+    monkeypatch.setattr(train.metrics, "score", lambda *texts: real(*texts)._replace(bleu=next(scores)))
+    run_dir = str(tmp_path / "run")
+    assert train.train(tiny_config({"training.max_steps": 9}), run_dir, NO_STRATEGY) == 0
+    assert tf.train.latest_checkpoint(os.path.join(run_dir, run.BEST)).endswith("step-6")
+
+
+def test_checkpoints_by_minutes(tiny_config, tmp_path):
+    config = tiny_config({"training.checkpoint_every": 1000, "training.checkpoint_minutes": 1e-6})
+    run_dir = str(tmp_path / "run")
+    assert train.train(config, run_dir, NO_STRATEGY) == 0
+    state = tf.train.get_checkpoint_state(os.path.join(run_dir, run.CHECKPOINTS))
+    assert [path.rpartition("-")[2] for path in state.all_model_checkpoint_paths] == ["4", "5", "6"]
+
+
+def test_xla_and_graph_train_alike(tiny_config, tmp_path):
+    for jit in (True, False):
+        config = tiny_config({"training.jit_compile": jit, "decoding.jit_compile": jit, "model.dropout": 0.0})
+        assert train.train(config, str(tmp_path / str(jit)), NO_STRATEGY) == 0
+    one, other = weights(tmp_path / "True"), weights(tmp_path / "False")
+    for name in one:
+        if name.startswith("model"):
+            np.testing.assert_allclose(one[name], other[name], rtol=1e-2, atol=1e-3, err_msg=name)
+
+
+@pytest.mark.parametrize("name", ["memory", "bahdanau"])
+def test_copy_is_learned(tiny_config, tmp_path, name):
+    config = tiny_config(
+        {
+            "data.copy": {"max_length": 6, "num_symbols": 6, "train_examples": 4000, "valid_examples": 100, "seed": 1},
+            "model.units": 64,
+            "model.embedding_size": 32,
+            "model.dropout": 0.0,
+            "model.init_scale": 0.1,
+            "model.attention": {"name": name},
+            "training.batch_size": 64,
+            "training.max_steps": 1500,
+            "training.log_every": 100,
+            "training.validate_every": 100,
+            "training.stop_at_bleu": 97.0,
+            "training.checkpoint_every": 1000,
+            "training.jit_compile": "auto",
+            "decoding.beam_size": 4,
+            "decoding.batch_size": 32,
+        }
+    )
+    run_dir = str(tmp_path / name)
+    assert train.train(config, run_dir, NO_STRATEGY) == 0
+    result = evaluation.evaluate(run_dir, [], split="valid", repeats=1, plots=1, output_dir=run_dir)
+    assert result["bleu"] >= 95
+    assert result["exact_match"] >= 85
+    assert len((tmp_path / name / evaluation.HYPOTHESES).read_text(encoding="utf-8").splitlines()) == 100
+    assert os.listdir(os.path.join(run_dir, "alignments"))
+    assert dataclasses.asdict(config)["training"] == result["config"]["training"]

@@ -1,0 +1,137 @@
+"""Pictures of alignments and learning curves: what they show, and that no token or length breaks them."""
+
+import numpy as np
+import pytest
+from matplotlib import image
+from matplotlib import pyplot as plt
+
+from memattn import visualize
+
+
+def scores(source, target, num_slots, seed=0):
+    random = np.random.default_rng(seed)
+    slots = random.random((num_slots, target, source))
+    return (slots.sum(0) if num_slots else random.random((target, source))), slots
+
+
+def assert_is_a_picture(path):
+    pixels = image.imread(path)
+    height, width = pixels.shape[:2]
+    assert 300 <= height <= 3000
+    assert 300 <= width <= 6000
+    assert (pixels[..., :3].min(-1) < 0.95).mean() > 0.01  # not blank
+    return pixels
+
+
+@pytest.fixture
+def figure(monkeypatch):
+    """The figure that was drawn, held back from being closed."""
+    drawn, close = [], plt.close
+    monkeypatch.setattr(visualize.plt, "close", drawn.append)
+    yield lambda: drawn[-1]
+    for one in drawn:
+        close(one)
+
+
+@pytest.mark.parametrize(
+    ("num_slots", "source", "target"),
+    [(0, 1, 1), (0, 101, 90), (1, 1, 1), (1, 5, 3), (4, 2, 101), (4, 101, 2), (32, 1, 1), (32, 41, 30)],
+)
+def test_alignments_of_any_size_become_a_picture(tmp_path, num_slots, source, target):
+    path = tmp_path / "alignments.png"
+    visualize.alignments(str(path), ["a"] * source, ["b"] * target, *scores(source, target, num_slots))
+    assert_is_a_picture(path)
+    assert plt.get_fignums() == []
+
+
+def test_sources_run_downwards_and_targets_to_the_right(tmp_path, figure):
+    combined, slots = scores(5, 3, 2)
+    visualize.alignments(str(tmp_path / "a.png"), list("abcde"), list("xyz"), combined, slots)
+    drawn = {axes.get_title(): axes for axes in figure().findobj(plt.Axes)}
+    for k in range(2):
+        np.testing.assert_array_equal(drawn[f"slot {k + 1}"].images[0].get_array(), slots[k].T)
+    axes = drawn["all slots: $\\beta \\cdot \\alpha$"]
+    np.testing.assert_array_equal(axes.images[0].get_array(), combined.T)
+    assert [label.get_text() for label in axes.get_xticklabels()] == list("xyz")
+    assert [label.get_text() for label in axes.get_yticklabels()] == list("abcde")
+    assert axes.images[0].origin == "upper"
+
+
+def test_slots_share_one_scale(tmp_path, figure):
+    slots = np.stack([np.full((2, 2), 0.1), np.full((2, 2), 0.8)])
+    visualize.alignments(str(tmp_path / "a.png"), ["a", "b"], ["c", "d"], slots.sum(0), slots)
+    limits = [axes.images[0].get_clim() for axes in figure().findobj(plt.Axes) if axes.get_title().startswith("slot")]
+    assert limits == [(0, 0.8)] * 2
+
+
+@pytest.mark.parametrize("num_slots", [0, 4])
+def test_scores_of_nothing_but_0_can_be_drawn(tmp_path, num_slots):
+    path = tmp_path / "alignments.png"
+    visualize.alignments(str(path), ["a", "b"], ["c"], np.zeros((1, 2)), np.zeros((num_slots, 1, 2)))
+    assert_is_a_picture(path)
+
+
+def test_odd_tokens_are_drawn_as_they_stand(tmp_path, figure):
+    tokens = [
+        "$",
+        "$$",
+        "$_$",
+        "$x$",
+        "a$b_{$",
+        "_",
+        "__",
+        "^",
+        "\\frac",
+        "%",
+        "{",
+        "<s>",
+        "@@",
+        "Ł",
+        "中文",
+        "\x01",
+        "…",
+    ]
+    path, size = tmp_path / "alignments.png", len(tokens)
+    visualize.alignments(str(path), tokens, tokens, *scores(size, size, 0))
+    assert_is_a_picture(path)
+    axes = next(axes for axes in figure().findobj(plt.Axes) if axes.get_title() == "attention")
+    for labels in (axes.get_xticklabels(), axes.get_yticklabels()):
+        assert [label.get_text() for label in labels] == tokens
+        assert not any(label.get_parse_math() for label in labels)
+
+
+@pytest.mark.parametrize("length", [30, 200])
+def test_a_long_token_leaves_room_for_the_picture(tmp_path, length):
+    visualize.alignments(str(tmp_path / "a.png"), ["a", "b" * length], ["c" * length], *scores(2, 1, 1))
+    assert_is_a_picture(tmp_path / "a.png")
+
+
+def test_the_ending_chooses_the_format(tmp_path):
+    visualize.alignments(str(tmp_path / "a.svg"), ["a"], ["b"], *scores(1, 1, 1))
+    assert b"<svg" in (tmp_path / "a.svg").read_bytes()[:1000]
+
+
+def test_learning_curves_show_the_points(tmp_path, figure):
+    curves = {"memory": [(100, 10.0), (200, 55.5)], "none": [(100, 3.0)], "not validated": []}
+    visualize.learning_curves(str(tmp_path / "curves.png"), curves, "one quarter scale")
+    assert_is_a_picture(tmp_path / "curves.png")
+    (axes,) = figure().axes
+    assert {line.get_label(): list(zip(*line.get_data(), strict=True)) for line in axes.lines} == curves
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == list(curves)
+    assert axes.get_title() == "one quarter scale"
+    low, high = axes.get_ylim()
+    assert low <= 0
+    assert high >= 100
+
+
+def test_no_two_of_many_curves_look_alike(tmp_path, figure):
+    curves = {f"run-{i}": [(1, i), (2, 2 * i)] for i in range(28)}
+    visualize.learning_curves(str(tmp_path / "curves.png"), curves, "many")
+    (axes,) = figure().axes
+    assert len({(line.get_color(), line.get_linestyle()) for line in axes.lines}) == 28
+
+
+def test_odd_titles_and_run_names_are_drawn(tmp_path):
+    visualize.learning_curves(str(tmp_path / "curves.png"), {"K=1-a_b^c": [(1, 2.0)]}, "costs $_$ and 中文")
+    assert_is_a_picture(tmp_path / "curves.png")
+    assert plt.get_fignums() == []
