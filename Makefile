@@ -12,7 +12,7 @@ BIN := $(VENV)/bin
 
 demo: $(VENV)/installed
 	$(BIN)/python -m memattn.sweep --config configs/toy_copy/demo.yaml --sweep_dir runs/demo --plot 2 \
-		--title "Copy task, L = 20, scaled down (1 layer, 128 units)"
+		--title "Copy task, L = 16, scaled down (1 layer, 128 units)"
 
 test: $(VENV)/installed
 	$(BIN)/python -m pytest

@@ -10,6 +10,7 @@ import csv
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -56,14 +57,21 @@ def run_sweep(
         if status:
             failed[name] = f"training ended with status {status}"
 
-    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        list(pool.map(train, missing))
-    for name in missing:
-        if name not in failed:
-            arguments = ["--repeats", str(repeats), "--plot", str(plots)]
-            status = _command("memattn.eval", name, folders[name], arguments)
-            if status:
-                failed[name] = f"evaluation ended with status {status}"
+    def evaluate(name: str) -> None:
+        arguments = ["--repeats", str(repeats), "--plot", str(plots)]
+        status = name not in failed and _command("memattn.eval", name, folders[name], arguments)
+        if status:
+            failed[name] = f"evaluation ended with status {status}"
+
+    for work, workers in ((train, jobs), (evaluate, 1)):
+        with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+            try:
+                list(pool.map(work, missing))
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                for process in list(_processes):
+                    process.terminate()  # training writes a checkpoint, from which the same command goes on
+                raise
     for name, problem in failed.items():
         print(f"{name}: {problem}; see {os.path.join(folders[name], LOG)}", file=sys.stderr)
     write_table(runs, folders, sweep_dir, title)
@@ -132,6 +140,7 @@ def markdown_table(rows: list[dict]) -> str:
 
 
 _printing = threading.Lock()
+_processes = set()
 
 
 def _command(module: str, name: str, folder: str, arguments: list[str]) -> int:
@@ -143,15 +152,12 @@ def _command(module: str, name: str, folder: str, arguments: list[str]) -> int:
         with subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=log, text=True, encoding="utf-8", errors="replace"
         ) as process:
-            try:
-                for line in process.stdout:
-                    log.write(line)
-                    with _printing:
-                        print(f"[{name}] {line}", end="", flush=True)
-            except BaseException:
-                process.terminate()  # it writes a checkpoint, from which the same command goes on
-                process.wait()
-                raise
+            _processes.add(process)
+            for line in process.stdout:
+                log.write(line)
+                with _printing:
+                    print(f"[{name}] {line}", end="", flush=True)
+        _processes.discard(process)
     with _printing:
         print(f"[{name}] {module} took {time.monotonic() - started:.0f} s", flush=True)
     return process.returncode
@@ -160,6 +166,7 @@ def _command(module: str, name: str, folder: str, arguments: list[str]) -> int:
 def _main() -> int:
     options = flags.FLAGS
     config = configs.load(options.config, options.set, MECHANISMS)
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     failed = run_sweep(
         config,
         options.sweep_dir,

@@ -21,7 +21,8 @@ ALLOWED = {
     "run": {"", "attention", "config", "data", "model", "vocab"},
     "decoding": {"beam_search", "config", "data", "model", "run", "vocab"},
     "cli": {"config", "data", "run"},
-    "train": {"attention", "cli", "config", "copy_task", "data", "decoding", "metrics", "model", "run", "vocab"},
+    "training_step": {"", "config", "model", "run", "vocab"},
+    "train": {"attention", "cli", "config", "copy_task", "data", "decoding", "metrics", "run", "training_step"},
     "eval": {
         "attention",
         "cli",
@@ -94,7 +95,7 @@ def test_python_files_open_with_one_sentence():
 def test_files_are_short():
     for path in tracked_files():
         if path.suffix == ".py" and path.is_relative_to(ROOT / "memattn"):
-            assert len(path.read_text(encoding="utf-8").splitlines()) <= 340, path
+            assert len(path.read_text(encoding="utf-8").splitlines()) <= 300, path
 
 
 def test_no_large_file_is_tracked():
