@@ -15,7 +15,7 @@ demo: $(VENV)/installed
 		--title "Copy task, L = 16, scaled down (1 layer, 128 units)"
 
 test: $(VENV)/installed
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: $(VENV)/installed
 	$(BIN)/ruff check .

@@ -19,7 +19,16 @@ FAILURE, USAGE = 1, 2
 
 def run(main: Callable[[], int | None]) -> None:
     """Calls `main` once absl's flags are parsed, and ends the process with its status."""
+    if {"-h", "-help", "--help"} & set(sys.argv[1:]):
+        _help(main.__module__)
     app.run(lambda _: sys.exit(_guarded(main)), flags_parser=_parse_flags)
+
+
+def _help(module: str) -> None:
+    """Prints what a command's module says of itself, and its flags; absl finds these only under `python -m`."""
+    name = sys.argv[0] if module == "__main__" else module
+    print(f"{sys.modules[module].__doc__.strip()}\n{flags.FLAGS.module_help(name)}")
+    sys.exit(0)
 
 
 def _parse_flags(argv: list[str]) -> list[str]:

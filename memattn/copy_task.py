@@ -26,8 +26,11 @@ def prepare(config: CopyConfig, folder: str) -> None:
     settings = {name: getattr(config, name) for name in sorted(config.__dataclass_fields__)}
     present = os.listdir(folder) if os.path.isdir(folder) else []  # before the manifest: another may be writing it
     if os.path.exists(manifest):
-        with open(manifest, encoding="utf-8") as file:
-            found = json.load(file)
+        try:
+            with open(manifest, encoding="utf-8") as file:
+                found = json.load(file)
+        except ValueError as error:
+            raise ValueError(f"{manifest}: unreadable ({error}); remove the folder to have it made again") from error
         if found != settings:
             raise ValueError(
                 f"{folder}: holds the copy task of other settings ({found}, not {settings}); take another folder"
@@ -37,19 +40,23 @@ def prepare(config: CopyConfig, folder: str) -> None:
     if not interrupted and any(name.endswith((".source", ".target")) for name in present):
         raise ValueError(f"{folder}: holds a corpus that is not the copy task; take another folder")
     os.makedirs(folder, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=_UNFINISHED, dir=folder) as aside:
-        vocabulary = Vocabulary([str(symbol) for symbol in range(config.num_symbols)])
-        _write(os.path.join(aside, "vocab.txt"), str(vocabulary))
-        for number, (split, examples) in enumerate(
-            {"train": config.train_examples, "valid": config.valid_examples}.items()
-        ):
-            # RandomState's streams are frozen: every NumPy version draws the same.
-            seed = [config.seed, config.max_length, config.num_symbols, number]
-            _write_split(config, aside, split, examples, np.random.RandomState(seed))  # noqa: NPY002
-        names = os.listdir(aside)
-        _write(os.path.join(aside, MANIFEST), json.dumps(settings, indent=2) + "\n")
-        for name in [*names, MANIFEST]:
-            os.replace(os.path.join(aside, name), os.path.join(folder, name))
+    try:
+        with tempfile.TemporaryDirectory(prefix=_UNFINISHED, dir=folder) as aside:
+            vocabulary = Vocabulary([str(symbol) for symbol in range(config.num_symbols)])
+            _write(os.path.join(aside, "vocab.txt"), str(vocabulary))
+            for number, (split, examples) in enumerate(
+                {"train": config.train_examples, "valid": config.valid_examples}.items()
+            ):
+                # RandomState's streams are frozen: every NumPy version draws the same.
+                seed = [config.seed, config.max_length, config.num_symbols, number]
+                _write_split(config, aside, split, examples, np.random.RandomState(seed))  # noqa: NPY002
+            names = os.listdir(aside)
+            _write(os.path.join(aside, MANIFEST), json.dumps(settings, indent=2) + "\n")
+            for name in [*names, MANIFEST]:
+                os.replace(os.path.join(aside, name), os.path.join(folder, name))
+    except OSError as error:
+        error.filename = folder  # a full disk is reported without one
+        raise
 
 
 def _write_split(config: CopyConfig, folder: str, split: str, examples: int, random: np.random.RandomState) -> None:

@@ -119,12 +119,12 @@ def _load_config(run_dir: str, overrides: list[str]) -> Config:
 def _plot(
     model: Seq2Seq, vocabulary: Vocabulary, sources: Sentences, translations: list, plots: int, folder: str
 ) -> None:
-    """Pictures of the alignments of the first `plots` sentences that hold a token."""
+    """Pictures of the alignments of the `plots` longest sources that have a translation."""
     if not plots:
         return
     os.makedirs(folder, exist_ok=True)
-    chosen = [i for i in range(len(sources)) if len(sources[i]) > 1 and translations[i].best][:plots]
-    for index in chosen:
+    longest_first = sorted(range(len(sources)), key=lambda index: -len(sources[index]))
+    for index in [index for index in longest_first if translations[index].best][:plots]:
         source, target = sources[index], vocabulary.encode(translations[index].hypotheses[0])
         combined, slots = model.alignments(tf.constant([source]), tf.constant([target]))
         visualize.alignments(
@@ -157,7 +157,7 @@ def main() -> None:
     flags.DEFINE_multi_string("set", [], "Override, as decoding.beam_size=1; repeatable.")
     flags.DEFINE_string("split", "valid", "Split of the prepared corpus.")
     flags.DEFINE_integer("repeats", 3, "Timed decodings of the split.", lower_bound=1)
-    flags.DEFINE_integer("plot", 0, "Draw the alignments of so many sentences.", lower_bound=0)
+    flags.DEFINE_integer("plot", 0, "Draw the alignments of so many sentences, the longest.", lower_bound=0)
     flags.DEFINE_string("output_dir", None, "Where results are written; the run folder by default.")
     cli.run(_main)
 

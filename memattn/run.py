@@ -1,5 +1,6 @@
 """The run folder: the config, vocabulary and checkpoints of one training run, and the model that they make."""
 
+import glob
 import importlib.metadata
 import json
 import os
@@ -58,7 +59,7 @@ def load_model(folder: str, run_config: Config) -> tuple[Seq2Seq, Vocabulary]:
     try:
         with open(path, encoding="utf-8") as file:
             max_source_length = int(json.load(file)["max_source_length"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
         raise RunError(f"{path}: unreadable ({type(error).__name__}: {error})") from error
     return build_model(run_config, len(vocabulary), max_source_length), vocabulary
 
@@ -106,7 +107,12 @@ def restore(checkpoint: tf.train.Checkpoint, folder: str) -> str | None:
 
     A checkpoint that cannot be read is passed over with a warning. Raises RunError if none can be read.
     """
-    state = tf.train.get_checkpoint_state(folder)
+    try:
+        state = tf.train.get_checkpoint_state(folder)
+    except ValueError:
+        state = None
+    if state is None and glob.glob(os.path.join(glob.escape(folder), "*.index")):
+        raise RunError(f"{folder}: holds checkpoints, but the file `checkpoint` that lists them is lost or unreadable")
     paths = list(reversed(state.all_model_checkpoint_paths)) if state else []
     for path in paths:
         try:
@@ -114,8 +120,8 @@ def restore(checkpoint: tf.train.Checkpoint, folder: str) -> str | None:
             status.assert_existing_objects_matched()
             status.expect_partial()  # the manager's own counter stays unread
             return path
-        except (tf.errors.OpError, AssertionError, ValueError) as error:
-            reason = str(error).strip().splitlines()[0]
+        except Exception as error:  # TensorFlow raises whatever it runs into, IndexError for a file cut short
+            reason = str(error).strip().partition("\n")[0]
             warnings.warn(f"{path}: unreadable checkpoint, passed over: {reason}", stacklevel=2)
     if paths:
         raise RunError(f"{folder}: no checkpoint can be read; move the folder away to start anew")
@@ -125,11 +131,15 @@ def restore(checkpoint: tf.train.Checkpoint, folder: str) -> str | None:
 def write(path: str, text: str) -> None:
     """Writes a file so that it is there whole or not at all."""
     unfinished = f"{path}.unfinished"
-    with open(unfinished, "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(unfinished, path)
+    try:
+        with open(unfinished, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(unfinished, path)
+    except OSError as error:
+        error.filename = path  # a full disk is reported without one
+        raise
 
 
 def conditions() -> dict[str, Any]:

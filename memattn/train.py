@@ -144,12 +144,18 @@ class Trainer:
         results = np.array([result.numpy() for result in self.pending]).reshape(-1, 4)
         if not np.isfinite(results).all():
             first = self.progress.step - len(results) + int(np.flatnonzero(~np.isfinite(results).all(1))[0]) + 1
-            raise run.RunError(
-                f"{self.run_dir}: the loss or its gradient is not finite at step {first}; the last checkpoint is "
-                f"{self.manager.latest_checkpoint or 'none'}; a smaller training.learning_rate or "
-                "training.clip_norm may help"
-            )
+            raise self._not_finite(f"the loss or its gradient is not finite at step {first}")
         return results
+
+    def _check_weights(self) -> None:
+        if not all(np.isfinite(variable.numpy()).all() for variable in self.model.trainable_variables):
+            raise self._not_finite(f"the weights are not finite at step {self.progress.step}")
+
+    def _not_finite(self, problem: str) -> run.RunError:
+        return run.RunError(
+            f"{self.run_dir}: {problem}; the last checkpoint is {self.manager.latest_checkpoint or 'none'}; "
+            "a smaller training.learning_rate or training.clip_norm may help"
+        )
 
     def _log(self) -> None:
         results = self._collect()
@@ -174,6 +180,7 @@ class Trainer:
     def _validate(self) -> None:
         progress, training = self.progress, self.config.training
         self._collect()
+        self._check_weights()
         begin = time.monotonic()
         num_buckets = self.config.data.num_buckets
         translations, _ = decoding.decode(self.searcher, self.valid.source, self.vocabulary, num_buckets)
@@ -218,6 +225,7 @@ class Trainer:
 
     def _save(self) -> None:
         self._collect()
+        self._check_weights()
         self.progress.seconds = time.monotonic() - self.started
         self.manager.save(checkpoint_number=self.progress.step)
         self.saved_at = time.monotonic()

@@ -22,11 +22,13 @@ def alignments(path: str, source: list[str], target: list[str], combined: np.nda
       path: of the picture; its ending chooses the format.
       source, target: S and T tokens.
       combined: [T, S], the weights of the source positions in each step.
-      slots: [K, T, S], what each memory slot contributes to `combined`; drawn beside it where K > 0.
+      slots: [K, T, S], what each memory slot contributes to `combined`; those that carry at least 1% of the weight
+        are drawn beside it.
     """
-    source, target = [_label(token) for token in source], [_label(token) for token in target]
-    num_slots = len(slots)
-    columns = min(num_slots, 8)
+    weights = slots.sum((1, 2))
+    drawn = np.flatnonzero(weights >= 0.01 * weights.sum())
+    num_slots = len(drawn)
+    columns = min(num_slots, 8 if num_slots > 12 else 4)
     rows = math.ceil(num_slots / columns) if columns else 0
     side = float(np.clip(0.16 * max(len(source), len(target)), 3.2, 8))
     small = max(1.5, min(2.6, side * 0.5))
@@ -35,23 +37,20 @@ def alignments(path: str, source: list[str], target: list[str], combined: np.nda
     left, right = figure.subfigures(1, 2, width_ratios=[max(columns * small, 1e-3), side + 1.6])
     if not num_slots:
         left.set_visible(False)
-    for k, slot in enumerate(slots):
+    for k, slot in enumerate(slots[drawn]):
         axes = left.add_subplot(rows, columns, k + 1)
         axes.imshow(slot.T, cmap="Blues", vmin=0, vmax=max(slots.max(), 1e-9), aspect="auto", interpolation="nearest")
-        axes.set_title(f"slot {k + 1}", fontsize=8, pad=2)
+        axes.set_title(f"slot {drawn[k] + 1}", fontsize=8, pad=2)
         first, last = k % columns == 0, k + columns >= num_slots
-        named = {"fontsize": 4, "parse_math": False}
-        axes.set_xticks(range(len(target)) if last else [], target if last else [], rotation=90, **named)
-        axes.set_yticks(range(len(source)) if first else [], source if first else [], **named)
+        _name_axes(axes, source if first else [], target if last else [], size=5, longest=8)
     if num_slots:
-        left.suptitle("each slot: $\\beta_k \\alpha_k$", fontsize=10)
+        left.suptitle(f"slots $\\beta_k \\alpha_k$: {num_slots} of {len(slots)} carry 1% or more", fontsize=9)
         left.supxlabel("target", fontsize=9)
         left.supylabel("source", fontsize=9)
     axes = right.add_subplot()
     image = axes.imshow(combined.T, cmap="Blues", vmin=0, aspect="auto", interpolation="nearest")
     size = 8 if max(len(source), len(target)) <= 40 else 5
-    axes.set_xticks(range(len(target)), target, rotation=90, fontsize=size, parse_math=False)
-    axes.set_yticks(range(len(source)), source, fontsize=size, parse_math=False)
+    _name_axes(axes, source, target, size=size, longest=30)
     axes.set_xlabel("target token")
     axes.set_ylabel("source token")
     axes.set_title("all slots: $\\beta \\cdot \\alpha$" if num_slots else "attention", fontsize=10)
@@ -74,6 +73,7 @@ def learning_curves(path: str, curves: dict[str, list[tuple[int, float]]], title
         axes.plot(steps, bleu, dash, color=colour, label=name, marker="o", markersize=3)
     axes.set_xlabel("training step")
     axes.set_ylabel("validation BLEU")
+    axes.set_xlim(left=0)
     axes.set_ylim(0, 102)
     axes.set_title(title, fontsize=10, parse_math=False)
     axes.grid(alpha=0.3)
@@ -81,9 +81,14 @@ def learning_curves(path: str, curves: dict[str, list[tuple[int, float]]], title
     _save(figure, path)
 
 
-def _label(token: str) -> str:
-    """The token, cut where it would leave no room for the picture."""
-    return token if len(token) <= 30 else f"{token[:29]}…"
+def _name_axes(axes: plt.Axes, source: list[str], target: list[str], *, size: int, longest: int) -> None:
+    """Puts the tokens on the axes, cut where they would leave no room for the picture."""
+    source, target = (
+        [token if len(token) <= longest else f"{token[: longest - 1]}…" for token in tokens]
+        for tokens in (source, target)
+    )
+    axes.set_xticks(range(len(target)), target, rotation=90, fontsize=size, parse_math=False)
+    axes.set_yticks(range(len(source)), source, fontsize=size, parse_math=False)
 
 
 def _save(figure: plt.Figure, path: str) -> None:

@@ -1,0 +1,713 @@
+"""Broken inputs: each gives one line that says what and where, the right exit status, and leaves runs intact."""
+
+import concurrent.futures
+import errno
+import glob
+import os
+import resource
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import yaml
+from conftest import TINY, run_command
+
+from memattn import cli, copy_task, run, train
+from memattn import config as configs
+from memattn import eval as evaluation
+from memattn.attention import MECHANISMS
+from memattn.vocab import Vocabulary
+
+FAILURE, USAGE = 1, 2
+NO_STRATEGY = tf.distribute.get_strategy()
+COPY = "data: {copy: {}}\n"
+
+# id: (the file, overrides, what the message holds)
+CONFIGS = {
+    "empty": ("# nothing\n", [], ["config.yaml: the config is empty; it needs at least a `data` section"]),
+    "list": ("- data\n", [], ["config.yaml: a config is a mapping with the sections data, model"]),
+    "tab": ("data:\n\tcopy: {}\n", [], ["config.yaml:2: not valid YAML: found character '\\t'"]),
+    "bracket": (COPY + "model: {units: 3\n", [], ["config.yaml:3: not valid YAML: expected ',' or '}'"]),
+    "indentation": ("data:\n  copy: {}\n model: {}\n", [], ["config.yaml:3: not valid YAML: expected <block end>"]),
+    "alias": ("data: *nowhere\n", [], ["config.yaml:1: not valid YAML: found undefined alias 'nowhere'"]),
+    "two documents": (COPY + "---\nmodel: {}\n", [], ["config.yaml:2: not valid YAML: but found another document"]),
+    "escape": (COPY + 'model: {bridge: "\\U99999999"}\n', [], ["config.yaml: not valid YAML: "]),
+    "control character": (COPY + "model: {bridge: \a}\n", [], ["not valid YAML: unacceptable character #x0007"]),
+    "alias of itself": ("data: &d {copy: *d}\n", [], ["config.yaml: nested too deep, or an alias within its own"]),
+    "nested deep": (COPY + "model: " + "[" * 3000 + "]" * 3000, [], ["config.yaml: nested too deep"]),
+    "bytes": (b"data: {copy: {}}\nmodel: {bridge: \xff}\n", [], ["config.yaml:2: not UTF-8 text: byte 0xff"]),
+    "UTF-16": (COPY.encode("utf-16"), [], ["config.yaml:1: not UTF-8 text: byte 0xff"]),
+    "key given twice": (COPY + "model:\n  units: 3\n  units: 4\n", [], ["config.yaml:4: model.units: given twice"]),
+    "no data": ("model: {units: 3}\n", [], ["config.yaml: data: missing; give data.folder, or data.copy"]),
+    "data left empty": ("data:\n", [], ["config.yaml:1: data: give data.folder (a prepared corpus) or data.copy"]),
+    "folder without name": ("data: {folder: ''}\n", [], ["config.yaml:1: data: give data.folder (a prepared corpus)"]),
+    "section misspelt": (COPY + "trianing: {}\n", [], ["config.yaml:2: trianing: unknown key; did you mean training?"]),
+    "key misspelt": (
+        COPY + "training:\n  learnin_rate: 1\n",
+        [],
+        ["config.yaml:3: training.learnin_rate: unknown key; did you mean learning_rate?", "known keys: seed, batch"],
+    ),
+    "key deep down misspelt": (
+        "data: {copy: {max_lenght: 3}}\n",
+        [],
+        ["config.yaml:1: data.copy.max_lenght: unknown key; did you mean max_length?"],
+    ),
+    "dotted key in a file": (COPY + "model.units: 3\n", [], ["config.yaml:2: model.units: unknown key; did you mean"]),
+    "number as key": ("3: x\n" + COPY, [], ["config.yaml:1: 3: unknown key; known keys: data, model"]),
+    "line break in a key": (COPY + '"a\\nerror: b": 3\n', [], ["config.yaml:2: a\\nerror: b: unknown key"]),
+    "merge key": ("data: &d {copy: {}}\nmodel:\n  <<: *d\n", [], ["config.yaml:3: model.<<: unknown key"]),
+    "number for a section": (COPY + "model: 3\n", [], ["config.yaml:2: model: expected a section with keys, not 3"]),
+    "list for a section": (COPY + "model: [a]\n", [], ["config.yaml:2: model: expected a section with keys, not ['a"]),
+    "text for a number": (COPY + "model: {units: many}\n", [], ["model.units: expected a whole number, not 'many'"]),
+    "fraction for a whole number": (COPY + "model: {units: 2.5}\n", [], ["expected a whole number, not 2.5"]),
+    "truth for a whole number": (COPY + "model: {units: true}\n", [], ["expected a whole number, not True"]),
+    "truth for a number": (COPY + "model: {dropout: yes}\n", [], ["model.dropout: expected a number, not True"]),
+    "date for a number": (COPY + "training: {seed: 2017-09-09}\n", [], ["training.seed: expected a whole number, not"]),
+    "impossible date": (COPY + "training: {seed: 2017-13-45}\n", [], ["seed: not a plain value: '2017-13-45'"]),
+    "tag without value": (COPY + "model: {units: !!int ''}\n", [], ["model.units: not a plain value: ''"]),
+    "tag of Python": (COPY + "model: {units: !!python/name:os.system ''}\n", [], ["model.units: not a plain value"]),
+    "number for a truth": (COPY + "model: {mix: 1}\n", [], ["model.mix: expected true or false, not 1"]),
+    "number for text": ("data: {folder: 3}\n", [], ["config.yaml:1: data.folder: expected text or null, not 3"]),
+    "null for a number": (COPY + "model: {units: }\n", [], ["model.units: expected a whole number, not None"]),
+    "neither truth nor auto": (
+        COPY + "decoding: {jit_compile: 1}\n",
+        [],
+        ["decoding.jit_compile: expected true or false or auto, not 1"],
+    ),
+    "choice misspelt": (
+        COPY + "model: {bridge: dens}\n",
+        [],
+        ["config.yaml:2: model.bridge: 'dens' is none of auto, zero, dense; did you mean dense?"],
+    ),
+    "long value": (COPY + f"model: {{bridge: {'x' * 3000}}}\n", [], [f"model.bridge: '{'x' * 75} ... is none of"]),
+    "negative dropout": (COPY + "model: {dropout: -0.1}\n", [], ["model.dropout: must be at least 0, not -0.1"]),
+    "dropout of all": (COPY + "model: {dropout: 1}\n", [], ["model.dropout: must be below 1, not 1.0"]),
+    "no learning": (COPY + "training: {learning_rate: 0}\n", [], ["learning_rate: must be above 0, not 0.0"]),
+    "NaN": (COPY + "training: {learning_rate: .nan}\n", [], ["learning_rate: must be finite, not nan"]),
+    "infinity": (COPY + "training: {learning_rate: 1e400}\n", [], ["learning_rate: must be finite, not inf"]),
+    "seed beyond 32 bits": (
+        COPY + "training: {seed: 2147483648}\n",
+        [],
+        ["seed: a whole number must fit 32 bits, not 2"],
+    ),
+    "huge number": (
+        COPY + f"training: {{clip_norm: 1{'0' * 400}}}\n",
+        [],
+        ["clip_norm: a number of 1,329 bits is too"],
+    ),
+    "endless number": (COPY + f"model: {{units: {'9' * 5000}}}\n", [], ["model.units: not a plain value: '999"]),
+    "K = 0": (
+        COPY + "model:\n  attention: {name: memory, num_slots: 0}\n",
+        [],
+        ["config.yaml:3: model.attention.num_slots: must be at least 1, not 0"],
+    ),
+    "mechanism misspelt": (
+        COPY + "model: {attention: {name: memry}}\n",
+        [],
+        ["config.yaml:2: model.attention.name: 'memry' is none of none, bahdanau", "did you mean memory?"],
+    ),
+    "mechanism without name": (
+        COPY + "model: {attention: {num_slots: 3}}\n",
+        [],
+        ["config.yaml:2: model.attention.name: missing; give one of none, bahdanau"],
+    ),
+    "list for a mechanism": (COPY + "model: {attention: {name: [memory]}}\n", [], ["name: ['memory'] is none of none"]),
+    "text for the attention": (COPY + "model: {attention: memory}\n", [], ["attention: expected a mapping, not 'mem"]),
+    "option misspelt": (
+        COPY + "model: {attention: {name: memory, num_slot: 3}}\n",
+        [],
+        ["model.attention.num_slot: unknown key for memory; did you mean num_slots?; its keys: num_slots, encoder_"],
+    ),
+    "option of another mechanism": (
+        COPY + "model: {attention: {name: bahdanau, num_slots: 3}}\n",
+        [],
+        ["model.attention.num_slots: unknown key for bahdanau", "its keys: cache_keys"],
+    ),
+    "option that the model gives": (COPY + "model: {attention: {name: bahdanau, units: 3}}\n", [], ["unknown key for"]),
+    "scoring misspelt": (
+        COPY + "model: {attention: {name: memory, encoder_scoring: softmx}}\n",
+        [],
+        ["encoder_scoring: 'softmx' is none of softmax, sigmoid; did you mean softmax?"],
+    ),
+    "more hypotheses than the beam": (
+        COPY + "decoding:\n  n_best: 11\n",
+        [],
+        ["config.yaml:3: decoding.n_best: 11 is more than decoding.beam_size = 10"],
+    ),
+    "ties that do not fit": (
+        COPY + "model: {tie_embeddings: all, units: 3}\n",
+        [],
+        ["model.tie_embeddings: 'all' needs model.mix: true and model.embedding_size = model.units", "256 and 3"],
+    ),
+    "grid as list": (COPY + "sweep: {grid: [1]}\n", [], ["config.yaml:2: sweep.grid: expected a mapping, not [1]"]),
+    "grid without values": (
+        COPY + "sweep:\n  grid:\n    model.units: []\n",
+        [],
+        ["config.yaml:4: sweep.grid.model.units: expected a list of values, not []"],
+    ),
+    "cell without keys": (COPY + "sweep:\n  cells: [3]\n", [], ["config.yaml:3: sweep.cells[0]: expected a mapping"]),
+    "cell misspelt": (COPY + "sweep: {cells: [{model.unit: 3}]}\n", [], ["sweep run unit=3: model.unit: unknown key"]),
+    "cell out of range": (
+        COPY + "sweep: {grid: {model.units: [0]}}\n",
+        [],
+        ["sweep run units=0: model.units: must be"],
+    ),
+    "run twice": (COPY + "sweep: {grid: {model.units: [3, 3]}}\n", [], ["two of its runs are the same: units=3"]),
+    "--set without value": (COPY, ["model.units"], ["--set model.units: write --set key=value"]),
+    "--set of nothing": (COPY, [""], ["--set : write --set key=value"]),
+    "--set misspelt": (COPY, ["model.unit=3"], ["--set model.unit=3: model.unit: unknown key; did you mean units?"]),
+    "--set of a section": (COPY, ["model=3"], ["--set model=3: model: expected a section with keys, not 3"]),
+    "--set below a value": (
+        COPY + "model: {units: 2}\n",
+        ["model.units.x=3"],
+        ["--set model.units.x=3: model.units.x: model.units is a value, not a section"],
+    ),
+    "--set out of range": (COPY, ["model.dropout=-1"], ["--set model.dropout=-1: model.dropout: must be at least 0"]),
+    "--set not YAML": (COPY, ["model.units=["], ["--set model.units: not valid YAML: expected the node content"]),
+    "--set of the grid": (COPY, ["sweep.grid=3"], ["--set sweep.grid=3: sweep.grid: expected a mapping, not 3"]),
+}
+
+
+def refused(capsys, command, *fragments):
+    """The exit status of a command that fails, its one line holding the fragments."""
+    with pytest.raises(SystemExit) as stopped:
+        cli._guarded(command)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1, lines
+    assert lines[0].startswith("error: ")
+    assert lines[0].isprintable()
+    assert len(lines[0]) < 500
+    for fragment in fragments:
+        assert fragment in lines[0]
+    return stopped.value.code
+
+
+def contents(folder):
+    """Every file below a folder, with its bytes."""
+    return {
+        os.path.relpath(os.path.join(where, name), folder): read(os.path.join(where, name))
+        for where, _, names in os.walk(folder)
+        for name in names
+    }
+
+
+def read(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def cut(path, size=10):
+    with open(path, "r+b") as file:
+        file.truncate(size)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_broken_config(name, tmp_path, capsys):
+    content, overrides, fragments = CONFIGS[name]
+    path = tmp_path / "config.yaml"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+    def command():
+        return configs.expand(configs.load(str(path), overrides, MECHANISMS), MECHANISMS)
+
+    assert refused(capsys, command, *fragments) == USAGE
+
+
+@pytest.mark.parametrize(
+    ("path", "problem"),
+    [("none.yaml", "No such file or directory"), ("", "Is a directory"), ("file/x.yaml", "Not a directory")],
+)
+def test_config_that_cannot_be_read(path, problem, tmp_path, capsys):
+    (tmp_path / "file").touch()
+    path = str(tmp_path / path)
+    message = f"{path}: cannot read the config: {problem}"
+    assert refused(capsys, lambda: configs.load(path, [], MECHANISMS), message) == USAGE
+
+
+def tiny(data, changes=None):
+    """A config of four steps, a checkpoint at every second, its data in a folder."""
+    small = {"data.num_buckets": 1, "training.max_steps": 4, "training.validate_every": 4}
+    tree = configs.apply_changes(TINY, {"data.folder": str(data), **small, **(changes or {})})
+    path = f"{data}.yaml"
+    with open(path, "w", encoding="utf-8") as file:
+        yaml.safe_dump(tree, file)
+    return configs.load(path, [], MECHANISMS)
+
+
+def training(config, run_dir):
+    return lambda: train.train(config, str(run_dir), NO_STRATEGY)
+
+
+def evaluating(run_dir, *overrides, split="valid", output_dir=None):
+    return lambda: evaluation.evaluate(
+        str(run_dir), overrides, split=split, repeats=1, plots=0, output_dir=str(output_dir or run_dir)
+    )
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """The config and the folder of a finished run, which no test changes."""
+    folder = tmp_path_factory.mktemp("trained")
+    config = tiny(folder / "data")
+    assert training(config, folder / "run")() == 0
+    for step in (2, 4):
+        assert (folder / "run" / run.CHECKPOINTS / f"step-{step}.index").exists()
+    return config, folder / "run"
+
+
+@pytest.fixture
+def config(trained):
+    return trained[0]
+
+
+@pytest.fixture
+def run_dir(trained, tmp_path):
+    """A copy of that run."""
+    return shutil.copytree(trained[1], tmp_path / "run")
+
+
+@pytest.fixture
+def corpus(config, tmp_path):
+    """A copy of its corpus."""
+    return shutil.copytree(config.data.path, tmp_path / "corpus")
+
+
+# id: (what breaks the corpus, what the message holds, the exit status)
+CORPORA = {
+    "no folder": (shutil.rmtree, ["data.folder: ", "corpus is not a folder; it should hold vocab.txt"], USAGE),
+    "a file for a folder": (
+        lambda corpus: (shutil.rmtree(corpus), corpus.touch()),
+        ["data.folder: ", "corpus is not a folder"],
+        USAGE,
+    ),
+    "no source": (
+        lambda corpus: (corpus / "train.source").unlink(),
+        ["corpus/train.source: No such file or directory"],
+        FAILURE,
+    ),
+    "no validation": (
+        lambda corpus: (corpus / "valid.target").unlink(),
+        ["corpus/valid.target: No such file or directory"],
+        FAILURE,
+    ),
+    "a folder for a source": (
+        lambda corpus: ((corpus / "train.source").unlink(), (corpus / "train.source").mkdir()),
+        ["corpus/train.source: Is a directory"],
+        FAILURE,
+    ),
+    "sides of different lengths": (
+        lambda corpus: (corpus / "train.target").write_text("1 2\n"),
+        ["corpus/train.source has 60 lines and ", "corpus/train.target has 1: a line of one must be the translation"],
+        FAILURE,
+    ),
+    "bytes": (
+        lambda corpus: (corpus / "valid.target").write_bytes(b"1 2\n3\n\xe4 1\n"),
+        ["corpus/valid.target:3: not UTF-8 text: byte 0xe4"],
+        FAILURE,
+    ),
+    "empty": (
+        lambda corpus: [(corpus / f"train.{side}").write_text("") for side in ("source", "target")],
+        ["corpus/train.source: empty; a split needs at least one line"],
+        FAILURE,
+    ),
+    "empty validation": (
+        lambda corpus: [(corpus / f"valid.{side}").write_text("") for side in ("source", "target")],
+        ["corpus/valid.source: empty; a split needs at least one line"],
+        FAILURE,
+    ),
+    "no vocabulary": (
+        lambda corpus: (corpus / "vocab.txt").unlink(),
+        ["corpus/vocab.txt: No such file or directory"],
+        FAILURE,
+    ),
+    "empty vocabulary": (lambda corpus: cut(corpus / "vocab.txt", 0), ["corpus/vocab.txt: the token '' is"], FAILURE),
+    "token twice": (
+        lambda corpus: (corpus / "vocab.txt").write_text("a\nb\na\n"),
+        ["corpus/vocab.txt: the token 'a' occurs twice"],
+        FAILURE,
+    ),
+    "space in a token": (
+        lambda corpus: (corpus / "vocab.txt").write_text("a\nb c\n"),
+        ["corpus/vocab.txt: the token 'b c' is empty or holds white space"],
+        FAILURE,
+    ),
+    "bytes in the vocabulary": (
+        lambda corpus: (corpus / "vocab.txt").write_bytes(b"a\n\xff\n"),
+        ["corpus/vocab.txt:2: not UTF-8 text: byte 0xff"],
+        FAILURE,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CORPORA)
+def test_broken_corpus(name, corpus, tmp_path, capsys):
+    damage, fragments, status = CORPORA[name]
+    config = tiny(corpus, {"data.copy": None})
+    damage(corpus)
+    assert refused(capsys, training(config, tmp_path / "new"), *fragments) == status
+    assert not (tmp_path / "new").exists()
+
+
+# id: (what breaks the folder of the copy task, what the message holds, the exit status)
+COPY_FOLDERS = {
+    "other settings": (
+        lambda corpus: (corpus / "copy.json").write_text('{"seed": 3}'),
+        ["corpus: holds the copy task of other settings ({'seed': 3}, not {"],
+        USAGE,
+    ),
+    "another corpus": (
+        lambda corpus: (corpus / "copy.json").unlink(),
+        ["corpus: holds a corpus that is not the copy task; take another folder"],
+        USAGE,
+    ),
+    "a file for a folder": (
+        lambda corpus: (shutil.rmtree(corpus), corpus.touch()),
+        ["corpus: File exists"],
+        FAILURE,
+    ),
+    "settings cut off": (lambda corpus: cut(corpus / "copy.json"), ["corpus/copy.json: "], USAGE),
+    "settings of bytes": (lambda corpus: (corpus / "copy.json").write_bytes(b"\xff"), ["corpus/copy.json: "], USAGE),
+}
+
+
+@pytest.mark.parametrize("name", COPY_FOLDERS)
+def test_broken_copy_task(name, corpus, tmp_path, capsys):
+    damage, fragments, status = COPY_FOLDERS[name]
+    config = tiny(corpus)
+    damage(corpus)
+    before = contents(corpus)
+    assert refused(capsys, training(config, tmp_path / "new"), *fragments) == status
+    assert contents(corpus) == before
+    assert not (tmp_path / "new").exists()
+
+
+# id: (what breaks the run, the command on it, what the message holds, the exit status)
+RUNS = {
+    "of another config": (
+        lambda run_dir: None,
+        lambda config, run_dir: training(tiny(config.data.path, {"model.units": 9, "training.seed": 2}), run_dir),
+        ["run: holds a run of another config: model.units (8 there, 9 here), training.seed (1 there, 2 here); take"],
+        USAGE,
+    ),
+    "without config": (
+        lambda run_dir: (run_dir / run.CONFIG).unlink(),
+        training,
+        ["run: holds checkpoints but no config.yaml; take another --run_dir"],
+        USAGE,
+    ),
+    "config cut off": (lambda run_dir: cut(run_dir / run.CONFIG), training, ["run/config.yaml:"], USAGE),
+    "a file for a folder": (
+        lambda run_dir: (shutil.rmtree(run_dir), run_dir.touch()),
+        training,
+        ["run: File exists"],
+        FAILURE,
+    ),
+    "below a file": (
+        lambda run_dir: None,
+        lambda config, run_dir: training(config, run_dir / run.CONFIG / "deeper"),
+        ["run/config.yaml/deeper: Not a directory"],
+        FAILURE,
+    ),
+    "nowhere": (
+        lambda run_dir: None,
+        lambda config, run_dir: evaluating(run_dir / "deeper"),
+        ["run/deeper: not a run folder: it holds no config.yaml"],
+        USAGE,
+    ),
+    "another model for its weights": (
+        lambda run_dir: None,
+        lambda config, run_dir: evaluating(run_dir, "model.units=9"),
+        ["--set model.units: the model is trained; only data.folder and decoding.* may change now"],
+        USAGE,
+    ),
+    "no beam": (
+        lambda run_dir: None,
+        lambda config, run_dir: evaluating(run_dir, "decoding.beam_size=0"),
+        ["--set decoding.beam_size=0: decoding.beam_size: must be at least 1, not 0"],
+        USAGE,
+    ),
+    "more hypotheses than its beam": (
+        lambda run_dir: None,
+        lambda config, run_dir: evaluating(run_dir, "decoding.n_best=3"),
+        ["--set decoding.n_best=3: decoding.n_best: 3 is more than decoding.beam_size = 2"],
+        USAGE,
+    ),
+    "no such split": (
+        lambda run_dir: None,
+        lambda config, run_dir: evaluating(run_dir, split="test"),
+        ["data/test.source: No such file or directory"],
+        FAILURE,
+    ),
+    "no such data": (
+        lambda run_dir: None,
+        lambda config, run_dir: evaluating(run_dir, "data.folder=/nowhere"),
+        ["/nowhere/valid.source: No such file or directory"],
+        FAILURE,
+    ),
+    "no vocabulary": (
+        lambda run_dir: (run_dir / run.VOCABULARY).unlink(),
+        lambda config, run_dir: evaluating(run_dir),
+        ["run/vocab.txt: No such file or directory"],
+        FAILURE,
+    ),
+    "no lengths": (
+        lambda run_dir: (run_dir / run.CORPUS).unlink(),
+        lambda config, run_dir: evaluating(run_dir),
+        ["run/corpus.json: unreadable (FileNotFoundError"],
+        FAILURE,
+    ),
+    "lengths cut off": (
+        lambda run_dir: cut(run_dir / run.CORPUS),
+        lambda config, run_dir: evaluating(run_dir),
+        ["run/corpus.json: unreadable (JSONDecodeError"],
+        FAILURE,
+    ),
+    "no validation yet": (
+        lambda run_dir: shutil.rmtree(run_dir / run.BEST),
+        lambda config, run_dir: evaluating(run_dir),
+        ["run: no best checkpoint yet; training writes one every 4 steps"],
+        FAILURE,
+    ),
+    "a file for the results": (
+        lambda run_dir: None,
+        lambda config, run_dir: evaluating(run_dir, output_dir=run_dir / run.CONFIG),
+        ["run/config.yaml: File exists"],
+        FAILURE,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_broken_run(name, config, run_dir, capsys):
+    damage, command, fragments, status = RUNS[name]
+    damage(run_dir)
+    before = contents(run_dir) if run_dir.is_dir() else {}
+    assert refused(capsys, command(config, run_dir), *fragments) == status
+    assert (contents(run_dir) if run_dir.is_dir() else {}) == before
+
+
+@pytest.mark.filterwarnings("ignore:.*unbuilt state:UserWarning")  # Keras 3 guesses at the reason first
+def test_a_model_that_cannot_be_built(config, tmp_path, capsys):
+    wide = tiny(config.data.path, {"model.attention": {"name": "luong_dot"}})
+    command = training(wide, tmp_path / "new")
+    assert refused(capsys, command, "luong_dot", "set model.encoder_units to half of model.units") == USAGE
+    assert not (tmp_path / "new").exists()
+
+
+def scramble(path):
+    path.write_bytes(read(path)[::-1])
+
+
+DAMAGES = {
+    "data cut off": ("data-00000-of-00001", cut),
+    "data scrambled": ("data-00000-of-00001", scramble),
+    "data gone": ("data-00000-of-00001", os.remove),
+    "index cut off": ("index", cut),
+    "index gone": ("index", os.remove),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_an_unreadable_checkpoint_is_passed_over_for_an_older_one(name, config, run_dir):
+    part, damage = DAMAGES[name]
+    damage(run_dir / run.CHECKPOINTS / f"step-4.{part}")
+    folder = str(run_dir / run.CHECKPOINTS)
+    model, _ = run.load_model(str(run_dir), config)
+    with pytest.warns(UserWarning, match="step-4: unreadable checkpoint, passed over: "):
+        assert run.restore(run.checkpoint(model), folder) == os.path.join(folder, "step-2")
+    good = tf.train.load_checkpoint(os.path.join(folder, "step-2"))
+    restored = [good.get_tensor(f"model/{i}/.ATTRIBUTES/VARIABLE_VALUE") for i in range(len(model.variables))]
+    for variable, value in zip(model.variables, restored, strict=True):
+        np.testing.assert_array_equal(variable.numpy(), value)
+
+
+def test_training_goes_on_from_the_older_checkpoint(config, run_dir, trained, capsys):
+    damaged = run_dir / run.CHECKPOINTS / "step-4.data-00000-of-00001"
+    cut(damaged)
+    with pytest.warns(UserWarning, match="step-4: unreadable checkpoint, passed over: "):
+        assert training(config, run_dir)() == 0
+    assert "goes on from " in capsys.readouterr().out
+    whole = tf.train.load_checkpoint(str(trained[1] / run.CHECKPOINTS / "step-4"))
+    again = tf.train.load_checkpoint(str(run_dir / run.CHECKPOINTS / "step-4"))
+    for name in whole.get_variable_to_shape_map():
+        if name.startswith("model"):
+            np.testing.assert_array_equal(again.get_tensor(name), whole.get_tensor(name))
+
+
+@pytest.mark.parametrize(
+    ("folder", "command"),
+    [(run.CHECKPOINTS, training), (run.BEST, lambda config, run_dir: evaluating(run_dir))],
+)
+def test_a_run_without_a_readable_checkpoint(folder, command, config, run_dir, capsys):
+    for path in glob.glob(str(run_dir / folder / "*.data*")):
+        cut(path)
+    before = contents(run_dir)
+    with pytest.warns(UserWarning, match="unreadable checkpoint, passed over: "):
+        assert refused(capsys, command(config, run_dir), f"{folder}: no checkpoint can be read; move") == FAILURE
+    assert contents(run_dir) == before
+
+
+@pytest.mark.parametrize("content", [None, b"", b"nonsense {", b"\xff\xfe"])
+def test_a_run_whose_list_of_checkpoints_is_lost_is_not_begun_anew(content, config, run_dir, capsys):
+    path = run_dir / run.CHECKPOINTS / "checkpoint"
+    path.unlink() if content is None else path.write_bytes(content)
+    before = contents(run_dir)
+    assert refused(capsys, training(config, run_dir), "run/checkpoints") == FAILURE
+    assert contents(run_dir) == before
+
+
+class Disk:
+    """A disk that is full: no file may grow beyond a size, neither from Python nor from TensorFlow."""
+
+    def __init__(self):
+        self.limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def fill(self, size):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, self.limits[1]))
+
+    def clear(self):
+        resource.setrlimit(resource.RLIMIT_FSIZE, self.limits)
+
+
+@pytest.fixture
+def disk():
+    disk = Disk()
+    yield disk
+    disk.clear()
+
+
+def test_full_disk_while_the_copy_task_is_prepared(config, disk, tmp_path, capsys):
+    again = tiny(tmp_path / "corpus")
+    disk.fill(100)
+    assert refused(capsys, training(again, tmp_path / "new"), "corpus: File too large") == FAILURE
+    disk.clear()
+    assert not (tmp_path / "corpus" / "copy.json").exists()
+    assert not (tmp_path / "new").exists()
+    copy_task.prepare(again.data.copy, again.data.path)
+    assert contents(again.data.path) == contents(config.data.path)
+
+
+def test_full_disk_while_a_run_folder_is_made(config, disk, tmp_path, capsys):
+    disk.fill(100)  # enough for the vocabulary, not for the config
+    assert refused(capsys, training(config, tmp_path / "new"), "new/config.yaml", "File too large") == FAILURE
+    disk.clear()
+    assert not (tmp_path / "new" / run.CONFIG).exists()
+    assert run.create(str(tmp_path / "new"), config, Vocabulary(["a"]), 3) is None
+    assert run.load_config(str(tmp_path / "new")) == config
+
+
+def test_full_disk_while_a_checkpoint_is_written(config, disk, tmp_path, monkeypatch, capsys):
+    kept = {}
+    step = train.TrainingStep.__call__
+
+    def fill_after_the_first_checkpoint(self, source, target, number):
+        if number == 2:
+            kept.update(contents(tmp_path / "new" / run.CHECKPOINTS))
+            disk.fill(4096)
+        return step(self, source, target, number)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(train.TrainingStep, "__call__", fill_after_the_first_checkpoint)
+        assert refused(capsys, training(config, tmp_path / "new"), "TensorFlow: ", "File too large") == FAILURE
+    disk.clear()
+    left = contents(tmp_path / "new" / run.CHECKPOINTS)
+    assert "step-2.index" in kept
+    assert {name: left.get(name) for name in kept} == kept
+    assert training(config, tmp_path / "new")() == 0
+    assert "goes on from " in capsys.readouterr().out
+
+
+def test_full_disk_while_results_are_written(run_dir, disk, tmp_path, capsys):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / evaluation.RESULT).write_text("of an earlier evaluation")
+    before = contents(run_dir)
+    disk.fill(2)
+    assert refused(capsys, evaluating(run_dir, output_dir=out), "out/hypotheses.txt", "File too large") == FAILURE
+    disk.clear()
+    assert (out / evaluation.RESULT).read_text() == "of an earlier evaluation"
+    assert not (out / evaluation.HYPOTHESES).exists()
+    assert contents(run_dir) == before
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EACCES])
+def test_disk_that_takes_nothing(number, config, tmp_path, monkeypatch, capsys):
+    def refuse(path, *arguments, **options):
+        raise OSError(number, os.strerror(number), path)
+
+    monkeypatch.setattr(os, "makedirs", refuse)
+    command = training(config, tmp_path / "new")
+    assert refused(capsys, command, f"{tmp_path}/new: {os.strerror(number)}") == FAILURE
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_folder_without_permission(config, tmp_path, capsys):
+    (tmp_path / "locked").mkdir(mode=0o500)
+    command = training(config, tmp_path / "locked" / "new")
+    assert refused(capsys, command, "locked/new: Permission denied") == FAILURE
+
+
+def test_no_memory(config, tmp_path, capsys):
+    huge = tiny(config.data.path, {"training.batch_size": 2**31 - 1})
+    assert refused(capsys, training(huge, tmp_path / "new"), "out of memory: Unable to allocate") == FAILURE
+
+
+def test_weights_that_are_lost_in_mid_run(config, tmp_path, monkeypatch, capsys):
+    kept = {}
+    step = train.TrainingStep.__call__
+
+    def lose_a_weight(self, source, target, number):
+        if number == 2:
+            kept.update(contents(tmp_path / "new" / run.CHECKPOINTS))
+            self._model.trainable_variables[0].assign(self._model.trainable_variables[0] * np.nan)
+        return step(self, source, target, number)
+
+    monkeypatch.setattr(train.TrainingStep, "__call__", lose_a_weight)
+    fragments = ["not finite at step 3; the last checkpoint is ", "checkpoints/step-2; a smaller"]
+    assert refused(capsys, training(config, tmp_path / "new"), *fragments) == FAILURE
+    assert "step-2.index" in kept
+    assert contents(tmp_path / "new" / run.CHECKPOINTS) == kept
+    assert not (tmp_path / "new" / run.BEST).exists()
+
+
+@pytest.mark.parametrize("learning_rate", [1e38, 1e39])
+def test_no_checkpoint_holds_weights_that_are_not_finite(learning_rate, config, tmp_path, capsys):
+    changes = {"training.learning_rate": learning_rate, "training.clip_norm": 1e30, "training.checkpoint_every": 1}
+    command = training(tiny(config.data.path, changes), tmp_path / "new")
+    assert refused(capsys, command, "new: ", "not finite at step ", "smaller training.learning_rate") == FAILURE
+    for index in glob.glob(str(tmp_path / "new" / "*" / "*.index")):
+        reader = tf.train.load_checkpoint(index.removesuffix(".index"))
+        for name in reader.get_variable_to_shape_map():
+            if name.startswith(("model", "optimizer")):
+                assert np.isfinite(reader.get_tensor(name)).all(), (index, name)
+
+
+# id: (module, arguments, what the message holds, the exit status)
+COMMANDS = {
+    "unknown flag": ("train", ["--confg=x"], ["Unknown command line flag 'confg'"], USAGE),
+    "missing flag": ("train", ["--run_dir=x"], ["flag --config", "must have a value"], USAGE),
+    "no flag": ("eval", ["--run_dir=x", "deeper"], ["deeper: not a flag; all arguments are flags, see --help"], USAGE),
+    "config": ("train", ["--config={here}/broken.yaml", "--run_dir={here}/new"], ["broken.yaml:2: modle: "], USAGE),
+    "run": ("train", ["--config={here}/good.yaml", "--run_dir={here}/file/new"], ["file/new: Not a dir"], FAILURE),
+}
+
+
+def test_commands_end_with_one_line_and_their_status(config, tmp_path):
+    (tmp_path / "broken.yaml").write_text(COPY + "modle: {}\n")
+    (tmp_path / "good.yaml").write_text(configs.dump(config))
+    (tmp_path / "file").touch()
+
+    def end(name):
+        module, arguments, _, _ = COMMANDS[name]
+        return run_command(f"memattn.{module}", *[argument.format(here=tmp_path) for argument in arguments])
+
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        ended = dict(zip(COMMANDS, pool.map(end, COMMANDS), strict=True))
+    for name, (_, _, fragments, status) in COMMANDS.items():
+        lines = [line for line in ended[name].stderr.splitlines() if line.startswith("error: ")]
+        assert len(lines) == 1, (name, ended[name].stderr)
+        assert all(fragment in lines[0] for fragment in fragments), (name, lines)
+        assert "Traceback" not in ended[name].stderr, name
+        assert ended[name].returncode == status, name
+    assert not (tmp_path / "new").exists()
