@@ -156,7 +156,7 @@ def main() -> None:
     flags.DEFINE_string("run_dir", None, "Run folder of memattn.train.", required=True)
     flags.DEFINE_multi_string("set", [], "Override, as decoding.beam_size=1; repeatable.")
     flags.DEFINE_string("split", "valid", "Split of the prepared corpus.")
-    flags.DEFINE_integer("repeats", 3, "Timed decodings of the split.", lower_bound=1)
+    flags.DEFINE_integer("repeats", 5, "Timed decodings of the split.", lower_bound=1)
     flags.DEFINE_integer("plot", 0, "Draw the alignments of so many sentences, the longest.", lower_bound=0)
     flags.DEFINE_string("output_dir", None, "Where results are written; the run folder by default.")
     cli.run(_main)

@@ -184,7 +184,7 @@ def main() -> None:
     flags.DEFINE_string("sweep_dir", None, "Folder of the runs and of the table.", required=True)
     flags.DEFINE_multi_string("set", [], "Override, as training.max_steps=500; repeatable.")
     flags.DEFINE_integer("jobs", 1, "Trainings at a time.", lower_bound=1)
-    flags.DEFINE_integer("repeats", 3, "Timed decodings of each run.", lower_bound=1)
+    flags.DEFINE_integer("repeats", 5, "Timed decodings of each run.", lower_bound=1)
     flags.DEFINE_integer("plot", 0, "Draw the alignments of so many sentences of each run.", lower_bound=0)
     flags.DEFINE_string("strategy", "auto", "As in memattn.train.")
     flags.DEFINE_string("title", None, "Heading of the table; says at which scale the runs are.")

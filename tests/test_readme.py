@@ -1,0 +1,81 @@
+"""What the README shows runs as printed, and its table is the committed result."""
+
+import csv
+import re
+
+import numpy as np
+import yaml
+from conftest import ROOT
+from test_conformance import make_model, padded
+
+from memattn import attention, config
+from memattn.sweep import markdown_table
+from memattn.vocab import EOS
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language):
+    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+
+
+def test_adding_a_mechanism_takes_one_file_and_one_line(monkeypatch):
+    (code,) = [block for block in blocks("python") if "class UniformAttention" in block]
+    namespace = {}
+    exec(code, namespace)
+    monkeypatch.setitem(attention.MECHANISMS, "uniform", namespace["UniformAttention"])
+    model = make_model("uniform", {})
+    combined, _ = model.alignments(padded([[4, 5, 6, EOS], [4, EOS]]), padded([[5, EOS], [6, EOS]]))
+    np.testing.assert_allclose(combined[0], np.full((2, 4), 0.25), rtol=1e-6)
+    np.testing.assert_allclose(combined[1], np.tile([0.5, 0.5, 0, 0], (2, 1)), rtol=1e-6)
+
+
+def test_memory_attention_works_in_a_model_that_is_not_ours():
+    (code,) = [block for block in blocks("python") if "class Classifier" in block]
+    namespace = {}
+    exec(code, namespace)
+    model, tokens = namespace["model"], namespace["tokens"]
+    assert model.predict(tokens, verbose=0).shape == (64, 2)
+    gradients = {weight.name for weight in model.trainable_variables}
+    assert len(gradients) > 3
+
+
+def test_the_sweep_of_the_readme_expands(tmp_path):
+    (text,) = blocks("yaml")
+    path = tmp_path / "sweep.yaml"
+    path.write_text(text, encoding="utf-8")
+    runs = config.expand(config.load(str(path), [], attention.MECHANISMS), attention.MECHANISMS)
+    assert len(runs) == 20
+
+
+def test_every_shipped_config_loads():
+    paths = sorted((ROOT / "configs").rglob("*.yaml"))
+    assert paths
+    for path in paths:
+        loaded = config.load(str(path), [], attention.MECHANISMS)
+        assert config.expand(loaded, attention.MECHANISMS)
+        header = "\n".join(line for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("#"))
+        assert all(word in header for word in ("Expected BLEU", "Cost", "Command")), path
+
+
+def test_the_table_is_the_committed_result():
+    path, table = re.search(r"<!-- table: (\S+) -->\n(.*?)<!-- end of table -->", README, flags=re.DOTALL).groups()
+    with open(ROOT / path, encoding="utf-8", newline="") as file:
+        assert table == markdown_table(list(csv.DictReader(file)))
+
+
+def test_every_file_of_the_map_exists():
+    for name in re.findall(r"\b(\w+\.py)\b", README.split("## Map of the files")[1]):
+        assert list(ROOT.rglob(name)), name
+    for module in (ROOT / "memattn").glob("*.py"):
+        assert module.name == "__init__.py" or module.name in README, module
+
+
+def test_every_key_that_the_readme_sets_exists():
+    keys = re.findall(r"--set ([\w.]+)=", README)
+    assert keys
+    tree = yaml.safe_load(config.dump(config.load(str(ROOT / "configs/toy_copy/small.yaml"), [], attention.MECHANISMS)))
+    for key in keys:
+        node = tree
+        for part in key.split("."):
+            node = node[part]
