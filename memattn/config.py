@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import yaml
 
-from memattn.schema import ConfigError, Source, build, nearest, not_one_of, number, parse, value_of
+from memattn.schema import ConfigError, Source, build, nearest, not_one_of, number, parse, shown, value_of
 
 # What the model gives to a mechanism's constructor by itself, never configuration keys; with values to check by.
 MODEL_FACTS = {"units": 1, "max_source_length": 1, "initializer": "zeros"}
@@ -209,6 +209,7 @@ def _checked(tree: dict, source: Source, mechanisms: Mapping[str, Callable]) -> 
     if "data" not in tree:
         raise source.error("data", "missing; give data.folder, or data.copy for the copy task")
     config = build(Config, tree, "", source)
+    _check_sweep(config.sweep or SweepConfig(), source)
     data, decoding, model = config.data, config.decoding, config.model
     if not data.folder and data.copy is None:
         raise source.error("data", "give data.folder (a prepared corpus) or data.copy (the copy task)")
@@ -225,6 +226,15 @@ def _checked(tree: dict, source: Source, mechanisms: Mapping[str, Callable]) -> 
     return dataclasses.replace(
         config, model=dataclasses.replace(model, attention=_attention(model.attention, source, mechanisms))
     )
+
+
+def _check_sweep(sweep: SweepConfig, source: Source) -> None:
+    for name, values in sweep.grid.items():
+        if not isinstance(values, list) or not values:
+            raise source.error(f"sweep.grid.{name}", f"expected a list of values, not {shown(values)}")
+    for i, cell in enumerate(sweep.cells):
+        if not isinstance(cell, dict) or not cell:
+            raise source.error(f"sweep.cells[{i}]", f"expected a mapping of dotted keys to values, not {shown(cell)}")
 
 
 def _attention(section: Mapping, source: Source, mechanisms: Mapping[str, Callable]) -> dict:

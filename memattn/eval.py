@@ -7,6 +7,7 @@ import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is
 
 import json
 import os
+import shlex
 import statistics
 import sys
 from typing import Any
@@ -72,7 +73,7 @@ def evaluate(
         "step": int(checkpoint.rpartition("-")[2]),
         "checkpoint": checkpoint,
         **run.conditions(),
-        "command": " ".join(["python -m memattn.eval", *sys.argv[1:]]),
+        "command": shlex.join(["python", "-m", "memattn.eval", *sys.argv[1:]]),
         "config": configs.to_dict(config),
     }
     os.makedirs(output_dir, exist_ok=True)

@@ -26,21 +26,31 @@ class RunError(RuntimeError):
     """A run that cannot go on; the message is one line for the user."""
 
 
-def create(folder: str, run_config: Config, vocabulary: Vocabulary, max_source_length: int) -> None:
-    """Makes a run folder, or checks that an existing one is of the same config. Raises ConfigError, OSError."""
+def create(folder: str, run_config: Config, vocabulary: Vocabulary, corpus: dict[str, int]) -> None:
+    """Makes a run folder, or checks that an existing one is of the same config and training data.
+
+    `corpus` holds what is to be known of the training data. Raises ConfigError, OSError.
+    """
     path = os.path.join(folder, CONFIG)
+    facts = {VOCABULARY: str(vocabulary), CORPUS: json.dumps(corpus) + "\n"}
     if os.path.exists(path):
         differing = config.differences(config.to_dict(load_config(folder)), config.to_dict(run_config))
         if differing:
             raise ConfigError(
                 f"{folder}: holds a run of another config: {', '.join(differing)}; take another --run_dir"
             )
+        for name, content in facts.items():
+            if not _holds(os.path.join(folder, name), content):
+                raise ConfigError(
+                    f"{os.path.join(folder, name)}: does not fit the data in {run_config.data.path}, which has changed "
+                    "since this run began; take another --run_dir"
+                )
         return
     if os.path.isdir(os.path.join(folder, CHECKPOINTS)):
         raise ConfigError(f"{folder}: holds checkpoints but no {CONFIG}; take another --run_dir")
     os.makedirs(folder, exist_ok=True)
-    write(os.path.join(folder, VOCABULARY), str(vocabulary))
-    write(os.path.join(folder, CORPUS), json.dumps({"max_source_length": max_source_length}) + "\n")
+    for name, content in facts.items():
+        write(os.path.join(folder, name), content)
     write(path, config.dump(run_config))
 
 
@@ -69,8 +79,10 @@ def build_model(run_config: Config, vocabulary_size: int, max_source_length: int
     tf.keras.utils.set_random_seed(run_config.training.seed)
     sizes = {"vocabulary_size": vocabulary_size, "max_source_length": max_source_length}
     try:
-        model = Seq2Seq(**vars(run_config.model), **sizes)
-        model(tf.ones([1, 2], tf.int32), tf.ones([1, 2], tf.int32))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # Keras 3 warns of what it then raises
+            model = Seq2Seq(**vars(run_config.model), **sizes)
+            model(tf.ones([1, 2], tf.int32), tf.ones([1, 2], tf.int32))
     except ValueError as error:
         raise ConfigError(f"model: {_reason(error)}") from error
     return model
@@ -162,6 +174,14 @@ def conditions() -> dict[str, Any]:
 def jit_compile(choice: bool | str) -> bool:
     """`auto` as measured: XLA wins from TensorFlow 2.20 on and loses before."""
     return tuple(map(int, tf.__version__.split(".")[:2])) >= (2, 20) if choice == "auto" else choice
+
+
+def _holds(path: str, content: str) -> bool:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read() == content
+    except (OSError, UnicodeDecodeError):
+        return False
 
 
 def _commit() -> str | None:

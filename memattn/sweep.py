@@ -10,6 +10,7 @@ import csv
 import io
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -118,7 +119,7 @@ def write_table(runs: dict[str, Config], folders: dict[str, str], sweep_dir: str
     run.write(os.path.join(sweep_dir, "table.md"), f"{title}\n\n{markdown}")
     manifest = {
         "title": title,
-        "command": " ".join(["python -m memattn.sweep", *sys.argv[1:]]),
+        "command": shlex.join(["python", "-m", "memattn.sweep", *sys.argv[1:]]),
         **run.conditions(),
         "configs": {name: configs.to_dict(config) for name, config in runs.items()},
     }
@@ -148,7 +149,7 @@ def _command(module: str, name: str, folder: str, arguments: list[str]) -> int:
     command = [sys.executable, "-m", module, "--run_dir", folder, *arguments]
     started = time.monotonic()
     with open(os.path.join(folder, LOG), "a", encoding="utf-8", buffering=1) as log:  # by lines: the process writes too
-        log.write(f"$ {' '.join(command)}\n")
+        log.write(f"$ {shlex.join(command)}\n")
         with subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=log, text=True, encoding="utf-8", errors="replace"
         ) as process:

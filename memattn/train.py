@@ -75,7 +75,8 @@ class Trainer:
         with strategy.scope():
             self.model = run.build_model(config, len(self.vocabulary), longest)
             self.step = TrainingStep(self.model, config.training, strategy)
-        run.create(run_dir, config, self.vocabulary, longest)
+        facts = {"max_source_length": longest, "training_pairs": len(corpus)}
+        run.create(run_dir, config, self.vocabulary, facts)
         self.progress = Progress()
         self.checkpoint = run.checkpoint(self.model, optimizer=self.step.optimizer, progress=self.progress)
         folder = os.path.join(run_dir, run.CHECKPOINTS)

@@ -187,6 +187,18 @@ def test_a_finished_run_is_left_alone(tiny_config, tmp_path, capsys):
     assert {path: path.read_bytes() for path in run_dir.rglob("*") if path.is_file()} == files
 
 
+def test_a_run_whose_data_changed_is_refused(tiny_config, tmp_path):
+    config, run_dir = tiny_config(), tmp_path / "run"
+    assert train.train(config, str(run_dir), NO_STRATEGY) == 0
+    files = {path: path.read_bytes() for path in run_dir.rglob("*") if path.is_file()}
+    for side in ("source", "target"):
+        with open(tmp_path / "data" / f"train.{side}", "a", encoding="utf-8") as file:
+            file.write("1 2 3\n")
+    with pytest.raises(ConfigError, match="corpus.json: does not fit the data in .*data, which has changed"):
+        train.train(config, str(run_dir), NO_STRATEGY)
+    assert {path: path.read_bytes() for path in run_dir.rglob("*") if path.is_file()} == files
+
+
 def test_patience_and_bleu_end_a_run(tiny_config, tmp_path, capsys):
     frozen = {"training.learning_rate": 1e-12, "training.max_steps": 100}
     assert train.train(tiny_config({**frozen, "training.patience": 2}), str(tmp_path / "a"), NO_STRATEGY) == 0
