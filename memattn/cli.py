@@ -12,7 +12,7 @@ from absl import app, flags, logging
 
 from memattn.config import ConfigError
 from memattn.data import DataError
-from memattn.run import RunError
+from memattn.run import RunError, reason
 
 FAILURE, USAGE = 1, 2
 
@@ -57,7 +57,7 @@ def _guarded(main: Callable[[], int | None]) -> int:
     except MemoryError as error:
         _fail(f"out of memory: {error}".removesuffix(": "), FAILURE)
     except tf.errors.OpError as error:
-        problem = re.sub(r"{{.*?}} | ?\[Op:.*", "", error.message).partition("\n")[0]
+        problem = re.sub(r"{{.*?}} | ?\[Op:.*", "", reason(error))
         _fail(f"TensorFlow: {problem or type(error).__name__}", FAILURE)
     except KeyboardInterrupt:
         _fail("interrupted", 130)

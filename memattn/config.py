@@ -91,8 +91,8 @@ class DecodingConfig:
     beam_size: int = number(10, at_least=1)
     batch_size: int = number(32, at_least=1)  # sources
     length_penalty: float = number(0.0, at_least=0)  # a in ((5 + length) / 6) ^ a
-    max_length_ratio: float = number(2.0, above=0)  # hypothesis length over source length, both with end of sentence
-    max_length: int | None = number(None, at_least=1)  # of a hypothesis, end of sentence included
+    max_length_ratio: float = number(2.0, above=0, below=1000)  # hypothesis over source length, both with their end
+    max_length: int | None = number(None, at_least=1)  # of a hypothesis with its end; the smaller of the two holds
     n_best: int = number(1, at_least=1)
     jit_compile: bool | Literal["auto"] = "auto"  # auto: from TensorFlow 2.20 on
 

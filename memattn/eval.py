@@ -92,12 +92,12 @@ def evaluate(
 
 def report(result: dict[str, Any]) -> str:
     """The result in a few lines for people."""
-    spread = f"{result['decode_seconds_min']:.2f} to {result['decode_seconds_max']:.2f}"
+    spread = f"{result['decode_seconds_min']:.3g} to {result['decode_seconds_max']:.3g}"
     return (
         f"BLEU                {result['bleu']:.2f}  {result['bleu_signature']}\n"
         f"BLEU, detokenized   {result['sacrebleu']:.2f}  {result['sacrebleu_signature']}\n"
         f"exact match         {result['exact_match']:.1f}%\n"
-        f"decode time         {result['decode_seconds']:.2f} s, median of {result['repeats']} ({spread} s) for "
+        f"decode time         {result['decode_seconds']:.3g} s, median of {result['repeats']} ({spread} s) for "
         f"{result['sentences']:,} sentences\n"
         f"                    {result['sentences_per_second']:,.1f} sentences/s, "
         f"{result['tokens_per_second']:,.0f} tokens/s\n"
@@ -149,7 +149,7 @@ def _main() -> int:
         output_dir=output_dir,
     )
     print(report(result))
-    print(f"written to {os.path.join(output_dir, RESULT)}")
+    print(f"written to {output_dir}: {RESULT}, {HYPOTHESES}")
     return 0
 
 

@@ -29,7 +29,7 @@ TABLE_1_SECONDS = {
 }
 
 # What a run may choose without ceasing to be the paper's cell.
-_FREE_MODEL_KEYS = ("attention", "bridge")
+_FREE_MODEL_KEYS = ("attention",)
 _SETTINGS_OF_TRAINING = ("batch_size", "learning_rate", "clip_norm", "max_steps")
 _SETTINGS_OF_DECODING = ("beam_size", "length_penalty", "max_length")
 

@@ -84,14 +84,14 @@ def build_model(run_config: Config, vocabulary_size: int, max_source_length: int
             model = Seq2Seq(**vars(run_config.model), **sizes)
             model(tf.ones([1, 2], tf.int32), tf.ones([1, 2], tf.int32))
     except ValueError as error:
-        raise ConfigError(f"model: {_reason(error)}") from error
+        raise ConfigError(f"model: {reason(error)}") from error
     return model
 
 
-def _reason(error: ValueError) -> str:
+def reason(error: Exception) -> str:
     """The line of an error that says why; Keras puts its own around it, and Keras 3 colours it."""
     lines = re.sub("\x1b\\[[0-9;]*m", "", str(error)).splitlines()
-    return next((line for line in lines if line and not line.startswith("Exception encountered")), lines[0])
+    return next((line for line in lines if line and not line.startswith("Exception encountered")), type(error).__name__)
 
 
 def checkpoint(model: Seq2Seq, **others) -> tf.train.Checkpoint:

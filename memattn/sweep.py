@@ -48,7 +48,7 @@ def run_sweep(
                 )
         os.makedirs(folder, exist_ok=True)
         run.write(os.path.join(sweep_dir, f"{name}.yaml"), configs.dump(runs[name]))
-    missing = [name for name in runs if not os.path.exists(os.path.join(folders[name], evaluation.RESULT))]
+    missing = [name for name in runs if _result(folders[name], runs[name]) is None]
     print(f"{len(runs)} runs, {len(runs) - len(missing)} done before, {len(missing)} to do", flush=True)
     failed = {}
 
@@ -60,9 +60,10 @@ def run_sweep(
 
     def evaluate(name: str) -> None:
         arguments = ["--repeats", str(repeats), "--plot", str(plots)]
-        status = name not in failed and _command("memattn.eval", name, folders[name], arguments)
-        if status:
-            failed[name] = f"evaluation ended with status {status}"
+        if name not in failed:
+            status = _command("memattn.eval", name, folders[name], arguments)
+            if status:
+                failed[name] = f"evaluation ended with status {status}"
 
     for work, workers in ((train, jobs), (evaluate, 1)):
         with concurrent.futures.ThreadPoolExecutor(workers) as pool:
@@ -74,7 +75,8 @@ def run_sweep(
                     process.terminate()  # training writes a checkpoint, from which the same command goes on
                 raise
     for name, problem in failed.items():
-        print(f"{name}: {problem}; see {os.path.join(folders[name], LOG)}", file=sys.stderr)
+        log = os.path.join(folders[name], LOG)
+        print(f"{name}: {problem}; see {log}{_last_error(log)}", file=sys.stderr)
     write_table(runs, folders, sweep_dir, title)
     return list(failed)
 
@@ -83,11 +85,9 @@ def write_table(runs: dict[str, Config], folders: dict[str, str], sweep_dir: str
     """Writes table.csv, table.md, learning_curves.png and manifest.json of the runs that have a result."""
     rows, curves = [], {}
     for name, config in runs.items():
-        path = os.path.join(folders[name], evaluation.RESULT)
-        if not os.path.exists(path):
+        result = _result(folders[name], config)
+        if result is None:
             continue
-        with open(path, encoding="utf-8") as file:
-            result = json.load(file)
         with open(os.path.join(folders[name], "validation.csv"), encoding="utf-8") as file:
             validations = list(csv.DictReader(file))
         curves[name] = [(int(row["step"]), float(row["bleu"])) for row in validations]
@@ -98,8 +98,8 @@ def write_table(runs: dict[str, Config], folders: dict[str, str], sweep_dir: str
                 "BLEU": f"{result['bleu']:.2f}",
                 "paper BLEU": f"{printed.bleu:.2f}" if printed else "",
                 "exact match %": f"{result['exact_match']:.1f}",
-                "decode s": f"{result['decode_seconds']:.2f}",
-                "decode s min-max": f"{result['decode_seconds_min']:.2f}-{result['decode_seconds_max']:.2f}",
+                "decode s": f"{result['decode_seconds']:.3g}",
+                "decode s min-max": f"{result['decode_seconds_min']:.3g}-{result['decode_seconds_max']:.3g}",
                 "paper decode s (K40m)": f"{printed.decode_seconds:.2f}" if printed else "",
                 "sentences": result["sentences"],
                 "parameters": result["parameters"],
@@ -126,6 +126,25 @@ def write_table(runs: dict[str, Config], folders: dict[str, str], sweep_dir: str
     run.write(os.path.join(sweep_dir, "manifest.json"), json.dumps(manifest, indent=2) + "\n")
     visualize.learning_curves(os.path.join(sweep_dir, "learning_curves.png"), curves, title)
     print(f"\n{title}\n\n{markdown}\nwritten to {os.path.join(sweep_dir, 'table.csv')} and table.md", flush=True)
+
+
+def _last_error(log: str) -> str:
+    """What a failed run said last, to be put behind the name of its log; nothing where it said nothing."""
+    try:
+        with open(log, encoding="utf-8", errors="replace") as file:
+            return [f": {line.strip()}" for line in file if line.startswith("error: ")][-1]
+    except (OSError, IndexError):
+        return ""
+
+
+def _result(folder: str, config: Config) -> dict | None:
+    """The result of a run, None where there is none of this very config and of the validation split."""
+    try:
+        with open(os.path.join(folder, evaluation.RESULT), encoding="utf-8") as file:
+            result = json.load(file)
+    except (OSError, ValueError):
+        return None
+    return result if (result.get("split"), result.get("config")) == ("valid", configs.to_dict(config)) else None
 
 
 def markdown_table(rows: list[dict]) -> str:
@@ -187,7 +206,7 @@ def main() -> None:
     flags.DEFINE_integer("jobs", 1, "Trainings at a time.", lower_bound=1)
     flags.DEFINE_integer("repeats", 5, "Timed decodings of each run.", lower_bound=1)
     flags.DEFINE_integer("plot", 0, "Draw the alignments of so many sentences of each run.", lower_bound=0)
-    flags.DEFINE_string("strategy", "auto", "As in memattn.train.")
+    flags.DEFINE_enum("strategy", "auto", ["auto", "none", "mirrored"], "As in memattn.train.")
     flags.DEFINE_string("title", None, "Heading of the table; says at which scale the runs are.")
     cli.run(_main)
 

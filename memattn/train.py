@@ -42,7 +42,8 @@ class Progress(tf.train.experimental.PythonState):
 
     def __init__(self):
         self.step = self.epoch = self.batch = self.stalled = 0
-        self.seconds, self.best_bleu = 0.0, -1.0
+        self.seconds = 0.0
+        self.best = [-1.0, -1.0]  # BLEU, then exact match, which tells apart what BLEU calls 0
         self.finished = ""
         self.validations = []
 
@@ -87,6 +88,8 @@ class Trainer:
         self.best = tf.train.CheckpointManager(
             run.checkpoint(self.model), os.path.join(run_dir, run.BEST), 1, checkpoint_name="step"
         )
+        if self.best.latest_checkpoint is None:
+            self.progress.best = [-1.0, -1.0]
         self.searcher = decoding.Searcher(self.model, _validation_decoding(config))
         self.pending = []  # results of the steps since the last log line
         self.signal = None
@@ -99,8 +102,12 @@ class Trainer:
         if self.restored:
             print(f"goes on from {self.restored}", flush=True)
         if progress.finished:
+            if self.best.latest_checkpoint is None:  # somebody removed it: the last weights must do
+                self.best.save(checkpoint_number=progress.step)
             print(f"already finished: {progress.finished}", flush=True)
             return 0
+        if run.jit_compile(training.jit_compile):
+            print(f"compiling for {len(self.batches.widths)} padded lengths: the first steps take longer", flush=True)
         former = {number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
         self.saved_at = self.logged_at = time.monotonic()
         self.started = time.monotonic() - progress.seconds
@@ -117,7 +124,7 @@ class Trainer:
             print(f"stopped by {self.signal.name} at step {progress.step:,}; the same command goes on", flush=True)
             return 128 + self.signal
         print(
-            f"finished: {progress.finished}; best validation BLEU {progress.best_bleu:.2f}\n"
+            f"finished: {progress.finished}; best validation BLEU {progress.best[0]:.2f}\n"
             f"evaluate with: python -m memattn.eval --run_dir {self.run_dir}",
             flush=True,
         )
@@ -186,7 +193,7 @@ class Trainer:
         num_buckets = self.config.data.num_buckets
         translations, _ = decoding.decode(self.searcher, self.valid.source, self.vocabulary, num_buckets)
         scores = metrics.score([translation.best for translation in translations], self.references)
-        better = scores.bleu > progress.best_bleu
+        better = [scores.bleu, scores.exact_match] > progress.best
         print(
             f"validation at step {progress.step:,}: BLEU {scores.bleu:.2f}  exact match {scores.exact_match:.1f}%  "
             f"({time.monotonic() - begin:.1f} s){'  best so far' if better else ''}",
@@ -206,7 +213,7 @@ class Trainer:
             }
         )
         if better:
-            progress.best_bleu = scores.bleu
+            progress.best = [scores.bleu, scores.exact_match]
             self.best.save(checkpoint_number=progress.step)
         if training.stop_at_bleu is not None and scores.bleu >= training.stop_at_bleu:
             progress.finished = f"BLEU {scores.bleu:.2f} at step {progress.step:,}"

@@ -40,7 +40,8 @@ def test_a_sweep_in_processes(load, tmp_path, capsys):
     output = capsys.readouterr()
     assert "2 runs, 0 done before, 2 to do" in output.out
     assert "[memory] validation at step 3" in output.out
-    assert f"luong_dot: training ended with status 2; see {folder / 'luong_dot' / 'log.txt'}" in output.err
+    log = folder / "luong_dot" / "log.txt"
+    assert f"luong_dot: training ended with status 2; see {log}: error: model: luong_dot: the decoder's" in output.err
     log = (folder / "luong_dot" / "log.txt").read_text("utf-8").splitlines()
     assert " -m memattn.train --run_dir " in log[0]
     assert "luong_dot: the decoder's units (8) must equal" in log[-1]
@@ -51,7 +52,7 @@ def test_a_sweep_in_processes(load, tmp_path, capsys):
     assert row["run"] == "memory"
     assert row["BLEU"] == f"{result['bleu']:.2f}"
     assert row["exact match %"] == f"{result['exact_match']:.1f}"
-    assert row["decode s"] == f"{result['decode_seconds']:.2f}"
+    assert row["decode s"] == f"{result['decode_seconds']:.3g}"
     assert int(row["parameters"]) == result["parameters"]
     assert (row["sentences"], row["best step"], row["steps"]) == ("12", "3", "3")
     markdown = (folder / "table.md").read_text("utf-8").splitlines()
@@ -104,7 +105,8 @@ class Commands:
         else:
             result = {"bleu": 50.25, "exact_match": 25.0, "sentences": 12, "parameters": 99, "step": 4}
             seconds = {"decode_seconds": 1.5, "decode_seconds_min": 1.25, "decode_seconds_max": 2.0}
-            run.write(f"{folder}/result.json", json.dumps({**result, **seconds}))
+            made_with = {"split": "valid", "config": configs.to_dict(run.load_config(folder))}
+            run.write(f"{folder}/result.json", json.dumps({**result, **seconds, **made_with}))
         return 0
 
 
@@ -123,8 +125,8 @@ def test_trainings_share_the_machine_and_evaluations_do_not(load, tmp_path, monk
         "BLEU": "50.25",
         "paper BLEU": "",
         "exact match %": "25.0",
-        "decode s": "1.50",
-        "decode s min-max": "1.25-2.00",
+        "decode s": "1.5",
+        "decode s min-max": "1.25-2",
         "paper decode s (K40m)": "",
         "sentences": "12",
         "parameters": "99",
@@ -148,6 +150,20 @@ def test_what_failed_is_run_again_and_nothing_else(load, tmp_path, monkeypatch, 
     names = ["num_slots=2", "num_slots=4"]
     assert commands.called == [(module, name) for module in ("memattn.train", "memattn.eval") for name in names]
     assert [row["run"] for row in table(tmp_path / "sweep")] == [f"num_slots={slots}" for slots in (1, 2, 4, 8)]
+
+
+@pytest.mark.parametrize("change", [{"split": "train"}, {"config": {}}, None])
+def test_a_result_of_other_conditions_is_evaluated_again(load, tmp_path, monkeypatch, change):
+    commands = Commands()
+    monkeypatch.setattr(sweep, "_command", commands)
+    assert sweep.run_sweep(load(GRID[:1]), str(tmp_path / "sweep"), **OPTIONS) == []
+    path = tmp_path / "sweep" / "num_slots=1" / "result.json"
+    result = json.loads(path.read_text("utf-8"))
+    path.write_text("{" if change is None else json.dumps({**result, **change}), encoding="utf-8")
+    commands.called = []
+    assert sweep.run_sweep(load(GRID[:1]), str(tmp_path / "sweep"), **OPTIONS) == []
+    assert ("memattn.eval", "num_slots=1") in commands.called
+    assert json.loads(path.read_text("utf-8")) == result
 
 
 def test_a_sweep_in_which_all_fail_writes_no_table(load, tmp_path, monkeypatch):

@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -212,6 +213,25 @@ def test_best_checkpoint_is_of_the_best_validation(tiny_config, tmp_path, monkey
     run_dir = str(tmp_path / "run")
     assert train.train(tiny_config({"training.max_steps": 9}), run_dir, NO_STRATEGY) == 0
     assert tf.train.latest_checkpoint(os.path.join(run_dir, run.BEST)).endswith("step-6")
+
+
+def test_where_bleu_is_0_exact_match_tells_the_best(tiny_config, tmp_path, monkeypatch):
+    matches = iter([50.0, 90.0, 90.0])
+    real = train.metrics.score
+    monkeypatch.setattr(
+        train.metrics, "score", lambda *texts: real(*texts)._replace(bleu=0.0, exact_match=next(matches))
+    )
+    run_dir = str(tmp_path / "run")
+    assert train.train(tiny_config({"training.max_steps": 9}), run_dir, NO_STRATEGY) == 0
+    assert tf.train.latest_checkpoint(os.path.join(run_dir, run.BEST)).endswith("step-6")
+
+
+def test_a_lost_best_checkpoint_is_written_again(tiny_config, tmp_path):
+    config, run_dir = tiny_config(), tmp_path / "run"
+    assert train.train(config, str(run_dir), NO_STRATEGY) == 0
+    shutil.rmtree(run_dir / run.BEST)
+    assert train.train(config, str(run_dir), NO_STRATEGY) == 0
+    assert tf.train.latest_checkpoint(str(run_dir / run.BEST)).endswith("step-6")
 
 
 def test_checkpoints_by_minutes(tiny_config, tmp_path):
