@@ -95,7 +95,7 @@ def report(result: dict[str, Any]) -> str:
     spread = f"{result['decode_seconds_min']:.3g} to {result['decode_seconds_max']:.3g}"
     return (
         f"BLEU                {result['bleu']:.2f}  {result['bleu_signature']}\n"
-        f"BLEU, detokenized   {result['sacrebleu']:.2f}  {result['sacrebleu_signature']}\n"
+        f"BLEU, sacreBLEU's   {result['sacrebleu']:.2f}  {result['sacrebleu_signature']}\n"
         f"exact match         {result['exact_match']:.1f}%\n"
         f"decode time         {result['decode_seconds']:.3g} s, median of {result['repeats']} ({spread} s) for "
         f"{result['sentences']:,} sentences\n"

@@ -12,7 +12,7 @@ class Scores(NamedTuple):
       bleu: on the tokens as they stand, case-sensitive and unsmoothed, as Moses' multi-bleu.perl computes it: the
         paper's protocol.
       bleu_signature: sacreBLEU's signature of `bleu`.
-      sacrebleu: sacreBLEU's default on detokenized text.
+      sacrebleu: sacreBLEU's default, meant for detokenized text; the lines are scored as they are given.
       sacrebleu_signature: its signature.
       exact_match: hypotheses equal to their reference.
     """
