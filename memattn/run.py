@@ -1,7 +1,9 @@
 """The run folder: the config, vocabulary and checkpoints of one training run, and the model that they make."""
 
+import csv
 import glob
 import importlib.metadata
+import io
 import json
 import os
 import platform
@@ -133,8 +135,7 @@ def restore(checkpoint: tf.train.Checkpoint, folder: str) -> str | None:
             status.expect_partial()  # the manager's own counter stays unread
             return path
         except Exception as error:  # TensorFlow raises whatever it runs into, IndexError for a file cut short
-            reason = str(error).strip().partition("\n")[0]
-            warnings.warn(f"{path}: unreadable checkpoint, passed over: {reason}", stacklevel=2)
+            warnings.warn(f"{path}: unreadable checkpoint, passed over: {reason(error)}", stacklevel=2)
     if paths:
         raise RunError(f"{folder}: no checkpoint can be read; move the folder away to start anew")
     return None
@@ -152,6 +153,15 @@ def write(path: str, text: str) -> None:
     except OSError as error:
         error.filename = path  # a full disk is reported without one
         raise
+
+
+def write_csv(path: str, rows: list[dict]) -> None:
+    """Writes rows of the same keys as a CSV file, whole or not at all."""
+    text = io.StringIO()
+    table = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    table.writeheader()
+    table.writerows(rows)
+    write(path, text.getvalue())
 
 
 def conditions() -> dict[str, Any]:

@@ -7,7 +7,6 @@ import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is
 
 import concurrent.futures
 import csv
-import io
 import json
 import os
 import shlex
@@ -110,11 +109,7 @@ def write_table(runs: dict[str, Config], folders: dict[str, str], sweep_dir: str
         )
     if not rows:
         return
-    text = io.StringIO()
-    table = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-    table.writeheader()
-    table.writerows(rows)
-    run.write(os.path.join(sweep_dir, "table.csv"), text.getvalue())
+    run.write_csv(os.path.join(sweep_dir, "table.csv"), rows)
     markdown = markdown_table(rows)
     run.write(os.path.join(sweep_dir, "table.md"), f"{title}\n\n{markdown}")
     manifest = {

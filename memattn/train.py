@@ -5,9 +5,7 @@ python -m memattn.train --config configs/toy_copy/small.yaml --run_dir runs/smal
 
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
 
-import csv
 import dataclasses
-import io
 import json
 import math
 import os
@@ -221,15 +219,8 @@ class Trainer:
             progress.finished = f"{progress.stalled} validations without a better BLEU at step {progress.step:,}"
         elif progress.step >= training.max_steps:
             progress.finished = f"{progress.step:,} steps"
-        self._write_validations()
+        run.write_csv(os.path.join(self.run_dir, "validation.csv"), progress.validations)
         self.logged_at += time.monotonic() - begin
-
-    def _write_validations(self) -> None:
-        text = io.StringIO()
-        table = csv.DictWriter(text, list(self.progress.validations[0]), lineterminator="\n")
-        table.writeheader()
-        table.writerows(self.progress.validations)
-        run.write(os.path.join(self.run_dir, "validation.csv"), text.getvalue())
 
     def _save(self) -> None:
         self._collect()
