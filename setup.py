@@ -23,7 +23,10 @@ setup(
         "matplotlib>=3.10.8,<4",
         "numpy>=1.26,<3",
         "PyYAML>=6.0,<7",
+        "requests>=2.28,<3",
         "sacrebleu>=2.4,<3",
+        "sacremoses>=0.1,<1",
+        "subword-nmt>=0.3.8,<0.4",
         "tqdm>=4.66,<5",
     ],
     extras_require={
@@ -35,6 +38,7 @@ setup(
             "memattn-train = memattn.train:main",
             "memattn-eval = memattn.eval:main",
             "memattn-sweep = memattn.sweep:main",
+            "memattn-translate = memattn.translate:main",
         ]
     },
     classifiers=[

@@ -12,7 +12,8 @@ class Hypotheses(NamedTuple):
     Attributes:
       tokens: [B, k, L], `end` from each hypothesis' length on.
       lengths: [B, k], without the end of sentence.
-      scores: [B, k], log-probability over length penalty; -inf marks a place that no hypothesis took.
+      scores: [B, k], log-probability over length penalty, plus coverage penalty; -inf marks a place that no
+        hypothesis took.
     """
 
     tokens: tf.Tensor
@@ -25,6 +26,11 @@ def length_penalty(lengths: tf.Tensor, weight: float) -> tf.Tensor:
     return tf.pow((5.0 + tf.cast(lengths, tf.float32)) / 6.0, weight)
 
 
+def coverage_penalty(covered: tf.Tensor, weight: float) -> tf.Tensor:
+    """b sum_s log(min(covered_s, 1)) of Wu et al. (2016) over the last axis; a position never looked at counts 1e-6."""
+    return weight * tf.reduce_sum(tf.math.log(tf.clip_by_value(covered, 1e-6, 1.0)), -1)
+
+
 def beam_search(
     step: Callable[[tf.Tensor, Any], tuple[tf.Tensor, Any]],
     state: Any,
@@ -35,6 +41,9 @@ def beam_search(
     length_penalty_weight: float,
     start: int,
     end: int,
+    attended: Callable[[Any], tf.Tensor] | None = None,
+    covered: tf.Tensor | None = None,
+    coverage_penalty_weight: float = 0.0,
 ) -> Hypotheses:
     """Searches as google/seq2seq does: a finished hypothesis keeps its place on the beam while none is better.
 
@@ -49,15 +58,21 @@ def beam_search(
       max_steps: the largest of `max_lengths`, or more.
       length_penalty_weight: a of `length_penalty`.
       start, end: ids of the first input and of the end of sentence.
+      attended: for a coverage penalty; next state -> the source weights [B, k, S] of the step that led to it.
+      covered: [B, S], 0 for real source positions, 1 for the others.
+      coverage_penalty_weight: b of `coverage_penalty`.
     """
     batch, static_shape = tf.shape(max_lengths)[0], [max_lengths.shape[0], beam_size]
     first_only = tf.where(tf.range(beam_size) == 0, 0.0, -float("inf"))
+    if attended is None:
+        covered = tf.zeros([batch, 0])
     initial = (
         0,
         tf.fill([batch, beam_size], start),
         tf.tile(first_only[None], [batch, 1]),  # log-probabilities
         tf.zeros([batch, beam_size], tf.int32),  # lengths
         tf.tile((max_lengths <= 0)[:, None], [1, beam_size]),  # finished
+        tf.tile(covered[:, None], [1, beam_size, 1]),
         state,
         tf.TensorArray(tf.int32, max_steps, element_shape=static_shape),  # tokens
         tf.TensorArray(tf.int32, max_steps, element_shape=static_shape),  # parents
@@ -66,8 +81,10 @@ def beam_search(
     def unfinished(time, tokens, log_probs, lengths, finished, *_):
         return ~tf.reduce_all(finished)
 
-    def advance(time, tokens, log_probs, lengths, finished, state, all_tokens, all_parents):
+    def advance(time, tokens, log_probs, lengths, finished, covered, state, all_tokens, all_parents):
         logits, state = step(tokens, state)
+        if attended is not None:
+            covered = tf.where(finished[:, :, None], covered, covered + attended(state))
         vocabulary = logits.shape[-1]
         is_end = tf.range(vocabulary) == end
         next_log_probs = tf.nn.log_softmax(tf.cast(logits, tf.float32))
@@ -77,6 +94,7 @@ def beam_search(
         grows = ~finished[:, :, None] & ~is_end
         next_lengths = lengths[:, :, None] + tf.cast(grows, tf.int32)
         scores = totals / length_penalty(next_lengths, length_penalty_weight)
+        scores += coverage_penalty(covered, coverage_penalty_weight)[:, :, None]
         _, best = tf.math.top_k(tf.reshape(scores, [batch, beam_size * vocabulary]), beam_size)  # [B, k]
         parents, tokens = best // vocabulary, best % vocabulary
 
@@ -92,19 +110,21 @@ def beam_search(
             chosen(totals),
             chosen(next_lengths),
             finished,
+            tf.gather(covered, parents, batch_dims=1),
             state,
             all_tokens.write(time, tokens),
             all_parents.write(time, parents),
         )
 
-    time, _, log_probs, lengths, _, _, all_tokens, all_parents = tf.while_loop(
+    time, _, log_probs, lengths, _, covered, _, all_tokens, all_parents = tf.while_loop(
         unfinished, advance, initial, maximum_iterations=max_steps
     )
     tokens = _backtrack(all_tokens.stack(), all_parents.stack(), time)  # [L, B, k]
     past = tf.range(max_steps)[:, None, None] >= lengths[None]
     tokens = tf.where(past, end, tokens)
+    scores = log_probs / length_penalty(lengths, length_penalty_weight)
     return Hypotheses(
-        tf.transpose(tokens, [1, 2, 0]), lengths, log_probs / length_penalty(lengths, length_penalty_weight)
+        tf.transpose(tokens, [1, 2, 0]), lengths, scores + coverage_penalty(covered, coverage_penalty_weight)
     )
 
 

@@ -4,15 +4,15 @@ import os
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow is imported
 
+import logging
 import re
 import sys
 from collections.abc import Callable
 
-from absl import app, flags, logging
+from absl import app, flags
+from absl import logging as absl_logging
 
-from memattn.config import ConfigError
-from memattn.data import DataError
-from memattn.run import RunError, reason
+from memattn.errors import ConfigError, DataError, RunError, reason
 
 FAILURE, USAGE = 1, 2
 
@@ -42,10 +42,8 @@ def _parse_flags(argv: list[str]) -> list[str]:
 
 
 def _guarded(main: Callable[[], int | None]) -> int:
-    import tensorflow as tf
-
-    logging.set_verbosity(logging.WARNING)
-
+    absl_logging.set_verbosity(absl_logging.WARNING)
+    logging.getLogger("tensorflow").setLevel(logging.ERROR)  # it warns of retracing, which each padded length needs
     try:
         return main() or 0
     except ConfigError as error:
@@ -56,11 +54,14 @@ def _guarded(main: Callable[[], int | None]) -> int:
         _fail(f"{error.filename or 'input/output'}: {error.strerror or error}", FAILURE)
     except MemoryError as error:
         _fail(f"out of memory: {error}".removesuffix(": "), FAILURE)
-    except tf.errors.OpError as error:
-        problem = re.sub(r"{{.*?}} | ?\[Op:.*", "", reason(error))
-        _fail(f"TensorFlow: {problem or type(error).__name__}", FAILURE)
     except KeyboardInterrupt:
         _fail("interrupted", 130)
+    except Exception as error:
+        tensorflow = sys.modules.get("tensorflow")  # a command that does without it starts sooner
+        if tensorflow is None or not isinstance(error, tensorflow.errors.OpError):
+            raise
+        problem = re.sub(r"{{.*?}} | ?\[Op:.*", "", reason(error))
+        _fail(f"TensorFlow: {problem or type(error).__name__}", FAILURE)
 
 
 def _fail(message: str, status: int) -> None:

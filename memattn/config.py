@@ -12,7 +12,8 @@ from typing import Any, Literal
 
 import yaml
 
-from memattn.schema import ConfigError, Source, build, nearest, not_one_of, number, parse, shown, value_of
+from memattn.errors import ConfigError
+from memattn.schema import Source, build, nearest, not_one_of, number, parse, shown, value_of
 
 # What the model gives to a mechanism's constructor by itself, never configuration keys; with values to check by.
 MODEL_FACTS = {"units": 1, "max_source_length": 1, "initializer": "zeros"}
@@ -36,11 +37,13 @@ class CopyConfig:
 
 @dataclasses.dataclass(frozen=True)
 class DataConfig:
-    """Where the prepared corpus lies: vocab.txt and {train,valid}.{source,target} in one folder."""
+    """Where the prepared corpus lies, and what of it training takes."""
 
     folder: str | None = None  # with `copy`, its default is named after the copy task's settings
     copy: CopyConfig | None = None
     num_buckets: int = number(4, at_least=1)  # padded lengths in use; each costs one compilation
+    max_source_length: int | None = number(None, at_least=1)  # training pairs with a longer source are left out
+    max_target_length: int | None = number(None, at_least=1)  # likewise; both lengths with their end of sentence
 
     @property
     def path(self) -> str:
@@ -69,8 +72,16 @@ class TrainingConfig:
     """Optimisation by Adam, validation, checkpoints and stopping."""
 
     seed: int = number(1, at_least=0, below=2**31)
-    batch_size: int = number(128, at_least=1)  # sentence pairs over all replicas
+    batch_size: int = number(128, at_least=1)  # over all replicas
+    batch_type: Literal["sentences", "tokens"] = "sentences"  # what batch_size counts; tokens: padded, a side
+    accumulate: int = number(1, at_least=1)  # batches in one update
     learning_rate: float = number(1e-4, above=0)
+    schedule: Literal["constant", "inverse_sqrt", "plateau"] = "constant"  # inverse_sqrt: linear warm-up first
+    warmup_steps: int = number(4_000, at_least=1)  # of inverse_sqrt; learning_rate is what it reaches
+    decay_factor: float = number(0.5, above=0, below=1)  # of plateau
+    decay_patience: int = number(1, at_least=1)  # plateau: decay after so many validations without a better BLEU
+    label_smoothing: float = number(0.0, at_least=0, below=1)  # probability spread over the whole vocabulary
+    precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] = "float32"  # mixed: computing; weights: float32
     clip_norm: float = number(5.0, above=0)  # of all gradients together
     max_steps: int = number(200_000, at_least=1)
     log_every: int = number(100, at_least=1)  # steps
@@ -91,6 +102,7 @@ class DecodingConfig:
     beam_size: int = number(10, at_least=1)
     batch_size: int = number(32, at_least=1)  # sources
     length_penalty: float = number(0.0, at_least=0)  # a in ((5 + length) / 6) ^ a
+    coverage_penalty: float = number(0.0, at_least=0)  # b in b * sum over the source of log(min(attention, 1))
     max_length_ratio: float = number(2.0, above=0, below=1000)  # hypothesis over source length, both with their end
     max_length: int | None = number(None, at_least=1)  # of a hypothesis with its end; the smaller of the two holds
     n_best: int = number(1, at_least=1)

@@ -1,4 +1,4 @@
-"""Decodes a corpus by beam search, in sorted batches of few padded shapes, and times it."""
+"""Decodes a corpus by beam search, in sorted batches of few padded shapes, and times it; scores given pairs."""
 
 import dataclasses
 import math
@@ -9,7 +9,10 @@ import tensorflow as tf
 
 from memattn.beam_search import Hypotheses, beam_search
 from memattn.config import DecodingConfig
-from memattn.data import Sentences, decoding_batches
+from memattn.corpus import Sentences
+from memattn.data import decoding_batches
+from memattn.ensemble import Ensemble
+from memattn.errors import ConfigError
 from memattn.model import Seq2Seq
 from memattn.run import jit_compile
 from memattn.vocab import BOS, EOS, PAD, Vocabulary
@@ -23,14 +26,19 @@ class Translation:
     scores: list[float]
 
     @property
-    def best(self) -> str:
-        return " ".join(self.hypotheses[0]) if self.hypotheses else ""
+    def best(self) -> list[str]:
+        return self.hypotheses[0] if self.hypotheses else []
 
 
 class Searcher:
-    """Beam search of one model, traced once for each padded shape."""
+    """Beam search of one model, or of several as one, traced once for each padded shape.
 
-    def __init__(self, model: Seq2Seq, config: DecodingConfig):
+    Raises ConfigError for a coverage penalty without attention.
+    """
+
+    def __init__(self, model: Seq2Seq | Ensemble, config: DecodingConfig):
+        if config.coverage_penalty and not model.has_alignments:
+            raise ConfigError("decoding.coverage_penalty: without attention, nothing says what is covered")
         self.config, self._model = config, model
         self._search = tf.function(self._search_batch, autograph=False, jit_compile=jit_compile(config.jit_compile))
 
@@ -44,15 +52,35 @@ class Searcher:
         lengths = tf.reduce_sum(tf.cast(tf.not_equal(source, PAD), tf.int32), 1)
         # A table made in Python, in double precision: float32 would round other products up.
         limits = tf.constant([self._limit(length) for length in range(source.shape[1] + 1)], tf.int32)
+        state, coverage = model.initial_state(cells, memory, config.beam_size), {}
+        if config.coverage_penalty:
+
+            def step(tokens, state):
+                logits, scores, state = model.step(tokens, state["decoder"], memory)
+                weights = tf.cast(model.attention_weights(memory, scores), tf.float32)
+                weights /= tf.maximum(tf.reduce_sum(weights, -1, keepdims=True), 1e-12)  # memory's need not sum to 1
+                return logits, {"decoder": state, "weights": weights}
+
+            covered = tf.cast(tf.equal(source, PAD), tf.float32)
+            state = {"decoder": state, "weights": tf.zeros([source.shape[0], config.beam_size, source.shape[1]])}
+            coverage = {"attended": lambda state: state["weights"], "covered": covered}
+        else:
+
+            def step(tokens, state):
+                logits, _, state = model.step(tokens, state, memory)
+                return logits, state
+
         return beam_search(
-            lambda tokens, state: model.step(tokens, state, memory),
-            model.initial_state(cells, memory, config.beam_size),
+            step,
+            state,
             beam_size=config.beam_size,
             max_lengths=tf.gather(limits, lengths),
             max_steps=self._limit(source.shape[1]),
             length_penalty_weight=config.length_penalty,
             start=BOS,
             end=EOS,
+            coverage_penalty_weight=config.coverage_penalty,
+            **coverage,
         )
 
     def _limit(self, length: int) -> int:
@@ -77,7 +105,7 @@ def decode(
         hypotheses = searcher(source)
         seconds += time.perf_counter() - start
         for row, index in enumerate(indices):
-            translations[index] = _translation(hypotheses, row, config.n_best, vocabulary)
+            translations[index] = translation(hypotheses, row, config.n_best, vocabulary)
     return translations, seconds
 
 
@@ -91,7 +119,24 @@ def warm_up(searcher: Searcher, sentences: Sentences, num_buckets: int) -> None:
             searcher(source)
 
 
-def _translation(hypotheses: Hypotheses, row: int, n_best: int, vocabulary: Vocabulary) -> Translation:
+class Scorer:
+    """Log-probabilities of given targets, traced once for each padded shape."""
+
+    def __init__(self, model: Seq2Seq | Ensemble):
+        self._model = model
+        self._score = tf.function(self._score_batch, autograph=False)
+
+    def __call__(self, source: np.ndarray, target: np.ndarray) -> np.ndarray:
+        """[B]: the sums over the tokens of targets [B, T], ends of sentence among them, given sources [B, S]."""
+        return self._score(tf.constant(source, tf.int32), tf.constant(target, tf.int32)).numpy()
+
+    def _score_batch(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+        log_probs = tf.nn.log_softmax(tf.cast(self._model(source, target), tf.float32))
+        tokens = tf.gather(log_probs, target, batch_dims=2)
+        return tf.reduce_sum(tf.where(tf.equal(target, PAD), 0.0, tokens), 1)
+
+
+def translation(hypotheses: Hypotheses, row: int, n_best: int, vocabulary: Vocabulary) -> Translation:
     taken = [k for k in range(n_best) if np.isfinite(hypotheses.scores[row, k])]
     tokens = [vocabulary.decode(hypotheses.tokens[row, k, : hypotheses.lengths[row, k]]) for k in taken]
     return Translation(tokens, [float(hypotheses.scores[row, k]) for k in taken])

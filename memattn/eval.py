@@ -5,6 +5,7 @@ python -m memattn.eval --run_dir runs/small
 
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
 
+import dataclasses
 import json
 import os
 import shlex
@@ -17,41 +18,68 @@ from absl import flags
 from tqdm import tqdm
 
 from memattn import config as configs
-from memattn import data, decoding, metrics, run, visualize
-from memattn.attention import MECHANISMS
-from memattn.config import Config, ConfigError
-from memattn.data import Sentences
+from memattn import corpus, decoding, files, metrics, run, visualize
+from memattn.corpus import Sentences
+from memattn.errors import ConfigError, DataError
 from memattn.model import Seq2Seq
-from memattn.run import RunError
+from memattn.trained import Trained, load
 from memattn.vocab import Vocabulary
 
 RESULT, HYPOTHESES, N_BEST = "result.json", "hypotheses.txt", "n_best.tsv"
 
 
-def evaluate(
-    run_dir: str, overrides: list[str], *, split: str, repeats: int, plots: int, output_dir: str
-) -> dict[str, Any]:
-    """Decodes a split with the best checkpoint of a run, writes what came out and returns the result.
+@dataclasses.dataclass(frozen=True)
+class TestSet:
+    """What is decoded and compared.
 
-    `overrides` may change `data.folder` and `decoding.*`. Raises ConfigError, DataError, RunError, OSError.
+    Attributes:
+      name: of the split, or the source file's.
+      source: sentences of ids.
+      references: words divided by spaces, BPE undone.
+      written: the references as people write them.
     """
-    config = _load_config(run_dir, overrides)
-    model, vocabulary = run.load_model(run_dir, config)
-    checkpoint = run.restore(run.checkpoint(model), os.path.join(run_dir, run.BEST))
-    if checkpoint is None:
-        every = config.training.validate_every
-        raise RunError(f"{run_dir}: no best checkpoint yet; training writes one every {every:,} steps, as it validates")
-    corpus = data.read_corpus(config.data.path, split, vocabulary)
-    references = data.read_references(config.data.path, split)
-    searcher = decoding.Searcher(model, config.decoding)
-    decoding.warm_up(searcher, corpus.source, config.data.num_buckets)
+
+    name: str
+    source: Sentences
+    references: list[str]
+    written: list[str]
+
+
+def read_split(trained: Trained, split: str) -> TestSet:
+    """A split of the prepared corpus. Raises DataError."""
+    folder = trained.config.data.path
+    sentences = corpus.read_corpus(folder, split, trained.vocabulary).source
+    tokens, written = corpus.read_references(folder, split)
+    return TestSet(split, sentences, [trained.text.decode(line.split()) for line in tokens], written)
+
+
+def read_files(trained: Trained, source: str, target: str) -> TestSet:
+    """Two files of text (plain or .gz), which go the way that the training text went. Raises DataError."""
+    sources, targets = corpus.read_lines(source), corpus.read_lines(target)
+    if len(sources) != len(targets):
+        raise DataError(f"{source} has {len(sources):,} lines and {target} has {len(targets):,}")
+    if not sources:
+        raise DataError(f"{source}: empty; there is nothing to decode")
+    text, encode = trained.text, trained.vocabulary.encode
+    sentences = corpus.from_ids([encode(text.encode(line, "source")) for line in sources])
+    words = [text.decode(text.encode(line, "target")) for line in targets]
+    return TestSet(source, sentences, words, [text.reference(line) for line in targets])
+
+
+def evaluate(trained: Trained, test_set: TestSet, *, repeats: int, plots: int, output_dir: str) -> dict[str, Any]:
+    """Decodes a test set, writes what came out and returns the result. Raises ConfigError, DataError, OSError."""
+    config, vocabulary = trained.config, trained.vocabulary
+    searcher = decoding.Searcher(trained.model, config.decoding)
+    decoding.warm_up(searcher, test_set.source, config.data.num_buckets)
     seconds = []
-    for _ in tqdm(range(repeats), desc=f"decoding {len(corpus):,} sentences", unit="run", disable=None):
-        translations, elapsed = decoding.decode(searcher, corpus.source, vocabulary, config.data.num_buckets)
+    sentences = len(test_set.source)
+    for _ in tqdm(range(repeats), desc=f"decoding {sentences:,} sentences", unit="run", disable=None):
+        translations, elapsed = decoding.decode(searcher, test_set.source, vocabulary, config.data.num_buckets)
         seconds.append(elapsed)
-    hypotheses = [translation.best for translation in translations]
-    scores = metrics.score(hypotheses, references)
-    tokens = sum(len(hypothesis.split()) + 1 for hypothesis in hypotheses)
+    hypotheses = [trained.text.decode(translation.best) for translation in translations]
+    written = [trained.text.detokenize(hypothesis) for hypothesis in hypotheses]
+    scores = metrics.score(hypotheses, test_set.references, (written, test_set.written))
+    tokens = sum(len(translation.best) + 1 for translation in translations)
     median = statistics.median(seconds)
     result = {
         **scores._asdict(),
@@ -59,34 +87,38 @@ def evaluate(
         "decode_seconds_min": min(seconds),
         "decode_seconds_max": max(seconds),
         "repeats": repeats,
-        "sentences_per_second": len(corpus) / median,
+        "sentences_per_second": sentences / median,
         "tokens_per_second": tokens / median,
         "excluded_from_time": "model construction, tracing and compiling, data loading, batching, ids to text",
-        "sentences": len(corpus),
-        "split": split,
+        "sentences": sentences,
+        "split": test_set.name,
         "beam_size": config.decoding.beam_size,
         "batch_size": config.decoding.batch_size,
         "jit_compile": run.jit_compile(config.decoding.jit_compile),
-        "dtype": "float32",
+        "dtype": config.training.precision,
         "seed": config.training.seed,
-        "parameters": model.count_params(),
-        "step": int(checkpoint.rpartition("-")[2]),
-        "checkpoint": checkpoint,
+        "parameters": sum(model.count_params() for model in trained.models),
+        "step": max(int(path.rpartition("-")[2]) for path in trained.checkpoints),
+        "checkpoints": trained.checkpoints,
         **run.conditions(),
         "command": shlex.join(["python", "-m", "memattn.eval", *sys.argv[1:]]),
         "config": configs.to_dict(config),
     }
     os.makedirs(output_dir, exist_ok=True)
-    run.write(os.path.join(output_dir, HYPOTHESES), "".join(f"{hypothesis}\n" for hypothesis in hypotheses))
+    texts = {HYPOTHESES: hypotheses, "references.txt": test_set.references}
+    if (written, test_set.written) != (hypotheses, test_set.references):
+        texts |= {"hypotheses.detokenized.txt": written, "references.detokenized.txt": test_set.written}
+    for name, lines in texts.items():
+        files.write(os.path.join(output_dir, name), "".join(f"{line}\n" for line in lines))
     if config.decoding.n_best > 1:
         lines = [
-            f"{i}\t{score:.6f}\t{' '.join(tokens)}\n"
+            f"{i}\t{score:.6f}\t{trained.text.decode(tokens)}\n"
             for i, translation in enumerate(translations)
             for tokens, score in zip(translation.hypotheses, translation.scores, strict=True)
         ]
-        run.write(os.path.join(output_dir, N_BEST), "".join(lines))
-    run.write(os.path.join(output_dir, RESULT), json.dumps(result, indent=2) + "\n")
-    _plot(model, vocabulary, corpus.source, translations, plots, os.path.join(output_dir, "alignments"))
+        files.write(os.path.join(output_dir, N_BEST), "".join(lines))
+    files.write(os.path.join(output_dir, RESULT), json.dumps(result, indent=2) + "\n")
+    _plot(trained.models[0], vocabulary, test_set.source, translations, plots, os.path.join(output_dir, "alignments"))
     return result
 
 
@@ -106,15 +138,6 @@ def report(result: dict[str, Any]) -> str:
         f"{result['cores']} cores, TensorFlow {result['tensorflow']}\n"
         f"checkpoint          step {result['step']:,}, {result['parameters']:,} parameters"
     )
-
-
-def _load_config(run_dir: str, overrides: list[str]) -> Config:
-    run.load_config(run_dir)
-    for override in overrides:
-        key = override.partition("=")[0]
-        if not key.startswith(("decoding.", "data.folder")):
-            raise ConfigError(f"--set {key}: the model is trained; only data.folder and decoding.* may change now")
-    return configs.load(os.path.join(run_dir, run.CONFIG), overrides, MECHANISMS)
 
 
 def _plot(
@@ -139,27 +162,30 @@ def _plot(
 
 def _main() -> int:
     options = flags.FLAGS
-    output_dir = options.output_dir or options.run_dir
-    result = evaluate(
-        options.run_dir,
-        options.set,
-        split=options.split,
-        repeats=options.repeats,
-        plots=options.plot,
-        output_dir=output_dir,
+    if (options.source is None) != (options.target is None):
+        raise ConfigError("--source and --target: give both files, or a --split")
+    trained = load(options.run_dir, options.set, options.average)
+    files_given = options.source is not None
+    test_set = (
+        read_files(trained, options.source, options.target) if files_given else read_split(trained, options.split)
     )
+    output_dir = options.output_dir or options.run_dir[0]
+    result = evaluate(trained, test_set, repeats=options.repeats, plots=options.plot, output_dir=output_dir)
     print(report(result))
     print(f"written to {output_dir}: {RESULT}, {HYPOTHESES}")
     return 0
 
 
 def main() -> None:
-    flags.DEFINE_string("run_dir", None, "Run folder of memattn.train.", required=True)
+    flags.DEFINE_multi_string("run_dir", None, "Run folder of memattn.train; several make an ensemble.", required=True)
     flags.DEFINE_multi_string("set", [], "Override, as decoding.beam_size=1; repeatable.")
     flags.DEFINE_string("split", "valid", "Split of the prepared corpus.")
+    flags.DEFINE_string("source", None, "In place of a split: a file of sources, as the training text was.")
+    flags.DEFINE_string("target", None, "And the file of their references.")
+    flags.DEFINE_integer("average", None, "Average the last so many checkpoints; else the best one.", lower_bound=1)
     flags.DEFINE_integer("repeats", 5, "Timed decodings of the split.", lower_bound=1)
     flags.DEFINE_integer("plot", 0, "Draw the alignments of so many sentences, the longest.", lower_bound=0)
-    flags.DEFINE_string("output_dir", None, "Where results are written; the run folder by default.")
+    flags.DEFINE_string("output_dir", None, "Where results are written; the (first) run folder by default.")
     cli.run(_main)
 
 

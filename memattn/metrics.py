@@ -12,7 +12,7 @@ class Scores(NamedTuple):
       bleu: on the tokens as they stand, case-sensitive and unsmoothed, as Moses' multi-bleu.perl computes it: the
         paper's protocol.
       bleu_signature: sacreBLEU's signature of `bleu`.
-      sacrebleu: sacreBLEU's default, meant for detokenized text; the lines are scored as they are given.
+      sacrebleu: sacreBLEU's default, meant for detokenized text.
       sacrebleu_signature: its signature.
       exact_match: hypotheses equal to their reference.
     """
@@ -24,17 +24,24 @@ class Scores(NamedTuple):
     exact_match: float
 
 
-def score(hypotheses: list[str], references: list[str]) -> Scores:
-    """Scores lines of tokens, divided by spaces, against one reference each. Raises ValueError if counts differ."""
+def score(
+    hypotheses: list[str], references: list[str], detokenized: tuple[list[str], list[str]] | None = None
+) -> Scores:
+    """Scores lines of tokens, divided by spaces, against one reference each.
+
+    `detokenized` holds both as people write them; without it, `sacrebleu` too is of the tokens. Raises ValueError if
+    counts differ.
+    """
     if len(hypotheses) != len(references):
         raise ValueError(f"{len(hypotheses)} hypotheses for {len(references)} references")
     tokenized = BLEU(tokenize="none", smooth_method="none", force=True)
-    detokenized = BLEU()
+    default = BLEU(force=True)  # which silences its doubts whether a line is detokenized, and changes no score
+    written_hypotheses, written_references = detokenized or (hypotheses, references)
     exact = sum(hypothesis == reference for hypothesis, reference in zip(hypotheses, references, strict=True))
     return Scores(
         tokenized.corpus_score(hypotheses, [references]).score,
         str(tokenized.get_signature()),
-        detokenized.corpus_score(hypotheses, [references]).score,
-        str(detokenized.get_signature()),
+        default.corpus_score(written_hypotheses, [written_references]).score,
+        str(default.get_signature()),
         100 * exact / len(references),
     )

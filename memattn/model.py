@@ -105,6 +105,11 @@ class Seq2Seq(tf.keras.Model):
         else:
             self.output_layer = tf.keras.layers.Dense(vocabulary_size, kernel_initializer=uniform, name="output")
 
+    @property
+    def has_alignments(self) -> bool:
+        """Whether its attention weighs source positions at all."""
+        return self.attention.num_slots != 0
+
     def encode(self, source: tf.Tensor, seed: tf.Tensor | None = None) -> tuple[dict[str, tf.Tensor], list]:
         """The memory of source ids [B, S], padded with PAD, and the decoder's initial (h, c) of each layer [B, U]."""
         mask = tf.not_equal(source, PAD)
@@ -115,10 +120,14 @@ class Seq2Seq(tf.keras.Model):
         """The decoder state before the first step, each tensor [B, Q, ...]."""
         return self.decoder.initial_state(cells, memory, num_queries)
 
-    def step(self, tokens: tf.Tensor, state: dict, memory: dict[str, tf.Tensor]) -> tuple[tf.Tensor, dict]:
-        """Logits [B, Q, V] of the token after `tokens` [B, Q], and the next state."""
-        outputs, _, state = self.decoder.step(self.target_embedding(tokens), state, memory)
-        return self._logits(self.decoder.read_out(outputs, state["context"])), state
+    def step(self, tokens: tf.Tensor, state: dict, memory: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor, dict]:
+        """Logits [B, Q, V] of the token after `tokens` [B, Q], the attention's scores [B, Q, M], the next state."""
+        outputs, scores, state = self.decoder.step(self.target_embedding(tokens), state, memory)
+        return self._logits(self.decoder.read_out(outputs, state["context"])), scores, state
+
+    def attention_weights(self, memory: dict[str, tf.Tensor], scores: tf.Tensor) -> tf.Tensor:
+        """Weights of the source positions [B, Q, S] that scores [B, Q, M] stand for."""
+        return self.attention.alignments(memory, scores)
 
     def call(self, source: tf.Tensor, target: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:
         """Logits [B, T, V] under teacher forcing: position t is predicted from the target [B, T] before t.
@@ -150,7 +159,8 @@ class Seq2Seq(tf.keras.Model):
             return self.output_layer(features)
         embeddings = tf.convert_to_tensor(self.target_embedding.embeddings)
         flat = tf.reshape(features, [-1, features.shape[-1]])
-        logits = tf.matmul(flat, embeddings, transpose_b=True) + self.output_bias
+        logits = tf.matmul(flat, tf.cast(embeddings, flat.dtype), transpose_b=True)
+        logits += tf.cast(self.output_bias, flat.dtype)
         return tf.reshape(logits, [-1, tf.shape(features)[1], self.vocabulary_size])
 
     def get_config(self):

@@ -1,40 +1,40 @@
 """The run folder: the config, vocabulary and checkpoints of one training run, and the model that they make."""
 
-import csv
 import glob
 import importlib.metadata
-import io
 import json
 import os
 import platform
-import re
 import subprocess
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import tensorflow as tf
 
-from memattn import __version__, config, data
+from memattn import __version__, config
 from memattn.attention import MECHANISMS
-from memattn.config import Config, ConfigError
+from memattn.config import Config
+from memattn.corpus import VOCABULARY, read_vocabulary
+from memattn.errors import ConfigError, RunError, reason
+from memattn.files import write
 from memattn.model import Seq2Seq
 from memattn.vocab import Vocabulary
 
-CONFIG, VOCABULARY, CORPUS = "config.yaml", "vocab.txt", "corpus.json"
+CONFIG, CORPUS = "config.yaml", "corpus.json"
 CHECKPOINTS, BEST = "checkpoints", "best"
 
 
-class RunError(RuntimeError):
-    """A run that cannot go on; the message is one line for the user."""
-
-
-def create(folder: str, run_config: Config, vocabulary: Vocabulary, corpus: dict[str, int]) -> None:
+def create(
+    folder: str, run_config: Config, vocabulary: Vocabulary, corpus: dict[str, int], text_files: dict[str, str]
+) -> None:
     """Makes a run folder, or checks that an existing one is of the same config and training data.
 
-    `corpus` holds what is to be known of the training data. Raises ConfigError, OSError.
+    `corpus` holds what is to be known of the training data, `text_files` how its text became tokens. Raises
+    ConfigError, OSError.
     """
     path = os.path.join(folder, CONFIG)
-    facts = {VOCABULARY: str(vocabulary), CORPUS: json.dumps(corpus) + "\n"}
+    facts = {VOCABULARY: str(vocabulary), CORPUS: json.dumps(corpus) + "\n", **text_files}
     if os.path.exists(path):
         differing = config.differences(config.to_dict(load_config(folder)), config.to_dict(run_config))
         if differing:
@@ -66,7 +66,7 @@ def load_config(folder: str) -> Config:
 
 def load_model(folder: str, run_config: Config) -> tuple[Seq2Seq, Vocabulary]:
     """The model of a run folder with fresh weights, and its vocabulary. Raises DataError, RunError."""
-    vocabulary = data.read_vocabulary(os.path.join(folder, VOCABULARY))
+    vocabulary = read_vocabulary(os.path.join(folder, VOCABULARY))
     path = os.path.join(folder, CORPUS)
     try:
         with open(path, encoding="utf-8") as file:
@@ -79,6 +79,7 @@ def load_model(folder: str, run_config: Config) -> tuple[Seq2Seq, Vocabulary]:
 def build_model(run_config: Config, vocabulary_size: int, max_source_length: int) -> Seq2Seq:
     """The model of a config with all its weights made, drawn from `training.seed`. Raises ConfigError."""
     tf.keras.utils.set_random_seed(run_config.training.seed)
+    tf.keras.mixed_precision.set_global_policy(run_config.training.precision)
     sizes = {"vocabulary_size": vocabulary_size, "max_source_length": max_source_length}
     try:
         with warnings.catch_warnings():
@@ -88,12 +89,6 @@ def build_model(run_config: Config, vocabulary_size: int, max_source_length: int
     except ValueError as error:
         raise ConfigError(f"model: {reason(error)}") from error
     return model
-
-
-def reason(error: Exception) -> str:
-    """The line of an error that says why; Keras puts its own around it, and Keras 3 colours it."""
-    lines = re.sub("\x1b\\[[0-9;]*m", "", str(error)).splitlines()
-    return next((line for line in lines if line and not line.startswith("Exception encountered")), type(error).__name__)
 
 
 def checkpoint(model: Seq2Seq, **others) -> tf.train.Checkpoint:
@@ -121,6 +116,31 @@ def restore(checkpoint: tf.train.Checkpoint, folder: str) -> str | None:
 
     A checkpoint that cannot be read is passed over with a warning. Raises RunError if none can be read.
     """
+    for path in _readable(checkpoint, folder):
+        return path
+    return None
+
+
+def restore_average(model: Seq2Seq, folder: str, number: int) -> list[str]:
+    """Gives a model the average of the weights in the last `number` checkpoints of a folder; returns their paths.
+
+    Raises RunError if fewer can be read.
+    """
+    paths, sums = [], [0.0] * len(model.variables)
+    for path in _readable(checkpoint(model), folder):
+        paths.append(path)
+        sums = [total + variable.numpy() for total, variable in zip(sums, model.variables, strict=True)]
+        if len(paths) == number:
+            break
+    if len(paths) < number:
+        raise RunError(f"{folder}: {len(paths)} checkpoints to average, not {number}; see training.keep_checkpoints")
+    for variable, total in zip(model.variables, sums, strict=True):
+        variable.assign(total / number)
+    return paths
+
+
+def _readable(checkpoint: tf.train.Checkpoint, folder: str) -> Iterator[str]:
+    """Restores one readable checkpoint of a folder after the other, newest first, and gives its path."""
     try:
         state = tf.train.get_checkpoint_state(folder)
     except ValueError:
@@ -128,40 +148,19 @@ def restore(checkpoint: tf.train.Checkpoint, folder: str) -> str | None:
     if state is None and glob.glob(os.path.join(glob.escape(folder), "*.index")):
         raise RunError(f"{folder}: holds checkpoints, but the file `checkpoint` that lists them is lost or unreadable")
     paths = list(reversed(state.all_model_checkpoint_paths)) if state else []
+    readable = 0
     for path in paths:
         try:
             status = checkpoint.read(path)
             status.assert_existing_objects_matched()
             status.expect_partial()  # the manager's own counter stays unread
-            return path
         except Exception as error:  # TensorFlow raises whatever it runs into, IndexError for a file cut short
             warnings.warn(f"{path}: unreadable checkpoint, passed over: {reason(error)}", stacklevel=2)
-    if paths:
+            continue
+        readable += 1
+        yield path
+    if paths and not readable:
         raise RunError(f"{folder}: no checkpoint can be read; move the folder away to start anew")
-    return None
-
-
-def write(path: str, text: str) -> None:
-    """Writes a file so that it is there whole or not at all."""
-    unfinished = f"{path}.unfinished"
-    try:
-        with open(unfinished, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(unfinished, path)
-    except OSError as error:
-        error.filename = path  # a full disk is reported without one
-        raise
-
-
-def write_csv(path: str, rows: list[dict]) -> None:
-    """Writes rows of the same keys as a CSV file, whole or not at all."""
-    text = io.StringIO()
-    table = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-    table.writeheader()
-    table.writerows(rows)
-    write(path, text.getvalue())
 
 
 def conditions() -> dict[str, Any]:

@@ -10,9 +10,7 @@ from typing import Any, Literal
 
 import yaml
 
-
-class ConfigError(ValueError):
-    """A configuration that cannot be used; the message is one line for the user."""
+from memattn.errors import ConfigError
 
 
 def number(default: Any, *, at_least: float | None = None, above: float | None = None, below: float | None = None):

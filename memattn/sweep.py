@@ -20,20 +20,22 @@ from absl import flags
 
 from memattn import config as configs
 from memattn import eval as evaluation
-from memattn import paper, run, visualize
+from memattn import files, run, tables, visualize
 from memattn.attention import MECHANISMS
-from memattn.config import Config, ConfigError
+from memattn.config import Config
+from memattn.errors import ConfigError
 
 LOG = "log.txt"
 
 
 def run_sweep(
-    config: Config, sweep_dir: str, *, jobs: int, repeats: int, plots: int, strategy: str, title: str
+    config: Config, sweep_dir: str, *, jobs: int, split: str, repeats: int, plots: int, strategy: str, title: str
 ) -> list[str]:
     """Trains what is missing, `jobs` runs at a time, then evaluates one at a time, so that no time is disturbed.
 
-    Writes table.csv, table.md, learning_curves.png and manifest.json into `sweep_dir`; returns the names of the runs
-    that failed. Raises ConfigError where the folder holds another sweep's runs, OSError where it cannot be written.
+    Writes table.csv, table.md, learning_curves.png and manifest.json into `sweep_dir`, and seeds.csv where runs differ
+    by their seeds alone; returns the names of the runs that failed. Raises ConfigError where the folder holds another
+    sweep's runs, OSError where it cannot be written.
     """
     runs = configs.expand(config, MECHANISMS)
     folders = {name: os.path.join(sweep_dir, name) for name in runs}
@@ -46,8 +48,8 @@ def run_sweep(
                     f"{folder}: holds a run of another config: {', '.join(differing)}; take another --sweep_dir"
                 )
         os.makedirs(folder, exist_ok=True)
-        run.write(os.path.join(sweep_dir, f"{name}.yaml"), configs.dump(runs[name]))
-    missing = [name for name in runs if _result(folders[name], runs[name]) is None]
+        files.write(os.path.join(sweep_dir, f"{name}.yaml"), configs.dump(runs[name]))
+    missing = [name for name in runs if _result(folders[name], runs[name], split) is None]
     print(f"{len(runs)} runs, {len(runs) - len(missing)} done before, {len(missing)} to do", flush=True)
     failed = {}
 
@@ -58,7 +60,7 @@ def run_sweep(
             failed[name] = f"training ended with status {status}"
 
     def evaluate(name: str) -> None:
-        arguments = ["--repeats", str(repeats), "--plot", str(plots)]
+        arguments = ["--split", split, "--repeats", str(repeats), "--plot", str(plots)]
         if name not in failed:
             status = _command("memattn.eval", name, folders[name], arguments)
             if status:
@@ -76,49 +78,36 @@ def run_sweep(
     for name, problem in failed.items():
         log = os.path.join(folders[name], LOG)
         print(f"{name}: {problem}; see {log}{_last_error(log)}", file=sys.stderr)
-    write_table(runs, folders, sweep_dir, title)
+    write_table(runs, folders, split, sweep_dir, title)
     return list(failed)
 
 
-def write_table(runs: dict[str, Config], folders: dict[str, str], sweep_dir: str, title: str) -> None:
+def write_table(runs: dict[str, Config], folders: dict[str, str], split: str, sweep_dir: str, title: str) -> None:
     """Writes table.csv, table.md, learning_curves.png and manifest.json of the runs that have a result."""
     rows, curves = [], {}
     for name, config in runs.items():
-        result = _result(folders[name], config)
+        result = _result(folders[name], config, split)
         if result is None:
             continue
         with open(os.path.join(folders[name], "validation.csv"), encoding="utf-8") as file:
             validations = list(csv.DictReader(file))
         curves[name] = [(int(row["step"]), float(row["bleu"])) for row in validations]
-        printed = paper.table_1(config)
-        rows.append(
-            {
-                "run": name,
-                "BLEU": f"{result['bleu']:.2f}",
-                "paper BLEU": f"{printed.bleu:.2f}" if printed else "",
-                "exact match %": f"{result['exact_match']:.1f}",
-                "decode s": f"{result['decode_seconds']:.3g}",
-                "decode s min-max": f"{result['decode_seconds_min']:.3g}-{result['decode_seconds_max']:.3g}",
-                "paper decode s (K40m)": f"{printed.decode_seconds:.2f}" if printed else "",
-                "sentences": result["sentences"],
-                "parameters": result["parameters"],
-                "best step": result["step"],
-                "steps": validations[-1]["step"],
-                "training s": validations[-1]["seconds"],
-            }
-        )
+        rows.append(tables.row(name, config, result, validations))
     if not rows:
         return
-    run.write_csv(os.path.join(sweep_dir, "table.csv"), rows)
-    markdown = markdown_table(rows)
-    run.write(os.path.join(sweep_dir, "table.md"), f"{title}\n\n{markdown}")
+    files.write_csv(os.path.join(sweep_dir, "table.csv"), rows)
+    markdown = tables.markdown(rows)
+    if seeds := tables.over_seeds(rows):
+        files.write_csv(os.path.join(sweep_dir, "seeds.csv"), seeds)
+        markdown += f"\nOver seeds:\n\n{tables.markdown(seeds)}"
+    files.write(os.path.join(sweep_dir, "table.md"), f"{title}\n\n{markdown}")
     manifest = {
         "title": title,
         "command": shlex.join(["python", "-m", "memattn.sweep", *sys.argv[1:]]),
         **run.conditions(),
         "configs": {name: configs.to_dict(config) for name, config in runs.items()},
     }
-    run.write(os.path.join(sweep_dir, "manifest.json"), json.dumps(manifest, indent=2) + "\n")
+    files.write(os.path.join(sweep_dir, "manifest.json"), json.dumps(manifest, indent=2) + "\n")
     visualize.learning_curves(os.path.join(sweep_dir, "learning_curves.png"), curves, title)
     print(f"\n{title}\n\n{markdown}\nwritten to {os.path.join(sweep_dir, 'table.csv')} and table.md", flush=True)
 
@@ -132,26 +121,14 @@ def _last_error(log: str) -> str:
         return ""
 
 
-def _result(folder: str, config: Config) -> dict | None:
-    """The result of a run, None where there is none of this very config and of the validation split."""
+def _result(folder: str, config: Config, split: str) -> dict | None:
+    """The result of a run, None where there is none of this very config and of that split."""
     try:
         with open(os.path.join(folder, evaluation.RESULT), encoding="utf-8") as file:
             result = json.load(file)
     except (OSError, ValueError):
         return None
-    return result if (result.get("split"), result.get("config")) == ("valid", configs.to_dict(config)) else None
-
-
-def markdown_table(rows: list[dict]) -> str:
-    """Rows as a Markdown table, without the columns in which no row has a value."""
-    columns = [column for column in rows[0] if any(str(row[column]) for row in rows)]
-    widths = {column: max(len(column), *(len(str(row[column])) for row in rows)) for column in columns}
-    lines = [
-        "| " + " | ".join(column.ljust(widths[column]) for column in columns) + " |",
-        "|" + "|".join("-" * (widths[column] + 2) for column in columns) + "|",
-    ]
-    lines += ["| " + " | ".join(str(row[column]).ljust(widths[column]) for column in columns) + " |" for row in rows]
-    return "\n".join(lines) + "\n"
+    return result if (result.get("split"), result.get("config")) == (split, configs.to_dict(config)) else None
 
 
 _printing = threading.Lock()
@@ -186,6 +163,7 @@ def _main() -> int:
         config,
         options.sweep_dir,
         jobs=options.jobs,
+        split=options.split,
         repeats=options.repeats,
         plots=options.plot,
         strategy=options.strategy,
@@ -199,6 +177,7 @@ def main() -> None:
     flags.DEFINE_string("sweep_dir", None, "Folder of the runs and of the table.", required=True)
     flags.DEFINE_multi_string("set", [], "Override, as training.max_steps=500; repeatable.")
     flags.DEFINE_integer("jobs", 1, "Trainings at a time.", lower_bound=1)
+    flags.DEFINE_string("split", "valid", "Split that the runs are evaluated on.")
     flags.DEFINE_integer("repeats", 5, "Timed decodings of each run.", lower_bound=1)
     flags.DEFINE_integer("plot", 0, "Draw the alignments of so many sentences of each run.", lower_bound=0)
     flags.DEFINE_enum("strategy", "auto", ["auto", "none", "mirrored"], "As in memattn.train.")

@@ -6,6 +6,7 @@ python -m memattn.train --config configs/toy_copy/small.yaml --run_dir runs/smal
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
 
 import dataclasses
+import itertools
 import json
 import math
 import os
@@ -18,11 +19,13 @@ import tensorflow as tf
 from absl import flags
 
 from memattn import config as configs
-from memattn import copy_task, data, decoding, metrics, run
+from memattn import copy_task, corpus, decoding, files, metrics, run, schedule, text
 from memattn.attention import MECHANISMS
-from memattn.config import Config, ConfigError, TrainingConfig
-from memattn.data import Corpus, TrainingBatches
+from memattn.config import Config, TrainingConfig
+from memattn.data import TrainingBatches
+from memattn.errors import ConfigError, RunError
 from memattn.training_step import TrainingStep
+from memattn.vocab import PAD
 
 STRATEGIES = {
     "none": tf.distribute.get_strategy,
@@ -39,7 +42,8 @@ class Progress(tf.train.experimental.PythonState):
     """How far a run is: what a checkpoint holds beside the weights and the optimizer."""
 
     def __init__(self):
-        self.step = self.epoch = self.batch = self.stalled = 0
+        self.step = self.examples = self.stalled = self.decays = 0
+        self.epoch = self.window = self.batch = 0  # the place in the data of the next batch
         self.seconds = 0.0
         self.best = [-1.0, -1.0]  # BLEU, then exact match, which tells apart what BLEU calls 0
         self.finished = ""
@@ -65,19 +69,30 @@ class Trainer:
                 raise ConfigError(str(error)) from error
         elif not os.path.isdir(path):
             raise ConfigError(f"data.folder: {path} is not a folder; it should hold vocab.txt and train.source, ...")
-        self.vocabulary = data.read_vocabulary(os.path.join(path, run.VOCABULARY))
-        corpus = data.read_corpus(path, "train", self.vocabulary)
-        self.valid = data.read_corpus(path, "valid", self.vocabulary)
-        self.references = data.read_references(path, "valid")
-        self.batches = _batches(corpus, config)
-        longest = int(corpus.source.lengths.max())
+        self.vocabulary = corpus.read_vocabulary(os.path.join(path, corpus.VOCABULARY))
+        self.text = text.read(path)
+        training = corpus.read_corpus(path, "train", self.vocabulary)
+        self.valid = corpus.read_corpus(path, "valid", self.vocabulary)
+        self.references = [self.text.decode(line.split()) for line in corpus.read_references(path, "valid")[0]]
+        self.batches = TrainingBatches(
+            training,
+            batch_size=config.training.batch_size,
+            batch_type=config.training.batch_type,
+            num_buckets=config.data.num_buckets,
+            seed=config.training.seed,
+            max_source_length=config.data.max_source_length,
+            max_target_length=config.data.max_target_length,
+            multiple=strategy.num_replicas_in_sync,
+        )
         with strategy.scope():
-            self.model = run.build_model(config, len(self.vocabulary), longest)
+            self.model = run.build_model(config, len(self.vocabulary), self.batches.longest_source)
             self.step = TrainingStep(self.model, config.training, strategy)
-        facts = {"max_source_length": longest, "training_pairs": len(corpus)}
-        run.create(run_dir, config, self.vocabulary, facts)
+        facts = {"max_source_length": self.batches.longest_source, "training_pairs": self.batches.pairs}
+        run.create(run_dir, config, self.vocabulary, facts, self.text.files())
         self.progress = Progress()
-        self.checkpoint = run.checkpoint(self.model, optimizer=self.step.optimizer, progress=self.progress)
+        self.checkpoint = run.checkpoint(
+            self.model, optimizer=self.step.optimizer, progress=self.progress, step=self.step.state
+        )
         folder = os.path.join(run_dir, run.CHECKPOINTS)
         self.restored = run.restore(self.checkpoint, folder)
         self.manager = tf.train.CheckpointManager(
@@ -96,7 +111,7 @@ class Trainer:
         """Trains to the end, or until a signal; the process' exit status."""
         progress, training = self.progress, self.config.training
         parameters = sum(math.prod(variable.shape) for variable in self.model.trainable_variables)
-        print(f"{self.run_dir}: {parameters:,} parameters, {len(self.batches.corpus):,} training pairs", flush=True)
+        print(f"{self.run_dir}: {parameters:,} parameters, {self.batches.pairs:,} training pairs", flush=True)
         if self.restored:
             print(f"goes on from {self.restored}", flush=True)
         if progress.finished:
@@ -112,8 +127,7 @@ class Trainer:
         events = tf.summary.create_file_writer(os.path.join(self.run_dir, "events"))
         try:
             with events.as_default():
-                while not progress.finished and self.signal is None:
-                    self._epoch(training)
+                self._loop(training)
         finally:
             events.close()
             for number, handler in former.items():
@@ -128,12 +142,16 @@ class Trainer:
         )
         return 0
 
-    def _epoch(self, training: TrainingConfig) -> None:
+    def _loop(self, training: TrainingConfig) -> None:
         progress = self.progress
-        for source, target in self.batches.epoch(progress.epoch, progress.batch):
-            self.pending.append(self.step(source, target, progress.step))
+        stream = self.batches.stream(progress.epoch, progress.window, progress.batch)
+        while not progress.finished and self.signal is None:
+            batches = list(itertools.islice(stream, training.accumulate))
+            self.learning_rate = schedule.learning_rate(training, progress.step, progress.decays)
+            self.pending.append(self.step([ids for ids, _ in batches], progress.step, self.learning_rate))
             progress.step += 1
-            progress.batch += 1
+            progress.epoch, progress.window, progress.batch = batches[-1][1]
+            progress.examples += sum(int((source[:, 0] != PAD).sum()) for (source, _), _ in batches)
             if progress.step % training.log_every == 0 or progress.step == training.max_steps:
                 self._log()
             if progress.step % training.validate_every == 0 or progress.step == training.max_steps:
@@ -141,9 +159,6 @@ class Trainer:
             due = time.monotonic() - self.saved_at > 60 * training.checkpoint_minutes
             if due or progress.finished or self.signal is not None or progress.step % training.checkpoint_every == 0:
                 self._save()
-            if progress.finished or self.signal is not None:
-                return
-        progress.epoch, progress.batch = progress.epoch + 1, 0
 
     def _collect(self) -> np.ndarray:
         """The pending results [steps, 4], checked: no checkpoint is written from weights that are not finite."""
@@ -157,8 +172,8 @@ class Trainer:
         if not all(np.isfinite(variable.numpy()).all() for variable in self.model.trainable_variables):
             raise self._not_finite(f"the weights are not finite at step {self.progress.step}")
 
-    def _not_finite(self, problem: str) -> run.RunError:
-        return run.RunError(
+    def _not_finite(self, problem: str) -> RunError:
+        return RunError(
             f"{self.run_dir}: {problem}; the last checkpoint is {self.manager.latest_checkpoint or 'none'}; "
             "a smaller training.learning_rate or training.clip_norm may help"
         )
@@ -180,6 +195,7 @@ class Trainer:
         )
         self.logged_at = now
         scalars = {"loss": loss / tokens, "accuracy": correct / tokens, "gradient_norm": results[:, 3].mean()}
+        scalars["learning_rate"] = self.learning_rate
         for name, value in {**scalars, "steps_per_second": speed}.items():
             tf.summary.scalar(f"train/{name}", value, step)
 
@@ -190,7 +206,7 @@ class Trainer:
         begin = time.monotonic()
         num_buckets = self.config.data.num_buckets
         translations, _ = decoding.decode(self.searcher, self.valid.source, self.vocabulary, num_buckets)
-        scores = metrics.score([translation.best for translation in translations], self.references)
+        scores = metrics.score([self.text.decode(translation.best) for translation in translations], self.references)
         better = [scores.bleu, scores.exact_match] > progress.best
         print(
             f"validation at step {progress.step:,}: BLEU {scores.bleu:.2f}  exact match {scores.exact_match:.1f}%  "
@@ -200,11 +216,18 @@ class Trainer:
         tf.summary.scalar("validation/bleu", scores.bleu, progress.step)
         tf.summary.scalar("validation/exact_match", scores.exact_match, progress.step)
         progress.stalled = 0 if better else progress.stalled + 1
+        if training.schedule == "plateau" and progress.stalled and progress.stalled % training.decay_patience == 0:
+            progress.decays += 1
+            learning_rate = schedule.learning_rate(training, progress.step, progress.decays)
+            print(
+                f"no better for {progress.stalled} validations: the learning rate is now {learning_rate:.3g}",
+                flush=True,
+            )
         progress.seconds = time.monotonic() - self.started
         progress.validations.append(
             {
                 "step": progress.step,
-                "examples": progress.step * training.batch_size,
+                "examples": progress.examples,
                 "bleu": round(scores.bleu, 4),
                 "exact_match": round(scores.exact_match, 4),
                 "seconds": round(progress.seconds, 1),
@@ -219,7 +242,7 @@ class Trainer:
             progress.finished = f"{progress.stalled} validations without a better BLEU at step {progress.step:,}"
         elif progress.step >= training.max_steps:
             progress.finished = f"{progress.step:,} steps"
-        run.write_csv(os.path.join(self.run_dir, "validation.csv"), progress.validations)
+        files.write_csv(os.path.join(self.run_dir, "validation.csv"), progress.validations)
         self.logged_at += time.monotonic() - begin
 
     def _save(self) -> None:
@@ -234,13 +257,6 @@ class Trainer:
         if self.signal is not None:
             sys.exit(128 + number)
         self.signal = signal.Signals(number)
-
-
-def _batches(corpus: Corpus, config: Config) -> TrainingBatches:
-    training = config.training
-    return TrainingBatches(
-        corpus, batch_size=training.batch_size, num_buckets=config.data.num_buckets, seed=training.seed
-    )
 
 
 def _validation_decoding(config: Config) -> configs.DecodingConfig:

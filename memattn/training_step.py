@@ -4,34 +4,52 @@ import numpy as np
 import tensorflow as tf
 
 from memattn import run
-from memattn.config import ConfigError, TrainingConfig
+from memattn.config import TrainingConfig
+from memattn.errors import ConfigError
 from memattn.model import Seq2Seq
 from memattn.vocab import PAD
 
+_FIRST_SCALE, _LARGEST_SCALE, _RAISE_AFTER = 2.0**15, 2.0**24, 2_000  # of float16's loss; steps
+
 
 class TrainingStep:
-    """One update of the weights, on one replica or on several, from a global batch.
+    """One update of the weights, on one replica or on several, from one global batch or several in turn.
 
-    The loss is the cross-entropy summed over all replicas, divided by the global batch's real target tokens; the
-    gradients are summed over the replicas, then clipped together.
+    The loss is the cross-entropy summed over all replicas and batches, divided by their real target tokens; the
+    gradients are summed likewise, then clipped together. In float16, the loss is scaled up for the gradients' sake, the
+    scale halved and the update left out where they overflow, the scale doubled after many steps where they do not.
+
+    Attributes:
+      optimizer: Adam.
+      state: what a checkpoint must hold beside: float16's scale, and the steps since it last changed.
     """
 
     def __init__(self, model: Seq2Seq, config: TrainingConfig, strategy: tf.distribute.Strategy):
         self._model, self._config, self._strategy = model, config, strategy
         self._replicas = strategy.num_replicas_in_sync
-        if config.batch_size % self._replicas:
+        if config.batch_type == "sentences" and config.batch_size % self._replicas:
             raise ConfigError(f"training.batch_size: must be a multiple of the {self._replicas} replicas")
         self.optimizer = tf.keras.optimizers.Adam(config.learning_rate)
         self.optimizer.build(model.trainable_variables)
+        self._scaled = config.precision == "mixed_float16"
+        self.state = [tf.Variable(_FIRST_SCALE), tf.Variable(0)] if self._scaled else []
         jit = run.jit_compile(config.jit_compile)
-        self._gradients = tf.function(self._replica_gradients, autograph=False, jit_compile=jit)
-        self._update = tf.function(self._global_update, autograph=False, jit_compile=jit and self._replicas == 1)
+        alone = jit and self._replicas == 1
+        self._replica_gradients = tf.function(self._one_replica, autograph=False, jit_compile=jit)
+        self._gradients = tf.function(self._all_replicas, autograph=False, jit_compile=alone)
+        self._apply = tf.function(self._clip_and_apply, autograph=False, jit_compile=alone)
+        self._update = tf.function(self._gradients_and_apply, autograph=False, jit_compile=alone)
 
-    def __call__(self, source: np.ndarray, target: np.ndarray, step: int) -> tf.Tensor:
-        """Updates from ids [B, S] and [B, T]: [summed loss, correct tokens, tokens, gradient norm]."""
-        tokens = np.float32(np.count_nonzero(target != PAD))
-        seed = tf.constant([self._config.seed, step], tf.int32)
-        return self._update(self._shared_out(source), self._shared_out(target), seed, tf.constant(tokens))
+    def __call__(self, batches: list[tuple[np.ndarray, np.ndarray]], step: int, learning_rate: float) -> tf.Tensor:
+        """Updates from batches of ids [B, S] and [B, T]: [summed loss, correct tokens, tokens, gradient norm]."""
+        self.optimizer.learning_rate.assign(learning_rate)
+        tokens = tf.constant(sum(np.count_nonzero(target != PAD) for _, target in batches), tf.float32)
+        shared = [(self._shared_out(source), self._shared_out(target)) for source, target in batches]
+        seeds = [tf.constant([self._config.seed, step * len(batches) + i], tf.int32) for i in range(len(batches))]
+        if len(batches) == 1:
+            return self._update(*shared[0], seeds[0], tokens)
+        parts = [self._gradients(*batch, seed, tokens) for batch, seed in zip(shared, seeds, strict=True)]
+        return self._apply(*tf.nest.map_structure(lambda *values: tf.add_n(values), *parts), tokens)
 
     def _shared_out(self, batch: np.ndarray):
         if self._replicas == 1:
@@ -41,27 +59,59 @@ class TrainingStep:
             lambda context: tf.constant(shares[context.replica_id_in_sync_group])
         )
 
-    def _global_update(self, source, target, seed, tokens):
+    def _gradients_and_apply(self, source, target, seed, tokens):
+        return self._clip_and_apply(*self._all_replicas(source, target, seed, tokens), tokens)
+
+    def _all_replicas(self, source, target, seed, tokens):
+        """Gradients, and [summed loss, correct tokens], over all replicas."""
+
         def replica_step(source, target):
             replica = tf.distribute.get_replica_context().replica_id_in_sync_group
-            return self._gradients(
+            return self._replica_gradients(
                 source, target, tf.random.experimental.stateless_fold_in(seed, tf.convert_to_tensor(replica)), tokens
             )
 
-        sums, gradients = self._strategy.run(replica_step, (source, target))
-        loss, correct = (self._strategy.reduce("SUM", value, axis=None) for value in sums)
-        gradients = [self._strategy.reduce("SUM", gradient, axis=None) for gradient in gradients]
-        gradients, norm = tf.clip_by_global_norm(gradients, self._config.clip_norm)
-        self.optimizer.apply_gradients(zip(gradients, self._model.trainable_variables, strict=True))
-        return tf.stack([loss, correct, tokens, norm])
+        values = self._strategy.run(replica_step, (source, target))
+        return tf.nest.map_structure(lambda value: self._strategy.reduce("SUM", value, axis=None), values)
 
-    def _replica_gradients(self, source, target, seed, tokens):
+    def _one_replica(self, source, target, seed, tokens):
         real = tf.not_equal(target, PAD)
         with tf.GradientTape() as tape:
-            logits = self._model(source, target, seed)
+            logits = tf.cast(self._model(source, target, seed), tf.float32)
             losses = tf.nn.sparse_softmax_cross_entropy_with_logits(target, logits)
             loss = tf.reduce_sum(tf.where(real, losses, 0.0))
-            mean = loss / tokens
+            objective = loss
+            if self._config.label_smoothing:
+                totals = losses + tf.gather(logits, target, batch_dims=2)  # log sum exp, computed once
+                uniform = tf.reduce_sum(tf.where(real, totals - tf.reduce_mean(logits, -1), 0.0))
+                objective += self._config.label_smoothing * (uniform - loss)
+            objective /= tokens
+            if self._scaled:
+                objective *= self.state[0]
         correct = real & tf.equal(tf.argmax(logits, -1, tf.int32), target)
-        gradients = tape.gradient(mean, self._model.trainable_variables)
-        return (loss, tf.reduce_sum(tf.cast(correct, tf.float32))), [tf.convert_to_tensor(g) for g in gradients]
+        gradients = tape.gradient(objective, self._model.trainable_variables)
+        sums = tf.stack([loss, tf.reduce_sum(tf.cast(correct, tf.float32))])
+        return [tf.convert_to_tensor(gradient) for gradient in gradients], sums
+
+    def _clip_and_apply(self, gradients, sums, tokens):
+        if self._scaled:
+            gradients = [gradient / self.state[0] for gradient in gradients]
+        clipped, norm = tf.clip_by_global_norm(gradients, self._config.clip_norm)
+
+        def apply():
+            self.optimizer.apply_gradients(zip(clipped, self._model.trainable_variables, strict=True))
+
+        if self._scaled:
+            finite = tf.math.is_finite(norm)
+            self._next_scale(finite)
+            tf.cond(finite, lambda: (apply(), tf.constant(0))[1], lambda: tf.constant(0))
+            norm = tf.where(finite, norm, 0.0)
+        else:
+            apply()
+        return tf.concat([sums, [tokens, norm]], 0)
+
+    def _next_scale(self, finite):
+        scale, steps = self.state
+        raised = finite & (steps + 1 >= _RAISE_AFTER)
+        scale.assign(tf.where(finite, tf.where(raised, tf.minimum(2 * scale, _LARGEST_SCALE), scale), scale / 2))
+        steps.assign(tf.where(finite & ~raised, steps + 1, 0))

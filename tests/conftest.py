@@ -12,9 +12,12 @@ import tensorflow as tf
 import yaml
 
 from memattn import config as configs
+from memattn import eval as evaluation
 from memattn.attention import MECHANISMS
+from memattn.trained import load
 
 ROOT = Path(__file__).resolve().parent.parent
+SHARED = ROOT.parent / "shared"  # real text and the paper's tables, where they are at hand
 
 TINY = {
     "data": {"copy": {"max_length": 5, "num_symbols": 4, "train_examples": 60, "valid_examples": 12}, "num_buckets": 2},
@@ -66,6 +69,14 @@ def tiny_config(write_config):
         return configs.load(write_config(changes), [], MECHANISMS)
 
     return load
+
+
+def evaluate(run_dir, *overrides, split="valid", plots=0, output_dir=None):
+    """Evaluates a split with a run's best checkpoint, once."""
+    trained = load([str(run_dir)], list(overrides), None)
+    return evaluation.evaluate(
+        trained, evaluation.read_split(trained, split), repeats=1, plots=plots, output_dir=str(output_dir or run_dir)
+    )
 
 
 def run_command(module, *arguments, timeout=120, **options):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import yaml
-from conftest import TINY, run_command
+from conftest import TINY, evaluate, run_command
 
 from memattn import cli, copy_task, run, train
 from memattn import config as configs
@@ -240,9 +240,7 @@ def training(config, run_dir):
 
 
 def evaluating(run_dir, *overrides, split="valid", output_dir=None):
-    return lambda: evaluation.evaluate(
-        str(run_dir), overrides, split=split, repeats=1, plots=0, output_dir=str(output_dir or run_dir)
-    )
+    return lambda: evaluate(run_dir, *overrides, split=split, output_dir=output_dir)
 
 
 @pytest.fixture(scope="module")
@@ -593,7 +591,7 @@ def test_full_disk_while_a_run_folder_is_made(config, disk, tmp_path, capsys):
     assert refused(capsys, training(config, tmp_path / "new"), "new/config.yaml", "File too large") == FAILURE
     disk.clear()
     assert not (tmp_path / "new" / run.CONFIG).exists()
-    assert run.create(str(tmp_path / "new"), config, Vocabulary(["a"]), 3) is None
+    assert run.create(str(tmp_path / "new"), config, Vocabulary(["a"]), 3, {}) is None
     assert run.load_config(str(tmp_path / "new")) == config
 
 
@@ -601,11 +599,11 @@ def test_full_disk_while_a_checkpoint_is_written(config, disk, tmp_path, monkeyp
     kept = {}
     step = train.TrainingStep.__call__
 
-    def fill_after_the_first_checkpoint(self, source, target, number):
+    def fill_after_the_first_checkpoint(self, batches, number, learning_rate):
         if number == 2:
             kept.update(contents(tmp_path / "new" / run.CHECKPOINTS))
             disk.fill(4096)
-        return step(self, source, target, number)
+        return step(self, batches, number, learning_rate)
 
     with monkeypatch.context() as patch:
         patch.setattr(train.TrainingStep, "__call__", fill_after_the_first_checkpoint)
@@ -657,11 +655,11 @@ def test_weights_that_are_lost_in_mid_run(config, tmp_path, monkeypatch, capsys)
     kept = {}
     step = train.TrainingStep.__call__
 
-    def lose_a_weight(self, source, target, number):
+    def lose_a_weight(self, batches, number, learning_rate):
         if number == 2:
             kept.update(contents(tmp_path / "new" / run.CHECKPOINTS))
             self._model.trainable_variables[0].assign(self._model.trainable_variables[0] * np.nan)
-        return step(self, source, target, number)
+        return step(self, batches, number, learning_rate)
 
     monkeypatch.setattr(train.TrainingStep, "__call__", lose_a_weight)
     fragments = ["not finite at step 3; the last checkpoint is ", "checkpoints/step-2; a smaller"]

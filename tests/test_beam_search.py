@@ -7,10 +7,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from memattn.beam_search import Hypotheses, beam_search, length_penalty
+from memattn.beam_search import Hypotheses, beam_search, coverage_penalty, length_penalty
 
 START, END, V, CODES = 1, 2, 5, 997
 TABLE = np.random.default_rng(11).normal(scale=2.0, size=(CODES, V)).astype(np.float32)
+
+
+ATTENTION = np.random.default_rng(12).dirichlet(np.full(4, 0.3), CODES).astype(np.float32)  # of 4 source positions
+REAL = np.array([True, True, True, False])  # the last is padding
 
 
 def next_code(code, token):
@@ -19,10 +23,15 @@ def next_code(code, token):
 
 
 def search(
-    sources, max_lengths, *, beam_size, penalty=0.0, max_steps=None, table=TABLE, jit_compile=False
+    sources, max_lengths, *, beam_size, penalty=0.0, coverage=0.0, max_steps=None, table=TABLE, jit_compile=False
 ) -> Hypotheses:
     """Searches with the model whose next token's logits are table[code], its first code being the source."""
     vocabulary = table.shape[1]
+    attending = {
+        "attended": lambda state: tf.gather(tf.constant(ATTENTION * REAL), state[0][:, :, 0]),
+        "covered": tf.tile(tf.constant(1.0 - REAL, tf.float32)[None], [len(sources), 1]),
+        "coverage_penalty_weight": coverage,
+    }
 
     def step(tokens, state):
         (code,) = state
@@ -41,6 +50,7 @@ def search(
             length_penalty_weight=penalty,
             start=START,
             end=END,
+            **(attending if coverage else {}),
         )
 
     max_lengths_given = list(max_lengths)
@@ -86,27 +96,51 @@ def enumerated(source, max_length, penalty):
     return sorted(scored, key=lambda pair: -pair[1])
 
 
-def plain_beam_search(source, max_length, beam_size, penalty):
+def plain_beam_search(source, max_length, beam_size, penalty, coverage=0.0):
     """The search of the docstring, one source and one hypothesis at a time."""
-    beam = [((), 0.0, source, START, False)]  # tokens, log-probability, code, last token, finished
+
+    def score(hypothesis):
+        tokens, total, covered = hypothesis[:3]
+        uncovered = sum(math.log(min(max(amount, 1e-6), 1.0)) for amount in covered[REAL])
+        return penalised(total, len(tokens), penalty) + coverage * uncovered
+
+    beam = [((), 0.0, np.zeros(4), source, START, False)]  # tokens, log-probability, covered, code, last, finished
     for _ in range(max_length):
         candidates = []
-        for tokens, total, code, last, finished in beam:
+        for tokens, total, covered, code, last, finished in beam:
             if finished:
-                candidates.append((tokens, total, code, last, True))
+                candidates.append((tokens, total, covered, code, last, True))
                 continue
             code = next_code(code, last)
             for token, log_probability in enumerate(log_probabilities(code)):
                 longer = tokens if token == END else (*tokens, token)
-                candidates.append((longer, total + log_probability, code, token, token == END))
-        candidates.sort(key=lambda candidate: -penalised(candidate[1], len(candidate[0]), penalty))
+                after = covered + ATTENTION[code]
+                candidates.append((longer, total + log_probability, after, code, token, token == END))
+        candidates.sort(key=lambda candidate: -score(candidate))
         beam = candidates[:beam_size]
-    return [(tokens, penalised(total, len(tokens), penalty)) for tokens, total, *_ in beam]
+    return [(hypothesis[0], score(hypothesis)) for hypothesis in beam]
 
 
 def assert_same(found, expected):
     assert [tokens for tokens, _ in found] == [tokens for tokens, _ in expected]
     np.testing.assert_allclose([score for _, score in found], [score for _, score in expected], rtol=1e-5, atol=1e-5)
+
+
+def test_the_coverage_penalty_is_that_of_wu_et_al():
+    covered = np.array([[0.5, 0.2, 1.0, 3.0], [1.0, 1.0, 1.0, 1.0], [0.0, 1.0, 1.0, 1.0]])
+    expected = [0.7 * (math.log(0.5) + math.log(0.2)), 0.0, 0.7 * math.log(1e-6)]
+    np.testing.assert_allclose(coverage_penalty(tf.constant(covered, tf.float32), 0.7), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("coverage", [0.1, 0.5, 2.0])
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_a_search_with_coverage_penalty_is_the_plain_one(coverage, jit_compile):
+    sources, lengths = [3, 10, 77, 500], [5, 4, 6, 1]
+    found = search(sources, lengths, beam_size=3, penalty=0.6, coverage=coverage, jit_compile=jit_compile)
+    without = search(sources, lengths, beam_size=3, penalty=0.6)
+    for row, (source, length) in enumerate(zip(sources, lengths, strict=True)):
+        assert_same(taken(found, row), plain_beam_search(source, length, 3, 0.6, coverage))
+    assert any(taken(found, row)[0][0] != taken(without, row)[0][0] for row in range(4)) or coverage < 2
 
 
 @pytest.mark.parametrize("weight", [0.0, 0.6, 1.0, 2.0])

@@ -6,7 +6,7 @@ from typing import Literal
 import pytest
 
 from memattn import config as configs
-from memattn.config import ConfigError
+from memattn.errors import ConfigError
 
 
 class Memory:

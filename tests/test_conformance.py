@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from memattn import attention, decoding
 from memattn.config import DecodingConfig
-from memattn.data import Sentences
+from memattn.corpus import Sentences
 from memattn.model import Seq2Seq
 from memattn.vocab import BOS, EOS, PAD, Vocabulary
 
@@ -78,7 +78,7 @@ def log_probs(model, source, target):
     state = model.initial_state(cells, memory, 1)
     rows, token = [], BOS
     for following in target:
-        logits, state = model.step(tf.constant([[token]]), state, memory)
+        logits, _, state = model.step(tf.constant([[token]]), state, memory)
         rows.append(tf.nn.log_softmax(logits[0, 0]).numpy())
         token = following
     return np.array(rows)
@@ -89,7 +89,7 @@ def greedy(model, source, limit):
     state = model.initial_state(cells, memory, 1)
     tokens, token = [], BOS
     for _ in range(limit):
-        logits, state = model.step(tf.constant([[token]]), state, memory)
+        logits, _, state = model.step(tf.constant([[token]]), state, memory)
         token = int(np.argmax(logits[0, 0]))
         if token == EOS:
             break

@@ -11,7 +11,7 @@ from conftest import ROOT
 
 from memattn import copy_task
 from memattn.config import CopyConfig
-from memattn.data import read_corpus, read_vocabulary
+from memattn.corpus import read_corpus, read_vocabulary
 
 SMALL = CopyConfig(max_length=6, num_symbols=5, train_examples=30, valid_examples=10, seed=3)
 NAMES = ["copy.json", "train.source", "train.target", "valid.source", "valid.target", "vocab.txt"]

@@ -1,20 +1,14 @@
 """The vocabulary, reading a prepared corpus, and cutting it into batches."""
 
+import itertools
+
 import numpy as np
 import pytest
 
-from memattn.data import (
-    Corpus,
-    DataError,
-    Sentences,
-    TrainingBatches,
-    bucket_widths,
-    decoding_batches,
-    encode,
-    read_corpus,
-    read_lines,
-    read_vocabulary,
-)
+from memattn import data
+from memattn.corpus import Corpus, Sentences, encode, read_corpus, read_lines, read_vocabulary
+from memattn.data import TrainingBatches, bucket_widths, decoding_batches, streaming_batches
+from memattn.errors import DataError
 from memattn.vocab import BOS, EOS, PAD, SPECIAL_TOKENS, UNK, Vocabulary
 
 A, B, C = range(4, 7)
@@ -36,8 +30,21 @@ def make_corpus(pairs=53, longest=17, seed=0):
     return Corpus(*sides)
 
 
-def make_batches(batch_size=4, num_buckets=3, seed=5):
-    return TrainingBatches(make_corpus(), batch_size=batch_size, num_buckets=num_buckets, seed=seed)
+def make_batches(batch_size=4, num_buckets=3, seed=5, corpus=None, **options):
+    return TrainingBatches(
+        corpus or make_corpus(), batch_size=batch_size, num_buckets=num_buckets, seed=seed, **options
+    )
+
+
+def epoch_of(batches, epoch):
+    return [ids for window in range(batches.windows) for ids in batches.window(epoch, window)]
+
+
+@pytest.fixture(params=[7, data.WINDOW], ids=["many windows", "one window"])
+def window(request, monkeypatch):
+    """Windows of few pairs, as a large corpus has many, and one window for all."""
+    monkeypatch.setattr(data, "WINDOW", request.param)
+    monkeypatch.setattr(data, "_BATCHES_IN_WINDOW", 1)
 
 
 def as_lists(batches):
@@ -94,7 +101,7 @@ def test_encoded_lines_lie_one_after_the_other(vocabulary):
         [EOS],
         [C, UNK, EOS],
     ]
-    assert sentences.lengths.tolist() == [3, 1, 3]
+    assert sentences.lengths().tolist() == [3, 1, 3]
     assert sentences.ids.dtype == np.int32
     assert sentences.padded(np.array([2, 1]), rows=3, width=4).tolist() == [
         [C, UNK, EOS, PAD],
@@ -176,19 +183,19 @@ def test_an_empty_split_is_refused(tmp_path, vocabulary):
 
 
 def test_buckets_hold_like_shares_of_the_lengths():
-    assert bucket_widths(np.arange(1, 101), 4).tolist() == [26, 51, 76, 100]
+    assert bucket_widths(np.arange(1, 101), 4).tolist() == [25, 50, 75, 100]
     assert bucket_widths(np.array([3, 9, 4]), 1).tolist() == [9]
     assert bucket_widths(np.full(10, 7), 4).tolist() == [7]
     assert bucket_widths(np.array([1, 1, 1, 50]), 2).tolist() == [1, 50]
 
 
-def test_an_epoch_has_each_pair_exactly_once():
-    corpus, batches = make_corpus(), make_batches()
+@pytest.mark.parametrize("options", [{}, {"batch_size": 40, "batch_type": "tokens"}])
+def test_an_epoch_has_each_pair_exactly_once(window, options):
+    corpus, batches = make_corpus(), make_batches(**options)
     wanted = {1000 + i: (corpus.source[i].tolist(), corpus.target[i].tolist()) for i in range(len(corpus))}
     seen = {}
-    for source, target in batches.epoch(3):
+    for source, target in epoch_of(batches, 3):
         assert source.shape == target.shape
-        assert source.shape[0] == 4
         for row, other in zip(source, target, strict=True):
             real, other_real = row[row != PAD].tolist(), other[other != PAD].tolist()
             assert bool(real) == bool(other_real)
@@ -196,57 +203,112 @@ def test_an_epoch_has_each_pair_exactly_once():
                 assert real[0] not in seen
                 seen[real[0]] = (real, other_real)
     assert seen == wanted
+    assert batches.pairs == 53
 
 
-def test_rows_that_fill_a_batch_are_padding_and_come_last():
-    rows = [(source != PAD).any(1) for source, _ in make_batches().epoch(0)]
+def test_only_the_last_batch_of_a_window_is_filled_up_and_its_padding_comes_last():
+    rows = [(source != PAD).any(1) for source, _ in epoch_of(make_batches(), 0)]
     assert sum(row.sum() for row in rows) == 53
     assert all((np.diff(row.astype(int)) <= 0).all() for row in rows)
-    assert sum(not row.all() for row in rows) in (1, 2, 3)  # at most one a bucket; 53 is no multiple of 4
+    assert sum(not row.all() for row in rows) == 1  # 53 is no multiple of 4
 
 
-def test_shapes_are_as_few_as_buckets():
+def test_shapes_are_as_few_as_buckets(window):
     batches = make_batches()
-    shapes = {source.shape for epoch in range(3) for source, _ in batches.epoch(epoch)}
+    shapes = {source.shape for epoch in range(3) for source, _ in epoch_of(batches, epoch)}
     assert shapes == {(4, width) for width in batches.widths}
     assert len(shapes) == 3
 
 
-def test_pairs_share_the_narrowest_bucket_that_holds_both_sides():
+def test_token_batches_hold_at_most_so_many_tokens_a_side_and_share_rows_among_replicas():
+    batches = make_batches(batch_size=60, batch_type="tokens", multiple=2)
+    shapes = {source.shape for epoch in range(3) for source, _ in epoch_of(batches, epoch)}
+    assert shapes == {(60 // width // 2 * 2, width) for width in batches.widths}
+    assert len({rows for rows, _ in shapes}) > 1
+    with pytest.raises(DataError, match=r"training.batch_size: 20 tokens hold less than 2 pairs of \d+ tokens"):
+        make_batches(batch_size=20, batch_type="tokens", multiple=2)
+
+
+def test_a_batch_is_as_wide_as_the_bucket_of_its_longest_pair(window):
     batches = make_batches()
-    for source, target in batches.epoch(0):
-        longest = np.maximum((source != PAD).sum(1), (target != PAD).sum(1))
-        longest = longest[longest > 0]
+    for source, target in epoch_of(batches, 0):
+        longest = max((source != PAD).sum(1).max(), (target != PAD).sum(1).max())
         narrower = [width for width in batches.widths if width < source.shape[1]]
-        assert (longest <= source.shape[1]).all()
-        assert not narrower or (longest > max(narrower)).all()
+        assert longest <= source.shape[1]
+        assert not narrower or longest > max(narrower)
 
 
-def test_the_order_is_a_function_of_seed_and_epoch():
+def test_little_is_padding():
+    batches = make_batches(batch_size=16, num_buckets=8, corpus=make_corpus(pairs=4000, longest=100))
+    real = total = 0
+    for source, target in epoch_of(batches, 0):
+        real += np.maximum((source != PAD).sum(1), (target != PAD).sum(1)).sum()
+        total += source.size
+    assert real / total > 0.9
+
+
+def test_pairs_over_the_limits_are_left_out(window):
+    corpus = make_corpus()
+    fits = (corpus.source.lengths() <= 9) & (corpus.target.lengths() <= 12)
+    assert 10 < fits.sum() < 45
+    batches = make_batches(max_source_length=9, max_target_length=12)
+    assert batches.pairs == fits.sum()
+    assert batches.longest_source == 9
+    seen = {row[0] - 1000 for source, _ in epoch_of(batches, 0) for row in source if row[0]}
+    assert seen == set(np.flatnonzero(fits))
+    with pytest.raises(DataError, match=r"no training pair is within data.max_source_length"):
+        make_batches(max_source_length=1, max_target_length=1, corpus=make_corpus(pairs=3, seed=1))
+
+
+def test_the_order_is_a_function_of_seed_and_epoch(window):
     first = make_batches()
-    list(first.epoch(0))
-    assert as_lists(first.epoch(1)) == as_lists(make_batches().epoch(1))
-    assert as_lists(first.epoch(1)) != as_lists(first.epoch(0))
-    assert as_lists(first.epoch(1)) != as_lists(make_batches(seed=6).epoch(1))
+    epoch_of(first, 0)
+    assert as_lists(epoch_of(first, 1)) == as_lists(epoch_of(make_batches(), 1))
+    assert as_lists(epoch_of(first, 1)) != as_lists(epoch_of(first, 0))
+    assert as_lists(epoch_of(first, 1)) != as_lists(epoch_of(make_batches(seed=6), 1))
 
 
-def test_pairs_meet_others_in_each_epoch():
+def test_pairs_meet_others_in_each_epoch(window):
     batches = make_batches()
-    together = [{frozenset(source[:, 0].tolist()) for source, _ in batches.epoch(epoch)} for epoch in range(2)]
+    together = [{frozenset(source[:, 0].tolist()) for source, _ in epoch_of(batches, epoch)} for epoch in range(2)]
     assert len(together[0] & together[1]) < len(together[0]) / 2
 
 
-@pytest.mark.parametrize("start", [0, 1, 7, 13])
-def test_an_epoch_resumed_goes_on_with_the_same_rest(start):
-    batches = make_batches()
-    whole = as_lists(batches.epoch(2))
-    assert len(whole) >= 14
-    assert as_lists(batches.epoch(2, start)) == whole[start:]
+def test_the_shuffle_is_a_permutation_of_the_whole_corpus_without_pattern():
+    pairs = 20_011
+    batches = make_batches(corpus=make_corpus(pairs=pairs, longest=2))
+    orders = [batches._shuffled(np.arange(pairs), epoch) for epoch in range(2)]
+    for order in orders:
+        assert np.array_equal(np.sort(order), np.arange(pairs))
+        for lag in (1, 2, 7):
+            assert abs(np.corrcoef(order[:-lag], order[lag:])[0, 1]) < 0.03
+        assert abs(np.corrcoef(order, np.arange(pairs))[0, 1]) < 0.03
+    assert abs(np.corrcoef(*orders)[0, 1]) < 0.03
+    assert np.array_equal(batches._shuffled(np.arange(500, 600), 1), orders[1][500:600])
 
 
-def test_an_epoch_resumed_at_its_end_is_over():
+@pytest.mark.parametrize("start", [0, 1, 7, 29, 31])
+def test_a_stream_resumed_goes_on_with_the_same_rest(window, start):
     batches = make_batches()
-    assert list(batches.epoch(0, len(list(batches.epoch(0))))) == []
+    whole = list(itertools.islice(batches.stream(0, 0, 0), 40))
+    place = whole[start - 1][1] if start else (0, 0, 0)
+    again = list(itertools.islice(batches.stream(*place), 40 - start))
+    assert as_lists([ids for ids, _ in again]) == as_lists([ids for ids, _ in whole[start:]])
+    assert [place for _, place in again] == [place for _, place in whole[start:]]
+    assert whole[-1][1][0] >= 2
+
+
+def test_streaming_shapes_are_few_whatever_the_sentences(vocabulary):
+    shapes = set()
+    for lengths in ([3], [8], [9], [3, 40, 5], [100] * 7):
+        sentences = encode([" ".join("a" * (length - 1)) for length in lengths], vocabulary)
+        batches = list(streaming_batches(sentences, batch_size=4))
+        assert sorted(index for members, _ in batches for index in members) == list(range(len(lengths)))
+        for members, ids in batches:
+            shapes.add(ids.shape)
+            for row, index in zip(ids, members, strict=False):
+                assert row[row != PAD].tolist() == sentences[index].tolist()
+    assert shapes == {(1, 8), (1, 16), (4, 64), (4, 128)}
 
 
 def test_decoding_covers_each_sentence_once_and_longest_first():
@@ -254,7 +316,7 @@ def test_decoding_covers_each_sentence_once_and_longest_first():
     batches = list(decoding_batches(sentences, batch_size=8, num_buckets=3))
     order = np.concatenate([members for members, _ in batches])
     assert sorted(order) == list(range(53))
-    assert (np.diff(sentences.lengths[order]) <= 0).all()
+    assert (np.diff(sentences.lengths()[order]) <= 0).all()
     assert len({ids.shape for _, ids in batches}) <= 3
     for members, ids in batches:
         assert ids.shape[0] == 8

@@ -9,7 +9,7 @@ from conftest import ROOT
 from test_conformance import make_model, padded
 
 from memattn import attention, config
-from memattn.sweep import markdown_table
+from memattn.tables import markdown
 from memattn.vocab import EOS
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -61,7 +61,7 @@ def test_every_shipped_config_loads():
 def test_the_table_is_the_committed_result():
     path, table = re.search(r"<!-- table: (\S+) -->\n(.*?)<!-- end of table -->", README, flags=re.DOTALL).groups()
     with open(ROOT / path, encoding="utf-8", newline="") as file:
-        assert table == markdown_table(list(csv.DictReader(file)))
+        assert table == markdown(list(csv.DictReader(file)))
 
 
 def test_every_file_of_the_map_exists():

@@ -9,12 +9,12 @@ import pytest
 from conftest import ROOT
 
 from memattn import config as configs
-from memattn import paper, run, sweep
+from memattn import files, paper, run, sweep, tables
 from memattn.attention import MECHANISMS
-from memattn.config import ConfigError
+from memattn.errors import ConfigError
 
 CELLS = [{"model.attention.name": name} for name in ("luong_dot", "memory")]
-OPTIONS = {"jobs": 2, "repeats": 1, "plots": 0, "strategy": "none", "title": "A tiny sweep"}
+OPTIONS = {"jobs": 2, "split": "valid", "repeats": 1, "plots": 0, "strategy": "none", "title": "A tiny sweep"}
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_a_sweep_in_processes(load, tmp_path, capsys):
     assert "[memory] already finished: 3 steps" in output
     assert "[luong_dot]" not in output
     changed = {path.name for path, at in written().items() if before[path] != at}
-    assert changed == {"result.json", "hypotheses.txt", "log.txt"}
+    assert changed == {"result.json", "hypotheses.txt", "references.txt", "log.txt"}
     repeated = json.loads((folder / "memory" / "result.json").read_text("utf-8"))
     assert repeated["bleu"] == result["bleu"]
     assert repeated["checkpoint"] == result["checkpoint"]
@@ -100,13 +100,13 @@ class Commands:
         if (module, name) in self.failing:
             return 1
         if module == "memattn.train":
-            run.write(f"{folder}/config.yaml", configs.dump(configs.load(arguments[1], [], MECHANISMS)))
-            run.write(f"{folder}/validation.csv", "step,bleu,seconds\n2,12.5,3.5\n4,50.25,7.5\n")
+            files.write(f"{folder}/config.yaml", configs.dump(configs.load(arguments[1], [], MECHANISMS)))
+            files.write(f"{folder}/validation.csv", "step,bleu,seconds\n2,12.5,3.5\n4,50.25,7.5\n")
         else:
             result = {"bleu": 50.25, "exact_match": 25.0, "sentences": 12, "parameters": 99, "step": 4}
             seconds = {"decode_seconds": 1.5, "decode_seconds_min": 1.25, "decode_seconds_max": 2.0}
             made_with = {"split": "valid", "config": configs.to_dict(run.load_config(folder))}
-            run.write(f"{folder}/result.json", json.dumps({**result, **seconds, **made_with}))
+            files.write(f"{folder}/result.json", json.dumps({**result, **seconds, **made_with}))
         return 0
 
 
@@ -124,6 +124,7 @@ def test_trainings_share_the_machine_and_evaluations_do_not(load, tmp_path, monk
         "run": "num_slots=1",
         "BLEU": "50.25",
         "paper BLEU": "",
+        "sacreBLEU": "",
         "exact match %": "25.0",
         "decode s": "1.5",
         "decode s min-max": "1.25-2",
@@ -181,8 +182,25 @@ def test_the_folder_of_another_sweep_is_refused(load, tmp_path, monkeypatch):
 
 def test_a_markdown_table_leaves_out_what_no_row_has():
     rows = [{"run": "a", "paper": "", "steps": 10}, {"run": "long name", "paper": "", "steps": 2}]
-    assert sweep.markdown_table(rows) == (
+    assert tables.markdown(rows) == (
         "| run       | steps |\n|-----------|-------|\n| a         | 10    |\n| long name | 2     |\n"
+    )
+
+
+def test_rows_that_differ_by_their_seeds_are_summed_up():
+    rows = [
+        {"run": f"seed={seed}-{name}", "BLEU": bleu, "sacreBLEU": bleu + 1, "decode s": 2.0, "training s": 60}
+        for name, scores in (("memory", (30, 31, 35)), ("bahdanau", (33, 34, 32)))
+        for seed, bleu in enumerate(scores, 1)
+    ]
+    summary = {row["run"]: row for row in tables.over_seeds(rows)}
+    assert summary.keys() == {"memory", "bahdanau"}
+    assert summary["memory"]["seeds"] == 3
+    assert (summary["memory"]["BLEU mean"], summary["memory"]["BLEU min-max"]) == ("32.00", "30.00-35.00")
+    assert (summary["bahdanau"]["sacreBLEU mean"], summary["bahdanau"]["sacreBLEU min-max"]) == ("34.00", "33.00-35.00")
+    assert tables.over_seeds(rows[:1] + rows[3:4]) == []
+    assert tables.over_seeds([{**row, "run": f"num_slots=2-seed={i}"} for i, row in enumerate(rows)])[0]["run"] == (
+        "num_slots=2"
     )
 
 

@@ -13,12 +13,13 @@ import time
 import numpy as np
 import pytest
 import tensorflow as tf
-from conftest import ROOT, run_command
+from conftest import ROOT, evaluate, run_command
 from test_conformance import make_model, padded
 
 from memattn import eval as evaluation
 from memattn import run, train
-from memattn.config import ConfigError, TrainingConfig
+from memattn.config import TrainingConfig
+from memattn.errors import ConfigError
 from memattn.vocab import EOS
 
 NO_STRATEGY = tf.distribute.get_strategy()
@@ -53,7 +54,7 @@ def one_step(strategy, batch, **changes):
     with strategy.scope():
         model = make_model("memory", {"num_slots": 2})
         step = train.TrainingStep(model, config, strategy)
-    return model, [step(batch, batch, number).numpy() for number in range(3)]
+    return model, [step([(batch, batch)], number, 0.1).numpy() for number in range(3)]
 
 
 BATCH = padded([[4, 5, 6, EOS], [7, EOS], [EOS], [8, 9, 10, EOS]]).numpy()
@@ -71,7 +72,7 @@ def test_loss_is_the_mean_over_real_target_tokens_and_gradients_are_clipped_toge
     norm = np.sqrt(sum((g.astype(np.float64) ** 2).sum() for g in gradients))
     before = [weight.numpy() for weight in map(tf.convert_to_tensor, model.trainable_variables)]
     config = TrainingConfig(batch_size=4, learning_rate=0.1, clip_norm=norm / 2, jit_compile=False)
-    results = train.TrainingStep(model, config, NO_STRATEGY)(BATCH, BATCH, 0).numpy()
+    results = train.TrainingStep(model, config, NO_STRATEGY)([(BATCH, BATCH)], 0, 0.1).numpy()
     np.testing.assert_allclose(results[0], loss, rtol=1e-5)
     assert results[2] == len(real)
     np.testing.assert_allclose(results[3], norm, rtol=1e-4)
@@ -106,9 +107,7 @@ def test_a_run_on_two_replicas_matches_one(tiny_config, tmp_path):
     for name in one:
         if name.startswith("model"):
             np.testing.assert_allclose(one[name], two[name], rtol=1e-2, atol=1e-4, err_msg=name)
-    assert evaluation.evaluate(
-        str(tmp_path / "two"), [], split="valid", repeats=1, plots=0, output_dir=str(tmp_path / "two")
-    )
+    assert evaluate(tmp_path / "two")
 
 
 def test_batch_that_replicas_cannot_share_is_refused():
@@ -275,7 +274,7 @@ def test_copy_is_learned(tiny_config, tmp_path, name):
     )
     run_dir = str(tmp_path / name)
     assert train.train(config, run_dir, NO_STRATEGY) == 0
-    result = evaluation.evaluate(run_dir, [], split="valid", repeats=1, plots=1, output_dir=run_dir)
+    result = evaluate(run_dir, plots=1)
     assert result["bleu"] >= 95
     assert result["exact_match"] >= 85
     assert len((tmp_path / name / evaluation.HYPOTHESES).read_text(encoding="utf-8").splitlines()) == 100

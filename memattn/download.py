@@ -1,0 +1,127 @@
+"""Fetches files over HTTP, going on where a connection broke, and takes single files out of tar archives."""
+
+import gzip
+import os
+import tarfile
+import time
+import zlib
+from pathlib import PurePosixPath
+
+import requests
+from tqdm import tqdm
+
+from memattn import files
+from memattn.errors import DataError
+
+ATTEMPTS = 5  # without a byte of progress
+TIMEOUT = 60  # seconds without a byte
+_BLOCK = 1 << 13  # bytes; what is lost when a connection breaks
+
+
+def fetch(url: str, path: str, pause: float = 1.0) -> None:
+    """Downloads a URL to a path, where it appears once it is whole; what came before a break is kept and gone on with.
+
+    `pause` in seconds is doubled from attempt to attempt. Raises DataError, OSError.
+    """
+    if os.path.exists(path):
+        return
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    unfinished = f"{path}.unfinished"
+    failures, problem = 0, ""
+    while failures < ATTEMPTS:
+        before = _size(unfinished)
+        try:
+            if _attempt(url, unfinished):
+                os.replace(unfinished, path)
+                return
+            problem = "the connection was closed too early"
+        except requests.exceptions.InvalidURL as error:
+            raise DataError(f"{url}: not an address: {error}") from error
+        except requests.exceptions.RequestException as error:
+            response = error.response
+            if response is not None and response.status_code < 500 and response.status_code not in (408, 429):
+                raise DataError(f"{url}: {response.status_code} {response.reason}") from error
+            problem = str(error)
+        if _size(unfinished) > before:
+            failures = 0
+        else:
+            time.sleep(pause * 2**failures)
+            failures += 1
+    raise DataError(f"{url}: not downloaded after {ATTEMPTS} attempts: {problem}; the same command goes on")
+
+
+def _attempt(url: str, unfinished: str) -> bool:
+    """One connection's share; whether the file is whole."""
+    start, version = _size(unfinished), f"{unfinished}.version"
+    headers = {"Accept-Encoding": "identity"}
+    if start and os.path.exists(version):
+        with open(version, encoding="utf-8") as file:
+            headers |= {"Range": f"bytes={start}-", "If-Range": file.read()}  # else another version is glued to ours
+    with requests.get(url, headers=headers, stream=True, timeout=TIMEOUT) as response:
+        if response.status_code == 416:  # nothing of what is there can be trusted
+            os.remove(unfinished)
+            return False
+        response.raise_for_status()
+        resumed = response.status_code == 206
+        start = start if resumed else 0
+        size = int(response.headers["Content-Length"]) + start if "Content-Length" in response.headers else None
+        tag = response.headers.get("ETag") or response.headers.get("Last-Modified")
+        if not resumed:
+            with open(unfinished, "wb"):
+                pass
+            if tag and not tag.startswith("W/"):
+                files.write(version, tag)
+            elif os.path.exists(version):
+                os.remove(version)
+        name = os.path.basename(unfinished).removesuffix(".unfinished")
+        with tqdm(total=size, initial=start, desc=name, unit="B", unit_scale=True, disable=None) as progress:
+            _append(unfinished, response, progress)
+    whole = size is None or _size(unfinished) == size
+    if whole and os.path.exists(version):
+        os.remove(version)
+    return whole
+
+
+def _append(path: str, response: requests.Response, progress: tqdm) -> None:
+    try:
+        with open(path, "ab") as file:
+            for block in response.iter_content(_BLOCK):
+                file.write(block)
+                progress.update(len(block))
+    except requests.exceptions.RequestException:
+        raise
+    except OSError as error:
+        error.filename = path  # a full disk is reported without one
+        raise
+
+
+def take_out(archive: str, names: list[str], folder: str) -> list[str]:
+    """Paths of files of those base names, taken out of a tar archive into a folder; each appears whole.
+
+    Only the base name of a member decides where it goes, and an archive that tries to write elsewhere is refused.
+    Raises DataError, OSError.
+    """
+    paths = [os.path.join(folder, name) for name in names]
+    if all(map(os.path.exists, paths)):
+        return paths
+    os.makedirs(folder, exist_ok=True)
+    try:
+        with tarfile.open(archive, "r:*") as tar:
+            members = tar.getmembers()
+            for member in members:
+                if PurePosixPath(member.name).is_absolute() or ".." in PurePosixPath(member.name).parts:
+                    raise DataError(f"{archive}: unsafe: its member {member.name!r} leads out of the folder")
+            found = {PurePosixPath(member.name).name: member for member in members if member.isreg()}
+            for name, path in zip(names, paths, strict=True):
+                if name not in found:
+                    raise DataError(f"{archive}: holds no file {name}")
+                files.write(path, tar.extractfile(found[name]).read())
+    except (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise DataError(
+            f"{archive}: not a whole tar archive ({error}); remove it, and the same command fetches it again"
+        ) from error
+    return paths
+
+
+def _size(path: str) -> int:
+    return os.path.getsize(path) if os.path.exists(path) else 0

@@ -1,0 +1,50 @@
+"""Several models as one: the average of their probabilities."""
+
+import math
+
+import tensorflow as tf
+
+from memattn.model import Seq2Seq
+
+
+class Ensemble:
+    """Has the methods of a `Seq2Seq` that decoding calls; memories, decoder states and scores are lists of theirs."""
+
+    def __init__(self, models: list[Seq2Seq]):
+        self._models = models
+
+    @property
+    def has_alignments(self) -> bool:
+        return all(model.has_alignments for model in self._models)
+
+    def encode(self, source: tf.Tensor) -> tuple[list, list]:
+        memories, cells = zip(*(model.encode(source) for model in self._models), strict=True)
+        return list(memories), list(cells)
+
+    def initial_state(self, cells: list, memory: list, num_queries: int) -> list:
+        each = zip(self._models, cells, memory, strict=True)
+        return [model.initial_state(cell, part, num_queries) for model, cell, part in each]
+
+    def step(self, tokens: tf.Tensor, state: list, memory: list) -> tuple[tf.Tensor, list, list]:
+        """Logarithms of the average probabilities [B, Q, V], scores, and the next state."""
+        each = zip(self._models, state, memory, strict=True)
+        logits, scores, states = zip(*(model.step(tokens, own, part) for model, own, part in each), strict=True)
+        return self._average(logits), list(scores), list(states)
+
+    def attention_weights(self, memory: list, scores: list) -> tf.Tensor:
+        """Weights of the source positions [B, Q, S], the average."""
+        each = zip(self._models, memory, scores, strict=True)
+        return tf.add_n([model.attention_weights(part, own) for model, part, own in each]) / len(self._models)
+
+    def alignments(self, source: tf.Tensor, target: tf.Tensor) -> tuple[tf.Tensor, None]:
+        """As `Seq2Seq.alignments`, without single slots."""
+        combined = [model.alignments(source, target)[0] for model in self._models]
+        return tf.add_n(combined) / len(self._models), None
+
+    def __call__(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+        """Logarithms of the average probabilities [B, T, V] under teacher forcing."""
+        return self._average([model(source, target) for model in self._models])
+
+    def _average(self, logits) -> tf.Tensor:
+        log_probs = tf.stack([tf.nn.log_softmax(tf.cast(one, tf.float32)) for one in logits])
+        return tf.reduce_logsumexp(log_probs, 0) - math.log(len(self._models))

@@ -1,0 +1,21 @@
+"""The errors whose message is one line for the user: what was wrong, where, and what would be right."""
+
+import re
+
+
+class ConfigError(ValueError):
+    """A configuration or a flag that cannot be used."""
+
+
+class DataError(ValueError):
+    """Text or a corpus that cannot be used."""
+
+
+class RunError(RuntimeError):
+    """A run that cannot go on."""
+
+
+def reason(error: Exception) -> str:
+    """The line of an error that says why; Keras puts its own around it, and Keras 3 colours it."""
+    lines = re.sub("\x1b\\[[0-9;]*m", "", str(error)).splitlines()
+    return next((line for line in lines if line and not line.startswith("Exception encountered")), type(error).__name__)

@@ -1,0 +1,235 @@
+"""Prepares a parallel corpus: checks, byte-pair encoding, one vocabulary, and the binary form that training maps.
+
+All is done in `FOLDER.unfinished`, whose files each appear whole and are not made again; the folder takes its name when
+it is whole.
+"""
+
+import contextlib
+import dataclasses
+import importlib.metadata
+import json
+import os
+import platform
+import shlex
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+from tqdm import tqdm
+
+from memattn import __version__, bpe, corpus, files, parallel, text
+from memattn.errors import ConfigError, DataError
+from memattn.text import TextSettings
+from memattn.vocab import Vocabulary
+
+_STARTED, _JOURNAL = "settings.json", "journal.json"
+_OWN = {_STARTED, _JOURNAL, corpus.MANIFEST}
+_JOURNAL_EVERY = 1_000_000  # pairs
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What a prepared corpus depends on, beside its source files.
+
+    Attributes:
+      text: form and languages.
+      bpe_units: byte-pair merges learned, and units kept in the vocabulary.
+      bpe_sample: pairs that they are learned on, drawn by `seed`, where the corpus has more.
+      max_length: units on a side; training pairs with more are dropped.
+    """
+
+    text: TextSettings
+    bpe_units: int = 16_000
+    bpe_sample: int = 5_000_000
+    max_length: int = 200
+    seed: int = 1
+
+
+def prepare(splits: dict[str, tuple[str, str]], settings: Settings, folder: str, workers: int) -> dict:
+    """Prepares the splits, each a source and a target file (plain or .gz), in a folder; returns the manifest.
+
+    `train` becomes binary, the other splits text. A folder that is whole already is left as it is. Raises ConfigError
+    for a folder that holds something else, DataError, OSError.
+    """
+    folder = os.path.normpath(folder)
+    started = {
+        "settings": dataclasses.asdict(settings),
+        "sources": {
+            split: [{"path": path, "sha256": files.checksum(path)} for path in paths] for split, paths in splits.items()
+        },
+    }
+    if os.path.exists(folder):
+        return _existing(folder, started)
+    unfinished = f"{folder}.unfinished"
+    _start(unfinished, started)
+    with parallel.Workers(workers) as pool:
+        lines = {split: parallel.count_lines(pool, *sides) for split, sides in splits.items()}
+        codes = _codes(pool, splits["train"], lines["train"], settings, unfinished)
+        vocabulary = corpus.read_vocabulary(os.path.join(unfinished, corpus.VOCABULARY))
+        processor = text.Text(settings.text, codes)
+        for name, content in processor.files().items():
+            files.write(os.path.join(unfinished, name), content)
+        counts = {"train": _encode(pool, splits["train"], lines["train"], processor, vocabulary, settings, unfinished)}
+        for split, sides in splits.items():
+            if split != "train":
+                counts[split] = {"pairs": lines[split]}
+                _segment(pool, split, sides, processor, unfinished)
+    return _finish(unfinished, folder, started, counts)
+
+
+def _existing(folder: str, started: dict) -> dict:
+    path = os.path.join(folder, corpus.MANIFEST)
+    try:
+        with open(path, encoding="utf-8") as file:
+            manifest = json.load(file)
+        contents = manifest["files"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ConfigError(f"{folder}: exists, but is no prepared corpus ({path}: {error}); take another") from error
+    if _without_paths(manifest) != _without_paths(started):
+        raise ConfigError(f"{folder}: holds a corpus of other settings or other files; take another, or remove it")
+    for name, facts in contents.items():
+        if not os.path.exists(os.path.join(folder, name)) or facts["bytes"] != os.path.getsize(
+            os.path.join(folder, name)
+        ):
+            raise ConfigError(f"{os.path.join(folder, name)}: not as it was prepared; remove {folder} to do it again")
+    return manifest
+
+
+def _without_paths(started: dict) -> dict:
+    sources = {split: [side["sha256"] for side in sides] for split, sides in started["sources"].items()}
+    return {"settings": started["settings"], "sources": sources}
+
+
+def _start(unfinished: str, started: dict) -> None:
+    """Makes the working folder, or keeps one that was begun with the same settings and files."""
+    path = os.path.join(unfinished, _STARTED)
+    if os.path.isdir(unfinished):
+        try:
+            with open(path, encoding="utf-8") as file:
+                if _without_paths(json.load(file)) == _without_paths(started):
+                    return
+        except FileNotFoundError:
+            if os.listdir(unfinished):
+                raise ConfigError(f"{unfinished}: exists, and was not begun by a preparation; take another") from None
+        except (ValueError, KeyError, TypeError):
+            pass
+        shutil.rmtree(unfinished)
+    os.makedirs(unfinished)
+    files.write(path, json.dumps(started, indent=2) + "\n")
+
+
+def _codes(pool, sides, lines: int, settings: Settings, unfinished: str) -> str:
+    """The merges, learned and written with the vocabulary unless they are there."""
+    codes_path, vocabulary_path = (os.path.join(unfinished, name) for name in (text.CODES, corpus.VOCABULARY))
+    if not os.path.exists(vocabulary_path):  # the later of the two
+        share = min(1.0, settings.bpe_sample / lines)
+        work = parallel.CountWords(settings.text, share, settings.seed)
+        words = Counter()
+        for counted in _progress(pool.map(work, parallel.chunks(*sides)), "counting words", lines):
+            words.update(counted)
+        if not words:
+            raise DataError(f"{sides[0]}: holds no words")
+        codes = bpe.learn(words, settings.bpe_units)
+        files.write(codes_path, codes)
+        files.write(vocabulary_path, str(Vocabulary(bpe.most_frequent_units(words, codes, settings.bpe_units))))
+    with open(codes_path, encoding="utf-8", newline="\n") as file:
+        return file.read()
+
+
+def _encode(pool, sides, lines: int, processor, vocabulary: Vocabulary, settings: Settings, unfinished: str) -> dict:
+    """Writes the training split as ids, a journal now and then; an earlier journal's work is kept."""
+    journal_path = os.path.join(unfinished, _JOURNAL)
+    parts = [(side, part) for side in corpus.SIDES for part in ("ids", "offsets")]
+    journal = {"read": 0, "pairs": 0, "empty": 0, "too_long": 0, "longest": [0, 0], "sizes": [0, 1, 0, 1]}
+    if os.path.exists(journal_path):
+        with open(journal_path, encoding="utf-8") as file:
+            journal = json.load(file)
+    dtype = np.uint16 if len(vocabulary) <= 1 << 16 else np.int32
+    paths = [corpus.binary_paths(unfinished, "train", side)[part] for side, part in parts]
+    if not journal["read"]:
+        for path, kind, size in zip(paths, (dtype, np.int64) * 2, journal["sizes"], strict=True):
+            np.save(path, np.zeros(size, kind))
+    with contextlib.ExitStack() as stack:
+        arrays = [
+            stack.enter_context(corpus.Appender(path, kind, size))
+            for path, kind, size in zip(paths, (dtype, np.int64) * 2, journal["sizes"], strict=True)
+        ]
+        work = parallel.Encode(processor.settings, processor.codes, str(vocabulary), settings.max_length)
+        results = pool.map(work, parallel.chunks(*sides, skip=journal["read"]))
+        written = journal["read"]
+        for result in _progress(results, "encoding", lines, journal["read"], lambda result: result.read):
+            _append(result, arrays, journal)
+            if journal["read"] - written >= _JOURNAL_EVERY:
+                written = journal["read"]
+                _flush(arrays, journal, journal_path)
+        _flush(arrays, journal, journal_path)
+    if not journal["pairs"]:
+        raise DataError(f"{sides[0]}: no pair is left: {journal['empty']:,} are empty, {journal['too_long']:,} long")
+    return {
+        "read": journal["read"],
+        "pairs": journal["pairs"],
+        "dropped_empty": journal["empty"],
+        "dropped_too_long": journal["too_long"],
+        **{f"{side}_tokens": journal["sizes"][2 * i] for i, side in enumerate(corpus.SIDES)},
+        **{f"longest_{side}": journal["longest"][i] for i, side in enumerate(corpus.SIDES)},
+    }
+
+
+def _append(result: parallel.Encoded, arrays: list[corpus.Appender], journal: dict) -> None:
+    for i, sentences in enumerate(result.sides):
+        arrays[2 * i].append(sentences.ids)
+        arrays[2 * i + 1].append(journal["sizes"][2 * i] + sentences.offsets[1:])
+        journal["sizes"][2 * i] += len(sentences.ids)
+        journal["sizes"][2 * i + 1] += len(sentences)
+        journal["longest"][i] = max(journal["longest"][i], int(sentences.lengths().max(initial=0)))
+    journal["read"] += result.read
+    journal["pairs"] += len(result.sides[0])
+    journal["empty"] += result.empty
+    journal["too_long"] += result.too_long
+
+
+def _flush(arrays: list, journal: dict, path: str) -> None:
+    assert [array.flush() for array in arrays] == journal["sizes"]
+    files.write(path, json.dumps(journal) + "\n")
+
+
+def _segment(pool, split: str, sides, processor, unfinished: str) -> None:
+    """Writes a split for decoding: tokens of both sides, and the target as people write it."""
+    work = parallel.Segment(processor.settings, processor.codes)
+    written = {"source": [], "target": [], "reference": []}
+    for result in pool.map(work, parallel.chunks(*sides)):
+        for name, lines in result.items():
+            written[name] += lines
+    for name, lines in written.items():
+        files.write(os.path.join(unfinished, f"{split}.{name}"), "".join(f"{line}\n" for line in lines))
+
+
+def _progress(results: Iterable, what: str, total: int, done: int = 0, size=None) -> Iterator:
+    with tqdm(total=total, initial=done, desc=what, unit=" pairs", unit_scale=True, disable=None) as progress:
+        for result in results:
+            yield result
+            progress.update(size(result) if size else parallel.CHUNK)
+
+
+def _finish(unfinished: str, folder: str, started: dict, counts: dict) -> dict:
+    paths = {name: os.path.join(unfinished, name) for name in sorted({*os.listdir(unfinished)} - _OWN)}
+    contents = {name: {"bytes": os.path.getsize(path), "sha256": files.checksum(path)} for name, path in paths.items()}
+    manifest = {
+        **started,
+        "counts": counts,
+        "files": contents,
+        "versions": {
+            "memattn": __version__,
+            "python": platform.python_version(),
+            **{name: importlib.metadata.version(name) for name in ("numpy", "subword-nmt", "sacremoses")},
+        },
+        "command": shlex.join(["python", *sys.argv]),
+    }
+    files.write(os.path.join(unfinished, corpus.MANIFEST), json.dumps(manifest, indent=2) + "\n")
+    os.rename(unfinished, folder)
+    for name in _OWN - {corpus.MANIFEST}:
+        if os.path.exists(os.path.join(folder, name)):
+            os.remove(os.path.join(folder, name))
+    return manifest

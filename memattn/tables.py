@@ -1,0 +1,57 @@
+"""Results of runs as rows of a table, single and over seeds, and rows as Markdown."""
+
+import statistics
+
+from memattn import paper
+from memattn.config import Config
+
+
+def row(name: str, config: Config, result: dict, validations: list[dict]) -> dict:
+    """One run: its result beside the paper's figures, where the paper prints its settings."""
+    printed = paper.table_1(config)
+    return {
+        "run": name,
+        "BLEU": f"{result['bleu']:.2f}",
+        "paper BLEU": f"{printed.bleu:.2f}" if printed else "",
+        "sacreBLEU": f"{result['sacrebleu']:.2f}" if config.data.copy is None else "",
+        "exact match %": f"{result['exact_match']:.1f}",
+        "decode s": f"{result['decode_seconds']:.3g}",
+        "decode s min-max": f"{result['decode_seconds_min']:.3g}-{result['decode_seconds_max']:.3g}",
+        "paper decode s (K40m)": f"{printed.decode_seconds:.2f}" if printed else "",
+        "sentences": result["sentences"],
+        "parameters": result["parameters"],
+        "best step": result["step"],
+        "steps": validations[-1]["step"],
+        "training s": validations[-1]["seconds"],
+    }
+
+
+def over_seeds(rows: list[dict]) -> list[dict]:
+    """Means and ranges of rows that differ by `training.seed` alone; none if no two do."""
+    groups = {}
+    for one in rows:
+        name = "-".join(part for part in one["run"].split("-") if not part.startswith("seed="))
+        groups.setdefault(name, []).append(one)
+    if len(groups) == len(rows):
+        return []
+    summary = []
+    for name, members in groups.items():
+        line = {"run": name or "all", "seeds": len(members)}
+        for column, digits in (("BLEU", 2), ("sacreBLEU", 2), ("decode s", 3), ("training s", 0)):
+            values = [float(member[column]) for member in members if member[column] != ""]
+            line[f"{column} mean"] = f"{statistics.mean(values):.{digits}f}" if values else ""
+            line[f"{column} min-max"] = f"{min(values):.{digits}f}-{max(values):.{digits}f}" if values else ""
+        summary.append(line)
+    return summary
+
+
+def markdown(rows: list[dict]) -> str:
+    """Rows as a Markdown table, without the columns in which no row has a value."""
+    columns = [column for column in rows[0] if any(str(row[column]) for row in rows)]
+    widths = {column: max(len(column), *(len(str(row[column])) for row in rows)) for column in columns}
+    lines = [
+        "| " + " | ".join(column.ljust(widths[column]) for column in columns) + " |",
+        "|" + "|".join("-" * (widths[column] + 2) for column in columns) + "|",
+    ]
+    lines += ["| " + " | ".join(str(row[column]).ljust(widths[column]) for column in columns) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
