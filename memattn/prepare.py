@@ -65,7 +65,8 @@ def prepare(splits: dict[str, tuple[str, str]], settings: Settings, folder: str,
     unfinished = f"{folder}.unfinished"
     _start(unfinished, started)
     with parallel.Workers(workers) as pool:
-        lines = {split: parallel.count_lines(pool, *sides) for split, sides in splits.items()}
+        checked = tqdm(splits.items(), desc="checking lines", unit=" splits", disable=None)
+        lines = {split: parallel.count_lines(pool, *sides) for split, sides in checked}
         codes = _codes(pool, splits["train"], lines["train"], settings, unfinished)
         vocabulary = corpus.read_vocabulary(os.path.join(unfinished, corpus.VOCABULARY))
         processor = text.Text(settings.text, codes)

@@ -106,6 +106,7 @@ class Trainer:
         self.searcher = decoding.Searcher(self.model, _validation_decoding(config))
         self.pending = []  # results of the steps since the last log line
         self.signal = None
+        self.learning_rate = config.training.learning_rate  # of the last step
 
     def train(self) -> int:
         """Trains to the end, or until a signal; the process' exit status."""

@@ -79,7 +79,7 @@ def test_a_sweep_in_processes(load, tmp_path, capsys):
     assert changed == {"result.json", "hypotheses.txt", "references.txt", "log.txt"}
     repeated = json.loads((folder / "memory" / "result.json").read_text("utf-8"))
     assert repeated["bleu"] == result["bleu"]
-    assert repeated["checkpoint"] == result["checkpoint"]
+    assert repeated["checkpoints"] == result["checkpoints"]
 
 
 class Commands:

@@ -204,6 +204,18 @@ def test_float16_leaves_out_updates_that_overflow(monkeypatch):
     assert (step.state[0], step.state[1]) == (2.0**11, 0)
 
 
+def test_float16_trains_two_replicas_as_one():
+    tf.keras.mixed_precision.set_global_policy("mixed_float16")
+    options = {"precision": "mixed_float16", "steps": 3}
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    (_, alone), (_, together) = (
+        stepped([(BATCH, BATCH)], **options),
+        stepped([(BATCH, BATCH)], strategy=strategy, **options),
+    )
+    np.testing.assert_allclose(alone, together, rtol=1e-2)
+    assert alone[3] > 0
+
+
 def test_averaged_checkpoints_are_the_mean_of_their_weights(tiny_config, tmp_path):
     run_dir = str(tmp_path / "run")
     assert train.train(tiny_config(), run_dir, NO_STRATEGY) == 0
