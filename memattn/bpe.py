@@ -78,7 +78,7 @@ def most_frequent_units(words: Counter[str], codes: str, size: int) -> list[str]
 def checked(codes: str, path: str) -> str:
     """The codes of a file if subword-nmt can read them; it would end the process. Raises DataError."""
     version, *merges = codes.split("\n")
-    if version != "#version: 0.2" or merges[-1:] != [""]:
+    if version != "#version: 0.2" or merges[-1:] != [""] or len(merges) == 1:
         raise DataError(f"{path}: not BPE codes of subword-nmt, version 0.2, or cut short")
     for number, merge in enumerate(merges[:-1], 2):
         if len(merge.split(" ")) != 2:

@@ -111,7 +111,7 @@ def raw_lines(path: str) -> Iterator[bytes]:
         with gzip.open(path, "rb") if path.endswith(".gz") else open(path, "rb") as file:
             yield from file
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise DataError(f"{path}: not a whole gzip file: {error}; fetch it again") from error
+        raise DataError(f"{path}: not a whole gzip file: {error}; remove it and fetch it again") from error
 
 
 def decode_lines(content: bytes, path: str, first: int) -> list[str]:
@@ -122,7 +122,7 @@ def decode_lines(content: bytes, path: str, first: int) -> list[str]:
         line = content.count(b"\n", 0, error.start) + first
         raise DataError(f"{path}:{line}: not UTF-8 text: byte 0x{content[error.start]:02x}") from error
     lines = text.split("\n")
-    if not lines[-1]:
+    if not content or content.endswith(b"\n"):
         lines.pop()
     return [line.removesuffix("\r") for line in lines]
 

@@ -8,6 +8,7 @@ import zlib
 from pathlib import PurePosixPath
 
 import requests
+from requests.exceptions import InvalidSchema, InvalidURL, MissingSchema
 from tqdm import tqdm
 
 from memattn import files
@@ -15,6 +16,7 @@ from memattn.errors import DataError
 
 ATTEMPTS = 5  # without a byte of progress
 TIMEOUT = 60  # seconds without a byte
+_NO_ADDRESS = (InvalidSchema, InvalidURL, MissingSchema)
 _BLOCK = 1 << 13  # bytes; what is lost when a connection breaks
 
 
@@ -35,7 +37,7 @@ def fetch(url: str, path: str, pause: float = 1.0) -> None:
                 os.replace(unfinished, path)
                 return
             problem = "the connection was closed too early"
-        except requests.exceptions.InvalidURL as error:
+        except _NO_ADDRESS as error:
             raise DataError(f"{url}: not an address: {error}") from error
         except requests.exceptions.RequestException as error:
             response = error.response

@@ -18,7 +18,7 @@ from absl import flags
 from tqdm import tqdm
 
 from memattn import config as configs
-from memattn import corpus, decoding, files, metrics, run, visualize
+from memattn import corpus, decoding, files, metrics, run, text, visualize
 from memattn.corpus import Sentences
 from memattn.errors import ConfigError, DataError
 from memattn.model import Seq2Seq
@@ -46,8 +46,11 @@ class TestSet:
 
 
 def read_split(trained: Trained, split: str) -> TestSet:
-    """A split of the prepared corpus. Raises DataError."""
+    """A split of the prepared corpus. Raises ConfigError for another corpus than the run's, DataError."""
     folder = trained.config.data.path
+    vocabulary = corpus.read_vocabulary(os.path.join(folder, corpus.VOCABULARY))
+    if (vocabulary.tokens, text.read(folder).files()) != (trained.vocabulary.tokens, trained.text.files()):
+        raise ConfigError(f"data.folder: {folder} has another vocabulary or other BPE than the run; see --source")
     sentences = corpus.read_corpus(folder, split, trained.vocabulary).source
     tokens, written = corpus.read_references(folder, split)
     return TestSet(split, sentences, [trained.text.decode(line.split()) for line in tokens], written)
@@ -60,10 +63,10 @@ def read_files(trained: Trained, source: str, target: str) -> TestSet:
         raise DataError(f"{source} has {len(sources):,} lines and {target} has {len(targets):,}")
     if not sources:
         raise DataError(f"{source}: empty; there is nothing to decode")
-    text, encode = trained.text, trained.vocabulary.encode
-    sentences = corpus.from_ids([encode(text.encode(line, "source")) for line in sources])
-    words = [text.decode(text.encode(line, "target")) for line in targets]
-    return TestSet(source, sentences, words, [text.reference(line) for line in targets])
+    spoken, encode = trained.text, trained.vocabulary.encode
+    sentences = corpus.from_ids([encode(spoken.encode(line, "source")) for line in sources])
+    words = [spoken.decode(spoken.encode(line, "target")) for line in targets]
+    return TestSet(source, sentences, words, [spoken.reference(line) for line in targets])
 
 
 def evaluate(trained: Trained, test_set: TestSet, *, repeats: int, plots: int, output_dir: str) -> dict[str, Any]:

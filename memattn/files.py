@@ -1,5 +1,6 @@
 """Writes files so that each is there whole or not at all, with checksums."""
 
+import contextlib
 import csv
 import hashlib
 import io
@@ -17,6 +18,8 @@ def write(path: str, content: str | bytes) -> None:
         os.replace(unfinished, path)
     except OSError as error:
         error.filename = path  # a full disk is reported without one
+        with contextlib.suppress(OSError):
+            os.remove(unfinished)
         raise
 
 

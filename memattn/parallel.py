@@ -6,7 +6,10 @@ import dataclasses
 import functools
 import itertools
 import multiprocessing
+import os
 import signal
+import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
@@ -96,7 +99,9 @@ class Workers:
         self._pool = None
         if number > 1:
             context = multiprocessing.get_context("spawn")
-            self._pool = concurrent.futures.ProcessPoolExecutor(number, context, initializer=_ignore_interrupts)
+            self._pool = concurrent.futures.ProcessPoolExecutor(
+                number, context, initializer=_start_worker, initargs=(os.getpid(),)
+            )
 
     def __enter__(self) -> "Workers":
         return self
@@ -122,9 +127,16 @@ class Workers:
             raise DataError("a worker process was killed (out of memory?); the same command goes on") from error
 
 
-def _ignore_interrupts() -> None:
-    """The parent takes Ctrl-C and ends its workers."""
+def _start_worker(parent: int) -> None:
+    """Leaves Ctrl-C to the parent, and ends where the parent is no more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def watch():
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -170,10 +182,10 @@ class Encode:
         kept, read, empty, too_long = ([], []), 0, 0, 0
         for pair in chunk.pairs():
             read += 1
-            if not all(line.strip() for line in pair):
+            tokens = [processor.encode(line, side) for line, side in zip(pair, SIDES, strict=True)]
+            if not all(tokens) or not all(line.strip() for line in pair):
                 empty += 1
                 continue
-            tokens = [processor.encode(line, side) for line, side in zip(pair, SIDES, strict=True)]
             if max(map(len, tokens)) > self.max_length:
                 too_long += 1
                 continue

@@ -85,10 +85,11 @@ def _existing(folder: str, started: dict) -> dict:
     try:
         with open(path, encoding="utf-8") as file:
             manifest = json.load(file)
-        contents = manifest["files"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"{folder}: exists, but is no prepared corpus ({path}: {error}); take another") from error
-    if _without_paths(manifest) != _without_paths(started):
+        contents, found = manifest["files"], _without_paths(manifest)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        problem = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
+        raise ConfigError(f"{folder}: exists, but is no prepared corpus ({path}: {problem}); take another") from error
+    if found != _without_paths(started):
         raise ConfigError(f"{folder}: holds a corpus of other settings or other files; take another, or remove it")
     for name, facts in contents.items():
         if not os.path.exists(os.path.join(folder, name)) or facts["bytes"] != os.path.getsize(
@@ -112,9 +113,9 @@ def _start(unfinished: str, started: dict) -> None:
                 if _without_paths(json.load(file)) == _without_paths(started):
                     return
         except FileNotFoundError:
-            if os.listdir(unfinished):
+            if set(os.listdir(unfinished)) - set(_half_written(unfinished)):
                 raise ConfigError(f"{unfinished}: exists, and was not begun by a preparation; take another") from None
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, AttributeError):
             pass
         shutil.rmtree(unfinished)
     os.makedirs(unfinished)
@@ -130,9 +131,11 @@ def _codes(pool, sides, lines: int, settings: Settings, unfinished: str) -> str:
         words = Counter()
         for counted in _progress(pool.map(work, parallel.chunks(*sides)), "counting words", lines):
             words.update(counted)
-        if not words:
-            raise DataError(f"{sides[0]}: holds no words")
         codes = bpe.learn(words, settings.bpe_units)
+        if codes.count("\n") == 1:
+            raise DataError(
+                f"{sides[0]}: too little text for BPE: no two letters come together twice in {lines * share:,.0f} pairs"
+            )
         files.write(codes_path, codes)
         files.write(vocabulary_path, str(Vocabulary(bpe.most_frequent_units(words, codes, settings.bpe_units))))
     with open(codes_path, encoding="utf-8", newline="\n") as file:
@@ -214,7 +217,14 @@ def _progress(results: Iterable, what: str, total: int, done: int = 0, size=None
             progress.update(size(result) if size else parallel.CHUNK)
 
 
+def _half_written(folder: str) -> list[str]:
+    """What a kill in the middle of writing a file left."""
+    return [name for name in os.listdir(folder) if name.endswith(".unfinished")]
+
+
 def _finish(unfinished: str, folder: str, started: dict, counts: dict) -> dict:
+    for name in _half_written(unfinished):
+        os.remove(os.path.join(unfinished, name))
     paths = {name: os.path.join(unfinished, name) for name in sorted({*os.listdir(unfinished)} - _OWN)}
     contents = {name: {"bytes": os.path.getsize(path), "sha256": files.checksum(path)} for name, path in paths.items()}
     manifest = {

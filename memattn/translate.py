@@ -6,12 +6,10 @@ memattn-translate --run_dir runs/multi30k < source.txt > translations.txt
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
 
 import dataclasses
+import math
 import os
-import queue
 import sys
-import threading
 from collections.abc import Iterable, Iterator
-from typing import BinaryIO
 
 import numpy as np
 import tensorflow as tf
@@ -25,6 +23,7 @@ from memattn.trained import Trained, load
 from memattn.vocab import SPECIAL_TOKENS, UNK
 
 UNKNOWN = SPECIAL_TOKENS[UNK]
+STDIN = "standard input"
 
 
 class Translator:
@@ -49,7 +48,7 @@ class Translator:
         self._searcher = decoding.Searcher(trained.model, self._config)
         self._align = tf.function(lambda *ids: trained.model.alignments(*ids)[0], autograph=False)
 
-    def __call__(self, lines: list[str], first: int) -> list[str]:
+    def __call__(self, lines: list[str], first: int) -> Iterable[str]:
         """Output lines of the source lines, of which `first` is the number of the first."""
         tokens = [self._trained.text.encode(line, "source") for line in lines]
         sentences = corpus.from_ids([self._trained.vocabulary.encode(one) for one in tokens])
@@ -68,7 +67,8 @@ class Translator:
         ]
 
     def _written(self, number: int, source: list[str], translation: Translation) -> Iterator[str]:
-        for tokens, score in zip(translation.hypotheses, translation.scores, strict=True):
+        hypotheses = list(zip(translation.hypotheses, translation.scores, strict=True)) or [([], -math.inf)]
+        for tokens, score in hypotheses:  # a line at least, or all that follow belong to other sources
             fields = [str(number)] if self._config.n_best > 1 else []
             if self._scores:
                 fields.append(f"{score:.6f}")
@@ -112,65 +112,66 @@ class PairScorer:
         self._trained = trained
         self._scorer = decoding.Scorer(trained.model)
 
-    def __call__(self, lines: list[str], first: int) -> list[str]:
-        scores = []
+    def __call__(self, lines: list[str], first: int) -> Iterator[str]:
         for number, line in enumerate(lines, first):
             texts = line.split("\t")
             if len(texts) != 2:
-                raise DataError(f"standard input:{number}: expected a source, a tab and a target")
+                raise DataError(f"{STDIN}:{number}: expected a source, a tab and a target")
             ids = [
                 corpus.from_ids([self._trained.vocabulary.encode(self._trained.text.encode(text, side))])
                 for text, side in zip(texts, corpus.SIDES, strict=True)
             ]
             padded = [ids for side in ids for _, ids in streaming_batches(side, batch_size=1)]
-            scores.append(f"{self._scorer(*padded)[0]:.6f}")
-        return scores
+            yield f"{self._scorer(*padded)[0]:.6f}"
 
 
-def available_lines(stream: BinaryIO, most: int) -> Iterator[list[str]]:
-    """Lines as they come, waiting for one, then taking those that are there, up to `most`. Raises DataError."""
-    lines = queue.Queue(2 * most)
+def available_lines(descriptor: int, most: int) -> Iterator[list[str]]:
+    """Lines of a file descriptor as they come: waits for one, then takes those that are there, up to `most`.
 
-    def read():
-        for line in stream:
-            lines.put(line)
-        lines.put(None)
-
-    threading.Thread(target=read, daemon=True).start()
-    number, ended = 1, False
+    Raises DataError, OSError.
+    """
+    number, waiting, rest, ended = 1, [], b"", False
     while not ended:
-        taken = [lines.get()]
-        while taken[-1] is not None and len(taken) < most and not lines.empty():
-            taken.append(lines.get())
-        ended = taken[-1] is None
-        if ended:
-            taken.pop()
-        if taken:
-            yield [corpus.decode_lines(line, "standard input", number + i)[0] for i, line in enumerate(taken)]
+        block = os.read(descriptor, 1 << 16)  # what is there, and no more
+        ended = not block
+        *whole, rest = (rest + block).split(b"\n")
+        waiting += whole
+        if ended and rest:
+            waiting.append(rest)
+        for start in range(0, len(waiting), most):
+            taken = waiting[start : start + most]
+            yield [corpus.decode_lines(b"%b\n" % line, STDIN, number + i)[0] for i, line in enumerate(taken)]
             number += len(taken)
+        waiting = []
 
 
 def translate(work: Translator | PairScorer, batches: Iterable[list[str]]) -> None:
-    """Writes what becomes of the lines to standard output, each batch at once."""
+    """Writes what becomes of the lines to standard output, each batch at once; what came before an error is out."""
     number = 1
     for lines in batches:
-        sys.stdout.write("".join(f"{line}\n" for line in work(lines, number)))
-        sys.stdout.flush()
+        try:
+            for line in work(lines, number):
+                sys.stdout.write(f"{line}\n")
+        finally:
+            sys.stdout.flush()
         number += len(lines)
 
 
 def _main() -> int:
     options = flags.FLAGS
-    if options.score and (options.nbest > 1 or options.scores or options.alignments):
+    if options.score and (options.nbest or options.scores or options.alignments):
         raise ConfigError("--score: scores given pairs; --nbest, --scores and --alignments are of translations")
+    if sys.stdin is None:
+        raise ConfigError("standard input is closed; give it lines to translate")
     trained = load(options.run_dir, ["decoding.jit_compile=false", *options.set], options.average)
     if options.score:
         work = PairScorer(trained)
     else:
-        work = Translator(trained, n_best=options.nbest, scores=options.scores, alignments=options.alignments)
+        n_best = options.nbest or trained.config.decoding.n_best
+        work = Translator(trained, n_best=n_best, scores=options.scores, alignments=options.alignments)
     sys.stdout.reconfigure(encoding="utf-8", newline="\n")
     try:
-        translate(work, available_lines(sys.stdin.buffer, 16 * trained.config.decoding.batch_size))
+        translate(work, available_lines(sys.stdin.fileno(), 16 * trained.config.decoding.batch_size))
     except BrokenPipeError:  # the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
@@ -180,7 +181,7 @@ def main() -> None:
     flags.DEFINE_multi_string("run_dir", None, "Run folder of memattn.train; several make an ensemble.", required=True)
     flags.DEFINE_multi_string("set", [], "Override, as decoding.beam_size=5; repeatable.")
     flags.DEFINE_integer("average", None, "Average the last so many checkpoints; else the best one.", lower_bound=1)
-    flags.DEFINE_integer("nbest", 1, "Hypotheses of each line, its number before each.", lower_bound=1)
+    flags.DEFINE_integer("nbest", None, "Hypotheses of each line, its number before each.", lower_bound=1)
     flags.DEFINE_boolean("scores", False, "Put the score before each translation.")
     flags.DEFINE_boolean("alignments", False, "Put word alignments after it; replace unknown words.")
     flags.DEFINE_boolean("score", False, "Print log-probabilities of pairs: lines of source, tab, target.")

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tarfile
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -303,8 +304,9 @@ def test_a_server_in_trouble_is_asked_again_but_not_for_ever(server, tmp_path):
     with pytest.raises(DataError, match=r"/other: not downloaded after 5 attempts: 503 .*; the same command goes on"):
         download.fetch(f"{server.url}/other", str(tmp_path / "other"), pause=0)
     assert len(server.requests) == 8
-    with pytest.raises(DataError, match="nowhere: not an address"):
-        download.fetch("http://:0/nowhere", str(tmp_path / "nowhere"), pause=0)
+    for url in ("http://:0/nowhere", "example.org/nowhere", "gopher://example.org/nowhere"):
+        with pytest.raises(DataError, match="nowhere: not an address"):
+            download.fetch(url, str(tmp_path / "nowhere"), pause=0)
 
 
 @pytest.mark.parametrize(
@@ -492,6 +494,78 @@ def test_a_folder_of_something_else_is_left_alone(files, tmp_path):
     with pytest.raises(ConfigError, match="other.unfinished: exists, and was not begun by a preparation"):
         prepare.prepare(files, SETTINGS, str(tmp_path / "other"), 1)
     assert (tmp_path / "mine" / "diary.txt").read_text() == (tmp_path / "other.unfinished" / "diary.txt").read_text()
+
+
+@pytest.mark.parametrize("manifest", ["{}", "[]", '{"files": {}}', "3", "\xff"])
+def test_a_folder_with_a_manifest_of_something_else_is_left_alone(files, tmp_path, manifest):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / corpus.MANIFEST).write_bytes(manifest.encode("latin-1"))
+    with pytest.raises(ConfigError, match="mine: exists, but is no prepared corpus"):
+        prepare.prepare(files, SETTINGS, str(tmp_path / "mine"), 1)
+
+
+@pytest.mark.parametrize("name", ["settings.json", "manifest.json", "vocab.txt"])
+def test_what_a_kill_left_of_a_file_is_no_part_of_the_corpus(files, tmp_path, monkeypatch, name):
+    write = prepare.files.write
+
+    def killed(path, content):
+        if os.path.basename(path) == name:
+            Path(f"{path}.unfinished").write_text("half")
+            raise KeyboardInterrupt
+        write(path, content)
+
+    monkeypatch.setattr(prepare.files, "write", killed)
+    with pytest.raises(KeyboardInterrupt):
+        prepare.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
+    monkeypatch.undo()
+    prepare.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
+    assert not [name for name in os.listdir(tmp_path / "out") if "unfinished" in name]
+    assert prepare.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
+
+
+def test_a_line_that_tokenization_empties_is_dropped(files, tmp_path):
+    lines = corpus.read_lines(files["train"][0])
+    lines[5] = "\x01\x02"
+    Path(files["train"][0]).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    counts = prepare.prepare(files, SETTINGS, str(tmp_path / "out"), 1)["counts"]["train"]
+    assert (counts["pairs"], counts["dropped_empty"]) == (86, 3)
+
+
+def test_too_little_text_is_said(files, tmp_path):
+    for path in files["train"]:
+        Path(path).write_text("x\n", encoding="utf-8")
+    with pytest.raises(DataError, match="too little text for BPE: no two letters come together twice in 1 pairs"):
+        prepare.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
+
+
+def test_a_byte_order_mark_alone_is_an_empty_line(files, tmp_path):
+    Path(files["valid"][0]).write_bytes(b"\xef\xbb\xbf")
+    Path(files["valid"][1]).write_bytes(b"x\n")
+    prepare.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
+    assert corpus.read_lines(str(tmp_path / "out" / "valid.source")) == [""]
+
+
+def test_workers_end_with_their_parent():
+    code = (
+        "import time\nfrom memattn.parallel import Workers\nfrom test_prepare import worker_id\n"
+        "with Workers(2) as pool:\n"
+        "    print(*{*pool.map(worker_id, range(4))}, flush=True)\n"
+        "    time.sleep(60)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"}
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environment) as process:
+        workers = list(map(int, process.stdout.readline().split()))
+        process.terminate()
+        process.wait(timeout=30)
+    assert workers
+    deadline = time.monotonic() + 20
+    while any(Path(f"/proc/{worker}").exists() for worker in workers):
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+
+
+def worker_id(_):
+    return os.getpid()
 
 
 def test_begun_with_other_settings_it_begins_anew(files, tmp_path, monkeypatch):

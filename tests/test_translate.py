@@ -1,12 +1,10 @@
 """Decoding of text: files and standard input, n-best lists, alignments, unknown words, ensembles, given pairs."""
 
 import dataclasses
-import io
 import json
 import os
 import subprocess
 import sys
-import threading
 
 import numpy as np
 import pytest
@@ -21,6 +19,7 @@ from memattn import corpus, decoding, prepare, train
 from memattn import eval as evaluation
 from memattn.attention import MECHANISMS
 from memattn.config import DecodingConfig
+from memattn.decoding import Translation
 from memattn.ensemble import Ensemble
 from memattn.errors import ConfigError, DataError
 from memattn.trained import load
@@ -134,7 +133,7 @@ def test_scores_are_those_of_given_pairs(trained):
     source = ["Haus Hund Katze.", "der alt Stadt."]
     best = [line.split("\t") for line in translator(trained, scores=True)(source, 1)]
     pairs = [f"{line}\t{text}" for line, (_, text) in zip(source, best, strict=True)]
-    scores = PairScorer(trained)(pairs, 1)
+    scores = list(PairScorer(trained)(pairs, 1))
     np.testing.assert_allclose([float(score) for score, _ in best], [float(score) for score in scores], atol=2e-3)
 
 
@@ -155,8 +154,10 @@ def test_pairs_are_scored_as_the_steps_do():
 
 @pytest.mark.parametrize("line", ["no tab", "two\ttabs\there", ""])
 def test_a_line_that_is_no_pair_is_named(trained, line):
+    scores = PairScorer(trained)(["a\tb", line], 11)
+    assert float(next(scores)) < 0  # what came before is not lost
     with pytest.raises(DataError, match="standard input:12: expected a source, a tab and a target"):
-        PairScorer(trained)(["a\tb", line], 11)
+        next(scores)
 
 
 def test_alignments_are_word_pairs_of_most_attention(trained):
@@ -242,21 +243,66 @@ def test_models_of_other_vocabularies_make_no_ensemble(runs, tiny_config, tmp_pa
 
 def test_lines_are_taken_as_they_come():
     reader, writer = os.pipe()
-    with os.fdopen(reader, "rb") as stream, os.fdopen(writer, "wb", buffering=0) as sender:
-        batches = available_lines(stream, 3)
-        sender.write(b"first\n")
-        assert next(batches) == ["first"]  # though the stream is open
-        sender.write("zweite ü\r\nthird\n".encode())
-        taken = next(batches)
-        taken += next(batches) if len(taken) < 2 else []
-        assert taken == ["zweite ü", "third"]
-        sender.write(b"\xff\n")
-        with pytest.raises(DataError, match="standard input:4: not UTF-8 text: byte 0xff"):
+    try:
+        batches = available_lines(reader, 3)
+        os.write(writer, b"first\n")
+        assert next(batches) == ["first"]  # though the pipe is open
+        os.write(writer, "zweite ü\r\nthird\nfour".encode())
+        assert next(batches) == ["zweite ü", "third"]
+        os.write(writer, b"th\n\xff\n")
+        with pytest.raises(DataError, match="standard input:5: not UTF-8 text: byte 0xff"):
             next(batches)
-    assert [len(batch) <= 2 for batch in available_lines(io.BytesIO(b"a\nb\nc"), 2)] != []
-    assert sum((batch for batch in available_lines(io.BytesIO(b"a\nb\n\nc"), 2)), []) == ["a", "b", "", "c"]
-    assert list(available_lines(io.BytesIO(b""), 2)) == []
-    assert threading.active_count() < 20
+    finally:
+        os.close(reader)
+        os.close(writer)
+
+
+@pytest.mark.parametrize(
+    ("content", "batches"),
+    [
+        (b"a\nb\nc", [["a", "b"], ["c"]]),
+        (b"a\n\n \n", [["a", ""], [" "]]),
+        (b"", []),
+        (b"\n", [[""]]),
+        (b"\xef\xbb\xbfa\n", [["a"]]),
+        (b"\xef\xbb\xbf", [[""]]),
+    ],
+)
+def test_a_file_is_taken_in_batches(tmp_path, content, batches):
+    (tmp_path / "lines").write_bytes(content)
+    with open(tmp_path / "lines", "rb") as file:
+        assert list(available_lines(file.fileno(), 2)) == batches
+
+
+def test_an_error_ends_the_command_though_its_input_goes_on(runs):
+    command = [sys.executable, "-m", "memattn.translate", "--run_dir", runs[0][1], "--score"]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        process.stdin.write("Haus.\tHaus.\nno pair\n")
+        process.stdin.flush()
+        assert float(process.stdout.readline()) < 0
+        assert process.wait(timeout=60) == 1
+        assert process.stderr.read().splitlines()[-1].startswith("error: standard input:2: expected a source")
+
+
+def test_a_closed_input_is_said(runs):
+    command = f"{sys.executable} -m memattn.translate --run_dir {runs[0][1]} <&-"
+    result = subprocess.run(["sh", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert result.returncode == 2
+    assert result.stderr.splitlines()[-1] == "error: standard input is closed; give it lines to translate"
+
+
+def test_a_hypothesis_that_is_lost_leaves_an_empty_line(trained):
+    lost = translator(trained, scores=True)._written(1, ["Haus"], Translation([], []))
+    assert list(lost) == ["-inf\t"]
+
+
+def test_a_corpus_that_is_not_the_runs_is_not_evaluated(runs, tmp_path):
+    files = {split: tuple(str(runs[1] / f"{split}.{side}") for side in ("en", "de")) for split in ("train", "valid")}
+    prepare.prepare(files, dataclasses.replace(SETTINGS, bpe_units=10), str(tmp_path / "other"), 1)
+    with pytest.raises(ConfigError, match=r"data.folder: .*other has another vocabulary or other BPE than the run"):
+        evaluate(runs[0][0], f"data.folder={tmp_path / 'other'}")
 
 
 def test_the_command_streams_on_a_pipe(runs, trained):
