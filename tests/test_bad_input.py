@@ -440,7 +440,7 @@ RUNS = {
     "no such data": (
         lambda run_dir: None,
         lambda config, run_dir: evaluating(run_dir, "data.folder=/nowhere"),
-        ["/nowhere/valid.source: No such file or directory"],
+        ["/nowhere/vocab.txt: No such file or directory"],
         FAILURE,
     ),
     "no vocabulary": (
