@@ -94,7 +94,8 @@ def beam_search(
         grows = ~finished[:, :, None] & ~is_end
         next_lengths = lengths[:, :, None] + tf.cast(grows, tf.int32)
         scores = totals / length_penalty(next_lengths, length_penalty_weight)
-        scores += coverage_penalty(covered, coverage_penalty_weight)[:, :, None]
+        if attended is not None:
+            scores += coverage_penalty(covered, coverage_penalty_weight)[:, :, None]
         _, best = tf.math.top_k(tf.reshape(scores, [batch, beam_size * vocabulary]), beam_size)  # [B, k]
         parents, tokens = best // vocabulary, best % vocabulary
 

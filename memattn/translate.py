@@ -82,9 +82,7 @@ class Translator:
 
     def _weights(self, source: list[str], target: list[str]) -> np.ndarray:
         """Attention [T, S] to each source token while each target token is written, ends of sentence left out."""
-        ids = [corpus.from_ids([self._trained.vocabulary.encode(tokens)]) for tokens in (source, target)]
-        padded = [ids for side in ids for _, ids in streaming_batches(side, batch_size=1)]
-        weights = self._align(*map(tf.constant, padded))[0].numpy()
+        weights = self._align(*(tf.constant(_padded(self._trained, tokens)) for tokens in (source, target)))[0].numpy()
         return weights[: len(target), : len(source)]
 
     def _pairs(self, source: list[str], target: list[str], weights: np.ndarray) -> str:
@@ -117,12 +115,15 @@ class PairScorer:
             texts = line.split("\t")
             if len(texts) != 2:
                 raise DataError(f"{STDIN}:{number}: expected a source, a tab and a target")
-            ids = [
-                corpus.from_ids([self._trained.vocabulary.encode(self._trained.text.encode(text, side))])
-                for text, side in zip(texts, corpus.SIDES, strict=True)
-            ]
-            padded = [ids for side in ids for _, ids in streaming_batches(side, batch_size=1)]
-            yield f"{self._scorer(*padded)[0]:.6f}"
+            tokens = [self._trained.text.encode(text, side) for text, side in zip(texts, corpus.SIDES, strict=True)]
+            yield f"{self._scorer(*(_padded(self._trained, one) for one in tokens))[0]:.6f}"
+
+
+def _padded(trained: Trained, tokens: list[str]) -> np.ndarray:
+    """Ids [1, S] of a sentence's tokens, as wide as those of many others."""
+    sentence = corpus.from_ids([trained.vocabulary.encode(tokens)])
+    ((_, ids),) = streaming_batches(sentence, batch_size=1)
+    return ids
 
 
 def available_lines(descriptor: int, most: int) -> Iterator[list[str]]:
