@@ -1,14 +1,16 @@
 # make demo      trains memory, Bahdanau and no attention on a small copy task; table and pictures in runs/demo
 # make test      all of the tests
+# make test-addons   the tests against tensorflow-addons, in an environment with the extra `addons` (Python 3.11)
 # make check     the linter and the tests
-# Each makes what it needs. PYTHON chooses the interpreter, TENSORFLOW a version (make test TENSORFLOW=2.15.1).
+# Each makes what it needs. PYTHON chooses the interpreter (ADDONS_PYTHON for test-addons), TENSORFLOW a version (make test TENSORFLOW=2.15.1).
 
 PYTHON ?= python3
 TENSORFLOW ?=
+ADDONS_PYTHON ?= python3.11
 VENV := .venv$(addprefix -tf,$(TENSORFLOW))
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint check clean
+.PHONY: demo test test-addons lint check clean
 
 demo: $(VENV)/installed
 	$(BIN)/python -m memattn.sweep --config configs/toy_copy/demo.yaml --sweep_dir runs/demo --plot 2 \
@@ -16,6 +18,9 @@ demo: $(VENV)/installed
 
 test: $(VENV)/installed
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+test-addons: .venv-addons/installed
+	.venv-addons/bin/python -m pytest tests/test_addons.py tests/test_conformance.py -k "addons or tfa"
 
 lint: $(VENV)/installed
 	$(BIN)/ruff check .
@@ -27,6 +32,12 @@ $(VENV)/installed: setup.py
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable ".[test]" $(addprefix tensorflow==,$(TENSORFLOW))
+	touch $@
+
+.venv-addons/installed: setup.py
+	$(ADDONS_PYTHON) -m venv .venv-addons
+	.venv-addons/bin/python -m pip install --quiet --upgrade pip
+	.venv-addons/bin/python -m pip install --quiet --editable ".[test,addons]"
 	touch $@
 
 clean:

@@ -5,14 +5,16 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+_LARGE_VOCABULARY = 1_000  # from here on it pays to look for the best tokens of each hypothesis first
+
 
 class Hypotheses(NamedTuple):
-    """The k best hypotheses of each source, best first.
+    """The n best hypotheses of each source, best first.
 
     Attributes:
-      tokens: [B, k, L], `end` from each hypothesis' length on.
-      lengths: [B, k], without the end of sentence.
-      scores: [B, k], log-probability over length penalty, plus coverage penalty; -inf marks a place that no
+      tokens: [B, n, L], `end` from each hypothesis' length on.
+      lengths: [B, n], without the end of sentence.
+      scores: [B, n], log-probability over length penalty, plus coverage penalty; -inf marks a place that no
         hypothesis took.
     """
 
@@ -36,6 +38,7 @@ def beam_search(
     state: Any,
     *,
     beam_size: int,
+    n_best: int,
     max_lengths: tf.Tensor,
     max_steps: int,
     length_penalty_weight: float,
@@ -47,23 +50,26 @@ def beam_search(
 ) -> Hypotheses:
     """Searches as google/seq2seq does: a finished hypothesis keeps its place on the beam while none is better.
 
-    A length counts tokens without the end of sentence. What reaches its maximum length unfinished stays as it is.
+    A length counts tokens without the end of sentence. What reaches its maximum length unfinished stays as it is. The
+    search of a source ends when no unfinished hypothesis of it can come among the n best any more.
 
     Args:
       step: (tokens [B, k], state) -> logits [B, k, V] of the next token, next state.
       state: nested tensors [B, k, ...], all k queries of a source alike.
       beam_size: k.
+      n_best: n, at most k.
       max_lengths: [B], steps that each source may take (its end of sentence included), so that what is in the same
         batch changes no hypothesis.
       max_steps: the largest of `max_lengths`, or more.
-      length_penalty_weight: a of `length_penalty`.
+      length_penalty_weight: a of `length_penalty`, not negative.
       start, end: ids of the first input and of the end of sentence.
       attended: for a coverage penalty; next state -> the source weights [B, k, S] of the step that led to it.
       covered: [B, S], 0 for real source positions, 1 for the others.
-      coverage_penalty_weight: b of `coverage_penalty`.
+      coverage_penalty_weight: b of `coverage_penalty`, not negative.
     """
     batch, static_shape = tf.shape(max_lengths)[0], [max_lengths.shape[0], beam_size]
     first_only = tf.where(tf.range(beam_size) == 0, 0.0, -float("inf"))
+    most_tokens = length_penalty(max_lengths, length_penalty_weight)[:, None]
     if attended is None:
         covered = tf.zeros([batch, 0])
     initial = (
@@ -72,55 +78,60 @@ def beam_search(
         tf.tile(first_only[None], [batch, 1]),  # log-probabilities
         tf.zeros([batch, beam_size], tf.int32),  # lengths
         tf.tile((max_lengths <= 0)[:, None], [1, beam_size]),  # finished
+        max_lengths <= 0,  # whether the n best are decided
         tf.tile(covered[:, None], [1, beam_size, 1]),
         state,
         tf.TensorArray(tf.int32, max_steps, element_shape=static_shape),  # tokens
         tf.TensorArray(tf.int32, max_steps, element_shape=static_shape),  # parents
     )
 
-    def unfinished(time, tokens, log_probs, lengths, finished, *_):
-        return ~tf.reduce_all(finished)
+    def undecided(time, tokens, log_probs, lengths, finished, decided, *_):
+        return ~tf.reduce_all(decided)
 
-    def advance(time, tokens, log_probs, lengths, finished, covered, state, all_tokens, all_parents):
+    def advance(time, tokens, log_probs, lengths, finished, decided, covered, state, all_tokens, all_parents):
         logits, state = step(tokens, state)
         if attended is not None:
             covered = tf.where(finished[:, :, None], covered, covered + attended(state))
-        vocabulary = logits.shape[-1]
-        is_end = tf.range(vocabulary) == end
-        next_log_probs = tf.nn.log_softmax(tf.cast(logits, tf.float32))
-        only_end = tf.where(is_end, 0.0, -float("inf"))
-        next_log_probs = tf.where(finished[:, :, None], only_end, next_log_probs)
-        totals = log_probs[:, :, None] + next_log_probs  # [B, k, V]
-        grows = ~finished[:, :, None] & ~is_end
-        next_lengths = lengths[:, :, None] + tf.cast(grows, tf.int32)
+        tokens, next_log_probs = _continuations(logits, beam_size + 1)  # [B, k, C]
+        tokens = tf.where(finished[:, :, None], end, tokens)
+        only_first = tf.where(tf.range(tokens.shape[2]) == 0, 0.0, -float("inf"))
+        totals = log_probs[:, :, None] + tf.where(finished[:, :, None], only_first, next_log_probs)
+        next_lengths = lengths[:, :, None] + tf.cast(tokens != end, tf.int32)
         scores = totals / length_penalty(next_lengths, length_penalty_weight)
         if attended is not None:
             scores += coverage_penalty(covered, coverage_penalty_weight)[:, :, None]
-        _, best = tf.math.top_k(tf.reshape(scores, [batch, beam_size * vocabulary]), beam_size)  # [B, k]
-        parents, tokens = best // vocabulary, best % vocabulary
+        candidates = beam_size * tokens.shape[2]
+        scores, best = tf.math.top_k(tf.reshape(scores, [batch, candidates]), beam_size)  # [B, k]
+        parents = best // tokens.shape[2]
 
-        def chosen(candidates):
-            return tf.gather(tf.reshape(candidates, [batch, beam_size * vocabulary]), best, batch_dims=1)
+        def chosen(values):
+            return tf.gather(tf.reshape(values, [batch, candidates]), best, batch_dims=1)
 
+        tokens, log_probs, lengths = chosen(tokens), chosen(totals), chosen(next_lengths)
         finished = tf.gather(finished, parents, batch_dims=1) | (tokens == end)
         finished |= (time + 1 >= max_lengths)[:, None]
+        attainable = tf.where(finished, -float("inf"), log_probs / most_tokens)  # at most; what is to come is below 0
+        nth = tf.where(finished, scores, -float("inf"))[:, n_best - 1 : n_best]
+        still_open = tf.reduce_any(~finished[:, :n_best], 1) | tf.reduce_any(~finished & (attainable > nth), 1)
         state = tf.nest.map_structure(lambda tensor: tf.gather(tensor, parents, batch_dims=1), state)
         return (
             time + 1,
             tokens,
-            chosen(totals),
-            chosen(next_lengths),
+            log_probs,
+            lengths,
             finished,
+            ~still_open,
             tf.gather(covered, parents, batch_dims=1),
             state,
             all_tokens.write(time, tokens),
             all_parents.write(time, parents),
         )
 
-    time, _, log_probs, lengths, _, covered, _, all_tokens, all_parents = tf.while_loop(
-        unfinished, advance, initial, maximum_iterations=max_steps
+    time, _, log_probs, lengths, _, _, covered, _, all_tokens, all_parents = tf.while_loop(
+        undecided, advance, initial, maximum_iterations=max_steps
     )
-    tokens = _backtrack(all_tokens.stack(), all_parents.stack(), time)  # [L, B, k]
+    log_probs, lengths, covered = log_probs[:, :n_best], lengths[:, :n_best], covered[:, :n_best]
+    tokens = _backtrack(all_tokens.stack(), all_parents.stack(), time, n_best)  # [L, B, n]
     past = tf.range(max_steps)[:, None, None] >= lengths[None]
     tokens = tf.where(past, end, tokens)
     scores = log_probs / length_penalty(lengths, length_penalty_weight)
@@ -129,11 +140,22 @@ def beam_search(
     )
 
 
-def _backtrack(tokens: tf.Tensor, parents: tf.Tensor, steps: tf.Tensor) -> tf.Tensor:
-    """Tokens [L, B, k] of the final hypotheses, followed back from place to parent; rows past `steps` are unset."""
-    max_steps, beam_size = tokens.shape[0], tokens.shape[2]
-    places = tf.tile(tf.range(beam_size)[None], [tf.shape(tokens)[1], 1])
-    paths = tf.TensorArray(tf.int32, max_steps, element_shape=tokens.shape[1:])
+def _continuations(logits: tf.Tensor, most: int) -> tuple[tf.Tensor, tf.Tensor]:
+    """Tokens [B, k, C] and their log-probabilities, among which are the `most` likely ones of logits [B, k, V]."""
+    logits = tf.cast(logits, tf.float32)
+    vocabulary = logits.shape[-1]
+    if vocabulary < max(_LARGE_VOCABULARY, most):
+        tokens = tf.broadcast_to(tf.range(vocabulary), tf.shape(logits))
+        return tf.ensure_shape(tokens, logits.shape), tf.nn.log_softmax(logits)
+    best, tokens = tf.math.top_k(logits, most)
+    return tokens, best - tf.reduce_logsumexp(logits, -1, keepdims=True)
+
+
+def _backtrack(tokens: tf.Tensor, parents: tf.Tensor, steps: tf.Tensor, n_best: int) -> tf.Tensor:
+    """Tokens [L, B, n] of the first n hypotheses, followed back from place to parent; rows past `steps` are unset."""
+    max_steps = tokens.shape[0]
+    places = tf.tile(tf.range(n_best)[None], [tf.shape(tokens)[1], 1])
+    paths = tf.TensorArray(tf.int32, max_steps, element_shape=[tokens.shape[1], n_best])
 
     def back(time, places, paths):
         paths = paths.write(time, tf.gather(tokens[time], places, batch_dims=1))

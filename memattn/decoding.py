@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import time
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -41,23 +42,30 @@ class Searcher:
             raise ConfigError("decoding.coverage_penalty: without attention, nothing says what is covered")
         self.config, self._model = config, model
         self._search = tf.function(self._search_batch, autograph=False, jit_compile=jit_compile(config.jit_compile))
+        self._fold = tf.function(model.token_gates, autograph=False)
+        self.renew()
+
+    def renew(self) -> None:
+        """Computes anew what is computed once a model; call it when the weights have changed."""
+        self._token_gates = self._fold()
 
     def __call__(self, source: np.ndarray) -> Hypotheses:
-        """The k best hypotheses of source ids [B, S]."""
-        return Hypotheses(*(tensor.numpy() for tensor in self._search(tf.constant(source, tf.int32))))
+        """The n best hypotheses of source ids [B, S]."""
+        found = self._search(tf.constant(source, tf.int32), self._token_gates)
+        return Hypotheses(*(tensor.numpy() for tensor in found))
 
-    def _search_batch(self, source: tf.Tensor) -> Hypotheses:
+    def _search_batch(self, source: tf.Tensor, token_gates: Any) -> Hypotheses:
         model, config = self._model, self.config
-        memory, cells = model.encode(source)
         lengths = tf.reduce_sum(tf.cast(tf.not_equal(source, PAD), tf.int32), 1)
         # A table made in Python, in double precision: float32 would round other products up.
         limits = tf.constant([self._limit(length) for length in range(source.shape[1] + 1)], tf.int32)
-        state, coverage = model.initial_state(cells, memory, config.beam_size), {}
+        decoding, state = model.start(source, config.beam_size, token_gates)
+        coverage = {}
         if config.coverage_penalty:
 
             def step(tokens, state):
-                logits, scores, state = model.step(tokens, state["decoder"], memory)
-                weights = tf.cast(model.attention_weights(memory, scores), tf.float32)
+                logits, scores, state = model.step(tokens, state["decoder"], decoding)
+                weights = tf.cast(model.attention_weights(decoding, scores), tf.float32)
                 weights /= tf.maximum(tf.reduce_sum(weights, -1, keepdims=True), 1e-12)  # memory's need not sum to 1
                 return logits, {"decoder": state, "weights": weights}
 
@@ -67,13 +75,14 @@ class Searcher:
         else:
 
             def step(tokens, state):
-                logits, _, state = model.step(tokens, state, memory)
+                logits, _, state = model.step(tokens, state, decoding)
                 return logits, state
 
         return beam_search(
             step,
             state,
             beam_size=config.beam_size,
+            n_best=config.n_best,
             max_lengths=tf.gather(limits, lengths),
             max_steps=self._limit(source.shape[1]),
             length_penalty_weight=config.length_penalty,
@@ -94,9 +103,11 @@ def decode(
 ) -> tuple[list[Translation], float]:
     """Translations in the order of the sentences, and the seconds that searching took.
 
-    The seconds leave out batching and turning ids into tokens; tracing is in them unless `warm_up` came before.
+    The seconds leave out what is computed once a model, batching, and turning ids into tokens; tracing is in them
+    unless `warm_up` came before.
     """
     config = searcher.config
+    searcher.renew()
     translations = [None] * len(sentences)
     seconds = 0.0
     batches = decoding_batches(sentences, batch_size=config.batch_size, num_buckets=num_buckets)
@@ -105,7 +116,7 @@ def decode(
         hypotheses = searcher(source)
         seconds += time.perf_counter() - start
         for row, index in enumerate(indices):
-            translations[index] = translation(hypotheses, row, config.n_best, vocabulary)
+            translations[index] = translation(hypotheses, row, vocabulary)
     return translations, seconds
 
 
@@ -136,7 +147,7 @@ class Scorer:
         return tf.reduce_sum(tf.where(tf.equal(target, PAD), 0.0, tokens), 1)
 
 
-def translation(hypotheses: Hypotheses, row: int, n_best: int, vocabulary: Vocabulary) -> Translation:
-    taken = [k for k in range(n_best) if np.isfinite(hypotheses.scores[row, k])]
+def translation(hypotheses: Hypotheses, row: int, vocabulary: Vocabulary) -> Translation:
+    taken = [k for k in range(hypotheses.scores.shape[1]) if np.isfinite(hypotheses.scores[row, k])]
     tokens = [vocabulary.decode(hypotheses.tokens[row, k, : hypotheses.lengths[row, k]]) for k in taken]
     return Translation(tokens, [float(hypotheses.scores[row, k]) for k in taken])

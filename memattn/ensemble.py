@@ -8,7 +8,7 @@ from memattn.model import Seq2Seq
 
 
 class Ensemble:
-    """Has the methods of a `Seq2Seq` that decoding calls; memories, decoder states and scores are lists of theirs."""
+    """Has the methods of a `Seq2Seq` that decoding calls; decodings, decoder states and scores are lists of theirs."""
 
     def __init__(self, models: list[Seq2Seq]):
         self._models = models
@@ -17,23 +17,23 @@ class Ensemble:
     def has_alignments(self) -> bool:
         return all(model.has_alignments for model in self._models)
 
-    def encode(self, source: tf.Tensor) -> tuple[list, list]:
-        memories, cells = zip(*(model.encode(source) for model in self._models), strict=True)
-        return list(memories), list(cells)
+    def token_gates(self) -> list[tf.Tensor]:
+        return [model.token_gates() for model in self._models]
 
-    def initial_state(self, cells: list, memory: list, num_queries: int) -> list:
-        each = zip(self._models, cells, memory, strict=True)
-        return [model.initial_state(cell, part, num_queries) for model, cell, part in each]
+    def start(self, source: tf.Tensor, num_queries: int, token_gates: list[tf.Tensor]) -> tuple[list, list]:
+        each = zip(self._models, token_gates, strict=True)
+        decodings, states = zip(*(model.start(source, num_queries, gates) for model, gates in each), strict=True)
+        return list(decodings), list(states)
 
-    def step(self, tokens: tf.Tensor, state: list, memory: list) -> tuple[tf.Tensor, list, list]:
+    def step(self, tokens: tf.Tensor, state: list, decodings: list) -> tuple[tf.Tensor, list, list]:
         """Logarithms of the average probabilities [B, Q, V], scores, and the next state."""
-        each = zip(self._models, state, memory, strict=True)
+        each = zip(self._models, state, decodings, strict=True)
         logits, scores, states = zip(*(model.step(tokens, own, part) for model, own, part in each), strict=True)
         return self._average(logits), list(scores), list(states)
 
-    def attention_weights(self, memory: list, scores: list) -> tf.Tensor:
+    def attention_weights(self, decodings: list, scores: list) -> tf.Tensor:
         """Weights of the source positions [B, Q, S], the average."""
-        each = zip(self._models, memory, scores, strict=True)
+        each = zip(self._models, decodings, scores, strict=True)
         return tf.add_n([model.attention_weights(part, own) for model, part, own in each]) / len(self._models)
 
     def alignments(self, source: tf.Tensor, target: tf.Tensor) -> tuple[tf.Tensor, None]:

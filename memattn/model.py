@@ -1,17 +1,25 @@
 """The sequence-to-sequence model: encoder, bridge, decoder with attention, output layer."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from memattn import attention as attention_mechanisms
 from memattn.bridge import DenseBridge, ZeroBridge
-from memattn.decoder import Decoder
+from memattn.decoder import Decoder, Stepper
 from memattn.dropout import split
 from memattn.encoder import Encoder
 from memattn.vocab import BOS, PAD
 
 BRIDGES = {"zero": ZeroBridge, "dense": DenseBridge}
+
+
+class Decoding(NamedTuple):
+    """What all decoder steps of a batch of sources have in common."""
+
+    memory: dict[str, tf.Tensor]
+    stepper: Stepper
+    token_gates: tf.Tensor
 
 
 @tf.keras.utils.register_keras_serializable("memattn")
@@ -116,18 +124,28 @@ class Seq2Seq(tf.keras.Model):
         states, final_state = self.encoder(self.source_embedding(source), mask, seed)
         return self.attention.memorize(states, mask), self.bridge(final_state)
 
-    def initial_state(self, cells: list, memory: dict[str, tf.Tensor], num_queries: int) -> dict[str, Any]:
-        """The decoder state before the first step, each tensor [B, Q, ...]."""
-        return self.decoder.initial_state(cells, memory, num_queries)
+    def token_gates(self) -> tf.Tensor:
+        """What each token adds to the gates of the first decoder cell [V, 4U]: the embeddings, folded once a model."""
+        return self.decoder.gates(tf.cast(self.target_embedding.embeddings, self.compute_dtype))
 
-    def step(self, tokens: tf.Tensor, state: dict, memory: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor, dict]:
+    def start(self, source: tf.Tensor, num_queries: int, token_gates: tf.Tensor) -> tuple[Decoding, dict[str, Any]]:
+        """Begins to decode sources [B, S] with `num_queries` queries each: what `step` needs, and the first state.
+
+        `token_gates` is `token_gates()`, computed as often as the weights change.
+        """
+        memory, cells = self.encode(source)
+        stepper = self.decoder.stepper(memory, fold=True)
+        return Decoding(memory, stepper, token_gates), stepper.initial_state(cells, num_queries)
+
+    def step(self, tokens: tf.Tensor, state: dict, decoding: Decoding) -> tuple[tf.Tensor, tf.Tensor, dict]:
         """Logits [B, Q, V] of the token after `tokens` [B, Q], the attention's scores [B, Q, M], the next state."""
-        outputs, scores, state = self.decoder.step(self.target_embedding(tokens), state, memory)
-        return self._logits(self.decoder.read_out(outputs, state["context"])), scores, state
+        gates = tf.gather(decoding.token_gates, tokens)
+        outputs, contexts, scores, state = decoding.stepper(gates, state)
+        return self._logits(decoding.stepper.read_out(outputs, contexts)), scores, state
 
-    def attention_weights(self, memory: dict[str, tf.Tensor], scores: tf.Tensor) -> tf.Tensor:
+    def attention_weights(self, decoding: Decoding, scores: tf.Tensor) -> tf.Tensor:
         """Weights of the source positions [B, Q, S] that scores [B, Q, M] stand for."""
-        return self.attention.alignments(memory, scores)
+        return self.attention.alignments(decoding.memory, scores)
 
     def call(self, source: tf.Tensor, target: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:
         """Logits [B, T, V] under teacher forcing: position t is predicted from the target [B, T] before t.

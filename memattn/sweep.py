@@ -29,9 +29,20 @@ LOG = "log.txt"
 
 
 def run_sweep(
-    config: Config, sweep_dir: str, *, jobs: int, split: str, repeats: int, plots: int, strategy: str, title: str
+    config: Config,
+    sweep_dir: str,
+    *,
+    jobs: int,
+    split: str,
+    average: int | None,
+    repeats: int,
+    plots: int,
+    strategy: str,
+    title: str,
 ) -> list[str]:
     """Trains what is missing, `jobs` runs at a time, then evaluates one at a time, so that no time is disturbed.
+
+    Each is evaluated with its best checkpoint, or with the average of its last `average` ones.
 
     Writes table.csv, table.md, learning_curves.png and manifest.json into `sweep_dir`, and seeds.csv where runs differ
     by their seeds alone; returns the names of the runs that failed. Raises ConfigError where the folder holds another
@@ -49,7 +60,7 @@ def run_sweep(
                 )
         os.makedirs(folder, exist_ok=True)
         files.write(os.path.join(sweep_dir, f"{name}.yaml"), configs.dump(runs[name]))
-    missing = [name for name in runs if _result(folders[name], runs[name], split) is None]
+    missing = [name for name in runs if _result(folders[name], runs[name], split, average) is None]
     print(f"{len(runs)} runs, {len(runs) - len(missing)} done before, {len(missing)} to do", flush=True)
     failed = {}
 
@@ -61,6 +72,7 @@ def run_sweep(
 
     def evaluate(name: str) -> None:
         arguments = ["--split", split, "--repeats", str(repeats), "--plot", str(plots)]
+        arguments += ["--average", str(average)] if average else []
         if name not in failed:
             status = _command("memattn.eval", name, folders[name], arguments)
             if status:
@@ -78,15 +90,17 @@ def run_sweep(
     for name, problem in failed.items():
         log = os.path.join(folders[name], LOG)
         print(f"{name}: {problem}; see {log}{_last_error(log)}", file=sys.stderr)
-    write_table(runs, folders, split, sweep_dir, title)
+    write_table(runs, folders, split, average, sweep_dir, title)
     return list(failed)
 
 
-def write_table(runs: dict[str, Config], folders: dict[str, str], split: str, sweep_dir: str, title: str) -> None:
+def write_table(
+    runs: dict[str, Config], folders: dict[str, str], split: str, average: int | None, sweep_dir: str, title: str
+) -> None:
     """Writes table.csv, table.md, learning_curves.png and manifest.json of the runs that have a result."""
     rows, curves = [], {}
     for name, config in runs.items():
-        result = _result(folders[name], config, split)
+        result = _result(folders[name], config, split, average)
         if result is None:
             continue
         with open(os.path.join(folders[name], "validation.csv"), encoding="utf-8") as file:
@@ -121,14 +135,17 @@ def _last_error(log: str) -> str:
         return ""
 
 
-def _result(folder: str, config: Config, split: str) -> dict | None:
-    """The result of a run, None where there is none of this very config and of that split."""
+def _result(folder: str, config: Config, split: str, average: int | None) -> dict | None:
+    """The result of a run, None where there is none of this very config, that split and those checkpoints."""
     try:
         with open(os.path.join(folder, evaluation.RESULT), encoding="utf-8") as file:
             result = json.load(file)
     except (OSError, ValueError):
         return None
-    return result if (result.get("split"), result.get("config")) == (split, configs.to_dict(config)) else None
+    folders = [os.path.basename(os.path.dirname(path)) for path in result.get("checkpoints", [])]
+    wanted = [run.CHECKPOINTS] * average if average else [run.BEST]
+    found = (result.get("split"), result.get("config"), folders)
+    return result if found == (split, configs.to_dict(config), wanted) else None
 
 
 _printing = threading.Lock()
@@ -164,6 +181,7 @@ def _main() -> int:
         options.sweep_dir,
         jobs=options.jobs,
         split=options.split,
+        average=options.average,
         repeats=options.repeats,
         plots=options.plot,
         strategy=options.strategy,
@@ -178,6 +196,7 @@ def main() -> None:
     flags.DEFINE_multi_string("set", [], "Override, as training.max_steps=500; repeatable.")
     flags.DEFINE_integer("jobs", 1, "Trainings at a time.", lower_bound=1)
     flags.DEFINE_string("split", "valid", "Split that the runs are evaluated on.")
+    flags.DEFINE_integer("average", None, "Average the last so many checkpoints; else the best one.", lower_bound=1)
     flags.DEFINE_integer("repeats", 5, "Timed decodings of each run.", lower_bound=1)
     flags.DEFINE_integer("plot", 0, "Draw the alignments of so many sentences of each run.", lower_bound=0)
     flags.DEFINE_enum("strategy", "auto", ["auto", "none", "mirrored"], "As in memattn.train.")

@@ -57,9 +57,7 @@ class Translator:
             hypotheses = self._searcher(source)
             for row, index in enumerate(members):
                 if tokens[index]:  # an empty line stays empty
-                    translations[index] = decoding.translation(
-                        hypotheses, row, self._config.n_best, self._trained.vocabulary
-                    )
+                    translations[index] = decoding.translation(hypotheses, row, self._trained.vocabulary)
         return [
             line
             for number, (source, translation) in enumerate(zip(tokens, translations, strict=True), first)

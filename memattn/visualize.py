@@ -1,4 +1,4 @@
-"""Alignments and learning curves as pictures."""
+"""Alignments, learning curves and times as pictures."""
 
 import math
 import warnings
@@ -76,6 +76,23 @@ def learning_curves(path: str, curves: dict[str, list[tuple[int, float]]], title
     axes.set_xlim(left=0)
     highest = max((bleu for points in curves.values() for _, bleu in points), default=100)
     axes.set_ylim(0, min(102, 1.4 * highest) if highest else 102)
+    axes.set_title(title, fontsize=10, parse_math=False)
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=8)
+    _save(figure, path)
+
+
+def times(path: str, lines: dict[str, dict[int, float]], *, title: str, x: str, y: str) -> None:
+    """Draws times against lengths, both logarithmic, a line for each system: name -> length -> time."""
+    figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
+    for i, (name, points) in enumerate(lines.items()):
+        colour, dash = COLOURS[i % len(COLOURS)], DASHES[i // len(COLOURS) % len(DASHES)]
+        axes.loglog(list(points), list(points.values()), dash, color=colour, label=name, marker="o", markersize=3)
+    ticks = sorted({length for points in lines.values() for length in points})
+    axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
+    axes.minorticks_off()
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
     axes.set_title(title, fontsize=10, parse_math=False)
     axes.grid(alpha=0.3)
     axes.legend(fontsize=8)

@@ -23,7 +23,16 @@ def next_code(code, token):
 
 
 def search(
-    sources, max_lengths, *, beam_size, penalty=0.0, coverage=0.0, max_steps=None, table=TABLE, jit_compile=False
+    sources,
+    max_lengths,
+    *,
+    beam_size,
+    n_best=None,
+    penalty=0.0,
+    coverage=0.0,
+    max_steps=None,
+    table=TABLE,
+    jit_compile=False,
 ) -> Hypotheses:
     """Searches with the model whose next token's logits are table[code], its first code being the source."""
     vocabulary = table.shape[1]
@@ -45,6 +54,7 @@ def search(
             step,
             (tf.tile(sources[:, None, None], [1, beam_size, 1]),),
             beam_size=beam_size,
+            n_best=n_best or beam_size,
             max_lengths=max_lengths,
             max_steps=max_steps or max(max_lengths_given),
             length_penalty_weight=penalty,
@@ -96,28 +106,34 @@ def enumerated(source, max_length, penalty):
     return sorted(scored, key=lambda pair: -pair[1])
 
 
-def plain_beam_search(source, max_length, beam_size, penalty, coverage=0.0):
-    """The search of the docstring, one source and one hypothesis at a time."""
+def plain_beam_search(source, max_length, beam_size, penalty, coverage=0.0, counted_end=0):
+    """The search of the docstring, one source and one hypothesis at a time.
+
+    `counted_end` is what the end of sentence adds to the length of a hypothesis that was finished before.
+    """
 
     def score(hypothesis):
-        tokens, total, covered = hypothesis[:3]
+        tokens, total, covered, *_, ended_before = hypothesis
         uncovered = sum(math.log(min(max(amount, 1e-6), 1.0)) for amount in covered[REAL])
-        return penalised(total, len(tokens), penalty) + coverage * uncovered
+        return penalised(total, len(tokens) + counted_end * ended_before, penalty) + coverage * uncovered
 
-    beam = [((), 0.0, np.zeros(4), source, START, False)]  # tokens, log-probability, covered, code, last, finished
+    # tokens, log-probability, covered, code, last, finished, finished before
+    beam = [((), 0.0, np.zeros(4), source, START, False, False)]
     for _ in range(max_length):
         candidates = []
-        for tokens, total, covered, code, last, finished in beam:
+        for tokens, total, covered, code, last, finished, _ in beam:
             if finished:
-                candidates.append((tokens, total, covered, code, last, True))
+                candidates.append((tokens, total, covered, code, last, True, True))
                 continue
             code = next_code(code, last)
             for token, log_probability in enumerate(log_probabilities(code)):
                 longer = tokens if token == END else (*tokens, token)
                 after = covered + ATTENTION[code]
-                candidates.append((longer, total + log_probability, after, code, token, token == END))
+                candidates.append((longer, total + log_probability, after, code, token, token == END, False))
         candidates.sort(key=lambda candidate: -score(candidate))
         beam = candidates[:beam_size]
+        if all(finished for *_, finished, _ in beam):
+            break
     return [(hypothesis[0], score(hypothesis)) for hypothesis in beam]
 
 
@@ -237,6 +253,56 @@ def test_the_n_best_are_distinct():
     for row in range(3):
         hypotheses = [tokens for tokens, _ in taken(found, row)]
         assert len(set(hypotheses)) == len(hypotheses) == 10
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.6, 2.0])
+@pytest.mark.parametrize("n_best", [1, 2, 5])
+def test_the_n_best_are_the_first_of_the_whole_beam(n_best, penalty):
+    sources, max_lengths = list(range(100, 140)), [8, 12, 5, 20] * 10
+    whole, best = (search(sources, max_lengths, beam_size=5, n_best=n, penalty=penalty) for n in (5, n_best))
+    for row in range(40):
+        assert_same(taken(best, row), taken(whole, row)[:n_best])
+
+
+def test_a_search_ends_when_the_best_is_decided():
+    """What is left unfinished is not written further: a search that goes on would fail on its next step."""
+    first, steps = [0.01, 0.01, 0.98], []
+    table = hand_made((FIRST, first))
+
+    def step(tokens, state):
+        steps.append(1)
+        code = next_code(state[0], tokens[:, :, None])
+        return tf.gather(tf.constant(table), code[:, :, 0]), (code,)
+
+    def run(n_best):
+        steps.clear()
+        beam_search(
+            step,
+            (tf.fill([1, 2, 1], 50),),
+            beam_size=2,
+            n_best=n_best,
+            max_lengths=tf.constant([30]),
+            max_steps=30,
+            length_penalty_weight=0.5,
+            start=START,
+            end=END,
+        )
+        return len(steps)
+
+    assert run(1) == 1
+    assert run(2) > 1
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("penalty", [0.0, 1.0])
+def test_a_large_vocabulary_changes_nothing(penalty, jit_compile, monkeypatch):
+    """Where the best tokens of each hypothesis are sought first, the search finds what it finds among all of them."""
+    sources, max_lengths = list(range(20, 26)), [8, 7, 6] * 2
+    options = {"beam_size": 3, "penalty": penalty, "jit_compile": jit_compile}
+    every = search(sources, max_lengths, **options)
+    monkeypatch.setattr("memattn.beam_search._LARGE_VOCABULARY", 1)
+    for one, other in zip(search(sources, max_lengths, **options), every, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5)
 
 
 @pytest.mark.parametrize(("beam_size", "penalty"), [(1, 0.0), (10, 0.6)])

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from memattn import attention, decoding
+from memattn import attention, decoder, decoding
 from memattn.config import DecodingConfig
 from memattn.corpus import Sentences
-from memattn.model import Seq2Seq
+from memattn.model import Decoding, Seq2Seq
+from memattn.reader import FoldedReader, Reader
 from memattn.vocab import BOS, EOS, PAD, Vocabulary
 
 V, T = 11, 5
@@ -73,23 +74,21 @@ def padded(rows, width=0):
 
 
 def log_probs(model, source, target):
-    """Step by step: log-probabilities [T, V] of one target, from `encode` and `step` alone."""
-    memory, cells = model.encode(padded([source]))
-    state = model.initial_state(cells, memory, 1)
+    """Step by step, folded: log-probabilities [T, V] of one target, from `start` and `step` alone."""
+    shared, state = model.start(padded([source]), 1, model.token_gates())
     rows, token = [], BOS
     for following in target:
-        logits, _, state = model.step(tf.constant([[token]]), state, memory)
+        logits, _, state = model.step(tf.constant([[token]]), state, shared)
         rows.append(tf.nn.log_softmax(logits[0, 0]).numpy())
         token = following
     return np.array(rows)
 
 
 def greedy(model, source, limit):
-    memory, cells = model.encode(padded([source]))
-    state = model.initial_state(cells, memory, 1)
+    shared, state = model.start(padded([source]), 1, model.token_gates())
     tokens, token = [], BOS
     for _ in range(limit):
-        logits, _, state = model.step(tf.constant([[token]]), state, memory)
+        logits, _, state = model.step(tf.constant([[token]]), state, shared)
         token = int(np.argmax(logits[0, 0]))
         if token == EOS:
             break
@@ -99,7 +98,8 @@ def greedy(model, source, limit):
 
 @functools.cache
 def searcher(model, **options):
-    config = DecodingConfig(**{"beam_size": 4, "jit_compile": False, "max_length_ratio": 1.5, **options})
+    options = {"beam_size": 4, "jit_compile": False, "max_length_ratio": 1.5, **options}
+    config = DecodingConfig(**{"n_best": options["beam_size"], **options})
     return decoding.Searcher(model, config)
 
 
@@ -123,6 +123,36 @@ def test_teacher_forced_equals_step_wise(model):
         logits = model(padded([source]), padded([target]))
         forced = tf.nn.log_softmax(logits[0]).numpy()
         np.testing.assert_allclose(forced, log_probs(model, source, target), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("queries", [1, 2, 5, 12])
+def test_folded_steps_are_the_unfolded_ones(model, queries, monkeypatch):
+    batch = padded(SOURCES, 9)
+    memory, cells = model.encode(batch)
+    tokens = np.random.default_rng(3).integers(4, V, [T, len(SOURCES), queries])
+    steps = []
+    for pays in (False, True):
+        monkeypatch.setattr(decoder, "_folding_pays", lambda *_, pays=pays: pays)
+        stepper = model.decoder.stepper(memory, fold=True)
+        assert type(stepper._reader) is (FoldedReader if pays else Reader)
+        state = stepper.initial_state(cells, queries)
+        logits = []
+        for own in tokens:
+            own, scores, state = model.step(tf.constant(own), state, Decoding(memory, stepper, model.token_gates()))
+            logits.append(np.concatenate([own, scores], -1))
+        steps.append(logits)
+    np.testing.assert_allclose(*steps, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("slots", "pays"),
+    [(32, True), (200, True), (852, True), (854, False), (2000, False), (None, False)],
+)
+def test_folding_is_for_memories_where_it_takes_fewer_multiplications(slots, pays):
+    """U = 256, D = 512: M * 5U against M * D + D * 5U is even at M = 853.3."""
+    kernels = tf.zeros([512, 1024]), tf.zeros([512, 256])
+    assert decoder._folding_pays(slots, 512, *kernels) == pays
+    assert not decoder._folding_pays(0, 0, tf.zeros([0, 1024]), tf.zeros([0, 256]))
 
 
 def test_padding_and_batch_change_no_logits(model):

@@ -167,23 +167,11 @@ def test_dropout_acts_in_training_only(input_feeding):
 
 
 def test_each_decoder_step_draws_its_own_mask():
-    decoder = make_model("none", {}, dropout=0.5, bridge="zero").decoder
-    decoder.attention.memorize(tf.ones([1, 2, 8]), tf.ones([1, 2], tf.bool))
-    memory = {"values": tf.zeros([1, 0, 0]), "positions": tf.zeros([1, 0, 2])}
-    inputs = tf.ones([1, 6, 8])
-    cells = [(tf.zeros([1, 8]), tf.zeros([1, 8]))]
-    drawn = {
-        tuple(
-            decoder.step(
-                inputs[:, :1],
-                decoder.initial_state(cells, memory, 1),
-                memory,
-                tf.random.experimental.stateless_fold_in(tf.constant([1, 2]), time),
-            )[0][0, 0].numpy()
-        )
-        for time in range(6)
-    }
-    assert len(drawn) > 3
+    decoder = make_model("none", {}, dropout=0.5, bridge="zero", layers=2).decoder
+    stepper = decoder.stepper({"values": tf.zeros([1, 0, 0]), "positions": tf.zeros([1, 0, 2])})
+    gates, state = tf.ones([1, 1, 32]), stepper.initial_state([(tf.zeros([1, 8]), tf.zeros([1, 8]))] * 2, 1)
+    seeds = [tf.random.experimental.stateless_fold_in(tf.constant([1, 2]), time) for time in range(6)]
+    assert len({tuple(stepper(gates, state, seed)[0][0, 0].numpy()) for seed in seeds}) > 3
 
 
 def test_model_and_layers_come_back_from_their_config():

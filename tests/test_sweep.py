@@ -14,7 +14,7 @@ from memattn.attention import MECHANISMS
 from memattn.errors import ConfigError
 
 CELLS = [{"model.attention.name": name} for name in ("luong_dot", "memory")]
-OPTIONS = {"jobs": 2, "split": "valid", "repeats": 1, "plots": 0, "strategy": "none", "title": "A tiny sweep"}
+OPTIONS = {"jobs": 2, "split": "valid", "average": None, "repeats": 1, "plots": 0, "strategy": "none", "title": "Tiny"}
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_a_sweep_in_processes(load, tmp_path, capsys):
     assert int(row["parameters"]) == result["parameters"]
     assert (row["sentences"], row["best step"], row["steps"]) == ("12", "3", "3")
     markdown = (folder / "table.md").read_text("utf-8").splitlines()
-    assert markdown[:2] == ["A tiny sweep", ""]
+    assert markdown[:2] == ["Tiny", ""]
     assert "paper" not in markdown[2]
     assert [line.split("|")[1].strip() for line in markdown[4:]] == ["memory"]
     assert (folder / "learning_curves.png").stat().st_size > 1000
@@ -105,7 +105,9 @@ class Commands:
         else:
             result = {"bleu": 50.25, "exact_match": 25.0, "sentences": 12, "parameters": 99, "step": 4}
             seconds = {"decode_seconds": 1.5, "decode_seconds_min": 1.25, "decode_seconds_max": 2.0}
-            made_with = {"split": "valid", "config": configs.to_dict(run.load_config(folder))}
+            average = int(arguments[arguments.index("--average") + 1]) if "--average" in arguments else None
+            paths = [f"{folder}/checkpoints/step-{i}" for i in range(average)] if average else [f"{folder}/best/step-4"]
+            made_with = {"split": "valid", "checkpoints": paths, "config": configs.to_dict(run.load_config(folder))}
             files.write(f"{folder}/result.json", json.dumps({**result, **seconds, **made_with}))
         return 0
 
@@ -153,7 +155,7 @@ def test_what_failed_is_run_again_and_nothing_else(load, tmp_path, monkeypatch, 
     assert [row["run"] for row in table(tmp_path / "sweep")] == [f"num_slots={slots}" for slots in (1, 2, 4, 8)]
 
 
-@pytest.mark.parametrize("change", [{"split": "train"}, {"config": {}}, None])
+@pytest.mark.parametrize("change", [{"split": "train"}, {"config": {}}, {"checkpoints": ["checkpoints/step-4"]}, None])
 def test_a_result_of_other_conditions_is_evaluated_again(load, tmp_path, monkeypatch, change):
     commands = Commands()
     monkeypatch.setattr(sweep, "_command", commands)
@@ -165,6 +167,15 @@ def test_a_result_of_other_conditions_is_evaluated_again(load, tmp_path, monkeyp
     assert sweep.run_sweep(load(GRID[:1]), str(tmp_path / "sweep"), **OPTIONS) == []
     assert ("memattn.eval", "num_slots=1") in commands.called
     assert json.loads(path.read_text("utf-8")) == result
+
+
+def test_averaged_checkpoints_are_evaluated_beside_the_best(load, tmp_path, monkeypatch):
+    commands = Commands()
+    monkeypatch.setattr(sweep, "_command", commands)
+    for average in (None, 2, 2, 3):
+        assert sweep.run_sweep(load(GRID[:1]), str(tmp_path / "sweep"), **{**OPTIONS, "average": average}) == []
+    evaluations = [name for module, name in commands.called if module == "memattn.eval"]
+    assert evaluations == ["num_slots=1"] * 3  # the second 2 finds its result
 
 
 def test_a_sweep_in_which_all_fail_writes_no_table(load, tmp_path, monkeypatch):

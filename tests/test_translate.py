@@ -140,10 +140,10 @@ def test_scores_are_those_of_given_pairs(trained):
 def test_pairs_are_scored_as_the_steps_do():
     model = make_model("memory", {"num_slots": 2})
     source, target = [4, 5, 6, EOS], [7, 8, EOS]
-    memory, cells = model.encode(padded([source]))
-    state, total, token = model.initial_state(cells, memory, 1), 0.0, BOS
+    shared, state = model.start(padded([source]), 1, model.token_gates())
+    total, token = 0.0, BOS
     for following in target:
-        logits, _, state = model.step(tf.constant([[token]]), state, memory)
+        logits, _, state = model.step(tf.constant([[token]]), state, shared)
         total += float(tf.nn.log_softmax(logits[0, 0])[following])
         token = following
     scorer = decoding.Scorer(model)
@@ -200,11 +200,11 @@ def test_coverage_penalty_is_the_search_on_the_models_own_weights(name):
     """With one step, the score of a hypothesis is its log-probability and the penalty of the weights it read."""
     model = make_model(name, {})
     source = padded([[4, 5, 6, EOS], [7, EOS]])
-    config = DecodingConfig(beam_size=3, max_length=1, coverage_penalty=0.4, jit_compile=False)
+    config = DecodingConfig(beam_size=3, n_best=3, max_length=1, coverage_penalty=0.4, jit_compile=False)
     found = decoding.Searcher(model, config)(source.numpy())
-    memory, cells = model.encode(source)
-    logits, scores, _ = model.step(tf.fill([2, 1], BOS), model.initial_state(cells, memory, 1), memory)
-    weights = model.attention_weights(memory, scores).numpy()[:, 0]
+    shared, state = model.start(source, 1, model.token_gates())
+    logits, scores, _ = model.step(tf.fill([2, 1], BOS), state, shared)
+    weights = model.attention_weights(shared, scores).numpy()[:, 0]
     for row, length in enumerate((4, 2)):
         attended = weights[row, :length] / weights[row, :length].sum()
         best = np.sort(tf.nn.log_softmax(logits[row, 0]).numpy())[::-1][:3]
@@ -217,13 +217,13 @@ def test_an_ensemble_averages_probabilities(runs):
     source, target = padded([[4, 5, 6, EOS]]), padded([[7, 8, EOS]])
     mean = (tf.nn.softmax(one.model(source, target)) + tf.nn.softmax(other.model(source, target))) / 2
     np.testing.assert_allclose(tf.exp(both.model(source, target)), mean, rtol=1e-4)
-    memory, cells = both.model.encode(source)
-    state, token = both.model.initial_state(cells, memory, 1), BOS
+    shared, state = both.model.start(source, 1, both.model.token_gates())
+    token = BOS
     for position, following in enumerate([7, 8, EOS]):
-        log_probs, scores, state = both.model.step(tf.constant([[token]]), state, memory)
+        log_probs, scores, state = both.model.step(tf.constant([[token]]), state, shared)
         np.testing.assert_allclose(tf.exp(log_probs[0, 0]), mean[0, position], rtol=1e-3, atol=1e-6)
         token = following
-    assert both.model.attention_weights(memory, scores).shape == (1, 1, 4)
+    assert both.model.attention_weights(shared, scores).shape == (1, 1, 4)
     assert len(both.checkpoints) == 2
 
 

@@ -1,5 +1,6 @@
 """The registry of attention mechanisms: one file and one line here for each."""
 
+import importlib.util
 import inspect
 
 from memattn.attention.bahdanau import BahdanauAttention
@@ -16,6 +17,11 @@ MECHANISMS = {
     "luong_dot": LuongDotAttention,
     "memory": MemoryAttention,
 }
+
+if importlib.util.find_spec("tensorflow_addons"):  # the extra `addons`
+    from memattn.attention.addons import AddonsBahdanauAttention, AddonsLuongAttention
+
+    MECHANISMS |= {"tfa_bahdanau": AddonsBahdanauAttention, "tfa_luong": AddonsLuongAttention}
 
 __all__ = [
     "MECHANISMS",

@@ -1,0 +1,68 @@
+"""tensorflow-addons' attention mechanisms behind our interface: an independent implementation to compare with."""
+
+import warnings
+
+import tensorflow as tf
+
+from memattn.attention.base import AttentionMechanism
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # that its development has ended is why it is an extra
+    import tensorflow_addons as tfa
+
+
+class AddonsBahdanauAttention(AttentionMechanism):
+    """`tfa.seq2seq.BahdanauAttention`: the additive score, without a bias.
+
+    It keeps a memory on itself, for one query a row, so that the states are handed to it, and their keys projected, in
+    every step and for every query: right, and slow.
+
+    Args:
+      units: width of keys and projected queries.
+      initializer: name or config, of the weight matrices and v.
+    """
+
+    def __init__(self, *, units: int, initializer: str | dict = "glorot_uniform", **kwargs):
+        super().__init__(**kwargs)
+        if units < 1:
+            raise ValueError(f"units: must be at least 1, not {units}")
+        self.units, self.initializer = units, initializer
+        self.mechanism = self._make_mechanism()
+
+    def _dense(self, name: str) -> tf.keras.layers.Dense:
+        return tf.keras.layers.Dense(self.units, use_bias=False, kernel_initializer=self.initializer, name=name)
+
+    def _make_mechanism(self) -> tf.keras.layers.Layer:
+        return tfa.seq2seq.BahdanauAttention(
+            self.units,
+            query_layer=self._dense("query"),
+            memory_layer=self._dense("key"),
+            kernel_initializer=tf.keras.initializers.get(self.initializer),
+        )
+
+    def memorize(self, states, mask):
+        return {"values": states, "mask": mask}
+
+    def call(self, query, memory, state=()):
+        values, mask = memory["values"], memory["mask"]
+        batch, queries, length = tf.shape(query)[0], tf.shape(query)[1], tf.shape(values)[1]
+        self.mechanism.setup_memory(tf.repeat(values, queries, 0), memory_mask=tf.repeat(mask, queries, 0))
+        rows = tf.reshape(query, [-1, query.shape[-1]])
+        alignments, _ = self.mechanism([rows, tf.zeros([batch * queries, length], query.dtype)])  # [B * Q, S]
+        weights = tf.reshape(alignments, [batch, queries, length])
+        return weights * tf.cast(mask, weights.dtype)[:, None], state
+
+    def get_config(self):
+        return {**super().get_config(), "units": self.units, "initializer": self.initializer}
+
+
+class AddonsLuongAttention(AddonsBahdanauAttention):
+    """`tfa.seq2seq.LuongAttention`: the bilinear score.
+
+    Args:
+      units: width U of the queries, to which the encoder states are projected.
+      initializer: name or config, of the projection.
+    """
+
+    def _make_mechanism(self):
+        return tfa.seq2seq.LuongAttention(self.units, memory_layer=self._dense("key"))

@@ -1,0 +1,210 @@
+"""Runs systems on the same work, each in a process of its own, in turns, and tells their times."""
+
+import dataclasses
+import json
+import os
+import shlex
+import statistics
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from absl import flags
+from tqdm import tqdm
+
+from memattn import files, run, tables, visualize
+from memattn.errors import RunError
+
+WORKERS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "scripts", "peers")
+
+
+class System(NamedTuple):
+    """A worker's file in `scripts/peers`, its attention, and options of our model beside it."""
+
+    worker: str
+    attention: Mapping[str, Any]
+    model: Mapping[str, Any] = {}
+
+
+NONE, BAHDANAU = {"name": "none"}, {"name": "bahdanau"}
+MEMORY, MEMORY_64 = {"name": "memory", "num_slots": 32}, {"name": "memory", "num_slots": 64}
+SYSTEMS = {
+    "memattn: no attention": System("ours", NONE),
+    "memattn: memory, K = 32": System("ours", MEMORY),
+    "memattn: memory, K = 64": System("ours", MEMORY_64),
+    "memattn: Bahdanau": System("ours", BAHDANAU),
+    "memattn: Bahdanau, keys each step": System("ours", {**BAHDANAU, "cache_keys": False}),
+    "memattn: memory, no input feeding": System("ours", MEMORY, {"input_feeding": False}),
+    "tensorflow-addons: Bahdanau": System("tfa", BAHDANAU),
+    "OpenNMT-tf: Bahdanau": System("onmt_tf", BAHDANAU),
+    "OpenNMT-py: Bahdanau": System("onmt_py", BAHDANAU),
+    "Joey NMT: Bahdanau": System("joey_nmt", BAHDANAU),
+    "tensorflow-addons: no attention": System("tfa", NONE),
+    "OpenNMT-tf: no attention": System("onmt_tf", NONE),
+    "OpenNMT-py: no attention": System("onmt_py", NONE),
+}
+TRAINED = [name for name, system in SYSTEMS.items() if system.attention != NONE]
+# The libraries' TensorFlow is faster without oneDNN on this work; PyTorch collapses where its threads spin.
+VARIABLES = {
+    "ours": {},
+    "tfa": {"TF_ENABLE_ONEDNN_OPTS": "0"},
+    "onmt_tf": {"TF_ENABLE_ONEDNN_OPTS": "0"},
+    "onmt_py": {"OMP_WAIT_POLICY": "PASSIVE"},
+    "joey_nmt": {"OMP_WAIT_POLICY": "PASSIVE"},
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Measured:
+    """What came out for one system.
+
+    Attributes:
+      seconds: of each repeat.
+      other_cores: the most cores that other processes took meanwhile, on the average of a repeat.
+      peak_memory: MiB.
+      versions, notes: what the worker says of itself.
+    """
+
+    seconds: list[float]
+    other_cores: float
+    peak_memory: int
+    versions: dict[str, str]
+    notes: str
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.seconds)
+
+
+def define_flags(*, output: str, systems: list[str], lengths: str) -> None:
+    """The flags that all benchmarks share."""
+    flags.DEFINE_list("lengths", lengths.split(","), "Lengths L.")
+    flags.DEFINE_multi_enum("systems", systems, list(SYSTEMS), "What is timed; repeatable.")
+    flags.DEFINE_integer("units", 256, "Of two layers, in each direction; embeddings are as wide.", lower_bound=1)
+    flags.DEFINE_integer("vocabulary", 24, "Ids, four special ones among them.", lower_bound=5)
+    flags.DEFINE_integer("threads", os.cpu_count(), "Threads of each system.", lower_bound=1)
+    flags.DEFINE_enum("jit_compile", "auto", ["auto", "true", "false"], "Whether XLA compiles memattn.")
+    flags.DEFINE_integer("repeats", 5, "Runs of each system, in turns.", lower_bound=1)
+    flags.DEFINE_string("environments", "build/peers", "Folder that scripts/peers/setup.sh has filled.")
+    flags.DEFINE_string("logs", "build/logs", "Where what the systems print is kept.")
+    flags.DEFINE_string("output", output, "Path of the results, without an ending.")
+
+
+def race(runners: Mapping[str, tuple[str, Mapping[str, Any]]], options: flags.FlagValues) -> dict[str, Measured]:
+    """Has runners (name -> system and work) make ready, then do their work once each, `repeats` times over.
+
+    Raises RunError.
+    """
+    os.makedirs(options.logs, exist_ok=True)
+    processes, ready, replies = {}, {}, {name: [] for name in runners}
+    try:
+        for name, (system, work) in tqdm(runners.items(), desc="warming up", unit="system", disable=None):
+            processes[name] = _start(name, SYSTEMS[system], work, options)
+            ready[name] = _reply(processes[name], name, options)
+        for name in tqdm(list(runners) * options.repeats, desc="measuring", unit="run", disable=None):
+            processes[name].stdin.write("run\n")
+            processes[name].stdin.flush()
+            replies[name].append(_reply(processes[name], name, options))
+    finally:
+        for process in processes.values():
+            process.kill()
+            process.communicate()
+    return {
+        name: Measured(
+            [reply["seconds"] for reply in own],
+            max(reply["other_cores"] for reply in own),
+            max(reply["peak_memory_MiB"] for reply in own),
+            **ready[name],
+        )
+        for name, own in replies.items()
+    }
+
+
+def _start(name: str, system: System, work: Mapping[str, Any], options: flags.FlagValues) -> subprocess.Popen:
+    python = sys.executable
+    if system.worker != "ours":
+        python = os.path.join(options.environments, system.worker, "bin", "python")
+        if not os.path.exists(python):
+            raise RunError(f"{python}: not there; scripts/peers/setup.sh makes it, or name other --systems")
+    jit_compile = {"auto": "auto", "true": True, "false": False}[options.jit_compile]
+    own = {"attention": system.attention, "model": system.model, "threads": options.threads, "jit_compile": jit_compile}
+    variables = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", **VARIABLES[system.worker]}
+    with open(_log(name, options), "wb") as file:
+        return subprocess.Popen(
+            [python, os.path.join(WORKERS, f"{system.worker}.py"), json.dumps({**work, **own})],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=file,
+            text=True,
+            env={**os.environ, **variables},
+        )
+
+
+def _reply(process: subprocess.Popen, name: str, options: flags.FlagValues) -> dict:
+    line = process.stdout.readline()
+    if not line:
+        raise RunError(f"{name}: its process ended; {_log(name, options)} says why")
+    return json.loads(line)
+
+
+def _log(name: str, options: flags.FlagValues) -> str:
+    return os.path.join(options.logs, f"{name}.log")
+
+
+def source_lengths(work: Mapping[str, Any]) -> np.ndarray:
+    """Lengths of the sources that the workers make of `work`."""
+    sys.path.insert(0, WORKERS)
+    import worker  # noqa: PLC0415 (where the workers are)
+
+    return np.array([len(source) for source in worker.sources(worker.SimpleNamespace(**work))])
+
+
+def row(name: str, length: int, result: Measured, everything: Mapping[str, Measured]) -> dict[str, Any]:
+    """A system's row of the table; the fastest library's time with attention is the one that others are compared to."""
+    libraries = [
+        other.median
+        for key, other in everything.items()
+        if SYSTEMS[key].worker != "ours" and SYSTEMS[key].attention != NONE
+    ]
+    bahdanau = everything.get("memattn: Bahdanau")
+    return {
+        "L": length,
+        "system": name,
+        "seconds": round(result.median, 4),
+        "min-max": f"{min(result.seconds):.4g}-{max(result.seconds):.4g}",
+        "best library / it": round(min(libraries) / result.median, 2) if libraries else "",
+        "our Bahdanau / it": round(bahdanau.median / result.median, 2) if bahdanau else "",
+        "peak MiB": result.peak_memory,
+        "other cores": result.other_cores,
+        "notes": f"{' '.join(f'{key} {value}' for key, value in result.versions.items())}; {result.notes}",
+    }
+
+
+def report(rows: list[dict], options: flags.FlagValues, title: str) -> int:
+    """Writes the table as CSV and Markdown, what it was made with, and a picture; prints the table."""
+    os.makedirs(os.path.dirname(options.output) or ".", exist_ok=True)
+    keys = list(dict.fromkeys(key for one in rows for key in one if key != "notes"))
+    table = [{key: one.get(key, "") for key in keys} for one in rows]
+    conditions = run.conditions()
+    made = {
+        "command": shlex.join(["python", os.path.relpath(sys.argv[0]), *sys.argv[1:]]),
+        **conditions,
+        "repeats": options.repeats,
+        "threads": options.threads,
+        "load_average": os.getloadavg()[0],
+        "systems": {one["system"]: one["notes"] for one in rows},
+    }
+    files.write_csv(f"{options.output}.csv", table)
+    files.write(f"{options.output}.json", json.dumps(made, indent=2) + "\n")
+    markdown = tables.markdown(table)
+    size = f"two layers of {options.units} units, vocabulary {options.vocabulary:,}, {conditions['device']}"
+    files.write(f"{options.output}.md", f"{title}: {size}, {options.threads} threads\n\n{markdown}\n")
+    if len({one["L"] for one in rows}) > 1:
+        lines = {}
+        for one in rows:
+            lines.setdefault(one["system"], {})[one["L"]] = float(one["seconds"])
+        visualize.times(f"{options.output}.png", lines, title=f"{title}: {size}", x="length L", y="seconds")
+    print(markdown)
+    return 0

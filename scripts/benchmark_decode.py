@@ -1,0 +1,68 @@
+"""Times beam search of memattn and of the libraries on the same work, every hypothesis forced to the same length.
+
+python scripts/benchmark_decode.py --output results/speed/decode
+"""
+
+import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
+
+from absl import flags
+
+from memattn import benchmark, floor
+from memattn.errors import ConfigError
+
+# Sources that a system decodes together where it does best: longest length that it holds for -> sources.
+BATCH = {
+    "ours": {20: 128, 50: 64, 1000: 32},
+    "tfa": {20: 128, 50: 32, 100: 16, 1000: 8},
+    "onmt_tf": {20: 128, 50: 32, 100: 16, 1000: 8},
+    "onmt_py": {20: 32, 1000: 8},
+    "joey_nmt": {20: 32, 1000: 8},
+}
+
+
+def main() -> int:
+    options = flags.FLAGS
+    if options.beam_size >= options.vocabulary:
+        raise ConfigError("--beam_size: must be less than --vocabulary")
+    rows = []
+    for length in map(int, options.lengths):
+        work = {
+            "task": "decode",
+            "length": length,
+            "source_length": options.source_length,
+            "examples": options.examples,
+            "beam": options.beam_size,
+            "units": options.units,
+            "vocabulary": options.vocabulary,
+        }
+        runners = {}
+        for name in options.systems:
+            sizes = BATCH[benchmark.SYSTEMS[name].worker]
+            batch = options.batch_size or next(size for longest, size in sizes.items() if length <= longest)
+            runners[name] = name, {**work, "batch": min(batch, options.examples)}
+        measured = benchmark.race(runners, options)
+        rate = floor.multiply_adds_per_second(32 * options.beam_size, 2 * options.units, 4 * options.units)
+        for name, result in measured.items():
+            row = benchmark.row(name, length, result, measured)
+            attention = benchmark.SYSTEMS[name].attention
+            if benchmark.SYSTEMS[name].worker == "ours":
+                needed = floor.decoding(
+                    attention,
+                    source_lengths=benchmark.source_lengths(work),
+                    steps=length,
+                    beam_size=options.beam_size,
+                    units=options.units,
+                    vocabulary=options.vocabulary,
+                )
+                row |= {"floor s": round(needed / rate, 4), "over floor": round(result.median * rate / needed, 2)}
+            rows.append({**row, "tokens/s": round(options.examples * length / result.median)})
+    return benchmark.report(rows, options, "Decode time of all sources")
+
+
+if __name__ == "__main__":
+    benchmark.define_flags(output="results/speed/decode", systems=list(benchmark.SYSTEMS), lengths="20,50,100,200")
+    flags.DEFINE_integer("examples", 128, "Sources, lengths uniform on 0..L.", lower_bound=1)
+    flags.DEFINE_integer("source_length", None, "Of all sources, in place of that.", lower_bound=1)
+    flags.DEFINE_integer("beam_size", 10, "Hypotheses of a source.", lower_bound=1)
+    flags.DEFINE_integer("batch_size", None, "Sources decoded together; by default each system's best.", lower_bound=1)
+    cli.run(main)

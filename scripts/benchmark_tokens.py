@@ -1,0 +1,61 @@
+"""Times one decoder step of the search against the length of the source, encoding apart.
+
+python scripts/benchmark_tokens.py --output results/speed/tokens
+
+A step is the difference between decoding with many and with few steps, over the difference in steps.
+"""
+
+import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
+
+import statistics
+
+from absl import flags
+
+from memattn import benchmark
+
+FEW, MANY = 20, 120  # steps
+
+
+def main() -> int:
+    options = flags.FLAGS
+    rows = []
+    for length in map(int, options.lengths):
+        runners = {}
+        for name in options.systems:
+            for steps in (FEW, MANY):
+                work = {
+                    "task": "decode",
+                    "length": steps,
+                    "source_length": length,
+                    "examples": options.batch_size,
+                    "batch": options.batch_size,
+                    "beam": options.beam_size,
+                    "units": options.units,
+                    "vocabulary": options.vocabulary,
+                }
+                runners[f"{name}, {steps} steps"] = name, work
+        measured = benchmark.race(runners, options)
+        for name in options.systems:
+            few, many = (measured[f"{name}, {steps} steps"] for steps in (FEW, MANY))
+            tokens = (MANY - FEW) * options.batch_size * options.beam_size
+            each = [(long - short) / tokens for short, long in zip(few.seconds, many.seconds, strict=True)]
+            rows.append(
+                {
+                    "L": length,
+                    "system": name,
+                    "seconds": f"{statistics.median(each):.4g}",
+                    "min-max": f"{min(each):.4g}-{max(each):.4g}",
+                    "peak MiB": many.peak_memory,
+                    "other cores": max(few.other_cores, many.other_cores),
+                    "notes": many.notes,
+                }
+            )
+    return benchmark.report(rows, options, "Time of one token of one hypothesis, against the source's length L")
+
+
+if __name__ == "__main__":
+    systems = ["memattn: no attention", "memattn: memory, K = 32", "memattn: Bahdanau"]
+    benchmark.define_flags(output="results/speed/tokens", systems=systems, lengths="50,200,500,1000,2000")
+    flags.DEFINE_integer("batch_size", 16, "Sources decoded together.", lower_bound=1)
+    flags.DEFINE_integer("beam_size", 10, "Hypotheses of a source.", lower_bound=1)
+    cli.run(main)

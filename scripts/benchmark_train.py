@@ -1,0 +1,36 @@
+"""Times one update of the weights of memattn and of the libraries on the same batch.
+
+python scripts/benchmark_train.py --output results/speed/train
+"""
+
+import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
+
+from absl import flags
+
+from memattn import benchmark
+
+
+def main() -> int:
+    options = flags.FLAGS
+    rows = []
+    for length in map(int, options.lengths):
+        work = {
+            "task": "train",
+            "beam": 1,
+            "length": length,
+            "source_length": None,
+            "batch": options.batch_size,
+            "units": options.units,
+            "vocabulary": options.vocabulary,
+        }
+        measured = benchmark.race({name: (name, work) for name in options.systems}, options)
+        for name, result in measured.items():
+            tokens = round(options.batch_size * length / result.median)
+            rows.append({**benchmark.row(name, length, result, measured), "tokens/s": tokens})
+    return benchmark.report(rows, options, "Time of one update")
+
+
+if __name__ == "__main__":
+    benchmark.define_flags(output="results/speed/train", systems=benchmark.TRAINED, lengths="50")
+    flags.DEFINE_integer("batch_size", 128, "Sentence pairs, all of full length.", lower_bound=1)
+    cli.run(main)

@@ -1,0 +1,59 @@
+"""Worker: memattn itself, through the searcher and the training step that its commands use."""
+
+import memattn.cli  # noqa: F401  isort: skip (sets TensorFlow's logging before it is imported)
+
+import numpy as np
+import tensorflow as tf
+import worker
+
+from memattn import decoding, run
+from memattn.config import Config, DataConfig, DecodingConfig, ModelConfig, TrainingConfig
+from memattn.corpus import Sentences
+from memattn.data import decoding_batches
+from memattn.training_step import TrainingStep
+from memattn.vocab import EOS
+
+work = worker.options()
+tf.config.threading.set_intra_op_parallelism_threads(work.threads)
+tf.config.threading.set_inter_op_parallelism_threads(work.threads)
+attention = {"name": work.attention} if isinstance(work.attention, str) else work.attention
+config = Config(
+    data=DataConfig(folder="none"),
+    model=ModelConfig(
+        units=work.units, embedding_size=work.units, dropout=0.0, init_scale=0.1, attention=attention, **work.model
+    ),
+    training=TrainingConfig(batch_size=work.batch, jit_compile=work.jit_compile),
+    decoding=DecodingConfig(
+        beam_size=work.beam,
+        batch_size=work.batch,
+        length_penalty=1.0,
+        max_length_ratio=999.0,
+        max_length=work.length,
+        jit_compile=work.jit_compile,
+    ),
+)
+model = run.build_model(config, work.vocabulary, work.source_length or work.length)
+versions = {"memattn": run.conditions()["commit"], "tensorflow": tf.__version__}
+compiled = run.jit_compile(work.jit_compile)
+notes = f"{'XLA' if compiled else 'graph'}, batch {work.batch}"
+
+if work.task == "decode":
+    bias = model.output_layer.bias.numpy()
+    bias[EOS] = worker.NO_END
+    model.output_layer.bias.assign(bias)
+    rows = worker.sources(work)
+    sentences = Sentences(np.concatenate(rows).astype(np.int32), np.cumsum([0, *map(len, rows)]))
+    searcher = decoding.Searcher(model, config.decoding)
+    buckets = max(config.data.num_buckets, -(-work.examples // work.batch))
+    decoding.warm_up(searcher, sentences, buckets)
+
+    def decode():
+        for indices, source in decoding_batches(sentences, batch_size=work.batch, num_buckets=buckets):
+            if (searcher(source).lengths[: len(indices)] != work.length).any():
+                raise SystemExit("a hypothesis ended early")
+
+    worker.serve(versions, notes, decode)
+else:
+    step = TrainingStep(model, config.training, tf.distribute.get_strategy())
+    source, target = (side.astype(np.int32) for side in worker.training_batch(work))
+    worker.serve_training(work, versions, notes, lambda: float(step([(source, target)], 0, 1e-3)[0]))

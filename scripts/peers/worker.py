@@ -1,0 +1,113 @@
+"""What every benchmarked system shares: the work, and the orders it takes from `memattn.benchmark`. Needs NumPy only.
+
+A worker is a process: `python tfa.py '{"task": "decode", "length": 50, ...}'`. It prepares itself, warms up, writes a
+JSON line of what it is, and then does the work once for each line that it reads, answering each with a JSON line.
+"""
+
+import json
+import os
+import resource
+import sys
+import time
+from types import SimpleNamespace
+
+import numpy as np
+
+PAD, BOS, EOS, UNK = 0, 1, 2, 3
+FIRST_SYMBOL = 4
+NO_END = -1e9  # the bias that keeps the end of sentence from being written
+_CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def options() -> SimpleNamespace:
+    """The work to do: task, length, examples, batch, beam, units, vocabulary, attention, threads and so on."""
+    return SimpleNamespace(**json.loads(sys.argv[1]))
+
+
+def sources(work: SimpleNamespace) -> list[np.ndarray]:
+    """Ids of sources, longest first: lengths uniform on 0..L, at least 1 because some systems take no empty source.
+
+    With `work.source_length`, all are of that length.
+    """
+    random = np.random.default_rng(0)
+    lengths = np.maximum(1, random.integers(0, work.length + 1, work.examples))
+    if work.source_length:
+        lengths[:] = work.source_length
+    return [random.integers(FIRST_SYMBOL, work.vocabulary, length) for length in sorted(lengths, reverse=True)]
+
+
+def batches(work: SimpleNamespace) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Padded ids [B, S] and lengths [B], longest first."""
+    rows, padded = sources(work), []
+    for start in range(0, len(rows), work.batch):
+        batch = rows[start : start + work.batch]
+        lengths = np.array([len(row) for row in batch], np.int64)
+        ids = np.full((len(batch), lengths.max()), PAD, np.int64)
+        for row, own in zip(ids, batch, strict=True):
+            row[: len(own)] = own
+        padded.append((ids, lengths))
+    return padded
+
+
+def training_batch(work: SimpleNamespace) -> tuple[np.ndarray, np.ndarray]:
+    """Source and target ids [B, L], all of full length."""
+    random = np.random.default_rng(1)
+    return tuple(random.integers(FIRST_SYMBOL, work.vocabulary, (2, work.batch, work.length)))
+
+
+def serve(versions: dict, notes: str, run) -> None:
+    """Says that it is ready; then an order is one run()."""
+    replies = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # what libraries print goes to standard error
+    replies.write(json.dumps({"versions": versions, "notes": notes}) + "\n")
+    for _ in sys.stdin:
+        busy, own, start = _busy_seconds(), time.process_time(), time.perf_counter()
+        run()
+        seconds = time.perf_counter() - start
+        others = (_busy_seconds() - busy - (time.process_time() - own)) / seconds
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        reply = {"seconds": seconds, "other_cores": round(max(0.0, others), 2), "peak_memory_MiB": round(peak)}
+        replies.write(json.dumps(reply) + "\n")
+
+
+def serve_decoding(work: SimpleNamespace, versions: dict, notes: str, decode, warm_up=None) -> None:
+    """Decodes all batches an order. decode(ids [B, S], lengths [B]) returns the best hypotheses' ids [B, L].
+
+    Unless `warm_up` is given, two short sources warm it up.
+    """
+    everything = batches(work)
+
+    def check(ids, found):
+        found = np.asarray(found)
+        if found.shape != (len(ids), work.length) or (found == EOS).any():
+            raise SystemExit(f"hypotheses of shape {found.shape}, not all {work.length} tokens long")
+
+    def run():
+        for ids, lengths in everything:
+            check(ids, decode(ids, lengths))
+
+    if warm_up is None:
+        ids, lengths = everything[-1]
+        decode(ids[-2:], lengths[-2:])
+    else:
+        warm_up()
+    serve(versions, notes, run)
+
+
+def serve_training(work: SimpleNamespace, versions: dict, notes: str, step) -> None:
+    """One update of the weights an order; step() returns the loss."""
+
+    def run():
+        if not np.isfinite(step()):
+            raise SystemExit("the loss is not finite")
+
+    run()
+    run()
+    serve(versions, notes, run)
+
+
+def _busy_seconds() -> float:
+    """CPU seconds that the whole machine has spent."""
+    with open("/proc/stat", encoding="utf-8") as file:
+        fields = [int(field) for field in file.readline().split()[1:9]]
+    return (sum(fields) - fields[3] - fields[4]) / _CLOCK_TICKS
