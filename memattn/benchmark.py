@@ -205,6 +205,6 @@ def report(rows: list[dict], options: flags.FlagValues, title: str) -> int:
         lines = {}
         for one in rows:
             lines.setdefault(one["system"], {})[one["L"]] = float(one["seconds"])
-        visualize.times(f"{options.output}.png", lines, title=f"{title}: {size}", x="length L", y="seconds")
+        visualize.times(f"{options.output}.png", lines, title=f"{title}\n{size}", x="length L", y="seconds")
     print(markdown)
     return 0

@@ -6,6 +6,7 @@ python -m memattn.sweep --config configs/toy_copy/demo.yaml --sweep_dir runs/dem
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
 
 import concurrent.futures
+import contextlib
 import csv
 import json
 import os
@@ -128,11 +129,14 @@ def write_table(
 
 def _last_error(log: str) -> str:
     """What a failed run said last, to be put behind the name of its log; nothing where it said nothing."""
-    try:
-        with open(log, encoding="utf-8", errors="replace") as file:
-            return [f": {line.strip()}" for line in file if line.startswith("error: ")][-1]
-    except (OSError, IndexError):
-        return ""
+    last = ""
+    with contextlib.suppress(OSError), open(log, encoding="utf-8", errors="replace") as file:
+        for line in file:
+            if line.startswith("$ "):  # another command
+                last = ""
+            elif line.startswith("error: "):
+                last = f": {line.strip()}"
+    return last
 
 
 def _result(folder: str, config: Config, split: str, average: int | None) -> dict | None:
@@ -159,7 +163,13 @@ def _command(module: str, name: str, folder: str, arguments: list[str]) -> int:
     with open(os.path.join(folder, LOG), "a", encoding="utf-8", buffering=1) as log:  # by lines: the process writes too
         log.write(f"$ {shlex.join(command)}\n")
         with subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=log, text=True, encoding="utf-8", errors="replace"
+            command,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+            start_new_session=True,  # a Ctrl-C is for the sweep, which then ends its processes, once
         ) as process:
             _processes.add(process)
             for line in process.stdout:

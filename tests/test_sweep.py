@@ -169,6 +169,15 @@ def test_a_result_of_other_conditions_is_evaluated_again(load, tmp_path, monkeyp
     assert json.loads(path.read_text("utf-8")) == result
 
 
+def test_the_last_error_is_that_of_the_last_command(tmp_path):
+    log = tmp_path / "log.txt"
+    assert sweep._last_error(str(log)) == ""
+    log.write_text("$ first\nerror: one\nerror: two\n", encoding="utf-8")
+    assert sweep._last_error(str(log)) == ": error: two"
+    log.write_text("$ first\nerror: one\n$ second\nkilled\n", encoding="utf-8")
+    assert sweep._last_error(str(log)) == ""
+
+
 def test_averaged_checkpoints_are_evaluated_beside_the_best(load, tmp_path, monkeypatch):
     commands = Commands()
     monkeypatch.setattr(sweep, "_command", commands)
