@@ -72,7 +72,7 @@ else:
     def update():
         with tf.GradientTape() as tape:
             loss = loss_of(source, target)
-        optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights, strict=True))
+        optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights))  # noqa: B905 (AutoGraph knows no strict)
         return loss
 
     worker.serve_training(work, versions, "tf.function", lambda: float(update()))

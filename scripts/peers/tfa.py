@@ -105,7 +105,7 @@ else:
     def update():
         with tf.GradientTape() as tape:
             loss = model.loss(source, target)
-        optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights, strict=True))
+        optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights))  # noqa: B905 (AutoGraph knows no strict)
         return loss
 
     worker.serve_training(work, versions, "tf.function", lambda: float(update()))
