@@ -12,7 +12,7 @@ tf.config.threading.set_inter_op_parallelism_threads(work.threads)
 U, V = work.units, work.vocabulary
 bridge = opennmt.layers.DenseBridge
 encoder = opennmt.encoders.LSTMEncoder(2, U, bidirectional=True, dropout=0.0)
-if work.attention == "none":
+if work.attention["name"] == "none":
     decoder = opennmt.decoders.RNNDecoder(2, U, bridge_class=bridge, dropout=0.0)
 else:
     decoder = opennmt.decoders.AttentionalRNNDecoder(

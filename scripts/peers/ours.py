@@ -16,11 +16,10 @@ from memattn.vocab import EOS
 work = worker.options()
 tf.config.threading.set_intra_op_parallelism_threads(work.threads)
 tf.config.threading.set_inter_op_parallelism_threads(work.threads)
-attention = {"name": work.attention} if isinstance(work.attention, str) else work.attention
 config = Config(
     data=DataConfig(folder="none"),
     model=ModelConfig(
-        units=work.units, embedding_size=work.units, dropout=0.0, init_scale=0.1, attention=attention, **work.model
+        units=work.units, embedding_size=work.units, dropout=0.0, init_scale=0.1, attention=work.attention, **work.model
     ),
     training=TrainingConfig(batch_size=work.batch, jit_compile=work.jit_compile),
     decoding=DecodingConfig(

@@ -19,7 +19,7 @@ class Model(tf.Module):
         self.upper = layers.Bidirectional(layers.LSTM(U, return_sequences=True, return_state=True))
         self.bridge = [layers.Dense(U) for _ in range(4)]
         cell = layers.StackedRNNCells([layers.LSTMCell(U), layers.LSTMCell(U)])
-        self.attention = None if work.attention == "none" else tfa.seq2seq.BahdanauAttention(U)
+        self.attention = None if work.attention["name"] == "none" else tfa.seq2seq.BahdanauAttention(U)
         if self.attention:
             cell = tfa.seq2seq.AttentionWrapper(cell, self.attention, attention_layer_size=U)
         self.cell, self.output = cell, layers.Dense(V)
