@@ -76,8 +76,8 @@ class TrainingConfig:
     batch_type: Literal["sentences", "tokens"] = "sentences"  # what batch_size counts; tokens: padded, a side
     accumulate: int = number(1, at_least=1)  # batches in one update
     learning_rate: float = number(1e-4, above=0)
-    schedule: Literal["constant", "inverse_sqrt", "plateau"] = "constant"  # inverse_sqrt: linear warm-up first
-    warmup_steps: int = number(4_000, at_least=1)  # of inverse_sqrt; learning_rate is what it reaches
+    schedule: Literal["constant", "inverse_sqrt", "linear", "plateau"] = "constant"  # linear: to 0 at max_steps
+    warmup_steps: int = number(4_000, at_least=1)  # of inverse_sqrt: rises linearly to learning_rate
     decay_factor: float = number(0.5, above=0, below=1)  # of plateau
     decay_patience: int = number(1, at_least=1)  # plateau: decay after so many validations without a better BLEU
     label_smoothing: float = number(0.0, at_least=0, below=1)  # probability spread over the whole vocabulary

@@ -4,7 +4,7 @@ import math
 
 import tensorflow as tf
 
-from memattn.model import Seq2Seq
+from memattn.model import Encoded, Seq2Seq
 
 
 class Ensemble:
@@ -20,9 +20,12 @@ class Ensemble:
     def token_gates(self) -> list[tf.Tensor]:
         return [model.token_gates() for model in self._models]
 
-    def start(self, source: tf.Tensor, num_queries: int, token_gates: list[tf.Tensor]) -> tuple[list, list]:
-        each = zip(self._models, token_gates, strict=True)
-        decodings, states = zip(*(model.start(source, num_queries, gates) for model, gates in each), strict=True)
+    def encode(self, source: tf.Tensor) -> list[Encoded]:
+        return [model.encode(source) for model in self._models]
+
+    def start(self, encoded: list[Encoded], num_queries: int, token_gates: list[tf.Tensor]) -> tuple[list, list]:
+        each = zip(self._models, encoded, token_gates, strict=True)
+        decodings, states = zip(*(model.start(own, num_queries, gates) for model, own, gates in each), strict=True)
         return list(decodings), list(states)
 
     def step(self, tokens: tf.Tensor, state: list, decodings: list) -> tuple[tf.Tensor, list, list]:

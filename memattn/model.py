@@ -14,6 +14,13 @@ from memattn.vocab import BOS, PAD
 BRIDGES = {"zero": ZeroBridge, "dense": DenseBridge}
 
 
+class Encoded(NamedTuple):
+    """What decoding needs of a batch of sources: the attention's memory, (h, c) [B, U] of each decoder layer."""
+
+    memory: dict[str, tf.Tensor]
+    cells: list[tuple[tf.Tensor, tf.Tensor]]
+
+
 class Decoding(NamedTuple):
     """What all decoder steps of a batch of sources have in common."""
 
@@ -118,22 +125,23 @@ class Seq2Seq(tf.keras.Model):
         """Whether its attention weighs source positions at all."""
         return self.attention.num_slots != 0
 
-    def encode(self, source: tf.Tensor, seed: tf.Tensor | None = None) -> tuple[dict[str, tf.Tensor], list]:
-        """The memory of source ids [B, S], padded with PAD, and the decoder's initial (h, c) of each layer [B, U]."""
+    def encode(self, source: tf.Tensor, seed: tf.Tensor | None = None) -> Encoded:
+        """Reads source ids [B, S], padded with PAD; `seed` [2] turns dropout on."""
         mask = tf.not_equal(source, PAD)
         states, final_state = self.encoder(self.source_embedding(source), mask, seed)
-        return self.attention.memorize(states, mask), self.bridge(final_state)
+        return Encoded(self.attention.memorize(states, mask), self.bridge(final_state))
 
     def token_gates(self) -> tf.Tensor:
         """What each token adds to the gates of the first decoder cell [V, 4U]: the embeddings, folded once a model."""
         return self.decoder.gates(tf.cast(self.target_embedding.embeddings, self.compute_dtype))
 
-    def start(self, source: tf.Tensor, num_queries: int, token_gates: tf.Tensor) -> tuple[Decoding, dict[str, Any]]:
-        """Begins to decode sources [B, S] with `num_queries` queries each: what `step` needs, and the first state.
+    def start(self, encoded: Encoded, num_queries: int, token_gates: tf.Tensor) -> tuple[Decoding, dict[str, Any]]:
+        """Begins to decode what `encode` returned with `num_queries` queries a source: what `step` needs, and the
+        first state.
 
         `token_gates` is `token_gates()`, computed as often as the weights change.
         """
-        memory, cells = self.encode(source)
+        memory, cells = encoded
         stepper = self.decoder.stepper(memory, fold=True)
         return Decoding(memory, stepper, token_gates), stepper.initial_state(cells, num_queries)
 
@@ -152,12 +160,18 @@ class Seq2Seq(tf.keras.Model):
 
         `seed` [2] turns dropout on.
         """
-        return self._logits(self._teacher_forced(source, target, seed)[0])
+        encoder_seed, decoder_seed = split(seed, 2)
+        return self.decode(self.encode(source, encoder_seed), target, decoder_seed)
+
+    def decode(self, encoded: Encoded, target: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:
+        """The part of `call` after `encode`."""
+        return self._logits(self._teacher_forced(encoded, target, seed)[0])
 
     def alignments(self, source: tf.Tensor, target: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Weights of source positions [B, T, S] while `target` is written, and those of each memory slot
         [B, K, T, S], of which they are the sum; K = 0 where the memory has no slots."""
-        _, scores, memory = self._teacher_forced(source, target, None)
+        encoded = self.encode(source)
+        memory, (_, scores) = encoded.memory, self._teacher_forced(encoded, target, None)
         slots = [
             self.attention.alignments(memory, scores * tf.one_hot(k, scores.shape[-1], dtype=scores.dtype))
             for k in range(self.attention.num_slots or 0)
@@ -165,12 +179,9 @@ class Seq2Seq(tf.keras.Model):
         combined = self.attention.alignments(memory, scores)
         return combined, tf.stack(slots, 1) if slots else tf.zeros_like(combined)[:, None][:, :0]
 
-    def _teacher_forced(self, source, target, seed):
-        encoder_seed, decoder_seed = split(seed, 2)
-        memory, cells = self.encode(source, encoder_seed)
+    def _teacher_forced(self, encoded, target, seed):
         shifted = tf.pad(target[:, :-1], [[0, 0], [1, 0]], constant_values=BOS)
-        features, scores = self.decoder(self.target_embedding(shifted), cells, memory, decoder_seed)
-        return features, scores, memory
+        return self.decoder(self.target_embedding(shifted), encoded.cells, encoded.memory, seed)
 
     def _logits(self, features: tf.Tensor) -> tf.Tensor:
         if not self.tied_output:

@@ -206,6 +206,7 @@ class Trainer:
         self._check_weights()
         begin = time.monotonic()
         num_buckets = self.config.data.num_buckets
+        self.searcher.renew()
         translations, _ = decoding.decode(self.searcher, self.valid.source, self.vocabulary, num_buckets)
         scores = metrics.score([self.text.decode(translation.best) for translation in translations], self.references)
         better = [scores.bleu, scores.exact_match] > progress.best

@@ -5,8 +5,9 @@ import tensorflow as tf
 
 from memattn import run
 from memattn.config import TrainingConfig
+from memattn.dropout import split
 from memattn.errors import ConfigError
-from memattn.model import Seq2Seq
+from memattn.model import Encoded, Seq2Seq
 from memattn.vocab import PAD
 
 _FIRST_SCALE, _LARGEST_SCALE, _RAISE_AFTER = 2.0**15, 2.0**24, 2_000  # of float16's loss; steps
@@ -18,6 +19,8 @@ class TrainingStep:
     The loss is the cross-entropy summed over all replicas and batches, divided by their real target tokens; the
     gradients are summed likewise, then clipped together. In float16, the loss is scaled up for the gradients' sake, the
     scale halved and the update left out where they overflow, the scale doubled after many steps where they do not.
+    XLA compiles the decoder and the update, not the encoder, at which TensorFlow's own kernels are faster (on GPUs,
+    cuDNN's).
 
     Attributes:
       optimizer: Adam.
@@ -34,11 +37,10 @@ class TrainingStep:
         self._scaled = config.precision == "mixed_float16"
         self.state = [tf.Variable(_FIRST_SCALE), tf.Variable(0)] if self._scaled else []
         jit = run.jit_compile(config.jit_compile)
-        alone = jit and self._replicas == 1
-        self._replica_gradients = tf.function(self._one_replica, autograph=False, jit_compile=jit)
-        self._gradients = tf.function(self._all_replicas, autograph=False, jit_compile=alone)
-        self._apply = tf.function(self._clip_and_apply, autograph=False, jit_compile=alone)
-        self._update = tf.function(self._gradients_and_apply, autograph=False, jit_compile=alone)
+        self._of_decoder = tf.function(self._decoder_gradients, autograph=False, jit_compile=jit)
+        self._gradients = tf.function(self._all_replicas, autograph=False)
+        self._apply = tf.function(self._clip_and_apply, autograph=False, jit_compile=jit and self._replicas == 1)
+        self._update = tf.function(self._gradients_and_apply, autograph=False)
 
     def __call__(self, batches: list[tuple[np.ndarray, np.ndarray]], step: int, learning_rate: float) -> tf.Tensor:
         """Updates from batches of ids [B, S] and [B, T]: [summed loss, correct tokens, tokens, gradient norm]."""
@@ -60,24 +62,36 @@ class TrainingStep:
         )
 
     def _gradients_and_apply(self, source, target, seed, tokens):
-        return self._clip_and_apply(*self._all_replicas(source, target, seed, tokens), tokens)
+        return self._apply(*self._all_replicas(source, target, seed, tokens), tokens)
 
     def _all_replicas(self, source, target, seed, tokens):
         """Gradients, and [summed loss, correct tokens], over all replicas."""
 
         def replica_step(source, target):
             replica = tf.distribute.get_replica_context().replica_id_in_sync_group
-            return self._replica_gradients(
-                source, target, tf.random.experimental.stateless_fold_in(seed, tf.convert_to_tensor(replica)), tokens
-            )
+            own_seed = tf.random.experimental.stateless_fold_in(seed, tf.convert_to_tensor(replica))
+            return self._one_replica(source, target, own_seed, tokens)
 
         values = self._strategy.run(replica_step, (source, target))
         return tf.nest.map_structure(lambda value: self._strategy.reduce("SUM", value, axis=None), values)
 
     def _one_replica(self, source, target, seed, tokens):
+        encoder_seed, decoder_seed = split(seed, 2)
+        with tf.GradientTape() as tape:
+            encoded = self._model.encode(source, encoder_seed)
+        of_encoded, of_decoder, sums = self._of_decoder(encoded, target, decoder_seed, tokens)
+        read = [pair for pair in zip(_differentiable(encoded), of_encoded, strict=True) if pair[1] is not None]
+        tensors, gradients = map(list, zip(*read, strict=True))
+        of_encoder = tape.gradient(tensors, self._model.trainable_variables, gradients)
+        parts = zip(of_encoder, of_decoder, strict=True)
+        return [tf.add_n([tf.convert_to_tensor(part) for part in own if part is not None]) for own in parts], sums
+
+    def _decoder_gradients(self, encoded, target, seed, tokens):
+        """Gradients by what the encoder made, gradients by the weights (None without), [summed loss, correct]."""
         real = tf.not_equal(target, PAD)
         with tf.GradientTape() as tape:
-            logits = tf.cast(self._model(source, target, seed), tf.float32)
+            tape.watch(_differentiable(encoded))
+            logits = tf.cast(self._model.decode(encoded, target, seed), tf.float32)
             losses = tf.nn.sparse_softmax_cross_entropy_with_logits(target, logits)
             loss = tf.reduce_sum(tf.where(real, losses, 0.0))
             objective = loss
@@ -89,9 +103,9 @@ class TrainingStep:
             if self._scaled:
                 objective *= self.state[0]
         correct = real & tf.equal(tf.argmax(logits, -1, tf.int32), target)
-        gradients = tape.gradient(objective, self._model.trainable_variables)
         sums = tf.stack([loss, tf.reduce_sum(tf.cast(correct, tf.float32))])
-        return [tf.convert_to_tensor(gradient) for gradient in gradients], sums
+        sources = [_differentiable(encoded), self._model.trainable_variables]
+        return *tape.gradient(objective, sources), sums
 
     def _clip_and_apply(self, gradients, sums, tokens):
         if self._scaled:
@@ -115,3 +129,7 @@ class TrainingStep:
         raised = finite & (steps + 1 >= _RAISE_AFTER)
         scale.assign(tf.where(finite, tf.where(raised, tf.minimum(2 * scale, _LARGEST_SCALE), scale), scale / 2))
         steps.assign(tf.where(finite & ~raised, steps + 1, 0))
+
+
+def _differentiable(encoded: Encoded) -> list[tf.Tensor]:
+    return [tensor for tensor in tf.nest.flatten(encoded) if tensor.dtype.is_floating]

@@ -75,7 +75,7 @@ def padded(rows, width=0):
 
 def log_probs(model, source, target):
     """Step by step, folded: log-probabilities [T, V] of one target, from `start` and `step` alone."""
-    shared, state = model.start(padded([source]), 1, model.token_gates())
+    shared, state = model.start(model.encode(padded([source])), 1, model.token_gates())
     rows, token = [], BOS
     for following in target:
         logits, _, state = model.step(tf.constant([[token]]), state, shared)
@@ -85,7 +85,7 @@ def log_probs(model, source, target):
 
 
 def greedy(model, source, limit):
-    shared, state = model.start(padded([source]), 1, model.token_gates())
+    shared, state = model.start(model.encode(padded([source])), 1, model.token_gates())
     tokens, token = [], BOS
     for _ in range(limit):
         logits, _, state = model.step(tf.constant([[token]]), state, shared)

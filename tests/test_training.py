@@ -60,8 +60,19 @@ def one_step(strategy, batch, **changes):
 BATCH = padded([[4, 5, 6, EOS], [7, EOS], [EOS], [8, 9, 10, EOS]]).numpy()
 
 
-def test_loss_is_the_mean_over_real_target_tokens_and_gradients_are_clipped_together():
-    model = make_model("memory", {"num_slots": 2})
+@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize(
+    ("name", "options", "changes"),
+    [
+        ("memory", {"num_slots": 2}, {}),
+        ("bahdanau", {"cache_keys": False}, {"tie_embeddings": "all"}),
+        ("none", {}, {"input_feeding": False}),
+    ],
+)
+def test_loss_is_the_mean_over_real_target_tokens_and_gradients_are_clipped_together(
+    name, options, changes, jit_compile
+):
+    model = make_model(name, options, **changes)
     with tf.GradientTape() as tape:
         logits = model(tf.constant(BATCH), tf.constant(BATCH))
         log_probs = tf.nn.log_softmax(logits)
@@ -71,7 +82,7 @@ def test_loss_is_the_mean_over_real_target_tokens_and_gradients_are_clipped_toge
     gradients = [tf.convert_to_tensor(g).numpy() for g in tape.gradient(mean, model.trainable_variables)]
     norm = np.sqrt(sum((g.astype(np.float64) ** 2).sum() for g in gradients))
     before = [weight.numpy() for weight in map(tf.convert_to_tensor, model.trainable_variables)]
-    config = TrainingConfig(batch_size=4, learning_rate=0.1, clip_norm=norm / 2, jit_compile=False)
+    config = TrainingConfig(batch_size=4, learning_rate=0.1, clip_norm=norm / 2, jit_compile=jit_compile)
     results = train.TrainingStep(model, config, NO_STRATEGY)([(BATCH, BATCH)], 0, 0.1).numpy()
     np.testing.assert_allclose(results[0], loss, rtol=1e-5)
     assert results[2] == len(real)

@@ -99,12 +99,15 @@ def test_accumulation_in_a_run_takes_batches_in_turn(tiny_config, tmp_path):
         ("inverse_sqrt", 99, 0, 1.0),
         ("inverse_sqrt", 399, 0, 0.5),
         ("inverse_sqrt", 9_999, 0, 0.1),
+        ("linear", 0, 0, 1.0),
+        ("linear", 150, 3, 0.25),
+        ("linear", 199, 0, 0.005),
         ("plateau", 10**6, 0, 1.0),
         ("plateau", 5, 2, 0.09),
     ],
 )
 def test_schedules(schedule, step, decays, expected):
-    config = TrainingConfig(learning_rate=2.0, schedule=schedule, warmup_steps=100, decay_factor=0.3)
+    config = TrainingConfig(learning_rate=2.0, schedule=schedule, warmup_steps=100, decay_factor=0.3, max_steps=200)
     assert learning_rate(config, step, decays) == pytest.approx(2 * expected)
 
 

@@ -9,9 +9,8 @@ import worker
 from memattn import decoding, run
 from memattn.config import Config, DataConfig, DecodingConfig, ModelConfig, TrainingConfig
 from memattn.corpus import Sentences
-from memattn.data import decoding_batches
 from memattn.training_step import TrainingStep
-from memattn.vocab import EOS
+from memattn.vocab import EOS, Vocabulary
 
 work = worker.options()
 tf.config.threading.set_intra_op_parallelism_threads(work.threads)
@@ -46,10 +45,12 @@ if work.task == "decode":
     buckets = max(config.data.num_buckets, -(-work.examples // work.batch))
     decoding.warm_up(searcher, sentences, buckets)
 
+    vocabulary = Vocabulary([f"w{i}" for i in range(work.vocabulary - worker.FIRST_SYMBOL)])
+
     def decode():
-        for indices, source in decoding_batches(sentences, batch_size=work.batch, num_buckets=buckets):
-            if (searcher(source).lengths[: len(indices)] != work.length).any():
-                raise SystemExit("a hypothesis ended early")
+        translations, _ = decoding.decode(searcher, sentences, vocabulary, buckets)
+        if any(len(translation.best) != work.length for translation in translations):
+            raise SystemExit("a hypothesis ended early")
 
     worker.serve(versions, notes, decode)
 else:
