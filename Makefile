@@ -2,7 +2,8 @@
 # make test      all of the tests
 # make test-addons   the tests against tensorflow-addons, in an environment with the extra `addons` (Python 3.11)
 # make check     the linter and the tests
-# Each makes what it needs. PYTHON chooses the interpreter (ADDONS_PYTHON for test-addons), TENSORFLOW a version (make test TENSORFLOW=2.15.1).
+# Each makes what it needs. PYTHON chooses the interpreter (ADDONS_PYTHON for test-addons), TENSORFLOW a version
+# (make test TENSORFLOW=2.15.1).
 
 PYTHON ?= python3
 TENSORFLOW ?=

@@ -28,12 +28,10 @@ class System(NamedTuple):
     model: Mapping[str, Any] = {}
 
 
-NONE, BAHDANAU = {"name": "none"}, {"name": "bahdanau"}
-MEMORY, MEMORY_64 = {"name": "memory", "num_slots": 32}, {"name": "memory", "num_slots": 64}
+NONE, BAHDANAU, MEMORY = {"name": "none"}, {"name": "bahdanau"}, {"name": "memory", "num_slots": 32}
 SYSTEMS = {
     "memattn: no attention": System("ours", NONE),
-    "memattn: memory, K = 32": System("ours", MEMORY),
-    "memattn: memory, K = 64": System("ours", MEMORY_64),
+    **{f"memattn: memory, K = {slots}": System("ours", {**MEMORY, "num_slots": slots}) for slots in (1, 4, 16, 32, 64)},
     "memattn: Bahdanau": System("ours", BAHDANAU),
     "memattn: Bahdanau, keys each step": System("ours", {**BAHDANAU, "cache_keys": False}),
     "memattn: memory, no input feeding": System("ours", MEMORY, {"input_feeding": False}),
@@ -78,12 +76,16 @@ class Measured:
         return statistics.median(self.seconds)
 
 
-def define_flags(*, output: str, systems: list[str], lengths: str) -> None:
-    """The flags that all benchmarks share."""
+def define_sizes(lengths: str) -> None:
+    """The flags of benchmarks whose sizes the user chooses."""
     flags.DEFINE_list("lengths", lengths.split(","), "Lengths L.")
-    flags.DEFINE_multi_enum("systems", systems, list(SYSTEMS), "What is timed; repeatable.")
     flags.DEFINE_integer("units", 256, "Of two layers, in each direction; embeddings are as wide.", lower_bound=1)
     flags.DEFINE_integer("vocabulary", 24, "Ids, four special ones among them.", lower_bound=5)
+
+
+def define_flags(*, output: str, systems: list[str]) -> None:
+    """The flags that all benchmarks share."""
+    flags.DEFINE_multi_enum("systems", systems, list(SYSTEMS), "What is timed; repeatable.")
     flags.DEFINE_integer("threads", os.cpu_count(), "Threads of each system.", lower_bound=1)
     flags.DEFINE_enum("jit_compile", "auto", ["auto", "true", "false"], "Whether XLA compiles memattn.")
     flags.DEFINE_integer("repeats", 5, "Runs of each system, in turns.", lower_bound=1)
@@ -182,7 +184,7 @@ def row(name: str, length: int, result: Measured, everything: Mapping[str, Measu
     }
 
 
-def report(rows: list[dict], options: flags.FlagValues, title: str) -> int:
+def report(rows: list[dict], options: flags.FlagValues, *, title: str, units: int, vocabulary: int) -> int:
     """Writes the table as CSV and Markdown, what it was made with, and a picture; prints the table."""
     os.makedirs(os.path.dirname(options.output) or ".", exist_ok=True)
     keys = list(dict.fromkeys(key for one in rows for key in one if key != "notes"))
@@ -199,7 +201,7 @@ def report(rows: list[dict], options: flags.FlagValues, title: str) -> int:
     files.write_csv(f"{options.output}.csv", table)
     files.write(f"{options.output}.json", json.dumps(made, indent=2) + "\n")
     markdown = tables.markdown(table)
-    size = f"two layers of {options.units} units, vocabulary {options.vocabulary:,}, {conditions['device']}"
+    size = f"two layers of {units} units, vocabulary {vocabulary:,}, {conditions['device']}"
     files.write(f"{options.output}.md", f"{title}: {size}, {options.threads} threads\n\n{markdown}\n")
     if len({one["L"] for one in rows}) > 1:
         lines = {}

@@ -17,11 +17,14 @@ from memattn.errors import ConfigError, DataError, RunError, reason
 FAILURE, USAGE = 1, 2
 
 
-def run(main: Callable[[], int | None]) -> None:
-    """Calls `main` once absl's flags are parsed, and ends the process with its status."""
+def run(main: Callable[..., int | None], *, positional: bool = False) -> None:
+    """Calls `main` once absl's flags are parsed, and ends the process with its status.
+
+    With `positional`, `main` gets the arguments that are no flags; else there may be none.
+    """
     if {"-h", "-help", "--help"} & set(sys.argv[1:]):
         _help(main.__module__)
-    app.run(lambda _: sys.exit(_guarded(main)), flags_parser=_parse_flags)
+    app.run(lambda argv: sys.exit(_guarded(main, argv[1:])), flags_parser=lambda argv: _parse_flags(argv, positional))
 
 
 def _help(module: str) -> None:
@@ -31,21 +34,21 @@ def _help(module: str) -> None:
     sys.exit(0)
 
 
-def _parse_flags(argv: list[str]) -> list[str]:
+def _parse_flags(argv: list[str], positional: bool) -> list[str]:
     try:
         rest = flags.FLAGS(argv)
     except flags.Error as error:
         _fail(str(error).replace("\n", " "), USAGE)
-    if len(rest) > 1:
+    if len(rest) > 1 and not positional:
         _fail(f"{rest[1]}: not a flag; all arguments are flags, see --help", USAGE)
     return rest
 
 
-def _guarded(main: Callable[[], int | None]) -> int:
+def _guarded(main: Callable[..., int | None], arguments: list[str]) -> int:
     absl_logging.set_verbosity(absl_logging.WARNING)
     logging.getLogger("tensorflow").setLevel(logging.ERROR)  # it warns of retracing, which each padded length needs
     try:
-        return main() or 0
+        return main(*arguments) or 0
     except ConfigError as error:
         _fail(str(error), USAGE)
     except (DataError, RunError) as error:

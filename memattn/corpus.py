@@ -84,6 +84,11 @@ def read_corpus(folder: str, split: str, vocabulary: Vocabulary) -> Corpus:
     return corpus
 
 
+def splits(folder: str) -> list[str]:
+    """The splits of a corpus that can be evaluated."""
+    return sorted(name.removesuffix(".target") for name in os.listdir(folder) if name.endswith(".target"))
+
+
 def read_references(folder: str, split: str) -> tuple[list[str], list[str]]:
     """The tokens of a split's targets, divided by spaces, and the lines that people wrote, for scoring.
 

@@ -51,6 +51,8 @@ def read_split(trained: Trained, split: str) -> TestSet:
     vocabulary = corpus.read_vocabulary(os.path.join(folder, corpus.VOCABULARY))
     if (vocabulary.tokens, text.read(folder).files()) != (trained.vocabulary.tokens, trained.text.files()):
         raise ConfigError(f"data.folder: {folder} has another vocabulary or other BPE than the run; see --source")
+    if split not in (known := corpus.splits(folder)):
+        raise DataError(f"{folder}: has no split {split}; it has {', '.join(known)}")
     sentences = corpus.read_corpus(folder, split, trained.vocabulary).source
     tokens, written = corpus.read_references(folder, split)
     return TestSet(split, sentences, [trained.text.decode(line.split()) for line in tokens], written)
@@ -113,13 +115,16 @@ def evaluate(trained: Trained, test_set: TestSet, *, repeats: int, plots: int, o
         texts |= {"hypotheses.detokenized.txt": written, "references.detokenized.txt": test_set.written}
     for name, lines in texts.items():
         files.write(os.path.join(output_dir, name), "".join(f"{line}\n" for line in lines))
+    n_best = os.path.join(output_dir, N_BEST)
+    if os.path.exists(n_best):
+        os.remove(n_best)  # of an evaluation before
     if config.decoding.n_best > 1:
         lines = [
             f"{i}\t{score:.6f}\t{trained.text.decode(tokens)}\n"
             for i, translation in enumerate(translations)
             for tokens, score in zip(translation.hypotheses, translation.scores, strict=True)
         ]
-        files.write(os.path.join(output_dir, N_BEST), "".join(lines))
+        files.write(n_best, "".join(lines))
     files.write(os.path.join(output_dir, RESULT), json.dumps(result, indent=2) + "\n")
     _plot(trained.models[0], vocabulary, test_set.source, translations, plots, os.path.join(output_dir, "alignments"))
     return result
@@ -165,13 +170,15 @@ def _plot(
 
 def _main() -> int:
     options = flags.FLAGS
-    if (options.source is None) != (options.target is None):
+    if (options.source is None) != (options.target is None) or (options.source is not None and options.split):
         raise ConfigError("--source and --target: give both files, or a --split")
+    if len(options.run_dir) > 1 and not options.output_dir:
+        raise ConfigError("--output_dir: name a folder for what the ensemble writes")
     trained = load(options.run_dir, options.set, options.average)
-    files_given = options.source is not None
-    test_set = (
-        read_files(trained, options.source, options.target) if files_given else read_split(trained, options.split)
-    )
+    if options.source is not None:
+        test_set = read_files(trained, options.source, options.target)
+    else:
+        test_set = read_split(trained, options.split or "valid")
     output_dir = options.output_dir or options.run_dir[0]
     result = evaluate(trained, test_set, repeats=options.repeats, plots=options.plot, output_dir=output_dir)
     print(report(result))
@@ -182,13 +189,13 @@ def _main() -> int:
 def main() -> None:
     flags.DEFINE_multi_string("run_dir", None, "Run folder of memattn.train; several make an ensemble.", required=True)
     flags.DEFINE_multi_string("set", [], "Override, as decoding.beam_size=1; repeatable.")
-    flags.DEFINE_string("split", "valid", "Split of the prepared corpus.")
+    flags.DEFINE_string("split", None, "Split of the prepared corpus; valid by default.")
     flags.DEFINE_string("source", None, "In place of a split: a file of sources, as the training text was.")
     flags.DEFINE_string("target", None, "And the file of their references.")
     flags.DEFINE_integer("average", None, "Average the last so many checkpoints; else the best one.", lower_bound=1)
     flags.DEFINE_integer("repeats", 5, "Timed decodings of the split.", lower_bound=1)
     flags.DEFINE_integer("plot", 0, "Draw the alignments of so many sentences, the longest.", lower_bound=0)
-    flags.DEFINE_string("output_dir", None, "Where results are written; the (first) run folder by default.")
+    flags.DEFINE_string("output_dir", None, "Where results are written; the run folder by default.")
     cli.run(_main)
 
 

@@ -1,11 +1,13 @@
-"""The least time that beam search can take: the multiply-adds that its algebra needs, at the machine's own rate."""
+"""The least that decoding and training can take: multiply-adds and numbers kept, from the algebra alone."""
 
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
+
+from memattn.config import Config
 
 
 def decoding(
@@ -40,6 +42,41 @@ def decoding(
     folded = rows * width * 5 * units + hypothesis_steps * rows * 5 * units
     unfolded = hypothesis_steps * (rows * width + width * 5 * units * (rows > 0))
     return float(np.sum(encoder + hypothesis_steps * step + scores + np.minimum(folded, unfolded)))
+
+
+class Update(NamedTuple):
+    """What one update of the weights takes at least."""
+
+    multiply_adds: float
+    bytes: float
+
+
+def training(config: Config, *, vocabulary: int, source_length: float, target_length: float, parameters: int) -> Update:
+    """Of batches of sentences so long on the average: forward, and twice that for the gradients.
+
+    Kept are the weights, their gradients and Adam's two moments, and in float32 what the gradients are computed from:
+    inputs, gates and outputs of the LSTMs, scores, contexts, logits. Padding is not counted.
+    """
+    model, attention = config.model, config.model.attention
+    layers, units, embedding = model.layers, model.units, model.embedding_size
+    encoder_units = model.encoder_units or units
+    width = 2 * encoder_units
+    rows = {"none": 0, "memory": attention.get("num_slots", 0)}.get(attention["name"], source_length)
+    fed = width * model.input_feeding
+    source_token = 2 * (embedding + (2 * layers - 1) * encoder_units) * 4 * encoder_units
+    target_token = (embedding + fed + (2 * layers - 1) * units) * 4 * units
+    target_token += (units + width) * units * model.mix + (units if model.mix else units + width) * vocabulary
+    target_token += rows * (units + width)
+    source_token += 2 * width * attention.get("num_slots", 0)
+    kept_source = 2 * layers * 7 * encoder_units + embedding + attention.get("num_slots", 0)
+    kept_target = layers * 7 * units + embedding + fed + width + units + 2 * rows + 2 * vocabulary
+    if attention["name"] == "bahdanau":
+        target_token += units * units
+        source_token += width * units
+        kept_target += rows * units
+    tokens = config.training.batch_size * source_length, config.training.batch_size * target_length
+    forward = tokens[0] * source_token + tokens[1] * target_token
+    return Update(3 * forward, 4 * (4 * parameters + tokens[0] * kept_source + tokens[1] * kept_target))
 
 
 def multiply_adds_per_second(rows: int, inner: int, columns: int, seconds: float = 1.0) -> float:

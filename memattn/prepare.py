@@ -20,6 +20,7 @@ import numpy as np
 from tqdm import tqdm
 
 from memattn import __version__, bpe, corpus, files, parallel, text
+from memattn.config import differences
 from memattn.errors import ConfigError, DataError
 from memattn.text import TextSettings
 from memattn.vocab import Vocabulary
@@ -89,8 +90,10 @@ def _existing(folder: str, started: dict) -> dict:
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         problem = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
         raise ConfigError(f"{folder}: exists, but is no prepared corpus ({path}: {problem}); take another") from error
-    if found != _without_paths(started):
-        raise ConfigError(f"{folder}: holds a corpus of other settings or other files; take another, or remove it")
+    wanted = _without_paths(started)
+    if found != wanted:
+        differing = differences(found["settings"], wanted["settings"]) or ["other files"]
+        raise ConfigError(f"{folder}: holds another corpus ({', '.join(differing)}); take another folder, or remove it")
     for name, facts in contents.items():
         if not os.path.exists(os.path.join(folder, name)) or facts["bytes"] != os.path.getsize(
             os.path.join(folder, name)

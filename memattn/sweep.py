@@ -16,17 +16,34 @@ import subprocess
 import sys
 import threading
 import time
+from typing import Any, NamedTuple
 
 from absl import flags
 
 from memattn import config as configs
 from memattn import eval as evaluation
-from memattn import files, run, tables, visualize
+from memattn import files, tables, visualize
 from memattn.attention import MECHANISMS
 from memattn.config import Config
 from memattn.errors import ConfigError
+from memattn.run import BEST, CHECKPOINTS, CONFIG, conditions, load_config
 
 LOG = "log.txt"
+
+
+class Run(NamedTuple):
+    """A run of a sweep that is trained and evaluated; `validations` are the rows of its validation.csv."""
+
+    name: str
+    folder: str
+    config: Config
+    result: dict[str, Any]
+    validations: list[dict[str, str]]
+
+    @property
+    def curve(self) -> list[tuple[int, float]]:
+        """Steps, and validation BLEU after each."""
+        return [(int(row["step"]), float(row["bleu"])) for row in self.validations]
 
 
 def run_sweep(
@@ -52,8 +69,8 @@ def run_sweep(
     runs = configs.expand(config, MECHANISMS)
     folders = {name: os.path.join(sweep_dir, name) for name in runs}
     for name, folder in folders.items():
-        if os.path.exists(os.path.join(folder, run.CONFIG)):
-            found, wanted = configs.to_dict(run.load_config(folder)), configs.to_dict(runs[name])
+        if os.path.exists(os.path.join(folder, CONFIG)):
+            found, wanted = configs.to_dict(load_config(folder)), configs.to_dict(runs[name])
             differing = configs.differences(found, wanted)
             if differing:
                 raise ConfigError(
@@ -91,25 +108,26 @@ def run_sweep(
     for name, problem in failed.items():
         log = os.path.join(folders[name], LOG)
         print(f"{name}: {problem}; see {log}{_last_error(log)}", file=sys.stderr)
-    write_table(runs, folders, split, average, sweep_dir, title)
+    if done := finished(config, sweep_dir, split, average):
+        _write_table(done, sweep_dir, title)
     return list(failed)
 
 
-def write_table(
-    runs: dict[str, Config], folders: dict[str, str], split: str, average: int | None, sweep_dir: str, title: str
-) -> None:
-    """Writes table.csv, table.md, learning_curves.png and manifest.json of the runs that have a result."""
-    rows, curves = [], {}
-    for name, config in runs.items():
-        result = _result(folders[name], config, split, average)
-        if result is None:
-            continue
-        with open(os.path.join(folders[name], "validation.csv"), encoding="utf-8") as file:
-            validations = list(csv.DictReader(file))
-        curves[name] = [(int(row["step"]), float(row["bleu"])) for row in validations]
-        rows.append(tables.row(name, config, result, validations))
-    if not rows:
-        return
+def finished(config: Config, sweep_dir: str, split: str, average: int | None = None) -> list[Run]:
+    """The runs of a sweep that have a result on a split."""
+    done = []
+    for name, one in configs.expand(config, MECHANISMS).items():
+        folder = os.path.join(sweep_dir, name)
+        result = _result(folder, one, split, average)
+        if result is not None:
+            with open(os.path.join(folder, "validation.csv"), encoding="utf-8") as file:
+                done.append(Run(name, folder, one, result, list(csv.DictReader(file))))
+    return done
+
+
+def _write_table(runs: list[Run], sweep_dir: str, title: str) -> None:
+    """Writes table.csv, table.md, learning_curves.png and manifest.json."""
+    rows = [tables.row(run.name, run.config, run.result, run.validations) for run in runs]
     files.write_csv(os.path.join(sweep_dir, "table.csv"), rows)
     markdown = tables.markdown(rows)
     if seeds := tables.over_seeds(rows):
@@ -119,10 +137,11 @@ def write_table(
     manifest = {
         "title": title,
         "command": shlex.join(["python", "-m", "memattn.sweep", *sys.argv[1:]]),
-        **run.conditions(),
-        "configs": {name: configs.to_dict(config) for name, config in runs.items()},
+        **conditions(),
+        "configs": {run.name: configs.to_dict(run.config) for run in runs},
     }
     files.write(os.path.join(sweep_dir, "manifest.json"), json.dumps(manifest, indent=2) + "\n")
+    curves = {run.name: run.curve for run in runs}
     visualize.learning_curves(os.path.join(sweep_dir, "learning_curves.png"), curves, title)
     print(f"\n{title}\n\n{markdown}\nwritten to {os.path.join(sweep_dir, 'table.csv')} and table.md", flush=True)
 
@@ -147,7 +166,7 @@ def _result(folder: str, config: Config, split: str, average: int | None) -> dic
     except (OSError, ValueError):
         return None
     folders = [os.path.basename(os.path.dirname(path)) for path in result.get("checkpoints", [])]
-    wanted = [run.CHECKPOINTS] * average if average else [run.BEST]
+    wanted = [CHECKPOINTS] * average if average else [BEST]
     found = (result.get("split"), result.get("config"), folders)
     return result if found == (split, configs.to_dict(config), wanted) else None
 

@@ -82,6 +82,22 @@ def learning_curves(path: str, curves: dict[str, list[tuple[int, float]]], title
     _save(figure, path)
 
 
+def surface(path: str, encodings: np.ndarray) -> None:
+    """Draws position encodings [S, K] over slots and positions, as the paper's Figure 2."""
+    positions, slots = encodings.shape
+    figure = plt.figure(figsize=(6, 4.5), layout="constrained")
+    axes = figure.add_subplot(projection="3d")
+    x, y = np.meshgrid(np.arange(1, slots + 1), np.arange(1, positions + 1))
+    drawn = axes.plot_surface(x, y, encodings, cmap="viridis", rcount=20, ccount=16, edgecolor="white", linewidth=0.2)
+    axes.set_xlabel("slot k")
+    axes.set_ylabel("source position s")
+    axes.set_zlabel("$L_{ks}$")
+    axes.set_title(f"position encodings (Eq. 10), K = {slots}, S = {positions}", fontsize=10)
+    axes.set_box_aspect(None, zoom=0.95)
+    figure.colorbar(drawn, ax=axes, shrink=0.6)
+    _save(figure, path)
+
+
 def times(path: str, lines: dict[str, dict[int, float]], *, title: str, x: str, y: str) -> None:
     """Draws times against lengths, both logarithmic, a line for each system: name -> length -> time."""
     figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")

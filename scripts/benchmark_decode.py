@@ -29,7 +29,8 @@ def main() -> int:
         work = {
             "task": "decode",
             "length": length,
-            "source_length": options.source_length,
+            "source_lengths": options.source_length or "uniform",
+            "as_source": False,
             "examples": options.examples,
             "beam": options.beam_size,
             "units": options.units,
@@ -56,11 +57,13 @@ def main() -> int:
                 )
                 row |= {"floor s": round(needed / rate, 4), "over floor": round(result.median * rate / needed, 2)}
             rows.append({**row, "tokens/s": round(options.examples * length / result.median)})
-    return benchmark.report(rows, options, "Decode time of all sources")
+    title = "Decode time of all sources"
+    return benchmark.report(rows, options, title=title, units=options.units, vocabulary=options.vocabulary)
 
 
 if __name__ == "__main__":
-    benchmark.define_flags(output="results/speed/decode", systems=list(benchmark.SYSTEMS), lengths="20,50,100,200")
+    benchmark.define_flags(output="results/speed/decode", systems=list(benchmark.SYSTEMS))
+    benchmark.define_sizes("20,50,100,200")
     flags.DEFINE_integer("examples", 128, "Sources, lengths uniform on 0..L.", lower_bound=1)
     flags.DEFINE_integer("source_length", None, "Of all sources, in place of that.", lower_bound=1)
     flags.DEFINE_integer("beam_size", 10, "Hypotheses of a source.", lower_bound=1)

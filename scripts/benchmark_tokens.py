@@ -26,7 +26,8 @@ def main() -> int:
                 work = {
                     "task": "decode",
                     "length": steps,
-                    "source_length": length,
+                    "source_lengths": length,
+                    "as_source": False,
                     "examples": options.batch_size,
                     "batch": options.batch_size,
                     "beam": options.beam_size,
@@ -50,12 +51,14 @@ def main() -> int:
                     "notes": many.notes,
                 }
             )
-    return benchmark.report(rows, options, "Time of one token of one hypothesis, against the source's length L")
+    title = "Time of one token of one hypothesis, against the source's length L"
+    return benchmark.report(rows, options, title=title, units=options.units, vocabulary=options.vocabulary)
 
 
 if __name__ == "__main__":
     systems = ["memattn: no attention", "memattn: memory, K = 32", "memattn: Bahdanau"]
-    benchmark.define_flags(output="results/speed/tokens", systems=systems, lengths="50,200,500,1000,2000")
+    benchmark.define_flags(output="results/speed/tokens", systems=systems)
+    benchmark.define_sizes("50,200,500,1000,2000")
     flags.DEFINE_integer("batch_size", 16, "Sources decoded together.", lower_bound=1)
     flags.DEFINE_integer("beam_size", 10, "Hypotheses of a source.", lower_bound=1)
     cli.run(main)

@@ -18,7 +18,8 @@ def main() -> int:
             "task": "train",
             "beam": 1,
             "length": length,
-            "source_length": None,
+            "source_lengths": "uniform",
+            "as_source": False,
             "batch": options.batch_size,
             "units": options.units,
             "vocabulary": options.vocabulary,
@@ -27,10 +28,12 @@ def main() -> int:
         for name, result in measured.items():
             tokens = round(options.batch_size * length / result.median)
             rows.append({**benchmark.row(name, length, result, measured), "tokens/s": tokens})
-    return benchmark.report(rows, options, "Time of one update")
+    title = "Time of one update"
+    return benchmark.report(rows, options, title=title, units=options.units, vocabulary=options.vocabulary)
 
 
 if __name__ == "__main__":
-    benchmark.define_flags(output="results/speed/train", systems=benchmark.TRAINED, lengths="50")
+    benchmark.define_flags(output="results/speed/train", systems=benchmark.TRAINED)
+    benchmark.define_sizes("50")
     flags.DEFINE_integer("batch_size", 128, "Sentence pairs, all of full length.", lower_bound=1)
     cli.run(main)

@@ -434,7 +434,7 @@ RUNS = {
     "no such split": (
         lambda run_dir: None,
         lambda config, run_dir: evaluating(run_dir, split="test"),
-        ["data/test.source: No such file or directory"],
+        ["data: has no split test; it has train, valid"],
         FAILURE,
     ),
     "no such data": (
@@ -686,6 +686,8 @@ COMMANDS = {
     "unknown flag": ("train", ["--confg=x"], ["Unknown command line flag 'confg'"], USAGE),
     "missing flag": ("train", ["--run_dir=x"], ["flag --config", "must have a value"], USAGE),
     "no flag": ("eval", ["--run_dir=x", "deeper"], ["deeper: not a flag; all arguments are flags, see --help"], USAGE),
+    "split and files": ("eval", ["--run_dir=x", "--split=valid", "--source=a", "--target=b"], ["or a --split"], USAGE),
+    "ensemble": ("eval", ["--run_dir=x", "--run_dir=y"], ["--output_dir: name a folder for what the"], USAGE),
     "config": ("train", ["--config={here}/broken.yaml", "--run_dir={here}/new"], ["broken.yaml:2: modle: "], USAGE),
     "run": ("train", ["--config={here}/good.yaml", "--run_dir={here}/file/new"], ["file/new: Not a dir"], FAILURE),
 }

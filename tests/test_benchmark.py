@@ -15,7 +15,15 @@ from memattn import benchmark, floor
 sys.path.insert(0, benchmark.WORKERS)
 import worker
 
-WORK = {"task": "decode", "length": 9, "source_length": None, "examples": 7, "batch": 3, "units": 4, "vocabulary": 9}
+WORK = {
+    "task": "decode",
+    "length": 9,
+    "source_lengths": "uniform",
+    "examples": 7,
+    "batch": 3,
+    "units": 4,
+    "vocabulary": 9,
+}
 
 
 def test_sources_are_sorted_and_not_empty():
@@ -24,7 +32,10 @@ def test_sources_are_sorted_and_not_empty():
     assert (np.diff(lengths) <= 0).all()
     assert lengths.min() >= 1
     assert lengths.max() <= 9
-    assert set(benchmark.source_lengths({**WORK, "source_length": 5})) == {5}
+    assert set(benchmark.source_lengths({**WORK, "source_lengths": 5})) == {5}
+    news = benchmark.source_lengths({**WORK, "source_lengths": "news", "length": 35, "examples": 2169})
+    assert news.mean() == pytest.approx(35, abs=1)
+    assert news.std() == pytest.approx(35 / 3.67**0.5, abs=1)  # 18: a third of the sentences beyond 17 to 53
     batches = worker.batches(worker.SimpleNamespace(**WORK))
     assert [ids.shape for ids, _ in batches] == [(3, lengths[0]), (3, lengths[3]), (1, lengths[6])]
     for ids, own in batches:
@@ -86,6 +97,19 @@ def test_our_own_systems_are_timed(script, options, tmp_path):
     assert made["repeats"] == 2
     assert set(made["systems"]) == set(systems)
     assert (tmp_path / "out" / "times.png").exists() == (len(lengths) > 1)
+
+
+def test_a_table_of_the_paper_has_its_ratios(tmp_path):
+    systems = ["memattn: memory, K = 64", "memattn: Bahdanau"]
+    named = [argument for name in systems for argument in ("--systems", name)]
+    places = ["--output", str(tmp_path / "table3"), "--logs", str(tmp_path)]
+    small = ["--table", "3", "--examples", "2", "--batch_size", "2", "--repeats", "1", "--jit_compile", "false"]
+    command = [sys.executable, "scripts/benchmark_paper.py", *small, *named, *places]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    with open(tmp_path / "table3.csv", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["paper: Bahdanau / it"] for row in rows] == ["1.23", "1.0"]  # 33.28 s by 27.13 s
 
 
 def test_a_library_that_is_not_installed_is_named(tmp_path):

@@ -16,7 +16,6 @@ LEVELS = [
         "dropout",
         "errors",
         "files",
-        "floor",
         "metrics",
         "visualize",
         "vocab",
@@ -24,10 +23,12 @@ LEVELS = [
     ["bpe", "cli", "corpus", "download", "encoder", "reader", "schema"],
     ["config", "data", "decoder", "text"],
     ["model"],
-    ["copy_task", "ensemble", "paper", "parallel", "run", "schedule"],
+    ["copy_task", "ensemble", "floor", "paper", "parallel", "run", "schedule"],
     ["decoding", "prepare", "tables", "trained", "training_step"],
     ["benchmark", "eval", "preparation_flags", "train", "translate"],
     ["sweep"],
+    ["paper_results"],
+    ["reproduce"],
 ]
 LEVEL = {name: level for level, names in enumerate(LEVELS) for name in names}
 WITHOUT_CONFIG = ["bridge", "decoder", "encoder", "ensemble", "model"]

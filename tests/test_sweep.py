@@ -289,7 +289,15 @@ def test_the_printed_table_is_that_of_the_reference():
     path = ROOT.parent / "shared" / "reference" / "paper_tables.json"
     if not path.exists():
         pytest.skip("the paper's tables are not beside the repository")
-    rows = json.loads(path.read_text(encoding="utf-8"))["table1_copy"]["rows"]
+    tables = json.loads(path.read_text(encoding="utf-8"))
+    assert list(map(list, paper.TABLE_3_SECONDS.items())) == tables["table3_en_de_decode_seconds"]["rows"]
+    for kind, slots, *bleu in [row[:1] + row[2:] for row in tables["table2_wmt17_bleu"]["rows"] if row[1] == "test"]:
+        model = f"K={slots}{' + PE' if 'PE' in kind else ''}" if slots else kind
+        assert paper.TABLE_2_TEST[model] == tuple(bleu)
+    for kind, slots, *bleu in [row[:1] + row[2:] for row in tables["table2_wmt17_bleu"]["rows"] if row[1] == "valid"]:
+        model = f"K={slots}{' + PE' if 'PE' in kind else ''}" if slots else kind
+        assert paper.TABLE_2_VALID[model] == tuple(bleu)
+    rows = tables["table1_copy"]["rows"]
     ours = [
         [length, model, paper.TABLE_1_BLEU[length][place], paper.TABLE_1_SECONDS[length][place]]
         for length in paper.TABLE_1_BLEU

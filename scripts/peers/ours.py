@@ -25,12 +25,13 @@ config = Config(
         beam_size=work.beam,
         batch_size=work.batch,
         length_penalty=1.0,
-        max_length_ratio=999.0,
-        max_length=work.length,
+        max_length_ratio=1.0 if work.as_source else 999.0,
+        max_length=None if work.as_source else work.length,
         jit_compile=work.jit_compile,
     ),
 )
-model = run.build_model(config, work.vocabulary, work.source_length or work.length)
+rows = worker.sources(work) if work.task == "decode" else []
+model = run.build_model(config, work.vocabulary, max(work.length, *map(len, rows), 1))
 versions = {"memattn": run.conditions()["commit"], "tensorflow": tf.__version__}
 compiled = run.jit_compile(work.jit_compile)
 notes = f"{'XLA' if compiled else 'graph'}, batch {work.batch}"
@@ -39,7 +40,6 @@ if work.task == "decode":
     bias = model.output_layer.bias.numpy()
     bias[EOS] = worker.NO_END
     model.output_layer.bias.assign(bias)
-    rows = worker.sources(work)
     sentences = Sentences(np.concatenate(rows).astype(np.int32), np.cumsum([0, *map(len, rows)]))
     searcher = decoding.Searcher(model, config.decoding)
     buckets = max(config.data.num_buckets, -(-work.examples // work.batch))
@@ -49,8 +49,8 @@ if work.task == "decode":
 
     def decode():
         translations, _ = decoding.decode(searcher, sentences, vocabulary, buckets)
-        if any(len(translation.best) != work.length for translation in translations):
-            raise SystemExit("a hypothesis ended early")
+        if [len(one.best) for one in translations] != [len(row) if work.as_source else work.length for row in rows]:
+            raise SystemExit("a hypothesis is not as long as it was to be")
 
     worker.serve(versions, notes, decode)
 else:

@@ -1,0 +1,238 @@
+"""The paper's tables and figures out of finished runs, each beside what the paper prints."""
+
+import contextlib
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from memattn import corpus, decoding, files, paper, tables, visualize
+from memattn.attention.memory import position_encodings
+from memattn.errors import RunError
+from memattn.sweep import Run
+from memattn.trained import load
+
+# Lengths of the copy task -> those of the paper that they stand for.
+_PRINTED_LENGTHS = {
+    "paper": {length: length for length in paper.TABLE_1_BLEU},
+    "small": {10: 20, 20: 50, 40: 100, 80: 200},
+}
+
+
+class Output(NamedTuple):
+    """Where a target's results go, and what is said above them."""
+
+    folder: str
+    scale: str
+
+    def path(self, ending: str) -> str:
+        return os.path.join(self.folder, f"{self.scale}{ending}")
+
+    def table(self, rows: list[dict], title: str) -> None:
+        files.write_csv(self.path(".csv"), rows)
+        markdown = f"{title}{self.label}\n\n{tables.markdown(rows)}"
+        files.write(self.path(".md"), markdown)
+        print(f"\n{markdown}", flush=True)
+
+    def pictures(self, name: str, draw: Callable[[str], None]) -> None:
+        """A picture by `draw(path)`, for pages and for papers."""
+        for ending in ("png", "svg"):
+            draw(self.path(f"{name}.{ending}"))
+
+    @property
+    def label(self) -> str:
+        return " (SCALED DOWN)" if self.scale == "small" else ""
+
+
+def table_1(output: Output, runs: list[Run]) -> None:
+    """Copy task: BLEU, exact matches and decode time by length and model."""
+    printed = _PRINTED_LENGTHS[output.scale]
+    rows = []
+    for run in runs:
+        length, model = run.config.data.copy.max_length, _model(run)
+        same_length = [one for one in runs if one.config.data.copy.max_length == length]
+        bahdanau = [one.result["decode_seconds"] for one in same_length if _model(one) == "bahdanau"]
+        place = paper.TABLE_1_MODELS.index(model)
+        bleu, seconds = (column[printed[length]] for column in (paper.TABLE_1_BLEU, paper.TABLE_1_SECONDS))
+        rows.append(
+            {
+                "L": length,
+                "model": model,
+                "BLEU": f"{run.result['bleu']:.2f}",
+                "exact match %": f"{run.result['exact_match']:.1f}",
+                "paper L": printed[length],
+                "paper BLEU": f"{bleu[place]:.2f}",
+                "difference": f"{run.result['bleu'] - bleu[place]:+.2f}",
+                "decode s": f"{run.result['decode_seconds']:.3g}",
+                "Bahdanau / it": f"{bahdanau[0] / run.result['decode_seconds']:.2f}" if bahdanau else "",
+                "paper: Bahdanau / it": f"{seconds[-1] / seconds[place]:.2f}",
+                "best step": run.result["step"],
+                "steps": run.validations[-1]["step"],
+                "training s": run.validations[-1]["seconds"],
+            }
+        )
+    rows.sort(key=lambda row: (row["L"], paper.TABLE_1_MODELS.index(row["model"])))
+    output.table(rows, "Table 1: the copy task by length and model")
+
+
+def table_2(output: Output, runs: list[Run]) -> None:
+    """Translation: BLEU of each model with the best of its scorings by validation BLEU, means over seeds."""
+    groups = {}
+    for run in runs:
+        scorings = _scorings(run) if _memory(run) else ""
+        groups.setdefault((_text(run), _model(run)), {}).setdefault(scorings, []).append(run)
+    rows = []
+    for (text, model), by_scorings in groups.items():
+        means = {scorings: statistics.mean(map(_valid_bleu, own)) for scorings, own in by_scorings.items()}
+        best = max(means, key=means.get)
+        bleu = [run.result["bleu"] for run in by_scorings[best]]
+        valid, test = (_printed(table, text, model) for table in (paper.TABLE_2_VALID, paper.TABLE_2_TEST))
+        rows.append(
+            {
+                "text": text,
+                "model": model,
+                "best scorings": best,
+                "seeds": len(bleu),
+                "valid BLEU": f"{means[best]:.2f}",
+                "paper valid": "" if valid is None else f"{valid:.2f}",
+                "test BLEU": f"{statistics.mean(bleu):.2f}",
+                "min-max": f"{min(bleu):.2f}-{max(bleu):.2f}",
+                "paper test": "" if test is None else f"{test:.2f}",
+                "difference": "" if test is None else f"{statistics.mean(bleu) - test:+.2f}",
+            }
+        )
+    output.table(rows, "Table 2: translation, the best scorings of each model by validation BLEU")
+
+
+def table_3(output: Output) -> None:
+    """Decode time at the size of the translation models."""
+    smaller = ["--examples", "217"] if output.scale == "small" else []
+    where = ["--output", output.path(""), "--repeats", "10"]
+    status = subprocess.call([sys.executable, "scripts/benchmark_paper.py", "--table", "3", *where, *smaller])
+    if status:
+        raise RunError(f"scripts/benchmark_paper.py ended with status {status}")
+
+
+def figure_2(output: Output) -> None:
+    """The surface of the position encodings."""
+    output.pictures("", lambda path: visualize.surface(path, position_encodings(32, 100)))
+
+
+def figure_3(output: Output, copy: list[Run], scorings: list[Run]) -> None:
+    """Learning curves of the copy task: models at the greatest length; the four scorings."""
+    longest = max(run.config.data.copy.max_length for run in copy)
+    models = {_model(run): run.curve for run in copy if run.config.data.copy.max_length == longest}
+    combinations = {_scorings(run): run.curve for run in scorings}
+    for part, curves, what in (("a", models, f"L = {longest}"), ("b", combinations, "scorings, encoder/decoder")):
+        title = f"Figure 3{part}: copy task, {what}{output.label}"
+        output.pictures(f".{part}", lambda path, c=curves, t=title: visualize.learning_curves(path, c, t))
+
+
+def figure_4(output: Output, runs: list[Run]) -> None:
+    """Learning curves of translation: position encodings with sigmoid encoder and softmax decoder scoring."""
+    wanted = [run for run in runs if not _memory(run) or (_scorings(run) == "sigmoid/softmax" and _encoded(run))]
+    _curves(output, wanted, _model, "Figure 4: sigmoid/softmax with position encodings")
+
+
+def figure_5(output: Output, runs: list[Run]) -> None:
+    """Learning curves of translation: the four scorings at the greatest K that has all, without position encodings."""
+    by_slots = {}
+    for run in runs:
+        if _memory(run) and not _encoded(run):
+            by_slots.setdefault(_slots(run), []).append(run)
+    slots = max(by_slots, key=lambda one: (len({_scorings(run) for run in by_slots[one]}), one))
+    _curves(output, by_slots[slots], _scorings, f"Figure 5: scorings, encoder/decoder, K = {slots}")
+
+
+def figure_6(output: Output, runs: list[Run]) -> None:
+    """Alignments of copy models for softmax and for sigmoid scorings: single slots, and all together."""
+    most = max(map(_slots, runs))
+    _alignments(output, [run for run in runs if _slots(run) == most], length=None)
+
+
+def figure_7(output: Output, runs: list[Run]) -> None:
+    """The same with K = 4 on a source of 11 tokens."""
+    _alignments(output, [run for run in runs if _slots(run) == 4], length=11)
+
+
+def figure_8(output: Output, runs: list[Run]) -> None:
+    """Alignments of translation with sigmoid scorings and K = 32."""
+    wanted = [run for run in runs if _model(run) == "K=32" and _scorings(run) == "sigmoid/sigmoid"]
+    _alignments(output, wanted[:1], length=20)
+
+
+def _curves(output: Output, runs: list[Run], label: Callable[[Run], str], title: str) -> None:
+    """Learning curves of each pair of languages, means over seeds at the steps that all seeds have."""
+    for text in dict.fromkeys(map(_text, runs)):
+        groups = {}
+        for run in runs:
+            if _text(run) == text:
+                groups.setdefault(label(run), []).append(dict(run.curve))
+        curves = {
+            name: [
+                (step, statistics.mean(curve[step] for curve in own))
+                for step in sorted(set.intersection(*(set(curve) for curve in own)))
+            ]
+            for name, own in groups.items()
+        }
+        heading = f"{title}, {text}{output.label}"
+        output.pictures(f".{text}", lambda path, c=curves, t=heading: visualize.learning_curves(path, c, t))
+
+
+def _alignments(output: Output, runs: list[Run], *, length: int | None) -> None:
+    """Pictures of how each run aligns one validation source: the first of `length` tokens, or the longest."""
+    for run in runs:
+        trained = load([run.folder], [], None)
+        sentences = corpus.read_corpus(run.config.data.path, "valid", trained.vocabulary).source
+        lengths = sentences.lengths() - 1  # without the end of sentence
+        wanted = lengths.max() if length is None else lengths[abs(lengths - length).argmin()]
+        source = sentences[int((lengths == wanted).argmax())]
+        found = decoding.Searcher(trained.model, run.config.decoding)(source[None])
+        hypothesis = decoding.translation(found, 0, trained.vocabulary).best
+        target = trained.vocabulary.encode(hypothesis)
+        combined, slots = trained.model.alignments(tf.constant(source[None]), tf.constant([target]))
+        tokens = [[trained.vocabulary.tokens[i] for i in ids] for ids in (source, target)]
+        name = _scorings(run).replace("/", "-")
+        output.pictures(
+            f".{name}",
+            lambda path, t=tokens, c=combined, s=slots: visualize.alignments(path, *t, c[0].numpy(), s[0].numpy()),
+        )
+
+
+def _memory(run: Run) -> bool:
+    return run.config.model.attention["name"] == "memory"
+
+
+def _slots(run: Run) -> int:
+    return run.config.model.attention["num_slots"]
+
+
+def _encoded(run: Run) -> bool:
+    return run.config.model.attention["position_encoding"]
+
+
+def _scorings(run: Run) -> str:
+    return paper.scorings(run.config.model.attention)
+
+
+def _model(run: Run) -> str:
+    return paper.model(run.config.model.attention)
+
+
+def _text(run: Run) -> str:
+    """The name of the prepared text, such as wmt17.en-de."""
+    return os.path.basename(run.config.data.folder)
+
+
+def _valid_bleu(run: Run) -> float:
+    return max(bleu for _, bleu in run.curve)
+
+
+def _printed(table: Mapping[str, tuple], text: str, model: str) -> float | None:
+    with contextlib.suppress(KeyError, ValueError):
+        return table[model][[f"wmt17.{pair}" for pair in paper.TABLE_2_PAIRS].index(text)]
+    return None

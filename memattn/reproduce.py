@@ -1,0 +1,154 @@
+"""Makes the paper's tables and figures, each by its name, training what is missing; estimates what that takes."""
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from memattn import config as configs
+from memattn import files, floor, paper, run, sweep, tables
+from memattn import paper_results as results
+from memattn.attention import MECHANISMS
+from memattn.errors import RunError
+from memattn.sweep import Run
+
+# What is trained: scale -> sweeps by what they are for.
+CONFIGS = {
+    "paper": {
+        "copy": ["configs/toy_copy/table1.yaml"],
+        "scorings": ["configs/toy_copy/scorings.yaml"],
+        "alignments": ["configs/toy_copy/alignments.yaml"],
+        "translation": [f"configs/wmt17/{pair}.yaml" for pair in paper.TABLE_2_PAIRS],
+    },
+    "small": {
+        "copy": ["configs/small/copy.yaml"],
+        "scorings": ["configs/small/scorings.yaml"],
+        "alignments": ["configs/small/alignments.yaml"],
+        "translation": ["configs/small/translation.yaml"],
+    },
+}
+_BPE_UNITS, _UNITS_A_SENTENCE = 16_000, 30  # of translation, for estimates
+SPLITS = {"translation": "test"}  # the copy task has "valid" alone
+
+
+class Target(NamedTuple):
+    """What a table or figure is made of: kinds of CONFIGS, whose runs `write` gets in that order."""
+
+    kinds: tuple[str, ...]
+    write: Callable[..., None]
+
+
+TARGETS = {
+    "table1": Target(("copy",), results.table_1),
+    "table2": Target(("translation",), results.table_2),
+    "table3": Target((), results.table_3),
+    "figure2": Target((), results.figure_2),
+    "figure3": Target(("copy", "scorings"), results.figure_3),
+    "figure4": Target(("translation",), results.figure_4),
+    "figure5": Target(("translation",), results.figure_5),
+    "figure6": Target(("alignments",), results.figure_6),
+    "figure7": Target(("alignments",), results.figure_7),
+    "figure8": Target(("translation",), results.figure_8),
+}
+
+
+def reproduce(name: str, scale: str, *, runs_dir: str, results_dir: str, jobs: int, strategy: str) -> list[str]:
+    """Makes one target; returns the names of the runs that failed, without which it is written.
+
+    Raises ConfigError, RunError, OSError.
+    """
+    target, failed, made = TARGETS[name], [], []
+    for kind in target.kinds:
+        runs = []
+        for path in CONFIGS[scale][kind]:
+            config, split = configs.load(path, [], MECHANISMS), SPLITS.get(kind, "valid")
+            sweep_dir = sweep_folder(runs_dir, path)
+            title = f"Runs of {path}{' (SCALED DOWN)' if scale == 'small' else ''}"
+            failed += sweep.run_sweep(
+                config,
+                sweep_dir,
+                jobs=jobs,
+                split=split,
+                average=None,
+                repeats=5 if kind == "copy" else 1,  # others' times are shown nowhere
+                plots=0,
+                strategy=strategy,
+                title=title,
+            )
+            runs += sweep.finished(config, sweep_dir, split)
+        if not runs:
+            raise RunError(f"{name}: no run of {', '.join(CONFIGS[scale][kind])} has ended well")
+        made.append(runs)
+    output = results.Output(os.path.join(results_dir, name), scale)
+    os.makedirs(output.folder, exist_ok=True)
+    target.write(output, *made)
+    files.write(output.path(".json"), json.dumps(_manifest(target, scale, made), indent=2) + "\n")
+    print(f"{name}: written to {output.path('.*')}", flush=True)
+    return failed
+
+
+def estimates(names: list[str], scale: str, *, gigaflops: float | None) -> str:
+    """The runs of targets as a Markdown table, with what each takes at least.
+
+    `gigaflops` is the rate of matrix products (two for a multiply-add); by default this machine's is measured.
+    """
+    rate = gigaflops * 5e8 if gigaflops else floor.multiply_adds_per_second(1280, 512, 1024)
+    rows = []
+    for path in dict.fromkeys(path for name in names for kind in TARGETS[name].kinds for path in CONFIGS[scale][kind]):
+        for name, config in configs.expand(configs.load(path, [], MECHANISMS), MECHANISMS).items():
+            copy = config.data.copy
+            vocabulary = 4 + (copy.num_symbols if copy else _BPE_UNITS)
+            length = 1 + (copy.max_length / 2 if copy else _UNITS_A_SENTENCE)
+            model = run.build_model(config, vocabulary, 100)
+            least = floor.training(
+                config,
+                vocabulary=vocabulary,
+                source_length=length,
+                target_length=length,
+                parameters=model.count_params(),
+            )
+            rows.append(
+                {
+                    "config": path,
+                    "run": name,
+                    "parameters": f"{model.count_params():,}",
+                    "steps": f"{config.training.max_steps:,}",
+                    "GiB": f"{least.bytes / 2**30:.2f}",
+                    "hours": f"{config.training.max_steps * least.multiply_adds / rate / 3600:.3g}",
+                }
+            )
+    if not rows:
+        return f"{', '.join(names)}: nothing is trained"
+    hours = sum(float(row["hours"]) for row in rows)
+    return (
+        f"{tables.markdown(rows)}\n{len(rows)} runs, {hours:.3g} hours at {rate / 5e8:,.0f} GFLOP/s. Steps at most; "
+        "memory and time at least: padding, TensorFlow's own memory, and all but matrix products come on top.\n"
+    )
+
+
+def sweep_folder(runs_dir: str, path: str) -> str:
+    """Where the runs of a config are: it says for what, its folder at which scale."""
+    folder, name = os.path.split(os.path.splitext(path)[0])
+    return os.path.join(runs_dir, f"{os.path.basename(folder)}.{name}")
+
+
+def _manifest(target: Target, scale: str, made: list[list[Run]]) -> dict[str, Any]:
+    return {
+        "command": shlex.join(["python", os.path.relpath(sys.argv[0]), *sys.argv[1:]]),
+        "scale": scale,
+        **run.conditions(),
+        "runs": {
+            kind: {
+                one.name: {
+                    "config": configs.to_dict(one.config),
+                    "commit": one.result["commit"],
+                    "device": one.result["device"],
+                    "training_seconds": float(one.validations[-1]["seconds"]),
+                }
+                for one in runs
+            }
+            for kind, runs in zip(target.kinds, made, strict=True)
+        },
+    }

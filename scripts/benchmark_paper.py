@@ -1,0 +1,56 @@
+"""Times decoding as the paper's Tables 1 and 3 do, and puts the ratios to Bahdanau attention beside the paper's.
+
+python scripts/benchmark_paper.py --table 1 --output results/speed/table1
+python scripts/benchmark_paper.py --table 3 --output results/speed/table3
+
+Sources and hypotheses are as long as each other, which is what a model that has learned to copy does.
+"""
+
+import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
+
+from absl import flags
+
+from memattn import benchmark, paper
+
+# Lengths are uniform on 0..L in Table 1, of average 35 in Table 3.
+TABLES = {
+    1: {"lengths": [20, 50, 100, 200], "source_lengths": "uniform", "examples": 1000, "units": 256, "vocabulary": 24},
+    3: {"lengths": [35], "source_lengths": "news", "examples": 2169, "units": 512, "vocabulary": 16_004},
+}
+BAHDANAU = "memattn: Bahdanau"
+
+
+def main() -> int:
+    options = flags.FLAGS
+    table, rows = TABLES[int(options.table)], []
+    for length in table["lengths"]:
+        work = {
+            "task": "decode",
+            "length": length,
+            "source_lengths": table["source_lengths"],
+            "as_source": True,
+            "examples": options.examples or table["examples"],
+            "batch": options.batch_size,
+            "beam": 10,
+            "units": table["units"],
+            "vocabulary": table["vocabulary"],
+        }
+        measured = benchmark.race({name: (name, work) for name in options.systems}, options)
+        printed = paper.TABLE_3_SECONDS
+        if options.table == "1":
+            printed = dict(zip(paper.TABLE_1_MODELS, paper.TABLE_1_SECONDS[length], strict=True))
+        for name, result in measured.items():
+            seconds = printed.get(paper.model(benchmark.SYSTEMS[name].attention))
+            ratio = round(printed["bahdanau"] / seconds, 2) if seconds else ""
+            rows.append({**benchmark.row(name, length, result, measured), "paper: Bahdanau / it": ratio})
+    title = f"Table {options.table}: decode time of {work['examples']:,} sources"
+    return benchmark.report(rows, options, title=title, units=table["units"], vocabulary=table["vocabulary"])
+
+
+if __name__ == "__main__":
+    ours = [name for name in benchmark.SYSTEMS if name.startswith("memattn") and "no input feeding" not in name]
+    benchmark.define_flags(output="results/speed/table1", systems=ours)
+    flags.DEFINE_enum("table", "1", ["1", "3"], "Table of the paper.")
+    flags.DEFINE_integer("examples", None, "Sources; the table's own number by default.", lower_bound=1)
+    flags.DEFINE_integer("batch_size", 32, "Sources decoded together.", lower_bound=1)
+    cli.run(main)

@@ -1,0 +1,53 @@
+"""Makes the paper's tables and figures, at the paper's scale or at a small one that two CPU cores can train.
+
+python scripts/reproduce.py table1 figure3 --scale small
+python scripts/reproduce.py all --scale paper --dry_run
+
+Stopped anywhere, the same command goes on. Run it where configs/ is.
+"""
+
+import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
+
+import sys
+
+from absl import flags
+
+from memattn import reproduce
+from memattn.errors import ConfigError
+
+
+def main(*names: str) -> int:
+    options = flags.FLAGS
+    if not names:
+        raise ConfigError(f"name what to make: all, or some of {', '.join(reproduce.TARGETS)}")
+    for name in names:
+        if name not in ("all", *reproduce.TARGETS):
+            raise ConfigError(f"{name}: no table or figure of the paper; known: all, {', '.join(reproduce.TARGETS)}")
+    targets = list(reproduce.TARGETS) if "all" in names else list(dict.fromkeys(names))
+    if options.dry_run:
+        print(reproduce.estimates(targets, options.scale, gigaflops=options.gigaflops))
+        return 0
+    failed = []
+    for name in targets:
+        failed += reproduce.reproduce(
+            name,
+            options.scale,
+            runs_dir=options.runs_dir,
+            results_dir=options.results_dir,
+            jobs=options.jobs,
+            strategy=options.strategy,
+        )
+    if failed:
+        print(f"{len(set(failed))} runs failed: {', '.join(dict.fromkeys(failed))}", file=sys.stderr)
+    return cli.FAILURE if failed else 0
+
+
+if __name__ == "__main__":
+    flags.DEFINE_enum("scale", "small", list(reproduce.CONFIGS), "The paper's, or one for two CPU cores.")
+    flags.DEFINE_bool("dry_run", False, "List the runs with their steps, memory and time, and do nothing.")
+    flags.DEFINE_float("gigaflops", None, "Of matrix products, for --dry_run; this machine's own by default.")
+    flags.DEFINE_integer("jobs", 1, "Trainings at a time.", lower_bound=1)
+    flags.DEFINE_string("runs_dir", "runs/reproduce", "Folder of the runs.")
+    flags.DEFINE_string("results_dir", "results", "Folder of the results, one folder in it for each target.")
+    flags.DEFINE_enum("strategy", "auto", ["auto", "none", "mirrored"], "As in memattn.train.")
+    cli.run(main, positional=True)

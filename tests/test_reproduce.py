@@ -1,0 +1,156 @@
+"""The paper's tables and figures: what stands in them, what they are made of, and one of them from nothing."""
+
+import csv
+import json
+
+import pytest
+from conftest import ROOT, run_command
+from matplotlib import image
+
+from memattn import config as configs
+from memattn import floor, paper, paper_results, reproduce
+from memattn.attention import MECHANISMS
+from memattn.config import Config, DataConfig, ModelConfig, TrainingConfig
+from memattn.paper_results import Output
+from memattn.sweep import Run
+
+TINY = """
+data:
+  copy: {max_length: 12, num_symbols: 3, train_examples: 40, valid_examples: 20}
+  num_buckets: 1
+model: {layers: 1, units: 8, embedding_size: 8, dropout: 0.0, attention: {name: memory, num_slots: 4}}
+training: {batch_size: 8, max_steps: 4, validate_every: 2, checkpoint_every: 2, jit_compile: false}
+decoding: {beam_size: 2, jit_compile: false}
+sweep:
+  cells:
+    - {model.attention.encoder_scoring: softmax, model.attention.decoder_scoring: softmax}
+    - {model.attention.encoder_scoring: sigmoid, model.attention.decoder_scoring: sigmoid}
+"""
+
+
+def made_up(kind, *, bleu, seconds=1.0, scale="small"):
+    """Runs of the sweep of a kind, as if finished: bleu(config) of the test set, one less in the last validation."""
+    runs = []
+    for path in reproduce.CONFIGS[scale][kind]:
+        config = configs.load(str(ROOT / path), [], MECHANISMS)
+        for name, one in configs.expand(config, MECHANISMS).items():
+            result = {"bleu": bleu(one), "exact_match": 50.0, "decode_seconds": seconds, "step": 20}
+            curve = [{"step": "10", "bleu": "1.0"}, {"step": "20", "bleu": str(bleu(one) - 1), "seconds": "7"}]
+            runs.append(Run(name, "none", one, result, curve))
+    return runs
+
+
+def rows_of(output):
+    with open(output.path(".csv"), encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_table_1_stands_beside_the_paper(tmp_path):
+    runs = made_up("copy", bleu=lambda config: 90.0 if config.model.attention["name"] == "none" else 99.0)
+    for run in runs:
+        if run.config.model.attention["name"] == "bahdanau":
+            run.result["decode_seconds"] = 3.0
+    output = Output(str(tmp_path), "small")
+    paper_results.table_1(output, runs)
+    rows = rows_of(output)
+    assert [row["model"] for row in rows[:7]] == list(paper.TABLE_1_MODELS)
+    assert [row["L"] for row in rows[::7]] == ["10", "20", "40", "80"]
+    first, memory, last = rows[0], rows[4], rows[-1]
+    assert [first[key] for key in ("BLEU", "paper L", "paper BLEU", "difference")] == ["90.00", "20", "99.93", "-9.93"]
+    assert (memory["Bahdanau / it"], memory["paper: Bahdanau / it"]) == ("3.00", "1.10")  # 2.86 s by 2.59 s
+    assert (last["L"], last["paper L"], last["Bahdanau / it"], last["difference"]) == ("80", "200", "1.00", "-1.00")
+    assert (tmp_path / "small.md").read_text("utf-8").splitlines()[0].endswith(" by length and model (SCALED DOWN)")
+
+
+def test_table_2_takes_the_best_scorings_by_validation(tmp_path):
+    def bleu(config):
+        attention = config.model.attention
+        best = attention.get("encoder_scoring") == "sigmoid" and attention.get("decoder_scoring") == "softmax"
+        return 20.0 + 5 * best + config.training.seed
+
+    output = Output(str(tmp_path), "small")
+    runs = made_up("translation", bleu=bleu)
+    paper_results.table_2(output, runs)
+    rows = {row["model"]: row for row in rows_of(output)}
+    assert list(rows) == ["none", "bahdanau", "luong", "K=32", "K=32 + PE", "K=64", "K=64 + PE"]
+    assert rows["K=32"]["best scorings"] == "sigmoid/softmax"
+    means = [rows["K=32"][key] for key in ("seeds", "valid BLEU", "test BLEU", "min-max")]
+    assert means == ["3", "26.00", "27.00", "26.00-28.00"]
+    assert rows["bahdanau"]["test BLEU"] == "22.00"
+    assert rows["bahdanau"]["paper test"] == ""  # Multi30k is not in the paper
+
+
+def test_table_2_at_full_scale_has_the_printed_figures(tmp_path):
+    output = Output(str(tmp_path), "paper")
+    paper_results.table_2(output, made_up("translation", bleu=lambda config: 30.0, scale="paper"))
+    rows = {(row["text"], row["model"]): row for row in rows_of(output)}
+    assert len(rows) == 4 * 5
+    assert rows["wmt17.en-de", "K=64 + PE"]["paper test"] == "30.61"
+    assert rows["wmt17.en-de", "K=64 + PE"]["difference"] == "-0.61"
+    assert rows["wmt17.en-tr", "bahdanau"]["paper valid"] == "13.76"
+    assert rows["wmt17.en-tr", "bahdanau"]["paper test"] == ""
+    assert "SCALED" not in (tmp_path / "paper.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", ["figure2", "figure3", "figure4", "figure5"])
+def test_figures_are_drawn_for_pages_and_for_papers(name, tmp_path):
+    output = Output(str(tmp_path), "small")
+    kinds = reproduce.TARGETS[name].kinds
+    reproduce.TARGETS[name].write(output, *(made_up(kind, bleu=lambda config: 50.0) for kind in kinds))
+    pictures = sorted(tmp_path.glob("*.png"))
+    assert len(pictures) == {"figure3": 2}.get(name, 1)
+    for picture in pictures:
+        assert (image.imread(picture)[..., :3].min(-1) < 0.95).mean() > 0.01
+        assert "<svg" in picture.with_suffix(".svg").read_text("utf-8")
+
+
+def test_figure_5_compares_the_four_scorings(monkeypatch):
+    drawn = []
+    monkeypatch.setattr(paper_results.visualize, "learning_curves", lambda path, *what: drawn.append(what))
+    paper_results.figure_5(Output("none", "small"), made_up("translation", bleu=lambda config: 50.0))
+    curves, title = drawn[0]
+    assert set(curves) == {"softmax/softmax", "softmax/sigmoid", "sigmoid/softmax", "sigmoid/sigmoid"}
+    assert "K = 32" in title
+    assert curves["softmax/softmax"] == [(10, 1.0), (20, 49.0)]
+
+
+def test_a_figure_from_nothing_and_again_at_once(tmp_path, monkeypatch, capfd):
+    (tmp_path / "tiny.yaml").write_text(TINY, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(reproduce.CONFIGS["small"], "alignments", ["tiny.yaml"])
+    places = {"runs_dir": "runs", "results_dir": "results", "jobs": 2, "strategy": "none"}
+    for done in ("0 done before", "2 done before"):
+        assert reproduce.reproduce("figure7", "small", **places) == []
+        assert done in capfd.readouterr().out
+        names = sorted(path.name for path in (tmp_path / "results" / "figure7").iterdir())
+        pictures = [f"small.{one}-{one}.{ending}" for one in ("sigmoid", "softmax") for ending in ("png", "svg")]
+        assert names == sorted([*pictures, "small.json"])
+    made = json.loads((tmp_path / "results" / "figure7" / "small.json").read_text("utf-8"))
+    assert made["scale"] == "small"
+    assert len(made["runs"]["alignments"]) == 2
+
+
+def test_the_least_of_an_update_is_counted_by_hand():
+    model = ModelConfig(layers=1, units=2, embedding_size=3, attention={"name": "memory", "num_slots": 5})
+    config = Config(data=DataConfig(folder="none"), model=model, training=TrainingConfig(batch_size=7))
+    least = floor.training(config, vocabulary=11, source_length=2, target_length=3, parameters=100)
+    encoder = 2 * (3 + 2) * 8 + 2 * 4 * 5  # two LSTMs; W_alpha and C
+    decoder = (3 + 4 + 2) * 8 + (2 + 4) * 2 + 2 * 11 + 5 * (2 + 4)  # LSTM, mixing layer, logits; W_beta and c
+    assert least.multiply_adds == 3 * 7 * (2 * encoder + 3 * decoder)
+    kept_source, kept_target = 2 * 7 * 2 + 3 + 5, 7 * 2 + 3 + 4 + 4 + 2 + 2 * 5 + 2 * 11
+    assert least.bytes == 4 * (4 * 100 + 7 * (2 * kept_source + 3 * kept_target))
+
+
+def test_a_dry_run_lists_every_run():
+    done = run_command("scripts.reproduce", "table1", "figure3", "--scale=small", "--dry_run", "--gigaflops=300")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert len([line for line in lines if "configs/small/" in line]) == 28 + 4
+    assert "32 runs" in done.stdout
+    assert "at 300 GFLOP/s" in done.stdout
+
+
+def test_an_unknown_target_is_named():
+    done = run_command("scripts.reproduce", "table9")
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].startswith("error: table9: no table or figure of the paper; known: all, ")
