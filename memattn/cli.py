@@ -7,7 +7,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow is impor
 import logging
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from absl import app, flags
 from absl import logging as absl_logging
@@ -44,7 +44,7 @@ def _parse_flags(argv: list[str], positional: bool) -> list[str]:
     return rest
 
 
-def _guarded(main: Callable[..., int | None], arguments: list[str]) -> int:
+def _guarded(main: Callable[..., int | None], arguments: Sequence[str] = ()) -> int:
     absl_logging.set_verbosity(absl_logging.WARNING)
     logging.getLogger("tensorflow").setLevel(logging.ERROR)  # it warns of retracing, which each padded length needs
     try:
