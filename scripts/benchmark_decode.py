@@ -12,7 +12,7 @@ from memattn.errors import ConfigError
 
 # Sources that a system decodes together where it does best: longest length that it holds for -> sources.
 BATCH = {
-    "ours": {20: 128, 50: 64, 1000: 32},
+    "ours": {1000: 32},
     "tfa": {20: 128, 50: 32, 100: 16, 1000: 8},
     "onmt_tf": {20: 128, 50: 32, 100: 16, 1000: 8},
     "onmt_py": {20: 32, 1000: 8},

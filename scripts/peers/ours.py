@@ -10,7 +10,7 @@ from memattn import decoding, run
 from memattn.config import Config, DataConfig, DecodingConfig, ModelConfig, TrainingConfig
 from memattn.corpus import Sentences
 from memattn.training_step import TrainingStep
-from memattn.vocab import EOS, Vocabulary
+from memattn.vocab import Vocabulary
 
 work = worker.options()
 tf.config.threading.set_intra_op_parallelism_threads(work.threads)
@@ -38,7 +38,7 @@ notes = f"{'XLA' if compiled else 'graph'}, batch {work.batch}"
 
 if work.task == "decode":
     bias = model.output_layer.bias.numpy()
-    bias[EOS] = worker.NO_END
+    bias[: worker.FIRST_SYMBOL] = worker.NO_END  # nor the other special ids, which are no tokens of a translation
     model.output_layer.bias.assign(bias)
     sentences = Sentences(np.concatenate(rows).astype(np.int32), np.cumsum([0, *map(len, rows)]))
     searcher = decoding.Searcher(model, config.decoding)
