@@ -102,7 +102,7 @@ def times(path: str, lines: dict[str, dict[int, float]], *, title: str, x: str, 
     """Draws times against lengths, both logarithmic, a line for each system: name -> length -> time."""
     figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
     for i, (name, points) in enumerate(lines.items()):
-        colour, dash = COLOURS[i % len(COLOURS)], DASHES[i // len(COLOURS) % len(DASHES)]
+        colour, dash = COLOURS[i % len(COLOURS)], DASHES[i % len(DASHES)]
         axes.loglog(list(points), list(points.values()), dash, color=colour, label=name, marker="o", markersize=3)
     ticks = sorted({length for points in lines.values() for length in points})
     axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])

@@ -13,7 +13,7 @@ from absl import flags
 
 from memattn import benchmark
 
-FEW, MANY = 20, 120  # steps
+FEW, MANY = 20, 420  # steps
 
 
 def main() -> int:
