@@ -11,7 +11,7 @@ from memattn import config as configs
 from memattn import files, floor, paper, run, sweep, tables
 from memattn import paper_results as results
 from memattn.attention import MECHANISMS
-from memattn.errors import RunError
+from memattn.errors import ConfigError, RunError
 from memattn.sweep import Run
 
 # What is trained: scale -> sweeps by what they are for.
@@ -52,6 +52,14 @@ TARGETS = {
     "figure7": Target(("alignments",), results.figure_7),
     "figure8": Target(("translation",), results.figure_8),
 }
+
+
+def check(names: list[str], scale: str) -> None:
+    """Raises ConfigError where the text of a target is not prepared, before anything is trained."""
+    for path in _configs(names, scale):
+        data = configs.load(path, [], MECHANISMS).data
+        if data.copy is None and not os.path.isdir(data.path):
+            raise ConfigError(f"{data.path}: not prepared yet; the head of {path} has the command")
 
 
 def reproduce(name: str, scale: str, *, runs_dir: str, results_dir: str, jobs: int, strategy: str) -> list[str]:
@@ -96,7 +104,7 @@ def estimates(names: list[str], scale: str, *, gigaflops: float | None) -> str:
     """
     rate = gigaflops * 5e8 if gigaflops else floor.multiply_adds_per_second(1280, 512, 1024)
     rows = []
-    for path in dict.fromkeys(path for name in names for kind in TARGETS[name].kinds for path in CONFIGS[scale][kind]):
+    for path in _configs(names, scale):
         for name, config in configs.expand(configs.load(path, [], MECHANISMS), MECHANISMS).items():
             copy = config.data.copy
             vocabulary = 4 + (copy.num_symbols if copy else _BPE_UNITS)
@@ -126,6 +134,11 @@ def estimates(names: list[str], scale: str, *, gigaflops: float | None) -> str:
         f"{tables.markdown(rows)}\n{len(rows)} runs, {hours:.3g} hours at {rate / 5e8:,.0f} GFLOP/s. Steps at most; "
         "memory and time at least: padding, TensorFlow's own memory, and all but matrix products come on top.\n"
     )
+
+
+def _configs(names: list[str], scale: str) -> list[str]:
+    """Paths of the configs of targets, each once."""
+    return list(dict.fromkeys(path for name in names for kind in TARGETS[name].kinds for path in CONFIGS[scale][kind]))
 
 
 def sweep_folder(runs_dir: str, path: str) -> str:

@@ -27,6 +27,7 @@ def main(*names: str) -> int:
     if options.dry_run:
         print(reproduce.estimates(targets, options.scale, gigaflops=options.gigaflops))
         return 0
+    reproduce.check(targets, options.scale)
     failed = []
     for name in targets:
         failed += reproduce.reproduce(

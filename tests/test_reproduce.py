@@ -150,6 +150,16 @@ def test_a_dry_run_lists_every_run():
     assert "at 300 GFLOP/s" in done.stdout
 
 
+def test_text_that_is_not_prepared_stops_it_before_anything_is_trained(tmp_path):
+    if (ROOT / "data" / "multi30k.en-de").exists():
+        pytest.skip("Multi30k is prepared here")
+    done = run_command("scripts.reproduce", "all", f"--runs_dir={tmp_path / 'runs'}", f"--results_dir={tmp_path}")
+    assert done.returncode == 2
+    line = "data/multi30k.en-de: not prepared yet; the head of configs/small/translation.yaml has the command"
+    assert done.stderr.splitlines()[-1] == f"error: {line}"
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_an_unknown_target_is_named():
     done = run_command("scripts.reproduce", "table9")
     assert done.returncode == 2
