@@ -42,7 +42,7 @@ if work.task == "decode":
     model.output_layer.bias.assign(bias)
     sentences = Sentences(np.concatenate(rows).astype(np.int32), np.cumsum([0, *map(len, rows)]))
     searcher = decoding.Searcher(model, config.decoding)
-    buckets = max(config.data.num_buckets, -(-work.examples // work.batch))
+    buckets = max(config.data.num_buckets, min(16, -(-work.examples // work.batch)))  # a shape each, up to 16
     decoding.warm_up(searcher, sentences, buckets)
 
     vocabulary = Vocabulary([f"w{i}" for i in range(work.vocabulary - worker.FIRST_SYMBOL)])
