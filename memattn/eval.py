@@ -13,6 +13,7 @@ import statistics
 import sys
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 from absl import flags
 from tqdm import tqdm
@@ -157,15 +158,18 @@ def _plot(
     os.makedirs(folder, exist_ok=True)
     longest_first = sorted(range(len(sources)), key=lambda index: -len(sources[index]))
     for index in [index for index in longest_first if translations[index].best][:plots]:
-        source, target = sources[index], vocabulary.encode(translations[index].hypotheses[0])
-        combined, slots = model.alignments(tf.constant([source]), tf.constant([target]))
-        visualize.alignments(
-            os.path.join(folder, f"{index}.png"),
-            [vocabulary.tokens[i] for i in source],
-            [vocabulary.tokens[i] for i in target],
-            combined[0].numpy(),
-            slots[0].numpy(),
-        )
+        drawn = aligned(model, vocabulary, sources[index], translations[index].best)
+        visualize.alignments(os.path.join(folder, f"{index}.png"), *drawn)
+
+
+def aligned(
+    model: Seq2Seq, vocabulary: Vocabulary, source: np.ndarray, hypothesis: list[str]
+) -> tuple[list[str], list[str], np.ndarray, np.ndarray]:
+    """What `visualize.alignments` draws of source ids [S] and a hypothesis: both as tokens, and the weights."""
+    target = vocabulary.encode(hypothesis)
+    combined, slots = model.alignments(tf.constant([source]), tf.constant([target]))
+    tokens = [[vocabulary.tokens[i] for i in ids] for ids in (source, target)]
+    return *tokens, combined[0].numpy(), slots[0].numpy()
 
 
 def _main() -> int:

@@ -8,9 +8,8 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-import tensorflow as tf
-
 from memattn import corpus, decoding, files, paper, tables, visualize
+from memattn import eval as evaluation
 from memattn.attention.memory import position_encodings
 from memattn.errors import RunError
 from memattn.sweep import Run
@@ -193,14 +192,9 @@ def _alignments(output: Output, runs: list[Run], *, length: int | None) -> None:
         source = sentences[int((lengths == wanted).argmax())]
         found = decoding.Searcher(trained.model, run.config.decoding)(source[None])
         hypothesis = decoding.translation(found, 0, trained.vocabulary).best
-        target = trained.vocabulary.encode(hypothesis)
-        combined, slots = trained.model.alignments(tf.constant(source[None]), tf.constant([target]))
-        tokens = [[trained.vocabulary.tokens[i] for i in ids] for ids in (source, target)]
+        drawn = evaluation.aligned(trained.model, trained.vocabulary, source, hypothesis)
         name = _scorings(run).replace("/", "-")
-        output.pictures(
-            f".{name}",
-            lambda path, t=tokens, c=combined, s=slots: visualize.alignments(path, *t, c[0].numpy(), s[0].numpy()),
-        )
+        output.pictures(f".{name}", lambda path, d=drawn: visualize.alignments(path, *d))
 
 
 def _memory(run: Run) -> bool:

@@ -17,7 +17,6 @@ TABLES = {
     1: {"lengths": [20, 50, 100, 200], "source_lengths": "uniform", "examples": 1000, "units": 256, "vocabulary": 24},
     3: {"lengths": [35], "source_lengths": "news", "examples": 2169, "units": 512, "vocabulary": 16_004},
 }
-BAHDANAU = "memattn: Bahdanau"
 
 
 def main() -> int:
