@@ -26,7 +26,7 @@ from memattn.model import Seq2Seq
 from memattn.trained import Trained, load
 from memattn.vocab import Vocabulary
 
-RESULT, HYPOTHESES, N_BEST = "result.json", "hypotheses.txt", "n_best.tsv"
+RESULT, HYPOTHESES, REFERENCES, N_BEST = "result.json", "hypotheses.txt", "references.txt", "n_best.tsv"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,7 +111,7 @@ def evaluate(trained: Trained, test_set: TestSet, *, repeats: int, plots: int, o
         "config": configs.to_dict(config),
     }
     os.makedirs(output_dir, exist_ok=True)
-    texts = {HYPOTHESES: hypotheses, "references.txt": test_set.references}
+    texts = {HYPOTHESES: hypotheses, REFERENCES: test_set.references}
     if (written, test_set.written) != (hypotheses, test_set.references):
         texts |= {"hypotheses.detokenized.txt": written, "references.detokenized.txt": test_set.written}
     for name, lines in texts.items():

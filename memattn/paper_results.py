@@ -16,9 +16,9 @@ from memattn.sweep import Run
 from memattn.trained import load
 
 # Lengths of the copy task -> those of the paper that they stand for.
-_PRINTED_LENGTHS = {
+PRINTED_LENGTHS = {
     "paper": {length: length for length in paper.TABLE_1_BLEU},
-    "small": {10: 20, 20: 50, 40: 100, 80: 200},
+    "small": {5: 20, 10: 50, 20: 100, 40: 200},
 }
 
 
@@ -49,12 +49,12 @@ class Output(NamedTuple):
 
 def table_1(output: Output, runs: list[Run]) -> None:
     """Copy task: BLEU, exact matches and decode time by length and model."""
-    printed = _PRINTED_LENGTHS[output.scale]
+    printed = PRINTED_LENGTHS[output.scale]
     rows = []
     for run in runs:
-        length, model = run.config.data.copy.max_length, _model(run)
+        length, model = run.config.data.copy.max_length, model_name(run)
         same_length = [one for one in runs if one.config.data.copy.max_length == length]
-        bahdanau = [one.result["decode_seconds"] for one in same_length if _model(one) == "bahdanau"]
+        bahdanau = [one.result["decode_seconds"] for one in same_length if model_name(one) == "bahdanau"]
         place = paper.TABLE_1_MODELS.index(model)
         bleu, seconds = (column[printed[length]] for column in (paper.TABLE_1_BLEU, paper.TABLE_1_SECONDS))
         rows.append(
@@ -80,23 +80,17 @@ def table_1(output: Output, runs: list[Run]) -> None:
 
 def table_2(output: Output, runs: list[Run]) -> None:
     """Translation: BLEU of each model with the best of its scorings by validation BLEU, means over seeds."""
-    groups = {}
-    for run in runs:
-        scorings = _scorings(run) if _memory(run) else ""
-        groups.setdefault((_text(run), _model(run)), {}).setdefault(scorings, []).append(run)
     rows = []
-    for (text, model), by_scorings in groups.items():
-        means = {scorings: statistics.mean(map(_valid_bleu, own)) for scorings, own in by_scorings.items()}
-        best = max(means, key=means.get)
-        bleu = [run.result["bleu"] for run in by_scorings[best]]
+    for (text, model), best in best_scorings(runs).items():
+        bleu = [run.result["bleu"] for run in best]
         valid, test = (_printed(table, text, model) for table in (paper.TABLE_2_VALID, paper.TABLE_2_TEST))
         rows.append(
             {
                 "text": text,
                 "model": model,
-                "best scorings": best,
+                "best scorings": scorings_name(best[0]) if is_memory(best[0]) else "",
                 "seeds": len(bleu),
-                "valid BLEU": f"{means[best]:.2f}",
+                "valid BLEU": f"{statistics.mean(map(_valid_bleu, best)):.2f}",
                 "paper valid": "" if valid is None else f"{valid:.2f}",
                 "test BLEU": f"{statistics.mean(bleu):.2f}",
                 "min-max": f"{min(bleu):.2f}-{max(bleu):.2f}",
@@ -110,10 +104,9 @@ def table_2(output: Output, runs: list[Run]) -> None:
 def table_3(output: Output) -> None:
     """Decode time at the size of the translation models."""
     smaller = ["--examples", "217"] if output.scale == "small" else []
-    where = ["--output", output.path(""), "--repeats", "10"]
-    status = subprocess.call([sys.executable, "scripts/benchmark_paper.py", "--table", "3", *where, *smaller])
-    if status:
-        raise RunError(f"scripts/benchmark_paper.py ended with status {status}")
+    benchmark(
+        "paper", output, ["memory, K = 32", "memory, K = 64", "Bahdanau"], ["--table", "3", "--repeats", "10", *smaller]
+    )
 
 
 def figure_2(output: Output) -> None:
@@ -124,8 +117,8 @@ def figure_2(output: Output) -> None:
 def figure_3(output: Output, copy: list[Run], scorings: list[Run]) -> None:
     """Learning curves of the copy task: models at the greatest length; the four scorings."""
     longest = max(run.config.data.copy.max_length for run in copy)
-    models = {_model(run): run.curve for run in copy if run.config.data.copy.max_length == longest}
-    combinations = {_scorings(run): run.curve for run in scorings}
+    models = {model_name(run): run.curve for run in copy if run.config.data.copy.max_length == longest}
+    combinations = {scorings_name(run): run.curve for run in scorings}
     for part, curves, what in (("a", models, f"L = {longest}"), ("b", combinations, "scorings, encoder/decoder")):
         title = f"Figure 3{part}: copy task, {what}{output.label}"
         output.pictures(f".{part}", lambda path, c=curves, t=title: visualize.learning_curves(path, c, t))
@@ -133,18 +126,20 @@ def figure_3(output: Output, copy: list[Run], scorings: list[Run]) -> None:
 
 def figure_4(output: Output, runs: list[Run]) -> None:
     """Learning curves of translation: position encodings with sigmoid encoder and softmax decoder scoring."""
-    wanted = [run for run in runs if not _memory(run) or (_scorings(run) == "sigmoid/softmax" and _encoded(run))]
-    _curves(output, wanted, _model, "Figure 4: sigmoid/softmax with position encodings")
+    wanted = [
+        run for run in runs if not is_memory(run) or (scorings_name(run) == "sigmoid/softmax" and has_encodings(run))
+    ]
+    _curves(output, wanted, model_name, "Figure 4: sigmoid/softmax with position encodings")
 
 
 def figure_5(output: Output, runs: list[Run]) -> None:
     """Learning curves of translation: the four scorings at the greatest K that has all, without position encodings."""
     by_slots = {}
     for run in runs:
-        if _memory(run) and not _encoded(run):
+        if is_memory(run) and not has_encodings(run):
             by_slots.setdefault(_slots(run), []).append(run)
-    slots = max(by_slots, key=lambda one: (len({_scorings(run) for run in by_slots[one]}), one))
-    _curves(output, by_slots[slots], _scorings, f"Figure 5: scorings, encoder/decoder, K = {slots}")
+    slots = max(by_slots, key=lambda one: (len({scorings_name(run) for run in by_slots[one]}), one))
+    _curves(output, by_slots[slots], scorings_name, f"Figure 5: scorings, encoder/decoder, K = {slots}")
 
 
 def figure_6(output: Output, runs: list[Run]) -> None:
@@ -160,7 +155,7 @@ def figure_7(output: Output, runs: list[Run]) -> None:
 
 def figure_8(output: Output, runs: list[Run]) -> None:
     """Alignments of translation with sigmoid scorings and K = 32."""
-    wanted = [run for run in runs if _model(run) == "K=32" and _scorings(run) == "sigmoid/sigmoid"]
+    wanted = [run for run in runs if model_name(run) == "K=32" and scorings_name(run) == "sigmoid/sigmoid"]
     _alignments(output, wanted[:1], length=20)
 
 
@@ -193,11 +188,32 @@ def _alignments(output: Output, runs: list[Run], *, length: int | None) -> None:
         found = decoding.Searcher(trained.model, run.config.decoding)(source[None])
         hypothesis = decoding.translation(found, 0, trained.vocabulary).best
         drawn = evaluation.aligned(trained.model, trained.vocabulary, source, hypothesis)
-        name = _scorings(run).replace("/", "-")
+        name = scorings_name(run).replace("/", "-")
         output.pictures(f".{name}", lambda path, d=drawn: visualize.alignments(path, *d))
 
 
-def _memory(run: Run) -> bool:
+def benchmark(name: str, output: Output, models: list[str], arguments: list[str]) -> None:
+    """Has a benchmark write the results of this target, for models of ours. Raises RunError."""
+    script = f"scripts/benchmark_{name}.py"
+    systems = [argument for model in models for argument in ("--systems", f"memattn: {model}")]
+    status = subprocess.call([sys.executable, script, "--output", output.path(""), *arguments, *systems])
+    if status:
+        raise RunError(f"{script} ended with status {status}")
+
+
+def best_scorings(runs: list[Run]) -> dict[tuple[str, str], list[Run]]:
+    """Text and model -> its runs, one a seed, with the scorings that have the best mean validation BLEU."""
+    groups = {}
+    for run in runs:
+        scorings = scorings_name(run) if is_memory(run) else ""
+        groups.setdefault((_text(run), model_name(run)), {}).setdefault(scorings, []).append(run)
+    return {
+        key: max(by_scorings.values(), key=lambda own: statistics.mean(map(_valid_bleu, own)))
+        for key, by_scorings in groups.items()
+    }
+
+
+def is_memory(run: Run) -> bool:
     return run.config.model.attention["name"] == "memory"
 
 
@@ -205,15 +221,15 @@ def _slots(run: Run) -> int:
     return run.config.model.attention["num_slots"]
 
 
-def _encoded(run: Run) -> bool:
-    return run.config.model.attention["position_encoding"]
+def has_encodings(run: Run) -> bool:
+    return run.config.model.attention.get("position_encoding", False)
 
 
-def _scorings(run: Run) -> str:
+def scorings_name(run: Run) -> str:
     return paper.scorings(run.config.model.attention)
 
 
-def _model(run: Run) -> str:
+def model_name(run: Run) -> str:
     return paper.model(run.config.model.attention)
 
 

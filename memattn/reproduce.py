@@ -1,4 +1,4 @@
-"""Makes the paper's tables and figures, each by its name, training what is missing; estimates what that takes."""
+"""Makes the paper's tables and figures, each by its name, training what is missing."""
 
 import json
 import os
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from memattn import config as configs
-from memattn import files, floor, paper, run, sweep, tables
+from memattn import files, open_questions, paper, run, sweep
 from memattn import paper_results as results
 from memattn.attention import MECHANISMS
 from memattn.errors import ConfigError, RunError
@@ -20,17 +20,19 @@ CONFIGS = {
         "copy": ["configs/toy_copy/table1.yaml"],
         "scorings": ["configs/toy_copy/scorings.yaml"],
         "alignments": ["configs/toy_copy/alignments.yaml"],
+        "ablations": ["configs/toy_copy/ablations.yaml"],
         "translation": [f"configs/wmt17/{pair}.yaml" for pair in paper.TABLE_2_PAIRS],
     },
     "small": {
         "copy": ["configs/small/copy.yaml"],
         "scorings": ["configs/small/scorings.yaml"],
         "alignments": ["configs/small/alignments.yaml"],
+        "ablations": ["configs/small/ablations.yaml"],
         "translation": ["configs/small/translation.yaml"],
     },
 }
-_BPE_UNITS, _UNITS_A_SENTENCE = 16_000, 30  # of translation, for estimates
 SPLITS = {"translation": "test"}  # the copy task has "valid" alone
+_TIMED = ("copy", "ablations")  # others' decode times are shown nowhere
 
 
 class Target(NamedTuple):
@@ -51,12 +53,16 @@ TARGETS = {
     "figure6": Target(("alignments",), results.figure_6),
     "figure7": Target(("alignments",), results.figure_7),
     "figure8": Target(("translation",), results.figure_8),
+    "ablations": Target(("ablations",), open_questions.ablations),
+    "slots_by_length": Target(("copy",), open_questions.slots_by_length),
+    "bleu_by_length": Target(("copy", "translation"), open_questions.bleu_by_length),
+    "training_cost": Target((), open_questions.training_cost),
 }
 
 
 def check(names: list[str], scale: str) -> None:
     """Raises ConfigError where the text of a target is not prepared, before anything is trained."""
-    for path in _configs(names, scale):
+    for path in config_paths(names, scale):
         data = configs.load(path, [], MECHANISMS).data
         if data.copy is None and not os.path.isdir(data.path):
             raise ConfigError(f"{data.path}: not prepared yet; the head of {path} has the command")
@@ -80,7 +86,7 @@ def reproduce(name: str, scale: str, *, runs_dir: str, results_dir: str, jobs: i
                 jobs=jobs,
                 split=split,
                 average=None,
-                repeats=5 if kind == "copy" else 1,  # others' times are shown nowhere
+                repeats=5 if kind in _TIMED else 1,
                 plots=0,
                 strategy=strategy,
                 title=title,
@@ -91,52 +97,13 @@ def reproduce(name: str, scale: str, *, runs_dir: str, results_dir: str, jobs: i
         made.append(runs)
     output = results.Output(os.path.join(results_dir, name), scale)
     os.makedirs(output.folder, exist_ok=True)
-    target.write(output, *made)
     files.write(output.path(".json"), json.dumps(_manifest(target, scale, made), indent=2) + "\n")
+    target.write(output, *made)  # a benchmark puts its own conditions in their place
     print(f"{name}: written to {output.path('.*')}", flush=True)
     return failed
 
 
-def estimates(names: list[str], scale: str, *, gigaflops: float | None) -> str:
-    """The runs of targets as a Markdown table, with what each takes at least.
-
-    `gigaflops` is the rate of matrix products (two for a multiply-add); by default this machine's is measured.
-    """
-    rate = gigaflops * 5e8 if gigaflops else floor.multiply_adds_per_second(1280, 512, 1024)
-    rows = []
-    for path in _configs(names, scale):
-        for name, config in configs.expand(configs.load(path, [], MECHANISMS), MECHANISMS).items():
-            copy = config.data.copy
-            vocabulary = 4 + (copy.num_symbols if copy else _BPE_UNITS)
-            length = 1 + (copy.max_length / 2 if copy else _UNITS_A_SENTENCE)
-            model = run.build_model(config, vocabulary, 100)
-            least = floor.training(
-                config,
-                vocabulary=vocabulary,
-                source_length=length,
-                target_length=length,
-                parameters=model.count_params(),
-            )
-            rows.append(
-                {
-                    "config": path,
-                    "run": name,
-                    "parameters": f"{model.count_params():,}",
-                    "steps": f"{config.training.max_steps:,}",
-                    "GiB": f"{least.bytes / 2**30:.2f}",
-                    "hours": f"{config.training.max_steps * least.multiply_adds / rate / 3600:.3g}",
-                }
-            )
-    if not rows:
-        return f"{', '.join(names)}: nothing is trained"
-    hours = sum(float(row["hours"]) for row in rows)
-    return (
-        f"{tables.markdown(rows)}\n{len(rows)} runs, {hours:.3g} hours at {rate / 5e8:,.0f} GFLOP/s. Steps at most; "
-        "memory and time at least: padding, TensorFlow's own memory, and all but matrix products come on top.\n"
-    )
-
-
-def _configs(names: list[str], scale: str) -> list[str]:
+def config_paths(names: list[str], scale: str) -> list[str]:
     """Paths of the configs of targets, each once."""
     return list(dict.fromkeys(path for name in names for kind in TARGETS[name].kinds for path in CONFIGS[scale][kind]))
 

@@ -197,7 +197,8 @@ def _commit() -> str | None:
     git = ["git", "-C", os.path.dirname(os.path.abspath(__file__))]
     try:
         head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
-        status = subprocess.run([*git, "status", "--porcelain"], capture_output=True, text=True, check=True).stdout
+        changed = [*git, "status", "--porcelain", "--", ":/", ":(top,exclude)results"]  # results come of a commit
+        status = subprocess.run(changed, capture_output=True, text=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError):
         return None
     return f"{head} with uncommitted changes" if status.strip() else head

@@ -2,6 +2,7 @@
 
 python scripts/reproduce.py table1 figure3 --scale small
 python scripts/reproduce.py all --scale paper --dry_run
+python scripts/reproduce.py all --scale paper --rehearse 3
 
 Stopped anywhere, the same command goes on. Run it where configs/ is.
 """
@@ -12,7 +13,7 @@ import sys
 
 from absl import flags
 
-from memattn import reproduce
+from memattn import estimates, reproduce
 from memattn.errors import ConfigError
 
 
@@ -25,7 +26,10 @@ def main(*names: str) -> int:
             raise ConfigError(f"{name}: no table or figure of the paper; known: all, {', '.join(reproduce.TARGETS)}")
     targets = list(reproduce.TARGETS) if "all" in names else list(dict.fromkeys(names))
     if options.dry_run:
-        print(reproduce.estimates(targets, options.scale, gigaflops=options.gigaflops))
+        print(estimates.estimate(targets, options.scale, gigaflops=options.gigaflops))
+        return 0
+    if options.rehearse:
+        print(estimates.rehearse(targets, options.scale, steps=options.rehearse, strategy=options.strategy))
         return 0
     reproduce.check(targets, options.scale)
     failed = []
@@ -46,6 +50,9 @@ def main(*names: str) -> int:
 if __name__ == "__main__":
     flags.DEFINE_enum("scale", "small", list(reproduce.CONFIGS), "The paper's, or one for two CPU cores.")
     flags.DEFINE_bool("dry_run", False, "List the runs with their steps, memory and time, and do nothing.")
+    flags.DEFINE_integer(
+        "rehearse", None, "Try so many steps of each config at full size, and do nothing.", lower_bound=1
+    )
     flags.DEFINE_float("gigaflops", None, "Of matrix products, for --dry_run; this machine's own by default.")
     flags.DEFINE_integer("jobs", 1, "Trainings at a time.", lower_bound=1)
     flags.DEFINE_string("runs_dir", "runs/reproduce", "Folder of the runs.")

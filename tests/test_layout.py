@@ -28,7 +28,9 @@ LEVELS = [
     ["benchmark", "eval", "preparation_flags", "train", "translate"],
     ["sweep"],
     ["paper_results"],
+    ["open_questions"],
     ["reproduce"],
+    ["estimates"],
 ]
 LEVEL = {name: level for level, names in enumerate(LEVELS) for name in names}
 WITHOUT_CONFIG = ["bridge", "decoder", "encoder", "ensemble", "model"]

@@ -8,9 +8,9 @@ from conftest import ROOT, run_command
 from matplotlib import image
 
 from memattn import config as configs
-from memattn import floor, paper, paper_results, reproduce
+from memattn import estimates, floor, open_questions, paper, paper_results, reproduce
 from memattn.attention import MECHANISMS
-from memattn.config import Config, DataConfig, ModelConfig, TrainingConfig
+from memattn.config import Config, CopyConfig, DataConfig, ModelConfig, TrainingConfig
 from memattn.paper_results import Output
 from memattn.sweep import Run
 
@@ -54,11 +54,11 @@ def test_table_1_stands_beside_the_paper(tmp_path):
     paper_results.table_1(output, runs)
     rows = rows_of(output)
     assert [row["model"] for row in rows[:7]] == list(paper.TABLE_1_MODELS)
-    assert [row["L"] for row in rows[::7]] == ["10", "20", "40", "80"]
+    assert [row["L"] for row in rows[::7]] == ["5", "10", "20", "40"]
     first, memory, last = rows[0], rows[4], rows[-1]
     assert [first[key] for key in ("BLEU", "paper L", "paper BLEU", "difference")] == ["90.00", "20", "99.93", "-9.93"]
     assert (memory["Bahdanau / it"], memory["paper: Bahdanau / it"]) == ("3.00", "1.10")  # 2.86 s by 2.59 s
-    assert (last["L"], last["paper L"], last["Bahdanau / it"], last["difference"]) == ("80", "200", "1.00", "-1.00")
+    assert (last["L"], last["paper L"], last["Bahdanau / it"], last["difference"]) == ("40", "200", "1.00", "-1.00")
     assert (tmp_path / "small.md").read_text("utf-8").splitlines()[0].endswith(" by length and model (SCALED DOWN)")
 
 
@@ -141,6 +141,61 @@ def test_the_least_of_an_update_is_counted_by_hand():
     assert least.bytes == 4 * (4 * 100 + 7 * (2 * kept_source + 3 * kept_target))
 
 
+def test_the_fewest_slots_are_those_within_half_a_bleu_of_attention(tmp_path):
+    def bleu(config):
+        slots = config.model.attention.get("num_slots", 64)
+        return 99.0 if slots >= config.data.copy.max_length else 98.4  # none but Bahdanau has no num_slots
+
+    output = Output(str(tmp_path), "small")
+    open_questions.slots_by_length(output, made_up("copy", bleu=bleu))
+    found = [(row["fewest slots"], row["paper: fewest slots"]) for row in rows_of(output)]
+    lengths = list(paper_results.PRINTED_LENGTHS["small"])
+    enough = [min(slots for slots in (1, 4, 16, 32, 64) if slots >= length) for length in lengths if length <= 64]
+    expected = [str(slots) for slots in enough] + ["1"] * (len(lengths) - len(enough))  # where attention has 98.4 too
+    assert [ours for ours, _ in found] == expected
+    assert [paper for _, paper in found] == ["1", "4", "4", "16"]  # 99.52 and 99.98; 99.95; 99.81; 99.98 and 100
+
+
+def test_ablations_name_what_was_changed(tmp_path):
+    output = Output(str(tmp_path), "small")
+    open_questions.ablations(output, made_up("ablations", bleu=lambda config: 96.0 if config.model.mix else 50.0))
+    rows = rows_of(output)
+    choices = [tuple(row[key] for key in list(row)[:6]) for row in rows]
+    assert len(set(choices)) == len(rows) == 11
+    assert ("K=32", "softmax/softmax", "", "no", "yes", "") in choices
+    assert ("bahdanau", "", "", "yes", "yes", "no") in choices
+    assert [row["renormalize"] for row in rows if row["renormalize"]] == ["sum", "mean", "none"]
+    assert {row["steps to 95 BLEU"] for row in rows} == {"20", "never"}
+
+
+def test_bleu_by_length_is_that_of_the_sentences_so_long(tmp_path):
+    lines = [" ".join(["a"] * length) for length in range(1, 9)]
+    (tmp_path / "vocab.txt").write_text("a\nb\n", encoding="utf-8")
+    for name in ("valid.source", "valid.target"):
+        (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    data = DataConfig(folder=str(tmp_path), copy=CopyConfig(max_length=8))
+    runs = []
+    for name, wrong in (("none", 5), ("bahdanau", 100)):
+        folder = tmp_path / name
+        folder.mkdir()
+        hypotheses = [line.replace("a", "b") if len(line.split()) >= wrong else line for line in lines]
+        (folder / "references.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        (folder / "hypotheses.txt").write_text("\n".join(hypotheses) + "\n", encoding="utf-8")
+        config = Config(data=data, model=ModelConfig(attention={"name": name}))
+        runs.append(Run(name, str(folder), config, {"split": "valid"}, [{"step": "1", "bleu": "1.0"}]))
+    output = Output(str(tmp_path), "small")
+    open_questions.bleu_by_length(output, runs, [])
+    rows = rows_of(output)
+    assert [(row["source tokens"], row["sentences"]) for row in rows] == [
+        ("1-2", "2"),
+        ("3-4", "2"),
+        ("5-6", "2"),
+        ("7-8", "2"),
+    ]
+    assert [row["bahdanau"] for row in rows[1:]] == ["100.00"] * 3
+    assert [row["none"] for row in rows[1:]] == ["100.00", "0.00", "0.00"]
+
+
 def test_a_dry_run_lists_every_run():
     done = run_command("scripts.reproduce", "table1", "figure3", "--scale=small", "--dry_run", "--gigaflops=300")
     assert done.returncode == 0, done.stderr
@@ -148,6 +203,18 @@ def test_a_dry_run_lists_every_run():
     assert len([line for line in lines if "configs/small/" in line]) == 28 + 4
     assert "32 runs" in done.stdout
     assert "at 300 GFLOP/s" in done.stdout
+
+
+def test_a_rehearsal_updates_the_costliest_run_at_full_size(tmp_path, monkeypatch):
+    (tmp_path / "tiny.yaml").write_text(TINY, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(reproduce.CONFIGS["small"], "alignments", ["tiny.yaml"])
+    table = estimates.rehearse(["figure7"], "small", steps=2, strategy="none")
+    row = [cell.strip() for cell in table.splitlines()[2].split("|")[1:-1]]
+    assert row[0] == "tiny.yaml"
+    assert row[3:5] == ["8", "13"]  # sentences of 12 tokens and their end
+    assert float(row[5]) > float(row[6]) > 0
+    assert estimates.rehearse(["figure2"], "small", steps=2, strategy="none") == "figure2: nothing is trained"
 
 
 def test_text_that_is_not_prepared_stops_it_before_anything_is_trained(tmp_path):
