@@ -4,6 +4,7 @@ import csv
 import re
 
 import numpy as np
+import pytest
 import yaml
 from conftest import ROOT
 from test_conformance import make_model, padded
@@ -12,6 +13,7 @@ from memattn import attention, config
 from memattn.tables import markdown
 from memattn.vocab import EOS
 
+_TABLES_OF_WORDS = {"README.md": 1, "docs/reproduction.md": 2, "docs/speed.md": 0}
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
@@ -58,12 +60,21 @@ def test_every_shipped_config_loads():
         assert all(word in header for word in ("Expected BLEU", "Cost", "Command")), path
 
 
-def test_the_tables_are_the_committed_results():
-    tables = re.findall(r"<!-- table: (\S+) -->\n(.*?)<!-- end of table -->", README, flags=re.DOTALL)
+@pytest.mark.parametrize("page", ["README.md", "docs/reproduction.md", "docs/speed.md"])
+def test_the_tables_are_the_committed_results(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    tables = re.findall(r"<!-- table: (\S+) -->\n(.*?)<!-- end of table -->", text, flags=re.DOTALL)
     assert tables
+    assert len(tables) == len(re.findall(r"^\|[-|]+\|$", text, flags=re.MULTILINE)) - _TABLES_OF_WORDS[page]
     for path, table in tables:
         with open(ROOT / path, encoding="utf-8", newline="") as file:
             assert table == markdown(list(csv.DictReader(file)))
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/reproduction.md", "docs/speed.md"])
+def test_what_a_page_points_to_is_there(page):
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", (ROOT / page).read_text(encoding="utf-8")):
+        assert target.startswith("http") or ((ROOT / page).parent / target).exists(), target
 
 
 def test_every_file_of_the_map_exists():
