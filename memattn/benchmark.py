@@ -1,9 +1,9 @@
 """Runs systems on the same work, each in a process of its own, in turns, and tells their times."""
 
+import contextlib
 import dataclasses
 import json
 import os
-import shlex
 import statistics
 import subprocess
 import sys
@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+import tensorflow as tf
 from absl import flags
 from tqdm import tqdm
 
@@ -79,13 +80,17 @@ class Measured:
 def define_sizes(lengths: str) -> None:
     """The flags of benchmarks whose sizes the user chooses."""
     flags.DEFINE_list("lengths", lengths.split(","), "Lengths L.")
+    flags.register_validator(
+        "lengths", lambda given: all(one.isdecimal() and int(one) for one in given), "whole numbers, divided by commas"
+    )
     flags.DEFINE_integer("units", 256, "Of two layers, in each direction; embeddings are as wide.", lower_bound=1)
     flags.DEFINE_integer("vocabulary", 24, "Ids, four special ones among them.", lower_bound=5)
 
 
-def define_flags(*, output: str, systems: list[str]) -> None:
-    """The flags that all benchmarks share."""
-    flags.DEFINE_multi_enum("systems", systems, list(SYSTEMS), "What is timed; repeatable.")
+def define_flags(*, output: str, systems: list[str], known: list[str]) -> None:
+    """The flags that all benchmarks share; `systems` of the `known` ones are timed by default."""
+    flags.DEFINE_multi_enum("systems", systems, known, "What is timed; repeatable.")
+    flags.DEFINE_enum("device", "cpu", ["cpu", "gpu"], "Where memattn runs; the libraries run on the CPU.")
     flags.DEFINE_integer("threads", os.cpu_count(), "Threads of each system.", lower_bound=1)
     flags.DEFINE_enum("jit_compile", "auto", ["auto", "true", "false"], "Whether XLA compiles memattn.")
     flags.DEFINE_integer("repeats", 5, "Runs of each system, in turns.", lower_bound=1)
@@ -100,14 +105,17 @@ def race(runners: Mapping[str, tuple[str, Mapping[str, Any]]], options: flags.Fl
     Raises RunError.
     """
     os.makedirs(options.logs, exist_ok=True)
+    if options.device == "cpu":
+        tf.config.set_visible_devices([], "GPU")  # in this process, which says what was measured on
     processes, ready, replies = {}, {}, {name: [] for name in runners}
     try:
         for name, (system, work) in tqdm(runners.items(), desc="warming up", unit="system", disable=None):
             processes[name] = _start(name, SYSTEMS[system], work, options)
             ready[name] = _reply(processes[name], name, options)
         for name in tqdm(list(runners) * options.repeats, desc="measuring", unit="run", disable=None):
-            processes[name].stdin.write("run\n")
-            processes[name].stdin.flush()
+            with contextlib.suppress(BrokenPipeError):  # a process that has ended does not answer either
+                processes[name].stdin.write("run\n")
+                processes[name].stdin.flush()
             replies[name].append(_reply(processes[name], name, options))
     finally:
         for process in processes.values():
@@ -132,7 +140,9 @@ def _start(name: str, system: System, work: Mapping[str, Any], options: flags.Fl
             raise RunError(f"{python}: not there; scripts/peers/setup.sh makes it, or name other --systems")
     jit_compile = {"auto": "auto", "true": True, "false": False}[options.jit_compile]
     own = {"attention": system.attention, "model": system.model, "threads": options.threads, "jit_compile": jit_compile}
-    variables = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", **VARIABLES[system.worker]}
+    variables = {"TF_CPP_MIN_LOG_LEVEL": "3", **VARIABLES[system.worker]}
+    if options.device == "cpu" or system.worker != "ours":
+        variables["CUDA_VISIBLE_DEVICES"] = ""
     with open(_log(name, options), "wb") as file:
         return subprocess.Popen(
             [python, os.path.join(WORKERS, f"{system.worker}.py"), json.dumps({**work, **own})],
@@ -191,7 +201,6 @@ def report(rows: list[dict], options: flags.FlagValues, *, title: str, units: in
     table = [{key: one.get(key, "") for key in keys} for one in rows]
     conditions = run.conditions()
     made = {
-        "command": shlex.join(["python", os.path.relpath(sys.argv[0]), *sys.argv[1:]]),
         **conditions,
         "repeats": options.repeats,
         "threads": options.threads,

@@ -84,6 +84,7 @@ class TrainingConfig:
     precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] = "float32"  # mixed: computing; weights: float32
     clip_norm: float = number(5.0, above=0)  # of all gradients together
     max_steps: int = number(200_000, at_least=1)
+    max_bad_steps: int = number(10, at_least=0)  # in a row left out, as their loss or gradient is not finite
     log_every: int = number(100, at_least=1)  # steps
     validate_every: int = number(1_000, at_least=1)  # steps
     validation_beam_size: int = number(1, at_least=1)  # 1 is greedy decoding
@@ -225,10 +226,8 @@ def _checked(tree: dict, source: Source, mechanisms: Mapping[str, Callable]) -> 
     data, decoding, model = config.data, config.decoding, config.model
     if not data.folder and data.copy is None:
         raise source.error("data", "give data.folder (a prepared corpus) or data.copy (the copy task)")
-    if decoding.n_best > decoding.beam_size:
-        raise source.error(
-            "decoding.n_best", f"{decoding.n_best} is more than decoding.beam_size = {decoding.beam_size}"
-        )
+    if (n_best := decoding.n_best) > decoding.beam_size:
+        raise source.error("decoding.n_best", f"{n_best} is more than decoding.beam_size = {decoding.beam_size}")
     if model.tie_embeddings == "all" and not (model.mix and model.embedding_size == model.units):
         raise source.error(
             "model.tie_embeddings",

@@ -1,22 +1,23 @@
 """What making the paper's tables and figures takes: counted, or tried for a few steps at full size."""
 
 import json
+import os
 import time
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
+from tqdm import tqdm
 
 from memattn import config as configs
-from memattn import floor, run, tables
+from memattn import corpus, floor, run, tables
 from memattn.attention import MECHANISMS
-from memattn.config import Config
+from memattn.config import Config, DataConfig
+from memattn.distribution import STRATEGIES
 from memattn.errors import RunError
 from memattn.reproduce import config_paths
-from memattn.train import STRATEGIES
 from memattn.training_step import TrainingStep
 from memattn.vocab import SPECIAL_TOKENS
-
-_BPE_UNITS, _UNITS_A_SENTENCE = 16_000, 30  # of translation
 
 
 def estimate(names: list[str], scale: str, *, gigaflops: float | None) -> str:
@@ -27,11 +28,13 @@ def estimate(names: list[str], scale: str, *, gigaflops: float | None) -> str:
     rate = gigaflops * 5e8 if gigaflops else floor.multiply_adds_per_second(1280, 512, 1024)
     rows, parameters = [], {}
     for path in config_paths(names, scale):
-        for name, config in configs.expand(configs.load(path, [], MECHANISMS), MECHANISMS).items():
-            shape = json.dumps(configs.to_dict(config)["model"]) + str(_vocabulary(config))
+        swept = configs.load(path, [], MECHANISMS)
+        for name, config in tqdm(configs.expand(swept, MECHANISMS).items(), desc=path, unit="run", disable=None):
+            text = _text(config.data)
+            shape = json.dumps(configs.to_dict(config)["model"]) + str(text.vocabulary)
             if shape not in parameters:
-                parameters[shape] = run.build_model(config, _vocabulary(config), 100).count_params()
-            least = _least(config, parameters[shape])
+                parameters[shape] = run.build_model(config, text.vocabulary, 100).count_params()
+            least = _least(config, text, parameters[shape])
             rows.append(
                 {
                     "config": path,
@@ -47,7 +50,8 @@ def estimate(names: list[str], scale: str, *, gigaflops: float | None) -> str:
     hours = sum(float(row["hours"]) for row in rows)
     return (
         f"{tables.markdown(rows)}\n{len(rows)} runs, {hours:.3g} hours at {rate / 5e8:,.0f} GFLOP/s. Steps at most; "
-        "memory and time at least: padding, TensorFlow's own memory, and all but matrix products come on top.\n"
+        "memory and time at least: padding, TensorFlow's own memory, and all but matrix products come on top. "
+        "Text that is not prepared is taken to have 16,000 BPE units and sentences of 30.\n"
     )
 
 
@@ -59,19 +63,17 @@ def rehearse(names: list[str], scale: str, *, steps: int, strategy: str) -> str:
     rows = []
     for path in config_paths(names, scale):
         runs = configs.expand(configs.load(path, [], MECHANISMS), MECHANISMS)
-        name, config = max(runs.items(), key=lambda item: _least(item[1], 0).multiply_adds)
-        data, vocabulary = config.data, _vocabulary(config)
-        length = 1 + data.copy.max_length if data.copy else data.max_source_length or 2 * _UNITS_A_SENTENCE
-        print(f"{path}: {name}, {length} tokens", flush=True)
+        name, config = max(runs.items(), key=lambda item: _least(item[1], _text(item[1].data), 0).multiply_adds)
+        text = _text(config.data)
+        print(f"{path}: {name}, {text.longest} tokens", flush=True)
         devices = STRATEGIES[strategy]()
         with devices.scope():
-            model = run.build_model(config, vocabulary, length)
+            model = run.build_model(config, text.vocabulary, text.longest)
             step = TrainingStep(model, config.training, devices)
         random, seconds = np.random.default_rng(0), []
         for number in range(steps):
-            batch = random.integers(
-                len(SPECIAL_TOKENS), vocabulary, (2, config.training.batch_size, length), dtype=np.int32
-            )
+            shape = 2, config.training.batch_size, text.longest
+            batch = random.integers(len(SPECIAL_TOKENS), text.vocabulary, shape, dtype=np.int32)
             started = time.perf_counter()
             loss = float(step([tuple(batch)], number, config.training.learning_rate)[0])
             seconds.append(time.perf_counter() - started)
@@ -83,7 +85,7 @@ def rehearse(names: list[str], scale: str, *, steps: int, strategy: str) -> str:
                 "run": name,
                 "parameters": f"{model.count_params():,}",
                 "batch": config.training.batch_size,
-                "tokens": length,
+                "tokens": text.longest,
                 "first step s": f"{seconds[0]:.3g}",
                 "step s": f"{min(seconds):.3g}",
             }
@@ -94,17 +96,34 @@ def rehearse(names: list[str], scale: str, *, steps: int, strategy: str) -> str:
     return f"{tables.markdown(rows)}\nThe first step is traced and compiled; sentences of a corpus are shorter.\n"
 
 
-def _vocabulary(config: Config) -> int:
-    return len(SPECIAL_TOKENS) + (config.data.copy.num_symbols if config.data.copy else _BPE_UNITS)
+class _Text(NamedTuple):
+    """What a model is trained on: ids, and tokens of a sentence on each side, its end included."""
+
+    vocabulary: int
+    source_length: float
+    target_length: float
+    longest: int
 
 
-def _least(config: Config, parameters: int) -> floor.Update:
-    """The least that an update takes, sentences being of average length."""
-    length = 1 + (config.data.copy.max_length / 2 if config.data.copy else _UNITS_A_SENTENCE)
+def _text(data: DataConfig) -> _Text:
+    """Of a prepared corpus, as it is; of others, the copy task's, or 16,000 BPE units and 30 of them a sentence."""
+    if data.copy is not None:
+        mean, longest = 1 + data.copy.max_length / 2, 1 + data.copy.max_length
+        return _Text(len(SPECIAL_TOKENS) + data.copy.num_symbols, mean, mean, longest)
+    if not os.path.isdir(data.path):
+        return _Text(len(SPECIAL_TOKENS) + 16_000, 31, 31, data.max_source_length or 100)
+    vocabulary = corpus.read_vocabulary(os.path.join(data.path, corpus.VOCABULARY))
+    sides = corpus.read_corpus(data.path, "train", vocabulary)
+    lengths = [side.lengths() for side in (sides.source, sides.target)]
+    longest = min(max(map(max, lengths)), data.max_source_length or np.inf)
+    return _Text(len(vocabulary), lengths[0].mean(), lengths[1].mean(), int(longest))
+
+
+def _least(config: Config, text: _Text, parameters: int) -> floor.Update:
     return floor.training(
         config,
-        vocabulary=_vocabulary(config),
-        source_length=length,
-        target_length=length,
+        vocabulary=text.vocabulary,
+        source_length=text.source_length,
+        target_length=text.target_length,
         parameters=parameters,
     )

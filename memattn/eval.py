@@ -8,9 +8,7 @@ import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is
 import dataclasses
 import json
 import os
-import shlex
 import statistics
-import sys
 from typing import Any
 
 import numpy as np
@@ -107,7 +105,6 @@ def evaluate(trained: Trained, test_set: TestSet, *, repeats: int, plots: int, o
         "step": max(int(path.rpartition("-")[2]) for path in trained.checkpoints),
         "checkpoints": trained.checkpoints,
         **run.conditions(),
-        "command": shlex.join(["python", "-m", "memattn.eval", *sys.argv[1:]]),
         "config": configs.to_dict(config),
     }
     os.makedirs(output_dir, exist_ok=True)

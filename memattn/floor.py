@@ -18,9 +18,10 @@ def decoding(
     beam_size: int,
     units: int,
     vocabulary: int,
+    input_feeding: bool = True,
     layers: int = 2,
 ) -> float:
-    """Multiply-adds of decoding sources with `steps` steps each: E = U, D = 2U, input feeding, mixing layer.
+    """Multiply-adds of decoding sources with `steps` steps each: E = U, D = 2U, a mixing layer.
 
     Padding is not counted; contexts are folded or not, whichever takes less; token embeddings are folded.
     """
@@ -39,8 +40,9 @@ def decoding(
     }[attention["name"]]
     if not attention.get("cache_keys", True):
         scores += (steps - 1) * source_lengths * width * units
-    folded = rows * width * 5 * units + hypothesis_steps * rows * 5 * units
-    unfolded = hypothesis_steps * (rows * width + width * 5 * units * (rows > 0))
+    read = (5 if input_feeding else 1) * units  # columns that a context is multiplied with
+    folded = rows * width * read + hypothesis_steps * rows * read
+    unfolded = hypothesis_steps * (rows * width + width * read * (rows > 0))
     return float(np.sum(encoder + hypothesis_steps * step + scores + np.minimum(folded, unfolded)))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from memattn import corpus, metrics, paper
+from memattn import corpus, metrics, paper, tables
 from memattn import eval as evaluation
 from memattn.paper_results import (
     PRINTED_LENGTHS,
@@ -46,6 +46,7 @@ def ablations(output: Output, runs: list[Run]) -> None:
                 "exact match %": f"{run.result['exact_match']:.1f}",
                 "steps to 95 BLEU": next((step for step, bleu in run.curve if bleu >= 95), "never"),
                 "decode s": f"{run.result['decode_seconds']:.3g}",
+                "decode s min-max": tables.spread(run.result),
             }
         )
     output.table(rows, f"What the paper leaves open: the copy task, L = {runs[0].config.data.copy.max_length}")
@@ -107,12 +108,12 @@ def _by_length(runs: list[Run]) -> dict[tuple[str, int], float]:
     return quarters
 
 
-def _fewest_slots(bleu: Mapping[str, float]) -> int | str:
-    """The smallest K of models and their BLEU that is within 0.5 of attention's."""
-    good = [
-        int(model[2:]) for model in bleu if model.startswith("K=") and bleu[model] >= bleu.get("bahdanau", 101) - 0.5
-    ]
-    return min(good, default="none of them")
+def _fewest_slots(bleu: Mapping[str, float]) -> str:
+    """The smallest K of models and their BLEU that is within 0.5 of attention's; nothing where models are missing."""
+    if not bleu.keys() >= set(paper.TABLE_1_MODELS):
+        return ""
+    slots = [model for model in paper.TABLE_1_MODELS if model.startswith("K=")]
+    return next((model[2:] for model in slots if bleu[model] >= bleu["bahdanau"] - 0.5), "none of them")
 
 
 def _yes(value: bool) -> str:

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+import tensorflow as tf
+
 from memattn import corpus, decoding, files, paper, tables, visualize
 from memattn import eval as evaluation
 from memattn.attention.memory import position_encodings
@@ -23,17 +25,19 @@ PRINTED_LENGTHS = {
 
 
 class Output(NamedTuple):
-    """Where a target's results go, and what is said above them."""
+    """Where a target's results go, what is said above them, and the runs that are missing in them."""
 
     folder: str
     scale: str
+    missing: list[str] = []
 
     def path(self, ending: str) -> str:
         return os.path.join(self.folder, f"{self.scale}{ending}")
 
     def table(self, rows: list[dict], title: str) -> None:
         files.write_csv(self.path(".csv"), rows)
-        markdown = f"{title}{self.label}\n\n{tables.markdown(rows)}"
+        missing = f"\nRuns that failed and are missing: {', '.join(self.missing)}\n" if self.missing else ""
+        markdown = f"{title}{self.label}\n\n{tables.markdown(rows)}{missing}"
         files.write(self.path(".md"), markdown)
         print(f"\n{markdown}", flush=True)
 
@@ -65,8 +69,9 @@ def table_1(output: Output, runs: list[Run]) -> None:
                 "exact match %": f"{run.result['exact_match']:.1f}",
                 "paper L": printed[length],
                 "paper BLEU": f"{bleu[place]:.2f}",
-                "difference": f"{run.result['bleu'] - bleu[place]:+.2f}",
+                "difference": f"{run.result['bleu'] - bleu[place]:+.2f}" if output.scale == "paper" else "",
                 "decode s": f"{run.result['decode_seconds']:.3g}",
+                "decode s min-max": tables.spread(run.result),
                 "Bahdanau / it": f"{bahdanau[0] / run.result['decode_seconds']:.2f}" if bahdanau else "",
                 "paper: Bahdanau / it": f"{seconds[-1] / seconds[place]:.2f}",
                 "best step": run.result["step"],
@@ -90,7 +95,7 @@ def table_2(output: Output, runs: list[Run]) -> None:
                 "model": model,
                 "best scorings": scorings_name(best[0]) if is_memory(best[0]) else "",
                 "seeds": len(bleu),
-                "valid BLEU": f"{statistics.mean(map(_valid_bleu, best)):.2f}",
+                "valid BLEU (greedy)": f"{statistics.mean(map(_valid_bleu, best)):.2f}",
                 "paper valid": "" if valid is None else f"{valid:.2f}",
                 "test BLEU": f"{statistics.mean(bleu):.2f}",
                 "min-max": f"{min(bleu):.2f}-{max(bleu):.2f}",
@@ -104,9 +109,8 @@ def table_2(output: Output, runs: list[Run]) -> None:
 def table_3(output: Output) -> None:
     """Decode time at the size of the translation models."""
     smaller = ["--examples", "217"] if output.scale == "small" else []
-    benchmark(
-        "paper", output, ["memory, K = 32", "memory, K = 64", "Bahdanau"], ["--table", "3", "--repeats", "10", *smaller]
-    )
+    models = ["memory, K = 32", "memory, K = 64", "Bahdanau", "Bahdanau, keys each step"]
+    benchmark("paper", output, models, ["--table", "3", "--repeats", "10", *smaller])
 
 
 def figure_2(output: Output) -> None:
@@ -119,7 +123,9 @@ def figure_3(output: Output, copy: list[Run], scorings: list[Run]) -> None:
     longest = max(run.config.data.copy.max_length for run in copy)
     models = {model_name(run): run.curve for run in copy if run.config.data.copy.max_length == longest}
     combinations = {scorings_name(run): run.curve for run in scorings}
-    for part, curves, what in (("a", models, f"L = {longest}"), ("b", combinations, "scorings, encoder/decoder")):
+    fixed = f"L = {scorings[0].config.data.copy.max_length}, K = {_slots(scorings[0])}"
+    parts = ("a", models, f"L = {longest}"), ("b", combinations, f"scorings, encoder/decoder, {fixed}")
+    for part, curves, what in parts:
         title = f"Figure 3{part}: copy task, {what}{output.label}"
         output.pictures(f".{part}", lambda path, c=curves, t=title: visualize.learning_curves(path, c, t))
 
@@ -129,7 +135,7 @@ def figure_4(output: Output, runs: list[Run]) -> None:
     wanted = [
         run for run in runs if not is_memory(run) or (scorings_name(run) == "sigmoid/softmax" and has_encodings(run))
     ]
-    _curves(output, wanted, model_name, "Figure 4: sigmoid/softmax with position encodings")
+    _curves(output, _some(wanted, "to be drawn"), model_name, "Figure 4: sigmoid/softmax with position encodings")
 
 
 def figure_5(output: Output, runs: list[Run]) -> None:
@@ -138,6 +144,7 @@ def figure_5(output: Output, runs: list[Run]) -> None:
     for run in runs:
         if is_memory(run) and not has_encodings(run):
             by_slots.setdefault(_slots(run), []).append(run)
+    _some(list(by_slots), "of memory attention without position encodings")
     slots = max(by_slots, key=lambda one: (len({scorings_name(run) for run in by_slots[one]}), one))
     _curves(output, by_slots[slots], scorings_name, f"Figure 5: scorings, encoder/decoder, K = {slots}")
 
@@ -145,18 +152,18 @@ def figure_5(output: Output, runs: list[Run]) -> None:
 def figure_6(output: Output, runs: list[Run]) -> None:
     """Alignments of copy models for softmax and for sigmoid scorings: single slots, and all together."""
     most = max(map(_slots, runs))
-    _alignments(output, [run for run in runs if _slots(run) == most], length=None)
+    _alignments(output, [run for run in runs if _slots(run) == most], "Figure 6", length=None)
 
 
 def figure_7(output: Output, runs: list[Run]) -> None:
     """The same with K = 4 on a source of 11 tokens."""
-    _alignments(output, [run for run in runs if _slots(run) == 4], length=11)
+    _alignments(output, _some([run for run in runs if _slots(run) == 4], "with K = 4"), "Figure 7", length=11)
 
 
 def figure_8(output: Output, runs: list[Run]) -> None:
     """Alignments of translation with sigmoid scorings and K = 32."""
     wanted = [run for run in runs if model_name(run) == "K=32" and scorings_name(run) == "sigmoid/sigmoid"]
-    _alignments(output, wanted[:1], length=20)
+    _alignments(output, _some(wanted[:1], "with K = 32 and sigmoid/sigmoid"), "Figure 8", length=20)
 
 
 def _curves(output: Output, runs: list[Run], label: Callable[[Run], str], title: str) -> None:
@@ -177,7 +184,14 @@ def _curves(output: Output, runs: list[Run], label: Callable[[Run], str], title:
         output.pictures(f".{text}", lambda path, c=curves, t=heading: visualize.learning_curves(path, c, t))
 
 
-def _alignments(output: Output, runs: list[Run], *, length: int | None) -> None:
+def _some(runs: list, which: str) -> list:
+    """The same; raises RunError where there are none."""
+    if not runs:
+        raise RunError(f"no run {which} has ended well")
+    return runs
+
+
+def _alignments(output: Output, runs: list[Run], title: str, *, length: int | None) -> None:
     """Pictures of how each run aligns one validation source: the first of `length` tokens, or the longest."""
     for run in runs:
         trained = load([run.folder], [], None)
@@ -188,15 +202,18 @@ def _alignments(output: Output, runs: list[Run], *, length: int | None) -> None:
         found = decoding.Searcher(trained.model, run.config.decoding)(source[None])
         hypothesis = decoding.translation(found, 0, trained.vocabulary).best
         drawn = evaluation.aligned(trained.model, trained.vocabulary, source, hypothesis)
+        heading = f"{title}: {scorings_name(run)}, K = {_slots(run)}, BLEU {run.result['bleu']:.1f}{output.label}"
         name = scorings_name(run).replace("/", "-")
-        output.pictures(f".{name}", lambda path, d=drawn: visualize.alignments(path, *d))
+        output.pictures(f".{name}", lambda path, d=drawn, t=heading: visualize.alignments(path, *d, title=t))
 
 
 def benchmark(name: str, output: Output, models: list[str], arguments: list[str]) -> None:
     """Has a benchmark write the results of this target, for models of ours. Raises RunError."""
     script = f"scripts/benchmark_{name}.py"
     systems = [argument for model in models for argument in ("--systems", f"memattn: {model}")]
-    status = subprocess.call([sys.executable, script, "--output", output.path(""), *arguments, *systems])
+    device = "gpu" if tf.config.list_physical_devices("GPU") else "cpu"
+    where = ["--output", output.path(""), "--device", device]
+    status = subprocess.call([sys.executable, script, *where, *arguments, *systems])
     if status:
         raise RunError(f"{script} ended with status {status}")
 

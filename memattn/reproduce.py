@@ -2,8 +2,6 @@
 
 import json
 import os
-import shlex
-import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -22,6 +20,7 @@ CONFIGS = {
         "alignments": ["configs/toy_copy/alignments.yaml"],
         "ablations": ["configs/toy_copy/ablations.yaml"],
         "translation": [f"configs/wmt17/{pair}.yaml" for pair in paper.TABLE_2_PAIRS],
+        "en-de": ["configs/wmt17/en-de.yaml"],
     },
     "small": {
         "copy": ["configs/small/copy.yaml"],
@@ -29,34 +28,36 @@ CONFIGS = {
         "alignments": ["configs/small/alignments.yaml"],
         "ablations": ["configs/small/ablations.yaml"],
         "translation": ["configs/small/translation.yaml"],
+        "en-de": ["configs/small/translation.yaml"],
     },
 }
-SPLITS = {"translation": "test"}  # the copy task has "valid" alone
+SPLITS = {"translation": "test", "en-de": "test"}  # the copy task has "valid" alone
 _TIMED = ("copy", "ablations")  # others' decode times are shown nowhere
 
 
 class Target(NamedTuple):
-    """What a table or figure is made of: kinds of CONFIGS, whose runs `write` gets in that order."""
+    """What a table or figure is made of: kinds of CONFIGS, whose runs `write` gets in that order, or a benchmark."""
 
     kinds: tuple[str, ...]
     write: Callable[..., None]
+    is_benchmark: bool = False  # which writes by itself what it was made with
 
 
 TARGETS = {
     "table1": Target(("copy",), results.table_1),
     "table2": Target(("translation",), results.table_2),
-    "table3": Target((), results.table_3),
+    "table3": Target((), results.table_3, is_benchmark=True),
     "figure2": Target((), results.figure_2),
     "figure3": Target(("copy", "scorings"), results.figure_3),
     "figure4": Target(("translation",), results.figure_4),
     "figure5": Target(("translation",), results.figure_5),
     "figure6": Target(("alignments",), results.figure_6),
     "figure7": Target(("alignments",), results.figure_7),
-    "figure8": Target(("translation",), results.figure_8),
+    "figure8": Target(("en-de",), results.figure_8),
     "ablations": Target(("ablations",), open_questions.ablations),
     "slots_by_length": Target(("copy",), open_questions.slots_by_length),
     "bleu_by_length": Target(("copy", "translation"), open_questions.bleu_by_length),
-    "training_cost": Target((), open_questions.training_cost),
+    "training_cost": Target((), open_questions.training_cost, is_benchmark=True),
 }
 
 
@@ -68,39 +69,52 @@ def check(names: list[str], scale: str) -> None:
             raise ConfigError(f"{data.path}: not prepared yet; the head of {path} has the command")
 
 
-def reproduce(name: str, scale: str, *, runs_dir: str, results_dir: str, jobs: int, strategy: str) -> list[str]:
-    """Makes one target; returns the names of the runs that failed, without which it is written.
+class Reproduction:
+    """Makes tables and figures at one scale; each run is trained and evaluated once, however many of them need it.
 
-    Raises ConfigError, RunError, OSError.
+    Attributes:
+      failed: folders of the runs that failed; the tables and figures are made without them, and say so.
     """
-    target, failed, made = TARGETS[name], [], []
-    for kind in target.kinds:
-        runs = []
-        for path in CONFIGS[scale][kind]:
+
+    def __init__(self, scale: str, *, runs_dir: str, results_dir: str, jobs: int, strategy: str):
+        self.failed = []
+        self._scale, self._runs_dir, self._results_dir = scale, runs_dir, results_dir
+        self._jobs, self._strategy = jobs, strategy
+        self._finished = {}  # path of a config -> its runs
+
+    def make(self, name: str) -> None:
+        """Raises ConfigError, OSError, and RunError where runs are missing without which it cannot be made."""
+        target, configs_of = TARGETS[name], CONFIGS[self._scale]
+        made = [[one for path in configs_of[kind] for one in self._runs(kind, path)] for kind in target.kinds]
+        if not all(made):
+            raise RunError("none of its runs has ended well")
+        folders = [sweep_folder(self._runs_dir, path) for path in config_paths([name], self._scale)]
+        missing = [folder for folder in self.failed if os.path.dirname(folder) in folders]
+        output = results.Output(os.path.join(self._results_dir, name), self._scale, missing)
+        os.makedirs(output.folder, exist_ok=True)
+        target.write(output, *made)
+        if not target.is_benchmark:
+            files.write(output.path(".json"), json.dumps(_manifest(target, output, made), indent=2) + "\n")
+        print(f"{name}: written to {output.path('.*')}", flush=True)
+
+    def _runs(self, kind: str, path: str) -> list[Run]:
+        if path not in self._finished:
             config, split = configs.load(path, [], MECHANISMS), SPLITS.get(kind, "valid")
-            sweep_dir = sweep_folder(runs_dir, path)
-            title = f"Runs of {path}{' (SCALED DOWN)' if scale == 'small' else ''}"
-            failed += sweep.run_sweep(
+            folder = sweep_folder(self._runs_dir, path)
+            failed = sweep.run_sweep(
                 config,
-                sweep_dir,
-                jobs=jobs,
+                folder,
+                jobs=self._jobs,
                 split=split,
                 average=None,
                 repeats=5 if kind in _TIMED else 1,
                 plots=0,
-                strategy=strategy,
-                title=title,
+                strategy=self._strategy,
+                title=f"Runs of {path}{' (SCALED DOWN)' if self._scale == 'small' else ''}",
             )
-            runs += sweep.finished(config, sweep_dir, split)
-        if not runs:
-            raise RunError(f"{name}: no run of {', '.join(CONFIGS[scale][kind])} has ended well")
-        made.append(runs)
-    output = results.Output(os.path.join(results_dir, name), scale)
-    os.makedirs(output.folder, exist_ok=True)
-    files.write(output.path(".json"), json.dumps(_manifest(target, scale, made), indent=2) + "\n")
-    target.write(output, *made)  # a benchmark puts its own conditions in their place
-    print(f"{name}: written to {output.path('.*')}", flush=True)
-    return failed
+            self.failed += [os.path.join(folder, name) for name in failed]
+            self._finished[path] = sweep.finished(config, folder, split)
+        return self._finished[path]
 
 
 def config_paths(names: list[str], scale: str) -> list[str]:
@@ -114,17 +128,17 @@ def sweep_folder(runs_dir: str, path: str) -> str:
     return os.path.join(runs_dir, f"{os.path.basename(folder)}.{name}")
 
 
-def _manifest(target: Target, scale: str, made: list[list[Run]]) -> dict[str, Any]:
+def _manifest(target: Target, output: results.Output, made: list[list[Run]]) -> dict[str, Any]:
+    kept = ("bleu", "step", "commit", "device", "cores", "jit_compile", "repeats")  # of a run's result
     return {
-        "command": shlex.join(["python", os.path.relpath(sys.argv[0]), *sys.argv[1:]]),
-        "scale": scale,
+        "scale": output.scale,
         **run.conditions(),
+        "missing": output.missing,
         "runs": {
             kind: {
                 one.name: {
                     "config": configs.to_dict(one.config),
-                    "commit": one.result["commit"],
-                    "device": one.result["device"],
+                    **{key: one.result.get(key) for key in kept},
                     "training_seconds": float(one.validations[-1]["seconds"]),
                 }
                 for one in runs

@@ -1,11 +1,15 @@
 """The run folder: the config, vocabulary and checkpoints of one training run, and the model that they make."""
 
+import contextlib
+import fcntl
 import glob
 import importlib.metadata
 import json
 import os
 import platform
+import shlex
 import subprocess
+import sys
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -22,7 +26,7 @@ from memattn.model import Seq2Seq
 from memattn.vocab import Vocabulary
 
 CONFIG, CORPUS = "config.yaml", "corpus.json"
-CHECKPOINTS, BEST = "checkpoints", "best"
+CHECKPOINTS, BEST, LOCK = "checkpoints", "best", "lock"
 
 
 def create(
@@ -54,6 +58,23 @@ def create(
     for name, content in facts.items():
         write(os.path.join(folder, name), content)
     write(path, config.dump(run_config))
+
+
+@contextlib.contextmanager
+def locked(folder: str) -> Iterator[None]:
+    """Keeps every other training out of a run folder. Raises RunError where one is in it, OSError."""
+    with open(os.path.join(folder, LOCK), "a+", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            file.seek(0)
+            raise RunError(f"{folder}: {file.read()} is training in it; wait, or take another --run_dir") from error
+        except OSError as error:
+            warnings.warn(f"{folder}: no lock against a second training: {error.strerror}", stacklevel=3)
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {platform.node()}")
+        file.flush()
+        yield
 
 
 def load_config(folder: str) -> Config:
@@ -164,10 +185,11 @@ def _readable(checkpoint: tf.train.Checkpoint, folder: str) -> Iterator[str]:
 
 
 def conditions() -> dict[str, Any]:
-    """What a result was made with: versions, commit, hardware, threads."""
-    devices = tf.config.list_physical_devices("GPU")
+    """What a result was made with: command, versions, commit, hardware, threads."""
+    devices = tf.config.get_visible_devices("GPU")
     names = [tf.config.experimental.get_device_details(device).get("device_name", device.name) for device in devices]
     return {
+        "command": _command(),
         "memattn": __version__,
         "commit": _commit(),
         "python": platform.python_version(),
@@ -191,6 +213,13 @@ def _holds(path: str, content: str) -> bool:
             return file.read() == content
     except (OSError, UnicodeDecodeError):
         return False
+
+
+def _command() -> str:
+    """What was typed; of a program by its path, such as memattn-sweep, the name alone."""
+    program, *arguments = sys.orig_argv[1:]
+    called = [os.path.basename(program)] if os.path.isabs(program) else ["python", program]
+    return shlex.join([*called, *arguments])
 
 
 def _commit() -> str | None:

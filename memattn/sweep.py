@@ -16,6 +16,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from absl import flags
@@ -46,6 +47,17 @@ class Run(NamedTuple):
         return [(int(row["step"]), float(row["bleu"])) for row in self.validations]
 
 
+@contextlib.contextmanager
+def _terminable() -> Iterator[None]:
+    """Lets SIGTERM end this process as Ctrl-C does, and so the processes that it started."""
+    former = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, former)
+
+
+@_terminable()
 def run_sweep(
     config: Config,
     sweep_dir: str,
@@ -136,7 +148,6 @@ def _write_table(runs: list[Run], sweep_dir: str, title: str) -> None:
     files.write(os.path.join(sweep_dir, "table.md"), f"{title}\n\n{markdown}")
     manifest = {
         "title": title,
-        "command": shlex.join(["python", "-m", "memattn.sweep", *sys.argv[1:]]),
         **conditions(),
         "configs": {run.name: configs.to_dict(run.config) for run in runs},
     }
@@ -204,7 +215,6 @@ def _command(module: str, name: str, folder: str, arguments: list[str]) -> int:
 def _main() -> int:
     options = flags.FLAGS
     config = configs.load(options.config, options.set, MECHANISMS)
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     failed = run_sweep(
         config,
         options.sweep_dir,

@@ -16,7 +16,7 @@ def row(name: str, config: Config, result: dict, validations: list[dict]) -> dic
         "sacreBLEU": f"{result['sacrebleu']:.2f}" if config.data.copy is None else "",
         "exact match %": f"{result['exact_match']:.1f}",
         "decode s": f"{result['decode_seconds']:.3g}",
-        "decode s min-max": f"{result['decode_seconds_min']:.3g}-{result['decode_seconds_max']:.3g}",
+        "decode s min-max": spread(result),
         "paper decode s (K40m)": f"{printed.decode_seconds:.2f}" if printed else "",
         "sentences": result["sentences"],
         "parameters": result["parameters"],
@@ -24,6 +24,11 @@ def row(name: str, config: Config, result: dict, validations: list[dict]) -> dic
         "steps": validations[-1]["step"],
         "training s": validations[-1]["seconds"],
     }
+
+
+def spread(result: dict) -> str:
+    """The least and the most time that decoding took, in seconds."""
+    return f"{result['decode_seconds_min']:.3g}-{result['decode_seconds_max']:.3g}"
 
 
 def over_seeds(rows: list[dict]) -> list[dict]:

@@ -5,9 +5,10 @@ python -m memattn.train --config configs/toy_copy/small.yaml --run_dir runs/smal
 
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
 
+import contextlib
 import dataclasses
+import io
 import itertools
-import json
 import math
 import os
 import signal
@@ -23,37 +24,11 @@ from memattn import copy_task, corpus, decoding, files, metrics, run, schedule, 
 from memattn.attention import MECHANISMS
 from memattn.config import Config, TrainingConfig
 from memattn.data import TrainingBatches
+from memattn.distribution import STRATEGIES
 from memattn.errors import ConfigError, RunError
+from memattn.progress import Progress
 from memattn.training_step import TrainingStep
 from memattn.vocab import PAD
-
-STRATEGIES = {
-    "none": tf.distribute.get_strategy,
-    "mirrored": tf.distribute.MirroredStrategy,
-    "auto": lambda: (
-        tf.distribute.MirroredStrategy()
-        if len(tf.config.list_logical_devices("GPU")) > 1
-        else tf.distribute.get_strategy()
-    ),
-}
-
-
-class Progress(tf.train.experimental.PythonState):
-    """How far a run is: what a checkpoint holds beside the weights and the optimizer."""
-
-    def __init__(self):
-        self.step = self.examples = self.stalled = self.decays = 0
-        self.epoch = self.window = self.batch = 0  # the place in the data of the next batch
-        self.seconds = 0.0
-        self.best = [-1.0, -1.0]  # BLEU, then exact match, which tells apart what BLEU calls 0
-        self.finished = ""
-        self.validations = []
-
-    def serialize(self) -> str:
-        return json.dumps({name: value for name, value in vars(self).items() if not name.startswith("_")})
-
-    def deserialize(self, string_value: str) -> None:
-        vars(self).update(json.loads(string_value))
 
 
 class Trainer:
@@ -104,7 +79,8 @@ class Trainer:
         if self.best.latest_checkpoint is None:
             self.progress.best = [-1.0, -1.0]
         self.searcher = decoding.Searcher(self.model, _validation_decoding(config))
-        self.pending = []  # results of the steps since the last log line
+        self.pending = []  # what the steps since the last log line came to, and their batches
+        self.bad_before = self.progress.bad_steps  # of the steps up to that line
         self.signal = None
         self.learning_rate = config.training.learning_rate  # of the last step
 
@@ -125,12 +101,12 @@ class Trainer:
         former = {number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
         self.saved_at = self.logged_at = time.monotonic()
         self.started = time.monotonic() - progress.seconds
-        events = tf.summary.create_file_writer(os.path.join(self.run_dir, "events"))
         try:
-            with events.as_default():
-                self._loop(training)
+            with run.locked(self.run_dir):
+                events = tf.summary.create_file_writer(os.path.join(self.run_dir, "events"))
+                with contextlib.closing(events), events.as_default():
+                    self._loop(training)
         finally:
-            events.close()
             for number, handler in former.items():
                 signal.signal(number, handler)
         if self.signal is not None:
@@ -149,7 +125,8 @@ class Trainer:
         while not progress.finished and self.signal is None:
             batches = list(itertools.islice(stream, training.accumulate))
             self.learning_rate = schedule.learning_rate(training, progress.step, progress.decays)
-            self.pending.append(self.step([ids for ids, _ in batches], progress.step, self.learning_rate))
+            ids = [ids for ids, _ in batches]
+            self.pending.append((self.step(ids, progress.step, self.learning_rate), ids))
             progress.step += 1
             progress.epoch, progress.window, progress.batch = batches[-1][1]
             progress.examples += sum(int((source[:, 0] != PAD).sum()) for (source, _), _ in batches)
@@ -162,11 +139,24 @@ class Trainer:
                 self._save()
 
     def _collect(self) -> np.ndarray:
-        """The pending results [steps, 4], checked: no checkpoint is written from weights that are not finite."""
-        results = np.array([result.numpy() for result in self.pending]).reshape(-1, 4)
-        if not np.isfinite(results).all():
-            first = self.progress.step - len(results) + int(np.flatnonzero(~np.isfinite(results).all(1))[0]) + 1
-            raise self._not_finite(f"the loss or its gradient is not finite at step {first}")
+        """What the pending steps came to [steps, 4]. Raises RunError, a step's batch kept, where too many were bad."""
+        results = np.array([result.numpy() for result, _ in self.pending]).reshape(-1, 4)
+        bad, first = self.bad_before, self.progress.step - len(results) + 1
+        for step, (finite, (_, batches)) in enumerate(
+            zip(np.isfinite(results).all(1), self.pending, strict=True), first
+        ):
+            bad = 0 if finite else bad + 1
+            if bad > self.config.training.max_bad_steps:
+                arrays, file = {}, io.BytesIO()
+                for number, (source, target) in enumerate(batches):
+                    arrays |= {f"source_{number}": source, f"target_{number}": target}
+                np.savez(file, **arrays)
+                path = os.path.join(self.run_dir, f"bad_step-{step}.npz")
+                files.write(path, file.getvalue())
+                raise self._not_finite(
+                    f"the loss or its gradient is not finite at step {step}, whose batch is in {path}"
+                )
+        self.progress.bad_steps = bad
         return results
 
     def _check_weights(self) -> None:
@@ -184,10 +174,16 @@ class Trainer:
         if not len(results):
             return
         self.pending.clear()
-        loss, correct, tokens, _ = results.sum(0)
+        self.bad_before = self.progress.bad_steps
         now = time.monotonic()
         speed = len(results) / (now - self.logged_at)
         step, last = self.progress.step, self.config.training.max_steps
+        good = results[np.isfinite(results).all(1)]
+        if len(good) < len(results):
+            print(f"step {step:,}: {len(results) - len(good)} updates left out, their loss or gradient not finite")
+        if not len(good):
+            return
+        loss, correct, tokens, _ = good.sum(0)
         print(
             f"step {step:,}/{last:,}  loss {loss / tokens:.4f}  perplexity {math.exp(min(loss / tokens, 99)):.3f}  "
             f"accuracy {100 * correct / tokens:.2f}%  {speed:.2f} steps/s  "
@@ -195,7 +191,7 @@ class Trainer:
             flush=True,
         )
         self.logged_at = now
-        scalars = {"loss": loss / tokens, "accuracy": correct / tokens, "gradient_norm": results[:, 3].mean()}
+        scalars = {"loss": loss / tokens, "accuracy": correct / tokens, "gradient_norm": good[:, 3].mean()}
         scalars["learning_rate"] = self.learning_rate
         for name, value in {**scalars, "steps_per_second": speed}.items():
             tf.summary.scalar(f"train/{name}", value, step)

@@ -17,8 +17,9 @@ class TrainingStep:
     """One update of the weights, on one replica or on several, from one global batch or several in turn.
 
     The loss is the cross-entropy summed over all replicas and batches, divided by their real target tokens; the
-    gradients are summed likewise, then clipped together. In float16, the loss is scaled up for the gradients' sake, the
-    scale halved and the update left out where they overflow, the scale doubled after many steps where they do not.
+    gradients are summed likewise, then clipped together. An update whose loss or gradient is not finite is left out.
+    In float16, the loss is scaled up for the gradients' sake, the scale halved where they overflow and doubled after
+    many steps where they do not.
     XLA compiles the decoder and the update, not the encoder, at which TensorFlow's own kernels are faster (on GPUs,
     cuDNN's).
 
@@ -115,13 +116,11 @@ class TrainingStep:
         def apply():
             self.optimizer.apply_gradients(zip(clipped, self._model.trainable_variables, strict=True))
 
+        finite = tf.math.is_finite(norm) & tf.reduce_all(tf.math.is_finite(sums))
+        tf.cond(finite, lambda: (apply(), tf.constant(0))[1], lambda: tf.constant(0))
         if self._scaled:
-            finite = tf.math.is_finite(norm)
+            norm = tf.where(finite | (self.state[0] <= 1), norm, 0.0)  # what a lower scale mends is not bad
             self._next_scale(finite)
-            tf.cond(finite, lambda: (apply(), tf.constant(0))[1], lambda: tf.constant(0))
-            norm = tf.where(finite, norm, 0.0)
-        else:
-            apply()
         return tf.concat([sums, [tokens, norm]], 0)
 
     def _next_scale(self, finite):

@@ -15,7 +15,9 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 DASHES = ("-", "--", "-.", ":")
 
 
-def alignments(path: str, source: list[str], target: list[str], combined: np.ndarray, slots: np.ndarray) -> None:
+def alignments(
+    path: str, source: list[str], target: list[str], combined: np.ndarray, slots: np.ndarray, title: str = ""
+) -> None:
     """Draws attention scores as the paper's Figures 6 and 7: source tokens downwards, target tokens to the right.
 
     Args:
@@ -24,6 +26,7 @@ def alignments(path: str, source: list[str], target: list[str], combined: np.nda
       combined: [T, S], the weights of the source positions in each step.
       slots: [K, T, S], what each memory slot contributes to `combined`; those that carry at least 1% of the weight
         are drawn beside it.
+      title: above it all.
     """
     weights = slots.sum((1, 2))
     drawn = np.flatnonzero(weights >= 0.01 * weights.sum())
@@ -33,7 +36,9 @@ def alignments(path: str, source: list[str], target: list[str], combined: np.nda
     side = float(np.clip(0.16 * max(len(source), len(target)), 3.2, 8))
     small = max(1.5, min(2.6, side * 0.5))
     width, height = side + 1.6 + columns * small, max(side + 0.9, rows * small + 0.9)
-    figure = plt.figure(figsize=(width, height), layout="constrained")
+    figure = plt.figure(figsize=(width, height + 0.3 * bool(title)), layout="constrained")
+    if title:
+        figure.suptitle(title, fontsize=10)
     left, right = figure.subfigures(1, 2, width_ratios=[max(columns * small, 1e-3), side + 1.6])
     if not num_slots:
         left.set_visible(False)

@@ -5,6 +5,8 @@ python scripts/benchmark_decode.py --output results/speed/decode
 
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
 
+import math
+
 from absl import flags
 
 from memattn import benchmark, floor
@@ -12,11 +14,11 @@ from memattn.errors import ConfigError
 
 # Sources that a system decodes together where it does best: longest length that it holds for -> sources.
 BATCH = {
-    "ours": {1000: 32},
-    "tfa": {20: 128, 50: 32, 100: 16, 1000: 8},
-    "onmt_tf": {20: 128, 50: 32, 100: 16, 1000: 8},
-    "onmt_py": {20: 32, 1000: 8},
-    "joey_nmt": {20: 32, 1000: 8},
+    "ours": {math.inf: 32},
+    "tfa": {20: 128, 50: 32, 100: 16, math.inf: 8},
+    "onmt_tf": {20: 128, 50: 32, 100: 16, math.inf: 8},
+    "onmt_py": {20: 32, math.inf: 8},
+    "joey_nmt": {20: 32, math.inf: 8},
 }
 
 
@@ -54,6 +56,7 @@ def main() -> int:
                     beam_size=options.beam_size,
                     units=options.units,
                     vocabulary=options.vocabulary,
+                    input_feeding=benchmark.SYSTEMS[name].model.get("input_feeding", True),
                 )
                 row |= {"floor s": round(needed / rate, 4), "over floor": round(result.median * rate / needed, 2)}
             rows.append({**row, "tokens/s": round(options.examples * length / result.median)})
@@ -62,7 +65,9 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    benchmark.define_flags(output="results/speed/decode", systems=list(benchmark.SYSTEMS))
+    benchmark.define_flags(
+        output="results/speed/decode", systems=list(benchmark.SYSTEMS), known=list(benchmark.SYSTEMS)
+    )
     benchmark.define_sizes("20,50,100,200")
     flags.DEFINE_integer("examples", 128, "Sources, lengths uniform on 0..L.", lower_bound=1)
     flags.DEFINE_integer("source_length", None, "Of all sources, in place of that.", lower_bound=1)

@@ -57,7 +57,7 @@ def main() -> int:
 
 if __name__ == "__main__":
     systems = ["memattn: no attention", "memattn: memory, K = 32", "memattn: Bahdanau"]
-    benchmark.define_flags(output="results/speed/tokens", systems=systems)
+    benchmark.define_flags(output="results/speed/tokens", systems=systems, known=list(benchmark.SYSTEMS))
     benchmark.define_sizes("50,200,500,1000,2000")
     flags.DEFINE_integer("batch_size", 16, "Sources decoded together.", lower_bound=1)
     flags.DEFINE_integer("beam_size", 10, "Hypotheses of a source.", lower_bound=1)

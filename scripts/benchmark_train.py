@@ -33,7 +33,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    benchmark.define_flags(output="results/speed/train", systems=benchmark.TRAINED)
+    benchmark.define_flags(output="results/speed/train", systems=benchmark.TRAINED, known=list(benchmark.SYSTEMS))
     benchmark.define_sizes("50")
     flags.DEFINE_integer("batch_size", 128, "Sentence pairs, all of full length.", lower_bound=1)
     cli.run(main)

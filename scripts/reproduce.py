@@ -14,7 +14,7 @@ import sys
 from absl import flags
 
 from memattn import estimates, reproduce
-from memattn.errors import ConfigError
+from memattn.errors import ConfigError, RunError
 
 
 def main(*names: str) -> int:
@@ -32,26 +32,30 @@ def main(*names: str) -> int:
         print(estimates.rehearse(targets, options.scale, steps=options.rehearse, strategy=options.strategy))
         return 0
     reproduce.check(targets, options.scale)
-    failed = []
+    reproduction = reproduce.Reproduction(
+        options.scale,
+        runs_dir=options.runs_dir,
+        results_dir=options.results_dir,
+        jobs=options.jobs,
+        strategy=options.strategy,
+    )
+    not_made = []
     for name in targets:
-        failed += reproduce.reproduce(
-            name,
-            options.scale,
-            runs_dir=options.runs_dir,
-            results_dir=options.results_dir,
-            jobs=options.jobs,
-            strategy=options.strategy,
-        )
-    if failed:
-        print(f"{len(set(failed))} runs failed: {', '.join(dict.fromkeys(failed))}", file=sys.stderr)
-    return cli.FAILURE if failed else 0
+        try:
+            reproduction.make(name)
+        except RunError as error:
+            print(f"{name}: not made: {error}", file=sys.stderr)
+            not_made.append(name)
+    if reproduction.failed:
+        print(f"{len(reproduction.failed)} runs failed: {', '.join(reproduction.failed)}", file=sys.stderr)
+    return cli.FAILURE if not_made or reproduction.failed else 0
 
 
 if __name__ == "__main__":
     flags.DEFINE_enum("scale", "small", list(reproduce.CONFIGS), "The paper's, or one for two CPU cores.")
-    flags.DEFINE_bool("dry_run", False, "List the runs with their steps, memory and time, and do nothing.")
+    flags.DEFINE_bool("dry_run", False, "List the runs with their steps, memory and time; train nothing.")
     flags.DEFINE_integer(
-        "rehearse", None, "Try so many steps of each config at full size, and do nothing.", lower_bound=1
+        "rehearse", None, "Time so many steps of each config at full size; train nothing.", lower_bound=1
     )
     flags.DEFINE_float("gigaflops", None, "Of matrix products, for --dry_run; this machine's own by default.")
     flags.DEFINE_integer("jobs", 1, "Trainings at a time.", lower_bound=1)

@@ -662,17 +662,21 @@ def test_weights_that_are_lost_in_mid_run(config, tmp_path, monkeypatch, capsys)
         return step(self, batches, number, learning_rate)
 
     monkeypatch.setattr(train.TrainingStep, "__call__", lose_a_weight)
-    fragments = ["not finite at step 3; the last checkpoint is ", "checkpoints/step-2; a smaller"]
-    assert refused(capsys, training(config, tmp_path / "new"), *fragments) == FAILURE
+    fragments = ["not finite at step 3, whose batch is in ", "the last checkpoint is ", "checkpoints/step-2; a smaller"]
+    strict = tiny(config.data.path, {"training.max_bad_steps": 0})
+    assert refused(capsys, training(strict, tmp_path / "new"), *fragments) == FAILURE
     assert "step-2.index" in kept
     assert contents(tmp_path / "new" / run.CHECKPOINTS) == kept
     assert not (tmp_path / "new" / run.BEST).exists()
+    with np.load(tmp_path / "new" / "bad_step-3.npz", allow_pickle=False) as batch:
+        assert batch["source_0"].shape == batch["target_0"].shape == (8, batch["source_0"].shape[1])
+    assert refused(capsys, training(config, tmp_path / "lenient"), "the weights are not finite at step 4") == FAILURE
 
 
 @pytest.mark.parametrize("learning_rate", [1e38, 1e39])
 def test_no_checkpoint_holds_weights_that_are_not_finite(learning_rate, config, tmp_path, capsys):
     changes = {"training.learning_rate": learning_rate, "training.clip_norm": 1e30, "training.checkpoint_every": 1}
-    command = training(tiny(config.data.path, changes), tmp_path / "new")
+    command = training(tiny(config.data.path, {**changes, "training.max_bad_steps": 0}), tmp_path / "new")
     assert refused(capsys, command, "new: ", "not finite at step ", "smaller training.learning_rate") == FAILURE
     for index in glob.glob(str(tmp_path / "new" / "*" / "*.index")):
         reader = tf.train.load_checkpoint(index.removesuffix(".index"))

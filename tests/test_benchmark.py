@@ -69,6 +69,13 @@ def test_the_floor_counts_by_hand(attention, expected):
     assert floor.decoding(attention, **sizes) == expected
 
 
+def test_the_floor_without_input_feeding_reads_contexts_once():
+    sizes = {"source_lengths": np.array([3]), "steps": 2, "beam_size": 2, "units": 4, "vocabulary": 10}
+    attention = {"name": "memory", "num_slots": 2}  # K * 8 * 4 + 4 * K * 4 = 96, not 480
+    fed = floor.decoding(attention, **sizes)
+    assert floor.decoding(attention, input_feeding=False, **sizes) == fed - 480 + 96
+
+
 def test_the_rate_of_matrix_products_is_that_of_a_computer():
     assert 1e8 < floor.multiply_adds_per_second(64, 64, 64, seconds=0.05) < 1e15
 

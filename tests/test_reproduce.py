@@ -11,6 +11,7 @@ from memattn import config as configs
 from memattn import estimates, floor, open_questions, paper, paper_results, reproduce
 from memattn.attention import MECHANISMS
 from memattn.config import Config, CopyConfig, DataConfig, ModelConfig, TrainingConfig
+from memattn.errors import ConfigError, RunError
 from memattn.paper_results import Output
 from memattn.sweep import Run
 
@@ -28,14 +29,16 @@ sweep:
 """
 
 
-def made_up(kind, *, bleu, seconds=1.0, scale="small"):
-    """Runs of the sweep of a kind, as if finished: bleu(config) of the test set, one less in the last validation."""
+def made_up(kind, *, bleu, valid=None, seconds=1.0, scale="small"):
+    """Runs of a kind, as if finished: bleu(config) of the test set, valid(config) of the last validation."""
     runs = []
     for path in reproduce.CONFIGS[scale][kind]:
         config = configs.load(str(ROOT / path), [], MECHANISMS)
         for name, one in configs.expand(config, MECHANISMS).items():
-            result = {"bleu": bleu(one), "exact_match": 50.0, "decode_seconds": seconds, "step": 20}
-            curve = [{"step": "10", "bleu": "1.0"}, {"step": "20", "bleu": str(bleu(one) - 1), "seconds": "7"}]
+            times = {"decode_seconds": seconds, "decode_seconds_min": 0.5, "decode_seconds_max": 4.0}
+            result = {"bleu": bleu(one), "exact_match": 50.0, "step": 20, **times}
+            last = {"step": "20", "bleu": str((valid or bleu)(one)), "seconds": "7"}
+            curve = [{"step": "10", "bleu": "1.0"}, last]
             runs.append(Run(name, "none", one, result, curve))
     return runs
 
@@ -56,27 +59,30 @@ def test_table_1_stands_beside_the_paper(tmp_path):
     assert [row["model"] for row in rows[:7]] == list(paper.TABLE_1_MODELS)
     assert [row["L"] for row in rows[::7]] == ["5", "10", "20", "40"]
     first, memory, last = rows[0], rows[4], rows[-1]
-    assert [first[key] for key in ("BLEU", "paper L", "paper BLEU", "difference")] == ["90.00", "20", "99.93", "-9.93"]
+    assert [first[key] for key in ("BLEU", "paper L", "paper BLEU", "difference")] == ["90.00", "20", "99.93", ""]
     assert (memory["Bahdanau / it"], memory["paper: Bahdanau / it"]) == ("3.00", "1.10")  # 2.86 s by 2.59 s
-    assert (last["L"], last["paper L"], last["Bahdanau / it"], last["difference"]) == ("40", "200", "1.00", "-1.00")
+    assert (last["L"], last["paper L"], last["Bahdanau / it"], last["difference"]) == ("40", "200", "1.00", "")
     assert (tmp_path / "small.md").read_text("utf-8").splitlines()[0].endswith(" by length and model (SCALED DOWN)")
 
 
 def test_table_2_takes_the_best_scorings_by_validation(tmp_path):
-    def bleu(config):
+    def best(config):
         attention = config.model.attention
-        best = attention.get("encoder_scoring") == "sigmoid" and attention.get("decoder_scoring") == "softmax"
-        return 20.0 + 5 * best + config.training.seed
+        return attention.get("encoder_scoring") == "sigmoid" and attention.get("decoder_scoring") == "softmax"
 
     output = Output(str(tmp_path), "small")
-    runs = made_up("translation", bleu=bleu)
+    runs = made_up(
+        "translation",
+        bleu=lambda config: 27.0 - 2 * best(config) + config.training.seed,  # on the test set they are the worst
+        valid=lambda config: 20.0 + 5 * best(config) + config.training.seed,
+    )
     paper_results.table_2(output, runs)
     rows = {row["model"]: row for row in rows_of(output)}
     assert list(rows) == ["none", "bahdanau", "luong", "K=32", "K=32 + PE", "K=64", "K=64 + PE"]
     assert rows["K=32"]["best scorings"] == "sigmoid/softmax"
-    means = [rows["K=32"][key] for key in ("seeds", "valid BLEU", "test BLEU", "min-max")]
-    assert means == ["3", "26.00", "27.00", "26.00-28.00"]
-    assert rows["bahdanau"]["test BLEU"] == "22.00"
+    means = [rows["K=32"][key] for key in ("seeds", "valid BLEU (greedy)", "test BLEU", "min-max")]
+    assert means == ["3", "27.00", "27.00", "26.00-28.00"]
+    assert rows["bahdanau"]["test BLEU"] == "29.00"
     assert rows["bahdanau"]["paper test"] == ""  # Multi30k is not in the paper
 
 
@@ -105,13 +111,58 @@ def test_figures_are_drawn_for_pages_and_for_papers(name, tmp_path):
 
 
 def test_figure_5_compares_the_four_scorings(monkeypatch):
+    def bleu(config):
+        scorings = [config.model.attention.get(f"{side}_scoring") for side in ("encoder", "decoder")]
+        return 40.0 + 10 * (scorings[0] == "sigmoid") + 20 * (scorings[1] == "sigmoid") + config.training.seed
+
     drawn = []
     monkeypatch.setattr(paper_results.visualize, "learning_curves", lambda path, *what: drawn.append(what))
-    paper_results.figure_5(Output("none", "small"), made_up("translation", bleu=lambda config: 50.0))
+    paper_results.figure_5(Output("none", "small"), made_up("translation", bleu=bleu))
     curves, title = drawn[0]
-    assert set(curves) == {"softmax/softmax", "softmax/sigmoid", "sigmoid/softmax", "sigmoid/sigmoid"}
+    last = {name: points[-1] for name, points in curves.items()}  # means over the seeds 1 to 3
+    assert last == {
+        "softmax/softmax": (20, 42.0),
+        "sigmoid/softmax": (20, 52.0),
+        "softmax/sigmoid": (20, 62.0),
+        "sigmoid/sigmoid": (20, 72.0),
+    }
     assert "K = 32" in title
-    assert curves["softmax/softmax"] == [(10, 1.0), (20, 49.0)]
+    assert curves["softmax/softmax"][0] == (10, 1.0)
+
+
+def test_figure_4_compares_position_encodings_with_the_baselines(monkeypatch):
+    drawn = []
+    monkeypatch.setattr(paper_results.visualize, "learning_curves", lambda path, *what: drawn.append(what))
+    paper_results.figure_4(Output("none", "small"), made_up("translation", bleu=lambda config: 50.0))
+    assert set(drawn[0][0]) == {"none", "bahdanau", "luong", "K=32 + PE", "K=64 + PE"}
+
+
+def test_figure_8_is_of_english_and_german():
+    for scale, text in (("paper", "data/wmt17.en-de"), ("small", "data/multi30k.en-de")):
+        (path,) = [path for kind in reproduce.TARGETS["figure8"].kinds for path in reproduce.CONFIGS[scale][kind]]
+        assert configs.load(str(ROOT / path), [], MECHANISMS).data.path == text
+    runs = [run for run in made_up("translation", bleu=lambda config: 50.0) if "sigmoid" not in run.name]
+    with pytest.raises(RunError, match="no run with K = 32 and sigmoid/sigmoid has ended well"):
+        paper_results.figure_8(Output("none", "small"), runs)
+
+
+def test_what_is_missing_is_said(tmp_path, monkeypatch):
+    runs = made_up("copy", bleu=lambda config: 50.0)
+    monkeypatch.setattr(reproduce.sweep, "run_sweep", lambda *args, **options: [runs[-1].name])
+    monkeypatch.setattr(reproduce.sweep, "finished", lambda *args: runs[:-1])
+    monkeypatch.chdir(ROOT)
+    places = {"runs_dir": "runs", "results_dir": str(tmp_path), "jobs": 1, "strategy": "none"}
+    made = reproduce.Reproduction("small", **places)
+    for name in ("table1", "slots_by_length"):
+        made.make(name)
+    assert made.failed == [f"runs/small.copy/{runs[-1].name}"]
+    table = (tmp_path / "table1" / "small.md").read_text("utf-8")
+    assert table.endswith(f"\nRuns that failed and are missing: {made.failed[0]}\n")
+    rows = rows_of(Output(str(tmp_path / "slots_by_length"), "small"))
+    assert [row["fewest slots"] for row in rows] == ["1", "1", "1", ""]  # Bahdanau attention at the greatest length
+    monkeypatch.setattr(reproduce.sweep, "finished", lambda *args: [])
+    with pytest.raises(RunError, match="none of its runs has ended well"):
+        reproduce.Reproduction("small", **places).make("table1")
 
 
 def test_a_figure_from_nothing_and_again_at_once(tmp_path, monkeypatch, capfd):
@@ -120,14 +171,16 @@ def test_a_figure_from_nothing_and_again_at_once(tmp_path, monkeypatch, capfd):
     monkeypatch.setitem(reproduce.CONFIGS["small"], "alignments", ["tiny.yaml"])
     places = {"runs_dir": "runs", "results_dir": "results", "jobs": 2, "strategy": "none"}
     for done in ("0 done before", "2 done before"):
-        assert reproduce.reproduce("figure7", "small", **places) == []
+        made = reproduce.Reproduction("small", **places)
+        made.make("figure7")
+        assert made.failed == []
         assert done in capfd.readouterr().out
         names = sorted(path.name for path in (tmp_path / "results" / "figure7").iterdir())
         pictures = [f"small.{one}-{one}.{ending}" for one in ("sigmoid", "softmax") for ending in ("png", "svg")]
         assert names == sorted([*pictures, "small.json"])
-    made = json.loads((tmp_path / "results" / "figure7" / "small.json").read_text("utf-8"))
-    assert made["scale"] == "small"
-    assert len(made["runs"]["alignments"]) == 2
+    written = json.loads((tmp_path / "results" / "figure7" / "small.json").read_text("utf-8"))
+    assert written["scale"] == "small"
+    assert len(written["runs"]["alignments"]) == 2
 
 
 def test_the_least_of_an_update_is_counted_by_hand():
@@ -150,9 +203,8 @@ def test_the_fewest_slots_are_those_within_half_a_bleu_of_attention(tmp_path):
     open_questions.slots_by_length(output, made_up("copy", bleu=bleu))
     found = [(row["fewest slots"], row["paper: fewest slots"]) for row in rows_of(output)]
     lengths = list(paper_results.PRINTED_LENGTHS["small"])
-    enough = [min(slots for slots in (1, 4, 16, 32, 64) if slots >= length) for length in lengths if length <= 64]
-    expected = [str(slots) for slots in enough] + ["1"] * (len(lengths) - len(enough))  # where attention has 98.4 too
-    assert [ours for ours, _ in found] == expected
+    enough = [min(slots for slots in (1, 4, 16, 32, 64) if slots >= length) for length in lengths]
+    assert [ours for ours, _ in found] == [str(slots) for slots in enough]
     assert [paper for _, paper in found] == ["1", "4", "4", "16"]  # 99.52 and 99.98; 99.95; 99.81; 99.98 and 100
 
 
@@ -217,14 +269,12 @@ def test_a_rehearsal_updates_the_costliest_run_at_full_size(tmp_path, monkeypatc
     assert estimates.rehearse(["figure2"], "small", steps=2, strategy="none") == "figure2: nothing is trained"
 
 
-def test_text_that_is_not_prepared_stops_it_before_anything_is_trained(tmp_path):
-    if (ROOT / "data" / "multi30k.en-de").exists():
-        pytest.skip("Multi30k is prepared here")
-    done = run_command("scripts.reproduce", "all", f"--runs_dir={tmp_path / 'runs'}", f"--results_dir={tmp_path}")
-    assert done.returncode == 2
-    line = "data/multi30k.en-de: not prepared yet; the head of configs/small/translation.yaml has the command"
-    assert done.stderr.splitlines()[-1] == f"error: {line}"
-    assert list(tmp_path.iterdir()) == []
+def test_text_that_is_not_prepared_is_said_before_anything_is_trained(monkeypatch, tmp_path):
+    (tmp_path / "tiny.yaml").write_text("data: {folder: data/nowhere}\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(reproduce.CONFIGS["small"], "translation", ["tiny.yaml"])
+    with pytest.raises(ConfigError, match="data/nowhere: not prepared yet; the head of tiny.yaml has the command"):
+        reproduce.check(["table2"], "small")
 
 
 def test_an_unknown_target_is_named():

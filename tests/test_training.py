@@ -19,7 +19,7 @@ from test_conformance import make_model, padded
 from memattn import eval as evaluation
 from memattn import run, train
 from memattn.config import TrainingConfig
-from memattn.errors import ConfigError
+from memattn.errors import ConfigError, RunError
 from memattn.vocab import EOS
 
 NO_STRATEGY = tf.distribute.get_strategy()
@@ -159,6 +159,43 @@ def test_interrupt_ends_with_130_and_goes_on(tiny_config, tmp_path, monkeypatch)
         patched.setattr(train.TrainingStep, "__call__", step_then_interrupt)
         assert train.train(config, str(tmp_path / "run"), NO_STRATEGY) == 130
     assert train.train(config, str(tmp_path / "run"), NO_STRATEGY) == 0
+
+
+def test_updates_that_are_not_finite_are_left_out(tiny_config, tmp_path, monkeypatch, capsys):
+    """The weights are lost in steps 2 and 3, and found again."""
+    step, kept = train.TrainingStep.__call__, []
+
+    def lose_a_weight(self, batches, number, learning_rate):
+        weight = self._model.trainable_variables[0]
+        before = [variable.numpy() for variable in self._model.trainable_variables]
+        if number in (1, 2):
+            weight.assign(weight * np.nan)
+        results = step(self, batches, number, learning_rate)
+        if number in (1, 2):
+            weight.assign(before[0])
+            kept.extend(zip(before, [variable.numpy() for variable in self._model.trainable_variables], strict=True))
+        return results
+
+    monkeypatch.setattr(train.TrainingStep, "__call__", lose_a_weight)
+    assert train.train(tiny_config({"training.max_bad_steps": 2}), str(tmp_path / "run"), NO_STRATEGY) == 0
+    assert len(kept) > 20
+    assert all((before == after).all() for before, after in kept)
+    output = capsys.readouterr().out
+    assert "step 2: 1 updates left out, their loss or gradient not finite" in output
+    assert "step 4: 1 updates left out" in output
+    with pytest.raises(RunError, match="not finite at step 3, whose batch is in .*bad_step-3.npz"):
+        train.train(tiny_config({"training.max_bad_steps": 1}), str(tmp_path / "strict"), NO_STRATEGY)
+
+
+def test_a_second_training_is_kept_out(tiny_config, tmp_path):
+    config, run_dir = tiny_config(), str(tmp_path / "run")
+    os.makedirs(run_dir)
+    with (
+        run.locked(run_dir),
+        pytest.raises(RunError, match=f"run: process {os.getpid()} on .* is training in it; wait, or take another"),
+    ):
+        train.train(config, run_dir, NO_STRATEGY)
+    assert train.train(config, run_dir, NO_STRATEGY) == 0
 
 
 def test_killed_at_random_moments_equals_uninterrupted(write_config, tmp_path):

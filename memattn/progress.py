@@ -1,0 +1,24 @@
+"""How far a training run is, as its checkpoints keep it."""
+
+import json
+
+import tensorflow as tf
+
+
+class Progress(tf.train.experimental.PythonState):
+    """How far a run is: what a checkpoint holds beside the weights and the optimizer."""
+
+    def __init__(self):
+        self.step = self.examples = self.stalled = self.decays = 0
+        self.bad_steps = 0  # the last so many, whose loss or gradient was not finite
+        self.epoch = self.window = self.batch = 0  # the place in the data of the next batch
+        self.seconds = 0.0
+        self.best = [-1.0, -1.0]  # BLEU, then exact match, which tells apart what BLEU calls 0
+        self.finished = ""
+        self.validations = []
+
+    def serialize(self) -> str:
+        return json.dumps({name: value for name, value in vars(self).items() if not name.startswith("_")})
+
+    def deserialize(self, string_value: str) -> None:
+        vars(self).update(json.loads(string_value))
