@@ -25,7 +25,7 @@ from memattn import config as configs
 from memattn import eval as evaluation
 from memattn import files, tables, visualize
 from memattn.attention import MECHANISMS
-from memattn.config import Config
+from memattn.config import Config, DataConfig
 from memattn.errors import ConfigError
 from memattn.run import BEST, CHECKPOINTS, CONFIG, conditions, load_config
 
@@ -69,16 +69,22 @@ def run_sweep(
     plots: int,
     strategy: str,
     title: str,
+    cell: int | None = None,
 ) -> list[str]:
     """Trains what is missing, `jobs` runs at a time, then evaluates one at a time, so that no time is disturbed.
 
     Each is evaluated with its best checkpoint, or with the average of its last `average` ones.
 
     Writes table.csv, table.md, learning_curves.png and manifest.json into `sweep_dir`, and seeds.csv where runs differ
-    by their seeds alone; returns the names of the runs that failed. Raises ConfigError where the folder holds another
-    sweep's runs, OSError where it cannot be written.
+    by their seeds alone; with `cell`, does that one of its runs, from 0, and writes none of these. Returns the names of
+    the runs that failed. Raises ConfigError where the folder holds another sweep's runs or there is no such cell,
+    OSError where it cannot be written.
     """
     runs = configs.expand(config, MECHANISMS)
+    if cell is not None:
+        if cell >= len(runs):
+            raise ConfigError(f"--cell: {cell} is none of the runs 0 to {len(runs) - 1}; see --list")
+        runs = dict([list(runs.items())[cell]])
     folders = {name: os.path.join(sweep_dir, name) for name in runs}
     for name, folder in folders.items():
         if os.path.exists(os.path.join(folder, CONFIG)):
@@ -120,7 +126,7 @@ def run_sweep(
     for name, problem in failed.items():
         log = os.path.join(folders[name], LOG)
         print(f"{name}: {problem}; see {log}{_last_error(log)}", file=sys.stderr)
-    if done := finished(config, sweep_dir, split, average):
+    if cell is None and (done := finished(config, sweep_dir, split, average)):
         _write_table(done, sweep_dir, title)
     return list(failed)
 
@@ -178,7 +184,9 @@ def _result(folder: str, config: Config, split: str, average: int | None) -> dic
         return None
     folders = [os.path.basename(os.path.dirname(path)) for path in result.get("checkpoints", [])]
     wanted = [CHECKPOINTS] * average if average else [BEST]
-    found = (result.get("split"), result.get("config"), folders)
+    defaults = configs.to_dict(Config(data=DataConfig()))  # of keys that have come since it was written
+    sections = (result.get("config") or {}).items()
+    found = (result.get("split"), {name: {**defaults[name], **values} for name, values in sections}, folders)
     return result if found == (split, configs.to_dict(config), wanted) else None
 
 
@@ -215,6 +223,10 @@ def _command(module: str, name: str, folder: str, arguments: list[str]) -> int:
 def _main() -> int:
     options = flags.FLAGS
     config = configs.load(options.config, options.set, MECHANISMS)
+    if options.list:
+        for number, name in enumerate(configs.expand(config, MECHANISMS)):
+            print(f"{number}\t{name}")
+        return 0
     failed = run_sweep(
         config,
         options.sweep_dir,
@@ -225,6 +237,7 @@ def _main() -> int:
         plots=options.plot,
         strategy=options.strategy,
         title=options.title or f"Sweep of {options.config}",
+        cell=options.cell,
     )
     return cli.FAILURE if failed else 0
 
@@ -233,6 +246,8 @@ def main() -> None:
     flags.DEFINE_string("config", None, "YAML config with a sweep section.", required=True)
     flags.DEFINE_string("sweep_dir", None, "Folder of the runs and of the table.", required=True)
     flags.DEFINE_multi_string("set", [], "Override, as training.max_steps=500; repeatable.")
+    flags.DEFINE_bool("list", False, "Print the number and the name of each run; train nothing.")
+    flags.DEFINE_integer("cell", None, "Do the run of that number alone, and no table.", lower_bound=0)
     flags.DEFINE_integer("jobs", 1, "Trainings at a time.", lower_bound=1)
     flags.DEFINE_string("split", "valid", "Split that the runs are evaluated on.")
     flags.DEFINE_integer("average", None, "Average the last so many checkpoints; else the best one.", lower_bound=1)

@@ -6,7 +6,7 @@ import threading
 import time
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, run_command
 
 from memattn import config as configs
 from memattn import files, paper, run, sweep, tables
@@ -185,6 +185,41 @@ def test_averaged_checkpoints_are_evaluated_beside_the_best(load, tmp_path, monk
         assert sweep.run_sweep(load(GRID[:1]), str(tmp_path / "sweep"), **{**OPTIONS, "average": average}) == []
     evaluations = [name for module, name in commands.called if module == "memattn.eval"]
     assert evaluations == ["num_slots=1"] * 3  # the second 2 finds its result
+
+
+def test_cells_one_by_one_and_then_the_table(load, tmp_path, capsys):
+    folder = tmp_path / "sweep"
+    config = load([{"model.attention.num_slots": slots} for slots in (2, 3)])
+    for cell, names in ((1, {"num_slots=3"}), (0, {"num_slots=2", "num_slots=3"})):
+        assert sweep.run_sweep(config, str(folder), **OPTIONS, cell=cell) == []
+        assert {path.name for path in folder.iterdir() if path.is_dir()} == names
+        assert not (folder / "table.csv").exists()
+    assert sweep.run_sweep(config, str(folder), **OPTIONS) == []
+    assert "2 runs, 2 done before, 0 to do" in capsys.readouterr().out
+    assert [row["run"] for row in table(folder)] == ["num_slots=2", "num_slots=3"]
+    with pytest.raises(ConfigError, match="--cell: 2 is none of the runs 0 to 1; see --list"):
+        sweep.run_sweep(config, str(folder), **OPTIONS, cell=2)
+
+
+def test_the_list_of_a_sweep():
+    done = run_command("memattn.sweep", "--config", "configs/toy_copy/demo.yaml", "--sweep_dir", "none", "--list")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["0\tmemory-num_slots=32", "1\tbahdanau", "2\tnone-max_steps=1500"]
+
+
+def test_a_result_of_an_earlier_version_is_kept(load, tmp_path, capsys):
+    """Whose config lacks a key that has come since."""
+    config, path = load(GRID[:1]), tmp_path / "sweep" / "num_slots=1" / "result.json"
+    assert sweep.run_sweep(config, str(tmp_path / "sweep"), **OPTIONS) == []
+    result = json.loads(path.read_text("utf-8"))
+    training = result["config"]["training"]
+    del training["max_bad_steps"]
+    for done in ("1 done before", "0 done before"):
+        path.write_text(json.dumps(result), encoding="utf-8")
+        capsys.readouterr()
+        assert sweep.run_sweep(config, str(tmp_path / "sweep"), **OPTIONS) == []
+        assert done in capsys.readouterr().out
+        training["max_bad_steps"] = 11  # not what the run has
 
 
 def test_a_sweep_in_which_all_fail_writes_no_table(load, tmp_path, monkeypatch):
