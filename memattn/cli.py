@@ -13,9 +13,10 @@ from collections.abc import Callable, Sequence
 from absl import app, flags
 from absl import logging as absl_logging
 
-from memattn.errors import ConfigError, DataError, RunError, reason
+from memattn.errors import ConfigError, DataError, LostWorkerError, RunError, reason
 
 FAILURE, USAGE = 1, 2
+AGAIN = 138  # 128 + SIGUSR1, which schedulers take for: start it again
 
 
 def run(main: Callable[..., int | None], *, positional: bool = False) -> None:
@@ -52,6 +53,8 @@ def _guarded(main: Callable[..., int | None], arguments: Sequence[str] = ()) -> 
         return main(*arguments) or 0
     except ConfigError as error:
         _fail(str(error), USAGE)
+    except LostWorkerError as error:
+        _fail(str(error), AGAIN)
     except (DataError, RunError) as error:
         _fail(str(error), FAILURE)
     except OSError as error:

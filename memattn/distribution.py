@@ -1,13 +1,79 @@
-"""The devices that training runs on."""
+"""The devices that training runs on: one, several of a machine, or those of several machines."""
 
+import json
+import os
+from collections.abc import Callable
+
+import numpy as np
 import tensorflow as tf
 
-STRATEGIES = {
+from memattn.errors import ConfigError
+
+Strategy = tf.distribute.Strategy
+# What TensorFlow raises, some seconds after a worker has ended, in those that wait for it.
+LOST_WORKER = (
+    tf.errors.UnavailableError,
+    tf.errors.AbortedError,
+    tf.errors.CancelledError,
+    tf.errors.DeadlineExceededError,
+    tf.errors.InternalError,
+)
+
+
+def several_machines() -> Strategy:
+    """Of this process and the others that TF_CONFIG names, or that Slurm started with it. Raises ConfigError."""
+    try:
+        if "TF_CONFIG" in os.environ:
+            resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+            resolver.cluster_spec()
+        else:
+            resolver = tf.distribute.cluster_resolver.SlurmClusterResolver()
+    except (ValueError, KeyError, RuntimeError) as error:
+        raise ConfigError(f"--strategy multi_worker: neither TF_CONFIG nor Slurm names the workers: {error}") from error
+    return tf.distribute.MultiWorkerMirroredStrategy(resolver)
+
+
+def _auto() -> Strategy:
+    """All workers of TF_CONFIG where it names several, else all GPUs where there are several."""
+    workers = json.loads(os.environ.get("TF_CONFIG", "{}")).get("cluster", {}).get("worker", [])
+    if len(workers) > 1:
+        return several_machines()
+    if len(tf.config.list_logical_devices("GPU")) > 1:
+        return tf.distribute.MirroredStrategy()
+    return tf.distribute.get_strategy()
+
+
+STRATEGIES: dict[str, Callable[[], Strategy]] = {
     "none": tf.distribute.get_strategy,
     "mirrored": tf.distribute.MirroredStrategy,
-    "auto": lambda: (
-        tf.distribute.MirroredStrategy()
-        if len(tf.config.list_logical_devices("GPU")) > 1
-        else tf.distribute.get_strategy()
-    ),
+    "multi_worker": several_machines,
+    "auto": _auto,
 }
+
+
+def is_chief(strategy: Strategy) -> bool:
+    """Whether this process writes the run folder: of several workers, the first does."""
+    return not has_several_workers(strategy) or strategy.cluster_resolver.task_id == 0
+
+
+def of_chief(strategy: Strategy, values: list[float]) -> list[float]:
+    """The chief's values, on each worker, once all have come here."""
+    if not has_several_workers(strategy):
+        return values
+    zeros = np.zeros(len(values))
+    shared = strategy.experimental_distribute_values_from_function(
+        lambda context: tf.constant(zeros if context.replica_id_in_sync_group else values, tf.float64)
+    )
+    return strategy.reduce("SUM", shared, axis=None).numpy().tolist()
+
+
+def any_worker(strategy: Strategy, fact: bool) -> bool:
+    """Whether it is so on any worker, asked on all of them."""
+    if not has_several_workers(strategy):
+        return fact
+    shared = strategy.experimental_distribute_values_from_function(lambda context: tf.constant(float(fact)))
+    return bool(strategy.reduce("SUM", shared, axis=None) > 0)
+
+
+def has_several_workers(strategy: Strategy) -> bool:
+    return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)

@@ -15,6 +15,10 @@ class RunError(RuntimeError):
     """A run that cannot go on."""
 
 
+class LostWorkerError(RunError):
+    """Another process of the same training has ended; all of them have to be started again."""
+
+
 def reason(error: Exception) -> str:
     """The line of an error that says why; Keras puts its own around it, and Keras 3 colours it."""
     lines = re.sub("\x1b\\[[0-9;]*m", "", str(error)).splitlines()

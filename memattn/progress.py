@@ -22,3 +22,10 @@ class Progress(tf.train.experimental.PythonState):
 
     def deserialize(self, string_value: str) -> None:
         vars(self).update(json.loads(string_value))
+
+
+def clock(seconds: float) -> str:
+    """Seconds as people read them: 1:02:03, or 2:03."""
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"

@@ -6,7 +6,6 @@ python -m memattn.train --config configs/toy_copy/small.yaml --run_dir runs/smal
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
 
 import contextlib
-import dataclasses
 import io
 import itertools
 import math
@@ -20,14 +19,14 @@ import tensorflow as tf
 from absl import flags
 
 from memattn import config as configs
-from memattn import copy_task, corpus, decoding, files, metrics, run, schedule, text
+from memattn import copy_task, corpus, distribution, files, run, schedule, text
 from memattn.attention import MECHANISMS
 from memattn.config import Config, TrainingConfig
 from memattn.data import TrainingBatches
-from memattn.distribution import STRATEGIES
-from memattn.errors import ConfigError, RunError
-from memattn.progress import Progress
+from memattn.errors import ConfigError, LostWorkerError, RunError
+from memattn.progress import Progress, clock
 from memattn.training_step import TrainingStep
+from memattn.validation import Validation
 from memattn.vocab import PAD
 
 
@@ -35,7 +34,8 @@ class Trainer:
     """The training loop of one run folder."""
 
     def __init__(self, config: Config, run_dir: str, strategy: tf.distribute.Strategy):
-        self.config, self.run_dir = config, run_dir
+        self.config, self.run_dir, self.strategy = config, run_dir, strategy
+        self.chief = distribution.is_chief(strategy)
         path = config.data.path
         if config.data.copy is not None:
             try:
@@ -47,8 +47,6 @@ class Trainer:
         self.vocabulary = corpus.read_vocabulary(os.path.join(path, corpus.VOCABULARY))
         self.text = text.read(path)
         training = corpus.read_corpus(path, "train", self.vocabulary)
-        self.valid = corpus.read_corpus(path, "valid", self.vocabulary)
-        self.references = [self.text.decode(line.split()) for line in corpus.read_references(path, "valid")[0]]
         self.batches = TrainingBatches(
             training,
             batch_size=config.training.batch_size,
@@ -63,13 +61,17 @@ class Trainer:
             self.model = run.build_model(config, len(self.vocabulary), self.batches.longest_source)
             self.step = TrainingStep(self.model, config.training, strategy)
         facts = {"max_source_length": self.batches.longest_source, "training_pairs": self.batches.pairs}
-        run.create(run_dir, config, self.vocabulary, facts, self.text.files())
+        if self.chief:
+            run.create(run_dir, config, self.vocabulary, facts, self.text.files())
         self.progress = Progress()
         self.checkpoint = run.checkpoint(
             self.model, optimizer=self.step.optimizer, progress=self.progress, step=self.step.state
         )
         folder = os.path.join(run_dir, run.CHECKPOINTS)
         self.restored = run.restore(self.checkpoint, folder)
+        step = self.progress.step
+        if distribution.of_chief(strategy, [step]) != [step]:
+            raise RunError(f"{run_dir}: the first worker sees another checkpoint in it; all must share the folder")
         self.manager = tf.train.CheckpointManager(
             self.checkpoint, folder, config.training.keep_checkpoints, checkpoint_name="step"
         )
@@ -78,56 +80,65 @@ class Trainer:
         )
         if self.best.latest_checkpoint is None:
             self.progress.best = [-1.0, -1.0]
-        self.searcher = decoding.Searcher(self.model, _validation_decoding(config))
+        self.validation = Validation(config, self.model, self.vocabulary, self.text)
         self.pending = []  # what the steps since the last log line came to, and their batches
         self.bad_before = self.progress.bad_steps  # of the steps up to that line
-        self.signal = None
+        self.signal = self.stopping = None  # what this process was sent; what all workers agree on
         self.learning_rate = config.training.learning_rate  # of the last step
 
     def train(self) -> int:
         """Trains to the end, or until a signal; the process' exit status."""
         progress, training = self.progress, self.config.training
         parameters = sum(math.prod(variable.shape) for variable in self.model.trainable_variables)
-        print(f"{self.run_dir}: {parameters:,} parameters, {self.batches.pairs:,} training pairs", flush=True)
+        self._say(f"{self.run_dir}: {parameters:,} parameters, {self.batches.pairs:,} training pairs")
         if self.restored:
-            print(f"goes on from {self.restored}", flush=True)
+            self._say(f"goes on from {self.restored}")
         if progress.finished:
-            if self.best.latest_checkpoint is None:  # somebody removed it: the last weights must do
+            if self.chief and self.best.latest_checkpoint is None:  # somebody removed it: the last weights must do
                 self.best.save(checkpoint_number=progress.step)
-            print(f"already finished: {progress.finished}", flush=True)
+            self._say(f"already finished: {progress.finished}")
             return 0
         if run.jit_compile(training.jit_compile):
-            print(f"compiling for {len(self.batches.widths)} padded lengths: the first steps take longer", flush=True)
+            self._say(f"compiling for {len(self.batches.widths)} padded lengths: the first steps take longer")
         former = {number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
         self.saved_at = self.logged_at = time.monotonic()
         self.started = time.monotonic() - progress.seconds
         try:
-            with run.locked(self.run_dir):
-                events = tf.summary.create_file_writer(os.path.join(self.run_dir, "events"))
-                with contextlib.closing(events), events.as_default():
-                    self._loop(training)
+            if not self.chief:
+                self._loop(training)
+            else:
+                with run.locked(self.run_dir):
+                    events = tf.summary.create_file_writer(os.path.join(self.run_dir, "events"))
+                    with contextlib.closing(events), events.as_default():
+                        self._loop(training)
+            distribution.of_chief(self.strategy, [0.0])  # no worker ends before the last checkpoint is written
         finally:
             for number, handler in former.items():
                 signal.signal(number, handler)
-        if self.signal is not None:
-            print(f"stopped by {self.signal.name} at step {progress.step:,}; the same command goes on", flush=True)
-            return 128 + self.signal
-        print(
+        if self.stopping:
+            self._say(f"stopped by {self.stopping.name} at step {progress.step:,}; the same command goes on")
+            return 128 + self.stopping
+        self._say(
             f"finished: {progress.finished}; best validation BLEU {progress.best[0]:.2f}\n"
-            f"evaluate with: python -m memattn.eval --run_dir {self.run_dir}",
-            flush=True,
+            f"evaluate with: python -m memattn.eval --run_dir {self.run_dir}"
         )
         return 0
+
+    def _say(self, line: str) -> None:
+        if self.chief:
+            print(line, flush=True)
 
     def _loop(self, training: TrainingConfig) -> None:
         progress = self.progress
         stream = self.batches.stream(progress.epoch, progress.window, progress.batch)
-        while not progress.finished and self.signal is None:
+        while not progress.finished and not self.stopping:
             batches = list(itertools.islice(stream, training.accumulate))
             self.learning_rate = schedule.learning_rate(training, progress.step, progress.decays)
             ids = [ids for ids, _ in batches]
             self.pending.append((self.step(ids, progress.step, self.learning_rate), ids))
             progress.step += 1
+            if distribution.any_worker(self.strategy, self.signal is not None):
+                self.stopping = self.signal or signal.SIGTERM  # of another worker
             progress.epoch, progress.window, progress.batch = batches[-1][1]
             progress.examples += sum(int((source[:, 0] != PAD).sum()) for (source, _), _ in batches)
             if progress.step % training.log_every == 0 or progress.step == training.max_steps:
@@ -135,7 +146,7 @@ class Trainer:
             if progress.step % training.validate_every == 0 or progress.step == training.max_steps:
                 self._validate()
             due = time.monotonic() - self.saved_at > 60 * training.checkpoint_minutes
-            if due or progress.finished or self.signal is not None or progress.step % training.checkpoint_every == 0:
+            if due or progress.finished or self.stopping or progress.step % training.checkpoint_every == 0:
                 self._save()
 
     def _collect(self) -> np.ndarray:
@@ -147,12 +158,13 @@ class Trainer:
         ):
             bad = 0 if finite else bad + 1
             if bad > self.config.training.max_bad_steps:
-                arrays, file = {}, io.BytesIO()
-                for number, (source, target) in enumerate(batches):
-                    arrays |= {f"source_{number}": source, f"target_{number}": target}
-                np.savez(file, **arrays)
+                file, sides = io.BytesIO(), ("source", "target")
+                np.savez(
+                    file, **{f"{sides[i]}_{n}": ids for n, batch in enumerate(batches) for i, ids in enumerate(batch)}
+                )
                 path = os.path.join(self.run_dir, f"bad_step-{step}.npz")
-                files.write(path, file.getvalue())
+                if self.chief:
+                    files.write(path, file.getvalue())
                 raise self._not_finite(
                     f"the loss or its gradient is not finite at step {step}, whose batch is in {path}"
                 )
@@ -180,15 +192,14 @@ class Trainer:
         step, last = self.progress.step, self.config.training.max_steps
         good = results[np.isfinite(results).all(1)]
         if len(good) < len(results):
-            print(f"step {step:,}: {len(results) - len(good)} updates left out, their loss or gradient not finite")
+            self._say(f"step {step:,}: {len(results) - len(good)} updates left out, their loss or gradient not finite")
         if not len(good):
             return
         loss, correct, tokens, _ = good.sum(0)
-        print(
+        self._say(
             f"step {step:,}/{last:,}  loss {loss / tokens:.4f}  perplexity {math.exp(min(loss / tokens, 99)):.3f}  "
             f"accuracy {100 * correct / tokens:.2f}%  {speed:.2f} steps/s  "
-            f"{tokens / (now - self.logged_at):,.0f} target tokens/s  {_clock((last - step) / speed)} left",
-            flush=True,
+            f"{tokens / (now - self.logged_at):,.0f} target tokens/s  {clock((last - step) / speed)} left"
         )
         self.logged_at = now
         scalars = {"loss": loss / tokens, "accuracy": correct / tokens, "gradient_norm": good[:, 3].mean()}
@@ -201,73 +212,57 @@ class Trainer:
         self._collect()
         self._check_weights()
         begin = time.monotonic()
-        num_buckets = self.config.data.num_buckets
-        self.searcher.renew()
-        translations, _ = decoding.decode(self.searcher, self.valid.source, self.vocabulary, num_buckets)
-        scores = metrics.score([self.text.decode(translation.best) for translation in translations], self.references)
-        better = [scores.bleu, scores.exact_match] > progress.best
-        print(
-            f"validation at step {progress.step:,}: BLEU {scores.bleu:.2f}  exact match {scores.exact_match:.1f}%  "
-            f"({time.monotonic() - begin:.1f} s){'  best so far' if better else ''}",
-            flush=True,
+        scores = self.validation.scores() if self.chief else None
+        own = [scores.bleu, scores.exact_match] if self.chief else [0.0, 0.0]
+        bleu, exact_match = distribution.of_chief(self.strategy, own)
+        better = [bleu, exact_match] > progress.best
+        self._say(
+            f"validation at step {progress.step:,}: BLEU {bleu:.2f}  exact match {exact_match:.1f}%  "
+            f"({time.monotonic() - begin:.1f} s){'  best so far' if better else ''}"
         )
-        tf.summary.scalar("validation/bleu", scores.bleu, progress.step)
-        tf.summary.scalar("validation/exact_match", scores.exact_match, progress.step)
+        tf.summary.scalar("validation/bleu", bleu, progress.step)
+        tf.summary.scalar("validation/exact_match", exact_match, progress.step)
         progress.stalled = 0 if better else progress.stalled + 1
         if training.schedule == "plateau" and progress.stalled and progress.stalled % training.decay_patience == 0:
             progress.decays += 1
             learning_rate = schedule.learning_rate(training, progress.step, progress.decays)
-            print(
-                f"no better for {progress.stalled} validations: the learning rate is now {learning_rate:.3g}",
-                flush=True,
-            )
+            self._say(f"no better for {progress.stalled} validations: the learning rate is now {learning_rate:.3g}")
         progress.seconds = time.monotonic() - self.started
         progress.validations.append(
             {
                 "step": progress.step,
                 "examples": progress.examples,
-                "bleu": round(scores.bleu, 4),
-                "exact_match": round(scores.exact_match, 4),
+                "bleu": round(bleu, 4),
+                "exact_match": round(exact_match, 4),
                 "seconds": round(progress.seconds, 1),
             }
         )
         if better:
-            progress.best = [scores.bleu, scores.exact_match]
-            self.best.save(checkpoint_number=progress.step)
-        if training.stop_at_bleu is not None and scores.bleu >= training.stop_at_bleu:
-            progress.finished = f"BLEU {scores.bleu:.2f} at step {progress.step:,}"
+            progress.best = [bleu, exact_match]
+            if self.chief:
+                self.best.save(checkpoint_number=progress.step)
+        if training.stop_at_bleu is not None and bleu >= training.stop_at_bleu:
+            progress.finished = f"BLEU {bleu:.2f} at step {progress.step:,}"
         elif training.patience is not None and progress.stalled >= training.patience:
             progress.finished = f"{progress.stalled} validations without a better BLEU at step {progress.step:,}"
         elif progress.step >= training.max_steps:
             progress.finished = f"{progress.step:,} steps"
-        files.write_csv(os.path.join(self.run_dir, "validation.csv"), progress.validations)
+        if self.chief:
+            files.write_csv(os.path.join(self.run_dir, "validation.csv"), progress.validations)
         self.logged_at += time.monotonic() - begin
 
     def _save(self) -> None:
         self._collect()
         self._check_weights()
         self.progress.seconds = time.monotonic() - self.started
-        self.manager.save(checkpoint_number=self.progress.step)
+        if self.chief:
+            self.manager.save(checkpoint_number=self.progress.step)
         self.saved_at = time.monotonic()
 
-    def _on_signal(self, number, frame) -> None:
-        del frame
+    def _on_signal(self, number, _) -> None:
         if self.signal is not None:
             sys.exit(128 + number)
         self.signal = signal.Signals(number)
-
-
-def _validation_decoding(config: Config) -> configs.DecodingConfig:
-    """As many hypotheses at once as in decoding, over more sources where the beam is smaller."""
-    beam_size = config.training.validation_beam_size
-    batch_size = max(1, config.decoding.batch_size * config.decoding.beam_size // beam_size)
-    return dataclasses.replace(config.decoding, beam_size=beam_size, batch_size=batch_size, n_best=1)
-
-
-def _clock(seconds: float) -> str:
-    minutes, seconds = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
 
 
 def train(config: Config, run_dir: str, strategy: tf.distribute.Strategy) -> int:
@@ -275,20 +270,29 @@ def train(config: Config, run_dir: str, strategy: tf.distribute.Strategy) -> int
 
     Raises ConfigError, DataError, RunError, OSError: each with one line for the user.
     """
-    return Trainer(config, run_dir, strategy).train()
+    try:
+        return Trainer(config, run_dir, strategy).train()
+    except distribution.LOST_WORKER as error:
+        if not distribution.has_several_workers(strategy):
+            raise
+        raise LostWorkerError(
+            f"{run_dir}: another worker is lost; start all again: they go on where they were"
+        ) from error
 
 
 def _main() -> int:
     options = flags.FLAGS
-    config = configs.load(options.config, options.set, MECHANISMS)
-    return train(config, options.run_dir, STRATEGIES[options.strategy]())
+    strategy = distribution.STRATEGIES[options.strategy]()  # several workers: before anything else of TensorFlow
+    return train(configs.load(options.config, options.set, MECHANISMS), options.run_dir, strategy)
 
 
 def main() -> None:
     flags.DEFINE_string("config", None, "YAML config.", required=True)
     flags.DEFINE_string("run_dir", None, "Run folder; one that exists is gone on with.", required=True)
     flags.DEFINE_multi_string("set", [], "Override, as model.attention.num_slots=64; repeatable.")
-    flags.DEFINE_enum("strategy", "auto", list(STRATEGIES), "Devices; auto takes all GPUs where there are several.")
+    flags.DEFINE_enum(
+        "strategy", "auto", list(distribution.STRATEGIES), "Devices; auto takes TF_CONFIG's workers, else all GPUs."
+    )
     cli.run(_main)
 
 

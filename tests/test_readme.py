@@ -71,7 +71,7 @@ def test_the_tables_are_the_committed_results(page):
             assert table == markdown(list(csv.DictReader(file)))
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/reproduction.md", "docs/speed.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/clusters.md", "docs/reproduction.md", "docs/speed.md"])
 def test_what_a_page_points_to_is_there(page):
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", (ROOT / page).read_text(encoding="utf-8")):
         assert target.startswith("http") or ((ROOT / page).parent / target).exists(), target

@@ -17,7 +17,7 @@ from conftest import ROOT, evaluate, run_command
 from test_conformance import make_model, padded
 
 from memattn import eval as evaluation
-from memattn import run, train
+from memattn import run, train, validation
 from memattn.config import TrainingConfig
 from memattn.errors import ConfigError, RunError
 from memattn.vocab import EOS
@@ -255,8 +255,8 @@ def test_patience_and_bleu_end_a_run(tiny_config, tmp_path, capsys):
 
 def test_best_checkpoint_is_of_the_best_validation(tiny_config, tmp_path, monkeypatch):
     scores = iter([10.0, 30.0, 20.0])
-    real = train.metrics.score
-    monkeypatch.setattr(train.metrics, "score", lambda *texts: real(*texts)._replace(bleu=next(scores)))
+    real = validation.metrics.score
+    monkeypatch.setattr(validation.metrics, "score", lambda *texts: real(*texts)._replace(bleu=next(scores)))
     run_dir = str(tmp_path / "run")
     assert train.train(tiny_config({"training.max_steps": 9}), run_dir, NO_STRATEGY) == 0
     assert tf.train.latest_checkpoint(os.path.join(run_dir, run.BEST)).endswith("step-6")
@@ -264,9 +264,9 @@ def test_best_checkpoint_is_of_the_best_validation(tiny_config, tmp_path, monkey
 
 def test_where_bleu_is_0_exact_match_tells_the_best(tiny_config, tmp_path, monkeypatch):
     matches = iter([50.0, 90.0, 90.0])
-    real = train.metrics.score
+    real = validation.metrics.score
     monkeypatch.setattr(
-        train.metrics, "score", lambda *texts: real(*texts)._replace(bleu=0.0, exact_match=next(matches))
+        validation.metrics, "score", lambda *texts: real(*texts)._replace(bleu=0.0, exact_match=next(matches))
     )
     run_dir = str(tmp_path / "run")
     assert train.train(tiny_config({"training.max_steps": 9}), run_dir, NO_STRATEGY) == 0

@@ -10,7 +10,7 @@ from conftest import evaluate
 from test_conformance import make_model, padded
 from test_training import BATCH, NO_STRATEGY, assert_same_run
 
-from memattn import run, train
+from memattn import run, train, validation
 from memattn.config import TrainingConfig
 from memattn.errors import RunError
 from memattn.schedule import learning_rate
@@ -126,8 +126,8 @@ def test_the_rate_reaches_the_optimizer_without_retracing(monkeypatch):
 
 def test_the_rate_decays_when_bleu_stalls(tiny_config, tmp_path, monkeypatch, capsys):
     scores = iter([10.0, 9.0, 11.0, 10.0, 10.0])
-    real = train.metrics.score
-    monkeypatch.setattr(train.metrics, "score", lambda *texts: real(*texts)._replace(bleu=next(scores)))
+    real = validation.metrics.score
+    monkeypatch.setattr(validation.metrics, "score", lambda *texts: real(*texts)._replace(bleu=next(scores)))
     config = tiny_config({"training.max_steps": 15, "training.schedule": "plateau", "training.decay_factor": 0.1})
     trainer = train.Trainer(config, str(tmp_path / "run"), NO_STRATEGY)
     assert trainer.train() == 0
