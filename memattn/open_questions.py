@@ -25,7 +25,7 @@ def training_cost(output: Output) -> None:
     """Time and memory of an update against the length, and against K."""
     lengths = "20,50,100" if output.scale == "small" else "20,50,100,200"
     models = ["no attention", *(f"memory, K = {slots}" for slots in (4, 16, 64)), "Bahdanau"]
-    benchmark("train", output, models, ["--lengths", lengths, "--repeats", "5"])
+    benchmark("train", output, models, ["--lengths", lengths, "--repeats", "3"])
 
 
 def ablations(output: Output, runs: list[Run]) -> None:
