@@ -1,6 +1,7 @@
 # make demo      trains memory, Bahdanau and no attention on a small copy task; table and pictures in runs/demo
 # make test      all of the tests
 # make test-addons   the tests against tensorflow-addons, in an environment with the extra `addons` (Python 3.11)
+# make test-faults   kill -9 and the like by the hundred: an hour
 # make check     the linter and the tests
 # Each makes what it needs. PYTHON chooses the interpreter (ADDONS_PYTHON for test-addons), TENSORFLOW a version
 # (make test TENSORFLOW=2.15.1).
@@ -11,7 +12,7 @@ ADDONS_PYTHON ?= python3.11
 VENV := .venv$(addprefix -tf,$(TENSORFLOW))
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-addons lint check clean
+.PHONY: demo test test-addons test-faults lint check clean
 
 demo: $(VENV)/installed
 	$(BIN)/python -m memattn.sweep --config configs/toy_copy/demo.yaml --sweep_dir runs/demo --plot 2 \
@@ -22,6 +23,9 @@ test: $(VENV)/installed
 
 test-addons: .venv-addons/installed
 	.venv-addons/bin/python -m pytest tests/test_addons.py tests/test_conformance.py -k "addons or tfa"
+
+test-faults: $(VENV)/installed
+	$(BIN)/python -m pytest tests/faults --full
 
 lint: $(VENV)/installed
 	$(BIN)/ruff check .

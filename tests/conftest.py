@@ -41,6 +41,16 @@ TINY = {
 }
 
 
+def pytest_addoption(parser):
+    parser.addoption("--full", action="store_true", help="Faults by the hundred: hours.")
+
+
+@pytest.fixture
+def times(request):
+    """How often a fault is tried: times(short=..., full=...)."""
+    return lambda *, short, full: full if request.config.getoption("--full") else short
+
+
 def pytest_configure(config):
     """Two logical CPU devices, for the tests of distribution; must come before TensorFlow starts."""
     del config

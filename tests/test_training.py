@@ -3,17 +3,13 @@
 import csv
 import dataclasses
 import os
-import random
 import shutil
 import signal
-import subprocess
-import sys
-import time
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from conftest import ROOT, evaluate, run_command
+from conftest import evaluate
 from test_conformance import make_model, padded
 
 from memattn import eval as evaluation
@@ -196,27 +192,6 @@ def test_a_second_training_is_kept_out(tiny_config, tmp_path):
     ):
         train.train(config, run_dir, NO_STRATEGY)
     assert train.train(config, run_dir, NO_STRATEGY) == 0
-
-
-def test_killed_at_random_moments_equals_uninterrupted(write_config, tmp_path):
-    config = write_config({"training.max_steps": 60, "training.validate_every": 20, "training.checkpoint_every": 1})
-    whole, pieces = str(tmp_path / "whole"), str(tmp_path / "pieces")
-    finished = run_command("memattn.train", "--config", config, "--run_dir", whole)
-    assert finished.returncode == 0, finished.stderr
-    command = [sys.executable, "-m", "memattn.train", "--config", config, "--run_dir", pieces]
-    chance = random.Random(3)
-    for _ in range(3):
-        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        before = latest(pieces)
-        while process.poll() is None and latest(pieces) == before:
-            time.sleep(0.01)
-        time.sleep(chance.uniform(0, 0.3))
-        process.kill()
-        process.wait()
-    finished = run_command("memattn.train", "--config", config, "--run_dir", pieces)
-    assert finished.returncode == 0, finished.stderr
-    assert "goes on from" in finished.stdout
-    assert_same_run(whole, pieces)
 
 
 def latest(run_dir):
