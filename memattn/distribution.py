@@ -34,9 +34,13 @@ def several_machines() -> Strategy:
 
 
 def _auto() -> Strategy:
-    """All workers of TF_CONFIG where it names several, else all GPUs where there are several."""
-    workers = json.loads(os.environ.get("TF_CONFIG", "{}")).get("cluster", {}).get("worker", [])
-    if len(workers) > 1:
+    """All workers of TF_CONFIG where it names several, else all GPUs where there are several. Raises ConfigError."""
+    try:
+        cluster = json.loads(os.environ.get("TF_CONFIG", "{}")).get("cluster", {})
+        several = sum(len(cluster.get(job, [])) for job in ("chief", "worker")) > 1
+    except (ValueError, AttributeError, TypeError) as error:
+        raise ConfigError(f"TF_CONFIG: not JSON as TensorFlow wants it: {error}") from error
+    if several:
         return several_machines()
     if len(tf.config.list_logical_devices("GPU")) > 1:
         return tf.distribute.MirroredStrategy()
@@ -52,8 +56,12 @@ STRATEGIES: dict[str, Callable[[], Strategy]] = {
 
 
 def is_chief(strategy: Strategy) -> bool:
-    """Whether this process writes the run folder: of several workers, the first does."""
-    return not has_several_workers(strategy) or strategy.cluster_resolver.task_id == 0
+    """Whether this process writes the run folder: of several workers the one called chief, or the first."""
+    if not has_several_workers(strategy):
+        return True
+    resolver = strategy.cluster_resolver
+    first = "chief" if "chief" in resolver.cluster_spec().jobs else "worker"
+    return (resolver.task_type, resolver.task_id) == (first, 0)
 
 
 def of_chief(strategy: Strategy, values: list[float]) -> list[float]:

@@ -81,6 +81,18 @@ def table_1(output: Output, runs: list[Run]) -> None:
         )
     rows.sort(key=lambda row: (row["L"], paper.TABLE_1_MODELS.index(row["model"])))
     output.table(rows, "Table 1: the copy task by length and model")
+    files.write_csv(output.path(".bleu.csv"), [_bleu_by_length(model, rows, printed) for model in paper.TABLE_1_MODELS])
+
+
+def _bleu_by_length(model: str, rows: list[dict], printed: Mapping[int, int]) -> dict[str, str]:
+    """A model's BLEU at each length, then the paper's."""
+    bleu = {row["L"]: row["BLEU"] for row in rows if row["model"] == model}
+    place = paper.TABLE_1_MODELS.index(model)
+    return {
+        "model": model,
+        **{f"L = {length}": bleu.get(length, "") for length in printed},
+        **{f"paper: L = {length}": f"{paper.TABLE_1_BLEU[length][place]:.2f}" for length in printed.values()},
+    }
 
 
 def table_2(output: Output, runs: list[Run]) -> None:

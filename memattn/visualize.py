@@ -83,7 +83,7 @@ def learning_curves(path: str, curves: dict[str, list[tuple[int, float]]], title
     axes.set_ylim(0, min(102, 1.4 * highest) if highest else 102)
     axes.set_title(title, fontsize=10, parse_math=False)
     axes.grid(alpha=0.3)
-    axes.legend(fontsize=8)
+    axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
     _save(figure, path)
 
 
@@ -116,7 +116,7 @@ def times(path: str, lines: dict[str, dict[int, float]], *, title: str, x: str, 
     axes.set_ylabel(y)
     axes.set_title(title, fontsize=10, parse_math=False)
     axes.grid(alpha=0.3)
-    axes.legend(fontsize=8)
+    axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
     _save(figure, path)
 
 

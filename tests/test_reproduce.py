@@ -63,6 +63,11 @@ def test_table_1_stands_beside_the_paper(tmp_path):
     assert (memory["Bahdanau / it"], memory["paper: Bahdanau / it"]) == ("3.00", "1.10")  # 2.86 s by 2.59 s
     assert (last["L"], last["paper L"], last["Bahdanau / it"], last["difference"]) == ("40", "200", "1.00", "")
     assert (tmp_path / "small.md").read_text("utf-8").splitlines()[0].endswith(" by length and model (SCALED DOWN)")
+    with open(output.path(".bleu.csv"), encoding="utf-8") as file:
+        wide = {row["model"]: row for row in csv.DictReader(file)}
+    assert list(wide) == list(paper.TABLE_1_MODELS)
+    assert (wide["none"]["L = 40"], wide["K=4"]["L = 5"]) == ("90.00", "99.00")
+    assert (wide["none"]["paper: L = 200"], wide["K=4"]["paper: L = 20"]) == ("32.64", "99.56")
 
 
 def test_table_2_takes_the_best_scorings_by_validation(tmp_path):
