@@ -25,7 +25,7 @@ test-addons: .venv-addons/installed
 	.venv-addons/bin/python -m pytest tests/test_addons.py tests/test_conformance.py -k "addons or tfa"
 
 test-faults: $(VENV)/installed
-	$(BIN)/python -m pytest tests/faults --full
+	$(BIN)/python -m pytest tests/faults tests/test_distribution.py --full
 
 lint: $(VENV)/installed
 	$(BIN)/ruff check .

@@ -60,6 +60,7 @@ class Trainer:
         with strategy.scope():
             self.model = run.build_model(config, len(self.vocabulary), self.batches.longest_source)
             self.step = TrainingStep(self.model, config.training, strategy)
+        self.validation = Validation(config, self.model, self.vocabulary, self.text)
         facts = {"max_source_length": self.batches.longest_source, "training_pairs": self.batches.pairs}
         if self.chief:
             run.create(run_dir, config, self.vocabulary, facts, self.text.files())
@@ -80,7 +81,6 @@ class Trainer:
         )
         if self.best.latest_checkpoint is None:
             self.progress.best = [-1.0, -1.0]
-        self.validation = Validation(config, self.model, self.vocabulary, self.text)
         self.pending = []  # what the steps since the last log line came to, and their batches
         self.bad_before = self.progress.bad_steps  # of the steps up to that line
         self.signal = self.stopping = None  # what this process was sent; what all workers agree on

@@ -9,6 +9,7 @@ import numpy as np
 matplotlib.use("Agg")
 
 from matplotlib import pyplot as plt  # noqa: E402
+from matplotlib import ticker  # noqa: E402
 
 # Okabe and Ito's colours, told apart by colour-blind eyes too; the dashes tell them apart in grey.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -112,6 +113,8 @@ def times(path: str, lines: dict[str, dict[int, float]], *, title: str, x: str, 
     ticks = sorted({length for points in lines.values() for length in points})
     axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
     axes.minorticks_off()
+    axes.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter("{x:g}")
     axes.set_xlabel(x)
     axes.set_ylabel(y)
     axes.set_title(title, fontsize=10, parse_math=False)

@@ -285,7 +285,7 @@ def test_copy_is_learned(tiny_config, tmp_path, name):
             "model.init_scale": 0.1,
             "model.attention": {"name": name},
             "training.batch_size": 64,
-            "training.max_steps": 1500,
+            "training.max_steps": 3000,
             "training.log_every": 100,
             "training.validate_every": 100,
             "training.stop_at_bleu": 97.0,
