@@ -1,7 +1,7 @@
 # make demo      trains memory, Bahdanau and no attention on a small copy task; table and pictures in runs/demo
 # make test      all of the tests
 # make test-addons   the tests against tensorflow-addons, in an environment with the extra `addons` (Python 3.11)
-# make test-faults   kill -9 and the like by the hundred: an hour
+# make test-faults   kill -9 and the like by the hundred; long
 # make check     the linter and the tests
 # Each makes what it needs. PYTHON chooses the interpreter (ADDONS_PYTHON for test-addons), TENSORFLOW a version
 # (make test TENSORFLOW=2.15.1).

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -68,19 +69,23 @@ def of_chief(strategy: Strategy, values: list[float]) -> list[float]:
     """The chief's values, on each worker, once all have come here."""
     if not has_several_workers(strategy):
         return values
-    zeros = np.zeros(len(values))
-    shared = strategy.experimental_distribute_values_from_function(
-        lambda context: tf.constant(zeros if context.replica_id_in_sync_group else values, tf.float64)
-    )
-    return strategy.reduce("SUM", shared, axis=None).numpy().tolist()
+    zeros = [0.0] * len(values)
+    return _sum(strategy, lambda context: zeros if context.replica_id_in_sync_group else values).tolist()
 
 
 def any_worker(strategy: Strategy, fact: bool) -> bool:
     """Whether it is so on any worker, asked on all of them."""
     if not has_several_workers(strategy):
         return fact
-    shared = strategy.experimental_distribute_values_from_function(lambda context: tf.constant(float(fact)))
-    return bool(strategy.reduce("SUM", shared, axis=None) > 0)
+    return bool(_sum(strategy, lambda _: float(fact)) > 0)
+
+
+def _sum(strategy: Strategy, value: Callable[[tf.distribute.experimental.ValueContext], Any]) -> np.ndarray:
+    """Over all replicas of all workers."""
+    shared = strategy.experimental_distribute_values_from_function(
+        lambda context: tf.constant(value(context), tf.float64)
+    )
+    return strategy.reduce("SUM", shared, axis=None).numpy()
 
 
 def has_several_workers(strategy: Strategy) -> bool:

@@ -1,5 +1,6 @@
 """What making the paper's tables and figures takes: counted, or tried for a few steps at full size."""
 
+import functools
 import json
 import os
 import time
@@ -105,6 +106,7 @@ class _Text(NamedTuple):
     longest: int
 
 
+@functools.cache
 def _text(data: DataConfig) -> _Text:
     """Of a prepared corpus, as it is; of others, the copy task's, or 16,000 BPE units and 30 of them a sentence."""
     if data.copy is not None:

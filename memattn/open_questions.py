@@ -94,16 +94,14 @@ def _by_length(runs: list[Run]) -> dict[tuple[str, int], float]:
     sources = corpus.read_corpus(data.path, runs[0].result["split"], vocabulary).source
     lengths = sources.lengths() - 1  # without the end of sentence
     ends = np.unique(np.quantile(lengths, (0.25, 0.5, 0.75, 1), method="lower"))
+    texts = [
+        [corpus.read_lines(os.path.join(run.folder, name)) for name in (evaluation.HYPOTHESES, evaluation.REFERENCES)]
+        for run in runs
+    ]
     quarters = {}
     for start, end in zip([lengths.min(), *(ends[:-1] + 1)], ends, strict=True):
         wanted = np.flatnonzero((start <= lengths) & (lengths <= end))
-        bleu = []
-        for run in runs:
-            lines = [
-                corpus.read_lines(os.path.join(run.folder, name))
-                for name in (evaluation.HYPOTHESES, evaluation.REFERENCES)
-            ]
-            bleu.append(metrics.score(*([own[i] for i in wanted] for own in lines)).bleu)
+        bleu = [metrics.score(*([side[i] for i in wanted] for side in sides)).bleu for sides in texts]
         quarters[f"{start}-{end}", len(wanted)] = statistics.mean(bleu)
     return quarters
 

@@ -50,9 +50,8 @@ def main() -> int:
 
 if __name__ == "__main__":
     ours = [name for name in benchmark.SYSTEMS if name.startswith("memattn") and "no input feeding" not in name]
-    benchmark.define_flags(
-        output="results/speed/table1", systems=ours, known=ours
-    )  # libraries cannot end as sources do
+    # Libraries cannot end hypotheses where their sources end.
+    benchmark.define_flags(output="results/speed/table1", systems=ours, known=ours)
     flags.DEFINE_enum("table", "1", ["1", "3"], "Table of the paper.")
     flags.DEFINE_integer("examples", None, "Sources; the table's own number by default.", lower_bound=1)
     flags.DEFINE_integer("batch_size", 32, "Sources decoded together.", lower_bound=1)

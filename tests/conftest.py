@@ -42,7 +42,7 @@ TINY = {
 
 
 def pytest_addoption(parser):
-    parser.addoption("--full", action="store_true", help="Faults by the hundred: hours.")
+    parser.addoption("--full", action="store_true", help="Faults by the hundred; long.")
 
 
 @pytest.fixture

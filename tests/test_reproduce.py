@@ -274,6 +274,16 @@ def test_a_rehearsal_updates_the_costliest_run_at_full_size(tmp_path, monkeypatc
     assert estimates.rehearse(["figure2"], "small", steps=2, strategy="none") == "figure2: nothing is trained"
 
 
+def test_text_that_is_not_prepared_stops_it_before_anything_is_trained(tmp_path):
+    if (ROOT / "data" / "multi30k.en-de").exists():
+        pytest.skip("Multi30k is prepared here")
+    done = run_command("scripts.reproduce", "all", f"--runs_dir={tmp_path / 'runs'}", f"--results_dir={tmp_path}")
+    assert done.returncode == 2
+    line = "data/multi30k.en-de: not prepared yet; the head of configs/small/translation.yaml has the command"
+    assert done.stderr.splitlines()[-1] == f"error: {line}"
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_text_that_is_not_prepared_is_said_before_anything_is_trained(monkeypatch, tmp_path):
     (tmp_path / "tiny.yaml").write_text("data: {folder: data/nowhere}\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
