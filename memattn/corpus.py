@@ -159,7 +159,9 @@ def _map(folder: str, split: str, side: str) -> Sentences:
         if arrays[part].ndim != 1 or arrays[part].dtype.kind not in "iu":
             raise DataError(f"{path}: not one row of whole numbers")
     sentences = Sentences(**arrays)
-    if not len(sentences.offsets) or sentences.offsets[0] != 0 or sentences.offsets[-1] != len(sentences.ids):
+    offsets = sentences.offsets
+    fit = len(offsets) and offsets[0] == 0 and offsets[-1] == len(sentences.ids) and (offsets[:-1] <= offsets[1:]).all()
+    if not fit:
         raise DataError(f"{path}: does not fit the ids beside it; prepare the corpus again")
     return sentences
 

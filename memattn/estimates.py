@@ -97,6 +97,11 @@ def rehearse(names: list[str], scale: str, *, steps: int, strategy: str) -> str:
     return f"{tables.markdown(rows)}\nThe first step is traced and compiled; sentences of a corpus are shorter.\n"
 
 
+def vocabulary_size(config: Config) -> int:
+    """Of a config's prepared corpus, or the one it is likely to have."""
+    return _text(config.data).vocabulary
+
+
 class _Text(NamedTuple):
     """What a model is trained on: ids, and tokens of a sentence on each side, its end included."""
 

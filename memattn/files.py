@@ -5,21 +5,32 @@ import csv
 import hashlib
 import io
 import os
+from collections.abc import Iterator
 
 
 def write(path: str, content: str | bytes) -> None:
     """Writes a file, text in UTF-8. Raises OSError, which names the file."""
     unfinished = f"{path}.unfinished"
+    with naming(path):
+        try:
+            with open(unfinished, "wb") as file:
+                file.write(content.encode("utf-8") if isinstance(content, str) else content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(unfinished, path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.remove(unfinished)
+            raise
+
+
+@contextlib.contextmanager
+def naming(path: str) -> Iterator[None]:
+    """Names the file in an OSError from within; a full disk is reported without one."""
     try:
-        with open(unfinished, "wb") as file:
-            file.write(content.encode("utf-8") if isinstance(content, str) else content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(unfinished, path)
+        yield
     except OSError as error:
-        error.filename = path  # a full disk is reported without one
-        with contextlib.suppress(OSError):
-            os.remove(unfinished)
+        error.filename = path
         raise
 
 

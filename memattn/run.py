@@ -27,6 +27,7 @@ from memattn.vocab import Vocabulary
 
 CONFIG, CORPUS = "config.yaml", "corpus.json"
 CHECKPOINTS, BEST, LOCK = "checkpoints", "best", "lock"
+_LISTING = "checkpoint"  # TensorFlow's list of the checkpoints in a folder, written after the first
 
 
 def create(
@@ -135,7 +136,7 @@ def _tensorflow_variable(variable) -> tf.Variable:
 def restore(checkpoint: tf.train.Checkpoint, folder: str) -> str | None:
     """Restores the newest readable checkpoint of a folder and returns its path, None where the folder has none.
 
-    A checkpoint that cannot be read is passed over with a warning. Raises RunError if none can be read.
+    A checkpoint that cannot be read is passed over with a warning. Raises RunError if none that is listed can be read.
     """
     for path in _readable(checkpoint, folder):
         return path
@@ -162,13 +163,7 @@ def restore_average(model: Seq2Seq, folder: str, number: int) -> list[str]:
 
 def _readable(checkpoint: tf.train.Checkpoint, folder: str) -> Iterator[str]:
     """Restores one readable checkpoint of a folder after the other, newest first, and gives its path."""
-    try:
-        state = tf.train.get_checkpoint_state(folder)
-    except ValueError:
-        state = None
-    if state is None and glob.glob(os.path.join(glob.escape(folder), "*.index")):
-        raise RunError(f"{folder}: holds checkpoints, but the file `checkpoint` that lists them is lost or unreadable")
-    paths = list(reversed(state.all_model_checkpoint_paths)) if state else []
+    paths = _listed(folder)
     readable = 0
     for path in paths:
         try:
@@ -180,8 +175,25 @@ def _readable(checkpoint: tf.train.Checkpoint, folder: str) -> Iterator[str]:
             continue
         readable += 1
         yield path
-    if paths and not readable:
+    if paths and not readable and os.path.exists(os.path.join(folder, _LISTING)):
         raise RunError(f"{folder}: no checkpoint can be read; move the folder away to start anew")
+
+
+def _listed(folder: str) -> list[str]:
+    """The checkpoints in a folder, newest first. Raises RunError where the file that lists them is damaged."""
+    listing = os.path.join(folder, _LISTING)
+    if not os.path.exists(listing):
+        paths = [os.path.splitext(path)[0] for path in glob.glob(os.path.join(glob.escape(folder), "step-*.index"))]
+        if paths:
+            warnings.warn(f"{listing}: lost, so the checkpoints beside it are taken by their names", stacklevel=3)
+        return sorted(paths, key=lambda path: (len(path), path), reverse=True)
+    try:
+        state = tf.train.get_checkpoint_state(folder)
+    except ValueError:
+        state = None
+    if not (state and state.all_model_checkpoint_paths):
+        raise RunError(f"{listing}: damaged; without it, the checkpoints beside it are taken by their names")
+    return list(reversed(state.all_model_checkpoint_paths))
 
 
 def conditions() -> dict[str, Any]:

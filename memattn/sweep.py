@@ -197,8 +197,8 @@ _processes = set()
 def _command(module: str, name: str, folder: str, arguments: list[str]) -> int:
     """Runs a module of ours on a run folder, its lines shown under the run's name and kept in its log."""
     command = [sys.executable, "-m", module, "--run_dir", folder, *arguments]
-    started = time.monotonic()
-    with open(os.path.join(folder, LOG), "a", encoding="utf-8", buffering=1) as log:  # by lines: the process writes too
+    started, path = time.monotonic(), os.path.join(folder, LOG)
+    with files.naming(path), open(path, "a", encoding="utf-8", buffering=1) as log:  # by lines: the process writes too
         log.write(f"$ {shlex.join(command)}\n")
         with subprocess.Popen(
             command,

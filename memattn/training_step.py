@@ -1,5 +1,7 @@
 """One update of the weights from a global batch, on one replica or on several."""
 
+import math
+
 import numpy as np
 import tensorflow as tf
 
@@ -33,14 +35,14 @@ class TrainingStep:
         self._replicas = strategy.num_replicas_in_sync
         if config.batch_type == "sentences" and config.batch_size % self._replicas:
             raise ConfigError(f"training.batch_size: must be a multiple of the {self._replicas} replicas")
-        self.optimizer = tf.keras.optimizers.Adam(config.learning_rate)
+        self.optimizer = _Adam(config.learning_rate)
         self.optimizer.build(model.trainable_variables)
         self._scaled = config.precision == "mixed_float16"
         self.state = [tf.Variable(_FIRST_SCALE), tf.Variable(0)] if self._scaled else []
         jit = run.jit_compile(config.jit_compile)
         self._of_decoder = tf.function(self._decoder_gradients, autograph=False, jit_compile=jit)
-        self._gradients = tf.function(self._all_replicas, autograph=False)
-        self._apply = tf.function(self._clip_and_apply, autograph=False, jit_compile=jit and self._replicas == 1)
+        self._gradients = tf.function(self._of_each_replica, autograph=False)
+        self._apply = tf.function(self._reduce_and_apply, autograph=False, jit_compile=jit and self._replicas == 1)
         self._update = tf.function(self._gradients_and_apply, autograph=False)
 
     def __call__(self, batches: list[tuple[np.ndarray, np.ndarray]], step: int, learning_rate: float) -> tf.Tensor:
@@ -52,7 +54,7 @@ class TrainingStep:
         if len(batches) == 1:
             return self._update(*shared[0], seeds[0], tokens)
         parts = [self._gradients(*batch, seed, tokens) for batch, seed in zip(shared, seeds, strict=True)]
-        return self._apply(*tf.nest.map_structure(lambda *values: tf.add_n(values), *parts), tokens)
+        return self._apply(parts, tokens)
 
     def _shared_out(self, batch: np.ndarray):
         if self._replicas == 1:
@@ -63,18 +65,17 @@ class TrainingStep:
         )
 
     def _gradients_and_apply(self, source, target, seed, tokens):
-        return self._apply(*self._all_replicas(source, target, seed, tokens), tokens)
+        return self._apply([self._of_each_replica(source, target, seed, tokens)], tokens)
 
-    def _all_replicas(self, source, target, seed, tokens):
-        """Gradients, and [summed loss, correct tokens], over all replicas."""
+    def _of_each_replica(self, source, target, seed, tokens):
+        """Gradients, and [summed loss, correct tokens], of each replica."""
 
         def replica_step(source, target):
             replica = tf.distribute.get_replica_context().replica_id_in_sync_group
             own_seed = tf.random.experimental.stateless_fold_in(seed, tf.convert_to_tensor(replica))
             return self._one_replica(source, target, own_seed, tokens)
 
-        values = self._strategy.run(replica_step, (source, target))
-        return tf.nest.map_structure(lambda value: self._strategy.reduce("SUM", value, axis=None), values)
+        return self._strategy.run(replica_step, (source, target))
 
     def _one_replica(self, source, target, seed, tokens):
         encoder_seed, decoder_seed = split(seed, 2)
@@ -108,26 +109,54 @@ class TrainingStep:
         sources = [_differentiable(encoded), self._model.trainable_variables]
         return *tape.gradient(objective, sources), sums
 
-    def _clip_and_apply(self, gradients, sums, tokens):
-        if self._scaled:
-            gradients = [gradient / self.state[0] for gradient in gradients]
-        clipped, norm = tf.clip_by_global_norm(gradients, self._config.clip_norm)
+    def _reduce_and_apply(self, parts, tokens):
+        """Updates from the gradients and sums of some batches, on each replica, by what all of them come to."""
+        clipped, sums, norm = self._strategy.run(self._reduce_and_clip, (parts,))
+        sums, norm = (self._strategy.experimental_local_results(value)[0] for value in (sums, norm))
 
         def apply():
-            self.optimizer.apply_gradients(zip(clipped, self._model.trainable_variables, strict=True))
+            self._strategy.run(self._apply_on_replica, (clipped,))
+            return tf.constant(0)
 
         finite = tf.math.is_finite(norm) & tf.reduce_all(tf.math.is_finite(sums))
-        tf.cond(finite, lambda: (apply(), tf.constant(0))[1], lambda: tf.constant(0))
+        tf.cond(finite, apply, lambda: tf.constant(0))
         if self._scaled:
             norm = tf.where(finite | (self.state[0] <= 1), norm, 0.0)  # what a lower scale mends is not bad
             self._next_scale(finite)
         return tf.concat([sums, [tokens, norm]], 0)
+
+    def _apply_on_replica(self, gradients):
+        self.optimizer.apply_gradients(zip(gradients, self._model.trainable_variables, strict=True))
+
+    def _reduce_and_clip(self, parts):
+        """On a replica: clipped gradients, sums and the gradients' norm, over all batches and replicas."""
+        # all_reduce asks tensors for their device, which arguments of a tf.function lack.
+        gradients, sums = tf.nest.map_structure(lambda *values: tf.identity(tf.add_n(values)), *parts)
+        *gradients, sums = tf.distribute.get_replica_context().all_reduce("SUM", [*gradients, sums])
+        if self._scaled:
+            gradients = [gradient / self.state[0] for gradient in gradients]
+        clipped, norm = tf.clip_by_global_norm(gradients, self._config.clip_norm)
+        return clipped, sums, norm
 
     def _next_scale(self, finite):
         scale, steps = self.state
         raised = finite & (steps + 1 >= _RAISE_AFTER)
         scale.assign(tf.where(finite, tf.where(raised, tf.minimum(2 * scale, _LARGEST_SCALE), scale), scale / 2))
         steps.assign(tf.where(finite & ~raised, steps + 1, 0))
+
+
+def all_reduced_bytes(model: Seq2Seq) -> int:
+    """What one update sums over the replicas: each weight's gradient, loss and correct tokens, in float32."""
+    return 4 * (sum(math.prod(variable.shape) for variable in model.trainable_variables) + 2)
+
+
+class _Adam(tf.keras.optimizers.Adam):
+    """Adam that gets gradients already summed over the replicas: Keras sums them itself, but only after clipping."""
+
+    def aggregate_gradients(self, grads_and_vars):  # Keras 2
+        return grads_and_vars
+
+    _all_reduce_sum_gradients = aggregate_gradients  # Keras 3
 
 
 def _differentiable(encoded: Encoded) -> list[tf.Tensor]:

@@ -1,5 +1,6 @@
 """Alignments, learning curves and times as pictures."""
 
+import io
 import math
 import warnings
 
@@ -10,6 +11,8 @@ matplotlib.use("Agg")
 
 from matplotlib import pyplot as plt  # noqa: E402
 from matplotlib import ticker  # noqa: E402
+
+from memattn import files  # noqa: E402
 
 # Okabe and Ito's colours, told apart by colour-blind eyes too; the dashes tell them apart in grey.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -135,7 +138,9 @@ def _name_axes(axes: plt.Axes, source: list[str], target: list[str], *, size: in
 
 def _save(figure: plt.Figure, path: str) -> None:
     """Writes a picture and closes it; a character that the font lacks is a box in it, and no warning."""
+    picture = io.BytesIO()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from")
-        figure.savefig(path, dpi=150)
+        figure.savefig(picture, format=path.rpartition(".")[2], dpi=150)
     plt.close(figure)
+    files.write(path, picture.getvalue())

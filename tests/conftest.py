@@ -52,10 +52,16 @@ def times(request):
 
 
 def pytest_configure(config):
-    """Two logical CPU devices, for the tests of distribution; must come before TensorFlow starts."""
+    """Four logical CPU devices, for the tests of distribution; must come before TensorFlow starts."""
     del config
     cpu = tf.config.list_physical_devices("CPU")[0]
-    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 4)
+
+
+def replicas(number):
+    """A strategy of so many CPU devices; as in TensorFlow's own tests, with keys that no other of this process has."""
+    tf.distribute.MirroredStrategy._collective_key_base += 100_000
+    return tf.distribute.MirroredStrategy([f"CPU:{device}" for device in range(number)])
 
 
 @pytest.fixture

@@ -546,13 +546,20 @@ def test_a_run_without_a_readable_checkpoint(folder, command, config, run_dir, c
     assert contents(run_dir) == before
 
 
-@pytest.mark.parametrize("content", [None, b"", b"nonsense {", b"\xff\xfe"])
-def test_a_run_whose_list_of_checkpoints_is_lost_is_not_begun_anew(content, config, run_dir, capsys):
-    path = run_dir / run.CHECKPOINTS / "checkpoint"
-    path.unlink() if content is None else path.write_bytes(content)
+@pytest.mark.parametrize("content", [b"", b"nonsense {", b"\xff\xfe"])
+def test_a_run_whose_list_of_checkpoints_is_damaged_is_not_begun_anew(content, config, run_dir, capsys):
+    (run_dir / run.CHECKPOINTS / "checkpoint").write_bytes(content)
     before = contents(run_dir)
-    assert refused(capsys, training(config, run_dir), "run/checkpoints") == FAILURE
+    message = "run/checkpoints/checkpoint: damaged; without it, the checkpoints beside it are taken by their names"
+    assert refused(capsys, training(config, run_dir), message) == FAILURE
     assert contents(run_dir) == before
+
+
+def test_a_run_whose_list_of_checkpoints_is_lost_takes_them_by_their_names(config, run_dir, capsys):
+    (run_dir / run.CHECKPOINTS / "checkpoint").unlink()
+    with pytest.warns(UserWarning, match="checkpoint: lost, so the checkpoints beside it are taken by their names"):
+        assert training(config, run_dir)() == 0
+    assert "checkpoints/step-4\n" in capsys.readouterr().out
 
 
 class Disk:

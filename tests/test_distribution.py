@@ -1,6 +1,8 @@
 """Two worker processes train as one, end together, and go on from where the first of them wrote a checkpoint."""
 
+import contextlib
 import csv
+import glob
 import json
 import os
 import random
@@ -13,21 +15,20 @@ import time
 import numpy as np
 import pytest
 import tensorflow as tf
-from conftest import ROOT
+from conftest import ROOT, replicas
 from test_training import latest, weights
 
-from memattn import distribution, train
+from memattn import distribution, run, train, training_step
 from memattn.errors import ConfigError
 
 
-def start(config, run_dir):
-    """Two workers of one training."""
-    with socket.socket() as one, socket.socket() as other:
-        ports = []
-        for free in (one, other):
-            free.bind(("localhost", 0))
-            ports.append(free.getsockname()[1])
-    cluster = {"worker": [f"localhost:{port}" for port in ports]}
+def start(config, run_dir, number=2):
+    """So many workers of one training."""
+    with contextlib.ExitStack() as sockets:
+        free = [sockets.enter_context(socket.socket()) for _ in range(number)]
+        for one in free:
+            one.bind(("localhost", 0))
+        cluster = {"worker": [f"localhost:{one.getsockname()[1]}" for one in free]}
     command = [sys.executable, "-m", "memattn.train", "--config", config, "--run_dir", run_dir]
     return [
         subprocess.Popen(
@@ -38,7 +39,7 @@ def start(config, run_dir):
             stderr=subprocess.PIPE,
             text=True,
         )
-        for i in range(2)
+        for i in range(number)
     ]
 
 
@@ -88,7 +89,7 @@ def test_two_workers_train_as_two_replicas_whatever_befalls_them(write_config, t
     assert ("goes on from" in ended[0][0]) == bool(times(short=0, full=3))
 
     whole = str(tmp_path / "whole")
-    assert train.train(train.configs.load(config, [], train.MECHANISMS), whole, two_replicas()) == 0
+    assert train.train(train.configs.load(config, [], train.MECHANISMS), whole, replicas(2)) == 0
     one, other = weights(pieces), weights(whole)
     assert one.keys() == other.keys()
     for key in one:
@@ -99,8 +100,50 @@ def test_two_workers_train_as_two_replicas_whatever_befalls_them(write_config, t
         assert float(row["bleu"]) == pytest.approx(float(expected["bleu"]), abs=3)
 
 
-def two_replicas():
-    return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+@pytest.mark.parametrize("name", ["memory", "bahdanau"])
+def test_devices_and_workers_train_alike(name, write_config, tmp_path, times):
+    steps = times(short=20, full=200)
+    changes = {"model.attention": {"name": name}, "model.dropout": 0.0, "data.copy.train_examples": 500}
+    often = {"training.batch_size": 24, "training.log_every": 1, "training.max_steps": steps}
+    path = write_config({**changes, **often, "training.validate_every": steps, "training.checkpoint_every": steps})
+    config = train.configs.load(path, [], train.MECHANISMS)
+    for devices in times(short=(1, 2), full=(1, 2, 4)):
+        assert train.train(config, str(tmp_path / f"devices={devices}"), replicas(devices)) == 0
+    for number in times(short=(), full=(2, 3)):
+        workers = start(path, str(tmp_path / f"workers={number}"), number)
+        ended = [worker.communicate(timeout=600) for worker in workers]
+        assert [worker.returncode for worker in workers] == [0] * number, ended[0][1]
+    one = tmp_path / "devices=1"
+    assert len(losses(one)) == steps
+    for folder in tmp_path.glob("*=*"):
+        np.testing.assert_allclose(losses(folder), losses(one), rtol=1e-4, err_msg=folder.name)
+        assert [row["examples"] for row in validations(folder)] == [row["examples"] for row in validations(one)]
+
+
+def test_a_step_sums_each_gradient_once_over_the_replicas(tiny_config):
+    strategy, config = replicas(2), tiny_config()
+    with strategy.scope():
+        model = run.build_model(config, 10, 5)
+        step = training_step.TrainingStep(model, config.training, strategy)
+    shared, tokens = step._shared_out(np.ones([4, 3], np.int32)), tf.constant(12.0)
+    gradients = step._gradients(shared, shared, tf.constant([1, 2]), tokens)
+    operations = step._apply.get_concrete_function([gradients], tokens).graph.get_operations()
+    reduced = [operation.inputs[0] for operation in operations if operation.type.startswith("Collective")]
+    assert [4 * tensor.shape.num_elements() for tensor in reduced] == [training_step.all_reduced_bytes(model)] * 2
+    assert not any(
+        "Collective" in operation.type
+        for operation in step._gradients.get_concrete_function(
+            shared, shared, tf.constant([1, 2]), tokens
+        ).graph.get_operations()
+    )
+
+
+def losses(run_dir):
+    """Of each step, as TensorBoard has them."""
+    (path,) = glob.glob(os.path.join(run_dir, "events", "*"))
+    events = [tf.compat.v1.Event.FromString(record) for record in tf.data.TFRecordDataset(path).as_numpy_iterator()]
+    values = [value for event in events for value in event.summary.value if value.tag == "train/loss"]
+    return [float(tf.make_ndarray(value.tensor)) for value in values]
 
 
 def validations(run_dir):

@@ -9,7 +9,7 @@ import signal
 import numpy as np
 import pytest
 import tensorflow as tf
-from conftest import evaluate
+from conftest import evaluate, replicas
 from test_conformance import make_model, padded
 
 from memattn import eval as evaluation
@@ -96,7 +96,7 @@ def test_rows_of_padding_change_nothing():
 
 
 def test_two_replicas_match_one():
-    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    strategy = replicas(2)
     assert strategy.num_replicas_in_sync == 2
     (single, alone), (mirrored, together) = one_step(NO_STRATEGY, BATCH), one_step(strategy, BATCH)
     np.testing.assert_allclose(alone, together, rtol=1e-4)
@@ -106,7 +106,7 @@ def test_two_replicas_match_one():
 
 def test_a_run_on_two_replicas_matches_one(tiny_config, tmp_path):
     config = tiny_config({"model.dropout": 0.0})
-    runs = {"one": NO_STRATEGY, "two": tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])}
+    runs = {"one": NO_STRATEGY, "two": replicas(2)}
     for name, strategy in runs.items():
         assert train.train(config, str(tmp_path / name), strategy) == 0
     one, two = weights(tmp_path / "one"), weights(tmp_path / "two")
@@ -118,7 +118,7 @@ def test_a_run_on_two_replicas_matches_one(tiny_config, tmp_path):
 
 
 def test_batch_that_replicas_cannot_share_is_refused():
-    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    strategy = replicas(2)
     with pytest.raises(ConfigError, match="training.batch_size: must be a multiple of the 2 replicas"):
         train.TrainingStep(make_model("none", {}), TrainingConfig(batch_size=3), strategy)
 

@@ -6,7 +6,7 @@ import os
 import numpy as np
 import pytest
 import tensorflow as tf
-from conftest import evaluate
+from conftest import evaluate, replicas
 from test_conformance import make_model, padded
 from test_training import BATCH, NO_STRATEGY, assert_same_run
 
@@ -74,7 +74,7 @@ def test_accumulated_batches_are_one_large_batch():
 
 
 def test_accumulation_works_on_two_replicas():
-    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    strategy = replicas(2)
     batches = [(BATCH, BATCH), (OTHER, OTHER)]
     (_, alone), (_, together) = stepped(batches), stepped(batches, strategy=strategy)
     np.testing.assert_allclose(alone, together, rtol=1e-4)
@@ -210,7 +210,7 @@ def test_float16_leaves_out_updates_that_overflow(monkeypatch):
 def test_float16_trains_two_replicas_as_one():
     tf.keras.mixed_precision.set_global_policy("mixed_float16")
     options = {"precision": "mixed_float16", "steps": 3}
-    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    strategy = replicas(2)
     (_, alone), (_, together) = (
         stepped([(BATCH, BATCH)], **options),
         stepped([(BATCH, BATCH)], strategy=strategy, **options),

@@ -1,0 +1,62 @@
+"""Counts the bytes that a step moves between GPUs, and projects what they cost: nothing here is timed.
+
+python scripts/project_replicas.py
+
+A ring all-reduce of the gradients, in which each of N GPUs sends and receives 2 (N - 1) / N of their bytes; at the
+links' full rate, nothing else at the same time. If a step takes T without it, N GPUs do N T / (T + ms) times the work
+of one, each with a batch of the same size: 90% where T is 9 times as long.
+"""
+
+import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
+
+import json
+import os
+
+from absl import flags
+
+from memattn import config as configs
+from memattn import files, run, tables
+from memattn.attention import MECHANISMS
+from memattn.estimates import vocabulary_size
+from memattn.training_step import all_reduced_bytes
+
+CONFIGS = ("configs/toy_copy/table1.yaml", "configs/wmt17/en-de.yaml")
+# GPUs, the slowest link on the ring between them, and its gigabytes a second in one direction, from its data sheet.
+LINKS = ((8, "NVLink 4", 450), (8, "PCIe 4.0 x16", 32), (64, "InfiniBand NDR", 50))
+
+
+def main() -> int:
+    output, rows = flags.FLAGS.output, []
+    for path in CONFIGS:
+        models = {}
+        for name, config in configs.expand(configs.load(path, [], MECHANISMS), MECHANISMS).items():
+            model = run.build_model(config, vocabulary_size(config), 100)
+            models[all_reduced_bytes(model)] = name, model.count_params()
+        gradients = max(models)
+        name, parameters = models[gradients]
+        for gpus, link, rate in LINKS:
+            sent = 2 * (gpus - 1) / gpus * gradients
+            milliseconds = sent / rate / 1e6
+            rows.append(
+                {
+                    "config": path,
+                    "run": name,
+                    "parameters": f"{parameters:,}",
+                    "GPUs": gpus,
+                    "link": link,
+                    "GB/s": rate,
+                    "MB sent": f"{sent / 1e6:.1f}",
+                    "ms": f"{milliseconds:.2f}",
+                    "step for 90% ms": f"{9 * milliseconds:.1f}",
+                }
+            )
+    os.makedirs(os.path.dirname(output) or ".", exist_ok=True)
+    files.write_csv(f"{output}.csv", rows)
+    files.write(f"{output}.json", json.dumps(run.conditions(), indent=2) + "\n")
+    print(tables.markdown(rows))
+    return 0
+
+
+if __name__ == "__main__":
+    flags.DEFINE_string("output", "results/speed/replicas", "Where the table goes: a path without its ending.")
+    cli.run(main)
