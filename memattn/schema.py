@@ -12,6 +12,8 @@ import yaml
 
 from memattn.errors import ConfigError
 
+_MOST_VALUES = 100_000  # of a config, its aliases written out
+
 
 def number(default: Any, *, at_least: float | None = None, above: float | None = None, below: float | None = None):
     """A dataclass field with a range, checked at load."""
@@ -57,6 +59,8 @@ def parse(text: str, source: Source) -> Any:
 
 def _construct(node: yaml.Node, key: str, source: Source) -> Any:
     """Plain values of a YAML node, with the line of each key noted and repeated keys refused."""
+    if len(source.lines) > _MOST_VALUES:
+        raise source.error(key, f"the config has more than {_MOST_VALUES:,} values, its aliases written out")
     if isinstance(node, yaml.SequenceNode):
         for i, item in enumerate(node.value):
             source.lines[f"{key}[{i}]"] = f"{source.name}:{item.start_mark.line + 1}"

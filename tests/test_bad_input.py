@@ -35,6 +35,13 @@ CONFIGS = {
     "escape": (COPY + 'model: {bridge: "\\U99999999"}\n', [], ["config.yaml: not valid YAML: "]),
     "control character": (COPY + "model: {bridge: \a}\n", [], ["not valid YAML: unacceptable character #x0007"]),
     "alias of itself": ("data: &d {copy: *d}\n", [], ["config.yaml: nested too deep, or an alias within its own"]),
+    "aliases of aliases": (
+        COPY
+        + "model:\n  a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1]\n"
+        + "".join(f"  a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 12)),
+        [],
+        ["the config has more than 100,000 values, its aliases written out"],
+    ),
     "nested deep": (COPY + "model: " + "[" * 3000 + "]" * 3000, [], ["config.yaml: nested too deep"]),
     "bytes": (b"data: {copy: {}}\nmodel: {bridge: \xff}\n", [], ["config.yaml:2: not UTF-8 text: byte 0xff"]),
     "UTF-16": (COPY.encode("utf-16"), [], ["config.yaml:1: not UTF-8 text: byte 0xff"]),
