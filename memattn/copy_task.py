@@ -7,6 +7,7 @@ import tempfile
 import numpy as np
 from tqdm import tqdm
 
+from memattn import files
 from memattn.config import CopyConfig
 from memattn.vocab import Vocabulary
 
@@ -40,23 +41,19 @@ def prepare(config: CopyConfig, folder: str) -> None:
     if not interrupted and any(name.endswith((".source", ".target")) for name in present):
         raise ValueError(f"{folder}: holds a corpus that is not the copy task; take another folder")
     os.makedirs(folder, exist_ok=True)
-    try:
-        with tempfile.TemporaryDirectory(prefix=_UNFINISHED, dir=folder) as aside:
-            vocabulary = Vocabulary([str(symbol) for symbol in range(config.num_symbols)])
-            _write(os.path.join(aside, "vocab.txt"), str(vocabulary))
-            for number, (split, examples) in enumerate(
-                {"train": config.train_examples, "valid": config.valid_examples}.items()
-            ):
-                # RandomState's streams are frozen: every NumPy version draws the same.
-                seed = [config.seed, config.max_length, config.num_symbols, number]
-                _write_split(config, aside, split, examples, np.random.RandomState(seed))  # noqa: NPY002
-            names = os.listdir(aside)
-            _write(os.path.join(aside, MANIFEST), json.dumps(settings, indent=2) + "\n")
-            for name in [*names, MANIFEST]:
-                os.replace(os.path.join(aside, name), os.path.join(folder, name))
-    except OSError as error:
-        error.filename = folder  # a full disk is reported without one
-        raise
+    with files.naming(folder), tempfile.TemporaryDirectory(prefix=_UNFINISHED, dir=folder) as aside:
+        vocabulary = Vocabulary([str(symbol) for symbol in range(config.num_symbols)])
+        _write(os.path.join(aside, "vocab.txt"), str(vocabulary))
+        for number, (split, examples) in enumerate(
+            {"train": config.train_examples, "valid": config.valid_examples}.items()
+        ):
+            # RandomState's streams are frozen: every NumPy version draws the same.
+            seed = [config.seed, config.max_length, config.num_symbols, number]
+            _write_split(config, aside, split, examples, np.random.RandomState(seed))  # noqa: NPY002
+        names = os.listdir(aside)
+        _write(os.path.join(aside, MANIFEST), json.dumps(settings, indent=2) + "\n")
+        for name in [*names, MANIFEST]:
+            os.replace(os.path.join(aside, name), os.path.join(folder, name))
 
 
 def _write_split(config: CopyConfig, folder: str, split: str, examples: int, random: np.random.RandomState) -> None:

@@ -185,42 +185,35 @@ class Appender:
 
     def __init__(self, path: str, dtype: type, length: int):
         self._path, self._dtype, self._length = path, np.dtype(dtype), length
-        self._file = open(path, "r+b" if length else "w+b")  # noqa: SIM115 (closed by __exit__)
-        self._header()
-        self._file.truncate(self._file.tell() + length * self._dtype.itemsize)
-        self._file.seek(0, os.SEEK_END)
+        with files.naming(path):
+            self._file = open(path, "r+b" if length else "w+b")  # noqa: SIM115 (closed by __exit__)
+            self._header()
+            self._file.truncate(self._file.tell() + length * self._dtype.itemsize)
+            self._file.seek(0, os.SEEK_END)
 
     def append(self, values: np.ndarray) -> None:
-        self._guarded(lambda: self._file.write(values.astype(self._dtype).tobytes()))
+        with files.naming(self._path):
+            self._file.write(values.astype(self._dtype).tobytes())
         self._length += len(values)
 
     def flush(self) -> int:
         """Everything so far is on disk, and is an array of the returned length."""
-
-        def flush():
+        with files.naming(self._path):
             self._file.seek(0)
             self._header()
             self._file.seek(0, os.SEEK_END)
             self._file.flush()
             os.fsync(self._file.fileno())
-
-        self._guarded(flush)
         return self._length
 
     def __enter__(self) -> "Appender":
         return self
 
     def __exit__(self, *_) -> None:
-        self._guarded(self._file.close)
+        with files.naming(self._path):
+            self._file.close()
 
     def _header(self) -> None:
         """Of one size whatever the length: NumPy leaves room for an axis to grow."""
         description = {"descr": self._dtype.str, "fortran_order": False, "shape": (self._length,)}
         np.lib.format.write_array_header_1_0(self._file, description)
-
-    def _guarded(self, act) -> None:
-        try:
-            act()
-        except OSError as error:
-            error.filename = self._path  # a full disk is reported without one
-            raise

@@ -1,18 +1,20 @@
 """The devices that training runs on: one, several of a machine, or those of several machines."""
 
+import contextlib
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from memattn.errors import ConfigError
+from memattn.errors import ConfigError, LostWorkerError, reason
 
 Strategy = tf.distribute.Strategy
+_ASK_EVERY = 10  # steps
 # What TensorFlow raises, some seconds after a worker has ended, in those that wait for it.
-LOST_WORKER = (
+_LOST_WORKER = (
     tf.errors.UnavailableError,
     tf.errors.AbortedError,
     tf.errors.CancelledError,
@@ -22,16 +24,27 @@ LOST_WORKER = (
 
 
 def several_machines() -> Strategy:
-    """Of this process and the others that TF_CONFIG names, or that Slurm started with it. Raises ConfigError."""
+    """Of this process and the others that TF_CONFIG names, or that Slurm started with it.
+
+    Raises ConfigError where none are named, LostWorkerError where one does not come.
+    """
+    has_gpus = bool(tf.config.list_physical_devices("GPU"))
+    transport = tf.distribute.experimental.CommunicationImplementation
+    options = tf.distribute.experimental.CommunicationOptions(
+        implementation=transport.NCCL if has_gpus else transport.AUTO  # left to itself, TensorFlow takes gRPC
+    )
     try:
         if "TF_CONFIG" in os.environ:
             resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
-            resolver.cluster_spec()
         else:
             resolver = tf.distribute.cluster_resolver.SlurmClusterResolver()
-    except (ValueError, KeyError, RuntimeError) as error:
+        if not resolver.cluster_spec().jobs:
+            raise ValueError("its cluster is empty")
+        return tf.distribute.MultiWorkerMirroredStrategy(resolver, options)
+    except (ValueError, KeyError, RuntimeError, TypeError, AttributeError) as error:
         raise ConfigError(f"--strategy multi_worker: neither TF_CONFIG nor Slurm names the workers: {error}") from error
-    return tf.distribute.MultiWorkerMirroredStrategy(resolver)
+    except _LOST_WORKER as error:
+        raise LostWorkerError(f"--strategy multi_worker: a worker does not come: {reason(error)}") from error
 
 
 def _auto() -> Strategy:
@@ -65,6 +78,19 @@ def is_chief(strategy: Strategy) -> bool:
     return (resolver.task_type, resolver.task_id) == (first, 0)
 
 
+@contextlib.contextmanager
+def losing_workers(strategy: Strategy, run_dir: str) -> Iterator[None]:
+    """Raises LostWorkerError for what TensorFlow raises from within where another worker has ended."""
+    try:
+        yield
+    except _LOST_WORKER as error:
+        if not has_several_workers(strategy):
+            raise
+        raise LostWorkerError(
+            f"{run_dir}: another worker is lost; start all again: they go on where they were ({reason(error)})"
+        ) from error
+
+
 def of_chief(strategy: Strategy, values: list[float]) -> list[float]:
     """The chief's values, on each worker, once all have come here."""
     if not has_several_workers(strategy):
@@ -73,11 +99,11 @@ def of_chief(strategy: Strategy, values: list[float]) -> list[float]:
     return _sum(strategy, lambda context: zeros if context.replica_id_in_sync_group else values).tolist()
 
 
-def any_worker(strategy: Strategy, fact: bool) -> bool:
-    """Whether it is so on any worker, asked on all of them."""
+def any_worker(strategy: Strategy, fact: bool, step: int) -> bool:
+    """Whether it is so on any worker, which several ask each other at every tenth step only: it takes time."""
     if not has_several_workers(strategy):
         return fact
-    return bool(_sum(strategy, lambda _: float(fact)) > 0)
+    return step % _ASK_EVERY == 0 and bool(_sum(strategy, lambda _: float(fact)) > 0)
 
 
 def _sum(strategy: Strategy, value: Callable[[tf.distribute.experimental.ValueContext], Any]) -> np.ndarray:

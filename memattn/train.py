@@ -23,9 +23,9 @@ from memattn import copy_task, corpus, distribution, files, run, schedule, text
 from memattn.attention import MECHANISMS
 from memattn.config import Config, TrainingConfig
 from memattn.data import TrainingBatches
-from memattn.errors import ConfigError, LostWorkerError, RunError
+from memattn.errors import ConfigError, RunError
 from memattn.progress import Progress, clock
-from memattn.training_step import TrainingStep
+from memattn.training_step import TrainingStep, check_batch_size
 from memattn.validation import Validation
 from memattn.vocab import PAD
 
@@ -36,6 +36,7 @@ class Trainer:
     def __init__(self, config: Config, run_dir: str, strategy: tf.distribute.Strategy):
         self.config, self.run_dir, self.strategy = config, run_dir, strategy
         self.chief = distribution.is_chief(strategy)
+        check_batch_size(config.training, strategy.num_replicas_in_sync)
         path = config.data.path
         if config.data.copy is not None:
             try:
@@ -108,6 +109,9 @@ class Trainer:
                 self._loop(training)
             else:
                 with run.locked(self.run_dir):
+                    state = tf.train.get_checkpoint_state(self.manager.directory)
+                    if state and state.model_checkpoint_path != self.manager.latest_checkpoint:
+                        raise RunError(f"{self.run_dir}: another training has just gone on with it; start again")
                     events = tf.summary.create_file_writer(os.path.join(self.run_dir, "events"))
                     with contextlib.closing(events), events.as_default():
                         self._loop(training)
@@ -137,7 +141,7 @@ class Trainer:
             ids = [ids for ids, _ in batches]
             self.pending.append((self.step(ids, progress.step, self.learning_rate), ids))
             progress.step += 1
-            if distribution.any_worker(self.strategy, self.signal is not None):
+            if distribution.any_worker(self.strategy, self.signal is not None, progress.step):
                 self.stopping = self.signal or signal.SIGTERM  # of another worker
             progress.epoch, progress.window, progress.batch = batches[-1][1]
             progress.examples += sum(int((source[:, 0] != PAD).sum()) for (source, _), _ in batches)
@@ -260,7 +264,7 @@ class Trainer:
         self.saved_at = time.monotonic()
 
     def _on_signal(self, number, _) -> None:
-        if self.signal is not None:
+        if self.signal and number == signal.SIGINT:  # schedulers repeat SIGTERM
             sys.exit(128 + number)
         self.signal = signal.Signals(number)
 
@@ -268,16 +272,10 @@ class Trainer:
 def train(config: Config, run_dir: str, strategy: tf.distribute.Strategy) -> int:
     """Trains a config in a run folder, going on where it stopped before; the process' exit status.
 
-    Raises ConfigError, DataError, RunError, OSError: each with one line for the user.
+    Raises ConfigError, DataError, RunError, LostWorkerError, OSError: each with one line for the user.
     """
-    try:
+    with distribution.losing_workers(strategy, run_dir):
         return Trainer(config, run_dir, strategy).train()
-    except distribution.LOST_WORKER as error:
-        if not distribution.has_several_workers(strategy):
-            raise
-        raise LostWorkerError(
-            f"{run_dir}: another worker is lost; start all again: they go on where they were"
-        ) from error
 
 
 def _main() -> int:

@@ -22,8 +22,8 @@ class TrainingStep:
     gradients are summed likewise, then clipped together. An update whose loss or gradient is not finite is left out.
     In float16, the loss is scaled up for the gradients' sake, the scale halved where they overflow and doubled after
     many steps where they do not.
-    XLA compiles the decoder and the update, not the encoder, at which TensorFlow's own kernels are faster (on GPUs,
-    cuDNN's).
+    XLA compiles the decoder and, on one replica, the update, not the encoder, at which TensorFlow's own kernels are
+    faster (on GPUs, cuDNN's).
 
     Attributes:
       optimizer: Adam.
@@ -33,8 +33,7 @@ class TrainingStep:
     def __init__(self, model: Seq2Seq, config: TrainingConfig, strategy: tf.distribute.Strategy):
         self._model, self._config, self._strategy = model, config, strategy
         self._replicas = strategy.num_replicas_in_sync
-        if config.batch_type == "sentences" and config.batch_size % self._replicas:
-            raise ConfigError(f"training.batch_size: must be a multiple of the {self._replicas} replicas")
+        check_batch_size(config, self._replicas)
         self.optimizer = _Adam(config.learning_rate)
         self.optimizer.build(model.trainable_variables)
         self._scaled = config.precision == "mixed_float16"
@@ -143,6 +142,12 @@ class TrainingStep:
         raised = finite & (steps + 1 >= _RAISE_AFTER)
         scale.assign(tf.where(finite, tf.where(raised, tf.minimum(2 * scale, _LARGEST_SCALE), scale), scale / 2))
         steps.assign(tf.where(finite & ~raised, steps + 1, 0))
+
+
+def check_batch_size(config: TrainingConfig, replicas: int) -> None:
+    """Raises ConfigError where replicas cannot have equal shares of a batch of sentences."""
+    if config.batch_type == "sentences" and config.batch_size % replicas:
+        raise ConfigError(f"training.batch_size: must be a multiple of the {replicas} replicas")
 
 
 def all_reduced_bytes(model: Seq2Seq) -> int:

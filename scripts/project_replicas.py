@@ -21,8 +21,8 @@ from memattn.estimates import vocabulary_size
 from memattn.training_step import all_reduced_bytes
 
 CONFIGS = ("configs/toy_copy/table1.yaml", "configs/wmt17/en-de.yaml")
-# GPUs, the slowest link on the ring between them, and its gigabytes a second in one direction, from its data sheet.
-LINKS = ((8, "NVLink 4", 450), (8, "PCIe 4.0 x16", 32), (64, "InfiniBand NDR", 50))
+# GPUs, the slowest link of the ring between them, and the gigabytes a second that its standard gives one direction.
+LINKS = ((8, "NVLink 4", 450), (8, "PCIe 4.0 x16", 32), (64, "InfiniBand NDR, one port a machine", 50))
 
 
 def main() -> int:

@@ -131,6 +131,7 @@ def test_stopped_at_every_step_equals_uninterrupted(tiny_config, tmp_path, monke
     def step_then_terminate(self, *arguments):
         results = step(self, *arguments)
         os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)  # schedulers repeat it
         return results
 
     monkeypatch.setattr(train.TrainingStep, "__call__", step_then_terminate)
@@ -191,7 +192,10 @@ def test_a_second_training_is_kept_out(tiny_config, tmp_path):
         pytest.raises(RunError, match=f"run: process {os.getpid()} on .* is training in it; wait, or take another"),
     ):
         train.train(config, run_dir, NO_STRATEGY)
+    early = train.Trainer(config, run_dir, NO_STRATEGY)
     assert train.train(config, run_dir, NO_STRATEGY) == 0
+    with pytest.raises(RunError, match="run: another training has just gone on with it; start again"):
+        early.train()
 
 
 def latest(run_dir):
