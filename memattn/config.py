@@ -87,7 +87,7 @@ class TrainingConfig:
     max_bad_steps: int = number(10, at_least=0)  # in a row left out, as their loss or gradient is not finite
     log_every: int = number(100, at_least=1)  # steps
     validate_every: int = number(1_000, at_least=1)  # steps
-    validation_beam_size: int = number(1, at_least=1)  # 1 is greedy decoding
+    validation_beam_size: int = number(1, at_least=1, below=1000)  # 1 is greedy decoding
     checkpoint_every: int = number(1_000, at_least=1)  # steps
     checkpoint_minutes: float = number(30.0, above=0)
     keep_checkpoints: int = number(3, at_least=1)
@@ -100,7 +100,7 @@ class TrainingConfig:
 class DecodingConfig:
     """Beam search."""
 
-    beam_size: int = number(10, at_least=1)
+    beam_size: int = number(10, at_least=1, below=1000)
     batch_size: int = number(32, at_least=1)  # sources
     length_penalty: float = number(0.0, at_least=0)  # a in ((5 + length) / 6) ^ a
     coverage_penalty: float = number(0.0, at_least=0)  # b in b * sum over the source of log(min(attention, 1))

@@ -154,7 +154,7 @@ def _map(folder: str, split: str, side: str) -> Sentences:
     for part, path in binary_paths(folder, split, side).items():
         try:
             arrays[part] = np.load(path, mmap_mode="r", allow_pickle=False)
-        except (OSError, ValueError, EOFError) as error:
+        except Exception as error:  # NumPy raises whatever its parts do, tokenize.TokenError among it
             raise DataError(f"{path}: not a whole array of NumPy's .npy format: {error}") from error
         if arrays[part].ndim != 1 or arrays[part].dtype.kind not in "iu":
             raise DataError(f"{path}: not one row of whole numbers")

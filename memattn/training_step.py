@@ -46,8 +46,8 @@ class TrainingStep:
 
     def __call__(self, batches: list[tuple[np.ndarray, np.ndarray]], step: int, learning_rate: float) -> tf.Tensor:
         """Updates from batches of ids [B, S] and [B, T]: [summed loss, correct tokens, tokens, gradient norm]."""
-        self.optimizer.learning_rate.assign(learning_rate)
-        tokens = tf.constant(sum(np.count_nonzero(target != PAD) for _, target in batches), tf.float32)
+        self.optimizer.learning_rate.assign(np.float32(learning_rate))  # TensorFlow keeps each Python number for good
+        tokens = tf.constant(np.float32(sum(np.count_nonzero(target != PAD) for _, target in batches)))
         shared = [(self._shared_out(source), self._shared_out(target)) for source, target in batches]
         seeds = [tf.constant([self._config.seed, step * len(batches) + i], tf.int32) for i in range(len(batches))]
         if len(batches) == 1:

@@ -10,7 +10,12 @@ from memattn import train
 def test_nothing_grows(tiny_config, tmp_path, times):
     steps, validations = times(short=500, full=20_000), times(short=20, full=200)
     every = steps // validations
-    changes = {"training.max_steps": steps, "training.validate_every": every, "training.checkpoint_every": every}
+    changes = {
+        "training.schedule": "linear",
+        "training.max_steps": steps,
+        "training.validate_every": every,
+        "training.checkpoint_every": every,
+    }
     trainer = train.Trainer(tiny_config(changes), str(tmp_path / "run"), tf.distribute.get_strategy())
     validate, measured = trainer._validate, []
 

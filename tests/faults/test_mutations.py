@@ -1,5 +1,6 @@
 """Configs and corpora damaged at random: each trains or is refused in one line, and no file that was there changes."""
 
+import copy
 import json
 import random
 import shutil
@@ -139,7 +140,7 @@ def damage_tree(chance, tree):
             value = value[part]
         node[key] = json.loads(json.dumps(value))
     else:
-        node[key] = chance.choice(VALUES)
+        node[key] = copy.deepcopy(chance.choice(VALUES))
 
 
 def damage_bytes(chance, content):
