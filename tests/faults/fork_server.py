@@ -43,8 +43,8 @@ def commands():
     with concurrent.futures.ThreadPoolExecutor(SERVERS) as pool:
         yield run, pool.map
     for server in servers:
-        server.stdin.close()
-        assert server.wait() == 0
+        server.communicate()  # closes its standard input, and so ends it
+        assert server.returncode == 0
 
 
 def serve():
