@@ -15,7 +15,7 @@ import time
 import numpy as np
 import pytest
 import tensorflow as tf
-from conftest import ROOT, replicas
+from conftest import ROOT, evaluate, replicas
 from test_training import latest, weights
 
 from memattn import distribution, run, train, training_step
@@ -116,6 +116,7 @@ def test_devices_and_workers_train_alike(name, write_config, tmp_path, times):
         assert [worker.returncode for worker in workers] == [0] * number, ended[0][1]
     one = tmp_path / "devices=1"
     assert len(losses(one)) == steps
+    assert evaluate(tmp_path / "devices=2")
     for folder in tmp_path.glob("*=*"):
         np.testing.assert_allclose(losses(folder), losses(one), rtol=1e-4, err_msg=folder.name)
         assert [row["examples"] for row in validations(folder)] == [row["examples"] for row in validations(one)]

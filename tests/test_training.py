@@ -104,19 +104,6 @@ def test_two_replicas_match_one():
         np.testing.assert_allclose(tf.convert_to_tensor(one), tf.convert_to_tensor(other), rtol=1e-3, atol=1e-4)
 
 
-def test_a_run_on_two_replicas_matches_one(tiny_config, tmp_path):
-    config = tiny_config({"model.dropout": 0.0})
-    runs = {"one": NO_STRATEGY, "two": replicas(2)}
-    for name, strategy in runs.items():
-        assert train.train(config, str(tmp_path / name), strategy) == 0
-    one, two = weights(tmp_path / "one"), weights(tmp_path / "two")
-    assert one.keys() == two.keys()
-    for name in one:
-        if name.startswith("model"):
-            np.testing.assert_allclose(one[name], two[name], rtol=1e-2, atol=1e-4, err_msg=name)
-    assert evaluate(tmp_path / "two")
-
-
 def test_batch_that_replicas_cannot_share_is_refused():
     strategy = replicas(2)
     with pytest.raises(ConfigError, match="training.batch_size: must be a multiple of the 2 replicas"):

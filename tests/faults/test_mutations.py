@@ -211,10 +211,10 @@ def remove(path):
 
 
 def test_damaged_configs(corpora, commands, tmp_path, times):
-    statuses = try_all(times(short=20, full=2_000), lambda *made: damaged_config(*made, corpora), commands, tmp_path)
+    statuses = try_all(times(short=12, full=2_000), lambda *made: damaged_config(*made, corpora), commands, tmp_path)
     assert {0, 2} <= statuses.keys(), statuses
 
 
 def test_damaged_corpora(corpora, commands, tmp_path, times):
-    statuses = try_all(times(short=12, full=500), lambda *made: damaged_corpus(*made, corpora), commands, tmp_path)
+    statuses = try_all(times(short=8, full=500), lambda *made: damaged_corpus(*made, corpora), commands, tmp_path)
     assert {0, 1} <= statuses.keys(), statuses
