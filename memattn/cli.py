@@ -8,6 +8,7 @@ os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")  # several processes 
 import logging
 import re
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 
 from absl import app, flags
@@ -48,6 +49,7 @@ def _parse_flags(argv: list[str], positional: bool) -> list[str]:
 
 def _guarded(main: Callable[..., int | None], arguments: Sequence[str] = ()) -> int:
     absl_logging.set_verbosity(absl_logging.WARNING)
+    warnings.formatwarning = lambda message, *_: f"warning: {message}\n"
     logging.getLogger("tensorflow").setLevel(logging.ERROR)  # it warns of retracing, which each padded length needs
     try:
         return main(*arguments) or 0

@@ -39,10 +39,12 @@ def several_machines() -> Strategy:
         else:
             resolver = tf.distribute.cluster_resolver.SlurmClusterResolver()
         if not resolver.cluster_spec().jobs:
-            raise ValueError("its cluster is empty")
+            raise ValueError("there is no cluster")
+        if resolver.task_id == 0:
+            print("waiting for the other workers", flush=True)
         return tf.distribute.MultiWorkerMirroredStrategy(resolver, options)
     except (ValueError, KeyError, RuntimeError, TypeError, AttributeError) as error:
-        raise ConfigError(f"--strategy multi_worker: neither TF_CONFIG nor Slurm names the workers: {error}") from error
+        raise ConfigError(f"--strategy multi_worker: what TF_CONFIG or Slurm says of the workers: {error}") from error
     except _LOST_WORKER as error:
         raise LostWorkerError(f"--strategy multi_worker: a worker does not come: {reason(error)}") from error
 

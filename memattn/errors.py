@@ -20,6 +20,7 @@ class LostWorkerError(RunError):
 
 
 def reason(error: Exception) -> str:
-    """The line of an error that says why; Keras puts its own around it, and Keras 3 colours it."""
+    """The line of an error that says why; TensorFlow and Keras put theirs around it, and Keras 3 colours it."""
     lines = re.sub("\x1b\\[[0-9;]*m", "", str(error)).splitlines()
-    return next((line for line in lines if line and not line.startswith("Exception encountered")), type(error).__name__)
+    said = (line for line in lines if line and not line.startswith(("Exception encountered", "Graph execution error")))
+    return next(said, type(error).__name__)

@@ -167,12 +167,12 @@ def validations(run_dir):
 )
 def test_workers_that_are_named_badly_are_refused(told, monkeypatch):
     monkeypatch.setenv("TF_CONFIG", json.dumps(told))
-    with pytest.raises(ConfigError, match="--strategy multi_worker: neither TF_CONFIG nor Slurm names the workers: "):
+    with pytest.raises(ConfigError, match="--strategy multi_worker: what TF_CONFIG or Slurm says of the workers: "):
         distribution.several_machines()
 
 
 def test_workers_that_nobody_names_are_asked_for(monkeypatch):
     for key in [key for key in os.environ if key == "TF_CONFIG" or key.startswith("SLURM")]:
         monkeypatch.delenv(key)
-    with pytest.raises(ConfigError, match="--strategy multi_worker: neither TF_CONFIG nor Slurm names the workers: "):
+    with pytest.raises(ConfigError, match="--strategy multi_worker: what TF_CONFIG or Slurm says of the workers: "):
         distribution.several_machines()
