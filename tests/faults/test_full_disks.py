@@ -101,7 +101,9 @@ def test_preparation(command, disk, tmp_path, times):
 def test_sweep(command, disk, write_config, tmp_path, times):
     config = write_config({"sweep": {"grid": {"training.seed": [1, 2]}}})
     sweep = ["memattn.sweep", f"--config={config}", f"--sweep_dir={disk / 'sweep'}", "--split=valid", "--repeats=1"]
-    room = times(short=2048, full=32) << 10
-    for left in until_it_fits(disk, room, lambda: command(tmp_path, *sweep), runs=2):
+    room = times(short=None, full=32)
+    if room is None:
+        pytest.skip("a minute long: make test-faults has it")
+    for left in until_it_fits(disk, room << 10, lambda: command(tmp_path, *sweep), runs=2):
         assert left.get("sweep/table.csv", b"whole\nor not\nthere\n").count(b"\n") == 3
     assert len((disk / "sweep" / "table.csv").read_text().splitlines()) == 3
