@@ -75,7 +75,7 @@ class TrainingConfig:
     batch_size: int = number(128, at_least=1)  # over all replicas
     batch_type: Literal["sentences", "tokens"] = "sentences"  # what batch_size counts; tokens: padded, a side
     accumulate: int = number(1, at_least=1)  # batches in one update
-    learning_rate: float = number(1e-4, above=0, below=1e38)
+    learning_rate: float = number(1e-4, above=0, below=3.4e38)  # of float32
     schedule: Literal["constant", "inverse_sqrt", "linear", "plateau"] = "constant"  # linear: to 0 at max_steps
     warmup_steps: int = number(4_000, at_least=1)  # of inverse_sqrt: rises linearly to learning_rate
     decay_factor: float = number(0.5, above=0, below=1)  # of plateau

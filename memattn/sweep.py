@@ -244,9 +244,12 @@ def _main() -> int:
 
 def main() -> None:
     flags.DEFINE_string("config", None, "YAML config with a sweep section.", required=True)
-    flags.DEFINE_string("sweep_dir", None, "Folder of the runs and of the table.", required=True)
+    flags.DEFINE_string("sweep_dir", None, "Folder of the runs and of the table.")
     flags.DEFINE_multi_string("set", [], "Override, as training.max_steps=500; repeatable.")
     flags.DEFINE_bool("list", False, "Print the number and the name of each run; train nothing.")
+    flags.register_multi_flags_validator(
+        ["sweep_dir", "list"], lambda given: given["sweep_dir"] or given["list"], "Flag --sweep_dir must have a value."
+    )
     flags.DEFINE_integer("cell", None, "Do the run of that number alone, and no table.", lower_bound=0)
     flags.DEFINE_integer("jobs", 1, "Trainings at a time.", lower_bound=1)
     flags.DEFINE_string("split", "valid", "Split that the runs are evaluated on.")

@@ -208,8 +208,11 @@ class Trainer:
         self.logged_at = now
         scalars = {"loss": loss / tokens, "accuracy": correct / tokens, "gradient_norm": good[:, 3].mean()}
         scalars["learning_rate"] = self.learning_rate
-        for name, value in {**scalars, "steps_per_second": speed}.items():
-            tf.summary.scalar(f"train/{name}", np.float32(value), np.int64(step))
+        self._record("train", {**scalars, "steps_per_second": speed})
+
+    def _record(self, prefix: str, scalars: dict[str, float]) -> None:
+        for name, value in scalars.items():  # as NumPy's numbers: TensorFlow keeps each of Python's for good
+            tf.summary.scalar(f"{prefix}/{name}", np.float32(value), np.int64(self.progress.step))
 
     def _validate(self) -> None:
         progress, training = self.progress, self.config.training
@@ -224,8 +227,7 @@ class Trainer:
             f"validation at step {progress.step:,}: BLEU {bleu:.2f}  exact match {exact_match:.1f}%  "
             f"({time.monotonic() - begin:.1f} s){'  best so far' if better else ''}"
         )
-        for name, value in {"bleu": bleu, "exact_match": exact_match}.items():
-            tf.summary.scalar(f"validation/{name}", np.float32(value), np.int64(progress.step))
+        self._record("validation", {"bleu": bleu, "exact_match": exact_match})
         progress.stalled = 0 if better else progress.stalled + 1
         if training.schedule == "plateau" and progress.stalled and progress.stalled % training.decay_patience == 0:
             progress.decays += 1

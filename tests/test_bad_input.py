@@ -687,7 +687,7 @@ def test_weights_that_are_lost_in_mid_run(config, tmp_path, monkeypatch, capsys)
     assert refused(capsys, training(config, tmp_path / "lenient"), "the weights are not finite at step 4") == FAILURE
 
 
-@pytest.mark.parametrize("learning_rate", [1e37, 9e37])
+@pytest.mark.parametrize("learning_rate", [1e38, 3e38])
 def test_no_checkpoint_holds_weights_that_are_not_finite(learning_rate, config, tmp_path, capsys):
     changes = {"training.learning_rate": learning_rate, "training.clip_norm": 1e30, "training.checkpoint_every": 1}
     command = training(tiny(config.data.path, {**changes, "training.max_bad_steps": 0}), tmp_path / "new")

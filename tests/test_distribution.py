@@ -15,7 +15,7 @@ import time
 import numpy as np
 import pytest
 import tensorflow as tf
-from conftest import ROOT, evaluate, replicas
+from conftest import ROOT, replicas
 from test_training import latest, weights
 
 from memattn import distribution, run, train, training_step
@@ -103,20 +103,21 @@ def test_two_workers_train_as_two_replicas_whatever_befalls_them(write_config, t
 
 @pytest.mark.parametrize("name", ["memory", "bahdanau"])
 def test_devices_and_workers_train_alike(name, write_config, tmp_path, times):
-    steps = times(short=20, full=200)
+    steps = times(short=None, full=200)
+    if steps is None:
+        pytest.skip("minutes long: make test-faults has it")
     changes = {"model.attention": {"name": name}, "model.dropout": 0.0, "data.copy.train_examples": 500}
     often = {"training.batch_size": 24, "training.log_every": 1, "training.max_steps": steps}
     path = write_config({**changes, **often, "training.validate_every": steps, "training.checkpoint_every": steps})
     config = train.configs.load(path, [], train.MECHANISMS)
-    for devices in times(short=(1, 2), full=(1, 2, 4)):
+    for devices in (1, 2, 4):
         assert train.train(config, str(tmp_path / f"devices={devices}"), replicas(devices)) == 0
-    for number in times(short=(), full=(2, 3)):
+    for number in (2, 3):
         workers = start(path, str(tmp_path / f"workers={number}"), number)
         ended = [worker.communicate(timeout=600) for worker in workers]
         assert [worker.returncode for worker in workers] == [0] * number, ended[0][1]
     one = tmp_path / "devices=1"
     assert len(losses(one)) == steps
-    assert evaluate(tmp_path / "devices=2")
     for folder in tmp_path.glob("*=*"):
         np.testing.assert_allclose(losses(folder), losses(one), rtol=1e-4, err_msg=folder.name)
         assert [row["examples"] for row in validations(folder)] == [row["examples"] for row in validations(one)]
@@ -128,16 +129,16 @@ def test_a_step_sums_each_gradient_once_over_the_replicas(tiny_config):
         model = run.build_model(config, 10, 5)
         step = training_step.TrainingStep(model, config.training, strategy)
     shared, tokens = step._shared_out(np.ones([4, 3], np.int32)), tf.constant(12.0)
-    gradients = step._gradients(shared, shared, tf.constant([1, 2]), tokens)
-    operations = step._apply.get_concrete_function([gradients], tokens).graph.get_operations()
-    reduced = [operation.inputs[0] for operation in operations if operation.type.startswith("Collective")]
-    assert [4 * tensor.shape.num_elements() for tensor in reduced] == [training_step.all_reduced_bytes(model)] * 2
-    assert not any(
-        "Collective" in operation.type
-        for operation in step._gradients.get_concrete_function(
-            shared, shared, tf.constant([1, 2]), tokens
-        ).graph.get_operations()
-    )
+    batch = shared, shared, tf.constant([1, 2]), tokens
+    assert reduced_bytes(step._gradients, *batch) == []
+    expected = [training_step.all_reduced_bytes(model)] * 2
+    assert reduced_bytes(step._apply, [step._gradients(*batch)], tokens) == expected
+
+
+def reduced_bytes(function, *arguments):
+    """Of each collective operation of a tf.function, in float32."""
+    operations = function.get_concrete_function(*arguments).graph.get_operations()
+    return [4 * one.inputs[0].shape.num_elements() for one in operations if "Collective" in one.type]
 
 
 def losses(run_dir):

@@ -187,7 +187,8 @@ def test_averaged_checkpoints_are_evaluated_beside_the_best(load, tmp_path, monk
     assert evaluations == ["num_slots=1"] * 3  # the second 2 finds its result
 
 
-def test_cells_one_by_one_and_then_the_table(load, tmp_path, capsys):
+def test_cells_one_by_one_and_then_the_table(load, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sweep, "_command", Commands())
     folder = tmp_path / "sweep"
     config = load([{"model.attention.num_slots": slots} for slots in (2, 3)])
     for cell, names in ((1, {"num_slots=3"}), (0, {"num_slots=2", "num_slots=3"})):
@@ -202,13 +203,14 @@ def test_cells_one_by_one_and_then_the_table(load, tmp_path, capsys):
 
 
 def test_the_list_of_a_sweep():
-    done = run_command("memattn.sweep", "--config", "configs/toy_copy/demo.yaml", "--sweep_dir", "none", "--list")
+    done = run_command("memattn.sweep", "--config", "configs/toy_copy/demo.yaml", "--list")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["0\tmemory-num_slots=32", "1\tbahdanau", "2\tnone-max_steps=1500"]
 
 
-def test_a_result_of_an_earlier_version_is_kept(load, tmp_path, capsys):
+def test_a_result_of_an_earlier_version_is_kept(load, tmp_path, monkeypatch, capsys):
     """Whose config lacks a key that has come since."""
+    monkeypatch.setattr(sweep, "_command", Commands())
     config, path = load(GRID[:1]), tmp_path / "sweep" / "num_slots=1" / "result.json"
     assert sweep.run_sweep(config, str(tmp_path / "sweep"), **OPTIONS) == []
     result = json.loads(path.read_text("utf-8"))

@@ -58,7 +58,7 @@ def test_training(command, disk, write_config, tmp_path, times):
     train = ["memattn.train", f"--config={write_config(changes)}", "--strategy=none"]
     whole, pieces = str(tmp_path / "whole"), str(disk / "run")
     assert command(tmp_path, *train, f"--run_dir={whole}")[0] == 0
-    room, reached = times(short=128, full=4) << 10, 0
+    room, reached = times(short=256, full=4) << 10, 0
     for _ in until_it_fits(disk, room, lambda: command(tmp_path, *train, f"--run_dir={pieces}")):
         path = latest(pieces)
         step = int(path.rpartition("-")[2]) if path else 0
@@ -76,7 +76,7 @@ def test_evaluation(command, disk, write_config, tmp_path, times):
     names = contents(tmp_path / "out").keys()
     out = disk / "out"
     for left in until_it_fits(
-        disk, times(short=32, full=4) << 10, lambda: command(tmp_path, *evaluate, f"--output_dir={out}")
+        disk, times(short=64, full=4) << 10, lambda: command(tmp_path, *evaluate, f"--output_dir={out}")
     ):
         assert {path.removeprefix("out/") for path in left} <= names | {"filler"}
     assert contents(out).keys() == names
@@ -99,11 +99,11 @@ def test_preparation(command, disk, tmp_path, times):
 
 
 def test_sweep(command, disk, write_config, tmp_path, times):
-    config = write_config({"sweep": {"grid": {"training.seed": [1, 2]}}})
-    sweep = ["memattn.sweep", f"--config={config}", f"--sweep_dir={disk / 'sweep'}", "--split=valid", "--repeats=1"]
-    room = times(short=None, full=32)
+    room = times(short=None, full=32 << 10)
     if room is None:
         pytest.skip("a minute long: make test-faults has it")
-    for left in until_it_fits(disk, room << 10, lambda: command(tmp_path, *sweep), runs=2):
+    config = write_config({"sweep": {"grid": {"training.seed": [1, 2]}}})
+    sweep = ["memattn.sweep", f"--config={config}", f"--sweep_dir={disk / 'sweep'}", "--split=valid", "--repeats=1"]
+    for left in until_it_fits(disk, room, lambda: command(tmp_path, *sweep), runs=2):
         assert left.get("sweep/table.csv", b"whole\nor not\nthere\n").count(b"\n") == 3
     assert len((disk / "sweep" / "table.csv").read_text().splitlines()) == 3

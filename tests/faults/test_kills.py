@@ -27,7 +27,7 @@ def test_killed_at_random_moments_equals_uninterrupted(write_config, tmp_path, t
         while process.poll() is None and latest(pieces) == before:
             time.sleep(0.01)
         assert process.poll() is None, process.communicate()
-        if kill % 2:
+        if kill % 2 == 0:
             while process.poll() is None and not writing(pieces):
                 pass
         else:

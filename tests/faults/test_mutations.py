@@ -34,29 +34,14 @@ VALUES = [
     *([], {}, [1], {"x": 1}, [[]], {"name": "memory"}),
 ]
 SCRAPS = [
-    "\t",
-    ":",
-    "- ",
-    "#",
-    "'",
-    '"',
-    "{",
-    "]",
-    "&a ",
-    "*a",
-    "!!int ",
-    "---\n",
-    "\0",
-    "\x85",
-    "\ufeff",
-    "9" * 50,
-    "%",
+    *("\t", ":", "- ", "#", "'", '"', "{", "]", "&a ", "*a"),
+    *("!!int ", "---\n", "\0", "\x85", "\ufeff", "9" * 50, "%"),
 ]
 
 
 @pytest.fixture(scope="module")
 def corpora(tmp_path_factory):
-    """A folder of text and one with BPE that was prepared from it, with their configs' trees."""
+    """A folder of text, and one with BPE that was prepared from it."""
     folder = tmp_path_factory.mktemp("corpora")
     words, chance = ["ein", "Mann", "läuft", "über", "die", "Straße", ".", "日本"], random.Random(1)
     for split, pairs in (("train", 40), ("valid", 6)):
