@@ -91,7 +91,8 @@ class Decoder(tf.keras.layers.Layer):
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """All steps of inputs [B, T, E] under teacher forcing: features for the output layer, scores [B, T, M]."""
         self._make_weights(inputs.shape[-1], memory["values"].shape[-1])
-        unroll = self._unroll_steps if self.input_feeding else self._unroll_layers
+        recurrent = bool(tf.nest.flatten(self.attention.initial_state(memory, 1)))
+        unroll = self._unroll_steps if self.input_feeding or recurrent else self._unroll_layers
         stepper = self.stepper(memory)
         outputs, contexts, scores = unroll(inputs, cells, stepper, seed)
         return stepper.read_out(outputs, contexts), scores
@@ -105,7 +106,7 @@ class Decoder(tf.keras.layers.Layer):
             self.mixing_layer.build((None, self.units + context_size))
 
     def _unroll_steps(self, inputs, cells, stepper, seed):
-        """Step by step: with input feeding, a step needs the context of the one before."""
+        """Step by step: a step needs the context or the attention's state of the one before."""
         steps = inputs.shape[1] if inputs.shape[1] is not None else tf.shape(inputs)[1]
         inputs_seed, step_seed = split(seed, 2)
         gates = tf.transpose(self.gates(inputs, inputs_seed), [1, 0, 2])[:, :, None]  # [T, B, 1, 4U]
@@ -128,7 +129,7 @@ class Decoder(tf.keras.layers.Layer):
         return [tf.transpose(array.stack(), [1, 0, 2]) for array in results]
 
     def _unroll_layers(self, inputs, cells, stepper, seed):
-        """Layer by layer: without input feeding, all queries go through the attention in one product."""
+        """Layer by layer, where steps need nothing of each other: all queries read the memory in one product."""
         outputs = inputs
         for lstm, cell, layer_seed in zip(self.stack, cells, split(seed, self.layers), strict=True):
             outputs = lstm(dropout(outputs, self.dropout, layer_seed), initial_state=list(cell))

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from memattn import attention, decoder, decoding
+from memattn.attention.base import masked_softmax
 from memattn.config import DecodingConfig
 from memattn.corpus import Sentences
 from memattn.model import Decoding, Seq2Seq
@@ -24,6 +25,24 @@ VARIANTS = [(name, {}) for name in attention.MECHANISMS] + [
     ("memory", {"num_slots": 3, "position_encoding": True, "renormalize": "mean", "encoder_scoring": "sigmoid"}),
     ("memory", {"num_slots": 3, "position_encoding": True, "renormalize": "none"}),
 ]
+
+
+class LeastSeen(attention.AttentionMechanism):
+    """A recurrent mechanism, which looks where it has looked least: its state is the sum of its scores so far."""
+
+    def memorize(self, states, mask):
+        return {"values": states, "mask": mask}
+
+    def initial_state(self, memory, num_queries):
+        batch, length = tf.unstack(tf.shape(memory["mask"]))
+        return tf.zeros([batch, num_queries, length])
+
+    def call(self, query, memory, state=()):
+        logits = tf.reduce_sum(memory["values"], -1)[:, None] + tf.reduce_sum(query, -1, keepdims=True) - 3 * state
+        scores = masked_softmax(logits, memory["mask"][:, None])
+        return scores, state + scores
+
+
 SOURCES = [[4, 5, 6, 7, 8, 9, EOS], [10, EOS], [EOS], [5, 5, 3, 5, EOS]]
 
 
@@ -58,12 +77,14 @@ def identify(model):
     scope="module",
     params=[(*variant, {}) for variant in VARIANTS]
     + [(name, {}, {"input_feeding": False}) for name in attention.MECHANISMS]
-    + [("memory", {}, {"layers": 2, "mix": False})],
+    + [("memory", {}, {"layers": 2, "mix": False}), ("least_seen", {}, {"input_feeding": False})],
     ids=identify,
 )
 def model(request):
     name, options, switches = request.param
-    return make_model(name, options, **switches)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(attention.MECHANISMS, "least_seen", LeastSeen)
+        yield make_model(name, options, **switches)
 
 
 def padded(rows, width=0):
