@@ -41,7 +41,6 @@ class TrainingBatches:
       num_buckets: padded widths in use.
       seed: of the order.
       max_source_length, max_target_length: pairs with a longer side, its end of sentence included, are left out.
-      multiple: the rows of a batch are a multiple of it.
 
     Attributes:
       widths: the buckets' padded widths, ascending.
@@ -60,12 +59,11 @@ class TrainingBatches:
         batch_type: Literal["sentences", "tokens"] = "sentences",
         max_source_length: int | None = None,
         max_target_length: int | None = None,
-        multiple: int = 1,
     ):
         self.corpus, self.batch_size, self.batch_type, self.seed = corpus, batch_size, batch_type, seed
         self._limits = [max_source_length or np.inf, max_target_length or np.inf]
         self._scan(num_buckets)
-        self._rows = {width: self._rows_of(width, multiple) for width in self.widths.tolist()}
+        self._rows = {width: self._rows_of(width) for width in self.widths.tolist()}
         self.window_size = max(WINDOW, _BATCHES_IN_WINDOW * max(self._rows.values()))
 
     def _scan(self, num_buckets: int) -> None:
@@ -88,14 +86,14 @@ class TrainingBatches:
     def _fits(self, source: np.ndarray, target: np.ndarray) -> np.ndarray:
         return (source <= self._limits[0]) & (target <= self._limits[1])
 
-    def _rows_of(self, width: int, multiple: int) -> int:
+    def _rows_of(self, width: int) -> int:
         rows = self.batch_size if self.batch_type == "sentences" else self.batch_size // width
-        if rows < multiple:
+        if not rows:
             raise DataError(
-                f"training.batch_size: {self.batch_size} {self.batch_type} hold less than {multiple} pairs of "
-                f"{width} tokens; raise it, or lower data.max_source_length and data.max_target_length"
+                f"training.batch_size: {self.batch_size} tokens hold no pair of {width}; raise it, "
+                "or lower data.max_source_length and data.max_target_length"
             )
-        return rows // multiple * multiple
+        return rows
 
     @property
     def windows(self) -> int:

@@ -25,7 +25,7 @@ from memattn.config import Config, TrainingConfig
 from memattn.data import TrainingBatches
 from memattn.errors import ConfigError, RunError
 from memattn.progress import Progress, clock
-from memattn.training_step import TrainingStep, check_batch_size
+from memattn.training_step import TrainingStep
 from memattn.validation import Validation
 from memattn.vocab import PAD
 
@@ -36,7 +36,6 @@ class Trainer:
     def __init__(self, config: Config, run_dir: str, strategy: tf.distribute.Strategy):
         self.config, self.run_dir, self.strategy = config, run_dir, strategy
         self.chief = distribution.is_chief(strategy)
-        check_batch_size(config.training, strategy.num_replicas_in_sync)
         path = config.data.path
         if config.data.copy is not None:
             try:
@@ -56,7 +55,6 @@ class Trainer:
             seed=config.training.seed,
             max_source_length=config.data.max_source_length,
             max_target_length=config.data.max_target_length,
-            multiple=strategy.num_replicas_in_sync,
         )
         with strategy.scope():
             self.model = run.build_model(config, len(self.vocabulary), self.batches.longest_source)

@@ -8,7 +8,6 @@ import tensorflow as tf
 from memattn import run
 from memattn.config import TrainingConfig
 from memattn.dropout import split
-from memattn.errors import ConfigError
 from memattn.model import Encoded, Seq2Seq
 from memattn.vocab import PAD
 
@@ -33,7 +32,6 @@ class TrainingStep:
     def __init__(self, model: Seq2Seq, config: TrainingConfig, strategy: tf.distribute.Strategy):
         self._model, self._config, self._strategy = model, config, strategy
         self._replicas = strategy.num_replicas_in_sync
-        check_batch_size(config, self._replicas)
         self.optimizer = _Adam(config.learning_rate)
         self.optimizer.build(model.trainable_variables)
         self._scaled = config.precision == "mixed_float16"
@@ -58,7 +56,8 @@ class TrainingStep:
     def _shared_out(self, batch: np.ndarray):
         if self._replicas == 1:
             return tf.constant(batch)
-        shares = np.split(batch, self._replicas)
+        rows = -len(batch) % self._replicas  # of padding, so that shares are equal
+        shares = np.split(np.pad(batch, [(0, rows), (0, 0)], constant_values=PAD), self._replicas)
         return self._strategy.experimental_distribute_values_from_function(
             lambda context: tf.constant(shares[context.replica_id_in_sync_group])
         )
@@ -142,12 +141,6 @@ class TrainingStep:
         raised = finite & (steps + 1 >= _RAISE_AFTER)
         scale.assign(tf.where(finite, tf.where(raised, tf.minimum(2 * scale, _LARGEST_SCALE), scale), scale / 2))
         steps.assign(tf.where(finite & ~raised, steps + 1, 0))
-
-
-def check_batch_size(config: TrainingConfig, replicas: int) -> None:
-    """Raises ConfigError where replicas cannot have equal shares of a batch of sentences."""
-    if config.batch_type == "sentences" and config.batch_size % replicas:
-        raise ConfigError(f"training.batch_size: must be a multiple of the {replicas} replicas")
 
 
 def all_reduced_bytes(model: Seq2Seq) -> int:

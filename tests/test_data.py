@@ -220,13 +220,13 @@ def test_shapes_are_as_few_as_buckets(window):
     assert len(shapes) == 3
 
 
-def test_token_batches_hold_at_most_so_many_tokens_a_side_and_share_rows_among_replicas():
-    batches = make_batches(batch_size=60, batch_type="tokens", multiple=2)
+def test_token_batches_hold_at_most_so_many_tokens_a_side():
+    batches = make_batches(batch_size=60, batch_type="tokens")
     shapes = {source.shape for epoch in range(3) for source, _ in epoch_of(batches, epoch)}
-    assert shapes == {(60 // width // 2 * 2, width) for width in batches.widths}
+    assert shapes == {(60 // width, width) for width in batches.widths}
     assert len({rows for rows, _ in shapes}) > 1
-    with pytest.raises(DataError, match=r"training.batch_size: 20 tokens hold less than 2 pairs of \d+ tokens"):
-        make_batches(batch_size=20, batch_type="tokens", multiple=2)
+    with pytest.raises(DataError, match=r"training.batch_size: 5 tokens hold no pair of \d+; raise it"):
+        make_batches(batch_size=5, batch_type="tokens")
 
 
 def test_a_batch_is_as_wide_as_the_bucket_of_its_longest_pair(window):

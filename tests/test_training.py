@@ -95,10 +95,11 @@ def test_rows_of_padding_change_nothing():
     np.testing.assert_allclose(plain, with_padding, rtol=1e-5)
 
 
-def test_two_replicas_match_one():
-    strategy = replicas(2)
+@pytest.mark.parametrize("rows", [4, 1])
+def test_two_replicas_match_one(rows):
+    strategy, batch = replicas(2), BATCH[-rows:]
     assert strategy.num_replicas_in_sync == 2
-    (single, alone), (mirrored, together) = one_step(NO_STRATEGY, BATCH), one_step(strategy, BATCH)
+    (single, alone), (mirrored, together) = one_step(NO_STRATEGY, batch), one_step(strategy, batch)
     np.testing.assert_allclose(alone, together, rtol=1e-4)
     for one, other in zip(single.trainable_variables, mirrored.trainable_variables, strict=True):
         np.testing.assert_allclose(tf.convert_to_tensor(one), tf.convert_to_tensor(other), rtol=1e-3, atol=1e-4)
@@ -115,12 +116,6 @@ def test_a_run_on_two_replicas_matches_one(tiny_config, tmp_path):
         if name.startswith("model"):
             np.testing.assert_allclose(one[name], two[name], rtol=1e-2, atol=1e-4, err_msg=name)
     assert evaluate(tmp_path / "two")
-
-
-def test_batch_that_replicas_cannot_share_is_refused():
-    strategy = replicas(2)
-    with pytest.raises(ConfigError, match="training.batch_size: must be a multiple of the 2 replicas"):
-        train.TrainingStep(make_model("none", {}), TrainingConfig(batch_size=3), strategy)
 
 
 def test_stopped_at_every_step_equals_uninterrupted(tiny_config, tmp_path, monkeypatch):
