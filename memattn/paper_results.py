@@ -41,6 +41,27 @@ class Output(NamedTuple):
         files.write(self.path(".md"), markdown)
         print(f"\n{markdown}", flush=True)
 
+    def learning_curves(self, name: str, runs: dict[str, list[Run]], title: str) -> None:
+        """A picture and a table of the runs under each name, seeds of one another, at the steps that all have."""
+        curves = {}
+        for label, own in runs.items():
+            seeds = [dict(run.curve) for run in own]
+            steps = sorted(set.intersection(*map(set, seeds)))
+            curves[label] = {step: [curve[step] for curve in seeds] for step in steps}
+        rows = [
+            {
+                "run": label,
+                "step": step,
+                "seeds": len(bleu),
+                "validation BLEU": f"{statistics.mean(bleu):.2f}",
+                "min-max": f"{min(bleu):.2f}-{max(bleu):.2f}",
+            }
+            for label, points in curves.items()
+            for step, bleu in points.items()
+        ]
+        files.write_csv(self.path(f"{name}.csv"), rows)
+        self.pictures(name, lambda path: visualize.learning_curves(path, curves, f"{title}{self.label}"))
+
     def pictures(self, name: str, draw: Callable[[str], None]) -> None:
         """A picture by `draw(path)`, for pages and for papers."""
         for ending in ("png", "svg"):
@@ -132,13 +153,12 @@ def figure_2(output: Output) -> None:
 def figure_3(output: Output, copy: list[Run], scorings: list[Run]) -> None:
     """Learning curves of the copy task: models at the greatest length; the four scorings."""
     longest = max(run.config.data.copy.max_length for run in copy)
-    models = {model_name(run): run.curve for run in copy if run.config.data.copy.max_length == longest}
-    combinations = {scorings_name(run): run.curve for run in scorings}
+    models = {model_name(run): [run] for run in copy if run.config.data.copy.max_length == longest}
+    combinations = {scorings_name(run): [run] for run in scorings}
     fixed = f"L = {scorings[0].config.data.copy.max_length}, K = {_slots(scorings[0])}"
     parts = ("a", models, f"L = {longest}"), ("b", combinations, f"scorings, encoder/decoder, {fixed}")
-    for part, curves, what in parts:
-        title = f"Figure 3{part}: copy task, {what}{output.label}"
-        output.pictures(f".{part}", lambda path, c=curves, t=title: visualize.learning_curves(path, c, t))
+    for part, own, what in parts:
+        output.learning_curves(f".{part}", own, f"Figure 3{part}: copy task, {what}")
 
 
 def figure_4(output: Output, runs: list[Run]) -> None:
@@ -178,21 +198,13 @@ def figure_8(output: Output, runs: list[Run]) -> None:
 
 
 def _curves(output: Output, runs: list[Run], label: Callable[[Run], str], title: str) -> None:
-    """Learning curves of each pair of languages, means over seeds at the steps that all seeds have."""
+    """Learning curves of each pair of languages, means over seeds."""
     for text in dict.fromkeys(map(_text, runs)):
         groups = {}
         for run in runs:
             if _text(run) == text:
-                groups.setdefault(label(run), []).append(dict(run.curve))
-        curves = {
-            name: [
-                (step, statistics.mean(curve[step] for curve in own))
-                for step in sorted(set.intersection(*(set(curve) for curve in own)))
-            ]
-            for name, own in groups.items()
-        }
-        heading = f"{title}, {text}{output.label}"
-        output.pictures(f".{text}", lambda path, c=curves, t=heading: visualize.learning_curves(path, c, t))
+                groups.setdefault(label(run), []).append(run)
+        output.learning_curves(f".{text}", groups, f"{title}, {text}")
 
 
 def _some(runs: list, which: str) -> list:

@@ -158,7 +158,7 @@ def _write_table(runs: list[Run], sweep_dir: str, title: str) -> None:
         "configs": {run.name: configs.to_dict(run.config) for run in runs},
     }
     files.write(os.path.join(sweep_dir, "manifest.json"), json.dumps(manifest, indent=2) + "\n")
-    curves = {run.name: run.curve for run in runs}
+    curves = {run.name: {step: [bleu] for step, bleu in run.curve} for run in runs}
     visualize.learning_curves(os.path.join(sweep_dir, "learning_curves.png"), curves, title)
     print(f"\n{title}\n\n{markdown}\nwritten to {os.path.join(sweep_dir, 'table.csv')} and table.md", flush=True)
 

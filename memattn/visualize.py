@@ -2,6 +2,7 @@
 
 import io
 import math
+import statistics
 import warnings
 
 import matplotlib
@@ -67,23 +68,25 @@ def alignments(
     _save(figure, path)
 
 
-def learning_curves(path: str, curves: dict[str, list[tuple[int, float]]], title: str) -> None:
-    """Draws validation BLEU against training steps, a line for each run.
+def learning_curves(path: str, curves: dict[str, dict[int, list[float]]], title: str) -> None:
+    """Draws validation BLEU against training steps: a line of means, shaded from the least to the greatest.
 
     Args:
       path: of the picture; its ending chooses the format.
-      curves: run name -> (step, BLEU) pairs.
+      curves: name -> step -> BLEU of each run of that name.
       title: above the picture; says at which scale the runs are.
     """
     figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
     for i, (name, points) in enumerate(curves.items()):
-        steps, bleu = zip(*points, strict=True) if points else ((), ())
+        steps, means = list(points), [statistics.mean(bleu) for bleu in points.values()]
         colour, dash = COLOURS[i % len(COLOURS)], DASHES[i % len(DASHES)]
-        axes.plot(steps, bleu, dash, color=colour, label=name, marker="o", markersize=3)
+        axes.plot(steps, means, dash, color=colour, label=name, marker="o", markersize=3)
+        least, greatest = ([of(bleu) for bleu in points.values()] for of in (min, max))
+        axes.fill_between(steps, least, greatest, color=colour, alpha=0.15, linewidth=0)
     axes.set_xlabel("training step")
     axes.set_ylabel("validation BLEU")
     axes.set_xlim(left=0)
-    highest = max((bleu for points in curves.values() for _, bleu in points), default=100)
+    highest = max((bleu for points in curves.values() for own in points.values() for bleu in own), default=100)
     axes.set_ylim(0, min(102, 1.4 * highest) if highest else 102)
     axes.set_title(title, fontsize=10, parse_math=False)
     axes.grid(alpha=0.3)

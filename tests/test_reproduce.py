@@ -29,14 +29,11 @@ sweep:
 """
 
 
-THREE_SEEDS = ["sweep.grid={training.seed: [1, 2, 3]}"]
-
-
-def made_up(kind, *, bleu, valid=None, seconds=1.0, scale="small", overrides=()):
+def made_up(kind, *, bleu, valid=None, seconds=1.0, scale="small"):
     """Runs of a kind, as if finished: bleu(config) of the test set, valid(config) of the last validation."""
     runs = []
     for path in reproduce.CONFIGS[scale][kind]:
-        config = configs.load(str(ROOT / path), list(overrides), MECHANISMS)
+        config = configs.load(str(ROOT / path), [], MECHANISMS)
         for name, one in configs.expand(config, MECHANISMS).items():
             times = {"decode_seconds": seconds, "decode_seconds_min": 0.5, "decode_seconds_max": 4.0}
             result = {"bleu": bleu(one), "exact_match": 50.0, "step": 20, **times}
@@ -83,7 +80,6 @@ def test_table_2_takes_the_best_scorings_by_validation(tmp_path):
         "translation",
         bleu=lambda config: 27.0 - 2 * best(config) + config.training.seed,  # on the test set they are the worst
         valid=lambda config: 20.0 + 5 * best(config) + config.training.seed,
-        overrides=THREE_SEEDS,
     )
     paper_results.table_2(output, runs)
     rows = {row["model"]: row for row in rows_of(output)}
@@ -119,31 +115,33 @@ def test_figures_are_drawn_for_pages_and_for_papers(name, tmp_path):
         assert "<svg" in picture.with_suffix(".svg").read_text("utf-8")
 
 
-def test_figure_5_compares_the_four_scorings(monkeypatch):
+def test_figure_5_compares_the_four_scorings(tmp_path, monkeypatch):
     def bleu(config):
         scorings = [config.model.attention.get(f"{side}_scoring") for side in ("encoder", "decoder")]
         return 40.0 + 10 * (scorings[0] == "sigmoid") + 20 * (scorings[1] == "sigmoid") + config.training.seed
 
     drawn = []
     monkeypatch.setattr(paper_results.visualize, "learning_curves", lambda path, *what: drawn.append(what))
-    runs = made_up("translation", bleu=bleu, overrides=THREE_SEEDS)
-    paper_results.figure_5(Output("none", "small"), runs)
+    runs = made_up("translation", bleu=bleu)
+    paper_results.figure_5(Output(str(tmp_path), "small"), runs)
     curves, title = drawn[0]
-    last = {name: points[-1] for name, points in curves.items()}  # means over the seeds 1 to 3
-    assert last == {
-        "softmax/softmax": (20, 42.0),
-        "sigmoid/softmax": (20, 52.0),
-        "softmax/sigmoid": (20, 62.0),
-        "sigmoid/sigmoid": (20, 72.0),
-    }
     assert "K = 32" in title
-    assert curves["softmax/softmax"][0] == (10, 1.0)
+    assert curves["softmax/softmax"] == {10: [1.0] * 3, 20: [41.0, 42.0, 43.0]}
+    with open(tmp_path / "small.multi30k.en-de.csv", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    last = {row["run"]: (row["seeds"], row["validation BLEU"], row["min-max"]) for row in rows if row["step"] == "20"}
+    assert last == {
+        "softmax/softmax": ("3", "42.00", "41.00-43.00"),
+        "sigmoid/softmax": ("3", "52.00", "51.00-53.00"),
+        "softmax/sigmoid": ("3", "62.00", "61.00-63.00"),
+        "sigmoid/sigmoid": ("3", "72.00", "71.00-73.00"),
+    }
 
 
-def test_figure_4_compares_position_encodings_with_the_baselines(monkeypatch):
+def test_figure_4_compares_position_encodings_with_the_baselines(tmp_path, monkeypatch):
     drawn = []
     monkeypatch.setattr(paper_results.visualize, "learning_curves", lambda path, *what: drawn.append(what))
-    paper_results.figure_4(Output("none", "small"), made_up("translation", bleu=lambda config: 50.0))
+    paper_results.figure_4(Output(str(tmp_path), "small"), made_up("translation", bleu=lambda config: 50.0))
     assert set(drawn[0][0]) == {"none", "bahdanau", "luong", "K=32 + PE", "K=64 + PE"}
 
 

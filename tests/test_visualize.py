@@ -112,26 +112,29 @@ def test_the_ending_chooses_the_format(tmp_path):
 
 
 def test_learning_curves_show_the_points(tmp_path, figure):
-    curves = {"memory": [(100, 10.0), (200, 55.5)], "none": [(100, 3.0)], "not validated": []}
+    curves = {"memory": {100: [8.0, 12.0], 200: [50.5, 60.5]}, "none": {100: [3.0]}, "not validated": {}}
+    means = {"memory": [(100, 10.0), (200, 55.5)], "none": [(100, 3.0)], "not validated": []}
     visualize.learning_curves(str(tmp_path / "curves.png"), curves, "one quarter scale")
     assert_is_a_picture(tmp_path / "curves.png")
     (axes,) = figure().axes
-    assert {line.get_label(): list(zip(*line.get_data(), strict=True)) for line in axes.lines} == curves
+    assert {line.get_label(): list(zip(*line.get_data(), strict=True)) for line in axes.lines} == means
+    heights = {height for _, height in axes.collections[0].get_paths()[0].vertices}
+    assert heights == {8.0, 12.0, 50.5, 60.5}
     assert [text.get_text() for text in axes.get_legend().get_texts()] == list(curves)
     assert axes.get_title() == "one quarter scale"
     low, high = axes.get_ylim()
     assert low <= 0
-    assert 55.5 < high <= 102
+    assert 60.5 < high <= 102
 
 
 def test_no_two_of_many_curves_look_alike(tmp_path, figure):
-    curves = {f"run-{i}": [(1, i), (2, 2 * i)] for i in range(28)}
+    curves = {f"run-{i}": {1: [i], 2: [2 * i]} for i in range(28)}
     visualize.learning_curves(str(tmp_path / "curves.png"), curves, "many")
     (axes,) = figure().axes
     assert len({(line.get_color(), line.get_linestyle()) for line in axes.lines}) == 28
 
 
 def test_odd_titles_and_run_names_are_drawn(tmp_path):
-    visualize.learning_curves(str(tmp_path / "curves.png"), {"K=1-a_b^c": [(1, 2.0)]}, "costs $_$ and 中文")
+    visualize.learning_curves(str(tmp_path / "curves.png"), {"K=1-a_b^c": {1: [2.0]}}, "costs $_$ and 中文")
     assert_is_a_picture(tmp_path / "curves.png")
     assert plt.get_fignums() == []
