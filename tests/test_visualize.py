@@ -122,6 +122,7 @@ def test_learning_curves_show_the_points(tmp_path, figure):
     assert heights == {8.0, 12.0, 50.5, 60.5}
     assert [text.get_text() for text in axes.get_legend().get_texts()] == list(curves)
     assert axes.get_title() == "one quarter scale"
+    assert axes.get_ylabel() == "validation BLEU, mean and range over seeds"
     low, high = axes.get_ylim()
     assert low <= 0
     assert 60.5 < high <= 102
