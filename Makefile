@@ -19,7 +19,7 @@ demo: $(VENV)/installed
 		--title "Copy task, L = 16, scaled down (1 layer, 128 units)"
 
 test: $(VENV)/installed
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n 3 --dist worksteal
 
 test-addons: .venv-addons/installed
 	.venv-addons/bin/python -m pytest tests/test_addons.py tests/test_conformance.py -k "addons or tfa"

@@ -119,7 +119,7 @@ def test_a_run_on_two_replicas_matches_one(tiny_config, tmp_path):
 
 
 def test_stopped_at_every_step_equals_uninterrupted(tiny_config, tmp_path, monkeypatch):
-    config = tiny_config()
+    config = tiny_config({"training.max_steps": 4})
     assert train.train(config, str(tmp_path / "whole"), NO_STRATEGY) == 0
     step = train.TrainingStep.__call__
 
@@ -134,7 +134,7 @@ def test_stopped_at_every_step_equals_uninterrupted(tiny_config, tmp_path, monke
     while not statuses or statuses[-1]:
         statuses.append(train.train(config, str(tmp_path / "pieces"), NO_STRATEGY))
         assert len(statuses) < 10
-    assert statuses.count(128 + signal.SIGTERM) >= 5
+    assert statuses.count(128 + signal.SIGTERM) >= 3
     assert_same_run(tmp_path / "whole", tmp_path / "pieces")
 
 
