@@ -30,7 +30,7 @@ setup(
         "tqdm>=4.66,<5",
     ],
     extras_require={
-        "test": ["pytest>=8,<10", "pytest-xdist>=3.7,<4", "ruff>=0.6,<1"],
+        "test": ["pytest>=8,<10", "pytest-xdist>=3.5,<4", "ruff>=0.6,<1"],
         "addons": ["tensorflow==2.15.1", "tensorflow-addons==0.23.0", "typing_extensions==4.5.0"],
     },
     entry_points={

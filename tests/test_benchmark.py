@@ -81,21 +81,14 @@ def test_the_rate_of_matrix_products_is_that_of_a_computer():
 
 
 @pytest.mark.parametrize(
-    ("script", "options", "systems"),
+    ("script", "options"),
     [
-        (
-            "benchmark_decode",
-            ["--lengths", "3,5", "--examples", "4", "--beam_size", "2", "--jit_compile", "false"],
-            ["memattn: Bahdanau"],
-        ),
-        (
-            "benchmark_train",
-            ["--lengths", "4", "--batch_size", "2", "--jit_compile", "false"],
-            ["memattn: memory, K = 32", "memattn: Bahdanau"],
-        ),
+        ("benchmark_decode", ["--lengths", "3,5", "--examples", "4", "--beam_size", "2", "--jit_compile", "false"]),
+        ("benchmark_train", ["--lengths", "4", "--batch_size", "2", "--jit_compile", "false"]),
     ],
 )
-def test_our_own_systems_are_timed(script, options, systems, tmp_path):
+def test_our_own_systems_are_timed(script, options, tmp_path):
+    systems = ["memattn: memory, K = 32", "memattn: Bahdanau"]
     named = [argument for name in systems for argument in ("--systems", name)]
     places = ["--output", str(tmp_path / "out" / "times"), "--logs", str(tmp_path / "logs")]
     command = [sys.executable, f"scripts/{script}.py", "--repeats", "2", "--units", "8", *options, *named, *places]
@@ -106,8 +99,7 @@ def test_our_own_systems_are_timed(script, options, systems, tmp_path):
     lengths = ["3", "5"] if script == "benchmark_decode" else ["4"]
     assert [(row["L"], row["system"]) for row in rows] == [(length, name) for length in lengths for name in systems]
     assert all(float(row["seconds"]) > 0 and int(row["peak MiB"]) > 50 for row in rows)
-    of_bahdanau = [row["our Bahdanau / it"] for row in rows if row["system"] == "memattn: Bahdanau"]
-    assert of_bahdanau == ["1.0"] * len(lengths)
+    assert [row["our Bahdanau / it"] for row in rows[1::2]] == ["1.0"] * len(lengths)
     made = json.loads((tmp_path / "out" / "times.json").read_text("utf-8"))
     assert made["repeats"] == 2
     assert set(made["systems"]) == set(systems)

@@ -119,7 +119,7 @@ def test_a_run_on_two_replicas_matches_one(tiny_config, tmp_path):
 
 
 def test_stopped_at_every_step_equals_uninterrupted(tiny_config, tmp_path, monkeypatch):
-    config = tiny_config({"training.max_steps": 4})
+    config = tiny_config()
     assert train.train(config, str(tmp_path / "whole"), NO_STRATEGY) == 0
     step = train.TrainingStep.__call__
 
@@ -134,7 +134,7 @@ def test_stopped_at_every_step_equals_uninterrupted(tiny_config, tmp_path, monke
     while not statuses or statuses[-1]:
         statuses.append(train.train(config, str(tmp_path / "pieces"), NO_STRATEGY))
         assert len(statuses) < 10
-    assert statuses.count(128 + signal.SIGTERM) >= 3
+    assert statuses.count(128 + signal.SIGTERM) >= 5
     assert_same_run(tmp_path / "whole", tmp_path / "pieces")
 
 
@@ -277,7 +277,7 @@ def test_xla_and_graph_train_alike(tiny_config, tmp_path):
 def test_copy_is_learned(tiny_config, tmp_path, name):
     config = tiny_config(
         {
-            "data.copy": {"max_length": 5, "num_symbols": 5, "train_examples": 4000, "valid_examples": 100, "seed": 1},
+            "data.copy": {"max_length": 6, "num_symbols": 6, "train_examples": 4000, "valid_examples": 100, "seed": 1},
             "model.units": 64,
             "model.embedding_size": 32,
             "model.dropout": 0.0,
@@ -287,7 +287,7 @@ def test_copy_is_learned(tiny_config, tmp_path, name):
             "training.max_steps": 3000,
             "training.log_every": 100,
             "training.validate_every": 100,
-            "training.stop_at_bleu": 95.0,
+            "training.stop_at_bleu": 97.0,
             "training.checkpoint_every": 1000,
             "training.jit_compile": "auto",
             "decoding.beam_size": 4,
@@ -297,7 +297,7 @@ def test_copy_is_learned(tiny_config, tmp_path, name):
     run_dir = str(tmp_path / name)
     assert train.train(config, run_dir, NO_STRATEGY) == 0
     result = evaluate(run_dir, plots=1)
-    assert result["bleu"] >= 93
+    assert result["bleu"] >= 95
     assert result["exact_match"] >= 85
     assert len((tmp_path / name / evaluation.HYPOTHESES).read_text(encoding="utf-8").splitlines()) == 100
     assert os.listdir(os.path.join(run_dir, "alignments"))
