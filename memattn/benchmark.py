@@ -185,7 +185,7 @@ def row(name: str, length: int, result: Measured, everything: Mapping[str, Measu
         "L": length,
         "system": name,
         "seconds": round(result.median, 4),
-        "min-max": f"{min(result.seconds):.4g}-{max(result.seconds):.4g}",
+        "min-max": tables.extent(result.seconds, ".4g"),
         "best library / it": round(min(libraries) / result.median, 2) if libraries else "",
         "our Bahdanau / it": round(bahdanau.median / result.median, 2) if bahdanau else "",
         "peak MiB": result.peak_memory,

@@ -54,7 +54,7 @@ class Output(NamedTuple):
                 "step": step,
                 "seeds": len(bleu),
                 "validation BLEU": f"{statistics.mean(bleu):.2f}",
-                "min-max": f"{min(bleu):.2f}-{max(bleu):.2f}",
+                "min-max": tables.extent(bleu, ".2f"),
             }
             for label, points in curves.items()
             for step, bleu in points.items()
@@ -131,7 +131,7 @@ def table_2(output: Output, runs: list[Run]) -> None:
                 "valid BLEU (greedy)": f"{statistics.mean(map(_valid_bleu, best)):.2f}",
                 "paper valid": "" if valid is None else f"{valid:.2f}",
                 "test BLEU": f"{statistics.mean(bleu):.2f}",
-                "min-max": f"{min(bleu):.2f}-{max(bleu):.2f}",
+                "min-max": tables.extent(bleu, ".2f"),
                 "paper test": "" if test is None else f"{test:.2f}",
                 "difference": "" if test is None else f"{statistics.mean(bleu) - test:+.2f}",
             }

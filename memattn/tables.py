@@ -31,6 +31,11 @@ def spread(result: dict) -> str:
     return f"{result['decode_seconds_min']:.3g}-{result['decode_seconds_max']:.3g}"
 
 
+def extent(values: list[float], form: str) -> str:
+    """The least and the greatest value, in a form such as ".2f"."""
+    return f"{min(values):{form}}-{max(values):{form}}"
+
+
 def over_seeds(rows: list[dict]) -> list[dict]:
     """Means and ranges of rows that differ by `training.seed` alone; none if no two do."""
     groups = {}
@@ -45,7 +50,7 @@ def over_seeds(rows: list[dict]) -> list[dict]:
         for column, digits in (("BLEU", 2), ("sacreBLEU", 2), ("decode s", 3), ("training s", 0)):
             values = [float(member[column]) for member in members if member[column] != ""]
             line[f"{column} mean"] = f"{statistics.mean(values):.{digits}f}" if values else ""
-            line[f"{column} min-max"] = f"{min(values):.{digits}f}-{max(values):.{digits}f}" if values else ""
+            line[f"{column} min-max"] = extent(values, f".{digits}f") if values else ""
         summary.append(line)
     return summary
 

@@ -11,7 +11,7 @@ import statistics
 
 from absl import flags
 
-from memattn import benchmark
+from memattn import benchmark, tables
 
 FEW, MANY = 20, 420  # steps
 
@@ -45,7 +45,7 @@ def main() -> int:
                     "L": length,
                     "system": name,
                     "seconds": f"{statistics.median(each):.4g}",
-                    "min-max": f"{min(each):.4g}-{max(each):.4g}",
+                    "min-max": tables.extent(each, ".4g"),
                     "peak MiB": many.peak_memory,
                     "other cores": max(few.other_cores, many.other_cores),
                     "notes": many.notes,
