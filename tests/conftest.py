@@ -7,6 +7,7 @@ from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+import fork_server
 import pytest
 import tensorflow as tf
 import yaml
@@ -20,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"  # real text and the paper's tables, where they are at hand
 
 TINY = {
-    "data": {"copy": {"max_length": 5, "num_symbols": 4, "train_examples": 60, "valid_examples": 12}, "num_buckets": 2},
+    "data": {"copy": {"max_length": 5, "num_symbols": 4, "train_examples": 60, "valid_examples": 12}, "num_buckets": 1},
     "model": {
         "layers": 1,
         "units": 8,
@@ -45,15 +46,33 @@ def pytest_addoption(parser):
     parser.addoption("--full", action="store_true", help="Faults by the hundred; long.")
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def times(request):
     """How often a fault is tried: times(short=..., full=...)."""
     return lambda *, short, full: full if request.config.getoption("--full") else short
 
 
+@pytest.fixture(scope="session")
+def commands(times):
+    """What fork_server.commands gives: commands by the dozen, in a fork each."""
+    with fork_server.commands(times(short=1, full=2)) as given:
+        yield given
+
+
+@pytest.fixture
+def command(commands):
+    """command(folder, module, arguments...) is `python -m module arguments` in a folder: [status, stdout, stderr]."""
+    return commands[0]
+
+
 def pytest_configure(config):
-    """Four logical CPU devices, for the tests of distribution; must come before TensorFlow starts."""
+    """Four logical CPU devices, for the tests of distribution, and graphs as they were written.
+
+    Most graphs here run a few times, and optimizing one takes longer; commands in processes of their own do optimize.
+    The devices must come before TensorFlow starts.
+    """
     del config
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 4)
 

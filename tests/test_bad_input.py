@@ -1,6 +1,5 @@
 """Broken inputs: each gives one line that says what and where, the right exit status, and leaves runs intact."""
 
-import concurrent.futures
 import errno
 import glob
 import os
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import yaml
-from conftest import TINY, evaluate, run_command
+from conftest import TINY, evaluate
 
 from memattn import cli, copy_task, run, train
 from memattn import config as configs
@@ -706,26 +705,22 @@ COMMANDS = {
     "no flag": ("eval", ["--run_dir=x", "deeper"], ["deeper: not a flag; all arguments are flags, see --help"], USAGE),
     "split and files": ("eval", ["--run_dir=x", "--split=valid", "--source=a", "--target=b"], ["or a --split"], USAGE),
     "ensemble": ("eval", ["--run_dir=x", "--run_dir=y"], ["--output_dir: name a folder for what the"], USAGE),
-    "config": ("train", ["--config={here}/broken.yaml", "--run_dir={here}/new"], ["broken.yaml:2: modle: "], USAGE),
-    "run": ("train", ["--config={here}/good.yaml", "--run_dir={here}/file/new"], ["file/new: Not a dir"], FAILURE),
+    "config": ("train", ["--config=broken.yaml", "--run_dir=new"], ["broken.yaml:2: modle: "], USAGE),
+    "run": ("train", ["--config=good.yaml", "--run_dir=file/new"], ["file/new: Not a dir"], FAILURE),
 }
 
 
-def test_commands_end_with_one_line_and_their_status(config, tmp_path):
+@pytest.mark.parametrize("name", COMMANDS)
+def test_commands_end_with_one_line_and_their_status(config, command, tmp_path, name):
+    module, arguments, fragments, expected = COMMANDS[name]
     (tmp_path / "broken.yaml").write_text(COPY + "modle: {}\n")
     (tmp_path / "good.yaml").write_text(configs.dump(config))
     (tmp_path / "file").touch()
-
-    def end(name):
-        module, arguments, _, _ = COMMANDS[name]
-        return run_command(f"memattn.{module}", *[argument.format(here=tmp_path) for argument in arguments])
-
-    with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        ended = dict(zip(COMMANDS, pool.map(end, COMMANDS), strict=True))
-    for name, (_, _, fragments, status) in COMMANDS.items():
-        lines = [line for line in ended[name].stderr.splitlines() if line.startswith("error: ")]
-        assert len(lines) == 1, (name, ended[name].stderr)
-        assert all(fragment in lines[0] for fragment in fragments), (name, lines)
-        assert "Traceback" not in ended[name].stderr, name
-        assert ended[name].returncode == status, name
-    assert not (tmp_path / "new").exists()
+    before = contents(tmp_path)
+    status, _, stderr = command(tmp_path, f"memattn.{module}", *arguments)
+    lines = [line for line in stderr.splitlines() if line.startswith("error: ")]
+    assert len(lines) == 1, stderr
+    assert all(fragment in lines[0] for fragment in fragments)
+    assert "Traceback" not in stderr
+    assert status == expected
+    assert contents(tmp_path) == before

@@ -94,37 +94,44 @@ def padded(rows, width=0):
     return tf.constant(batch)
 
 
-def log_probs(model, source, target):
-    """Step by step, folded: log-probabilities [T, V] of one target, from `start` and `step` alone."""
-    shared, state = model.start(model.encode(padded([source])), 1, model.token_gates())
-    rows, token = [], BOS
-    for following in target:
-        logits, _, state = model.step(tf.constant([[token]]), state, shared)
-        rows.append(tf.nn.log_softmax(logits[0, 0]).numpy())
-        token = following
-    return np.array(rows)
+def steps(model):
+    """Folded, from `start` and `step` alone: a function of tokens [B] that gives log-probabilities [B, V] of the next.
+
+    B are the SOURCES.
+    """
+    shared, state = model.start(model.encode(padded(SOURCES)), 1, model.token_gates())
+
+    def step(tokens):
+        nonlocal state
+        logits, _, state = model.step(tf.constant(tokens)[:, None], state, shared)
+        return tf.nn.log_softmax(logits[:, 0]).numpy()
+
+    return step
 
 
-def greedy(model, source, limit):
-    shared, state = model.start(model.encode(padded([source])), 1, model.token_gates())
-    tokens, token = [], BOS
-    for _ in range(limit):
-        logits, _, state = model.step(tf.constant([[token]]), state, shared)
-        token = int(np.argmax(logits[0, 0]))
-        if token == EOS:
-            break
-        tokens.append(token)
-    return tokens
+def limit(source):
+    """Tokens of a hypothesis, at most."""
+    return int(np.ceil(1.5 * len(source)))
+
+
+def greedy(model):
+    """The hypothesis of each source."""
+    step, tokens, found = steps(model), np.full(len(SOURCES), BOS), []
+    for _ in range(max(map(limit, SOURCES))):
+        tokens = step(tokens).argmax(-1)
+        found.append(tokens)
+    rows = [list(row[: limit(source)]) for row, source in zip(np.stack(found, 1), SOURCES, strict=True)]
+    return [row[: row.index(EOS)] if EOS in row else row for row in rows]
 
 
 @functools.cache
 def searcher(model, **options):
-    options = {"beam_size": 4, "jit_compile": False, "max_length_ratio": 1.5, **options}
+    options = {"beam_size": 4, "jit_compile": False, "max_length_ratio": 1.5, "length_penalty": 0.7, **options}
     config = DecodingConfig(**{"n_best": options["beam_size"], **options})
     return decoding.Searcher(model, config)
 
 
-def search(model, sources, width=0, **options):
+def search(model, sources, width=12, **options):
     found = searcher(model, **options)(padded(sources, width).numpy())
     return [
         [(list(tokens[:length]), score) for tokens, length, score in zip(*row, strict=True) if np.isfinite(score)]
@@ -139,11 +146,11 @@ def assert_same(found, expected):
 
 
 def test_teacher_forced_equals_step_wise(model):
-    target = [5, 7, 4, 9, EOS]
-    for source in SOURCES:
-        logits = model(padded([source]), padded([target]))
-        forced = tf.nn.log_softmax(logits[0]).numpy()
-        np.testing.assert_allclose(forced, log_probs(model, source, target), rtol=1e-4, atol=1e-5)
+    targets = np.array([[5, 7, 4, 9, EOS], [6, 6, 8, 10, EOS], [4, 5, 6, 7, EOS], [9, 3, 3, 5, EOS]])
+    forced = tf.nn.log_softmax(model(padded(SOURCES), tf.constant(targets)))
+    step = steps(model)
+    step_wise = [step(tokens) for tokens in (np.full(len(SOURCES), BOS), *targets.T[:-1])]
+    np.testing.assert_allclose(forced, np.stack(step_wise, 1), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("queries", [1, 2, 5, 12])
@@ -187,24 +194,24 @@ def test_padding_and_batch_change_no_logits(model):
 
 
 def test_padding_and_batch_change_no_hypothesis(model):
-    together = search(model, SOURCES, width=12)
-    assert_same(search(model, SOURCES[::-1], width=12)[::-1], together)
+    together = search(model, SOURCES)
+    assert_same(search(model, SOURCES[::-1])[::-1], together)
     for place in (1, 3):
-        assert_same(search(model, [SOURCES[place]]), [together[place]])
+        assert_same(search(model, [SOURCES[place]], width=0), [together[place]])
 
 
 def test_beam_of_one_is_greedy(model):
-    for source, found in zip(SOURCES, search(model, SOURCES, beam_size=1), strict=True):
-        assert found[0][0] == greedy(model, source, limit=int(np.ceil(1.5 * len(source))))
+    found = search(model, SOURCES, beam_size=1, length_penalty=0.0)
+    assert [row[0][0] for row in found] == greedy(model)
 
 
 def test_beam_scores_are_teacher_forced_scores(model):
-    for source, found in zip(SOURCES, search(model, SOURCES, length_penalty=0.7), strict=True):
+    for source, found in zip(SOURCES, search(model, SOURCES), strict=True):
         assert found
-        limit = int(np.ceil(1.5 * len(source)))
-        for tokens, score in found:
-            target = [int(token) for token in tokens] + [EOS] * (len(tokens) < limit)
-            total = sum(row[token] for row, token in zip(log_probs(model, source, target), target, strict=True))
+        targets = [[*tokens, EOS][: limit(source)] for tokens, _ in found]
+        log_probs = tf.nn.log_softmax(model(tf.repeat([source], len(found), 0), padded(targets))).numpy()
+        for own, target, (tokens, score) in zip(log_probs, targets, found, strict=True):
+            total = sum(own[place, token] for place, token in enumerate(target))
             np.testing.assert_allclose(score, total / ((5 + len(tokens)) / 6) ** 0.7, rtol=1e-4)
 
 
@@ -228,9 +235,9 @@ def test_sources_out_of_the_ordinary_decode(model):
     unseen = [[3] * 8 + [EOS], [EOS], list(range(4, V)) * 6 + [EOS]]  # unknown, empty, far longer than any seen
     offsets = np.cumsum([0, *map(len, unseen)])
     sentences = Sentences(np.concatenate(unseen).astype(np.int32), offsets)
-    config = DecodingConfig(beam_size=3, batch_size=2, jit_compile=False, max_length=20)
+    config = DecodingConfig(beam_size=3, batch_size=3, jit_compile=False, max_length=20)
     translations, seconds = decoding.decode(
-        decoding.Searcher(model, config), sentences, Vocabulary([f"w{i}" for i in range(V - 4)]), num_buckets=2
+        decoding.Searcher(model, config), sentences, Vocabulary([f"w{i}" for i in range(V - 4)]), num_buckets=1
     )
     assert seconds > 0
     assert [len(translation.hypotheses) for translation in translations] == [1, 1, 1]

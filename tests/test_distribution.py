@@ -106,9 +106,12 @@ def test_devices_and_workers_train_alike(name, write_config, tmp_path, times):
     steps = times(short=None, full=200)
     if steps is None:
         pytest.skip("minutes long: make test-faults has it")
-    changes = {"model.attention": {"name": name}, "model.dropout": 0.0, "data.copy.train_examples": 500}
+    changes = {"model.attention": {"name": name}, "model.dropout": 0.0}
+    data = {"data.copy.train_examples": 500, "data.num_buckets": 2}
     often = {"training.batch_size": 24, "training.log_every": 1, "training.max_steps": steps}
-    path = write_config({**changes, **often, "training.validate_every": steps, "training.checkpoint_every": steps})
+    path = write_config(
+        {**changes, **data, **often, "training.validate_every": steps, "training.checkpoint_every": steps}
+    )
     config = train.configs.load(path, [], train.MECHANISMS)
     for devices in (1, 2, 4):
         assert train.train(config, str(tmp_path / f"devices={devices}"), replicas(devices)) == 0

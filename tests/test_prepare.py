@@ -172,10 +172,10 @@ def run_script(script, *arguments, **options):
     )
 
 
-def prepare_wmt17(server, folder, language="de", **options):
+def prepare_wmt17(server, folder, language="de", bpe_units=200, **options):
     return run_script(
         "prepare_wmt17.py",
-        *("--pair", f"en-{language}", "--base_url", server.url, "--bpe_units", 2000, "--workers", 1),
+        *("--pair", f"en-{language}", "--base_url", server.url, "--bpe_units", bpe_units, "--workers", 1),
         *("--download_dir", folder / "downloads", "--folder", folder / "{pair}"),
         **options,
     )
@@ -218,7 +218,7 @@ def one_error(result, *fragments):
 @pytest.mark.parametrize("language", ["de", "tr"])
 def test_a_pair_of_wmt17_from_nothing(server, tmp_path, language):
     server.contents = release(language)
-    result = prepare_wmt17(server, tmp_path, language)
+    result = prepare_wmt17(server, tmp_path, language, bpe_units=2000)
     assert result.returncode == 0, result.stderr
     folder = tmp_path / f"en-{language}"
     assert "499 training pairs of 500 (1 empty and 0 over-long ones dropped)" in result.stdout
@@ -236,7 +236,7 @@ def test_a_pair_of_wmt17_from_nothing(server, tmp_path, language):
     assert manifest["counts"]["valid"] == {"pairs": 50}
     assert 1000 < len(corpus.read_vocabulary(str(folder / "vocab.txt")).tokens) <= 2004
     before = contents(tmp_path)
-    again = prepare_wmt17(server, tmp_path, language)
+    again = prepare_wmt17(server, tmp_path, language, bpe_units=2000)
     assert (again.returncode, again.stdout) == (0, result.stdout)
     assert contents(tmp_path) == before
     assert not [name for name in before if "unfinished" in name]
@@ -547,13 +547,13 @@ def test_a_byte_order_mark_alone_is_an_empty_line(files, tmp_path):
 
 def test_workers_end_with_their_parent():
     code = (
-        "import time\nfrom memattn.parallel import Workers\nfrom test_prepare import worker_id\n"
+        "import multiprocessing, time\nfrom memattn.parallel import Workers\n"
         "with Workers(2) as pool:\n"
-        "    print(*{*pool.map(worker_id, range(4))}, flush=True)\n"
+        "    assert list(pool.map(abs, [-1, -2])) == [1, 2]\n"
+        "    print(*[worker.pid for worker in multiprocessing.active_children()], flush=True)\n"
         "    time.sleep(60)\n"
     )
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"}
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environment) as process:
+    with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         workers = list(map(int, process.stdout.readline().split()))
         process.terminate()
         process.wait(timeout=30)
@@ -562,10 +562,6 @@ def test_workers_end_with_their_parent():
     while any(Path(f"/proc/{worker}").exists() for worker in workers):
         assert time.monotonic() < deadline
         time.sleep(0.2)
-
-
-def worker_id(_):
-    return os.getpid()
 
 
 def test_begun_with_other_settings_it_begins_anew(files, tmp_path, monkeypatch):

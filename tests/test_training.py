@@ -119,7 +119,7 @@ def test_a_run_on_two_replicas_matches_one(tiny_config, tmp_path):
 
 
 def test_stopped_at_every_step_equals_uninterrupted(tiny_config, tmp_path, monkeypatch):
-    config = tiny_config()
+    config = tiny_config({"data.num_buckets": 2})
     assert train.train(config, str(tmp_path / "whole"), NO_STRATEGY) == 0
     step = train.TrainingStep.__call__
 

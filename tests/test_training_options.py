@@ -141,7 +141,8 @@ def test_the_rate_decays_when_bleu_stalls(tiny_config, tmp_path, monkeypatch, ca
 def test_a_stopped_run_with_options_equals_an_uninterrupted_one(tiny_config, tmp_path, monkeypatch):
     shorter = {"training.max_steps": 4, "training.validate_every": 2, "training.checkpoint_every": 3}
     options = {"schedule": "plateau", "batch_type": "tokens", "batch_size": 60, "accumulate": 2}
-    config = tiny_config({**shorter, **{f"training.{key}": value for key, value in options.items()}})
+    training = {f"training.{key}": value for key, value in options.items()}
+    config = tiny_config({"data.num_buckets": 2, **shorter, **training})
     assert train.train(config, str(tmp_path / "whole"), NO_STRATEGY) == 0
     call = TrainingStep.__call__
 

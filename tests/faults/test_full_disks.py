@@ -4,17 +4,10 @@ import os
 import subprocess
 
 import pytest
-from fork_server import commands as started
 from test_bad_input import contents
 from test_training import assert_same_run, latest
 
 SIZE = 16 << 20  # bytes
-
-
-@pytest.fixture(scope="module")
-def command():
-    with started() as (run, _):
-        yield run
 
 
 @pytest.fixture

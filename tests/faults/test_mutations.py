@@ -8,7 +8,6 @@ import shutil
 import pytest
 import yaml
 from conftest import TINY, run_command
-from fork_server import commands as started
 from test_bad_input import contents
 
 from memattn import config as configs
@@ -58,12 +57,6 @@ def corpora(tmp_path_factory):
     done = run_command("scripts.prepare_parallel", *pairs, *flags)
     assert done.returncode == 0, done.stderr
     return {"text": text, "bpe": folder / "bpe"}
-
-
-@pytest.fixture(scope="module")
-def commands():
-    with started() as commands:
-        yield commands
 
 
 def outcome(command, folder):

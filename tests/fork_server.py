@@ -13,23 +13,22 @@ import subprocess
 import sys
 import tempfile
 
-SERVERS = 2  # and so many commands at once
 LONGEST = 120  # seconds of a command
 MEMORY = 12 << 30  # bytes of its address space
 
 
 @contextlib.contextmanager
-def commands():
-    """Starts the servers; gives run(folder, module, arguments...) and map(run, cases).
+def commands(servers):
+    """Starts so many servers; gives run(folder, module, arguments...) and map(run, cases), so many at once.
 
     run does `python -m module arguments` in a folder and returns [status, stdout, stderr]; the status is minus the
     signal's number if one ended it, -14 if it took too long.
     """
-    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     settings = {"env": {**os.environ, "PYTHONPATH": root}, "stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    servers = [subprocess.Popen([sys.executable, __file__], **settings, text=True) for _ in range(SERVERS)]
+    started = [subprocess.Popen([sys.executable, __file__], **settings, text=True) for _ in range(servers)]
     idle = queue.Queue()
-    for server in servers:
+    for server in started:
         idle.put(server)
 
     def run(*command):
@@ -40,9 +39,9 @@ def commands():
         finally:
             idle.put(server)
 
-    with concurrent.futures.ThreadPoolExecutor(SERVERS) as pool:
+    with concurrent.futures.ThreadPoolExecutor(servers) as pool:
         yield run, pool.map
-    for server in servers:
+    for server in started:
         server.communicate()  # closes its standard input, and so ends it
         assert server.returncode == 0
 
