@@ -46,7 +46,12 @@ class Searcher:
         if config.coverage_penalty and not model.has_alignments:
             raise ConfigError("decoding.coverage_penalty: without attention, nothing says what is covered")
         self.config, self._model = config, model
-        self._search = tf.function(self._search_batch, autograph=False, jit_compile=jit_compile(config.jit_compile))
+        jit = jit_compile(config.jit_compile)
+        if not jit:
+            # It makes one operation of a sum of three, which TensorFlow, short of memory, computes in a temporary
+            # variable, and batches at once take theirs for each other's (tensorflow#33713).
+            tf.config.optimizer.set_experimental_options({"arithmetic_optimization": False})
+        self._search = tf.function(self._search_batch, autograph=False, jit_compile=jit)
         self._encode = tf.function(model.encode, autograph=False)
         self._fold = tf.function(model.token_gates, autograph=False)
         self.renew()

@@ -22,5 +22,5 @@ class LostWorkerError(RunError):
 def reason(error: Exception) -> str:
     """The line of an error that says why; TensorFlow and Keras put theirs around it, and Keras 3 colours it."""
     lines = re.sub("\x1b\\[[0-9;]*m", "", str(error)).splitlines()
-    said = (line for line in lines if line and not line.startswith(("Exception encountered", "Graph execution error")))
-    return next(said, type(error).__name__)
+    around = ("Exception encountered", "Graph execution error", "Detected at node", " ", "\t")  # and where in our code
+    return next((line for line in lines if line and not line.startswith(around)), type(error).__name__)

@@ -55,6 +55,7 @@ def serve():
             child = os.fork()
             if not child:
                 os.chdir(folder)
+                os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
                 os.dup2(stdout.fileno(), 1)
                 os.dup2(stderr.fileno(), 2)
                 run_alone(module, arguments)

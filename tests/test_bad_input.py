@@ -698,6 +698,15 @@ def test_no_checkpoint_holds_weights_that_are_not_finite(learning_rate, config, 
                 assert np.isfinite(reader.get_tensor(name)).all(), (index, name)
 
 
+def test_an_error_of_tensorflow_is_its_one_line_that_says_why(capsys):
+    def loop(x):  # in a loop, its message begins with a stack trace
+        return tf.while_loop(lambda x: x < 3, lambda x: tf.size(tf.reshape(tf.range(x), [x + 1])), [x])
+
+    fail = tf.function(loop, autograph=False)
+    status = refused(capsys, lambda: fail(tf.constant(1)), "TensorFlow: Input to reshape is a tensor with 1 values")
+    assert status == FAILURE
+
+
 # id: (module, arguments, what the message holds, the exit status)
 COMMANDS = {
     "unknown flag": ("train", ["--confg=x"], ["Unknown command line flag 'confg'"], USAGE),

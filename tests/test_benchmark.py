@@ -119,9 +119,8 @@ def test_a_table_of_the_paper_has_its_ratios(tmp_path):
     assert [row["paper: Bahdanau / it"] for row in rows] == ["1.23", "1.0"]  # 33.28 s by 27.13 s
 
 
-def test_a_library_that_is_not_installed_is_named(tmp_path):
-    command = [sys.executable, "scripts/benchmark_train.py", "--systems", "Joey NMT: Bahdanau", "--environments"]
-    places = [str(tmp_path / "none"), "--logs", str(tmp_path), "--output", str(tmp_path / "times")]
-    done = subprocess.run([*command, *places], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert "scripts/peers/setup.sh makes it" in done.stderr.splitlines()[-1]
+def test_a_library_that_is_not_installed_is_named(command, tmp_path):
+    places = ["--environments", tmp_path / "none", "--logs", tmp_path, "--output", tmp_path / "times"]
+    status, _, stderr = command(ROOT, "scripts.benchmark_train", "--systems", "Joey NMT: Bahdanau", *places)
+    assert status == 1
+    assert "scripts/peers/setup.sh makes it" in stderr.splitlines()[-1]

@@ -5,6 +5,7 @@ import functools
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.python.eager import context
 
 from memattn import attention, decoder, decoding
 from memattn.attention.base import masked_softmax
@@ -229,6 +230,33 @@ def test_every_weight_has_a_finite_gradient(model):
 
 def test_graph_and_xla_agree(model):
     assert_same(search(model, SOURCES, jit_compile=True), search(model, SOURCES))
+
+
+@pytest.fixture
+def optimizer():
+    """TensorFlow's graph optimizer as it is by default."""
+    before = tf.config.optimizer.get_experimental_options()
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": False, "arithmetic_optimization": True})
+    yield
+    tf.config.optimizer.set_experimental_options({"arithmetic_optimization": False, **before})
+
+
+@pytest.mark.parametrize("name", attention.MECHANISMS)
+@pytest.mark.usefixtures("optimizer")
+def test_batches_at_once_share_no_temporary_variable(name):
+    """TensorFlow may put a sum of three, which its optimizer makes one AddN, into a variable of the whole process."""
+    search = decoding.Searcher(make_model(name, {}), DecodingConfig(beam_size=2, jit_compile=False))
+    context.context().enable_run_metadata()
+    search(padded(SOURCES).numpy())
+    graphs = [one.post_optimization_graph for one in context.context().export_run_metadata().function_graphs]
+    context.context().disable_run_metadata()
+    nodes = [node for graph in graphs for nodes in (graph, *graph.library.function) for node in nodes_of(nodes)]
+    assert {"MatMul", "TopKV2"} <= {node.op for node in nodes}
+    assert not [node.name for node in nodes if node.op in ("AddN", "TemporaryVariable")]
+
+
+def nodes_of(graph):
+    return graph.node if hasattr(graph, "node") else graph.node_def
 
 
 def test_sources_out_of_the_ordinary_decode(model):

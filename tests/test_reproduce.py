@@ -4,7 +4,7 @@ import csv
 import json
 
 import pytest
-from conftest import ROOT, run_command
+from conftest import ROOT
 from matplotlib import image
 
 from memattn import config as configs
@@ -173,9 +173,13 @@ def test_what_is_missing_is_said(tmp_path, monkeypatch):
         reproduce.Reproduction("small", **places).make("table1")
 
 
-def test_a_figure_from_nothing_and_again_at_once(tmp_path, monkeypatch, capfd):
+def test_a_figure_from_nothing_and_again_at_once(command, tmp_path, monkeypatch, capfd):
+    def forked(module, _, folder, arguments):
+        return command(tmp_path, module, "--run_dir", folder, *arguments)[0]
+
     (tmp_path / "tiny.yaml").write_text(TINY, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(reproduce.sweep, "_command", forked)
     monkeypatch.setitem(reproduce.CONFIGS["small"], "alignments", ["tiny.yaml"])
     places = {"runs_dir": "runs", "results_dir": "results", "jobs": 2, "strategy": "none"}
     for done in ("0 done before", "2 done before"):
@@ -256,13 +260,13 @@ def test_bleu_by_length_is_that_of_the_sentences_so_long(tmp_path):
     assert [row["none"] for row in rows[1:]] == ["100.00", "0.00", "0.00"]
 
 
-def test_a_dry_run_lists_every_run():
-    done = run_command("scripts.reproduce", "table1", "figure3", "--scale=small", "--dry_run", "--gigaflops=300")
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
-    assert len([line for line in lines if "configs/small/" in line]) == 28 + 4
-    assert "32 runs" in done.stdout
-    assert "at 300 GFLOP/s" in done.stdout
+def test_a_dry_run_lists_every_run(command):
+    flags = ["--scale=small", "--dry_run", "--gigaflops=300"]
+    status, stdout, stderr = command(ROOT, "scripts.reproduce", "table1", "figure3", *flags)
+    assert status == 0, stderr
+    assert len([line for line in stdout.splitlines() if "configs/small/" in line]) == 28 + 4
+    assert "32 runs" in stdout
+    assert "at 300 GFLOP/s" in stdout
 
 
 def test_a_rehearsal_updates_the_costliest_run_at_full_size(tmp_path, monkeypatch):
@@ -277,13 +281,14 @@ def test_a_rehearsal_updates_the_costliest_run_at_full_size(tmp_path, monkeypatc
     assert estimates.rehearse(["figure2"], "small", steps=2, strategy="none") == "figure2: nothing is trained"
 
 
-def test_text_that_is_not_prepared_stops_it_before_anything_is_trained(tmp_path):
+def test_text_that_is_not_prepared_stops_it_before_anything_is_trained(command, tmp_path):
     if (ROOT / "data" / "multi30k.en-de").exists():
         pytest.skip("Multi30k is prepared here")
-    done = run_command("scripts.reproduce", "all", f"--runs_dir={tmp_path / 'runs'}", f"--results_dir={tmp_path}")
-    assert done.returncode == 2
+    flags = [f"--runs_dir={tmp_path / 'runs'}", f"--results_dir={tmp_path}"]
+    status, _, stderr = command(ROOT, "scripts.reproduce", "all", *flags)
+    assert status == 2
     line = "data/multi30k.en-de: not prepared yet; the head of configs/small/translation.yaml has the command"
-    assert done.stderr.splitlines()[-1] == f"error: {line}"
+    assert stderr.splitlines()[-1] == f"error: {line}"
     assert list(tmp_path.iterdir()) == []
 
 
@@ -295,7 +300,7 @@ def test_text_that_is_not_prepared_is_said_before_anything_is_trained(monkeypatc
         reproduce.check(["table2"], "small")
 
 
-def test_an_unknown_target_is_named():
-    done = run_command("scripts.reproduce", "table9")
-    assert done.returncode == 2
-    assert done.stderr.splitlines()[-1].startswith("error: table9: no table or figure of the paper; known: all, ")
+def test_an_unknown_target_is_named(command):
+    status, _, stderr = command(ROOT, "scripts.reproduce", "table9")
+    assert status == 2
+    assert stderr.splitlines()[-1].startswith("error: table9: no table or figure of the paper; known: all, ")

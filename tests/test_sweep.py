@@ -6,7 +6,7 @@ import threading
 import time
 
 import pytest
-from conftest import ROOT, run_command
+from conftest import ROOT
 
 from memattn import config as configs
 from memattn import files, paper, run, sweep, tables
@@ -202,10 +202,10 @@ def test_cells_one_by_one_and_then_the_table(load, tmp_path, monkeypatch, capsys
         sweep.run_sweep(config, str(folder), **OPTIONS, cell=2)
 
 
-def test_the_list_of_a_sweep():
-    done = run_command("memattn.sweep", "--config", "configs/toy_copy/demo.yaml", "--list")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["0\tmemory-num_slots=32", "1\tbahdanau", "2\tnone-max_steps=1500"]
+def test_the_list_of_a_sweep(command):
+    status, stdout, stderr = command(ROOT, "memattn.sweep", "--config", "configs/toy_copy/demo.yaml", "--list")
+    assert status == 0, stderr
+    assert stdout.splitlines() == ["0\tmemory-num_slots=32", "1\tbahdanau", "2\tnone-max_steps=1500"]
 
 
 def test_a_result_of_an_earlier_version_is_kept(load, tmp_path, monkeypatch, capsys):

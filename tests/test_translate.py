@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import sacrebleu
 import tensorflow as tf
-from conftest import ROOT, evaluate, run_command
+from conftest import ROOT, evaluate
 from test_conformance import make_model, padded
 from test_prepare import SETTINGS, sentences
 
@@ -321,16 +321,22 @@ def test_the_command_streams_on_a_pipe(runs, trained):
     assert process.returncode == 0
 
 
-def test_the_commands_say_what_is_wrong(runs):
-    both = run_command("memattn.translate", "--run_dir", runs[0][0], "--score", "--scores", input="")
-    assert both.returncode == 2
-    assert "error: --score: scores given pairs" in both.stderr
-    none = run_command("memattn.translate", "--run_dir", "nowhere", input="")
-    assert none.returncode == 2
-    assert "error: nowhere: not a run folder" in none.stderr
-    half = run_command("memattn.eval", "--run_dir", runs[0][0], "--source", runs[1] / "test.en")
-    assert half.returncode == 2
-    assert "error: --source and --target: give both files, or a --split" in half.stderr
+@pytest.mark.parametrize(
+    ("module", "flags", "problem"),
+    [
+        ("translate", ["--run_dir", "memory", "--score", "--scores"], "--score: scores given pairs"),
+        ("translate", ["--run_dir", "nowhere"], "nowhere: not a run folder"),
+        (
+            "eval",
+            ["--run_dir", "memory", "--source", "test.en"],
+            "--source and --target: give both files, or a --split",
+        ),
+    ],
+)
+def test_the_commands_say_what_is_wrong(runs, command, module, flags, problem):
+    status, _, stderr = command(runs[1], f"memattn.{module}", *flags)
+    assert status == 2
+    assert f"error: {problem}" in stderr
 
 
 def test_what_a_run_needs_for_text_is_in_its_folder(runs, tmp_path):
