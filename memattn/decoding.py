@@ -38,6 +38,7 @@ class Searcher:
     """Beam search of one model, or of several as one, traced once for each padded shape.
 
     XLA compiles the search alone: TensorFlow's own kernels are faster at the encoder's LSTMs, on GPUs by cuDNN.
+    Without XLA, TensorFlow's arithmetic optimizer is switched off, in the whole process.
 
     Raises ConfigError for a coverage penalty without attention.
     """

@@ -37,12 +37,12 @@ class Ensemble:
     def attention_weights(self, decodings: list, scores: list) -> tf.Tensor:
         """Weights of the source positions [B, Q, S], the average."""
         each = zip(self._models, decodings, scores, strict=True)
-        return tf.add_n([model.attention_weights(part, own) for model, part, own in each]) / len(self._models)
+        return tf.reduce_mean(tf.stack([model.attention_weights(part, own) for model, part, own in each]), 0)
 
     def alignments(self, source: tf.Tensor, target: tf.Tensor) -> tuple[tf.Tensor, None]:
         """As `Seq2Seq.alignments`, without single slots."""
         combined = [model.alignments(source, target)[0] for model in self._models]
-        return tf.add_n(combined) / len(self._models), None
+        return tf.reduce_mean(tf.stack(combined), 0), None
 
     def __call__(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
         """Logarithms of the average probabilities [B, T, V] under teacher forcing."""

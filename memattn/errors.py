@@ -22,5 +22,5 @@ class LostWorkerError(RunError):
 def reason(error: Exception) -> str:
     """The line of an error that says why; TensorFlow and Keras put theirs around it, and Keras 3 colours it."""
     lines = re.sub("\x1b\\[[0-9;]*m", "", str(error)).splitlines()
-    around = ("Exception encountered", "Graph execution error", "Detected at node", " ", "\t")  # and where in our code
-    return next((line for line in lines if line and not line.startswith(around)), type(error).__name__)
+    around = r"Exception encountered|Graph execution error|\d+ root error|Detected at node|  File |<stack traces|\t|$"
+    return next((line.strip() for line in lines if not re.match(around, line)), type(error).__name__)

@@ -16,6 +16,7 @@ from memattn import cli, copy_task, run, train
 from memattn import config as configs
 from memattn import eval as evaluation
 from memattn.attention import MECHANISMS
+from memattn.errors import reason
 from memattn.vocab import Vocabulary
 
 FAILURE, USAGE = 1, 2
@@ -705,6 +706,12 @@ def test_an_error_of_tensorflow_is_its_one_line_that_says_why(capsys):
     fail = tf.function(loop, autograph=False)
     status = refused(capsys, lambda: fail(tf.constant(1)), "TensorFlow: Input to reshape is a tensor with 1 values")
     assert status == FAILURE
+
+
+def test_the_line_that_says_why_is_found_among_root_errors():
+    parts = ["Graph execution error:\n", "Detected at node a defined at (most recent call last):"]
+    parts += ["<stack traces unavailable>", "2 root error(s) found.", "  (0) INTERNAL: no room", "\t [[{{node a}}]]"]
+    assert reason(ValueError("\n".join(parts))) == "(0) INTERNAL: no room"
 
 
 # id: (module, arguments, what the message holds, the exit status)

@@ -11,6 +11,7 @@ from memattn import attention, decoder, decoding
 from memattn.attention.base import masked_softmax
 from memattn.config import DecodingConfig
 from memattn.corpus import Sentences
+from memattn.ensemble import Ensemble
 from memattn.model import Decoding, Seq2Seq
 from memattn.reader import FoldedReader, Reader
 from memattn.vocab import BOS, EOS, PAD, Vocabulary
@@ -235,28 +236,34 @@ def test_graph_and_xla_agree(model):
 @pytest.fixture
 def optimizer():
     """TensorFlow's graph optimizer as it is by default."""
-    before = tf.config.optimizer.get_experimental_options()
+    before = {"arithmetic_optimization": True, **tf.config.optimizer.get_experimental_options()}
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": False, "arithmetic_optimization": True})
     yield
-    tf.config.optimizer.set_experimental_options({"arithmetic_optimization": False, **before})
+    tf.config.optimizer.set_experimental_options(before)
 
 
 @pytest.mark.parametrize("name", attention.MECHANISMS)
 @pytest.mark.usefixtures("optimizer")
 def test_batches_at_once_share_no_temporary_variable(name):
     """TensorFlow may put a sum of three, which its optimizer makes one AddN, into a variable of the whole process."""
-    search = decoding.Searcher(make_model(name, {}), DecodingConfig(beam_size=2, jit_compile=False))
+    assert "AddN" in optimized(tf.function(lambda x: x @ x + tf.exp(x) + tf.tanh(x)), tf.eye(9))
+    model = make_model(name, {})
+    models = [model, Ensemble([model] * 3)] if name == "memory" else [model]
+    for coverage_penalty, one in enumerate(models):
+        config = DecodingConfig(beam_size=2, jit_compile=False, coverage_penalty=coverage_penalty)
+        operations = optimized(decoding.Searcher(one, config), padded(SOURCES).numpy())
+        assert {"MatMul", "TopKV2"} <= operations
+        assert not operations & {"AddN", "TemporaryVariable"}
+
+
+def optimized(function, *arguments):
+    """The kinds of operations in what TensorFlow makes of the graphs that a call runs."""
     context.context().enable_run_metadata()
-    search(padded(SOURCES).numpy())
+    function(*arguments)
     graphs = [one.post_optimization_graph for one in context.context().export_run_metadata().function_graphs]
     context.context().disable_run_metadata()
-    nodes = [node for graph in graphs for nodes in (graph, *graph.library.function) for node in nodes_of(nodes)]
-    assert {"MatMul", "TopKV2"} <= {node.op for node in nodes}
-    assert not [node.name for node in nodes if node.op in ("AddN", "TemporaryVariable")]
-
-
-def nodes_of(graph):
-    return graph.node if hasattr(graph, "node") else graph.node_def
+    called = [node for graph in graphs for own in graph.library.function for node in own.node_def]
+    return {node.op for node in [*called, *(node for graph in graphs for node in graph.node)]}
 
 
 def test_sources_out_of_the_ordinary_decode(model):
