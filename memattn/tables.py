@@ -28,7 +28,7 @@ def row(name: str, config: Config, result: dict, validations: list[dict]) -> dic
 
 def spread(result: dict) -> str:
     """The least and the most time that decoding took, in seconds."""
-    return f"{result['decode_seconds_min']:.3g}-{result['decode_seconds_max']:.3g}"
+    return extent([result["decode_seconds_min"], result["decode_seconds_max"]], ".3g")
 
 
 def extent(values: list[float], form: str) -> str:

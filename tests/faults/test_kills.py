@@ -15,7 +15,7 @@ EVERY = 5  # steps between checkpoints
 
 def test_killed_at_random_moments_equals_uninterrupted(write_config, tmp_path, times):
     kills = times(short=1, full=100)
-    changes = {"training.max_steps": 8 * EVERY * kills, "training.validate_every": 20}
+    changes = {"training.max_steps": max(60, 8 * EVERY * kills), "training.validate_every": 20}
     config = write_config({**changes, "training.checkpoint_every": EVERY})
     whole, pieces = str(tmp_path / "whole"), str(tmp_path / "pieces")
     finished = run_command("memattn.train", "--config", config, "--run_dir", whole, timeout=1200)
