@@ -12,6 +12,7 @@ from memattn.config import CopyConfig
 from memattn.vocab import Vocabulary
 
 MANIFEST = "copy.json"
+SPLITS = ("train", "valid")
 _UNFINISHED = "unfinished-"
 _BLOCK = 10_000
 
@@ -44,9 +45,8 @@ def prepare(config: CopyConfig, folder: str) -> None:
     with files.naming(folder), tempfile.TemporaryDirectory(prefix=_UNFINISHED, dir=folder) as aside:
         vocabulary = Vocabulary([str(symbol) for symbol in range(config.num_symbols)])
         _write(os.path.join(aside, "vocab.txt"), str(vocabulary))
-        for number, (split, examples) in enumerate(
-            {"train": config.train_examples, "valid": config.valid_examples}.items()
-        ):
+        sizes = config.train_examples, config.valid_examples
+        for number, (split, examples) in enumerate(zip(SPLITS, sizes, strict=True)):
             # RandomState's streams are frozen: every NumPy version draws the same.
             seed = [config.seed, config.max_length, config.num_symbols, number]
             _write_split(config, aside, split, examples, np.random.RandomState(seed))  # noqa: NPY002

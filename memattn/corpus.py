@@ -5,7 +5,7 @@ import gzip
 import json
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Literal
 
 import numpy as np
@@ -87,6 +87,12 @@ def read_corpus(folder: str, split: str, vocabulary: Vocabulary) -> Corpus:
 def splits(folder: str) -> list[str]:
     """The splits of a corpus that can be evaluated."""
     return sorted(name.removesuffix(".target") for name in os.listdir(folder) if name.endswith(".target"))
+
+
+def check_split(folder: str, split: str, known: Collection[str]) -> None:
+    """Raises DataError where a corpus with the splits `known` has no such one."""
+    if split not in known:
+        raise DataError(f"{folder}: has no split {split}; it has {', '.join(known)}")
 
 
 def read_references(folder: str, split: str) -> tuple[list[str], list[str]]:

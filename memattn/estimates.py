@@ -12,11 +12,10 @@ from tqdm import tqdm
 
 from memattn import config as configs
 from memattn import corpus, floor, run, tables
-from memattn.attention import MECHANISMS
 from memattn.config import Config, DataConfig
 from memattn.distribution import STRATEGIES
 from memattn.errors import RunError
-from memattn.reproduce import config_paths
+from memattn.reproduce import runs_of
 from memattn.training_step import TrainingStep
 from memattn.vocab import SPECIAL_TOKENS
 
@@ -28,9 +27,8 @@ def estimate(names: list[str], scale: str, *, gigaflops: float | None) -> str:
     """
     rate = gigaflops * 5e8 if gigaflops else floor.multiply_adds_per_second(1280, 512, 1024)
     rows, parameters = [], {}
-    for path in config_paths(names, scale):
-        swept = configs.load(path, [], MECHANISMS)
-        for name, config in tqdm(configs.expand(swept, MECHANISMS).items(), desc=path, unit="run", disable=None):
+    for path, runs in runs_of(names, scale).items():
+        for name, config in tqdm(runs.items(), desc=path, unit="run", disable=None):
             text = _text(config.data)
             shape = json.dumps(configs.to_dict(config)["model"]) + str(text.vocabulary)
             if shape not in parameters:
@@ -62,8 +60,7 @@ def rehearse(names: list[str], scale: str, *, steps: int, strategy: str) -> str:
     Returns a Markdown table of how long that took. Raises RunError where the loss is not finite.
     """
     rows = []
-    for path in config_paths(names, scale):
-        runs = configs.expand(configs.load(path, [], MECHANISMS), MECHANISMS)
+    for path, runs in runs_of(names, scale).items():
         name, config = max(runs.items(), key=lambda item: _least(item[1], _text(item[1].data), 0).multiply_adds)
         text = _text(config.data)
         print(f"{path}: {name}, {text.longest} tokens", flush=True)

@@ -50,8 +50,7 @@ def read_split(trained: Trained, split: str) -> TestSet:
     vocabulary = corpus.read_vocabulary(os.path.join(folder, corpus.VOCABULARY))
     if (vocabulary.tokens, text.read(folder).files()) != (trained.vocabulary.tokens, trained.text.files()):
         raise ConfigError(f"data.folder: {folder} has another vocabulary or other BPE than the run; see --source")
-    if split not in (known := corpus.splits(folder)):
-        raise DataError(f"{folder}: has no split {split}; it has {', '.join(known)}")
+    corpus.check_split(folder, split, corpus.splits(folder))
     sentences = corpus.read_corpus(folder, split, trained.vocabulary).source
     tokens, written = corpus.read_references(folder, split)
     return TestSet(split, sentences, [trained.text.decode(line.split()) for line in tokens], written)

@@ -13,6 +13,7 @@ import tensorflow as tf
 from memattn import corpus, decoding, files, paper, tables, visualize
 from memattn import eval as evaluation
 from memattn.attention.memory import position_encodings
+from memattn.config import Config, TrainingConfig
 from memattn.errors import RunError
 from memattn.sweep import Run
 from memattn.trained import load
@@ -193,8 +194,13 @@ def figure_7(output: Output, runs: list[Run]) -> None:
 
 def figure_8(output: Output, runs: list[Run]) -> None:
     """Alignments of translation with sigmoid scorings and K = 32."""
-    wanted = [run for run in runs if model_name(run) == "K=32" and scorings_name(run) == "sigmoid/sigmoid"]
-    _alignments(output, _some(wanted[:1], "with K = 32 and sigmoid/sigmoid"), "Figure 8", length=20)
+    _alignments(output, runs, "Figure 8", length=20)
+
+
+def in_figure_8(config: Config) -> bool:
+    """Whether it is the run that Figure 8 shows."""
+    attention, first = config.model.attention, config.training.seed == TrainingConfig().seed
+    return first and paper.model(attention) == "K=32" and paper.scorings(attention) == "sigmoid/sigmoid"
 
 
 def _curves(output: Output, runs: list[Run], label: Callable[[Run], str], title: str) -> None:

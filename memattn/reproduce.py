@@ -2,13 +2,14 @@
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
 from memattn import config as configs
 from memattn import files, open_questions, paper, run, sweep
 from memattn import paper_results as results
 from memattn.attention import MECHANISMS
+from memattn.config import Config
 from memattn.errors import ConfigError, RunError
 from memattn.sweep import Run
 
@@ -40,6 +41,7 @@ class Target(NamedTuple):
 
     kinds: tuple[str, ...]
     write: Callable[..., None]
+    has_part: Callable[[Config], bool] = lambda config: True  # of a run: whether it is one of those
     is_benchmark: bool = False  # which writes by itself what it was made with
 
 
@@ -53,7 +55,7 @@ TARGETS = {
     "figure5": Target(("translation",), results.figure_5),
     "figure6": Target(("alignments",), results.figure_6),
     "figure7": Target(("alignments",), results.figure_7),
-    "figure8": Target(("en-de",), results.figure_8),
+    "figure8": Target(("en-de",), results.figure_8, has_part=results.in_figure_8),
     "ablations": Target(("ablations",), open_questions.ablations),
     "slots_by_length": Target(("copy",), open_questions.slots_by_length),
     "bleu_by_length": Target(("copy", "translation"), open_questions.bleu_by_length),
@@ -80,12 +82,15 @@ class Reproduction:
         self.failed = []
         self._scale, self._runs_dir, self._results_dir = scale, runs_dir, results_dir
         self._jobs, self._strategy = jobs, strategy
-        self._finished = {}  # path of a config -> its runs
+        self._finished = {}  # path of a config and names of runs of it -> those runs
 
     def make(self, name: str) -> None:
         """Raises ConfigError, OSError, and RunError where runs are missing without which it cannot be made."""
         target, configs_of = TARGETS[name], CONFIGS[self._scale]
-        made = [[one for path in configs_of[kind] for one in self._runs(kind, path)] for kind in target.kinds]
+        wanted = runs_of([name], self._scale)
+        made = [
+            [one for path in configs_of[kind] for one in self._runs(kind, path, wanted[path])] for kind in target.kinds
+        ]
         if not all(made):
             raise RunError("none of its runs has ended well")
         folders = [sweep_folder(self._runs_dir, path) for path in config_paths([name], self._scale)]
@@ -97,8 +102,8 @@ class Reproduction:
             files.write(output.path(".json"), json.dumps(_manifest(target, output, made), indent=2) + "\n")
         print(f"{name}: written to {output.path('.*')}", flush=True)
 
-    def _runs(self, kind: str, path: str) -> list[Run]:
-        if path not in self._finished:
+    def _runs(self, kind: str, path: str, wanted: Collection[str]) -> list[Run]:
+        if (key := (path, *wanted)) not in self._finished:
             config, split = configs.load(path, [], MECHANISMS), SPLITS.get(kind, "valid")
             folder = sweep_folder(self._runs_dir, path)
             failed = sweep.run_sweep(
@@ -111,15 +116,27 @@ class Reproduction:
                 plots=0,
                 strategy=self._strategy,
                 title=f"Runs of {path}{' (SCALED DOWN)' if self._scale == 'small' else ''}",
+                only=wanted,
             )
-            self.failed += [os.path.join(folder, name) for name in failed]
-            self._finished[path] = sweep.finished(config, folder, split)
-        return self._finished[path]
+            self.failed = list(dict.fromkeys([*self.failed, *(os.path.join(folder, name) for name in failed)]))
+            self._finished[key] = [run for run in sweep.finished(config, folder, split) if run.name in wanted]
+        return self._finished[key]
 
 
 def config_paths(names: list[str], scale: str) -> list[str]:
     """Paths of the configs of targets, each once."""
     return list(dict.fromkeys(path for name in names for kind in TARGETS[name].kinds for path in CONFIGS[scale][kind]))
+
+
+def runs_of(names: list[str], scale: str) -> dict[str, dict[str, Config]]:
+    """Path of a config -> name -> the runs of it that any of the targets is made of."""
+    wanted = {}
+    for name in names:
+        for path in config_paths([name], scale):
+            runs = configs.expand(configs.load(path, [], MECHANISMS), MECHANISMS)
+            parts = {run: config for run, config in runs.items() if TARGETS[name].has_part(config)}
+            wanted.setdefault(path, {}).update(parts)
+    return wanted
 
 
 def sweep_folder(runs_dir: str, path: str) -> str:

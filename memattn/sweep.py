@@ -16,14 +16,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
 from absl import flags
 
 from memattn import config as configs
+from memattn import copy_task, corpus, files, tables, visualize
 from memattn import eval as evaluation
-from memattn import files, tables, visualize
 from memattn.attention import MECHANISMS
 from memattn.config import Config, DataConfig
 from memattn.errors import ConfigError
@@ -69,22 +69,22 @@ def run_sweep(
     plots: int,
     strategy: str,
     title: str,
-    cell: int | None = None,
+    only: Collection[str] | None = None,
 ) -> list[str]:
     """Trains what is missing, `jobs` runs at a time, then evaluates one at a time, so that no time is disturbed.
 
     Each is evaluated with its best checkpoint, or with the average of its last `average` ones.
 
     Writes table.csv, table.md, learning_curves.png and manifest.json into `sweep_dir`, and seeds.csv where runs differ
-    by their seeds alone; with `cell`, does that one of its runs, from 0, and writes none of these. Returns the names of
-    the runs that failed. Raises ConfigError where the folder holds another sweep's runs or there is no such cell,
-    OSError where it cannot be written.
+    by their seeds alone; with names of some of its runs in `only`, does those, and writes none of these. Returns the
+    names of the runs that failed. Raises ConfigError where the folder holds another sweep's runs, DataError where a
+    corpus lacks the split, OSError where the folder cannot be written.
     """
-    runs = configs.expand(config, MECHANISMS)
-    if cell is not None:
-        if cell >= len(runs):
-            raise ConfigError(f"--cell: {cell} is none of the runs 0 to {len(runs) - 1}; see --list")
-        runs = dict([list(runs.items())[cell]])
+    every = configs.expand(config, MECHANISMS)
+    runs = {name: one for name, one in every.items() if only is None or name in only}
+    for data in {one.data.path: one.data for one in runs.values()}.values():
+        if data.copy or os.path.isdir(data.path):  # else the training says what is missing
+            corpus.check_split(data.path, split, copy_task.SPLITS if data.copy else corpus.splits(data.path))
     folders = {name: os.path.join(sweep_dir, name) for name in runs}
     for name, folder in folders.items():
         if os.path.exists(os.path.join(folder, CONFIG)):
@@ -126,7 +126,7 @@ def run_sweep(
     for name, problem in failed.items():
         log = os.path.join(folders[name], LOG)
         print(f"{name}: {problem}; see {log}{_last_error(log)}", file=sys.stderr)
-    if cell is None and (done := finished(config, sweep_dir, split, average)):
+    if len(runs) == len(every) and (done := finished(config, sweep_dir, split, average)):
         _write_table(done, sweep_dir, title)
     return list(failed)
 
@@ -223,10 +223,13 @@ def _command(module: str, name: str, folder: str, arguments: list[str]) -> int:
 def _main() -> int:
     options = flags.FLAGS
     config = configs.load(options.config, options.set, MECHANISMS)
+    names = list(configs.expand(config, MECHANISMS))
     if options.list:
-        for number, name in enumerate(configs.expand(config, MECHANISMS)):
+        for number, name in enumerate(names):
             print(f"{number}\t{name}")
         return 0
+    if options.cell is not None and options.cell >= len(names):
+        raise ConfigError(f"--cell: {options.cell} is none of the runs 0 to {len(names) - 1}; see --list")
     failed = run_sweep(
         config,
         options.sweep_dir,
@@ -237,7 +240,7 @@ def _main() -> int:
         plots=options.plot,
         strategy=options.strategy,
         title=options.title or f"Sweep of {options.config}",
-        cell=options.cell,
+        only=None if options.cell is None else [names[options.cell]],
     )
     return cli.FAILURE if failed else 0
 

@@ -10,8 +10,8 @@ import numpy as np
 
 matplotlib.use("Agg")
 
+from matplotlib import colors, ticker  # noqa: E402
 from matplotlib import pyplot as plt  # noqa: E402
-from matplotlib import ticker  # noqa: E402
 
 from memattn import files  # noqa: E402
 
@@ -32,7 +32,10 @@ def alignments(
       slots: [K, T, S], what each memory slot contributes to `combined`; those that carry at least 1% of the weight
         are drawn beside it.
       title: above it all.
+
+    One scale of colours, by square roots for the weak to be seen, holds for the slots and for their sum.
     """
+    scale = colors.PowerNorm(0.5, vmin=0, vmax=max(combined.max(), 1e-9))
     weights = slots.sum((1, 2))
     drawn = np.flatnonzero(weights >= 0.01 * weights.sum())
     num_slots = len(drawn)
@@ -49,7 +52,7 @@ def alignments(
         left.set_visible(False)
     for k, slot in enumerate(slots[drawn]):
         axes = left.add_subplot(rows, columns, k + 1)
-        axes.imshow(slot.T, cmap="Blues", vmin=0, vmax=max(slots.max(), 1e-9), aspect="auto", interpolation="nearest")
+        axes.imshow(slot.T, cmap="Blues", norm=scale, aspect="auto", interpolation="nearest")
         axes.set_title(f"slot {drawn[k] + 1}", fontsize=8, pad=2)
         first, last = k % columns == 0, k + columns >= num_slots
         _name_axes(axes, source if first else [], target if last else [], size=5, longest=8)
@@ -58,13 +61,13 @@ def alignments(
         left.supxlabel("target", fontsize=9)
         left.supylabel("source", fontsize=9)
     axes = right.add_subplot()
-    image = axes.imshow(combined.T, cmap="Blues", vmin=0, aspect="auto", interpolation="nearest")
+    image = axes.imshow(combined.T, cmap="Blues", norm=scale, aspect="auto", interpolation="nearest")
     size = 8 if max(len(source), len(target)) <= 40 else 5
     _name_axes(axes, source, target, size=size, longest=30)
     axes.set_xlabel("target token")
     axes.set_ylabel("source token")
     axes.set_title("all slots: $\\beta \\cdot \\alpha$" if num_slots else "attention", fontsize=10)
-    right.colorbar(image, ax=axes, label="attention score", shrink=0.8)
+    right.colorbar(image, ax=axes, label="attention score (colours by its square root)", shrink=0.8)
     _save(figure, path)
 
 

@@ -149,9 +149,23 @@ def test_figure_8_is_of_english_and_german():
     for scale, text in (("paper", "data/wmt17.en-de"), ("small", "data/multi30k.en-de")):
         (path,) = [path for kind in reproduce.TARGETS["figure8"].kinds for path in reproduce.CONFIGS[scale][kind]]
         assert configs.load(str(ROOT / path), [], MECHANISMS).data.path == text
-    runs = [run for run in made_up("translation", bleu=lambda config: 50.0) if "sigmoid" not in run.name]
-    with pytest.raises(RunError, match="no run with K = 32 and sigmoid/sigmoid has ended well"):
-        paper_results.figure_8(Output("none", "small"), runs)
+
+
+def test_figure_8_trains_the_one_run_that_it_shows(monkeypatch, tmp_path):
+    monkeypatch.chdir(ROOT)
+    (runs,) = reproduce.runs_of(["figure8"], "small").values()
+    shown = {"num_slots": 32, "encoder_scoring": "sigmoid", "decoder_scoring": "sigmoid", "position_encoding": False}
+    assert [(run.model.attention, run.training.seed) for run in runs.values()] == [({"name": "memory", **shown}, 1)]
+    assert [len(own) for own in reproduce.runs_of(["figure8", "figure4"], "small").values()] == [39]
+    trained = []
+    monkeypatch.setattr(reproduce.sweep, "run_sweep", lambda *args, only, **options: trained.append(list(only)) or [])
+    monkeypatch.setattr(reproduce.sweep, "finished", lambda *args: made_up("translation", bleu=lambda config: 50.0))
+    monkeypatch.setattr(paper_results, "_alignments", lambda output, runs, *args, **options: None)
+    places = {"runs_dir": "runs", "results_dir": str(tmp_path), "jobs": 1, "strategy": "none"}
+    reproduce.Reproduction("small", **places).make("figure8")
+    assert trained == [list(runs)]
+    manifest = json.loads((tmp_path / "figure8" / "small.json").read_text("utf-8"))
+    assert list(manifest["runs"]["en-de"]) == list(runs)
 
 
 def test_what_is_missing_is_said(tmp_path, monkeypatch):

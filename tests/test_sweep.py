@@ -11,7 +11,7 @@ from conftest import ROOT
 from memattn import config as configs
 from memattn import files, paper, run, sweep, tables
 from memattn.attention import MECHANISMS
-from memattn.errors import ConfigError
+from memattn.errors import ConfigError, DataError
 
 CELLS = [{"model.attention.name": name} for name in ("luong_dot", "memory")]
 OPTIONS = {"jobs": 2, "split": "valid", "average": None, "repeats": 1, "plots": 0, "strategy": "none", "title": "Tiny"}
@@ -191,15 +191,34 @@ def test_cells_one_by_one_and_then_the_table(load, tmp_path, monkeypatch, capsys
     monkeypatch.setattr(sweep, "_command", Commands())
     folder = tmp_path / "sweep"
     config = load([{"model.attention.num_slots": slots} for slots in (2, 3)])
-    for cell, names in ((1, {"num_slots=3"}), (0, {"num_slots=2", "num_slots=3"})):
-        assert sweep.run_sweep(config, str(folder), **OPTIONS, cell=cell) == []
+    for only, names in (("num_slots=3", {"num_slots=3"}), ("num_slots=2", {"num_slots=2", "num_slots=3"})):
+        assert sweep.run_sweep(config, str(folder), **OPTIONS, only=[only]) == []
         assert {path.name for path in folder.iterdir() if path.is_dir()} == names
         assert not (folder / "table.csv").exists()
     assert sweep.run_sweep(config, str(folder), **OPTIONS) == []
     assert "2 runs, 2 done before, 0 to do" in capsys.readouterr().out
     assert [row["run"] for row in table(folder)] == ["num_slots=2", "num_slots=3"]
-    with pytest.raises(ConfigError, match="--cell: 2 is none of the runs 0 to 1; see --list"):
-        sweep.run_sweep(config, str(folder), **OPTIONS, cell=2)
+
+
+@pytest.mark.parametrize(("copy", "known"), [(True, "train, valid"), (False, "test, valid")])
+def test_a_split_that_is_not_there_is_said_before_anything_is_trained(load, copy, known, tmp_path):
+    changes = {}
+    if not copy:
+        changes["data.copy"] = None
+        (tmp_path / "data").mkdir()
+        for split in ("valid", "test"):
+            (tmp_path / "data" / f"{split}.target").touch()
+    with pytest.raises(DataError, match=f"data: has no split nope; it has {known}$"):
+        sweep.run_sweep(load(GRID[:1], changes), str(tmp_path / "sweep"), **{**OPTIONS, "split": "nope"})
+    assert not (tmp_path / "sweep").exists()
+
+
+def test_a_cell_beyond_the_last_is_said(command):
+    flags = ["--config", "configs/toy_copy/demo.yaml", "--sweep_dir", "runs/nowhere", "--cell", "9"]
+    status, _, stderr = command(ROOT, "memattn.sweep", *flags)
+    assert status == 2
+    assert stderr.splitlines()[-1] == "error: --cell: 9 is none of the runs 0 to 2; see --list"
+    assert not (ROOT / "runs" / "nowhere").exists()
 
 
 def test_the_list_of_a_sweep(command):
