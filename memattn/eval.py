@@ -25,6 +25,7 @@ from memattn.trained import Trained, load
 from memattn.vocab import Vocabulary
 
 RESULT, HYPOTHESES, REFERENCES, N_BEST = "result.json", "hypotheses.txt", "references.txt", "n_best.tsv"
+ALIGNMENTS = "alignments"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,7 +124,7 @@ def evaluate(trained: Trained, test_set: TestSet, *, repeats: int, plots: int, o
         ]
         files.write(n_best, "".join(lines))
     files.write(os.path.join(output_dir, RESULT), json.dumps(result, indent=2) + "\n")
-    _plot(trained.models[0], vocabulary, test_set.source, translations, plots, os.path.join(output_dir, "alignments"))
+    _plot(trained.models[0], vocabulary, test_set.source, translations, plots, os.path.join(output_dir, ALIGNMENTS))
     return result
 
 
@@ -182,7 +183,8 @@ def _main() -> int:
     output_dir = options.output_dir or options.run_dir[0]
     result = evaluate(trained, test_set, repeats=options.repeats, plots=options.plot, output_dir=output_dir)
     print(report(result))
-    print(f"written to {output_dir}: {RESULT}, {HYPOTHESES}")
+    written = [RESULT, HYPOTHESES, REFERENCES, *[f"{ALIGNMENTS}/ (by line, from 0)"] * bool(options.plot)]
+    print(f"written to {output_dir}: {', '.join(written)}")
     return 0
 
 

@@ -79,7 +79,8 @@ def learning_curves(path: str, curves: dict[str, dict[int, list[float]]], title:
       curves: name -> step -> BLEU of each run of that name.
       title: above the picture; says at which scale the runs are.
     """
-    figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
+    beside = max(map(len, curves), default=0) <= 20
+    figure, axes = plt.subplots(figsize=(7, 4 if beside else 4 + 0.2 * len(curves)), layout="constrained")
     for i, (name, points) in enumerate(curves.items()):
         steps, means = list(points), [statistics.mean(bleu) for bleu in points.values()]
         colour, dash = COLOURS[i % len(COLOURS)], DASHES[i % len(DASHES)]
@@ -94,7 +95,8 @@ def learning_curves(path: str, curves: dict[str, dict[int, list[float]]], title:
     axes.set_ylim(0, min(102, 1.4 * highest) if highest else 102)
     axes.set_title(title, fontsize=10, parse_math=False)
     axes.grid(alpha=0.3)
-    axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
+    if curves:
+        figure.legend(fontsize=8, loc="outside right center" if beside else "outside lower center")
     _save(figure, path)
 
 

@@ -122,7 +122,7 @@ def test_learning_curves_show_the_points(tmp_path, figure):
     assert {line.get_label(): list(zip(*line.get_data(), strict=True)) for line in axes.lines} == means
     heights = {height for _, height in axes.collections[0].get_paths()[0].vertices}
     assert heights == {8.0, 12.0, 50.5, 60.5}
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == list(curves)
+    assert [text.get_text() for text in figure().legends[0].get_texts()] == list(curves)
     assert axes.get_title() == "one quarter scale"
     assert axes.get_ylabel() == "validation BLEU, mean and range over seeds"
     low, high = axes.get_ylim()
@@ -135,6 +135,14 @@ def test_no_two_of_many_curves_look_alike(tmp_path, figure):
     visualize.learning_curves(str(tmp_path / "curves.png"), curves, "many")
     (axes,) = figure().axes
     assert len({(line.get_color(), line.get_linestyle()) for line in axes.lines}) == 28
+
+
+@pytest.mark.parametrize("length", [5, 20, 21, 90])
+def test_names_of_any_length_leave_room_for_the_curves(tmp_path, figure, length):
+    visualize.learning_curves(str(tmp_path / "a.png"), {f"{i}" * length: {1: [i]} for i in range(4)}, "long")
+    (axes,) = figure().axes
+    assert axes.get_position().width > 0.55
+    assert axes.get_position().height > 0.5
 
 
 def test_odd_titles_and_run_names_are_drawn(tmp_path):
