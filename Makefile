@@ -22,7 +22,8 @@ test: $(VENV)/installed
 	$(BIN)/python -m pytest -n 3 --dist worksteal
 
 test-addons: .venv-addons/installed
-	.venv-addons/bin/python -m pytest tests/test_addons.py tests/test_conformance.py -k "addons or tfa"
+	.venv-addons/bin/python -m pytest -n 2 --dist worksteal tests/test_addons.py tests/test_conformance.py \
+		-k "addons or tfa"
 
 test-faults: $(VENV)/installed
 	$(BIN)/python -m pytest tests/faults tests/test_distribution.py --full

@@ -86,6 +86,9 @@ class Decoder(tf.keras.layers.Layer):
             dropout=self.dropout,
         )
 
+    def build(self, input_shape):
+        self.built = True  # by the first call, which knows how wide a memory is; else Keras traces one before it
+
     def call(
         self, inputs: tf.Tensor, cells: list, memory: dict[str, tf.Tensor], seed: tf.Tensor | None = None
     ) -> tuple[tf.Tensor, tf.Tensor]:

@@ -36,6 +36,14 @@ class Encoder(tf.keras.layers.Layer):
             name=name,
         )
 
+    def build(self, input_shape):
+        for stack in (self.forward, self.backward):
+            width = input_shape[-1]
+            for lstm in stack:
+                lstm.build((None, None, width))
+                width = self.units
+        self.built = True
+
     def call(self, inputs: tf.Tensor, mask: tf.Tensor, seed: tf.Tensor | None = None) -> tuple[tf.Tensor, tf.Tensor]:
         """States [B, S, D] and the final states of all layers side by side [B, 4 * layers * units].
 

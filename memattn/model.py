@@ -120,6 +120,9 @@ class Seq2Seq(tf.keras.Model):
         else:
             self.output_layer = tf.keras.layers.Dense(vocabulary_size, kernel_initializer=uniform, name="output")
 
+    def build(self, input_shape):
+        self.built = True  # by its layers, in the first call; else Keras traces one before it
+
     @property
     def has_alignments(self) -> bool:
         """Whether its attention weighs source positions at all."""
