@@ -93,8 +93,8 @@ class Reproduction:
         ]
         if not all(made):
             raise RunError("none of its runs has ended well")
-        folders = [sweep_folder(self._runs_dir, path) for path in config_paths([name], self._scale)]
-        missing = [folder for folder in self.failed if os.path.dirname(folder) in folders]
+        folders = {os.path.join(sweep_folder(self._runs_dir, path), run) for path in wanted for run in wanted[path]}
+        missing = [folder for folder in self.failed if folder in folders]
         output = results.Output(os.path.join(self._results_dir, name), self._scale, missing)
         os.makedirs(output.folder, exist_ok=True)
         target.write(output, *made)

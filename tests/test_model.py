@@ -1,5 +1,7 @@
 """Encoder, bridge, decoder and model: each switch of the config against NumPy or against what it promises."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -184,6 +186,24 @@ def test_model_and_layers_come_back_from_their_config():
     for layer in (model.encoder, model.bridge, model.decoder):
         again = type(layer).from_config(layer.get_config())
         assert again.get_config() == layer.get_config()
+
+
+def test_no_call_comes_before_the_first_one(monkeypatch):
+    """Keras traces one, for the weights, where a layer does not build itself; that took most of a model's making."""
+    calls = []
+
+    def counted(call):
+        @functools.wraps(call)  # Keras reads the names of its arguments
+        def counting(self, *arguments):
+            calls.append(type(self))
+            return call(self, *arguments)
+
+        return counting
+
+    for layer in (Seq2Seq, Encoder, Decoder):
+        monkeypatch.setattr(layer, "call", counted(layer.call))
+    make_model("memory", {})
+    assert calls == [Seq2Seq, Encoder, Decoder]
 
 
 def test_a_layer_of_ours_in_a_model_that_is_not_ours():

@@ -78,8 +78,10 @@ def test_what_a_page_points_to_is_there(page):
 
 
 def test_every_file_of_the_map_exists():
+    folders = (ROOT / folder for folder in ("memattn", "scripts", "tests"))
+    there = {path.name for folder in folders for path in folder.rglob("*.py")}
     for name in re.findall(r"\b(\w+\.py)\b", README.split("## Map of the files")[1]):
-        assert list(ROOT.rglob(name)), name
+        assert name in there or (ROOT / name).exists(), name
     for module in (ROOT / "memattn").glob("*.py"):
         assert module.name == "__init__.py" or module.name in README, module
 
