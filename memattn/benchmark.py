@@ -150,7 +150,7 @@ def _start(name: str, system: System, work: Mapping[str, Any], options: flags.Fl
             stdout=subprocess.PIPE,
             stderr=file,
             text=True,
-            env={**os.environ, **variables},
+            env={**os.environ, **variables, "PYTHONSAFEPATH": ""},  # workers share the module beside them
         )
 
 

@@ -31,9 +31,13 @@ def run(main: Callable[..., int | None], *, positional: bool = False) -> None:
 
 
 def _help(module: str) -> None:
-    """Prints what a command's module says of itself, and its flags; absl finds these only under `python -m`."""
-    name = sys.argv[0] if module == "__main__" else module
-    print(f"{sys.modules[module].__doc__.strip()}\n{flags.FLAGS.module_help(name)}")
+    """Prints what a command's module says of itself, and its flags, those that other modules of ours define for it too.
+
+    absl finds the first only under `python -m`, and the others not at all.
+    """
+    own = sys.argv[0] if module == "__main__" else module
+    shared = [name for name in flags.FLAGS.flags_by_module_dict() if name.startswith("memattn.") and name != own]
+    print("\n".join([sys.modules[module].__doc__.strip(), *map(flags.FLAGS.module_help, [own, *shared])]))
     sys.exit(0)
 
 

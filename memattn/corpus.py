@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from memattn import files
-from memattn.errors import DataError
+from memattn.errors import ConfigError, DataError
 from memattn.vocab import PAD, Vocabulary
 
 VOCABULARY, MANIFEST = "vocab.txt", "manifest.json"
@@ -90,9 +90,9 @@ def splits(folder: str) -> list[str]:
 
 
 def check_split(folder: str, split: str, known: Collection[str]) -> None:
-    """Raises DataError where a corpus with the splits `known` has no such one."""
+    """Raises ConfigError where a corpus with the splits `known` has no such one."""
     if split not in known:
-        raise DataError(f"{folder}: has no split {split}; it has {', '.join(known)}")
+        raise ConfigError(f"{folder}: has no split {split}; it has {', '.join(known)}")
 
 
 def read_references(folder: str, split: str) -> tuple[list[str], list[str]]:

@@ -46,7 +46,7 @@ class TestSet:
 
 
 def read_split(trained: Trained, split: str) -> TestSet:
-    """A split of the prepared corpus. Raises ConfigError for another corpus than the run's, DataError."""
+    """A split of the prepared corpus. Raises ConfigError for no such split or not the run's corpus, DataError."""
     folder = trained.config.data.path
     vocabulary = corpus.read_vocabulary(os.path.join(folder, corpus.VOCABULARY))
     if (vocabulary.tokens, text.read(folder).files()) != (trained.vocabulary.tokens, trained.text.files()):
@@ -183,8 +183,8 @@ def _main() -> int:
     output_dir = options.output_dir or options.run_dir[0]
     result = evaluate(trained, test_set, repeats=options.repeats, plots=options.plot, output_dir=output_dir)
     print(report(result))
-    written = [RESULT, HYPOTHESES, REFERENCES, *[f"{ALIGNMENTS}/ (by line, from 0)"] * bool(options.plot)]
-    print(f"written to {output_dir}: {', '.join(written)}")
+    lists = [N_BEST] * (trained.config.decoding.n_best > 1) + [f"{ALIGNMENTS}/ (by line, from 0)"] * bool(options.plot)
+    print(f"written to {output_dir}: {', '.join([RESULT, HYPOTHESES, REFERENCES, *lists])}")
     return 0
 
 

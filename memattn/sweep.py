@@ -77,8 +77,8 @@ def run_sweep(
 
     Writes table.csv, table.md, learning_curves.png and manifest.json into `sweep_dir`, and seeds.csv where runs differ
     by their seeds alone; with names of some of its runs in `only`, does those, and writes none of these. Returns the
-    names of the runs that failed. Raises ConfigError where the folder holds another sweep's runs, DataError where a
-    corpus lacks the split, OSError where the folder cannot be written.
+    names of the runs that failed. Raises ConfigError where the folder holds another sweep's runs or a corpus lacks the
+    split, OSError where the folder cannot be written.
     """
     every = configs.expand(config, MECHANISMS)
     runs = {name: one for name, one in every.items() if only is None or name in only}
@@ -148,6 +148,8 @@ def _write_table(runs: list[Run], sweep_dir: str, title: str) -> None:
     rows = [tables.row(run.name, run.config, run.result, run.validations) for run in runs]
     files.write_csv(os.path.join(sweep_dir, "table.csv"), rows)
     markdown = tables.markdown(rows)
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(os.path.join(sweep_dir, "seeds.csv"))  # of a sweep before
     if seeds := tables.over_seeds(rows):
         files.write_csv(os.path.join(sweep_dir, "seeds.csv"), seeds)
         markdown += f"\nOver seeds:\n\n{tables.markdown(seeds)}"
@@ -160,7 +162,8 @@ def _write_table(runs: list[Run], sweep_dir: str, title: str) -> None:
     files.write(os.path.join(sweep_dir, "manifest.json"), json.dumps(manifest, indent=2) + "\n")
     curves = {run.name: {step: [bleu] for step, bleu in run.curve} for run in runs}
     visualize.learning_curves(os.path.join(sweep_dir, "learning_curves.png"), curves, title)
-    print(f"\n{title}\n\n{markdown}\nwritten to {os.path.join(sweep_dir, 'table.csv')} and table.md", flush=True)
+    written = ["table.csv", "table.md", *["seeds.csv"] * bool(seeds), "learning_curves.png", "manifest.json"]
+    print(f"\n{title}\n\n{markdown}\nwritten to {sweep_dir}: {', '.join(written)}", flush=True)
 
 
 def _last_error(log: str) -> str:

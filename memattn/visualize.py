@@ -3,6 +3,7 @@
 import io
 import math
 import statistics
+import textwrap
 import warnings
 
 import matplotlib
@@ -79,8 +80,12 @@ def learning_curves(path: str, curves: dict[str, dict[int, list[float]]], title:
       curves: name -> step -> BLEU of each run of that name.
       title: above the picture; says at which scale the runs are.
     """
-    beside = max(map(len, curves), default=0) <= 20
-    figure, axes = plt.subplots(figsize=(7, 4 if beside else 4 + 0.2 * len(curves)), layout="constrained")
+    curves = {textwrap.fill(name, 85): points for name, points in curves.items()}
+    longest = max((len(line) for name in curves for line in name.splitlines()), default=0)
+    beside = longest <= 20 and len(curves) <= 16
+    columns = 1 if beside else max(1, 85 // (longest + 6))
+    lines = math.ceil(sum(len(name.splitlines()) for name in curves) / columns)
+    figure, axes = plt.subplots(figsize=(7, 4 if beside else 4 + 0.2 * lines), layout="constrained")
     for i, (name, points) in enumerate(curves.items()):
         steps, means = list(points), [statistics.mean(bleu) for bleu in points.values()]
         colour, dash = COLOURS[i % len(COLOURS)], DASHES[i % len(DASHES)]
@@ -93,10 +98,10 @@ def learning_curves(path: str, curves: dict[str, dict[int, list[float]]], title:
     axes.set_xlim(left=0)
     highest = max((bleu for points in curves.values() for own in points.values() for bleu in own), default=100)
     axes.set_ylim(0, min(102, 1.4 * highest) if highest else 102)
-    axes.set_title(title, fontsize=10, parse_math=False)
+    axes.set_title(textwrap.fill(title, 85), fontsize=10, parse_math=False)
     axes.grid(alpha=0.3)
     if curves:
-        figure.legend(fontsize=8, loc="outside right center" if beside else "outside lower center")
+        figure.legend(fontsize=8, ncols=columns, loc="outside right center" if beside else "outside lower center")
     _save(figure, path)
 
 

@@ -24,6 +24,8 @@ def main(*names: str) -> int:
     for name in names:
         if name not in ("all", *reproduce.TARGETS):
             raise ConfigError(f"{name}: no table or figure of the paper; known: all, {', '.join(reproduce.TARGETS)}")
+    if options.dry_run and options.rehearse:
+        raise ConfigError("--dry_run and --rehearse: give one of them")
     targets = list(reproduce.TARGETS) if "all" in names else list(dict.fromkeys(names))
     if options.dry_run:
         print(estimates.estimate(targets, options.scale, gigaflops=options.gigaflops))

@@ -442,7 +442,7 @@ RUNS = {
         lambda run_dir: None,
         lambda config, run_dir: evaluating(run_dir, split="test"),
         ["data: has no split test; it has train, valid"],
-        FAILURE,
+        USAGE,
     ),
     "no such data": (
         lambda run_dir: None,

@@ -119,6 +119,13 @@ def test_a_table_of_the_paper_has_its_ratios(tmp_path):
     assert [row["paper: Bahdanau / it"] for row in rows] == ["1.23", "1.0"]  # 33.28 s by 27.13 s
 
 
+def test_help_shows_the_flags_that_benchmarks_share(command):
+    status, stdout, _ = command(ROOT, "scripts.benchmark_tokens", "--help")
+    assert status == 0
+    for flag in ("--beam_size", "--output", "--systems", "--lengths"):
+        assert stdout.count(f"  {flag}: ") == 1
+
+
 def test_a_library_that_is_not_installed_is_named(command, tmp_path):
     places = ["--environments", tmp_path / "none", "--logs", tmp_path, "--output", tmp_path / "times"]
     status, _, stderr = command(ROOT, "scripts.benchmark_train", "--systems", "Joey NMT: Bahdanau", *places)

@@ -9,11 +9,12 @@ from tensorflow.python.eager import context
 
 from memattn import attention, decoder, decoding
 from memattn.attention.base import masked_softmax
-from memattn.config import DecodingConfig
+from memattn.config import DecodingConfig, TrainingConfig
 from memattn.corpus import Sentences
 from memattn.ensemble import Ensemble
 from memattn.model import Decoding, Seq2Seq
 from memattn.reader import FoldedReader, Reader
+from memattn.training_step import TrainingStep
 from memattn.vocab import BOS, EOS, PAD, Vocabulary
 
 V, T = 11, 5
@@ -231,6 +232,21 @@ def test_every_weight_has_a_finite_gradient(model):
 
 def test_graph_and_xla_agree(model):
     assert_same(search(model, SOURCES, jit_compile=True), search(model, SOURCES))
+
+
+def assert_trains(model):
+    """As by default (in XLA from TensorFlow 2.20 on), on a batch that padding fills up, as the last one of an epoch."""
+    before = [weight.numpy() for weight in map(tf.convert_to_tensor, model.trainable_variables)]
+    step = TrainingStep(model, TrainingConfig(batch_size=5), tf.distribute.get_strategy())
+    batch = padded([*SOURCES, []]).numpy()
+    assert np.isfinite(step([(batch, batch)], 0, 0.1)).all()
+    after = [weight.numpy() for weight in map(tf.convert_to_tensor, model.trainable_variables)]
+    assert all((old != new).any() for old, new in zip(before, after, strict=True))
+
+
+@pytest.mark.parametrize("name", attention.MECHANISMS)
+def test_every_mechanism_trains_by_default(name):
+    assert_trains(make_model(name, {}))
 
 
 @pytest.fixture

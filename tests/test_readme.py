@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import yaml
 from conftest import ROOT
-from test_conformance import make_model, padded
+from test_conformance import assert_trains, make_model, padded
 
 from memattn import attention, config
 from memattn.tables import markdown
@@ -30,6 +30,7 @@ def test_adding_a_mechanism_takes_one_file_and_one_line(monkeypatch):
     combined, _ = model.alignments(padded([[4, 5, 6, EOS], [4, EOS]]), padded([[5, EOS], [6, EOS]]))
     np.testing.assert_allclose(combined[0], np.full((2, 4), 0.25), rtol=1e-6)
     np.testing.assert_allclose(combined[1], np.tile([0.5, 0.5, 0, 0], (2, 1)), rtol=1e-6)
+    assert_trains(model)
 
 
 def test_memory_attention_works_in_a_model_that_is_not_ours():

@@ -316,6 +316,12 @@ def test_text_that_is_not_prepared_is_said_before_anything_is_trained(monkeypatc
         reproduce.check(["table2"], "small")
 
 
+def test_a_dry_run_is_no_rehearsal(command):
+    status, _, stderr = command(ROOT, "scripts.reproduce", "figure8", "--dry_run", "--rehearse=1")
+    assert status == 2
+    assert stderr.splitlines()[-1] == "error: --dry_run and --rehearse: give one of them"
+
+
 def test_an_unknown_target_is_named(command):
     status, _, stderr = command(ROOT, "scripts.reproduce", "table9")
     assert status == 2

@@ -11,7 +11,7 @@ from conftest import ROOT
 from memattn import config as configs
 from memattn import files, paper, run, sweep, tables
 from memattn.attention import MECHANISMS
-from memattn.errors import ConfigError, DataError
+from memattn.errors import ConfigError
 
 CELLS = [{"model.attention.name": name} for name in ("luong_dot", "memory")]
 OPTIONS = {"jobs": 2, "split": "valid", "average": None, "repeats": 1, "plots": 0, "strategy": "none", "title": "Tiny"}
@@ -208,7 +208,7 @@ def test_a_split_that_is_not_there_is_said_before_anything_is_trained(load, copy
         (tmp_path / "data").mkdir()
         for split in ("valid", "test"):
             (tmp_path / "data" / f"{split}.target").touch()
-    with pytest.raises(DataError, match=f"data: has no split nope; it has {known}$"):
+    with pytest.raises(ConfigError, match=f"data: has no split nope; it has {known}$"):
         sweep.run_sweep(load(GRID[:1], changes), str(tmp_path / "sweep"), **{**OPTIONS, "split": "nope"})
     assert not (tmp_path / "sweep").exists()
 
@@ -261,6 +261,16 @@ def test_a_markdown_table_leaves_out_what_no_row_has():
     assert tables.markdown(rows) == (
         "| run       | steps |\n|-----------|-------|\n| a         | 10    |\n| long name | 2     |\n"
     )
+
+
+def test_the_seeds_of_a_sweep_before_do_not_stay(load, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sweep, "_command", Commands())
+    folder = str(tmp_path / "sweep")
+    assert sweep.run_sweep(load([{"training.seed": seed} for seed in (1, 2)]), folder, **OPTIONS) == []
+    assert "written to " + folder + ": table.csv, table.md, seeds.csv, " in capsys.readouterr().out
+    assert (tmp_path / "sweep" / "seeds.csv").exists()
+    assert sweep.run_sweep(load(GRID[:1]), folder, **OPTIONS) == []
+    assert not (tmp_path / "sweep" / "seeds.csv").exists()
 
 
 def test_rows_that_differ_by_their_seeds_are_summed_up():

@@ -137,12 +137,20 @@ def test_no_two_of_many_curves_look_alike(tmp_path, figure):
     assert len({(line.get_color(), line.get_linestyle()) for line in axes.lines}) == 28
 
 
-@pytest.mark.parametrize("length", [5, 20, 21, 90])
-def test_names_of_any_length_leave_room_for_the_curves(tmp_path, figure, length):
-    visualize.learning_curves(str(tmp_path / "a.png"), {f"{i}" * length: {1: [i]} for i in range(4)}, "long")
-    (axes,) = figure().axes
+@pytest.mark.parametrize(("length", "number"), [(5, 4), (20, 4), (21, 4), (90, 4), (200, 4), (5, 30), (20, 30)])
+def test_names_leave_room_for_the_curves_and_are_whole(tmp_path, figure, length, number):
+    curves = {f"{i:0{length}d}": {1: [i]} for i in range(number)}
+    visualize.learning_curves(str(tmp_path / "a.png"), curves, "t" * 120)
+    figure().canvas.draw()  # at the figure's own resolution again
+    (axes,), (legend,) = figure().axes, figure().legends
     assert axes.get_position().width > 0.55
-    assert axes.get_position().height > 0.5
+    assert axes.get_window_extent().height > 250
+    whole = figure().bbox
+    for box in (legend.get_window_extent(), axes.title.get_window_extent()):
+        assert whole.x0 <= box.x0 < box.x1 <= whole.x1
+        assert whole.y0 <= box.y0 < box.y1 <= whole.y1
+        assert not box.overlaps(axes.get_window_extent())
+    assert not legend.get_window_extent().overlaps(axes.title.get_window_extent())
 
 
 def test_odd_titles_and_run_names_are_drawn(tmp_path):

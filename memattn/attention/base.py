@@ -24,7 +24,8 @@ class AttentionMechanism(tf.keras.layers.Layer):
     def memorize(self, states: tf.Tensor, mask: tf.Tensor) -> dict[str, tf.Tensor]:
         """What the decoder steps need of encoder states [B, S, D], of which `mask` [B, S] marks the real ones.
 
-        Every tensor is batch-leading; "values" is [B, M, D].
+        A row that fills up a batch has none, and its scores must be finite all the same, as `masked_softmax` makes
+        them. Every tensor is batch-leading; "values" is [B, M, D].
         """
         raise NotImplementedError
 
