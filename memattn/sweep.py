@@ -82,7 +82,7 @@ def run_sweep(
     """
     every = configs.expand(config, MECHANISMS)
     runs = {name: one for name, one in every.items() if only is None or name in only}
-    for data in {one.data.path: one.data for one in runs.values()}.values():
+    for data in (one.data for one in runs.values()):
         if data.copy or os.path.isdir(data.path):  # else the training says what is missing
             corpus.check_split(data.path, split, copy_task.SPLITS if data.copy else corpus.splits(data.path))
     folders = {name: os.path.join(sweep_dir, name) for name in runs}

@@ -234,14 +234,17 @@ def test_graph_and_xla_agree(model):
     assert_same(search(model, SOURCES, jit_compile=True), search(model, SOURCES))
 
 
+def arrays(model):
+    return [tf.convert_to_tensor(weight).numpy() for weight in model.trainable_variables]
+
+
 def assert_trains(model):
     """As by default (in XLA from TensorFlow 2.20 on), on a batch that padding fills up, as the last one of an epoch."""
-    before = [weight.numpy() for weight in map(tf.convert_to_tensor, model.trainable_variables)]
+    before = arrays(model)
     step = TrainingStep(model, TrainingConfig(batch_size=5), tf.distribute.get_strategy())
     batch = padded([*SOURCES, []]).numpy()
     assert np.isfinite(step([(batch, batch)], 0, 0.1)).all()
-    after = [weight.numpy() for weight in map(tf.convert_to_tensor, model.trainable_variables)]
-    assert all((old != new).any() for old, new in zip(before, after, strict=True))
+    assert all((old != new).any() for old, new in zip(before, arrays(model), strict=True))
 
 
 @pytest.mark.parametrize("name", attention.MECHANISMS)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from conftest import evaluate, replicas
-from test_conformance import make_model, padded
+from test_conformance import arrays, make_model, padded
 from test_training import BATCH, NO_STRATEGY, assert_same_run
 
 from memattn import run, train, validation
@@ -36,10 +36,6 @@ def stepped(batches, model=None, strategy=NO_STRATEGY, steps=1, **changes):
     for number in range(steps):
         result = step(batches, number, 0.01).numpy()
     return model, result
-
-
-def arrays(model):
-    return [tf.convert_to_tensor(weight).numpy() for weight in model.trainable_variables]
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.6])
