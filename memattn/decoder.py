@@ -41,10 +41,9 @@ class Decoder(tf.keras.layers.Layer):
         self.layers, self.units, self.dropout = layers, units, dropout
         self.input_feeding, self.mix, self.initializer = input_feeding, mix, initializer
         self.stack = [
-            tf.keras.layers.LSTM(
-                units,
-                kernel_initializer=initializer,
-                recurrent_initializer=initializer,
+            # Not Keras' LSTM, which is a cuDNN operation on a GPU: XLA cannot compile that.
+            tf.keras.layers.RNN(
+                tf.keras.layers.LSTMCell(units, kernel_initializer=initializer, recurrent_initializer=initializer),
                 return_sequences=True,
                 name=f"lstm_{i}",
             )

@@ -3,24 +3,33 @@
 import contextlib
 import json
 import os
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from memattn.errors import ConfigError, LostWorkerError, reason
+from memattn.errors import ConfigError, LostWorkerError, RunError, reason
 
 Strategy = tf.distribute.Strategy
 _ASK_EVERY = 10  # steps
-# What TensorFlow raises, some seconds after a worker has ended, in those that wait for it.
 _LOST_WORKER = (
     tf.errors.UnavailableError,
     tf.errors.AbortedError,
     tf.errors.CancelledError,
     tf.errors.DeadlineExceededError,
-    tf.errors.InternalError,
 )
+_OF_A_PEER = re.compile("collective|connection|grpc|nccl|peer|remote|rpc|socket", re.IGNORECASE)
+
+
+def _is_lost_worker(error: tf.errors.OpError) -> bool:
+    """Whether TensorFlow raises this, some seconds after a worker has ended, in those that wait for it.
+
+    It calls a failure of cuDNN or XLA "internal" as well as one of the connection.
+    """
+    internal = isinstance(error, tf.errors.InternalError) and _OF_A_PEER.search(str(error))
+    return isinstance(error, _LOST_WORKER) or bool(internal)
 
 
 def several_machines() -> Strategy:
@@ -45,7 +54,9 @@ def several_machines() -> Strategy:
         return tf.distribute.MultiWorkerMirroredStrategy(resolver, options)
     except (ValueError, KeyError, RuntimeError, TypeError, AttributeError) as error:
         raise ConfigError(f"--strategy multi_worker: what TF_CONFIG or Slurm says of the workers: {error}") from error
-    except _LOST_WORKER as error:
+    except tf.errors.OpError as error:
+        if not _is_lost_worker(error):
+            raise
         raise LostWorkerError(f"--strategy multi_worker: a worker does not come: {reason(error)}") from error
 
 
@@ -85,27 +96,42 @@ def losing_workers(strategy: Strategy, run_dir: str) -> Iterator[None]:
     """Raises LostWorkerError for what TensorFlow raises from within where another worker has ended."""
     try:
         yield
-    except _LOST_WORKER as error:
-        if not has_several_workers(strategy):
+    except tf.errors.OpError as error:
+        if not (_is_lost_worker(error) and has_several_workers(strategy)):
             raise
         raise LostWorkerError(
             f"{run_dir}: another worker is lost; start all again: they go on where they were ({reason(error)})"
         ) from error
 
 
-def of_chief(strategy: Strategy, values: list[float]) -> list[float]:
-    """The chief's values, on each worker, once all have come here."""
-    if not has_several_workers(strategy):
-        return values
-    zeros = [0.0] * len(values)
-    return _sum(strategy, lambda context: zeros if context.replica_id_in_sync_group else values).tolist()
+def of_chief(strategy: Strategy, work: Callable[[], list[float]], size: int) -> list[float]:
+    """The `size` numbers that the chief's work returns, on each worker, once it is done.
+
+    Raises what the work raises; on the other workers, RunError.
+    """
+    values, failure = [0.0] * size, None
+    if is_chief(strategy):
+        try:
+            values = work()
+        except Exception as error:
+            failure = error
+    failed = failure is not None
+    if has_several_workers(strategy):
+        own, zeros = [float(failed), *values], [0.0] * (1 + size)
+        failed, *values = _sum(strategy, lambda context: zeros if context.replica_id_in_sync_group else own).tolist()
+    if failed:
+        raise failure or RunError("the first worker has failed, and says why")
+    return values
 
 
-def any_worker(strategy: Strategy, fact: bool, step: int) -> bool:
-    """Whether it is so on any worker, which several ask each other at every tenth step only: it takes time."""
-    if not has_several_workers(strategy):
-        return fact
-    return step % _ASK_EVERY == 0 and bool(_sum(strategy, lambda _: float(fact)) > 0)
+def asks(strategy: Strategy, step: int) -> bool:
+    """Whether the workers ask each other after this step: several at every tenth only, since it takes time."""
+    return step % _ASK_EVERY == 0 or not has_several_workers(strategy)
+
+
+def any_worker(strategy: Strategy, fact: bool) -> bool:
+    """Whether it is so on any worker."""
+    return bool(_sum(strategy, lambda _: float(fact)) > 0) if has_several_workers(strategy) else fact
 
 
 def _sum(strategy: Strategy, value: Callable[[tf.distribute.experimental.ValueContext], Any]) -> np.ndarray:

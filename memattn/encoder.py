@@ -49,6 +49,8 @@ class Encoder(tf.keras.layers.Layer):
 
         `inputs` is [B, S, E], `mask` [B, S] true for real tokens, which come first; `seed` [2] turns dropout on.
         """
+        # cuDNN refuses a row without any real token, as rows of padding are: it reads their first one.
+        mask = tf.concat([tf.ones_like(mask[:, :1]), mask[:, 1:]], 1)
         seeds = iter(split(seed, 2 * self.layers))
         tops, finals = [], []
         for stack in (self.forward, self.backward):

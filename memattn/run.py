@@ -2,7 +2,6 @@
 
 import contextlib
 import fcntl
-import glob
 import importlib.metadata
 import json
 import os
@@ -27,7 +26,6 @@ from memattn.vocab import Vocabulary
 
 CONFIG, CORPUS = "config.yaml", "corpus.json"
 CHECKPOINTS, BEST, LOCK = "checkpoints", "best", "lock"
-_LISTING = "checkpoint"  # TensorFlow's list of the checkpoints in a folder, written after the first
 
 
 def create(
@@ -111,89 +109,6 @@ def build_model(run_config: Config, vocabulary_size: int, max_source_length: int
     except ValueError as error:
         raise ConfigError(f"model: {reason(error)}") from error
     return model
-
-
-def checkpoint(model: Seq2Seq, **others) -> tf.train.Checkpoint:
-    """A checkpoint of a model's weights and whatever else is given, Keras optimizers among it.
-
-    Variables are listed one by one, since TensorFlow does not find those of layers that Keras 3 keeps in lists.
-    """
-    parts = {"model": model, **others}
-    return tf.train.Checkpoint(
-        **{
-            name: [_tensorflow_variable(variable) for variable in part.variables]
-            if hasattr(part, "variables")
-            else part
-            for name, part in parts.items()
-        }
-    )
-
-
-def _tensorflow_variable(variable) -> tf.Variable:
-    return variable if isinstance(variable, tf.Variable) else variable.value
-
-
-def restore(checkpoint: tf.train.Checkpoint, folder: str) -> str | None:
-    """Restores the newest readable checkpoint of a folder and returns its path, None where the folder has none.
-
-    A checkpoint that cannot be read is passed over with a warning. Raises RunError if none that is listed can be read.
-    """
-    for path in _readable(checkpoint, folder):
-        return path
-    return None
-
-
-def restore_average(model: Seq2Seq, folder: str, number: int) -> list[str]:
-    """Gives a model the average of the weights in the last `number` checkpoints of a folder; returns their paths.
-
-    Raises RunError if fewer can be read.
-    """
-    paths, sums = [], [0.0] * len(model.variables)
-    for path in _readable(checkpoint(model), folder):
-        paths.append(path)
-        sums = [total + variable.numpy() for total, variable in zip(sums, model.variables, strict=True)]
-        if len(paths) == number:
-            break
-    if len(paths) < number:
-        raise RunError(f"{folder}: {len(paths)} checkpoints to average, not {number}; see training.keep_checkpoints")
-    for variable, total in zip(model.variables, sums, strict=True):
-        variable.assign(total / number)
-    return paths
-
-
-def _readable(checkpoint: tf.train.Checkpoint, folder: str) -> Iterator[str]:
-    """Restores one readable checkpoint of a folder after the other, newest first, and gives its path."""
-    paths = _listed(folder)
-    readable = 0
-    for path in paths:
-        try:
-            status = checkpoint.read(path)
-            status.assert_existing_objects_matched()
-            status.expect_partial()  # the manager's own counter stays unread
-        except Exception as error:  # TensorFlow raises whatever it runs into, IndexError for a file cut short
-            warnings.warn(f"{path}: unreadable checkpoint, passed over: {reason(error)}", stacklevel=2)
-            continue
-        readable += 1
-        yield path
-    if paths and not readable and os.path.exists(os.path.join(folder, _LISTING)):
-        raise RunError(f"{folder}: no checkpoint can be read; move the folder away to start anew")
-
-
-def _listed(folder: str) -> list[str]:
-    """The checkpoints in a folder, newest first. Raises RunError where the file that lists them is damaged."""
-    listing = os.path.join(folder, _LISTING)
-    if not os.path.exists(listing):
-        paths = [os.path.splitext(path)[0] for path in glob.glob(os.path.join(glob.escape(folder), "step-*.index"))]
-        if paths:
-            warnings.warn(f"{listing}: lost, so the checkpoints beside it are taken by their names", stacklevel=3)
-        return sorted(paths, key=lambda path: (len(path), path), reverse=True)
-    try:
-        state = tf.train.get_checkpoint_state(folder)
-    except ValueError:
-        state = None
-    if not (state and state.all_model_checkpoint_paths):
-        raise RunError(f"{listing}: damaged; without it, the checkpoints beside it are taken by their names")
-    return list(reversed(state.all_model_checkpoint_paths))
 
 
 def conditions() -> dict[str, Any]:

@@ -6,6 +6,7 @@ python -m memattn.train --config configs/toy_copy/small.yaml --run_dir runs/smal
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
 
 import contextlib
+import hashlib
 import io
 import itertools
 import math
@@ -13,14 +14,17 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from absl import flags
 
+from memattn import checkpoints, copy_task, corpus, distribution, files, run, schedule, text
 from memattn import config as configs
-from memattn import copy_task, corpus, distribution, files, run, schedule, text
 from memattn.attention import MECHANISMS
+from memattn.checkpoints import Checkpoint
 from memattn.config import Config, TrainingConfig
 from memattn.data import TrainingBatches
 from memattn.errors import ConfigError, RunError
@@ -28,6 +32,8 @@ from memattn.progress import Progress, clock
 from memattn.training_step import TrainingStep
 from memattn.validation import Validation
 from memattn.vocab import PAD
+
+_MOST_PENDING = 100  # steps whose outcome training does not wait for
 
 
 class Trainer:
@@ -61,29 +67,45 @@ class Trainer:
             self.step = TrainingStep(self.model, config.training, strategy)
         self.validation = Validation(config, self.model, self.vocabulary, self.text)
         facts = {"max_source_length": self.batches.longest_source, "training_pairs": self.batches.pairs}
-        if self.chief:
-            run.create(run_dir, config, self.vocabulary, facts, self.text.files())
+        self._by_chief(lambda: run.create(run_dir, config, self.vocabulary, facts, self.text.files()))
         self.progress = Progress()
-        self.checkpoint = run.checkpoint(
-            self.model, optimizer=self.step.optimizer, progress=self.progress, step=self.step.state
-        )
+        checkpoint = Checkpoint(self.model, self.step.optimizer, progress=self.progress, step=self.step.state)
         folder = os.path.join(run_dir, run.CHECKPOINTS)
-        self.restored = run.restore(self.checkpoint, folder)
-        step = self.progress.step
-        if distribution.of_chief(strategy, [step]) != [step]:
-            raise RunError(f"{run_dir}: the first worker sees another checkpoint in it; all must share the folder")
+        try:
+            self.restored = checkpoints.restore(checkpoint, folder)
+        except RunError as error:
+            raise RunError(f"{error}; move the folder away to start anew") from error
         self.manager = tf.train.CheckpointManager(
-            self.checkpoint, folder, config.training.keep_checkpoints, checkpoint_name="step"
+            checkpoint.trackable, folder, config.training.keep_checkpoints, checkpoint_name="step"
         )
-        self.best = tf.train.CheckpointManager(
-            run.checkpoint(self.model), os.path.join(run_dir, run.BEST), 1, checkpoint_name="step"
-        )
+        best = Checkpoint(self.model).trackable
+        self.best = tf.train.CheckpointManager(best, os.path.join(run_dir, run.BEST), 1, checkpoint_name="step")
         if self.best.latest_checkpoint is None:
             self.progress.best = [-1.0, -1.0]
-        self.pending = []  # what the steps since the last log line came to, and their batches
-        self.bad_before = self.progress.bad_steps  # of the steps up to that line
+        self._agree()
+        self.pending = []  # what steps came to that nobody has waited for, and their batches
+        self.results = []  # what the others came to since the last log line
         self.signal = self.stopping = None  # what this process was sent; what all workers agree on
         self.learning_rate = config.training.learning_rate  # of the last step
+
+    def _by_chief(self, work: Callable[[], Any]) -> None:
+        """Has the first worker do its work while the others wait for it; a failure of it ends them all."""
+        distribution.of_chief(self.strategy, lambda: [work(), []][1], 0)
+
+    def _agree(self) -> None:
+        """Gives every worker the first one's progress. Raises RunError where a worker is not of the same run."""
+        text = configs.dump(self.config) + str(self.vocabulary)
+        digest = int.from_bytes(hashlib.sha256(text.encode("utf-8")).digest()[:6], "big")
+        own = [digest, self.progress.step]
+        same_run, same_step = np.equal(own, distribution.of_chief(self.strategy, lambda: own, 2))
+        if distribution.any_worker(self.strategy, not same_run):
+            raise RunError(f"{self.run_dir}: the workers have different configs or data; start all with the same")
+        if distribution.any_worker(self.strategy, not same_step):
+            raise RunError(f"{self.run_dir}: the workers see different checkpoints in it; all must share the folder")
+        progress = self.progress.serialize().encode("utf-8")
+        (size,) = distribution.of_chief(self.strategy, lambda: [len(progress)], 1)
+        codes = distribution.of_chief(self.strategy, lambda: list(progress), int(size))
+        self.progress.deserialize(bytes(map(int, codes)).decode("utf-8"))
 
     def train(self) -> int:
         """Trains to the end, or until a signal; the process' exit status."""
@@ -91,7 +113,7 @@ class Trainer:
         parameters = sum(math.prod(variable.shape) for variable in self.model.trainable_variables)
         self._say(f"{self.run_dir}: {parameters:,} parameters, {self.batches.pairs:,} training pairs")
         if self.restored:
-            self._say(f"goes on from {self.restored}")
+            self._say(f"resuming from {self.restored}")
         if progress.finished:
             if self.chief and self.best.latest_checkpoint is None:  # somebody removed it: the last weights must do
                 self.best.save(checkpoint_number=progress.step)
@@ -103,28 +125,30 @@ class Trainer:
         self.saved_at = self.logged_at = time.monotonic()
         self.started = time.monotonic() - progress.seconds
         try:
-            if not self.chief:
+            with contextlib.ExitStack() as stack:
+                self._by_chief(lambda: self._claim(stack))
                 self._loop(training)
-            else:
-                with run.locked(self.run_dir):
-                    state = tf.train.get_checkpoint_state(self.manager.directory)
-                    if state and state.model_checkpoint_path != self.manager.latest_checkpoint:
-                        raise RunError(f"{self.run_dir}: another training has just gone on with it; start again")
-                    events = tf.summary.create_file_writer(os.path.join(self.run_dir, "events"))
-                    with contextlib.closing(events), events.as_default():
-                        self._loop(training)
-            distribution.of_chief(self.strategy, [0.0])  # no worker ends before the last checkpoint is written
         finally:
             for number, handler in former.items():
                 signal.signal(number, handler)
         if self.stopping:
-            self._say(f"stopped by {self.stopping.name} at step {progress.step:,}; the same command goes on")
+            self._say(f"stopped by {self.stopping.name} at step {progress.step:,}; the same command resumes it")
             return 128 + self.stopping
         self._say(
             f"finished: {progress.finished}; best validation BLEU {progress.best[0]:.2f}\n"
             f"evaluate with: python -m memattn.eval --run_dir {self.run_dir}"
         )
         return 0
+
+    def _claim(self, stack: contextlib.ExitStack) -> None:
+        """Takes the run folder for this training, and opens its events."""
+        stack.enter_context(run.locked(self.run_dir))
+        state = tf.train.get_checkpoint_state(self.manager.directory)
+        if state and state.model_checkpoint_path != self.manager.latest_checkpoint:
+            raise RunError(f"{self.run_dir}: another training has just resumed it; start again")
+        events = tf.summary.create_file_writer(os.path.join(self.run_dir, "events"))
+        stack.enter_context(contextlib.closing(events))
+        stack.enter_context(events.as_default())
 
     def _say(self, line: str) -> None:
         if self.chief:
@@ -139,7 +163,10 @@ class Trainer:
             ids = [ids for ids, _ in batches]
             self.pending.append((self.step(ids, progress.step, self.learning_rate), ids))
             progress.step += 1
-            if distribution.any_worker(self.strategy, self.signal is not None, progress.step):
+            if len(self.pending) == _MOST_PENDING:
+                self._collect()
+            asks = distribution.asks(self.strategy, progress.step)
+            if asks and distribution.any_worker(self.strategy, self.signal is not None):
                 self.stopping = self.signal or signal.SIGTERM  # of another worker
             progress.epoch, progress.window, progress.batch = batches[-1][1]
             progress.examples += sum(int((source[:, 0] != PAD).sum()) for (source, _), _ in batches)
@@ -151,15 +178,13 @@ class Trainer:
             if due or progress.finished or self.stopping or progress.step % training.checkpoint_every == 0:
                 self._save()
 
-    def _collect(self) -> np.ndarray:
-        """What the pending steps came to [steps, 4]. Raises RunError, a step's batch kept, where too many were bad."""
-        results = np.array([result.numpy() for result, _ in self.pending]).reshape(-1, 4)
-        bad, first = self.bad_before, self.progress.step - len(results) + 1
-        for step, (finite, (_, batches)) in enumerate(
-            zip(np.isfinite(results).all(1), self.pending, strict=True), first
-        ):
-            bad = 0 if finite else bad + 1
-            if bad > self.config.training.max_bad_steps:
+    def _collect(self) -> None:
+        """Waits for the pending steps. Raises RunError, a step's batch kept, where too many were not finite."""
+        progress = self.progress
+        for step, (result, batches) in enumerate(self.pending, progress.step - len(self.pending) + 1):
+            self.results.append(result.numpy())
+            progress.bad_steps = 0 if np.isfinite(self.results[-1]).all() else progress.bad_steps + 1
+            if progress.bad_steps > self.config.training.max_bad_steps:
                 file, sides = io.BytesIO(), ("source", "target")
                 np.savez(
                     file, **{f"{sides[i]}_{n}": ids for n, batch in enumerate(batches) for i, ids in enumerate(batch)}
@@ -170,8 +195,7 @@ class Trainer:
                 raise self._not_finite(
                     f"the loss or its gradient is not finite at step {step}, whose batch is in {path}"
                 )
-        self.progress.bad_steps = bad
-        return results
+        self.pending.clear()
 
     def _check_weights(self) -> None:
         if not all(np.isfinite(variable.numpy()).all() for variable in self.model.trainable_variables):
@@ -184,26 +208,26 @@ class Trainer:
         )
 
     def _log(self) -> None:
-        results = self._collect()
-        if not len(results):
+        self._collect()
+        if not self.results:
             return
-        self.pending.clear()
-        self.bad_before = self.progress.bad_steps
+        results = np.array(self.results)
+        self.results.clear()
         now = time.monotonic()
-        speed = len(results) / (now - self.logged_at)
+        passed, self.logged_at = now - self.logged_at, now
+        speed = len(results) / passed
         step, last = self.progress.step, self.config.training.max_steps
         good = results[np.isfinite(results).all(1)]
         if len(good) < len(results):
-            self._say(f"step {step:,}: {len(results) - len(good)} updates left out, their loss or gradient not finite")
+            self._say(f"step {step:,}: {len(results) - len(good)} updates skipped: loss or gradient not finite")
         if not len(good):
             return
         loss, correct, tokens, _ = good.sum(0)
         self._say(
             f"step {step:,}/{last:,}  loss {loss / tokens:.4f}  perplexity {math.exp(min(loss / tokens, 99)):.3f}  "
             f"accuracy {100 * correct / tokens:.2f}%  {speed:.2f} steps/s  "
-            f"{tokens / (now - self.logged_at):,.0f} target tokens/s  {clock((last - step) / speed)} left"
+            f"{tokens / passed:,.0f} target tokens/s  {clock((last - step) / speed)} left"
         )
-        self.logged_at = now
         scalars = {"loss": loss / tokens, "accuracy": correct / tokens, "gradient_norm": good[:, 3].mean()}
         scalars["learning_rate"] = self.learning_rate
         self._record("train", {**scalars, "steps_per_second": speed})
@@ -217,9 +241,7 @@ class Trainer:
         self._collect()
         self._check_weights()
         begin = time.monotonic()
-        scores = self.validation.scores() if self.chief else None
-        own = [scores.bleu, scores.exact_match] if self.chief else [0.0, 0.0]
-        bleu, exact_match = distribution.of_chief(self.strategy, own)
+        bleu, exact_match = distribution.of_chief(self.strategy, self._scores, 2)
         better = [bleu, exact_match] > progress.best
         self._say(
             f"validation at step {progress.step:,}: BLEU {bleu:.2f}  exact match {exact_match:.1f}%  "
@@ -243,24 +265,26 @@ class Trainer:
         )
         if better:
             progress.best = [bleu, exact_match]
-            if self.chief:
-                self.best.save(checkpoint_number=progress.step)
+            self._by_chief(lambda: self.best.save(checkpoint_number=progress.step))
         if training.stop_at_bleu is not None and bleu >= training.stop_at_bleu:
             progress.finished = f"BLEU {bleu:.2f} at step {progress.step:,}"
         elif training.patience is not None and progress.stalled >= training.patience:
             progress.finished = f"{progress.stalled} validations without a better BLEU at step {progress.step:,}"
         elif progress.step >= training.max_steps:
             progress.finished = f"{progress.step:,} steps"
-        if self.chief:
-            files.write_csv(os.path.join(self.run_dir, "validation.csv"), progress.validations)
+        path = os.path.join(self.run_dir, "validation.csv")
+        self._by_chief(lambda: files.write_csv(path, progress.validations))
         self.logged_at += time.monotonic() - begin
+
+    def _scores(self) -> list[float]:
+        scores = self.validation.scores()
+        return [scores.bleu, scores.exact_match]
 
     def _save(self) -> None:
         self._collect()
         self._check_weights()
         self.progress.seconds = time.monotonic() - self.started
-        if self.chief:
-            self.manager.save(checkpoint_number=self.progress.step)
+        self._by_chief(lambda: self.manager.save(checkpoint_number=self.progress.step))
         self.saved_at = time.monotonic()
 
     def _on_signal(self, number, _) -> None:

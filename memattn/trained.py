@@ -3,8 +3,8 @@
 import dataclasses
 import os
 
+from memattn import checkpoints, run, text
 from memattn import config as configs
-from memattn import run, text
 from memattn.attention import MECHANISMS
 from memattn.config import Config
 from memattn.ensemble import Ensemble
@@ -61,12 +61,12 @@ def _load(run_dir: str, overrides: list[str], average: int | None) -> Trained:
     config = configs.load(os.path.join(run_dir, run.CONFIG), overrides, MECHANISMS)
     model, vocabulary = run.load_model(run_dir, config)
     if average:
-        checkpoints = run.restore_average(model, os.path.join(run_dir, run.CHECKPOINTS), average)
+        paths = checkpoints.restore_average(model, os.path.join(run_dir, run.CHECKPOINTS), average)
     else:
-        checkpoints = [run.restore(run.checkpoint(model), os.path.join(run_dir, run.BEST))]
-        if checkpoints == [None]:
+        paths = [checkpoints.restore(checkpoints.Checkpoint(model), os.path.join(run_dir, run.BEST))]
+        if paths == [None]:
             every = config.training.validate_every
             raise RunError(
                 f"{run_dir}: no best checkpoint yet; training writes one every {every:,} steps, as it validates"
             )
-    return Trained(model, [model], config, vocabulary, text.read(run_dir), checkpoints)
+    return Trained(model, [model], config, vocabulary, text.read(run_dir), paths)

@@ -47,7 +47,8 @@ class TrainingStep:
         self.optimizer.learning_rate.assign(np.float32(learning_rate))  # TensorFlow keeps each Python number for good
         tokens = tf.constant(np.float32(sum(np.count_nonzero(target != PAD) for _, target in batches)))
         shared = [(self._shared_out(source), self._shared_out(target)) for source, target in batches]
-        seeds = [tf.constant([self._config.seed, step * len(batches) + i], tf.int32) for i in range(len(batches))]
+        first = step * len(batches)
+        seeds = [tf.constant([self._config.seed, (first + i) % 2**31], tf.int32) for i in range(len(batches))]
         if len(batches) == 1:
             return self._update(*shared[0], seeds[0], tokens)
         parts = [self._gradients(*batch, seed, tokens) for batch, seed in zip(shared, seeds, strict=True)]

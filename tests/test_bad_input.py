@@ -12,10 +12,11 @@ import tensorflow as tf
 import yaml
 from conftest import TINY, evaluate
 
-from memattn import cli, copy_task, run, train
+from memattn import checkpoints, cli, copy_task, run, train
 from memattn import config as configs
 from memattn import eval as evaluation
 from memattn.attention import MECHANISMS
+from memattn.checkpoints import Checkpoint
 from memattn.errors import reason
 from memattn.vocab import Vocabulary
 
@@ -519,20 +520,19 @@ def test_an_unreadable_checkpoint_is_passed_over_for_an_older_one(name, config, 
     damage(run_dir / run.CHECKPOINTS / f"step-4.{part}")
     folder = str(run_dir / run.CHECKPOINTS)
     model, _ = run.load_model(str(run_dir), config)
-    with pytest.warns(UserWarning, match="step-4: unreadable checkpoint, passed over: "):
-        assert run.restore(run.checkpoint(model), folder) == os.path.join(folder, "step-2")
+    with pytest.warns(UserWarning, match="step-4: unreadable checkpoint, skipped: "):
+        assert checkpoints.restore(Checkpoint(model), folder) == os.path.join(folder, "step-2")
     good = tf.train.load_checkpoint(os.path.join(folder, "step-2"))
-    restored = [good.get_tensor(f"model/{i}/.ATTRIBUTES/VARIABLE_VALUE") for i in range(len(model.variables))]
-    for variable, value in zip(model.variables, restored, strict=True):
-        np.testing.assert_array_equal(variable.numpy(), value)
+    for path, weight in checkpoints.named_weights(model).items():
+        np.testing.assert_array_equal(weight.numpy(), good.get_tensor(f"model/{path}/.ATTRIBUTES/VARIABLE_VALUE"))
 
 
 def test_training_goes_on_from_the_older_checkpoint(config, run_dir, trained, capsys):
     damaged = run_dir / run.CHECKPOINTS / "step-4.data-00000-of-00001"
     cut(damaged)
-    with pytest.warns(UserWarning, match="step-4: unreadable checkpoint, passed over: "):
+    with pytest.warns(UserWarning, match="step-4: unreadable checkpoint, skipped: "):
         assert training(config, run_dir)() == 0
-    assert "goes on from " in capsys.readouterr().out
+    assert "resuming from " in capsys.readouterr().out
     whole = tf.train.load_checkpoint(str(trained[1] / run.CHECKPOINTS / "step-4"))
     again = tf.train.load_checkpoint(str(run_dir / run.CHECKPOINTS / "step-4"))
     for name in whole.get_variable_to_shape_map():
@@ -548,7 +548,7 @@ def test_a_run_without_a_readable_checkpoint(folder, command, config, run_dir, c
     for path in glob.glob(str(run_dir / folder / "*.data*")):
         cut(path)
     before = contents(run_dir)
-    with pytest.warns(UserWarning, match="unreadable checkpoint, passed over: "):
+    with pytest.warns(UserWarning, match="unreadable checkpoint, skipped: "):
         assert refused(capsys, command(config, run_dir), f"{folder}: no checkpoint can be read; move") == FAILURE
     assert contents(run_dir) == before
 
@@ -627,7 +627,7 @@ def test_full_disk_while_a_checkpoint_is_written(config, disk, tmp_path, monkeyp
     assert "step-2.index" in kept
     assert {name: left.get(name) for name in kept} == kept
     assert training(config, tmp_path / "new")() == 0
-    assert "goes on from " in capsys.readouterr().out
+    assert "resuming from " in capsys.readouterr().out
 
 
 def test_full_disk_while_results_are_written(run_dir, disk, tmp_path, capsys):

@@ -1,5 +1,6 @@
 """Two worker processes train as one, end together, and go on from where the first of them wrote a checkpoint."""
 
+import concurrent.futures
 import contextlib
 import csv
 import glob
@@ -10,7 +11,9 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
+import types
 
 import numpy as np
 import pytest
@@ -19,7 +22,8 @@ from conftest import ROOT, replicas
 from test_training import latest, weights
 
 from memattn import distribution, run, train, training_step
-from memattn.errors import ConfigError
+from memattn.errors import ConfigError, LostWorkerError, RunError
+from memattn.progress import Progress
 
 
 def start(config, run_dir, number=2):
@@ -87,7 +91,7 @@ def test_two_workers_train_as_two_replicas_whatever_befalls_them(write_config, t
     workers = start(config, pieces)
     ended = [worker.communicate(timeout=300) for worker in workers]
     assert [worker.returncode for worker in workers] == [0, 0], ended[0][1]
-    assert ("goes on from" in ended[0][0]) == bool(times(short=0, full=3))
+    assert ("resuming from" in ended[0][0]) == bool(times(short=0, full=3))
 
     whole = str(tmp_path / "whole")
     assert train.train(train.configs.load(config, [], train.MECHANISMS), whole, replicas(2)) == 0
@@ -180,3 +184,94 @@ def test_workers_that_nobody_names_are_asked_for(monkeypatch):
         monkeypatch.delenv(key)
     with pytest.raises(ConfigError, match="--strategy multi_worker: what TF_CONFIG or Slurm says of the workers: "):
         distribution.several_machines()
+
+
+@pytest.fixture
+def workers(monkeypatch):
+    """workers(work) calls work(0) of the first worker and work(1) of another; what each returned or raised.
+
+    Their strategies are those numbers, and they meet as real ones do: all wait until all have come.
+    """
+    barrier, told = threading.Barrier(2, timeout=60), {}
+
+    def summed(rank, value):
+        told[rank] = np.array(value(types.SimpleNamespace(replica_id_in_sync_group=rank)), np.float64)
+        barrier.wait()
+        total = told[0] + told[1]
+        barrier.wait()
+        return total
+
+    monkeypatch.setattr(distribution, "has_several_workers", lambda strategy: True)
+    monkeypatch.setattr(distribution, "is_chief", lambda rank: rank == 0)
+    monkeypatch.setattr(distribution, "_sum", summed)
+
+    def run_both(work):
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            futures = [pool.submit(work, rank) for rank in range(2)]
+            return [future.exception() or future.result() for future in futures]
+
+    return run_both
+
+
+def test_the_first_worker_tells_the_others_what_came_out(workers):
+    assert workers(lambda rank: distribution.of_chief(rank, lambda: [rank + 3.0, 1.0], 2)) == [[3.0, 1.0]] * 2
+    assert workers(lambda rank: distribution.any_worker(rank, rank == 1)) == [True, True]
+    assert workers(lambda rank: distribution.any_worker(rank, False)) == [False, False]
+
+
+def test_a_failure_of_the_first_worker_ends_the_others_with_its_status(workers):
+    """RunError ends with 1, and no scheduler starts that again."""
+
+    def full_disk():
+        raise OSError(28, "No space left on device")
+
+    first, other = workers(lambda rank: distribution.of_chief(rank, full_disk, 1))
+    assert isinstance(first, OSError)
+    assert type(other) is RunError
+    assert str(other) == "the first worker has failed, and says why"
+
+
+def agreed(tiny_config, workers, own):
+    """The progress of two workers after they agreed, or what they raised; `own` are changes of the second."""
+
+    def agree(rank):
+        changes, step = own if rank else ({}, 3)
+        progress = Progress()
+        progress.step, progress.best, progress.validations = step, [2.5, float(rank)], [{"bleu": 2.5}] * (2 - rank)
+        facts = {"config": configs[bool(changes)], "vocabulary": "vocabulary", "progress": progress}
+        train.Trainer._agree(types.SimpleNamespace(strategy=rank, run_dir="run", **facts))
+        return progress.serialize()
+
+    configs = [tiny_config(), tiny_config(own[0])]
+    return workers(agree)
+
+
+def test_workers_take_over_the_first_ones_progress(tiny_config, workers):
+    one, other = agreed(tiny_config, workers, ({}, 3))
+    assert one == other
+    assert json.loads(other)["best"] == [2.5, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("own", "message"),
+    [
+        (({"model.units": 5}, 3), "run: the workers have different configs or data; start all with the same"),
+        (({}, 4), "run: the workers see different checkpoints in it; all must share the folder"),
+    ],
+)
+def test_workers_of_different_runs_are_refused(own, message, tiny_config, workers):
+    assert [str(error) for error in agreed(tiny_config, workers, own)] == [message] * 2
+
+
+@pytest.mark.parametrize(
+    ("error", "lost"),
+    [
+        (tf.errors.UnavailableError(None, None, "the peer is gone"), True),
+        (tf.errors.InternalError(None, None, "Collective ops is aborted by: connection reset"), True),
+        (tf.errors.InternalError(None, None, "Failed to call DoRnnForward: CUDNN_STATUS_EXECUTION_FAILED"), False),
+        (tf.errors.ResourceExhaustedError(None, None, "out of memory"), False),
+    ],
+)
+def test_only_what_others_can_cause_is_a_lost_worker(error, lost, workers):
+    with pytest.raises(LostWorkerError if lost else type(error)), distribution.losing_workers(0, "run"):
+        raise error

@@ -20,7 +20,7 @@ LEVELS = [
         "progress",
         "vocab",
     ],
-    ["bpe", "cli", "corpus", "distribution", "download", "encoder", "reader", "schema", "visualize"],
+    ["bpe", "checkpoints", "cli", "corpus", "distribution", "download", "encoder", "reader", "schema", "visualize"],
     ["config", "data", "decoder", "text"],
     ["model"],
     ["copy_task", "ensemble", "floor", "paper", "parallel", "run", "schedule"],

@@ -173,10 +173,40 @@ def test_updates_that_are_not_finite_are_left_out(tiny_config, tmp_path, monkeyp
     assert len(kept) > 20
     assert all((before == after).all() for before, after in kept)
     output = capsys.readouterr().out
-    assert "step 2: 1 updates left out, their loss or gradient not finite" in output
-    assert "step 4: 1 updates left out" in output
+    assert "step 2: 1 updates skipped: loss or gradient not finite" in output
+    assert "step 4: 1 updates skipped" in output
     with pytest.raises(RunError, match="not finite at step 3, whose batch is in .*bad_step-3.npz"):
         train.train(tiny_config({"training.max_bad_steps": 1}), str(tmp_path / "strict"), NO_STRATEGY)
+
+
+def test_training_keeps_few_batches_whatever_log_every_says(tiny_config, tmp_path, monkeypatch, capsys):
+    kept, step = [], train.TrainingStep.__call__
+    config = tiny_config({"training.log_every": 6, "training.validate_every": 6, "training.checkpoint_every": 6})
+    trainer = train.Trainer(config, str(tmp_path / "run"), NO_STRATEGY)
+
+    def counting(*arguments):
+        kept.append(len(trainer.pending))
+        return step(*arguments)
+
+    monkeypatch.setattr(train.TrainingStep, "__call__", counting)
+    monkeypatch.setattr(train, "_MOST_PENDING", 2)
+    assert trainer.train() == 0
+    assert kept == [0, 1, 0, 1, 0, 1]
+    assert "step 6/6  loss " in capsys.readouterr().out
+    assert not trainer.results
+
+
+def test_time_of_updates_that_were_all_skipped_is_not_counted_again(tiny_config, tmp_path):
+    trainer = train.Trainer(tiny_config(), str(tmp_path / "run"), NO_STRATEGY)
+    trainer.results, trainer.logged_at = [np.full(4, np.nan)], 0.0
+    trainer._log()
+    assert trainer.logged_at > 0
+
+
+def test_a_step_past_the_largest_int32():
+    config = TrainingConfig(batch_size=4, jit_compile=False)
+    step = train.TrainingStep(make_model("memory", {"num_slots": 2}), config, NO_STRATEGY)
+    assert np.isfinite(step([(BATCH, BATCH)], 2**31 + 5, 0.1).numpy()).all()
 
 
 def test_a_second_training_is_kept_out(tiny_config, tmp_path):
@@ -189,7 +219,7 @@ def test_a_second_training_is_kept_out(tiny_config, tmp_path):
         train.train(config, run_dir, NO_STRATEGY)
     early = train.Trainer(config, run_dir, NO_STRATEGY)
     assert train.train(config, run_dir, NO_STRATEGY) == 0
-    with pytest.raises(RunError, match="run: another training has just gone on with it; start again"):
+    with pytest.raises(RunError, match="run: another training has just resumed it; start again"):
         early.train()
 
 

@@ -60,10 +60,9 @@ class MemoryAttention(AttentionMechanism):
 
     def memorize(self, states, mask):
         logits = self.encoder_scores(states)  # [B, S, K], W_alpha s_t
-        weights = tf.cast(mask, logits.dtype)[:, :, None]
         if self.position_encoding:
-            logits *= self._position_encodings(weights)  # Eq. 9
-        alpha = SCORING_FUNCTIONS[self.encoder_scoring](logits) * weights  # [B, S, K], Eq. 5
+            logits *= tf.cast(self._position_encodings(mask), logits.dtype)  # Eq. 9
+        alpha = SCORING_FUNCTIONS[self.encoder_scoring](logits) * tf.cast(mask, logits.dtype)[:, :, None]  # Eq. 5
         return {"values": tf.matmul(alpha, states, transpose_a=True), "alpha": alpha}  # C [B, K, D], Eq. 4
 
     def call(self, query, memory, state=()):
@@ -73,17 +72,18 @@ class MemoryAttention(AttentionMechanism):
     def alignments(self, memory, scores):
         return tf.matmul(scores, memory["alpha"], transpose_b=True)  # [B, Q, S], beta . alpha of Figures 6 to 8
 
-    def _position_encodings(self, weights: tf.Tensor) -> tf.Tensor:
-        """l_s of section 3.2, [B, S, K] or [1, S, K], for the real positions that `weights` [B, S, 1] marks."""
-        table = tf.constant(position_encodings(self.num_slots, self.max_source_length), weights.dtype)
-        length = tf.shape(weights)[1]
+    def _position_encodings(self, mask: tf.Tensor) -> tf.Tensor:
+        """l_s of section 3.2, [B, S, K] or [1, S, K] in float32, for the real positions that `mask` [B, S] marks."""
+        table = tf.constant(position_encodings(self.num_slots, self.max_source_length))
+        length = tf.shape(mask)[1]
         encodings = tf.gather(table, tf.minimum(tf.range(length), self.max_source_length - 1))[None]  # [1, S, K]
         if self.renormalize == "none":
             return encodings
+        weights = tf.cast(mask, tf.float32)[:, :, None]  # [B, S, 1]
         encodings *= weights
-        totals = tf.maximum(tf.reduce_sum(encodings, 1, keepdims=True), 1e-12)  # over time, [B, 1, K]
+        totals = tf.reduce_sum(encodings, 1, keepdims=True)  # over time, [B, 1, K]; 0 for a row of padding
         lengths = tf.reduce_sum(weights, 1, keepdims=True)  # [B, 1, 1]
-        return encodings / totals * (lengths if self.renormalize == "mean" else 1.0)
+        return tf.math.divide_no_nan(encodings, totals) * (lengths if self.renormalize == "mean" else 1.0)
 
     def get_config(self):
         return {

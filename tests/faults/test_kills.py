@@ -40,7 +40,7 @@ def test_killed_at_random_moments_equals_uninterrupted(write_config, tmp_path, t
     assert while_writing or kills < 10
     finished = run_command("memattn.train", "--config", config, "--run_dir", pieces, timeout=1200)
     assert finished.returncode == 0, finished.stderr
-    assert f"goes on from {latest_name(pieces, reached)}" in finished.stdout
+    assert f"resuming from {latest_name(pieces, reached)}" in finished.stdout
     assert_same_run(whole, pieces)
 
 

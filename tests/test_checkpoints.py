@@ -1,0 +1,127 @@
+"""Checkpoints: weights by the paths of their attributes; those of former versions, which any later one must read."""
+
+import json
+import os
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from conftest import ROOT
+from test_bad_input import cut
+from test_conformance import make_model
+
+from memattn import checkpoints, run, train
+from memattn.checkpoints import Checkpoint
+from memattn.errors import RunError
+from memattn.progress import Progress
+from memattn.trained import load
+
+FORMER = sorted((ROOT / "tests" / "former_runs").iterdir())
+
+
+def log_probs(model, expected):
+    """Of the first two positions under teacher forcing, as the former version computed them."""
+    logits = model(tf.constant(expected["source"]), tf.constant(expected["target"]))
+    return tf.nn.log_softmax(logits)[:, :2].numpy().reshape(-1)
+
+
+@pytest.mark.parametrize("former", FORMER, ids=lambda path: path.name)
+def test_a_run_of_memattn_0_1_evaluates_and_resumes_as_it_did_then(former, tmp_path, monkeypatch):
+    """Run folders of 8fda5a8, made under Keras 2.15 and 3, stopped at step 4 of 6."""
+    monkeypatch.chdir(tmp_path)  # their config names its data relative to the working directory
+    shutil.copytree(former, "run")
+    expected = json.loads((former / "expected.json").read_text(encoding="utf-8"))
+    trained = load(["run"], [], None)
+    np.testing.assert_allclose(log_probs(trained.model, expected), expected["best"], atol=1e-5)
+
+    config = run.load_config("run")
+    assert train.train(config, "run", tf.distribute.get_strategy()) == 0
+    model, _ = run.load_model("run", config)
+    assert checkpoints.restore(checkpoints.Checkpoint(model), "run/checkpoints").endswith("step-6")
+    np.testing.assert_allclose(log_probs(model, expected), expected["last"], atol=1e-5)
+    names = [name for name, _ in tf.train.list_variables("run/checkpoints/step-6")]
+    assert "model/encoder/forward/0/kernel/.ATTRIBUTES/VARIABLE_VALUE" in names
+    assert "optimizer/momentum/encoder/forward/0/kernel/.ATTRIBUTES/VARIABLE_VALUE" in names
+
+
+class Pair(tf.keras.Model):
+    """Two layers of one shape, made in one order or the other."""
+
+    def __init__(self, names):
+        super().__init__()
+        for name in names:
+            setattr(self, name, [tf.keras.layers.Dense(3, name=f"made_up_{np.random.randint(1 << 30)}")])  # noqa: NPY002
+            getattr(self, name)[0].build((None, 3))
+        self.same_as_first = self.first
+        self.built = True
+
+
+def test_layers_made_in_another_order_keep_their_weights(tmp_path):
+    saved, restored = Pair(["first", "second"]), Pair(["second", "first"])
+    path = Checkpoint(saved).trackable.write(str(tmp_path / "step-1"))
+    Checkpoint(restored).read(path)
+    for name in ("first", "second"):
+        one, other = (getattr(model, name)[0].kernel.numpy() for model in (saved, restored))
+        np.testing.assert_array_equal(one, other)
+    assert sorted(checkpoints.named_weights(saved)) == [
+        "first/0/bias",
+        "first/0/kernel",
+        "second/0/bias",
+        "second/0/kernel",
+    ]
+
+
+def test_a_weight_that_no_attribute_leads_to_is_refused():
+    layer = tf.keras.layers.Layer()
+    layer.add_weight(shape=(2,), name="nobody")
+    with pytest.raises(ValueError, match="nobody.*: no attribute of a layer leads to this weight; assign it to one"):
+        checkpoints.named_weights(layer)
+
+
+def save(model, folder, *steps, keep=1, **others):
+    manager = tf.train.CheckpointManager(
+        Checkpoint(model, **others).trackable, str(folder), keep, checkpoint_name="step"
+    )
+    for step in steps:
+        manager.save(checkpoint_number=step)
+    return manager
+
+
+def test_a_checkpoint_of_another_model_changes_nothing(tmp_path):
+    model, other = make_model("memory", {"num_slots": 3}), make_model("memory", {"num_slots": 2})
+    save(other, tmp_path, 1)
+    before = [weight.numpy() for weight in model.weights]
+    with (
+        pytest.warns(UserWarning, match=r"skipped: model/attention/.*: not a weight \[.*\] of this model"),
+        pytest.raises(RunError, match="no checkpoint can be read"),
+    ):
+        checkpoints.restore(Checkpoint(model), str(tmp_path))
+    for weight, value in zip(model.weights, before, strict=True):
+        np.testing.assert_array_equal(weight.numpy(), value)
+
+
+def test_a_damaged_checkpoint_leaves_no_progress_without_weights(tmp_path):
+    model, progress = make_model("none", {}), Progress()
+    progress.step, progress.finished = 7, "7 steps"
+    save(model, tmp_path, 7, progress=progress)
+    cut(next(tmp_path.glob("*.data*")))
+    os.remove(tmp_path / "checkpoint")
+    fresh = Progress()
+    with pytest.warns(UserWarning, match="unreadable checkpoint, skipped|lost, so the checkpoints"):
+        assert checkpoints.restore(Checkpoint(model, progress=fresh), str(tmp_path)) is None
+    assert (fresh.step, fresh.finished) == (0, "")
+
+
+def test_a_checkpoint_that_is_replaced_meanwhile_is_read_anew(tmp_path, monkeypatch):
+    model = make_model("none", {})
+    manager = save(model, tmp_path, 1)
+    read = Checkpoint.read
+
+    def replaced(self, path):
+        if path.endswith("step-1"):
+            manager.save(checkpoint_number=2)  # removes the first
+        read(self, path)
+
+    monkeypatch.setattr(Checkpoint, "read", replaced)
+    assert checkpoints.restore(Checkpoint(model), str(tmp_path)) == str(tmp_path / "step-2")
