@@ -71,6 +71,13 @@ def test_attention_imports_only_itself():
         assert ours(path) <= {"attention"}
 
 
+def test_nothing_is_asserted():
+    """`python -O` leaves assertions out, with all that they do."""
+    for path in (ROOT / "memattn").rglob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        assert not [node.lineno for node in ast.walk(tree) if isinstance(node, ast.Assert)], path
+
+
 def tracked_files():
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
     if listed.returncode:

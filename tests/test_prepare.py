@@ -21,7 +21,7 @@ import pytest
 from conftest import ROOT, SHARED, second
 
 from memattn import corpus, download, parallel, prepare, text
-from memattn.errors import ConfigError, DataError
+from memattn.errors import ConfigError, DataError, RunError
 from memattn.parallel import parting
 from memattn.prepare import Settings
 from memattn.text import TextSettings
@@ -585,6 +585,39 @@ def test_a_folder_of_something_else_is_left_alone(files, tmp_path):
     with pytest.raises(ConfigError, match="other.unfinished: exists, and was not begun by a preparation"):
         prepare.prepare(files, SETTINGS, str(tmp_path / "other"), 1)
     assert (tmp_path / "mine" / "diary.txt").read_text() == (tmp_path / "other.unfinished" / "diary.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    "content", ["{}", "[]", "theirs", "\xff", '{"memattn": "0.1.0"}', '{"settings": {}, "sources": {}}']
+)
+def test_settings_of_something_else_are_left_alone(files, tmp_path, content):
+    (tmp_path / "out.unfinished").mkdir()
+    for name in ("settings.json", "thesis.tex"):
+        (tmp_path / "out.unfinished" / name).write_bytes(content.encode("latin-1"))
+    before = contents(tmp_path / "out.unfinished")
+    with pytest.raises(
+        ConfigError, match=r"out.unfinished: exists, and was not begun by a preparation .* remove it, or"
+    ):
+        prepare.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
+    assert contents(tmp_path / "out.unfinished") == before
+
+
+def test_a_second_preparation_is_kept_out(files, tmp_path, monkeypatch):
+    folder, segment, refused = str(tmp_path / "out"), prepare._segment, []
+
+    def beside(*arguments):
+        with pytest.raises(RunError, match="out: process .* on .* is preparing it; wait, or take another --folder"):
+            prepare.prepare(files, SETTINGS, folder, 1)
+        refused.append(True)
+        segment(*arguments)
+
+    monkeypatch.setattr(prepare, "_segment", beside)
+    prepare.prepare(files, SETTINGS, folder, 1)
+    assert len(refused) == 2
+    monkeypatch.undo()
+    prepare.prepare(files, SETTINGS, str(tmp_path / "alone"), 1)
+    assert without_commands(folder) == without_commands(tmp_path / "alone")
+    assert not [name for name in os.listdir(tmp_path) if name.endswith((".lock", ".unfinished"))]
 
 
 @pytest.mark.parametrize("manifest", ["{}", "[]", '{"files": {}}', "3", "\xff"])
