@@ -21,6 +21,7 @@ import pytest
 from conftest import ROOT, SHARED, second
 
 from memattn import corpus, download, parallel, prepare, text
+from memattn.data import TrainingBatches
 from memattn.errors import ConfigError, DataError, RunError
 from memattn.parallel import parting
 from memattn.prepare import Settings
@@ -747,3 +748,19 @@ def test_a_damaged_corpus_is_refused(files, tmp_path, name, spoil, problem):
     spoil(tmp_path / "out" / name)
     with pytest.raises(DataError, match=problem):
         corpus.read_corpus(str(tmp_path / "out"), "train", corpus.read_vocabulary(str(tmp_path / "out/vocab.txt")))
+
+
+@pytest.mark.parametrize("damage", [9999, -3])
+def test_an_id_beyond_the_vocabulary_is_refused_when_it_is_read(files, tmp_path, damage):
+    prepare.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
+    path = corpus.binary_paths(str(tmp_path / "out"), "train", "target")["ids"]
+    ids = np.load(path).astype(np.int32)
+    ids[-2] = damage
+    np.save(path, ids)
+    vocabulary = corpus.read_vocabulary(str(tmp_path / "out/vocab.txt"))
+    found = corpus.read_corpus(str(tmp_path / "out"), "train", vocabulary)
+    batches = TrainingBatches(found, batch_size=8, num_buckets=1, seed=1)
+    with pytest.raises(
+        DataError, match=f"target.ids.npy: damaged: it holds the id {damage}, and .* {len(vocabulary)} "
+    ):
+        list(batches.window(0, 0))
