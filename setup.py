@@ -20,6 +20,7 @@ setup(
         "tensorflow>=2.15.1,<2.22",
         "tensorboard>=2.15,<2.22",
         "absl-py>=1.4,<3",
+        "filelock>=3.30,<4",
         "matplotlib>=3.10.8,<4",
         "numpy>=1.26,<3",
         "PyYAML>=6.0,<7",

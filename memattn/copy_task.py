@@ -7,7 +7,7 @@ import tempfile
 import numpy as np
 from tqdm import tqdm
 
-from memattn import files
+from memattn import files, processes
 from memattn.config import CopyConfig
 from memattn.vocab import Vocabulary
 
@@ -20,12 +20,23 @@ _BLOCK = 10_000
 def prepare(config: CopyConfig, folder: str) -> None:
     """Writes vocab.txt and {train,valid}.{source,target} under `folder`, the same bytes on every machine.
 
-    Files are written aside, then moved into place whole, so that several processes may prepare one folder at a time.
-    The manifest comes last and marks a folder that is whole; such a folder is left as it is. Raises ValueError for a
-    folder that holds another task's data, OSError where it cannot be written.
+    One process writes a folder, others that come meanwhile wait for it. Files are written aside, then moved into place
+    whole, so that where the file system has no locks, several may write the folder. The manifest comes last and marks a
+    folder that is whole; such a folder is left as it is. Raises ValueError for a folder that holds another task's data,
+    OSError where it cannot be written.
     """
-    manifest = os.path.join(folder, MANIFEST)
     settings = {name: getattr(config, name) for name in sorted(config.__dataclass_fields__)}
+    if _whole(folder, settings):
+        return
+    os.makedirs(folder, exist_ok=True)
+    with files.naming(folder), processes.making(os.path.join(folder, MANIFEST), "is writing it; waiting", wait=True):
+        if not _whole(folder, settings):
+            _make(config, folder, settings)
+
+
+def _whole(folder: str, settings: dict[str, int]) -> bool:
+    """Whether a folder holds the corpus of these settings. Raises ValueError where it holds another."""
+    manifest = os.path.join(folder, MANIFEST)
     present = os.listdir(folder) if os.path.isdir(folder) else []  # before the manifest: another may be writing it
     if os.path.exists(manifest):
         try:
@@ -37,12 +48,15 @@ def prepare(config: CopyConfig, folder: str) -> None:
             raise ValueError(
                 f"{folder}: holds the copy task of other settings ({found}, not {settings}); take another folder"
             )
-        return
+        return True
     interrupted = any(name.startswith(_UNFINISHED) for name in present)
     if not interrupted and any(name.endswith((".source", ".target")) for name in present):
         raise ValueError(f"{folder}: holds a corpus that is not the copy task; take another folder")
-    os.makedirs(folder, exist_ok=True)
-    with files.naming(folder), tempfile.TemporaryDirectory(prefix=_UNFINISHED, dir=folder) as aside:
+    return False
+
+
+def _make(config: CopyConfig, folder: str, settings: dict[str, int]) -> None:
+    with tempfile.TemporaryDirectory(prefix=_UNFINISHED, dir=folder) as aside:
         vocabulary = Vocabulary([str(symbol) for symbol in range(config.num_symbols)])
         _write(os.path.join(aside, "vocab.txt"), str(vocabulary))
         sizes = config.train_examples, config.valid_examples

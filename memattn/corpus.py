@@ -20,10 +20,19 @@ SIDES = ("source", "target")
 
 @dataclasses.dataclass(frozen=True)
 class Sentences:
-    """Sentences of token ids, each with its end of sentence, one after the other in one array."""
+    """Sentences of token ids, each with its end of sentence, one after the other in one array.
 
-    ids: np.ndarray  # [all tokens], of any integer type
-    offsets: np.ndarray  # int64 [sentences + 1]
+    Attributes:
+      ids: [all tokens], of any integer type.
+      offsets: int64 [sentences + 1].
+      path: of the file that ids are read from.
+      num_ids: what they must be below, checked as they are read; None where that is known.
+    """
+
+    ids: np.ndarray
+    offsets: np.ndarray
+    path: str = ""
+    num_ids: int | None = None
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -36,13 +45,20 @@ class Sentences:
         return np.diff(self.offsets[start : len(self) + 1 if end is None else end + 1])
 
     def padded(self, indices: np.ndarray, rows: int, width: int) -> np.ndarray:
-        """[rows, width] int32: the sentences of those indices, PAD in what is left."""
+        """[rows, width] int32: the sentences of those indices, PAD in what is left. Raises DataError."""
         starts, ends = self.offsets[indices], self.offsets[indices + 1]
         lengths = ends - starts
         real = np.arange(width) < lengths[:, None]
         batch = np.full((rows, width), PAD, np.int32)
         within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        batch[: len(indices)][real] = self.ids[np.repeat(starts, lengths) + within]
+        ids = self.ids[np.repeat(starts, lengths) + within]
+        if self.num_ids and len(ids) and not 0 <= ids.min() <= ids.max() < self.num_ids:
+            beyond = ids.min() if ids.min() < 0 else ids.max()
+            raise DataError(
+                f"{self.path}: damaged: it holds the id {beyond}, and the vocabulary has {self.num_ids:,} tokens; "
+                "prepare the corpus again"
+            )
+        batch[: len(indices)][real] = ids
         return batch
 
 
@@ -69,7 +85,7 @@ def read_corpus(folder: str, split: str, vocabulary: Vocabulary) -> Corpus:
     """Maps a split's binary files into memory where it has any, else reads its text. Raises DataError."""
     if os.path.exists(binary_paths(folder, split, "source")["ids"]):
         _check_vocabulary(folder)
-        corpus = Corpus(*(_map(folder, split, side) for side in SIDES))
+        corpus = Corpus(*(_map(folder, split, side, len(vocabulary)) for side in SIDES))
         paths = [binary_paths(folder, split, side)["offsets"] for side in SIDES]
     else:
         paths = [os.path.join(folder, f"{split}.{side}") for side in SIDES]
@@ -155,7 +171,7 @@ def binary_paths(folder: str, split: str, side: str) -> dict[Literal["ids", "off
     return {part: os.path.join(folder, f"{split}.{side}.{part}.npy") for part in ("ids", "offsets")}
 
 
-def _map(folder: str, split: str, side: str) -> Sentences:
+def _map(folder: str, split: str, side: str, num_ids: int) -> Sentences:
     arrays = {}
     for part, path in binary_paths(folder, split, side).items():
         try:
@@ -164,7 +180,7 @@ def _map(folder: str, split: str, side: str) -> Sentences:
             raise DataError(f"{path}: not a whole array of NumPy's .npy format: {error}") from error
         if arrays[part].ndim != 1 or arrays[part].dtype.kind not in "iu":
             raise DataError(f"{path}: not one row of whole numbers")
-    sentences = Sentences(**arrays)
+    sentences = Sentences(**arrays, path=binary_paths(folder, split, side)["ids"], num_ids=num_ids)
     offsets = sentences.offsets
     fit = len(offsets) and offsets[0] == 0 and offsets[-1] == len(sentences.ids) and (offsets[:-1] <= offsets[1:]).all()
     if not fit:

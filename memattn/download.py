@@ -1,7 +1,10 @@
 """Fetches files over HTTP, going on where a connection broke, and takes single files out of tar archives."""
 
+import collections
 import gzip
 import os
+import re
+import shutil
 import tarfile
 import time
 import zlib
@@ -11,7 +14,7 @@ import requests
 from requests.exceptions import InvalidSchema, InvalidURL, MissingSchema
 from tqdm import tqdm
 
-from memattn import files
+from memattn import files, processes
 from memattn.errors import DataError
 
 ATTEMPTS = 5  # without a byte of progress
@@ -20,21 +23,30 @@ _NO_ADDRESS = (InvalidSchema, InvalidURL, MissingSchema)
 _BLOCK = 1 << 13  # bytes; what is lost when a connection breaks
 
 
-def fetch(url: str, path: str, pause: float = 1.0) -> None:
-    """Downloads a URL to a path, where it appears once it is whole; what came before a break is kept and gone on with.
+def fetch(url: str, path: str, sha256: str | None = None, pause: float = 1.0) -> None:
+    """Downloads a URL to a path, where it appears once it is whole; after a break, the download resumes.
 
-    `pause` in seconds is doubled from attempt to attempt. Raises DataError, OSError.
+    A process that comes while another downloads the file waits for it. `pause` in seconds is doubled from attempt to
+    attempt. Raises DataError, also where the file has another checksum than `sha256`, OSError.
     """
-    if os.path.exists(path):
-        return
-    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-    unfinished = f"{path}.unfinished"
-    failures, problem = 0, ""
+    if not os.path.exists(path):
+        with processes.making(path, "is downloading it; waiting", wait=True):
+            if not os.path.exists(path):
+                _download(url, path, pause)
+    if sha256 and (found := files.checksum(path)) != sha256:
+        raise DataError(
+            f"{path}: not the file that it should be: its SHA-256 is {found}, not {sha256}; "
+            "remove it, and the same command fetches it again"
+        )
+
+
+def _download(url: str, path: str, pause: float) -> None:
+    unfinished = f"{path}{files.UNFINISHED}"
+    failures, problem, most = 0, "", _size(unfinished)
     while failures < ATTEMPTS:
-        before = _size(unfinished)
         try:
             if _attempt(url, unfinished):
-                os.replace(unfinished, path)
+                files.move(unfinished, path)
                 return
             problem = "the connection was closed too early"
         except _NO_ADDRESS as error:
@@ -44,8 +56,8 @@ def fetch(url: str, path: str, pause: float = 1.0) -> None:
             if response is not None and response.status_code < 500 and response.status_code not in (408, 429):
                 raise DataError(f"{url}: {response.status_code} {response.reason}") from error
             problem = str(error)
-        if _size(unfinished) > before:
-            failures = 0
+        if _size(unfinished) > most:
+            failures, most = 0, _size(unfinished)
         else:
             time.sleep(pause * 2**failures)
             failures += 1
@@ -66,7 +78,10 @@ def _attempt(url: str, unfinished: str) -> bool:
         response.raise_for_status()
         resumed = response.status_code == 206
         start = start if resumed else 0
-        size = int(response.headers["Content-Length"]) + start if "Content-Length" in response.headers else None
+        length = response.headers.get("Content-Length")
+        if length and not re.fullmatch("[0-9]{1,18}", length):
+            raise DataError(f"{url}: the server's Content-Length is {length!r}, not a number of bytes")
+        size = start + int(length) if length else None
         tag = response.headers.get("ETag") or response.headers.get("Last-Modified")
         if not resumed:
             with open(unfinished, "wb"):
@@ -75,10 +90,10 @@ def _attempt(url: str, unfinished: str) -> bool:
                 files.write(version, tag)
             elif os.path.exists(version):
                 os.remove(version)
-        name = os.path.basename(unfinished).removesuffix(".unfinished")
+        name = os.path.basename(unfinished).removesuffix(files.UNFINISHED)
         with tqdm(total=size, initial=start, desc=name, unit="B", unit_scale=True, disable=None) as progress:
             _append(unfinished, response, progress)
-    whole = size is None or _size(unfinished) == size
+    whole = _size(unfinished) == size if size is not None else not _breaks_off(unfinished, name)
     if whole and os.path.exists(version):
         os.remove(version)
     return whole
@@ -90,6 +105,8 @@ def _append(path: str, response: requests.Response, progress: tqdm) -> None:
             for block in response.iter_content(_BLOCK):
                 file.write(block)
                 progress.update(len(block))
+            file.flush()
+            os.fsync(file.fileno())
     except requests.exceptions.RequestException:
         raise
     except OSError as error:
@@ -97,10 +114,26 @@ def _append(path: str, response: requests.Response, progress: tqdm) -> None:
         raise
 
 
+def _breaks_off(path: str, name: str) -> bool:
+    """Whether the end of a gzip file is missing; only its content can say so where the server told no length."""
+    if not name.endswith((".gz", ".tgz")):
+        return False
+    try:
+        with gzip.open(path) as file:
+            while file.read(1 << 20):
+                pass
+    except EOFError:
+        return True
+    except (gzip.BadGzipFile, zlib.error):  # more of it does not help; its reader refuses it
+        return False
+    return not _size(path)
+
+
 def take_out(archive: str, names: list[str], folder: str) -> list[str]:
     """Paths of files of those base names, taken out of a tar archive into a folder; each appears whole.
 
-    Only the base name of a member decides where it goes, and an archive that tries to write elsewhere is refused.
+    Only the base name of a member decides where it goes. An archive that tries to write elsewhere is refused, and so is
+    one with several members of a wanted base name.
     Raises DataError, OSError.
     """
     paths = [os.path.join(folder, name) for name in names]
@@ -113,11 +146,18 @@ def take_out(archive: str, names: list[str], folder: str) -> list[str]:
             for member in members:
                 if PurePosixPath(member.name).is_absolute() or ".." in PurePosixPath(member.name).parts:
                     raise DataError(f"{archive}: unsafe: its member {member.name!r} leads out of the folder")
-            found = {PurePosixPath(member.name).name: member for member in members if member.isreg()}
+            found = collections.defaultdict(dict)
+            for place, member in ((PurePosixPath(member.name), member) for member in members if member.isreg()):
+                found[place.name][str(place)] = member  # of one place, the last counts, as for tar
             for name, path in zip(names, paths, strict=True):
-                if name not in found:
+                if not found[name]:
                     raise DataError(f"{archive}: holds no file {name}")
-                files.write(path, tar.extractfile(found[name]).read())
+                if len(found[name]) > 1:
+                    places = " and ".join(found[name])
+                    raise DataError(f"{archive}: holds {places}; put the right one into {folder} yourself")
+                (member,) = found[name].values()
+                with files.writing(path) as file:
+                    shutil.copyfileobj(tar.extractfile(member), file)
     except (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DataError(
             f"{archive}: not a whole tar archive ({error}); remove it, and the same command fetches it again"

@@ -1,10 +1,9 @@
 """The flags that all the preparation scripts share, and the preparation that they ask for."""
 
-import os
-
 from absl import flags
 
 from memattn import prepare as preparation
+from memattn import processes
 from memattn.text import Form, TextSettings
 
 
@@ -15,7 +14,7 @@ def define(folder: str | None = None, bpe_units: int = 16_000) -> None:
     flags.DEFINE_integer("bpe_sample", 5_000_000, "Pairs that BPE is learned on, where there are more.", lower_bound=1)
     flags.DEFINE_integer("max_length", 200, "Training pairs with more units on a side are dropped.", lower_bound=1)
     flags.DEFINE_integer("seed", 1, "Draws the sample.", lower_bound=0, upper_bound=2**32 - 1)
-    flags.DEFINE_integer("workers", os.cpu_count(), "Processes.", lower_bound=1)
+    flags.DEFINE_integer("workers", processes.cores(), "Processes.", lower_bound=1)
 
 
 def prepare(splits: dict[str, tuple[str, str]], form: Form, source_language: str, target_language: str) -> int:

@@ -19,13 +19,14 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from tqdm import tqdm
 
-from memattn import __version__, bpe, corpus, files, parallel, text
+from memattn import __version__, bpe, corpus, files, parallel, processes, text
 from memattn.config import differences
 from memattn.errors import ConfigError, DataError
 from memattn.text import TextSettings
 from memattn.vocab import Vocabulary
 
 _STARTED, _JOURNAL = "settings.json", "journal.json"
+_MARK = "memattn"  # says in the first of them, with our version, that the folder is ours
 _OWN = {_STARTED, _JOURNAL, corpus.MANIFEST}
 _JOURNAL_EVERY = 1_000_000  # pairs
 
@@ -52,18 +53,29 @@ def prepare(splits: dict[str, tuple[str, str]], settings: Settings, folder: str,
     """Prepares the splits, each a source and a target file (plain or .gz), in a folder; returns the manifest.
 
     `train` becomes binary, the other splits text. A folder that is whole already is left as it is. Raises ConfigError
-    for a folder that holds something else, DataError, OSError.
+    for a folder that holds something else, RunError where another process prepares it, DataError, OSError.
     """
     folder = os.path.normpath(folder)
-    started = {
+    if os.path.exists(folder):
+        return _existing(folder, _started(splits, settings))
+    with processes.making(folder, "is preparing it; wait, or take another --folder"):
+        started = _started(splits, settings)
+        if os.path.exists(folder):
+            return _existing(folder, started)
+        return _make(splits, settings, folder, workers, started)
+
+
+def _started(splits: dict[str, tuple[str, str]], settings: Settings) -> dict:
+    return {
         "settings": dataclasses.asdict(settings),
         "sources": {
             split: [{"path": path, "sha256": files.checksum(path)} for path in paths] for split, paths in splits.items()
         },
     }
-    if os.path.exists(folder):
-        return _existing(folder, started)
-    unfinished = f"{folder}.unfinished"
+
+
+def _make(splits: dict, settings: Settings, folder: str, workers: int, started: dict) -> dict:
+    unfinished = f"{folder}{files.UNFINISHED}"
     _start(unfinished, started)
     with parallel.Workers(workers) as pool:
         checked = tqdm(splits.items(), desc="checking lines", unit=" splits", disable=None)
@@ -110,19 +122,23 @@ def _without_paths(started: dict) -> dict:
 def _start(unfinished: str, started: dict) -> None:
     """Makes the working folder, or keeps one that was begun with the same settings and files."""
     path = os.path.join(unfinished, _STARTED)
-    if os.path.isdir(unfinished):
+    if os.path.isdir(unfinished) and set(os.listdir(unfinished)) - set(_half_written(unfinished, _STARTED)):
         try:
             with open(path, encoding="utf-8") as file:
-                if _without_paths(json.load(file)) == _without_paths(started):
-                    return
-        except FileNotFoundError:
-            if set(os.listdir(unfinished)) - set(_half_written(unfinished)):
-                raise ConfigError(f"{unfinished}: exists, and was not begun by a preparation; take another") from None
-        except (ValueError, KeyError, TypeError, AttributeError):
-            pass
+                found = json.load(file)
+            if not isinstance(found[_MARK], str):
+                raise TypeError
+            same = _without_paths(found) == _without_paths(started)
+        except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ConfigError(
+                f"{unfinished}: exists, and was not begun by a preparation (its {_STARTED} does not say so); "
+                "remove it, or take another --folder"
+            ) from error
+        if same:
+            return
         shutil.rmtree(unfinished)
-    os.makedirs(unfinished)
-    files.write(path, json.dumps(started, indent=2) + "\n")
+    os.makedirs(unfinished, exist_ok=True)
+    files.write(path, json.dumps({_MARK: __version__, **started}, indent=2) + "\n")
 
 
 def _codes(pool, sides, lines: int, settings: Settings, unfinished: str) -> str:
@@ -198,7 +214,7 @@ def _append(result: parallel.Encoded, arrays: list[corpus.Appender], journal: di
 
 
 def _flush(arrays: list, journal: dict, path: str) -> None:
-    assert [array.flush() for array in arrays] == journal["sizes"]
+    journal["sizes"] = [array.flush() for array in arrays]
     files.write(path, json.dumps(journal) + "\n")
 
 
@@ -220,9 +236,9 @@ def _progress(results: Iterable, what: str, total: int, done: int = 0, size=None
             progress.update(size(result) if size else parallel.CHUNK)
 
 
-def _half_written(folder: str) -> list[str]:
-    """What a kill in the middle of writing a file left."""
-    return [name for name in os.listdir(folder) if name.endswith(".unfinished")]
+def _half_written(folder: str, start: str = "") -> list[str]:
+    """What a kill in the middle of writing a file, whose name so starts, left."""
+    return [name for name in os.listdir(folder) if name.startswith(start) and name.endswith(files.UNFINISHED)]
 
 
 def _finish(unfinished: str, folder: str, started: dict, counts: dict) -> dict:
@@ -242,7 +258,7 @@ def _finish(unfinished: str, folder: str, started: dict, counts: dict) -> dict:
         "command": shlex.join(["python", *sys.argv]),
     }
     files.write(os.path.join(unfinished, corpus.MANIFEST), json.dumps(manifest, indent=2) + "\n")
-    os.rename(unfinished, folder)
+    files.move(unfinished, folder)
     for name in _OWN - {corpus.MANIFEST}:
         if os.path.exists(os.path.join(folder, name)):
             os.remove(os.path.join(folder, name))

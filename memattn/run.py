@@ -1,7 +1,5 @@
 """The run folder: the config, vocabulary and checkpoints of one training run, and the model that they make."""
 
-import contextlib
-import fcntl
 import importlib.metadata
 import json
 import os
@@ -10,12 +8,12 @@ import shlex
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import tensorflow as tf
 
-from memattn import __version__, config
+from memattn import __version__, config, processes
 from memattn.attention import MECHANISMS
 from memattn.config import Config
 from memattn.corpus import VOCABULARY, read_vocabulary
@@ -59,21 +57,9 @@ def create(
     write(path, config.dump(run_config))
 
 
-@contextlib.contextmanager
-def locked(folder: str) -> Iterator[None]:
+def locked(folder: str) -> AbstractContextManager[None]:
     """Keeps every other training out of a run folder. Raises RunError where one is in it, OSError."""
-    with open(os.path.join(folder, LOCK), "a+", encoding="utf-8") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            file.seek(0)
-            raise RunError(f"{folder}: {file.read()} is training in it; wait, or take another --run_dir") from error
-        except OSError as error:
-            warnings.warn(f"{folder}: no lock against a second training: {error.strerror}", stacklevel=3)
-        file.truncate(0)
-        file.write(f"process {os.getpid()} on {platform.node()}")
-        file.flush()
-        yield
+    return processes.locked(os.path.join(folder, LOCK), folder, "is training in it; wait, or take another --run_dir")
 
 
 def load_config(folder: str) -> Config:
@@ -123,7 +109,7 @@ def conditions() -> dict[str, Any]:
         "tensorflow": tf.__version__,
         "keras": importlib.metadata.version("keras"),
         "device": ", ".join(names) or f"CPU, {_processor()}",
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "cores": processes.cores(),
         "intra_op_threads": tf.config.threading.get_intra_op_parallelism_threads(),
         "inter_op_threads": tf.config.threading.get_inter_op_parallelism_threads(),
     }

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from absl import flags
 
 from memattn import config as configs
-from memattn import copy_task, corpus, files, tables, visualize
+from memattn import copy_task, corpus, files, processes, tables, visualize
 from memattn import eval as evaluation
 from memattn.attention import MECHANISMS
 from memattn.config import Config, DataConfig
@@ -78,7 +78,8 @@ def run_sweep(
     Writes table.csv, table.md, learning_curves.png and manifest.json into `sweep_dir`, and seeds.csv where runs differ
     by their seeds alone; with names of some of its runs in `only`, does those, and writes none of these. Returns the
     names of the runs that failed. Raises ConfigError where the folder holds another sweep's runs or a corpus lacks the
-    split, OSError where the folder cannot be written.
+    split, RunError where another process is at work on the same sweep, or on the same of its runs, OSError where the
+    folder cannot be written.
     """
     every = configs.expand(config, MECHANISMS)
     runs = {name: one for name, one in every.items() if only is None or name in only}
@@ -86,49 +87,54 @@ def run_sweep(
         if data.copy or os.path.isdir(data.path):  # else the training says what is missing
             corpus.check_split(data.path, split, copy_task.SPLITS if data.copy else corpus.splits(data.path))
     folders = {name: os.path.join(sweep_dir, name) for name in runs}
-    for name, folder in folders.items():
-        if os.path.exists(os.path.join(folder, CONFIG)):
-            found, wanted = configs.to_dict(load_config(folder)), configs.to_dict(runs[name])
-            differing = configs.differences(found, wanted)
-            if differing:
-                raise ConfigError(
-                    f"{folder}: holds a run of another config: {', '.join(differing)}; take another --sweep_dir"
-                )
-        os.makedirs(folder, exist_ok=True)
-        files.write(os.path.join(sweep_dir, f"{name}.yaml"), configs.dump(runs[name]))
-    missing = [name for name in runs if _result(folders[name], runs[name], split, average) is None]
-    print(f"{len(runs)} runs, {len(runs) - len(missing)} done before, {len(missing)} to do", flush=True)
-    failed = {}
+    with contextlib.ExitStack() as stack:
+        works = {sweep_dir: "sweep"} if only is None else {folder: name for name, folder in folders.items()}
+        for folder, name in works.items():
+            lock = os.path.join(sweep_dir, f"{name}.lock")
+            stack.enter_context(processes.locked(lock, folder, "is at work on it; wait, or take another --sweep_dir"))
+        for name, folder in folders.items():
+            if os.path.exists(os.path.join(folder, CONFIG)):
+                found, wanted = configs.to_dict(load_config(folder)), configs.to_dict(runs[name])
+                differing = configs.differences(found, wanted)
+                if differing:
+                    raise ConfigError(
+                        f"{folder}: holds a run of another config: {', '.join(differing)}; take another --sweep_dir"
+                    )
+            os.makedirs(folder, exist_ok=True)
+            files.write(os.path.join(sweep_dir, f"{name}.yaml"), configs.dump(runs[name]))
+        missing = [name for name in runs if _result(folders[name], runs[name], split, average) is None]
+        print(f"{len(runs)} runs, {len(runs) - len(missing)} done before, {len(missing)} to do", flush=True)
+        failed = {}
 
-    def train(name: str) -> None:
-        arguments = ["--config", os.path.join(sweep_dir, f"{name}.yaml"), "--strategy", strategy]
-        status = _command("memattn.train", name, folders[name], arguments)
-        if status:
-            failed[name] = f"training ended with status {status}"
-
-    def evaluate(name: str) -> None:
-        arguments = ["--split", split, "--repeats", str(repeats), "--plot", str(plots)]
-        arguments += ["--average", str(average)] if average else []
-        if name not in failed:
-            status = _command("memattn.eval", name, folders[name], arguments)
+        def train(name: str) -> None:
+            arguments = ["--config", os.path.join(sweep_dir, f"{name}.yaml"), "--strategy", strategy]
+            status = _command("memattn.train", name, folders[name], arguments)
             if status:
-                failed[name] = f"evaluation ended with status {status}"
+                failed[name] = f"training ended with status {status}"
 
-    for work, workers in ((train, jobs), (evaluate, 1)):
-        with concurrent.futures.ThreadPoolExecutor(workers) as pool:
-            try:
-                list(pool.map(work, missing))
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                for process in list(_processes):
-                    process.terminate()  # training writes a checkpoint, from which the same command goes on
-                raise
-    for name, problem in failed.items():
-        log = os.path.join(folders[name], LOG)
-        print(f"{name}: {problem}; see {log}{_last_error(log)}", file=sys.stderr)
-    if len(runs) == len(every) and (done := finished(config, sweep_dir, split, average)):
-        _write_table(done, sweep_dir, title)
-    return list(failed)
+        def evaluate(name: str) -> None:
+            arguments = ["--split", split, "--repeats", str(repeats), "--plot", str(plots)]
+            arguments += ["--average", str(average)] if average else []
+            if name not in failed:
+                status = _command("memattn.eval", name, folders[name], arguments)
+                if status:
+                    failed[name] = f"evaluation ended with status {status}"
+
+        for work, workers in ((train, jobs), (evaluate, 1)):
+            with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+                try:
+                    list(pool.map(work, missing))
+                except BaseException:
+                    pool.shutdown(wait=False, cancel_futures=True)
+                    for process in list(_processes):
+                        process.terminate()  # training writes a checkpoint, from which the same command goes on
+                    raise
+        for name, problem in failed.items():
+            log = os.path.join(folders[name], LOG)
+            print(f"{name}: {problem}; see {log}{_last_error(log)}", file=sys.stderr)
+        if len(runs) == len(every) and (done := finished(config, sweep_dir, split, average)):
+            _write_table(done, sweep_dir, title)
+        return list(failed)
 
 
 def finished(config: Config, sweep_dir: str, split: str, average: int | None = None) -> list[Run]:

@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -112,6 +114,17 @@ def evaluate(run_dir, *overrides, split="valid", plots=0, output_dir=None):
     return evaluation.evaluate(
         trained, evaluation.read_split(trained, split), repeats=1, plots=plots, output_dir=str(output_dir or run_dir)
     )
+
+
+def second(do, said):
+    """Calls do() in a thread; waits until said() is true while it runs; returns the thread."""
+    thread = threading.Thread(target=do)
+    thread.start()
+    deadline = time.monotonic() + 20
+    while not said():
+        assert thread.is_alive() and time.monotonic() < deadline
+        time.sleep(0.01)
+    return thread
 
 
 def run_command(module, *arguments, timeout=120, **options):

@@ -1,5 +1,6 @@
 """The copy task's corpus: fixed bytes, uniform lengths, and folders that are safe to prepare again."""
 
+import contextlib
 import hashlib
 import os
 import subprocess
@@ -7,7 +8,7 @@ import sys
 
 import numpy as np
 import pytest
-from conftest import ROOT
+from conftest import ROOT, second
 
 from memattn import copy_task
 from memattn.config import CopyConfig
@@ -141,14 +142,38 @@ def test_a_preparation_that_was_killed_is_done_again(tmp_path, folder, monkeypat
         with pytest.raises(KeyboardInterrupt):
             copy_task.prepare(SMALL, str(again))
     assert len(moved) == 1
-    assert len(list(again.iterdir())) == 2
+    assert len(list(again.iterdir())) == 3  # and the lock
     copy_task.prepare(SMALL, str(again))
     kept[0].cleanup()
     assert contents(again) == contents(folder)
 
 
-def test_another_process_may_prepare_the_same_folder_meanwhile(tmp_path, folder, monkeypatch):
+def test_who_comes_while_a_folder_is_prepared_waits_for_it(tmp_path, folder, monkeypatch, capfd):
+    together, original, written, waiting = tmp_path / "together", copy_task._write_split, [], []
+
+    def overtaken(*arguments):
+        if not written:
+            lines = []
+            waiting.append(
+                second(
+                    lambda: copy_task.prepare(SMALL, str(together)),
+                    lambda: lines.append(capfd.readouterr().err) or "is writing it; waiting" in "".join(lines),
+                )
+            )
+        written.append(arguments[2])
+        original(*arguments)
+
+    monkeypatch.setattr(copy_task, "_write_split", overtaken)
+    copy_task.prepare(SMALL, str(together))
+    waiting[0].join(20)
+    assert not waiting[0].is_alive()
+    assert written == ["train", "valid"]  # once
+    assert contents(together) == contents(folder)
+
+
+def test_without_locks_two_may_prepare_one_folder(tmp_path, folder, monkeypatch):
     together, original, seen = tmp_path / "together", copy_task._write_split, []
+    monkeypatch.setattr(copy_task.processes, "making", lambda *_, **__: contextlib.nullcontext())
 
     def overtaken(*arguments):
         if not seen:

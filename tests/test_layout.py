@@ -20,8 +20,8 @@ LEVELS = [
         "progress",
         "vocab",
     ],
-    ["bpe", "checkpoints", "cli", "corpus", "distribution", "download", "encoder", "reader", "schema", "visualize"],
-    ["config", "data", "decoder", "text"],
+    ["bpe", "checkpoints", "cli", "corpus", "distribution", "encoder", "processes", "reader", "schema", "visualize"],
+    ["config", "data", "decoder", "download", "text"],
     ["model"],
     ["copy_task", "ensemble", "floor", "paper", "parallel", "run", "schedule"],
     ["decoding", "prepare", "tables", "trained", "training_step"],
@@ -69,6 +69,13 @@ def test_the_model_takes_arguments_and_the_search_any_step():
 def test_attention_imports_only_itself():
     for path in (ROOT / "memattn" / "attention").glob("*.py"):
         assert ours(path) <= {"attention"}
+
+
+def test_nothing_is_asserted():
+    """`python -O` leaves assertions out, with all that they do."""
+    for path in (ROOT / "memattn").rglob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        assert not [node.lineno for node in ast.walk(tree) if isinstance(node, ast.Assert)], path
 
 
 def tracked_files():

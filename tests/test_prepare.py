@@ -1,12 +1,14 @@
 """Preparation: the scripts against a local server of the release's layout, faults on the way, and the corpus made."""
 
 import gzip
+import hashlib
 import http.server
 import io
 import json
 import os
 import random
 import resource
+import runpy
 import subprocess
 import sys
 import tarfile
@@ -16,10 +18,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import ROOT, SHARED
+from conftest import ROOT, SHARED, second
 
 from memattn import corpus, download, parallel, prepare, text
-from memattn.errors import ConfigError, DataError
+from memattn.data import TrainingBatches
+from memattn.errors import ConfigError, DataError, RunError
 from memattn.parallel import parting
 from memattn.prepare import Settings
 from memattn.text import TextSettings
@@ -106,10 +109,14 @@ def release(language):
 
 
 class Server:
-    """Serves contents by path with ranges; `cuts` closes a path's next connections after so many bytes."""
+    """Serves contents by path with ranges; `cuts` closes a path's next connections after so many bytes.
+
+    `length` is told in place of the number of bytes to come, None tells none; `hold` is called before an answer.
+    """
 
     def __init__(self):
         self.contents, self.cuts, self.requests, self.statuses, self.tags = {}, {}, [], {}, True
+        self.length, self.hold = "{}", lambda: None
         server = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -126,6 +133,7 @@ class Server:
     def answer(self, request):
         start = int(request.headers.get("Range", "bytes=0-")[6:-1])
         self.requests.append((request.path, start))
+        self.hold()
         if self.statuses.get(request.path):
             request.send_error(self.statuses[request.path].pop(0))
             return
@@ -137,7 +145,8 @@ class Server:
         if start and request.headers.get("If-Range") != tag:
             start = 0
         request.send_response(206 if start else 200)
-        request.send_header("Content-Length", str(len(content) - start))
+        if self.length is not None:
+            request.send_header("Content-Length", self.length.format(len(content) - start))
         if self.tags:
             request.send_header("ETag", tag)
         request.end_headers()
@@ -307,6 +316,89 @@ def test_a_server_in_trouble_is_asked_again_but_not_for_ever(server, tmp_path):
     for url in ("http://:0/nowhere", "example.org/nowhere", "gopher://example.org/nowhere"):
         with pytest.raises(DataError, match="nowhere: not an address"):
             download.fetch(url, str(tmp_path / "nowhere"), pause=0)
+
+
+def test_a_file_is_downloaded_by_one_and_others_wait(server, tmp_path, capfd):
+    server.contents, target = {"/file": b"x" * 50_000}, str(tmp_path / "file")
+    threads, lines = [], []
+
+    def come_second():
+        server.hold = lambda: None
+        threads.append(
+            second(
+                lambda: download.fetch(f"{server.url}/file", target),
+                lambda: lines.append(capfd.readouterr().err) or "is downloading it; waiting" in "".join(lines),
+            )
+        )
+
+    server.hold = come_second
+    download.fetch(f"{server.url}/file", target)
+    threads[0].join(20)
+    assert not threads[0].is_alive()
+    assert server.requests == [("/file", 0)]
+    assert (tmp_path / "file").read_bytes() == b"x" * 50_000
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_file_of_another_checksum_is_refused(server, tmp_path):
+    server.contents, target = {"/file": b"theirs"}, tmp_path / "file"
+    for _ in range(2):  # downloaded, and found
+        with pytest.raises(DataError, match=r"file: not the file .* SHA-256 is [0-9a-f]{64}, not 00; remove it, and"):
+            download.fetch(f"{server.url}/file", str(target), sha256="00")
+    target.unlink()
+    download.fetch(f"{server.url}/file", str(target), sha256=hashlib.sha256(b"theirs").hexdigest())
+    assert target.read_bytes() == b"theirs"
+
+
+@pytest.mark.skipif(not (SHARED / "data").is_dir(), reason="Multi30k is not beside this checkout")
+def test_multi30k_is_known_by_its_checksums():
+    known = runpy.run_path(str(ROOT / "scripts" / "prepare_multi30k.py"))["SHA256"]
+    folder = SHARED / "data" / "multi30k"
+    assert known == {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.glob("*.gz")}
+
+
+@pytest.mark.parametrize("tags", [True, False])
+def test_without_a_length_an_archive_says_whether_it_is_whole(server, tmp_path, tags):
+    server.length, server.tags = None, tags
+    server.contents = {name: packed(ENGLISH) for name in ("/whole.gz", "/none.gz")} | {"/text": b"x" * 5000}
+    server.cuts = {"/whole.gz": [9_000], "/none.gz": [0], "/text": [4000]}
+    for name in ("whole.gz", "none.gz"):
+        download.fetch(f"{server.url}/{name}", str(tmp_path / name), pause=0)
+        assert (tmp_path / name).read_bytes() == server.contents[f"/{name}"]
+        assert len([path for path, _ in server.requests if path == f"/{name}"]) == 2
+    download.fetch(f"{server.url}/text", str(tmp_path / "text"), pause=0)
+    assert (tmp_path / "text").stat().st_size == 4000  # nothing says that more was to come
+    server.contents["/half.tgz"] = archive({"a": ENGLISH})[:9_000]
+    with pytest.raises(DataError, match="half.tgz: not downloaded after 5 attempts: the connection was closed too ear"):
+        download.fetch(f"{server.url}/half.tgz", str(tmp_path / "half.tgz"), pause=0)
+
+
+@pytest.mark.parametrize("length", ["banana", "-5", "1e3", "9" * 5000])
+def test_a_length_that_is_none_is_said(server, tmp_path, length):
+    server.contents, server.length = {"/file": b"x"}, length
+    with pytest.raises(DataError, match=f"/file: the server's Content-Length is '{length}', not a number of bytes"):
+        download.fetch(f"{server.url}/file", str(tmp_path / "file"), pause=0)
+
+
+def test_of_two_files_of_one_name_none_is_taken(tmp_path, monkeypatch):
+    packed = tmp_path / "dev.tgz"
+    packed.write_bytes(archive({"old/a": ["1"], "new/a": ["2"], "b": ["3"], "./b": ["4"]}))
+    with pytest.raises(DataError, match=r"dev.tgz: holds old/a and new/a; put the right one into .*out yourself"):
+        download.take_out(str(packed), ["a"], str(tmp_path / "out"))
+    (tmp_path / "out" / "a").write_text("mine")
+    assert download.take_out(str(packed), ["a"], str(tmp_path / "out")) == [str(tmp_path / "out" / "a")]
+    opened = tarfile.TarFile.extractfile
+
+    class Pieces:
+        def __init__(self, file):
+            self.file = file
+
+        def read(self, size):  # never all of it
+            return self.file.read(size)
+
+    monkeypatch.setattr(tarfile.TarFile, "extractfile", lambda *arguments: Pieces(opened(*arguments)))
+    (path,) = download.take_out(str(packed), ["b"], str(tmp_path / "out"))
+    assert Path(path).read_text() == "4\n"  # of one file, the later, as tar does it
 
 
 @pytest.mark.parametrize(
@@ -496,6 +588,39 @@ def test_a_folder_of_something_else_is_left_alone(files, tmp_path):
     assert (tmp_path / "mine" / "diary.txt").read_text() == (tmp_path / "other.unfinished" / "diary.txt").read_text()
 
 
+@pytest.mark.parametrize(
+    "content", ["{}", "[]", "theirs", "\xff", '{"memattn": "0.1.0"}', '{"settings": {}, "sources": {}}']
+)
+def test_settings_of_something_else_are_left_alone(files, tmp_path, content):
+    (tmp_path / "out.unfinished").mkdir()
+    for name in ("settings.json", "thesis.tex"):
+        (tmp_path / "out.unfinished" / name).write_bytes(content.encode("latin-1"))
+    before = contents(tmp_path / "out.unfinished")
+    with pytest.raises(
+        ConfigError, match=r"out.unfinished: exists, and was not begun by a preparation .* remove it, or"
+    ):
+        prepare.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
+    assert contents(tmp_path / "out.unfinished") == before
+
+
+def test_a_second_preparation_is_kept_out(files, tmp_path, monkeypatch):
+    folder, segment, refused = str(tmp_path / "out"), prepare._segment, []
+
+    def beside(*arguments):
+        with pytest.raises(RunError, match="out: process .* on .* is preparing it; wait, or take another --folder"):
+            prepare.prepare(files, SETTINGS, folder, 1)
+        refused.append(True)
+        segment(*arguments)
+
+    monkeypatch.setattr(prepare, "_segment", beside)
+    prepare.prepare(files, SETTINGS, folder, 1)
+    assert len(refused) == 2
+    monkeypatch.undo()
+    prepare.prepare(files, SETTINGS, str(tmp_path / "alone"), 1)
+    assert without_commands(folder) == without_commands(tmp_path / "alone")
+    assert not [name for name in os.listdir(tmp_path) if name.endswith((".lock", ".unfinished"))]
+
+
 @pytest.mark.parametrize("manifest", ["{}", "[]", '{"files": {}}', "3", "\xff"])
 def test_a_folder_with_a_manifest_of_something_else_is_left_alone(files, tmp_path, manifest):
     (tmp_path / "mine").mkdir()
@@ -623,3 +748,19 @@ def test_a_damaged_corpus_is_refused(files, tmp_path, name, spoil, problem):
     spoil(tmp_path / "out" / name)
     with pytest.raises(DataError, match=problem):
         corpus.read_corpus(str(tmp_path / "out"), "train", corpus.read_vocabulary(str(tmp_path / "out/vocab.txt")))
+
+
+@pytest.mark.parametrize("damage", [9999, -3])
+def test_an_id_beyond_the_vocabulary_is_refused_when_it_is_read(files, tmp_path, damage):
+    prepare.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
+    path = corpus.binary_paths(str(tmp_path / "out"), "train", "target")["ids"]
+    ids = np.load(path).astype(np.int32)
+    ids[-2] = damage
+    np.save(path, ids)
+    vocabulary = corpus.read_vocabulary(str(tmp_path / "out/vocab.txt"))
+    found = corpus.read_corpus(str(tmp_path / "out"), "train", vocabulary)
+    batches = TrainingBatches(found, batch_size=8, num_buckets=1, seed=1)
+    with pytest.raises(
+        DataError, match=f"target.ids.npy: damaged: it holds the id {damage}, and .* {len(vocabulary)} "
+    ):
+        list(batches.window(0, 0))

@@ -11,7 +11,7 @@ from conftest import ROOT
 from memattn import config as configs
 from memattn import files, paper, run, sweep, tables
 from memattn.attention import MECHANISMS
-from memattn.errors import ConfigError
+from memattn.errors import ConfigError, RunError
 
 CELLS = [{"model.attention.name": name} for name in ("luong_dot", "memory")]
 OPTIONS = {"jobs": 2, "split": "valid", "average": None, "repeats": 1, "plots": 0, "strategy": "none", "title": "Tiny"}
@@ -198,6 +198,28 @@ def test_cells_one_by_one_and_then_the_table(load, tmp_path, monkeypatch, capsys
     assert sweep.run_sweep(config, str(folder), **OPTIONS) == []
     assert "2 runs, 2 done before, 0 to do" in capsys.readouterr().out
     assert [row["run"] for row in table(folder)] == ["num_slots=2", "num_slots=3"]
+
+
+def test_a_second_sweep_is_kept_out_but_cells_are_done_beside_each_other(load, tmp_path, monkeypatch):
+    monkeypatch.setattr(sweep, "_command", Commands())
+    config, folder, found, nested = load(GRID[:2]), str(tmp_path / "sweep"), sweep._result, []
+
+    def beside(*arguments):
+        if not nested:
+            nested.append(True)
+            where = "sweep/num_slots=1" if only else "sweep"
+            busy = f"{where}: process .* on .* is at work on it; wait, or take another --sweep_dir"
+            with pytest.raises(RunError, match=busy):
+                sweep.run_sweep(config, folder, **OPTIONS, only=only)
+            if only:
+                assert sweep.run_sweep(config, folder, **OPTIONS, only=["num_slots=2"]) == []
+        return found(*arguments)
+
+    monkeypatch.setattr(sweep, "_result", beside)
+    for only in (["num_slots=1"], None):
+        nested.clear()
+        assert sweep.run_sweep(config, folder, **OPTIONS, only=only) == []
+    assert len(table(tmp_path / "sweep")) == 2
 
 
 @pytest.mark.parametrize(("copy", "known"), [(True, "train, valid"), (False, "test, valid")])

@@ -1,0 +1,68 @@
+"""What processes share: the machine's cores, and files and folders that locks give to one of them at a time."""
+
+import contextlib
+import os
+import platform
+import sys
+import warnings
+from collections.abc import Iterator
+
+import filelock
+
+from memattn.errors import RunError
+
+_NAMED = 0.2  # seconds; time enough for who has just got a lock to write its name
+
+
+def cores() -> int:
+    """Cores that this process may use: in a container or under a scheduler, fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextlib.contextmanager
+def locked(path: str, what: str, doing: str, *, wait: bool = False) -> Iterator[None]:
+    """Holds a lock file, and makes its folder where there is none.
+
+    Where another process holds it, raises RunError with the line "WHAT: process 7 on host DOING", or with `wait` prints
+    that line and waits. Where the file system has no locks, warns and continues. Raises OSError.
+    """
+    lock = filelock.FileLock(path, fallback_to_soft=False)
+    try:
+        try:
+            lock.acquire(timeout=_NAMED)
+        except filelock.Timeout as error:
+            line = f"{what}: {_holder(path)} {doing}"
+            if not wait:
+                raise RunError(line) from error
+            print(line, file=sys.stderr, flush=True)
+            lock.acquire()
+    except OSError as error:
+        if error.filename:  # of the file itself; locking does not name it
+            raise
+        warnings.warn(f"{what}: no lock against a second process: {error.strerror}", stacklevel=3)
+    with contextlib.suppress(OSError), open(path, "w", encoding="utf-8") as file:
+        file.write(f"process {os.getpid()} on {platform.node()}")
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextlib.contextmanager
+def making(path: str, doing: str, *, wait: bool = False) -> Iterator[None]:
+    """As `locked`, for the one process that makes a file or folder, by a lock file beside it.
+
+    The lock file goes once the work is done, so whoever gets it must look whether `path` is there.
+    """
+    lock = f"{path}.lock"
+    with locked(lock, path, doing, wait=wait):
+        yield
+        with contextlib.suppress(OSError):
+            os.remove(lock)
+
+
+def _holder(path: str) -> str:
+    with contextlib.suppress(OSError), open(path, encoding="utf-8") as file:
+        if name := file.read():
+            return name
+    return "another process"

@@ -1,0 +1,139 @@
+"""Locks between processes, of which two threads of one stand for two here, and files that two of them write."""
+
+import errno
+import fcntl
+import os
+import platform
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+from conftest import second
+
+from memattn import files, preparation_flags, processes
+from memattn.errors import RunError
+
+
+def test_who_comes_second_is_told_who_is_at_work(tmp_path):
+    lock = str(tmp_path / "new" / "lock")
+    with processes.locked(lock, "here", "is at work"):
+        for _ in range(2):  # being refused must not erase the name
+            with (
+                pytest.raises(RunError, match=f"^here: process {os.getpid()} on {platform.node()} is at work$"),
+                processes.locked(lock, "here", "is at work"),
+            ):
+                pass
+    with processes.locked(lock, "here", "is at work"):
+        pass
+
+
+def test_who_has_just_got_a_lock_has_time_to_write_its_name(tmp_path):
+    lock = str(tmp_path / "lock")
+    with processes.locked(lock, "here", "is at work"):
+        name = Path(lock).read_text()
+        Path(lock).write_text("")
+        writing = threading.Timer(0.05, Path(lock).write_text, [name])
+        writing.start()
+        with pytest.raises(RunError, match=f"here: {name} is"), processes.locked(lock, "here", "is at work"):
+            pass
+        writing.join()
+
+
+def test_who_may_wait_does(tmp_path, capfd):
+    path, done = tmp_path / "made", []
+
+    def make():
+        with processes.making(str(path), "is making it; waiting", wait=True):
+            done.append(path.exists())
+            path.touch()
+
+    with processes.making(str(path), "is making it; waiting", wait=True):
+        lines = []
+        thread = second(make, lambda: lines.append(capfd.readouterr().err) or any(lines))
+        assert not done
+        path.touch()
+    thread.join(20)
+    assert done == [True]
+    assert "".join(lines) == f"{path}: process {os.getpid()} on {platform.node()} is making it; waiting\n"
+    assert os.listdir(tmp_path) == ["made"]
+
+
+def test_what_was_not_made_keeps_its_lock(tmp_path):
+    """Who waits for the file would else hold a lock that others no longer see."""
+    with pytest.raises(KeyboardInterrupt), processes.making(str(tmp_path / "made"), "is making it"):
+        raise KeyboardInterrupt
+    assert os.listdir(tmp_path) == ["made.lock"]
+
+
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP])
+def test_where_there_are_no_locks_work_goes_on(tmp_path, monkeypatch, number):
+    def flock(*_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    for _ in range(2):
+        with (
+            pytest.warns(UserWarning, match=f"here: no lock against a second process: {os.strerror(number)}"),
+            processes.locked(str(tmp_path / "lock"), "here", "is at work"),
+        ):
+            pass
+
+
+def test_a_lock_that_cannot_be_written_is_an_error(tmp_path):
+    (tmp_path / "lock").mkdir()
+    with pytest.raises(OSError, match="lock"), processes.locked(str(tmp_path / "lock"), "here", "is at work"):
+        pass
+
+
+def test_two_may_write_one_file(tmp_path, monkeypatch):
+    path, fsync, overtaken = tmp_path / "file", os.fsync, []
+
+    def overtake(descriptor):
+        fsync(descriptor)
+        if not overtaken:
+            overtaken.append(True)
+            files.write(str(path), "theirs")
+            assert path.read_text() == "theirs"
+
+    monkeypatch.setattr(os, "fsync", overtake)
+    files.write(str(path), "ours")
+    assert path.read_text() == "ours"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_file_and_its_name_are_on_disk(tmp_path, monkeypatch):
+    fsync, replace, done = os.fsync, os.replace, []
+
+    def note(descriptor):
+        done.append("folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file")
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", note)
+    monkeypatch.setattr(os, "replace", lambda *paths: done.append("name") or replace(*paths))
+    files.write(str(tmp_path / "file"), "text")
+    assert done == ["file", "name", "folder"]
+    umask = os.umask(0)
+    os.umask(umask)
+    assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o666 & ~umask
+
+
+def test_an_interruption_leaves_nothing_half_written(tmp_path):
+    with pytest.raises(KeyboardInterrupt), files.writing(str(tmp_path / "file")) as file:
+        file.write(b"half")
+        raise KeyboardInterrupt
+    assert os.listdir(tmp_path) == []
+
+
+def test_cores_are_those_that_this_process_may_use(monkeypatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 5}, raising=False)
+    defaults = {}
+    for kind in ("DEFINE_integer", "DEFINE_string"):
+        monkeypatch.setattr(
+            preparation_flags.flags, kind, lambda name, default, *_, **__: defaults.update({name: default})
+        )
+    preparation_flags.define()
+    assert processes.cores() == defaults["workers"] == 2
+    monkeypatch.delattr(os, "sched_getaffinity")
+    assert processes.cores() == 64
