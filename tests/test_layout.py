@@ -86,12 +86,6 @@ def test_python_files_open_with_one_sentence():
             assert docstring.split("\n\n")[0].endswith((".", ":")), path
 
 
-def test_files_are_short():
-    for path in tracked_files():
-        if path.suffix == ".py" and path.is_relative_to(ROOT / "memattn"):
-            assert len(path.read_text(encoding="utf-8").splitlines()) <= 300, path
-
-
 def test_no_large_file_is_tracked():
     for path in tracked_files():
         assert path.stat().st_size < 1_000_000, path

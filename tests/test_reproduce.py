@@ -1,6 +1,7 @@
 """The paper's tables and figures: what stands in them, what they are made of, and one of them from nothing."""
 
 import csv
+import dataclasses
 import json
 
 import pytest
@@ -68,6 +69,21 @@ def test_table_1_stands_beside_the_paper(tmp_path):
     assert list(wide) == list(paper.TABLE_1_MODELS)
     assert (wide["none"]["L = 40"], wide["K=4"]["L = 5"]) == ("90.00", "99.00")
     assert (wide["none"]["paper: L = 200"], wide["K=4"]["paper: L = 20"]) == ("32.64", "99.56")
+
+
+def test_a_run_that_is_no_row_of_table_1_does_not_stand_beside_the_paper(tmp_path):
+    runs = made_up("copy", bleu=lambda config: 99.0, scale="paper")
+    shorter = dataclasses.replace(runs[0].config.training, stop_at_bleu=50.0)
+    runs[0] = runs[0]._replace(config=dataclasses.replace(runs[0].config, training=shorter))
+    output = Output(str(tmp_path), "paper")
+    paper_results.table_1(output, runs)
+    changed, memory = rows_of(output)[0], rows_of(output)[4]
+    shown = ("model", "paper BLEU", "difference", "paper: Bahdanau / it")
+    assert [changed[key] for key in shown] == ["none", "", "", ""]
+    assert [memory[key] for key in shown] == ["K=32", "99.57", "-0.57", "1.10"]
+    with open(output.path(".bleu.csv"), encoding="utf-8") as file:
+        wide = next(csv.DictReader(file))
+    assert (wide["model"], wide["paper: L = 20"], wide["paper: L = 50"]) == ("none", "", "97.37")
 
 
 def test_table_2_takes_the_best_scorings_by_validation(tmp_path):
