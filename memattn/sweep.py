@@ -25,7 +25,7 @@ from memattn import config as configs
 from memattn import copy_task, corpus, files, tables, visualize
 from memattn import eval as evaluation
 from memattn.attention import MECHANISMS
-from memattn.config import Config, DataConfig
+from memattn.config import Config
 from memattn.errors import ConfigError
 from memattn.run import BEST, CHECKPOINTS, CONFIG, conditions, load_config
 
@@ -150,7 +150,7 @@ def _write_table(runs: list[Run], sweep_dir: str, title: str) -> None:
     markdown = tables.markdown(rows)
     with contextlib.suppress(FileNotFoundError):
         os.remove(os.path.join(sweep_dir, "seeds.csv"))  # of a sweep before
-    if seeds := tables.over_seeds(rows):
+    if seeds := tables.over_seeds(rows, [run.config for run in runs]):
         files.write_csv(os.path.join(sweep_dir, "seeds.csv"), seeds)
         markdown += f"\nOver seeds:\n\n{tables.markdown(seeds)}"
     files.write(os.path.join(sweep_dir, "table.md"), f"{title}\n\n{markdown}")
@@ -183,14 +183,13 @@ def _result(folder: str, config: Config, split: str, average: int | None) -> dic
     try:
         with open(os.path.join(folder, evaluation.RESULT), encoding="utf-8") as file:
             result = json.load(file)
-    except (OSError, ValueError):
+        found = configs.from_dict(result.get("config") or {}, MECHANISMS)  # with keys that have come since
+    except (OSError, ValueError, ConfigError):
         return None
     folders = [os.path.basename(os.path.dirname(path)) for path in result.get("checkpoints", [])]
     wanted = [CHECKPOINTS] * average if average else [BEST]
-    defaults = configs.to_dict(Config(data=DataConfig()))  # of keys that have come since it was written
-    sections = (result.get("config") or {}).items()
-    found = (result.get("split"), {name: {**defaults[name], **values} for name, values in sections}, folders)
-    return result if found == (split, configs.to_dict(config), wanted) else None
+    same = (result.get("split"), configs.to_dict(found), folders) == (split, configs.to_dict(config), wanted)
+    return result if same else None
 
 
 _printing = threading.Lock()

@@ -228,13 +228,13 @@ def test_the_list_of_a_sweep(command):
 
 
 def test_a_result_of_an_earlier_version_is_kept(load, tmp_path, monkeypatch, capsys):
-    """Whose config lacks a key that has come since."""
+    """Whose config lacks keys that have come since, of a section and of the mechanism."""
     monkeypatch.setattr(sweep, "_command", Commands())
     config, path = load(GRID[:1]), tmp_path / "sweep" / "num_slots=1" / "result.json"
     assert sweep.run_sweep(config, str(tmp_path / "sweep"), **OPTIONS) == []
     result = json.loads(path.read_text("utf-8"))
     training = result["config"]["training"]
-    del training["max_bad_steps"]
+    del training["max_bad_steps"], result["config"]["model"]["attention"]["renormalize"]
     for done in ("1 done before", "0 done before"):
         path.write_text(json.dumps(result), encoding="utf-8")
         capsys.readouterr()
@@ -273,21 +273,37 @@ def test_the_seeds_of_a_sweep_before_do_not_stay(load, tmp_path, monkeypatch, ca
     assert not (tmp_path / "sweep" / "seeds.csv").exists()
 
 
-def test_rows_that_differ_by_their_seeds_are_summed_up():
-    rows = [
-        {"run": f"seed={seed}-{name}", "BLEU": bleu, "sacreBLEU": bleu + 1, "decode s": 2.0, "training s": 60}
-        for name, scores in (("memory", (30, 31, 35)), ("bahdanau", (33, 34, 32)))
-        for seed, bleu in enumerate(scores, 1)
+def scored(config, bleu):
+    """Rows of a sweep with those scores, and the configs of its runs."""
+    runs = configs.expand(config, MECHANISMS)
+    columns = [{"BLEU": one, "sacreBLEU": one + 1, "decode s": 2.0, "training s": 60} for one in bleu]
+    return [{"run": name, **row} for name, row in zip(runs, columns, strict=True)], list(runs.values())
+
+
+def test_rows_that_differ_by_their_seeds_are_summed_up(load):
+    cells = [{"training.seed": seed, "model.attention.num_slots": slots} for slots in (2, 4) for seed in (1, 2, 3)]
+    rows, runs = scored(load(cells), (30, 31, 35, 33, 34, 32))
+    summary = {row["run"]: row for row in tables.over_seeds(rows, runs)}
+    assert summary.keys() == {"num_slots=2", "num_slots=4"}
+    assert summary["num_slots=2"]["seeds"] == 3
+    means = [(row["BLEU mean"], row["BLEU min-max"], row["sacreBLEU mean"]) for row in summary.values()]
+    assert means == [("32.00", "30.00-35.00", "33.00"), ("33.00", "32.00-34.00", "34.00")]
+    assert tables.over_seeds(rows[:1] + rows[3:4], runs[:1] + runs[3:4]) == []
+    assert [row["run"] for row in tables.over_seeds(rows[:3], runs[:3])] == ["num_slots=2"]
+    rows, runs = scored(load([{"training.seed": seed} for seed in (1, 2)]), (30, 31))
+    assert [row["run"] for row in tables.over_seeds(rows, runs)] == ["all"]
+
+
+def test_other_data_are_no_other_seed_of_the_training(load):
+    rows, runs = scored(load([{"data.copy.seed": seed} for seed in (1, 2)]), (30, 31))
+    assert tables.over_seeds(rows, runs) == []
+    cells = [{"data.copy.seed": data, "training.seed": seed} for data in (1, 2) for seed in (1, 2)]
+    rows, runs = scored(load(cells), (30, 31, 40, 41))
+    summary = tables.over_seeds(rows, runs)
+    assert [(row["run"], row["seeds"], row["BLEU mean"]) for row in summary] == [
+        ("seed=1", 2, "30.50"),
+        ("seed=2", 2, "40.50"),
     ]
-    summary = {row["run"]: row for row in tables.over_seeds(rows)}
-    assert summary.keys() == {"memory", "bahdanau"}
-    assert summary["memory"]["seeds"] == 3
-    assert (summary["memory"]["BLEU mean"], summary["memory"]["BLEU min-max"]) == ("32.00", "30.00-35.00")
-    assert (summary["bahdanau"]["sacreBLEU mean"], summary["bahdanau"]["sacreBLEU min-max"]) == ("34.00", "33.00-35.00")
-    assert tables.over_seeds(rows[:1] + rows[3:4]) == []
-    assert tables.over_seeds([{**row, "run": f"num_slots=2-seed={i}"} for i, row in enumerate(rows)])[0]["run"] == (
-        "num_slots=2"
-    )
 
 
 def full_scale(**changes):
