@@ -89,4 +89,3 @@ def model(attention: Mapping[str, Any]) -> str:
 def scorings(attention: Mapping[str, Any]) -> str:
     """The scoring functions of memory attention, encoder's and decoder's."""
     return f"{attention['encoder_scoring']}/{attention['decoder_scoring']}"
-

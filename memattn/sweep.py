@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Collection, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 from absl import flags
 
@@ -27,6 +27,7 @@ from memattn import eval as evaluation
 from memattn.attention import MECHANISMS
 from memattn.config import Config
 from memattn.errors import ConfigError
+from memattn.processes import PARENT
 from memattn.run import BEST, CHECKPOINTS, CONFIG, conditions, load_config
 
 LOG = "log.txt"
@@ -49,12 +50,27 @@ class Run(NamedTuple):
 
 @contextlib.contextmanager
 def _terminable() -> Iterator[None]:
-    """Lets SIGTERM end this process as Ctrl-C does, and so the processes that it started."""
-    former = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    """Lets SIGTERM end this process as Ctrl-C does, and so the processes that it started; a second signal is ignored.
+
+    Does nothing outside of the main thread, which alone gets signals.
+    """
+
+    def end(number, _):
+        for each in former:
+            signal.signal(each, signal.SIG_IGN)
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
+        sys.exit(128 + number)
+
+    former = {}
+    if threading.current_thread() is threading.main_thread():
+        heard = [one for one in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(one) != signal.SIG_IGN]
+        former = {number: signal.signal(number, end) for number in heard}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, former)
+        for number, handler in former.items():
+            signal.signal(number, handler)
 
 
 @_terminable()
@@ -98,11 +114,11 @@ def run_sweep(
         files.write(os.path.join(sweep_dir, f"{name}.yaml"), configs.dump(runs[name]))
     missing = [name for name in runs if _result(folders[name], runs[name], split, average) is None]
     print(f"{len(runs)} runs, {len(runs) - len(missing)} done before, {len(missing)} to do", flush=True)
-    failed = {}
+    failed, processes = {}, _Processes()
 
     def train(name: str) -> None:
         arguments = ["--config", os.path.join(sweep_dir, f"{name}.yaml"), "--strategy", strategy]
-        status = _command("memattn.train", name, folders[name], arguments)
+        status = _command("memattn.train", name, folders[name], arguments, processes)
         if status:
             failed[name] = f"training ended with status {status}"
 
@@ -110,7 +126,7 @@ def run_sweep(
         arguments = ["--split", split, "--repeats", str(repeats), "--plot", str(plots)]
         arguments += ["--average", str(average)] if average else []
         if name not in failed:
-            status = _command("memattn.eval", name, folders[name], arguments)
+            status = _command("memattn.eval", name, folders[name], arguments, processes)
             if status:
                 failed[name] = f"evaluation ended with status {status}"
 
@@ -120,8 +136,8 @@ def run_sweep(
                 list(pool.map(work, missing))
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
-                for process in list(_processes):
-                    process.terminate()  # training writes a checkpoint, from which the same command goes on
+                processes.end()
+                print("ending the runs; trainings write a checkpoint", file=sys.stderr, flush=True)
                 raise
     for name, problem in failed.items():
         log = os.path.join(folders[name], LOG)
@@ -192,31 +208,58 @@ def _result(folder: str, config: Config, split: str, average: int | None) -> dic
     return result if same else None
 
 
+class _Processes:
+    """The processes of a sweep: `end` misses none, and none begins after it."""
+
+    def __init__(self):
+        self._lock, self._started, self._ended = threading.Lock(), [], False
+
+    def start(self, command: list[str], errors: TextIO) -> tuple[subprocess.Popen, int]:
+        """A process that ends when this one is gone, and the pipe of its output; `errors` gets its standard error.
+
+        Raises CancelledError after `end`, OSError.
+        """
+        with self._lock:
+            if self._ended:
+                raise concurrent.futures.CancelledError
+            reading, writing = os.pipe()
+            try:
+                process = subprocess.Popen(
+                    command,
+                    stdout=writing,
+                    stderr=errors,
+                    pass_fds=[reading],  # so that a line that nobody is left to read does not end it
+                    env={**os.environ, PARENT: str(os.getpid())},
+                    start_new_session=True,  # a Ctrl-C is for the sweep, which then ends its processes, once
+                )
+            finally:
+                os.close(writing)
+            self._started.append(process)
+        return process, reading
+
+    def end(self) -> None:
+        """Sends all SIGTERM, at which a training writes a checkpoint; the same command resumes it."""
+        with self._lock:
+            self._ended = True
+            for process in self._started:
+                process.terminate()
+
+
 _printing = threading.Lock()
-_processes = set()
 
 
-def _command(module: str, name: str, folder: str, arguments: list[str]) -> int:
+def _command(module: str, name: str, folder: str, arguments: list[str], processes: _Processes) -> int:
     """Runs a module of ours on a run folder, its lines shown under the run's name and kept in its log."""
     command = [sys.executable, "-m", module, "--run_dir", folder, *arguments]
     started, path = time.monotonic(), os.path.join(folder, LOG)
     with files.naming(path), open(path, "a", encoding="utf-8", buffering=1) as log:  # by lines: the process writes too
         log.write(f"$ {shlex.join(command)}\n")
-        with subprocess.Popen(
-            command,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-            encoding="utf-8",
-            errors="replace",
-            start_new_session=True,  # a Ctrl-C is for the sweep, which then ends its processes, once
-        ) as process:
-            _processes.add(process)
-            for line in process.stdout:
+        process, reading = processes.start(command, log)
+        with process, open(reading, encoding="utf-8", errors="replace") as lines:
+            for line in lines:
                 log.write(line)
                 with _printing:
                     print(f"[{name}] {line}", end="", flush=True)
-        _processes.discard(process)
     with _printing:
         print(f"[{name}] {module} took {time.monotonic() - started:.0f} s", flush=True)
     return process.returncode

@@ -17,6 +17,7 @@ LEVELS = [
         "errors",
         "files",
         "metrics",
+        "processes",
         "progress",
         "vocab",
     ],

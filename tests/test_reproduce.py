@@ -206,7 +206,8 @@ def test_what_is_missing_is_said(tmp_path, monkeypatch):
 
 
 def test_a_figure_from_nothing_and_again_at_once(command, tmp_path, monkeypatch, capfd):
-    def forked(module, _, folder, arguments):
+    def forked(module, name, folder, arguments, processes):
+        del name, processes
         return command(tmp_path, module, "--run_dir", folder, *arguments)[0]
 
     (tmp_path / "tiny.yaml").write_text(TINY, encoding="utf-8")

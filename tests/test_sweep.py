@@ -1,7 +1,12 @@
 """Sweeps: every run trained and evaluated once, failures left behind, one table, the paper's figures beside it."""
 
+import concurrent.futures
 import csv
 import json
+import os
+import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -89,7 +94,7 @@ class Commands:
         self.failing, self.called, self.most = failing, [], {}
         self._running, self._lock = {}, threading.Lock()
 
-    def __call__(self, module, name, folder, arguments):
+    def __call__(self, module, name, folder, arguments, _):
         with self._lock:
             self.called.append((module, name))
             self._running[module] = self._running.get(module, 0) + 1
@@ -254,6 +259,116 @@ def test_the_folder_of_another_sweep_is_refused(load, tmp_path, monkeypatch):
     sweep.run_sweep(load(GRID), str(tmp_path / "sweep"), **OPTIONS)
     with pytest.raises(ConfigError, match=r"num_slots=1: .*training\.learning_rate \(0\.01 there, 0\.02 here\)"):
         sweep.run_sweep(load(GRID, {"training.learning_rate": 0.02}), str(tmp_path / "sweep"), **OPTIONS)
+
+
+CHILD = """
+import os, signal, sys, time
+from memattn import cli
+
+def main(folder):
+    stopped = []
+    signal.signal(signal.SIGTERM, lambda *_: stopped.append(True))
+    print("parent", parent, flush=True)
+    while not stopped:
+        print("a step", flush=True)
+        time.sleep(0.02)
+    print("stopped", flush=True)
+    with open(folder + "/checkpoint", "w") as file:
+        file.write("whole")
+    sys.exit(143)
+
+parent = os.environ.get("MEMATTN_PARENT")
+cli.run(main, positional=True)
+"""
+
+
+@pytest.fixture
+def child(tmp_path, monkeypatch):
+    """A module that stands in for a training: it writes a checkpoint at SIGTERM."""
+    (tmp_path / "child.py").write_text(CHILD, encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(tmp_path)]))
+    return [sys.executable, "-m", "child", "--", str(tmp_path)]
+
+
+def until(condition, seconds=20):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_a_killed_sweep_leaves_no_training_behind(child, tmp_path):
+    start = "import os, subprocess, sys, time; environment = {**os.environ, 'MEMATTN_PARENT': str(os.getpid())}; "
+    start += "subprocess.Popen(sys.argv[1:], env=environment, start_new_session=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", start, *child], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout.readline() == f"parent {parent.pid}\n"
+        parent.kill()
+        until((tmp_path / "checkpoint").exists)
+
+
+def test_a_process_writes_on_when_nobody_reads(child, tmp_path):
+    processes = sweep._Processes()
+    with open(tmp_path / "errors", "w", encoding="utf-8") as errors:
+        process, reading = processes.start(child, errors)
+    with process, open(reading, encoding="utf-8") as lines:
+        assert next(lines) == f"parent {os.getpid()}\n"
+        lines.close()
+        time.sleep(0.1)  # some lines
+        processes.end()
+    assert process.returncode == 143, (tmp_path / "errors").read_text("utf-8")
+    assert (tmp_path / "checkpoint").exists()
+
+
+def test_a_process_that_is_being_started_is_ended_with_the_others(monkeypatch):
+    begun, go_on, ended = threading.Event(), threading.Event(), []
+
+    class Process:
+        def __init__(self, *_, **__):
+            begun.set()
+            assert go_on.wait(20)
+
+        def terminate(self):
+            ended.append(self)
+
+    monkeypatch.setattr(sweep.subprocess, "Popen", Process)
+    processes = sweep._Processes()
+    starting = threading.Thread(target=processes.start, args=([], None))
+    starting.start()
+    assert begun.wait(20)
+    ending = threading.Thread(target=processes.end)
+    ending.start()
+    time.sleep(0.05)
+    go_on.set()
+    for thread in (starting, ending):
+        thread.join(20)
+    assert len(ended) == 1
+    with pytest.raises(concurrent.futures.CancelledError):
+        processes.start([], None)
+
+
+@pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_does_not_disturb_the_ending(first):
+    def handlers():
+        return [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+
+    before, cleaned = handlers(), False
+    with pytest.raises(KeyboardInterrupt if first == signal.SIGINT else SystemExit), sweep._terminable():
+        try:
+            os.kill(os.getpid(), first)
+            time.sleep(20)
+        finally:
+            for again in (signal.SIGINT, signal.SIGTERM):
+                os.kill(os.getpid(), again)
+            time.sleep(0.01)
+            cleaned = True
+    assert cleaned
+    assert handlers() == before
+
+
+def test_a_sweep_runs_in_any_thread(load, tmp_path, monkeypatch):
+    monkeypatch.setattr(sweep, "_command", Commands())
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        assert pool.submit(sweep.run_sweep, load(GRID[:1]), str(tmp_path / "sweep"), **OPTIONS).result() == []
 
 
 def test_a_markdown_table_leaves_out_what_no_row_has():
