@@ -11,6 +11,7 @@ import pytest
 from conftest import ROOT
 
 from memattn import benchmark, floor
+from memattn.errors import ConfigError
 
 sys.path.insert(0, benchmark.WORKERS)
 import worker
@@ -67,6 +68,13 @@ def test_every_worker_is_there_and_has_its_environment():
 def test_the_floor_counts_by_hand(attention, expected):
     sizes = {"source_lengths": np.array([3]), "steps": 2, "beam_size": 2, "units": 4, "vocabulary": 10}
     assert floor.decoding(attention, **sizes) == expected
+
+
+def test_a_mechanism_that_the_floor_does_not_count_is_named():
+    sizes = {"source_lengths": np.array([3]), "steps": 2, "beam_size": 2, "units": 4, "vocabulary": 10}
+    message = r"^model\.attention\.name: what luong takes .* only none, memory, bahdanau$"
+    with pytest.raises(ConfigError, match=message):
+        floor.decoding({"name": "luong"}, **sizes)
 
 
 def test_the_floor_without_input_feeding_reads_contexts_once():

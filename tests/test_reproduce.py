@@ -239,6 +239,16 @@ def test_the_least_of_an_update_is_counted_by_hand():
     assert least.bytes == 4 * (4 * 100 + 7 * (2 * kept_source + 3 * kept_target))
 
 
+def test_an_update_of_token_batches_is_counted_by_its_sentences():
+    def least(**training):
+        config = Config(data=DataConfig(folder="none"), training=TrainingConfig(**training))
+        return floor.training(config, vocabulary=11, source_length=20, target_length=30, parameters=100)
+
+    plain = least(batch_size=7)
+    assert least(batch_size=7 * 30, batch_type="tokens") == plain  # of the longer side
+    assert least(batch_size=7, accumulate=3) == (3 * plain.multiply_adds, plain.bytes)
+
+
 def test_the_fewest_slots_are_those_within_half_a_bleu_of_attention(tmp_path):
     def bleu(config):
         slots = config.model.attention.get("num_slots", 64)
@@ -312,6 +322,25 @@ def test_a_rehearsal_updates_the_costliest_run_at_full_size(tmp_path, monkeypatc
     assert row[3:5] == ["8", "13"]  # sentences of 12 tokens and their end
     assert float(row[5]) > float(row[6]) > 0
     assert estimates.rehearse(["figure2"], "small", steps=2, strategy="none") == "figure2: nothing is trained"
+
+
+def test_a_rehearsal_has_the_batches_of_the_training(tmp_path, monkeypatch):
+    class Step:
+        def __init__(self, *_):
+            pass
+
+        def __call__(self, batches, number, learning_rate):
+            del number, learning_rate
+            assert [[side.shape for side in batch] for batch in batches] == [[(8, 13)] * 2] * 3
+            return [1.0]
+
+    tokens = TINY.replace("batch_size: 8, ", "batch_size: 110, batch_type: tokens, accumulate: 3, ")
+    (tmp_path / "tiny.yaml").write_text(tokens, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(estimates, "TrainingStep", Step)
+    monkeypatch.setitem(reproduce.CONFIGS["small"], "alignments", ["tiny.yaml"])
+    table = estimates.rehearse(["figure7"], "small", steps=1, strategy="none")
+    assert table.splitlines()[2].split("|")[4].strip() == "8"
 
 
 def test_text_that_is_not_prepared_stops_it_before_anything_is_trained(command, tmp_path):
