@@ -119,6 +119,20 @@ def test_the_rate_is_measured_with_the_threads_of_the_systems(monkeypatch, tmp_p
     assert environment["CUDA_VISIBLE_DEVICES"] == ""
 
 
+def test_the_threads_are_the_cores_that_this_process_may_use(monkeypatch):
+    defined = {}
+
+    class Flags:
+        def __getattr__(self, _):
+            return lambda name, default, *_, **__: defined.update({name: default})
+
+    monkeypatch.setattr(benchmark, "flags", Flags())
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 5}, raising=False)
+    benchmark.define_flags(output="out", systems=[], known=[])
+    assert defined["threads"] == 2
+
+
 def test_every_system_warms_up_with_all_of_the_work():
     code = (
         "import worker\n"
