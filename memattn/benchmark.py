@@ -15,7 +15,7 @@ import tensorflow as tf
 from absl import flags
 from tqdm import tqdm
 
-from memattn import files, run, tables, visualize
+from memattn import files, processes, run, tables, visualize
 from memattn.errors import RunError
 
 WORKERS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "scripts", "peers")
@@ -45,9 +45,12 @@ SYSTEMS = {
     "OpenNMT-py: no attention": System("onmt_py", NONE),
 }
 TRAINED = [name for name, system in SYSTEMS.items() if system.attention != NONE]
+PRODUCTS = System("products", NONE)  # of matrices, which tell how fast the machine is
+OURS = ("ours", "products")  # workers in this process' environment
 # The libraries' TensorFlow is faster without oneDNN on this work; PyTorch collapses where its threads spin.
 VARIABLES = {
     "ours": {},
+    "products": {},
     "tfa": {"TF_ENABLE_ONEDNN_OPTS": "0"},
     "onmt_tf": {"TF_ENABLE_ONEDNN_OPTS": "0"},
     "onmt_py": {"OMP_WAIT_POLICY": "PASSIVE"},
@@ -64,6 +67,8 @@ class Measured:
       other_cores: the most cores that other processes took meanwhile, on the average of a repeat.
       peak_memory: MiB.
       versions, notes: what the worker says of itself.
+      fold_seconds: what folding the token embeddings takes, once a model and not in `seconds`; None where none are.
+      batches_at_once: that are decoded side by side.
     """
 
     seconds: list[float]
@@ -71,6 +76,8 @@ class Measured:
     peak_memory: int
     versions: dict[str, str]
     notes: str
+    fold_seconds: float | None = None
+    batches_at_once: int = 1
 
     @property
     def median(self) -> float:
@@ -91,7 +98,7 @@ def define_flags(*, output: str, systems: list[str], known: list[str]) -> None:
     """The flags that all benchmarks share; `systems` of the `known` ones are timed by default."""
     flags.DEFINE_multi_enum("systems", systems, known, "What is timed; repeatable.")
     flags.DEFINE_enum("device", "cpu", ["cpu", "gpu"], "Where memattn runs; the libraries run on the CPU.")
-    flags.DEFINE_integer("threads", os.cpu_count(), "Threads of each system.", lower_bound=1)
+    flags.DEFINE_integer("threads", processes.cores(), "Threads of each system.", lower_bound=1)
     flags.DEFINE_enum("jit_compile", "auto", ["auto", "true", "false"], "Whether XLA compiles memattn.")
     flags.DEFINE_integer("repeats", 5, "Runs of each system, in turns.", lower_bound=1)
     flags.DEFINE_string("environments", "build/peers", "Folder that scripts/peers/setup.sh has filled.")
@@ -132,16 +139,26 @@ def race(runners: Mapping[str, tuple[str, Mapping[str, Any]]], options: flags.Fl
     }
 
 
+def multiply_adds_per_second(rows: int, inner: int, columns: int, options: flags.FlagValues) -> float:
+    """`floor.multiply_adds_per_second` on the device and with the threads that our systems have. Raises RunError."""
+    os.makedirs(options.logs, exist_ok=True)
+    name, work = "matrix products", {"rows": rows, "inner": inner, "columns": columns}
+    with _start(name, PRODUCTS, work, options) as process:
+        rate = _reply(process, name, options)["multiply_adds_per_second"]
+        process.communicate()  # closes its standard input, and so ends it
+    return rate
+
+
 def _start(name: str, system: System, work: Mapping[str, Any], options: flags.FlagValues) -> subprocess.Popen:
     python = sys.executable
-    if system.worker != "ours":
+    if system.worker not in OURS:
         python = os.path.join(options.environments, system.worker, "bin", "python")
         if not os.path.exists(python):
             raise RunError(f"{python}: not there; scripts/peers/setup.sh makes it, or name other --systems")
     jit_compile = {"auto": "auto", "true": True, "false": False}[options.jit_compile]
     own = {"attention": system.attention, "model": system.model, "threads": options.threads, "jit_compile": jit_compile}
     variables = {"TF_CPP_MIN_LOG_LEVEL": "3", **VARIABLES[system.worker]}
-    if options.device == "cpu" or system.worker != "ours":
+    if options.device == "cpu" or system.worker not in OURS:
         variables["CUDA_VISIBLE_DEVICES"] = ""
     with open(_log(name, options), "wb") as file:
         return subprocess.Popen(
@@ -186,10 +203,12 @@ def row(name: str, length: int, result: Measured, everything: Mapping[str, Measu
         "system": name,
         "seconds": round(result.median, 4),
         "min-max": tables.extent(result.seconds, ".4g"),
+        "fold s (apart)": "" if result.fold_seconds is None else f"{result.fold_seconds:.2g}",
         "best library / it": round(min(libraries) / result.median, 2) if libraries else "",
         "our Bahdanau / it": round(bahdanau.median / result.median, 2) if bahdanau else "",
         "peak MiB": result.peak_memory,
         "other cores": result.other_cores,
+        "batches at once": result.batches_at_once,
         "notes": f"{' '.join(f'{key} {value}' for key, value in result.versions.items())}; {result.notes}",
     }
 
@@ -197,7 +216,7 @@ def row(name: str, length: int, result: Measured, everything: Mapping[str, Measu
 def report(rows: list[dict], options: flags.FlagValues, *, title: str, units: int, vocabulary: int) -> int:
     """Writes the table as CSV and Markdown, what it was made with, and a picture; prints the table."""
     os.makedirs(os.path.dirname(options.output) or ".", exist_ok=True)
-    keys = list(dict.fromkeys(key for one in rows for key in one if key != "notes"))
+    keys = list(dict.fromkeys(key for one in rows for key in one if key not in ("notes", "batches at once")))
     table = [{key: one.get(key, "") for key in keys} for one in rows]
     conditions = run.conditions()
     made = {
@@ -211,7 +230,10 @@ def report(rows: list[dict], options: flags.FlagValues, *, title: str, units: in
     files.write(f"{options.output}.json", json.dumps(made, indent=2) + "\n")
     markdown = tables.markdown(table)
     size = f"two layers of {units} units, vocabulary {vocabulary:,}, {conditions['device']}"
-    files.write(f"{options.output}.md", f"{title}: {size}, {options.threads} threads\n\n{markdown}\n")
+    caption = f"{title}: {size}, {options.threads} threads"
+    if (at_once := max(one.get("batches at once", 1) for one in rows)) > 1:
+        caption += f"; memattn decodes {'two' if at_once == 2 else at_once} batches at once"
+    files.write(f"{options.output}.md", f"{caption}\n\n{markdown}\n")
     if len({one["L"] for one in rows}) > 1:
         lines = {}
         for one in rows:

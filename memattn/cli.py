@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from absl import app, flags
 from absl import logging as absl_logging
 
+from memattn import processes
 from memattn.errors import ConfigError, DataError, LostWorkerError, RunError, reason
 
 FAILURE, USAGE = 1, 2
@@ -23,10 +24,13 @@ AGAIN = 138  # 128 + SIGUSR1, which schedulers take for: start it again
 def run(main: Callable[..., int | None], *, positional: bool = False) -> None:
     """Calls `main` once absl's flags are parsed, and ends the process with its status.
 
-    With `positional`, `main` gets the arguments that are no flags; else there may be none.
+    With `positional`, `main` gets the arguments that are no flags; else there may be none. A command that was started
+    with a `processes.PARENT` ends with that process.
     """
     if {"-h", "-help", "--help"} & set(sys.argv[1:]):
         _help(main.__module__)
+    if parent := os.environ.pop(processes.PARENT, None):
+        processes.end_with(int(parent))
     app.run(lambda argv: sys.exit(_guarded(main, argv[1:])), flags_parser=lambda argv: _parse_flags(argv, positional))
 
 

@@ -202,6 +202,11 @@ def to_dict(config: Config) -> dict:
     return tree
 
 
+def from_dict(tree: dict, mechanisms: Mapping[str, Callable]) -> Config:
+    """The config of a tree of `to_dict`; keys that it lacks get their defaults. Raises ConfigError."""
+    return _checked(tree, Source("config"), mechanisms)
+
+
 def dump(config: Config) -> str:
     return yaml.safe_dump(to_dict(config), sort_keys=False)
 

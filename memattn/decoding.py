@@ -19,7 +19,7 @@ from memattn.model import Seq2Seq
 from memattn.run import jit_compile
 from memattn.vocab import BOS, EOS, PAD, Vocabulary
 
-_BATCHES_AT_ONCE = 2  # one uses the cores that the other's small operations leave idle
+BATCHES_AT_ONCE = 2  # one uses the cores that the other's small operations leave idle
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,7 +121,7 @@ def decode(
     """
     batches = list(decoding_batches(sentences, batch_size=searcher.config.batch_size, num_buckets=num_buckets))
     start = time.perf_counter()
-    with ThreadPoolExecutor(_BATCHES_AT_ONCE) as pool:
+    with ThreadPoolExecutor(BATCHES_AT_ONCE) as pool:
         found = list(pool.map(searcher, [source for _, source in batches]))
     seconds = time.perf_counter() - start
     translations = [None] * len(sentences)

@@ -68,12 +68,15 @@ def rehearse(names: list[str], scale: str, *, steps: int, strategy: str) -> str:
         with devices.scope():
             model = run.build_model(config, text.vocabulary, text.longest)
             step = TrainingStep(model, config.training, devices)
-        random, seconds = np.random.default_rng(0), []
+        random, seconds, training = np.random.default_rng(0), [], config.training
+        sentences = training.batch_size
+        if training.batch_type == "tokens":
+            sentences = max(1, sentences // text.longest)
         for number in range(steps):
-            shape = 2, config.training.batch_size, text.longest
-            batch = random.integers(len(SPECIAL_TOKENS), text.vocabulary, shape, dtype=np.int32)
+            shape = training.accumulate, 2, sentences, text.longest
+            batches = random.integers(len(SPECIAL_TOKENS), text.vocabulary, shape, dtype=np.int32)
             started = time.perf_counter()
-            loss = float(step([tuple(batch)], number, config.training.learning_rate)[0])
+            loss = float(step(list(map(tuple, batches)), number, training.learning_rate)[0])
             seconds.append(time.perf_counter() - started)
             if not np.isfinite(loss):
                 raise RunError(f"{path}: the loss of {name} is {loss} after {number + 1} steps")
@@ -82,7 +85,7 @@ def rehearse(names: list[str], scale: str, *, steps: int, strategy: str) -> str:
                 "config": path,
                 "run": name,
                 "parameters": f"{model.count_params():,}",
-                "batch": config.training.batch_size,
+                "batch": sentences,
                 "tokens": text.longest,
                 "first step s": f"{seconds[0]:.3g}",
                 "step s": f"{min(seconds[1:]):.3g}" if seconds[1:] else "",

@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from memattn.config import Config
+from memattn.errors import ConfigError
 
 
 def decoding(
@@ -23,7 +24,8 @@ def decoding(
 ) -> float:
     """Multiply-adds of decoding sources with `steps` steps each: E = U, D = 2U, a mixing layer.
 
-    Padding is not counted; contexts are folded or not, whichever takes less; token embeddings are folded.
+    Padding is not counted; contexts are folded or not, whichever takes less; token embeddings are folded. Raises
+    ConfigError for a mechanism whose scores are not counted here.
     """
     width, hypothesis_steps = 2 * units, beam_size * steps
     memories = {
@@ -33,11 +35,16 @@ def decoding(
     rows = memories.get(attention["name"], source_lengths)  # of a source's memory
     encoder = source_lengths * 2 * layers * (2 * units * 4 * units)
     step = units * 4 * units + (layers - 1) * 2 * units * 4 * units + units * units + units * vocabulary
-    scores = {
+    counted = {
         "none": 0 * rows,
         "memory": hypothesis_steps * units * rows + 2 * source_lengths * width * rows,
         "bahdanau": hypothesis_steps * (units * units + rows * units) + source_lengths * width * units,
-    }[attention["name"]]
+    }
+    if attention["name"] not in counted:
+        raise ConfigError(
+            f"model.attention.name: what {attention['name']} takes at least is not counted, only {', '.join(counted)}"
+        )
+    scores = counted[attention["name"]]
     if not attention.get("cache_keys", True):
         scores += (steps - 1) * source_lengths * width * units
     read = (5 if input_feeding else 1) * units  # columns that a context is multiplied with
@@ -47,7 +54,7 @@ def decoding(
 
 
 class Update(NamedTuple):
-    """What one update of the weights takes at least."""
+    """What one update of the weights, of `accumulate` batches, takes at least."""
 
     multiply_adds: float
     bytes: float
@@ -55,6 +62,9 @@ class Update(NamedTuple):
 
 def training(config: Config, *, vocabulary: int, source_length: float, target_length: float, parameters: int) -> Update:
     """Of batches of sentences so long on the average: forward, and twice that for the gradients.
+
+    A mechanism other than none, memory and bahdanau counts as a memory with a row for each source position, whose
+    scores are a product with the query alone.
 
     Kept are the weights, their gradients and Adam's two moments, and in float32 what the gradients are computed from:
     inputs, gates and outputs of the LSTMs, scores, contexts, logits. Padding is not counted.
@@ -76,8 +86,11 @@ def training(config: Config, *, vocabulary: int, source_length: float, target_le
         target_token += units * units
         source_token += width * units
         kept_target += rows * units
-    tokens = config.training.batch_size * source_length, config.training.batch_size * target_length
-    forward = tokens[0] * source_token + tokens[1] * target_token
+    sentences = config.training.batch_size
+    if config.training.batch_type == "tokens":
+        sentences /= max(source_length, target_length)
+    tokens = sentences * source_length, sentences * target_length
+    forward = config.training.accumulate * (tokens[0] * source_token + tokens[1] * target_token)
     return Update(3 * forward, 4 * (4 * parameters + tokens[0] * kept_source + tokens[1] * kept_target))
 
 

@@ -83,6 +83,8 @@ def table_1(output: Output, runs: list[Run]) -> None:
         bahdanau = [one.result["decode_seconds"] for one in same_length if model_name(one) == "bahdanau"]
         place = paper.TABLE_1_MODELS.index(model)
         bleu, seconds = (column[printed[length]] for column in (paper.TABLE_1_BLEU, paper.TABLE_1_SECONDS))
+        same = paper.table_1(run.config) is not None
+        beside = same or output.scale != "paper"  # of another scale, "paper L" and the label tell
         rows.append(
             {
                 "L": length,
@@ -90,12 +92,12 @@ def table_1(output: Output, runs: list[Run]) -> None:
                 "BLEU": f"{run.result['bleu']:.2f}",
                 "exact match %": f"{run.result['exact_match']:.1f}",
                 "paper L": printed[length],
-                "paper BLEU": f"{bleu[place]:.2f}",
-                "difference": f"{run.result['bleu'] - bleu[place]:+.2f}" if output.scale == "paper" else "",
+                "paper BLEU": f"{bleu[place]:.2f}" if beside else "",
+                "difference": f"{run.result['bleu'] - bleu[place]:+.2f}" if same else "",
                 "decode s": f"{run.result['decode_seconds']:.3g}",
                 "decode s min-max": tables.spread(run.result),
                 "Bahdanau / it": f"{bahdanau[0] / run.result['decode_seconds']:.2f}" if bahdanau else "",
-                "paper: Bahdanau / it": f"{seconds[-1] / seconds[place]:.2f}",
+                "paper: Bahdanau / it": f"{seconds[-1] / seconds[place]:.2f}" if beside else "",
                 "best step": run.result["step"],
                 "steps": run.validations[-1]["step"],
                 "training s": run.validations[-1]["seconds"],
@@ -107,14 +109,11 @@ def table_1(output: Output, runs: list[Run]) -> None:
 
 
 def _bleu_by_length(model: str, rows: list[dict], printed: Mapping[int, int]) -> dict[str, str]:
-    """A model's BLEU at each length, then the paper's."""
-    bleu = {row["L"]: row["BLEU"] for row in rows if row["model"] == model}
-    place = paper.TABLE_1_MODELS.index(model)
-    return {
-        "model": model,
-        **{f"L = {length}": bleu.get(length, "") for length in printed},
-        **{f"paper: L = {length}": f"{paper.TABLE_1_BLEU[length][place]:.2f}" for length in printed.values()},
-    }
+    """A model's BLEU at each length, then the paper's that stands beside it."""
+    own = {row["L"]: row for row in rows if row["model"] == model}
+    ours = {f"L = {length}": own[length]["BLEU"] if length in own else "" for length in printed}
+    theirs = {f"paper: L = {of}": own[length]["paper BLEU"] if length in own else "" for length, of in printed.items()}
+    return {"model": model, **ours, **theirs}
 
 
 def table_2(output: Output, runs: list[Run]) -> None:

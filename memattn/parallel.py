@@ -8,15 +8,13 @@ import itertools
 import multiprocessing
 import os
 import signal
-import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from memattn import bpe, corpus
+from memattn import bpe, corpus, processes
 from memattn.corpus import SIDES, Sentences
 from memattn.errors import DataError
 from memattn.text import Text, TextSettings, tokenizer
@@ -130,13 +128,7 @@ class Workers:
 def _start_worker(parent: int) -> None:
     """Leaves Ctrl-C to the parent, and ends where the parent is no more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-    def watch():
-        while os.getppid() == parent:
-            time.sleep(1)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
+    processes.end_with(parent)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,9 +1,12 @@
-"""What processes share: the machine's cores, and files and folders that locks give to one of them at a time."""
+"""What processes share: the machine's cores, files that one of them makes at a time, and their end."""
 
 import contextlib
 import os
 import platform
+import signal
 import sys
+import threading
+import time
 import warnings
 from collections.abc import Iterator
 
@@ -11,6 +14,7 @@ import filelock
 
 from memattn.errors import RunError
 
+PARENT = "MEMATTN_PARENT"  # variable in the environment of a command: the process that it ends with
 _NAMED = 0.2  # seconds; time enough for who has just got a lock to write its name
 
 
@@ -66,3 +70,14 @@ def _holder(path: str) -> str:
         if name := file.read():
             return name
     return "another process"
+
+
+def end_with(parent: int) -> None:
+    """Sends this process SIGTERM once `parent`, the process that started it, is gone, however that ended."""
+
+    def watch():
+        while os.getppid() == parent:
+            time.sleep(1)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, daemon=True).start()

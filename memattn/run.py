@@ -1,5 +1,6 @@
 """The run folder: the config, vocabulary and checkpoints of one training run, and the model that they make."""
 
+import functools
 import importlib.metadata
 import json
 import os
@@ -130,13 +131,19 @@ def _holds(path: str, content: str) -> bool:
 
 def _command() -> str:
     """What was typed; of a program by its path, such as memattn-sweep, the name alone."""
-    program, *arguments = sys.orig_argv[1:]
-    called = [os.path.basename(program)] if os.path.isabs(program) else ["python", program]
-    return shlex.join([*called, *arguments])
+    called = sys.orig_argv[1:]  # nothing at Python's prompt
+    if called and os.path.isabs(called[0]):
+        return shlex.join([os.path.basename(called[0]), *called[1:]])
+    return shlex.join(["python", *called])
 
 
+@functools.cache
 def _commit() -> str | None:
-    git = ["git", "-C", os.path.dirname(os.path.abspath(__file__))]
+    """The commit of the checkout that this package is in; None where it is installed, though in a checkout's folder."""
+    checkout = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    if not os.path.exists(os.path.join(checkout, ".git")):
+        return None
+    git = ["git", "-C", checkout]
     try:
         head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
         changed = [*git, "status", "--porcelain", "--", ":/", ":(top,exclude)results"]  # results come of a commit

@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Collection, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 from absl import flags
 
@@ -25,7 +25,7 @@ from memattn import config as configs
 from memattn import copy_task, corpus, files, processes, tables, visualize
 from memattn import eval as evaluation
 from memattn.attention import MECHANISMS
-from memattn.config import Config, DataConfig
+from memattn.config import Config
 from memattn.errors import ConfigError
 from memattn.run import BEST, CHECKPOINTS, CONFIG, conditions, load_config
 
@@ -49,12 +49,27 @@ class Run(NamedTuple):
 
 @contextlib.contextmanager
 def _terminable() -> Iterator[None]:
-    """Lets SIGTERM end this process as Ctrl-C does, and so the processes that it started."""
-    former = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    """Lets SIGTERM end this process as Ctrl-C does, and so the processes that it started; a second signal is ignored.
+
+    Does nothing outside of the main thread, which alone gets signals.
+    """
+
+    def end(number, _):
+        for each in former:
+            signal.signal(each, signal.SIG_IGN)
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
+        sys.exit(128 + number)
+
+    former = {}
+    if threading.current_thread() is threading.main_thread():
+        heard = [one for one in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(one) != signal.SIG_IGN]
+        former = {number: signal.signal(number, end) for number in heard}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, former)
+        for number, handler in former.items():
+            signal.signal(number, handler)
 
 
 @_terminable()
@@ -104,11 +119,11 @@ def run_sweep(
             files.write(os.path.join(sweep_dir, f"{name}.yaml"), configs.dump(runs[name]))
         missing = [name for name in runs if _result(folders[name], runs[name], split, average) is None]
         print(f"{len(runs)} runs, {len(runs) - len(missing)} done before, {len(missing)} to do", flush=True)
-        failed = {}
+        failed, children = {}, _Processes()
 
         def train(name: str) -> None:
             arguments = ["--config", os.path.join(sweep_dir, f"{name}.yaml"), "--strategy", strategy]
-            status = _command("memattn.train", name, folders[name], arguments)
+            status = _command("memattn.train", name, folders[name], arguments, children)
             if status:
                 failed[name] = f"training ended with status {status}"
 
@@ -116,7 +131,7 @@ def run_sweep(
             arguments = ["--split", split, "--repeats", str(repeats), "--plot", str(plots)]
             arguments += ["--average", str(average)] if average else []
             if name not in failed:
-                status = _command("memattn.eval", name, folders[name], arguments)
+                status = _command("memattn.eval", name, folders[name], arguments, children)
                 if status:
                     failed[name] = f"evaluation ended with status {status}"
 
@@ -126,8 +141,8 @@ def run_sweep(
                     list(pool.map(work, missing))
                 except BaseException:
                     pool.shutdown(wait=False, cancel_futures=True)
-                    for process in list(_processes):
-                        process.terminate()  # training writes a checkpoint, from which the same command goes on
+                    children.end()
+                    print("ending the runs; trainings write a checkpoint", file=sys.stderr, flush=True)
                     raise
         for name, problem in failed.items():
             log = os.path.join(folders[name], LOG)
@@ -156,7 +171,7 @@ def _write_table(runs: list[Run], sweep_dir: str, title: str) -> None:
     markdown = tables.markdown(rows)
     with contextlib.suppress(FileNotFoundError):
         os.remove(os.path.join(sweep_dir, "seeds.csv"))  # of a sweep before
-    if seeds := tables.over_seeds(rows):
+    if seeds := tables.over_seeds(rows, [run.config for run in runs]):
         files.write_csv(os.path.join(sweep_dir, "seeds.csv"), seeds)
         markdown += f"\nOver seeds:\n\n{tables.markdown(seeds)}"
     files.write(os.path.join(sweep_dir, "table.md"), f"{title}\n\n{markdown}")
@@ -189,41 +204,67 @@ def _result(folder: str, config: Config, split: str, average: int | None) -> dic
     try:
         with open(os.path.join(folder, evaluation.RESULT), encoding="utf-8") as file:
             result = json.load(file)
-    except (OSError, ValueError):
+        found = configs.from_dict(result.get("config") or {}, MECHANISMS)  # with keys that have come since
+    except (OSError, ValueError, ConfigError):
         return None
     folders = [os.path.basename(os.path.dirname(path)) for path in result.get("checkpoints", [])]
     wanted = [CHECKPOINTS] * average if average else [BEST]
-    defaults = configs.to_dict(Config(data=DataConfig()))  # of keys that have come since it was written
-    sections = (result.get("config") or {}).items()
-    found = (result.get("split"), {name: {**defaults[name], **values} for name, values in sections}, folders)
-    return result if found == (split, configs.to_dict(config), wanted) else None
+    same = (result.get("split"), configs.to_dict(found), folders) == (split, configs.to_dict(config), wanted)
+    return result if same else None
+
+
+class _Processes:
+    """The processes of a sweep: `end` misses none, and none begins after it."""
+
+    def __init__(self):
+        self._lock, self._started, self._ended = threading.Lock(), [], False
+
+    def start(self, command: list[str], errors: TextIO) -> tuple[subprocess.Popen, int]:
+        """A process that ends when this one is gone, and the pipe of its output; `errors` gets its standard error.
+
+        Raises CancelledError after `end`, OSError.
+        """
+        with self._lock:
+            if self._ended:
+                raise concurrent.futures.CancelledError
+            reading, writing = os.pipe()
+            try:
+                process = subprocess.Popen(
+                    command,
+                    stdout=writing,
+                    stderr=errors,
+                    pass_fds=[reading],  # so that a line that nobody is left to read does not end it
+                    env={**os.environ, processes.PARENT: str(os.getpid())},
+                    start_new_session=True,  # a Ctrl-C is for the sweep, which then ends its processes, once
+                )
+            finally:
+                os.close(writing)
+            self._started.append(process)
+        return process, reading
+
+    def end(self) -> None:
+        """Sends all SIGTERM, at which a training writes a checkpoint; the same command resumes it."""
+        with self._lock:
+            self._ended = True
+            for process in self._started:
+                process.terminate()
 
 
 _printing = threading.Lock()
-_processes = set()
 
 
-def _command(module: str, name: str, folder: str, arguments: list[str]) -> int:
+def _command(module: str, name: str, folder: str, arguments: list[str], children: _Processes) -> int:
     """Runs a module of ours on a run folder, its lines shown under the run's name and kept in its log."""
     command = [sys.executable, "-m", module, "--run_dir", folder, *arguments]
     started, path = time.monotonic(), os.path.join(folder, LOG)
     with files.naming(path), open(path, "a", encoding="utf-8", buffering=1) as log:  # by lines: the process writes too
         log.write(f"$ {shlex.join(command)}\n")
-        with subprocess.Popen(
-            command,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-            encoding="utf-8",
-            errors="replace",
-            start_new_session=True,  # a Ctrl-C is for the sweep, which then ends its processes, once
-        ) as process:
-            _processes.add(process)
-            for line in process.stdout:
+        process, reading = children.start(command, log)
+        with process, open(reading, encoding="utf-8", errors="replace") as lines:
+            for line in lines:
                 log.write(line)
                 with _printing:
                     print(f"[{name}] {line}", end="", flush=True)
-        _processes.discard(process)
     with _printing:
         print(f"[{name}] {module} took {time.monotonic() - started:.0f} s", flush=True)
     return process.returncode

@@ -1,9 +1,10 @@
 """Results of runs as rows of a table, single and over seeds, and rows as Markdown."""
 
+import json
 import statistics
 
 from memattn import paper
-from memattn.config import Config
+from memattn.config import Config, to_dict
 
 
 def row(name: str, config: Config, result: dict, validations: list[dict]) -> dict:
@@ -36,16 +37,19 @@ def extent(values: list[float], form: str) -> str:
     return f"{min(values):{form}}-{max(values):{form}}"
 
 
-def over_seeds(rows: list[dict]) -> list[dict]:
-    """Means and ranges of rows that differ by `training.seed` alone; none if no two do."""
+def over_seeds(rows: list[dict], configs: list[Config]) -> list[dict]:
+    """Means and ranges of the rows whose configs differ by `training.seed` alone; none if no two do."""
     groups = {}
-    for one in rows:
-        name = "-".join(part for part in one["run"].split("-") if not part.startswith("seed="))
-        groups.setdefault(name, []).append(one)
+    for one, config in zip(rows, configs, strict=True):
+        settings = to_dict(config)
+        del settings["training"]["seed"]
+        groups.setdefault(json.dumps(settings, sort_keys=True), []).append(one)
     if len(groups) == len(rows):
         return []
     summary = []
-    for name, members in groups.items():
+    for members in groups.values():
+        parts = zip(*(member["run"].split("-") for member in members), strict=False)
+        name = "-".join(part for part, *others in parts if others.count(part) == len(others))  # without the seed
         line = {"run": name or "all", "seeds": len(members)}
         for column, digits in (("BLEU", 2), ("sacreBLEU", 2), ("decode s", 3), ("training s", 0)):
             values = [float(member[column]) for member in members if member[column] != ""]

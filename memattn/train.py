@@ -13,6 +13,7 @@ import math
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -121,7 +122,8 @@ class Trainer:
             return 0
         if run.jit_compile(training.jit_compile):
             self._say(f"compiling for {len(self.batches.widths)} padded lengths: the first steps take longer")
-        former = {number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+        heard = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
+        former = {number: signal.signal(number, self._on_signal) for number in heard}
         self.saved_at = self.logged_at = time.monotonic()
         self.started = time.monotonic() - progress.seconds
         try:

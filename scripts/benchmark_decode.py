@@ -44,7 +44,7 @@ def main() -> int:
             batch = options.batch_size or next(size for longest, size in sizes.items() if length <= longest)
             runners[name] = name, {**work, "batch": min(batch, options.examples)}
         measured = benchmark.race(runners, options)
-        rate = floor.multiply_adds_per_second(32 * options.beam_size, 2 * options.units, 4 * options.units)
+        rate = benchmark.multiply_adds_per_second(32 * options.beam_size, 2 * options.units, 4 * options.units, options)
         for name, result in measured.items():
             row = benchmark.row(name, length, result, measured)
             attention = benchmark.SYSTEMS[name].attention

@@ -9,7 +9,7 @@ from absl import flags
 
 from memattn import cli, download, preparation_flags
 
-BASE_URL = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"
+BASE_URL = "https://raw.githubusercontent.com/multi30k/dataset/a3d2e0d26b56f3846f66a952536ffed4e401d05a/data/task1/raw"
 SPLITS = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
 SHA256 = {
     "test_2016_flickr.de.gz": "9204244e408ccb38d2a55cfcd344df15005fc42a07a6e55ca6c52b6ababb8cc8",

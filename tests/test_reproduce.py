@@ -1,6 +1,7 @@
 """The paper's tables and figures: what stands in them, what they are made of, and one of them from nothing."""
 
 import csv
+import dataclasses
 import json
 
 import pytest
@@ -68,6 +69,21 @@ def test_table_1_stands_beside_the_paper(tmp_path):
     assert list(wide) == list(paper.TABLE_1_MODELS)
     assert (wide["none"]["L = 40"], wide["K=4"]["L = 5"]) == ("90.00", "99.00")
     assert (wide["none"]["paper: L = 200"], wide["K=4"]["paper: L = 20"]) == ("32.64", "99.56")
+
+
+def test_a_run_that_is_no_row_of_table_1_does_not_stand_beside_the_paper(tmp_path):
+    runs = made_up("copy", bleu=lambda config: 99.0, scale="paper")
+    shorter = dataclasses.replace(runs[0].config.training, stop_at_bleu=50.0)
+    runs[0] = runs[0]._replace(config=dataclasses.replace(runs[0].config, training=shorter))
+    output = Output(str(tmp_path), "paper")
+    paper_results.table_1(output, runs)
+    changed, memory = rows_of(output)[0], rows_of(output)[4]
+    shown = ("model", "paper BLEU", "difference", "paper: Bahdanau / it")
+    assert [changed[key] for key in shown] == ["none", "", "", ""]
+    assert [memory[key] for key in shown] == ["K=32", "99.57", "-0.57", "1.10"]
+    with open(output.path(".bleu.csv"), encoding="utf-8") as file:
+        wide = next(csv.DictReader(file))
+    assert (wide["model"], wide["paper: L = 20"], wide["paper: L = 50"]) == ("none", "", "97.37")
 
 
 def test_table_2_takes_the_best_scorings_by_validation(tmp_path):
@@ -190,7 +206,8 @@ def test_what_is_missing_is_said(tmp_path, monkeypatch):
 
 
 def test_a_figure_from_nothing_and_again_at_once(command, tmp_path, monkeypatch, capfd):
-    def forked(module, _, folder, arguments):
+    def forked(module, name, folder, arguments, processes):
+        del name, processes
         return command(tmp_path, module, "--run_dir", folder, *arguments)[0]
 
     (tmp_path / "tiny.yaml").write_text(TINY, encoding="utf-8")
@@ -220,6 +237,16 @@ def test_the_least_of_an_update_is_counted_by_hand():
     assert least.multiply_adds == 3 * 7 * (2 * encoder + 3 * decoder)
     kept_source, kept_target = 2 * 7 * 2 + 3 + 5, 7 * 2 + 3 + 4 + 4 + 2 + 2 * 5 + 2 * 11
     assert least.bytes == 4 * (4 * 100 + 7 * (2 * kept_source + 3 * kept_target))
+
+
+def test_an_update_of_token_batches_is_counted_by_its_sentences():
+    def least(**training):
+        config = Config(data=DataConfig(folder="none"), training=TrainingConfig(**training))
+        return floor.training(config, vocabulary=11, source_length=20, target_length=30, parameters=100)
+
+    plain = least(batch_size=7)
+    assert least(batch_size=7 * 30, batch_type="tokens") == plain  # of the longer side
+    assert least(batch_size=7, accumulate=3) == (3 * plain.multiply_adds, plain.bytes)
 
 
 def test_the_fewest_slots_are_those_within_half_a_bleu_of_attention(tmp_path):
@@ -295,6 +322,25 @@ def test_a_rehearsal_updates_the_costliest_run_at_full_size(tmp_path, monkeypatc
     assert row[3:5] == ["8", "13"]  # sentences of 12 tokens and their end
     assert float(row[5]) > float(row[6]) > 0
     assert estimates.rehearse(["figure2"], "small", steps=2, strategy="none") == "figure2: nothing is trained"
+
+
+def test_a_rehearsal_has_the_batches_of_the_training(tmp_path, monkeypatch):
+    class Step:
+        def __init__(self, *_):
+            pass
+
+        def __call__(self, batches, number, learning_rate):
+            del number, learning_rate
+            assert [[side.shape for side in batch] for batch in batches] == [[(8, 13)] * 2] * 3
+            return [1.0]
+
+    tokens = TINY.replace("batch_size: 8, ", "batch_size: 110, batch_type: tokens, accumulate: 3, ")
+    (tmp_path / "tiny.yaml").write_text(tokens, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(estimates, "TrainingStep", Step)
+    monkeypatch.setitem(reproduce.CONFIGS["small"], "alignments", ["tiny.yaml"])
+    table = estimates.rehearse(["figure7"], "small", steps=1, strategy="none")
+    assert table.splitlines()[2].split("|")[4].strip() == "8"
 
 
 def test_text_that_is_not_prepared_stops_it_before_anything_is_trained(command, tmp_path):

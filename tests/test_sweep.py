@@ -1,7 +1,12 @@
 """Sweeps: every run trained and evaluated once, failures left behind, one table, the paper's figures beside it."""
 
+import concurrent.futures
 import csv
 import json
+import os
+import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -89,7 +94,7 @@ class Commands:
         self.failing, self.called, self.most = failing, [], {}
         self._running, self._lock = {}, threading.Lock()
 
-    def __call__(self, module, name, folder, arguments):
+    def __call__(self, module, name, folder, arguments, _):
         with self._lock:
             self.called.append((module, name))
             self._running[module] = self._running.get(module, 0) + 1
@@ -250,13 +255,13 @@ def test_the_list_of_a_sweep(command):
 
 
 def test_a_result_of_an_earlier_version_is_kept(load, tmp_path, monkeypatch, capsys):
-    """Whose config lacks a key that has come since."""
+    """Whose config lacks keys that have come since, of a section and of the mechanism."""
     monkeypatch.setattr(sweep, "_command", Commands())
     config, path = load(GRID[:1]), tmp_path / "sweep" / "num_slots=1" / "result.json"
     assert sweep.run_sweep(config, str(tmp_path / "sweep"), **OPTIONS) == []
     result = json.loads(path.read_text("utf-8"))
     training = result["config"]["training"]
-    del training["max_bad_steps"]
+    del training["max_bad_steps"], result["config"]["model"]["attention"]["renormalize"]
     for done in ("1 done before", "0 done before"):
         path.write_text(json.dumps(result), encoding="utf-8")
         capsys.readouterr()
@@ -278,6 +283,116 @@ def test_the_folder_of_another_sweep_is_refused(load, tmp_path, monkeypatch):
         sweep.run_sweep(load(GRID, {"training.learning_rate": 0.02}), str(tmp_path / "sweep"), **OPTIONS)
 
 
+CHILD = """
+import os, signal, sys, time
+from memattn import cli
+
+def main(folder):
+    stopped = []
+    signal.signal(signal.SIGTERM, lambda *_: stopped.append(True))
+    print("parent", parent, flush=True)
+    while not stopped:
+        print("a step", flush=True)
+        time.sleep(0.02)
+    print("stopped", flush=True)
+    with open(folder + "/checkpoint", "w") as file:
+        file.write("whole")
+    sys.exit(143)
+
+parent = os.environ.get("MEMATTN_PARENT")
+cli.run(main, positional=True)
+"""
+
+
+@pytest.fixture
+def child(tmp_path, monkeypatch):
+    """A module that stands in for a training: it writes a checkpoint at SIGTERM."""
+    (tmp_path / "child.py").write_text(CHILD, encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(tmp_path)]))
+    return [sys.executable, "-m", "child", "--", str(tmp_path)]
+
+
+def until(condition, seconds=20):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_a_killed_sweep_leaves_no_training_behind(child, tmp_path):
+    start = "import os, subprocess, sys, time; environment = {**os.environ, 'MEMATTN_PARENT': str(os.getpid())}; "
+    start += "subprocess.Popen(sys.argv[1:], env=environment, start_new_session=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", start, *child], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout.readline() == f"parent {parent.pid}\n"
+        parent.kill()
+        until((tmp_path / "checkpoint").exists)
+
+
+def test_a_process_writes_on_when_nobody_reads(child, tmp_path):
+    processes = sweep._Processes()
+    with open(tmp_path / "errors", "w", encoding="utf-8") as errors:
+        process, reading = processes.start(child, errors)
+    with process, open(reading, encoding="utf-8") as lines:
+        assert next(lines) == f"parent {os.getpid()}\n"
+        lines.close()
+        time.sleep(0.1)  # some lines
+        processes.end()
+    assert process.returncode == 143, (tmp_path / "errors").read_text("utf-8")
+    assert (tmp_path / "checkpoint").exists()
+
+
+def test_a_process_that_is_being_started_is_ended_with_the_others(monkeypatch):
+    begun, go_on, ended = threading.Event(), threading.Event(), []
+
+    class Process:
+        def __init__(self, *_, **__):
+            begun.set()
+            assert go_on.wait(20)
+
+        def terminate(self):
+            ended.append(self)
+
+    monkeypatch.setattr(sweep.subprocess, "Popen", Process)
+    processes = sweep._Processes()
+    starting = threading.Thread(target=processes.start, args=([], None))
+    starting.start()
+    assert begun.wait(20)
+    ending = threading.Thread(target=processes.end)
+    ending.start()
+    time.sleep(0.05)
+    go_on.set()
+    for thread in (starting, ending):
+        thread.join(20)
+    assert len(ended) == 1
+    with pytest.raises(concurrent.futures.CancelledError):
+        processes.start([], None)
+
+
+@pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_does_not_disturb_the_ending(first):
+    def handlers():
+        return [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+
+    before, cleaned = handlers(), False
+    with pytest.raises(KeyboardInterrupt if first == signal.SIGINT else SystemExit), sweep._terminable():
+        try:
+            os.kill(os.getpid(), first)
+            time.sleep(20)
+        finally:
+            for again in (signal.SIGINT, signal.SIGTERM):
+                os.kill(os.getpid(), again)
+            time.sleep(0.01)
+            cleaned = True
+    assert cleaned
+    assert handlers() == before
+
+
+def test_a_sweep_runs_in_any_thread(load, tmp_path, monkeypatch):
+    monkeypatch.setattr(sweep, "_command", Commands())
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        assert pool.submit(sweep.run_sweep, load(GRID[:1]), str(tmp_path / "sweep"), **OPTIONS).result() == []
+
+
 def test_a_markdown_table_leaves_out_what_no_row_has():
     rows = [{"run": "a", "paper": "", "steps": 10}, {"run": "long name", "paper": "", "steps": 2}]
     assert tables.markdown(rows) == (
@@ -295,21 +410,37 @@ def test_the_seeds_of_a_sweep_before_do_not_stay(load, tmp_path, monkeypatch, ca
     assert not (tmp_path / "sweep" / "seeds.csv").exists()
 
 
-def test_rows_that_differ_by_their_seeds_are_summed_up():
-    rows = [
-        {"run": f"seed={seed}-{name}", "BLEU": bleu, "sacreBLEU": bleu + 1, "decode s": 2.0, "training s": 60}
-        for name, scores in (("memory", (30, 31, 35)), ("bahdanau", (33, 34, 32)))
-        for seed, bleu in enumerate(scores, 1)
+def scored(config, bleu):
+    """Rows of a sweep with those scores, and the configs of its runs."""
+    runs = configs.expand(config, MECHANISMS)
+    columns = [{"BLEU": one, "sacreBLEU": one + 1, "decode s": 2.0, "training s": 60} for one in bleu]
+    return [{"run": name, **row} for name, row in zip(runs, columns, strict=True)], list(runs.values())
+
+
+def test_rows_that_differ_by_their_seeds_are_summed_up(load):
+    cells = [{"training.seed": seed, "model.attention.num_slots": slots} for slots in (2, 4) for seed in (1, 2, 3)]
+    rows, runs = scored(load(cells), (30, 31, 35, 33, 34, 32))
+    summary = {row["run"]: row for row in tables.over_seeds(rows, runs)}
+    assert summary.keys() == {"num_slots=2", "num_slots=4"}
+    assert summary["num_slots=2"]["seeds"] == 3
+    means = [(row["BLEU mean"], row["BLEU min-max"], row["sacreBLEU mean"]) for row in summary.values()]
+    assert means == [("32.00", "30.00-35.00", "33.00"), ("33.00", "32.00-34.00", "34.00")]
+    assert tables.over_seeds(rows[:1] + rows[3:4], runs[:1] + runs[3:4]) == []
+    assert [row["run"] for row in tables.over_seeds(rows[:3], runs[:3])] == ["num_slots=2"]
+    rows, runs = scored(load([{"training.seed": seed} for seed in (1, 2)]), (30, 31))
+    assert [row["run"] for row in tables.over_seeds(rows, runs)] == ["all"]
+
+
+def test_other_data_are_no_other_seed_of_the_training(load):
+    rows, runs = scored(load([{"data.copy.seed": seed} for seed in (1, 2)]), (30, 31))
+    assert tables.over_seeds(rows, runs) == []
+    cells = [{"data.copy.seed": data, "training.seed": seed} for data in (1, 2) for seed in (1, 2)]
+    rows, runs = scored(load(cells), (30, 31, 40, 41))
+    summary = tables.over_seeds(rows, runs)
+    assert [(row["run"], row["seeds"], row["BLEU mean"]) for row in summary] == [
+        ("seed=1", 2, "30.50"),
+        ("seed=2", 2, "40.50"),
     ]
-    summary = {row["run"]: row for row in tables.over_seeds(rows)}
-    assert summary.keys() == {"memory", "bahdanau"}
-    assert summary["memory"]["seeds"] == 3
-    assert (summary["memory"]["BLEU mean"], summary["memory"]["BLEU min-max"]) == ("32.00", "30.00-35.00")
-    assert (summary["bahdanau"]["sacreBLEU mean"], summary["bahdanau"]["sacreBLEU min-max"]) == ("34.00", "33.00-35.00")
-    assert tables.over_seeds(rows[:1] + rows[3:4]) == []
-    assert tables.over_seeds([{**row, "run": f"num_slots=2-seed={i}"} for i, row in enumerate(rows)])[0]["run"] == (
-        "num_slots=2"
-    )
 
 
 def full_scale(**changes):
@@ -334,6 +465,9 @@ def full_scale(**changes):
             (99.96, 5.35),
         ),
         ({"model__attention__position_encoding": True}, (99.96, 5.35)),
+        ({"model__attention__encoder_scoring": "sigmoid", "data__folder": "data/mine"}, (99.96, 5.35)),
+        ({"model__attention": {"name": "bahdanau", "cache_keys": False}}, (99.94, 6.46)),
+        ({"training__checkpoint_minutes": 5.0, "training__jit_compile": False, "decoding__n_best": 3}, (99.96, 5.35)),
     ],
 )
 def test_a_config_at_full_scale_has_its_row_of_the_paper(changes, expected):
@@ -365,7 +499,19 @@ def test_a_config_at_full_scale_has_its_row_of_the_paper(changes, expected):
         {"training__max_steps": 10_000},
         {"decoding__beam_size": 5},
         {"decoding__length_penalty": 0.6},
+        {"training__batch_type": "tokens"},
+        {"training__accumulate": 8},
+        {"training__schedule": "linear"},
+        {"training__label_smoothing": 0.1},
+        {"training__precision": "mixed_float16"},
+        {"training__stop_at_bleu": 99.9},
+        {"training__patience": 3},
+        {"training__validation_beam_size": 10},
+        {"data__max_source_length": 40},
+        {"data__max_target_length": 40},
         {"decoding__max_length": 20},
+        {"decoding__max_length_ratio": 1.0},
+        {"decoding__coverage_penalty": 0.1},
     ],
     ids=lambda change: next(iter(change)),
 )

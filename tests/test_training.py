@@ -1,5 +1,6 @@
 """Training: one update against NumPy, resuming bit for bit, several replicas, stopping, and BLEU on the copy task."""
 
+import concurrent.futures
 import csv
 import dataclasses
 import os
@@ -116,6 +117,12 @@ def test_a_run_on_two_replicas_matches_one(tiny_config, tmp_path):
         if name.startswith("model"):
             np.testing.assert_allclose(one[name], two[name], rtol=1e-2, atol=1e-4, err_msg=name)
     assert evaluate(tmp_path / "two")
+
+
+def test_training_runs_in_any_thread(tiny_config, tmp_path):
+    config = tiny_config({"training.max_steps": 1})
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        assert pool.submit(train.train, config, str(tmp_path / "run"), NO_STRATEGY).result() == 0
 
 
 def test_stopped_at_every_step_equals_uninterrupted(tiny_config, tmp_path, monkeypatch):

@@ -2,6 +2,9 @@
 
 import memattn.cli  # noqa: F401  isort: skip (sets TensorFlow's logging before it is imported)
 
+import statistics
+import time
+
 import numpy as np
 import tensorflow as tf
 import worker
@@ -52,7 +55,15 @@ if work.task == "decode":
         if [len(one.best) for one in translations] != [len(row) if work.as_source else work.length for row in rows]:
             raise SystemExit("a hypothesis is not as long as it was to be")
 
-    worker.serve(versions, notes, decode)
+    def fold():
+        start = time.perf_counter()
+        searcher.renew()
+        tf.test.experimental.sync_devices()
+        return time.perf_counter() - start
+
+    at_once = min(decoding.BATCHES_AT_ONCE, -(-work.examples // work.batch))
+    folding = statistics.median(fold() for _ in range(5))
+    worker.serve(versions, notes, decode, fold_seconds=folding, batches_at_once=at_once)
 else:
     step = TrainingStep(model, config.training, tf.distribute.get_strategy())
     source, target = (side.astype(np.int32) for side in worker.training_batch(work))

@@ -82,15 +82,11 @@ if work.task == "decode":
     def decode(ids, lengths):
         return search(tf.constant(ids, tf.int32), tf.constant(lengths, tf.int32)).numpy()
 
-    def warm_up():
-        ids, lengths = worker.batches(work)[-1]
-        decode(ids[-2:], lengths[-2:])  # makes the weights
-        bias = model.output.bias.numpy()
-        bias[worker.EOS] = worker.NO_END
-        model.output.bias.assign(bias)
-        decode(ids[-2:], lengths[-2:])
-
-    worker.serve_decoding(work, versions, "tf.function", decode, warm_up)
+    decode(*(side[-2:] for side in worker.batches(work)[-1]))  # makes the weights
+    bias = model.output.bias.numpy()
+    bias[worker.EOS] = worker.NO_END
+    model.output.bias.assign(bias)
+    worker.serve_decoding(work, versions, "tf.function", decode)
 else:
     source, target = (tf.constant(side, tf.int32) for side in worker.training_batch(work))
     model.loss(source[:2], target[:2])  # makes the weights

@@ -1,7 +1,8 @@
 """What every benchmarked system shares: the work, and the orders it takes from `memattn.benchmark`. Needs NumPy only.
 
-A worker is a process: `python tfa.py '{"task": "decode", "length": 50, ...}'`. It prepares itself, warms up, writes a
-JSON line of what it is, and then does the work once for each line that it reads, answering each with a JSON line.
+A worker is a process: `python tfa.py '{"task": "decode", "length": 50, ...}'`. It prepares itself, does all of the work
+once to warm up, writes a JSON line of what it is, and then does the work once for each line that it reads, answering
+each with a JSON line.
 """
 
 import json
@@ -61,11 +62,12 @@ def training_batch(work: SimpleNamespace) -> tuple[np.ndarray, np.ndarray]:
     return tuple(random.integers(FIRST_SYMBOL, work.vocabulary, (2, work.batch, work.length)))
 
 
-def serve(versions: dict, notes: str, run) -> None:
-    """Says that it is ready; then an order is one run()."""
+def serve(versions: dict, notes: str, run, **facts) -> None:
+    """Warms up with one run() and says that it is ready, with `facts` beside; then an order is one run()."""
     replies = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what libraries print goes to standard error
-    replies.write(json.dumps({"versions": versions, "notes": notes}) + "\n")
+    run()
+    replies.write(json.dumps({"versions": versions, "notes": notes, **facts}) + "\n")
     for _ in sys.stdin:
         busy, own, start = _busy_seconds(), time.process_time(), time.perf_counter()
         run()
@@ -76,11 +78,8 @@ def serve(versions: dict, notes: str, run) -> None:
         replies.write(json.dumps(reply) + "\n")
 
 
-def serve_decoding(work: SimpleNamespace, versions: dict, notes: str, decode, warm_up=None) -> None:
-    """Decodes all batches an order. decode(ids [B, S], lengths [B]) returns the best hypotheses' ids [B, L].
-
-    Unless `warm_up` is given, two short sources warm it up.
-    """
+def serve_decoding(work: SimpleNamespace, versions: dict, notes: str, decode) -> None:
+    """Decodes all batches an order. decode(ids [B, S], lengths [B]) returns the best hypotheses' ids [B, L]."""
     everything = batches(work)
 
     def check(ids, found):
@@ -92,11 +91,6 @@ def serve_decoding(work: SimpleNamespace, versions: dict, notes: str, decode, wa
         for ids, lengths in everything:
             check(ids, decode(ids, lengths))
 
-    if warm_up is None:
-        ids, lengths = everything[-1]
-        decode(ids[-2:], lengths[-2:])
-    else:
-        warm_up()
     serve(versions, notes, run)
 
 
@@ -107,7 +101,6 @@ def serve_training(work: SimpleNamespace, versions: dict, notes: str, step) -> N
         if not np.isfinite(step()):
             raise SystemExit("the loss is not finite")
 
-    run()
     run()
     serve(versions, notes, run)
 
