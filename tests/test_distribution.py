@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from conftest import ROOT, replicas
-from test_training import latest, weights
+from test_training import BATCH, NO_STRATEGY, latest, one_step, weights
 
 from memattn import distribution, run, train, training_step
 from memattn.errors import ConfigError
@@ -124,6 +124,13 @@ def test_devices_and_workers_train_alike(name, write_config, tmp_path, times):
     for folder in tmp_path.glob("*=*"):
         np.testing.assert_allclose(losses(folder), losses(one), rtol=1e-4, err_msg=folder.name)
         assert [row["examples"] for row in validations(folder)] == [row["examples"] for row in validations(one)]
+
+
+def test_two_replicas_in_xla_match_one_without():
+    (single, alone), (mirrored, together) = one_step(NO_STRATEGY, BATCH), one_step(replicas(2), BATCH, jit_compile=True)
+    np.testing.assert_allclose(alone, together, rtol=1e-4)
+    for one, other in zip(single.trainable_variables, mirrored.trainable_variables, strict=True):
+        np.testing.assert_allclose(tf.convert_to_tensor(one), tf.convert_to_tensor(other), rtol=1e-3, atol=1e-4)
 
 
 def test_a_step_sums_each_gradient_once_over_the_replicas(tiny_config):
