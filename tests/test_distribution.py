@@ -187,3 +187,22 @@ def test_workers_that_nobody_names_are_asked_for(monkeypatch):
         monkeypatch.delenv(key)
     with pytest.raises(ConfigError, match="--strategy multi_worker: what TF_CONFIG or Slurm says of the workers: "):
         distribution.several_machines()
+
+
+@pytest.mark.parametrize("told_twice", [False, True])
+def test_slurm_names_the_workers_where_tf_config_does_not(told_twice, monkeypatch, capsys):
+    slurm = {"PROCID": "1", "STEP_NUM_TASKS": "3", "STEP_NODELIST": "node[07-08]", "STEP_TASKS_PER_NODE": "2,1"}
+    for key, value in slurm.items():
+        monkeypatch.setenv(f"SLURM_{key}", value)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    if told_twice:
+        task = {"type": "worker", "index": 0}
+        monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": {"worker": ["host:1", "host:2"]}, "task": task}))
+    monkeypatch.setattr(tf.distribute, "MultiWorkerMirroredStrategy", lambda resolver, options: resolver)
+    resolver = distribution.several_machines()
+    workers = ["host:1", "host:2"] if told_twice else ["node07:8888", "node07:8889", "node08:8888"]
+    assert resolver.cluster_spec().as_dict() == {"worker": workers}
+    assert (resolver.task_type, resolver.task_id) == ("worker", 0 if told_twice else 1)
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == ("0,1" if told_twice else "1")
+    assert ("waiting for the other workers" in capsys.readouterr().out) == told_twice
