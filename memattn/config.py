@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import yaml
 
-from memattn.errors import ConfigError
+from memattn.errors import ConfigError, reason
 from memattn.schema import Source, build, nearest, not_one_of, number, parse, shown, value_of
 
 # What the model gives to a mechanism's constructor by itself, never configuration keys; with values to check by.
@@ -261,9 +261,14 @@ def _attention(section: Mapping, source: Source, mechanisms: Mapping[str, Callab
     name = section["name"]
     if name not in list(mechanisms):  # of a list, since a name that is a mapping has no hash
         raise source.error(f"{key}.name", not_one_of(name, list(mechanisms)))
+    try:
+        mechanism = mechanisms[name]
+    except ImportError as error:
+        raise source.error(f"{key}.name", f"{name}: {reason(error)}") from error
+    known = inspect.signature(mechanism).parameters
     parameters = {
         parameter.name: parameter
-        for parameter in inspect.signature(mechanisms[name]).parameters.values()
+        for parameter in known.values()
         if parameter.kind is parameter.KEYWORD_ONLY and parameter.name not in MODEL_FACTS
     }
     options = {}
@@ -271,17 +276,16 @@ def _attention(section: Mapping, source: Source, mechanisms: Mapping[str, Callab
         if option == "name":
             continue
         if option not in parameters:
-            known = ", ".join(parameters) or "none"
+            keys = ", ".join(parameters) or "none"
             raise source.error(
-                f"{key}.{option}", f"unknown key for {name}; {nearest(option, parameters)}its keys: {known}"
+                f"{key}.{option}", f"unknown key for {name}; {nearest(option, parameters)}its keys: {keys}"
             )
         options[option] = value_of(parameters[option].annotation, value, f"{key}.{option}", source, {})
     for option, parameter in parameters.items():
         options.setdefault(option, parameter.default)
-    known = inspect.signature(mechanisms[name]).parameters
     facts = {fact: value for fact, value in MODEL_FACTS.items() if fact in known}
     try:
-        mechanisms[name](**options, **facts)
+        mechanism(**options, **facts)
     except ValueError as error:
         raise source.error(
             f"{key}.{str(error).partition(':')[0]}", str(error).partition(": ")[2] or str(error)

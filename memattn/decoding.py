@@ -4,6 +4,7 @@ import dataclasses
 import math
 import time
 from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -70,7 +71,7 @@ class Searcher:
     def _search_batch(self, source: tf.Tensor, encoded: Any, token_gates: Any) -> Hypotheses:
         model, config = self._model, self.config
         lengths = tf.reduce_sum(tf.cast(tf.not_equal(source, PAD), tf.int32), 1)
-        # A table made in Python, in double precision: float32 would round other products up.
+        # A table made in Python, where products are exact.
         limits = tf.constant([self._limit(length) for length in range(source.shape[1] + 1)], tf.int32)
         decoding, state = model.start(encoded, config.beam_size, token_gates)
         coverage = {}
@@ -107,7 +108,7 @@ class Searcher:
 
     def _limit(self, length: int) -> int:
         """Steps for a source of `length` tokens, both with their end of sentence; none for a row of padding."""
-        relative = math.ceil(self.config.max_length_ratio * length)
+        relative = math.ceil(Fraction(str(self.config.max_length_ratio)) * length)  # in floats, 1.1 * 50 is above 55
         return relative if self.config.max_length is None else min(relative, self.config.max_length)
 
 

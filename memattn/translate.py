@@ -52,7 +52,7 @@ class Translator:
         """Output lines of the source lines, of which `first` is the number of the first."""
         tokens = [self._trained.text.encode(line, "source") for line in lines]
         sentences = corpus.from_ids([self._trained.vocabulary.encode(one) for one in tokens])
-        translations = [Translation([[]] * self._config.n_best, [0.0] * self._config.n_best) for _ in lines]
+        translations = [Translation([[]], [0.0]) for _ in lines]
         for members, source in streaming_batches(sentences, batch_size=self._config.batch_size):
             hypotheses = self._searcher(source)
             for row, index in enumerate(members):

@@ -1,13 +1,16 @@
 """Every equation of the paper against a computation in NumPy that shares no code with the layers."""
 
 import itertools
+import runpy
+import sys
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from memattn import attention
+from memattn import attention, config
 from memattn.attention.memory import position_encodings
+from memattn.errors import ConfigError
 
 B, S, D, Q, U = 3, 7, 6, 4, 5
 LENGTHS = np.array([7, 4, 1])
@@ -186,3 +189,25 @@ def test_no_source_at_all_gives_finite_zeros():
         memory = mechanism.memorize(tf.constant(states), tf.constant([[False, False]]))
         scores, _ = mechanism(tf.ones([1, 1, U]), memory, ())
         np.testing.assert_array_equal(tf.matmul(scores, memory["values"]).numpy(), np.zeros((1, 1, D)))
+
+
+def test_a_tensorflow_addons_that_does_not_fit_harms_its_own_mechanisms_only(tmp_path, monkeypatch):
+    (tmp_path / "tensorflow_addons.py").write_text("raise AttributeError('no engine\\nin keras')")
+    (tmp_path / "config.yaml").write_text("data: {copy: {}}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    for module in ("tensorflow_addons", "memattn.attention.addons"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    mechanisms = runpy.run_path(attention.__file__)["MECHANISMS"]  # as a first import makes it
+    path = str(tmp_path / "config.yaml")
+    assert config.load(path, [], mechanisms).model.attention["name"] == "memory"
+    with pytest.raises(ConfigError, match=r"name: tfa_luong: tensorflow-addons cannot .*keras.*; it needs"):
+        config.load(path, ["model.attention.name=tfa_luong"], mechanisms)
+
+
+def test_mechanisms_of_tensorflow_addons_are_listed_where_it_is_installed(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if not path.endswith("-packages")])
+    monkeypatch.delitem(sys.modules, "tensorflow_addons", raising=False)
+    assert "tfa_luong" not in runpy.run_path(attention.__file__)["MECHANISMS"]
+    (tmp_path / "tensorflow_addons.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    assert "tfa_luong" in runpy.run_path(attention.__file__)["MECHANISMS"]

@@ -26,6 +26,8 @@ class Memory:
 
 
 class Content:
+    """Another, which takes a fact of the model."""
+
     def __init__(self, *, units: int, cache_keys: bool = True, **kwargs):
         pass
 

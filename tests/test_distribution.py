@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from conftest import ROOT, replicas
-from test_training import latest, weights
+from test_training import BATCH, NO_STRATEGY, latest, one_step, weights
 
 from memattn import distribution, run, train, training_step
 from memattn.errors import ConfigError, LostWorkerError, RunError
@@ -128,6 +128,13 @@ def test_devices_and_workers_train_alike(name, write_config, tmp_path, times):
     for folder in tmp_path.glob("*=*"):
         np.testing.assert_allclose(losses(folder), losses(one), rtol=1e-4, err_msg=folder.name)
         assert [row["examples"] for row in validations(folder)] == [row["examples"] for row in validations(one)]
+
+
+def test_two_replicas_in_xla_match_one_without():
+    (single, alone), (mirrored, together) = one_step(NO_STRATEGY, BATCH), one_step(replicas(2), BATCH, jit_compile=True)
+    np.testing.assert_allclose(alone, together, rtol=1e-4)
+    for one, other in zip(single.trainable_variables, mirrored.trainable_variables, strict=True):
+        np.testing.assert_allclose(tf.convert_to_tensor(one), tf.convert_to_tensor(other), rtol=1e-3, atol=1e-4)
 
 
 def test_a_step_sums_each_gradient_once_over_the_replicas(tiny_config):
@@ -275,3 +282,22 @@ def test_workers_of_different_runs_are_refused(own, message, tiny_config, worker
 def test_only_what_others_can_cause_is_a_lost_worker(error, lost, workers):
     with pytest.raises(LostWorkerError if lost else type(error)), distribution.losing_workers(0, "run"):
         raise error
+
+
+@pytest.mark.parametrize("told_twice", [False, True])
+def test_slurm_names_the_workers_where_tf_config_does_not(told_twice, monkeypatch, capsys):
+    slurm = {"PROCID": "1", "STEP_NUM_TASKS": "3", "STEP_NODELIST": "node[07-08]", "STEP_TASKS_PER_NODE": "2,1"}
+    for key, value in slurm.items():
+        monkeypatch.setenv(f"SLURM_{key}", value)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    if told_twice:
+        task = {"type": "worker", "index": 0}
+        monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": {"worker": ["host:1", "host:2"]}, "task": task}))
+    monkeypatch.setattr(tf.distribute, "MultiWorkerMirroredStrategy", lambda resolver, options: resolver)
+    resolver = distribution.several_machines()
+    workers = ["host:1", "host:2"] if told_twice else ["node07:8888", "node07:8889", "node08:8888"]
+    assert resolver.cluster_spec().as_dict() == {"worker": workers}
+    assert (resolver.task_type, resolver.task_id) == ("worker", 0 if told_twice else 1)
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == ("0,1" if told_twice else "1")
+    assert ("waiting for the other workers" in capsys.readouterr().out) == told_twice

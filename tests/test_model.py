@@ -162,10 +162,10 @@ def test_dropout_acts_in_training_only(input_feeding):
     model = make_model("memory", {}, dropout=0.5, input_feeding=input_feeding)
     source, target = padded([[4, 5, EOS]]), padded([[5, 6, EOS]])
     plain = model(source, target).numpy()
-    np.testing.assert_array_equal(plain, model(source, target).numpy())
+    np.testing.assert_allclose(plain, model(source, target), rtol=1e-5, atol=1e-6)
     one, other = (model(source, target, tf.constant([1, step])).numpy() for step in (1, 2))
-    assert (one != plain).any()
-    assert (one != other).any()
+    assert np.abs(one - plain).max() > 1e-3
+    assert np.abs(one - other).max() > 1e-3
 
 
 def test_each_decoder_step_draws_its_own_mask():
@@ -182,7 +182,7 @@ def test_model_and_layers_come_back_from_their_config():
     source, target = padded([[4, 5, EOS]]), padded([[5, EOS]])
     copy(source, target)
     copy.set_weights(model.get_weights())
-    np.testing.assert_array_equal(copy(source, target).numpy(), model(source, target).numpy())
+    np.testing.assert_allclose(copy(source, target), model(source, target), rtol=1e-5, atol=1e-6)
     for layer in (model.encoder, model.bridge, model.decoder):
         again = type(layer).from_config(layer.get_config())
         assert again.get_config() == layer.get_config()

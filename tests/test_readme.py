@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pytest
+import tensorflow as tf
 import yaml
 from conftest import ROOT
 from test_conformance import assert_trains, make_model, padded
@@ -36,11 +37,20 @@ def test_adding_a_mechanism_takes_one_file_and_one_line(monkeypatch):
 def test_memory_attention_works_in_a_model_that_is_not_ours():
     (code,) = [block for block in blocks("python") if "class Classifier" in block]
     namespace = {}
+    tf.keras.utils.set_random_seed(1)
     exec(code, namespace)
     model, tokens = namespace["model"], namespace["tokens"]
     assert model.predict(tokens, verbose=0).shape == (64, 2)
-    gradients = {weight.name for weight in model.trainable_variables}
-    assert len(gradients) > 3
+    weights, optimizer, losses, moves = model.attention.trainable_variables, tf.keras.optimizers.Adam(1.0), [], []
+    assert len(weights) == 2
+    for _ in range(4):
+        with tf.GradientTape() as tape:
+            losses.append(float(loss := model.loss(tokens[:, 0] % 2, model(tokens))))
+        gradients = tape.gradient(loss, weights)
+        moves.append([np.abs(gradient).max() for gradient in gradients])
+        optimizer.apply_gradients(zip(gradients, weights, strict=True))  # of the attention alone
+    assert min(moves[0]) > 1e-7
+    assert losses[-1] < losses[0] - 1e-4
 
 
 def test_the_sweep_of_the_readme_expands(tmp_path):
@@ -88,8 +98,8 @@ def test_every_file_of_the_map_exists():
 
 
 def test_every_key_that_the_readme_sets_exists():
-    keys = re.findall(r"--set ([\w.]+)=", README)
-    assert keys
+    keys = re.findall(r"--set\s+([\w.]+)=", README)
+    assert len(keys) == len(re.findall(r"--set\b(?!`)", README)) > 4
     tree = yaml.safe_load(config.dump(config.load(str(ROOT / "configs/toy_copy/small.yaml"), [], attention.MECHANISMS)))
     for key in keys:
         node = tree

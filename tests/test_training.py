@@ -17,6 +17,7 @@ from memattn import eval as evaluation
 from memattn import run, train, validation
 from memattn.config import TrainingConfig
 from memattn.errors import ConfigError, RunError
+from memattn.trained import load
 from memattn.vocab import EOS
 
 NO_STRATEGY = tf.distribute.get_strategy()
@@ -47,7 +48,7 @@ def assert_same_run(one, other):
 
 def one_step(strategy, batch, **changes):
     """A model after one update, with the results of the step."""
-    config = TrainingConfig(batch_size=4, learning_rate=0.1, jit_compile=False, **changes)
+    config = TrainingConfig(**{"batch_size": 4, "learning_rate": 0.1, "jit_compile": False, **changes})
     with strategy.scope():
         model = make_model("memory", {"num_slots": 2})
         step = train.TrainingStep(model, config, strategy)
@@ -107,7 +108,7 @@ def test_two_replicas_match_one(rows):
 
 
 def test_a_run_on_two_replicas_matches_one(tiny_config, tmp_path):
-    config = tiny_config({"model.dropout": 0.0})
+    config = tiny_config({"model.dropout": 0.0, "training.validate_every": 6})
     runs = {"one": NO_STRATEGY, "two": replicas(2)}
     for name, strategy in runs.items():
         assert train.train(config, str(tmp_path / name), strategy) == 0
@@ -116,7 +117,10 @@ def test_a_run_on_two_replicas_matches_one(tiny_config, tmp_path):
     for name in one:
         if name.startswith("model"):
             np.testing.assert_allclose(one[name], two[name], rtol=1e-2, atol=1e-4, err_msg=name)
-    assert evaluate(tmp_path / "two")
+    ids = padded([[4, 5, 6, EOS], [7, EOS]])
+    logits = [load([str(tmp_path / name)], [], None).model(ids, ids) for name in runs]  # as evaluation loads them
+    np.testing.assert_allclose(*logits, rtol=1e-2, atol=1e-3)
+    assert np.abs(logits[1] - run.build_model(config, 8, 6)(ids, ids)).max() > 0.01  # they have learned
 
 
 def test_training_runs_in_any_thread(tiny_config, tmp_path):
@@ -258,10 +262,20 @@ def test_a_run_whose_data_changed_is_refused(tiny_config, tmp_path):
     assert {path: path.read_bytes() for path in run_dir.rglob("*") if path.is_file()} == files
 
 
-def test_patience_and_bleu_end_a_run(tiny_config, tmp_path, capsys):
-    frozen = {"training.learning_rate": 1e-12, "training.max_steps": 100}
-    assert train.train(tiny_config({**frozen, "training.patience": 2}), str(tmp_path / "a"), NO_STRATEGY) == 0
-    assert "finished: 2 validations without a better BLEU at step 9" in capsys.readouterr().out
+@pytest.mark.parametrize(
+    ("option", "end"),
+    [
+        ({"training.patience": 2}, "2 validations without a better BLEU at step 12"),
+        ({"training.stop_at_bleu": 30.0}, "BLEU 30.00 at step 6"),
+    ],
+)
+def test_patience_and_bleu_end_a_run(tiny_config, tmp_path, monkeypatch, capsys, option, end):
+    scores = iter([10.0, 30.0, 20.0, 25.0])
+    real = validation.metrics.score
+    monkeypatch.setattr(validation.metrics, "score", lambda *texts: real(*texts)._replace(bleu=next(scores)))
+    config = tiny_config({"training.max_steps": 100, **option})
+    assert train.train(config, str(tmp_path / "run"), NO_STRATEGY) == 0
+    assert f"finished: {end}; best validation BLEU 30.00" in capsys.readouterr().out
 
 
 def test_best_checkpoint_is_of_the_best_validation(tiny_config, tmp_path, monkeypatch):

@@ -125,6 +125,7 @@ def test_n_best_scores_and_their_order(trained):
         scores = [float(score) for _, score, _ in group]
         assert scores == sorted(scores, reverse=True)
         assert len({text for *_, text in group}) > 1
+    assert translator(trained, n_best=3, scores=True)([""], 7) == ["7\t0.000000\t"]  # its only hypothesis
     with pytest.raises(ConfigError, match=r"--nbest: 4 is more than decoding.beam_size = 3"):
         translator(trained, n_best=4)
 
@@ -193,6 +194,15 @@ def test_a_model_without_source_weights_has_no_alignments(trained):
     for model in (blind.model, Ensemble([trained.model, blind.model])):
         with pytest.raises(ConfigError, match="decoding.coverage_penalty: without attention, nothing says"):
             decoding.Searcher(model, DecodingConfig(coverage_penalty=0.2))
+
+
+@pytest.mark.parametrize(("ratio", "limits"), [(1.1, [11, 55]), (1.15, [12, 58]), (2, [20, 100])])
+def test_a_hypothesis_has_as_many_tokens_as_the_ratio_allows(ratio, limits):
+    model = make_model("none", {})
+    model.output_layer.bias.assign(tf.one_hot(EOS, 11, -1e9, 0.0))  # it never ends by itself
+    config = DecodingConfig(beam_size=1, max_length_ratio=ratio, jit_compile=False)
+    found = decoding.Searcher(model, config)(padded([[4] * 9 + [EOS], [4] * 49 + [EOS]]).numpy())
+    assert found.lengths[:, 0].tolist() == limits
 
 
 @pytest.mark.parametrize("name", ["memory", "bahdanau"])

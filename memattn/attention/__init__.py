@@ -1,5 +1,6 @@
 """The registry of attention mechanisms: one file and one line here for each."""
 
+import importlib
 import importlib.util
 import inspect
 
@@ -10,18 +11,31 @@ from memattn.attention.luong_dot import LuongDotAttention
 from memattn.attention.memory import MemoryAttention
 from memattn.attention.none import NoAttention
 
-MECHANISMS = {
-    "none": NoAttention,
-    "bahdanau": BahdanauAttention,
-    "luong": LuongAttention,
-    "luong_dot": LuongDotAttention,
-    "memory": MemoryAttention,
-}
+
+class _Registry(dict):
+    """Names to classes; one given as "module:class" is imported when it is asked for, which may raise ImportError."""
+
+    def __getitem__(self, name: str) -> type[AttentionMechanism]:
+        found = super().__getitem__(name)
+        if isinstance(found, str):
+            module, _, attribute = found.partition(":")
+            found = getattr(importlib.import_module(module), attribute)
+        return found
+
+
+MECHANISMS = _Registry(
+    {
+        "none": NoAttention,
+        "bahdanau": BahdanauAttention,
+        "luong": LuongAttention,
+        "luong_dot": LuongDotAttention,
+        "memory": MemoryAttention,
+    }
+)
 
 if importlib.util.find_spec("tensorflow_addons"):  # the extra `addons`
-    from memattn.attention.addons import AddonsBahdanauAttention, AddonsLuongAttention
-
-    MECHANISMS |= {"tfa_bahdanau": AddonsBahdanauAttention, "tfa_luong": AddonsLuongAttention}
+    MECHANISMS["tfa_bahdanau"] = "memattn.attention.addons:AddonsBahdanauAttention"
+    MECHANISMS["tfa_luong"] = "memattn.attention.addons:AddonsLuongAttention"
 
 __all__ = [
     "MECHANISMS",
@@ -40,7 +54,9 @@ def build(name: str, options: dict, **facts) -> AttentionMechanism:
 
     Raises:
       KeyError: the name is not registered.
+      ImportError: the mechanism's library cannot be imported.
       TypeError, ValueError: an option is unknown or out of range.
     """
-    accepted = inspect.signature(MECHANISMS[name]).parameters
-    return MECHANISMS[name](**options, **{fact: value for fact, value in facts.items() if fact in accepted})
+    mechanism = MECHANISMS[name]
+    accepted = inspect.signature(mechanism).parameters
+    return mechanism(**options, **{fact: value for fact, value in facts.items() if fact in accepted})

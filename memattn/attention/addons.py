@@ -8,7 +8,13 @@ from memattn.attention.base import AttentionMechanism
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # that its development has ended is why it is an extra
-    import tensorflow_addons as tfa
+    try:
+        import tensorflow_addons as tfa
+    except Exception as error:  # whatever it meets in a TensorFlow that is too new for it
+        raise ImportError(
+            f"tensorflow-addons cannot be imported with TensorFlow {tf.__version__} ({error!r}); "
+            'it needs TensorFlow 2.15.1: pip install "memattn[addons]"'
+        ) from error
 
 
 class AddonsBahdanauAttention(AttentionMechanism):

@@ -12,6 +12,8 @@ layers = tf.keras.layers
 
 
 class Model(tf.Module):
+    """Encoder and decoder of memattn's shape, out of Keras' and tensorflow-addons' layers."""
+
     def __init__(self):
         super().__init__()
         self.source_embedding, self.target_embedding = layers.Embedding(V, U), layers.Embedding(V, U)

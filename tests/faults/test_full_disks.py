@@ -18,7 +18,8 @@ def disk(tmp_path):
     mount = ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", str(path)]
     done = subprocess.run(mount, capture_output=True, text=True, check=False)
     if done.returncode:
-        pytest.skip(f"no file system can be mounted here: {done.stderr.strip()}")
+        problem = done.stderr.splitlines()[0]
+        pytest.skip(f"no file system can be mounted here: {problem}; try unshare --map-root-user --mount pytest")
     yield path
     subprocess.run(["umount", str(path)], check=True)
 
