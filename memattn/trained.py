@@ -6,6 +6,7 @@ import os
 from memattn import checkpoints, run, text
 from memattn import config as configs
 from memattn.attention import MECHANISMS
+from memattn.checkpoints import Checkpoint
 from memattn.config import Config
 from memattn.ensemble import Ensemble
 from memattn.errors import ConfigError, RunError
@@ -63,7 +64,10 @@ def _load(run_dir: str, overrides: list[str], average: int | None) -> Trained:
     if average:
         paths = checkpoints.restore_average(model, os.path.join(run_dir, run.CHECKPOINTS), average)
     else:
-        paths = [checkpoints.restore(checkpoints.Checkpoint(model), os.path.join(run_dir, run.BEST))]
+        try:
+            paths = [checkpoints.restore(Checkpoint(model), os.path.join(run_dir, run.BEST))]
+        except RunError as error:
+            raise RunError(f"{error}; --average 1 takes the last of {run.CHECKPOINTS}/") from error
         if paths == [None]:
             every = config.training.validate_every
             raise RunError(

@@ -542,15 +542,18 @@ def test_training_goes_on_from_the_older_checkpoint(config, run_dir, trained, ca
 
 
 @pytest.mark.parametrize(
-    ("folder", "command"),
-    [(run.CHECKPOINTS, training), (run.BEST, lambda config, run_dir: evaluating(run_dir))],
+    ("folder", "command", "advice"),
+    [
+        (run.CHECKPOINTS, training, "move the folder away to start anew"),
+        (run.BEST, lambda config, run_dir: evaluating(run_dir), "--average 1 takes the last of checkpoints/"),
+    ],
 )
-def test_a_run_without_a_readable_checkpoint(folder, command, config, run_dir, capsys):
+def test_a_run_without_a_readable_checkpoint(folder, command, advice, config, run_dir, capsys):
     for path in glob.glob(str(run_dir / folder / "*.data*")):
         cut(path)
     before = contents(run_dir)
     with pytest.warns(UserWarning, match="unreadable checkpoint, skipped: "):
-        assert refused(capsys, command(config, run_dir), f"{folder}: no checkpoint can be read; move") == FAILURE
+        assert refused(capsys, command(config, run_dir), f"{folder}: no checkpoint can be read; {advice}") == FAILURE
     assert contents(run_dir) == before
 
 
