@@ -1,8 +1,10 @@
 """The checkpoints of a run: weights under the paths of their attributes, read whole or not at all."""
 
+import contextlib
 import functools
 import glob
 import os
+import time
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +14,7 @@ import tensorflow as tf
 from memattn.errors import RunError, reason
 
 _LISTING = "checkpoint"  # TensorFlow's list of the checkpoints in a folder, written after the first
+_REPLACED = 0.2  # seconds; more than TensorFlow takes to list a checkpoint after it removed the one before
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"  # what TensorFlow puts behind a variable's path
 
 
@@ -193,6 +196,7 @@ def _readable(checkpoint: Checkpoint, folder: str) -> Iterator[str]:
         try:
             checkpoint.read(path)
         except Exception as error:  # TensorFlow raises whatever it runs into, IndexError for a file cut short
+            time.sleep(_REPLACED)
             if path in _listed(folder):  # else it was replaced
                 damaged = True
                 warnings.warn(f"{path}: unreadable checkpoint, skipped: {reason(error)}", stacklevel=2)
@@ -211,10 +215,10 @@ def _listed(folder: str) -> list[str]:
         if paths:
             warnings.warn(f"{listing}: lost, so the checkpoints beside it are taken by their names", stacklevel=3)
         return sorted(paths, key=lambda path: (len(path), path), reverse=True)
-    try:
-        state = tf.train.get_checkpoint_state(folder)
-    except ValueError:
-        state = None
-    if not (state and state.all_model_checkpoint_paths):
-        raise RunError(f"{listing}: damaged; without it, the checkpoints beside it are taken by their names")
-    return list(reversed(state.all_model_checkpoint_paths))
+    for pause in (0, _REPLACED):  # TensorFlow asks for its size before it reads it, and may get another file's
+        time.sleep(pause)
+        with contextlib.suppress(ValueError):
+            state = tf.train.get_checkpoint_state(folder)
+            if state and state.all_model_checkpoint_paths:
+                return list(reversed(state.all_model_checkpoint_paths))
+    raise RunError(f"{listing}: damaged; without it, the checkpoints beside it are taken by their names")

@@ -125,3 +125,11 @@ def test_a_checkpoint_that_is_replaced_meanwhile_is_read_anew(tmp_path, monkeypa
 
     monkeypatch.setattr(Checkpoint, "read", replaced)
     assert checkpoints.restore(Checkpoint(model), str(tmp_path)) == str(tmp_path / "step-2")
+
+
+def test_a_list_of_checkpoints_that_is_written_meanwhile_is_read_again(tmp_path, monkeypatch):
+    model = make_model("none", {})
+    save(model, tmp_path, 1)
+    state, answers = tf.train.get_checkpoint_state, [None]
+    monkeypatch.setattr(tf.train, "get_checkpoint_state", lambda folder: answers.pop() if answers else state(folder))
+    assert checkpoints.restore(Checkpoint(model), str(tmp_path)) == str(tmp_path / "step-1")
