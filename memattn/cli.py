@@ -81,6 +81,11 @@ def _guarded(main: Callable[..., int | None], arguments: Sequence[str] = ()) -> 
         _fail(f"TensorFlow: {problem or type(error).__name__}", FAILURE)
 
 
+def silence() -> None:
+    """Lets what is printed from now on go nowhere, where nobody reads standard output any more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _fail(message: str, status: int) -> None:
     line = "".join(character if character.isprintable() else repr(character)[1:-1] for character in message)
     print(f"error: {line}", file=sys.stderr)

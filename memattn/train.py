@@ -154,7 +154,10 @@ class Trainer:
 
     def _say(self, line: str) -> None:
         if self.chief:
-            print(line, flush=True)
+            try:
+                print(line, flush=True)
+            except OSError:  # nobody reads it, or its disk is full
+                cli.silence()
 
     def _loop(self, training: TrainingConfig) -> None:
         progress = self.progress

@@ -172,7 +172,7 @@ def _main() -> int:
     try:
         translate(work, available_lines(sys.stdin.fileno(), 16 * trained.config.decoding.batch_size))
     except BrokenPipeError:  # the reader has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        cli.silence()
     return 0
 
 

@@ -164,6 +164,32 @@ def test_interrupt_ends_with_130_and_goes_on(tiny_config, tmp_path, monkeypatch)
     assert train.train(config, str(tmp_path / "run"), NO_STRATEGY) == 0
 
 
+def without_a_reader():
+    reading, writing = os.pipe()
+    os.close(reading)
+    return os.fdopen(writing, "w")
+
+
+def full_disk():
+    return os.fdopen(os.open("/dev/full", os.O_WRONLY), "w")
+
+
+@pytest.mark.parametrize("output", [without_a_reader, full_disk])
+def test_output_that_cannot_be_written_costs_no_checkpoint(tiny_config, tmp_path, monkeypatch, output):
+    config, step = tiny_config({"training.checkpoint_every": 1000}), train.TrainingStep.__call__
+
+    def third_is_interrupted(self, batches, number, learning_rate):
+        if number == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+        return step(self, batches, number, learning_rate)
+
+    monkeypatch.setattr(train.TrainingStep, "__call__", third_is_interrupted)
+    with output() as stdout, monkeypatch.context() as patched:
+        patched.setattr("sys.stdout", stdout)
+        assert train.train(config, str(tmp_path / "run"), NO_STRATEGY) == 130
+    assert latest(tmp_path / "run").endswith("step-3")
+
+
 def test_updates_that_are_not_finite_are_left_out(tiny_config, tmp_path, monkeypatch, capsys):
     """The weights are lost in steps 2 and 3, and found again."""
     step, kept = train.TrainingStep.__call__, []
