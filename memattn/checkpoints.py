@@ -4,9 +4,10 @@ import contextlib
 import functools
 import glob
 import os
+import re
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import tensorflow as tf
@@ -191,13 +192,13 @@ def _readable(checkpoint: Checkpoint, folder: str) -> Iterator[str]:
     A training may replace checkpoints meanwhile, so the folder is listed anew each time.
     """
     tried, damaged, readable = set(), False, False
-    while path := next((path for path in _listed(folder) if path not in tried), None):
+    while path := next((path for path in listed(folder) if path not in tried), None):
         tried.add(path)
         try:
             checkpoint.read(path)
         except Exception as error:  # TensorFlow raises whatever it runs into, IndexError for a file cut short
             time.sleep(_REPLACED)
-            if path in _listed(folder):  # else it was replaced
+            if path in listed(folder):  # else it was replaced
                 damaged = True
                 warnings.warn(f"{path}: unreadable checkpoint, skipped: {reason(error)}", stacklevel=2)
             continue
@@ -207,18 +208,25 @@ def _readable(checkpoint: Checkpoint, folder: str) -> Iterator[str]:
         raise RunError(f"{folder}: no checkpoint can be read")
 
 
-def _listed(folder: str) -> list[str]:
+def listed(folder: str) -> list[str]:
     """The checkpoints in a folder, newest first. Raises RunError where the file that lists them is damaged."""
     listing = os.path.join(folder, _LISTING)
     if not os.path.exists(listing):
-        paths = [os.path.splitext(path)[0] for path in glob.glob(os.path.join(glob.escape(folder), "step-*.index"))]
+        indices = glob.glob(os.path.join(glob.escape(folder), "*.index"))
+        paths = _by_step(path.removesuffix(".index") for path in indices)
         if paths:
             warnings.warn(f"{listing}: lost, so the checkpoints beside it are taken by their names", stacklevel=3)
-        return sorted(paths, key=lambda path: (len(path), path), reverse=True)
+        return paths
     for pause in (0, _REPLACED):  # TensorFlow asks for its size before it reads it, and may get another file's
         time.sleep(pause)
         with contextlib.suppress(ValueError):
             state = tf.train.get_checkpoint_state(folder)
-            if state and state.all_model_checkpoint_paths:
-                return list(reversed(state.all_model_checkpoint_paths))
+            if state and (paths := _by_step(state.all_model_checkpoint_paths)):
+                return paths
     raise RunError(f"{listing}: damaged; without it, the checkpoints beside it are taken by their names")
+
+
+def _by_step(paths: Iterable[str]) -> list[str]:
+    """Those of names that training gives, the latest step first."""
+    steps = {path: re.fullmatch(r"step-(\d+)", os.path.basename(path)) for path in paths}
+    return sorted(filter(steps.get, steps), key=lambda path: int(steps[path][1]), reverse=True)

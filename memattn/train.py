@@ -79,10 +79,11 @@ class Trainer:
         self.manager = tf.train.CheckpointManager(
             checkpoint.trackable, folder, config.training.keep_checkpoints, checkpoint_name="step"
         )
-        best = Checkpoint(self.model).trackable
-        self.best = tf.train.CheckpointManager(best, os.path.join(run_dir, run.BEST), 1, checkpoint_name="step")
-        if self.best.latest_checkpoint is None:
+        folder = os.path.join(run_dir, run.BEST)
+        if not checkpoints.listed(folder):  # somebody removed it
             self.progress.best = [-1.0, -1.0]
+        best = Checkpoint(self.model).trackable
+        self.best = tf.train.CheckpointManager(best, folder, 1, checkpoint_name="step")
         self._agree()
         self.pending = []  # what steps came to that nobody has waited for, and their batches
         self.results = []  # what the others came to since the last log line
@@ -116,7 +117,7 @@ class Trainer:
         if self.restored:
             self._say(f"resuming from {self.restored}")
         if progress.finished:
-            if self.chief and self.best.latest_checkpoint is None:  # somebody removed it: the last weights must do
+            if self.chief and progress.best == [-1.0, -1.0]:  # it is lost: the last weights must do
                 self.best.save(checkpoint_number=progress.step)
             self._say(f"already finished: {progress.finished}")
             return 0

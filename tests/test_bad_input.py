@@ -557,11 +557,12 @@ def test_a_run_without_a_readable_checkpoint(folder, command, advice, config, ru
     assert contents(run_dir) == before
 
 
+@pytest.mark.parametrize("folder", [run.CHECKPOINTS, run.BEST])
 @pytest.mark.parametrize("content", [b"", b"nonsense {", b"\xff\xfe"])
-def test_a_run_whose_list_of_checkpoints_is_damaged_is_not_begun_anew(content, config, run_dir, capsys):
-    (run_dir / run.CHECKPOINTS / "checkpoint").write_bytes(content)
+def test_a_run_whose_list_of_checkpoints_is_damaged_is_not_begun_anew(content, folder, config, run_dir, capsys):
+    (run_dir / folder / "checkpoint").write_bytes(content)
     before = contents(run_dir)
-    message = "run/checkpoints/checkpoint: damaged; without it, the checkpoints beside it are taken by their names"
+    message = f"run/{folder}/checkpoint: damaged; without it, the checkpoints beside it are taken by their names"
     assert refused(capsys, training(config, run_dir), message) == FAILURE
     assert contents(run_dir) == before
 
@@ -571,6 +572,32 @@ def test_a_run_whose_list_of_checkpoints_is_lost_takes_them_by_their_names(confi
     with pytest.warns(UserWarning, match="checkpoint: lost, so the checkpoints beside it are taken by their names"):
         assert training(config, run_dir)() == 0
     assert "checkpoints/step-4\n" in capsys.readouterr().out
+
+
+def test_the_best_checkpoint_stays_where_its_list_is_lost(config, run_dir):
+    """The one in the folder differs from the last, which is written where there is none."""
+    for path in (run_dir / run.BEST).glob("step-4.*"):
+        path.rename(path.with_name(path.name.replace("step-4", "step-3")))
+    (run_dir / run.BEST / "checkpoint").unlink()
+    before = contents(run_dir / run.BEST)
+    with pytest.warns(UserWarning, match="best/checkpoint: lost, so the checkpoints beside it are taken by their name"):
+        assert training(config, run_dir)() == 0
+    assert contents(run_dir / run.BEST) == before
+
+
+@pytest.mark.parametrize("name", [run.CHECKPOINTS, run.BEST, "events"])
+def test_a_file_where_training_needs_a_folder_is_said_before_the_first_step(name, config, tmp_path, capsys):
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / name).touch()
+    assert refused(capsys, training(config, tmp_path / "new"), f"new/{name}: File exists") == FAILURE
+    assert not glob.glob(str(tmp_path / "new" / "*" / "step-*"))
+
+
+@pytest.mark.usefixtures("no_privilege")
+def test_a_folder_that_takes_no_checkpoint_is_said_before_the_first_step(config, tmp_path, capsys):
+    (tmp_path / "new" / run.BEST).mkdir(parents=True, mode=0o500)
+    assert refused(capsys, training(config, tmp_path / "new"), f"new/{run.BEST}: Permission denied") == FAILURE
+    assert not glob.glob(str(tmp_path / "new" / "*" / "step-*"))
 
 
 class Disk:

@@ -127,6 +127,19 @@ def test_a_checkpoint_that_is_replaced_meanwhile_is_read_anew(tmp_path, monkeypa
     assert checkpoints.restore(Checkpoint(model), str(tmp_path)) == str(tmp_path / "step-2")
 
 
+@pytest.mark.filterwarnings("ignore:.*checkpoint. lost")
+@pytest.mark.parametrize("is_listed", [False, True])
+def test_checkpoints_are_known_by_their_names_and_ordered_by_step(tmp_path, is_listed):
+    names = ["step-100", "step-9", "step-copy", "step-10", "step-10-copy", "other"]
+    for name in names:
+        (tmp_path / f"{name}.index").touch()
+    if is_listed:
+        lines = [f'all_model_checkpoint_paths: "{name}"\n' for name in names]
+        (tmp_path / "checkpoint").write_text("".join(['model_checkpoint_path: "step-copy"\n', *lines]))
+    found = [os.path.basename(path) for path in checkpoints.listed(str(tmp_path))]
+    assert found == ["step-100", "step-10", "step-9"]
+
+
 def test_a_list_of_checkpoints_that_is_written_meanwhile_is_read_again(tmp_path, monkeypatch):
     model = make_model("none", {})
     save(model, tmp_path, 1)
