@@ -171,20 +171,25 @@ def binary_paths(folder: str, split: str, side: str) -> dict[Literal["ids", "off
     return {part: os.path.join(folder, f"{split}.{side}.{part}.npy") for part in ("ids", "offsets")}
 
 
+def map_array(path: str) -> np.ndarray:
+    """Maps one row of whole numbers into memory. Raises DataError."""
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except Exception as error:  # NumPy raises whatever its parts do, tokenize.TokenError among it
+        raise DataError(f"{path}: not a whole array of NumPy's .npy format: {error}") from error
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise DataError(f"{path}: not one row of whole numbers")
+    return array
+
+
 def _map(folder: str, split: str, side: str, num_ids: int) -> Sentences:
-    arrays = {}
-    for part, path in binary_paths(folder, split, side).items():
-        try:
-            arrays[part] = np.load(path, mmap_mode="r", allow_pickle=False)
-        except Exception as error:  # NumPy raises whatever its parts do, tokenize.TokenError among it
-            raise DataError(f"{path}: not a whole array of NumPy's .npy format: {error}") from error
-        if arrays[part].ndim != 1 or arrays[part].dtype.kind not in "iu":
-            raise DataError(f"{path}: not one row of whole numbers")
-    sentences = Sentences(**arrays, path=binary_paths(folder, split, side)["ids"], num_ids=num_ids)
+    paths = binary_paths(folder, split, side)
+    arrays = {part: map_array(path) for part, path in paths.items()}
+    sentences = Sentences(**arrays, path=paths["ids"], num_ids=num_ids)
     offsets = sentences.offsets
     fit = len(offsets) and offsets[0] == 0 and offsets[-1] == len(sentences.ids) and (offsets[:-1] <= offsets[1:]).all()
     if not fit:
-        raise DataError(f"{path}: does not fit the ids beside it; prepare the corpus again")
+        raise DataError(f"{paths['offsets']}: does not fit the ids beside it; prepare the corpus again")
     return sentences
 
 

@@ -13,6 +13,7 @@ import platform
 import shlex
 import shutil
 import sys
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
@@ -165,12 +166,11 @@ def _encode(pool, sides, lines: int, processor, vocabulary: Vocabulary, settings
     """Writes the training split as ids, a journal now and then; an earlier journal's work is kept."""
     journal_path = os.path.join(unfinished, _JOURNAL)
     parts = [(side, part) for side in corpus.SIDES for part in ("ids", "offsets")]
-    journal = {"read": 0, "pairs": 0, "empty": 0, "too_long": 0, "longest": [0, 0], "sizes": [0, 1, 0, 1]}
-    if os.path.exists(journal_path):
-        with open(journal_path, encoding="utf-8") as file:
-            journal = json.load(file)
     dtype = np.uint16 if len(vocabulary) <= 1 << 16 else np.int32
     paths = [corpus.binary_paths(unfinished, "train", side)[part] for side, part in parts]
+    journal = {"read": 0, "pairs": 0, "empty": 0, "too_long": 0, "longest": [0, 0], "sizes": [0, 1, 0, 1]}
+    if os.path.exists(journal_path):
+        journal = _kept(journal_path, paths, journal)
     if not journal["read"]:
         for path, kind, size in zip(paths, (dtype, np.int64) * 2, journal["sizes"], strict=True):
             np.save(path, np.zeros(size, kind))
@@ -198,6 +198,21 @@ def _encode(pool, sides, lines: int, processor, vocabulary: Vocabulary, settings
         **{f"{side}_tokens": journal["sizes"][2 * i] for i, side in enumerate(corpus.SIDES)},
         **{f"longest_{side}": journal["longest"][i] for i, side in enumerate(corpus.SIDES)},
     }
+
+
+def _kept(path: str, arrays: list[str], fresh: dict) -> dict:
+    """An earlier journal; the fresh one, with a warning, where it or an array is damaged, so that no work is kept."""
+
+    def form(journal):
+        return {name: (np.shape(value), np.asarray(value).dtype) for name, value in journal.items()}
+
+    with contextlib.suppress(ValueError, AttributeError), open(path, encoding="utf-8") as file:
+        journal = json.load(file)
+        lengths = [len(corpus.map_array(array)) for array in arrays]
+        if form(journal) == form(fresh) and np.greater_equal(lengths, journal["sizes"]).all():
+            return journal
+    warnings.warn(f"{path}: it or an array beside it is damaged; all pairs are encoded anew", stacklevel=2)
+    return fresh
 
 
 def _append(result: parallel.Encoded, arrays: list[corpus.Appender], journal: dict) -> None:

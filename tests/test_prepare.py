@@ -559,6 +559,34 @@ def test_interrupted_anywhere_the_same_command_goes_on(files, tmp_path, monkeypa
     assert not (tmp_path / "pieces.unfinished").exists()
 
 
+@pytest.mark.parametrize(
+    ("name", "spoil"),
+    [
+        ("journal.json", lambda path: path.write_text(path.read_text()[:9])),
+        ("journal.json", lambda path: path.write_bytes(b"\xff")),
+        ("journal.json", lambda path: path.write_text("[]")),
+        ("journal.json", lambda path: path.write_text('{"read": 20}')),
+        ("journal.json", lambda path: path.write_text(path.read_text().replace('"read": 90', '"read": "90"'))),
+        ("train.source.ids.npy", lambda path: os.truncate(path, path.stat().st_size // 2)),
+        ("train.target.offsets.npy", lambda path: np.save(path, np.zeros(5, np.int64))),
+        ("train.target.ids.npy", lambda path: path.unlink()),
+    ],
+)
+def test_what_a_damaged_preparation_encoded_is_encoded_anew(files, tmp_path, monkeypatch, name, spoil):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(prepare, "_segment", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            prepare.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
+    spoil(tmp_path / "out.unfinished" / name)
+    with pytest.warns(UserWarning, match="journal.json: it or an array beside it is damaged; all pairs are encoded"):
+        prepare.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
+    prepare.prepare(files, SETTINGS, str(tmp_path / "whole"), 1)
+    assert without_commands(tmp_path / "out") == without_commands(tmp_path / "whole")
+
+
 def test_other_settings_or_files_are_refused_where_a_corpus_is_whole(files, tmp_path):
     folder = tmp_path / "out"
     prepare.prepare(files, SETTINGS, str(folder), 1)
