@@ -7,6 +7,7 @@ os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")  # several processes 
 
 import logging
 import re
+import signal
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -17,8 +18,28 @@ from absl import logging as absl_logging
 from memattn import processes
 from memattn.errors import ConfigError, DataError, LostWorkerError, RunError, reason
 
-FAILURE, USAGE = 1, 2
+FAILURE, USAGE, INTERRUPTED = 1, 2, 130
 AGAIN = 138  # 128 + SIGUSR1, which schedulers take for: start it again
+
+
+def _is_command() -> bool:
+    """Whether the program is one of ours, not a notebook or a test that imports us."""
+    program = os.path.abspath(getattr(sys.modules["__main__"], "__file__", None) or "")
+    package = os.path.dirname(os.path.abspath(__file__))
+    folders = package, os.path.join(os.path.dirname(package), "scripts")
+    return os.path.basename(program).startswith("memattn-") or os.path.dirname(program) in folders
+
+
+def _end_at_once(*_) -> None:
+    try:
+        os.write(2, b"error: interrupted\n")
+    finally:
+        os._exit(INTERRUPTED)
+
+
+# Importing TensorFlow takes seconds, and ends in a stack trace or SIGABRT where Python raises KeyboardInterrupt.
+if _is_command() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, _end_at_once)  # until `_guarded`
 
 
 def run(main: Callable[..., int | None], *, positional: bool = False) -> None:
@@ -60,6 +81,8 @@ def _guarded(main: Callable[..., int | None], arguments: Sequence[str] = ()) -> 
     warnings.formatwarning = lambda message, *_: f"warning: {message}\n"
     logging.getLogger("tensorflow").setLevel(logging.ERROR)  # it warns of retracing, which each padded length needs
     try:
+        if signal.getsignal(signal.SIGINT) is _end_at_once:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         return main(*arguments) or 0
     except ConfigError as error:
         _fail(str(error), USAGE)
@@ -72,7 +95,7 @@ def _guarded(main: Callable[..., int | None], arguments: Sequence[str] = ()) -> 
     except MemoryError as error:
         _fail(f"out of memory: {error}".removesuffix(": "), FAILURE)
     except KeyboardInterrupt:
-        _fail("interrupted", 130)
+        _fail("interrupted", INTERRUPTED)
     except Exception as error:
         tensorflow = sys.modules.get("tensorflow")  # a command that does without it starts sooner
         if tensorflow is None or not isinstance(error, tensorflow.errors.OpError):

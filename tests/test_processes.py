@@ -1,17 +1,20 @@
-"""Locks between processes, of which two threads of one stand for two here, and files that two of them write."""
+"""Locks between processes, of which two threads of one stand for two here; files that two of them write; their end."""
 
 import errno
 import fcntl
 import os
 import platform
+import signal
 import stat
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
 import pytest
-from conftest import second
+from conftest import ROOT, second
 
-from memattn import files, preparation_flags, processes
+from memattn import cli, files, preparation_flags, processes
 from memattn.errors import RunError
 
 
@@ -123,6 +126,35 @@ def test_an_interruption_leaves_nothing_half_written(tmp_path):
         file.write(b"half")
         raise KeyboardInterrupt
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(("name", "status"), [("memattn-train", 130), ("theirs.py", -signal.SIGINT)])
+def test_an_interruption_of_the_imports_ends_a_command_with_one_line(tmp_path, name, status):
+    """Python would raise KeyboardInterrupt, at which TensorFlow's import aborts; other programs are left alone."""
+    program = tmp_path / name
+    program.write_text(
+        "import memattn.cli, os, signal\ntry: os.kill(os.getpid(), signal.SIGINT)\nexcept OSError: pass\n"
+    )
+    command = [sys.executable, str(program)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    ended = subprocess.run(command, env=environment, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stderr == "error: interrupted\n") == (status, status == 130)
+
+
+@pytest.mark.parametrize(
+    ("program", "is_ours"), [("memattn/train.py", True), ("scripts/reproduce.py", True), ("tests/conftest.py", False)]
+)
+def test_commands_are_known_by_their_place(monkeypatch, program, is_ours):
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", str(ROOT / program))
+    assert cli._is_command() == is_ours
+
+
+def test_at_work_a_command_is_interrupted_as_any_program(monkeypatch):
+    monkeypatch.setattr(signal, "getsignal", lambda _: cli._end_at_once)
+    handlers = []
+    monkeypatch.setattr(signal, "signal", lambda *given: handlers.append(given))
+    assert cli._guarded(lambda: None) == 0
+    assert handlers == [(signal.SIGINT, signal.default_int_handler)]
 
 
 def test_cores_are_those_that_this_process_may_use(monkeypatch):
