@@ -1,7 +1,9 @@
 """Writes the copy task's corpus (section 4.1 of the paper): sequences of random symbols, to be repeated."""
 
+import glob
 import json
 import os
+import shutil
 import tempfile
 
 import numpy as np
@@ -13,6 +15,7 @@ from memattn.vocab import Vocabulary
 
 MANIFEST = "copy.json"
 SPLITS = ("train", "valid")
+_FILES = ("vocab.txt", *(f"{split}.{side}" for split in SPLITS for side in ("source", "target")), MANIFEST)
 _UNFINISHED = "unfinished-"
 _BLOCK = 10_000
 
@@ -21,17 +24,20 @@ def prepare(config: CopyConfig, folder: str) -> None:
     """Writes vocab.txt and {train,valid}.{source,target} under `folder`, the same bytes on every machine.
 
     One process writes a folder, others that come meanwhile wait for it. Files are written aside, then moved into place
-    whole, so that where the file system has no locks, several may write the folder. The manifest comes last and marks a
-    folder that is whole; such a folder is left as it is. Raises ValueError for a folder that holds another task's data,
+    whole, so that where the file system has no locks, several may write the folder. The manifest comes last; a folder
+    that has it and all files is left as it is. Raises ValueError for a folder that holds another task's data,
     OSError where it cannot be written.
     """
     settings = {name: getattr(config, name) for name in sorted(config.__dataclass_fields__)}
     if _whole(folder, settings):
         return
     os.makedirs(folder, exist_ok=True)
-    with files.naming(folder), processes.making(os.path.join(folder, MANIFEST), "is writing it; waiting", wait=True):
+    making = processes.making(os.path.join(folder, MANIFEST), "is writing it; waiting", wait=True)
+    with files.naming(folder), making as locked:
         if not _whole(folder, settings):
             _make(config, folder, settings)
+            if locked:
+                _clear(folder)
 
 
 def _whole(folder: str, settings: dict[str, int]) -> bool:
@@ -48,7 +54,7 @@ def _whole(folder: str, settings: dict[str, int]) -> bool:
             raise ValueError(
                 f"{folder}: holds the copy task of other settings ({found}, not {settings}); take another folder"
             )
-        return True
+        return all(os.path.exists(os.path.join(folder, name)) for name in _FILES)
     interrupted = any(name.startswith(_UNFINISHED) for name in present)
     if not interrupted and any(name.endswith((".source", ".target")) for name in present):
         raise ValueError(f"{folder}: holds a corpus that is not the copy task; take another folder")
@@ -64,10 +70,16 @@ def _make(config: CopyConfig, folder: str, settings: dict[str, int]) -> None:
             # RandomState's streams are frozen: every NumPy version draws the same.
             seed = [config.seed, config.max_length, config.num_symbols, number]
             _write_split(config, aside, split, examples, np.random.RandomState(seed))  # noqa: NPY002
-        names = os.listdir(aside)
         _write(os.path.join(aside, MANIFEST), json.dumps(settings, indent=2) + "\n")
-        for name in [*names, MANIFEST]:
+        for name in _FILES:
             os.replace(os.path.join(aside, name), os.path.join(folder, name))
+
+
+def _clear(folder: str) -> None:
+    """Removes what preparations left that were killed; another's folder of such a name stays."""
+    for aside in glob.glob(os.path.join(glob.escape(folder), f"{_UNFINISHED}*")):
+        if os.path.isdir(aside) and set(os.listdir(aside)) <= set(_FILES):
+            shutil.rmtree(aside, ignore_errors=True)
 
 
 def _write_split(config: CopyConfig, folder: str, split: str, examples: int, random: np.random.RandomState) -> None:

@@ -24,8 +24,8 @@ def cores() -> int:
 
 
 @contextlib.contextmanager
-def locked(path: str, what: str, doing: str, *, wait: bool = False) -> Iterator[None]:
-    """Holds a lock file, and makes its folder where there is none.
+def locked(path: str, what: str, doing: str, *, wait: bool = False) -> Iterator[bool]:
+    """Holds a lock file, and makes its folder where there is none; gives whether it does hold it.
 
     Where another process holds it, raises RunError with the line "WHAT: process 7 on host DOING", or with `wait` prints
     that line and waits. Where the file system has no locks, warns and continues. Raises OSError.
@@ -47,20 +47,20 @@ def locked(path: str, what: str, doing: str, *, wait: bool = False) -> Iterator[
     with contextlib.suppress(OSError), open(path, "w", encoding="utf-8") as file:
         file.write(f"process {os.getpid()} on {platform.node()}")
     try:
-        yield
+        yield lock.is_locked
     finally:
         lock.release()
 
 
 @contextlib.contextmanager
-def making(path: str, doing: str, *, wait: bool = False) -> Iterator[None]:
+def making(path: str, doing: str, *, wait: bool = False) -> Iterator[bool]:
     """As `locked`, for the one process that makes a file or folder, by a lock file beside it.
 
     The lock file goes once the work is done, so whoever gets it must look whether `path` is there.
     """
     lock = f"{path}.lock"
-    with locked(lock, path, doing, wait=wait):
-        yield
+    with locked(lock, path, doing, wait=wait) as held:
+        yield held
         with contextlib.suppress(OSError):
             os.remove(lock)
 

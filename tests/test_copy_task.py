@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 
@@ -127,7 +128,7 @@ def test_a_preparation_that_raised_is_done_again(tmp_path, folder, monkeypatch, 
 
 def test_a_preparation_that_was_killed_is_done_again(tmp_path, folder, monkeypatch):
     """Killed while files moved into place: some are there, some still aside, no manifest."""
-    again, moved, kept = tmp_path / "again", [], []
+    again, moved = tmp_path / "again", []
     replace = os.replace
 
     def killed(source, target):
@@ -138,14 +139,27 @@ def test_a_preparation_that_was_killed_is_done_again(tmp_path, folder, monkeypat
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", killed)
-        patch.setattr(copy_task.tempfile.TemporaryDirectory, "__exit__", lambda self, *_: kept.append(self))
+        patch.setattr(
+            copy_task.tempfile.TemporaryDirectory, "__exit__", lambda self, *_: self._finalizer.detach() and None
+        )
         with pytest.raises(KeyboardInterrupt):
             copy_task.prepare(SMALL, str(again))
     assert len(moved) == 1
     assert len(list(again.iterdir())) == 3  # and the lock
+    (again / "unfinished-thesis").mkdir()
+    (again / "unfinished-thesis" / "thesis.tex").touch()
     copy_task.prepare(SMALL, str(again))
-    kept[0].cleanup()
+    assert [path.name for path in again.iterdir() if path.is_dir()] == ["unfinished-thesis"]
+    shutil.rmtree(again / "unfinished-thesis")
     assert contents(again) == contents(folder)
+
+
+@pytest.mark.parametrize("name", NAMES[1:])
+def test_a_folder_that_lost_a_file_is_made_whole(tmp_path, folder, name):
+    before = contents(folder)
+    (folder / name).unlink()
+    copy_task.prepare(SMALL, str(folder))
+    assert contents(folder) == before
 
 
 def test_who_comes_while_a_folder_is_prepared_waits_for_it(tmp_path, folder, monkeypatch, capfd):
