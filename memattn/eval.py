@@ -6,8 +6,10 @@ python -m memattn.eval --run_dir runs/small
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
 
 import dataclasses
+import glob
 import json
 import os
+import re
 import statistics
 from typing import Any
 
@@ -149,7 +151,10 @@ def report(result: dict[str, Any]) -> str:
 def _plot(
     model: Seq2Seq, vocabulary: Vocabulary, sources: Sentences, translations: list, plots: int, folder: str
 ) -> None:
-    """Pictures of the alignments of the `plots` longest sources that have a translation."""
+    """Pictures of the alignments of the `plots` longest sources that have a translation, and no others."""
+    for path in glob.glob(os.path.join(glob.escape(folder), "*.png")):
+        if re.fullmatch(r"\d+\.png", os.path.basename(path)):
+            os.remove(path)  # of an evaluation before
     if not plots:
         return
     os.makedirs(folder, exist_ok=True)

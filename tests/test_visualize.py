@@ -1,10 +1,13 @@
 """Pictures of alignments and learning curves: what they show, and that no token or length breaks them."""
 
+import os
+
 import numpy as np
 import pytest
 from matplotlib import image
 from matplotlib import pyplot as plt
 
+from memattn import eval as evaluation
 from memattn import visualize
 
 
@@ -157,3 +160,11 @@ def test_odd_titles_and_run_names_are_drawn(tmp_path):
     visualize.learning_curves(str(tmp_path / "curves.png"), {"K=1-a_b^c": {1: [2.0]}}, "costs $_$ and 中文")
     assert_is_a_picture(tmp_path / "curves.png")
     assert plt.get_fignums() == []
+
+
+@pytest.mark.parametrize("plots", [0, 1])
+def test_pictures_of_an_evaluation_before_are_removed(tmp_path, plots):
+    for name in ("3.png", "17.png", "theirs.png", "17.txt"):
+        (tmp_path / name).touch()
+    evaluation._plot(None, None, [], [], plots, str(tmp_path))
+    assert sorted(os.listdir(tmp_path)) == ["17.txt", "theirs.png"]
