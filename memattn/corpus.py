@@ -100,6 +100,15 @@ def read_corpus(folder: str, split: str, vocabulary: Vocabulary) -> Corpus:
     return corpus
 
 
+def check_folder(folder: str) -> None:
+    """Raises ConfigError where a corpus has no folder."""
+    if not os.path.isdir(folder):
+        raise ConfigError(
+            f"data.folder: {folder} is not a folder; it should hold vocab.txt and train.source, ...; "
+            "prepare it, or say where it is by --set data.folder=..."
+        )
+
+
 def splits(folder: str) -> list[str]:
     """The splits of a corpus that can be evaluated."""
     return sorted(name.removesuffix(".target") for name in os.listdir(folder) if name.endswith(".target"))

@@ -50,6 +50,7 @@ class TestSet:
 def read_split(trained: Trained, split: str) -> TestSet:
     """A split of the prepared corpus. Raises ConfigError for no such split or not the run's corpus, DataError."""
     folder = trained.config.data.path
+    corpus.check_folder(folder)
     vocabulary = corpus.read_vocabulary(os.path.join(folder, corpus.VOCABULARY))
     if (vocabulary.tokens, text.read(folder).files()) != (trained.vocabulary.tokens, trained.text.files()):
         raise ConfigError(f"data.folder: {folder} has another vocabulary or other BPE than the run; see --source")

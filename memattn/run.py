@@ -77,10 +77,13 @@ def load_model(folder: str, run_config: Config) -> tuple[Seq2Seq, Vocabulary]:
     path = os.path.join(folder, CORPUS)
     try:
         with open(path, encoding="utf-8") as file:
-            max_source_length = int(json.load(file)["max_source_length"])
-    except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
+            facts = json.load(file)
+    except (OSError, ValueError) as error:
         raise RunError(f"{path}: unreadable ({type(error).__name__}: {error})") from error
-    return build_model(run_config, len(vocabulary), max_source_length), vocabulary
+    longest = facts.get("max_source_length") if isinstance(facts, dict) else None
+    if type(longest) is not int or not 0 < longest < 1 << 31:
+        raise RunError(f"{path}: damaged: max_source_length should be a whole number above 0, in {str(facts)[:80]}")
+    return build_model(run_config, len(vocabulary), longest), vocabulary
 
 
 def build_model(run_config: Config, vocabulary_size: int, max_source_length: int) -> Seq2Seq:

@@ -49,8 +49,7 @@ class Trainer:
                 copy_task.prepare(config.data.copy, path)
             except ValueError as error:
                 raise ConfigError(str(error)) from error
-        elif not os.path.isdir(path):
-            raise ConfigError(f"data.folder: {path} is not a folder; it should hold vocab.txt and train.source, ...")
+        corpus.check_folder(path)
         self.vocabulary = corpus.read_vocabulary(os.path.join(path, corpus.VOCABULARY))
         self.text = text.read(path)
         training = corpus.read_corpus(path, "train", self.vocabulary)

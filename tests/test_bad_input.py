@@ -449,8 +449,8 @@ RUNS = {
     "no such data": (
         lambda run_dir: None,
         lambda config, run_dir: evaluating(run_dir, "data.folder=/nowhere"),
-        ["/nowhere/vocab.txt: No such file or directory"],
-        FAILURE,
+        ["data.folder: /nowhere is not a folder; ", "; prepare it, or say where it is by --set data.folder=..."],
+        USAGE,
     ),
     "no vocabulary": (
         lambda run_dir: (run_dir / run.VOCABULARY).unlink(),
@@ -468,6 +468,18 @@ RUNS = {
         lambda run_dir: cut(run_dir / run.CORPUS),
         lambda config, run_dir: evaluating(run_dir),
         ["run/corpus.json: unreadable (JSONDecodeError"],
+        FAILURE,
+    ),
+    "lengths of something else": (
+        lambda run_dir: (run_dir / run.CORPUS).write_text("[1]"),
+        lambda config, run_dir: evaluating(run_dir),
+        ["run/corpus.json: damaged: max_source_length should be a whole number above 0, in [1]"],
+        FAILURE,
+    ),
+    "negative lengths": (
+        lambda run_dir: (run_dir / run.CORPUS).write_text('{"max_source_length": -3}'),
+        lambda config, run_dir: evaluating(run_dir),
+        ["run/corpus.json: damaged: max_source_length should be a whole number above 0, in {'max_source_length': -3}"],
         FAILURE,
     ),
     "no validation yet": (
