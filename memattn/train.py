@@ -13,6 +13,7 @@ import math
 import os
 import signal
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -34,6 +35,7 @@ from memattn.training_step import TrainingStep
 from memattn.validation import Validation
 from memattn.vocab import PAD
 
+_EVENTS = "events"
 _MOST_PENDING = 100  # steps whose outcome training does not wait for
 
 
@@ -143,12 +145,17 @@ class Trainer:
         return 0
 
     def _claim(self, stack: contextlib.ExitStack) -> None:
-        """Takes the run folder for this training, and opens its events."""
+        """Takes the run folder for this training, sees that it can be written, and opens its events."""
         stack.enter_context(run.locked(self.run_dir))
+        folders = [os.path.join(self.run_dir, name) for name in (run.CHECKPOINTS, run.BEST, _EVENTS)]
+        for folder in (self.run_dir, *folders):
+            with files.naming(folder):
+                os.makedirs(folder, exist_ok=True)
+                tempfile.TemporaryFile(dir=folder).close()
         state = tf.train.get_checkpoint_state(self.manager.directory)
         if state and state.model_checkpoint_path != self.manager.latest_checkpoint:
             raise RunError(f"{self.run_dir}: another training has just resumed it; start again")
-        events = tf.summary.create_file_writer(os.path.join(self.run_dir, "events"))
+        events = tf.summary.create_file_writer(os.path.join(self.run_dir, _EVENTS))
         stack.enter_context(contextlib.closing(events))
         stack.enter_context(events.as_default())
 
