@@ -1,8 +1,9 @@
 # make demo      trains memory, Bahdanau and no attention on a small copy task; table and pictures in runs/demo
-# make test      all of the tests
+# make test      what one runs at every change: under 4 minutes on two CPU cores
+# make test-all  every test: 20 to 25 minutes; test-rest are those that make test leaves out
 # make test-addons   the tests against tensorflow-addons, in an environment with the extra `addons` (Python 3.11)
 # make test-faults   kill -9 and the like by the hundred; long
-# make check     the linter and the tests
+# make check     the linter and make test
 # Each makes what it needs. PYTHON chooses the interpreter (ADDONS_PYTHON for test-addons), TENSORFLOW a version
 # (make test TENSORFLOW=2.15.1).
 
@@ -13,22 +14,27 @@ VENV := .venv$(addprefix -tf,$(TENSORFLOW))
 BIN := $(VENV)/bin
 MOUNTING := --map-root-user --mount # what lets any user mount a disk to fill
 
-.PHONY: demo test test-addons test-faults lint check clean
+.PHONY: demo test test-rest test-all test-addons test-faults lint check clean
 
 demo: $(VENV)/installed
 	$(BIN)/python -m memattn.sweep --config configs/toy_copy/demo.yaml --sweep_dir runs/demo --plot 2 \
 		--title "Copy task, L = 16, scaled down (1 layer, 128 units)"
 
 test: $(VENV)/installed
-	$(BIN)/python -m pytest -n 3 --dist worksteal
+	$(BIN)/python -m pytest -n 2 --dist worksteal --ignore tests/thorough
+
+test-rest: $(VENV)/installed
+	$(BIN)/python -m pytest -n 2 --dist worksteal tests/thorough
+
+test-all: test test-rest
 
 test-addons: .venv-addons/installed
-	.venv-addons/bin/python -m pytest -n 2 --dist worksteal tests/test_addons.py tests/test_conformance.py \
+	.venv-addons/bin/python -m pytest -n 2 --dist worksteal tests/thorough/test_addons.py tests/test_conformance.py \
 		-k "addons or tfa"
 
 test-faults: $(VENV)/installed
 	$$(unshare $(MOUNTING) true 2> /dev/null && echo unshare $(MOUNTING)) \
-		$(BIN)/python -m pytest tests/faults tests/test_distribution.py --full
+		$(BIN)/python -m pytest tests/thorough/faults tests/thorough/test_distribution.py --full
 
 lint: $(VENV)/installed
 	$(BIN)/ruff check .

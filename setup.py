@@ -15,6 +15,7 @@ setup(
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     packages=find_packages(include=["memattn", "memattn.*"]),
+    package_data={"memattn": ["py.typed"]},
     python_requires=">=3.10,<3.14",
     install_requires=[
         "tensorflow>=2.15.1,<2.22",

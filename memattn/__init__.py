@@ -1,3 +1,47 @@
-"""memattn: attention with a fixed-size memory for sequence-to-sequence models, in TensorFlow."""
+"""memattn: attention with a fixed-size memory for sequence-to-sequence models, in TensorFlow.
+
+What this module names is the public interface; everything below it is internal and may change. It imports TensorFlow
+when a name is first asked for.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from memattn.attention import (
+        AttentionMechanism,
+        BahdanauAttention,
+        LuongAttention,
+        LuongDotAttention,
+        MemoryAttention,
+        NoAttention,
+    )
+    from memattn.model.seq2seq import Seq2Seq
+    from memattn.search.beam_search import beam_search
+    from memattn.search.translator import load
 
 __version__ = "0.1.0"
+__all__ = [
+    "AttentionMechanism",
+    "BahdanauAttention",
+    "LuongAttention",
+    "LuongDotAttention",
+    "MemoryAttention",
+    "NoAttention",
+    "Seq2Seq",
+    "beam_search",
+    "load",
+]
+
+_MODULES = {"Seq2Seq": "model.seq2seq", "beam_search": "search.beam_search", "load": "search.translator"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = importlib.import_module(f"memattn.{_MODULES.get(name, 'attention')}")
+    return getattr(module, name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

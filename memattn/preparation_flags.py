@@ -2,9 +2,9 @@
 
 from absl import flags
 
-from memattn import prepare as preparation
 from memattn import processes
-from memattn.text import Form, TextSettings
+from memattn.data.preparation import prepare as preparation
+from memattn.data.text import Form, TextSettings
 
 
 def define(folder: str | None = None, bpe_units: int = 16_000) -> None:

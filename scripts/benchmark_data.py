@@ -15,9 +15,11 @@ import numpy as np
 from absl import flags
 from tqdm import tqdm
 
-from memattn import corpus, files, run
-from memattn.data import TrainingBatches
-from memattn.vocab import EOS, Vocabulary
+from memattn import files
+from memattn.data import corpus
+from memattn.data.batches import TrainingBatches
+from memattn.data.vocabulary import EOS, Vocabulary
+from memattn.runs import provenance
 
 _STEP = 100_000  # to resume at
 _BLOCK = 500_000  # pairs written at a time
@@ -57,7 +59,7 @@ def main() -> int:
         "batch_size": options.batch_size,
         "private_memory_MiB": {"before": before["RssAnon"], "after": after["RssAnon"]},
         "mapped_pages_in_memory_MiB": {"before": before["RssFile"], "after": after["RssFile"]},
-        **run.conditions(),
+        **provenance.conditions(),
         "command": shlex.join(["python", *sys.argv]),
     }
     print(json.dumps(result, indent=2))

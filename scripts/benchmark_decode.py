@@ -9,7 +9,7 @@ import math
 
 from absl import flags
 
-from memattn import benchmark, floor
+from memattn.benchmark import floor, systems
 from memattn.errors import ConfigError
 
 # Sources that a system decodes together where it does best: longest length that it holds for -> sources.
@@ -40,35 +40,33 @@ def main() -> int:
         }
         runners = {}
         for name in options.systems:
-            sizes = BATCH[benchmark.SYSTEMS[name].worker]
+            sizes = BATCH[systems.SYSTEMS[name].worker]
             batch = options.batch_size or next(size for longest, size in sizes.items() if length <= longest)
             runners[name] = name, {**work, "batch": min(batch, options.examples)}
-        measured = benchmark.race(runners, options)
-        rate = benchmark.multiply_adds_per_second(32 * options.beam_size, 2 * options.units, 4 * options.units, options)
+        measured = systems.race(runners, options)
+        rate = systems.multiply_adds_per_second(32 * options.beam_size, 2 * options.units, 4 * options.units, options)
         for name, result in measured.items():
-            row = benchmark.row(name, length, result, measured)
-            attention = benchmark.SYSTEMS[name].attention
-            if benchmark.SYSTEMS[name].worker == "ours":
+            row = systems.row(name, length, result, measured)
+            attention = systems.SYSTEMS[name].attention
+            if systems.SYSTEMS[name].worker == "ours":
                 needed = floor.decoding(
                     attention,
-                    source_lengths=benchmark.source_lengths(work),
+                    source_lengths=systems.source_lengths(work),
                     steps=length,
                     beam_size=options.beam_size,
                     units=options.units,
                     vocabulary=options.vocabulary,
-                    input_feeding=benchmark.SYSTEMS[name].model.get("input_feeding", True),
+                    input_feeding=systems.SYSTEMS[name].model.get("input_feeding", True),
                 )
                 row |= {"floor s": round(needed / rate, 4), "over floor": round(result.median * rate / needed, 2)}
             rows.append({**row, "tokens/s": round(options.examples * length / result.median)})
     title = "Decode time of all sources"
-    return benchmark.report(rows, options, title=title, units=options.units, vocabulary=options.vocabulary)
+    return systems.report(rows, options, title=title, units=options.units, vocabulary=options.vocabulary)
 
 
 if __name__ == "__main__":
-    benchmark.define_flags(
-        output="results/speed/decode", systems=list(benchmark.SYSTEMS), known=list(benchmark.SYSTEMS)
-    )
-    benchmark.define_sizes("20,50,100,200")
+    systems.define_flags(output="results/speed/decode", systems=list(systems.SYSTEMS), known=list(systems.SYSTEMS))
+    systems.define_sizes("20,50,100,200")
     flags.DEFINE_integer("examples", 128, "Sources, lengths uniform on 0..L.", lower_bound=1)
     flags.DEFINE_integer("source_length", None, "Of all sources, in place of that.", lower_bound=1)
     flags.DEFINE_integer("beam_size", 10, "Hypotheses of a source.", lower_bound=1)

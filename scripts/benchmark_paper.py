@@ -10,7 +10,8 @@ import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is
 
 from absl import flags
 
-from memattn import benchmark, paper
+from memattn.benchmark import systems
+from memattn.evaluation import paper_tables
 
 # Lengths are uniform on 0..L in Table 1, of average 35 in Table 3.
 TABLES = {
@@ -34,24 +35,24 @@ def main() -> int:
             "units": table["units"],
             "vocabulary": table["vocabulary"],
         }
-        measured = benchmark.race({name: (name, work) for name in options.systems}, options)
-        printed = paper.TABLE_3_SECONDS
+        measured = systems.race({name: (name, work) for name in options.systems}, options)
+        printed = paper_tables.TABLE_3_SECONDS
         if options.table == "1":
-            printed = dict(zip(paper.TABLE_1_MODELS, paper.TABLE_1_SECONDS[length], strict=True))
+            printed = dict(zip(paper_tables.TABLE_1_MODELS, paper_tables.TABLE_1_SECONDS[length], strict=True))
         for name, result in measured.items():
-            seconds = printed.get(paper.model(benchmark.SYSTEMS[name].attention))
+            seconds = printed.get(paper_tables.model(systems.SYSTEMS[name].attention))
             ratio = round(printed["bahdanau"] / seconds, 2) if seconds else ""
-            rows.append({**benchmark.row(name, length, result, measured), "paper: Bahdanau / it": ratio})
+            rows.append({**systems.row(name, length, result, measured), "paper: Bahdanau / it": ratio})
     title = f"Table {options.table}: decode time of {work['examples']:,} sources"
     if work["examples"] < table["examples"]:
         title += f" (SCALED DOWN from {table['examples']:,})"
-    return benchmark.report(rows, options, title=title, units=table["units"], vocabulary=table["vocabulary"])
+    return systems.report(rows, options, title=title, units=table["units"], vocabulary=table["vocabulary"])
 
 
 if __name__ == "__main__":
-    ours = [name for name in benchmark.SYSTEMS if name.startswith("memattn") and "no input feeding" not in name]
+    ours = [name for name in systems.SYSTEMS if name.startswith("memattn") and "no input feeding" not in name]
     # Libraries cannot end hypotheses where their sources end.
-    benchmark.define_flags(output="results/speed/table1", systems=ours, known=ours)
+    systems.define_flags(output="results/speed/table1", systems=ours, known=ours)
     flags.DEFINE_enum("table", "1", ["1", "3"], "Table of the paper.")
     flags.DEFINE_integer("examples", None, "Sources; the table's own number by default.", lower_bound=1)
     flags.DEFINE_integer("batch_size", 32, "Sources decoded together.", lower_bound=1)

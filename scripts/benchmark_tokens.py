@@ -11,7 +11,8 @@ import statistics
 
 from absl import flags
 
-from memattn import benchmark, tables
+from memattn.benchmark import systems
+from memattn.evaluation import tables
 
 FEW, MANY = 20, 420  # steps
 
@@ -35,7 +36,7 @@ def main() -> int:
                     "vocabulary": options.vocabulary,
                 }
                 runners[f"{name}, {steps} steps"] = name, work
-        measured = benchmark.race(runners, options)
+        measured = systems.race(runners, options)
         for name in options.systems:
             few, many = (measured[f"{name}, {steps} steps"] for steps in (FEW, MANY))
             tokens = (MANY - FEW) * options.batch_size * options.beam_size
@@ -52,13 +53,13 @@ def main() -> int:
                 }
             )
     title = "Time of one token of one hypothesis, against the source's length L"
-    return benchmark.report(rows, options, title=title, units=options.units, vocabulary=options.vocabulary)
+    return systems.report(rows, options, title=title, units=options.units, vocabulary=options.vocabulary)
 
 
 if __name__ == "__main__":
-    systems = ["memattn: no attention", "memattn: memory, K = 32", "memattn: Bahdanau"]
-    benchmark.define_flags(output="results/speed/tokens", systems=systems, known=list(benchmark.SYSTEMS))
-    benchmark.define_sizes("50,200,500,1000,2000")
+    timed = ["memattn: no attention", "memattn: memory, K = 32", "memattn: Bahdanau"]
+    systems.define_flags(output="results/speed/tokens", systems=timed, known=list(systems.SYSTEMS))
+    systems.define_sizes("50,200,500,1000,2000")
     flags.DEFINE_integer("batch_size", 16, "Sources decoded together.", lower_bound=1)
     flags.DEFINE_integer("beam_size", 10, "Hypotheses of a source.", lower_bound=1)
     cli.run(main)

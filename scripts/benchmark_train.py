@@ -7,7 +7,7 @@ import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is
 
 from absl import flags
 
-from memattn import benchmark
+from memattn.benchmark import systems
 
 
 def main() -> int:
@@ -24,16 +24,16 @@ def main() -> int:
             "units": options.units,
             "vocabulary": options.vocabulary,
         }
-        measured = benchmark.race({name: (name, work) for name in options.systems}, options)
+        measured = systems.race({name: (name, work) for name in options.systems}, options)
         for name, result in measured.items():
             tokens = round(options.batch_size * length / result.median)
-            rows.append({**benchmark.row(name, length, result, measured), "tokens/s": tokens})
+            rows.append({**systems.row(name, length, result, measured), "tokens/s": tokens})
     title = "Time of one update"
-    return benchmark.report(rows, options, title=title, units=options.units, vocabulary=options.vocabulary)
+    return systems.report(rows, options, title=title, units=options.units, vocabulary=options.vocabulary)
 
 
 if __name__ == "__main__":
-    benchmark.define_flags(output="results/speed/train", systems=benchmark.TRAINED, known=list(benchmark.SYSTEMS))
-    benchmark.define_sizes("50")
+    systems.define_flags(output="results/speed/train", systems=systems.TRAINED, known=list(systems.SYSTEMS))
+    systems.define_sizes("50")
     flags.DEFINE_integer("batch_size", 128, "Sentence pairs, all of full length.", lower_bound=1)
     cli.run(main)

@@ -6,8 +6,9 @@ python scripts/make_copy_data.py --max_length 30 --num_symbols 50 --train_exampl
 
 from absl import flags
 
-from memattn import cli, copy_task
+from memattn import cli
 from memattn.config import CopyConfig
+from memattn.data import copy_task
 from memattn.errors import ConfigError
 
 PAPER_LENGTHS = ["20", "50", "100", "200"]

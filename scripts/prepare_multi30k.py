@@ -7,7 +7,8 @@ import os
 
 from absl import flags
 
-from memattn import cli, download, preparation_flags
+from memattn import cli, preparation_flags
+from memattn.data.preparation import download
 
 BASE_URL = "https://raw.githubusercontent.com/multi30k/dataset/a3d2e0d26b56f3846f66a952536ffed4e401d05a/data/task1/raw"
 SPLITS = {"train": "train", "valid": "val", "test": "test_2016_flickr"}

@@ -10,8 +10,8 @@ from typing import get_args
 from absl import flags
 
 from memattn import cli, preparation_flags
+from memattn.data.text import Form
 from memattn.errors import ConfigError
-from memattn.text import Form
 
 
 def main() -> int:

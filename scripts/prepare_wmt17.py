@@ -7,7 +7,8 @@ import os
 
 from absl import flags
 
-from memattn import cli, download, preparation_flags
+from memattn import cli, preparation_flags
+from memattn.data.preparation import download
 
 BASE_URL = "https://data.statmt.org/wmt17/translation-task/preprocessed"
 VALIDATION = {"en-cs": "newstest2015", "en-de": "newstest2015", "en-fi": "newstest2015", "en-tr": "newsdev2016"}

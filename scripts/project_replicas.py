@@ -15,10 +15,11 @@ import os
 from absl import flags
 
 from memattn import config as configs
-from memattn import files, run, tables
-from memattn.attention import MECHANISMS
-from memattn.estimates import vocabulary_size
-from memattn.training_step import all_reduced_bytes
+from memattn import files
+from memattn.evaluation import tables
+from memattn.paper.estimates import vocabulary_size
+from memattn.runs import provenance, run_folder
+from memattn.training.step import all_reduced_bytes
 
 CONFIGS = ("configs/toy_copy/table1.yaml", "configs/wmt17/en-de.yaml")
 # GPUs, the slowest link of the ring between them, and the gigabytes a second that its standard gives one direction.
@@ -29,8 +30,8 @@ def main() -> int:
     output, rows = flags.FLAGS.output, []
     for path in CONFIGS:
         models = {}
-        for name, config in configs.expand(configs.load(path, [], MECHANISMS), MECHANISMS).items():
-            model = run.build_model(config, vocabulary_size(config), 100)
+        for name, config in configs.expand(configs.load(path, [])).items():
+            model = run_folder.build_model(config, vocabulary_size(config), 100)
             models[all_reduced_bytes(model)] = name, model.count_params()
         gradients = max(models)
         name, parameters = models[gradients]
@@ -52,7 +53,7 @@ def main() -> int:
             )
     os.makedirs(os.path.dirname(output) or ".", exist_ok=True)
     files.write_csv(f"{output}.csv", rows)
-    files.write(f"{output}.json", json.dumps(run.conditions(), indent=2) + "\n")
+    files.write(f"{output}.json", json.dumps(provenance.conditions(), indent=2) + "\n")
     print(tables.markdown(rows))
     return 0
 

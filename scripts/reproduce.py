@@ -13,8 +13,8 @@ import sys
 
 from absl import flags
 
-from memattn import estimates, reproduce
 from memattn.errors import ConfigError, RunError
+from memattn.paper import estimates, reproduce
 
 
 def main(*names: str) -> int:

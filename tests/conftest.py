@@ -15,9 +15,8 @@ import tensorflow as tf
 import yaml
 
 from memattn import config as configs
-from memattn import eval as evaluation
-from memattn.attention import MECHANISMS
-from memattn.trained import load
+from memattn.evaluation import evaluate as evaluation
+from memattn.runs.trained import load
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"  # real text and the paper's tables, where they are at hand
@@ -103,17 +102,17 @@ def tiny_config(write_config):
     """The same, loaded."""
 
     def load(changes=None):
-        return configs.load(write_config(changes), [], MECHANISMS)
+        return configs.load(write_config(changes), [])
 
     return load
 
 
 def evaluate(run_dir, *overrides, split="valid", plots=0, output_dir=None):
-    """Evaluates a split with a run's best checkpoint, once."""
+    """Evaluates a split with a run's best checkpoint, once; the result."""
     trained = load([str(run_dir)], list(overrides), None)
-    return evaluation.evaluate(
-        trained, evaluation.read_split(trained, split), repeats=1, plots=plots, output_dir=str(output_dir or run_dir)
-    )
+    evaluated = evaluation.evaluate(trained, evaluation.read_split(trained, split), repeats=1)
+    evaluation.write(evaluated, trained, str(output_dir or run_dir), plots=plots)
+    return evaluated.result
 
 
 def second(do, said):

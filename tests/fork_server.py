@@ -48,7 +48,7 @@ def commands(servers):
 
 def serve():
     """Answers each line of JSON, [folder, module, arguments...], with one of [status, stdout, stderr]."""
-    importlib.import_module("memattn.validation")  # and with it all that takes long to import
+    importlib.import_module("memattn.training.validation")  # and with it all that takes long to import
     for line in sys.stdin:
         folder, module, *arguments = json.loads(line)
         with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:

@@ -13,13 +13,15 @@ import tensorflow as tf
 import yaml
 from conftest import TINY, evaluate
 
-from memattn import checkpoints, cli, copy_task, run, train
+from memattn import cli
 from memattn import config as configs
-from memattn import eval as evaluation
-from memattn.attention import MECHANISMS
-from memattn.checkpoints import Checkpoint
+from memattn.data import copy_task
+from memattn.data.vocabulary import Vocabulary
 from memattn.errors import reason
-from memattn.vocab import Vocabulary
+from memattn.evaluation import evaluate as evaluation
+from memattn.runs import checkpoints, run_folder
+from memattn.runs.checkpoints import Checkpoint
+from memattn.training.trainer import TrainingStep, train
 
 FAILURE, USAGE = 1, 2
 NO_STRATEGY = tf.distribute.get_strategy()
@@ -218,7 +220,7 @@ def test_broken_config(name, tmp_path, capsys):
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
 
     def command():
-        return configs.expand(configs.load(str(path), overrides, MECHANISMS), MECHANISMS)
+        return configs.expand(configs.load(str(path), overrides))
 
     assert refused(capsys, command, *fragments) == USAGE
 
@@ -231,7 +233,7 @@ def test_config_that_cannot_be_read(path, problem, tmp_path, capsys):
     (tmp_path / "file").touch()
     path = str(tmp_path / path)
     message = f"{path}: cannot read the config: {problem}"
-    assert refused(capsys, lambda: configs.load(path, [], MECHANISMS), message) == USAGE
+    assert refused(capsys, lambda: configs.load(path, []), message) == USAGE
 
 
 def tiny(data, changes=None):
@@ -241,11 +243,11 @@ def tiny(data, changes=None):
     path = f"{data}.yaml"
     with open(path, "w", encoding="utf-8") as file:
         yaml.safe_dump(tree, file)
-    return configs.load(path, [], MECHANISMS)
+    return configs.load(path, [])
 
 
 def training(config, run_dir):
-    return lambda: train.train(config, str(run_dir), NO_STRATEGY)
+    return lambda: train(config, str(run_dir), NO_STRATEGY)
 
 
 def evaluating(run_dir, *overrides, split="valid", output_dir=None):
@@ -259,7 +261,7 @@ def trained(tmp_path_factory):
     config = tiny(folder / "data")
     assert training(config, folder / "run")() == 0
     for step in (2, 4):
-        assert (folder / "run" / run.CHECKPOINTS / f"step-{step}.index").exists()
+        assert (folder / "run" / run_folder.CHECKPOINTS / f"step-{step}.index").exists()
     return config, folder / "run"
 
 
@@ -398,12 +400,12 @@ RUNS = {
         USAGE,
     ),
     "without config": (
-        lambda run_dir: (run_dir / run.CONFIG).unlink(),
+        lambda run_dir: (run_dir / run_folder.CONFIG).unlink(),
         training,
         ["run: holds checkpoints but no config.yaml; take another --run_dir"],
         USAGE,
     ),
-    "config cut off": (lambda run_dir: cut(run_dir / run.CONFIG), training, ["run/config.yaml:"], USAGE),
+    "config cut off": (lambda run_dir: cut(run_dir / run_folder.CONFIG), training, ["run/config.yaml:"], USAGE),
     "a file for a folder": (
         lambda run_dir: (shutil.rmtree(run_dir), run_dir.touch()),
         training,
@@ -412,7 +414,7 @@ RUNS = {
     ),
     "below a file": (
         lambda run_dir: None,
-        lambda config, run_dir: training(config, run_dir / run.CONFIG / "deeper"),
+        lambda config, run_dir: training(config, run_dir / run_folder.CONFIG / "deeper"),
         ["run/config.yaml/deeper: Not a directory"],
         FAILURE,
     ),
@@ -453,44 +455,44 @@ RUNS = {
         USAGE,
     ),
     "no vocabulary": (
-        lambda run_dir: (run_dir / run.VOCABULARY).unlink(),
+        lambda run_dir: (run_dir / run_folder.VOCABULARY).unlink(),
         lambda config, run_dir: evaluating(run_dir),
         ["run/vocab.txt: No such file or directory"],
         FAILURE,
     ),
     "no lengths": (
-        lambda run_dir: (run_dir / run.CORPUS).unlink(),
+        lambda run_dir: (run_dir / run_folder.CORPUS).unlink(),
         lambda config, run_dir: evaluating(run_dir),
         ["run/corpus.json: unreadable (FileNotFoundError"],
         FAILURE,
     ),
     "lengths cut off": (
-        lambda run_dir: cut(run_dir / run.CORPUS),
+        lambda run_dir: cut(run_dir / run_folder.CORPUS),
         lambda config, run_dir: evaluating(run_dir),
         ["run/corpus.json: unreadable (JSONDecodeError"],
         FAILURE,
     ),
     "lengths of something else": (
-        lambda run_dir: (run_dir / run.CORPUS).write_text("[1]"),
+        lambda run_dir: (run_dir / run_folder.CORPUS).write_text("[1]"),
         lambda config, run_dir: evaluating(run_dir),
         ["run/corpus.json: damaged: max_source_length should be a whole number above 0, in [1]"],
         FAILURE,
     ),
     "negative lengths": (
-        lambda run_dir: (run_dir / run.CORPUS).write_text('{"max_source_length": -3}'),
+        lambda run_dir: (run_dir / run_folder.CORPUS).write_text('{"max_source_length": -3}'),
         lambda config, run_dir: evaluating(run_dir),
         ["run/corpus.json: damaged: max_source_length should be a whole number above 0, in {'max_source_length': -3}"],
         FAILURE,
     ),
     "no validation yet": (
-        lambda run_dir: shutil.rmtree(run_dir / run.BEST),
+        lambda run_dir: shutil.rmtree(run_dir / run_folder.BEST),
         lambda config, run_dir: evaluating(run_dir),
         ["run: no best checkpoint yet; training writes one every 4 steps"],
         FAILURE,
     ),
     "a file for the results": (
         lambda run_dir: None,
-        lambda config, run_dir: evaluating(run_dir, output_dir=run_dir / run.CONFIG),
+        lambda config, run_dir: evaluating(run_dir, output_dir=run_dir / run_folder.CONFIG),
         ["run/config.yaml: File exists"],
         FAILURE,
     ),
@@ -530,9 +532,9 @@ DAMAGES = {
 @pytest.mark.parametrize("name", DAMAGES)
 def test_an_unreadable_checkpoint_is_passed_over_for_an_older_one(name, config, run_dir):
     part, damage = DAMAGES[name]
-    damage(run_dir / run.CHECKPOINTS / f"step-4.{part}")
-    folder = str(run_dir / run.CHECKPOINTS)
-    model, _ = run.load_model(str(run_dir), config)
+    damage(run_dir / run_folder.CHECKPOINTS / f"step-4.{part}")
+    folder = str(run_dir / run_folder.CHECKPOINTS)
+    model, _ = run_folder.load_model(str(run_dir), config)
     with pytest.warns(UserWarning, match="step-4: unreadable checkpoint, skipped: "):
         assert checkpoints.restore(Checkpoint(model), folder) == os.path.join(folder, "step-2")
     good = tf.train.load_checkpoint(os.path.join(folder, "step-2"))
@@ -541,13 +543,13 @@ def test_an_unreadable_checkpoint_is_passed_over_for_an_older_one(name, config, 
 
 
 def test_training_goes_on_from_the_older_checkpoint(config, run_dir, trained, capsys):
-    damaged = run_dir / run.CHECKPOINTS / "step-4.data-00000-of-00001"
+    damaged = run_dir / run_folder.CHECKPOINTS / "step-4.data-00000-of-00001"
     cut(damaged)
     with pytest.warns(UserWarning, match="step-4: unreadable checkpoint, skipped: "):
         assert training(config, run_dir)() == 0
     assert "resuming from " in capsys.readouterr().out
-    whole = tf.train.load_checkpoint(str(trained[1] / run.CHECKPOINTS / "step-4"))
-    again = tf.train.load_checkpoint(str(run_dir / run.CHECKPOINTS / "step-4"))
+    whole = tf.train.load_checkpoint(str(trained[1] / run_folder.CHECKPOINTS / "step-4"))
+    again = tf.train.load_checkpoint(str(run_dir / run_folder.CHECKPOINTS / "step-4"))
     for name in whole.get_variable_to_shape_map():
         if name.startswith("model"):
             np.testing.assert_array_equal(again.get_tensor(name), whole.get_tensor(name))
@@ -556,8 +558,8 @@ def test_training_goes_on_from_the_older_checkpoint(config, run_dir, trained, ca
 @pytest.mark.parametrize(
     ("folder", "command", "advice"),
     [
-        (run.CHECKPOINTS, training, "move the folder away to start anew"),
-        (run.BEST, lambda config, run_dir: evaluating(run_dir), "--average 1 takes the last of checkpoints/"),
+        (run_folder.CHECKPOINTS, training, "move the folder away to start anew"),
+        (run_folder.BEST, lambda config, run_dir: evaluating(run_dir), "--average 1 takes the last of checkpoints/"),
     ],
 )
 def test_a_run_without_a_readable_checkpoint(folder, command, advice, config, run_dir, capsys):
@@ -569,7 +571,7 @@ def test_a_run_without_a_readable_checkpoint(folder, command, advice, config, ru
     assert contents(run_dir) == before
 
 
-@pytest.mark.parametrize("folder", [run.CHECKPOINTS, run.BEST])
+@pytest.mark.parametrize("folder", [run_folder.CHECKPOINTS, run_folder.BEST])
 @pytest.mark.parametrize("content", [b"", b"nonsense {", b"\xff\xfe"])
 def test_a_run_whose_list_of_checkpoints_is_damaged_is_not_begun_anew(content, folder, config, run_dir, capsys):
     (run_dir / folder / "checkpoint").write_bytes(content)
@@ -580,7 +582,7 @@ def test_a_run_whose_list_of_checkpoints_is_damaged_is_not_begun_anew(content, f
 
 
 def test_a_run_whose_list_of_checkpoints_is_lost_takes_them_by_their_names(config, run_dir, capsys):
-    (run_dir / run.CHECKPOINTS / "checkpoint").unlink()
+    (run_dir / run_folder.CHECKPOINTS / "checkpoint").unlink()
     with pytest.warns(UserWarning, match="checkpoint: lost, so the checkpoints beside it are taken by their names"):
         assert training(config, run_dir)() == 0
     assert "checkpoints/step-4\n" in capsys.readouterr().out
@@ -588,16 +590,16 @@ def test_a_run_whose_list_of_checkpoints_is_lost_takes_them_by_their_names(confi
 
 def test_the_best_checkpoint_stays_where_its_list_is_lost(config, run_dir):
     """The one in the folder differs from the last, which is written where there is none."""
-    for path in (run_dir / run.BEST).glob("step-4.*"):
+    for path in (run_dir / run_folder.BEST).glob("step-4.*"):
         path.rename(path.with_name(path.name.replace("step-4", "step-3")))
-    (run_dir / run.BEST / "checkpoint").unlink()
-    before = contents(run_dir / run.BEST)
+    (run_dir / run_folder.BEST / "checkpoint").unlink()
+    before = contents(run_dir / run_folder.BEST)
     with pytest.warns(UserWarning, match="best/checkpoint: lost, so the checkpoints beside it are taken by their name"):
         assert training(config, run_dir)() == 0
-    assert contents(run_dir / run.BEST) == before
+    assert contents(run_dir / run_folder.BEST) == before
 
 
-@pytest.mark.parametrize("name", [run.CHECKPOINTS, run.BEST, "events"])
+@pytest.mark.parametrize("name", [run_folder.CHECKPOINTS, run_folder.BEST, "events"])
 def test_a_file_where_training_needs_a_folder_is_said_before_the_first_step(name, config, tmp_path, capsys):
     (tmp_path / "new").mkdir()
     (tmp_path / "new" / name).touch()
@@ -607,8 +609,8 @@ def test_a_file_where_training_needs_a_folder_is_said_before_the_first_step(name
 
 @pytest.mark.usefixtures("no_privilege")
 def test_a_folder_that_takes_no_checkpoint_is_said_before_the_first_step(config, tmp_path, capsys):
-    (tmp_path / "new" / run.BEST).mkdir(parents=True, mode=0o500)
-    assert refused(capsys, training(config, tmp_path / "new"), f"new/{run.BEST}: Permission denied") == FAILURE
+    (tmp_path / "new" / run_folder.BEST).mkdir(parents=True, mode=0o500)
+    assert refused(capsys, training(config, tmp_path / "new"), f"new/{run_folder.BEST}: Permission denied") == FAILURE
     assert not glob.glob(str(tmp_path / "new" / "*" / "step-*"))
 
 
@@ -647,26 +649,26 @@ def test_full_disk_while_a_run_folder_is_made(config, disk, tmp_path, capsys):
     disk.fill(100)  # enough for the vocabulary, not for the config
     assert refused(capsys, training(config, tmp_path / "new"), "new/config.yaml", "File too large") == FAILURE
     disk.clear()
-    assert not (tmp_path / "new" / run.CONFIG).exists()
-    assert run.create(str(tmp_path / "new"), config, Vocabulary(["a"]), 3, {}) is None
-    assert run.load_config(str(tmp_path / "new")) == config
+    assert not (tmp_path / "new" / run_folder.CONFIG).exists()
+    assert run_folder.create(str(tmp_path / "new"), config, Vocabulary(["a"]), 3, {}) is None
+    assert run_folder.load_config(str(tmp_path / "new")) == config
 
 
 def test_full_disk_while_a_checkpoint_is_written(config, disk, tmp_path, monkeypatch, capsys):
     kept = {}
-    step = train.TrainingStep.__call__
+    step = TrainingStep.__call__
 
     def fill_after_the_first_checkpoint(self, batches, number, learning_rate):
         if number == 2:
-            kept.update(contents(tmp_path / "new" / run.CHECKPOINTS))
+            kept.update(contents(tmp_path / "new" / run_folder.CHECKPOINTS))
             disk.fill(4096)
         return step(self, batches, number, learning_rate)
 
     with monkeypatch.context() as patch:
-        patch.setattr(train.TrainingStep, "__call__", fill_after_the_first_checkpoint)
+        patch.setattr(TrainingStep, "__call__", fill_after_the_first_checkpoint)
         assert refused(capsys, training(config, tmp_path / "new"), "TensorFlow: ", "File too large") == FAILURE
     disk.clear()
-    left = contents(tmp_path / "new" / run.CHECKPOINTS)
+    left = contents(tmp_path / "new" / run_folder.CHECKPOINTS)
     assert "step-2.index" in kept
     assert {name: left.get(name) for name in kept} == kept
     assert training(config, tmp_path / "new")() == 0
@@ -732,21 +734,21 @@ def test_no_memory(config, tmp_path, monkeypatch, capsys):
 
 def test_weights_that_are_lost_in_mid_run(config, tmp_path, monkeypatch, capsys):
     kept = {}
-    step = train.TrainingStep.__call__
+    step = TrainingStep.__call__
 
     def lose_a_weight(self, batches, number, learning_rate):
         if number == 2:
-            kept.update(contents(tmp_path / "new" / run.CHECKPOINTS))
+            kept.update(contents(tmp_path / "new" / run_folder.CHECKPOINTS))
             self._model.trainable_variables[0].assign(self._model.trainable_variables[0] * np.nan)
         return step(self, batches, number, learning_rate)
 
-    monkeypatch.setattr(train.TrainingStep, "__call__", lose_a_weight)
+    monkeypatch.setattr(TrainingStep, "__call__", lose_a_weight)
     fragments = ["not finite at step 3, whose batch is in ", "the last checkpoint is ", "checkpoints/step-2; a smaller"]
     strict = tiny(config.data.path, {"training.max_bad_steps": 0})
     assert refused(capsys, training(strict, tmp_path / "new"), *fragments) == FAILURE
     assert "step-2.index" in kept
-    assert contents(tmp_path / "new" / run.CHECKPOINTS) == kept
-    assert not os.listdir(tmp_path / "new" / run.BEST)
+    assert contents(tmp_path / "new" / run_folder.CHECKPOINTS) == kept
+    assert not os.listdir(tmp_path / "new" / run_folder.BEST)
     with np.load(tmp_path / "new" / "bad_step-3.npz", allow_pickle=False) as batch:
         assert batch["source_0"].shape == batch["target_0"].shape == (8, batch["source_0"].shape[1])
     assert refused(capsys, training(config, tmp_path / "lenient"), "the weights are not finite at step 4") == FAILURE

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from memattn.beam_search import Hypotheses, beam_search, coverage_penalty, length_penalty
+from memattn.search.beam_search import Hypotheses, beam_search, coverage_penalty, length_penalty
 
 START, END, V, CODES = 1, 2, 5, 997
 TABLE = np.random.default_rng(11).normal(scale=2.0, size=(CODES, V)).astype(np.float32)
@@ -300,7 +300,7 @@ def test_a_large_vocabulary_changes_nothing(penalty, jit_compile, monkeypatch):
     sources, max_lengths = list(range(20, 26)), [8, 7, 6] * 2
     options = {"beam_size": 3, "penalty": penalty, "jit_compile": jit_compile}
     every = search(sources, max_lengths, **options)
-    monkeypatch.setattr("memattn.beam_search._LARGE_VOCABULARY", 1)
+    monkeypatch.setattr("memattn.search.beam_search._LARGE_VOCABULARY", 1)
     for one, other in zip(search(sources, max_lengths, **options), every, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5)
 

@@ -11,11 +11,12 @@ from conftest import ROOT
 from test_bad_input import cut
 from test_conformance import make_model
 
-from memattn import checkpoints, run, train
-from memattn.checkpoints import Checkpoint
 from memattn.errors import RunError
-from memattn.progress import Progress
-from memattn.trained import load
+from memattn.runs import checkpoints, run_folder
+from memattn.runs.checkpoints import Checkpoint
+from memattn.runs.trained import load
+from memattn.training.progress import Progress
+from memattn.training.trainer import train
 
 FORMER = sorted((ROOT / "tests" / "former_runs").iterdir())
 
@@ -35,9 +36,9 @@ def test_a_run_of_memattn_0_1_evaluates_and_resumes_as_it_did_then(former, tmp_p
     trained = load(["run"], [], None)
     np.testing.assert_allclose(log_probs(trained.model, expected), expected["best"], atol=1e-5)
 
-    config = run.load_config("run")
-    assert train.train(config, "run", tf.distribute.get_strategy()) == 0
-    model, _ = run.load_model("run", config)
+    config = run_folder.load_config("run")
+    assert train(config, "run", tf.distribute.get_strategy()) == 0
+    model, _ = run_folder.load_model("run", config)
     assert checkpoints.restore(checkpoints.Checkpoint(model), "run/checkpoints").endswith("step-6")
     np.testing.assert_allclose(log_probs(model, expected), expected["last"], atol=1e-5)
     names = [name for name, _ in tf.train.list_variables("run/checkpoints/step-6")]

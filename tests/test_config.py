@@ -21,6 +21,10 @@ class Memory:
         max_source_length: int | None = None,
         **kwargs,
     ):
+        raise NotImplementedError("checking a config makes no layer")
+
+    @classmethod
+    def check(cls, num_slots, **options):
         if num_slots < 1:
             raise ValueError(f"num_slots: must be at least 1, not {num_slots}")
 
@@ -29,11 +33,21 @@ class Content:
     """Another, which takes a fact of the model."""
 
     def __init__(self, *, units: int, cache_keys: bool = True, **kwargs):
+        raise NotImplementedError("checking a config makes no layer")
+
+    @classmethod
+    def check(cls, **options):
         pass
 
 
 MECHANISMS = {"memory": Memory, "content": Content}
 COPY = "data: {copy: {}}\n"
+
+
+@pytest.fixture(autouse=True)
+def stand_ins(monkeypatch):
+    """The mechanisms of these tests in place of the real ones."""
+    monkeypatch.setattr("memattn.config.config.MECHANISMS", MECHANISMS)
 
 
 @pytest.fixture
@@ -43,7 +57,7 @@ def load(tmp_path):
     def load(text=COPY, *overrides):
         path = tmp_path / "config.yaml"
         path.write_text(text, encoding="utf-8")
-        return configs.load(str(path), list(overrides), MECHANISMS)
+        return configs.load(str(path), list(overrides))
 
     return load
 
@@ -170,7 +184,7 @@ def test_a_sweep_is_every_cell_with_every_point_of_the_grid_in_order(load):
         "    - {model.attention: {name: memory, num_slots: 4}}\n"
         "    - {model.attention.name: content}\n"
     )
-    runs = configs.expand(load(text), MECHANISMS)
+    runs = configs.expand(load(text))
     assert list(runs) == [
         f"{cell}-seed={seed}-max_length={length}"
         for cell in ("memory-num_slots=4", "content")
@@ -184,21 +198,21 @@ def test_a_sweep_is_every_cell_with_every_point_of_the_grid_in_order(load):
 
 
 def test_a_sweep_needs_neither_grid_nor_cells(load):
-    assert list(configs.expand(load(COPY + "sweep: {cells: [{model.units: 8}]}"), MECHANISMS)) == ["units=8"]
-    assert list(configs.expand(load(COPY + "sweep: {grid: {model.units: [8]}}"), MECHANISMS)) == ["units=8"]
-    assert configs.expand(load(), MECHANISMS) == {"run": load()}
+    assert list(configs.expand(load(COPY + "sweep: {cells: [{model.units: 8}]}"))) == ["units=8"]
+    assert list(configs.expand(load(COPY + "sweep: {grid: {model.units: [8]}}"))) == ["units=8"]
+    assert configs.expand(load()) == {"run": load()}
 
 
 def test_a_run_of_a_sweep_is_the_config_with_the_same_overrides(load):
     config = load(COPY + "training: {seed: 7}\nsweep: {grid: {model.attention.name: [content], model.units: [3]}}")
-    runs = configs.expand(config, MECHANISMS)
+    runs = configs.expand(config)
     assert runs == {
         "content-units=3": load(COPY, "training.seed=7", "model.attention.name=content", "model.units=3"),
     }
 
 
 def test_names_of_runs_are_single_folders(load):
-    runs = configs.expand(load(COPY + "sweep: {grid: {data.folder: [../a b, c/d]}}"), MECHANISMS)
+    runs = configs.expand(load(COPY + "sweep: {grid: {data.folder: [../a b, c/d]}}"))
     assert list(runs) == ["folder=.._ab", "folder=c_d"]
 
 
@@ -212,7 +226,7 @@ def test_names_of_runs_are_single_folders(load):
 )
 def test_a_run_that_a_sweep_has_twice_is_refused(load, sweep):
     with pytest.raises(ConfigError, match=r"^sweep: two of its runs are the same: (units=3|content)$"):
-        configs.expand(load(COPY + f"sweep: {{{sweep}}}"), MECHANISMS)
+        configs.expand(load(COPY + f"sweep: {{{sweep}}}"))
 
 
 @pytest.mark.parametrize(
@@ -227,7 +241,7 @@ def test_a_run_that_a_sweep_has_twice_is_refused(load, sweep):
 )
 def test_a_sweep_is_checked_as_a_whole_before_its_first_run(load, sweep, message):
     with pytest.raises(ConfigError) as refused:
-        configs.expand(load(COPY + f"sweep: {{{sweep}}}"), MECHANISMS)
+        configs.expand(load(COPY + f"sweep: {{{sweep}}}"))
     assert str(refused.value).startswith(message)
 
 

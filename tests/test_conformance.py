@@ -8,15 +8,17 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.eager import context
 
-from memattn import attention, decoder, decoding
+from memattn import attention
 from memattn.attention.base import masked_softmax
 from memattn.config import DecodingConfig, TrainingConfig
-from memattn.corpus import Sentences
-from memattn.ensemble import Ensemble
-from memattn.model import Decoding, Seq2Seq
-from memattn.reader import FoldedReader, Reader
-from memattn.training_step import TrainingStep
-from memattn.vocab import BOS, EOS, PAD
+from memattn.data.corpus import Sentences
+from memattn.data.vocabulary import BOS, EOS, PAD
+from memattn.model import decoder
+from memattn.model.ensemble import Ensemble
+from memattn.model.seq2seq import Decoding, Seq2Seq
+from memattn.model.stepper import FoldedReader, Reader
+from memattn.search.searcher import Searcher, decode
+from memattn.training.step import TrainingStep
 
 V, T = 11, 5
 VARIANTS = [(name, {}) for name in attention.MECHANISMS] + [
@@ -41,7 +43,7 @@ class LeastSeen(attention.AttentionMechanism):
         batch, length = tf.unstack(tf.shape(memory["mask"]))
         return tf.zeros([batch, num_queries, length])
 
-    def call(self, query, memory, state=()):
+    def score(self, query, memory, state=()):
         logits = tf.reduce_sum(memory["values"], -1)[:, None] + tf.reduce_sum(query, -1, keepdims=True) - 3 * state
         scores = masked_softmax(logits, memory["mask"][:, None])
         return scores, state + scores
@@ -67,9 +69,7 @@ def make_model(name, options, **switches):
         "tie_embeddings": "none",
         **switches,
     }
-    model = Seq2Seq(attention={"name": name, **options}, **settings)
-    model(padded([[4, EOS]]), padded([[4, EOS]]))
-    return model
+    return Seq2Seq(attention={"name": name, **options}, **settings)
 
 
 def identify(model):
@@ -132,7 +132,7 @@ def greedy(model):
 def searcher(model, **options):
     options = {"beam_size": 4, "jit_compile": False, "max_length_ratio": 1.5, "length_penalty": 0.7, **options}
     config = DecodingConfig(**{"n_best": options["beam_size"], **options})
-    return decoding.Searcher(model, config)
+    return Searcher(model, config)
 
 
 def search(model, sources, width=12, **options):
@@ -271,7 +271,7 @@ def test_batches_at_once_share_no_temporary_variable(name):
     models = [model, Ensemble([model] * 3)] if name == "memory" else [model]
     for coverage_penalty, one in enumerate(models):
         config = DecodingConfig(beam_size=2, jit_compile=False, coverage_penalty=coverage_penalty)
-        operations = optimized(decoding.Searcher(one, config), padded(SOURCES).numpy())
+        operations = optimized(Searcher(one, config), padded(SOURCES).numpy())
         assert {"MatMul", "TopKV2"} <= operations
         assert not operations & {"AddN", "TemporaryVariable"}
 
@@ -292,7 +292,7 @@ def test_sources_out_of_the_ordinary_decode(model):
     offsets = np.cumsum([0, *map(len, unseen)])
     sentences = Sentences(np.concatenate(unseen).astype(np.int32), offsets)
     config, ids = DecodingConfig(beam_size=3, jit_compile=False, max_length=8), SimpleNamespace(decode=list)
-    translations, _ = decoding.decode(decoding.Searcher(model, config), sentences, ids, num_buckets=1)
+    translations, _ = decode(Searcher(model, config), sentences, ids, num_buckets=1)
     for source, most, translation in zip(unseen, [8, 2, 8], translations, strict=True):
         (tokens,), (score,) = translation.hypotheses, translation.scores
         target = [*tokens, EOS][:most]
@@ -313,7 +313,7 @@ def test_slot_alignments_sum_to_the_combined_alignment(model):
 def test_mechanisms_serialize(name, options):
     def read(mechanism):
         memory = mechanism.memorize(tf.constant(states), tf.sequence_mask([5, 3], 5))
-        scores, _ = mechanism(tf.constant(queries), memory, mechanism.initial_state(memory, 4))
+        scores, _ = mechanism.score(tf.constant(queries), memory, mechanism.initial_state(memory, 4))
         return tf.matmul(scores, memory["values"]).numpy()
 
     random = np.random.default_rng(2)

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from conftest import ROOT, second
 
-from memattn import copy_task
 from memattn.config import CopyConfig
-from memattn.corpus import read_corpus, read_vocabulary
+from memattn.data import copy_task
+from memattn.data.corpus import read_corpus, read_vocabulary
 
 SMALL = CopyConfig(max_length=6, num_symbols=5, train_examples=30, valid_examples=10, seed=3)
 NAMES = ["copy.json", "train.source", "train.target", "valid.source", "valid.target", "vocab.txt"]

@@ -5,11 +5,11 @@ import itertools
 import numpy as np
 import pytest
 
-from memattn import data
-from memattn.corpus import Corpus, Sentences, encode, read_corpus, read_lines, read_vocabulary
-from memattn.data import TrainingBatches, bucket_widths, decoding_batches, streaming_batches
+from memattn.data import batches
+from memattn.data.batches import TrainingBatches, bucket_widths, decoding_batches, streaming_batches
+from memattn.data.corpus import Corpus, Sentences, encode, read_corpus, read_lines, read_vocabulary
+from memattn.data.vocabulary import BOS, EOS, PAD, SPECIAL_TOKENS, UNK, Vocabulary
 from memattn.errors import DataError
-from memattn.vocab import BOS, EOS, PAD, SPECIAL_TOKENS, UNK, Vocabulary
 
 A, B, C = range(4, 7)
 
@@ -40,11 +40,11 @@ def epoch_of(batches, epoch):
     return [ids for window in range(batches.windows) for ids in batches.window(epoch, window)]
 
 
-@pytest.fixture(params=[7, data.WINDOW], ids=["many windows", "one window"])
+@pytest.fixture(params=[7, batches.WINDOW], ids=["many windows", "one window"])
 def window(request, monkeypatch):
     """Windows of few pairs, as a large corpus has many, and one window for all."""
-    monkeypatch.setattr(data, "WINDOW", request.param)
-    monkeypatch.setattr(data, "_BATCHES_IN_WINDOW", 1)
+    monkeypatch.setattr(batches, "WINDOW", request.param)
+    monkeypatch.setattr(batches, "_BATCHES_IN_WINDOW", 1)
 
 
 def as_lists(batches):

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from memattn.metrics import score
+from memattn.evaluation.metrics import score
 
 
 def ngrams(words, order):

@@ -5,38 +5,38 @@ import sys
 
 import pytest
 
-from memattn import run
+from memattn.runs import provenance
 
 
 @pytest.fixture
 def repository(tmp_path):
     """A git repository with one commit, and its hash."""
-    (tmp_path / "memattn").mkdir()
-    (tmp_path / "memattn" / "run.py").touch()
+    (tmp_path / "memattn" / "runs").mkdir(parents=True)
+    (tmp_path / "memattn" / "runs" / "provenance.py").touch()
     git = ["git", "-C", str(tmp_path), "-c", "user.name=n", "-c", "user.email=e", "-c", "commit.gpgsign=false"]
     for arguments in (["init", "-q"], ["add", "."], ["commit", "-qm", "one"]):
         subprocess.run([*git, *arguments], check=True)
     head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
-    run._commit.cache_clear()
+    provenance._commit.cache_clear()
     yield tmp_path, head.stdout.strip()
-    run._commit.cache_clear()
+    provenance._commit.cache_clear()
 
 
 def test_the_commit_is_that_of_the_checkout(repository, monkeypatch):
     folder, head = repository
-    monkeypatch.setattr(run, "__file__", str(folder / "memattn" / "run.py"))
-    assert run._commit() == head
+    monkeypatch.setattr(provenance, "__file__", str(folder / "memattn" / "runs" / "provenance.py"))
+    assert provenance._commit() == head
     (folder / "memattn" / "more.py").touch()
-    assert run._commit() == head  # asked once
-    run._commit.cache_clear()
-    assert run._commit() == f"{head} with uncommitted changes"
+    assert provenance._commit() == head  # asked once
+    provenance._commit.cache_clear()
+    assert provenance._commit() == f"{head} with uncommitted changes"
 
 
 def test_a_repository_around_the_environment_is_not_ours(repository, monkeypatch):
     installed = repository[0] / ".venv" / "lib" / "site-packages" / "memattn"
     installed.mkdir(parents=True)
-    monkeypatch.setattr(run, "__file__", str(installed / "run.py"))
-    assert run._commit() is None
+    monkeypatch.setattr(provenance, "__file__", str(installed / "runs" / "provenance.py"))
+    assert provenance._commit() is None
 
 
 @pytest.mark.parametrize(
@@ -50,4 +50,4 @@ def test_a_repository_around_the_environment_is_not_ours(repository, monkeypatch
 )
 def test_the_command_is_what_was_typed(monkeypatch, arguments, typed):
     monkeypatch.setattr(sys, "orig_argv", ["/venv/bin/python", *arguments])
-    assert run._command() == typed
+    assert provenance._command() == typed

@@ -11,8 +11,8 @@ from conftest import ROOT
 from test_conformance import assert_trains, make_model, padded
 
 from memattn import attention, config
-from memattn.tables import markdown
-from memattn.vocab import EOS
+from memattn.data.vocabulary import EOS
+from memattn.evaluation.tables import markdown
 
 _TABLES_OF_WORDS = {"README.md": 1, "docs/clusters.md": 1, "docs/reproduction.md": 2, "docs/speed.md": 0}
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -57,7 +57,7 @@ def test_the_sweep_of_the_readme_expands(tmp_path):
     (text,) = blocks("yaml")
     path = tmp_path / "sweep.yaml"
     path.write_text(text, encoding="utf-8")
-    runs = config.expand(config.load(str(path), [], attention.MECHANISMS), attention.MECHANISMS)
+    runs = config.expand(config.load(str(path), []))
     assert len(runs) == 20
 
 
@@ -65,8 +65,8 @@ def test_every_shipped_config_loads():
     paths = sorted((ROOT / "configs").rglob("*.yaml"))
     assert paths
     for path in paths:
-        loaded = config.load(str(path), [], attention.MECHANISMS)
-        assert config.expand(loaded, attention.MECHANISMS)
+        loaded = config.load(str(path), [])
+        assert config.expand(loaded)
         header = "\n".join(line for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("#"))
         assert all(word in header for word in ("Expected BLEU", "Cost", "Command")), path
 
@@ -100,7 +100,7 @@ def test_every_file_of_the_map_exists():
 def test_every_key_that_the_readme_sets_exists():
     keys = re.findall(r"--set\s+([\w.]+)=", README)
     assert len(keys) == len(re.findall(r"--set\b(?!`)", README)) > 4
-    tree = yaml.safe_load(config.dump(config.load(str(ROOT / "configs/toy_copy/small.yaml"), [], attention.MECHANISMS)))
+    tree = yaml.safe_load(config.dump(config.load(str(ROOT / "configs/toy_copy/small.yaml"), [])))
     for key in keys:
         node = tree
         for part in key.split("."):

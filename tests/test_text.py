@@ -6,11 +6,11 @@ from collections import Counter
 import pytest
 from conftest import SHARED
 
-from memattn import bpe, text
-from memattn.bpe import Subwords
+from memattn.data import bpe, text
+from memattn.data.bpe import Subwords
+from memattn.data.text import Text, TextSettings
+from memattn.data.vocabulary import SPECIAL_TOKENS
 from memattn.errors import DataError
-from memattn.text import Text, TextSettings
-from memattn.vocab import SPECIAL_TOKENS
 
 ENGLISH = "a man in a green shirt rides his bike ; two women , three dogs and the boy 's ball . "
 CODES = bpe.learn(Counter((ENGLISH * 3).split()), 60)

@@ -13,19 +13,21 @@ import tensorflow as tf
 from conftest import evaluate, replicas
 from test_conformance import arrays, make_model, padded
 
-from memattn import eval as evaluation
-from memattn import run, train, validation
+import memattn.evaluation.metrics
 from memattn.config import TrainingConfig
+from memattn.data.vocabulary import EOS
 from memattn.errors import ConfigError, RunError
-from memattn.trained import load
-from memattn.vocab import EOS
+from memattn.evaluation import evaluate as evaluation
+from memattn.runs import run_folder
+from memattn.runs.trained import load
+from memattn.training.trainer import Trainer, TrainingStep, train
 
 NO_STRATEGY = tf.distribute.get_strategy()
 
 
 def weights(run_dir):
     """Every tensor of a run's newest checkpoint."""
-    reader = tf.train.load_checkpoint(os.path.join(run_dir, run.CHECKPOINTS))
+    reader = tf.train.load_checkpoint(os.path.join(run_dir, run_folder.CHECKPOINTS))
     return {name: reader.get_tensor(name) for name in sorted(reader.get_variable_to_shape_map())}
 
 
@@ -42,7 +44,7 @@ def assert_same_run(one, other):
         with open(os.path.join(run_dir, "validation.csv"), encoding="utf-8") as file:
             scores.append([(row["step"], row["bleu"], row["exact_match"]) for row in csv.DictReader(file)])
     assert scores[0] == scores[1]
-    best = [tf.train.latest_checkpoint(os.path.join(run_dir, run.BEST)) for run_dir in (one, other)]
+    best = [tf.train.latest_checkpoint(os.path.join(run_dir, run_folder.BEST)) for run_dir in (one, other)]
     assert os.path.basename(best[0]) == os.path.basename(best[1])
 
 
@@ -51,7 +53,7 @@ def one_step(strategy, batch, **changes):
     config = TrainingConfig(**{"batch_size": 4, "learning_rate": 0.1, "jit_compile": False, **changes})
     with strategy.scope():
         model = make_model("memory", {"num_slots": 2})
-        step = train.TrainingStep(model, config, strategy)
+        step = TrainingStep(model, config, strategy)
     return model, [step([(batch, batch)], number, 0.1).numpy() for number in range(3)]
 
 
@@ -81,7 +83,7 @@ def test_loss_is_the_mean_over_real_target_tokens_and_gradients_are_clipped_toge
     norm = np.sqrt(sum((g.astype(np.float64) ** 2).sum() for g in gradients))
     before = arrays(model)
     config = TrainingConfig(batch_size=4, learning_rate=0.1, clip_norm=norm / 2, jit_compile=jit_compile)
-    results = train.TrainingStep(model, config, NO_STRATEGY)([(BATCH, BATCH)], 0, 0.1).numpy()
+    results = TrainingStep(model, config, NO_STRATEGY)([(BATCH, BATCH)], 0, 0.1).numpy()
     np.testing.assert_allclose(results[0], loss, rtol=1e-5)
     assert results[2] == len(real)
     np.testing.assert_allclose(results[3], norm, rtol=1e-4)
@@ -111,7 +113,7 @@ def test_a_run_on_two_replicas_matches_one(tiny_config, tmp_path):
     config = tiny_config({"model.dropout": 0.0, "training.validate_every": 6})
     runs = {"one": NO_STRATEGY, "two": replicas(2)}
     for name, strategy in runs.items():
-        assert train.train(config, str(tmp_path / name), strategy) == 0
+        assert train(config, str(tmp_path / name), strategy) == 0
     one, two = weights(tmp_path / "one"), weights(tmp_path / "two")
     assert one.keys() == two.keys()
     for name in one:
@@ -120,19 +122,19 @@ def test_a_run_on_two_replicas_matches_one(tiny_config, tmp_path):
     ids = padded([[4, 5, 6, EOS], [7, EOS]])
     logits = [load([str(tmp_path / name)], [], None).model(ids, ids) for name in runs]  # as evaluation loads them
     np.testing.assert_allclose(*logits, rtol=1e-2, atol=1e-3)
-    assert np.abs(logits[1] - run.build_model(config, 8, 6)(ids, ids)).max() > 0.01  # they have learned
+    assert np.abs(logits[1] - run_folder.build_model(config, 8, 6)(ids, ids)).max() > 0.01  # they have learned
 
 
 def test_training_runs_in_any_thread(tiny_config, tmp_path):
     config = tiny_config({"training.max_steps": 1})
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        assert pool.submit(train.train, config, str(tmp_path / "run"), NO_STRATEGY).result() == 0
+        assert pool.submit(train, config, str(tmp_path / "run"), NO_STRATEGY).result() == 0
 
 
 def test_stopped_at_every_step_equals_uninterrupted(tiny_config, tmp_path, monkeypatch):
     config = tiny_config({"data.num_buckets": 2})
-    assert train.train(config, str(tmp_path / "whole"), NO_STRATEGY) == 0
-    step = train.TrainingStep.__call__
+    assert train(config, str(tmp_path / "whole"), NO_STRATEGY) == 0
+    step = TrainingStep.__call__
 
     def step_then_terminate(self, *arguments):
         results = step(self, *arguments)
@@ -140,10 +142,10 @@ def test_stopped_at_every_step_equals_uninterrupted(tiny_config, tmp_path, monke
         os.kill(os.getpid(), signal.SIGTERM)  # schedulers repeat it
         return results
 
-    monkeypatch.setattr(train.TrainingStep, "__call__", step_then_terminate)
+    monkeypatch.setattr(TrainingStep, "__call__", step_then_terminate)
     statuses = []
     while not statuses or statuses[-1]:
-        statuses.append(train.train(config, str(tmp_path / "pieces"), NO_STRATEGY))
+        statuses.append(train(config, str(tmp_path / "pieces"), NO_STRATEGY))
         assert len(statuses) < 10
     assert statuses.count(128 + signal.SIGTERM) >= 5
     assert_same_run(tmp_path / "whole", tmp_path / "pieces")
@@ -151,7 +153,7 @@ def test_stopped_at_every_step_equals_uninterrupted(tiny_config, tmp_path, monke
 
 def test_interrupt_ends_with_130_and_goes_on(tiny_config, tmp_path, monkeypatch):
     config = tiny_config()
-    step = train.TrainingStep.__call__
+    step = TrainingStep.__call__
 
     def step_then_interrupt(self, *arguments):
         results = step(self, *arguments)
@@ -159,9 +161,9 @@ def test_interrupt_ends_with_130_and_goes_on(tiny_config, tmp_path, monkeypatch)
         return results
 
     with monkeypatch.context() as patched:
-        patched.setattr(train.TrainingStep, "__call__", step_then_interrupt)
-        assert train.train(config, str(tmp_path / "run"), NO_STRATEGY) == 130
-    assert train.train(config, str(tmp_path / "run"), NO_STRATEGY) == 0
+        patched.setattr(TrainingStep, "__call__", step_then_interrupt)
+        assert train(config, str(tmp_path / "run"), NO_STRATEGY) == 130
+    assert train(config, str(tmp_path / "run"), NO_STRATEGY) == 0
 
 
 def without_a_reader():
@@ -176,23 +178,23 @@ def full_disk():
 
 @pytest.mark.parametrize("output", [without_a_reader, full_disk])
 def test_output_that_cannot_be_written_costs_no_checkpoint(tiny_config, tmp_path, monkeypatch, output):
-    config, step = tiny_config({"training.checkpoint_every": 1000}), train.TrainingStep.__call__
+    config, step = tiny_config({"training.checkpoint_every": 1000}), TrainingStep.__call__
 
     def third_is_interrupted(self, batches, number, learning_rate):
         if number == 2:
             os.kill(os.getpid(), signal.SIGINT)
         return step(self, batches, number, learning_rate)
 
-    monkeypatch.setattr(train.TrainingStep, "__call__", third_is_interrupted)
+    monkeypatch.setattr(TrainingStep, "__call__", third_is_interrupted)
     with output() as stdout, monkeypatch.context() as patched:
         patched.setattr("sys.stdout", stdout)
-        assert train.train(config, str(tmp_path / "run"), NO_STRATEGY) == 130
+        assert train(config, str(tmp_path / "run"), NO_STRATEGY) == 130
     assert latest(tmp_path / "run").endswith("step-3")
 
 
 def test_updates_that_are_not_finite_are_left_out(tiny_config, tmp_path, monkeypatch, capsys):
     """The weights are lost in steps 2 and 3, and found again."""
-    step, kept = train.TrainingStep.__call__, []
+    step, kept = TrainingStep.__call__, []
 
     def lose_a_weight(self, batches, number, learning_rate):
         weight = self._model.trainable_variables[0]
@@ -205,28 +207,28 @@ def test_updates_that_are_not_finite_are_left_out(tiny_config, tmp_path, monkeyp
             kept.extend(zip(before, [variable.numpy() for variable in self._model.trainable_variables], strict=True))
         return results
 
-    monkeypatch.setattr(train.TrainingStep, "__call__", lose_a_weight)
-    assert train.train(tiny_config({"training.max_bad_steps": 2}), str(tmp_path / "run"), NO_STRATEGY) == 0
+    monkeypatch.setattr(TrainingStep, "__call__", lose_a_weight)
+    assert train(tiny_config({"training.max_bad_steps": 2}), str(tmp_path / "run"), NO_STRATEGY) == 0
     assert len(kept) > 20
     assert all((before == after).all() for before, after in kept)
     output = capsys.readouterr().out
     assert "step 2: 1 updates skipped: loss or gradient not finite" in output
     assert "step 4: 1 updates skipped" in output
     with pytest.raises(RunError, match="not finite at step 3, whose batch is in .*bad_step-3.npz"):
-        train.train(tiny_config({"training.max_bad_steps": 1}), str(tmp_path / "strict"), NO_STRATEGY)
+        train(tiny_config({"training.max_bad_steps": 1}), str(tmp_path / "strict"), NO_STRATEGY)
 
 
 def test_training_keeps_few_batches_whatever_log_every_says(tiny_config, tmp_path, monkeypatch, capsys):
-    kept, step = [], train.TrainingStep.__call__
+    kept, step = [], TrainingStep.__call__
     config = tiny_config({"training.log_every": 6, "training.validate_every": 6, "training.checkpoint_every": 6})
-    trainer = train.Trainer(config, str(tmp_path / "run"), NO_STRATEGY)
+    trainer = Trainer(config, str(tmp_path / "run"), NO_STRATEGY)
 
     def counting(*arguments):
         kept.append(len(trainer.pending))
         return step(*arguments)
 
-    monkeypatch.setattr(train.TrainingStep, "__call__", counting)
-    monkeypatch.setattr(train, "_MOST_PENDING", 2)
+    monkeypatch.setattr(TrainingStep, "__call__", counting)
+    monkeypatch.setattr("memattn.training.trainer._MOST_PENDING", 2)
     assert trainer.train() == 0
     assert kept == [0, 1, 0, 1, 0, 1]
     assert "step 6/6  loss " in capsys.readouterr().out
@@ -234,7 +236,7 @@ def test_training_keeps_few_batches_whatever_log_every_says(tiny_config, tmp_pat
 
 
 def test_time_of_updates_that_were_all_skipped_is_not_counted_again(tiny_config, tmp_path):
-    trainer = train.Trainer(tiny_config(), str(tmp_path / "run"), NO_STRATEGY)
+    trainer = Trainer(tiny_config(), str(tmp_path / "run"), NO_STRATEGY)
     trainer.results, trainer.logged_at = [np.full(4, np.nan)], 0.0
     trainer._log()
     assert trainer.logged_at > 0
@@ -242,7 +244,7 @@ def test_time_of_updates_that_were_all_skipped_is_not_counted_again(tiny_config,
 
 def test_a_step_past_the_largest_int32():
     config = TrainingConfig(batch_size=4, jit_compile=False)
-    step = train.TrainingStep(make_model("memory", {"num_slots": 2}), config, NO_STRATEGY)
+    step = TrainingStep(make_model("memory", {"num_slots": 2}), config, NO_STRATEGY)
     assert np.isfinite(step([(BATCH, BATCH)], 2**31 + 5, 0.1).numpy()).all()
 
 
@@ -250,41 +252,41 @@ def test_a_second_training_is_kept_out(tiny_config, tmp_path):
     config, run_dir = tiny_config(), str(tmp_path / "run")
     os.makedirs(run_dir)
     with (
-        run.locked(run_dir),
+        run_folder.locked(run_dir),
         pytest.raises(RunError, match=f"run: process {os.getpid()} on .* is training in it; wait, or take another"),
     ):
-        train.train(config, run_dir, NO_STRATEGY)
-    early = train.Trainer(config, run_dir, NO_STRATEGY)
-    assert train.train(config, run_dir, NO_STRATEGY) == 0
+        train(config, run_dir, NO_STRATEGY)
+    early = Trainer(config, run_dir, NO_STRATEGY)
+    assert train(config, run_dir, NO_STRATEGY) == 0
     with pytest.raises(RunError, match="run: another training has just resumed it; start again"):
         early.train()
 
 
 def latest(run_dir):
     try:
-        return tf.train.latest_checkpoint(os.path.join(run_dir, run.CHECKPOINTS))
+        return tf.train.latest_checkpoint(os.path.join(run_dir, run_folder.CHECKPOINTS))
     except (tf.errors.OpError, ValueError):
         return None
 
 
 def test_a_finished_run_is_left_alone(tiny_config, tmp_path, capsys):
     config, run_dir = tiny_config(), tmp_path / "run"
-    assert train.train(config, str(run_dir), NO_STRATEGY) == 0
+    assert train(config, str(run_dir), NO_STRATEGY) == 0
     files = {path: path.read_bytes() for path in run_dir.rglob("*") if path.is_file()}
-    assert train.train(config, str(run_dir), NO_STRATEGY) == 0
+    assert train(config, str(run_dir), NO_STRATEGY) == 0
     assert "already finished: 6 steps" in capsys.readouterr().out
     assert {path: path.read_bytes() for path in run_dir.rglob("*") if path.is_file()} == files
 
 
 def test_a_run_whose_data_changed_is_refused(tiny_config, tmp_path):
     config, run_dir = tiny_config(), tmp_path / "run"
-    assert train.train(config, str(run_dir), NO_STRATEGY) == 0
+    assert train(config, str(run_dir), NO_STRATEGY) == 0
     files = {path: path.read_bytes() for path in run_dir.rglob("*") if path.is_file()}
     for side in ("source", "target"):
         with open(tmp_path / "data" / f"train.{side}", "a", encoding="utf-8") as file:
             file.write("1 2 3\n")
     with pytest.raises(ConfigError, match="corpus.json: does not fit the data in .*data, which has changed"):
-        train.train(config, str(run_dir), NO_STRATEGY)
+        train(config, str(run_dir), NO_STRATEGY)
     assert {path: path.read_bytes() for path in run_dir.rglob("*") if path.is_file()} == files
 
 
@@ -297,53 +299,53 @@ def test_a_run_whose_data_changed_is_refused(tiny_config, tmp_path):
 )
 def test_patience_and_bleu_end_a_run(tiny_config, tmp_path, monkeypatch, capsys, option, end):
     scores = iter([10.0, 30.0, 20.0, 25.0])
-    real = validation.metrics.score
-    monkeypatch.setattr(validation.metrics, "score", lambda *texts: real(*texts)._replace(bleu=next(scores)))
+    real = memattn.evaluation.metrics.score
+    monkeypatch.setattr(memattn.evaluation.metrics, "score", lambda *texts: real(*texts)._replace(bleu=next(scores)))
     config = tiny_config({"training.max_steps": 100, **option})
-    assert train.train(config, str(tmp_path / "run"), NO_STRATEGY) == 0
+    assert train(config, str(tmp_path / "run"), NO_STRATEGY) == 0
     assert f"finished: {end}; best validation BLEU 30.00" in capsys.readouterr().out
 
 
 def test_best_checkpoint_is_of_the_best_validation(tiny_config, tmp_path, monkeypatch):
     scores = iter([10.0, 30.0, 20.0])
-    real = validation.metrics.score
-    monkeypatch.setattr(validation.metrics, "score", lambda *texts: real(*texts)._replace(bleu=next(scores)))
+    real = memattn.evaluation.metrics.score
+    monkeypatch.setattr(memattn.evaluation.metrics, "score", lambda *texts: real(*texts)._replace(bleu=next(scores)))
     run_dir = str(tmp_path / "run")
-    assert train.train(tiny_config({"training.max_steps": 9}), run_dir, NO_STRATEGY) == 0
-    assert tf.train.latest_checkpoint(os.path.join(run_dir, run.BEST)).endswith("step-6")
+    assert train(tiny_config({"training.max_steps": 9}), run_dir, NO_STRATEGY) == 0
+    assert tf.train.latest_checkpoint(os.path.join(run_dir, run_folder.BEST)).endswith("step-6")
 
 
 def test_where_bleu_is_0_exact_match_tells_the_best(tiny_config, tmp_path, monkeypatch):
     matches = iter([50.0, 90.0, 90.0])
-    real = validation.metrics.score
+    real = memattn.evaluation.metrics.score
     monkeypatch.setattr(
-        validation.metrics, "score", lambda *texts: real(*texts)._replace(bleu=0.0, exact_match=next(matches))
+        memattn.evaluation.metrics, "score", lambda *texts: real(*texts)._replace(bleu=0.0, exact_match=next(matches))
     )
     run_dir = str(tmp_path / "run")
-    assert train.train(tiny_config({"training.max_steps": 9}), run_dir, NO_STRATEGY) == 0
-    assert tf.train.latest_checkpoint(os.path.join(run_dir, run.BEST)).endswith("step-6")
+    assert train(tiny_config({"training.max_steps": 9}), run_dir, NO_STRATEGY) == 0
+    assert tf.train.latest_checkpoint(os.path.join(run_dir, run_folder.BEST)).endswith("step-6")
 
 
 def test_a_lost_best_checkpoint_is_written_again(tiny_config, tmp_path):
     config, run_dir = tiny_config(), tmp_path / "run"
-    assert train.train(config, str(run_dir), NO_STRATEGY) == 0
-    shutil.rmtree(run_dir / run.BEST)
-    assert train.train(config, str(run_dir), NO_STRATEGY) == 0
-    assert tf.train.latest_checkpoint(str(run_dir / run.BEST)).endswith("step-6")
+    assert train(config, str(run_dir), NO_STRATEGY) == 0
+    shutil.rmtree(run_dir / run_folder.BEST)
+    assert train(config, str(run_dir), NO_STRATEGY) == 0
+    assert tf.train.latest_checkpoint(str(run_dir / run_folder.BEST)).endswith("step-6")
 
 
 def test_checkpoints_by_minutes(tiny_config, tmp_path):
     config = tiny_config({"training.checkpoint_every": 1000, "training.checkpoint_minutes": 1e-6})
     run_dir = str(tmp_path / "run")
-    assert train.train(config, run_dir, NO_STRATEGY) == 0
-    state = tf.train.get_checkpoint_state(os.path.join(run_dir, run.CHECKPOINTS))
+    assert train(config, run_dir, NO_STRATEGY) == 0
+    state = tf.train.get_checkpoint_state(os.path.join(run_dir, run_folder.CHECKPOINTS))
     assert [path.rpartition("-")[2] for path in state.all_model_checkpoint_paths] == ["4", "5", "6"]
 
 
 def test_xla_and_graph_train_alike(tiny_config, tmp_path):
     for jit in (True, False):
         config = tiny_config({"training.jit_compile": jit, "decoding.jit_compile": jit, "model.dropout": 0.0})
-        assert train.train(config, str(tmp_path / str(jit)), NO_STRATEGY) == 0
+        assert train(config, str(tmp_path / str(jit)), NO_STRATEGY) == 0
     one, other = weights(tmp_path / "True"), weights(tmp_path / "False")
     for name in one:
         if name.startswith("model"):
@@ -372,7 +374,7 @@ def test_copy_is_learned(tiny_config, tmp_path, name):
         }
     )
     run_dir = str(tmp_path / name)
-    assert train.train(config, run_dir, NO_STRATEGY) == 0
+    assert train(config, run_dir, NO_STRATEGY) == 0
     result = evaluate(run_dir, plots=1)
     assert result["bleu"] >= 95
     assert result["exact_match"] >= 85

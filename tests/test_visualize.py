@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from matplotlib import image
 from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from memattn import eval as evaluation
-from memattn import visualize
+from memattn.evaluation import evaluate, plots
 
 
 def scores(source, target, num_slots, seed=0):
@@ -28,12 +29,10 @@ def assert_is_a_picture(path):
 
 @pytest.fixture
 def figure(monkeypatch):
-    """The figure that was drawn, held back from being closed."""
-    drawn, close = [], plt.close
-    monkeypatch.setattr(visualize.plt, "close", drawn.append)
-    yield lambda: drawn[-1]
-    for one in drawn:
-        close(one)
+    """The figure that was drawn."""
+    drawn, save = [], plots._save
+    monkeypatch.setattr(plots, "_save", lambda figure, path: drawn.append(figure) or save(figure, path))
+    return lambda: drawn[-1]
 
 
 @pytest.mark.parametrize(
@@ -42,15 +41,15 @@ def figure(monkeypatch):
 )
 def test_alignments_of_any_size_become_a_picture(tmp_path, num_slots, source, target):
     path = tmp_path / "alignments.png"
-    visualize.alignments(str(path), ["a"] * source, ["b"] * target, *scores(source, target, num_slots))
+    plots.alignments(str(path), ["a"] * source, ["b"] * target, *scores(source, target, num_slots))
     assert_is_a_picture(path)
     assert plt.get_fignums() == []
 
 
 def test_sources_run_downwards_and_targets_to_the_right(tmp_path, figure):
     combined, slots = scores(5, 3, 2)
-    visualize.alignments(str(tmp_path / "a.png"), list("abcde"), list("xyz"), combined, slots)
-    drawn = {axes.get_title(): axes for axes in figure().findobj(plt.Axes)}
+    plots.alignments(str(tmp_path / "a.png"), list("abcde"), list("xyz"), combined, slots)
+    drawn = {axes.get_title(): axes for axes in figure().findobj(Axes)}
     for k in range(2):
         np.testing.assert_array_equal(drawn[f"slot {k + 1}"].images[0].get_array(), slots[k].T)
     axes = drawn["all slots: $\\beta \\cdot \\alpha$"]
@@ -62,8 +61,8 @@ def test_sources_run_downwards_and_targets_to_the_right(tmp_path, figure):
 
 def test_no_slot_looks_darker_than_all_together(tmp_path, figure):
     slots = np.stack([np.full((2, 2), 0.1), np.full((2, 2), 0.8)])
-    visualize.alignments(str(tmp_path / "a.png"), ["a", "b"], ["c", "d"], slots.sum(0), slots)
-    images = {axes.get_title(): axes.images[0] for axes in figure().findobj(plt.Axes) if axes.images}
+    plots.alignments(str(tmp_path / "a.png"), ["a", "b"], ["c", "d"], slots.sum(0), slots)
+    images = {axes.get_title(): axes.images[0] for axes in figure().findobj(Axes) if axes.images}
     assert [image.get_clim() for image in images.values()] == [(0, pytest.approx(0.9))] * 3
     weak, strong, both = (image.to_rgba(image.get_array())[0, 0, :3].sum() for image in images.values())
     assert both < strong < weak < 2.9  # the weak one is seen
@@ -72,7 +71,7 @@ def test_no_slot_looks_darker_than_all_together(tmp_path, figure):
 @pytest.mark.parametrize("num_slots", [0, 4])
 def test_scores_of_nothing_but_0_can_be_drawn(tmp_path, num_slots):
     path = tmp_path / "alignments.png"
-    visualize.alignments(str(path), ["a", "b"], ["c"], np.zeros((1, 2)), np.zeros((num_slots, 1, 2)))
+    plots.alignments(str(path), ["a", "b"], ["c"], np.zeros((1, 2)), np.zeros((num_slots, 1, 2)))
     assert_is_a_picture(path)
 
 
@@ -97,9 +96,9 @@ def test_odd_tokens_are_drawn_as_they_stand(tmp_path, figure):
         "…",
     ]
     path, size = tmp_path / "alignments.png", len(tokens)
-    visualize.alignments(str(path), tokens, tokens, *scores(size, size, 0))
+    plots.alignments(str(path), tokens, tokens, *scores(size, size, 0))
     assert_is_a_picture(path)
-    axes = next(axes for axes in figure().findobj(plt.Axes) if axes.get_title() == "attention")
+    axes = next(axes for axes in figure().findobj(Axes) if axes.get_title() == "attention")
     for labels in (axes.get_xticklabels(), axes.get_yticklabels()):
         assert [label.get_text() for label in labels] == tokens
         assert not any(label.get_parse_math() for label in labels)
@@ -107,19 +106,19 @@ def test_odd_tokens_are_drawn_as_they_stand(tmp_path, figure):
 
 @pytest.mark.parametrize("length", [30, 200])
 def test_a_long_token_leaves_room_for_the_picture(tmp_path, length):
-    visualize.alignments(str(tmp_path / "a.png"), ["a", "b" * length], ["c" * length], *scores(2, 1, 1))
+    plots.alignments(str(tmp_path / "a.png"), ["a", "b" * length], ["c" * length], *scores(2, 1, 1))
     assert_is_a_picture(tmp_path / "a.png")
 
 
 def test_the_ending_chooses_the_format(tmp_path):
-    visualize.alignments(str(tmp_path / "a.svg"), ["a"], ["b"], *scores(1, 1, 1))
+    plots.alignments(str(tmp_path / "a.svg"), ["a"], ["b"], *scores(1, 1, 1))
     assert b"<svg" in (tmp_path / "a.svg").read_bytes()[:1000]
 
 
 def test_learning_curves_show_the_points(tmp_path, figure):
     curves = {"memory": {100: [8.0, 12.0], 200: [50.5, 60.5]}, "none": {100: [3.0]}, "not validated": {}}
     means = {"memory": [(100, 10.0), (200, 55.5)], "none": [(100, 3.0)], "not validated": []}
-    visualize.learning_curves(str(tmp_path / "curves.png"), curves, "one quarter scale")
+    plots.learning_curves(str(tmp_path / "curves.png"), curves, "one quarter scale")
     assert_is_a_picture(tmp_path / "curves.png")
     (axes,) = figure().axes
     assert {line.get_label(): list(zip(*line.get_data(), strict=True)) for line in axes.lines} == means
@@ -135,7 +134,7 @@ def test_learning_curves_show_the_points(tmp_path, figure):
 
 def test_no_two_of_many_curves_look_alike(tmp_path, figure):
     curves = {f"run-{i}": {1: [i], 2: [2 * i]} for i in range(28)}
-    visualize.learning_curves(str(tmp_path / "curves.png"), curves, "many")
+    plots.learning_curves(str(tmp_path / "curves.png"), curves, "many")
     (axes,) = figure().axes
     assert len({(line.get_color(), line.get_linestyle()) for line in axes.lines}) == 28
 
@@ -143,8 +142,8 @@ def test_no_two_of_many_curves_look_alike(tmp_path, figure):
 @pytest.mark.parametrize(("length", "number"), [(5, 4), (20, 4), (21, 4), (90, 4), (200, 4), (5, 30), (20, 30)])
 def test_names_leave_room_for_the_curves_and_are_whole(tmp_path, figure, length, number):
     curves = {f"{i:0{length}d}": {1: [i]} for i in range(number)}
-    visualize.learning_curves(str(tmp_path / "a.png"), curves, "t" * 120)
-    figure().canvas.draw()  # at the figure's own resolution again
+    plots.learning_curves(str(tmp_path / "a.png"), curves, "t" * 120)
+    FigureCanvasAgg(figure()).draw()  # at the figure's own resolution again
     (axes,), (legend,) = figure().axes, figure().legends
     assert axes.get_position().width > 0.55
     assert axes.get_window_extent().height > 250
@@ -157,14 +156,15 @@ def test_names_leave_room_for_the_curves_and_are_whole(tmp_path, figure, length,
 
 
 def test_odd_titles_and_run_names_are_drawn(tmp_path):
-    visualize.learning_curves(str(tmp_path / "curves.png"), {"K=1-a_b^c": {1: [2.0]}}, "costs $_$ and 中文")
+    plots.learning_curves(str(tmp_path / "curves.png"), {"K=1-a_b^c": {1: [2.0]}}, "costs $_$ and 中文")
     assert_is_a_picture(tmp_path / "curves.png")
     assert plt.get_fignums() == []
 
 
-@pytest.mark.parametrize("plots", [0, 1])
-def test_pictures_of_an_evaluation_before_are_removed(tmp_path, plots):
+@pytest.mark.parametrize("number", [0, 1])
+def test_pictures_of_an_evaluation_before_are_removed(tmp_path, number):
     for name in ("3.png", "17.png", "theirs.png", "17.txt"):
         (tmp_path / name).touch()
-    evaluation._plot(None, None, [], [], plots, str(tmp_path))
+    test_set = evaluate.TestSet("none", [], [], [])
+    evaluate._plot(None, evaluate.Evaluation(test_set, {}, [], [], []), number, str(tmp_path))
     assert sorted(os.listdir(tmp_path)) == ["17.txt", "theirs.png"]

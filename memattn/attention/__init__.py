@@ -1,41 +1,20 @@
-"""The registry of attention mechanisms: one file and one line here for each."""
+"""Attention mechanisms behind one interface: one file, and one line of the registry, for each.
+
+The classes are imported, and TensorFlow with them, when they are asked for: a config is read without.
+"""
 
 import importlib
-import importlib.util
-import inspect
+from typing import TYPE_CHECKING, Any
 
-from memattn.attention.bahdanau import BahdanauAttention
-from memattn.attention.base import AttentionMechanism
-from memattn.attention.luong import LuongAttention
-from memattn.attention.luong_dot import LuongDotAttention
-from memattn.attention.memory import MemoryAttention
-from memattn.attention.none import NoAttention
+from memattn.attention.registry import MECHANISMS, build
 
-
-class _Registry(dict):
-    """Names to classes; one given as "module:class" is imported when it is asked for, which may raise ImportError."""
-
-    def __getitem__(self, name: str) -> type[AttentionMechanism]:
-        found = super().__getitem__(name)
-        if isinstance(found, str):
-            module, _, attribute = found.partition(":")
-            found = getattr(importlib.import_module(module), attribute)
-        return found
-
-
-MECHANISMS = _Registry(
-    {
-        "none": NoAttention,
-        "bahdanau": BahdanauAttention,
-        "luong": LuongAttention,
-        "luong_dot": LuongDotAttention,
-        "memory": MemoryAttention,
-    }
-)
-
-if importlib.util.find_spec("tensorflow_addons"):  # the extra `addons`
-    MECHANISMS["tfa_bahdanau"] = "memattn.attention.addons:AddonsBahdanauAttention"
-    MECHANISMS["tfa_luong"] = "memattn.attention.addons:AddonsLuongAttention"
+if TYPE_CHECKING:
+    from memattn.attention.bahdanau import BahdanauAttention
+    from memattn.attention.base import AttentionMechanism
+    from memattn.attention.luong import LuongAttention
+    from memattn.attention.luong_dot import LuongDotAttention
+    from memattn.attention.memory import MemoryAttention
+    from memattn.attention.none import NoAttention
 
 __all__ = [
     "MECHANISMS",
@@ -48,15 +27,17 @@ __all__ = [
     "build",
 ]
 
+_MODULES = {
+    "AttentionMechanism": "base",
+    "BahdanauAttention": "bahdanau",
+    "LuongAttention": "luong",
+    "LuongDotAttention": "luong_dot",
+    "MemoryAttention": "memory",
+    "NoAttention": "none",
+}
 
-def build(name: str, options: dict, **facts) -> AttentionMechanism:
-    """The mechanism of that name; of the `facts` it is given those that its constructor names.
 
-    Raises:
-      KeyError: the name is not registered.
-      ImportError: the mechanism's library cannot be imported.
-      TypeError, ValueError: an option is unknown or out of range.
-    """
-    mechanism = MECHANISMS[name]
-    accepted = inspect.signature(mechanism).parameters
-    return mechanism(**options, **{fact: value for fact, value in facts.items() if fact in accepted})
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"memattn.attention.{_MODULES[name]}"), name)

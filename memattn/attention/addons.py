@@ -36,7 +36,9 @@ class AddonsBahdanauAttention(AttentionMechanism):
         self.mechanism = self._make_mechanism()
 
     def _dense(self, name: str) -> tf.keras.layers.Dense:
-        return tf.keras.layers.Dense(self.units, use_bias=False, kernel_initializer=self.initializer, name=name)
+        return tf.keras.layers.Dense(
+            self.units, use_bias=False, kernel_initializer=self.initializer, dtype=self.dtype_policy, name=name
+        )
 
     def _make_mechanism(self) -> tf.keras.layers.Layer:
         return tfa.seq2seq.BahdanauAttention(
@@ -49,7 +51,7 @@ class AddonsBahdanauAttention(AttentionMechanism):
     def memorize(self, states, mask):
         return {"values": states, "mask": mask}
 
-    def call(self, query, memory, state=()):
+    def score(self, query, memory, state=()):
         values, mask = memory["values"], memory["mask"]
         batch, queries, length = tf.shape(query)[0], tf.shape(query)[1], tf.shape(values)[1]
         self.mechanism.setup_memory(tf.repeat(values, queries, 0), memory_mask=tf.repeat(mask, queries, 0))

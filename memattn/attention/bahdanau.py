@@ -21,18 +21,23 @@ class BahdanauAttention(AttentionMechanism):
             raise ValueError(f"units: must be at least 1, not {units}")
         self.units, self.cache_keys = units, cache_keys
         self.initializer = initializer
-        self.query_layer = tf.keras.layers.Dense(units, kernel_initializer=initializer, name="query")
-        self.key_layer = tf.keras.layers.Dense(units, use_bias=False, kernel_initializer=initializer, name="key")
+        self.query_layer = tf.keras.layers.Dense(
+            units, kernel_initializer=initializer, dtype=self.dtype_policy, name="query"
+        )
+        self.key_layer = tf.keras.layers.Dense(
+            units, use_bias=False, kernel_initializer=initializer, dtype=self.dtype_policy, name="key"
+        )
         self.v = self.add_weight(shape=(units,), initializer=initializer, name="v")
 
     def memorize(self, states, mask):
         memory = {"values": states, "mask": mask}
         return {**memory, "keys": self.key_layer(states)} if self.cache_keys else memory
 
-    def call(self, query, memory, state=()):
+    def score(self, query, memory, state=()):
         keys = memory["keys"] if self.cache_keys else self.key_layer(memory["values"])  # [B, S, U]
         queries = self.query_layer(query)  # [B, Q, U]
-        energies = tf.einsum("bqsu,u->bqs", tf.tanh(queries[:, :, None] + keys[:, None]), self.v)  # [B, Q, S]
+        v = tf.cast(tf.convert_to_tensor(self.v), queries.dtype)
+        energies = tf.einsum("bqsu,u->bqs", tf.tanh(queries[:, :, None] + keys[:, None]), v)  # [B, Q, S]
         return masked_softmax(energies, memory["mask"][:, None]), state
 
     def get_config(self):

@@ -1,4 +1,4 @@
-"""The interface of every attention mechanism: the mechanism scores, the decoder reads."""
+"""The interface of every attention mechanism: an ordinary Keras layer, of which the decoder calls the parts."""
 
 from typing import Any
 
@@ -8,24 +8,41 @@ import tensorflow as tf
 class AttentionMechanism(tf.keras.layers.Layer):
     """Scores the rows of a memory that is made once a source.
 
-    B batch, S source length, M memory rows, D width of an encoder state, Q queries that share one source (1 in greedy
-    decoding, the beam size in beam search, T in teacher forcing), U width of a query. The decoder reads
-    `context = scores @ memory["values"]`, so what a step needs of the source is in the memory and in nothing else.
+    A mechanism defines `memorize` and `score`; all else follows from these. B batch, S source length, M memory rows, D
+    width of a source state, Q queries that share one source (1 in greedy decoding, the beam size in beam search, T in
+    teacher forcing), U width of a query. The context is `scores @ memory["values"]`, so what a step needs of the source
+    is in the memory and in nothing else.
+
+    As a layer: `mechanism(query, value)` is the context [B, T, D] of queries [B, T, U] that read values [B, S, D].
     """
 
     def __init_subclass__(cls, **kwargs):
-        """Makes every mechanism known to Keras' serialization."""
+        """Makes a mechanism of ours known to Keras' serialization."""
         super().__init_subclass__(**kwargs)
-        tf.keras.utils.register_keras_serializable("memattn")(cls)
+        if cls.__module__.startswith("memattn."):
+            tf.keras.utils.register_keras_serializable("memattn")(cls)
 
     num_slots: int | None = None
     """Rows of a memory of fixed size; None where the memory has a row for each source position."""
 
-    def memorize(self, states: tf.Tensor, mask: tf.Tensor) -> dict[str, tf.Tensor]:
-        """What the decoder steps need of encoder states [B, S, D], of which `mask` [B, S] marks the real ones.
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.supports_masking = True
+        self._shapes = None
 
-        A row that fills up a batch has none, and its scores must be finite all the same, as `masked_softmax` makes
-        them. Every tensor is batch-leading; "values" is [B, M, D].
+    @classmethod
+    def check(cls, **options) -> None:
+        """Raises ValueError, "OPTION: what is wrong", for options out of range; makes no layer."""
+
+    def context_size(self, value_size: int) -> int:
+        """Width of a context of values `value_size` wide."""
+        return value_size
+
+    def memorize(self, states: tf.Tensor, mask: tf.Tensor) -> dict[str, tf.Tensor]:
+        """What the decoder steps need of source states [B, S, D], of which `mask` [B, S] marks the real ones.
+
+        A row of padding has none, and its scores must still be finite, as `masked_softmax` makes them. Every tensor is
+        batch-leading; "values" is [B, M, D].
         """
         raise NotImplementedError
 
@@ -34,8 +51,11 @@ class AttentionMechanism(tf.keras.layers.Layer):
         del memory, num_queries
         return ()
 
-    def call(self, query: tf.Tensor, memory: dict[str, tf.Tensor], state: Any = ()) -> tuple[tf.Tensor, Any]:
-        """Scores [B, Q, M] of queries [B, Q, U], and the next state."""
+    def score(self, query: tf.Tensor, memory: dict[str, tf.Tensor], state: Any = ()) -> tuple[tf.Tensor, Any]:
+        """Scores [B, Q, M] of queries [B, Q, U], and the next state.
+
+        `memorize` and `score` run outside of `__call__`: they take tensors of the compute dtype and cast raw weights.
+        """
         raise NotImplementedError
 
     def alignments(self, memory: dict[str, tf.Tensor], scores: tf.Tensor) -> tf.Tensor:
@@ -43,8 +63,71 @@ class AttentionMechanism(tf.keras.layers.Layer):
         del memory
         return scores
 
-    def get_build_config(self) -> None:
-        """Nothing to build from: weights are made when a memory is first made and read, not from one input shape."""
+    def build(self, query_shape, value_shape=None):
+        """Makes the weights, by one step that reads one position; Keras 2 gives the first shape alone."""
+        if value_shape is not None:
+            self._shapes = {"query_shape": tuple(query_shape), "value_shape": tuple(value_shape)}
+            with tf.init_scope():
+                query, value = (tf.zeros([1, 1, shape[-1]], self.compute_dtype) for shape in (query_shape, value_shape))
+                memory = self.memorize(value, tf.ones([1, 1], tf.bool))
+                self.score(query, memory, self.initial_state(memory, 1))
+        self.built = True
+
+    def call(self, query, value, query_mask=None, value_mask=None, return_attention_scores=False):
+        """The context [B, T, D] of queries [B, T, U] that read values [B, S, D]; 0 for a masked query.
+
+        A recurrent mechanism takes the queries in their order. `query_mask` [B, T] and `value_mask` [B, S] are true for
+        what is real, and Keras' own masks where they are not given. With `return_attention_scores`, also the weights of
+        the source positions [B, T, S].
+        """
+        if query_mask is None:
+            query_mask = getattr(query, "_keras_mask", None)
+        if value_mask is None:
+            value_mask = getattr(value, "_keras_mask", None)
+        if self._shapes is None:  # Keras 2
+            self.build(query.shape, value.shape)
+        query, value = tf.cast(query, self.compute_dtype), tf.cast(value, self.compute_dtype)
+        mask = tf.ones(tf.shape(value)[:2], tf.bool) if value_mask is None else tf.cast(value_mask, tf.bool)
+        memory = self.memorize(value, mask)
+        scores = self._scores(query, memory)
+        context = tf.matmul(scores, memory["values"])
+        if query_mask is not None:
+            context = tf.where(tf.cast(query_mask, tf.bool)[:, :, None], context, tf.zeros([], context.dtype))
+        return (context, self.alignments(memory, scores)) if return_attention_scores else context
+
+    def _scores(self, query: tf.Tensor, memory: dict[str, tf.Tensor]) -> tf.Tensor:
+        """Scores [B, T, M] of all queries: at once, or one after the other where there is a state."""
+        state = self.initial_state(memory, 1)
+        if not tf.nest.flatten(state):
+            return self.score(query, memory, state)[0]
+        steps = tf.shape(query)[1]
+        scores = tf.TensorArray(query.dtype, steps)
+
+        def step(time, state, scores):
+            own, state = self.score(query[:, time : time + 1], memory, state)
+            return time + 1, state, scores.write(time, own[:, 0])
+
+        *_, scores = tf.while_loop(
+            lambda time, *_: time < steps, step, (0, state, scores), maximum_iterations=query.shape[1]
+        )
+        return tf.transpose(scores.stack(), [1, 0, 2])
+
+    def compute_output_shape(self, query_shape, value_shape, **_):
+        return (*query_shape[:-1], self.context_size(value_shape[-1]))
+
+    def compute_output_spec(self, query, value, query_mask=None, value_mask=None, return_attention_scores=False):
+        """Of the functional API of Keras 3."""
+        del query_mask, value_mask
+        shapes = [self.compute_output_shape(query.shape, value.shape), (*query.shape[:2], value.shape[1])]
+        context, scores = (tf.keras.KerasTensor(shape, self.compute_dtype) for shape in shapes)
+        return (context, scores) if return_attention_scores else context
+
+    def get_build_config(self):
+        return self._shapes
+
+    def build_from_config(self, config):
+        if config:
+            self.build(**config)
 
 
 def masked_softmax(logits: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:

@@ -19,12 +19,14 @@ class LuongAttention(AttentionMechanism):
             raise ValueError(f"units: must be at least 1, not {units}")
         self.units = units
         self.initializer = initializer
-        self.key_layer = tf.keras.layers.Dense(units, use_bias=False, kernel_initializer=initializer, name="key")
+        self.key_layer = tf.keras.layers.Dense(
+            units, use_bias=False, kernel_initializer=initializer, dtype=self.dtype_policy, name="key"
+        )
 
     def memorize(self, states, mask):
         return {"values": states, "keys": self.key_layer(states), "mask": mask}
 
-    def call(self, query, memory, state=()):
+    def score(self, query, memory, state=()):
         energies = tf.matmul(query, memory["keys"], transpose_b=True)  # [B, Q, S]
         return masked_softmax(energies, memory["mask"][:, None]), state
 

@@ -38,13 +38,7 @@ class MemoryAttention(AttentionMechanism):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        if num_slots < 1:
-            raise ValueError(f"num_slots: must be at least 1, not {num_slots}")
-        for key, scoring in (("encoder_scoring", encoder_scoring), ("decoder_scoring", decoder_scoring)):
-            if scoring not in SCORING_FUNCTIONS:
-                raise ValueError(f"{key}: {scoring!r} is none of {', '.join(SCORING_FUNCTIONS)}")
-        if renormalize not in ("sum", "mean", "none"):
-            raise ValueError(f"renormalize: {renormalize!r} is none of sum, mean, none")
+        self.check(num_slots, encoder_scoring, decoder_scoring, position_encoding, renormalize)
         if position_encoding and (max_source_length is None or max_source_length < 1):
             raise ValueError(f"max_source_length: position_encoding needs at least 1, not {max_source_length}")
         self.num_slots, self.encoder_scoring, self.decoder_scoring = num_slots, encoder_scoring, decoder_scoring
@@ -52,24 +46,47 @@ class MemoryAttention(AttentionMechanism):
         self.max_source_length = max_source_length
         self.initializer = initializer
         self.encoder_scores = tf.keras.layers.Dense(
-            num_slots, use_bias=False, kernel_initializer=initializer, name="encoder_scores"
+            num_slots,
+            use_bias=False,
+            kernel_initializer=initializer,
+            dtype=self.dtype_policy,
+            name="encoder_scores",
         )
         self.decoder_scores = tf.keras.layers.Dense(
-            num_slots, use_bias=False, kernel_initializer=initializer, name="decoder_scores"
+            num_slots,
+            use_bias=False,
+            kernel_initializer=initializer,
+            dtype=self.dtype_policy,
+            name="decoder_scores",
         )
+
+    @classmethod
+    def check(cls, num_slots, encoder_scoring, decoder_scoring, position_encoding, renormalize):
+        if num_slots < 1:
+            raise ValueError(f"num_slots: must be at least 1, not {num_slots}")
+        for key, scoring in (("encoder_scoring", encoder_scoring), ("decoder_scoring", decoder_scoring)):
+            if scoring not in SCORING_FUNCTIONS:
+                raise ValueError(f"{key}: {scoring!r} is none of {', '.join(SCORING_FUNCTIONS)}")
+        if renormalize not in ("sum", "mean", "none"):
+            raise ValueError(f"renormalize: {renormalize!r} is none of sum, mean, none")
 
     def memorize(self, states, mask):
         logits = self.encoder_scores(states)  # [B, S, K], W_alpha s_t
         if self.position_encoding:
             logits *= tf.cast(self._position_encodings(mask), logits.dtype)  # Eq. 9
         alpha = SCORING_FUNCTIONS[self.encoder_scoring](logits) * tf.cast(mask, logits.dtype)[:, :, None]  # Eq. 5
+        if states.shape[1] is not None and states.shape[1] < self.num_slots:
+            return {"values": states, "votes": alpha}
         return {"values": tf.matmul(alpha, states, transpose_a=True), "alpha": alpha}  # C [B, K, D], Eq. 4
 
-    def call(self, query, memory, state=()):
-        del memory
-        return SCORING_FUNCTIONS[self.decoder_scoring](self.decoder_scores(query)), state  # beta [B, Q, K], Eq. 7
+    def score(self, query, memory, state=()):
+        beta = SCORING_FUNCTIONS[self.decoder_scoring](self.decoder_scores(query))  # [B, Q, K], Eq. 7
+        # beta C = beta (alpha^T s) = (beta alpha^T) s: of a source shorter than K, the states are fewer rows than C's.
+        return (tf.matmul(beta, memory["votes"], transpose_b=True) if "votes" in memory else beta), state
 
     def alignments(self, memory, scores):
+        if "votes" in memory:
+            return scores
         return tf.matmul(scores, memory["alpha"], transpose_b=True)  # [B, Q, S], beta . alpha of Figures 6 to 8
 
     def _position_encodings(self, mask: tf.Tensor) -> tf.Tensor:

@@ -10,10 +10,13 @@ class NoAttention(AttentionMechanism):
 
     num_slots = 0
 
+    def context_size(self, value_size: int) -> int:
+        return 0
+
     def memorize(self, states: tf.Tensor, mask: tf.Tensor) -> dict[str, tf.Tensor]:
         return {"values": states[:, :0, :0], "positions": tf.zeros_like(mask, states.dtype)[:, None, :][:, :0]}
 
-    def call(self, query, memory, state=()):
+    def score(self, query, memory, state=()):
         return query[:, :, :0], state
 
     def alignments(self, memory, scores):

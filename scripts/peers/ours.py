@@ -9,11 +9,13 @@ import numpy as np
 import tensorflow as tf
 import worker
 
-from memattn import decoding, run
+from memattn import xla
 from memattn.config import Config, DataConfig, DecodingConfig, ModelConfig, TrainingConfig
-from memattn.corpus import Sentences
-from memattn.training_step import TrainingStep
-from memattn.vocab import Vocabulary
+from memattn.data.corpus import Sentences
+from memattn.data.vocabulary import Vocabulary
+from memattn.runs import provenance, run_folder
+from memattn.search.searcher import BATCHES_AT_ONCE, Searcher, decode, warm_up
+from memattn.training.step import TrainingStep
 
 work = worker.options()
 tf.config.threading.set_intra_op_parallelism_threads(work.threads)
@@ -34,9 +36,9 @@ config = Config(
     ),
 )
 rows = worker.sources(work) if work.task == "decode" else []
-model = run.build_model(config, work.vocabulary, max(work.length, *map(len, rows), 1))
-versions = {"memattn": run.conditions()["commit"], "tensorflow": tf.__version__}
-compiled = run.jit_compile(work.jit_compile)
+model = run_folder.build_model(config, work.vocabulary, max(work.length, *map(len, rows), 1))
+versions = {"memattn": provenance.conditions()["commit"], "tensorflow": tf.__version__}
+compiled = xla.jit_compile(work.jit_compile)
 notes = f"{'XLA' if compiled else 'graph'}, batch {work.batch}"
 
 if work.task == "decode":
@@ -44,14 +46,14 @@ if work.task == "decode":
     bias[: worker.FIRST_SYMBOL] = worker.NO_END  # nor the other special ids, which are no tokens of a translation
     model.output_layer.bias.assign(bias)
     sentences = Sentences(np.concatenate(rows).astype(np.int32), np.cumsum([0, *map(len, rows)]))
-    searcher = decoding.Searcher(model, config.decoding)
+    searcher = Searcher(model, config.decoding)
     buckets = max(config.data.num_buckets, min(16, -(-work.examples // work.batch)))  # a shape each, up to 16
-    decoding.warm_up(searcher, sentences, buckets)
+    warm_up(searcher, sentences, buckets)
 
     vocabulary = Vocabulary([f"w{i}" for i in range(work.vocabulary - worker.FIRST_SYMBOL)])
 
-    def decode():
-        translations, _ = decoding.decode(searcher, sentences, vocabulary, buckets)
+    def decode_all():
+        translations, _ = decode(searcher, sentences, vocabulary, buckets)
         if [len(one.best) for one in translations] != [len(row) if work.as_source else work.length for row in rows]:
             raise SystemExit("a hypothesis is not as long as it was to be")
 
@@ -61,9 +63,9 @@ if work.task == "decode":
         tf.test.experimental.sync_devices()
         return time.perf_counter() - start
 
-    at_once = min(decoding.BATCHES_AT_ONCE, -(-work.examples // work.batch))
+    at_once = min(BATCHES_AT_ONCE, -(-work.examples // work.batch))
     folding = statistics.median(fold() for _ in range(5))
-    worker.serve(versions, notes, decode, fold_seconds=folding, batches_at_once=at_once)
+    worker.serve(versions, notes, decode_all, fold_seconds=folding, batches_at_once=at_once)
 else:
     step = TrainingStep(model, config.training, tf.distribute.get_strategy())
     source, target = (side.astype(np.int32) for side in worker.training_batch(work))

@@ -5,7 +5,7 @@ import memattn.cli  # noqa: F401  isort: skip (sets TensorFlow's logging before 
 import tensorflow as tf
 import worker
 
-from memattn import floor
+from memattn.benchmark import floor
 
 work = worker.options()
 tf.config.threading.set_intra_op_parallelism_threads(work.threads)

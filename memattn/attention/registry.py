@@ -1,0 +1,48 @@
+"""The registry of attention mechanisms: one line for each."""
+
+import importlib
+import importlib.util
+import inspect
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from memattn.attention.base import AttentionMechanism
+
+
+class _Registry(dict):
+    """Names to classes; one given as "module:class" is imported when it is asked for, which may raise ImportError."""
+
+    def __getitem__(self, name: str) -> type["AttentionMechanism"]:
+        found = super().__getitem__(name)
+        if isinstance(found, str):
+            module, _, attribute = found.partition(":")
+            found = getattr(importlib.import_module(module), attribute)
+        return found
+
+
+MECHANISMS = _Registry(
+    {
+        "none": "memattn.attention.none:NoAttention",
+        "bahdanau": "memattn.attention.bahdanau:BahdanauAttention",
+        "luong": "memattn.attention.luong:LuongAttention",
+        "luong_dot": "memattn.attention.luong_dot:LuongDotAttention",
+        "memory": "memattn.attention.memory:MemoryAttention",
+    }
+)
+
+if importlib.util.find_spec("tensorflow_addons"):  # the extra `addons`
+    MECHANISMS["tfa_bahdanau"] = "memattn.attention.addons:AddonsBahdanauAttention"
+    MECHANISMS["tfa_luong"] = "memattn.attention.addons:AddonsLuongAttention"
+
+
+def build(name: str, options: dict, **facts) -> "AttentionMechanism":
+    """The mechanism of that name; of the `facts` it is given those that its constructor names.
+
+    Raises:
+      KeyError: the name is not registered.
+      ImportError: the mechanism's library cannot be imported.
+      TypeError, ValueError: an option is unknown or out of range.
+    """
+    mechanism = MECHANISMS[name]
+    accepted = inspect.signature(mechanism).parameters
+    return mechanism(**options, **{fact: value for fact, value in facts.items() if fact in accepted})

@@ -1,0 +1,246 @@
+"""Runs systems on the same work, each in a process of its own, in turns, and tells their times."""
+
+import contextlib
+import dataclasses
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+from absl import flags
+from tqdm import tqdm
+
+from memattn import files, processes
+from memattn.errors import RunError
+from memattn.evaluation import plots, tables
+from memattn.runs import provenance
+
+WORKERS = os.path.join(pathlib.Path(__file__).resolve().parents[2], "scripts", "peers")
+
+
+class System(NamedTuple):
+    """A worker's file in `scripts/peers`, its attention, and options of our model beside it."""
+
+    worker: str
+    attention: Mapping[str, Any]
+    model: Mapping[str, Any] = {}
+
+
+NONE, BAHDANAU, MEMORY = {"name": "none"}, {"name": "bahdanau"}, {"name": "memory", "num_slots": 32}
+SYSTEMS = {
+    "memattn: no attention": System("ours", NONE),
+    **{f"memattn: memory, K = {slots}": System("ours", {**MEMORY, "num_slots": slots}) for slots in (1, 4, 16, 32, 64)},
+    "memattn: Bahdanau": System("ours", BAHDANAU),
+    "memattn: Bahdanau, keys each step": System("ours", {**BAHDANAU, "cache_keys": False}),
+    "memattn: memory, no input feeding": System("ours", MEMORY, {"input_feeding": False}),
+    "tensorflow-addons: Bahdanau": System("tfa", BAHDANAU),
+    "OpenNMT-tf: Bahdanau": System("onmt_tf", BAHDANAU),
+    "OpenNMT-py: Bahdanau": System("onmt_py", BAHDANAU),
+    "Joey NMT: Bahdanau": System("joey_nmt", BAHDANAU),
+    "tensorflow-addons: no attention": System("tfa", NONE),
+    "OpenNMT-tf: no attention": System("onmt_tf", NONE),
+    "OpenNMT-py: no attention": System("onmt_py", NONE),
+}
+TRAINED = [name for name, system in SYSTEMS.items() if system.attention != NONE]
+PRODUCTS = System("products", NONE)  # of matrices, which tell how fast the machine is
+OURS = ("ours", "products")  # workers in this process' environment
+# The libraries' TensorFlow is faster without oneDNN on this work; PyTorch collapses where its threads spin.
+VARIABLES = {
+    "ours": {},
+    "products": {},
+    "tfa": {"TF_ENABLE_ONEDNN_OPTS": "0"},
+    "onmt_tf": {"TF_ENABLE_ONEDNN_OPTS": "0"},
+    "onmt_py": {"OMP_WAIT_POLICY": "PASSIVE"},
+    "joey_nmt": {"OMP_WAIT_POLICY": "PASSIVE"},
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Measured:
+    """What came out for one system.
+
+    Attributes:
+      seconds: of each repeat.
+      other_cores: the most cores that other processes took meanwhile, on the average of a repeat.
+      peak_memory: MiB.
+      versions, notes: what the worker says of itself.
+      fold_seconds: what folding the token embeddings takes, once a model and not in `seconds`; None where none are.
+      batches_at_once: that are decoded side by side.
+    """
+
+    seconds: list[float]
+    other_cores: float
+    peak_memory: int
+    versions: dict[str, str]
+    notes: str
+    fold_seconds: float | None = None
+    batches_at_once: int = 1
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.seconds)
+
+
+def define_sizes(lengths: str) -> None:
+    """The flags of benchmarks whose sizes the user chooses."""
+    flags.DEFINE_list("lengths", lengths.split(","), "Lengths L.")
+    flags.register_validator(
+        "lengths", lambda given: all(one.isdecimal() and int(one) for one in given), "whole numbers, divided by commas"
+    )
+    flags.DEFINE_integer("units", 256, "Of two layers, in each direction; embeddings are as wide.", lower_bound=1)
+    flags.DEFINE_integer("vocabulary", 24, "Ids, four special ones among them.", lower_bound=5)
+
+
+def define_flags(*, output: str, systems: list[str], known: list[str]) -> None:
+    """The flags that all benchmarks share; `systems` of the `known` ones are timed by default."""
+    flags.DEFINE_multi_enum("systems", systems, known, "What is timed; repeatable.")
+    flags.DEFINE_enum("device", "cpu", ["cpu", "gpu"], "Where memattn runs; the libraries run on the CPU.")
+    flags.DEFINE_integer("threads", processes.cores(), "Threads of each system.", lower_bound=1)
+    flags.DEFINE_enum("jit_compile", "auto", ["auto", "true", "false"], "Whether XLA compiles memattn.")
+    flags.DEFINE_integer("repeats", 5, "Runs of each system, in turns.", lower_bound=1)
+    flags.DEFINE_string("environments", "build/peers", "Folder that scripts/peers/setup.sh has filled.")
+    flags.DEFINE_string("logs", "build/logs", "Where what the systems print is kept.")
+    flags.DEFINE_string("output", output, "Path of the results, without an ending.")
+
+
+def race(runners: Mapping[str, tuple[str, Mapping[str, Any]]], options: flags.FlagValues) -> dict[str, Measured]:
+    """Has runners (name -> system and work) make ready, then do their work once each, `repeats` times over.
+
+    Raises RunError.
+    """
+    os.makedirs(options.logs, exist_ok=True)
+    if options.device == "cpu":
+        tf.config.set_visible_devices([], "GPU")  # in this process, which says what was measured on
+    processes, ready, replies = {}, {}, {name: [] for name in runners}
+    try:
+        for name, (system, work) in tqdm(runners.items(), desc="warming up", unit="system", disable=None):
+            processes[name] = _start(name, SYSTEMS[system], work, options)
+            ready[name] = _reply(processes[name], name, options)
+        for name in tqdm(list(runners) * options.repeats, desc="measuring", unit="run", disable=None):
+            with contextlib.suppress(BrokenPipeError):  # a process that has ended does not answer either
+                processes[name].stdin.write("run\n")
+                processes[name].stdin.flush()
+            replies[name].append(_reply(processes[name], name, options))
+    finally:
+        for process in processes.values():
+            process.kill()
+            process.communicate()
+    return {
+        name: Measured(
+            [reply["seconds"] for reply in own],
+            max(reply["other_cores"] for reply in own),
+            max(reply["peak_memory_MiB"] for reply in own),
+            **ready[name],
+        )
+        for name, own in replies.items()
+    }
+
+
+def multiply_adds_per_second(rows: int, inner: int, columns: int, options: flags.FlagValues) -> float:
+    """`floor.multiply_adds_per_second` on the device and with the threads that our systems have. Raises RunError."""
+    os.makedirs(options.logs, exist_ok=True)
+    name, work = "matrix products", {"rows": rows, "inner": inner, "columns": columns}
+    with _start(name, PRODUCTS, work, options) as process:
+        rate = _reply(process, name, options)["multiply_adds_per_second"]
+        process.communicate()  # closes its standard input, and so ends it
+    return rate
+
+
+def _start(name: str, system: System, work: Mapping[str, Any], options: flags.FlagValues) -> subprocess.Popen:
+    python = sys.executable
+    if system.worker not in OURS:
+        python = os.path.join(options.environments, system.worker, "bin", "python")
+        if not os.path.exists(python):
+            raise RunError(f"{python}: not there; scripts/peers/setup.sh makes it, or name other --systems")
+    jit_compile = {"auto": "auto", "true": True, "false": False}[options.jit_compile]
+    own = {"attention": system.attention, "model": system.model, "threads": options.threads, "jit_compile": jit_compile}
+    variables = {"TF_CPP_MIN_LOG_LEVEL": "3", **VARIABLES[system.worker]}
+    if options.device == "cpu" or system.worker not in OURS:
+        variables["CUDA_VISIBLE_DEVICES"] = ""
+    with open(_log(name, options), "wb") as file:
+        return subprocess.Popen(
+            [python, os.path.join(WORKERS, f"{system.worker}.py"), json.dumps({**work, **own})],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=file,
+            text=True,
+            env={**os.environ, **variables, "PYTHONSAFEPATH": ""},  # workers share the module beside them
+        )
+
+
+def _reply(process: subprocess.Popen, name: str, options: flags.FlagValues) -> dict:
+    line = process.stdout.readline()
+    if not line:
+        raise RunError(f"{name}: its process ended; {_log(name, options)} says why")
+    return json.loads(line)
+
+
+def _log(name: str, options: flags.FlagValues) -> str:
+    return os.path.join(options.logs, f"{name}.log")
+
+
+def source_lengths(work: Mapping[str, Any]) -> np.ndarray:
+    """Lengths of the sources that the workers make of `work`."""
+    sys.path.insert(0, WORKERS)
+    import worker  # noqa: PLC0415 (where the workers are)
+
+    return np.array([len(source) for source in worker.sources(worker.SimpleNamespace(**work))])
+
+
+def row(name: str, length: int, result: Measured, everything: Mapping[str, Measured]) -> dict[str, Any]:
+    """A system's row of the table; the fastest library's time with attention is the one that others are compared to."""
+    libraries = [
+        other.median
+        for key, other in everything.items()
+        if SYSTEMS[key].worker != "ours" and SYSTEMS[key].attention != NONE
+    ]
+    bahdanau = everything.get("memattn: Bahdanau")
+    return {
+        "L": length,
+        "system": name,
+        "seconds": round(result.median, 4),
+        "min-max": tables.extent(result.seconds, ".4g"),
+        "fold s (apart)": "" if result.fold_seconds is None else f"{result.fold_seconds:.2g}",
+        "best library / it": round(min(libraries) / result.median, 2) if libraries else "",
+        "our Bahdanau / it": round(bahdanau.median / result.median, 2) if bahdanau else "",
+        "peak MiB": result.peak_memory,
+        "other cores": result.other_cores,
+        "batches at once": result.batches_at_once,
+        "notes": f"{' '.join(f'{key} {value}' for key, value in result.versions.items())}; {result.notes}",
+    }
+
+
+def report(rows: list[dict], options: flags.FlagValues, *, title: str, units: int, vocabulary: int) -> int:
+    """Writes the table as CSV and Markdown, what it was made with, and a picture; prints the table."""
+    os.makedirs(os.path.dirname(options.output) or ".", exist_ok=True)
+    keys = list(dict.fromkeys(key for one in rows for key in one if key not in ("notes", "batches at once")))
+    table = [{key: one.get(key, "") for key in keys} for one in rows]
+    conditions = provenance.conditions()
+    made = {
+        **conditions,
+        "repeats": options.repeats,
+        "threads": options.threads,
+        "load_average": os.getloadavg()[0],
+        "systems": {one["system"]: one["notes"] for one in rows},
+    }
+    files.write_csv(f"{options.output}.csv", table)
+    files.write(f"{options.output}.json", json.dumps(made, indent=2) + "\n")
+    markdown = tables.markdown(table)
+    size = f"two layers of {units} units, vocabulary {vocabulary:,}, {conditions['device']}"
+    caption = f"{title}: {size}, {options.threads} threads"
+    if (at_once := max(one.get("batches at once", 1) for one in rows)) > 1:
+        caption += f"; memattn decodes {'two' if at_once == 2 else at_once} batches at once"
+    files.write(f"{options.output}.md", f"{caption}\n\n{markdown}\n")
+    if len({one["L"] for one in rows}) > 1:
+        lines = {}
+        for one in rows:
+            lines.setdefault(one["system"], {})[one["L"]] = float(one["seconds"])
+        plots.times(f"{options.output}.png", lines, title=f"{title}\n{size}", x="length L", y="seconds")
+    print(markdown)
+    return 0

@@ -1,0 +1,39 @@
+"""A run's configuration: YAML and overrides into checked dataclasses, and sweeps into runs."""
+
+from memattn.config.config import (
+    Config,
+    CopyConfig,
+    DataConfig,
+    DecodingConfig,
+    ModelConfig,
+    SweepConfig,
+    TrainingConfig,
+    apply_changes,
+    checked,
+    differences,
+    dump,
+    from_dict,
+    load,
+    to_dict,
+)
+from memattn.config.schema import Source
+from memattn.config.sweeps import expand
+
+__all__ = [
+    "Config",
+    "CopyConfig",
+    "DataConfig",
+    "DecodingConfig",
+    "ModelConfig",
+    "Source",
+    "SweepConfig",
+    "TrainingConfig",
+    "apply_changes",
+    "checked",
+    "differences",
+    "dump",
+    "expand",
+    "from_dict",
+    "load",
+    "to_dict",
+]

@@ -1,0 +1,318 @@
+"""Turns a YAML file and command-line overrides into one checked, frozen configuration.
+
+The defaults are the settings of the paper's copy task (Britz, Guan & Luong, 2017, section 4.1). Every error names
+the file, the line, the dotted key, the value and what would be right.
+"""
+
+import dataclasses
+import inspect
+import os
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import yaml
+
+from memattn.attention import MECHANISMS
+from memattn.config.schema import Source, build, nearest, not_one_of, number, parse, shown, value_of
+from memattn.errors import ConfigError, reason
+
+MODEL_FACTS = ("units", "max_source_length", "initializer")  # a mechanism gets these from the model, not from a config
+
+
+@dataclasses.dataclass(frozen=True)
+class CopyConfig:
+    """The copy task of section 4.1: sources of symbols drawn uniformly, lengths uniform on 0..max_length."""
+
+    max_length: int = number(20, at_least=1)
+    num_symbols: int = number(20, at_least=1)
+    train_examples: int = number(100_000, at_least=1)
+    valid_examples: int = number(1_000, at_least=1)
+    seed: int = number(1, at_least=0, below=2**31)
+
+    @property
+    def folder(self) -> str:
+        sizes = f"L{self.max_length}_V{self.num_symbols}_N{self.train_examples}_{self.valid_examples}"
+        return f"data/copy_{sizes}_s{self.seed}"
+
+
+@dataclasses.dataclass(frozen=True)
+class DataConfig:
+    """Where the prepared corpus lies, and what of it training takes."""
+
+    folder: str | None = None  # with `copy`, its default is named after the copy task's settings
+    copy: CopyConfig | None = None
+    num_buckets: int = number(4, at_least=1)  # padded lengths in use; each costs one compilation
+    max_source_length: int | None = number(None, at_least=1)  # training pairs with a longer source are left out
+    max_target_length: int | None = number(None, at_least=1)  # likewise; both lengths with their end of sentence
+
+    @property
+    def path(self) -> str:
+        return self.folder or self.copy.folder
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelConfig:
+    """Encoder, decoder and attention mechanism."""
+
+    layers: int = number(2, at_least=1)
+    units: int = number(256, at_least=1)
+    encoder_units: int | None = number(None, at_least=1)  # a direction; null: as `units`
+    embedding_size: int = number(256, at_least=1)
+    dropout: float = number(0.2, at_least=0, below=1)  # on the input of every cell, a fresh mask each step
+    init_scale: float = number(0.04, above=0)  # weights start uniform on +-init_scale
+    input_feeding: bool = True  # the previous context joins the input embedding
+    mix: bool = True  # tanh of a dense layer on [h; c] before the logits; false is Eq. 3 as printed
+    bridge: Literal["auto", "zero", "dense"] = "auto"  # auto: dense without attention, else zero
+    tie_embeddings: Literal["none", "source_target", "all"] = "none"  # all: the output layer too
+    attention: Mapping[str, Any] = dataclasses.field(default_factory=lambda: {"name": "memory"})
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingConfig:
+    """Optimisation by Adam, validation, checkpoints and stopping."""
+
+    seed: int = number(1, at_least=0, below=2**31)
+    batch_size: int = number(128, at_least=1)  # over all replicas
+    batch_type: Literal["sentences", "tokens"] = "sentences"  # what batch_size counts; tokens: padded, a side
+    accumulate: int = number(1, at_least=1)  # batches in one update
+    learning_rate: float = number(1e-4, above=0, below=3.4e38)  # of float32
+    schedule: Literal["constant", "inverse_sqrt", "linear", "plateau"] = "constant"  # linear: to 0 at max_steps
+    warmup_steps: int = number(4_000, at_least=1)  # of inverse_sqrt: rises linearly to learning_rate
+    decay_factor: float = number(0.5, above=0, below=1)  # of plateau
+    decay_patience: int = number(1, at_least=1)  # plateau: decay after so many validations without a better BLEU
+    label_smoothing: float = number(0.0, at_least=0, below=1)  # probability spread over the whole vocabulary
+    precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] = "float32"  # mixed: computing; weights: float32
+    clip_norm: float = number(5.0, above=0)  # of all gradients together
+    max_steps: int = number(200_000, at_least=1)
+    max_bad_steps: int = number(10, at_least=0)  # in a row left out, as their loss or gradient is not finite
+    log_every: int = number(100, at_least=1)  # steps
+    validate_every: int = number(1_000, at_least=1)  # steps
+    validation_beam_size: int = number(1, at_least=1, below=1000)  # 1 is greedy decoding
+    checkpoint_every: int = number(1_000, at_least=1)  # steps
+    checkpoint_minutes: float = number(30.0, above=0)
+    keep_checkpoints: int = number(3, at_least=1)
+    stop_at_bleu: float | None = number(None, above=0)  # end when validation reaches it
+    patience: int | None = number(None, at_least=1)  # end after so many validations without a better BLEU
+    jit_compile: bool | Literal["auto"] = "auto"  # auto: from TensorFlow 2.20 on
+
+
+@dataclasses.dataclass(frozen=True)
+class DecodingConfig:
+    """Beam search."""
+
+    beam_size: int = number(10, at_least=1, below=1000)
+    batch_size: int = number(32, at_least=1)  # sources
+    length_penalty: float = number(0.0, at_least=0)  # a in ((5 + length) / 6) ^ a
+    coverage_penalty: float = number(0.0, at_least=0)  # b in b * sum over the source of log(min(attention, 1))
+    max_length_ratio: float = number(2.0, above=0, below=1000)  # hypothesis over source length, both with their end
+    max_length: int | None = number(None, at_least=1)  # of a hypothesis with its end; the smaller of the two holds
+    n_best: int = number(1, at_least=1)
+    jit_compile: bool | Literal["auto"] = "auto"  # auto: from TensorFlow 2.20 on
+
+
+@dataclasses.dataclass(frozen=True)
+class SweepConfig:
+    """The runs: every cell, and every point of each of the grids, with every point of the grid.
+
+    A cell maps dotted keys to values, a grid to lists of values.
+    """
+
+    grid: Mapping[str, list] = dataclasses.field(default_factory=dict)
+    grids: list = dataclasses.field(default_factory=list)
+    cells: list = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """One run, and the sweep it may belong to."""
+
+    data: DataConfig
+    model: ModelConfig = dataclasses.field(default_factory=ModelConfig)
+    training: TrainingConfig = dataclasses.field(default_factory=TrainingConfig)
+    decoding: DecodingConfig = dataclasses.field(default_factory=DecodingConfig)
+    sweep: SweepConfig | None = None
+
+
+def load(path: str, overrides: list[str]) -> Config:
+    """Reads `path`, applies `key=value` overrides and checks everything. Raises ConfigError.
+
+    A config with `base`, the path of another relative to its own, holds what it changes of that one.
+    """
+    source = Source(path)
+    tree = _read(path, source)
+    changes = {}
+    for override in overrides:
+        key, equals, text = override.partition("=")
+        if not equals or not key:
+            raise ConfigError(f"--set {override}: write --set key=value, e.g. --set model.units=128")
+        flag = Source(f"--set {key}")
+        changes[key] = parse(text, flag)
+        source.replace(key, f"--set {override}")
+    return checked(apply_changes(tree, changes, source), source)
+
+
+def _read(path: str, source: Source, readers: tuple[str, ...] = ()) -> dict:
+    """The tree of a file with that of its base below it, lines noted in `source`. Raises ConfigError."""
+    try:
+        with open(path, "rb") as file:
+            content = file.read()
+        text = content.decode("utf-8")
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot read the config: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ConfigError(f"{path}:{line}: not UTF-8 text: byte 0x{content[error.start]:02x}") from error
+    file_source = Source(path)
+    tree = parse(text, file_source)
+    if tree is None:
+        raise ConfigError(f"{path}: the config is empty; it needs at least a `data` section")
+    if not isinstance(tree, dict):
+        raise ConfigError(f"{path}: a config is a mapping with the sections data, model, training, decoding, sweep")
+    base = tree.pop("base", None)
+    if base is None:
+        source.lines.update(file_source.lines)
+        return tree
+    if not isinstance(base, str):
+        raise file_source.error("base", f"expected the path of another config, not {shown(base)}")
+    base_path = os.path.normpath(os.path.join(os.path.dirname(path), base))
+    if base_path in (path, *readers):
+        raise file_source.error("base", f"{base} leads back to this file")
+    below = _read(base_path, source, (path, *readers))
+    source.lines.update(file_source.lines)
+    return _merged(below, tree)
+
+
+def _merged(below: Mapping, above: Mapping, key: str = "") -> dict:
+    """Two trees as one: sections are merged, but for a sweep and for the options of another mechanism."""
+    replaced = key == "model.attention" and above.get("name", below.get("name")) != below.get("name")
+    if replaced or key == "sweep":
+        return dict(above)
+    merged = dict(below)
+    for name, value in above.items():
+        both = isinstance(value, Mapping) and isinstance(below.get(name), Mapping)
+        merged[name] = _merged(below[name], value, f"{key}.{name}".lstrip(".")) if both else value
+    return merged
+
+
+def apply_changes(tree: dict, changes: Mapping[str, Any], source: Source | None = None) -> dict:
+    """A copy of `tree` with dotted keys set; another `model.attention.name` drops the former mechanism's keys."""
+    source = source or Source("sweep")
+    tree = _deep_copy(tree)
+    for key in sorted(changes, key=lambda key: (key.count("."), not key.endswith(".name"))):
+        *parents, last = key.split(".")
+        node = tree
+        for depth, parent in enumerate(parents):
+            if node.get(parent) is None:
+                node[parent] = {}
+            node = node[parent]
+            if not isinstance(node, dict):
+                raise source.error(key, f"{'.'.join(parents[: depth + 1])} is a value, not a section")
+        if key == "model.attention.name" and node.get("name") != changes[key]:
+            node.clear()
+        node[last] = _deep_copy(changes[key])
+    return tree
+
+
+def to_dict(config: Config) -> dict:
+    """One run as plain values, the sweep left out: what a run folder keeps and what two runs are compared by."""
+    tree = _deep_copy(dataclasses.asdict(config))
+    del tree["sweep"]
+    return tree
+
+
+def from_dict(tree: dict) -> Config:
+    """The config of a tree of `to_dict`; keys that it lacks get their defaults. Raises ConfigError."""
+    return checked(tree, Source("config"))
+
+
+def dump(config: Config) -> str:
+    return yaml.safe_dump(to_dict(config), sort_keys=False)
+
+
+def differences(one: dict, other: dict, prefix: str = "") -> list[str]:
+    """Dotted keys in which two trees of `to_dict` differ, with both values."""
+    lines = []
+    for key in [*one, *(key for key in other if key not in one)]:
+        a, b = one.get(key), other.get(key)
+        if isinstance(a, dict) and isinstance(b, dict):
+            lines += differences(a, b, f"{prefix}{key}.")
+        elif a != b:
+            lines.append(f"{prefix}{key} ({a} there, {b} here)")
+    return lines
+
+
+def checked(tree: dict, source: Source) -> Config:
+    """The config of a tree, every value checked, defaults filled in. Raises ConfigError."""
+    if "data" not in tree:
+        raise source.error("data", "missing; give data.folder, or data.copy for the copy task")
+    config = build(Config, tree, "", source)
+    _check_sweep(config.sweep or SweepConfig(), source)
+    data, decoding, model = config.data, config.decoding, config.model
+    if not data.folder and data.copy is None:
+        raise source.error("data", "give data.folder (a prepared corpus) or data.copy (the copy task)")
+    if (n_best := decoding.n_best) > decoding.beam_size:
+        raise source.error("decoding.n_best", f"{n_best} is more than decoding.beam_size = {decoding.beam_size}")
+    if model.tie_embeddings == "all" and not (model.mix and model.embedding_size == model.units):
+        raise source.error(
+            "model.tie_embeddings",
+            f"'all' needs model.mix: true and model.embedding_size = model.units, "
+            f"not mix: {str(model.mix).lower()}, {model.embedding_size} and {model.units}",
+        )
+    return dataclasses.replace(config, model=dataclasses.replace(model, attention=_attention(model.attention, source)))
+
+
+def _check_sweep(sweep: SweepConfig, source: Source) -> None:
+    for name in ("grids", "cells"):
+        for i, one in enumerate(getattr(sweep, name)):
+            if not isinstance(one, dict) or not one:
+                raise source.error(
+                    f"sweep.{name}[{i}]", f"expected a mapping of dotted keys to values, not {shown(one)}"
+                )
+    for key, grid in (("grid", sweep.grid), *((f"grids[{i}]", grid) for i, grid in enumerate(sweep.grids))):
+        for name, values in grid.items():
+            if not isinstance(values, list) or not values:
+                raise source.error(f"sweep.{key}.{name}", f"expected a list of values, not {shown(values)}")
+
+
+def _attention(section: Mapping, source: Source) -> dict:
+    """The section checked against the keyword arguments of the mechanism that it names, defaults filled in."""
+    key = "model.attention"
+    if "name" not in section:
+        raise source.error(f"{key}.name", f"missing; give one of {', '.join(MECHANISMS)}")
+    name = section["name"]
+    if name not in list(MECHANISMS):  # of a list, since a name that is a mapping has no hash
+        raise source.error(f"{key}.name", not_one_of(name, list(MECHANISMS)))
+    try:
+        mechanism = MECHANISMS[name]
+    except ImportError as error:
+        raise source.error(f"{key}.name", f"{name}: {reason(error)}") from error
+    parameters = {
+        parameter.name: parameter
+        for parameter in inspect.signature(mechanism).parameters.values()
+        if parameter.kind is not parameter.VAR_KEYWORD and parameter.name not in MODEL_FACTS
+    }
+    options = {}
+    for option, value in section.items():
+        if option == "name":
+            continue
+        if option not in parameters:
+            keys = ", ".join(parameters) or "none"
+            raise source.error(
+                f"{key}.{option}", f"unknown key for {name}; {nearest(option, parameters)}its keys: {keys}"
+            )
+        options[option] = value_of(parameters[option].annotation, value, f"{key}.{option}", source, {})
+    for option, parameter in parameters.items():
+        options.setdefault(option, parameter.default)
+    try:
+        mechanism.check(**options)
+    except ValueError as error:
+        raise source.error(
+            f"{key}.{str(error).partition(':')[0]}", str(error).partition(": ")[2] or str(error)
+        ) from error
+    return {"name": name, **options}
+
+
+def _deep_copy(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _deep_copy(item) for key, item in value.items()}
+    return [_deep_copy(item) for item in value] if isinstance(value, (list, tuple)) else value

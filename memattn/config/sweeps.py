@@ -1,0 +1,40 @@
+"""The runs of a sweep, each a config of its own."""
+
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from memattn.config.config import Config, SweepConfig, apply_changes, checked, to_dict
+from memattn.config.schema import Source
+from memattn.errors import ConfigError
+
+
+def expand(config: Config) -> dict[str, Config]:
+    """The runs of a sweep: name -> configuration; cells come first, then the grids. Raises ConfigError."""
+    sweep = config.sweep or SweepConfig()
+    base = to_dict(config)
+    cells = [*sweep.cells, *itertools.chain.from_iterable(map(_points, sweep.grids))]
+    runs = {}
+    for cell in cells or [{}]:
+        for point in _points(sweep.grid):
+            changes = {**cell, **point}
+            name = _run_name(changes) or "run"
+            if name in runs:
+                raise ConfigError(f"sweep: two of its runs are the same: {name}")
+            runs[name] = checked(apply_changes(base, changes), Source(f"sweep run {name}"))
+    return runs
+
+
+def _points(grid: Mapping[str, list]) -> Iterator[dict[str, Any]]:
+    """Every combination of a grid's values, the last key's changing first."""
+    for values in itertools.product(*grid.values()):
+        yield dict(zip(grid, values, strict=True))
+
+
+def _run_name(changes: Mapping[str, Any]) -> str:
+    """Short and usable as a folder: the last part of each key with its value, mappings written out."""
+    parts = []
+    for key, value in changes.items():
+        pairs = value.items() if isinstance(value, Mapping) else [(key.rpartition(".")[2], value)]
+        parts += [str(v) if k == "name" else f"{k}={v}" for k, v in pairs]
+    return "-".join(parts).replace("/", "_").replace(" ", "")

@@ -1,0 +1,1 @@
+"""A corpus: text into token ids, and ids into batches."""

@@ -1,0 +1,165 @@
+"""Cuts a corpus into bucketed batches whose order is a function of seed and epoch, however large the corpus."""
+
+from collections.abc import Iterator
+from typing import Literal
+
+import numpy as np
+import tensorflow as tf
+
+from memattn.data.corpus import Corpus, Sentences
+from memattn.errors import DataError
+
+WINDOW = 32_768  # pairs that are sorted into buckets at a time
+_BATCHES_IN_WINDOW = 16  # or more pairs, so that there are so many batches
+_SCANNED = 1 << 20  # pairs at a time
+_ROUNDS = 24  # of the shuffle; TensorFlow's default of 4 leaves neighbours and epochs correlated
+
+
+def bucket_widths(lengths: np.ndarray, num_buckets: int) -> np.ndarray:
+    """Padded lengths, ascending, at equal quantiles of the lengths: few shapes, little padding."""
+    return _widths(np.bincount(lengths), num_buckets)
+
+
+def _widths(histogram: np.ndarray, num_buckets: int) -> np.ndarray:
+    """The same from the number of sentences of each length."""
+    wanted = histogram.sum() * np.arange(1, num_buckets + 1) / num_buckets
+    return np.unique(np.searchsorted(np.cumsum(histogram), wanted - 1e-9))
+
+
+class TrainingBatches:
+    """Batches of sentence pairs of like length, in an order that seed and epoch alone decide.
+
+    Each epoch takes the whole corpus in a new order, a window of WINDOW pairs at a time; in a window, pairs are sorted
+    into buckets by their longer side, cut into batches, and the batches shuffled. Any batch is thus found in constant
+    time, and memory holds a window, whatever the size of the corpus. Both sides are padded to the width of the batch's
+    widest bucket. Each epoch has each pair once; rows of PAD, which have no part in the loss, fill up the last batch of
+    a window.
+
+    Args:
+      corpus: source and target sentences, which may be mapped from disk.
+      batch_size: of a batch, counted in sentence pairs or in tokens of the longer, padded side, as `batch_type` says.
+      num_buckets: padded widths in use.
+      seed: of the order.
+      max_source_length, max_target_length: pairs with a longer side, its end of sentence included, are left out.
+
+    Attributes:
+      widths: the buckets' padded widths, ascending.
+      pairs: in an epoch.
+      longest_source: of those pairs, with its end of sentence.
+      window_size: pairs of a window, the left-out ones counted.
+    """
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        *,
+        batch_size: int,
+        num_buckets: int,
+        seed: int,
+        batch_type: Literal["sentences", "tokens"] = "sentences",
+        max_source_length: int | None = None,
+        max_target_length: int | None = None,
+    ):
+        self.corpus, self.batch_size, self.batch_type, self.seed = corpus, batch_size, batch_type, seed
+        self._limits = [max_source_length or np.inf, max_target_length or np.inf]
+        self._scan(num_buckets)
+        self._rows = {width: self._rows_of(width) for width in self.widths.tolist()}
+        self.window_size = max(WINDOW, _BATCHES_IN_WINDOW * max(self._rows.values()))
+
+    def _scan(self, num_buckets: int) -> None:
+        histogram, self.longest_source = np.zeros(1, np.int64), 0
+        for start in range(0, len(self.corpus), _SCANNED):
+            source, target = self._lengths(start, min(start + _SCANNED, len(self.corpus)))
+            source, target = (side[self._fits(source, target)] for side in (source, target))
+            found = np.bincount(np.maximum(source, target))
+            histogram = np.pad(histogram, (0, max(0, len(found) - len(histogram))))
+            histogram[: len(found)] += found
+            self.longest_source = max(self.longest_source, int(source.max(initial=0)))
+        self.pairs = int(histogram.sum())
+        if not self.pairs:
+            raise DataError("no training pair is within data.max_source_length and data.max_target_length")
+        self.widths = _widths(histogram, num_buckets)
+
+    def _lengths(self, start: int, end: int) -> list[np.ndarray]:
+        return [side.lengths(start, end) for side in (self.corpus.source, self.corpus.target)]
+
+    def _fits(self, source: np.ndarray, target: np.ndarray) -> np.ndarray:
+        return (source <= self._limits[0]) & (target <= self._limits[1])
+
+    def _rows_of(self, width: int) -> int:
+        rows = self.batch_size if self.batch_type == "sentences" else self.batch_size // width
+        if not rows:
+            raise DataError(
+                f"training.batch_size: {self.batch_size} tokens hold no pair of {width}; raise it, "
+                "or lower data.max_source_length and data.max_target_length"
+            )
+        return rows
+
+    @property
+    def windows(self) -> int:
+        """In an epoch."""
+        return -(-len(self.corpus) // self.window_size)
+
+    def window(self, epoch: int, window: int, start: int = 0) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Source [B, S] and target [B, S] ids of the batches of one window of an epoch, from its batch `start` on."""
+        places = np.arange(window * self.window_size, min((window + 1) * self.window_size, len(self.corpus)))
+        members = self._shuffled(places, epoch)
+        lengths = [
+            side.offsets[members + 1] - side.offsets[members] for side in (self.corpus.source, self.corpus.target)
+        ]
+        fits = self._fits(*lengths)
+        members, longer = members[fits], np.maximum(*lengths)[fits]
+        buckets = np.searchsorted(self.widths, longer)
+        order = np.argsort(-buckets, kind="stable")  # widest first: what is left of a bucket goes into a wider batch
+        batches, cut = [], 0
+        while cut < len(order):
+            width = int(self.widths[buckets[order[cut]]])
+            batches.append((members[order[cut : cut + self._rows[width]]], width))
+            cut += self._rows[width]
+        random = np.random.RandomState([self.seed, epoch, window])  # noqa: NPY002 (its streams are frozen)
+        for index in random.permutation(len(batches))[start:]:
+            chosen, width = batches[index]
+            rows = self._rows[width]
+            yield self.corpus.source.padded(chosen, rows, width), self.corpus.target.padded(chosen, rows, width)
+
+    def stream(self, epoch: int, window: int, batch: int) -> Iterator[tuple[tuple[np.ndarray, np.ndarray], tuple]]:
+        """All batches from that place on, epoch after epoch without end, each with the place of the next one."""
+        while True:
+            for ids in self.window(epoch, window, batch):
+                batch += 1
+                yield ids, (epoch, window, batch)
+            window, batch = window + 1, 0
+            if window == self.windows:
+                epoch, window = epoch + 1, 0
+
+    def _shuffled(self, places: np.ndarray, epoch: int) -> np.ndarray:
+        """Which pairs stand at those places of an epoch: a permutation of the corpus that needs no table."""
+        return tf.raw_ops.RandomIndexShuffle(
+            index=tf.constant(places, tf.int64),
+            seed=tf.constant([self.seed, epoch, 0], tf.uint32),
+            max_index=tf.constant(len(self.corpus) - 1, tf.int64),
+            rounds=_ROUNDS,
+        ).numpy()
+
+
+def streaming_batches(sentences: Sentences, *, batch_size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """As `decoding_batches`, of shapes that other sentences share: powers of two, one row or all."""
+    lengths = sentences.lengths()
+    order = np.argsort(-lengths, kind="stable")
+    for start in range(0, len(order), batch_size):
+        members = order[start : start + batch_size]
+        width = max(8, 1 << int(lengths[members[0]] - 1).bit_length())
+        yield members, sentences.padded(members, batch_size if len(members) > 1 else 1, width)
+
+
+def decoding_batches(
+    sentences: Sentences, *, batch_size: int, num_buckets: int
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Indices and padded ids [batch_size, S] of sentences, longest first; short of a batch, rows of PAD fill it."""
+    lengths = sentences.lengths()
+    widths = bucket_widths(lengths, num_buckets)
+    order = np.argsort(-lengths, kind="stable")
+    for start in range(0, len(order), batch_size):
+        members = order[start : start + batch_size]
+        width = widths[np.searchsorted(widths, lengths[members[0]])]
+        yield members, sentences.padded(members, batch_size, width)

@@ -1,0 +1,86 @@
+"""Byte-pair encoding by subword-nmt: learned from words, applied to lines, and undone exactly."""
+
+import contextlib
+import io
+import itertools
+import re
+import sys
+from collections import Counter
+
+from subword_nmt.apply_bpe import BPE
+from subword_nmt.learn_bpe import learn_bpe
+
+from memattn.data.vocabulary import SPECIAL_TOKENS
+from memattn.errors import DataError
+
+SEPARATOR = "@@"  # ends a unit that the next one continues
+_CACHED_WORDS = 1_000_000
+# Escaped as OpenNMT's Tokenizer does, by a fullwidth percent sign and four hexadecimal digits: that sign itself, white
+# space that is no single space between two words, and what would end a word like a unit that goes on.
+_TO_ESCAPE = re.compile(r"％|^ | $|(?<= ) |[^\S ]|[\x1c-\x1f\x85]|@(?=@(?: |$))")
+_ESCAPED = re.compile(r"％(?!d[89a-f])([0-9a-f]{4})")  # half a surrogate pair is no character
+
+
+class Subwords:
+    """Byte-pair encoding by subword-nmt, with an escape that makes it exactly reversible."""
+
+    def __init__(self, codes: str):
+        self._bpe = BPE(io.StringIO(codes), separator=SEPARATOR)
+
+    def segment(self, line: str) -> list[str]:
+        """Units of a line, without its line feed; `undo` gives the line back, whatever white space is in it."""
+        if len(self._bpe.cache) > _CACHED_WORDS:
+            self._bpe.cache.clear()
+        return self._bpe.segment_tokens(escape(line).split(" "))
+
+    @staticmethod
+    def undo(units: list[str]) -> str:
+        joined = " ".join(units)
+        return unescape(joined.replace(f"{SEPARATOR} ", "").removesuffix(SEPARATOR))
+
+
+def escape(line: str) -> str:
+    """The line as words that are divided by single spaces and hold no other white space."""
+    return _TO_ESCAPE.sub(lambda match: f"％{ord(match[0]):04x}", line)
+
+
+def unescape(line: str) -> str:
+    return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), line)
+
+
+def word_numbers(units: list[str]) -> list[int]:
+    """For each unit, the number of the word that it belongs to."""
+    ends = [not unit.endswith(SEPARATOR) for unit in units]
+    return [0, *itertools.accumulate(ends)][: len(units)]
+
+
+def learn(words: Counter[str], merges: int) -> str:
+    """Codes of subword-nmt: up to so many merges of the most frequent pairs of units, learned from words' counts."""
+    ranked = sorted(words.items(), key=lambda item: (-item[1], item[0]))
+    counted, codes = io.StringIO("".join(f"{word} {count}\n" for word, count in ranked)), io.StringIO()
+    quiet = contextlib.nullcontext() if sys.stderr.isatty() else contextlib.redirect_stderr(io.StringIO())
+    with quiet, contextlib.suppress(ValueError):  # it fails once there is no pair left, all merges written
+        learn_bpe(counted, codes, merges, is_dict=True)
+    return codes.getvalue()
+
+
+def most_frequent_units(words: Counter[str], codes: str, size: int) -> list[str]:
+    """The units that occur most often in the words, most frequent first."""
+    subwords, units = Subwords(codes), Counter()
+    for word, count in words.items():
+        for unit in subwords.segment(unescape(word)):
+            units[unit] += count
+    for special in SPECIAL_TOKENS:  # in a text they are unknown words
+        units.pop(special, None)
+    return [unit for unit, _ in sorted(units.items(), key=lambda item: (-item[1], item[0]))[:size]]
+
+
+def checked(codes: str, path: str) -> str:
+    """The codes of a file if subword-nmt can read them; it would end the process. Raises DataError."""
+    version, *merges = codes.split("\n")
+    if version != "#version: 0.2" or merges[-1:] != [""] or len(merges) == 1:
+        raise DataError(f"{path}: not BPE codes of subword-nmt, version 0.2, or cut short")
+    for number, merge in enumerate(merges[:-1], 2):
+        if len(merge.split(" ")) != 2:
+            raise DataError(f"{path}:{number}: a merge is two units with a space between them")
+    return codes

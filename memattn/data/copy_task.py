@@ -1,0 +1,104 @@
+"""Writes the copy task's corpus (section 4.1 of the paper): sequences of random symbols, to be repeated."""
+
+import glob
+import json
+import os
+import shutil
+import tempfile
+
+import numpy as np
+from tqdm import tqdm
+
+from memattn import files, processes
+from memattn.config import CopyConfig
+from memattn.data.vocabulary import Vocabulary
+
+MANIFEST = "copy.json"
+SPLITS = ("train", "valid")
+_FILES = ("vocab.txt", *(f"{split}.{side}" for split in SPLITS for side in ("source", "target")), MANIFEST)
+_UNFINISHED = "unfinished-"
+_BLOCK = 10_000
+
+
+def prepare(config: CopyConfig, folder: str) -> None:
+    """Writes vocab.txt and {train,valid}.{source,target} under `folder`, the same bytes on every machine.
+
+    One process writes a folder, others that come meanwhile wait for it. Files are written aside, then moved into place
+    whole, so that where the file system has no locks, several may write the folder. The manifest comes last; a folder
+    that has it and all files is left as it is. Raises ValueError for a folder that holds another task's data,
+    OSError where it cannot be written.
+    """
+    settings = {name: getattr(config, name) for name in sorted(config.__dataclass_fields__)}
+    if _whole(folder, settings):
+        return
+    os.makedirs(folder, exist_ok=True)
+    making = processes.making(os.path.join(folder, MANIFEST), "is writing it; waiting", wait=True)
+    with files.naming(folder), making as locked:
+        if not _whole(folder, settings):
+            _make(config, folder, settings)
+            if locked:
+                _clear(folder)
+
+
+def _whole(folder: str, settings: dict[str, int]) -> bool:
+    """Whether a folder holds the corpus of these settings. Raises ValueError where it holds another."""
+    manifest = os.path.join(folder, MANIFEST)
+    present = os.listdir(folder) if os.path.isdir(folder) else []  # before the manifest: another may be writing it
+    if os.path.exists(manifest):
+        try:
+            with open(manifest, encoding="utf-8") as file:
+                found = json.load(file)
+        except ValueError as error:
+            raise ValueError(f"{manifest}: unreadable ({error}); remove the folder to have it made again") from error
+        if found != settings:
+            raise ValueError(
+                f"{folder}: holds the copy task of other settings ({found}, not {settings}); take another folder"
+            )
+        return all(os.path.exists(os.path.join(folder, name)) for name in _FILES)
+    interrupted = any(name.startswith(_UNFINISHED) for name in present)
+    if not interrupted and any(name.endswith((".source", ".target")) for name in present):
+        raise ValueError(f"{folder}: holds a corpus that is not the copy task; take another folder")
+    return False
+
+
+def _make(config: CopyConfig, folder: str, settings: dict[str, int]) -> None:
+    with tempfile.TemporaryDirectory(prefix=_UNFINISHED, dir=folder) as aside:
+        vocabulary = Vocabulary([str(symbol) for symbol in range(config.num_symbols)])
+        _write(os.path.join(aside, "vocab.txt"), str(vocabulary))
+        sizes = config.train_examples, config.valid_examples
+        for number, (split, examples) in enumerate(zip(SPLITS, sizes, strict=True)):
+            # RandomState's streams are frozen: every NumPy version draws the same.
+            seed = [config.seed, config.max_length, config.num_symbols, number]
+            _write_split(config, aside, split, examples, np.random.RandomState(seed))  # noqa: NPY002
+        _write(os.path.join(aside, MANIFEST), json.dumps(settings, indent=2) + "\n")
+        for name in _FILES:
+            os.replace(os.path.join(aside, name), os.path.join(folder, name))
+
+
+def _clear(folder: str) -> None:
+    """Removes what preparations left that were killed; another's folder of such a name stays."""
+    for aside in glob.glob(os.path.join(glob.escape(folder), f"{_UNFINISHED}*")):
+        if os.path.isdir(aside) and set(os.listdir(aside)) <= set(_FILES):
+            shutil.rmtree(aside, ignore_errors=True)
+
+
+def _write_split(config: CopyConfig, folder: str, split: str, examples: int, random: np.random.RandomState) -> None:
+    paths = [os.path.join(folder, f"{split}.{side}") for side in ("source", "target")]
+    with (
+        open(paths[0], "w", encoding="utf-8", newline="\n") as source,
+        open(paths[1], "w", encoding="utf-8", newline="\n") as target,
+        tqdm(total=examples, desc=f"copy task L={config.max_length}, {split}", unit=" pairs", disable=None) as progress,
+    ):
+        for start in range(0, examples, _BLOCK):
+            lengths = random.randint(0, config.max_length + 1, size=min(_BLOCK, examples - start))
+            symbols = random.randint(0, config.num_symbols, size=lengths.sum())
+            sequences = np.split(symbols, np.cumsum(lengths)[:-1])
+            text = "".join(" ".join(map(str, sequence)) + "\n" for sequence in sequences)
+            source.write(text)
+            target.write(text)
+            progress.update(len(lengths))
+
+
+def _write(path: str, text: str) -> None:
+    with open(path, "w", encoding="utf-8", newline="\n") as file:
+        file.write(text)

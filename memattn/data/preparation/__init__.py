@@ -1,0 +1,1 @@
+"""Parallel text into a corpus that training maps into memory."""

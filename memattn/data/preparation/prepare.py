@@ -1,0 +1,282 @@
+"""Prepares a parallel corpus: checks, byte-pair encoding, one vocabulary, and the binary form that training maps.
+
+All is done in `FOLDER.unfinished`, whose files each appear whole and are not made again; the folder takes its name when
+it is whole.
+"""
+
+import contextlib
+import dataclasses
+import importlib.metadata
+import json
+import os
+import platform
+import shlex
+import shutil
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+from tqdm import tqdm
+
+from memattn import __version__, files, processes
+from memattn.config import differences
+from memattn.data import bpe, corpus, text
+from memattn.data.preparation import chunks
+from memattn.data.text import TextSettings
+from memattn.data.vocabulary import Vocabulary
+from memattn.errors import ConfigError, DataError
+
+_STARTED, _JOURNAL = "settings.json", "journal.json"
+_MARK = "memattn"  # says in the first of them, with our version, that the folder is ours
+_OWN = {_STARTED, _JOURNAL, corpus.MANIFEST}
+_JOURNAL_EVERY = 1_000_000  # pairs
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What a prepared corpus depends on, beside its source files.
+
+    Attributes:
+      text: form and languages.
+      bpe_units: byte-pair merges learned, and units kept in the vocabulary.
+      bpe_sample: pairs that they are learned on, drawn by `seed`, where the corpus has more.
+      max_length: units on a side; training pairs with more are dropped.
+    """
+
+    text: TextSettings
+    bpe_units: int = 16_000
+    bpe_sample: int = 5_000_000
+    max_length: int = 200
+    seed: int = 1
+
+
+def prepare(splits: dict[str, tuple[str, str]], settings: Settings, folder: str, workers: int) -> dict:
+    """Prepares the splits, each a source and a target file (plain or .gz), in a folder; returns the manifest.
+
+    `train` becomes binary, the other splits text. A folder that is whole already is left as it is. Raises ConfigError
+    for a folder that holds something else, RunError where another process prepares it, DataError, OSError.
+    """
+    folder = os.path.normpath(folder)
+    if os.path.exists(folder):
+        return _existing(folder, _started(splits, settings))
+    with processes.making(folder, "is preparing it; wait, or take another --folder"):
+        started = _started(splits, settings)
+        if os.path.exists(folder):
+            return _existing(folder, started)
+        return _make(splits, settings, folder, workers, started)
+
+
+def _started(splits: dict[str, tuple[str, str]], settings: Settings) -> dict:
+    return {
+        "settings": dataclasses.asdict(settings),
+        "sources": {
+            split: [{"path": path, "sha256": files.checksum(path)} for path in paths] for split, paths in splits.items()
+        },
+    }
+
+
+def _make(splits: dict, settings: Settings, folder: str, workers: int, started: dict) -> dict:
+    unfinished = f"{folder}{files.UNFINISHED}"
+    _start(unfinished, started)
+    with chunks.Workers(workers) as pool:
+        checked = tqdm(splits.items(), desc="checking lines", unit=" splits", disable=None)
+        lines = {split: chunks.count_lines(pool, *sides) for split, sides in checked}
+        codes = _codes(pool, splits["train"], lines["train"], settings, unfinished)
+        vocabulary = corpus.read_vocabulary(os.path.join(unfinished, corpus.VOCABULARY))
+        processor = text.Text(settings.text, codes)
+        for name, content in processor.files().items():
+            files.write(os.path.join(unfinished, name), content)
+        counts = {"train": _encode(pool, splits["train"], lines["train"], processor, vocabulary, settings, unfinished)}
+        for split, sides in splits.items():
+            if split != "train":
+                counts[split] = {"pairs": lines[split]}
+                _segment(pool, split, sides, processor, unfinished)
+    return _finish(unfinished, folder, started, counts)
+
+
+def _existing(folder: str, started: dict) -> dict:
+    path = os.path.join(folder, corpus.MANIFEST)
+    try:
+        with open(path, encoding="utf-8") as file:
+            manifest = json.load(file)
+        contents, found = manifest["files"], _without_paths(manifest)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        problem = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
+        raise ConfigError(f"{folder}: exists, but is no prepared corpus ({path}: {problem}); take another") from error
+    wanted = _without_paths(started)
+    if found != wanted:
+        differing = differences(found["settings"], wanted["settings"]) or ["other files"]
+        raise ConfigError(f"{folder}: holds another corpus ({', '.join(differing)}); take another folder, or remove it")
+    for name, facts in contents.items():
+        if not os.path.exists(os.path.join(folder, name)) or facts["bytes"] != os.path.getsize(
+            os.path.join(folder, name)
+        ):
+            raise ConfigError(f"{os.path.join(folder, name)}: not as it was prepared; remove {folder} to do it again")
+    return manifest
+
+
+def _without_paths(started: dict) -> dict:
+    sources = {split: [side["sha256"] for side in sides] for split, sides in started["sources"].items()}
+    return {"settings": started["settings"], "sources": sources}
+
+
+def _start(unfinished: str, started: dict) -> None:
+    """Makes the working folder, or keeps one that was begun with the same settings and files."""
+    path = os.path.join(unfinished, _STARTED)
+    if os.path.isdir(unfinished) and set(os.listdir(unfinished)) - set(_half_written(unfinished, _STARTED)):
+        try:
+            with open(path, encoding="utf-8") as file:
+                found = json.load(file)
+            if not isinstance(found[_MARK], str):
+                raise TypeError
+            same = _without_paths(found) == _without_paths(started)
+        except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ConfigError(
+                f"{unfinished}: exists, and was not begun by a preparation (its {_STARTED} does not say so); "
+                "remove it, or take another --folder"
+            ) from error
+        if same:
+            return
+        shutil.rmtree(unfinished)
+    os.makedirs(unfinished, exist_ok=True)
+    files.write(path, json.dumps({_MARK: __version__, **started}, indent=2) + "\n")
+
+
+def _codes(pool, sides, lines: int, settings: Settings, unfinished: str) -> str:
+    """The merges, learned and written with the vocabulary unless they are there."""
+    codes_path, vocabulary_path = (os.path.join(unfinished, name) for name in (text.CODES, corpus.VOCABULARY))
+    if not os.path.exists(vocabulary_path):  # the later of the two
+        share = min(1.0, settings.bpe_sample / lines)
+        work = chunks.CountWords(settings.text, share, settings.seed)
+        words = Counter()
+        for counted in _progress(pool.map(work, chunks.chunks(*sides)), "counting words", lines):
+            words.update(counted)
+        codes = bpe.learn(words, settings.bpe_units)
+        if codes.count("\n") == 1:
+            raise DataError(
+                f"{sides[0]}: too little text for BPE: no two letters come together twice in {lines * share:,.0f} pairs"
+            )
+        files.write(codes_path, codes)
+        files.write(vocabulary_path, str(Vocabulary(bpe.most_frequent_units(words, codes, settings.bpe_units))))
+    with open(codes_path, encoding="utf-8", newline="\n") as file:
+        return file.read()
+
+
+def _encode(pool, sides, lines: int, processor, vocabulary: Vocabulary, settings: Settings, unfinished: str) -> dict:
+    """Writes the training split as ids, a journal now and then; an earlier journal's work is kept."""
+    journal_path = os.path.join(unfinished, _JOURNAL)
+    parts = [(side, part) for side in corpus.SIDES for part in ("ids", "offsets")]
+    dtype = np.uint16 if len(vocabulary) <= 1 << 16 else np.int32
+    paths = [corpus.binary_paths(unfinished, "train", side)[part] for side, part in parts]
+    journal = {"read": 0, "pairs": 0, "empty": 0, "too_long": 0, "longest": [0, 0], "sizes": [0, 1, 0, 1]}
+    if os.path.exists(journal_path):
+        journal = _kept(journal_path, paths, journal)
+    if not journal["read"]:
+        for path, kind, size in zip(paths, (dtype, np.int64) * 2, journal["sizes"], strict=True):
+            np.save(path, np.zeros(size, kind))
+    with contextlib.ExitStack() as stack:
+        arrays = [
+            stack.enter_context(corpus.Appender(path, kind, size))
+            for path, kind, size in zip(paths, (dtype, np.int64) * 2, journal["sizes"], strict=True)
+        ]
+        work = chunks.Encode(processor.settings, processor.codes, str(vocabulary), settings.max_length)
+        results = pool.map(work, chunks.chunks(*sides, skip=journal["read"]))
+        written = journal["read"]
+        for result in _progress(results, "encoding", lines, journal["read"], lambda result: result.read):
+            _append(result, arrays, journal)
+            if journal["read"] - written >= _JOURNAL_EVERY:
+                written = journal["read"]
+                _flush(arrays, journal, journal_path)
+        _flush(arrays, journal, journal_path)
+    if not journal["pairs"]:
+        raise DataError(f"{sides[0]}: no pair is left: {journal['empty']:,} are empty, {journal['too_long']:,} long")
+    return {
+        "read": journal["read"],
+        "pairs": journal["pairs"],
+        "dropped_empty": journal["empty"],
+        "dropped_too_long": journal["too_long"],
+        **{f"{side}_tokens": journal["sizes"][2 * i] for i, side in enumerate(corpus.SIDES)},
+        **{f"longest_{side}": journal["longest"][i] for i, side in enumerate(corpus.SIDES)},
+    }
+
+
+def _kept(path: str, arrays: list[str], fresh: dict) -> dict:
+    """An earlier journal; the fresh one, with a warning, where it or an array is damaged, so that no work is kept."""
+
+    def form(journal):
+        return {name: (np.shape(value), np.asarray(value).dtype) for name, value in journal.items()}
+
+    with contextlib.suppress(ValueError, AttributeError), open(path, encoding="utf-8") as file:
+        journal = json.load(file)
+        lengths = [len(corpus.map_array(array)) for array in arrays]
+        if form(journal) == form(fresh) and np.greater_equal(lengths, journal["sizes"]).all():
+            return journal
+    warnings.warn(f"{path}: it or an array beside it is damaged; all pairs are encoded anew", stacklevel=2)
+    return fresh
+
+
+def _append(result: chunks.Encoded, arrays: list[corpus.Appender], journal: dict) -> None:
+    for i, sentences in enumerate(result.sides):
+        arrays[2 * i].append(sentences.ids)
+        arrays[2 * i + 1].append(journal["sizes"][2 * i] + sentences.offsets[1:])
+        journal["sizes"][2 * i] += len(sentences.ids)
+        journal["sizes"][2 * i + 1] += len(sentences)
+        journal["longest"][i] = max(journal["longest"][i], int(sentences.lengths().max(initial=0)))
+    journal["read"] += result.read
+    journal["pairs"] += len(result.sides[0])
+    journal["empty"] += result.empty
+    journal["too_long"] += result.too_long
+
+
+def _flush(arrays: list, journal: dict, path: str) -> None:
+    journal["sizes"] = [array.flush() for array in arrays]
+    files.write(path, json.dumps(journal) + "\n")
+
+
+def _segment(pool, split: str, sides, processor, unfinished: str) -> None:
+    """Writes a split for decoding: tokens of both sides, and the target as people write it."""
+    work = chunks.Segment(processor.settings, processor.codes)
+    written = {"source": [], "target": [], "reference": []}
+    for result in pool.map(work, chunks.chunks(*sides)):
+        for name, lines in result.items():
+            written[name] += lines
+    for name, lines in written.items():
+        files.write(os.path.join(unfinished, f"{split}.{name}"), "".join(f"{line}\n" for line in lines))
+
+
+def _progress(results: Iterable, what: str, total: int, done: int = 0, size=None) -> Iterator:
+    with tqdm(total=total, initial=done, desc=what, unit=" pairs", unit_scale=True, disable=None) as progress:
+        for result in results:
+            yield result
+            progress.update(size(result) if size else chunks.CHUNK)
+
+
+def _half_written(folder: str, start: str = "") -> list[str]:
+    """What a kill in the middle of writing a file, whose name so starts, left."""
+    return [name for name in os.listdir(folder) if name.startswith(start) and name.endswith(files.UNFINISHED)]
+
+
+def _finish(unfinished: str, folder: str, started: dict, counts: dict) -> dict:
+    for name in _half_written(unfinished):
+        os.remove(os.path.join(unfinished, name))
+    paths = {name: os.path.join(unfinished, name) for name in sorted({*os.listdir(unfinished)} - _OWN)}
+    contents = {name: {"bytes": os.path.getsize(path), "sha256": files.checksum(path)} for name, path in paths.items()}
+    manifest = {
+        **started,
+        "counts": counts,
+        "files": contents,
+        "versions": {
+            "memattn": __version__,
+            "python": platform.python_version(),
+            **{name: importlib.metadata.version(name) for name in ("numpy", "subword-nmt", "sacremoses")},
+        },
+        "command": shlex.join(["python", *sys.argv]),
+    }
+    files.write(os.path.join(unfinished, corpus.MANIFEST), json.dumps(manifest, indent=2) + "\n")
+    files.move(unfinished, folder)
+    for name in _OWN - {corpus.MANIFEST}:
+        if os.path.exists(os.path.join(folder, name)):
+            os.remove(os.path.join(folder, name))
+    return manifest

@@ -1,0 +1,180 @@
+"""Decodes a test set, scores what came out and writes it."""
+
+import dataclasses
+import glob
+import json
+import os
+import re
+import statistics
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tqdm import tqdm
+
+from memattn import config as configs
+from memattn import files, xla
+from memattn.data import corpus, text
+from memattn.data.corpus import Sentences
+from memattn.data.vocabulary import Vocabulary
+from memattn.errors import ConfigError, DataError
+from memattn.evaluation import metrics
+from memattn.evaluation.plots import alignments
+from memattn.model.seq2seq import Seq2Seq
+from memattn.runs import provenance
+from memattn.runs.trained import Trained
+from memattn.search.searcher import Searcher, Translation, decode, warm_up
+
+RESULT, HYPOTHESES, REFERENCES, N_BEST = "result.json", "hypotheses.txt", "references.txt", "n_best.tsv"
+ALIGNMENTS = "alignments"
+
+
+@dataclasses.dataclass(frozen=True)
+class TestSet:
+    """What is decoded and compared.
+
+    Attributes:
+      name: of the split, or the source file's.
+      source: sentences of ids.
+      references: words divided by spaces, BPE undone.
+      written: the references as people write them.
+    """
+
+    name: str
+    source: Sentences
+    references: list[str]
+    written: list[str]
+
+
+def read_split(trained: Trained, split: str) -> TestSet:
+    """A split of the prepared corpus. Raises ConfigError for no such split or not the run's corpus, DataError."""
+    folder = trained.config.data.path
+    corpus.check_folder(folder)
+    vocabulary = corpus.read_vocabulary(os.path.join(folder, corpus.VOCABULARY))
+    if (vocabulary.tokens, text.read(folder).files()) != (trained.vocabulary.tokens, trained.text.files()):
+        raise ConfigError(f"data.folder: {folder} has another vocabulary or other BPE than the run; see --source")
+    corpus.check_split(folder, split, corpus.splits(folder))
+    sentences = corpus.read_corpus(folder, split, trained.vocabulary).source
+    tokens, written = corpus.read_references(folder, split)
+    return TestSet(split, sentences, [trained.text.decode(line.split()) for line in tokens], written)
+
+
+def read_files(trained: Trained, source: str, target: str) -> TestSet:
+    """Two files of text (plain or .gz), which go the way that the training text went. Raises DataError."""
+    sources, targets = corpus.read_lines(source), corpus.read_lines(target)
+    if len(sources) != len(targets):
+        raise DataError(f"{source} has {len(sources):,} lines and {target} has {len(targets):,}")
+    if not sources:
+        raise DataError(f"{source}: empty; there is nothing to decode")
+    spoken, encode = trained.text, trained.vocabulary.encode
+    sentences = corpus.from_ids([encode(spoken.encode(line, "source")) for line in sources])
+    words = [spoken.decode(spoken.encode(line, "target")) for line in targets]
+    return TestSet(source, sentences, words, [spoken.reference(line) for line in targets])
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluation:
+    """What came out of a test set.
+
+    Attributes:
+      result: scores, times and conditions, as result.json holds them.
+      translations: of each source, the n best.
+      hypotheses: the best, words divided by spaces.
+      written: the same as people write them.
+    """
+
+    test_set: TestSet
+    result: dict[str, Any]
+    translations: list[Translation]
+    hypotheses: list[str]
+    written: list[str]
+
+
+def evaluate(trained: Trained, test_set: TestSet, *, repeats: int) -> Evaluation:
+    """Decodes a test set `repeats` times and scores it. Raises ConfigError, DataError."""
+    config, vocabulary = trained.config, trained.vocabulary
+    searcher = Searcher(trained.model, config.decoding)
+    warm_up(searcher, test_set.source, config.data.num_buckets)
+    seconds = []
+    sentences = len(test_set.source)
+    for _ in tqdm(range(repeats), desc=f"decoding {sentences:,} sentences", unit="run", disable=None):
+        translations, elapsed = decode(searcher, test_set.source, vocabulary, config.data.num_buckets)
+        seconds.append(elapsed)
+    hypotheses = [trained.text.decode(translation.best) for translation in translations]
+    written = [trained.text.detokenize(hypothesis) for hypothesis in hypotheses]
+    scores = metrics.score(hypotheses, test_set.references, (written, test_set.written))
+    tokens = sum(len(translation.best) + 1 for translation in translations)
+    median = statistics.median(seconds)
+    result = {
+        **scores._asdict(),
+        "decode_seconds": median,
+        "decode_seconds_min": min(seconds),
+        "decode_seconds_max": max(seconds),
+        "repeats": repeats,
+        "sentences_per_second": sentences / median,
+        "tokens_per_second": tokens / median,
+        "excluded_from_time": "model construction, tracing and compiling, data loading, batching, ids to text",
+        "sentences": sentences,
+        "split": test_set.name,
+        "beam_size": config.decoding.beam_size,
+        "batch_size": config.decoding.batch_size,
+        "jit_compile": xla.jit_compile(config.decoding.jit_compile),
+        "dtype": config.training.precision,
+        "seed": config.training.seed,
+        "parameters": sum(model.count_params() for model in trained.models),
+        "step": max(int(path.rpartition("-")[2]) for path in trained.checkpoints),
+        "checkpoints": trained.checkpoints,
+        **provenance.conditions(),
+        "config": configs.to_dict(config),
+    }
+    return Evaluation(test_set, result, translations, hypotheses, written)
+
+
+def write(evaluation: Evaluation, trained: Trained, output_dir: str, *, plots: int) -> list[str]:
+    """Writes what came out, with pictures of the alignments of `plots` sources; returns the files' names.
+
+    Raises OSError.
+    """
+    test_set, translations = evaluation.test_set, evaluation.translations
+    os.makedirs(output_dir, exist_ok=True)
+    texts = {HYPOTHESES: evaluation.hypotheses, REFERENCES: test_set.references}
+    if (evaluation.written, test_set.written) != (evaluation.hypotheses, test_set.references):
+        texts |= {"hypotheses.detokenized.txt": evaluation.written, "references.detokenized.txt": test_set.written}
+    if trained.config.decoding.n_best > 1:
+        texts[N_BEST] = [
+            f"{i}\t{score:.6f}\t{trained.text.decode(tokens)}"
+            for i, translation in enumerate(translations)
+            for tokens, score in zip(translation.hypotheses, translation.scores, strict=True)
+        ]
+    elif os.path.exists(os.path.join(output_dir, N_BEST)):
+        os.remove(os.path.join(output_dir, N_BEST))  # of an evaluation before
+    for name, lines in texts.items():
+        files.write(os.path.join(output_dir, name), "".join(f"{line}\n" for line in lines))
+    files.write(os.path.join(output_dir, RESULT), json.dumps(evaluation.result, indent=2) + "\n")
+    _plot(trained, evaluation, plots, os.path.join(output_dir, ALIGNMENTS))
+    return [RESULT, *texts, *[f"{ALIGNMENTS}/ (by line, from 0)"] * bool(plots)]
+
+
+def _plot(trained: Trained, evaluation: Evaluation, plots: int, folder: str) -> None:
+    """Pictures of the alignments of the `plots` longest sources that have a translation, and no others."""
+    for path in glob.glob(os.path.join(glob.escape(folder), "*.png")):
+        if re.fullmatch(r"\d+\.png", os.path.basename(path)):
+            os.remove(path)  # of an evaluation before
+    if not plots:
+        return
+    os.makedirs(folder, exist_ok=True)
+    sources, translations = evaluation.test_set.source, evaluation.translations
+    longest_first = sorted(range(len(sources)), key=lambda index: -len(sources[index]))
+    for index in [index for index in longest_first if translations[index].best][:plots]:
+        drawn = aligned(trained.models[0], trained.vocabulary, sources[index], translations[index].best)
+        alignments(os.path.join(folder, f"{index}.png"), *drawn)
+
+
+def aligned(
+    model: Seq2Seq, vocabulary: Vocabulary, source: np.ndarray, hypothesis: list[str]
+) -> tuple[list[str], list[str], np.ndarray, np.ndarray]:
+    """What `visualize.alignments` draws of source ids [S] and a hypothesis: both as tokens, and the weights."""
+    target = vocabulary.encode(hypothesis)
+    combined, slots = model.alignments(tf.constant([source]), tf.constant([target]))
+    tokens = [[vocabulary.tokens[i] for i in ids] for ids in (source, target)]
+    return *tokens, combined[0].numpy(), slots[0].numpy()

@@ -1,0 +1,158 @@
+"""Alignments, learning curves and times as pictures."""
+
+import io
+import math
+import statistics
+import textwrap
+import warnings
+
+import numpy as np
+from matplotlib import colors, ticker
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from memattn import files
+
+# Okabe and Ito's colours, told apart by colour-blind eyes too; the dashes tell them apart in grey.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+DASHES = ("-", "--", "-.", ":")
+
+
+def alignments(
+    path: str, source: list[str], target: list[str], combined: np.ndarray, slots: np.ndarray, title: str = ""
+) -> None:
+    """Draws attention scores as the paper's Figures 6 and 7: source tokens downwards, target tokens to the right.
+
+    Args:
+      path: of the picture; its ending chooses the format.
+      source, target: S and T tokens.
+      combined: [T, S], the weights of the source positions in each step.
+      slots: [K, T, S], what each memory slot contributes to `combined`; those that carry at least 1% of the weight
+        are drawn beside it.
+      title: above it all.
+
+    One scale of colours, by square roots for the weak to be seen, holds for the slots and for their sum.
+    """
+    scale = colors.PowerNorm(0.5, vmin=0, vmax=max(combined.max(), 1e-9))
+    weights = slots.sum((1, 2))
+    drawn = np.flatnonzero(weights >= 0.01 * weights.sum())
+    num_slots = len(drawn)
+    columns = min(num_slots, 8 if num_slots > 12 else 4)
+    rows = math.ceil(num_slots / columns) if columns else 0
+    side = float(np.clip(0.16 * max(len(source), len(target)), 3.2, 8))
+    small = max(1.5, min(2.6, side * 0.5))
+    width, height = side + 1.6 + columns * small, max(side + 0.9, rows * small + 0.9)
+    figure = Figure(figsize=(width, height + 0.3 * bool(title)), layout="constrained")
+    if title:
+        figure.suptitle(title, fontsize=10)
+    left, right = figure.subfigures(1, 2, width_ratios=[max(columns * small, 1e-3), side + 1.6])
+    if not num_slots:
+        left.set_visible(False)
+    for k, slot in enumerate(slots[drawn]):
+        axes = left.add_subplot(rows, columns, k + 1)
+        axes.imshow(slot.T, cmap="Blues", norm=scale, aspect="auto", interpolation="nearest")
+        axes.set_title(f"slot {drawn[k] + 1}", fontsize=8, pad=2)
+        first, last = k % columns == 0, k + columns >= num_slots
+        _name_axes(axes, source if first else [], target if last else [], size=5, longest=8)
+    if num_slots:
+        left.suptitle(f"slots $\\beta_k \\alpha_k$: {num_slots} of {len(slots)} carry 1% or more", fontsize=9)
+        left.supxlabel("target", fontsize=9)
+        left.supylabel("source", fontsize=9)
+    axes = right.add_subplot()
+    image = axes.imshow(combined.T, cmap="Blues", norm=scale, aspect="auto", interpolation="nearest")
+    size = 8 if max(len(source), len(target)) <= 40 else 5
+    _name_axes(axes, source, target, size=size, longest=30)
+    axes.set_xlabel("target token")
+    axes.set_ylabel("source token")
+    axes.set_title("all slots: $\\beta \\cdot \\alpha$" if num_slots else "attention", fontsize=10)
+    right.colorbar(image, ax=axes, label="attention score (colours by its square root)", shrink=0.8)
+    _save(figure, path)
+
+
+def learning_curves(path: str, curves: dict[str, dict[int, list[float]]], title: str) -> None:
+    """Draws validation BLEU against training steps: a line of means, shaded from the least to the greatest.
+
+    Args:
+      path: of the picture; its ending chooses the format.
+      curves: name -> step -> BLEU of each run of that name.
+      title: above the picture; says at which scale the runs are.
+    """
+    curves = {textwrap.fill(name, 85): points for name, points in curves.items()}
+    longest = max((len(line) for name in curves for line in name.splitlines()), default=0)
+    beside = longest <= 20 and len(curves) <= 16
+    columns = 1 if beside else max(1, 85 // (longest + 6))
+    lines = math.ceil(sum(len(name.splitlines()) for name in curves) / columns)
+    figure = Figure(figsize=(7, 4 if beside else 4 + 0.2 * lines), layout="constrained")
+    axes = figure.subplots()
+    for i, (name, points) in enumerate(curves.items()):
+        steps, means = list(points), [statistics.mean(bleu) for bleu in points.values()]
+        colour, dash = COLOURS[i % len(COLOURS)], DASHES[i % len(DASHES)]
+        axes.plot(steps, means, dash, color=colour, label=name, marker="o", markersize=3)
+        least, greatest = ([of(bleu) for bleu in points.values()] for of in (min, max))
+        axes.fill_between(steps, least, greatest, color=colour, alpha=0.15, linewidth=0)
+    several = any(len(bleu) > 1 for points in curves.values() for bleu in points.values())
+    axes.set_xlabel("training step")
+    axes.set_ylabel(f"validation BLEU{', mean and range over seeds' if several else ''}")
+    axes.set_xlim(left=0)
+    highest = max((bleu for points in curves.values() for own in points.values() for bleu in own), default=100)
+    axes.set_ylim(0, min(102, 1.4 * highest) if highest else 102)
+    axes.set_title(textwrap.fill(title, 85), fontsize=10, parse_math=False)
+    axes.grid(alpha=0.3)
+    if curves:
+        figure.legend(fontsize=8, ncols=columns, loc="outside right center" if beside else "outside lower center")
+    _save(figure, path)
+
+
+def surface(path: str, encodings: np.ndarray) -> None:
+    """Draws position encodings [S, K] over slots and positions, as the paper's Figure 2."""
+    positions, slots = encodings.shape
+    figure = Figure(figsize=(6, 4.5), layout="constrained")
+    axes = figure.add_subplot(projection="3d")
+    x, y = np.meshgrid(np.arange(1, slots + 1), np.arange(1, positions + 1))
+    drawn = axes.plot_surface(x, y, encodings, cmap="viridis", rcount=20, ccount=16, edgecolor="white", linewidth=0.2)
+    axes.set_xlabel("slot k")
+    axes.set_ylabel("source position s")
+    axes.set_zlabel("$L_{ks}$")
+    axes.set_title(f"position encodings (Eq. 10), K = {slots}, S = {positions}", fontsize=10)
+    axes.set_box_aspect(None, zoom=0.95)
+    figure.colorbar(drawn, ax=axes, shrink=0.6)
+    _save(figure, path)
+
+
+def times(path: str, lines: dict[str, dict[int, float]], *, title: str, x: str, y: str) -> None:
+    """Draws times against lengths, both logarithmic, a line for each system: name -> length -> time."""
+    figure = Figure(figsize=(7, 4.5), layout="constrained")
+    axes = figure.subplots()
+    for i, (name, points) in enumerate(lines.items()):
+        colour, dash = COLOURS[i % len(COLOURS)], DASHES[i % len(DASHES)]
+        axes.loglog(list(points), list(points.values()), dash, color=colour, label=name, marker="o", markersize=3)
+    ticks = sorted({length for points in lines.values() for length in points})
+    axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
+    axes.minorticks_off()
+    axes.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    axes.set_title(title, fontsize=10, parse_math=False)
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
+    _save(figure, path)
+
+
+def _name_axes(axes: Axes, source: list[str], target: list[str], *, size: int, longest: int) -> None:
+    """Puts the tokens on the axes, cut where they would leave no room for the picture."""
+    source, target = (
+        [token if len(token) <= longest else f"{token[: longest - 1]}…" for token in tokens]
+        for tokens in (source, target)
+    )
+    axes.set_xticks(range(len(target)), target, rotation=90, fontsize=size, parse_math=False)
+    axes.set_yticks(range(len(source)), source, fontsize=size, parse_math=False)
+
+
+def _save(figure: Figure, path: str) -> None:
+    """Writes a picture; a character that the font lacks is a box in it, and no warning."""
+    picture = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from")
+        figure.savefig(picture, format=path.rpartition(".")[2], dpi=150)
+    files.write(path, picture.getvalue())

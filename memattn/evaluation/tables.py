@@ -1,0 +1,71 @@
+"""Results of runs as rows of a table, single and over seeds, and rows as Markdown."""
+
+import json
+import statistics
+
+from memattn.config import Config, to_dict
+from memattn.evaluation import paper_tables
+
+
+def row(name: str, config: Config, result: dict, validations: list[dict]) -> dict:
+    """One run: its result beside the paper's figures, where the paper prints its settings."""
+    printed = paper_tables.table_1(config)
+    return {
+        "run": name,
+        "BLEU": f"{result['bleu']:.2f}",
+        "paper BLEU": f"{printed.bleu:.2f}" if printed else "",
+        "sacreBLEU": f"{result['sacrebleu']:.2f}" if config.data.copy is None else "",
+        "exact match %": f"{result['exact_match']:.1f}",
+        "decode s": f"{result['decode_seconds']:.3g}",
+        "decode s min-max": spread(result),
+        "paper decode s (K40m)": f"{printed.decode_seconds:.2f}" if printed else "",
+        "sentences": result["sentences"],
+        "parameters": result["parameters"],
+        "best step": result["step"],
+        "steps": validations[-1]["step"],
+        "training s": validations[-1]["seconds"],
+    }
+
+
+def spread(result: dict) -> str:
+    """The least and the most time that decoding took, in seconds."""
+    return extent([result["decode_seconds_min"], result["decode_seconds_max"]], ".3g")
+
+
+def extent(values: list[float], form: str) -> str:
+    """The least and the greatest value, in a form such as ".2f"."""
+    return f"{min(values):{form}}-{max(values):{form}}"
+
+
+def over_seeds(rows: list[dict], configs: list[Config]) -> list[dict]:
+    """Means and ranges of the rows whose configs differ by `training.seed` alone; none if no two do."""
+    groups = {}
+    for one, config in zip(rows, configs, strict=True):
+        settings = to_dict(config)
+        del settings["training"]["seed"]
+        groups.setdefault(json.dumps(settings, sort_keys=True), []).append(one)
+    if len(groups) == len(rows):
+        return []
+    summary = []
+    for members in groups.values():
+        parts = zip(*(member["run"].split("-") for member in members), strict=False)
+        name = "-".join(part for part, *others in parts if others.count(part) == len(others))  # without the seed
+        line = {"run": name or "all", "seeds": len(members)}
+        for column, digits in (("BLEU", 2), ("sacreBLEU", 2), ("decode s", 3), ("training s", 0)):
+            values = [float(member[column]) for member in members if member[column] != ""]
+            line[f"{column} mean"] = f"{statistics.mean(values):.{digits}f}" if values else ""
+            line[f"{column} min-max"] = extent(values, f".{digits}f") if values else ""
+        summary.append(line)
+    return summary
+
+
+def markdown(rows: list[dict]) -> str:
+    """Rows as a Markdown table, without the columns in which no row has a value."""
+    columns = [column for column in rows[0] if any(str(row[column]) for row in rows)]
+    widths = {column: max(len(column), *(len(str(row[column])) for row in rows)) for column in columns}
+    lines = [
+        "| " + " | ".join(column.ljust(widths[column]) for column in columns) + " |",
+        "|" + "|".join("-" * (widths[column] + 2) for column in columns) + "|",
+    ]
+    lines += ["| " + " | ".join(str(row[column]).ljust(widths[column]) for column in columns) + " |" for row in rows]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,1 @@
+"""The sequence-to-sequence model, and one step of it."""

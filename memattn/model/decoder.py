@@ -1,0 +1,186 @@
+"""The decoder: its state, one step, and the same step over a whole target."""
+
+import tensorflow as tf
+
+from memattn.attention import AttentionMechanism
+from memattn.model.dropout import dropout, split
+from memattn.model.stepper import FoldedReader, Reader, Stepper
+
+
+@tf.keras.utils.register_keras_serializable("memattn")
+class Decoder(tf.keras.layers.Layer):
+    """A stack of LSTM cells that reads one context a step from an attention mechanism.
+
+    The query is the top cell's output of the same step (h of Eq. 7).
+
+    Args:
+      attention: the mechanism.
+      layers, units: of the LSTM stack.
+      dropout: rate on the input of every cell, a fresh mask each time step.
+      input_feeding: concatenate the previous step's context to the input.
+      mix: give tanh(W [h; c]), U wide, to the output layer; False gives it [h; c] as in Eq. 3.
+      initializer: name or config, of the weight matrices.
+    """
+
+    def __init__(
+        self,
+        *,
+        attention: AttentionMechanism,
+        layers: int,
+        units: int,
+        dropout: float = 0.0,
+        input_feeding: bool = True,
+        mix: bool = True,
+        initializer: str | dict = "glorot_uniform",
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.attention = attention
+        self.layers, self.units, self.dropout = layers, units, dropout
+        self.input_feeding, self.mix, self.initializer = input_feeding, mix, initializer
+        self.stack = [
+            # Not Keras' LSTM, which is a cuDNN operation on a GPU: XLA cannot compile that.
+            tf.keras.layers.RNN(
+                tf.keras.layers.LSTMCell(
+                    units,
+                    kernel_initializer=initializer,
+                    recurrent_initializer=initializer,
+                    dtype=self.dtype_policy,
+                ),
+                return_sequences=True,
+                dtype=self.dtype_policy,
+                name=f"lstm_{i}",
+            )
+            for i in range(layers)
+        ]
+        self.mixing_layer = (
+            tf.keras.layers.Dense(
+                units, activation="tanh", kernel_initializer=initializer, dtype=self.dtype_policy, name="mix"
+            )
+            if mix
+            else None
+        )
+
+    def gates(self, inputs: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:
+        """What inputs [..., E] add to the gates of the first cell [..., 4U], its bias among it."""
+        cell = self.stack[0].cell
+        kernel, bias = self._cast(cell.kernel)[: inputs.shape[-1]], self._cast(cell.bias)
+        return tf.tensordot(dropout(inputs, self.dropout, seed), kernel, 1) + bias
+
+    def stepper(self, memory: dict[str, tf.Tensor], *, fold: bool = False) -> Stepper:
+        """The steps that read one memory, with all computed that they have in common.
+
+        `fold` has the values folded where that takes fewer multiply-adds a step; then nothing is dropped out.
+        """
+        (first, *upper), values = [lstm.cell for lstm in self.stack], memory["values"]
+        slots, width = values.shape[1:]
+        kernel = self._cast(first.kernel)
+        feed_kernel = kernel[kernel.shape[0] - width :] if self.input_feeding else None
+        mix_kernel, mix_bias = map(self._cast, self.mixing_layer.weights) if self.mix else (None, None)
+        kernels = feed_kernel, mix_kernel[self.units :] if self.mix else None
+        return Stepper(
+            attention=self.attention,
+            memory=memory,
+            reader=FoldedReader(values, *kernels)
+            if fold and _folding_pays(slots, width, *kernels)
+            else Reader(values, *kernels, rate=self.dropout),
+            recurrent_kernel=self._cast(first.recurrent_kernel),
+            upper=[
+                (tf.concat([self._cast(cell.kernel), self._cast(cell.recurrent_kernel)], 0), self._cast(cell.bias))
+                for cell in upper
+            ],
+            mix=(mix_kernel[: self.units], mix_bias) if self.mix else None,
+            dropout=self.dropout,
+        )
+
+    def build(self, inputs_shape, memory_shape=None):
+        """Makes the weights for inputs [B, T, E] and a memory whose "values" are [B, M, D]."""
+        if memory_shape is not None:  # Keras 2 gives the first shape alone
+            values_shape = memory_shape["values"]
+            if not self.attention.built:
+                self.attention.build((None, None, self.units), values_shape)
+            context_size = self.attention.context_size(values_shape[-1])
+            width = inputs_shape[-1] + context_size * self.input_feeding
+            for lstm in self.stack:
+                lstm.build((None, None, width))
+                width = self.units
+            if self.mix:
+                self.mixing_layer.build((None, self.units + context_size))
+        self.built = True
+
+    def compute_output_shape(self, inputs_shape, memory_shape, **_):
+        context_size = self.attention.context_size(memory_shape["values"][-1])
+        features = self.units if self.mix else self.units + context_size
+        return (*inputs_shape[:-1], features), (*inputs_shape[:-1], memory_shape["values"][1])
+
+    def call(
+        self, inputs: tf.Tensor, cells: list, memory: dict[str, tf.Tensor], seed: tf.Tensor | None = None
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """All steps of inputs [B, T, E] under teacher forcing: features for the output layer, scores [B, T, M]."""
+        if not self.stack[0].built:
+            self.build(inputs.shape, {"values": memory["values"].shape})
+        recurrent = bool(tf.nest.flatten(self.attention.initial_state(memory, 1)))
+        unroll = self._unroll_steps if self.input_feeding or recurrent else self._unroll_layers
+        stepper = self.stepper(memory)
+        outputs, contexts, scores = unroll(inputs, cells, stepper, seed)
+        return stepper.read_out(outputs, contexts), scores
+
+    def _unroll_steps(self, inputs, cells, stepper, seed):
+        """Step by step: a step needs the context or the attention's state of the one before."""
+        steps = inputs.shape[1] if inputs.shape[1] is not None else tf.shape(inputs)[1]
+        inputs_seed, step_seed = split(seed, 2)
+        gates = tf.transpose(self.gates(inputs, inputs_seed), [1, 0, 2])[:, :, None]  # [T, B, 1, 4U]
+        gates = tf.TensorArray(gates.dtype, steps).unstack(gates)  # reading one step has the gradient of one step
+        state = stepper.initial_state(cells, 1)
+        results = [tf.TensorArray(gates.dtype, steps) for _ in range(3)]
+
+        def step(time, state, results):
+            own_seed = None if seed is None else tf.random.experimental.stateless_fold_in(step_seed, time)
+            *values, state = stepper(gates.read(time), state, own_seed)
+            return (
+                time + 1,
+                state,
+                [array.write(time, value[:, 0]) for array, value in zip(results, values, strict=True)],
+            )
+
+        _, _, results = tf.while_loop(
+            lambda time, *_: time < steps, step, (0, state, results), maximum_iterations=steps
+        )
+        return [tf.transpose(array.stack(), [1, 0, 2]) for array in results]
+
+    def _unroll_layers(self, inputs, cells, stepper, seed):
+        """Layer by layer, where steps need nothing of each other: all queries read the memory in one product."""
+        outputs = inputs
+        for lstm, cell, layer_seed in zip(self.stack, cells, split(seed, self.layers), strict=True):
+            outputs = lstm(dropout(outputs, self.dropout, layer_seed), initial_state=list(cell))
+        scores, _, contexts, _ = stepper.read(outputs, ())
+        return outputs, contexts, scores
+
+    def _cast(self, weight) -> tf.Tensor:
+        return tf.cast(tf.convert_to_tensor(weight), self.compute_dtype)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "attention": tf.keras.layers.serialize(self.attention),
+            "layers": self.layers,
+            "units": self.units,
+            "dropout": self.dropout,
+            "input_feeding": self.input_feeding,
+            "mix": self.mix,
+            "initializer": self.initializer,
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        attention = config.pop("attention")
+        return cls(attention=tf.keras.layers.deserialize(attention), **config)
+
+
+def _folding_pays(slots: int | None, width: int, feed_kernel: tf.Tensor | None, mix_kernel: tf.Tensor | None) -> bool:
+    """Whether a query costs fewer multiply-adds with M = `slots` folded rows than with rows of D = `width`."""
+    if slots is None:
+        return False
+    fed, mixed = (0 if kernel is None else kernel.shape[1] for kernel in (feed_kernel, mix_kernel))
+    folded = fed + (width if mix_kernel is None else mixed)
+    return slots * folded < slots * width + width * (fed + mixed)

@@ -1,0 +1,77 @@
+"""The encoder: independent forward and backward stacks of LSTMs, their top outputs concatenated."""
+
+import tensorflow as tf
+
+from memattn.model.dropout import dropout, split
+
+
+@tf.keras.utils.register_keras_serializable("memattn")
+class Encoder(tf.keras.layers.Layer):
+    """Reads a source into states, as google/seq2seq's stacked bidirectional encoder does.
+
+    Args:
+      layers: LSTMs in each direction.
+      units: width of each; a state is D = 2 * units wide.
+      dropout: rate on the input of every cell, a fresh mask each time step.
+      initializer: name or config, of the LSTM kernels. Biases start at 0, the forget gate's at 1.
+    """
+
+    def __init__(
+        self, *, layers: int, units: int, dropout: float = 0.0, initializer: str | dict = "glorot_uniform", **kwargs
+    ):
+        super().__init__(**kwargs)
+        self.layers, self.units, self.dropout = layers, units, dropout
+        self.initializer = initializer
+        self.forward = [self._lstm(f"forward_{i}", False) for i in range(layers)]
+        self.backward = [self._lstm(f"backward_{i}", True) for i in range(layers)]
+
+    def _lstm(self, name: str, go_backwards: bool) -> tf.keras.layers.LSTM:
+        return tf.keras.layers.LSTM(
+            self.units,
+            kernel_initializer=self.initializer,
+            recurrent_initializer=self.initializer,
+            go_backwards=go_backwards,
+            return_sequences=True,
+            return_state=True,
+            dtype=self.dtype_policy,
+            name=name,
+        )
+
+    def build(self, input_shape):
+        for stack in (self.forward, self.backward):
+            width = input_shape[-1]
+            for lstm in stack:
+                lstm.build((None, None, width))
+                width = self.units
+        self.built = True
+
+    def compute_output_shape(self, input_shape):
+        return (*input_shape[:-1], 2 * self.units), (input_shape[0], 4 * self.layers * self.units)
+
+    def call(self, inputs: tf.Tensor, mask: tf.Tensor, seed: tf.Tensor | None = None) -> tuple[tf.Tensor, tf.Tensor]:
+        """States [B, S, D] and the final states of all layers side by side [B, 4 * layers * units].
+
+        `inputs` is [B, S, E], `mask` [B, S] true for real tokens, which come first; `seed` [2] turns dropout on.
+        """
+        # cuDNN refuses a row without any real token, as rows of padding are: it reads their first one.
+        mask = tf.concat([tf.ones_like(mask[:, :1]), mask[:, 1:]], 1)
+        seeds = iter(split(seed, 2 * self.layers))
+        tops, finals = [], []
+        for stack in (self.forward, self.backward):
+            outputs = inputs
+            for lstm in stack:
+                outputs, hidden, cell = lstm(dropout(outputs, self.dropout, next(seeds)), mask=mask)
+                if lstm.go_backwards:
+                    outputs = tf.reverse(outputs, [1])
+                finals += [hidden, cell]
+            tops.append(outputs)
+        return tf.concat(tops, -1), tf.concat(finals, -1)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "layers": self.layers,
+            "units": self.units,
+            "dropout": self.dropout,
+            "initializer": self.initializer,
+        }

@@ -1,0 +1,297 @@
+"""The sequence-to-sequence model: encoder, bridge, decoder with attention, output layer."""
+
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from memattn import attention as attention_mechanisms
+from memattn.data.vocabulary import BOS, PAD
+from memattn.model.decoder import Decoder, Stepper
+from memattn.model.dropout import split
+from memattn.model.encoder import Encoder
+
+
+@tf.keras.utils.register_keras_serializable("memattn")
+class ZeroBridge(tf.keras.layers.Layer):
+    """Starts the decoder from zeros: what it knows of the source, it reads by attention.
+
+    Args:
+      layers, units: of the decoder.
+    """
+
+    def __init__(self, *, layers: int, units: int, **kwargs):
+        super().__init__(**kwargs)
+        self.layers, self.units = layers, units
+
+    def build(self, input_shape):
+        self.built = True
+
+    def call(self, final_state: tf.Tensor) -> list[tuple[tf.Tensor, tf.Tensor]]:
+        """(h, c) of each decoder layer, each [B, units], for final encoder states [B, F]."""
+        zeros = tf.zeros([tf.shape(final_state)[0], self.units], final_state.dtype)
+        return [(zeros, zeros)] * self.layers
+
+    def get_config(self):
+        return {**super().get_config(), "layers": self.layers, "units": self.units}
+
+
+@tf.keras.utils.register_keras_serializable("memattn")
+class DenseBridge(tf.keras.layers.Layer):
+    """Starts the decoder from a dense layer on the encoder's final states.
+
+    Args:
+      layers, units: of the decoder.
+      initializer: name or config, of the dense layer's kernel.
+    """
+
+    def __init__(self, *, layers: int, units: int, initializer: str | dict = "glorot_uniform", **kwargs):
+        super().__init__(**kwargs)
+        self.layers, self.units = layers, units
+        self.initializer = initializer
+        self.dense = tf.keras.layers.Dense(
+            2 * layers * units, kernel_initializer=initializer, dtype=self.dtype_policy, name="dense"
+        )
+
+    def build(self, input_shape):
+        self.dense.build(input_shape)
+        self.built = True
+
+    def call(self, final_state: tf.Tensor) -> list[tuple[tf.Tensor, tf.Tensor]]:
+        """(h, c) of each decoder layer, each [B, units], for final encoder states [B, F]."""
+        parts = tf.split(self.dense(final_state), 2 * self.layers, -1)
+        return list(zip(parts[::2], parts[1::2], strict=True))
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "layers": self.layers,
+            "units": self.units,
+            "initializer": self.initializer,
+        }
+
+
+BRIDGES = {"zero": ZeroBridge, "dense": DenseBridge}
+
+
+class Encoded(NamedTuple):
+    """What decoding needs of a batch of sources: the attention's memory, (h, c) [B, U] of each decoder layer."""
+
+    memory: dict[str, tf.Tensor]
+    cells: list[tuple[tf.Tensor, tf.Tensor]]
+
+
+class Decoding(NamedTuple):
+    """What all decoder steps of a batch of sources have in common."""
+
+    memory: dict[str, tf.Tensor]
+    stepper: Stepper
+    token_gates: tf.Tensor
+
+
+@tf.keras.utils.register_keras_serializable("memattn")
+class Seq2Seq(tf.keras.Model):
+    """The model of the paper and its baselines; all arguments are keywords and named as in the config file.
+
+    Args:
+      vocabulary_size: V, shared by source and target, the special ids of `memattn.vocab` included.
+      max_source_length: S of Eq. 10, the longest source of the training set with its end of sentence.
+      layers, units: of the decoder, and of the encoder in each direction.
+      encoder_units: width of the encoder in each direction, where it is not `units`.
+      embedding_size: E.
+      dropout: rate on the input of every LSTM cell.
+      init_scale: weights start uniform on +-init_scale.
+      input_feeding, mix: see `Decoder`.
+      bridge: "zero" or "dense"; "auto" is dense for a mechanism that reads nothing, else zero.
+      tie_embeddings: "source_target" shares the embedding matrix, "all" the output layer's as well.
+      attention: {"name": a registered mechanism, and its options}.
+    """
+
+    def __init__(
+        self,
+        *,
+        vocabulary_size: int,
+        max_source_length: int,
+        layers: int,
+        units: int,
+        embedding_size: int,
+        dropout: float,
+        init_scale: float,
+        input_feeding: bool,
+        mix: bool,
+        bridge: str,
+        tie_embeddings: str,
+        attention: dict,
+        encoder_units: int | None = None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self._arguments = {
+            "vocabulary_size": vocabulary_size,
+            "max_source_length": max_source_length,
+            "layers": layers,
+            "units": units,
+            "embedding_size": embedding_size,
+            "dropout": dropout,
+            "init_scale": init_scale,
+            "input_feeding": input_feeding,
+            "mix": mix,
+            "bridge": bridge,
+            "tie_embeddings": tie_embeddings,
+            "attention": dict(attention),
+            "encoder_units": encoder_units,
+        }
+        self.vocabulary_size = vocabulary_size
+        uniform = {"class_name": "RandomUniform", "config": {"minval": -init_scale, "maxval": init_scale}}
+        options = {key: value for key, value in attention.items() if key != "name"}
+        self.attention = attention_mechanisms.build(
+            attention["name"],
+            {**options, "dtype": self.dtype_policy},
+            units=units,
+            max_source_length=max_source_length,
+            initializer=uniform,
+        )
+        self.source_embedding = tf.keras.layers.Embedding(
+            vocabulary_size,
+            embedding_size,
+            embeddings_initializer=uniform,
+            dtype=self.dtype_policy,
+            name="source_embedding",
+        )
+        self.target_embedding = (
+            tf.keras.layers.Embedding(
+                vocabulary_size,
+                embedding_size,
+                embeddings_initializer=uniform,
+                dtype=self.dtype_policy,
+                name="target_embedding",
+            )
+            if tie_embeddings == "none"
+            else self.source_embedding
+        )
+        self.encoder = Encoder(
+            layers=layers,
+            units=encoder_units or units,
+            dropout=dropout,
+            initializer=uniform,
+            dtype=self.dtype_policy,
+            name="encoder",
+        )
+        if bridge == "auto":
+            bridge = "zero" if self.has_alignments else "dense"
+        extra = {"initializer": uniform} if bridge == "dense" else {}
+        self.bridge = BRIDGES[bridge](layers=layers, units=units, dtype=self.dtype_policy, name="bridge", **extra)
+        self.decoder = Decoder(
+            attention=self.attention,
+            layers=layers,
+            units=units,
+            dropout=dropout,
+            input_feeding=input_feeding,
+            mix=mix,
+            initializer=uniform,
+            dtype=self.dtype_policy,
+            name="decoder",
+        )
+        self.tied_output = tie_embeddings == "all"
+        if self.tied_output:
+            self.output_bias = self.add_weight(shape=(vocabulary_size,), initializer="zeros", name="output_bias")
+        else:
+            self.output_layer = tf.keras.layers.Dense(
+                vocabulary_size, kernel_initializer=uniform, dtype=self.dtype_policy, name="output"
+            )
+        self._build_layers()
+
+    def _build_layers(self) -> None:
+        """Makes all weights: the arguments tell every width."""
+        embedded, states = ((None, None, width) for width in (self.source_embedding.output_dim, 2 * self.encoder.units))
+        for embedding in (self.source_embedding, self.target_embedding):
+            if not embedding.built:
+                embedding.build((None, None))
+        self.encoder.build(embedded)
+        self.bridge.build((None, 4 * self.encoder.layers * self.encoder.units))
+        memory = {"values": states}
+        self.decoder.build(embedded, memory)
+        if not self.tied_output:
+            features, _ = self.decoder.compute_output_shape(embedded, memory)
+            self.output_layer.build(features)
+        self.built = True
+
+    def build(self, source_shape=None, target_shape=None):
+        self.built = True  # by the constructor
+
+    @property
+    def has_alignments(self) -> bool:
+        """Whether its attention weighs source positions at all."""
+        return self.attention.context_size(2 * self.encoder.units) > 0
+
+    def encode(self, source: tf.Tensor, seed: tf.Tensor | None = None) -> Encoded:
+        """Reads source ids [B, S], padded with PAD; `seed` [2] turns dropout on."""
+        mask = tf.not_equal(source, PAD)
+        states, final_state = self.encoder(self.source_embedding(source), mask, seed)
+        return Encoded(self.attention.memorize(states, mask), self.bridge(final_state))
+
+    def token_gates(self) -> tf.Tensor:
+        """What each token adds to the gates of the first decoder cell [V, 4U]: the embeddings, folded once a model."""
+        return self.decoder.gates(tf.cast(self.target_embedding.embeddings, self.compute_dtype))
+
+    def start(self, encoded: Encoded, num_queries: int, token_gates: tf.Tensor) -> tuple[Decoding, dict[str, Any]]:
+        """Begins to decode what `encode` returned with `num_queries` queries a source: what `step` needs, and the
+        first state.
+
+        `token_gates` is `token_gates()`, computed as often as the weights change.
+        """
+        memory, cells = encoded
+        stepper = self.decoder.stepper(memory, fold=True)
+        return Decoding(memory, stepper, token_gates), stepper.initial_state(cells, num_queries)
+
+    def step(self, tokens: tf.Tensor, state: dict, decoding: Decoding) -> tuple[tf.Tensor, tf.Tensor, dict]:
+        """Logits [B, Q, V] of the token after `tokens` [B, Q], the attention's scores [B, Q, M], the next state."""
+        gates = tf.gather(decoding.token_gates, tokens)
+        outputs, contexts, scores, state = decoding.stepper(gates, state)
+        return self._logits(decoding.stepper.read_out(outputs, contexts)), scores, state
+
+    def attention_weights(self, decoding: Decoding, scores: tf.Tensor) -> tf.Tensor:
+        """Weights of the source positions [B, Q, S] that scores [B, Q, M] stand for."""
+        return self.attention.alignments(decoding.memory, scores)
+
+    def call(self, source: tf.Tensor, target: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:
+        """Logits [B, T, V] under teacher forcing: position t is predicted from the target [B, T] before t.
+
+        `seed` [2] turns dropout on.
+        """
+        encoder_seed, decoder_seed = split(seed, 2)
+        return self.decode(self.encode(source, encoder_seed), target, decoder_seed)
+
+    def decode(self, encoded: Encoded, target: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:
+        """The part of `call` after `encode`."""
+        return self._logits(self._teacher_forced(encoded, target, seed)[0])
+
+    def alignments(self, source: tf.Tensor, target: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Weights of source positions [B, T, S] while `target` is written, and those of each memory slot
+        [B, K, T, S], of which they are the sum; K = 0 where the memory has no slots."""
+        length = source.shape[1]
+        padding = max(0, (self.attention.num_slots or 0) - length)  # a source shorter than the memory reads no slots
+        encoded = self.encode(tf.pad(source, [[0, 0], [0, padding]], constant_values=PAD))
+        memory, (_, scores) = encoded.memory, self._teacher_forced(encoded, target, None)
+        slots = [
+            self.attention.alignments(memory, scores * tf.one_hot(k, scores.shape[-1], dtype=scores.dtype))
+            for k in range(self.attention.num_slots or 0)
+        ]
+        combined = self.attention.alignments(memory, scores)
+        slots = tf.stack(slots, 1) if slots else tf.zeros_like(combined)[:, None][:, :0]
+        return combined[:, :, :length], slots[:, :, :, :length]
+
+    def _teacher_forced(self, encoded, target, seed):
+        shifted = tf.pad(target[:, :-1], [[0, 0], [1, 0]], constant_values=BOS)
+        return self.decoder(self.target_embedding(shifted), encoded.cells, encoded.memory, seed)
+
+    def _logits(self, features: tf.Tensor) -> tf.Tensor:
+        if not self.tied_output:
+            return self.output_layer(features)
+        embeddings = tf.convert_to_tensor(self.target_embedding.embeddings)
+        flat = tf.reshape(features, [-1, features.shape[-1]])
+        logits = tf.matmul(flat, tf.cast(embeddings, flat.dtype), transpose_b=True)
+        logits += tf.cast(self.output_bias, flat.dtype)
+        return tf.reshape(logits, [-1, tf.shape(features)[1], self.vocabulary_size])
+
+    def get_config(self):
+        return {**self._arguments, "name": self.name, "dtype": self.dtype_policy.name}

@@ -1,0 +1,138 @@
+"""Decoder steps, one after the other, and how they read contexts from a memory: as they are, or folded."""
+
+from typing import Any
+
+import tensorflow as tf
+
+from memattn.model.dropout import dropout, split
+
+
+class Stepper:
+    """One step of a decoder after the other, for Q queries that share one memory; made by `Decoder.stepper`.
+
+    Args:
+      attention: the mechanism.
+      memory: what it made of the source.
+      reader: of the memory's contexts.
+      recurrent_kernel: [U, 4U] of the first cell.
+      upper: kernel [2U, 4U] of input and output together, and bias [4U], of each further cell.
+      mix: the kernel [U, U] and bias [U] of the mixing layer that an output meets, or None.
+      dropout: rate on the input of every cell.
+    """
+
+    def __init__(self, *, attention, memory, reader, recurrent_kernel, upper, mix, dropout):
+        self._attention, self._memory, self._reader = attention, memory, reader
+        self._recurrent_kernel, self._upper, self._mix, self._dropout = recurrent_kernel, upper, mix, dropout
+
+    def initial_state(self, cells: list, num_queries: int) -> dict[str, Any]:
+        """The state before the first step; each tensor [B, Q, ...].
+
+        `cells` holds (h, c) [B, U] of each layer, which all Q = num_queries queries of a source start from.
+        """
+        hidden = cells[0][0]
+        return {
+            "cells": [[tf.repeat(part[:, None], num_queries, 1) for part in cell] for cell in cells],
+            "attention": self._attention.initial_state(self._memory, num_queries),
+            "fed": tf.zeros([tf.shape(hidden)[0], num_queries, self._reader.width], hidden.dtype),
+        }
+
+    def __call__(
+        self, gates: tf.Tensor, state: dict, seed: tf.Tensor | None = None
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, dict]:
+        """One step for `Decoder.gates` [B, Q, 4U] of the inputs.
+
+        Returns the top cell's output [B, Q, U] and the contexts, both for `read_out`, the scores [B, Q, M] and the next
+        state.
+        """
+        seeds = split(seed, 1 + len(self._upper))
+        (hidden, memory_cell), *upper = state["cells"]
+        gates = self._reader.feed(gates, state["fed"], seeds[0]) + tf.tensordot(hidden, self._recurrent_kernel, 1)
+        cells = [_lstm(gates, memory_cell)]
+        for (kernel, bias), (hidden, memory_cell), own_seed in zip(self._upper, upper, seeds[1:], strict=True):
+            inputs = tf.concat([dropout(cells[-1][0], self._dropout, own_seed), hidden], -1)
+            cells.append(_lstm(tf.tensordot(inputs, kernel, 1) + bias, memory_cell))
+        outputs = cells[-1][0]
+        scores, fed, contexts, attention = self.read(outputs, state["attention"])
+        return outputs, contexts, scores, {"cells": cells, "attention": attention, "fed": fed}
+
+    def read(self, queries: tf.Tensor, state: Any) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, Any]:
+        """Scores [B, Q, M] of queries [B, Q, U], what the reader reads by them, the mechanism's next state."""
+        scores, state = self._attention.score(queries, self._memory, state)
+        scores = tf.ensure_shape(scores, [None, None, self._memory["values"].shape[1]])
+        return scores, *self._reader.read(scores), state
+
+    def read_out(self, outputs: tf.Tensor, contexts: tf.Tensor) -> tf.Tensor:
+        """What the output layer sees of outputs [B, Q, U] and contexts: tanh(W [h; c]) [B, Q, U], or [h; c]."""
+        contexts = self._reader.mix(contexts)
+        if self._mix is None:
+            return tf.concat([outputs, contexts], -1)
+        kernel, bias = self._mix
+        return tf.tanh(tf.tensordot(outputs, kernel, 1) + contexts + bias)
+
+
+def _lstm(gates: tf.Tensor, memory_cell: tf.Tensor) -> list[tf.Tensor]:
+    """The next h and c of gates [B, Q, 4U] in Keras' order i, f, c, o."""
+    i, f, candidate, o = tf.split(gates, 4, -1)
+    memory_cell = tf.sigmoid(f) * memory_cell + tf.sigmoid(i) * tf.tanh(candidate)
+    return [tf.sigmoid(o) * tf.tanh(memory_cell), memory_cell]
+
+
+class Reader:
+    """Reads contexts c = scores @ values (Eqs. 1 and 6) as they are.
+
+    Args:
+      values: [B, M, D].
+      feed_kernel: [D, G], what multiplies a context that is fed to the next step; None without input feeding.
+      mix_kernel: [D, F], what multiplies it on its way to the output layer; None leaves it as it is.
+      rate: dropout on the contexts that are fed.
+
+    Attributes:
+      width: of what `read` hands to the next step.
+    """
+
+    def __init__(
+        self,
+        values: tf.Tensor,
+        feed_kernel: tf.Tensor | None,
+        mix_kernel: tf.Tensor | None,
+        rate: float = 0.0,
+    ):
+        self._values, self._feed_kernel, self._mix_kernel, self._rate = values, feed_kernel, mix_kernel, rate
+        self.width = 0 if feed_kernel is None else feed_kernel.shape[0]
+
+    def read(self, scores: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """What scores [B, Q, M] read: [B, Q, width] for `feed` in the next step, and what `mix` takes in this one."""
+        contexts = tf.matmul(scores, self._values)
+        return contexts[:, :, : self.width], contexts
+
+    def feed(self, gates: tf.Tensor, fed: tf.Tensor, seed: tf.Tensor | None) -> tf.Tensor:
+        """Gates [B, Q, 4U] and what the contexts of the step before add to them."""
+        return gates + tf.tensordot(dropout(fed, self._rate, seed), self._feed_kernel, 1) if self.width else gates
+
+    def mix(self, contexts: tf.Tensor) -> tf.Tensor:
+        """What contexts add to the output layer's input [B, Q, F]."""
+        return contexts if self._mix_kernel is None else tf.tensordot(contexts, self._mix_kernel, 1)
+
+
+class FoldedReader(Reader):
+    """Reads scores @ (values @ kernels) in place of (scores @ values) @ kernels; its `width` is G.
+
+    That is M * (G + F) multiply-adds a query in place of M * D + D * (G + F), and pays where many queries share values.
+    """
+
+    def __init__(self, values: tf.Tensor, feed_kernel: tf.Tensor | None, mix_kernel: tf.Tensor | None):
+        super().__init__(values, feed_kernel, mix_kernel)
+        fed = values[:, :, :0] if feed_kernel is None else tf.tensordot(values, feed_kernel, 1)
+        self.width = fed.shape[-1]
+        self._values = tf.concat([fed, super().mix(values)], -1)  # [B, M, G + F]
+
+    def read(self, scores):
+        contexts = tf.matmul(scores, self._values)
+        return contexts[:, :, : self.width], contexts[:, :, self.width :]
+
+    def feed(self, gates, fed, seed):
+        del seed
+        return gates + fed if self.width else gates
+
+    def mix(self, contexts):
+        return contexts

@@ -1,0 +1,1 @@
+"""The paper's tables and figures, made of finished runs."""

@@ -1,0 +1,139 @@
+"""What making the paper's tables and figures takes: counted, or tried for a few steps at full size."""
+
+import functools
+import json
+import os
+import time
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+from tqdm import tqdm
+
+from memattn import config as configs
+from memattn.benchmark import floor
+from memattn.config import Config, DataConfig
+from memattn.data import corpus
+from memattn.data.vocabulary import SPECIAL_TOKENS
+from memattn.errors import RunError
+from memattn.evaluation import tables
+from memattn.paper.reproduce import runs_of
+from memattn.runs import run_folder
+from memattn.training.distribution import STRATEGIES
+from memattn.training.step import TrainingStep
+
+
+def estimate(names: list[str], scale: str, *, gigaflops: float | None) -> str:
+    """The runs of targets as a Markdown table, with what each takes at least.
+
+    `gigaflops` is the rate of matrix products (two for a multiply-add); by default this machine's is measured.
+    """
+    rate = gigaflops * 5e8 if gigaflops else floor.multiply_adds_per_second(1280, 512, 1024)
+    rows, parameters = [], {}
+    for path, runs in runs_of(names, scale).items():
+        for name, config in tqdm(runs.items(), desc=path, unit="run", disable=None):
+            text = _text(config.data)
+            shape = json.dumps(configs.to_dict(config)["model"]) + str(text.vocabulary)
+            if shape not in parameters:
+                parameters[shape] = run_folder.build_model(config, text.vocabulary, 100).count_params()
+            least = _least(config, text, parameters[shape])
+            rows.append(
+                {
+                    "config": path,
+                    "run": name,
+                    "parameters": f"{parameters[shape]:,}",
+                    "steps": f"{config.training.max_steps:,}",
+                    "GiB": f"{least.bytes / 2**30:.2f}",
+                    "hours": f"{config.training.max_steps * least.multiply_adds / rate / 3600:.3g}",
+                }
+            )
+    if not rows:
+        return f"{', '.join(names)}: nothing is trained"
+    hours = sum(float(row["hours"]) for row in rows)
+    return (
+        f"{tables.markdown(rows)}\n{len(rows)} runs, {hours:.3g} hours at {rate / 5e8:,.0f} GFLOP/s. Steps at most; "
+        "memory and time at least: padding, TensorFlow's own memory, and all but matrix products come on top. "
+        "Text that is not prepared is taken to have 16,000 BPE units and sentences of 30.\n"
+    )
+
+
+def rehearse(names: list[str], scale: str, *, steps: int, strategy: str) -> str:
+    """Updates the costliest run of each config `steps` times with full batches of the greatest length, of random ids.
+
+    Returns a Markdown table of how long that took. Raises RunError where the loss is not finite.
+    """
+    rows = []
+    for path, runs in runs_of(names, scale).items():
+        name, config = max(runs.items(), key=lambda item: _least(item[1], _text(item[1].data), 0).multiply_adds)
+        text = _text(config.data)
+        print(f"{path}: {name}, {text.longest} tokens", flush=True)
+        devices = STRATEGIES[strategy]()
+        with devices.scope():
+            model = run_folder.build_model(config, text.vocabulary, text.longest)
+            step = TrainingStep(model, config.training, devices)
+        random, seconds, training = np.random.default_rng(0), [], config.training
+        sentences = training.batch_size
+        if training.batch_type == "tokens":
+            sentences = max(1, sentences // text.longest)
+        for number in range(steps):
+            shape = training.accumulate, 2, sentences, text.longest
+            batches = random.integers(len(SPECIAL_TOKENS), text.vocabulary, shape, dtype=np.int32)
+            started = time.perf_counter()
+            loss = float(step(list(map(tuple, batches)), number, training.learning_rate)[0])
+            seconds.append(time.perf_counter() - started)
+            if not np.isfinite(loss):
+                raise RunError(f"{path}: the loss of {name} is {loss} after {number + 1} steps")
+        rows.append(
+            {
+                "config": path,
+                "run": name,
+                "parameters": f"{model.count_params():,}",
+                "batch": sentences,
+                "tokens": text.longest,
+                "first step s": f"{seconds[0]:.3g}",
+                "step s": f"{min(seconds[1:]):.3g}" if seconds[1:] else "",
+            }
+        )
+        tf.keras.backend.clear_session()
+    if not rows:
+        return f"{', '.join(names)}: nothing is trained"
+    return f"{tables.markdown(rows)}\nThe first step is traced and compiled; sentences of a corpus are shorter.\n"
+
+
+def vocabulary_size(config: Config) -> int:
+    """Of a config's prepared corpus, or the one it is likely to have."""
+    return _text(config.data).vocabulary
+
+
+class _Text(NamedTuple):
+    """What a model is trained on: ids, and tokens of a sentence on each side, its end included."""
+
+    vocabulary: int
+    source_length: float
+    target_length: float
+    longest: int
+
+
+@functools.cache
+def _text(data: DataConfig) -> _Text:
+    """Of a prepared corpus, as it is; of others, the copy task's, or 16,000 BPE units and 30 of them a sentence."""
+    if data.copy is not None:
+        mean, longest = 1 + data.copy.max_length / 2, 1 + data.copy.max_length
+        return _Text(len(SPECIAL_TOKENS) + data.copy.num_symbols, mean, mean, longest)
+    if not os.path.isdir(data.path):
+        return _Text(len(SPECIAL_TOKENS) + 16_000, 31, 31, data.max_source_length or 100)
+    vocabulary = corpus.read_vocabulary(os.path.join(data.path, corpus.VOCABULARY))
+    sides = corpus.read_corpus(data.path, "train", vocabulary)
+    lengths = [side.lengths() for side in (sides.source, sides.target)]
+    longest = min(max(map(max, lengths)), data.max_source_length or np.inf)
+    return _Text(len(vocabulary), lengths[0].mean(), lengths[1].mean(), int(longest))
+
+
+def _least(config: Config, text: _Text, parameters: int) -> floor.Update:
+    return floor.training(
+        config,
+        vocabulary=text.vocabulary,
+        source_length=text.source_length,
+        target_length=text.target_length,
+        parameters=parameters,
+    )

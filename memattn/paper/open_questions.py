@@ -1,0 +1,119 @@
+"""What the paper leaves open or asks for, out of finished runs and of measurements."""
+
+import os
+import statistics
+from collections.abc import Mapping
+
+import numpy as np
+
+from memattn.data import corpus
+from memattn.evaluation import evaluate as evaluation
+from memattn.evaluation import metrics, paper_tables, tables
+from memattn.paper.paper_figures import (
+    PRINTED_LENGTHS,
+    Output,
+    benchmark,
+    best_scorings,
+    has_encodings,
+    is_memory,
+    model_name,
+    scorings_name,
+)
+from memattn.training.sweep import Run
+
+
+def training_cost(output: Output) -> None:
+    """Time and memory of an update against the length, and against K."""
+    lengths = "20,50,100" if output.scale == "small" else "20,50,100,200"
+    models = ["no attention", *(f"memory, K = {slots}" for slots in (4, 16, 64)), "Bahdanau"]
+    benchmark("train", output, models, ["--lengths", lengths, "--repeats", "3"])
+
+
+def ablations(output: Output, runs: list[Run]) -> None:
+    """Copy task: what the paper leaves open, one choice changed at a time."""
+    rows = []
+    for run in runs:
+        model = run.config.model
+        attention = model.attention
+        rows.append(
+            {
+                "model": model_name(run),
+                "scorings": scorings_name(run) if is_memory(run) else "",
+                "renormalize": attention["renormalize"] if has_encodings(run) else "",
+                "input feeding": _yes(model.input_feeding),
+                "mixing layer": _yes(model.mix),
+                "cached keys": _yes(attention["cache_keys"]) if "cache_keys" in attention else "",
+                "BLEU": f"{run.result['bleu']:.2f}",
+                "exact match %": f"{run.result['exact_match']:.1f}",
+                "steps to 95 BLEU": next((step for step, bleu in run.curve if bleu >= 95), "never"),
+                "decode s": f"{run.result['decode_seconds']:.3g}",
+                "decode s min-max": tables.spread(run.result),
+            }
+        )
+    output.table(rows, f"What the paper leaves open: the copy task, L = {runs[0].config.data.copy.max_length}")
+
+
+def slots_by_length(output: Output, runs: list[Run]) -> None:
+    """Copy task: the fewest slots that come within half a BLEU of attention, by length."""
+    printed = PRINTED_LENGTHS[output.scale]
+    rows = []
+    for length, paper_length in printed.items():
+        ours = {model_name(run): run.result["bleu"] for run in runs if run.config.data.copy.max_length == length}
+        theirs = dict(zip(paper_tables.TABLE_1_MODELS, paper_tables.TABLE_1_BLEU[paper_length], strict=True))
+        rows.append(
+            {
+                "L": length,
+                "Bahdanau BLEU": f"{ours['bahdanau']:.2f}" if "bahdanau" in ours else "",
+                "fewest slots": _fewest_slots(ours),
+                "paper L": paper_length,
+                "paper: fewest slots": _fewest_slots(theirs),
+            }
+        )
+    output.table(rows, "The smallest K within 0.5 BLEU of Bahdanau attention on the copy task")
+
+
+def bleu_by_length(output: Output, copy: list[Run], translation: list[Run]) -> None:
+    """BLEU by the source's length: of the longest copy task, and of translation as in Table 2."""
+    longest = max(run.config.data.copy.max_length for run in copy)
+    groups = {
+        (f"copy, L = {longest}", model_name(run)): [run] for run in copy if run.config.data.copy.max_length == longest
+    } | best_scorings(translation)
+    rows = []
+    for text in dict.fromkeys(text for text, _ in groups):
+        by_model = {model: _by_length(own) for (of, model), own in groups.items() if of == text}
+        for lengths, sentences in next(iter(by_model.values())):
+            bleu = {model: f"{own[lengths, sentences]:.2f}" for model, own in by_model.items()}
+            rows.append({"text": text, "source tokens": lengths, "sentences": sentences, **bleu})
+    columns = dict.fromkeys(key for row in rows for key in row)
+    output.table([{key: row.get(key, "") for key in columns} for row in rows], "BLEU by the length of the source")
+
+
+def _by_length(runs: list[Run]) -> dict[tuple[str, int], float]:
+    """Source lengths and number of sentences -> mean BLEU of runs, for each quarter of what they were evaluated on."""
+    data = runs[0].config.data
+    vocabulary = corpus.read_vocabulary(os.path.join(data.path, corpus.VOCABULARY))
+    sources = corpus.read_corpus(data.path, runs[0].result["split"], vocabulary).source
+    lengths = sources.lengths() - 1  # without the end of sentence
+    ends = np.unique(np.quantile(lengths, (0.25, 0.5, 0.75, 1), method="lower"))
+    texts = [
+        [corpus.read_lines(os.path.join(run.folder, name)) for name in (evaluation.HYPOTHESES, evaluation.REFERENCES)]
+        for run in runs
+    ]
+    quarters = {}
+    for start, end in zip([lengths.min(), *(ends[:-1] + 1)], ends, strict=True):
+        wanted = np.flatnonzero((start <= lengths) & (lengths <= end))
+        bleu = [metrics.score(*([side[i] for i in wanted] for side in sides)).bleu for sides in texts]
+        quarters[f"{start}-{end}", len(wanted)] = statistics.mean(bleu)
+    return quarters
+
+
+def _fewest_slots(bleu: Mapping[str, float]) -> str:
+    """The smallest K of models and their BLEU that is within 0.5 of attention's; nothing where models are missing."""
+    if not bleu.keys() >= set(paper_tables.TABLE_1_MODELS):
+        return ""
+    slots = [model for model in paper_tables.TABLE_1_MODELS if model.startswith("K=")]
+    return next((model[2:] for model in slots if bleu[model] >= bleu["bahdanau"] - 0.5), "none of them")
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else "no"

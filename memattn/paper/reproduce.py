@@ -1,0 +1,168 @@
+"""Makes the paper's tables and figures, each by its name, training what is missing."""
+
+import json
+import os
+from collections.abc import Callable, Collection
+from typing import Any, NamedTuple
+
+from memattn import config as configs
+from memattn import files
+from memattn.config import Config
+from memattn.errors import ConfigError, RunError
+from memattn.evaluation import paper_tables
+from memattn.paper import open_questions
+from memattn.paper import paper_figures as results
+from memattn.runs import provenance
+from memattn.training import sweep
+from memattn.training.sweep import Run
+
+# What is trained: scale -> sweeps by what they are for.
+CONFIGS = {
+    "paper": {
+        "copy": ["configs/toy_copy/table1.yaml"],
+        "scorings": ["configs/toy_copy/scorings.yaml"],
+        "alignments": ["configs/toy_copy/alignments.yaml"],
+        "ablations": ["configs/toy_copy/ablations.yaml"],
+        "translation": [f"configs/wmt17/{pair}.yaml" for pair in paper_tables.TABLE_2_PAIRS],
+        "en-de": ["configs/wmt17/en-de.yaml"],
+    },
+    "small": {
+        "copy": ["configs/small/copy.yaml"],
+        "scorings": ["configs/small/scorings.yaml"],
+        "alignments": ["configs/small/alignments.yaml"],
+        "ablations": ["configs/small/ablations.yaml"],
+        "translation": ["configs/small/translation.yaml"],
+        "en-de": ["configs/small/translation.yaml"],
+    },
+}
+SPLITS = {"translation": "test", "en-de": "test"}  # the copy task has "valid" alone
+_TIMED = ("copy", "ablations")  # others' decode times are shown nowhere
+
+
+class Target(NamedTuple):
+    """What a table or figure is made of: kinds of CONFIGS, whose runs `write` gets in that order, or a benchmark."""
+
+    kinds: tuple[str, ...]
+    write: Callable[..., None]
+    has_part: Callable[[Config], bool] = lambda config: True  # of a run: whether it is one of those
+    is_benchmark: bool = False  # which writes by itself what it was made with
+
+
+TARGETS = {
+    "table1": Target(("copy",), results.table_1),
+    "table2": Target(("translation",), results.table_2),
+    "table3": Target((), results.table_3, is_benchmark=True),
+    "figure2": Target((), results.figure_2),
+    "figure3": Target(("copy", "scorings"), results.figure_3),
+    "figure4": Target(("translation",), results.figure_4),
+    "figure5": Target(("translation",), results.figure_5),
+    "figure6": Target(("alignments",), results.figure_6),
+    "figure7": Target(("alignments",), results.figure_7),
+    "figure8": Target(("en-de",), results.figure_8, has_part=results.in_figure_8),
+    "ablations": Target(("ablations",), open_questions.ablations),
+    "slots_by_length": Target(("copy",), open_questions.slots_by_length),
+    "bleu_by_length": Target(("copy", "translation"), open_questions.bleu_by_length),
+    "training_cost": Target((), open_questions.training_cost, is_benchmark=True),
+}
+
+
+def check(names: list[str], scale: str) -> None:
+    """Raises ConfigError where the text of a target is not prepared, before anything is trained."""
+    for path in config_paths(names, scale):
+        data = configs.load(path, []).data
+        if data.copy is None and not os.path.isdir(data.path):
+            raise ConfigError(f"{data.path}: not prepared yet; the head of {path} has the command")
+
+
+class Reproduction:
+    """Makes tables and figures at one scale; each run is trained and evaluated once, however many of them need it.
+
+    Attributes:
+      failed: folders of the runs that failed; the tables and figures are made without them, and say so.
+    """
+
+    def __init__(self, scale: str, *, runs_dir: str, results_dir: str, jobs: int, strategy: str):
+        self.failed = []
+        self._scale, self._runs_dir, self._results_dir = scale, runs_dir, results_dir
+        self._jobs, self._strategy = jobs, strategy
+        self._finished = {}  # path of a config and names of runs of it -> those runs
+
+    def make(self, name: str) -> None:
+        """Raises ConfigError, OSError, and RunError where runs are missing without which it cannot be made."""
+        target, configs_of = TARGETS[name], CONFIGS[self._scale]
+        wanted = runs_of([name], self._scale)
+        made = [
+            [one for path in configs_of[kind] for one in self._runs(kind, path, wanted[path])] for kind in target.kinds
+        ]
+        if not all(made):
+            raise RunError("none of its runs has ended well")
+        folders = {os.path.join(sweep_folder(self._runs_dir, path), run) for path in wanted for run in wanted[path]}
+        missing = [folder for folder in self.failed if folder in folders]
+        output = results.Output(os.path.join(self._results_dir, name), self._scale, missing)
+        os.makedirs(output.folder, exist_ok=True)
+        target.write(output, *made)
+        if not target.is_benchmark:
+            files.write(output.path(".json"), json.dumps(_manifest(target, output, made), indent=2) + "\n")
+        print(f"{name}: written to {output.path('.*')}", flush=True)
+
+    def _runs(self, kind: str, path: str, wanted: Collection[str]) -> list[Run]:
+        if (key := (path, *wanted)) not in self._finished:
+            config, split = configs.load(path, []), SPLITS.get(kind, "valid")
+            folder = sweep_folder(self._runs_dir, path)
+            failed = sweep.run_sweep(
+                config,
+                folder,
+                jobs=self._jobs,
+                split=split,
+                average=None,
+                repeats=5 if kind in _TIMED else 1,
+                plots=0,
+                strategy=self._strategy,
+                title=f"Runs of {path}{' (SCALED DOWN)' if self._scale == 'small' else ''}",
+                only=wanted,
+            )
+            self.failed = list(dict.fromkeys([*self.failed, *(os.path.join(folder, name) for name in failed)]))
+            self._finished[key] = [run for run in sweep.finished(config, folder, split) if run.name in wanted]
+        return self._finished[key]
+
+
+def config_paths(names: list[str], scale: str) -> list[str]:
+    """Paths of the configs of targets, each once."""
+    return list(dict.fromkeys(path for name in names for kind in TARGETS[name].kinds for path in CONFIGS[scale][kind]))
+
+
+def runs_of(names: list[str], scale: str) -> dict[str, dict[str, Config]]:
+    """Path of a config -> name -> the runs of it that any of the targets is made of."""
+    wanted = {}
+    for name in names:
+        for path in config_paths([name], scale):
+            runs = configs.expand(configs.load(path, []))
+            parts = {run: config for run, config in runs.items() if TARGETS[name].has_part(config)}
+            wanted.setdefault(path, {}).update(parts)
+    return wanted
+
+
+def sweep_folder(runs_dir: str, path: str) -> str:
+    """Where the runs of a config are: it says for what, its folder at which scale."""
+    folder, name = os.path.split(os.path.splitext(path)[0])
+    return os.path.join(runs_dir, f"{os.path.basename(folder)}.{name}")
+
+
+def _manifest(target: Target, output: results.Output, made: list[list[Run]]) -> dict[str, Any]:
+    kept = ("bleu", "step", "commit", "device", "cores", "jit_compile", "repeats")  # of a run's result
+    return {
+        "scale": output.scale,
+        **provenance.conditions(),
+        "missing": output.missing,
+        "runs": {
+            kind: {
+                one.name: {
+                    "config": configs.to_dict(one.config),
+                    **{key: one.result.get(key) for key in kept},
+                    "training_seconds": float(one.validations[-1]["seconds"]),
+                }
+                for one in runs
+            }
+            for kind, runs in zip(target.kinds, made, strict=True)
+        },
+    }

@@ -1,0 +1,1 @@
+"""Run folders: what they hold, and the trained model in one."""

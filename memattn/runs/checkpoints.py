@@ -1,0 +1,232 @@
+"""The checkpoints of a run: weights under the paths of their attributes, read whole or not at all."""
+
+import contextlib
+import functools
+import glob
+import os
+import re
+import time
+import warnings
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import tensorflow as tf
+
+from memattn.errors import RunError, reason
+
+_LISTING = "checkpoint"  # TensorFlow's list of the checkpoints in a folder, written after the first
+_REPLACED = 0.2  # seconds; more than TensorFlow takes to list a checkpoint after it removed the one before
+_VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"  # what TensorFlow puts behind a variable's path
+
+
+class Checkpoint:
+    """What a checkpoint holds: a model's weights, Adam's state, and other objects that TensorFlow can save.
+
+    A weight is stored under the attributes that lead to it, as `model/encoder/forward/0/kernel`, and its moments under
+    `optimizer/momentum/` and `optimizer/velocity/`: neither the order in which layers are made nor the names that
+    Keras makes up matter. Checkpoints from before 0.2, which number the weights, can be read.
+
+    Attributes:
+      trackable: what TensorFlow's CheckpointManager saves.
+    """
+
+    def __init__(self, model: tf.keras.Model, optimizer: tf.keras.optimizers.Adam | None = None, **others):
+        self._others = others
+        named = named_weights(model)
+        self._weights = {path: _tensorflow_variable(weight) for path, weight in named.items()}
+        parts = {"model": _nested(self._weights)}
+        if optimizer is not None:
+            paths = {id(weight): path for path, weight in named.items()}
+            trained = [paths[id(weight)] for weight in model.trainable_variables]
+            self._momentum, self._velocity = (
+                {path: _tensorflow_variable(moment) for path, moment in zip(trained, moments, strict=True)}
+                for moments in (optimizer._momentums, optimizer._velocities)
+            )
+            self._iterations = _tensorflow_variable(optimizer.iterations)
+            parts["optimizer"] = {
+                "iterations": self._iterations,
+                "momentum": _nested(self._momentum),
+                "velocity": _nested(self._velocity),
+            }
+        self._has_optimizer = optimizer is not None
+        self.trackable = tf.train.Checkpoint(**parts, **others)
+
+    def read(self, path: str) -> None:
+        """Restores a checkpoint; raises whatever TensorFlow runs into, nothing changed, where it cannot be read."""
+        reader = tf.train.load_checkpoint(path)
+        kinds = reader.get_variable_to_dtype_map()
+        numbered = f"model/0{_VALUE}" in kinds
+        weights = self._by_number(kinds) if numbered else self._weights
+        shapes = reader.get_variable_to_shape_map()
+        for key, weight in weights.items():
+            if shapes.get(f"model/{key}{_VALUE}") != weight.shape:
+                raise ValueError(f"model/{key}: not a weight {weight.shape.as_list()} of this model")
+        found = self._numbered(weights, kinds) if numbered else self.trackable
+        states = [one for one in self._others.values() if isinstance(one, tf.train.experimental.PythonState)]
+        before = [state.serialize() for state in states]
+        try:
+            status = found.read(path)
+            status.assert_existing_objects_matched()
+            status.expect_partial()  # the manager's own counter stays unread
+        except Exception:
+            for state, value in zip(states, before, strict=True):  # TensorFlow restores these first
+                state.deserialize(value)
+            raise
+
+    def _by_number(self, kinds: dict[str, tf.DType]) -> dict[str, tf.Variable]:
+        """The weights under the numbers of earlier versions: Keras' own order, which differs between Keras 2 and 3."""
+        numbers = [key for key in kinds if key.startswith("model/")]
+        floating = [n for n in range(len(numbers)) if kinds[f"model/{n}{_VALUE}"].is_floating]
+        is_keras_3 = len(floating) < len(numbers)  # it counts the seeds of LSTMs among the weights
+        layers = ["attention", "source_embedding", "target_embedding", "encoder", "bridge", "decoder", "output_layer"]
+        layers.insert(0 if is_keras_3 else len(layers), "output_bias")
+
+        def place(path):
+            layer, *rest = path.split("/")
+            return layers.index(layer), layer == "attention" and len(rest) > 1  # its own weights, then its layers'
+
+        ordered = sorted(self._weights, key=place)
+        return {str(number): self._weights[path] for number, path in zip(floating, ordered, strict=True)}
+
+    def _numbered(self, weights: dict[str, tf.Variable], kinds: dict[str, tf.DType]) -> tf.train.Checkpoint:
+        if not self._has_optimizer:
+            return tf.train.Checkpoint(model=weights, **self._others)
+        paths = {id(weight): path for path, weight in self._weights.items()}
+        own = [paths[id(weight)] for weight in weights.values() if paths[id(weight)] in self._momentum]
+        moments = [slot[path] for path in own for slot in (self._momentum, self._velocity)]
+        first = sum(key.startswith("optimizer/") for key in kinds) - len(moments)  # 2 in Keras 3, which has the rate
+        optimizer = {"0": self._iterations, **{str(first + i): moment for i, moment in enumerate(moments)}}
+        return tf.train.Checkpoint(model=weights, optimizer=optimizer, **self._others)
+
+
+def named_weights(model: tf.keras.layers.Layer) -> dict[str, Any]:
+    """The weights of a layer by the attributes that lead to them, as "encoder/forward/0/kernel".
+
+    Where several lead to one, the shortest path counts, then the first in the alphabet. Raises ValueError for a weight
+    that no attribute leads to.
+    """
+    weights = {id(weight): weight for weight in model.weights}
+    paths = {}
+    for path, found in _variables(model, weights):
+        paths.setdefault(id(found), []).append(path)
+    lost = [weight.name for key, weight in weights.items() if key not in paths]
+    if lost:
+        raise ValueError(f"{', '.join(lost)}: no attribute of a layer leads to this weight; assign it to one")
+    shortest = {key: min(found, key=lambda path: (len(path), path)) for key, found in paths.items()}
+    return {"/".join(path): weights[key] for key, path in shortest.items()}
+
+
+def _variables(
+    value: Any, weights: dict[int, Any], path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """The weights in a layer, list or mapping, each with its path; an RNN stands for its cell."""
+    if id(value) in weights:
+        yield path, value
+        return
+    if isinstance(value, tf.keras.layers.RNN):
+        value = value.cell
+    if isinstance(value, tf.keras.layers.Layer):
+        inside = {name: one for name, one in vars(value).items() if name not in _of_keras()}
+    elif isinstance(value, (list, tuple)):
+        inside = {str(i): one for i, one in enumerate(value)}
+    elif isinstance(value, dict):
+        inside = value
+    else:
+        return
+    for name, one in inside.items():
+        if not str(name).startswith("_self_"):  # TensorFlow's own lists of what is inside
+            yield from _variables(one, weights, (*path, str(name).lstrip("_")))
+
+
+@functools.cache
+def _of_keras() -> set[str]:
+    """Attributes that every layer and model has, in which Keras lists what is inside."""
+    return {*vars(tf.keras.layers.Layer()), *vars(tf.keras.Model())}
+
+
+def _nested(variables: dict[str, tf.Variable]) -> dict:
+    """Paths as dictionaries in dictionaries."""
+    tree = {}
+    for path, variable in variables.items():
+        *parents, last = path.split("/")
+        node = tree
+        for parent in parents:
+            node = node.setdefault(parent, {})
+        node[last] = variable
+    return tree
+
+
+def _tensorflow_variable(variable) -> tf.Variable:
+    return variable if isinstance(variable, tf.Variable) else variable.value
+
+
+def restore(checkpoint: Checkpoint, folder: str) -> str | None:
+    """Restores the newest readable checkpoint of a folder and returns its path, None where the folder has none.
+
+    A checkpoint that cannot be read is skipped with a warning. Raises RunError if none that is listed can be read.
+    """
+    return next(_readable(checkpoint, folder), None)
+
+
+def restore_average(model: tf.keras.Model, folder: str, number: int) -> list[str]:
+    """Gives a model the average of the weights in the last `number` checkpoints of a folder; returns their paths.
+
+    Raises RunError if fewer can be read.
+    """
+    paths, sums = [], [0.0] * len(model.weights)
+    for path in _readable(Checkpoint(model), folder):
+        paths.append(path)
+        sums = [total + weight.numpy() for total, weight in zip(sums, model.weights, strict=True)]
+        if len(paths) == number:
+            break
+    if len(paths) < number:
+        raise RunError(f"{folder}: {len(paths)} checkpoints to average, not {number}; see training.keep_checkpoints")
+    for weight, total in zip(model.weights, sums, strict=True):
+        weight.assign(total / number)
+    return paths
+
+
+def _readable(checkpoint: Checkpoint, folder: str) -> Iterator[str]:
+    """Restores one readable checkpoint of a folder after the other, newest first, and gives its path.
+
+    A training may replace checkpoints meanwhile, so the folder is listed anew each time.
+    """
+    tried, damaged, readable = set(), False, False
+    while path := next((path for path in listed(folder) if path not in tried), None):
+        tried.add(path)
+        try:
+            checkpoint.read(path)
+        except Exception as error:  # TensorFlow raises whatever it runs into, IndexError for a file cut short
+            time.sleep(_REPLACED)
+            if path in listed(folder):  # else it was replaced
+                damaged = True
+                warnings.warn(f"{path}: unreadable checkpoint, skipped: {reason(error)}", stacklevel=2)
+            continue
+        readable = True
+        yield path
+    if damaged and not readable and os.path.exists(os.path.join(folder, _LISTING)):
+        raise RunError(f"{folder}: no checkpoint can be read")
+
+
+def listed(folder: str) -> list[str]:
+    """The checkpoints in a folder, newest first. Raises RunError where the file that lists them is damaged."""
+    listing = os.path.join(folder, _LISTING)
+    if not os.path.exists(listing):
+        indices = glob.glob(os.path.join(glob.escape(folder), "*.index"))
+        paths = _by_step(path.removesuffix(".index") for path in indices)
+        if paths:
+            warnings.warn(f"{listing}: lost, so the checkpoints beside it are taken by their names", stacklevel=3)
+        return paths
+    for pause in (0, _REPLACED):  # TensorFlow asks for its size before it reads it, and may get another file's
+        time.sleep(pause)
+        with contextlib.suppress(ValueError):
+            state = tf.train.get_checkpoint_state(folder)
+            if state and (paths := _by_step(state.all_model_checkpoint_paths)):
+                return paths
+    raise RunError(f"{listing}: damaged; without it, the checkpoints beside it are taken by their names")
+
+
+def _by_step(paths: Iterable[str]) -> list[str]:
+    """Those of names that training gives, the latest step first."""
+    steps = {path: re.fullmatch(r"step-(\d+)", os.path.basename(path)) for path in paths}
+    return sorted(filter(steps.get, steps), key=lambda path: int(steps[path][1]), reverse=True)

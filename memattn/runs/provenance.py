@@ -1,0 +1,65 @@
+"""What a result was made with: command, versions, commit, hardware."""
+
+import functools
+import importlib.metadata
+import os
+import pathlib
+import platform
+import shlex
+import subprocess
+import sys
+from typing import Any
+
+import tensorflow as tf
+
+from memattn import __version__, processes
+
+
+def conditions() -> dict[str, Any]:
+    """What a result was made with: command, versions, commit, hardware, threads."""
+    devices = tf.config.get_visible_devices("GPU")
+    names = [tf.config.experimental.get_device_details(device).get("device_name", device.name) for device in devices]
+    return {
+        "command": _command(),
+        "memattn": __version__,
+        "commit": _commit(),
+        "python": platform.python_version(),
+        "tensorflow": tf.__version__,
+        "keras": importlib.metadata.version("keras"),
+        "device": ", ".join(names) or f"CPU, {_processor()}",
+        "cores": processes.cores(),
+        "intra_op_threads": tf.config.threading.get_intra_op_parallelism_threads(),
+        "inter_op_threads": tf.config.threading.get_inter_op_parallelism_threads(),
+    }
+
+
+def _command() -> str:
+    """What was typed; of a program by its path, such as memattn-sweep, the name alone."""
+    called = sys.orig_argv[1:]  # nothing at Python's prompt
+    if called and os.path.isabs(called[0]):
+        return shlex.join([os.path.basename(called[0]), *called[1:]])
+    return shlex.join(["python", *called])
+
+
+@functools.cache
+def _commit() -> str | None:
+    """The commit of the checkout that this package is in; None where it is installed, though in a checkout's folder."""
+    checkout = str(pathlib.Path(__file__).resolve().parents[2])
+    if not os.path.exists(os.path.join(checkout, ".git")):
+        return None
+    git = ["git", "-C", checkout]
+    try:
+        head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
+        changed = [*git, "status", "--porcelain", "--", ":/", ":(top,exclude)results"]  # results come of a commit
+        status = subprocess.run(changed, capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return f"{head} with uncommitted changes" if status.strip() else head
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            return next(line.split(":")[1].strip() for line in file if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()

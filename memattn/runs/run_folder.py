@@ -1,0 +1,95 @@
+"""The run folder: the config, vocabulary and checkpoints of one training run, and the model that they make."""
+
+import json
+import os
+import warnings
+from contextlib import AbstractContextManager
+
+from memattn import config, processes
+from memattn.config import Config
+from memattn.data.corpus import VOCABULARY, read_vocabulary
+from memattn.data.vocabulary import Vocabulary
+from memattn.errors import ConfigError, RunError, reason
+from memattn.files import write
+from memattn.model.seq2seq import Seq2Seq
+
+CONFIG, CORPUS = "config.yaml", "corpus.json"
+CHECKPOINTS, BEST, LOCK = "checkpoints", "best", "lock"
+
+
+def create(
+    folder: str, run_config: Config, vocabulary: Vocabulary, corpus: dict[str, int], text_files: dict[str, str]
+) -> None:
+    """Makes a run folder, or checks that an existing one is of the same config and training data.
+
+    `corpus` holds what is to be known of the training data, `text_files` how its text became tokens. Raises
+    ConfigError, OSError.
+    """
+    path = os.path.join(folder, CONFIG)
+    facts = {VOCABULARY: str(vocabulary), CORPUS: json.dumps(corpus) + "\n", **text_files}
+    if os.path.exists(path):
+        differing = config.differences(config.to_dict(load_config(folder)), config.to_dict(run_config))
+        if differing:
+            raise ConfigError(
+                f"{folder}: holds a run of another config: {', '.join(differing)}; take another --run_dir"
+            )
+        for name, content in facts.items():
+            if not _holds(os.path.join(folder, name), content):
+                raise ConfigError(
+                    f"{os.path.join(folder, name)}: does not fit the data in {run_config.data.path}, which has changed "
+                    "since this run began; take another --run_dir"
+                )
+        return
+    if os.path.isdir(os.path.join(folder, CHECKPOINTS)):
+        raise ConfigError(f"{folder}: holds checkpoints but no {CONFIG}; take another --run_dir")
+    os.makedirs(folder, exist_ok=True)
+    for name, content in facts.items():
+        write(os.path.join(folder, name), content)
+    write(path, config.dump(run_config))
+
+
+def locked(folder: str) -> AbstractContextManager[None]:
+    """Keeps every other training out of a run folder. Raises RunError where one is in it, OSError."""
+    return processes.locked(os.path.join(folder, LOCK), folder, "is training in it; wait, or take another --run_dir")
+
+
+def load_config(folder: str) -> Config:
+    """The config that a run folder was made with. Raises ConfigError."""
+    path = os.path.join(folder, CONFIG)
+    if not os.path.exists(path):
+        raise ConfigError(f"{folder}: not a run folder: it holds no {CONFIG}")
+    return config.load(path, [])
+
+
+def load_model(folder: str, run_config: Config) -> tuple[Seq2Seq, Vocabulary]:
+    """The model of a run folder with fresh weights, and its vocabulary. Raises DataError, RunError."""
+    vocabulary = read_vocabulary(os.path.join(folder, VOCABULARY))
+    path = os.path.join(folder, CORPUS)
+    try:
+        with open(path, encoding="utf-8") as file:
+            facts = json.load(file)
+    except (OSError, ValueError) as error:
+        raise RunError(f"{path}: unreadable ({type(error).__name__}: {error})") from error
+    longest = facts.get("max_source_length") if isinstance(facts, dict) else None
+    if type(longest) is not int or not 0 < longest < 1 << 31:
+        raise RunError(f"{path}: damaged: max_source_length should be a whole number above 0, in {str(facts)[:80]}")
+    return build_model(run_config, len(vocabulary), longest), vocabulary
+
+
+def build_model(run_config: Config, vocabulary_size: int, max_source_length: int) -> Seq2Seq:
+    """The model of a config, its weights drawn anew. Raises ConfigError."""
+    sizes = {"vocabulary_size": vocabulary_size, "max_source_length": max_source_length}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # Keras 3 warns of what it then raises
+            return Seq2Seq(**vars(run_config.model), **sizes, dtype=run_config.training.precision)
+    except ValueError as error:
+        raise ConfigError(f"model: {reason(error)}") from error
+
+
+def _holds(path: str, content: str) -> bool:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read() == content
+    except (OSError, UnicodeDecodeError):
+        return False

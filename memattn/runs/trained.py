@@ -1,0 +1,76 @@
+"""Models as training left them, with the vocabulary and the text that they speak: what decoding commands work with."""
+
+import dataclasses
+import os
+
+from memattn import config as configs
+from memattn.config import Config
+from memattn.data import text
+from memattn.data.text import Text, Tokens
+from memattn.data.vocabulary import Vocabulary
+from memattn.errors import ConfigError, RunError
+from memattn.model.ensemble import Ensemble
+from memattn.model.seq2seq import Seq2Seq
+from memattn.runs import checkpoints, run_folder
+from memattn.runs.checkpoints import Checkpoint
+
+
+@dataclasses.dataclass(frozen=True)
+class Trained:
+    """One model, or several as one.
+
+    Attributes:
+      model: with trained weights.
+      models: the single ones.
+      config: of the first run, the overrides applied.
+      checkpoints: paths that the weights come from.
+    """
+
+    model: Seq2Seq | Ensemble
+    models: list[Seq2Seq]
+    config: Config
+    vocabulary: Vocabulary
+    text: Text | Tokens
+    checkpoints: list[str]
+
+
+def load(run_dirs: list[str], overrides: list[str], average: int | None) -> Trained:
+    """Models of run folders with their best weights, or the average of the last `average` checkpoints' weights.
+
+    `overrides` may change `data.folder` and `decoding.*`. Raises ConfigError, DataError, RunError, OSError.
+    """
+    loaded = [_load(run_dir, overrides, average) for run_dir in run_dirs]
+    first = loaded[0]
+    for run_dir, other in zip(run_dirs, loaded, strict=True):
+        if (other.vocabulary.tokens, other.text.files()) != (first.vocabulary.tokens, first.text.files()):
+            raise ConfigError(
+                f"{run_dir}: has another vocabulary or other BPE than {run_dirs[0]}; an ensemble needs one"
+            )
+    if len(loaded) == 1:
+        return first
+    models = [one.models[0] for one in loaded]
+    checkpoints = [path for one in loaded for path in one.checkpoints]
+    return dataclasses.replace(first, model=Ensemble(models), models=models, checkpoints=checkpoints)
+
+
+def _load(run_dir: str, overrides: list[str], average: int | None) -> Trained:
+    run_folder.load_config(run_dir)
+    for override in overrides:
+        key = override.partition("=")[0]
+        if not key.startswith(("decoding.", "data.folder")):
+            raise ConfigError(f"--set {key}: the model is trained; only data.folder and decoding.* may change now")
+    config = configs.load(os.path.join(run_dir, run_folder.CONFIG), overrides)
+    model, vocabulary = run_folder.load_model(run_dir, config)
+    if average:
+        paths = checkpoints.restore_average(model, os.path.join(run_dir, run_folder.CHECKPOINTS), average)
+    else:
+        try:
+            paths = [checkpoints.restore(Checkpoint(model), os.path.join(run_dir, run_folder.BEST))]
+        except RunError as error:
+            raise RunError(f"{error}; --average 1 takes the last of {run_folder.CHECKPOINTS}/") from error
+        if paths == [None]:
+            every = config.training.validate_every
+            raise RunError(
+                f"{run_dir}: no best checkpoint yet; training writes one every {every:,} steps, as it validates"
+            )
+    return Trained(model, [model], config, vocabulary, text.read(run_dir), paths)

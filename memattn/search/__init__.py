@@ -1,0 +1,1 @@
+"""Beam search, a corpus through it, and translation."""

@@ -1,0 +1,165 @@
+"""Decodes a corpus by beam search, in sorted batches of few padded shapes, and times it; scores given pairs."""
+
+import dataclasses
+import math
+import time
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from memattn import xla
+from memattn.config import DecodingConfig
+from memattn.data.batches import decoding_batches
+from memattn.data.corpus import Sentences
+from memattn.data.vocabulary import BOS, EOS, PAD, Vocabulary
+from memattn.errors import ConfigError
+from memattn.model.ensemble import Ensemble
+from memattn.model.seq2seq import Seq2Seq
+from memattn.search.beam_search import Hypotheses, beam_search
+
+BATCHES_AT_ONCE = 2  # one uses the cores that the other's small operations leave idle
+
+
+@dataclasses.dataclass(frozen=True)
+class Translation:
+    """The n best hypotheses of one source, best first: tokens and scores."""
+
+    hypotheses: list[list[str]]
+    scores: list[float]
+
+    @property
+    def best(self) -> list[str]:
+        return self.hypotheses[0] if self.hypotheses else []
+
+
+class Searcher:
+    """Beam search of one model, or of several as one, traced once for each padded shape.
+
+    XLA compiles the search alone: TensorFlow's own kernels are faster at the encoder's LSTMs, on GPUs by cuDNN.
+    Without XLA, TensorFlow's arithmetic optimizer is switched off, in the whole process.
+
+    Raises ConfigError for a coverage penalty without attention.
+    """
+
+    def __init__(self, model: Seq2Seq | Ensemble, config: DecodingConfig):
+        if config.coverage_penalty and not model.has_alignments:
+            raise ConfigError("decoding.coverage_penalty: without attention, nothing says what is covered")
+        self.config, self._model = config, model
+        jit = xla.jit_compile(config.jit_compile)
+        if not jit:
+            # It makes one operation of a sum of three, which TensorFlow, short of memory, computes in a temporary
+            # variable, and batches at once take theirs for each other's (tensorflow#33713).
+            tf.config.optimizer.set_experimental_options({"arithmetic_optimization": False})
+        self._search = tf.function(self._search_batch, autograph=False, jit_compile=jit)
+        self._encode = tf.function(model.encode, autograph=False)
+        self._fold = tf.function(model.token_gates, autograph=False)
+        self.renew()
+
+    def renew(self) -> None:
+        """Computes anew what is computed once a model; call it when the weights have changed."""
+        self._token_gates = self._fold()
+
+    def __call__(self, source: np.ndarray) -> Hypotheses:
+        """The n best hypotheses of source ids [B, S]."""
+        source = tf.constant(source, tf.int32)
+        found = self._search(source, self._encode(source), self._token_gates)
+        return Hypotheses(*(tensor.numpy() for tensor in found))
+
+    def _search_batch(self, source: tf.Tensor, encoded: Any, token_gates: Any) -> Hypotheses:
+        model, config = self._model, self.config
+        lengths = tf.reduce_sum(tf.cast(tf.not_equal(source, PAD), tf.int32), 1)
+        # A table made in Python, where products are exact.
+        limits = tf.constant([self._limit(length) for length in range(source.shape[1] + 1)], tf.int32)
+        decoding, state = model.start(encoded, config.beam_size, token_gates)
+        coverage = {}
+        if config.coverage_penalty:
+
+            def step(tokens, state):
+                logits, scores, state = model.step(tokens, state["decoder"], decoding)
+                weights = tf.cast(model.attention_weights(decoding, scores), tf.float32)
+                weights /= tf.maximum(tf.reduce_sum(weights, -1, keepdims=True), 1e-12)  # memory's need not sum to 1
+                return logits, {"decoder": state, "weights": weights}
+
+            covered = tf.cast(tf.equal(source, PAD), tf.float32)
+            state = {"decoder": state, "weights": tf.zeros([source.shape[0], config.beam_size, source.shape[1]])}
+            coverage = {"attended": lambda state: state["weights"], "covered": covered}
+        else:
+
+            def step(tokens, state):
+                logits, _, state = model.step(tokens, state, decoding)
+                return logits, state
+
+        return beam_search(
+            step,
+            state,
+            beam_size=config.beam_size,
+            n_best=config.n_best,
+            max_lengths=tf.gather(limits, lengths),
+            max_steps=self._limit(source.shape[1]),
+            length_penalty_weight=config.length_penalty,
+            start=BOS,
+            end=EOS,
+            coverage_penalty_weight=config.coverage_penalty,
+            **coverage,
+        )
+
+    def _limit(self, length: int) -> int:
+        """Steps for a source of `length` tokens, both with their end of sentence; none for a row of padding."""
+        relative = math.ceil(Fraction(str(self.config.max_length_ratio)) * length)  # in floats, 1.1 * 50 is above 55
+        return relative if self.config.max_length is None else min(relative, self.config.max_length)
+
+
+def decode(
+    searcher: Searcher, sentences: Sentences, vocabulary: Vocabulary, num_buckets: int
+) -> tuple[list[Translation], float]:
+    """Translations in the order of the sentences, and the seconds that searching took.
+
+    The seconds leave out what is computed once a model, batching, and turning ids into tokens; tracing is in them
+    unless `warm_up` came before.
+    """
+    batches = list(decoding_batches(sentences, batch_size=searcher.config.batch_size, num_buckets=num_buckets))
+    start = time.perf_counter()
+    with ThreadPoolExecutor(BATCHES_AT_ONCE) as pool:
+        found = list(pool.map(searcher, [source for _, source in batches]))
+    seconds = time.perf_counter() - start
+    translations = [None] * len(sentences)
+    for (indices, _), hypotheses in zip(batches, found, strict=True):
+        for row, index in enumerate(indices):
+            translations[index] = translation(hypotheses, row, vocabulary)
+    return translations, seconds
+
+
+def warm_up(searcher: Searcher, sentences: Sentences, num_buckets: int) -> None:
+    """Runs one batch of each shape, so that nothing is traced or compiled in a timed run."""
+    seen = set()
+    batches = decoding_batches(sentences, batch_size=searcher.config.batch_size, num_buckets=num_buckets)
+    for _, source in batches:
+        if source.shape not in seen:
+            seen.add(source.shape)
+            searcher(source)
+
+
+class Scorer:
+    """Log-probabilities of given targets, traced once for each padded shape."""
+
+    def __init__(self, model: Seq2Seq | Ensemble):
+        self._model = model
+        self._score = tf.function(self._score_batch, autograph=False)
+
+    def __call__(self, source: np.ndarray, target: np.ndarray) -> np.ndarray:
+        """[B]: the sums over the tokens of targets [B, T], ends of sentence among them, given sources [B, S]."""
+        return self._score(tf.constant(source, tf.int32), tf.constant(target, tf.int32)).numpy()
+
+    def _score_batch(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+        log_probs = tf.nn.log_softmax(tf.cast(self._model(source, target), tf.float32))
+        tokens = tf.gather(log_probs, target, batch_dims=2)
+        return tf.reduce_sum(tf.where(tf.equal(target, PAD), 0.0, tokens), 1)
+
+
+def translation(hypotheses: Hypotheses, row: int, vocabulary: Vocabulary) -> Translation:
+    taken = [k for k in range(hypotheses.scores.shape[1]) if np.isfinite(hypotheses.scores[row, k])]
+    tokens = [vocabulary.decode(hypotheses.tokens[row, k, : hypotheses.lengths[row, k]]) for k in taken]
+    return Translation(tokens, [float(hypotheses.scores[row, k]) for k in taken])

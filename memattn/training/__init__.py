@@ -1,0 +1,1 @@
+"""The training loop, one update, validation, devices, and sweeps of runs."""

@@ -1,0 +1,181 @@
+"""One update of the weights from a global batch, on one replica or on several."""
+
+import math
+
+import numpy as np
+import tensorflow as tf
+
+from memattn import xla
+from memattn.config import TrainingConfig
+from memattn.data.vocabulary import PAD
+from memattn.model.dropout import split
+from memattn.model.seq2seq import Encoded, Seq2Seq
+
+_FIRST_SCALE, _LARGEST_SCALE, _RAISE_AFTER = 2.0**15, 2.0**24, 2_000  # of float16's loss; steps
+
+
+class TrainingStep:
+    """One update of the weights, on one replica or on several, from one global batch or several in turn.
+
+    The loss is the cross-entropy summed over all replicas and batches, divided by their real target tokens; the
+    gradients are summed likewise, then clipped together. An update whose loss or gradient is not finite is left out.
+    In float16, the loss is scaled up for the gradients' sake, the scale halved where they overflow and doubled after
+    many steps where they do not.
+    XLA compiles the decoder and, on one replica, the update, not the encoder, at which TensorFlow's own kernels are
+    faster (on GPUs, cuDNN's).
+
+    Attributes:
+      optimizer: Adam.
+      state: what a checkpoint must hold beside: float16's scale, and the steps since it last changed.
+    """
+
+    def __init__(self, model: Seq2Seq, config: TrainingConfig, strategy: tf.distribute.Strategy):
+        self._model, self._config, self._strategy = model, config, strategy
+        self._replicas = strategy.num_replicas_in_sync
+        self.optimizer = _Adam(config.learning_rate)
+        self.optimizer.build(model.trainable_variables)
+        self._scaled = config.precision == "mixed_float16"
+        self.state = [tf.Variable(_FIRST_SCALE), tf.Variable(0)] if self._scaled else []
+        jit = xla.jit_compile(config.jit_compile)
+        self._of_decoder = tf.function(self._decoder_gradients, autograph=False, jit_compile=jit)
+        self._gradients = tf.function(self._of_each_replica, autograph=False)
+        self._apply = tf.function(self._reduce_and_apply, autograph=False, jit_compile=jit and self._replicas == 1)
+        self._update = tf.function(self._gradients_and_apply, autograph=False)
+
+    def __call__(self, batches: list[tuple[np.ndarray, np.ndarray]], step: int, learning_rate: float) -> tf.Tensor:
+        """Updates from batches of ids [B, S] and [B, T]: [summed loss, correct tokens, tokens, gradient norm]."""
+        self.optimizer.learning_rate.assign(np.float32(learning_rate))  # TensorFlow keeps each Python number for good
+        tokens = tf.constant(np.float32(sum(np.count_nonzero(target != PAD) for _, target in batches)))
+        shared = [(self._shared_out(source), self._shared_out(target)) for source, target in batches]
+        first = step * len(batches)
+        seeds = [tf.constant([self._config.seed, (first + i) % 2**31], tf.int32) for i in range(len(batches))]
+        if len(batches) == 1:
+            return self._update(*shared[0], seeds[0], tokens)
+        parts = [self._gradients(*batch, seed, tokens) for batch, seed in zip(shared, seeds, strict=True)]
+        return self._apply(parts, tokens)
+
+    def _shared_out(self, batch: np.ndarray):
+        if self._replicas == 1:
+            return tf.constant(batch)
+        rows = -len(batch) % self._replicas  # of padding, so that shares are equal
+        shares = np.split(np.pad(batch, [(0, rows), (0, 0)], constant_values=PAD), self._replicas)
+        return self._strategy.experimental_distribute_values_from_function(
+            lambda context: tf.constant(shares[context.replica_id_in_sync_group])
+        )
+
+    def _gradients_and_apply(self, source, target, seed, tokens):
+        return self._apply([self._of_each_replica(source, target, seed, tokens)], tokens)
+
+    def _of_each_replica(self, source, target, seed, tokens):
+        """Gradients, and [summed loss, correct tokens], of each replica."""
+
+        def replica_step(source, target):
+            replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+            own_seed = tf.random.experimental.stateless_fold_in(seed, tf.convert_to_tensor(replica))
+            return self._one_replica(source, target, own_seed, tokens)
+
+        return self._strategy.run(replica_step, (source, target))
+
+    def _one_replica(self, source, target, seed, tokens):
+        encoder_seed, decoder_seed = split(seed, 2)
+        with tf.GradientTape() as tape:
+            encoded = self._model.encode(source, encoder_seed)
+        of_encoded, of_decoder, sums = self._of_decoder(encoded, target, decoder_seed, tokens)
+        read = [pair for pair in zip(_differentiable(encoded), of_encoded, strict=True) if pair[1] is not None]
+        tensors, gradients = map(list, zip(*read, strict=True))
+        of_encoder = tape.gradient(tensors, self._model.trainable_variables, gradients)
+        parts = zip(of_encoder, of_decoder, strict=True)
+        return [tf.add_n([tf.convert_to_tensor(part) for part in own if part is not None]) for own in parts], sums
+
+    def _decoder_gradients(self, encoded, target, seed, tokens):
+        """Gradients by what the encoder made, gradients by the weights (None without), [summed loss, correct]."""
+        real = tf.not_equal(target, PAD)
+        with tf.GradientTape() as tape:
+            tape.watch(_differentiable(encoded))
+            logits = tf.cast(self._model.decode(encoded, target, seed), tf.float32)
+            losses = tf.nn.sparse_softmax_cross_entropy_with_logits(target, logits)
+            loss = tf.reduce_sum(tf.where(real, losses, 0.0))
+            objective = loss
+            if self._config.label_smoothing:
+                totals = losses + tf.gather(logits, target, batch_dims=2)  # log sum exp, computed once
+                uniform = tf.reduce_sum(tf.where(real, totals - tf.reduce_mean(logits, -1), 0.0))
+                objective += self._config.label_smoothing * (uniform - loss)
+            objective /= tokens
+            if self._scaled:
+                objective *= self.state[0]
+        correct = real & tf.equal(tf.argmax(logits, -1, tf.int32), target)
+        sums = tf.stack([loss, tf.reduce_sum(tf.cast(correct, tf.float32))])
+        sources = [_differentiable(encoded), self._model.trainable_variables]
+        return *tape.gradient(objective, sources), sums
+
+    def _reduce_and_apply(self, parts, tokens):
+        """Updates from the gradients and sums of some batches, on each replica, by what all of them come to."""
+        clipped, sums, norm = self._strategy.run(self._reduce_and_clip, (parts,))
+        sums, norm = (self._strategy.experimental_local_results(value)[0] for value in (sums, norm))
+
+        def apply():
+            self._strategy.run(self._apply_on_replica, (clipped,))
+            return tf.constant(0)
+
+        finite = tf.math.is_finite(norm) & tf.reduce_all(tf.math.is_finite(sums))
+        tf.cond(finite, apply, lambda: tf.constant(0))
+        if self._scaled:
+            norm = tf.where(finite | (self.state[0] <= 1), norm, 0.0)  # what a lower scale mends is not bad
+            self._next_scale(finite)
+        return tf.concat([sums, [tokens, norm]], 0)
+
+    def _apply_on_replica(self, gradients):
+        self.optimizer.apply_gradients(zip(gradients, self._model.trainable_variables, strict=True))
+
+    def _reduce_and_clip(self, parts):
+        """On a replica: clipped gradients, sums and the gradients' norm, over all batches and replicas."""
+        # all_reduce asks tensors for their device, which arguments of a tf.function lack.
+        gradients, sums = tf.nest.map_structure(lambda *values: tf.identity(tf.add_n(values)), *parts)
+        *gradients, sums = tf.distribute.get_replica_context().all_reduce("SUM", [*gradients, sums])
+        if self._scaled:
+            gradients = [gradient / self.state[0] for gradient in gradients]
+        clipped, norm = tf.clip_by_global_norm(gradients, self._config.clip_norm)
+        return clipped, sums, norm
+
+    def _next_scale(self, finite):
+        scale, steps = self.state
+        raised = finite & (steps + 1 >= _RAISE_AFTER)
+        scale.assign(tf.where(finite, tf.where(raised, tf.minimum(2 * scale, _LARGEST_SCALE), scale), scale / 2))
+        steps.assign(tf.where(finite & ~raised, steps + 1, 0))
+
+
+def learning_rate(config: TrainingConfig, step: int, decays: int) -> float:
+    """The rate of the update after `step` updates, where validation has had the rate decayed `decays` times.
+
+    `inverse_sqrt` rises linearly to `learning_rate` in `warmup_steps` and falls with the root of the step from there
+    on (Vaswani et al., 2017). `linear` falls from `learning_rate` at the first step to 0 after `max_steps`.
+    """
+    return config.learning_rate * SCHEDULES[config.schedule](config, step, decays)
+
+
+SCHEDULES = {
+    "constant": lambda config, step, decays: 1.0,
+    "inverse_sqrt": lambda config, step, decays: min(
+        (step + 1) / config.warmup_steps, (config.warmup_steps / (step + 1)) ** 0.5
+    ),
+    "linear": lambda config, step, decays: 1 - step / config.max_steps,
+    "plateau": lambda config, step, decays: config.decay_factor**decays,
+}
+
+
+def all_reduced_bytes(model: Seq2Seq) -> int:
+    """What one update sums over the replicas: each weight's gradient, loss and correct tokens, in float32."""
+    return 4 * (sum(math.prod(variable.shape) for variable in model.trainable_variables) + 2)
+
+
+class _Adam(tf.keras.optimizers.Adam):
+    """Adam that gets gradients already summed over the replicas: Keras sums them itself, but only after clipping."""
+
+    def aggregate_gradients(self, grads_and_vars):  # Keras 2
+        return grads_and_vars
+
+    _all_reduce_sum_gradients = aggregate_gradients  # Keras 3
+
+
+def _differentiable(encoded: Encoded) -> list[tf.Tensor]:
+    return [tensor for tensor in tf.nest.flatten(encoded) if tensor.dtype.is_floating]

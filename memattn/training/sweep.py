@@ -1,0 +1,265 @@
+"""Trains and evaluates the runs of a sweep, each in a process of its own, and writes their table."""
+
+import concurrent.futures
+import contextlib
+import csv
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Collection, Iterator
+from typing import Any, NamedTuple, TextIO
+
+from memattn import config as configs
+from memattn import files, processes
+from memattn.config import Config
+from memattn.data import copy_task, corpus
+from memattn.errors import ConfigError
+from memattn.evaluation import evaluate as evaluation
+from memattn.evaluation import plots, tables
+from memattn.runs.provenance import conditions
+from memattn.runs.run_folder import BEST, CHECKPOINTS, CONFIG, load_config
+
+LOG = "log.txt"
+
+
+class Run(NamedTuple):
+    """A run of a sweep that is trained and evaluated; `validations` are the rows of its validation.csv."""
+
+    name: str
+    folder: str
+    config: Config
+    result: dict[str, Any]
+    validations: list[dict[str, str]]
+
+    @property
+    def curve(self) -> list[tuple[int, float]]:
+        """Steps, and validation BLEU after each."""
+        return [(int(row["step"]), float(row["bleu"])) for row in self.validations]
+
+
+@contextlib.contextmanager
+def _terminable() -> Iterator[None]:
+    """Lets SIGTERM end this process as Ctrl-C does, and so the processes that it started; a second signal is ignored.
+
+    Does nothing outside of the main thread, which alone gets signals.
+    """
+
+    def end(number, _):
+        for each in former:
+            signal.signal(each, signal.SIG_IGN)
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
+        sys.exit(128 + number)
+
+    former = {}
+    if threading.current_thread() is threading.main_thread():
+        heard = [one for one in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(one) != signal.SIG_IGN]
+        former = {number: signal.signal(number, end) for number in heard}
+    try:
+        yield
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
+
+
+@_terminable()
+def run_sweep(
+    config: Config,
+    sweep_dir: str,
+    *,
+    jobs: int,
+    split: str,
+    average: int | None,
+    repeats: int,
+    plots: int,
+    strategy: str,
+    title: str,
+    only: Collection[str] | None = None,
+) -> list[str]:
+    """Trains what is missing, `jobs` runs at a time, then evaluates one at a time, so that no time is disturbed.
+
+    Each is evaluated with its best checkpoint, or with the average of its last `average` ones.
+
+    Writes table.csv, table.md, learning_curves.png and manifest.json into `sweep_dir`, and seeds.csv where runs differ
+    by their seeds alone; with names of some of its runs in `only`, does those, and writes none of these. Returns the
+    names of the runs that failed. Raises ConfigError where the folder holds another sweep's runs or a corpus lacks the
+    split, RunError where another process is at work on the same sweep, or on the same of its runs, OSError where the
+    folder cannot be written.
+    """
+    every = configs.expand(config)
+    runs = {name: one for name, one in every.items() if only is None or name in only}
+    for data in (one.data for one in runs.values()):
+        if data.copy or os.path.isdir(data.path):  # else the training says what is missing
+            corpus.check_split(data.path, split, copy_task.SPLITS if data.copy else corpus.splits(data.path))
+    folders = {name: os.path.join(sweep_dir, name) for name in runs}
+    with contextlib.ExitStack() as stack:
+        works = {sweep_dir: "sweep"} if only is None else {folder: name for name, folder in folders.items()}
+        for folder, name in works.items():
+            lock = os.path.join(sweep_dir, f"{name}.lock")
+            stack.enter_context(processes.locked(lock, folder, "is at work on it; wait, or take another --sweep_dir"))
+        for name, folder in folders.items():
+            if os.path.exists(os.path.join(folder, CONFIG)):
+                found, wanted = configs.to_dict(load_config(folder)), configs.to_dict(runs[name])
+                differing = configs.differences(found, wanted)
+                if differing:
+                    raise ConfigError(
+                        f"{folder}: holds a run of another config: {', '.join(differing)}; take another --sweep_dir"
+                    )
+            os.makedirs(folder, exist_ok=True)
+            files.write(os.path.join(sweep_dir, f"{name}.yaml"), configs.dump(runs[name]))
+        missing = [name for name in runs if _result(folders[name], runs[name], split, average) is None]
+        print(f"{len(runs)} runs, {len(runs) - len(missing)} done before, {len(missing)} to do", flush=True)
+        failed, children = {}, _Processes()
+
+        def train(name: str) -> None:
+            arguments = ["--config", os.path.join(sweep_dir, f"{name}.yaml"), "--strategy", strategy]
+            status = _command("memattn.train", name, folders[name], arguments, children)
+            if status:
+                failed[name] = f"training ended with status {status}"
+
+        def evaluate(name: str) -> None:
+            arguments = ["--split", split, "--repeats", str(repeats), "--plot", str(plots)]
+            arguments += ["--average", str(average)] if average else []
+            if name not in failed:
+                status = _command("memattn.eval", name, folders[name], arguments, children)
+                if status:
+                    failed[name] = f"evaluation ended with status {status}"
+
+        for work, workers in ((train, jobs), (evaluate, 1)):
+            with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+                try:
+                    list(pool.map(work, missing))
+                except BaseException:
+                    pool.shutdown(wait=False, cancel_futures=True)
+                    children.end()
+                    print("ending the runs; trainings write a checkpoint", file=sys.stderr, flush=True)
+                    raise
+        for name, problem in failed.items():
+            log = os.path.join(folders[name], LOG)
+            print(f"{name}: {problem}; see {log}{_last_error(log)}", file=sys.stderr)
+        if len(runs) == len(every) and (done := finished(config, sweep_dir, split, average)):
+            _write_table(done, sweep_dir, title)
+        return list(failed)
+
+
+def finished(config: Config, sweep_dir: str, split: str, average: int | None = None) -> list[Run]:
+    """The runs of a sweep that have a result on a split."""
+    done = []
+    for name, one in configs.expand(config).items():
+        folder = os.path.join(sweep_dir, name)
+        result = _result(folder, one, split, average)
+        if result is not None:
+            with open(os.path.join(folder, "validation.csv"), encoding="utf-8") as file:
+                done.append(Run(name, folder, one, result, list(csv.DictReader(file))))
+    return done
+
+
+def _write_table(runs: list[Run], sweep_dir: str, title: str) -> None:
+    """Writes table.csv, table.md, learning_curves.png and manifest.json."""
+    rows = [tables.row(run.name, run.config, run.result, run.validations) for run in runs]
+    files.write_csv(os.path.join(sweep_dir, "table.csv"), rows)
+    markdown = tables.markdown(rows)
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(os.path.join(sweep_dir, "seeds.csv"))  # of a sweep before
+    if seeds := tables.over_seeds(rows, [run.config for run in runs]):
+        files.write_csv(os.path.join(sweep_dir, "seeds.csv"), seeds)
+        markdown += f"\nOver seeds:\n\n{tables.markdown(seeds)}"
+    files.write(os.path.join(sweep_dir, "table.md"), f"{title}\n\n{markdown}")
+    manifest = {
+        "title": title,
+        **conditions(),
+        "configs": {run.name: configs.to_dict(run.config) for run in runs},
+    }
+    files.write(os.path.join(sweep_dir, "manifest.json"), json.dumps(manifest, indent=2) + "\n")
+    curves = {run.name: {step: [bleu] for step, bleu in run.curve} for run in runs}
+    plots.learning_curves(os.path.join(sweep_dir, "learning_curves.png"), curves, title)
+    written = ["table.csv", "table.md", *["seeds.csv"] * bool(seeds), "learning_curves.png", "manifest.json"]
+    print(f"\n{title}\n\n{markdown}\nwritten to {sweep_dir}: {', '.join(written)}", flush=True)
+
+
+def _last_error(log: str) -> str:
+    """What a failed run said last, to be put behind the name of its log; nothing where it said nothing."""
+    last = ""
+    with contextlib.suppress(OSError), open(log, encoding="utf-8", errors="replace") as file:
+        for line in file:
+            if line.startswith("$ "):  # another command
+                last = ""
+            elif line.startswith("error: "):
+                last = f": {line.strip()}"
+    return last
+
+
+def _result(folder: str, config: Config, split: str, average: int | None) -> dict | None:
+    """The result of a run, None where there is none of this very config, that split and those checkpoints."""
+    try:
+        with open(os.path.join(folder, evaluation.RESULT), encoding="utf-8") as file:
+            result = json.load(file)
+        found = configs.from_dict(result.get("config") or {})  # with keys that have come since
+    except (OSError, ValueError, ConfigError):
+        return None
+    folders = [os.path.basename(os.path.dirname(path)) for path in result.get("checkpoints", [])]
+    wanted = [CHECKPOINTS] * average if average else [BEST]
+    same = (result.get("split"), configs.to_dict(found), folders) == (split, configs.to_dict(config), wanted)
+    return result if same else None
+
+
+class _Processes:
+    """The processes of a sweep: `end` misses none, and none begins after it."""
+
+    def __init__(self):
+        self._lock, self._started, self._ended = threading.Lock(), [], False
+
+    def start(self, command: list[str], errors: TextIO) -> tuple[subprocess.Popen, int]:
+        """A process that ends when this one is gone, and the pipe of its output; `errors` gets its standard error.
+
+        Raises CancelledError after `end`, OSError.
+        """
+        with self._lock:
+            if self._ended:
+                raise concurrent.futures.CancelledError
+            reading, writing = os.pipe()
+            try:
+                process = subprocess.Popen(
+                    command,
+                    stdout=writing,
+                    stderr=errors,
+                    pass_fds=[reading],  # so that a line that nobody is left to read does not end it
+                    env={**os.environ, processes.PARENT: str(os.getpid())},
+                    start_new_session=True,  # a Ctrl-C is for the sweep, which then ends its processes, once
+                )
+            finally:
+                os.close(writing)
+            self._started.append(process)
+        return process, reading
+
+    def end(self) -> None:
+        """Sends all SIGTERM, at which a training writes a checkpoint; the same command resumes it."""
+        with self._lock:
+            self._ended = True
+            for process in self._started:
+                process.terminate()
+
+
+_printing = threading.Lock()
+
+
+def _command(module: str, name: str, folder: str, arguments: list[str], children: _Processes) -> int:
+    """Runs a module of ours on a run folder, its lines shown under the run's name and kept in its log."""
+    command = [sys.executable, "-m", module, "--run_dir", folder, *arguments]
+    started, path = time.monotonic(), os.path.join(folder, LOG)
+    with files.naming(path), open(path, "a", encoding="utf-8", buffering=1) as log:  # by lines: the process writes too
+        log.write(f"$ {shlex.join(command)}\n")
+        process, reading = children.start(command, log)
+        with process, open(reading, encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                log.write(line)
+                with _printing:
+                    print(f"[{name}] {line}", end="", flush=True)
+    with _printing:
+        print(f"[{name}] {module} took {time.monotonic() - started:.0f} s", flush=True)
+    return process.returncode

@@ -1,0 +1,322 @@
+"""The training loop of a run folder: stopped anywhere, it resumes where it was."""
+
+import contextlib
+import hashlib
+import io
+import itertools
+import math
+import os
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from memattn import cli, files, xla
+from memattn import config as configs
+from memattn.config import Config, TrainingConfig
+from memattn.data import copy_task, corpus, text
+from memattn.data.batches import TrainingBatches
+from memattn.data.vocabulary import PAD
+from memattn.errors import ConfigError, RunError
+from memattn.runs import checkpoints, run_folder
+from memattn.runs.checkpoints import Checkpoint
+from memattn.training import distribution
+from memattn.training.progress import Progress, clock
+from memattn.training.step import TrainingStep, learning_rate
+from memattn.training.validation import Validation
+
+_EVENTS = "events"
+_MOST_PENDING = 100  # steps whose outcome training does not wait for
+
+
+class Trainer:
+    """The training loop of one run folder."""
+
+    def __init__(self, config: Config, run_dir: str, strategy: tf.distribute.Strategy):
+        self.config, self.run_dir, self.strategy = config, run_dir, strategy
+        self.chief = distribution.is_chief(strategy)
+        self._read_data()
+        self._make_model()
+        self._open_run()
+        self._agree()
+        self.pending = []  # what steps came to that nobody has waited for, and their batches
+        self.results = []  # what the others came to since the last log line
+        self.signal = self.stopping = None  # what this process was sent; what all workers agree on
+        self.learning_rate = config.training.learning_rate  # of the last step
+
+    def _read_data(self) -> None:
+        data, training = self.config.data, self.config.training
+        if data.copy is not None:
+            try:
+                copy_task.prepare(data.copy, data.path)
+            except ValueError as error:
+                raise ConfigError(str(error)) from error
+        corpus.check_folder(data.path)
+        self.vocabulary = corpus.read_vocabulary(os.path.join(data.path, corpus.VOCABULARY))
+        self.text = text.read(data.path)
+        self.batches = TrainingBatches(
+            corpus.read_corpus(data.path, "train", self.vocabulary),
+            batch_size=training.batch_size,
+            batch_type=training.batch_type,
+            num_buckets=data.num_buckets,
+            seed=training.seed,
+            max_source_length=data.max_source_length,
+            max_target_length=data.max_target_length,
+        )
+
+    def _make_model(self) -> None:
+        config = self.config
+        tf.keras.utils.set_random_seed(config.training.seed)
+        with self.strategy.scope():
+            self.model = run_folder.build_model(config, len(self.vocabulary), self.batches.longest_source)
+            self.step = TrainingStep(self.model, config.training, self.strategy)
+        self.validation = Validation(config, self.model, self.vocabulary, self.text)
+
+    def _open_run(self) -> None:
+        """Makes the run folder, or restores what it holds of the same run."""
+        config, run_dir = self.config, self.run_dir
+        facts = {"max_source_length": self.batches.longest_source, "training_pairs": self.batches.pairs}
+        self._by_chief(lambda: run_folder.create(run_dir, config, self.vocabulary, facts, self.text.files()))
+        self.progress = Progress()
+        checkpoint = Checkpoint(self.model, self.step.optimizer, progress=self.progress, step=self.step.state)
+        folder = os.path.join(run_dir, run_folder.CHECKPOINTS)
+        try:
+            self.restored = checkpoints.restore(checkpoint, folder)
+        except RunError as error:
+            raise RunError(f"{error}; move the folder away to start anew") from error
+        self.manager = tf.train.CheckpointManager(
+            checkpoint.trackable, folder, config.training.keep_checkpoints, checkpoint_name="step"
+        )
+        folder = os.path.join(run_dir, run_folder.BEST)
+        if not checkpoints.listed(folder):  # somebody removed it
+            self.progress.best = [-1.0, -1.0]
+        best = Checkpoint(self.model).trackable
+        self.best = tf.train.CheckpointManager(best, folder, 1, checkpoint_name="step")
+
+    def _by_chief(self, work: Callable[[], Any]) -> None:
+        """Has the first worker do its work while the others wait for it; a failure of it ends them all."""
+        distribution.of_chief(self.strategy, lambda: [work(), []][1], 0)
+
+    def _agree(self) -> None:
+        """Gives every worker the first one's progress. Raises RunError where a worker is not of the same run."""
+        text = configs.dump(self.config) + str(self.vocabulary)
+        digest = int.from_bytes(hashlib.sha256(text.encode("utf-8")).digest()[:6], "big")
+        own = [digest, self.progress.step]
+        same_run, same_step = np.equal(own, distribution.of_chief(self.strategy, lambda: own, 2))
+        if distribution.any_worker(self.strategy, not same_run):
+            raise RunError(f"{self.run_dir}: the workers have different configs or data; start all with the same")
+        if distribution.any_worker(self.strategy, not same_step):
+            raise RunError(f"{self.run_dir}: the workers see different checkpoints in it; all must share the folder")
+        progress = self.progress.serialize().encode("utf-8")
+        (size,) = distribution.of_chief(self.strategy, lambda: [len(progress)], 1)
+        codes = distribution.of_chief(self.strategy, lambda: list(progress), int(size))
+        self.progress.deserialize(bytes(map(int, codes)).decode("utf-8"))
+
+    def train(self) -> int:
+        """Trains to the end, or until a signal; the process' exit status."""
+        progress, training = self.progress, self.config.training
+        parameters = sum(math.prod(variable.shape) for variable in self.model.trainable_variables)
+        self._say(f"{self.run_dir}: {parameters:,} parameters, {self.batches.pairs:,} training pairs")
+        if self.restored:
+            self._say(f"resuming from {self.restored}")
+        if progress.finished:
+            if self.chief and progress.best == [-1.0, -1.0]:  # it is lost: the last weights must do
+                self.best.save(checkpoint_number=progress.step)
+            self._say(f"already finished: {progress.finished}")
+            return 0
+        if xla.jit_compile(training.jit_compile):
+            self._say(f"compiling for {len(self.batches.widths)} padded lengths: the first steps take longer")
+        heard = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
+        former = {number: signal.signal(number, self._on_signal) for number in heard}
+        self.saved_at = self.logged_at = time.monotonic()
+        self.started = time.monotonic() - progress.seconds
+        try:
+            with contextlib.ExitStack() as stack:
+                self._by_chief(lambda: self._claim(stack))
+                self._loop(training)
+        finally:
+            for number, handler in former.items():
+                signal.signal(number, handler)
+        if self.stopping:
+            self._say(f"stopped by {self.stopping.name} at step {progress.step:,}; the same command resumes it")
+            return 128 + self.stopping
+        self._say(
+            f"finished: {progress.finished}; best validation BLEU {progress.best[0]:.2f}\n"
+            f"evaluate with: python -m memattn.eval --run_dir {self.run_dir}"
+        )
+        return 0
+
+    def _claim(self, stack: contextlib.ExitStack) -> None:
+        """Takes the run folder for this training, sees that it can be written, and opens its events."""
+        stack.enter_context(run_folder.locked(self.run_dir))
+        folders = [os.path.join(self.run_dir, name) for name in (run_folder.CHECKPOINTS, run_folder.BEST, _EVENTS)]
+        for folder in (self.run_dir, *folders):
+            with files.naming(folder):
+                os.makedirs(folder, exist_ok=True)
+                tempfile.TemporaryFile(dir=folder).close()
+        state = tf.train.get_checkpoint_state(self.manager.directory)
+        if state and state.model_checkpoint_path != self.manager.latest_checkpoint:
+            raise RunError(f"{self.run_dir}: another training has just resumed it; start again")
+        events = tf.summary.create_file_writer(os.path.join(self.run_dir, _EVENTS))
+        stack.enter_context(contextlib.closing(events))
+        stack.enter_context(events.as_default())
+
+    def _say(self, line: str) -> None:
+        if self.chief:
+            try:
+                print(line, flush=True)
+            except OSError:  # nobody reads it, or its disk is full
+                cli.silence()
+
+    def _loop(self, training: TrainingConfig) -> None:
+        progress = self.progress
+        stream = self.batches.stream(progress.epoch, progress.window, progress.batch)
+        while not progress.finished and not self.stopping:
+            batches = list(itertools.islice(stream, training.accumulate))
+            self.learning_rate = learning_rate(training, progress.step, progress.decays)
+            ids = [ids for ids, _ in batches]
+            self.pending.append((self.step(ids, progress.step, self.learning_rate), ids))
+            progress.step += 1
+            if len(self.pending) == _MOST_PENDING:
+                self._collect()
+            asks = distribution.asks(self.strategy, progress.step)
+            if asks and distribution.any_worker(self.strategy, self.signal is not None):
+                self.stopping = self.signal or signal.SIGTERM  # of another worker
+            progress.epoch, progress.window, progress.batch = batches[-1][1]
+            progress.examples += sum(int((source[:, 0] != PAD).sum()) for (source, _), _ in batches)
+            if progress.step % training.log_every == 0 or progress.step == training.max_steps:
+                self._log()
+            if progress.step % training.validate_every == 0 or progress.step == training.max_steps:
+                self._validate()
+            due = time.monotonic() - self.saved_at > 60 * training.checkpoint_minutes
+            if due or progress.finished or self.stopping or progress.step % training.checkpoint_every == 0:
+                self._save()
+
+    def _collect(self) -> None:
+        """Waits for the pending steps. Raises RunError, a step's batch kept, where too many were not finite."""
+        progress = self.progress
+        for step, (result, batches) in enumerate(self.pending, progress.step - len(self.pending) + 1):
+            self.results.append(result.numpy())
+            progress.bad_steps = 0 if np.isfinite(self.results[-1]).all() else progress.bad_steps + 1
+            if progress.bad_steps > self.config.training.max_bad_steps:
+                file, sides = io.BytesIO(), ("source", "target")
+                np.savez(
+                    file, **{f"{sides[i]}_{n}": ids for n, batch in enumerate(batches) for i, ids in enumerate(batch)}
+                )
+                path = os.path.join(self.run_dir, f"bad_step-{step}.npz")
+                if self.chief:
+                    files.write(path, file.getvalue())
+                raise self._not_finite(
+                    f"the loss or its gradient is not finite at step {step}, whose batch is in {path}"
+                )
+        self.pending.clear()
+
+    def _check_weights(self) -> None:
+        if not all(np.isfinite(variable.numpy()).all() for variable in self.model.trainable_variables):
+            raise self._not_finite(f"the weights are not finite at step {self.progress.step}")
+
+    def _not_finite(self, problem: str) -> RunError:
+        return RunError(
+            f"{self.run_dir}: {problem}; the last checkpoint is {self.manager.latest_checkpoint or 'none'}; "
+            "a smaller training.learning_rate or training.clip_norm may help"
+        )
+
+    def _log(self) -> None:
+        self._collect()
+        if not self.results:
+            return
+        results = np.array(self.results)
+        self.results.clear()
+        now = time.monotonic()
+        passed, self.logged_at = now - self.logged_at, now
+        speed = len(results) / passed
+        step, last = self.progress.step, self.config.training.max_steps
+        good = results[np.isfinite(results).all(1)]
+        if len(good) < len(results):
+            self._say(f"step {step:,}: {len(results) - len(good)} updates skipped: loss or gradient not finite")
+        if not len(good):
+            return
+        loss, correct, tokens, _ = good.sum(0)
+        self._say(
+            f"step {step:,}/{last:,}  loss {loss / tokens:.4f}  perplexity {math.exp(min(loss / tokens, 99)):.3f}  "
+            f"accuracy {100 * correct / tokens:.2f}%  {speed:.2f} steps/s  "
+            f"{tokens / passed:,.0f} target tokens/s  {clock((last - step) / speed)} left"
+        )
+        scalars = {"loss": loss / tokens, "accuracy": correct / tokens, "gradient_norm": good[:, 3].mean()}
+        scalars["learning_rate"] = self.learning_rate
+        self._record("train", {**scalars, "steps_per_second": speed})
+
+    def _record(self, prefix: str, scalars: dict[str, float]) -> None:
+        for name, value in scalars.items():  # as NumPy's numbers: TensorFlow keeps each of Python's for good
+            tf.summary.scalar(f"{prefix}/{name}", np.float32(value), np.int64(self.progress.step))
+
+    def _validate(self) -> None:
+        progress, training = self.progress, self.config.training
+        self._collect()
+        self._check_weights()
+        begin = time.monotonic()
+        bleu, exact_match = distribution.of_chief(self.strategy, self._scores, 2)
+        better = [bleu, exact_match] > progress.best
+        self._say(
+            f"validation at step {progress.step:,}: BLEU {bleu:.2f}  exact match {exact_match:.1f}%  "
+            f"({time.monotonic() - begin:.1f} s){'  best so far' if better else ''}"
+        )
+        self._record("validation", {"bleu": bleu, "exact_match": exact_match})
+        progress.stalled = 0 if better else progress.stalled + 1
+        if training.schedule == "plateau" and progress.stalled and progress.stalled % training.decay_patience == 0:
+            progress.decays += 1
+            rate = learning_rate(training, progress.step, progress.decays)
+            self._say(f"no better for {progress.stalled} validations: the learning rate is now {rate:.3g}")
+        progress.seconds = time.monotonic() - self.started
+        progress.validations.append(
+            {
+                "step": progress.step,
+                "examples": progress.examples,
+                "bleu": round(bleu, 4),
+                "exact_match": round(exact_match, 4),
+                "seconds": round(progress.seconds, 1),
+            }
+        )
+        if better:
+            progress.best = [bleu, exact_match]
+            self._by_chief(lambda: self.best.save(checkpoint_number=progress.step))
+        if training.stop_at_bleu is not None and bleu >= training.stop_at_bleu:
+            progress.finished = f"BLEU {bleu:.2f} at step {progress.step:,}"
+        elif training.patience is not None and progress.stalled >= training.patience:
+            progress.finished = f"{progress.stalled} validations without a better BLEU at step {progress.step:,}"
+        elif progress.step >= training.max_steps:
+            progress.finished = f"{progress.step:,} steps"
+        path = os.path.join(self.run_dir, "validation.csv")
+        self._by_chief(lambda: files.write_csv(path, progress.validations))
+        self.logged_at += time.monotonic() - begin
+
+    def _scores(self) -> list[float]:
+        scores = self.validation.scores()
+        return [scores.bleu, scores.exact_match]
+
+    def _save(self) -> None:
+        self._collect()
+        self._check_weights()
+        self.progress.seconds = time.monotonic() - self.started
+        self._by_chief(lambda: self.manager.save(checkpoint_number=self.progress.step))
+        self.saved_at = time.monotonic()
+
+    def _on_signal(self, number, _) -> None:
+        if self.signal and number == signal.SIGINT:  # schedulers repeat SIGTERM
+            sys.exit(128 + number)
+        self.signal = signal.Signals(number)
+
+
+def train(config: Config, run_dir: str, strategy: tf.distribute.Strategy) -> int:
+    """Trains a config in a run folder, going on where it stopped before; the process' exit status.
+
+    Raises ConfigError, DataError, RunError, LostWorkerError, OSError: each with one line for the user.
+    """
+    with distribution.losing_workers(strategy, run_dir):
+        return Trainer(config, run_dir, strategy).train()

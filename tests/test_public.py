@@ -1,0 +1,46 @@
+"""The public interface: names that come when they are asked for, and leave the process as it was."""
+
+import random
+import subprocess
+import sys
+
+import matplotlib
+import numpy as np
+import pytest
+import tensorflow as tf
+from conftest import ROOT, evaluate
+
+import memattn
+from memattn.training.trainer import train
+
+
+def test_the_package_is_imported_at_once_and_without_tensorflow():
+    code = (
+        "import sys, time; start = time.perf_counter(); import memattn; seconds = time.perf_counter() - start;"
+        "assert 'tensorflow' not in sys.modules and seconds < 0.2, seconds"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_public_name_is_there():
+    for name in memattn.__all__:
+        assert callable(getattr(memattn, name))
+    assert set(memattn.__all__) <= set(dir(memattn))
+    with pytest.raises(AttributeError, match="module 'memattn' has no attribute 'MemoryAtention'"):
+        memattn.MemoryAtention  # noqa: B018
+
+
+def test_a_run_is_loaded_and_leaves_the_process_as_it_was(tiny_config, tmp_path):
+    run_dir = str(tmp_path / "run")
+    changes = {"training.precision": "mixed_bfloat16", "training.seed": 5}
+    assert train(tiny_config(changes), run_dir, tf.distribute.get_strategy()) == 0
+    before = random.getstate(), np.random.get_state()[1].tolist(), matplotlib.get_backend()  # noqa: NPY002
+    translator = memattn.load(run_dir, ["decoding.beam_size=3"])
+    evaluate(run_dir, plots=1)
+    translations = translator.translate(["0 1 2", "", "3"])
+    assert len(translations) == 3
+    assert translations[1] == ""
+    after = random.getstate(), np.random.get_state()[1].tolist(), matplotlib.get_backend()  # noqa: NPY002
+    assert before[1:] == after[1:]
+    assert tf.keras.layers.Dense(3).compute_dtype == "float32"

@@ -1,0 +1,367 @@
+"""Decoding of text: files and standard input, n-best lists, alignments, unknown words, ensembles, given pairs."""
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import sacrebleu
+import tensorflow as tf
+from conftest import ROOT, evaluate
+from test_conformance import make_model, padded
+from test_prepare import SETTINGS, sentences
+
+from memattn import config as configs
+from memattn.config import DecodingConfig
+from memattn.data import corpus
+from memattn.data.preparation import prepare
+from memattn.data.vocabulary import BOS, EOS
+from memattn.errors import ConfigError, DataError
+from memattn.evaluation import evaluate as evaluation
+from memattn.model.ensemble import Ensemble
+from memattn.runs.trained import load
+from memattn.search.searcher import Scorer, Searcher, Translation
+from memattn.search.translator import PairScorer, Translator, available_lines
+from memattn.training.trainer import train
+
+NO_STRATEGY = tf.distribute.get_strategy()
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Run folders of two models that learned to copy raw text, and the prepared corpus."""
+    folder = tmp_path_factory.mktemp("text")
+    files = {}
+    for split, number in (("train", 400), ("valid", 20), ("test", 20)):
+        words = [[word for word in line.split() if word.isalpha()][:5] for line in sentences(number, split)]
+        lines = [" ".join(["Haus", *line]) + "." for line in words]
+        files[split] = tuple(str(folder / f"{split}.{side}") for side in ("en", "de"))
+        for path in files[split]:
+            with open(path, "w", encoding="utf-8") as file:
+                file.writelines(f"{line}\n" for line in lines)
+    prepare.prepare(files, SETTINGS, str(folder / "data"), 1)
+    run_dirs = []
+    for name in ("memory", "bahdanau"):
+        tree = {
+            "data": {"folder": str(folder / "data"), "num_buckets": 1},
+            "model": {"layers": 1, "units": 48, "embedding_size": 48, "dropout": 0.0, "init_scale": 0.1},
+            "training": {
+                "batch_size": 50,
+                "learning_rate": 0.01,
+                "max_steps": 120,
+                "validate_every": 60,
+                "checkpoint_every": 60,
+                "jit_compile": False,
+            },
+            "decoding": {"beam_size": 3, "batch_size": 8, "jit_compile": False},
+        }
+        tree["model"]["attention"] = {"name": name}
+        config = configs.checked(tree, configs.Source("test"))
+        run_dirs.append(str(folder / name))
+        assert train(config, run_dirs[-1], NO_STRATEGY) == 0
+    return run_dirs, folder
+
+
+@pytest.fixture(scope="module")
+def trained(runs):
+    return load(runs[0][1:], [], None)
+
+
+def translator(trained, **options):
+    return Translator(trained, **{"n_best": 1, "scores": False, "alignments": False, **options})
+
+
+def lines_of(path):
+    return corpus.read_lines(str(path))
+
+
+def test_raw_files_are_evaluated_as_the_prepared_split_is(runs, trained, tmp_path):
+    prepared = evaluate(runs[0][1], split="test", output_dir=tmp_path / "split")
+    files = [str(runs[1] / f"test.{side}") for side in ("en", "de")]
+    test_set = evaluation.read_files(trained, *files)
+    evaluated = evaluation.evaluate(trained, test_set, repeats=1)
+    evaluation.write(evaluated, trained, str(tmp_path / "files"), plots=0)
+    raw = evaluated.result
+    for name in ("bleu", "sacrebleu", "exact_match"):
+        assert raw[name] == prepared[name]
+    assert raw["bleu"] > 20
+    names = ["hypotheses.txt", "references.txt", "hypotheses.detokenized.txt", "references.detokenized.txt"]
+    for name in names:
+        assert lines_of(tmp_path / "split" / name) == lines_of(tmp_path / "files" / name)
+    texts = [lines_of(tmp_path / "files" / name) for name in names]
+    assert texts[3] == lines_of(files[1])
+    assert raw["sacrebleu"] == sacrebleu.corpus_bleu(texts[2], [texts[3]]).score
+    assert raw["bleu"] == sacrebleu.corpus_bleu(*(texts[0], [texts[1]]), tokenize="none", smooth_method="none").score
+    assert "@@" not in "".join(texts[0])
+    assert texts[1][0].endswith(" .")
+    assert texts[3][0].endswith(".")
+    assert not texts[3][0].endswith(" .")
+
+
+def test_files_of_different_length_are_refused(runs, trained, tmp_path):
+    (tmp_path / "short").write_text("a\n")
+    with pytest.raises(DataError, match=r"test.en has 20 lines and .*short has 1"):
+        evaluation.read_files(trained, str(runs[1] / "test.en"), str(tmp_path / "short"))
+    (tmp_path / "none").write_text("")
+    with pytest.raises(DataError, match="none: empty; there is nothing to decode"):
+        evaluation.read_files(trained, str(tmp_path / "none"), str(tmp_path / "none"))
+
+
+def test_lines_are_translated_in_order_as_evaluation_does(runs, trained, tmp_path):
+    evaluate(runs[0][1], split="test", output_dir=tmp_path)
+    source = lines_of(runs[1] / "test.en")
+    expected = lines_of(tmp_path / "hypotheses.detokenized.txt")
+    translate = translator(trained)
+    assert translate(source, 1) == expected
+    assert [translate([line], 1)[0] for line in source[:3]] == expected[:3]
+    assert translate([source[0], "", "  ", source[1]], 1) == [expected[0], "", "", expected[1]]
+
+
+def test_n_best_scores_and_their_order(trained):
+    lines = translator(trained, n_best=3, scores=True)(["Haus Hund.", "alt neu grün."], 7)
+    fields = [line.split("\t") for line in lines]
+    assert [number for number, _, _ in fields] == ["7"] * 3 + ["8"] * 3
+    for group in (fields[:3], fields[3:]):
+        scores = [float(score) for _, score, _ in group]
+        assert scores == sorted(scores, reverse=True)
+        assert len({text for *_, text in group}) > 1
+    assert translator(trained, n_best=3, scores=True)([""], 7) == ["7\t0.000000\t"]  # its only hypothesis
+    with pytest.raises(ConfigError, match=r"--nbest: 4 is more than decoding.beam_size = 3"):
+        translator(trained, n_best=4)
+
+
+def test_scores_are_those_of_given_pairs(trained):
+    source = ["Haus Hund Katze.", "der alt Stadt."]
+    best = [line.split("\t") for line in translator(trained, scores=True)(source, 1)]
+    pairs = [f"{line}\t{text}" for line, (_, text) in zip(source, best, strict=True)]
+    scores = list(PairScorer(trained)(pairs, 1))
+    np.testing.assert_allclose([float(score) for score, _ in best], [float(score) for score in scores], atol=2e-3)
+
+
+def test_pairs_are_scored_as_the_steps_do():
+    model = make_model("memory", {"num_slots": 2})
+    source, target = [4, 5, 6, EOS], [7, 8, EOS]
+    shared, state = model.start(model.encode(padded([source])), 1, model.token_gates())
+    total, token = 0.0, BOS
+    for following in target:
+        logits, _, state = model.step(tf.constant([[token]]), state, shared)
+        total += float(tf.nn.log_softmax(logits[0, 0])[following])
+        token = following
+    scorer = Scorer(model)
+    np.testing.assert_allclose(scorer(padded([source]).numpy(), padded([target]).numpy()), [total], rtol=1e-5)
+    wide = scorer(padded([source, [EOS]], 9).numpy(), padded([target, [EOS]], 12).numpy())
+    np.testing.assert_allclose(wide[0], total, rtol=1e-5)
+
+
+@pytest.mark.parametrize("line", ["no tab", "two\ttabs\there", ""])
+def test_a_line_that_is_no_pair_is_named(trained, line):
+    scores = PairScorer(trained)(["a\tb", line], 11)
+    assert float(next(scores)) < 0  # what came before is not lost
+    with pytest.raises(DataError, match="standard input:12: expected a source, a tab and a target"):
+        next(scores)
+
+
+def test_alignments_are_word_pairs_of_most_attention(trained):
+    (line,) = translator(trained, alignments=True)(["Haus Hund Katze."], 1)
+    text, pairs = line.split("\t")
+    places = [tuple(map(int, pair.split("-"))) for pair in pairs.split()]
+    words = trained.text.decode(trained.text.encode(text, "target")).split()
+    assert [word for _, word in places] == list(range(len(words)))
+    assert all(0 <= place < 4 for place, _ in places)
+
+
+def test_words_are_aligned_by_the_attention_of_their_units(trained):
+    aligning = translator(trained, alignments=True)
+    weights = np.array([[0.1, 0.2, 0.3, 0.4], [0.1, 0.3, 0.5, 0.1], [0.0, 0.3, 0.35, 0.35]])
+    source, target = ["a@@", "b", "c", "d"], ["x", "y@@", "z"]
+    assert aligning._pairs(source, target, weights) == "2-0 1-1"
+    weights[1:, 0] = 0.4
+    assert aligning._pairs(source, target, weights) == "2-0 0-1"
+
+
+def test_unknown_words_are_replaced_by_the_most_attended_source_word(trained):
+    aligning = translator(trained, alignments=True)
+    weights = np.array([[0.9, 0.1, 0.0], [0.0, 0.6, 0.4], [0.0, 0.2, 0.8]])
+    known = aligning._known(["Zy@@", "klop", "geht"], ["x", "<unk>", "<unk>"], weights)
+    assert known == ["x", "Zy@@", "klop", "geht"]
+    assert trained.text.decode(known) == "x Zyklop geht"
+
+
+def test_a_model_without_source_weights_has_no_alignments(trained):
+    blind = dataclasses.replace(trained, model=make_model("none", {}, vocabulary_size=len(trained.vocabulary)))
+    with pytest.raises(ConfigError, match="--alignments: a model without attention has none"):
+        translator(blind, alignments=True)
+    for model in (blind.model, Ensemble([trained.model, blind.model])):
+        with pytest.raises(ConfigError, match="decoding.coverage_penalty: without attention, nothing says"):
+            Searcher(model, DecodingConfig(coverage_penalty=0.2))
+
+
+@pytest.mark.parametrize(("ratio", "limits"), [(1.1, [11, 55]), (1.15, [12, 58]), (2, [20, 100])])
+def test_a_hypothesis_has_as_many_tokens_as_the_ratio_allows(ratio, limits):
+    model = make_model("none", {})
+    model.output_layer.bias.assign(tf.one_hot(EOS, 11, -1e9, 0.0))  # it never ends by itself
+    config = DecodingConfig(beam_size=1, max_length_ratio=ratio, jit_compile=False)
+    found = Searcher(model, config)(padded([[4] * 9 + [EOS], [4] * 49 + [EOS]]).numpy())
+    assert found.lengths[:, 0].tolist() == limits
+
+
+@pytest.mark.parametrize("name", ["memory", "bahdanau"])
+def test_coverage_penalty_is_the_search_on_the_models_own_weights(name):
+    """With one step, the score of a hypothesis is its log-probability and the penalty of the weights it read."""
+    model = make_model(name, {})
+    source = padded([[4, 5, 6, EOS], [7, EOS]])
+    config = DecodingConfig(beam_size=3, n_best=3, max_length=1, coverage_penalty=0.4, jit_compile=False)
+    found = Searcher(model, config)(source.numpy())
+    shared, state = model.start(model.encode(source), 1, model.token_gates())
+    logits, scores, _ = model.step(tf.fill([2, 1], BOS), state, shared)
+    weights = model.attention_weights(shared, scores).numpy()[:, 0]
+    for row, length in enumerate((4, 2)):
+        attended = weights[row, :length] / weights[row, :length].sum()
+        best = np.sort(tf.nn.log_softmax(logits[row, 0]).numpy())[::-1][:3]
+        expected = best + 0.4 * np.log(np.clip(attended, 1e-6, 1)).sum()
+        np.testing.assert_allclose(found.scores[row], expected, rtol=1e-4)
+
+
+def test_an_ensemble_averages_probabilities(runs):
+    one, other, both = load(runs[0][:1], [], None), load(runs[0][1:], [], None), load(runs[0], [], None)
+    source, target = padded([[4, 5, 6, EOS]]), padded([[7, 8, EOS]])
+    mean = (tf.nn.softmax(one.model(source, target)) + tf.nn.softmax(other.model(source, target))) / 2
+    np.testing.assert_allclose(tf.exp(both.model(source, target)), mean, rtol=1e-4)
+    shared, state = both.model.start(both.model.encode(source), 1, both.model.token_gates())
+    token = BOS
+    for position, following in enumerate([7, 8, EOS]):
+        log_probs, scores, state = both.model.step(tf.constant([[token]]), state, shared)
+        np.testing.assert_allclose(tf.exp(log_probs[0, 0]), mean[0, position], rtol=1e-3, atol=1e-6)
+        token = following
+    assert both.model.attention_weights(shared, scores).shape == (1, 1, 4)
+    assert len(both.checkpoints) == 2
+
+
+def test_an_ensemble_of_one_model_twice_is_that_model(runs, trained):
+    twice = load([runs[0][1]] * 2, [], None)
+    assert isinstance(twice.model, Ensemble)
+    lines = lines_of(runs[1] / "test.en")[:5]
+    both, alone = translator(twice, alignments=True), translator(trained, alignments=True)
+    assert both(lines, 1) == alone(lines, 1)
+
+
+def test_models_of_other_vocabularies_make_no_ensemble(runs, tiny_config, tmp_path):
+    assert train(tiny_config(), str(tmp_path / "run"), NO_STRATEGY) == 0
+    with pytest.raises(ConfigError, match=r"run: has another vocabulary or other BPE than .*memory;"):
+        load([runs[0][0], str(tmp_path / "run")], [], None)
+
+
+def test_lines_are_taken_as_they_come():
+    reader, writer = os.pipe()
+    try:
+        batches = available_lines(reader, 3)
+        os.write(writer, b"first\n")
+        assert next(batches) == ["first"]  # though the pipe is open
+        os.write(writer, "zweite ü\r\nthird\nfour".encode())
+        assert next(batches) == ["zweite ü", "third"]
+        os.write(writer, b"th\n\xff\n")
+        with pytest.raises(DataError, match="standard input:5: not UTF-8 text: byte 0xff"):
+            next(batches)
+    finally:
+        os.close(reader)
+        os.close(writer)
+
+
+@pytest.mark.parametrize(
+    ("content", "batches"),
+    [
+        (b"a\nb\nc", [["a", "b"], ["c"]]),
+        (b"a\n\n \n", [["a", ""], [" "]]),
+        (b"", []),
+        (b"\n", [[""]]),
+        (b"\xef\xbb\xbfa\n", [["a"]]),
+        (b"\xef\xbb\xbf", [[""]]),
+    ],
+)
+def test_a_file_is_taken_in_batches(tmp_path, content, batches):
+    (tmp_path / "lines").write_bytes(content)
+    with open(tmp_path / "lines", "rb") as file:
+        assert list(available_lines(file.fileno(), 2)) == batches
+
+
+def test_an_error_ends_the_command_though_its_input_goes_on(runs):
+    command = [sys.executable, "-m", "memattn.translate", "--run_dir", runs[0][1], "--score"]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        process.stdin.write("Haus.\tHaus.\nno pair\n")
+        process.stdin.flush()
+        assert float(process.stdout.readline()) < 0
+        assert process.wait(timeout=60) == 1
+        assert process.stderr.read().splitlines()[-1].startswith("error: standard input:2: expected a source")
+
+
+def test_a_closed_input_is_said(runs):
+    command = f"{sys.executable} -m memattn.translate --run_dir {runs[0][1]} <&-"
+    result = subprocess.run(["sh", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert result.returncode == 2
+    assert result.stderr.splitlines()[-1] == "error: standard input is closed; give it lines to translate"
+
+
+def test_a_hypothesis_that_is_lost_leaves_an_empty_line(trained):
+    lost = translator(trained, scores=True)._written(1, ["Haus"], Translation([], []))
+    assert list(lost) == ["-inf\t"]
+
+
+def test_a_corpus_that_is_not_the_runs_is_not_evaluated(runs, tmp_path):
+    files = {split: tuple(str(runs[1] / f"{split}.{side}") for side in ("en", "de")) for split in ("train", "valid")}
+    prepare.prepare(files, dataclasses.replace(SETTINGS, bpe_units=10), str(tmp_path / "other"), 1)
+    with pytest.raises(ConfigError, match=r"data.folder: .*other has another vocabulary or other BPE than the run"):
+        evaluate(runs[0][0], f"data.folder={tmp_path / 'other'}")
+
+
+def test_the_command_streams_on_a_pipe(runs, trained):
+    source = lines_of(runs[1] / "test.en")[:3]
+    expected = translator(trained)(source, 1)
+    command = [sys.executable, "-m", "memattn.translate", "--run_dir", runs[0][1]]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        for line, translation in zip(source, expected, strict=True):  # each answer before the next question
+            process.stdin.write(f"{line}\n")
+            process.stdin.flush()
+            assert process.stdout.readline() == f"{translation}\n"
+        process.stdin.close()
+        assert process.stdout.read() == ""
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("module", "flags", "problem"),
+    [
+        ("translate", ["--run_dir", "memory", "--score", "--scores"], "--score: scores given pairs"),
+        ("translate", ["--run_dir", "nowhere"], "nowhere: not a run folder"),
+        (
+            "eval",
+            ["--run_dir", "memory", "--source", "test.en"],
+            "--source and --target: give both files, or a --split",
+        ),
+    ],
+)
+def test_the_commands_say_what_is_wrong(runs, command, module, flags, problem):
+    status, _, stderr = command(runs[1], f"memattn.{module}", *flags)
+    assert status == 2
+    assert f"error: {problem}" in stderr
+
+
+def test_what_a_run_needs_for_text_is_in_its_folder(runs, tmp_path):
+    """A run moved away from its data still translates; its BPE is its own."""
+    (tmp_path / "moved").mkdir()
+    moved = tmp_path / "moved" / "run"
+    os.rename(runs[0][0], moved)
+    os.rename(runs[1] / "data", runs[1] / "gone")
+    try:
+        trained = load([str(moved)], [], None)
+        assert translator(trained)(["Haus."], 1)[0]
+        assert json.loads((moved / "text.json").read_text())["form"] == "raw"
+    finally:
+        os.rename(runs[1] / "gone", runs[1] / "data")
+        os.rename(moved, runs[0][0])
