@@ -197,6 +197,24 @@ def test_a_sweep_is_every_cell_with_every_point_of_the_grid_in_order(load):
     assert all(run.sweep is None for run in runs.values())
 
 
+def test_the_runs_of_a_sweep_are_its_cells_and_the_union_of_its_grids(load):
+    text = COPY + (
+        "sweep:\n"
+        "  grid: {training.seed: [1, 2]}\n"
+        "  cells:\n"
+        "    - {model.attention.name: content}\n"
+        "    - {model.attention.num_slots: 4}\n"
+        "  grids:\n"
+        "    - {model.attention.num_slots: [4, 8], model.attention.scoring: [softmax]}\n"
+        "    - {model.attention.num_slots: [4, 16]}\n"
+        "    - {model.attention.num_slots: [8, 16]}\n"
+    )
+    runs = configs.expand(load(text))
+    points = ["num_slots=4-scoring=softmax", "num_slots=8-scoring=softmax", "num_slots=16", "num_slots=8"]
+    assert list(runs) == [f"{run}-seed={seed}" for run in ("content", "num_slots=4", *points) for seed in (1, 2)]
+    assert runs["num_slots=8-scoring=softmax-seed=2"].model.attention["num_slots"] == 8
+
+
 def test_a_sweep_needs_neither_grid_nor_cells(load):
     assert list(configs.expand(load(COPY + "sweep: {cells: [{model.units: 8}]}"))) == ["units=8"]
     assert list(configs.expand(load(COPY + "sweep: {grid: {model.units: [8]}}"))) == ["units=8"]
@@ -237,12 +255,93 @@ def test_a_run_that_a_sweep_has_twice_is_refused(load, sweep):
         ("cells: [{model.units.x: 3}]", "sweep: model.units.x: model.units is a value, not a section"),
         ("cells: [{model: 3}]", "sweep run model=3: model: expected a section with keys, not 3"),
         ("grid: {sweep.grid: [1]}", "sweep run grid=1: sweep.grid: expected a mapping, not 1"),
+        ("grids: [{model.units: [3, 0]}]", "sweep run units=0: model.units: must be at least 1, not 0"),
     ],
 )
 def test_a_sweep_is_checked_as_a_whole_before_its_first_run(load, sweep, message):
     with pytest.raises(ConfigError) as refused:
         configs.expand(load(COPY + f"sweep: {{{sweep}}}"))
     assert str(refused.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("grids", "message"),
+    [
+        ("3", "config.yaml:2: sweep.grids: expected a list, not 3"),
+        ("[3]", "config.yaml:2: sweep.grids[0]: expected a mapping of dotted keys to values, not 3"),
+        ("[{model.units: 3}]", "config.yaml:2: sweep.grids[0].model.units: expected a list of values, not 3"),
+        ("[{model.units: []}]", "config.yaml:2: sweep.grids[0].model.units: expected a list of values, not []"),
+    ],
+)
+def test_grids_that_are_none_are_refused(load, grids, message):
+    with pytest.raises(ConfigError) as refused:
+        load(COPY + f"sweep: {{grids: {grids}}}")
+    assert str(refused.value).endswith(message)
+
+
+@pytest.fixture
+def family(tmp_path):
+    """Writes configs by name and loads the first."""
+
+    def family(*overrides, **texts):
+        for name, text in texts.items():
+            path = tmp_path / f"{name.replace('__', '/')}.yaml"
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        return configs.load(str(tmp_path / f"{next(iter(texts)).replace('__', '/')}.yaml"), list(overrides))
+
+    return family
+
+
+def test_a_config_holds_what_it_changes_of_its_base(family):
+    config = family(
+        "training.seed=5",
+        study__run="base: ../paper.yaml\ntraining: {batch_size: 4}\nmodel: {attention: {temperature: 2}}\n",
+        paper="base: all.yaml\nmodel: {attention: {num_slots: 8}}\ntraining: {batch_size: 2, seed: 3}\n",
+        all="data: {copy: {max_length: 7}}\nmodel: {units: 5, attention: {name: memory, num_slots: 4}}\n",
+    )
+    assert (config.data.copy.max_length, config.model.units) == (7, 5)
+    assert (config.training.batch_size, config.training.seed) == (4, 5)
+    assert config.model.attention == {"name": "memory", "num_slots": 8, "scoring": "softmax", "temperature": 2.0}
+    assert "base" not in configs.to_dict(config)
+
+
+def test_another_mechanism_than_the_bases_drops_its_options(family):
+    below = COPY + "model: {units: 5, attention: {name: memory, num_slots: 4}}\n"
+    config = family(run="base: below.yaml\nmodel: {attention: {name: content}}\n", below=below)
+    assert config.model.attention == {"name": "content", "cache_keys": True}
+    assert config.model.units == 5
+
+
+def test_a_sweep_replaces_that_of_the_base(family):
+    below = COPY + "sweep: {grid: {model.units: [1, 2]}, cells: [{training.seed: 1}]}\n"
+    config = family(run="base: below.yaml\nsweep: {grid: {model.units: [3]}}\n", below=below)
+    assert list(configs.expand(config)) == ["units=3"]
+    assert list(configs.expand(family(run="base: below.yaml\n", below=below))) == ["seed=1-units=1", "seed=1-units=2"]
+
+
+def test_an_error_names_the_file_of_the_family_that_holds_the_value(family):
+    wrong = COPY + "model:\n  units: 0\n"
+    with pytest.raises(ConfigError, match=r"below.yaml:3: model.units: must be at least 1, not 0$"):
+        family(run="base: below.yaml\nmodel: {layers: 1}\n", below=wrong)
+    assert family(run="base: below.yaml\nmodel: {units: 1}\n", below=wrong).model.units == 1
+    with pytest.raises(ConfigError, match=r"run.yaml:3: model.units: must be at least 1, not -1$"):
+        family(run="base: below.yaml\nmodel:\n  units: -1\n", below=wrong)
+
+
+@pytest.mark.parametrize(
+    ("base", "message"),
+    [
+        ("3", r"run.yaml:1: base: expected the path of another config, not 3$"),
+        ("nowhere.yaml", r"run.yaml:1: base: no such file: .*nowhere.yaml$"),
+        (".", r"run.yaml:1: base: no such file: "),
+        ("run.yaml", r"run.yaml:1: base: run.yaml leads back to this file$"),
+        ("round.yaml", r"round.yaml:1: base: run.yaml leads back to this file$"),
+    ],
+)
+def test_a_base_that_cannot_be_is_refused(family, base, message):
+    with pytest.raises(ConfigError, match=message):
+        family(run=f"base: {base}\n{COPY}", round="base: run.yaml\n")
 
 
 @pytest.mark.parametrize(

@@ -177,6 +177,8 @@ def _read(path: str, source: Source, readers: tuple[str, ...] = ()) -> dict:
     base_path = os.path.normpath(os.path.join(os.path.dirname(path), base))
     if base_path in (path, *readers):
         raise file_source.error("base", f"{base} leads back to this file")
+    if not os.path.isfile(base_path):
+        raise file_source.error("base", f"no such file: {base_path}")
     below = _read(base_path, source, (path, *readers))
     source.lines.update(file_source.lines)
     return _merged(below, tree)

@@ -10,10 +10,13 @@ from memattn.errors import ConfigError
 
 
 def expand(config: Config) -> dict[str, Config]:
-    """The runs of a sweep: name -> configuration; cells come first, then the grids. Raises ConfigError."""
+    """The runs of a sweep: name -> configuration; cells come first, then the union of the grids. Raises ConfigError."""
     sweep = config.sweep or SweepConfig()
     base = to_dict(config)
-    cells = [*sweep.cells, *itertools.chain.from_iterable(map(_points, sweep.grids))]
+    cells = list(sweep.cells)
+    for point in itertools.chain.from_iterable(map(_points, sweep.grids)):
+        if point not in cells:
+            cells.append(point)
     runs = {}
     for cell in cells or [{}]:
         for point in _points(sweep.grid):

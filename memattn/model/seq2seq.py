@@ -93,7 +93,7 @@ class Seq2Seq(tf.keras.Model):
     """The model of the paper and its baselines; all arguments are keywords and named as in the config file.
 
     Args:
-      vocabulary_size: V, shared by source and target, the special ids of `memattn.vocab` included.
+      vocabulary_size: V, shared by source and target, the special ids of `memattn.data.vocabulary` included.
       max_source_length: S of Eq. 10, the longest source of the training set with its end of sentence.
       layers, units: of the decoder, and of the encoder in each direction.
       encoder_units: width of the encoder in each direction, where it is not `units`.
