@@ -1,6 +1,7 @@
 """What the tests share: a tiny corpus, a tiny config and a way to run a command as a user would."""
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -67,12 +68,14 @@ def command(commands):
 
 
 def pytest_configure(config):
-    """Four logical CPU devices, for the tests of distribution, and graphs as they were written.
+    """Four logical CPU devices, for the tests of distribution, graphs as they were written, SIGINT as at a terminal.
 
     Most graphs here run a few times, and optimizing one takes longer; commands in processes of their own do optimize.
     The devices must come before TensorFlow starts.
     """
     del config
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as a shell starts what is to run in the background
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 4)

@@ -18,7 +18,7 @@ from memattn.runs.trained import load
 from memattn.training.progress import Progress
 from memattn.training.trainer import train
 
-FORMER = sorted((ROOT / "tests" / "former_runs").iterdir())
+FORMER = {path.name: path for path in (ROOT / "tests" / "former_runs").iterdir()}
 
 
 def log_probs(model, expected):
@@ -27,10 +27,14 @@ def log_probs(model, expected):
     return tf.nn.log_softmax(logits)[:, :2].numpy().reshape(-1)
 
 
-@pytest.mark.parametrize("former", FORMER, ids=lambda path: path.name)
-def test_a_run_of_memattn_0_1_evaluates_and_resumes_as_it_did_then(former, tmp_path, monkeypatch):
-    """Run folders of 8fda5a8, made under Keras 2.15 and 3, stopped at step 4 of 6."""
-    monkeypatch.chdir(tmp_path)  # their config names its data relative to the working directory
+@pytest.mark.parametrize("name", ["keras2-memory", "keras3-memory"])
+def test_a_run_of_memattn_0_1_evaluates_and_resumes_as_it_did_then(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert_resumes_as_then(FORMER[name])
+
+
+def assert_resumes_as_then(former):
+    """A run folder of 8fda5a8, stopped at step 4 of 6; its config names the data relative to the working directory."""
     shutil.copytree(former, "run")
     expected = json.loads((former / "expected.json").read_text(encoding="utf-8"))
     trained = load(["run"], [], None)

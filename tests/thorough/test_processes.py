@@ -13,9 +13,12 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT, second
+from test_training import NO_STRATEGY
 
 from memattn import cli, files, preparation_flags, processes
 from memattn.errors import RunError
+from memattn.training.step import TrainingStep
+from memattn.training.trainer import train
 
 
 def test_who_comes_second_is_told_who_is_at_work(tmp_path):
@@ -169,3 +172,18 @@ def test_cores_are_those_that_this_process_may_use(monkeypatch):
     assert processes.cores() == defaults["workers"] == 2
     monkeypatch.delattr(os, "sched_getaffinity")
     assert processes.cores() == 64
+
+
+def test_interrupt_ends_with_130_and_goes_on(tiny_config, tmp_path, monkeypatch):
+    config = tiny_config()
+    step = TrainingStep.__call__
+
+    def step_then_interrupt(self, *arguments):
+        results = step(self, *arguments)
+        os.kill(os.getpid(), signal.SIGINT)
+        return results
+
+    with monkeypatch.context() as patched:
+        patched.setattr(TrainingStep, "__call__", step_then_interrupt)
+        assert train(config, str(tmp_path / "run"), NO_STRATEGY) == 130
+    assert train(config, str(tmp_path / "run"), NO_STRATEGY) == 0

@@ -1,4 +1,4 @@
-"""What users switch on: label smoothing, schedules, accumulation, mixed precision, token batches, averaging."""
+"""What users switch on: label smoothing, schedules, accumulation, mixed precision, averaging, checkpoints by time."""
 
 import csv
 import os
@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 from conftest import evaluate, replicas
 from test_conformance import arrays, make_model, padded
-from test_training import BATCH, NO_STRATEGY, assert_same_run
+from test_training import BATCH, NO_STRATEGY, assert_copy_is_learned, assert_same_run
 
 import memattn.evaluation.metrics
 from memattn.config import TrainingConfig
@@ -259,3 +259,15 @@ def test_pairs_over_the_limits_are_no_part_of_training(tiny_config, tmp_path, ca
     short = sum(len(line.split()) <= 3 for line in lines)
     assert 10 < short < 55
     assert f"{short} training pairs" in capsys.readouterr().out
+
+
+def test_checkpoints_by_minutes(tiny_config, tmp_path):
+    config = tiny_config({"training.checkpoint_every": 1000, "training.checkpoint_minutes": 1e-6})
+    run_dir = str(tmp_path / "run")
+    assert train(config, run_dir, NO_STRATEGY) == 0
+    state = tf.train.get_checkpoint_state(os.path.join(run_dir, run_folder.CHECKPOINTS))
+    assert [path.rpartition("-")[2] for path in state.all_model_checkpoint_paths] == ["4", "5", "6"]
+
+
+def test_copy_is_learned_with_bahdanau_attention(tiny_config, tmp_path):
+    assert_copy_is_learned(tiny_config, tmp_path, "bahdanau")

@@ -1,0 +1,40 @@
+"""Every conformance test, for options of the mechanisms that the short tests do without."""
+
+import inspect
+
+import pytest
+import test_conformance
+import test_keras
+from test_conformance import identify, make_model
+
+from memattn import attention
+
+VARIANTS = [
+    ("memory", {"num_slots": 1}),
+    ("memory", {"num_slots": 3, "encoder_scoring": "sigmoid", "decoder_scoring": "softmax"}),
+    ("memory", {"num_slots": 3, "encoder_scoring": "softmax", "decoder_scoring": "sigmoid"}),
+    ("memory", {"num_slots": 3, "encoder_scoring": "sigmoid", "decoder_scoring": "sigmoid"}),
+    ("memory", {"num_slots": 3, "position_encoding": True, "renormalize": "sum"}),
+    ("memory", {"num_slots": 3, "position_encoding": True, "renormalize": "none"}),
+]
+SWITCHED = [(name, {}, {"input_feeding": False}) for name in attention.MECHANISMS if name != "memory"]
+
+
+@pytest.fixture(scope="module", params=[*((*variant, {}) for variant in VARIANTS), *SWITCHED], ids=identify)
+def model(request):
+    name, options, switches = request.param
+    return make_model(name, options, **switches)
+
+
+@pytest.mark.parametrize(("name", "options"), VARIANTS)
+def test_a_mechanism_with_options_is_an_ordinary_layer(name, options):
+    test_conformance.test_mechanisms_serialize(name, options)
+    test_keras.test_a_call_is_what_the_decoder_reads(name, options)
+    test_keras.test_keras_own_layer_test(name, options)
+
+
+globals().update(
+    (name, test)
+    for name, test in vars(test_conformance).items()
+    if name.startswith("test_") and "model" in inspect.signature(test).parameters
+)
