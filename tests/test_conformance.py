@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import tensorflow as tf
+from conftest import free
 from tensorflow.python.eager import context
 
 from memattn import attention
@@ -84,6 +85,8 @@ def model(request):
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(attention.MECHANISMS, "least_seen", LeastSeen)
         yield make_model(name, options, **switches)
+    searcher.cache_clear()
+    free()
 
 
 def padded(rows, width=0):

@@ -131,7 +131,8 @@ class TrainingStep:
         """On a replica: clipped gradients, sums and the gradients' norm, over all batches and replicas."""
         # all_reduce asks tensors for their device, which arguments of a tf.function lack.
         gradients, sums = tf.nest.map_structure(lambda *values: tf.identity(tf.add_n(values)), *parts)
-        *gradients, sums = tf.distribute.get_replica_context().all_reduce("SUM", [*gradients, sums])
+        if self._replicas > 1:  # on one, all_reduce would do nothing but keep this graph for good
+            *gradients, sums = tf.distribute.get_replica_context().all_reduce("SUM", [*gradients, sums])
         if self._scaled:
             gradients = [gradient / self.state[0] for gradient in gradients]
         clipped, norm = tf.clip_by_global_norm(gradients, self._config.clip_norm)

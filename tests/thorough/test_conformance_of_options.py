@@ -5,6 +5,7 @@ import inspect
 import pytest
 import test_conformance
 import test_keras
+from conftest import free
 from test_conformance import identify, make_model
 
 from memattn import attention
@@ -23,7 +24,9 @@ SWITCHED = [(name, {}, {"input_feeding": False}) for name in attention.MECHANISM
 @pytest.fixture(scope="module", params=[*((*variant, {}) for variant in VARIANTS), *SWITCHED], ids=identify)
 def model(request):
     name, options, switches = request.param
-    return make_model(name, options, **switches)
+    yield make_model(name, options, **switches)
+    test_conformance.searcher.cache_clear()
+    free()
 
 
 @pytest.mark.parametrize(("name", "options"), VARIANTS)
