@@ -8,11 +8,12 @@ import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is
 from absl import flags
 
 from memattn import config as configs
-from memattn.training import distribution
-from memattn.training.trainer import train
 
 
 def _main() -> int:
+    from memattn.training import distribution
+    from memattn.training.trainer import train
+
     options = flags.FLAGS
     strategy = distribution.STRATEGIES[options.strategy]()  # several workers: before anything else of TensorFlow
     return train(configs.load(options.config, options.set), options.run_dir, strategy)
@@ -23,9 +24,12 @@ def main() -> None:
     flags.DEFINE_string("run_dir", None, "Run folder; one that exists is gone on with.", required=True)
     flags.DEFINE_multi_string("set", [], "Override, as model.attention.num_slots=64; repeatable.")
     flags.DEFINE_enum(
-        "strategy", "auto", list(distribution.STRATEGIES), "Devices; auto takes TF_CONFIG's workers, else all GPUs."
+        "strategy",
+        "auto",
+        ["none", "mirrored", "multi_worker", "auto"],
+        "Devices; auto takes TF_CONFIG's workers, else all GPUs.",
     )
-    cli.run(_main)
+    cli.run(_main, tensorflow=True)
 
 
 if __name__ == "__main__":
