@@ -9,7 +9,7 @@ from conftest import ROOT
 # The rooms of memattn/: a module imports from the rooms before its own, and from its own.
 ROOMS = ["attention", "config", "data", "model", "runs", "search", "evaluation", "training", "benchmark", "paper"]
 EVERYWHERE = {"cli", "errors", "files", "processes", "xla"}
-COMMANDS = {"eval", "preparation_flags", "sweep", "train", "translate"}
+COMMANDS = {"eval", "prepare", "sweep", "train", "translate"}
 MODULES = sorted((ROOT / "memattn").rglob("*.py"))
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from conftest import ROOT, second
 
-from memattn import cli, files, preparation_flags, processes
+from memattn import cli, files, prepare, processes
 from memattn.errors import RunError
 
 
@@ -162,10 +162,8 @@ def test_cores_are_those_that_this_process_may_use(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 5}, raising=False)
     defaults = {}
     for kind in ("DEFINE_integer", "DEFINE_string"):
-        monkeypatch.setattr(
-            preparation_flags.flags, kind, lambda name, default, *_, **__: defaults.update({name: default})
-        )
-    preparation_flags.define()
+        monkeypatch.setattr(prepare.flags, kind, lambda name, default, *_, **__: defaults.update({name: default}))
+    prepare._define_text_flags()
     assert processes.cores() == defaults["workers"] == 2
     monkeypatch.delattr(os, "sched_getaffinity")
     assert processes.cores() == 64
