@@ -9,6 +9,8 @@ from absl import flags
 
 from memattn import config as configs
 
+STRATEGIES = ["none", "mirrored", "multi_worker", "auto"]  # of training.distribution, which needs TensorFlow
+
 
 def _main() -> int:
     from memattn.training import distribution
@@ -23,12 +25,7 @@ def main() -> None:
     flags.DEFINE_string("config", None, "YAML config.", required=True)
     flags.DEFINE_string("run_dir", None, "Run folder; one that exists is gone on with.", required=True)
     flags.DEFINE_multi_string("set", [], "Override, as model.attention.num_slots=64; repeatable.")
-    flags.DEFINE_enum(
-        "strategy",
-        "auto",
-        ["none", "mirrored", "multi_worker", "auto"],
-        "Devices; auto takes TF_CONFIG's workers, else all GPUs.",
-    )
+    flags.DEFINE_enum("strategy", "auto", STRATEGIES, "Devices; auto takes TF_CONFIG's workers, else all GPUs.")
     cli.run(_main, tensorflow=True)
 
 

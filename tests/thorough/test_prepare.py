@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import ROOT, SHARED, second
+from conftest import ROOT, SHARED, run_command, second
 
 from memattn.data import corpus, text
 from memattn.data.batches import TrainingBatches
@@ -755,6 +755,34 @@ def test_a_script_names_the_file_that_is_missing(files, tmp_path):
     result = run_script("prepare_parallel.py", "--train", prefix, "--valid", valid, *arguments)
     assert result.returncode == 0, result.stderr
     assert "87 training pairs of 90" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ([], "no command; give one of copy, wmt17, multi30k, parallel"),
+        (["wtm17"], "wtm17: not a command; give one of copy, wmt17, multi30k, parallel"),
+        (["--folder=data", "copy"], "--folder=data: not a command; give one of copy"),
+        (["copy", "multi30k"], "multi30k: not a flag"),
+        (["multi30k", "--pair=en-de"], "Unknown command line flag 'pair'"),
+        (["wmt17"], "--pair must have a value"),
+    ],
+)
+def test_wrong_commands_are_said_in_a_line(arguments, problem):
+    result = run_command("memattn.prepare", *arguments)
+    assert result.returncode == 2
+    one_error(result, problem)
+
+
+@pytest.mark.parametrize(
+    ("command", "flag"), [("copy", "num_symbols"), ("wmt17", "pair"), ("multi30k", "bpe_units"), ("parallel", "form")]
+)
+def test_help_is_of_the_command(command, flag):
+    assert f"\n{command} " in run_command("memattn.prepare", "--help").stdout
+    result = run_command("memattn.prepare", command, "--help")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert f"\nmemattn-prepare {command}" in result.stdout
+    assert f"\n  --{flag}: " in result.stdout
 
 
 @pytest.mark.parametrize(
