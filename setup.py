@@ -24,7 +24,7 @@ setup(
         "tensorboard>=2.15,<2.22",
         "absl-py>=1.4,<3",
         "filelock>=3.30,<4",
-        "matplotlib>=3.10.8,<4",
+        "matplotlib>=3.8,<4",
         "numpy>=1.26,<3",
         "PyYAML>=6.0,<7",
         "requests>=2.28,<3",
