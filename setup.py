@@ -14,7 +14,9 @@ setup(
     long_description=(ROOT / "README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
     license="Apache-2.0",
-    packages=find_packages(include=["memattn", "memattn.*"]),
+    package_dir={"": "."},  # an editable install is then a line in a .pth file, without a warning
+    # The paper's tables and the benchmarks need a clone: its configs/, scripts/ and results/.
+    packages=find_packages(include=["memattn", "memattn.*"], exclude=["memattn.paper", "memattn.benchmark"]),
     package_data={"memattn": ["py.typed"]},
     python_requires=">=3.10,<3.14",
     install_requires=[
@@ -22,7 +24,7 @@ setup(
         "tensorboard>=2.15,<2.22",
         "absl-py>=1.4,<3",
         "filelock>=3.30,<4",
-        "matplotlib>=3.10.8,<4",
+        "matplotlib>=3.8,<4",
         "numpy>=1.26,<3",
         "PyYAML>=6.0,<7",
         "requests>=2.28,<3",
@@ -37,6 +39,7 @@ setup(
     },
     entry_points={
         "console_scripts": [
+            "memattn-prepare = memattn.prepare:main",
             "memattn-train = memattn.train:main",
             "memattn-eval = memattn.eval:main",
             "memattn-sweep = memattn.sweep:main",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from memattn.search.beam_search import beam_search
     from memattn.search.translator import load
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "AttentionMechanism",
     "BahdanauAttention",

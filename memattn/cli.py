@@ -5,12 +5,16 @@ import os
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow is imported
 os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")  # several processes may share a GPU
 
+import contextlib
+import importlib
+import inspect
 import logging
 import re
 import signal
+import subprocess
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from absl import app, flags
 from absl import logging as absl_logging
@@ -20,6 +24,18 @@ from memattn.errors import ConfigError, DataError, LostWorkerError, RunError, re
 
 FAILURE, USAGE, INTERRUPTED = 1, 2, 130
 AGAIN = 138  # 128 + SIGUSR1, which schedulers take for: start it again
+_HELP = {"-h", "-help", "--help"}
+# A program that passes on its input but the lines with which TensorFlow starts, which mean nothing to users.
+_FILTER = r"""
+import re, sys
+noise = re.compile(
+    rb"I0000 |WARNING: All log messages before absl|.*(Unable to register cu\w+ factory|computation placer already)"
+)
+for line in sys.stdin.buffer:
+    if not noise.match(line):
+        sys.stdout.buffer.write(line)
+        sys.stdout.buffer.flush()
+"""
 
 
 def _is_command() -> bool:
@@ -42,27 +58,73 @@ if _is_command() and signal.getsignal(signal.SIGINT) is signal.default_int_handl
     signal.signal(signal.SIGINT, _end_at_once)  # until `_guarded`
 
 
-def run(main: Callable[..., int | None], *, positional: bool = False) -> None:
+def run(main: Callable[..., int | None], *, positional: bool = False, tensorflow: bool = False) -> None:
     """Calls `main` once absl's flags are parsed, and ends the process with its status.
 
-    With `positional`, `main` gets the arguments that are no flags; else there may be none. A command that was started
-    with a `processes.PARENT` ends with that process.
+    With `positional`, `main` gets the arguments that are no flags; else there may be none. With `tensorflow`, that is
+    imported before `main` is called, so that --help and wrong flags do not wait for it. A command that was started with
+    a `processes.PARENT` ends with that process.
     """
-    if {"-h", "-help", "--help"} & set(sys.argv[1:]):
-        _help(main.__module__)
-    if parent := os.environ.pop(processes.PARENT, None):
-        processes.end_with(int(parent))
-    app.run(lambda argv: sys.exit(_guarded(main, argv[1:])), flags_parser=lambda argv: _parse_flags(argv, positional))
+    if _HELP & set(sys.argv[1:]):
+        _help(main)
+
+    def start(argv):
+        if tensorflow:
+            with _without_noise():
+                importlib.import_module("tensorflow")
+        if parent := os.environ.pop(processes.PARENT, None):
+            processes.end_with(int(parent))
+        sys.exit(_guarded(main, argv[1:]))
+
+    app.run(start, flags_parser=lambda argv: _parse_flags(argv, positional))
 
 
-def _help(module: str) -> None:
-    """Prints what a command's module says of itself, and its flags, those that other modules of ours define for it too.
+def run_one(commands: Mapping[str, Callable[[], None]], description: str) -> None:
+    """Calls the command that the first argument names, which finds the others in sys.argv.
 
-    absl finds the first only under `python -m`, and the others not at all.
+    In place of a command, --help prints the description.
     """
+    name = "".join(sys.argv[1:2])
+    if name in _HELP:
+        print(description.strip())
+        sys.exit(0)
+    if name not in commands:
+        known = f"give one of {', '.join(commands)}; see --help"
+        _fail(f"{name}: not a command; {known}" if name else f"no command; {known}", USAGE)
+    del sys.argv[1]
+    commands[name]()
+
+
+@contextlib.contextmanager
+def _without_noise() -> Iterator[None]:
+    """Passes standard error through a filter, for what TF_CPP_MIN_LOG_LEVEL does not silence.
+
+    The filter is a process of its own, so that what TensorFlow says before it aborts the process is seen.
+    """
+    if sys.stderr is None:  # closed
+        yield
+        return
+    stderr = os.dup(2)
+    command = [sys.executable, "-I", "-S", "-c", _FILTER]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=stderr, start_new_session=True) as process:
+        os.dup2(process.stdin.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(stderr, 2)
+            os.close(stderr)
+
+
+def _help(main: Callable[..., int | None]) -> None:
+    """Prints what `main`, or else its module, says of itself, and its flags, also those that our other modules define.
+
+    absl finds the module's text only under `python -m`, and other modules' flags not at all.
+    """
+    module = main.__module__
+    text = inspect.getdoc(main) or sys.modules[module].__doc__.strip()
     own = sys.argv[0] if module == "__main__" else module
     shared = [name for name in flags.FLAGS.flags_by_module_dict() if name.startswith("memattn.") and name != own]
-    print("\n".join([sys.modules[module].__doc__.strip(), *map(flags.FLAGS.module_help, [own, *shared])]))
+    print("\n".join([text, *map(flags.FLAGS.module_help, [own, *shared])]))
     sys.exit(0)
 
 

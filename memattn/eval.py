@@ -10,8 +10,6 @@ from typing import Any
 from absl import flags
 
 from memattn.errors import ConfigError
-from memattn.evaluation.evaluate import evaluate, read_files, read_split, write
-from memattn.runs.trained import load
 
 
 def report(result: dict[str, Any]) -> str:
@@ -33,6 +31,9 @@ def report(result: dict[str, Any]) -> str:
 
 
 def _main() -> int:
+    from memattn.evaluation.evaluate import evaluate, read_files, read_split, write
+    from memattn.runs.trained import load
+
     options = flags.FLAGS
     if (options.source is None) != (options.target is None) or (options.source is not None and options.split):
         raise ConfigError("--source and --target: give both files, or a --split")
@@ -61,7 +62,7 @@ def main() -> None:
     flags.DEFINE_integer("repeats", 5, "Timed decodings of the split.", lower_bound=1)
     flags.DEFINE_integer("plot", 0, "Draw the alignments of so many sentences, the longest.", lower_bound=0)
     flags.DEFINE_string("output_dir", None, "Where results are written; the run folder by default.")
-    cli.run(_main)
+    cli.run(_main, tensorflow=True)
 
 
 if __name__ == "__main__":

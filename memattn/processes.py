@@ -3,6 +3,7 @@
 import contextlib
 import os
 import platform
+import shlex
 import signal
 import sys
 import threading
@@ -21,6 +22,14 @@ _NAMED = 0.2  # seconds; time enough for who has just got a lock to write its na
 def cores() -> int:
     """Cores that this process may use: in a container or under a scheduler, fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def command() -> str:
+    """What was typed; of a program by its path, such as memattn-sweep, the name alone."""
+    called = sys.orig_argv[1:]  # nothing at Python's prompt
+    if called and os.path.isabs(called[0]):
+        return shlex.join([os.path.basename(called[0]), *called[1:]])
+    return shlex.join(["python", *called])
 
 
 @contextlib.contextmanager

@@ -9,10 +9,11 @@ from absl import flags
 
 from memattn import config as configs
 from memattn.errors import ConfigError
-from memattn.training.sweep import run_sweep
 
 
 def _main() -> int:
+    from memattn.training.sweep import run_sweep
+
     options = flags.FLAGS
     config = configs.load(options.config, options.set)
     names = list(configs.expand(config))
@@ -53,7 +54,7 @@ def main() -> None:
     flags.DEFINE_integer("plot", 0, "Draw the alignments of so many sentences of each run.", lower_bound=0)
     flags.DEFINE_enum("strategy", "auto", ["auto", "none", "mirrored"], "As in memattn.train.")
     flags.DEFINE_string("title", None, "Heading of the table; says at which scale the runs are.")
-    cli.run(_main)
+    cli.run(_main, tensorflow=True)
 
 
 if __name__ == "__main__":

@@ -8,11 +8,14 @@ import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is
 from absl import flags
 
 from memattn import config as configs
-from memattn.training import distribution
-from memattn.training.trainer import train
+
+STRATEGIES = ["none", "mirrored", "multi_worker", "auto"]  # of training.distribution, which needs TensorFlow
 
 
 def _main() -> int:
+    from memattn.training import distribution
+    from memattn.training.trainer import train
+
     options = flags.FLAGS
     strategy = distribution.STRATEGIES[options.strategy]()  # several workers: before anything else of TensorFlow
     return train(configs.load(options.config, options.set), options.run_dir, strategy)
@@ -22,10 +25,8 @@ def main() -> None:
     flags.DEFINE_string("config", None, "YAML config.", required=True)
     flags.DEFINE_string("run_dir", None, "Run folder; one that exists is gone on with.", required=True)
     flags.DEFINE_multi_string("set", [], "Override, as model.attention.num_slots=64; repeatable.")
-    flags.DEFINE_enum(
-        "strategy", "auto", list(distribution.STRATEGIES), "Devices; auto takes TF_CONFIG's workers, else all GPUs."
-    )
-    cli.run(_main)
+    flags.DEFINE_enum("strategy", "auto", STRATEGIES, "Devices; auto takes TF_CONFIG's workers, else all GPUs.")
+    cli.run(_main, tensorflow=True)
 
 
 if __name__ == "__main__":

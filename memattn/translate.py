@@ -10,11 +10,12 @@ import sys
 from absl import flags
 
 from memattn.errors import ConfigError
-from memattn.runs.trained import load
-from memattn.search.translator import PairScorer, Translator, available_lines, translate
 
 
 def _main() -> int:
+    from memattn.runs.trained import load
+    from memattn.search.translator import PairScorer, Translator, available_lines, translate
+
     options = flags.FLAGS
     if options.score and (options.nbest or options.scores or options.alignments):
         raise ConfigError("--score: scores given pairs; --nbest, --scores and --alignments are of translations")
@@ -42,7 +43,7 @@ def main() -> None:
     flags.DEFINE_boolean("scores", False, "Put the score before each translation.")
     flags.DEFINE_boolean("alignments", False, "Put word alignments after it; replace unknown words.")
     flags.DEFINE_boolean("score", False, "Print log-probabilities of pairs: lines of source, tab, target.")
-    cli.run(_main)
+    cli.run(_main, tensorflow=True)
 
 
 if __name__ == "__main__":

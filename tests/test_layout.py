@@ -1,15 +1,19 @@
 """The house's rules: imports point down only."""
 
 import ast
+import re
 import subprocess
 
 import pytest
+import yaml
 from conftest import ROOT
+
+from memattn import __version__
 
 # The rooms of memattn/: a module imports from the rooms before its own, and from its own.
 ROOMS = ["attention", "config", "data", "model", "runs", "search", "evaluation", "training", "benchmark", "paper"]
 EVERYWHERE = {"cli", "errors", "files", "processes", "xla"}
-COMMANDS = {"eval", "preparation_flags", "sweep", "train", "translate"}
+COMMANDS = {"eval", "prepare", "sweep", "train", "translate"}
 MODULES = sorted((ROOT / "memattn").rglob("*.py"))
 
 
@@ -60,3 +64,11 @@ def test_no_large_file_is_tracked():
         pytest.skip("not a git checkout")
     for path in (ROOT / name for name in listed.stdout.split("\0") if name):
         assert not path.is_file() or path.stat().st_size < 1_000_000, path
+
+
+def test_the_version_is_the_same_everywhere():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    version, date = re.search(r"^## (\S+) \((\S+)\)$", changes, flags=re.MULTILINE).groups()
+    assert version == citation["version"] == __version__
+    assert date == citation["date-released"].isoformat()

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from memattn import processes
 from memattn.runs import provenance
 
 
@@ -50,4 +51,4 @@ def test_a_repository_around_the_environment_is_not_ours(repository, monkeypatch
 )
 def test_the_command_is_what_was_typed(monkeypatch, arguments, typed):
     monkeypatch.setattr(sys, "orig_argv", ["/venv/bin/python", *arguments])
-    assert provenance._command() == typed
+    assert processes.command() == typed

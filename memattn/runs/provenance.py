@@ -5,9 +5,7 @@ import importlib.metadata
 import os
 import pathlib
 import platform
-import shlex
 import subprocess
-import sys
 from typing import Any
 
 import tensorflow as tf
@@ -20,7 +18,7 @@ def conditions() -> dict[str, Any]:
     devices = tf.config.get_visible_devices("GPU")
     names = [tf.config.experimental.get_device_details(device).get("device_name", device.name) for device in devices]
     return {
-        "command": _command(),
+        "command": processes.command(),
         "memattn": __version__,
         "commit": _commit(),
         "python": platform.python_version(),
@@ -31,14 +29,6 @@ def conditions() -> dict[str, Any]:
         "intra_op_threads": tf.config.threading.get_intra_op_parallelism_threads(),
         "inter_op_threads": tf.config.threading.get_inter_op_parallelism_threads(),
     }
-
-
-def _command() -> str:
-    """What was typed; of a program by its path, such as memattn-sweep, the name alone."""
-    called = sys.orig_argv[1:]  # nothing at Python's prompt
-    if called and os.path.isabs(called[0]):
-        return shlex.join([os.path.basename(called[0]), *called[1:]])
-    return shlex.join(["python", *called])
 
 
 @functools.cache

@@ -22,6 +22,7 @@ from conftest import ROOT, replicas
 from test_training import BATCH, NO_STRATEGY, latest, one_step, weights
 
 from memattn import config as run_configs
+from memattn import train as command
 from memattn.errors import ConfigError, LostWorkerError, RunError
 from memattn.runs import run_folder
 from memattn.training import distribution
@@ -188,6 +189,10 @@ def test_workers_that_are_named_badly_are_refused(told, monkeypatch):
     monkeypatch.setenv("TF_CONFIG", json.dumps(told))
     with pytest.raises(ConfigError, match="--strategy multi_worker: what TF_CONFIG or Slurm says of the workers: "):
         distribution.several_machines()
+
+
+def test_the_command_knows_the_strategies():
+    assert list(distribution.STRATEGIES) == command.STRATEGIES
 
 
 def test_workers_that_nobody_names_are_asked_for(monkeypatch):

@@ -8,7 +8,6 @@ import json
 import os
 import random
 import resource
-import runpy
 import subprocess
 import sys
 import tarfile
@@ -18,11 +17,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import ROOT, SHARED, second
+from conftest import ROOT, SHARED, run_command, second
 
 from memattn.data import corpus, text
 from memattn.data.batches import TrainingBatches
-from memattn.data.preparation import chunks, download, prepare
+from memattn.data.preparation import chunks, download, prepare, releases
 from memattn.data.preparation.chunks import parting
 from memattn.data.preparation.prepare import Settings
 from memattn.data.text import TextSettings
@@ -353,9 +352,9 @@ def test_a_file_of_another_checksum_is_refused(server, tmp_path):
 
 @pytest.mark.skipif(not (SHARED / "data").is_dir(), reason="Multi30k is not beside this checkout")
 def test_multi30k_is_known_by_its_checksums():
-    known = runpy.run_path(str(ROOT / "scripts" / "prepare_multi30k.py"))["SHA256"]
     folder = SHARED / "data" / "multi30k"
-    assert known == {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.glob("*.gz")}
+    found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.glob("*.gz")}
+    assert found == releases.MULTI30K_SHA256
 
 
 @pytest.mark.parametrize("tags", [True, False])
@@ -756,6 +755,34 @@ def test_a_script_names_the_file_that_is_missing(files, tmp_path):
     result = run_script("prepare_parallel.py", "--train", prefix, "--valid", valid, *arguments)
     assert result.returncode == 0, result.stderr
     assert "87 training pairs of 90" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ([], "no command; give one of copy, wmt17, multi30k, parallel"),
+        (["wtm17"], "wtm17: not a command; give one of copy, wmt17, multi30k, parallel"),
+        (["--folder=data", "copy"], "--folder=data: not a command; give one of copy"),
+        (["copy", "multi30k"], "multi30k: not a flag"),
+        (["multi30k", "--pair=en-de"], "Unknown command line flag 'pair'"),
+        (["wmt17"], "--pair must have a value"),
+    ],
+)
+def test_wrong_commands_are_said_in_a_line(arguments, problem):
+    result = run_command("memattn.prepare", *arguments)
+    assert result.returncode == 2
+    one_error(result, problem)
+
+
+@pytest.mark.parametrize(
+    ("command", "flag"), [("copy", "num_symbols"), ("wmt17", "pair"), ("multi30k", "bpe_units"), ("parallel", "form")]
+)
+def test_help_is_of_the_command(command, flag):
+    assert f"\n{command} " in run_command("memattn.prepare", "--help").stdout
+    result = run_command("memattn.prepare", command, "--help")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert f"\nmemattn-prepare {command}" in result.stdout
+    assert f"\n  --{flag}: " in result.stdout
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import pytest
 from conftest import ROOT, second
 from test_training import NO_STRATEGY
 
-from memattn import cli, files, preparation_flags, processes
+from memattn import cli, files, prepare, processes
 from memattn.errors import RunError
 from memattn.training.step import TrainingStep
 from memattn.training.trainer import train
@@ -144,6 +144,27 @@ def test_an_interruption_of_the_imports_ends_a_command_with_one_line(tmp_path, n
     assert (ended.returncode, ended.stderr == "error: interrupted\n") == (status, status == 130)
 
 
+def test_of_tensorflows_start_only_the_noise_is_dropped(tmp_path):
+    said = tmp_path / "said"
+    said.write_text(
+        "WARNING: All log messages before absl::InitializeLog() is called are written to STDERR\n"
+        "I0000 00:00:1795372111.399660    6896 port.cc:153] oneDNN custom operations are on.\n"
+        "E0000 00:00:1758131045.203198    3722 cuda_dnn.cc:8579] Unable to register cuDNN factory: already registered\n"
+        "F0000 00:00:1795372111.399660    6896 cpu_feature_guard.cc:21] this processor lacks AVX\n"
+    )
+    code = (
+        f"import os, pathlib; from memattn import cli; said = pathlib.Path({str(said)!r}).read_bytes()\n"
+        "with cli._without_noise(): os.write(2, said)\n"
+        "print('after')\n"
+        "with cli._without_noise(): os.write(2, b'the last words\\n'); os.abort()"
+    )
+    done = subprocess.run([sys.executable, "-u", "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (-signal.SIGABRT, "after\n")
+    first, last = done.stderr.splitlines()
+    assert first.endswith("this processor lacks AVX")
+    assert last == "the last words"
+
+
 @pytest.mark.parametrize(
     ("program", "is_ours"), [("memattn/train.py", True), ("scripts/reproduce.py", True), ("tests/conftest.py", False)]
 )
@@ -165,10 +186,8 @@ def test_cores_are_those_that_this_process_may_use(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 5}, raising=False)
     defaults = {}
     for kind in ("DEFINE_integer", "DEFINE_string"):
-        monkeypatch.setattr(
-            preparation_flags.flags, kind, lambda name, default, *_, **__: defaults.update({name: default})
-        )
-    preparation_flags.define()
+        monkeypatch.setattr(prepare.flags, kind, lambda name, default, *_, **__: defaults.update({name: default}))
+    prepare._define_text_flags()
     assert processes.cores() == defaults["workers"] == 2
     monkeypatch.delattr(os, "sched_getaffinity")
     assert processes.cores() == 64

@@ -10,9 +10,7 @@ import importlib.metadata
 import json
 import os
 import platform
-import shlex
 import shutil
-import sys
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -272,7 +270,7 @@ def _finish(unfinished: str, folder: str, started: dict, counts: dict) -> dict:
             "python": platform.python_version(),
             **{name: importlib.metadata.version(name) for name in ("numpy", "subword-nmt", "sacremoses")},
         },
-        "command": shlex.join(["python", *sys.argv]),
+        "command": processes.command(),
     }
     files.write(os.path.join(unfinished, corpus.MANIFEST), json.dumps(manifest, indent=2) + "\n")
     files.move(unfinished, folder)

@@ -1,0 +1,52 @@
+"""Released texts: where WMT'17 and Multi30k are, and which of their files make the splits."""
+
+import os
+
+from memattn.data.preparation import download
+
+WMT17_URL = "https://data.statmt.org/wmt17/translation-task/preprocessed"
+WMT17_VALIDATION = {"en-cs": "newstest2015", "en-de": "newstest2015", "en-fi": "newstest2015", "en-tr": "newsdev2016"}
+WMT17_TEST = "newstest2016"
+MULTI30K_URL = (
+    "https://raw.githubusercontent.com/multi30k/dataset/a3d2e0d26b56f3846f66a952536ffed4e401d05a/data/task1/raw"
+)
+MULTI30K_SPLITS = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
+MULTI30K_SHA256 = {
+    "test_2016_flickr.de.gz": "9204244e408ccb38d2a55cfcd344df15005fc42a07a6e55ca6c52b6ababb8cc8",
+    "test_2016_flickr.en.gz": "611d361c6334bc7246101d48097c13cf5c4413c5befc793cc629934359d532d9",
+    "train.de.gz": "726e39b2fa9eb9ffb6dc763fb35a179f80fae06ffc5d28b6ace5faa883de28a6",
+    "train.en.gz": "d79cfa999dd4c51d2cb42499b6796d5a882c3a8a961923c25a898c90f8bbd56f",
+    "val.de.gz": "f0cba2f995189cf5770f29a8a9a537a3ad3f51657ad873405082ff6863a5e75a",
+    "val.en.gz": "14f7d25ddd868909a9213e361768460edcacdd6ab9d1e77b92560dc10c10dc28",
+}
+
+
+def wmt17(pair: str, base_url: str, folder: str) -> dict[str, tuple[str, str]]:
+    """Downloads a language pair, such as en-de, into a folder; the two files of each split, truecased text.
+
+    Raises DataError, OSError.
+    """
+    source, target = pair.split("-")
+    release = f"{target}-{source}"
+    folder = os.path.join(folder, release)
+    for name in (f"corpus.tc.{source}.gz", f"corpus.tc.{target}.gz", "dev.tgz"):
+        download.fetch(f"{base_url.rstrip('/')}/{release}/{name}", os.path.join(folder, name))
+    splits = {"train": tuple(os.path.join(folder, f"corpus.tc.{language}.gz") for language in (source, target))}
+    for split, name in (("valid", WMT17_VALIDATION[pair]), ("test", WMT17_TEST)):
+        names = [f"{name}.tc.{language}" for language in (source, target)]
+        splits[split] = tuple(download.take_out(os.path.join(folder, "dev.tgz"), names, folder))
+    return splits
+
+
+def multi30k(base_url: str, folder: str) -> dict[str, tuple[str, str]]:
+    """Downloads the English and German captions into a folder; the two files of each split, raw text.
+
+    Raises DataError, also for a file of another checksum, OSError.
+    """
+    splits = {}
+    for split, name in MULTI30K_SPLITS.items():
+        names = [f"{name}.{language}.gz" for language in ("en", "de")]
+        splits[split] = tuple(os.path.join(folder, name) for name in names)
+        for name, path in zip(names, splits[split], strict=True):
+            download.fetch(f"{base_url.rstrip('/')}/{name}", path, MULTI30K_SHA256[name])
+    return splits

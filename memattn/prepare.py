@@ -1,0 +1,181 @@
+"""Prepares a corpus to train on.
+
+copy        the paper's copy task
+wmt17       a language pair of WMT'17, downloaded
+multi30k    Multi30k's English and German captions, downloaded
+parallel    parallel text of your own
+
+memattn-prepare copy --help
+"""
+
+import memattn.cli as cli  # isort: skip (one way for all commands)
+
+import os
+from typing import get_args
+
+from absl import flags
+
+from memattn import processes
+from memattn.config import CopyConfig
+from memattn.data import copy_task
+from memattn.data.preparation import prepare as preparation
+from memattn.data.preparation import releases
+from memattn.data.text import Form, TextSettings
+from memattn.errors import ConfigError
+
+PAPER_LENGTHS = ["20", "50", "100", "200"]
+
+
+def copy() -> None:
+    """Runs `memattn-prepare copy`."""
+    flags.DEFINE_list("max_length", PAPER_LENGTHS, "Longest source, in symbols; several by commas.")
+    flags.DEFINE_integer("num_symbols", 20, "Symbols in the vocabulary.", lower_bound=1)
+    flags.DEFINE_integer("train_examples", 100_000, "Training pairs.", lower_bound=1)
+    flags.DEFINE_integer("valid_examples", 1_000, "Validation pairs.", lower_bound=1)
+    flags.DEFINE_integer("seed", 1, "Seed.", lower_bound=0)
+    flags.DEFINE_string("folder", None, "Where to; by default under data/, named after the settings.")
+    cli.run(_copy)
+
+
+def wmt17() -> None:
+    """Runs `memattn-prepare wmt17`."""
+    flags.DEFINE_enum("pair", None, list(releases.WMT17_VALIDATION), "Source and target language.", required=True)
+    flags.DEFINE_string("base_url", releases.WMT17_URL, "Where the release is, a folder a pair in it.")
+    flags.DEFINE_string("download_dir", "data/downloads/wmt17", "Where its files are kept.")
+    _define_text_flags(folder="data/wmt17.{pair}")
+    cli.run(_wmt17)
+
+
+def multi30k() -> None:
+    """Runs `memattn-prepare multi30k`."""
+    flags.DEFINE_string("base_url", releases.MULTI30K_URL, "Where the text is.")
+    flags.DEFINE_string("download_dir", "data/downloads/multi30k", "Where its files are kept.")
+    _define_text_flags(folder="data/multi30k.en-de", bpe_units=4_000)
+    cli.run(_multi30k)
+
+
+def parallel() -> None:
+    """Runs `memattn-prepare parallel`."""
+    flags.DEFINE_string("train", None, "Prefix of the training text.", required=True)
+    flags.DEFINE_string("valid", None, "Prefix of the validation text.", required=True)
+    flags.DEFINE_string("test", None, "Prefix of the test text.")
+    flags.DEFINE_string("source", None, "Language of the sources, and the end of their files' names.", required=True)
+    flags.DEFINE_string("target", None, "Language of the targets, and the end of their files' names.", required=True)
+    flags.DEFINE_enum(
+        "form", "raw", get_args(Form), "What the lines are: raw text, tokenized by Moses, or also truecased."
+    )
+    _define_text_flags()
+    cli.run(_parallel)
+
+
+def _copy() -> int:
+    """Writes the copy task's corpora (section 4.1 of the paper): the paper's four by default.
+
+    memattn-prepare copy
+    memattn-prepare copy --max_length 30 --num_symbols 50 --train_examples 10000 --folder data/my_copy
+    """
+    options = flags.FLAGS
+    if options.folder and len(options.max_length) > 1:
+        raise ConfigError("--folder: one folder holds one corpus: give one --max_length")
+    for length in options.max_length:
+        if not length.isdecimal() or int(length) < 1:
+            raise ConfigError(f"--max_length: {length!r} is not a whole number of at least 1")
+        config = CopyConfig(
+            max_length=int(length),
+            num_symbols=options.num_symbols,
+            train_examples=options.train_examples,
+            valid_examples=options.valid_examples,
+            seed=options.seed,
+        )
+        folder = options.folder or config.folder
+        try:
+            copy_task.prepare(config, folder)
+        except ValueError as error:
+            raise ConfigError(str(error)) from error
+        print(folder)
+    return 0
+
+
+def _wmt17() -> int:
+    """Downloads a language pair of WMT'17 (section 4.2 of the paper), preprocessed by its organisers; prepares it.
+
+    memattn-prepare wmt17 --pair en-de
+    """
+    options = flags.FLAGS
+    splits = releases.wmt17(options.pair, options.base_url, options.download_dir)
+    return _prepare_text(splits, "truecased", *options.pair.split("-"))
+
+
+def _multi30k() -> int:
+    """Downloads Multi30k's English and German captions (Elliott et al., 2016) and prepares them.
+
+    memattn-prepare multi30k
+    """
+    splits = releases.multi30k(flags.FLAGS.base_url, flags.FLAGS.download_dir)
+    return _prepare_text(splits, "raw", "en", "de")
+
+
+def _parallel() -> int:
+    """Prepares parallel text: a prefix names the two files of a split, PREFIX.en and PREFIX.de, or .gz of them.
+
+    memattn-prepare parallel --train text/train --valid text/dev --test text/test --source en --target de \\
+        --form raw --folder data/my_corpus
+    """
+    options = flags.FLAGS
+    prefixes = {"train": options.train, "valid": options.valid, "test": options.test}
+    splits = {
+        split: tuple(_existing(f"{prefix}.{language}") for language in (options.source, options.target))
+        for split, prefix in prefixes.items()
+        if prefix
+    }
+    return _prepare_text(splits, options.form, options.source, options.target)
+
+
+def _existing(path: str) -> str:
+    """The file itself, or its .gz."""
+    for candidate in (path, f"{path}.gz"):
+        if os.path.exists(candidate):
+            return candidate
+    raise ConfigError(f"{path}: neither this file nor {path}.gz is there")
+
+
+def _define_text_flags(folder: str | None = None, bpe_units: int = 16_000) -> None:
+    """Defines what all preparations of text share, with these defaults; without a folder, the flag is required."""
+    flags.DEFINE_string("folder", folder, "Where the prepared corpus is to be.", required=folder is None)
+    flags.DEFINE_integer("bpe_units", bpe_units, "Joint BPE merges, and units of the vocabulary.", lower_bound=1)
+    flags.DEFINE_integer("bpe_sample", 5_000_000, "Pairs that BPE is learned on, where there are more.", lower_bound=1)
+    flags.DEFINE_integer("max_length", 200, "Training pairs with more units on a side are dropped.", lower_bound=1)
+    flags.DEFINE_integer("seed", 1, "Draws the sample.", lower_bound=0, upper_bound=2**32 - 1)
+    flags.DEFINE_integer("workers", processes.cores(), "Processes.", lower_bound=1)
+
+
+def _prepare_text(splits: dict[str, tuple[str, str]], form: Form, source_language: str, target_language: str) -> int:
+    """Prepares the splits as those flags say, and prints what came out. Raises ConfigError, DataError, OSError.
+
+    In the folder's name, `{pair}` stands for the languages.
+    """
+    options = flags.FLAGS
+    folder = options.folder.replace("{pair}", f"{source_language}-{target_language}")
+    settings = preparation.Settings(
+        text=TextSettings(form, source_language, target_language),
+        bpe_units=options.bpe_units,
+        bpe_sample=options.bpe_sample,
+        max_length=options.max_length,
+        seed=options.seed,
+    )
+    manifest = preparation.prepare(splits, settings, folder, options.workers)
+    train = manifest["counts"]["train"]
+    print(
+        f"{folder}: {train['pairs']:,} training pairs of {train['read']:,} "
+        f"({train['dropped_empty']:,} empty and {train['dropped_too_long']:,} over-long ones dropped), "
+        f"{train['source_tokens']:,} source and {train['target_tokens']:,} target tokens"
+    )
+    return 0
+
+
+def main() -> None:
+    cli.run_one({"copy": copy, "wmt17": wmt17, "multi30k": multi30k, "parallel": parallel}, __doc__)
+
+
+if __name__ == "__main__":
+    main()
