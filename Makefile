@@ -29,8 +29,8 @@ test-rest: $(VENV)/installed
 test-all: test test-rest
 
 test-addons: .venv-addons/installed
-	.venv-addons/bin/python -m pytest -n 2 --dist worksteal tests/thorough/test_addons.py tests/test_conformance.py \
-		-k "addons or tfa"
+	.venv-addons/bin/python -m pytest -n 2 --dist worksteal tests/thorough/test_addons.py tests/thorough/test_from_tfa.py \
+		tests/test_conformance.py -k "addons or tfa"
 
 test-faults: $(VENV)/installed
 	$$(unshare $(MOUNTING) true 2> /dev/null && echo unshare $(MOUNTING)) \

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from conftest import ROOT, evaluate
+from test_docs import run_block
 
 import memattn
 from memattn.training.trainer import train
@@ -38,14 +39,13 @@ def test_every_public_name_is_there():
         memattn.MemoryAtention  # noqa: B018
 
 
-def test_a_run_is_loaded_and_leaves_the_process_as_it_was(tiny_config, tmp_path):
-    run_dir = str(tmp_path / "run")
+def test_a_run_is_loaded_as_the_page_shows_and_leaves_the_process_as_it_was(tiny_config, tmp_path, monkeypatch):
+    run_dir = str(tmp_path / "runs" / "small")
     changes = {"training.precision": "mixed_bfloat16", "training.seed": 5}
     assert train(tiny_config(changes), run_dir, tf.distribute.get_strategy()) == 0
     before = random.getstate(), np.random.get_state()[1].tolist(), matplotlib.get_backend()  # noqa: NPY002
-    translator = memattn.load(run_dir, ["decoding.beam_size=3"])
+    translations = run_block("memattn.load(", tmp_path, monkeypatch)["translations"]
     evaluate(run_dir, plots=1)
-    translations = translator.translate(["0 1 2", "", "3"])
     assert len(translations) == 3
     assert translations[1] == ""
     after = random.getstate(), np.random.get_state()[1].tolist(), matplotlib.get_backend()  # noqa: NPY002

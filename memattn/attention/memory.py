@@ -14,12 +14,12 @@ class MemoryAttention(AttentionMechanism):
     """Each encoder state s_t votes with K scores alpha_t, C = sum_t alpha_t s_t^T; a step reads c = beta C.
 
     Args:
-      num_slots: K, the rows of C.
-      encoder_scoring: of alpha, "softmax" (over the K slots, Eq. 5) or "sigmoid" (gates).
-      decoder_scoring: of beta, likewise (Eq. 7).
-      position_encoding: multiply the logits of alpha with the position encodings of Eqs. 8 to 10.
-      renormalize: of the position encodings over the real time steps of a source: "sum" (they sum to 1, the paper's
-        words taken literally), "mean" (they average to 1) or "none".
+      num_slots: K, the rows of C; at least 1.
+      encoder_scoring: what makes alpha of its logits: a softmax over the K slots (Eq. 5), or sigmoid gates.
+      decoder_scoring: what makes beta of its logits (Eq. 7).
+      position_encoding: multiply the logits of alpha by the position encodings of Eqs. 8 to 10.
+      renormalize: how position encodings are scaled over the real time steps of a source: to a sum of 1 (the paper's
+        words taken literally), to a mean of 1, or not at all.
       max_source_length: S of Eq. 10, the longest source of the training set; positions past it count as the last.
         Needed with `position_encoding`.
       initializer: name or config, of W_alpha and W_beta.

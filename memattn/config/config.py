@@ -21,13 +21,13 @@ MODEL_FACTS = ("units", "max_source_length", "initializer")  # a mechanism gets 
 
 @dataclasses.dataclass(frozen=True)
 class CopyConfig:
-    """The copy task of section 4.1: sources of symbols drawn uniformly, lengths uniform on 0..max_length."""
+    """The copy task of section 4.1: sources of uniformly drawn symbols, written by training where they are missing."""
 
-    max_length: int = number(20, at_least=1)
-    num_symbols: int = number(20, at_least=1)
-    train_examples: int = number(100_000, at_least=1)
-    valid_examples: int = number(1_000, at_least=1)
-    seed: int = number(1, at_least=0, below=2**31)
+    max_length: int = number(20, at_least=1)  # L; the length of a source is uniform on 0 to L
+    num_symbols: int = number(20, at_least=1)  # V, different symbols
+    train_examples: int = number(100_000, at_least=1)  # pairs to train on
+    valid_examples: int = number(1_000, at_least=1)  # pairs to validate on
+    seed: int = number(1, at_least=0, below=2**31)  # seed of symbols and lengths
 
     @property
     def folder(self) -> str:
@@ -37,13 +37,14 @@ class CopyConfig:
 
 @dataclasses.dataclass(frozen=True)
 class DataConfig:
-    """Where the prepared corpus lies, and what of it training takes."""
+    """The corpus: give `data.folder`, `data.copy`, or both."""
 
-    folder: str | None = None  # with `copy`, its default is named after the copy task's settings
-    copy: CopyConfig | None = None
-    num_buckets: int = number(4, at_least=1)  # padded lengths in use; each costs one compilation
-    max_source_length: int | None = number(None, at_least=1)  # training pairs with a longer source are left out
-    max_target_length: int | None = number(None, at_least=1)  # likewise; both lengths with their end of sentence
+    # folder of a prepared corpus; with data.copy, null names a folder under data/ after the settings of the copy task
+    folder: str | None = None
+    copy: CopyConfig | None = None  # the copy task; null: the corpus in data.folder
+    num_buckets: int = number(4, at_least=1)  # padded lengths in use; XLA compiles once for each
+    max_source_length: int | None = number(None, at_least=1)  # training skips pairs with a longer source
+    max_target_length: int | None = number(None, at_least=1)  # training skips pairs with a longer target
 
     @property
     def path(self) -> str:
@@ -54,72 +55,76 @@ class DataConfig:
 class ModelConfig:
     """Encoder, decoder and attention mechanism."""
 
-    layers: int = number(2, at_least=1)
-    units: int = number(256, at_least=1)
-    encoder_units: int | None = number(None, at_least=1)  # a direction; null: as `units`
-    embedding_size: int = number(256, at_least=1)
-    dropout: float = number(0.2, at_least=0, below=1)  # on the input of every cell, a fresh mask each step
-    init_scale: float = number(0.04, above=0)  # weights start uniform on +-init_scale
-    input_feeding: bool = True  # the previous context joins the input embedding
-    mix: bool = True  # tanh of a dense layer on [h; c] before the logits; false is Eq. 3 as printed
-    bridge: Literal["auto", "zero", "dense"] = "auto"  # auto: dense without attention, else zero
-    tie_embeddings: Literal["none", "source_target", "all"] = "none"  # all: the output layer too
+    layers: int = number(2, at_least=1)  # LSTM layers of the decoder, and of the encoder in each direction
+    units: int = number(256, at_least=1)  # U, the width of a layer
+    encoder_units: int | None = number(None, at_least=1)  # width of the encoder in each direction; null: units
+    embedding_size: int = number(256, at_least=1)  # E, the width of source and target embeddings
+    dropout: float = number(0.2, at_least=0, below=1)  # rate on every cell's input, a fresh mask each step
+    init_scale: float = number(0.04, above=0)  # a: weights start uniform on -a to a
+    input_feeding: bool = True  # the decoder reads the previous context beside each token
+    mix: bool = True  # a tanh layer on [h; c] before the logits; false: Eq. 3 as printed
+    # the decoder's first state: zeros, or a dense layer on the encoder's last states; auto: dense without attention
+    bridge: Literal["auto", "zero", "dense"] = "auto"
+    # which matrices are one: none; source and target embeddings; these and the output layer's
+    tie_embeddings: Literal["none", "source_target", "all"] = "none"
+    # `name` chooses the mechanism; the other keys are its own (below)
     attention: Mapping[str, Any] = dataclasses.field(default_factory=lambda: {"name": "memory"})
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainingConfig:
-    """Optimisation by Adam, validation, checkpoints and stopping."""
+    """Adam, validation, checkpoints and stopping."""
 
-    seed: int = number(1, at_least=0, below=2**31)
-    batch_size: int = number(128, at_least=1)  # over all replicas
-    batch_type: Literal["sentences", "tokens"] = "sentences"  # what batch_size counts; tokens: padded, a side
+    seed: int = number(1, at_least=0, below=2**31)  # seed of weights, order and dropout
+    batch_size: int = number(128, at_least=1)  # size of a batch, all replicas together
+    # what batch_size counts: sentence pairs, or tokens of the longer side, padding included
+    batch_type: Literal["sentences", "tokens"] = "sentences"
     accumulate: int = number(1, at_least=1)  # batches in one update
-    learning_rate: float = number(1e-4, above=0, below=3.4e38)  # of float32
-    schedule: Literal["constant", "inverse_sqrt", "linear", "plateau"] = "constant"  # linear: to 0 at max_steps
-    warmup_steps: int = number(4_000, at_least=1)  # of inverse_sqrt: rises linearly to learning_rate
-    decay_factor: float = number(0.5, above=0, below=1)  # of plateau
-    decay_patience: int = number(1, at_least=1)  # plateau: decay after so many validations without a better BLEU
+    learning_rate: float = number(1e-4, above=0, below=3.4e38)  # Adam's, before the schedule
+    # the course of the learning rate. inverse_sqrt: rises, then falls with the root of the step; linear: falls to 0 at
+    # max_steps; plateau: falls when validation does not improve
+    schedule: Literal["constant", "inverse_sqrt", "linear", "plateau"] = "constant"
+    warmup_steps: int = number(4_000, at_least=1)  # inverse_sqrt: updates in which the rate rises from 0
+    decay_factor: float = number(0.5, above=0, below=1)  # plateau: multiplies the rate
+    decay_patience: int = number(1, at_least=1)  # plateau: validations without a better one before the rate falls
     label_smoothing: float = number(0.0, at_least=0, below=1)  # probability spread over the whole vocabulary
-    precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] = "float32"  # mixed: computing; weights: float32
-    clip_norm: float = number(5.0, above=0)  # of all gradients together
-    max_steps: int = number(200_000, at_least=1)
-    max_bad_steps: int = number(10, at_least=0)  # in a row left out, as their loss or gradient is not finite
-    log_every: int = number(100, at_least=1)  # steps
-    validate_every: int = number(1_000, at_least=1)  # steps
-    validation_beam_size: int = number(1, at_least=1, below=1000)  # 1 is greedy decoding
-    checkpoint_every: int = number(1_000, at_least=1)  # steps
-    checkpoint_minutes: float = number(30.0, above=0)
-    keep_checkpoints: int = number(3, at_least=1)
-    stop_at_bleu: float | None = number(None, above=0)  # end when validation reaches it
-    patience: int | None = number(None, at_least=1)  # end after so many validations without a better BLEU
-    jit_compile: bool | Literal["auto"] = "auto"  # auto: from TensorFlow 2.20 on
+    # what layers compute in; weights are float32 in any case
+    precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] = "float32"
+    clip_norm: float = number(5.0, above=0)  # the greatest norm of all gradients together
+    max_steps: int = number(200_000, at_least=1)  # updates of the weights, at most
+    max_bad_steps: int = number(10, at_least=0)  # skipped updates (loss not finite) in a row; more end training
+    log_every: int = number(100, at_least=1)  # updates between lines of output
+    validate_every: int = number(1_000, at_least=1)  # updates between validations
+    validation_beam_size: int = number(1, at_least=1, below=1000)  # beam size in validation; 1 is greedy decoding
+    checkpoint_every: int = number(1_000, at_least=1)  # updates between checkpoints
+    checkpoint_minutes: float = number(30.0, above=0)  # minutes after which a checkpoint is written in any case
+    keep_checkpoints: int = number(3, at_least=1)  # last checkpoints that are kept, beside the best one
+    stop_at_bleu: float | None = number(None, above=0)  # training ends when validation BLEU reaches it
+    patience: int | None = number(None, at_least=1)  # training ends after so many validations without a better one
+    jit_compile: bool | Literal["auto"] = "auto"  # compile by XLA; auto: from TensorFlow 2.20 on
 
 
 @dataclasses.dataclass(frozen=True)
 class DecodingConfig:
     """Beam search."""
 
-    beam_size: int = number(10, at_least=1, below=1000)
-    batch_size: int = number(32, at_least=1)  # sources
-    length_penalty: float = number(0.0, at_least=0)  # a in ((5 + length) / 6) ^ a
-    coverage_penalty: float = number(0.0, at_least=0)  # b in b * sum over the source of log(min(attention, 1))
-    max_length_ratio: float = number(2.0, above=0, below=1000)  # hypothesis over source length, both with their end
-    max_length: int | None = number(None, at_least=1)  # of a hypothesis with its end; the smaller of the two holds
-    n_best: int = number(1, at_least=1)
-    jit_compile: bool | Literal["auto"] = "auto"  # auto: from TensorFlow 2.20 on
+    beam_size: int = number(10, at_least=1, below=1000)  # k, hypotheses of a source
+    batch_size: int = number(32, at_least=1)  # sources searched at once
+    length_penalty: float = number(0.0, at_least=0)  # a: scores are divided by ((5 + words) / 6)^a
+    coverage_penalty: float = number(0.0, at_least=0)  # b: scores gain b sum_s log(min(attention to s, 1)), below 0
+    max_length_ratio: float = number(2.0, above=0, below=1000)  # longest hypothesis over source, both with their end
+    max_length: int | None = number(None, at_least=1)  # longest hypothesis with its end; the smaller limit holds
+    n_best: int = number(1, at_least=1)  # hypotheses that are returned, at most beam_size
+    jit_compile: bool | Literal["auto"] = "auto"  # compile by XLA; auto: from TensorFlow 2.20 on
 
 
 @dataclasses.dataclass(frozen=True)
 class SweepConfig:
-    """The runs: every cell, and every point of each of the grids, with every point of the grid.
+    """The runs: every cell, and every point of each of the grids, with every point of the grid."""
 
-    A cell maps dotted keys to values, a grid to lists of values.
-    """
-
-    grid: Mapping[str, list] = dataclasses.field(default_factory=dict)
-    grids: list = dataclasses.field(default_factory=list)
-    cells: list = dataclasses.field(default_factory=list)
+    grid: Mapping[str, list] = dataclasses.field(default_factory=dict)  # dotted keys with lists of values
+    grids: list = dataclasses.field(default_factory=list)  # a list of grids, of which the points are united
+    cells: list = dataclasses.field(default_factory=list)  # a list of mappings of dotted keys to values
 
 
 @dataclasses.dataclass(frozen=True)

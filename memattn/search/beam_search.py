@@ -38,12 +38,12 @@ def beam_search(
     state: Any,
     *,
     beam_size: int,
-    n_best: int,
     max_lengths: tf.Tensor,
     max_steps: int,
-    length_penalty_weight: float,
     start: int,
     end: int,
+    n_best: int = 1,
+    length_penalty_weight: float = 0.0,
     attended: Callable[[Any], tf.Tensor] | None = None,
     covered: tf.Tensor | None = None,
     coverage_penalty_weight: float = 0.0,
@@ -57,12 +57,12 @@ def beam_search(
       step: (tokens [B, k], state) -> logits [B, k, V] of the next token, next state.
       state: nested tensors [B, k, ...], all k queries of a source alike.
       beam_size: k.
-      n_best: n, at most k.
       max_lengths: [B], steps that each source may take (its end of sentence included), so that what is in the same
         batch changes no hypothesis.
       max_steps: the largest of `max_lengths`, or more.
-      length_penalty_weight: a of `length_penalty`, not negative.
       start, end: ids of the first input and of the end of sentence.
+      n_best: n, at most k.
+      length_penalty_weight: a of `length_penalty`, not negative.
       attended: for a coverage penalty; next state -> the source weights [B, k, S] of the step that led to it.
       covered: [B, S], 0 for real source positions, 1 for the others.
       coverage_penalty_weight: b of `coverage_penalty`, not negative.

@@ -1,0 +1,159 @@
+"""What docs/api.md and docs/configuration.md show is what the program does; links between the pages lead somewhere."""
+
+import inspect
+import re
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from conftest import ROOT
+
+import memattn
+from memattn import config as configs
+from memattn.config import reference
+from memattn.errors import ConfigError
+
+PAGES = {name: (ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("api.md", "configuration.md")}
+
+
+def blocks(page, language):
+    return re.findall(rf"```{language}\n(.*?)```", PAGES[page], flags=re.DOTALL)
+
+
+def anchors(text):
+    """Of the headings, as GitHub makes them."""
+    prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    titles = re.findall(r"^#+ (.*)$", prose, flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", ["api.md", "configuration.md", "from_tfa.md"])
+def test_links_lead_somewhere(page):
+    path = ROOT / "docs" / page
+    links = re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)", path.read_text(encoding="utf-8"))
+    assert links
+    for target, anchor in links:
+        there = path.parent / target if target else path
+        assert there.exists(), target
+        assert not anchor or anchor in anchors(there.read_text(encoding="utf-8")), anchor
+
+
+def test_the_tables_of_all_keys_are_those_of_the_program():
+    page = PAGES["configuration.md"]
+    assert page == reference.updated(page), "run python scripts/write_configuration.py"
+    for key in ("data.copy.max_length", "training.schedule", "model.attention.num_slots", "sweep.grids"):
+        assert f"| `{key}` |" in page
+
+
+@pytest.fixture
+def examples(tmp_path, monkeypatch):
+    """The configs of the page, each in the file that its first line names."""
+    monkeypatch.chdir(tmp_path)
+    found = {re.match(r"# (\S+\.yaml)", text)[1]: text for text in blocks("configuration.md", "yaml")}
+    for name, text in found.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    return found
+
+
+def test_the_configs_of_the_page_load_and_expand(examples):
+    counts = {}
+    for name, text in examples.items():
+        if name != "wrong.yaml":
+            runs = configs.expand(configs.load(name, []))
+            said = re.search(r": (\d+) runs", text)
+            counts[name] = len(runs)
+            assert len(runs) == (int(said[1]) if said else 1), name
+    assert len(counts) == 6
+    assert "bahdanau-seed=1" in configs.expand(configs.load("together.yaml", []))
+    small = configs.load("small.yaml", [])
+    assert (small.model.units, small.model.attention["num_slots"], small.training.max_steps) == (64, 32, 1000)
+
+
+def test_the_error_of_the_page_is_the_one_that_comes(examples):
+    with pytest.raises(ConfigError) as raised:
+        configs.load("wrong.yaml", [])
+    assert f"```\n{raised.value}\n```" in PAGES["configuration.md"]
+
+
+def test_the_overrides_of_the_page_are_accepted(examples):
+    overrides = re.findall(r"^--set '?(.*?)'?$", PAGES["configuration.md"], flags=re.MULTILINE)
+    assert len(overrides) == 5
+    for override in overrides:
+        assert configs.load("small.yaml", [override]) != configs.load("small.yaml", []) or "null" in override
+    sweep = configs.load("grid.yaml", ["model.attention.num_slots=4", "training.seed=9"])
+    assert {run.model.attention["num_slots"] for run in configs.expand(sweep).values()} == {8, 16, 32}
+
+
+def signatures():
+    """`name(arguments)` as the page prints it, by name."""
+    printed = " ".join("".join(blocks("api.md", "text")).split())
+    return {name: f"({arguments})" for name, arguments in re.findall(r"memattn\.(\w+)\((.*?[^(])\)(?= |$)", printed)}
+
+
+@pytest.mark.parametrize("name", memattn.__all__)
+def test_signatures_are_the_real_ones(name):
+    real = inspect.signature(getattr(memattn, name))
+    bare = [parameter.replace(annotation=parameter.empty) for parameter in real.parameters.values()]
+    assert signatures()[name] == str(real.replace(parameters=bare, return_annotation=real.empty))
+
+
+def test_the_call_of_a_mechanism_is_the_printed_one():
+    real = list(inspect.signature(memattn.AttentionMechanism.call).parameters.values())[1:]
+    assert f"attention{inspect.Signature(real)}\n" in "".join(blocks("api.md", "text"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "title"), [(memattn.AttentionMechanism, "## Attention mechanisms"), (memattn.Seq2Seq, "## The model")]
+)
+def test_methods_are_printed_as_they_are(kind, title):
+    section = PAGES["api.md"].split(title)[1].split("\n## ")[0]
+    methods = re.findall(r"^\| `(\w+)(\(.*?\))` \|", section, flags=re.MULTILINE)
+    assert len(methods) > 3
+    for name, printed in methods:
+        method = kind.call if name == "model" else getattr(kind, name)
+        names = [str(one.replace(annotation=one.empty)) for one in inspect.signature(method).parameters.values()]
+        assert printed.replace("shared", "decoding") == f"({', '.join(names[1:])})"
+
+
+def run_block(text, tmp_path, monkeypatch):
+    """Runs the python block of api.md that holds this text; its names."""
+    monkeypatch.chdir(tmp_path)
+    (code,) = [block for block in blocks("api.md", "python") if text in block]
+    namespace = {}
+    exec(code, namespace)
+    return namespace
+
+
+def test_every_python_block_is_run():
+    assert len(blocks("api.md", "python")) == 4
+
+
+def test_the_mechanism_is_saved_within_a_model(tmp_path, monkeypatch):
+    names = run_block("MemoryAttention(", tmp_path, monkeypatch)
+    logits, weights = names["model"]([np.array([[4, 5, 0]]), np.array([[6, 7]])])
+    assert logits.shape == (1, 2, 1000)
+    assert weights.shape == (1, 2, 3)
+    np.testing.assert_array_equal(weights[:, :, 2], np.zeros((1, 2)))
+
+
+def test_a_gru_decoder_is_searched(tmp_path, monkeypatch):
+    names = run_block("GRUCell", tmp_path, monkeypatch)
+    found = names["found"]
+    assert found.tokens.shape == (2, 3, 10)
+    assert np.all(np.diff(found.scores) <= 0)
+    state = names["encoder"](names["embedding"](tf.constant([[4, 5, 6]])))[:, None]
+    before, total = 1, 0.0  # the best hypothesis of the first source, scored by the step function alone
+    best = found.tokens[0, 0].numpy().tolist()
+    for token in best[: found.lengths[0, 0].numpy() + 1]:
+        logits, state = names["step"](tf.constant([[before]]), state)
+        total += float(tf.nn.log_softmax(logits[0, 0])[token])
+        before = token
+    np.testing.assert_allclose(found.scores[0, 0], total, rtol=1e-5)
+
+
+def test_the_model_is_called_and_searched(tmp_path, monkeypatch):
+    names = run_block("Seq2Seq(", tmp_path, monkeypatch)
+    assert names["logits"].shape == (2, 4, 20)
+    assert names["combined"].shape == (2, 4, 4)
+    assert names["slots"].shape == (2, 4, 4, 4)
+    assert names["found"].tokens.shape == (2, 1, 8)
