@@ -15,13 +15,13 @@ class MemoryAttention(AttentionMechanism):
 
     Args:
       num_slots: K, the rows of C.
-      encoder_scoring: of alpha, "softmax" (over the K slots, Eq. 5) or "sigmoid" (gates).
-      decoder_scoring: of beta, likewise (Eq. 7).
-      position_encoding: multiply the logits of alpha with the position encodings of Eqs. 8 to 10.
-      renormalize: of the position encodings over the real time steps of a source: "sum" (they sum to 1, the paper's
-        words taken literally), "mean" (they average to 1) or "none".
-      max_source_length: S of Eq. 10, the longest source of the training set; positions past it count as the last.
-        Needed with `position_encoding`.
+      encoder_scoring: for alpha, "softmax" (over the K slots, Eq. 5) or "sigmoid" (gates).
+      decoder_scoring: for beta, likewise (Eq. 7).
+      position_encoding: multiply the logits of alpha by the position encodings of Eqs. 8 to 10.
+      renormalize: scaling of the position encodings over the real time steps of a source: "sum" (they sum to 1, the
+        paper's words taken literally), "mean" (they average to 1) or "none".
+      max_source_length: S of Eq. 10, the longest source of the training set; later positions count as S. Required by
+        `position_encoding`.
       initializer: name or config, of W_alpha and W_beta.
     """
 
@@ -81,7 +81,7 @@ class MemoryAttention(AttentionMechanism):
 
     def score(self, query, memory, state=()):
         beta = SCORING_FUNCTIONS[self.decoder_scoring](self.decoder_scores(query))  # [B, Q, K], Eq. 7
-        # beta C = beta (alpha^T s) = (beta alpha^T) s: of a source shorter than K, the states are fewer rows than C's.
+        # beta C = beta (alpha^T s) = (beta alpha^T) s: a source shorter than K has fewer states than C has rows.
         return (tf.matmul(beta, memory["votes"], transpose_b=True) if "votes" in memory else beta), state
 
     def alignments(self, memory, scores):
@@ -98,7 +98,7 @@ class MemoryAttention(AttentionMechanism):
             return encodings
         weights = tf.cast(mask, tf.float32)[:, :, None]  # [B, S, 1]
         encodings *= weights
-        totals = tf.reduce_sum(encodings, 1, keepdims=True)  # over time, [B, 1, K]; 0 for a row of padding
+        totals = tf.reduce_sum(encodings, 1, keepdims=True)  # over time, [B, 1, K]; 0 for a padding row
         lengths = tf.reduce_sum(weights, 1, keepdims=True)  # [B, 1, 1]
         return tf.math.divide_no_nan(encodings, totals) * (lengths if self.renormalize == "mean" else 1.0)
 

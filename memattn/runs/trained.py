@@ -1,4 +1,4 @@
-"""Models as training left them, with the vocabulary and the text that they speak: what decoding commands work with."""
+"""Trained models with their vocabulary and text settings, for the commands that decode."""
 
 import dataclasses
 import os
@@ -17,13 +17,13 @@ from memattn.runs.checkpoints import Checkpoint
 
 @dataclasses.dataclass(frozen=True)
 class Trained:
-    """One model, or several as one.
+    """One model, or an ensemble.
 
     Attributes:
       model: with trained weights.
-      models: the single ones.
-      config: of the first run, the overrides applied.
-      checkpoints: paths that the weights come from.
+      models: the single models.
+      config: of the first run, with the overrides applied.
+      checkpoints: paths of the weights' checkpoints.
     """
 
     model: Seq2Seq | Ensemble
