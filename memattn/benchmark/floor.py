@@ -41,9 +41,7 @@ def decoding(
         "bahdanau": hypothesis_steps * (units * units + rows * units) + source_lengths * width * units,
     }
     if attention["name"] not in counted:
-        raise ConfigError(
-            f"model.attention.name: what {attention['name']} takes at least is not counted, only {', '.join(counted)}"
-        )
+        raise ConfigError(f"model.attention.name: no lower bound for {attention['name']}; known: {', '.join(counted)}")
     scores = counted[attention["name"]]
     if not attention.get("cache_keys", True):
         scores += (steps - 1) * source_lengths * width * units

@@ -91,22 +91,24 @@ def define_sizes(lengths: str) -> None:
     """Flags of benchmarks with sizes of the user's choice."""
     flags.DEFINE_list("lengths", lengths.split(","), "Lengths L.")
     flags.register_validator(
-        "lengths", lambda given: all(one.isdecimal() and int(one) for one in given), "whole numbers, divided by commas"
+        "lengths",
+        lambda given: all(one.isdecimal() and int(one) for one in given),
+        "whole numbers, separated by commas",
     )
-    flags.DEFINE_integer("units", 256, "Of two layers, in each direction; embeddings are as wide.", lower_bound=1)
-    flags.DEFINE_integer("vocabulary", 24, "Ids, four special ones among them.", lower_bound=5)
+    flags.DEFINE_integer("units", 256, "Units per layer and direction; also the embedding size.", lower_bound=1)
+    flags.DEFINE_integer("vocabulary", 24, "Number of ids, including four special ones.", lower_bound=5)
 
 
 def define_flags(*, output: str, systems: list[str], known: list[str]) -> None:
     """Flags that all benchmarks share; of the `known` systems, `systems` are timed by default."""
-    flags.DEFINE_multi_enum("systems", systems, known, "What is timed; repeatable.")
-    flags.DEFINE_enum("device", "cpu", ["cpu", "gpu"], "Where memattn runs; the libraries run on the CPU.")
-    flags.DEFINE_integer("threads", processes.cores(), "Threads of each system.", lower_bound=1)
+    flags.DEFINE_multi_enum("systems", systems, known, "System to time; repeatable.")
+    flags.DEFINE_enum("device", "cpu", ["cpu", "gpu"], "Device of memattn; the libraries run on the CPU.")
+    flags.DEFINE_integer("threads", processes.cores(), "Threads per system.", lower_bound=1)
     flags.DEFINE_enum("jit_compile", "auto", ["auto", "true", "false"], "Whether XLA compiles memattn.")
-    flags.DEFINE_integer("repeats", 5, "Runs of each system, in turns.", lower_bound=1)
-    flags.DEFINE_string("environments", "build/peers", "Folder that scripts/peers/setup.sh has filled.")
-    flags.DEFINE_string("logs", "build/logs", "Where what the systems print is kept.")
-    flags.DEFINE_string("output", output, "Path of the results, without an ending.")
+    flags.DEFINE_integer("repeats", 5, "Runs per system, in turns.", lower_bound=1)
+    flags.DEFINE_string("environments", "build/peers", "Folder made by scripts/peers/setup.sh.")
+    flags.DEFINE_string("logs", "build/logs", "Folder of the systems' output.")
+    flags.DEFINE_string("output", output, "Path of the results, without file extension.")
 
 
 def race(runners: Mapping[str, tuple[str, Mapping[str, Any]]], options: flags.FlagValues) -> dict[str, Measured]:
@@ -157,7 +159,7 @@ def _start(name: str, system: System, work: Mapping[str, Any], options: flags.Fl
     if system.worker not in OURS:
         python = os.path.join(options.environments, system.worker, "bin", "python")
         if not os.path.exists(python):
-            raise RunError(f"{python}: not there; scripts/peers/setup.sh makes it, or name other --systems")
+            raise RunError(f"{python}: missing; scripts/peers/setup.sh creates it, or choose other --systems")
     jit_compile = {"auto": "auto", "true": True, "false": False}[options.jit_compile]
     own = {"attention": system.attention, "model": system.model, "threads": options.threads, "jit_compile": jit_compile}
     variables = {"TF_CPP_MIN_LOG_LEVEL": "3", **VARIABLES[system.worker]}
@@ -177,7 +179,7 @@ def _start(name: str, system: System, work: Mapping[str, Any], options: flags.Fl
 def _reply(process: subprocess.Popen, name: str, options: flags.FlagValues) -> dict:
     line = process.stdout.readline()
     if not line:
-        raise RunError(f"{name}: its process ended; {_log(name, options)} says why")
+        raise RunError(f"{name}: its process ended; see {_log(name, options)}")
     return json.loads(line)
 
 

@@ -89,7 +89,7 @@ class TrainingBatches:
         rows = self.batch_size if self.batch_type == "sentences" else self.batch_size // width
         if not rows:
             raise DataError(
-                f"training.batch_size: {self.batch_size} tokens hold no pair of {width}; raise it, "
+                f"training.batch_size: a batch of {self.batch_size} tokens cannot hold a {width}-token pair; raise it, "
                 "or lower data.max_source_length and data.max_target_length"
             )
         return rows

@@ -52,12 +52,12 @@ def _whole(folder: str, settings: dict[str, int]) -> bool:
             raise ValueError(f"{manifest}: unreadable ({error}); remove the folder to have it made again") from error
         if found != settings:
             raise ValueError(
-                f"{folder}: holds the copy task of other settings ({found}, not {settings}); take another folder"
+                f"{folder}: holds a copy task with other settings ({found}, not {settings}); use another folder"
             )
         return all(os.path.exists(os.path.join(folder, name)) for name in _FILES)
     interrupted = any(name.startswith(_UNFINISHED) for name in present)
     if not interrupted and any(name.endswith((".source", ".target")) for name in present):
-        raise ValueError(f"{folder}: holds a corpus that is not the copy task; take another folder")
+        raise ValueError(f"{folder}: holds a corpus that is not the copy task; use another folder")
     return False
 
 

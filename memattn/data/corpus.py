@@ -198,7 +198,7 @@ def _map(folder: str, split: str, side: str, num_ids: int) -> Sentences:
     offsets = sentences.offsets
     fit = len(offsets) and offsets[0] == 0 and offsets[-1] == len(sentences.ids) and (offsets[:-1] <= offsets[1:]).all()
     if not fit:
-        raise DataError(f"{paths['offsets']}: does not fit the ids beside it; prepare the corpus again")
+        raise DataError(f"{paths['offsets']}: does not match its ids; prepare the corpus again")
     return sentences
 
 

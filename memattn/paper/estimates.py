@@ -51,9 +51,9 @@ def estimate(names: list[str], scale: str, *, gigaflops: float | None) -> str:
         return f"{', '.join(names)}: nothing is trained"
     hours = sum(float(row["hours"]) for row in rows)
     return (
-        f"{tables.markdown(rows)}\n{len(rows)} runs, {hours:.3g} hours at {rate / 5e8:,.0f} GFLOP/s. Steps at most; "
-        "memory and time at least: padding, TensorFlow's own memory, and all but matrix products come on top. "
-        "Text that is not prepared is taken to have 16,000 BPE units and sentences of 30.\n"
+        f"{tables.markdown(rows)}\n{len(rows)} runs, {hours:.3g} hours at {rate / 5e8:,.0f} GFLOP/s. Steps are upper "
+        "bounds; memory and time lower ones, without padding, TensorFlow's own memory and all but matrix products. "
+        "Unprepared text is assumed to have 16,000 BPE units and sentences of 30.\n"
     )
 
 
@@ -97,7 +97,7 @@ def rehearse(names: list[str], scale: str, *, steps: int, strategy: str) -> str:
         tf.keras.backend.clear_session()
     if not rows:
         return f"{', '.join(names)}: nothing is trained"
-    return f"{tables.markdown(rows)}\nThe first step is traced and compiled; sentences of a corpus are shorter.\n"
+    return f"{tables.markdown(rows)}\nThe first step includes tracing and compiling; most sentences are shorter.\n"
 
 
 def vocabulary_size(config: Config) -> int:

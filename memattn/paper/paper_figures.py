@@ -224,7 +224,7 @@ def _curves(output: Output, runs: list[Run], label: Callable[[Run], str], title:
 def _some(runs: list, which: str) -> list:
     """The same runs; raises RunError if there are none."""
     if not runs:
-        raise RunError(f"no run {which} has ended well")
+        raise RunError(f"no run {which} succeeded")
     return runs
 
 

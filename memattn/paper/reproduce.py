@@ -95,7 +95,7 @@ class Reproduction:
             [one for path in configs_of[kind] for one in self._runs(kind, path, wanted[path])] for kind in target.kinds
         ]
         if not all(made):
-            raise RunError("none of its runs has ended well")
+            raise RunError("none of its runs succeeded")
         folders = {os.path.join(sweep_folder(self._runs_dir, path), run) for path in wanted for run in wanted[path]}
         missing = [folder for folder in self.failed if folder in folders]
         output = results.Output(os.path.join(self._results_dir, name), self._scale, missing)

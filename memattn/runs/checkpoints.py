@@ -215,7 +215,7 @@ def listed(folder: str) -> list[str]:
         indices = glob.glob(os.path.join(glob.escape(folder), "*.index"))
         paths = _by_step(path.removesuffix(".index") for path in indices)
         if paths:
-            warnings.warn(f"{listing}: lost, so the checkpoints beside it are taken by their names", stacklevel=3)
+            warnings.warn(f"{listing}: missing; using the checkpoints in its folder by name", stacklevel=3)
         return paths
     for pause in (0, _REPLACED):  # TensorFlow first asks for its size, which may be that of its replacement
         time.sleep(pause)
@@ -223,7 +223,7 @@ def listed(folder: str) -> list[str]:
             state = tf.train.get_checkpoint_state(folder)
             if state and (paths := _by_step(state.all_model_checkpoint_paths)):
                 return paths
-    raise RunError(f"{listing}: damaged; without it, the checkpoints beside it are taken by their names")
+    raise RunError(f"{listing}: damaged; remove it to use the checkpoints in its folder by name")
 
 
 def _by_step(paths: Iterable[str]) -> list[str]:

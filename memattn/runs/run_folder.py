@@ -30,18 +30,16 @@ def create(
     if os.path.exists(path):
         differing = config.differences(config.to_dict(load_config(folder)), config.to_dict(run_config))
         if differing:
-            raise ConfigError(
-                f"{folder}: holds a run of another config: {', '.join(differing)}; take another --run_dir"
-            )
+            raise ConfigError(f"{folder}: holds a run of another config: {', '.join(differing)}; use another --run_dir")
         for name, content in facts.items():
             if not _holds(os.path.join(folder, name), content):
                 raise ConfigError(
                     f"{os.path.join(folder, name)}: does not fit the data in {run_config.data.path}, which has changed "
-                    "since this run began; take another --run_dir"
+                    "since this run began; use another --run_dir"
                 )
         return
     if os.path.isdir(os.path.join(folder, CHECKPOINTS)):
-        raise ConfigError(f"{folder}: holds checkpoints but no {CONFIG}; take another --run_dir")
+        raise ConfigError(f"{folder}: holds checkpoints but no {CONFIG}; use another --run_dir")
     os.makedirs(folder, exist_ok=True)
     for name, content in facts.items():
         write(os.path.join(folder, name), content)
@@ -50,7 +48,7 @@ def create(
 
 def locked(folder: str) -> AbstractContextManager[None]:
     """Locks a run folder against other trainings. Raises RunError if one is in it, OSError."""
-    return processes.locked(os.path.join(folder, LOCK), folder, "is training in it; wait, or take another --run_dir")
+    return processes.locked(os.path.join(folder, LOCK), folder, "is training in it; wait, or use another --run_dir")
 
 
 def load_config(folder: str) -> Config:

@@ -46,7 +46,7 @@ class Searcher:
 
     def __init__(self, model: Seq2Seq | Ensemble, config: DecodingConfig):
         if config.coverage_penalty and not model.has_alignments:
-            raise ConfigError("decoding.coverage_penalty: without attention, nothing says what is covered")
+            raise ConfigError("decoding.coverage_penalty: needs a model with attention")
         self.config, self._model = config, model
         jit = xla.jit_compile(config.jit_compile)
         if not jit:

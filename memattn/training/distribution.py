@@ -53,11 +53,11 @@ def several_machines() -> Strategy:
             print("waiting for the other workers", flush=True)
         return tf.distribute.MultiWorkerMirroredStrategy(resolver, options)
     except (ValueError, KeyError, RuntimeError, TypeError, AttributeError) as error:
-        raise ConfigError(f"--strategy multi_worker: what TF_CONFIG or Slurm says of the workers: {error}") from error
+        raise ConfigError(f"--strategy multi_worker: cannot use the workers of TF_CONFIG or Slurm: {error}") from error
     except tf.errors.OpError as error:
         if not _is_lost_worker(error):
             raise
-        raise LostWorkerError(f"--strategy multi_worker: a worker does not come: {reason(error)}") from error
+        raise LostWorkerError(f"--strategy multi_worker: a worker did not join: {reason(error)}") from error
 
 
 def _auto() -> Strategy:
@@ -66,7 +66,7 @@ def _auto() -> Strategy:
         cluster = json.loads(os.environ.get("TF_CONFIG", "{}")).get("cluster", {})
         several = sum(len(cluster.get(job, [])) for job in ("chief", "worker")) > 1
     except (ValueError, AttributeError, TypeError) as error:
-        raise ConfigError(f"TF_CONFIG: not JSON as TensorFlow wants it: {error}") from error
+        raise ConfigError(f"TF_CONFIG: not the JSON that TensorFlow expects: {error}") from error
     if several:
         return several_machines()
     if len(tf.config.list_logical_devices("GPU")) > 1:
@@ -100,7 +100,7 @@ def losing_workers(strategy: Strategy, run_dir: str) -> Iterator[None]:
         if not (_is_lost_worker(error) and has_several_workers(strategy)):
             raise
         raise LostWorkerError(
-            f"{run_dir}: another worker is lost; start all again: they go on where they were ({reason(error)})"
+            f"{run_dir}: a worker was lost; restart all workers to resume ({reason(error)})"
         ) from error
 
 
@@ -120,7 +120,7 @@ def of_chief(strategy: Strategy, work: Callable[[], list[float]], size: int) -> 
         own, zeros = [float(failed), *values], [0.0] * (1 + size)
         failed, *values = _sum(strategy, lambda context: zeros if context.replica_id_in_sync_group else own).tolist()
     if failed:
-        raise failure or RunError("the first worker has failed, and says why")
+        raise failure or RunError("the first worker failed; see its output")
     return values
 
 

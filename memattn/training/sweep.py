@@ -100,14 +100,14 @@ def run_sweep(
         works = {sweep_dir: "sweep"} if only is None else {folder: name for name, folder in folders.items()}
         for folder, name in works.items():
             lock = os.path.join(sweep_dir, f"{name}.lock")
-            stack.enter_context(processes.locked(lock, folder, "is at work on it; wait, or take another --sweep_dir"))
+            stack.enter_context(processes.locked(lock, folder, "is working on it; wait, or use another --sweep_dir"))
         for name, folder in folders.items():
             if os.path.exists(os.path.join(folder, CONFIG)):
                 found, wanted = configs.to_dict(load_config(folder)), configs.to_dict(runs[name])
                 differing = configs.differences(found, wanted)
                 if differing:
                     raise ConfigError(
-                        f"{folder}: holds a run of another config: {', '.join(differing)}; take another --sweep_dir"
+                        f"{folder}: holds a run of another config: {', '.join(differing)}; use another --sweep_dir"
                     )
             os.makedirs(folder, exist_ok=True)
             files.write(os.path.join(sweep_dir, f"{name}.yaml"), configs.dump(runs[name]))

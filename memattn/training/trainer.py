@@ -89,7 +89,7 @@ class Trainer:
         try:
             self.restored = checkpoints.restore(checkpoint, folder)
         except RunError as error:
-            raise RunError(f"{error}; move the folder away to start anew") from error
+            raise RunError(f"{error}; move the folder away to start over") from error
         self.manager = tf.train.CheckpointManager(
             checkpoint.trackable, folder, config.training.keep_checkpoints, checkpoint_name="step"
         )

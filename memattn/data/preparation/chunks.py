@@ -123,7 +123,7 @@ class Workers:
             while waiting:
                 yield waiting.popleft().result()
         except concurrent.futures.process.BrokenProcessPool as error:
-            raise DataError("a worker process was killed (out of memory?); the same command goes on") from error
+            raise DataError("a worker process was killed (out of memory?); the same command resumes") from error
 
 
 def _start_worker(parent: int) -> None:

@@ -36,7 +36,7 @@ def fetch(url: str, path: str, sha256: str | None = None, pause: float = 1.0) ->
     if sha256 and (found := files.checksum(path)) != sha256:
         raise DataError(
             f"{path}: not the file that it should be: its SHA-256 is {found}, not {sha256}; "
-            "remove it, and the same command fetches it again"
+            "remove it, and the same command downloads it again"
         )
 
 
@@ -61,7 +61,7 @@ def _download(url: str, path: str, pause: float) -> None:
         else:
             time.sleep(pause * 2**failures)
             failures += 1
-    raise DataError(f"{url}: not downloaded after {ATTEMPTS} attempts: {problem}; the same command goes on")
+    raise DataError(f"{url}: not downloaded after {ATTEMPTS} attempts: {problem}; the same command resumes")
 
 
 def _attempt(url: str, unfinished: str) -> bool:
@@ -160,7 +160,7 @@ def take_out(archive: str, names: list[str], folder: str) -> list[str]:
                     shutil.copyfileobj(tar.extractfile(member), file)
     except (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DataError(
-            f"{archive}: not a whole tar archive ({error}); remove it, and the same command fetches it again"
+            f"{archive}: not a whole tar archive ({error}); remove it, and the same command downloads it again"
         ) from error
     return paths
 

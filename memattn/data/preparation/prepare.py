@@ -61,7 +61,7 @@ def prepare(splits: dict[str, tuple[str, str]], settings: Settings, folder: str,
     folder = os.path.normpath(folder)
     if os.path.exists(folder):
         return _existing(folder, _started(splits, settings))
-    with processes.making(folder, "is preparing it; wait, or take another --folder"):
+    with processes.making(folder, "is preparing it; wait, or use another --folder"):
         started = _started(splits, settings)
         if os.path.exists(folder):
             return _existing(folder, started)
@@ -104,16 +104,16 @@ def _existing(folder: str, started: dict) -> dict:
         contents, found = manifest["files"], _without_paths(manifest)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         problem = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
-        raise ConfigError(f"{folder}: exists, but is no prepared corpus ({path}: {problem}); take another") from error
+        raise ConfigError(f"{folder}: exists, but is not a prepared corpus ({path}: {problem}); use another") from error
     wanted = _without_paths(started)
     if found != wanted:
         differing = differences(found["settings"], wanted["settings"]) or ["other files"]
-        raise ConfigError(f"{folder}: holds another corpus ({', '.join(differing)}); take another folder, or remove it")
+        raise ConfigError(f"{folder}: holds another corpus ({', '.join(differing)}); use another folder, or remove it")
     for name, facts in contents.items():
         if not os.path.exists(os.path.join(folder, name)) or facts["bytes"] != os.path.getsize(
             os.path.join(folder, name)
         ):
-            raise ConfigError(f"{os.path.join(folder, name)}: not as it was prepared; remove {folder} to do it again")
+            raise ConfigError(f"{os.path.join(folder, name)}: missing or changed; remove {folder} to prepare it again")
     return manifest
 
 
@@ -134,8 +134,8 @@ def _start(unfinished: str, started: dict) -> None:
             same = _without_paths(found) == _without_paths(started)
         except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise ConfigError(
-                f"{unfinished}: exists, and was not begun by a preparation (its {_STARTED} does not say so); "
-                "remove it, or take another --folder"
+                f"{unfinished}: exists, but is not an unfinished preparation (see its {_STARTED}); "
+                "remove it, or use another --folder"
             ) from error
         if same:
             return
@@ -213,7 +213,7 @@ def _kept(path: str, arrays: list[str], fresh: dict) -> dict:
         lengths = [len(corpus.map_array(array)) for array in arrays]
         if form(journal) == form(fresh) and np.greater_equal(lengths, journal["sizes"]).all():
             return journal
-    warnings.warn(f"{path}: it or an array beside it is damaged; all pairs are encoded anew", stacklevel=2)
+    warnings.warn(f"{path}: it or one of its arrays is damaged; encoding all pairs again", stacklevel=2)
     return fresh
 
 
