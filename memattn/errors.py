@@ -1,4 +1,4 @@
-"""The errors whose message is one line for the user: what was wrong, where, and what would be right."""
+"""Errors with a one-line message for the user: what was wrong, where, and what would be right."""
 
 import re
 
@@ -12,15 +12,15 @@ class DataError(ValueError):
 
 
 class RunError(RuntimeError):
-    """A run that cannot go on."""
+    """A run that cannot continue."""
 
 
 class LostWorkerError(RunError):
-    """Another process of the same training has ended; all of them have to be started again."""
+    """Another process of the same training has ended; all of them must be restarted."""
 
 
 def reason(error: Exception) -> str:
-    """The line of an error that says why; TensorFlow and Keras put theirs around it, and Keras 3 colours it."""
+    """The line of an error that gives the cause, without the lines and colours that TensorFlow and Keras add."""
     lines = re.sub("\x1b\\[[0-9;]*m", "", str(error)).splitlines()
     around = r"Exception encountered|Graph execution error|\d+ root error|Detected at node|  File |<stack traces|\t|$"
     return next((line.strip() for line in lines if not re.match(around, line)), type(error).__name__)

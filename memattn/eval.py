@@ -13,7 +13,7 @@ from memattn.errors import ConfigError
 
 
 def report(result: dict[str, Any]) -> str:
-    """The result in a few lines for people."""
+    """The result in a few readable lines."""
     spread = f"{result['decode_seconds_min']:.3g} to {result['decode_seconds_max']:.3g}"
     return (
         f"BLEU                {result['bleu']:.2f}  {result['bleu_signature']}\n"
@@ -36,9 +36,9 @@ def _main() -> int:
 
     options = flags.FLAGS
     if (options.source is None) != (options.target is None) or (options.source is not None and options.split):
-        raise ConfigError("--source and --target: give both files, or a --split")
+        raise ConfigError("--source and --target: give both, or a --split")
     if len(options.run_dir) > 1 and not options.output_dir:
-        raise ConfigError("--output_dir: name a folder for what the ensemble writes")
+        raise ConfigError("--output_dir: required for an ensemble's results")
     trained = load(options.run_dir, options.set, options.average)
     if options.source is not None:
         test_set = read_files(trained, options.source, options.target)
@@ -53,15 +53,15 @@ def _main() -> int:
 
 
 def main() -> None:
-    flags.DEFINE_multi_string("run_dir", None, "Run folder of memattn.train; several make an ensemble.", required=True)
-    flags.DEFINE_multi_string("set", [], "Override, as decoding.beam_size=1; repeatable.")
-    flags.DEFINE_string("split", None, "Split of the prepared corpus; valid by default.")
-    flags.DEFINE_string("source", None, "In place of a split: a file of sources, as the training text was.")
-    flags.DEFINE_string("target", None, "And the file of their references.")
-    flags.DEFINE_integer("average", None, "Average the last so many checkpoints; else the best one.", lower_bound=1)
+    flags.DEFINE_multi_string("run_dir", None, "Run folder of memattn.train; several form an ensemble.", required=True)
+    flags.DEFINE_multi_string("set", [], "Override, such as decoding.beam_size=1; repeatable.")
+    flags.DEFINE_string("split", None, "Split of the prepared corpus (default: valid).")
+    flags.DEFINE_string("source", None, "File of sources, in the form of the training text, instead of a split.")
+    flags.DEFINE_string("target", None, "File of the references of --source.")
+    flags.DEFINE_integer("average", None, "Last checkpoints to average (default: the best one).", lower_bound=1)
     flags.DEFINE_integer("repeats", 5, "Timed decodings of the split.", lower_bound=1)
-    flags.DEFINE_integer("plot", 0, "Draw the alignments of so many sentences, the longest.", lower_bound=0)
-    flags.DEFINE_string("output_dir", None, "Where results are written; the run folder by default.")
+    flags.DEFINE_integer("plot", 0, "Number of sentences, the longest, whose alignments are drawn.", lower_bound=0)
+    flags.DEFINE_string("output_dir", None, "Folder of the results (default: the run folder).")
     cli.run(_main, tensorflow=True)
 
 

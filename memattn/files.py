@@ -1,4 +1,4 @@
-"""Writes files so that each is there whole or not at all, with checksums."""
+"""Writes files atomically: each exists whole or not at all. Computes checksums."""
 
 import contextlib
 import csv
@@ -20,7 +20,7 @@ def write(path: str, content: str | bytes) -> None:
 
 @contextlib.contextmanager
 def writing(path: str) -> Iterator[BinaryIO]:
-    """A file to write that takes its name once it is whole; of several writers, the last one's. Raises OSError."""
+    """A file that takes its name once it is whole; of several writers, the last one wins. Raises OSError."""
     unfinished = f"{path}.{secrets.token_hex(4)}{UNFINISHED}"
     with naming(path):
         try:
@@ -36,9 +36,9 @@ def writing(path: str) -> Iterator[BinaryIO]:
 
 
 def move(unfinished: str, path: str) -> None:
-    """Gives a file or folder its name, which it keeps through a loss of power. Raises OSError."""
+    """Gives a file or folder its final name, which survives a power failure. Raises OSError."""
     os.replace(unfinished, path)
-    with contextlib.suppress(OSError):  # not every file system can
+    with contextlib.suppress(OSError):  # not supported by every file system
         folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY)
         try:
             os.fsync(folder)
@@ -48,7 +48,7 @@ def move(unfinished: str, path: str) -> None:
 
 @contextlib.contextmanager
 def naming(path: str) -> Iterator[None]:
-    """Names the file in an OSError from within; a full disk is reported without one."""
+    """Adds the file's name to any OSError raised inside; a full disk is reported without one."""
     try:
         yield
     except OSError as error:
@@ -57,7 +57,7 @@ def naming(path: str) -> Iterator[None]:
 
 
 def write_csv(path: str, rows: list[dict]) -> None:
-    """Writes rows of the same keys as a CSV file."""
+    """Writes rows that share their keys as a CSV file."""
     text = io.StringIO()
     table = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
     table.writeheader()

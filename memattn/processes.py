@@ -1,4 +1,4 @@
-"""What processes share: the machine's cores, files that one of them makes at a time, and their end."""
+"""What processes share: the machine's cores, locks on files, and ending together."""
 
 import contextlib
 import os
@@ -15,12 +15,12 @@ import filelock
 
 from memattn.errors import RunError
 
-PARENT = "MEMATTN_PARENT"  # variable in the environment of a command: the process that it ends with
-_NAMED = 0.2  # seconds; time enough for who has just got a lock to write its name
+PARENT = "MEMATTN_PARENT"  # environment variable of a command: the process that it ends with
+_NAMED = 0.2  # seconds; enough for a new holder of a lock to write its name
 
 
 def cores() -> int:
-    """Cores that this process may use: in a container or under a scheduler, fewer than the machine has."""
+    """Cores that this process may use; in a container or under a scheduler, fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -34,10 +34,10 @@ def command() -> str:
 
 @contextlib.contextmanager
 def locked(path: str, what: str, doing: str, *, wait: bool = False) -> Iterator[bool]:
-    """Holds a lock file, and makes its folder where there is none; gives whether it does hold it.
+    """Holds a lock file, whose folder is made if missing; yields whether the lock is held.
 
-    Where another process holds it, raises RunError with the line "WHAT: process 7 on host DOING", or with `wait` prints
-    that line and waits. Where the file system has no locks, warns and continues. Raises OSError.
+    If another process holds it, raises RunError with the line "WHAT: process 7 on host DOING"; with `wait`, prints that
+    line and waits. If the file system has no locks, warns and continues. Raises OSError.
     """
     lock = filelock.FileLock(path, fallback_to_soft=False)
     try:
@@ -63,9 +63,9 @@ def locked(path: str, what: str, doing: str, *, wait: bool = False) -> Iterator[
 
 @contextlib.contextmanager
 def making(path: str, doing: str, *, wait: bool = False) -> Iterator[bool]:
-    """As `locked`, for the one process that makes a file or folder, by a lock file beside it.
+    """As `locked`, for making a file or folder: only one process does, and holds `path`.lock.
 
-    The lock file goes once the work is done, so whoever gets it must look whether `path` is there.
+    The lock file is removed after the work: whoever gets the lock must check whether `path` exists.
     """
     lock = f"{path}.lock"
     with locked(lock, path, doing, wait=wait) as held:
@@ -82,7 +82,7 @@ def _holder(path: str) -> str:
 
 
 def end_with(parent: int) -> None:
-    """Sends this process SIGTERM once `parent`, the process that started it, is gone, however that ended."""
+    """Sends this process SIGTERM once `parent`, the process that started it, has ended in any way."""
 
     def watch():
         while os.getppid() == parent:

@@ -1,4 +1,4 @@
-"""Runs a grid of configs, each trained and evaluated in a process of its own, and writes one table.
+"""Trains and evaluates a grid of configs, each in its own process, and writes one table.
 
 python -m memattn.sweep --config configs/toy_copy/demo.yaml --sweep_dir runs/demo
 """
@@ -22,7 +22,7 @@ def _main() -> int:
             print(f"{number}\t{name}")
         return 0
     if options.cell is not None and options.cell >= len(names):
-        raise ConfigError(f"--cell: {options.cell} is none of the runs 0 to {len(names) - 1}; see --list")
+        raise ConfigError(f"--cell: {options.cell} is not one of the runs 0 to {len(names) - 1}; see --list")
     failed = run_sweep(
         config,
         options.sweep_dir,
@@ -40,20 +40,20 @@ def _main() -> int:
 
 def main() -> None:
     flags.DEFINE_string("config", None, "YAML config with a sweep section.", required=True)
-    flags.DEFINE_string("sweep_dir", None, "Folder of the runs and of the table.")
-    flags.DEFINE_multi_string("set", [], "Override, as training.max_steps=500; repeatable.")
+    flags.DEFINE_string("sweep_dir", None, "Folder of the runs and the table.")
+    flags.DEFINE_multi_string("set", [], "Override, such as training.max_steps=500; repeatable.")
     flags.DEFINE_bool("list", False, "Print the number and the name of each run; train nothing.")
     flags.register_multi_flags_validator(
         ["sweep_dir", "list"], lambda given: given["sweep_dir"] or given["list"], "Flag --sweep_dir must have a value."
     )
-    flags.DEFINE_integer("cell", None, "Do the run of that number alone, and no table.", lower_bound=0)
-    flags.DEFINE_integer("jobs", 1, "Trainings at a time.", lower_bound=1)
+    flags.DEFINE_integer("cell", None, "Number of the only run to do; makes no table.", lower_bound=0)
+    flags.DEFINE_integer("jobs", 1, "Trainings that run concurrently.", lower_bound=1)
     flags.DEFINE_string("split", "valid", "Split that the runs are evaluated on.")
-    flags.DEFINE_integer("average", None, "Average the last so many checkpoints; else the best one.", lower_bound=1)
+    flags.DEFINE_integer("average", None, "Last checkpoints to average (default: the best one).", lower_bound=1)
     flags.DEFINE_integer("repeats", 5, "Timed decodings of each run.", lower_bound=1)
-    flags.DEFINE_integer("plot", 0, "Draw the alignments of so many sentences of each run.", lower_bound=0)
+    flags.DEFINE_integer("plot", 0, "Number of sentences per run whose alignments are drawn.", lower_bound=0)
     flags.DEFINE_enum("strategy", "auto", ["auto", "none", "mirrored"], "As in memattn.train.")
-    flags.DEFINE_string("title", None, "Heading of the table; says at which scale the runs are.")
+    flags.DEFINE_string("title", None, "Heading of the table; should state the scale of the runs.")
     cli.run(_main, tensorflow=True)
 
 

@@ -1,4 +1,4 @@
-"""Trains a model; stopped anywhere, the same command goes on where it was.
+"""Trains a model. If it was stopped, the same command resumes.
 
 python -m memattn.train --config configs/toy_copy/small.yaml --run_dir runs/small
 """
@@ -23,9 +23,9 @@ def _main() -> int:
 
 def main() -> None:
     flags.DEFINE_string("config", None, "YAML config.", required=True)
-    flags.DEFINE_string("run_dir", None, "Run folder; one that exists is gone on with.", required=True)
-    flags.DEFINE_multi_string("set", [], "Override, as model.attention.num_slots=64; repeatable.")
-    flags.DEFINE_enum("strategy", "auto", STRATEGIES, "Devices; auto takes TF_CONFIG's workers, else all GPUs.")
+    flags.DEFINE_string("run_dir", None, "Run folder; created if missing, resumed otherwise.", required=True)
+    flags.DEFINE_multi_string("set", [], "Override, such as model.attention.num_slots=64; repeatable.")
+    flags.DEFINE_enum("strategy", "auto", STRATEGIES, "Devices; auto uses TF_CONFIG's workers, else all GPUs.")
     cli.run(_main, tensorflow=True)
 
 

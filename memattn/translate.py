@@ -1,4 +1,4 @@
-"""Translates the lines of standard input as they come, or scores given pairs.
+"""Translates lines of standard input as they arrive, or scores given pairs.
 
 memattn-translate --run_dir runs/multi30k < source.txt > translations.txt
 """
@@ -18,7 +18,7 @@ def _main() -> int:
 
     options = flags.FLAGS
     if options.score and (options.nbest or options.scores or options.alignments):
-        raise ConfigError("--score: scores given pairs; --nbest, --scores and --alignments are of translations")
+        raise ConfigError("--score: scores given pairs; --nbest, --scores and --alignments are for translations")
     if sys.stdin is None:
         raise ConfigError("standard input is closed; give it lines to translate")
     trained = load(options.run_dir, ["decoding.jit_compile=false", *options.set], options.average)
@@ -30,18 +30,18 @@ def _main() -> int:
     sys.stdout.reconfigure(encoding="utf-8", newline="\n")
     try:
         translate(work, available_lines(sys.stdin.fileno(), 16 * trained.config.decoding.batch_size))
-    except BrokenPipeError:  # the reader has seen enough
+    except BrokenPipeError:  # the reader has closed it
         cli.silence()
     return 0
 
 
 def main() -> None:
-    flags.DEFINE_multi_string("run_dir", None, "Run folder of memattn.train; several make an ensemble.", required=True)
-    flags.DEFINE_multi_string("set", [], "Override, as decoding.beam_size=5; repeatable.")
-    flags.DEFINE_integer("average", None, "Average the last so many checkpoints; else the best one.", lower_bound=1)
-    flags.DEFINE_integer("nbest", None, "Hypotheses of each line, its number before each.", lower_bound=1)
-    flags.DEFINE_boolean("scores", False, "Put the score before each translation.")
-    flags.DEFINE_boolean("alignments", False, "Put word alignments after it; replace unknown words.")
+    flags.DEFINE_multi_string("run_dir", None, "Run folder of memattn.train; several form an ensemble.", required=True)
+    flags.DEFINE_multi_string("set", [], "Override, such as decoding.beam_size=5; repeatable.")
+    flags.DEFINE_integer("average", None, "Last checkpoints to average (default: the best one).", lower_bound=1)
+    flags.DEFINE_integer("nbest", None, "Hypotheses per line, each after the number of its line.", lower_bound=1)
+    flags.DEFINE_boolean("scores", False, "Print the score before each translation.")
+    flags.DEFINE_boolean("alignments", False, "Print word alignments after it; replace unknown words by the source's.")
     flags.DEFINE_boolean("score", False, "Print log-probabilities of pairs: lines of source, tab, target.")
     cli.run(_main, tensorflow=True)
 

@@ -1,4 +1,4 @@
-"""Measures the input pipeline on a synthetic corpus: start-up, memory, speed, resuming far into an epoch.
+"""Measures the input pipeline on a synthetic corpus: start-up, memory, speed, and resuming late in an epoch.
 
 python scripts/benchmark_data.py --pairs 20000000 --output results/data_pipeline/20M.json
 """
@@ -21,7 +21,7 @@ from memattn.data.batches import TrainingBatches
 from memattn.data.vocabulary import EOS, Vocabulary
 from memattn.runs import provenance
 
-_STEP = 100_000  # to resume at
+_STEP = 100_000  # to resume from
 _BLOCK = 500_000  # pairs written at a time
 
 
@@ -70,7 +70,7 @@ def main() -> int:
 
 
 def _write(folder: str, pairs: int) -> None:
-    """Sentences of 5 to 45 random tokens, a target about as long as its source."""
+    """Sentences of 5 to 45 random tokens; a target is about as long as its source."""
     os.makedirs(folder, exist_ok=True)
     random = np.random.default_rng(1)
     arrays = []
@@ -92,16 +92,16 @@ def _write(folder: str, pairs: int) -> None:
 
 
 def _memory() -> dict[str, float]:
-    """MiB of this process by kind, as Linux tells them."""
+    """MiB of this process by kind, as reported by Linux."""
     with open("/proc/self/status", encoding="utf-8") as file:
         lines = dict(line.split(":", 1) for line in file)
     return {name: int(lines[name].split()[0]) / 1024 for name in ("RssAnon", "RssFile")}
 
 
 if __name__ == "__main__":
-    flags.DEFINE_integer("pairs", 20_000_000, "Pairs of the corpus, if it is not written yet.", lower_bound=1)
-    flags.DEFINE_integer("batch_size", 128, "Pairs of a batch.", lower_bound=1)
+    flags.DEFINE_integer("pairs", 20_000_000, "Pairs of the corpus, if it is still to be written.", lower_bound=1)
+    flags.DEFINE_integer("batch_size", 128, "Pairs per batch.", lower_bound=1)
     flags.DEFINE_integer("batches", 5_000, "Batches to time.", lower_bound=1)
-    flags.DEFINE_string("folder", "data/synthetic", "Where the corpus is kept.")
-    flags.DEFINE_string("output", None, "JSON file of the result.")
+    flags.DEFINE_string("folder", "data/synthetic", "Folder of the corpus.")
+    flags.DEFINE_string("output", None, "JSON file for the result.")
     cli.run(main)

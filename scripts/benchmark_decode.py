@@ -12,7 +12,7 @@ from absl import flags
 from memattn.benchmark import floor, systems
 from memattn.errors import ConfigError
 
-# Sources that a system decodes together where it does best: longest length that it holds for -> sources.
+# The fastest batch size of each system: up to this length -> sources decoded together.
 BATCH = {
     "ours": {math.inf: 32},
     "tfa": {20: 128, 50: 32, 100: 16, math.inf: 8},
@@ -68,7 +68,7 @@ if __name__ == "__main__":
     systems.define_flags(output="results/speed/decode", systems=list(systems.SYSTEMS), known=list(systems.SYSTEMS))
     systems.define_sizes("20,50,100,200")
     flags.DEFINE_integer("examples", 128, "Sources, lengths uniform on 0..L.", lower_bound=1)
-    flags.DEFINE_integer("source_length", None, "Of all sources, in place of that.", lower_bound=1)
-    flags.DEFINE_integer("beam_size", 10, "Hypotheses of a source.", lower_bound=1)
-    flags.DEFINE_integer("batch_size", None, "Sources decoded together; by default each system's best.", lower_bound=1)
+    flags.DEFINE_integer("source_length", None, "Length of all sources, instead of uniform on 0..L.", lower_bound=1)
+    flags.DEFINE_integer("beam_size", 10, "Hypotheses per source.", lower_bound=1)
+    flags.DEFINE_integer("batch_size", None, "Sources decoded together (default: each system's best).", lower_bound=1)
     cli.run(main)

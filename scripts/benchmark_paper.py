@@ -1,9 +1,9 @@
-"""Times decoding as the paper's Tables 1 and 3 do, and puts the ratios to Bahdanau attention beside the paper's.
+"""Times decoding as the paper's Tables 1 and 3 do, and compares the ratios to Bahdanau attention with the paper's.
 
 python scripts/benchmark_paper.py --table 1 --output results/speed/table1
 python scripts/benchmark_paper.py --table 3 --output results/speed/table3
 
-Sources and hypotheses are as long as each other, which is what a model that has learned to copy does.
+Hypotheses are as long as their sources, as those of a model that has learned to copy.
 """
 
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
@@ -13,7 +13,7 @@ from absl import flags
 from memattn.benchmark import systems
 from memattn.evaluation import paper_tables
 
-# Lengths are uniform on 0..L in Table 1, of average 35 in Table 3.
+# Lengths are uniform on 0..L in Table 1 and average 35 in Table 3.
 TABLES = {
     1: {"lengths": [20, 50, 100, 200], "source_lengths": "uniform", "examples": 1000, "units": 256, "vocabulary": 24},
     3: {"lengths": [35], "source_lengths": "news", "examples": 2169, "units": 512, "vocabulary": 16_004},
@@ -51,9 +51,9 @@ def main() -> int:
 
 if __name__ == "__main__":
     ours = [name for name in systems.SYSTEMS if name.startswith("memattn") and "no input feeding" not in name]
-    # Libraries cannot end hypotheses where their sources end.
+    # The libraries cannot end hypotheses at their sources' lengths.
     systems.define_flags(output="results/speed/table1", systems=ours, known=ours)
     flags.DEFINE_enum("table", "1", ["1", "3"], "Table of the paper.")
-    flags.DEFINE_integer("examples", None, "Sources; the table's own number by default.", lower_bound=1)
+    flags.DEFINE_integer("examples", None, "Number of sources (default: the table's).", lower_bound=1)
     flags.DEFINE_integer("batch_size", 32, "Sources decoded together.", lower_bound=1)
     cli.run(main)

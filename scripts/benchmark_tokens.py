@@ -1,8 +1,8 @@
-"""Times one decoder step of the search against the length of the source, encoding apart.
+"""Times one decoder step of the search against the length of the source, without encoding.
 
 python scripts/benchmark_tokens.py --output results/speed/tokens
 
-A step is the difference between decoding with many and with few steps, over the difference in steps.
+A step's time is the difference in time between decoding many and few steps, over the difference in steps.
 """
 
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
@@ -61,5 +61,5 @@ if __name__ == "__main__":
     systems.define_flags(output="results/speed/tokens", systems=timed, known=list(systems.SYSTEMS))
     systems.define_sizes("50,200,500,1000,2000")
     flags.DEFINE_integer("batch_size", 16, "Sources decoded together.", lower_bound=1)
-    flags.DEFINE_integer("beam_size", 10, "Hypotheses of a source.", lower_bound=1)
+    flags.DEFINE_integer("beam_size", 10, "Hypotheses per source.", lower_bound=1)
     cli.run(main)

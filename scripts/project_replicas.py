@@ -1,10 +1,10 @@
-"""Counts the bytes that a step moves between GPUs, and projects what they cost: nothing here is timed.
+"""Counts the bytes that a step moves between GPUs, and projects their cost; times nothing.
 
 python scripts/project_replicas.py
 
-A ring all-reduce of the gradients, in which each of N GPUs sends and receives 2 (N - 1) / N of their bytes; at the
-links' full rate, nothing else at the same time. If a step takes T without it, N GPUs do N T / (T + ms) times the work
-of one, each with a batch of the same size: 90% where T is 9 times as long.
+Assumes a ring all-reduce of the gradients, in which each of N GPUs sends and receives 2 (N - 1) / N of their bytes, at
+the links' full rate and with nothing else at the same time. If a step takes T without it, N GPUs do N T / (T + ms)
+times the work of one, each with a batch of the same size: 90% of N if T is 9 times ms.
 """
 
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
@@ -22,7 +22,7 @@ from memattn.runs import provenance, run_folder
 from memattn.training.step import all_reduced_bytes
 
 CONFIGS = ("configs/toy_copy/table1.yaml", "configs/wmt17/en-de.yaml")
-# GPUs, the slowest link of the ring between them, and the gigabytes a second that its standard gives one direction.
+# GPUs, the slowest link of the ring between them, and the link's GB/s in one direction by its standard.
 LINKS = ((8, "NVLink 4", 450), (8, "PCIe 4.0 x16", 32), (64, "InfiniBand NDR, one port a machine", 50))
 
 
@@ -59,5 +59,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    flags.DEFINE_string("output", "results/speed/replicas", "Where the table goes: a path without its ending.")
+    flags.DEFINE_string("output", "results/speed/replicas", "Path of the table, without file extension.")
     cli.run(main)

@@ -1,10 +1,10 @@
-"""Makes the paper's tables and figures, at the paper's scale or at a small one that two CPU cores can train.
+"""Makes the paper's tables and figures, at the paper's scale or at a small one for two CPU cores.
 
 python scripts/reproduce.py table1 figure3 --scale small
 python scripts/reproduce.py all --scale paper --dry_run
 python scripts/reproduce.py all --scale paper --rehearse 3
 
-Stopped anywhere, the same command goes on. Run it where configs/ is.
+If it was stopped, the same command resumes. Run it in the folder that holds configs/.
 """
 
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
@@ -20,12 +20,12 @@ from memattn.paper import estimates, reproduce
 def main(*names: str) -> int:
     options = flags.FLAGS
     if not names:
-        raise ConfigError(f"name what to make: all, or some of {', '.join(reproduce.TARGETS)}")
+        raise ConfigError(f"give targets: all, or some of {', '.join(reproduce.TARGETS)}")
     for name in names:
         if name not in ("all", *reproduce.TARGETS):
-            raise ConfigError(f"{name}: no table or figure of the paper; known: all, {', '.join(reproduce.TARGETS)}")
+            raise ConfigError(f"{name}: not a table or figure of the paper; known: all, {', '.join(reproduce.TARGETS)}")
     if options.dry_run and options.rehearse:
-        raise ConfigError("--dry_run and --rehearse: give one of them")
+        raise ConfigError("--dry_run and --rehearse: give only one of them")
     targets = list(reproduce.TARGETS) if "all" in names else list(dict.fromkeys(names))
     if options.dry_run:
         print(estimates.estimate(targets, options.scale, gigaflops=options.gigaflops))
@@ -54,14 +54,14 @@ def main(*names: str) -> int:
 
 
 if __name__ == "__main__":
-    flags.DEFINE_enum("scale", "small", list(reproduce.CONFIGS), "The paper's, or one for two CPU cores.")
+    flags.DEFINE_enum("scale", "small", list(reproduce.CONFIGS), "The paper's scale, or one for two CPU cores.")
     flags.DEFINE_bool("dry_run", False, "List the runs with their steps, memory and time; train nothing.")
     flags.DEFINE_integer(
-        "rehearse", None, "Time so many steps of each config at full size; train nothing.", lower_bound=1
+        "rehearse", None, "Number of steps of each config to time at full size; trains nothing.", lower_bound=1
     )
-    flags.DEFINE_float("gigaflops", None, "Of matrix products, for --dry_run; this machine's own by default.")
-    flags.DEFINE_integer("jobs", 1, "Trainings at a time.", lower_bound=1)
+    flags.DEFINE_float("gigaflops", None, "GFLOP/s of matrix products, for --dry_run (default: measured).")
+    flags.DEFINE_integer("jobs", 1, "Trainings that run concurrently.", lower_bound=1)
     flags.DEFINE_string("runs_dir", "runs/reproduce", "Folder of the runs.")
-    flags.DEFINE_string("results_dir", "results", "Folder of the results, one folder in it for each target.")
+    flags.DEFINE_string("results_dir", "results", "Folder of the results, with a folder for each target.")
     flags.DEFINE_enum("strategy", "auto", ["auto", "none", "mirrored"], "As in memattn.train.")
     cli.run(main, positional=True)

@@ -362,12 +362,12 @@ def test_broken_corpus(name, corpus, tmp_path, capsys):
 COPY_FOLDERS = {
     "other settings": (
         lambda corpus: (corpus / "copy.json").write_text('{"seed": 3}'),
-        ["corpus: holds the copy task of other settings ({'seed': 3}, not {"],
+        ["corpus: holds a copy task with other settings ({'seed': 3}, not {"],
         USAGE,
     ),
     "another corpus": (
         lambda corpus: (corpus / "copy.json").unlink(),
-        ["corpus: holds a corpus that is not the copy task; take another folder"],
+        ["corpus: holds a corpus that is not the copy task; use another folder"],
         USAGE,
     ),
     "a file for a folder": (
@@ -396,13 +396,13 @@ RUNS = {
     "of another config": (
         lambda run_dir: None,
         lambda config, run_dir: training(tiny(config.data.path, {"model.units": 9, "training.seed": 2}), run_dir),
-        ["run: holds a run of another config: model.units (8 there, 9 here), training.seed (1 there, 2 here); take"],
+        ["run: holds a run of another config: model.units (8 there, 9 here), training.seed (1 there, 2 here); use"],
         USAGE,
     ),
     "without config": (
         lambda run_dir: (run_dir / run_folder.CONFIG).unlink(),
         training,
-        ["run: holds checkpoints but no config.yaml; take another --run_dir"],
+        ["run: holds checkpoints but no config.yaml; use another --run_dir"],
         USAGE,
     ),
     "config cut off": (lambda run_dir: cut(run_dir / run_folder.CONFIG), training, ["run/config.yaml:"], USAGE),
@@ -558,8 +558,8 @@ def test_training_goes_on_from_the_older_checkpoint(config, run_dir, trained, ca
 @pytest.mark.parametrize(
     ("folder", "command", "advice"),
     [
-        (run_folder.CHECKPOINTS, training, "move the folder away to start anew"),
-        (run_folder.BEST, lambda config, run_dir: evaluating(run_dir), "--average 1 takes the last of checkpoints/"),
+        (run_folder.CHECKPOINTS, training, "move the folder away to start over"),
+        (run_folder.BEST, lambda config, run_dir: evaluating(run_dir), "--average 1 uses the last of checkpoints/"),
     ],
 )
 def test_a_run_without_a_readable_checkpoint(folder, command, advice, config, run_dir, capsys):
@@ -576,14 +576,14 @@ def test_a_run_without_a_readable_checkpoint(folder, command, advice, config, ru
 def test_a_run_whose_list_of_checkpoints_is_damaged_is_not_begun_anew(content, folder, config, run_dir, capsys):
     (run_dir / folder / "checkpoint").write_bytes(content)
     before = contents(run_dir)
-    message = f"run/{folder}/checkpoint: damaged; without it, the checkpoints beside it are taken by their names"
+    message = f"run/{folder}/checkpoint: damaged; remove it to use the checkpoints in its folder by name"
     assert refused(capsys, training(config, run_dir), message) == FAILURE
     assert contents(run_dir) == before
 
 
 def test_a_run_whose_list_of_checkpoints_is_lost_takes_them_by_their_names(config, run_dir, capsys):
     (run_dir / run_folder.CHECKPOINTS / "checkpoint").unlink()
-    with pytest.warns(UserWarning, match="checkpoint: lost, so the checkpoints beside it are taken by their names"):
+    with pytest.warns(UserWarning, match="checkpoint: missing; using the checkpoints in its folder by name"):
         assert training(config, run_dir)() == 0
     assert "checkpoints/step-4\n" in capsys.readouterr().out
 
@@ -594,7 +594,7 @@ def test_the_best_checkpoint_stays_where_its_list_is_lost(config, run_dir):
         path.rename(path.with_name(path.name.replace("step-4", "step-3")))
     (run_dir / run_folder.BEST / "checkpoint").unlink()
     before = contents(run_dir / run_folder.BEST)
-    with pytest.warns(UserWarning, match="best/checkpoint: lost, so the checkpoints beside it are taken by their name"):
+    with pytest.warns(UserWarning, match="best/checkpoint: missing; using the checkpoints in its folder by name"):
         assert training(config, run_dir)() == 0
     assert contents(run_dir / run_folder.BEST) == before
 
@@ -787,7 +787,7 @@ COMMANDS = {
     "missing flag": ("train", ["--run_dir=x"], ["flag --config", "must have a value"], USAGE),
     "no flag": ("eval", ["--run_dir=x", "deeper"], ["deeper: not a flag; all arguments are flags, see --help"], USAGE),
     "split and files": ("eval", ["--run_dir=x", "--split=valid", "--source=a", "--target=b"], ["or a --split"], USAGE),
-    "ensemble": ("eval", ["--run_dir=x", "--run_dir=y"], ["--output_dir: name a folder for what the"], USAGE),
+    "ensemble": ("eval", ["--run_dir=x", "--run_dir=y"], ["--output_dir: required for an ensemble"], USAGE),
     "config": ("train", ["--config=broken.yaml", "--run_dir=new"], ["broken.yaml:2: modle: "], USAGE),
     "run": ("train", ["--config=good.yaml", "--run_dir=file/new"], ["file/new: Not a dir"], FAILURE),
 }

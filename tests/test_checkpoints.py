@@ -113,7 +113,7 @@ def test_a_damaged_checkpoint_leaves_no_progress_without_weights(tmp_path):
     cut(next(tmp_path.glob("*.data*")))
     os.remove(tmp_path / "checkpoint")
     fresh = Progress()
-    with pytest.warns(UserWarning, match="unreadable checkpoint, skipped|lost, so the checkpoints"):
+    with pytest.warns(UserWarning, match="unreadable checkpoint, skipped|missing; using the checkpoints"):
         assert checkpoints.restore(Checkpoint(model, progress=fresh), str(tmp_path)) is None
     assert (fresh.step, fresh.finished) == (0, "")
 
@@ -132,7 +132,7 @@ def test_a_checkpoint_that_is_replaced_meanwhile_is_read_anew(tmp_path, monkeypa
     assert checkpoints.restore(Checkpoint(model), str(tmp_path)) == str(tmp_path / "step-2")
 
 
-@pytest.mark.filterwarnings("ignore:.*checkpoint. lost")
+@pytest.mark.filterwarnings("ignore:.*checkpoint. missing")
 @pytest.mark.parametrize("is_listed", [False, True])
 def test_checkpoints_are_known_by_their_names_and_ordered_by_step(tmp_path, is_listed):
     names = ["step-100", "step-9", "step-copy", "step-10", "step-10-copy", "other"]

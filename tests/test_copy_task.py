@@ -206,7 +206,7 @@ def test_without_locks_two_may_prepare_one_folder(tmp_path, folder, monkeypatch)
 @pytest.mark.parametrize("change", [{"seed": 4}, {"train_examples": 31}, {"num_symbols": 6}])
 def test_a_folder_of_other_settings_is_refused(folder, change):
     before = contents(folder)
-    with pytest.raises(ValueError, match="holds the copy task of other settings"):
+    with pytest.raises(ValueError, match="holds a copy task with other settings"):
         copy_task.prepare(CopyConfig(**{**vars(SMALL), **change}), str(folder))
     assert contents(folder) == before
 

@@ -225,7 +225,7 @@ def test_token_batches_hold_at_most_so_many_tokens_a_side():
     shapes = {source.shape for epoch in range(3) for source, _ in epoch_of(batches, epoch)}
     assert shapes == {(60 // width, width) for width in batches.widths}
     assert len({rows for rows, _ in shapes}) > 1
-    with pytest.raises(DataError, match=r"training.batch_size: 5 tokens hold no pair of \d+; raise it"):
+    with pytest.raises(DataError, match=r"training.batch_size: a batch of 5 tokens cannot hold a \d+-token pair"):
         make_batches(batch_size=5, batch_type="tokens")
 
 

@@ -216,7 +216,7 @@ def test_a_second_training_is_kept_out(tiny_config, tmp_path):
     os.makedirs(run_dir)
     with (
         run_folder.locked(run_dir),
-        pytest.raises(RunError, match=f"run: process {os.getpid()} on .* is training in it; wait, or take another"),
+        pytest.raises(RunError, match=f"run: process {os.getpid()} on .* is training in it; wait, or use another"),
     ):
         train(config, run_dir, NO_STRATEGY)
     early = Trainer(config, run_dir, NO_STRATEGY)

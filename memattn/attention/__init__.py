@@ -1,6 +1,6 @@
 """Attention mechanisms behind one interface: one file, and one line of the registry, for each.
 
-The classes are imported, and TensorFlow with them, when they are asked for: a config is read without.
+Classes, and TensorFlow with them, are imported on first use: reading a config needs neither.
 """
 
 import importlib

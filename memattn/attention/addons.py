@@ -7,10 +7,10 @@ import tensorflow as tf
 from memattn.attention.base import AttentionMechanism
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # that its development has ended is why it is an extra
+    warnings.simplefilter("ignore")  # its development has ended
     try:
         import tensorflow_addons as tfa
-    except Exception as error:  # whatever it meets in a TensorFlow that is too new for it
+    except Exception as error:  # of any kind, with a TensorFlow that is too new
         raise ImportError(
             f"tensorflow-addons cannot be imported with TensorFlow {tf.__version__} ({error!r}); "
             'it needs TensorFlow 2.15.1: pip install "memattn[addons]"'
@@ -20,8 +20,8 @@ with warnings.catch_warnings():
 class AddonsBahdanauAttention(AttentionMechanism):
     """`tfa.seq2seq.BahdanauAttention`: the additive score, without a bias.
 
-    It keeps a memory on itself, for one query a row, so that the states are handed to it, and their keys projected, in
-    every step and for every query: right, and slow.
+    A reference implementation, correct but slow: the library keeps one memory per query on the layer, so every step
+    passes the states, and projects their keys, for every query.
 
     Args:
       units: width of keys and projected queries.

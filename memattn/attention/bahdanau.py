@@ -10,8 +10,8 @@ class BahdanauAttention(AttentionMechanism):
 
     Args:
       units: width U of keys, projected queries and v.
-      cache_keys: project the encoder states once a source; without, in every decoder step, as the code of 2017
-        (google/seq2seq) did.
+      cache_keys: project the encoder states once per source; False projects them in every decoder step, as
+        google/seq2seq did in 2017.
       initializer: name or config, of the weight matrices and v.
     """
 

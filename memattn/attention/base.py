@@ -1,4 +1,4 @@
-"""The interface of every attention mechanism: an ordinary Keras layer, of which the decoder calls the parts."""
+"""The interface of every attention mechanism: an ordinary Keras layer, whose parts the decoder calls."""
 
 from typing import Any
 
@@ -6,24 +6,24 @@ import tensorflow as tf
 
 
 class AttentionMechanism(tf.keras.layers.Layer):
-    """Scores the rows of a memory that is made once a source.
+    """Scores the rows of a memory that is made once per source.
 
     A mechanism defines `memorize` and `score`; all else follows from these. B batch, S source length, M memory rows, D
     width of a source state, Q queries that share one source (1 in greedy decoding, the beam size in beam search, T in
-    teacher forcing), U width of a query. The context is `scores @ memory["values"]`, so what a step needs of the source
-    is in the memory and in nothing else.
+    teacher forcing), U width of a query. The context is `scores @ memory["values"]`: a step knows the source through
+    the memory alone.
 
     As a layer: `mechanism(query, value)` is the context [B, T, D] of queries [B, T, U] that read values [B, S, D].
     """
 
     def __init_subclass__(cls, **kwargs):
-        """Makes a mechanism of ours known to Keras' serialization."""
+        """Registers memattn's own mechanisms for Keras' serialization."""
         super().__init_subclass__(**kwargs)
         if cls.__module__.startswith("memattn."):
             tf.keras.utils.register_keras_serializable("memattn")(cls)
 
     num_slots: int | None = None
-    """Rows of a memory of fixed size; None where the memory has a row for each source position."""
+    """Rows of a fixed-size memory; None if the memory has one row per source position."""
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
@@ -32,22 +32,22 @@ class AttentionMechanism(tf.keras.layers.Layer):
 
     @classmethod
     def check(cls, **options) -> None:
-        """Raises ValueError, "OPTION: what is wrong", for options out of range; makes no layer."""
+        """Raises ValueError, "OPTION: what is wrong", for an option out of range; makes no layer."""
 
     def context_size(self, value_size: int) -> int:
-        """Width of a context of values `value_size` wide."""
+        """Width of a context that is read from values of width `value_size`."""
         return value_size
 
     def memorize(self, states: tf.Tensor, mask: tf.Tensor) -> dict[str, tf.Tensor]:
-        """What the decoder steps need of source states [B, S, D], of which `mask` [B, S] marks the real ones.
+        """The memory that decoder steps read, from source states [B, S, D]; `mask` [B, S] marks the real ones.
 
-        A row of padding has none, and its scores must still be finite, as `masked_softmax` makes them. Every tensor is
-        batch-leading; "values" is [B, M, D].
+        Padding rows have an all-False mask; their scores must still be finite, as those of `masked_softmax` are. Every
+        tensor is batch-leading; "values" is [B, M, D].
         """
         raise NotImplementedError
 
     def initial_state(self, memory: dict[str, tf.Tensor], num_queries: int) -> Any:
-        """What a recurrent mechanism carries from step to step, each tensor [B, Q, ...]; () for all others."""
+        """The first state of a recurrent mechanism, each tensor [B, Q, ...]; () for all others."""
         del memory, num_queries
         return ()
 
@@ -59,12 +59,12 @@ class AttentionMechanism(tf.keras.layers.Layer):
         raise NotImplementedError
 
     def alignments(self, memory: dict[str, tf.Tensor], scores: tf.Tensor) -> tf.Tensor:
-        """Scores [B, Q, M] as weights of the source positions [B, Q, S]; linear in the scores. For pictures."""
+        """Weights of the source positions [B, Q, S] for scores [B, Q, M], linear in the scores. For pictures."""
         del memory
         return scores
 
     def build(self, query_shape, value_shape=None):
-        """Makes the weights, by one step that reads one position; Keras 2 gives the first shape alone."""
+        """Makes the weights by running one step over one position. Keras 2 passes only the first shape."""
         if value_shape is not None:
             self._shapes = {"query_shape": tuple(query_shape), "value_shape": tuple(value_shape)}
             with tf.init_scope():
@@ -76,9 +76,9 @@ class AttentionMechanism(tf.keras.layers.Layer):
     def call(self, query, value, query_mask=None, value_mask=None, return_attention_scores=False):
         """The context [B, T, D] of queries [B, T, U] that read values [B, S, D]; 0 for a masked query.
 
-        A recurrent mechanism takes the queries in their order. `query_mask` [B, T] and `value_mask` [B, S] are true for
-        what is real, and Keras' own masks where they are not given. With `return_attention_scores`, also the weights of
-        the source positions [B, T, S].
+        A recurrent mechanism takes the queries in order. `query_mask` [B, T] and `value_mask` [B, S] are true for real
+        positions and default to Keras' own masks. With `return_attention_scores`, also returns the weights of the
+        source positions [B, T, S].
         """
         if query_mask is None:
             query_mask = getattr(query, "_keras_mask", None)
@@ -96,7 +96,7 @@ class AttentionMechanism(tf.keras.layers.Layer):
         return (context, self.alignments(memory, scores)) if return_attention_scores else context
 
     def _scores(self, query: tf.Tensor, memory: dict[str, tf.Tensor]) -> tf.Tensor:
-        """Scores [B, T, M] of all queries: at once, or one after the other where there is a state."""
+        """Scores [B, T, M] of all queries: at once, or one after the other if there is a state."""
         state = self.initial_state(memory, 1)
         if not tf.nest.flatten(state):
             return self.score(query, memory, state)[0]
@@ -116,7 +116,7 @@ class AttentionMechanism(tf.keras.layers.Layer):
         return (*query_shape[:-1], self.context_size(value_shape[-1]))
 
     def compute_output_spec(self, query, value, query_mask=None, value_mask=None, return_attention_scores=False):
-        """Of the functional API of Keras 3."""
+        """For the functional API of Keras 3."""
         del query_mask, value_mask
         shapes = [self.compute_output_shape(query.shape, value.shape), (*query.shape[:2], value.shape[1])]
         context, scores = (tf.keras.KerasTensor(shape, self.compute_dtype) for shape in shapes)
@@ -131,6 +131,6 @@ class AttentionMechanism(tf.keras.layers.Layer):
 
 
 def masked_softmax(logits: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-    """Softmax over the last axis where `mask` is true, 0 elsewhere; 0 everywhere if nothing is true."""
+    """Softmax over the last axis where `mask` is true, 0 elsewhere; 0 everywhere if all of `mask` is false."""
     lowest = tf.constant(logits.dtype.min / 2, logits.dtype)
     return tf.where(mask, tf.nn.softmax(tf.where(mask, logits, lowest)), tf.zeros([], logits.dtype))

@@ -9,7 +9,7 @@ class LuongAttention(AttentionMechanism):
     """Content attention of Eqs. 1 and 2 with the bilinear score.
 
     Args:
-      units: width U of the queries, to which the encoder states are projected once a source.
+      units: width U of the queries, to which the encoder states are projected once per source.
       initializer: name or config, of W.
     """
 

@@ -17,7 +17,7 @@ class LuongDotAttention(AttentionMechanism):
             raise ValueError(
                 f"luong_dot: the decoder's units ({query.shape[-1]}) must equal the width of the encoder's states "
                 f"({values.shape[-1]}, two directions): set model.encoder_units to half of model.units, "
-                "or take luong, which projects"
+                "or use luong, which projects"
             )
         energies = tf.matmul(query, values, transpose_b=True)  # [B, Q, S]
         return masked_softmax(energies, memory["mask"][:, None]), state

@@ -81,7 +81,7 @@ class MemoryAttention(AttentionMechanism):
 
     def score(self, query, memory, state=()):
         beta = SCORING_FUNCTIONS[self.decoder_scoring](self.decoder_scores(query))  # [B, Q, K], Eq. 7
-        # beta C = beta (alpha^T s) = (beta alpha^T) s: of a source shorter than K, the states are fewer rows than C's.
+        # beta C = beta (alpha^T s) = (beta alpha^T) s: a source shorter than K has fewer states than C has rows.
         return (tf.matmul(beta, memory["votes"], transpose_b=True) if "votes" in memory else beta), state
 
     def alignments(self, memory, scores):
@@ -98,7 +98,7 @@ class MemoryAttention(AttentionMechanism):
             return encodings
         weights = tf.cast(mask, tf.float32)[:, :, None]  # [B, S, 1]
         encodings *= weights
-        totals = tf.reduce_sum(encodings, 1, keepdims=True)  # over time, [B, 1, K]; 0 for a row of padding
+        totals = tf.reduce_sum(encodings, 1, keepdims=True)  # over time, [B, 1, K]; 0 for a padding row
         lengths = tf.reduce_sum(weights, 1, keepdims=True)  # [B, 1, 1]
         return tf.math.divide_no_nan(encodings, totals) * (lengths if self.renormalize == "mean" else 1.0)
 

@@ -6,7 +6,7 @@ from memattn.attention.base import AttentionMechanism
 
 
 class NoAttention(AttentionMechanism):
-    """The baseline that knows the source by the decoder's initial state alone."""
+    """The baseline: the decoder knows the source through its initial state alone."""
 
     num_slots = 0
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class _Registry(dict):
-    """Names to classes; one given as "module:class" is imported when it is asked for, which may raise ImportError."""
+    """Names to classes; one given as "module:class" is imported on first use, which may raise ImportError."""
 
     def __getitem__(self, name: str) -> type["AttentionMechanism"]:
         found = super().__getitem__(name)
@@ -36,7 +36,7 @@ if importlib.util.find_spec("tensorflow_addons"):  # the extra `addons`
 
 
 def build(name: str, options: dict, **facts) -> "AttentionMechanism":
-    """The mechanism of that name; of the `facts` it is given those that its constructor names.
+    """The mechanism of that name, given those of the `facts` that its constructor has as arguments.
 
     Raises:
       KeyError: the name is not registered.

@@ -1,4 +1,4 @@
-"""The least that decoding and training can take: multiply-adds and numbers kept, from the algebra alone."""
+"""Lower bounds of decoding and training: multiply-adds and memory, from the algebra alone."""
 
 import time
 from collections.abc import Mapping
@@ -24,15 +24,15 @@ def decoding(
 ) -> float:
     """Multiply-adds of decoding sources with `steps` steps each: E = U, D = 2U, a mixing layer.
 
-    Padding is not counted; contexts are folded or not, whichever takes less; token embeddings are folded. Raises
-    ConfigError for a mechanism whose scores are not counted here.
+    Padding is not counted. Contexts are folded if that takes less; token embeddings are folded. Raises ConfigError for
+    a mechanism whose scores are not counted here.
     """
     width, hypothesis_steps = 2 * units, beam_size * steps
     memories = {
         "none": np.zeros_like(source_lengths),
         "memory": np.full_like(source_lengths, attention.get("num_slots", 32)),
     }
-    rows = memories.get(attention["name"], source_lengths)  # of a source's memory
+    rows = memories.get(attention["name"], source_lengths)  # of one source's memory
     encoder = source_lengths * 2 * layers * (2 * units * 4 * units)
     step = units * 4 * units + (layers - 1) * 2 * units * 4 * units + units * units + units * vocabulary
     counted = {
@@ -41,33 +41,31 @@ def decoding(
         "bahdanau": hypothesis_steps * (units * units + rows * units) + source_lengths * width * units,
     }
     if attention["name"] not in counted:
-        raise ConfigError(
-            f"model.attention.name: what {attention['name']} takes at least is not counted, only {', '.join(counted)}"
-        )
+        raise ConfigError(f"model.attention.name: no lower bound for {attention['name']}; known: {', '.join(counted)}")
     scores = counted[attention["name"]]
     if not attention.get("cache_keys", True):
         scores += (steps - 1) * source_lengths * width * units
-    read = (5 if input_feeding else 1) * units  # columns that a context is multiplied with
+    read = (5 if input_feeding else 1) * units  # columns of the matrices that multiply a context
     folded = rows * width * read + hypothesis_steps * rows * read
     unfolded = hypothesis_steps * (rows * width + width * read * (rows > 0))
     return float(np.sum(encoder + hypothesis_steps * step + scores + np.minimum(folded, unfolded)))
 
 
 class Update(NamedTuple):
-    """What one update of the weights, of `accumulate` batches, takes at least."""
+    """Lower bounds of one update of the weights from `accumulate` batches."""
 
     multiply_adds: float
     bytes: float
 
 
 def training(config: Config, *, vocabulary: int, source_length: float, target_length: float, parameters: int) -> Update:
-    """Of batches of sentences so long on the average: forward, and twice that for the gradients.
+    """For batches of sentences of these mean lengths: the forward pass, and twice that for the gradients.
 
-    A mechanism other than none, memory and bahdanau counts as a memory with a row for each source position, whose
-    scores are a product with the query alone.
+    A mechanism other than none, memory and bahdanau counts as a memory with one row per source position, whose scores
+    are a product with the query alone.
 
-    Kept are the weights, their gradients and Adam's two moments, and in float32 what the gradients are computed from:
-    inputs, gates and outputs of the LSTMs, scores, contexts, logits. Padding is not counted.
+    Memory holds the weights, their gradients and Adam's two moments, and in float32 what the gradients are computed
+    from: inputs, gates and outputs of the LSTMs, scores, contexts, logits. Padding is not counted.
     """
     model, attention = config.model, config.model.attention
     layers, units, embedding = model.layers, model.units, model.embedding_size
@@ -95,7 +93,7 @@ def training(config: Config, *, vocabulary: int, source_length: float, target_le
 
 
 def multiply_adds_per_second(rows: int, inner: int, columns: int, seconds: float = 1.0) -> float:
-    """What the machine reaches in float32 on [rows, inner] @ [inner, columns], the best of many times 20 in a row."""
+    """The machine's best rate for [rows, inner] @ [inner, columns] in float32, over many times 20 in a row."""
     lefts, right = tf.random.normal([20, rows, inner]), tf.random.normal([inner, columns])
     products = tf.function(
         lambda: tf.add_n([tf.reduce_max(tf.matmul(left, right)) for left in tf.unstack(lefts)]), autograph=False

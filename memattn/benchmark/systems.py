@@ -1,4 +1,4 @@
-"""Runs systems on the same work, each in a process of its own, in turns, and tells their times."""
+"""Times systems on the same work, in turns, each in its own process."""
 
 import contextlib
 import dataclasses
@@ -25,7 +25,7 @@ WORKERS = os.path.join(pathlib.Path(__file__).resolve().parents[2], "scripts", "
 
 
 class System(NamedTuple):
-    """A worker's file in `scripts/peers`, its attention, and options of our model beside it."""
+    """A worker's file in `scripts/peers`, its attention, and other options of memattn's model."""
 
     worker: str
     attention: Mapping[str, Any]
@@ -48,9 +48,9 @@ SYSTEMS = {
     "OpenNMT-py: no attention": System("onmt_py", NONE),
 }
 TRAINED = [name for name, system in SYSTEMS.items() if system.attention != NONE]
-PRODUCTS = System("products", NONE)  # of matrices, which tell how fast the machine is
-OURS = ("ours", "products")  # workers in this process' environment
-# The libraries' TensorFlow is faster without oneDNN on this work; PyTorch collapses where its threads spin.
+PRODUCTS = System("products", NONE)  # of matrices, for the machine's speed
+OURS = ("ours", "products")  # workers in this process' Python environment
+# On this work, the libraries' TensorFlow is faster without oneDNN; PyTorch is very slow if its threads spin.
 VARIABLES = {
     "ours": {},
     "products": {},
@@ -63,15 +63,15 @@ VARIABLES = {
 
 @dataclasses.dataclass(frozen=True)
 class Measured:
-    """What came out for one system.
+    """The measurements of one system.
 
     Attributes:
       seconds: of each repeat.
-      other_cores: the most cores that other processes took meanwhile, on the average of a repeat.
+      other_cores: cores that other processes used, averaged over a repeat; the largest of all repeats.
       peak_memory: MiB.
-      versions, notes: what the worker says of itself.
-      fold_seconds: what folding the token embeddings takes, once a model and not in `seconds`; None where none are.
-      batches_at_once: that are decoded side by side.
+      versions, notes: as reported by the worker.
+      fold_seconds: for folding the token embeddings once per model, not in `seconds`; None if they are not folded.
+      batches_at_once: decoded concurrently.
     """
 
     seconds: list[float]
@@ -88,42 +88,44 @@ class Measured:
 
 
 def define_sizes(lengths: str) -> None:
-    """The flags of benchmarks whose sizes the user chooses."""
+    """Flags of benchmarks with sizes of the user's choice."""
     flags.DEFINE_list("lengths", lengths.split(","), "Lengths L.")
     flags.register_validator(
-        "lengths", lambda given: all(one.isdecimal() and int(one) for one in given), "whole numbers, divided by commas"
+        "lengths",
+        lambda given: all(one.isdecimal() and int(one) for one in given),
+        "whole numbers, separated by commas",
     )
-    flags.DEFINE_integer("units", 256, "Of two layers, in each direction; embeddings are as wide.", lower_bound=1)
-    flags.DEFINE_integer("vocabulary", 24, "Ids, four special ones among them.", lower_bound=5)
+    flags.DEFINE_integer("units", 256, "Units per layer and direction; also the embedding size.", lower_bound=1)
+    flags.DEFINE_integer("vocabulary", 24, "Number of ids, including four special ones.", lower_bound=5)
 
 
 def define_flags(*, output: str, systems: list[str], known: list[str]) -> None:
-    """The flags that all benchmarks share; `systems` of the `known` ones are timed by default."""
-    flags.DEFINE_multi_enum("systems", systems, known, "What is timed; repeatable.")
-    flags.DEFINE_enum("device", "cpu", ["cpu", "gpu"], "Where memattn runs; the libraries run on the CPU.")
-    flags.DEFINE_integer("threads", processes.cores(), "Threads of each system.", lower_bound=1)
+    """Flags that all benchmarks share; of the `known` systems, `systems` are timed by default."""
+    flags.DEFINE_multi_enum("systems", systems, known, "System to time; repeatable.")
+    flags.DEFINE_enum("device", "cpu", ["cpu", "gpu"], "Device of memattn; the libraries run on the CPU.")
+    flags.DEFINE_integer("threads", processes.cores(), "Threads per system.", lower_bound=1)
     flags.DEFINE_enum("jit_compile", "auto", ["auto", "true", "false"], "Whether XLA compiles memattn.")
-    flags.DEFINE_integer("repeats", 5, "Runs of each system, in turns.", lower_bound=1)
-    flags.DEFINE_string("environments", "build/peers", "Folder that scripts/peers/setup.sh has filled.")
-    flags.DEFINE_string("logs", "build/logs", "Where what the systems print is kept.")
-    flags.DEFINE_string("output", output, "Path of the results, without an ending.")
+    flags.DEFINE_integer("repeats", 5, "Runs per system, in turns.", lower_bound=1)
+    flags.DEFINE_string("environments", "build/peers", "Folder made by scripts/peers/setup.sh.")
+    flags.DEFINE_string("logs", "build/logs", "Folder of the systems' output.")
+    flags.DEFINE_string("output", output, "Path of the results, without file extension.")
 
 
 def race(runners: Mapping[str, tuple[str, Mapping[str, Any]]], options: flags.FlagValues) -> dict[str, Measured]:
-    """Has runners (name -> system and work) make ready, then do their work once each, `repeats` times over.
+    """Warms up runners (name -> system and work), then has each do its work in turn, `repeats` times.
 
     Raises RunError.
     """
     os.makedirs(options.logs, exist_ok=True)
     if options.device == "cpu":
-        tf.config.set_visible_devices([], "GPU")  # in this process, which says what was measured on
+        tf.config.set_visible_devices([], "GPU")  # in this process, which reports the device
     processes, ready, replies = {}, {}, {name: [] for name in runners}
     try:
         for name, (system, work) in tqdm(runners.items(), desc="warming up", unit="system", disable=None):
             processes[name] = _start(name, SYSTEMS[system], work, options)
             ready[name] = _reply(processes[name], name, options)
         for name in tqdm(list(runners) * options.repeats, desc="measuring", unit="run", disable=None):
-            with contextlib.suppress(BrokenPipeError):  # a process that has ended does not answer either
+            with contextlib.suppress(BrokenPipeError):  # a process that has ended does not reply either
                 processes[name].stdin.write("run\n")
                 processes[name].stdin.flush()
             replies[name].append(_reply(processes[name], name, options))
@@ -143,12 +145,12 @@ def race(runners: Mapping[str, tuple[str, Mapping[str, Any]]], options: flags.Fl
 
 
 def multiply_adds_per_second(rows: int, inner: int, columns: int, options: flags.FlagValues) -> float:
-    """`floor.multiply_adds_per_second` on the device and with the threads that our systems have. Raises RunError."""
+    """`floor.multiply_adds_per_second` on the device and with the threads of memattn's systems. Raises RunError."""
     os.makedirs(options.logs, exist_ok=True)
     name, work = "matrix products", {"rows": rows, "inner": inner, "columns": columns}
     with _start(name, PRODUCTS, work, options) as process:
         rate = _reply(process, name, options)["multiply_adds_per_second"]
-        process.communicate()  # closes its standard input, and so ends it
+        process.communicate()  # closes its standard input, which ends it
     return rate
 
 
@@ -157,7 +159,7 @@ def _start(name: str, system: System, work: Mapping[str, Any], options: flags.Fl
     if system.worker not in OURS:
         python = os.path.join(options.environments, system.worker, "bin", "python")
         if not os.path.exists(python):
-            raise RunError(f"{python}: not there; scripts/peers/setup.sh makes it, or name other --systems")
+            raise RunError(f"{python}: missing; scripts/peers/setup.sh creates it, or choose other --systems")
     jit_compile = {"auto": "auto", "true": True, "false": False}[options.jit_compile]
     own = {"attention": system.attention, "model": system.model, "threads": options.threads, "jit_compile": jit_compile}
     variables = {"TF_CPP_MIN_LOG_LEVEL": "3", **VARIABLES[system.worker]}
@@ -170,14 +172,14 @@ def _start(name: str, system: System, work: Mapping[str, Any], options: flags.Fl
             stdout=subprocess.PIPE,
             stderr=file,
             text=True,
-            env={**os.environ, **variables, "PYTHONSAFEPATH": ""},  # workers share the module beside them
+            env={**os.environ, **variables, "PYTHONSAFEPATH": ""},  # for the workers' shared module
         )
 
 
 def _reply(process: subprocess.Popen, name: str, options: flags.FlagValues) -> dict:
     line = process.stdout.readline()
     if not line:
-        raise RunError(f"{name}: its process ended; {_log(name, options)} says why")
+        raise RunError(f"{name}: its process ended; see {_log(name, options)}")
     return json.loads(line)
 
 
@@ -186,15 +188,15 @@ def _log(name: str, options: flags.FlagValues) -> str:
 
 
 def source_lengths(work: Mapping[str, Any]) -> np.ndarray:
-    """Lengths of the sources that the workers make of `work`."""
+    """Lengths of the sources that the workers make for `work`."""
     sys.path.insert(0, WORKERS)
-    import worker  # noqa: PLC0415 (where the workers are)
+    import worker  # noqa: PLC0415 (in the workers' folder)
 
     return np.array([len(source) for source in worker.sources(worker.SimpleNamespace(**work))])
 
 
 def row(name: str, length: int, result: Measured, everything: Mapping[str, Measured]) -> dict[str, Any]:
-    """A system's row of the table; the fastest library's time with attention is the one that others are compared to."""
+    """A system's row of the table; "best library" is the fastest one with attention."""
     libraries = [
         other.median
         for key, other in everything.items()
@@ -217,7 +219,7 @@ def row(name: str, length: int, result: Measured, everything: Mapping[str, Measu
 
 
 def report(rows: list[dict], options: flags.FlagValues, *, title: str, units: int, vocabulary: int) -> int:
-    """Writes the table as CSV and Markdown, what it was made with, and a picture; prints the table."""
+    """Writes the table as CSV and Markdown, its conditions, and a picture; prints the table."""
     os.makedirs(os.path.dirname(options.output) or ".", exist_ok=True)
     keys = list(dict.fromkeys(key for one in rows for key in one if key not in ("notes", "batches at once")))
     table = [{key: one.get(key, "") for key in keys} for one in rows]

@@ -1,4 +1,4 @@
-"""Cuts a corpus into bucketed batches whose order is a function of seed and epoch, however large the corpus."""
+"""Cuts a corpus of any size into bucketed batches, in an order that is a function of seed and epoch."""
 
 from collections.abc import Iterator
 from typing import Literal
@@ -10,7 +10,7 @@ from memattn.data.corpus import Corpus, Sentences
 from memattn.errors import DataError
 
 WINDOW = 32_768  # pairs that are sorted into buckets at a time
-_BATCHES_IN_WINDOW = 16  # or more pairs, so that there are so many batches
+_BATCHES_IN_WINDOW = 16  # at least: a window grows to hold this many
 _SCANNED = 1 << 20  # pairs at a time
 _ROUNDS = 24  # of the shuffle; TensorFlow's default of 4 leaves neighbours and epochs correlated
 
@@ -29,24 +29,23 @@ def _widths(histogram: np.ndarray, num_buckets: int) -> np.ndarray:
 class TrainingBatches:
     """Batches of sentence pairs of like length, in an order that seed and epoch alone decide.
 
-    Each epoch takes the whole corpus in a new order, a window of WINDOW pairs at a time; in a window, pairs are sorted
-    into buckets by their longer side, cut into batches, and the batches shuffled. Any batch is thus found in constant
-    time, and memory holds a window, whatever the size of the corpus. Both sides are padded to the width of the batch's
-    widest bucket. Each epoch has each pair once; rows of PAD, which have no part in the loss, fill up the last batch of
-    a window.
+    Each epoch takes every pair once, in a new order, a window of WINDOW pairs at a time. In a window, pairs are sorted
+    into buckets by their longer side and cut into batches, which are shuffled. So any batch is found in constant time,
+    and memory holds one window, whatever the size of the corpus. Both sides are padded to the width of the batch's
+    widest bucket; rows of PAD, which the loss ignores, complete the last batch of a window.
 
     Args:
       corpus: source and target sentences, which may be mapped from disk.
-      batch_size: of a batch, counted in sentence pairs or in tokens of the longer, padded side, as `batch_type` says.
-      num_buckets: padded widths in use.
+      batch_size: in sentence pairs, or in tokens of the longer, padded side, as `batch_type` says.
+      num_buckets: number of padded widths.
       seed: of the order.
-      max_source_length, max_target_length: pairs with a longer side, its end of sentence included, are left out.
+      max_source_length, max_target_length: pairs with a longer side, its end of sentence included, are skipped.
 
     Attributes:
       widths: the buckets' padded widths, ascending.
       pairs: in an epoch.
-      longest_source: of those pairs, with its end of sentence.
-      window_size: pairs of a window, the left-out ones counted.
+      longest_source: of those pairs, including its end of sentence.
+      window_size: pairs of a window, including the skipped ones.
     """
 
     def __init__(
@@ -90,7 +89,7 @@ class TrainingBatches:
         rows = self.batch_size if self.batch_type == "sentences" else self.batch_size // width
         if not rows:
             raise DataError(
-                f"training.batch_size: {self.batch_size} tokens hold no pair of {width}; raise it, "
+                f"training.batch_size: a batch of {self.batch_size} tokens cannot hold a {width}-token pair; raise it, "
                 "or lower data.max_source_length and data.max_target_length"
             )
         return rows
@@ -101,7 +100,7 @@ class TrainingBatches:
         return -(-len(self.corpus) // self.window_size)
 
     def window(self, epoch: int, window: int, start: int = 0) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Source [B, S] and target [B, S] ids of the batches of one window of an epoch, from its batch `start` on."""
+        """Source and target ids, both [B, S], of the batches of one window of an epoch, from batch `start` on."""
         places = np.arange(window * self.window_size, min((window + 1) * self.window_size, len(self.corpus)))
         members = self._shuffled(places, epoch)
         lengths = [
@@ -110,7 +109,7 @@ class TrainingBatches:
         fits = self._fits(*lengths)
         members, longer = members[fits], np.maximum(*lengths)[fits]
         buckets = np.searchsorted(self.widths, longer)
-        order = np.argsort(-buckets, kind="stable")  # widest first: what is left of a bucket goes into a wider batch
+        order = np.argsort(-buckets, kind="stable")  # widest first: the rest of a bucket goes into a wider batch
         batches, cut = [], 0
         while cut < len(order):
             width = int(self.widths[buckets[order[cut]]])
@@ -123,7 +122,7 @@ class TrainingBatches:
             yield self.corpus.source.padded(chosen, rows, width), self.corpus.target.padded(chosen, rows, width)
 
     def stream(self, epoch: int, window: int, batch: int) -> Iterator[tuple[tuple[np.ndarray, np.ndarray], tuple]]:
-        """All batches from that place on, epoch after epoch without end, each with the place of the next one."""
+        """Batches from that place on, epoch after epoch without end, each with the place of the next one."""
         while True:
             for ids in self.window(epoch, window, batch):
                 batch += 1
@@ -133,7 +132,7 @@ class TrainingBatches:
                 epoch, window = epoch + 1, 0
 
     def _shuffled(self, places: np.ndarray, epoch: int) -> np.ndarray:
-        """Which pairs stand at those places of an epoch: a permutation of the corpus that needs no table."""
+        """The pairs at those places of an epoch: a permutation of the corpus without a table."""
         return tf.raw_ops.RandomIndexShuffle(
             index=tf.constant(places, tf.int64),
             seed=tf.constant([self.seed, epoch, 0], tf.uint32),
@@ -143,7 +142,7 @@ class TrainingBatches:
 
 
 def streaming_batches(sentences: Sentences, *, batch_size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """As `decoding_batches`, of shapes that other sentences share: powers of two, one row or all."""
+    """As `decoding_batches`, in few shapes: widths are powers of two, rows one or `batch_size`."""
     lengths = sentences.lengths()
     order = np.argsort(-lengths, kind="stable")
     for start in range(0, len(order), batch_size):
@@ -155,7 +154,7 @@ def streaming_batches(sentences: Sentences, *, batch_size: int) -> Iterator[tupl
 def decoding_batches(
     sentences: Sentences, *, batch_size: int, num_buckets: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Indices and padded ids [batch_size, S] of sentences, longest first; short of a batch, rows of PAD fill it."""
+    """Indices and padded ids [batch_size, S] of sentences, longest first; rows of PAD complete the last batch."""
     lengths = sentences.lengths()
     widths = bucket_widths(lengths, num_buckets)
     order = np.argsort(-lengths, kind="stable")

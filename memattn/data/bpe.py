@@ -13,22 +13,22 @@ from subword_nmt.learn_bpe import learn_bpe
 from memattn.data.vocabulary import SPECIAL_TOKENS
 from memattn.errors import DataError
 
-SEPARATOR = "@@"  # ends a unit that the next one continues
+SEPARATOR = "@@"  # at the end of a unit: the word continues
 _CACHED_WORDS = 1_000_000
-# Escaped as OpenNMT's Tokenizer does, by a fullwidth percent sign and four hexadecimal digits: that sign itself, white
-# space that is no single space between two words, and what would end a word like a unit that goes on.
+# Escaped as by OpenNMT's Tokenizer, with a fullwidth percent sign and four hexadecimal digits: that sign itself, white
+# space other than single spaces between words, and an end of a word that looks like SEPARATOR.
 _TO_ESCAPE = re.compile(r"％|^ | $|(?<= ) |[^\S ]|[\x1c-\x1f\x85]|@(?=@(?: |$))")
-_ESCAPED = re.compile(r"％(?!d[89a-f])([0-9a-f]{4})")  # half a surrogate pair is no character
+_ESCAPED = re.compile(r"％(?!d[89a-f])([0-9a-f]{4})")  # half a surrogate pair is not a character
 
 
 class Subwords:
-    """Byte-pair encoding by subword-nmt, with an escape that makes it exactly reversible."""
+    """Byte-pair encoding by subword-nmt, made exactly reversible by an escape."""
 
     def __init__(self, codes: str):
         self._bpe = BPE(io.StringIO(codes), separator=SEPARATOR)
 
     def segment(self, line: str) -> list[str]:
-        """Units of a line, without its line feed; `undo` gives the line back, whatever white space is in it."""
+        """Units of a line without its line feed; `undo` restores the line exactly, including its white space."""
         if len(self._bpe.cache) > _CACHED_WORDS:
             self._bpe.cache.clear()
         return self._bpe.segment_tokens(escape(line).split(" "))
@@ -40,7 +40,7 @@ class Subwords:
 
 
 def escape(line: str) -> str:
-    """The line as words that are divided by single spaces and hold no other white space."""
+    """The line as words divided by single spaces, without other white space."""
     return _TO_ESCAPE.sub(lambda match: f"％{ord(match[0]):04x}", line)
 
 
@@ -55,11 +55,11 @@ def word_numbers(units: list[str]) -> list[int]:
 
 
 def learn(words: Counter[str], merges: int) -> str:
-    """Codes of subword-nmt: up to so many merges of the most frequent pairs of units, learned from words' counts."""
+    """Codes of subword-nmt, learned from words' counts: up to `merges` merges of the most frequent pairs of units."""
     ranked = sorted(words.items(), key=lambda item: (-item[1], item[0]))
     counted, codes = io.StringIO("".join(f"{word} {count}\n" for word, count in ranked)), io.StringIO()
     quiet = contextlib.nullcontext() if sys.stderr.isatty() else contextlib.redirect_stderr(io.StringIO())
-    with quiet, contextlib.suppress(ValueError):  # it fails once there is no pair left, all merges written
+    with quiet, contextlib.suppress(ValueError):  # raised, with all merges written, when no pair is left
         learn_bpe(counted, codes, merges, is_dict=True)
     return codes.getvalue()
 
@@ -70,13 +70,13 @@ def most_frequent_units(words: Counter[str], codes: str, size: int) -> list[str]
     for word, count in words.items():
         for unit in subwords.segment(unescape(word)):
             units[unit] += count
-    for special in SPECIAL_TOKENS:  # in a text they are unknown words
+    for special in SPECIAL_TOKENS:  # in text they are unknown words
         units.pop(special, None)
     return [unit for unit, _ in sorted(units.items(), key=lambda item: (-item[1], item[0]))[:size]]
 
 
 def checked(codes: str, path: str) -> str:
-    """The codes of a file if subword-nmt can read them; it would end the process. Raises DataError."""
+    """The codes of a file, checked because subword-nmt ends the process for bad ones. Raises DataError."""
     version, *merges = codes.split("\n")
     if version != "#version: 0.2" or merges[-1:] != [""] or len(merges) == 1:
         raise DataError(f"{path}: not BPE codes of subword-nmt, version 0.2, or cut short")

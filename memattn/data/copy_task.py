@@ -1,4 +1,4 @@
-"""Writes the copy task's corpus (section 4.1 of the paper): sequences of random symbols, to be repeated."""
+"""Writes the copy task's corpus (section 4.1 of the paper): random symbols whose target is the source."""
 
 import glob
 import json
@@ -23,10 +23,10 @@ _BLOCK = 10_000
 def prepare(config: CopyConfig, folder: str) -> None:
     """Writes vocab.txt and {train,valid}.{source,target} under `folder`, the same bytes on every machine.
 
-    One process writes a folder, others that come meanwhile wait for it. Files are written aside, then moved into place
-    whole, so that where the file system has no locks, several may write the folder. The manifest comes last; a folder
-    that has it and all files is left as it is. Raises ValueError for a folder that holds another task's data,
-    OSError where it cannot be written.
+    One process writes a folder; others wait for it. Files are written elsewhere, then moved into place whole, so that
+    without locks in the file system several processes may write the folder. The manifest comes last; a folder with it
+    and all files is not touched. Raises ValueError for a folder that holds another task's data, OSError if it cannot be
+    written.
     """
     settings = {name: getattr(config, name) for name in sorted(config.__dataclass_fields__)}
     if _whole(folder, settings):
@@ -41,7 +41,7 @@ def prepare(config: CopyConfig, folder: str) -> None:
 
 
 def _whole(folder: str, settings: dict[str, int]) -> bool:
-    """Whether a folder holds the corpus of these settings. Raises ValueError where it holds another."""
+    """Whether a folder holds the corpus of these settings. Raises ValueError if it holds another."""
     manifest = os.path.join(folder, MANIFEST)
     present = os.listdir(folder) if os.path.isdir(folder) else []  # before the manifest: another may be writing it
     if os.path.exists(manifest):
@@ -52,12 +52,12 @@ def _whole(folder: str, settings: dict[str, int]) -> bool:
             raise ValueError(f"{manifest}: unreadable ({error}); remove the folder to have it made again") from error
         if found != settings:
             raise ValueError(
-                f"{folder}: holds the copy task of other settings ({found}, not {settings}); take another folder"
+                f"{folder}: holds a copy task with other settings ({found}, not {settings}); use another folder"
             )
         return all(os.path.exists(os.path.join(folder, name)) for name in _FILES)
     interrupted = any(name.startswith(_UNFINISHED) for name in present)
     if not interrupted and any(name.endswith((".source", ".target")) for name in present):
-        raise ValueError(f"{folder}: holds a corpus that is not the copy task; take another folder")
+        raise ValueError(f"{folder}: holds a corpus that is not the copy task; use another folder")
     return False
 
 
@@ -76,7 +76,7 @@ def _make(config: CopyConfig, folder: str, settings: dict[str, int]) -> None:
 
 
 def _clear(folder: str) -> None:
-    """Removes what preparations left that were killed; another's folder of such a name stays."""
+    """Removes what killed preparations left; a folder of such a name that is not theirs stays."""
     for aside in glob.glob(os.path.join(glob.escape(folder), f"{_UNFINISHED}*")):
         if os.path.isdir(aside) and set(os.listdir(aside)) <= set(_FILES):
             shutil.rmtree(aside, ignore_errors=True)

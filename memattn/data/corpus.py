@@ -1,4 +1,4 @@
-"""A prepared corpus on disk: sentences of token ids that are mapped into memory, or text that is read into it."""
+"""A prepared corpus on disk: token ids mapped into memory, or text read into it."""
 
 import dataclasses
 import gzip
@@ -26,7 +26,7 @@ class Sentences:
       ids: [all tokens], of any integer type.
       offsets: int64 [sentences + 1].
       path: of the file that ids are read from.
-      num_ids: what they must be below, checked as they are read; None where that is known.
+      num_ids: ids must be less, which is checked as they are read; None if that is known.
     """
 
     ids: np.ndarray
@@ -41,11 +41,11 @@ class Sentences:
         return self.ids[self.offsets[index] : self.offsets[index + 1]]
 
     def lengths(self, start: int = 0, end: int | None = None) -> np.ndarray:
-        """Of the sentences from `start` up to `end`, int64."""
+        """Lengths of the sentences from `start` up to `end`, int64."""
         return np.diff(self.offsets[start : len(self) + 1 if end is None else end + 1])
 
     def padded(self, indices: np.ndarray, rows: int, width: int) -> np.ndarray:
-        """[rows, width] int32: the sentences of those indices, PAD in what is left. Raises DataError."""
+        """[rows, width] int32: the sentences of those indices, padded with PAD. Raises DataError."""
         starts, ends = self.offsets[indices], self.offsets[indices + 1]
         lengths = ends - starts
         real = np.arange(width) < lengths[:, None]
@@ -64,7 +64,7 @@ class Sentences:
 
 @dataclasses.dataclass(frozen=True)
 class Corpus:
-    """One split: sources, and the targets that belong to them."""
+    """One split: sources and their targets."""
 
     source: Sentences
     target: Sentences
@@ -82,7 +82,7 @@ def read_vocabulary(path: str) -> Vocabulary:
 
 
 def read_corpus(folder: str, split: str, vocabulary: Vocabulary) -> Corpus:
-    """Maps a split's binary files into memory where it has any, else reads its text. Raises DataError."""
+    """Maps a split's binary files into memory if it has any, else reads its text. Raises DataError."""
     if os.path.exists(binary_paths(folder, split, "source")["ids"]):
         _check_vocabulary(folder)
         corpus = Corpus(*(_map(folder, split, side, len(vocabulary)) for side in SIDES))
@@ -101,7 +101,7 @@ def read_corpus(folder: str, split: str, vocabulary: Vocabulary) -> Corpus:
 
 
 def check_folder(folder: str) -> None:
-    """Raises ConfigError where a corpus has no folder."""
+    """Raises ConfigError if a corpus has no folder."""
     if not os.path.isdir(folder):
         raise ConfigError(
             f"data.folder: {folder} is not a folder; it should hold vocab.txt and train.source, ...; "
@@ -115,13 +115,13 @@ def splits(folder: str) -> list[str]:
 
 
 def check_split(folder: str, split: str, known: Collection[str]) -> None:
-    """Raises ConfigError where a corpus with the splits `known` has no such one."""
+    """Raises ConfigError if `split` is not one of the `known` splits of a corpus."""
     if split not in known:
         raise ConfigError(f"{folder}: has no split {split}; it has {', '.join(known)}")
 
 
 def read_references(folder: str, split: str) -> tuple[list[str], list[str]]:
-    """The tokens of a split's targets, divided by spaces, and the lines that people wrote, for scoring.
+    """For scoring: the tokens of a split's targets, divided by spaces, and the lines as people wrote them.
 
     A corpus that came as tokens has no other lines. Raises DataError.
     """
@@ -142,7 +142,7 @@ def read_lines(path: str) -> list[str]:
 
 
 def raw_lines(path: str) -> Iterator[bytes]:
-    """Lines of a file, plain or .gz, with their ends. Raises DataError for an archive that is broken, OSError."""
+    """Lines of a file, plain or .gz, with their ends. Raises DataError for a broken archive, OSError."""
     try:
         with gzip.open(path, "rb") if path.endswith(".gz") else open(path, "rb") as file:
             yield from file
@@ -151,7 +151,7 @@ def raw_lines(path: str) -> Iterator[bytes]:
 
 
 def decode_lines(content: bytes, path: str, first: int) -> list[str]:
-    """The lines of bytes of a file, of which the line number `first` is the first. Raises DataError."""
+    """Lines of the bytes of a file, from line number `first` on. Raises DataError."""
     try:
         text = content.decode("utf-8-sig" if first == 1 else "utf-8")
     except UnicodeDecodeError as error:
@@ -164,12 +164,12 @@ def decode_lines(content: bytes, path: str, first: int) -> list[str]:
 
 
 def encode(lines: list[str], vocabulary: Vocabulary) -> Sentences:
-    """Lines of tokens, divided by white space, as ids."""
+    """Ids of lines of tokens, which are divided by white space."""
     return from_ids([vocabulary.encode(line.split()) for line in lines])
 
 
 def from_ids(sentences: list[list[int]], dtype: type = np.int32) -> Sentences:
-    """Sentences of lists of ids."""
+    """Sentences from lists of ids."""
     offsets = np.zeros(len(sentences) + 1, np.int64)
     np.cumsum([len(sentence) for sentence in sentences], out=offsets[1:])
     return Sentences(np.fromiter((i for sentence in sentences for i in sentence), dtype, offsets[-1]), offsets)
@@ -184,7 +184,7 @@ def map_array(path: str) -> np.ndarray:
     """Maps one row of whole numbers into memory. Raises DataError."""
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except Exception as error:  # NumPy raises whatever its parts do, tokenize.TokenError among it
+    except Exception as error:  # NumPy passes on errors of all kinds, such as tokenize.TokenError
         raise DataError(f"{path}: not a whole array of NumPy's .npy format: {error}") from error
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise DataError(f"{path}: not one row of whole numbers")
@@ -198,12 +198,12 @@ def _map(folder: str, split: str, side: str, num_ids: int) -> Sentences:
     offsets = sentences.offsets
     fit = len(offsets) and offsets[0] == 0 and offsets[-1] == len(sentences.ids) and (offsets[:-1] <= offsets[1:]).all()
     if not fit:
-        raise DataError(f"{paths['offsets']}: does not fit the ids beside it; prepare the corpus again")
+        raise DataError(f"{paths['offsets']}: does not match its ids; prepare the corpus again")
     return sentences
 
 
 def _check_vocabulary(folder: str) -> None:
-    """Ids mean nothing without the vocabulary that they were made with. Raises DataError."""
+    """Raises DataError unless the vocabulary is the one that the ids were made with."""
     path = os.path.join(folder, MANIFEST)
     if not os.path.exists(path):
         return
@@ -217,7 +217,7 @@ def _check_vocabulary(folder: str) -> None:
 
 
 class Appender:
-    """An array of NumPy's .npy format that grows on disk, and may be cut back to an earlier length."""
+    """An array in NumPy's .npy format that grows on disk, and can be cut back to an earlier length."""
 
     def __init__(self, path: str, dtype: type, length: int):
         self._path, self._dtype, self._length = path, np.dtype(dtype), length
@@ -233,7 +233,7 @@ class Appender:
         self._length += len(values)
 
     def flush(self) -> int:
-        """Everything so far is on disk, and is an array of the returned length."""
+        """Writes everything so far to disk; returns the array's length."""
         with files.naming(self._path):
             self._file.seek(0)
             self._header()
@@ -250,6 +250,6 @@ class Appender:
             self._file.close()
 
     def _header(self) -> None:
-        """Of one size whatever the length: NumPy leaves room for an axis to grow."""
+        """The header, of one size for every length: NumPy leaves room for an axis to grow."""
         description = {"descr": self._dtype.str, "fortran_order": False, "shape": (self._length,)}
         np.lib.format.write_array_header_1_0(self._file, description)

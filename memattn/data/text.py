@@ -19,7 +19,7 @@ Form = Literal["raw", "tokenized", "truecased"]
 
 @dataclasses.dataclass(frozen=True)
 class TextSettings:
-    """What the lines of a corpus are: `raw` text, text that Moses has `tokenized`, or tokenized and `truecased`."""
+    """The form of a corpus' lines: `raw` text, `tokenized` by Moses, or tokenized and `truecased`."""
 
     form: Form
     source_language: str
@@ -38,7 +38,7 @@ class Text:
         }
 
     def files(self) -> dict[str, str]:
-        """Names and contents of the files that `read` makes this of."""
+        """Names and contents of the files from which `read` restores this."""
         return {SETTINGS: json.dumps(dataclasses.asdict(self.settings), indent=2) + "\n", CODES: self.codes}
 
     def encode(self, line: str, side: Literal["source", "target"]) -> list[str]:
@@ -46,7 +46,7 @@ class Text:
         return self._subwords.segment(self._tokenize[side](line))
 
     def decode(self, tokens: list[str]) -> str:
-        """The words of tokens, divided by spaces: what BLEU on tokens is computed on."""
+        """Tokens as words divided by spaces, for BLEU on tokens."""
         return self._subwords.undo(tokens)
 
     def word_numbers(self, tokens: list[str]) -> list[int]:
@@ -54,16 +54,16 @@ class Text:
         return bpe.word_numbers(tokens)
 
     def detokenize(self, words: str) -> str:
-        """The target's words as people write them: what detokenized BLEU is computed on."""
+        """The target's words as people write them, for detokenized BLEU."""
         return detokenizer(self.settings.form, self.settings.target_language)(words)
 
     def reference(self, line: str) -> str:
-        """What a line of the target is as people write it: itself, if it is raw."""
+        """A line of the target as people write it: itself, if it is raw."""
         return line if self.settings.form == "raw" else self.detokenize(line)
 
 
 class Tokens:
-    """Stands for `Text` where a corpus came as tokens: they are all there is."""
+    """Replaces `Text` for a corpus that came as tokens."""
 
     def files(self) -> dict[str, str]:
         return {}
@@ -86,7 +86,7 @@ class Tokens:
 
 
 def tokenizer(form: Form, language: str) -> Callable[[str], str]:
-    """Makes words divided by spaces of a line; the lines of a tokenized corpus are that already."""
+    """Turns a line into words divided by spaces, as the lines of a tokenized corpus already are."""
     if form != "raw":
         return lambda line: line
     return functools.partial(_moses_tokenizer(language).tokenize, return_str=True, escape=False)
@@ -99,7 +99,7 @@ def _moses_tokenizer(language: str) -> MosesTokenizer:
 
 @functools.cache
 def detokenizer(form: Form, language: str) -> Callable[[str], str]:
-    """Undoes truecasing where there was one, tokenization, and, where Moses did both, its escapes (`&apos;`)."""
+    """Undoes truecasing if there was any, tokenization, and, if Moses did both, its escapes (`&apos;`)."""
     detokenize, detruecase = MosesDetokenizer(language).detokenize, MosesDetruecaser().detruecase
 
     def undo(words: str) -> str:
@@ -110,7 +110,7 @@ def detokenizer(form: Form, language: str) -> Callable[[str], str]:
 
 
 def read(folder: str) -> Text | Tokens:
-    """What a prepared corpus or a run folder says of its text. Raises DataError."""
+    """The text settings of a prepared corpus or a run folder. Raises DataError."""
     paths = [os.path.join(folder, name) for name in FILES]
     if not any(os.path.exists(path) for path in paths):
         return Tokens()

@@ -7,7 +7,7 @@ SPECIAL_TOKENS = ("<pad>", "<s>", "</s>", "<unk>")
 
 
 class Vocabulary:
-    """One vocabulary for source and target; `tokens` are its words without the special ones.
+    """One vocabulary for source and target; `tokens` excludes the special ones.
 
     Raises ValueError if a token is empty, holds white space, occurs twice or is a special one.
     """
@@ -22,7 +22,7 @@ class Vocabulary:
         for token in tokens:
             if token.split() != [token]:
                 raise ValueError(f"the token {token!r} is empty or holds white space")
-        self.ids = {token: ids[token] for token in tokens}  # without the special ones: in a text they are unknown words
+        self.ids = {token: ids[token] for token in tokens}  # without the special ones, which in text are unknown words
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -36,11 +36,11 @@ class Vocabulary:
         return "".join(f"{token}\n" for token in self.tokens[len(SPECIAL_TOKENS) :])
 
     def encode(self, words: list[str]) -> list[int]:
-        """Ids of the words, the end of sentence appended."""
+        """Ids of the words, with the end of sentence appended."""
         return [self.ids.get(word, UNK) for word in words] + [EOS]
 
     def decode(self, ids: np.ndarray) -> list[str]:
-        """Tokens of the ids up to the end of sentence, paddings and starts left out."""
+        """Tokens of the ids up to the end of sentence, without padding and starts."""
         words = []
         for i in ids:
             if i == EOS:

@@ -1,1 +1,1 @@
-"""A test set decoded and scored, with tables and pictures of what came out."""
+"""Decodes and scores a test set; tables and pictures of the results."""

@@ -1,4 +1,4 @@
-"""Decodes a test set, scores what came out and writes it."""
+"""Decodes a test set, scores the translations and writes the results."""
 
 import dataclasses
 import glob
@@ -31,7 +31,7 @@ ALIGNMENTS = "alignments"
 
 @dataclasses.dataclass(frozen=True)
 class TestSet:
-    """What is decoded and compared.
+    """Sources to decode, and their references.
 
     Attributes:
       name: of the split, or the source file's.
@@ -47,12 +47,12 @@ class TestSet:
 
 
 def read_split(trained: Trained, split: str) -> TestSet:
-    """A split of the prepared corpus. Raises ConfigError for no such split or not the run's corpus, DataError."""
+    """A split of the prepared corpus. Raises ConfigError for an unknown split or another run's corpus, DataError."""
     folder = trained.config.data.path
     corpus.check_folder(folder)
     vocabulary = corpus.read_vocabulary(os.path.join(folder, corpus.VOCABULARY))
     if (vocabulary.tokens, text.read(folder).files()) != (trained.vocabulary.tokens, trained.text.files()):
-        raise ConfigError(f"data.folder: {folder} has another vocabulary or other BPE than the run; see --source")
+        raise ConfigError(f"data.folder: the vocabulary or BPE of {folder} differs from the run's; see --source")
     corpus.check_split(folder, split, corpus.splits(folder))
     sentences = corpus.read_corpus(folder, split, trained.vocabulary).source
     tokens, written = corpus.read_references(folder, split)
@@ -60,7 +60,7 @@ def read_split(trained: Trained, split: str) -> TestSet:
 
 
 def read_files(trained: Trained, source: str, target: str) -> TestSet:
-    """Two files of text (plain or .gz), which go the way that the training text went. Raises DataError."""
+    """Two files of text (plain or .gz), processed as the training text was. Raises DataError."""
     sources, targets = corpus.read_lines(source), corpus.read_lines(target)
     if len(sources) != len(targets):
         raise DataError(f"{source} has {len(sources):,} lines and {target} has {len(targets):,}")
@@ -74,13 +74,13 @@ def read_files(trained: Trained, source: str, target: str) -> TestSet:
 
 @dataclasses.dataclass(frozen=True)
 class Evaluation:
-    """What came out of a test set.
+    """The results on a test set.
 
     Attributes:
       result: scores, times and conditions, as result.json holds them.
-      translations: of each source, the n best.
-      hypotheses: the best, words divided by spaces.
-      written: the same as people write them.
+      translations: the n best of each source.
+      hypotheses: the best of each source, words divided by spaces.
+      written: the same, as people write them.
     """
 
     test_set: TestSet
@@ -131,7 +131,7 @@ def evaluate(trained: Trained, test_set: TestSet, *, repeats: int) -> Evaluation
 
 
 def write(evaluation: Evaluation, trained: Trained, output_dir: str, *, plots: int) -> list[str]:
-    """Writes what came out, with pictures of the alignments of `plots` sources; returns the files' names.
+    """Writes the results and pictures of `plots` alignments; returns the files' names.
 
     Raises OSError.
     """
@@ -147,7 +147,7 @@ def write(evaluation: Evaluation, trained: Trained, output_dir: str, *, plots: i
             for tokens, score in zip(translation.hypotheses, translation.scores, strict=True)
         ]
     elif os.path.exists(os.path.join(output_dir, N_BEST)):
-        os.remove(os.path.join(output_dir, N_BEST))  # of an evaluation before
+        os.remove(os.path.join(output_dir, N_BEST))  # of an earlier evaluation
     for name, lines in texts.items():
         files.write(os.path.join(output_dir, name), "".join(f"{line}\n" for line in lines))
     files.write(os.path.join(output_dir, RESULT), json.dumps(evaluation.result, indent=2) + "\n")
@@ -156,10 +156,10 @@ def write(evaluation: Evaluation, trained: Trained, output_dir: str, *, plots: i
 
 
 def _plot(trained: Trained, evaluation: Evaluation, plots: int, folder: str) -> None:
-    """Pictures of the alignments of the `plots` longest sources that have a translation, and no others."""
+    """Draws the alignments of the `plots` longest sources that have a translation; removes older pictures."""
     for path in glob.glob(os.path.join(glob.escape(folder), "*.png")):
         if re.fullmatch(r"\d+\.png", os.path.basename(path)):
-            os.remove(path)  # of an evaluation before
+            os.remove(path)  # of an earlier evaluation
     if not plots:
         return
     os.makedirs(folder, exist_ok=True)
@@ -173,7 +173,7 @@ def _plot(trained: Trained, evaluation: Evaluation, plots: int, folder: str) -> 
 def aligned(
     model: Seq2Seq, vocabulary: Vocabulary, source: np.ndarray, hypothesis: list[str]
 ) -> tuple[list[str], list[str], np.ndarray, np.ndarray]:
-    """What `visualize.alignments` draws of source ids [S] and a hypothesis: both as tokens, and the weights."""
+    """The arguments of `plots.alignments` for source ids [S] and a hypothesis: both as tokens, and weights."""
     target = vocabulary.encode(hypothesis)
     combined, slots = model.alignments(tf.constant([source]), tf.constant([target]))
     tokens = [[vocabulary.tokens[i] for i in ids] for ids in (source, target)]

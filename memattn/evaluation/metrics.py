@@ -9,8 +9,8 @@ class Scores(NamedTuple):
     """Scores of a corpus, in percent.
 
     Attributes:
-      bleu: on the tokens as they stand, case-sensitive and unsmoothed, as Moses' multi-bleu.perl computes it: the
-        paper's protocol.
+      bleu: on tokens, case-sensitive and unsmoothed, as Moses' multi-bleu.perl computes it: the paper's
+        protocol.
       bleu_signature: sacreBLEU's signature of `bleu`.
       sacrebleu: sacreBLEU's default, meant for detokenized text.
       sacrebleu_signature: its signature.
@@ -29,13 +29,13 @@ def score(
 ) -> Scores:
     """Scores lines of tokens, divided by spaces, against one reference each.
 
-    `detokenized` holds both as people write them; without it, `sacrebleu` too is of the tokens. Raises ValueError if
+    `detokenized` holds both as people write them; without it, `sacrebleu` is on tokens, too. Raises ValueError if
     counts differ.
     """
     if len(hypotheses) != len(references):
         raise ValueError(f"{len(hypotheses)} hypotheses for {len(references)} references")
     tokenized = BLEU(tokenize="none", smooth_method="none", force=True)
-    default = BLEU(force=True)  # which silences its doubts whether a line is detokenized, and changes no score
+    default = BLEU(force=True)  # silences warnings about lines that look tokenized; changes no score
     written_hypotheses, written_references = detokenized or (hypotheses, references)
     exact = sum(hypothesis == reference for hypothesis, reference in zip(hypotheses, references, strict=True))
     return Scores(

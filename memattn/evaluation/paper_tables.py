@@ -1,4 +1,4 @@
-"""The paper's printed figures, and the configs that they belong to."""
+"""The paper's printed results, and the configs that they belong to."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -49,8 +49,8 @@ TABLE_2_TEST = {
 # Table 3: seconds to decode the 2,169 sentences of newstest2015, en-de, on the same card; mean of 10 runs.
 TABLE_3_SECONDS = {"K=32": 26.85, "K=64": 27.13, "bahdanau": 33.28}
 
-# What a run may choose and still be a row of Table 1. Of position encodings the paper says that they change almost
-# nothing there, of the scorings that all fit the data; the other keys do not decide what is learned or found.
+# Keys that a run of Table 1 may choose freely. The paper says that position encodings change almost nothing there, and
+# that all scorings fit the data; the other keys do not influence what is learned or found.
 _FREE_KEYS = {
     "data": ("folder", "copy.seed", "num_buckets"),
     "model.attention": ("encoder_scoring", "decoder_scoring", "position_encoding", "renormalize", "cache_keys"),
@@ -63,7 +63,7 @@ _FREE_KEYS = {
 
 
 def table_1(config: Config) -> PaperRow | None:
-    """The row of Table 1 that a config reproduces at full scale, None if it does not."""
+    """The row of Table 1 that a config reproduces at full scale, or None."""
     copy, attention = config.data.copy, config.model.attention
     column = model({**attention, "position_encoding": False})
     if copy is None or copy.max_length not in TABLE_1_BLEU or column not in TABLE_1_MODELS:
@@ -79,7 +79,7 @@ def table_1(config: Config) -> PaperRow | None:
 
 
 def model(attention: Mapping[str, Any]) -> str:
-    """What the tables call the model with an attention mechanism."""
+    """The tables' name of the model with an attention mechanism."""
     if attention["name"] != "memory":
         return attention["name"]
     return f"K={attention['num_slots']}" + " + PE" * attention.get("position_encoding", False)

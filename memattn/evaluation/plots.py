@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from memattn import files
 
-# Okabe and Ito's colours, told apart by colour-blind eyes too; the dashes tell them apart in grey.
+# Okabe and Ito's colours, distinct for colour-blind readers too; the dashes distinguish them in grey.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES = ("-", "--", "-.", ":")
 
@@ -21,17 +21,17 @@ DASHES = ("-", "--", "-.", ":")
 def alignments(
     path: str, source: list[str], target: list[str], combined: np.ndarray, slots: np.ndarray, title: str = ""
 ) -> None:
-    """Draws attention scores as the paper's Figures 6 and 7: source tokens downwards, target tokens to the right.
+    """Draws attention scores like the paper's Figures 6 and 7: source tokens downwards, target tokens to the right.
 
     Args:
       path: of the picture; its ending chooses the format.
       source, target: S and T tokens.
       combined: [T, S], the weights of the source positions in each step.
-      slots: [K, T, S], what each memory slot contributes to `combined`; those that carry at least 1% of the weight
-        are drawn beside it.
-      title: above it all.
+      slots: [K, T, S], what each memory slot contributes to `combined`; slots with at least 1% of the weight are
+        drawn next to it.
+      title: above everything.
 
-    One scale of colours, by square roots for the weak to be seen, holds for the slots and for their sum.
+    Slots and their sum share one scale of colours, by square roots so that weak scores are visible.
     """
     scale = colors.PowerNorm(0.5, vmin=0, vmax=max(combined.max(), 1e-9))
     weights = slots.sum((1, 2))
@@ -75,7 +75,7 @@ def learning_curves(path: str, curves: dict[str, dict[int, list[float]]], title:
     Args:
       path: of the picture; its ending chooses the format.
       curves: name -> step -> BLEU of each run of that name.
-      title: above the picture; says at which scale the runs are.
+      title: above the picture; should state the scale of the runs.
     """
     curves = {textwrap.fill(name, 85): points for name, points in curves.items()}
     longest = max((len(line) for name in curves for line in name.splitlines()), default=0)
@@ -140,7 +140,7 @@ def times(path: str, lines: dict[str, dict[int, float]], *, title: str, x: str, 
 
 
 def _name_axes(axes: Axes, source: list[str], target: list[str], *, size: int, longest: int) -> None:
-    """Puts the tokens on the axes, cut where they would leave no room for the picture."""
+    """Writes the tokens on the axes, shortened if they would leave no room for the picture."""
     source, target = (
         [token if len(token) <= longest else f"{token[: longest - 1]}…" for token in tokens]
         for tokens in (source, target)
@@ -150,7 +150,7 @@ def _name_axes(axes: Axes, source: list[str], target: list[str], *, size: int, l
 
 
 def _save(figure: Figure, path: str) -> None:
-    """Writes a picture; a character that the font lacks is a box in it, and no warning."""
+    """Writes a picture; a character missing from the font becomes a box, without a warning."""
     picture = io.BytesIO()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from")

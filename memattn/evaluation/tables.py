@@ -1,4 +1,4 @@
-"""Results of runs as rows of a table, single and over seeds, and rows as Markdown."""
+"""Results of runs as rows of a table, single or averaged over seeds, and rows as Markdown."""
 
 import json
 import statistics
@@ -8,7 +8,7 @@ from memattn.evaluation import paper_tables
 
 
 def row(name: str, config: Config, result: dict, validations: list[dict]) -> dict:
-    """One run: its result beside the paper's figures, where the paper prints its settings."""
+    """A run's result, and the paper's if the paper has one for its settings."""
     printed = paper_tables.table_1(config)
     return {
         "run": name,
@@ -28,7 +28,7 @@ def row(name: str, config: Config, result: dict, validations: list[dict]) -> dic
 
 
 def spread(result: dict) -> str:
-    """The least and the most time that decoding took, in seconds."""
+    """The shortest and the longest decode time, in seconds."""
     return extent([result["decode_seconds_min"], result["decode_seconds_max"]], ".3g")
 
 
@@ -38,7 +38,7 @@ def extent(values: list[float], form: str) -> str:
 
 
 def over_seeds(rows: list[dict], configs: list[Config]) -> list[dict]:
-    """Means and ranges of the rows whose configs differ by `training.seed` alone; none if no two do."""
+    """Means and ranges of rows whose configs differ only in `training.seed`; none if no two do."""
     groups = {}
     for one, config in zip(rows, configs, strict=True):
         settings = to_dict(config)

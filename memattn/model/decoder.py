@@ -9,7 +9,7 @@ from memattn.model.stepper import FoldedReader, Reader, Stepper
 
 @tf.keras.utils.register_keras_serializable("memattn")
 class Decoder(tf.keras.layers.Layer):
-    """A stack of LSTM cells that reads one context a step from an attention mechanism.
+    """A stack of LSTM cells that reads one context per step from an attention mechanism.
 
     The query is the top cell's output of the same step (h of Eq. 7).
 
@@ -39,7 +39,7 @@ class Decoder(tf.keras.layers.Layer):
         self.layers, self.units, self.dropout = layers, units, dropout
         self.input_feeding, self.mix, self.initializer = input_feeding, mix, initializer
         self.stack = [
-            # Not Keras' LSTM, which is a cuDNN operation on a GPU: XLA cannot compile that.
+            # Not Keras' LSTM: on a GPU it becomes a cuDNN operation, which XLA cannot compile.
             tf.keras.layers.RNN(
                 tf.keras.layers.LSTMCell(
                     units,
@@ -62,15 +62,15 @@ class Decoder(tf.keras.layers.Layer):
         )
 
     def gates(self, inputs: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:
-        """What inputs [..., E] add to the gates of the first cell [..., 4U], its bias among it."""
+        """What inputs [..., E] add to the gates of the first cell [..., 4U], including its bias."""
         cell = self.stack[0].cell
         kernel, bias = self._cast(cell.kernel)[: inputs.shape[-1]], self._cast(cell.bias)
         return tf.tensordot(dropout(inputs, self.dropout, seed), kernel, 1) + bias
 
     def stepper(self, memory: dict[str, tf.Tensor], *, fold: bool = False) -> Stepper:
-        """The steps that read one memory, with all computed that they have in common.
+        """The steps that read one memory; their shared work is done here.
 
-        `fold` has the values folded where that takes fewer multiply-adds a step; then nothing is dropped out.
+        With `fold`, values are folded if that takes fewer multiply-adds per step; there is then no dropout.
         """
         (first, *upper), values = [lstm.cell for lstm in self.stack], memory["values"]
         slots, width = values.shape[1:]
@@ -95,7 +95,7 @@ class Decoder(tf.keras.layers.Layer):
 
     def build(self, inputs_shape, memory_shape=None):
         """Makes the weights for inputs [B, T, E] and a memory whose "values" are [B, M, D]."""
-        if memory_shape is not None:  # Keras 2 gives the first shape alone
+        if memory_shape is not None:  # Keras 2 passes only the first shape
             values_shape = memory_shape["values"]
             if not self.attention.built:
                 self.attention.build((None, None, self.units), values_shape)
@@ -126,11 +126,11 @@ class Decoder(tf.keras.layers.Layer):
         return stepper.read_out(outputs, contexts), scores
 
     def _unroll_steps(self, inputs, cells, stepper, seed):
-        """Step by step: a step needs the context or the attention's state of the one before."""
+        """Step by step: a step needs the context or the attention's state of the previous one."""
         steps = inputs.shape[1] if inputs.shape[1] is not None else tf.shape(inputs)[1]
         inputs_seed, step_seed = split(seed, 2)
         gates = tf.transpose(self.gates(inputs, inputs_seed), [1, 0, 2])[:, :, None]  # [T, B, 1, 4U]
-        gates = tf.TensorArray(gates.dtype, steps).unstack(gates)  # reading one step has the gradient of one step
+        gates = tf.TensorArray(gates.dtype, steps).unstack(gates)  # the gradient of a read is one step's
         state = stepper.initial_state(cells, 1)
         results = [tf.TensorArray(gates.dtype, steps) for _ in range(3)]
 
@@ -149,7 +149,7 @@ class Decoder(tf.keras.layers.Layer):
         return [tf.transpose(array.stack(), [1, 0, 2]) for array in results]
 
     def _unroll_layers(self, inputs, cells, stepper, seed):
-        """Layer by layer, where steps need nothing of each other: all queries read the memory in one product."""
+        """Layer by layer, for independent steps: all queries read the memory in one product."""
         outputs = inputs
         for lstm, cell, layer_seed in zip(self.stack, cells, split(seed, self.layers), strict=True):
             outputs = lstm(dropout(outputs, self.dropout, layer_seed), initial_state=list(cell))

@@ -1,4 +1,4 @@
-"""Dropout that draws its mask from a seed it is given, so that a resumed run draws what an uninterrupted one would."""
+"""Dropout whose mask comes from a given seed, so that a resumed run draws what an uninterrupted one would."""
 
 import tensorflow as tf
 
@@ -6,7 +6,7 @@ import tensorflow as tf
 def dropout(inputs: tf.Tensor, rate: float, seed: tf.Tensor | None) -> tf.Tensor:
     """Drops elements of `inputs` with probability `rate`; `seed` [2] is None outside training.
 
-    On a sequence [B, T, D] every time step has a mask of its own.
+    On a sequence [B, T, D], each time step has its own mask.
     """
     if seed is None or rate == 0:
         return inputs
@@ -14,5 +14,5 @@ def dropout(inputs: tf.Tensor, rate: float, seed: tf.Tensor | None) -> tf.Tensor
 
 
 def split(seed: tf.Tensor | None, num: int) -> list[tf.Tensor | None]:
-    """Independent seeds, one for each use; all None where there is none."""
+    """Independent seeds, one per use; all None if `seed` is None."""
     return [None] * num if seed is None else tf.unstack(tf.random.experimental.stateless_split(seed, num))

@@ -49,11 +49,11 @@ class Encoder(tf.keras.layers.Layer):
         return (*input_shape[:-1], 2 * self.units), (input_shape[0], 4 * self.layers * self.units)
 
     def call(self, inputs: tf.Tensor, mask: tf.Tensor, seed: tf.Tensor | None = None) -> tuple[tf.Tensor, tf.Tensor]:
-        """States [B, S, D] and the final states of all layers side by side [B, 4 * layers * units].
+        """States [B, S, D], and the final states of all layers, concatenated [B, 4 * layers * units].
 
         `inputs` is [B, S, E], `mask` [B, S] true for real tokens, which come first; `seed` [2] turns dropout on.
         """
-        # cuDNN refuses a row without any real token, as rows of padding are: it reads their first one.
+        # cuDNN refuses rows without a real token: it reads the first token of a padding row.
         mask = tf.concat([tf.ones_like(mask[:, :1]), mask[:, 1:]], 1)
         seeds = iter(split(seed, 2 * self.layers))
         tops, finals = [], []

@@ -8,7 +8,7 @@ from memattn.model.seq2seq import Encoded, Seq2Seq
 
 
 class Ensemble:
-    """Has the methods of a `Seq2Seq` that decoding calls; decodings, decoder states and scores are lists of theirs."""
+    """The methods of `Seq2Seq` that decoding calls; decodings, states and scores are lists, one item per model."""
 
     def __init__(self, models: list[Seq2Seq]):
         self._models = models
@@ -35,7 +35,7 @@ class Ensemble:
         return self._average(logits), list(scores), list(states)
 
     def attention_weights(self, decodings: list, scores: list) -> tf.Tensor:
-        """Weights of the source positions [B, Q, S], the average."""
+        """Average weights of the source positions [B, Q, S]."""
         each = zip(self._models, decodings, scores, strict=True)
         return tf.reduce_mean(tf.stack([model.attention_weights(part, own) for model, part, own in each]), 0)
 

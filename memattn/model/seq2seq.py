@@ -13,7 +13,7 @@ from memattn.model.encoder import Encoder
 
 @tf.keras.utils.register_keras_serializable("memattn")
 class ZeroBridge(tf.keras.layers.Layer):
-    """Starts the decoder from zeros: what it knows of the source, it reads by attention.
+    """Starts the decoder from zeros: it knows the source through attention alone.
 
     Args:
       layers, units: of the decoder.
@@ -81,7 +81,7 @@ class Encoded(NamedTuple):
 
 
 class Decoding(NamedTuple):
-    """What all decoder steps of a batch of sources have in common."""
+    """What all decoder steps of a batch of sources share."""
 
     memory: dict[str, tf.Tensor]
     stepper: Stepper
@@ -90,16 +90,16 @@ class Decoding(NamedTuple):
 
 @tf.keras.utils.register_keras_serializable("memattn")
 class Seq2Seq(tf.keras.Model):
-    """The model of the paper and its baselines; all arguments are keywords and named as in the config file.
+    """The model of the paper and its baselines. All arguments are keywords, named as in the config file.
 
     Args:
       vocabulary_size: V, shared by source and target, the special ids of `memattn.data.vocabulary` included.
       max_source_length: S of Eq. 10, the longest source of the training set with its end of sentence.
       layers, units: of the decoder, and of the encoder in each direction.
-      encoder_units: width of the encoder in each direction, where it is not `units`.
+      encoder_units: width of the encoder in each direction; `units` by default.
       embedding_size: E.
       dropout: rate on the input of every LSTM cell.
-      init_scale: weights start uniform on +-init_scale.
+      init_scale: initial weights are uniform on +-init_scale.
       input_feeding, mix: see `Decoder`.
       bridge: "zero" or "dense"; "auto" is dense for a mechanism that reads nothing, else zero.
       tie_embeddings: "source_target" shares the embedding matrix, "all" the output layer's as well.
@@ -201,7 +201,7 @@ class Seq2Seq(tf.keras.Model):
         self._build_layers()
 
     def _build_layers(self) -> None:
-        """Makes all weights: the arguments tell every width."""
+        """Makes all weights; the arguments determine every width."""
         embedded, states = ((None, None, width) for width in (self.source_embedding.output_dim, 2 * self.encoder.units))
         for embedding in (self.source_embedding, self.target_embedding):
             if not embedding.built:
@@ -216,11 +216,11 @@ class Seq2Seq(tf.keras.Model):
         self.built = True
 
     def build(self, source_shape=None, target_shape=None):
-        self.built = True  # by the constructor
+        self.built = True  # in the constructor
 
     @property
     def has_alignments(self) -> bool:
-        """Whether its attention weighs source positions at all."""
+        """Whether its attention weighs source positions."""
         return self.attention.context_size(2 * self.encoder.units) > 0
 
     def encode(self, source: tf.Tensor, seed: tf.Tensor | None = None) -> Encoded:
@@ -230,27 +230,27 @@ class Seq2Seq(tf.keras.Model):
         return Encoded(self.attention.memorize(states, mask), self.bridge(final_state))
 
     def token_gates(self) -> tf.Tensor:
-        """What each token adds to the gates of the first decoder cell [V, 4U]: the embeddings, folded once a model."""
+        """What each token adds to the gates of the first decoder cell [V, 4U]: embedding times kernel, plus bias."""
         return self.decoder.gates(tf.cast(self.target_embedding.embeddings, self.compute_dtype))
 
     def start(self, encoded: Encoded, num_queries: int, token_gates: tf.Tensor) -> tuple[Decoding, dict[str, Any]]:
-        """Begins to decode what `encode` returned with `num_queries` queries a source: what `step` needs, and the
+        """Starts decoding what `encode` returned, with `num_queries` queries per source: what `step` needs, and the
         first state.
 
-        `token_gates` is `token_gates()`, computed as often as the weights change.
+        `token_gates` is the result of `token_gates()`; compute it again when the weights change.
         """
         memory, cells = encoded
         stepper = self.decoder.stepper(memory, fold=True)
         return Decoding(memory, stepper, token_gates), stepper.initial_state(cells, num_queries)
 
     def step(self, tokens: tf.Tensor, state: dict, decoding: Decoding) -> tuple[tf.Tensor, tf.Tensor, dict]:
-        """Logits [B, Q, V] of the token after `tokens` [B, Q], the attention's scores [B, Q, M], the next state."""
+        """Logits [B, Q, V] of the token after `tokens` [B, Q], attention scores [B, Q, M], and the next state."""
         gates = tf.gather(decoding.token_gates, tokens)
         outputs, contexts, scores, state = decoding.stepper(gates, state)
         return self._logits(decoding.stepper.read_out(outputs, contexts)), scores, state
 
     def attention_weights(self, decoding: Decoding, scores: tf.Tensor) -> tf.Tensor:
-        """Weights of the source positions [B, Q, S] that scores [B, Q, M] stand for."""
+        """Weights of the source positions [B, Q, S] for scores [B, Q, M]."""
         return self.attention.alignments(decoding.memory, scores)
 
     def call(self, source: tf.Tensor, target: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:
@@ -266,8 +266,8 @@ class Seq2Seq(tf.keras.Model):
         return self._logits(self._teacher_forced(encoded, target, seed)[0])
 
     def alignments(self, source: tf.Tensor, target: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Weights of source positions [B, T, S] while `target` is written, and those of each memory slot
-        [B, K, T, S], of which they are the sum; K = 0 where the memory has no slots."""
+        """Weights of source positions [B, T, S] at each step of `target`, and each memory slot's share of them
+        [B, K, T, S]; K = 0 if the memory has no slots."""
         length = source.shape[1]
         padding = max(0, (self.attention.num_slots or 0) - length)  # a source shorter than the memory reads no slots
         encoded = self.encode(tf.pad(source, [[0, 0], [0, padding]], constant_values=PAD))

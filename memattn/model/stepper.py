@@ -1,4 +1,4 @@
-"""Decoder steps, one after the other, and how they read contexts from a memory: as they are, or folded."""
+"""Single decoder steps, and how they read contexts from a memory: plain or folded."""
 
 from typing import Any
 
@@ -8,15 +8,15 @@ from memattn.model.dropout import dropout, split
 
 
 class Stepper:
-    """One step of a decoder after the other, for Q queries that share one memory; made by `Decoder.stepper`.
+    """Runs a decoder step by step, for Q queries that share one memory; made by `Decoder.stepper`.
 
     Args:
       attention: the mechanism.
-      memory: what it made of the source.
-      reader: of the memory's contexts.
-      recurrent_kernel: [U, 4U] of the first cell.
-      upper: kernel [2U, 4U] of input and output together, and bias [4U], of each further cell.
-      mix: the kernel [U, U] and bias [U] of the mixing layer that an output meets, or None.
+      memory: its memory of the source.
+      reader: reads contexts from the memory.
+      recurrent_kernel: [U, 4U], of the first cell.
+      upper: for each further cell, the kernel [2U, 4U] of its input and output, and the bias [4U].
+      mix: the mixing layer's kernel [U, U] for the output, and its bias [U]; or None.
       dropout: rate on the input of every cell.
     """
 
@@ -27,7 +27,7 @@ class Stepper:
     def initial_state(self, cells: list, num_queries: int) -> dict[str, Any]:
         """The state before the first step; each tensor [B, Q, ...].
 
-        `cells` holds (h, c) [B, U] of each layer, which all Q = num_queries queries of a source start from.
+        `cells` holds (h, c) [B, U] of each layer; all Q = num_queries queries of a source start from it.
         """
         hidden = cells[0][0]
         return {
@@ -41,8 +41,8 @@ class Stepper:
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, dict]:
         """One step for `Decoder.gates` [B, Q, 4U] of the inputs.
 
-        Returns the top cell's output [B, Q, U] and the contexts, both for `read_out`, the scores [B, Q, M] and the next
-        state.
+        Returns the top cell's output [B, Q, U] and the contexts (both for `read_out`), the scores [B, Q, M], and the
+        next state.
         """
         seeds = split(seed, 1 + len(self._upper))
         (hidden, memory_cell), *upper = state["cells"]
@@ -56,13 +56,13 @@ class Stepper:
         return outputs, contexts, scores, {"cells": cells, "attention": attention, "fed": fed}
 
     def read(self, queries: tf.Tensor, state: Any) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, Any]:
-        """Scores [B, Q, M] of queries [B, Q, U], what the reader reads by them, the mechanism's next state."""
+        """Scores [B, Q, M] of queries [B, Q, U], what the reader reads with them, the mechanism's next state."""
         scores, state = self._attention.score(queries, self._memory, state)
         scores = tf.ensure_shape(scores, [None, None, self._memory["values"].shape[1]])
         return scores, *self._reader.read(scores), state
 
     def read_out(self, outputs: tf.Tensor, contexts: tf.Tensor) -> tf.Tensor:
-        """What the output layer sees of outputs [B, Q, U] and contexts: tanh(W [h; c]) [B, Q, U], or [h; c]."""
+        """The output layer's input, from outputs [B, Q, U] and contexts: tanh(W [h; c]) [B, Q, U], or [h; c]."""
         contexts = self._reader.mix(contexts)
         if self._mix is None:
             return tf.concat([outputs, contexts], -1)
@@ -78,16 +78,16 @@ def _lstm(gates: tf.Tensor, memory_cell: tf.Tensor) -> list[tf.Tensor]:
 
 
 class Reader:
-    """Reads contexts c = scores @ values (Eqs. 1 and 6) as they are.
+    """Reads contexts c = scores @ values (Eqs. 1 and 6).
 
     Args:
       values: [B, M, D].
-      feed_kernel: [D, G], what multiplies a context that is fed to the next step; None without input feeding.
-      mix_kernel: [D, F], what multiplies it on its way to the output layer; None leaves it as it is.
-      rate: dropout on the contexts that are fed.
+      feed_kernel: [D, G], multiplies a context for the next step's input; None without input feeding.
+      mix_kernel: [D, F], multiplies a context for the output layer; None passes it on unchanged.
+      rate: dropout on the contexts that are fed to the next step.
 
     Attributes:
-      width: of what `read` hands to the next step.
+      width: of what `read` passes to the next step.
     """
 
     def __init__(
@@ -101,12 +101,12 @@ class Reader:
         self.width = 0 if feed_kernel is None else feed_kernel.shape[0]
 
     def read(self, scores: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """What scores [B, Q, M] read: [B, Q, width] for `feed` in the next step, and what `mix` takes in this one."""
+        """Reads by scores [B, Q, M]: [B, Q, width] for `feed` in the next step, and the input of `mix` in this one."""
         contexts = tf.matmul(scores, self._values)
         return contexts[:, :, : self.width], contexts
 
     def feed(self, gates: tf.Tensor, fed: tf.Tensor, seed: tf.Tensor | None) -> tf.Tensor:
-        """Gates [B, Q, 4U] and what the contexts of the step before add to them."""
+        """Gates [B, Q, 4U] plus what the previous step's contexts add to them."""
         return gates + tf.tensordot(dropout(fed, self._rate, seed), self._feed_kernel, 1) if self.width else gates
 
     def mix(self, contexts: tf.Tensor) -> tf.Tensor:
@@ -117,7 +117,7 @@ class Reader:
 class FoldedReader(Reader):
     """Reads scores @ (values @ kernels) in place of (scores @ values) @ kernels; its `width` is G.
 
-    That is M * (G + F) multiply-adds a query in place of M * D + D * (G + F), and pays where many queries share values.
+    This takes M * (G + F) multiply-adds per query, not M * D + D * (G + F); it pays if many queries share values.
     """
 
     def __init__(self, values: tf.Tensor, feed_kernel: tf.Tensor | None, mix_kernel: tf.Tensor | None):

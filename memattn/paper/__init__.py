@@ -1,1 +1,1 @@
-"""The paper's tables and figures, made of finished runs."""
+"""The paper's tables and figures, made from finished runs."""

@@ -1,4 +1,4 @@
-"""What making the paper's tables and figures takes: counted, or tried for a few steps at full size."""
+"""The cost of the paper's tables and figures: counted, or measured for a few steps at full size."""
 
 import functools
 import json
@@ -24,9 +24,9 @@ from memattn.training.step import TrainingStep
 
 
 def estimate(names: list[str], scale: str, *, gigaflops: float | None) -> str:
-    """The runs of targets as a Markdown table, with what each takes at least.
+    """The runs of targets as a Markdown table, with a lower bound of their cost.
 
-    `gigaflops` is the rate of matrix products (two for a multiply-add); by default this machine's is measured.
+    `gigaflops` is the rate of matrix products (2 per multiply-add); by default, it is measured on this machine.
     """
     rate = gigaflops * 5e8 if gigaflops else floor.multiply_adds_per_second(1280, 512, 1024)
     rows, parameters = [], {}
@@ -51,16 +51,16 @@ def estimate(names: list[str], scale: str, *, gigaflops: float | None) -> str:
         return f"{', '.join(names)}: nothing is trained"
     hours = sum(float(row["hours"]) for row in rows)
     return (
-        f"{tables.markdown(rows)}\n{len(rows)} runs, {hours:.3g} hours at {rate / 5e8:,.0f} GFLOP/s. Steps at most; "
-        "memory and time at least: padding, TensorFlow's own memory, and all but matrix products come on top. "
-        "Text that is not prepared is taken to have 16,000 BPE units and sentences of 30.\n"
+        f"{tables.markdown(rows)}\n{len(rows)} runs, {hours:.3g} hours at {rate / 5e8:,.0f} GFLOP/s. Steps are upper "
+        "bounds; memory and time lower ones, without padding, TensorFlow's own memory and all but matrix products. "
+        "Unprepared text is assumed to have 16,000 BPE units and sentences of 30.\n"
     )
 
 
 def rehearse(names: list[str], scale: str, *, steps: int, strategy: str) -> str:
-    """Updates the costliest run of each config `steps` times with full batches of the greatest length, of random ids.
+    """Updates the costliest run of each config `steps` times, with full batches of random ids at the greatest length.
 
-    Returns a Markdown table of how long that took. Raises RunError where the loss is not finite.
+    Returns a Markdown table of the times. Raises RunError if the loss is not finite.
     """
     rows = []
     for path, runs in runs_of(names, scale).items():
@@ -97,16 +97,16 @@ def rehearse(names: list[str], scale: str, *, steps: int, strategy: str) -> str:
         tf.keras.backend.clear_session()
     if not rows:
         return f"{', '.join(names)}: nothing is trained"
-    return f"{tables.markdown(rows)}\nThe first step is traced and compiled; sentences of a corpus are shorter.\n"
+    return f"{tables.markdown(rows)}\nThe first step includes tracing and compiling; most sentences are shorter.\n"
 
 
 def vocabulary_size(config: Config) -> int:
-    """Of a config's prepared corpus, or the one it is likely to have."""
+    """Number of ids of a config's corpus, estimated if it is not prepared."""
     return _text(config.data).vocabulary
 
 
 class _Text(NamedTuple):
-    """What a model is trained on: ids, and tokens of a sentence on each side, its end included."""
+    """Training data: number of ids, and tokens per sentence on each side, including its end."""
 
     vocabulary: int
     source_length: float
@@ -116,7 +116,7 @@ class _Text(NamedTuple):
 
 @functools.cache
 def _text(data: DataConfig) -> _Text:
-    """Of a prepared corpus, as it is; of others, the copy task's, or 16,000 BPE units and 30 of them a sentence."""
+    """Facts of a prepared corpus or the copy task; of other text, 16,000 BPE units and 30 per sentence."""
     if data.copy is not None:
         mean, longest = 1 + data.copy.max_length / 2, 1 + data.copy.max_length
         return _Text(len(SPECIAL_TOKENS) + data.copy.num_symbols, mean, mean, longest)

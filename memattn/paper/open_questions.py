@@ -1,4 +1,4 @@
-"""What the paper leaves open or asks for, out of finished runs and of measurements."""
+"""What the paper leaves open or asks for, from finished runs and measurements."""
 
 import os
 import statistics
@@ -23,7 +23,7 @@ from memattn.training.sweep import Run
 
 
 def training_cost(output: Output) -> None:
-    """Time and memory of an update against the length, and against K."""
+    """Time and memory of an update against length and K."""
     lengths = "20,50,100" if output.scale == "small" else "20,50,100,200"
     models = ["no attention", *(f"memory, K = {slots}" for slots in (4, 16, 64)), "Bahdanau"]
     benchmark("train", output, models, ["--lengths", lengths, "--repeats", "3"])
@@ -54,7 +54,7 @@ def ablations(output: Output, runs: list[Run]) -> None:
 
 
 def slots_by_length(output: Output, runs: list[Run]) -> None:
-    """Copy task: the fewest slots that come within half a BLEU of attention, by length."""
+    """Copy task: the fewest slots within half a BLEU of attention, by length."""
     printed = PRINTED_LENGTHS[output.scale]
     rows = []
     for length, paper_length in printed.items():
@@ -73,7 +73,7 @@ def slots_by_length(output: Output, runs: list[Run]) -> None:
 
 
 def bleu_by_length(output: Output, copy: list[Run], translation: list[Run]) -> None:
-    """BLEU by the source's length: of the longest copy task, and of translation as in Table 2."""
+    """BLEU by source length, for the longest copy task and for translation as in Table 2."""
     longest = max(run.config.data.copy.max_length for run in copy)
     groups = {
         (f"copy, L = {longest}", model_name(run)): [run] for run in copy if run.config.data.copy.max_length == longest
@@ -89,7 +89,7 @@ def bleu_by_length(output: Output, copy: list[Run], translation: list[Run]) -> N
 
 
 def _by_length(runs: list[Run]) -> dict[tuple[str, int], float]:
-    """Source lengths and number of sentences -> mean BLEU of runs, for each quarter of what they were evaluated on."""
+    """Source lengths and number of sentences -> mean BLEU of runs, for each quarter of their test set."""
     data = runs[0].config.data
     vocabulary = corpus.read_vocabulary(os.path.join(data.path, corpus.VOCABULARY))
     sources = corpus.read_corpus(data.path, runs[0].result["split"], vocabulary).source
@@ -108,7 +108,7 @@ def _by_length(runs: list[Run]) -> dict[tuple[str, int], float]:
 
 
 def _fewest_slots(bleu: Mapping[str, float]) -> str:
-    """The smallest K of models and their BLEU that is within 0.5 of attention's; nothing where models are missing."""
+    """The smallest K whose BLEU is within 0.5 of attention's; empty if models are missing."""
     if not bleu.keys() >= set(paper_tables.TABLE_1_MODELS):
         return ""
     slots = [model for model in paper_tables.TABLE_1_MODELS if model.startswith("K=")]

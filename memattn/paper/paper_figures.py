@@ -1,4 +1,4 @@
-"""The paper's tables and figures out of finished runs, each beside what the paper prints."""
+"""The paper's tables and figures from finished runs, each next to the paper's results."""
 
 import contextlib
 import os
@@ -21,7 +21,7 @@ from memattn.runs.trained import load
 from memattn.search.searcher import Searcher, translation
 from memattn.training.sweep import Run
 
-# Lengths of the copy task -> those of the paper that they stand for.
+# Lengths of the scaled-down copy task -> the paper's.
 PRINTED_LENGTHS = {
     "paper": {length: length for length in paper_tables.TABLE_1_BLEU},
     "small": {5: 20, 10: 50, 20: 100, 40: 200},
@@ -29,7 +29,7 @@ PRINTED_LENGTHS = {
 
 
 class Output(NamedTuple):
-    """Where a target's results go, what is said above them, and the runs that are missing in them."""
+    """Path and label of a target's results, and the runs that they lack."""
 
     folder: str
     scale: str
@@ -46,7 +46,7 @@ class Output(NamedTuple):
         print(f"\n{markdown}", flush=True)
 
     def learning_curves(self, name: str, runs: dict[str, list[Run]], title: str) -> None:
-        """A picture and a table of the runs under each name, seeds of one another, at the steps that all have."""
+        """A picture and a table of the runs under each name, which differ in seed, at the steps that all have."""
         curves = {}
         for label, own in runs.items():
             seeds = [dict(run.curve) for run in own]
@@ -67,7 +67,7 @@ class Output(NamedTuple):
         self.pictures(name, lambda path: plots.learning_curves(path, curves, f"{title}{self.label}"))
 
     def pictures(self, name: str, draw: Callable[[str], None]) -> None:
-        """A picture by `draw(path)`, for pages and for papers."""
+        """A picture by `draw(path)`, for web pages and for papers."""
         for ending in ("png", "svg"):
             draw(self.path(f"{name}.{ending}"))
 
@@ -89,7 +89,7 @@ def table_1(output: Output, runs: list[Run]) -> None:
             column[printed[length]] for column in (paper_tables.TABLE_1_BLEU, paper_tables.TABLE_1_SECONDS)
         )
         same = paper_tables.table_1(run.config) is not None
-        beside = same or output.scale != "paper"  # of another scale, "paper L" and the label tell
+        beside = same or output.scale != "paper"  # at another scale, "paper L" and the label say so
         rows.append(
             {
                 "L": length,
@@ -116,7 +116,7 @@ def table_1(output: Output, runs: list[Run]) -> None:
 
 
 def _bleu_by_length(model: str, rows: list[dict], printed: Mapping[int, int]) -> dict[str, str]:
-    """A model's BLEU at each length, then the paper's that stands beside it."""
+    """A model's BLEU at each length, then the paper's."""
     own = {row["L"]: row for row in rows if row["model"] == model}
     ours = {f"L = {length}": own[length]["BLEU"] if length in own else "" for length in printed}
     theirs = {f"paper: L = {of}": own[length]["paper BLEU"] if length in own else "" for length, of in printed.items()}
@@ -124,7 +124,7 @@ def _bleu_by_length(model: str, rows: list[dict], printed: Mapping[int, int]) ->
 
 
 def table_2(output: Output, runs: list[Run]) -> None:
-    """Translation: BLEU of each model with the best of its scorings by validation BLEU, means over seeds."""
+    """Translation: BLEU of each model with its best scorings by validation BLEU, means over seeds."""
     rows = []
     for (text, model), best in best_scorings(runs).items():
         bleu = [run.result["bleu"] for run in best]
@@ -206,7 +206,7 @@ def figure_8(output: Output, runs: list[Run]) -> None:
 
 
 def in_figure_8(config: Config) -> bool:
-    """Whether it is the run that Figure 8 shows."""
+    """Whether Figure 8 shows the run."""
     attention, first = config.model.attention, config.training.seed == TrainingConfig().seed
     return first and paper_tables.model(attention) == "K=32" and paper_tables.scorings(attention) == "sigmoid/sigmoid"
 
@@ -222,9 +222,9 @@ def _curves(output: Output, runs: list[Run], label: Callable[[Run], str], title:
 
 
 def _some(runs: list, which: str) -> list:
-    """The same; raises RunError where there are none."""
+    """The same runs; raises RunError if there are none."""
     if not runs:
-        raise RunError(f"no run {which} has ended well")
+        raise RunError(f"no run {which} succeeded")
     return runs
 
 
@@ -245,7 +245,7 @@ def _alignments(output: Output, runs: list[Run], title: str, *, length: int | No
 
 
 def benchmark(name: str, output: Output, models: list[str], arguments: list[str]) -> None:
-    """Has a benchmark write the results of this target, for models of ours. Raises RunError."""
+    """Runs a benchmark of memattn's models that writes the results of this target. Raises RunError."""
     script = f"scripts/benchmark_{name}.py"
     systems = [argument for model in models for argument in ("--systems", f"memattn: {model}")]
     device = "gpu" if tf.config.list_physical_devices("GPU") else "cpu"
@@ -256,7 +256,7 @@ def benchmark(name: str, output: Output, models: list[str], arguments: list[str]
 
 
 def best_scorings(runs: list[Run]) -> dict[tuple[str, str], list[Run]]:
-    """Text and model -> its runs, one a seed, with the scorings that have the best mean validation BLEU."""
+    """Text and model -> its runs, one per seed, with the scorings of the best mean validation BLEU."""
     groups = {}
     for run in runs:
         scorings = scorings_name(run) if is_memory(run) else ""

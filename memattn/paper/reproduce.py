@@ -1,4 +1,4 @@
-"""Makes the paper's tables and figures, each by its name, training what is missing."""
+"""Makes the paper's tables and figures by name, training missing runs."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from memattn.runs import provenance
 from memattn.training import sweep
 from memattn.training.sweep import Run
 
-# What is trained: scale -> sweeps by what they are for.
+# Scale -> kind of runs -> the sweep that trains them.
 CONFIGS = {
     "paper": {
         "copy": ["configs/toy_copy/table1.yaml"],
@@ -36,16 +36,16 @@ CONFIGS = {
     },
 }
 SPLITS = {"translation": "test", "en-de": "test"}  # the copy task has "valid" alone
-_TIMED = ("copy", "ablations")  # others' decode times are shown nowhere
+_TIMED = ("copy", "ablations")  # decode times of the others are not shown
 
 
 class Target(NamedTuple):
-    """What a table or figure is made of: kinds of CONFIGS, whose runs `write` gets in that order, or a benchmark."""
+    """Source of a table or figure: kinds of CONFIGS, whose runs `write` gets in that order, or a benchmark."""
 
     kinds: tuple[str, ...]
     write: Callable[..., None]
-    has_part: Callable[[Config], bool] = lambda config: True  # of a run: whether it is one of those
-    is_benchmark: bool = False  # which writes by itself what it was made with
+    has_part: Callable[[Config], bool] = lambda config: True  # whether a run is needed
+    is_benchmark: bool = False  # writes its own conditions
 
 
 TARGETS = {
@@ -67,7 +67,7 @@ TARGETS = {
 
 
 def check(names: list[str], scale: str) -> None:
-    """Raises ConfigError where the text of a target is not prepared, before anything is trained."""
+    """Raises ConfigError if the text of a target is not prepared, before anything is trained."""
     for path in config_paths(names, scale):
         data = configs.load(path, []).data
         if data.copy is None and not os.path.isdir(data.path):
@@ -75,27 +75,27 @@ def check(names: list[str], scale: str) -> None:
 
 
 class Reproduction:
-    """Makes tables and figures at one scale; each run is trained and evaluated once, however many of them need it.
+    """Makes tables and figures at one scale; trains and evaluates each run once for all of them.
 
     Attributes:
-      failed: folders of the runs that failed; the tables and figures are made without them, and say so.
+      failed: folders of the failed runs; tables and figures are made without them, and say so.
     """
 
     def __init__(self, scale: str, *, runs_dir: str, results_dir: str, jobs: int, strategy: str):
         self.failed = []
         self._scale, self._runs_dir, self._results_dir = scale, runs_dir, results_dir
         self._jobs, self._strategy = jobs, strategy
-        self._finished = {}  # path of a config and names of runs of it -> those runs
+        self._finished = {}  # path of a config and names of its runs -> those runs
 
     def make(self, name: str) -> None:
-        """Raises ConfigError, OSError, and RunError where runs are missing without which it cannot be made."""
+        """Raises ConfigError, OSError, and RunError if required runs are missing."""
         target, configs_of = TARGETS[name], CONFIGS[self._scale]
         wanted = runs_of([name], self._scale)
         made = [
             [one for path in configs_of[kind] for one in self._runs(kind, path, wanted[path])] for kind in target.kinds
         ]
         if not all(made):
-            raise RunError("none of its runs has ended well")
+            raise RunError("none of its runs succeeded")
         folders = {os.path.join(sweep_folder(self._runs_dir, path), run) for path in wanted for run in wanted[path]}
         missing = [folder for folder in self.failed if folder in folders]
         output = results.Output(os.path.join(self._results_dir, name), self._scale, missing)
@@ -132,7 +132,7 @@ def config_paths(names: list[str], scale: str) -> list[str]:
 
 
 def runs_of(names: list[str], scale: str) -> dict[str, dict[str, Config]]:
-    """Path of a config -> name -> the runs of it that any of the targets is made of."""
+    """Path of a config -> name -> its runs that any of the targets needs."""
     wanted = {}
     for name in names:
         for path in config_paths([name], scale):
@@ -143,7 +143,7 @@ def runs_of(names: list[str], scale: str) -> dict[str, dict[str, Config]]:
 
 
 def sweep_folder(runs_dir: str, path: str) -> str:
-    """Where the runs of a config are: it says for what, its folder at which scale."""
+    """The folder of a config's runs, named after the config's folder and file."""
     folder, name = os.path.split(os.path.splitext(path)[0])
     return os.path.join(runs_dir, f"{os.path.basename(folder)}.{name}")
 

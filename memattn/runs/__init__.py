@@ -1,1 +1,1 @@
-"""Run folders: what they hold, and the trained model in one."""
+"""Run folders: their content, and the trained model in one."""

@@ -1,4 +1,4 @@
-"""The checkpoints of a run: weights under the paths of their attributes, read whole or not at all."""
+"""The checkpoints of a run: weights keyed by attribute paths, read whole or not at all."""
 
 import contextlib
 import functools
@@ -15,16 +15,16 @@ import tensorflow as tf
 from memattn.errors import RunError, reason
 
 _LISTING = "checkpoint"  # TensorFlow's list of the checkpoints in a folder, written after the first
-_REPLACED = 0.2  # seconds; more than TensorFlow takes to list a checkpoint after it removed the one before
-_VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"  # what TensorFlow puts behind a variable's path
+_REPLACED = 0.2  # seconds; longer than TensorFlow takes from removing a checkpoint to listing the next
+_VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"  # TensorFlow's suffix to a variable's path
 
 
 class Checkpoint:
     """What a checkpoint holds: a model's weights, Adam's state, and other objects that TensorFlow can save.
 
-    A weight is stored under the attributes that lead to it, as `model/encoder/forward/0/kernel`, and its moments under
-    `optimizer/momentum/` and `optimizer/velocity/`: neither the order in which layers are made nor the names that
-    Keras makes up matter. Checkpoints from before 0.2, which number the weights, can be read.
+    A weight is stored under its path of attributes, as `model/encoder/forward/0/kernel`, and its moments under
+    `optimizer/momentum/` and `optimizer/velocity/`, independent of Keras' names and the order in which layers are made.
+    Checkpoints from before 0.2, which number the weights, can be read.
 
     Attributes:
       trackable: what TensorFlow's CheckpointManager saves.
@@ -52,7 +52,7 @@ class Checkpoint:
         self.trackable = tf.train.Checkpoint(**parts, **others)
 
     def read(self, path: str) -> None:
-        """Restores a checkpoint; raises whatever TensorFlow runs into, nothing changed, where it cannot be read."""
+        """Restores a checkpoint. If it cannot be read, changes nothing and raises TensorFlow's error, of any type."""
         reader = tf.train.load_checkpoint(path)
         kinds = reader.get_variable_to_dtype_map()
         numbered = f"model/0{_VALUE}" in kinds
@@ -67,23 +67,23 @@ class Checkpoint:
         try:
             status = found.read(path)
             status.assert_existing_objects_matched()
-            status.expect_partial()  # the manager's own counter stays unread
+            status.expect_partial()  # the manager's own counter is not read
         except Exception:
             for state, value in zip(states, before, strict=True):  # TensorFlow restores these first
                 state.deserialize(value)
             raise
 
     def _by_number(self, kinds: dict[str, tf.DType]) -> dict[str, tf.Variable]:
-        """The weights under the numbers of earlier versions: Keras' own order, which differs between Keras 2 and 3."""
+        """The weights under the numbers of earlier versions: in Keras' order, which differs between Keras 2 and 3."""
         numbers = [key for key in kinds if key.startswith("model/")]
         floating = [n for n in range(len(numbers)) if kinds[f"model/{n}{_VALUE}"].is_floating]
-        is_keras_3 = len(floating) < len(numbers)  # it counts the seeds of LSTMs among the weights
+        is_keras_3 = len(floating) < len(numbers)  # whose weights include the seeds of LSTMs
         layers = ["attention", "source_embedding", "target_embedding", "encoder", "bridge", "decoder", "output_layer"]
         layers.insert(0 if is_keras_3 else len(layers), "output_bias")
 
         def place(path):
             layer, *rest = path.split("/")
-            return layers.index(layer), layer == "attention" and len(rest) > 1  # its own weights, then its layers'
+            return layers.index(layer), layer == "attention" and len(rest) > 1  # own weights first, then sublayers'
 
         ordered = sorted(self._weights, key=place)
         return {str(number): self._weights[path] for number, path in zip(floating, ordered, strict=True)}
@@ -94,16 +94,16 @@ class Checkpoint:
         paths = {id(weight): path for path, weight in self._weights.items()}
         own = [paths[id(weight)] for weight in weights.values() if paths[id(weight)] in self._momentum]
         moments = [slot[path] for path in own for slot in (self._momentum, self._velocity)]
-        first = sum(key.startswith("optimizer/") for key in kinds) - len(moments)  # 2 in Keras 3, which has the rate
+        first = sum(key.startswith("optimizer/") for key in kinds) - len(moments)  # 2 in Keras 3, with the rate
         optimizer = {"0": self._iterations, **{str(first + i): moment for i, moment in enumerate(moments)}}
         return tf.train.Checkpoint(model=weights, optimizer=optimizer, **self._others)
 
 
 def named_weights(model: tf.keras.layers.Layer) -> dict[str, Any]:
-    """The weights of a layer by the attributes that lead to them, as "encoder/forward/0/kernel".
+    """The weights of a layer by their paths of attributes, as "encoder/forward/0/kernel".
 
-    Where several lead to one, the shortest path counts, then the first in the alphabet. Raises ValueError for a weight
-    that no attribute leads to.
+    Of several paths to a weight, the shortest counts, then the first in the alphabet. Raises ValueError for a weight
+    without a path.
     """
     weights = {id(weight): weight for weight in model.weights}
     paths = {}
@@ -119,7 +119,7 @@ def named_weights(model: tf.keras.layers.Layer) -> dict[str, Any]:
 def _variables(
     value: Any, weights: dict[int, Any], path: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """The weights in a layer, list or mapping, each with its path; an RNN stands for its cell."""
+    """The weights in a layer, list or mapping, each with its path; an RNN counts as its cell."""
     if id(value) in weights:
         yield path, value
         return
@@ -134,18 +134,18 @@ def _variables(
     else:
         return
     for name, one in inside.items():
-        if not str(name).startswith("_self_"):  # TensorFlow's own lists of what is inside
+        if not str(name).startswith("_self_"):  # TensorFlow's own lists of the parts
             yield from _variables(one, weights, (*path, str(name).lstrip("_")))
 
 
 @functools.cache
 def _of_keras() -> set[str]:
-    """Attributes that every layer and model has, in which Keras lists what is inside."""
+    """Attributes of every layer and model, in which Keras lists its parts."""
     return {*vars(tf.keras.layers.Layer()), *vars(tf.keras.Model())}
 
 
 def _nested(variables: dict[str, tf.Variable]) -> dict:
-    """Paths as dictionaries in dictionaries."""
+    """Paths as nested dictionaries."""
     tree = {}
     for path, variable in variables.items():
         *parents, last = path.split("/")
@@ -161,15 +161,15 @@ def _tensorflow_variable(variable) -> tf.Variable:
 
 
 def restore(checkpoint: Checkpoint, folder: str) -> str | None:
-    """Restores the newest readable checkpoint of a folder and returns its path, None where the folder has none.
+    """Restores the newest readable checkpoint of a folder and returns its path; None if the folder has none.
 
-    A checkpoint that cannot be read is skipped with a warning. Raises RunError if none that is listed can be read.
+    Unreadable checkpoints are skipped with a warning. Raises RunError if none of those listed can be read.
     """
     return next(_readable(checkpoint, folder), None)
 
 
 def restore_average(model: tf.keras.Model, folder: str, number: int) -> list[str]:
-    """Gives a model the average of the weights in the last `number` checkpoints of a folder; returns their paths.
+    """Sets a model's weights to the average of the last `number` checkpoints of a folder; returns their paths.
 
     Raises RunError if fewer can be read.
     """
@@ -187,18 +187,18 @@ def restore_average(model: tf.keras.Model, folder: str, number: int) -> list[str
 
 
 def _readable(checkpoint: Checkpoint, folder: str) -> Iterator[str]:
-    """Restores one readable checkpoint of a folder after the other, newest first, and gives its path.
+    """Restores the readable checkpoints of a folder one by one, newest first, and yields their paths.
 
-    A training may replace checkpoints meanwhile, so the folder is listed anew each time.
+    Training may replace checkpoints meanwhile, so the folder is listed again each time.
     """
     tried, damaged, readable = set(), False, False
     while path := next((path for path in listed(folder) if path not in tried), None):
         tried.add(path)
         try:
             checkpoint.read(path)
-        except Exception as error:  # TensorFlow raises whatever it runs into, IndexError for a file cut short
+        except Exception as error:  # TensorFlow raises errors of any type, such as IndexError for a truncated file
             time.sleep(_REPLACED)
-            if path in listed(folder):  # else it was replaced
+            if path in listed(folder):  # else training has replaced it
                 damaged = True
                 warnings.warn(f"{path}: unreadable checkpoint, skipped: {reason(error)}", stacklevel=2)
             continue
@@ -209,24 +209,24 @@ def _readable(checkpoint: Checkpoint, folder: str) -> Iterator[str]:
 
 
 def listed(folder: str) -> list[str]:
-    """The checkpoints in a folder, newest first. Raises RunError where the file that lists them is damaged."""
+    """The checkpoints in a folder, newest first. Raises RunError if the file that lists them is damaged."""
     listing = os.path.join(folder, _LISTING)
     if not os.path.exists(listing):
         indices = glob.glob(os.path.join(glob.escape(folder), "*.index"))
         paths = _by_step(path.removesuffix(".index") for path in indices)
         if paths:
-            warnings.warn(f"{listing}: lost, so the checkpoints beside it are taken by their names", stacklevel=3)
+            warnings.warn(f"{listing}: missing; using the checkpoints in its folder by name", stacklevel=3)
         return paths
-    for pause in (0, _REPLACED):  # TensorFlow asks for its size before it reads it, and may get another file's
+    for pause in (0, _REPLACED):  # TensorFlow first asks for its size, which may be that of its replacement
         time.sleep(pause)
         with contextlib.suppress(ValueError):
             state = tf.train.get_checkpoint_state(folder)
             if state and (paths := _by_step(state.all_model_checkpoint_paths)):
                 return paths
-    raise RunError(f"{listing}: damaged; without it, the checkpoints beside it are taken by their names")
+    raise RunError(f"{listing}: damaged; remove it to use the checkpoints in its folder by name")
 
 
 def _by_step(paths: Iterable[str]) -> list[str]:
-    """Those of names that training gives, the latest step first."""
+    """Checkpoints with the names that training gives, latest step first."""
     steps = {path: re.fullmatch(r"step-(\d+)", os.path.basename(path)) for path in paths}
     return sorted(filter(steps.get, steps), key=lambda path: int(steps[path][1]), reverse=True)

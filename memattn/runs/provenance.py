@@ -1,4 +1,4 @@
-"""What a result was made with: command, versions, commit, hardware."""
+"""The conditions of a result: command, versions, commit, hardware."""
 
 import functools
 import importlib.metadata
@@ -14,7 +14,7 @@ from memattn import __version__, processes
 
 
 def conditions() -> dict[str, Any]:
-    """What a result was made with: command, versions, commit, hardware, threads."""
+    """The conditions of a result: command, versions, commit, hardware, threads."""
     devices = tf.config.get_visible_devices("GPU")
     names = [tf.config.experimental.get_device_details(device).get("device_name", device.name) for device in devices]
     return {
@@ -33,14 +33,14 @@ def conditions() -> dict[str, Any]:
 
 @functools.cache
 def _commit() -> str | None:
-    """The commit of the checkout that this package is in; None where it is installed, though in a checkout's folder."""
+    """The commit of the checkout that contains this package; None if installed, even inside another checkout."""
     checkout = str(pathlib.Path(__file__).resolve().parents[2])
     if not os.path.exists(os.path.join(checkout, ".git")):
         return None
     git = ["git", "-C", checkout]
     try:
         head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
-        changed = [*git, "status", "--porcelain", "--", ":/", ":(top,exclude)results"]  # results come of a commit
+        changed = [*git, "status", "--porcelain", "--", ":/", ":(top,exclude)results"]  # other than results
         status = subprocess.run(changed, capture_output=True, text=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError):
         return None

@@ -1,4 +1,4 @@
-"""The run folder: the config, vocabulary and checkpoints of one training run, and the model that they make."""
+"""The run folder: the config, vocabulary and checkpoints of one training run, and their model."""
 
 import json
 import os
@@ -20,9 +20,9 @@ CHECKPOINTS, BEST, LOCK = "checkpoints", "best", "lock"
 def create(
     folder: str, run_config: Config, vocabulary: Vocabulary, corpus: dict[str, int], text_files: dict[str, str]
 ) -> None:
-    """Makes a run folder, or checks that an existing one is of the same config and training data.
+    """Makes a run folder, or checks that an existing one has the same config and training data.
 
-    `corpus` holds what is to be known of the training data, `text_files` how its text became tokens. Raises
+    `corpus` holds the facts of the training data that the model needs, `text_files` how its text became tokens. Raises
     ConfigError, OSError.
     """
     path = os.path.join(folder, CONFIG)
@@ -30,18 +30,16 @@ def create(
     if os.path.exists(path):
         differing = config.differences(config.to_dict(load_config(folder)), config.to_dict(run_config))
         if differing:
-            raise ConfigError(
-                f"{folder}: holds a run of another config: {', '.join(differing)}; take another --run_dir"
-            )
+            raise ConfigError(f"{folder}: holds a run of another config: {', '.join(differing)}; use another --run_dir")
         for name, content in facts.items():
             if not _holds(os.path.join(folder, name), content):
                 raise ConfigError(
                     f"{os.path.join(folder, name)}: does not fit the data in {run_config.data.path}, which has changed "
-                    "since this run began; take another --run_dir"
+                    "since this run began; use another --run_dir"
                 )
         return
     if os.path.isdir(os.path.join(folder, CHECKPOINTS)):
-        raise ConfigError(f"{folder}: holds checkpoints but no {CONFIG}; take another --run_dir")
+        raise ConfigError(f"{folder}: holds checkpoints but no {CONFIG}; use another --run_dir")
     os.makedirs(folder, exist_ok=True)
     for name, content in facts.items():
         write(os.path.join(folder, name), content)
@@ -49,12 +47,12 @@ def create(
 
 
 def locked(folder: str) -> AbstractContextManager[None]:
-    """Keeps every other training out of a run folder. Raises RunError where one is in it, OSError."""
-    return processes.locked(os.path.join(folder, LOCK), folder, "is training in it; wait, or take another --run_dir")
+    """Locks a run folder against other trainings. Raises RunError if one is in it, OSError."""
+    return processes.locked(os.path.join(folder, LOCK), folder, "is training in it; wait, or use another --run_dir")
 
 
 def load_config(folder: str) -> Config:
-    """The config that a run folder was made with. Raises ConfigError."""
+    """The config of a run folder. Raises ConfigError."""
     path = os.path.join(folder, CONFIG)
     if not os.path.exists(path):
         raise ConfigError(f"{folder}: not a run folder: it holds no {CONFIG}")
@@ -62,7 +60,7 @@ def load_config(folder: str) -> Config:
 
 
 def load_model(folder: str, run_config: Config) -> tuple[Seq2Seq, Vocabulary]:
-    """The model of a run folder with fresh weights, and its vocabulary. Raises DataError, RunError."""
+    """The model of a run folder with initial weights, and its vocabulary. Raises DataError, RunError."""
     vocabulary = read_vocabulary(os.path.join(folder, VOCABULARY))
     path = os.path.join(folder, CORPUS)
     try:
@@ -77,11 +75,11 @@ def load_model(folder: str, run_config: Config) -> tuple[Seq2Seq, Vocabulary]:
 
 
 def build_model(run_config: Config, vocabulary_size: int, max_source_length: int) -> Seq2Seq:
-    """The model of a config, its weights drawn anew. Raises ConfigError."""
+    """The model of a config with initial weights. Raises ConfigError."""
     sizes = {"vocabulary_size": vocabulary_size, "max_source_length": max_source_length}
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # Keras 3 warns of what it then raises
+            warnings.simplefilter("ignore", UserWarning)  # Keras 3 warns, then raises
             return Seq2Seq(**vars(run_config.model), **sizes, dtype=run_config.training.precision)
     except ValueError as error:
         raise ConfigError(f"model: {reason(error)}") from error

@@ -1,4 +1,4 @@
-"""Models as training left them, with the vocabulary and the text that they speak: what decoding commands work with."""
+"""Trained models with their vocabulary and text settings, for the commands that decode."""
 
 import dataclasses
 import os
@@ -17,13 +17,13 @@ from memattn.runs.checkpoints import Checkpoint
 
 @dataclasses.dataclass(frozen=True)
 class Trained:
-    """One model, or several as one.
+    """One model, or an ensemble.
 
     Attributes:
       model: with trained weights.
-      models: the single ones.
-      config: of the first run, the overrides applied.
-      checkpoints: paths that the weights come from.
+      models: the single models.
+      config: of the first run, with the overrides applied.
+      checkpoints: paths of the weights' checkpoints.
     """
 
     model: Seq2Seq | Ensemble
@@ -44,7 +44,7 @@ def load(run_dirs: list[str], overrides: list[str], average: int | None) -> Trai
     for run_dir, other in zip(run_dirs, loaded, strict=True):
         if (other.vocabulary.tokens, other.text.files()) != (first.vocabulary.tokens, first.text.files()):
             raise ConfigError(
-                f"{run_dir}: has another vocabulary or other BPE than {run_dirs[0]}; an ensemble needs one"
+                f"{run_dir}: its vocabulary or BPE differs from that of {run_dirs[0]}; an ensemble needs the same"
             )
     if len(loaded) == 1:
         return first
@@ -67,7 +67,7 @@ def _load(run_dir: str, overrides: list[str], average: int | None) -> Trained:
         try:
             paths = [checkpoints.restore(Checkpoint(model), os.path.join(run_dir, run_folder.BEST))]
         except RunError as error:
-            raise RunError(f"{error}; --average 1 takes the last of {run_folder.CHECKPOINTS}/") from error
+            raise RunError(f"{error}; --average 1 uses the last of {run_folder.CHECKPOINTS}/") from error
         if paths == [None]:
             every = config.training.validate_every
             raise RunError(

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-_LARGE_VOCABULARY = 1_000  # from here on it pays to look for the best tokens of each hypothesis first
+_LARGE_VOCABULARY = 1_000  # from this size on, first taking the best tokens of each hypothesis is faster
 
 
 class Hypotheses(NamedTuple):
@@ -14,8 +14,8 @@ class Hypotheses(NamedTuple):
     Attributes:
       tokens: [B, n, L], `end` from each hypothesis' length on.
       lengths: [B, n], without the end of sentence.
-      scores: [B, n], log-probability over length penalty, plus coverage penalty; -inf marks a place that no
-        hypothesis took.
+      scores: [B, n], log-probability over length penalty, plus coverage penalty; -inf for places without a
+        hypothesis.
     """
 
     tokens: tf.Tensor
@@ -29,7 +29,7 @@ def length_penalty(lengths: tf.Tensor, weight: float) -> tf.Tensor:
 
 
 def coverage_penalty(covered: tf.Tensor, weight: float) -> tf.Tensor:
-    """b sum_s log(min(covered_s, 1)) of Wu et al. (2016) over the last axis; a position never looked at counts 1e-6."""
+    """b sum_s log(min(covered_s, 1)) of Wu et al. (2016) over the last axis; an unattended position counts 1e-6."""
     return weight * tf.reduce_sum(tf.math.log(tf.clip_by_value(covered, 1e-6, 1.0)), -1)
 
 
@@ -50,16 +50,16 @@ def beam_search(
 ) -> Hypotheses:
     """Searches as google/seq2seq does: a finished hypothesis keeps its place on the beam while none is better.
 
-    A length counts tokens without the end of sentence. What reaches its maximum length unfinished stays as it is. The
-    search of a source ends when no unfinished hypothesis of it can come among the n best any more.
+    Lengths count tokens without the end of sentence. A hypothesis that reaches its maximum length is kept without an
+    end of sentence. A source's search stops once none of its unfinished hypotheses can enter the n best.
 
     Args:
       step: (tokens [B, k], state) -> logits [B, k, V] of the next token, next state.
-      state: nested tensors [B, k, ...], all k queries of a source alike.
+      state: nested tensors [B, k, ...], equal for all k queries of a source.
       beam_size: k.
-      max_lengths: [B], steps that each source may take (its end of sentence included), so that what is in the same
-        batch changes no hypothesis.
-      max_steps: the largest of `max_lengths`, or more.
+      max_lengths: [B], the most steps for each source (its end of sentence included); per source, so that
+        hypotheses do not depend on the rest of the batch.
+      max_steps: at least the largest of `max_lengths`.
       start, end: ids of the first input and of the end of sentence.
       n_best: n, at most k.
       length_penalty_weight: a of `length_penalty`, not negative.
@@ -78,7 +78,7 @@ def beam_search(
         tf.tile(first_only[None], [batch, 1]),  # log-probabilities
         tf.zeros([batch, beam_size], tf.int32),  # lengths
         tf.tile((max_lengths <= 0)[:, None], [1, beam_size]),  # finished
-        max_lengths <= 0,  # whether the n best are decided
+        max_lengths <= 0,  # whether the n best are final
         tf.tile(covered[:, None], [1, beam_size, 1]),
         state,
         tf.TensorArray(tf.int32, max_steps, element_shape=static_shape),  # tokens
@@ -110,7 +110,7 @@ def beam_search(
         tokens, log_probs, lengths = chosen(tokens), chosen(totals), chosen(next_lengths)
         finished = tf.gather(finished, parents, batch_dims=1) | (tokens == end)
         finished |= (time + 1 >= max_lengths)[:, None]
-        attainable = tf.where(finished, -float("inf"), log_probs / most_tokens)  # at most; what is to come is below 0
+        attainable = tf.where(finished, -float("inf"), log_probs / most_tokens)  # at most: what follows is negative
         nth = tf.where(finished, scores, -float("inf"))[:, n_best - 1 : n_best]
         still_open = tf.reduce_any(~finished[:, :n_best], 1) | tf.reduce_any(~finished & (attainable > nth), 1)
         state = tf.nest.map_structure(lambda tensor: tf.gather(tensor, parents, batch_dims=1), state)
@@ -141,7 +141,7 @@ def beam_search(
 
 
 def _continuations(logits: tf.Tensor, most: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """Tokens [B, k, C] and their log-probabilities, among which are the `most` likely ones of logits [B, k, V]."""
+    """Tokens [B, k, C] and their log-probabilities, including the `most` likely ones of logits [B, k, V]."""
     logits = tf.cast(logits, tf.float32)
     vocabulary = logits.shape[-1]
     if vocabulary < max(_LARGE_VOCABULARY, most):
@@ -152,7 +152,7 @@ def _continuations(logits: tf.Tensor, most: int) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def _backtrack(tokens: tf.Tensor, parents: tf.Tensor, steps: tf.Tensor, n_best: int) -> tf.Tensor:
-    """Tokens [L, B, n] of the first n hypotheses, followed back from place to parent; rows past `steps` are unset."""
+    """Tokens [L, B, n] of the first n hypotheses, traced back through their parents; rows past `steps` are unset."""
     max_steps = tokens.shape[0]
     places = tf.tile(tf.range(n_best)[None], [tf.shape(tokens)[1], 1])
     paths = tf.TensorArray(tf.int32, max_steps, element_shape=[tokens.shape[1], n_best])

@@ -20,12 +20,12 @@ from memattn.model.ensemble import Ensemble
 from memattn.model.seq2seq import Seq2Seq
 from memattn.search.beam_search import Hypotheses, beam_search
 
-BATCHES_AT_ONCE = 2  # one uses the cores that the other's small operations leave idle
+BATCHES_AT_ONCE = 2  # so that one uses the cores that the other's small operations leave idle
 
 
 @dataclasses.dataclass(frozen=True)
 class Translation:
-    """The n best hypotheses of one source, best first: tokens and scores."""
+    """The n best hypotheses of one source, best first, with their scores."""
 
     hypotheses: list[list[str]]
     scores: list[float]
@@ -36,22 +36,22 @@ class Translation:
 
 
 class Searcher:
-    """Beam search of one model, or of several as one, traced once for each padded shape.
+    """Beam search with one model or an ensemble, traced once per padded shape.
 
-    XLA compiles the search alone: TensorFlow's own kernels are faster at the encoder's LSTMs, on GPUs by cuDNN.
-    Without XLA, TensorFlow's arithmetic optimizer is switched off, in the whole process.
+    XLA compiles the search but not the encoder, whose LSTMs are faster with TensorFlow's own kernels (cuDNN on GPUs).
+    Without XLA, TensorFlow's arithmetic optimizer is switched off for the whole process.
 
     Raises ConfigError for a coverage penalty without attention.
     """
 
     def __init__(self, model: Seq2Seq | Ensemble, config: DecodingConfig):
         if config.coverage_penalty and not model.has_alignments:
-            raise ConfigError("decoding.coverage_penalty: without attention, nothing says what is covered")
+            raise ConfigError("decoding.coverage_penalty: needs a model with attention")
         self.config, self._model = config, model
         jit = xla.jit_compile(config.jit_compile)
         if not jit:
-            # It makes one operation of a sum of three, which TensorFlow, short of memory, computes in a temporary
-            # variable, and batches at once take theirs for each other's (tensorflow#33713).
+            # It fuses sums of three terms into one operation. When short of memory, TensorFlow computes that in a
+            # temporary variable, which concurrent batches confuse with each other's (tensorflow#33713).
             tf.config.optimizer.set_experimental_options({"arithmetic_optimization": False})
         self._search = tf.function(self._search_batch, autograph=False, jit_compile=jit)
         self._encode = tf.function(model.encode, autograph=False)
@@ -59,7 +59,7 @@ class Searcher:
         self.renew()
 
     def renew(self) -> None:
-        """Computes anew what is computed once a model; call it when the weights have changed."""
+        """Repeats the work done once per model; call it when the weights have changed."""
         self._token_gates = self._fold()
 
     def __call__(self, source: np.ndarray) -> Hypotheses:
@@ -71,7 +71,7 @@ class Searcher:
     def _search_batch(self, source: tf.Tensor, encoded: Any, token_gates: Any) -> Hypotheses:
         model, config = self._model, self.config
         lengths = tf.reduce_sum(tf.cast(tf.not_equal(source, PAD), tf.int32), 1)
-        # A table made in Python, where products are exact.
+        # Computed in Python, where products are exact.
         limits = tf.constant([self._limit(length) for length in range(source.shape[1] + 1)], tf.int32)
         decoding, state = model.start(encoded, config.beam_size, token_gates)
         coverage = {}
@@ -80,7 +80,7 @@ class Searcher:
             def step(tokens, state):
                 logits, scores, state = model.step(tokens, state["decoder"], decoding)
                 weights = tf.cast(model.attention_weights(decoding, scores), tf.float32)
-                weights /= tf.maximum(tf.reduce_sum(weights, -1, keepdims=True), 1e-12)  # memory's need not sum to 1
+                weights /= tf.maximum(tf.reduce_sum(weights, -1, keepdims=True), 1e-12)  # memory's may not sum to 1
                 return logits, {"decoder": state, "weights": weights}
 
             covered = tf.cast(tf.equal(source, PAD), tf.float32)
@@ -107,18 +107,18 @@ class Searcher:
         )
 
     def _limit(self, length: int) -> int:
-        """Steps for a source of `length` tokens, both with their end of sentence; none for a row of padding."""
-        relative = math.ceil(Fraction(str(self.config.max_length_ratio)) * length)  # in floats, 1.1 * 50 is above 55
+        """Most steps for a source of `length` tokens, both including the end of sentence; 0 for a padding row."""
+        relative = math.ceil(Fraction(str(self.config.max_length_ratio)) * length)  # with floats, 1.1 * 50 > 55
         return relative if self.config.max_length is None else min(relative, self.config.max_length)
 
 
 def decode(
     searcher: Searcher, sentences: Sentences, vocabulary: Vocabulary, num_buckets: int
 ) -> tuple[list[Translation], float]:
-    """Translations in the order of the sentences, and the seconds that searching took.
+    """Translations in the order of the sentences, and the seconds that the search took.
 
-    The seconds leave out what is computed once a model, batching, and turning ids into tokens; tracing is in them
-    unless `warm_up` came before.
+    The seconds do not include work done once per model, batching, and turning ids into tokens. They include tracing
+    unless `warm_up` ran before.
     """
     batches = list(decoding_batches(sentences, batch_size=searcher.config.batch_size, num_buckets=num_buckets))
     start = time.perf_counter()
@@ -133,7 +133,7 @@ def decode(
 
 
 def warm_up(searcher: Searcher, sentences: Sentences, num_buckets: int) -> None:
-    """Runs one batch of each shape, so that nothing is traced or compiled in a timed run."""
+    """Runs one batch of each shape, so that a timed run does no tracing or compiling."""
     seen = set()
     batches = decoding_batches(sentences, batch_size=searcher.config.batch_size, num_buckets=num_buckets)
     for _, source in batches:
@@ -143,14 +143,14 @@ def warm_up(searcher: Searcher, sentences: Sentences, num_buckets: int) -> None:
 
 
 class Scorer:
-    """Log-probabilities of given targets, traced once for each padded shape."""
+    """Log-probabilities of given targets, traced once per padded shape."""
 
     def __init__(self, model: Seq2Seq | Ensemble):
         self._model = model
         self._score = tf.function(self._score_batch, autograph=False)
 
     def __call__(self, source: np.ndarray, target: np.ndarray) -> np.ndarray:
-        """[B]: the sums over the tokens of targets [B, T], ends of sentence among them, given sources [B, S]."""
+        """[B]: sums over the tokens of targets [B, T], including the end of sentence, given sources [B, S]."""
         return self._score(tf.constant(source, tf.int32), tf.constant(target, tf.int32)).numpy()
 
     def _score_batch(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:

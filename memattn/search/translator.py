@@ -1,4 +1,4 @@
-"""Translates lines as they come, or scores given pairs."""
+"""Translates lines as they arrive, or scores given pairs."""
 
 import dataclasses
 import math
@@ -22,14 +22,14 @@ STDIN = "standard input"
 
 
 class Translator:
-    """Lines of text to lines of output.
+    """Turns lines of text into lines of output.
 
     Args:
       trained: the model.
-      n_best: hypotheses of a line; with more than one, each line of output begins with the number of its source.
-      scores: put the score before each translation.
-      alignments: put word alignments (source-target, numbered from 0) after it, and replace unknown words by the most
-        attended source word.
+      n_best: hypotheses per line; if more than one, each output line begins with the number of its source.
+      scores: write the score before each translation.
+      alignments: write word alignments (source-target, numbered from 0) after each translation, and replace unknown
+        words by the most attended source word.
     """
 
     def __init__(self, trained: Trained, *, n_best: int, scores: bool, alignments: bool):
@@ -48,7 +48,7 @@ class Translator:
         return list(self(lines, 1))
 
     def __call__(self, lines: list[str], first: int) -> Iterable[str]:
-        """Output lines of the source lines, of which `first` is the number of the first."""
+        """Output lines for source lines that are numbered from `first` on."""
         tokens = [self._trained.text.encode(line, "source") for line in lines]
         sentences = corpus.from_ids([self._trained.vocabulary.encode(one) for one in tokens])
         translations = [Translation([[]], [0.0]) for _ in lines]
@@ -65,7 +65,7 @@ class Translator:
 
     def _written(self, number: int, source: list[str], translation: Translation) -> Iterator[str]:
         hypotheses = list(zip(translation.hypotheses, translation.scores, strict=True)) or [([], -math.inf)]
-        for tokens, score in hypotheses:  # a line at least, or all that follow belong to other sources
+        for tokens, score in hypotheses:  # at least one line, to keep later lines with their sources
             fields = [str(number)] if self._config.n_best > 1 else []
             if self._scores:
                 fields.append(f"{score:.6f}")
@@ -78,7 +78,7 @@ class Translator:
             yield "\t".join([*fields, pairs] if self._alignments else fields)
 
     def _weights(self, source: list[str], target: list[str]) -> np.ndarray:
-        """Attention [T, S] to each source token while each target token is written, ends of sentence left out."""
+        """Attention [T, S] to source tokens for each target token, without the ends of sentence."""
         weights = self._align(*(tf.constant(_padded(self._trained, tokens)) for tokens in (source, target)))[0].numpy()
         return weights[: len(target), : len(source)]
 
@@ -111,7 +111,7 @@ def load(run_dir: str, overrides: Sequence[str] = ()) -> Translator:
 
 
 class PairScorer:
-    """Lines of `source TAB target` to the log-probabilities of the targets, their ends of sentence included."""
+    """Turns lines `source TAB target` into log-probabilities of the targets, including their end of sentence."""
 
     def __init__(self, trained: Trained):
         self._trained = trained
@@ -127,20 +127,20 @@ class PairScorer:
 
 
 def _padded(trained: Trained, tokens: list[str]) -> np.ndarray:
-    """Ids [1, S] of a sentence's tokens, as wide as those of many others."""
+    """Ids [1, S] of a sentence's tokens, padded to one of few widths."""
     sentence = corpus.from_ids([trained.vocabulary.encode(tokens)])
     ((_, ids),) = streaming_batches(sentence, batch_size=1)
     return ids
 
 
 def available_lines(descriptor: int, most: int) -> Iterator[list[str]]:
-    """Lines of a file descriptor as they come: waits for one, then takes those that are there, up to `most`.
+    """Lines of a file descriptor as they arrive: waits for one, then takes all that are waiting, up to `most`.
 
     Raises DataError, OSError.
     """
     number, waiting, rest, ended = 1, [], b"", False
     while not ended:
-        block = os.read(descriptor, 1 << 16)  # what is there, and no more
+        block = os.read(descriptor, 1 << 16)  # does not wait for a full block
         ended = not block
         *whole, rest = (rest + block).split(b"\n")
         waiting += whole
@@ -154,7 +154,7 @@ def available_lines(descriptor: int, most: int) -> Iterator[list[str]]:
 
 
 def translate(work: Translator | PairScorer, batches: Iterable[list[str]]) -> None:
-    """Writes what becomes of the lines to standard output, each batch at once; what came before an error is out."""
+    """Writes the results to standard output, flushed after each batch, also when an error ends it."""
     number = 1
     for lines in batches:
         try:

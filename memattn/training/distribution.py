@@ -1,4 +1,4 @@
-"""The devices that training runs on: one, several of a machine, or those of several machines."""
+"""The devices that training runs on: one, all of a machine, or those of several machines."""
 
 import contextlib
 import json
@@ -24,23 +24,23 @@ _OF_A_PEER = re.compile("collective|connection|grpc|nccl|peer|remote|rpc|socket"
 
 
 def _is_lost_worker(error: tf.errors.OpError) -> bool:
-    """Whether TensorFlow raises this, some seconds after a worker has ended, in those that wait for it.
+    """Whether this is an error that TensorFlow raises in the other workers some seconds after one has ended.
 
-    It calls a failure of cuDNN or XLA "internal" as well as one of the connection.
+    TensorFlow calls failures of cuDNN and XLA "internal", too, not only those of the connection.
     """
     internal = isinstance(error, tf.errors.InternalError) and _OF_A_PEER.search(str(error))
     return isinstance(error, _LOST_WORKER) or bool(internal)
 
 
 def several_machines() -> Strategy:
-    """Of this process and the others that TF_CONFIG names, or that Slurm started with it.
+    """The strategy of this process and the others that TF_CONFIG names, or that Slurm started with it.
 
-    Raises ConfigError where none are named, LostWorkerError where one does not come.
+    Raises ConfigError if no workers are named, LostWorkerError if one does not join.
     """
     has_gpus = bool(tf.config.list_physical_devices("GPU"))
     transport = tf.distribute.experimental.CommunicationImplementation
     options = tf.distribute.experimental.CommunicationOptions(
-        implementation=transport.NCCL if has_gpus else transport.AUTO  # left to itself, TensorFlow takes gRPC
+        implementation=transport.NCCL if has_gpus else transport.AUTO  # by default, TensorFlow uses gRPC
     )
     try:
         if "TF_CONFIG" in os.environ:
@@ -53,20 +53,20 @@ def several_machines() -> Strategy:
             print("waiting for the other workers", flush=True)
         return tf.distribute.MultiWorkerMirroredStrategy(resolver, options)
     except (ValueError, KeyError, RuntimeError, TypeError, AttributeError) as error:
-        raise ConfigError(f"--strategy multi_worker: what TF_CONFIG or Slurm says of the workers: {error}") from error
+        raise ConfigError(f"--strategy multi_worker: cannot use the workers of TF_CONFIG or Slurm: {error}") from error
     except tf.errors.OpError as error:
         if not _is_lost_worker(error):
             raise
-        raise LostWorkerError(f"--strategy multi_worker: a worker does not come: {reason(error)}") from error
+        raise LostWorkerError(f"--strategy multi_worker: a worker did not join: {reason(error)}") from error
 
 
 def _auto() -> Strategy:
-    """All workers of TF_CONFIG where it names several, else all GPUs where there are several. Raises ConfigError."""
+    """All workers of TF_CONFIG if it names several, else all GPUs if there are several. Raises ConfigError."""
     try:
         cluster = json.loads(os.environ.get("TF_CONFIG", "{}")).get("cluster", {})
         several = sum(len(cluster.get(job, [])) for job in ("chief", "worker")) > 1
     except (ValueError, AttributeError, TypeError) as error:
-        raise ConfigError(f"TF_CONFIG: not JSON as TensorFlow wants it: {error}") from error
+        raise ConfigError(f"TF_CONFIG: not the JSON that TensorFlow expects: {error}") from error
     if several:
         return several_machines()
     if len(tf.config.list_logical_devices("GPU")) > 1:
@@ -83,7 +83,7 @@ STRATEGIES: dict[str, Callable[[], Strategy]] = {
 
 
 def is_chief(strategy: Strategy) -> bool:
-    """Whether this process writes the run folder: of several workers the one called chief, or the first."""
+    """Whether this process writes the run folder: of several workers, the one named chief, or the first."""
     if not has_several_workers(strategy):
         return True
     resolver = strategy.cluster_resolver
@@ -93,19 +93,19 @@ def is_chief(strategy: Strategy) -> bool:
 
 @contextlib.contextmanager
 def losing_workers(strategy: Strategy, run_dir: str) -> Iterator[None]:
-    """Raises LostWorkerError for what TensorFlow raises from within where another worker has ended."""
+    """Turns errors raised inside into LostWorkerError if they mean that another worker has ended."""
     try:
         yield
     except tf.errors.OpError as error:
         if not (_is_lost_worker(error) and has_several_workers(strategy)):
             raise
         raise LostWorkerError(
-            f"{run_dir}: another worker is lost; start all again: they go on where they were ({reason(error)})"
+            f"{run_dir}: a worker was lost; restart all workers to resume ({reason(error)})"
         ) from error
 
 
 def of_chief(strategy: Strategy, work: Callable[[], list[float]], size: int) -> list[float]:
-    """The `size` numbers that the chief's work returns, on each worker, once it is done.
+    """Runs `work` on the chief, and returns its `size` numbers on every worker.
 
     Raises what the work raises; on the other workers, RunError.
     """
@@ -120,22 +120,22 @@ def of_chief(strategy: Strategy, work: Callable[[], list[float]], size: int) -> 
         own, zeros = [float(failed), *values], [0.0] * (1 + size)
         failed, *values = _sum(strategy, lambda context: zeros if context.replica_id_in_sync_group else own).tolist()
     if failed:
-        raise failure or RunError("the first worker has failed, and says why")
+        raise failure or RunError("the first worker failed; see its output")
     return values
 
 
 def asks(strategy: Strategy, step: int) -> bool:
-    """Whether the workers ask each other after this step: several at every tenth only, since it takes time."""
+    """Whether the workers ask each other after this step: only after every tenth if several, as it takes time."""
     return step % _ASK_EVERY == 0 or not has_several_workers(strategy)
 
 
 def any_worker(strategy: Strategy, fact: bool) -> bool:
-    """Whether it is so on any worker."""
+    """Whether it is true on any worker."""
     return bool(_sum(strategy, lambda _: float(fact)) > 0) if has_several_workers(strategy) else fact
 
 
 def _sum(strategy: Strategy, value: Callable[[tf.distribute.experimental.ValueContext], Any]) -> np.ndarray:
-    """Over all replicas of all workers."""
+    """The sum over all replicas of all workers."""
     shared = strategy.experimental_distribute_values_from_function(
         lambda context: tf.constant(value(context), tf.float64)
     )

@@ -1,4 +1,4 @@
-"""How far a training run is, as its checkpoints keep it."""
+"""The progress of a training run, as kept in its checkpoints."""
 
 import json
 
@@ -6,14 +6,14 @@ import tensorflow as tf
 
 
 class Progress(tf.train.experimental.PythonState):
-    """How far a run is: what a checkpoint holds beside the weights and the optimizer."""
+    """The progress of a run: a checkpoint's content besides the weights and the optimizer."""
 
     def __init__(self):
         self.step = self.examples = self.stalled = self.decays = 0
-        self.bad_steps = 0  # the last so many, whose loss or gradient was not finite
+        self.bad_steps = 0  # the latest steps in a row whose loss or gradient was not finite
         self.epoch = self.window = self.batch = 0  # the place in the data of the next batch
         self.seconds = 0.0
-        self.best = [-1.0, -1.0]  # BLEU, then exact match, which tells apart what BLEU calls 0
+        self.best = [-1.0, -1.0]  # BLEU, then exact match, which still differs where BLEU is 0
         self.finished = ""
         self.validations = []
 
@@ -25,7 +25,7 @@ class Progress(tf.train.experimental.PythonState):
 
 
 def clock(seconds: float) -> str:
-    """Seconds as people read them: 1:02:03, or 2:03."""
+    """Seconds in readable form: 1:02:03, or 2:03."""
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"

@@ -18,15 +18,14 @@ class TrainingStep:
     """One update of the weights, on one replica or on several, from one global batch or several in turn.
 
     The loss is the cross-entropy summed over all replicas and batches, divided by their real target tokens; the
-    gradients are summed likewise, then clipped together. An update whose loss or gradient is not finite is left out.
-    In float16, the loss is scaled up for the gradients' sake, the scale halved where they overflow and doubled after
-    many steps where they do not.
-    XLA compiles the decoder and, on one replica, the update, not the encoder, at which TensorFlow's own kernels are
-    faster (on GPUs, cuDNN's).
+    gradients are summed likewise, then clipped together. Updates with NaN or infinite loss or gradients are skipped.
+    float16 uses dynamic loss scaling: halved on overflow, doubled after 2,000 steps without one.
+    XLA compiles the decoder and, on one replica, the update, but not the encoder, where TensorFlow's own kernels (on
+    GPUs, cuDNN's) are faster.
 
     Attributes:
       optimizer: Adam.
-      state: what a checkpoint must hold beside: float16's scale, and the steps since it last changed.
+      state: for checkpoints: float16's loss scale, and the steps since it last changed.
     """
 
     def __init__(self, model: Seq2Seq, config: TrainingConfig, strategy: tf.distribute.Strategy):
@@ -44,7 +43,7 @@ class TrainingStep:
 
     def __call__(self, batches: list[tuple[np.ndarray, np.ndarray]], step: int, learning_rate: float) -> tf.Tensor:
         """Updates from batches of ids [B, S] and [B, T]: [summed loss, correct tokens, tokens, gradient norm]."""
-        self.optimizer.learning_rate.assign(np.float32(learning_rate))  # TensorFlow keeps each Python number for good
+        self.optimizer.learning_rate.assign(np.float32(learning_rate))  # TensorFlow would cache every Python number
         tokens = tf.constant(np.float32(sum(np.count_nonzero(target != PAD) for _, target in batches)))
         shared = [(self._shared_out(source), self._shared_out(target)) for source, target in batches]
         first = step * len(batches)
@@ -57,7 +56,7 @@ class TrainingStep:
     def _shared_out(self, batch: np.ndarray):
         if self._replicas == 1:
             return tf.constant(batch)
-        rows = -len(batch) % self._replicas  # of padding, so that shares are equal
+        rows = -len(batch) % self._replicas  # of padding, for equal shares
         shares = np.split(np.pad(batch, [(0, rows), (0, 0)], constant_values=PAD), self._replicas)
         return self._strategy.experimental_distribute_values_from_function(
             lambda context: tf.constant(shares[context.replica_id_in_sync_group])
@@ -67,7 +66,7 @@ class TrainingStep:
         return self._apply([self._of_each_replica(source, target, seed, tokens)], tokens)
 
     def _of_each_replica(self, source, target, seed, tokens):
-        """Gradients, and [summed loss, correct tokens], of each replica."""
+        """Gradients and [summed loss, correct tokens] of each replica."""
 
         def replica_step(source, target):
             replica = tf.distribute.get_replica_context().replica_id_in_sync_group
@@ -88,7 +87,7 @@ class TrainingStep:
         return [tf.add_n([tf.convert_to_tensor(part) for part in own if part is not None]) for own in parts], sums
 
     def _decoder_gradients(self, encoded, target, seed, tokens):
-        """Gradients by what the encoder made, gradients by the weights (None without), [summed loss, correct]."""
+        """Gradients for the encoder's output and the weights (None for unused ones), and [summed loss, correct]."""
         real = tf.not_equal(target, PAD)
         with tf.GradientTape() as tape:
             tape.watch(_differentiable(encoded))
@@ -109,7 +108,7 @@ class TrainingStep:
         return *tape.gradient(objective, sources), sums
 
     def _reduce_and_apply(self, parts, tokens):
-        """Updates from the gradients and sums of some batches, on each replica, by what all of them come to."""
+        """Updates each replica with the gradients and sums of some batches, added over all replicas."""
         clipped, sums, norm = self._strategy.run(self._reduce_and_clip, (parts,))
         sums, norm = (self._strategy.experimental_local_results(value)[0] for value in (sums, norm))
 
@@ -120,7 +119,7 @@ class TrainingStep:
         finite = tf.math.is_finite(norm) & tf.reduce_all(tf.math.is_finite(sums))
         tf.cond(finite, apply, lambda: tf.constant(0))
         if self._scaled:
-            norm = tf.where(finite | (self.state[0] <= 1), norm, 0.0)  # what a lower scale mends is not bad
+            norm = tf.where(finite | (self.state[0] <= 1), norm, 0.0)  # a lower scale corrects an overflow
             self._next_scale(finite)
         return tf.concat([sums, [tokens, norm]], 0)
 
@@ -129,7 +128,7 @@ class TrainingStep:
 
     def _reduce_and_clip(self, parts):
         """On a replica: clipped gradients, sums and the gradients' norm, over all batches and replicas."""
-        # all_reduce asks tensors for their device, which arguments of a tf.function lack.
+        # all_reduce needs the device of its tensors, which arguments of a tf.function lack.
         gradients, sums = tf.nest.map_structure(lambda *values: tf.identity(tf.add_n(values)), *parts)
         if self._replicas > 1:  # on one, all_reduce would do nothing but keep this graph for good
             *gradients, sums = tf.distribute.get_replica_context().all_reduce("SUM", [*gradients, sums])
@@ -146,10 +145,10 @@ class TrainingStep:
 
 
 def learning_rate(config: TrainingConfig, step: int, decays: int) -> float:
-    """The rate of the update after `step` updates, where validation has had the rate decayed `decays` times.
+    """The learning rate after `step` updates and `decays` decays by validation.
 
-    `inverse_sqrt` rises linearly to `learning_rate` in `warmup_steps` and falls with the root of the step from there
-    on (Vaswani et al., 2017). `linear` falls from `learning_rate` at the first step to 0 after `max_steps`.
+    `inverse_sqrt` rises linearly to `learning_rate` in `warmup_steps`, then falls with the root of the step
+    (Vaswani et al., 2017). `linear` falls from `learning_rate` at the first step to 0 after `max_steps`.
     """
     return config.learning_rate * SCHEDULES[config.schedule](config, step, decays)
 
@@ -165,12 +164,12 @@ SCHEDULES = {
 
 
 def all_reduced_bytes(model: Seq2Seq) -> int:
-    """What one update sums over the replicas: each weight's gradient, loss and correct tokens, in float32."""
+    """What an update sums over the replicas: each weight's gradient, loss and correct tokens, in float32."""
     return 4 * (sum(math.prod(variable.shape) for variable in model.trainable_variables) + 2)
 
 
 class _Adam(tf.keras.optimizers.Adam):
-    """Adam that gets gradients already summed over the replicas: Keras sums them itself, but only after clipping."""
+    """Adam for gradients that are already summed over the replicas; Keras would sum them only after clipping."""
 
     def aggregate_gradients(self, grads_and_vars):  # Keras 2
         return grads_and_vars

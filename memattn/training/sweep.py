@@ -1,4 +1,4 @@
-"""Trains and evaluates the runs of a sweep, each in a process of its own, and writes their table."""
+"""Trains and evaluates the runs of a sweep, each in its own process, and writes their table."""
 
 import concurrent.futures
 import contextlib
@@ -28,7 +28,7 @@ LOG = "log.txt"
 
 
 class Run(NamedTuple):
-    """A run of a sweep that is trained and evaluated; `validations` are the rows of its validation.csv."""
+    """A trained and evaluated run of a sweep; `validations` are the rows of its validation.csv."""
 
     name: str
     folder: str
@@ -44,9 +44,9 @@ class Run(NamedTuple):
 
 @contextlib.contextmanager
 def _terminable() -> Iterator[None]:
-    """Lets SIGTERM end this process as Ctrl-C does, and so the processes that it started; a second signal is ignored.
+    """Makes SIGTERM, like Ctrl-C, end this process and those that it started; a second signal is ignored.
 
-    Does nothing outside of the main thread, which alone gets signals.
+    Does nothing outside of the main thread, which alone receives signals.
     """
 
     def end(number, _):
@@ -81,34 +81,33 @@ def run_sweep(
     title: str,
     only: Collection[str] | None = None,
 ) -> list[str]:
-    """Trains what is missing, `jobs` runs at a time, then evaluates one at a time, so that no time is disturbed.
+    """Trains missing runs, `jobs` at a time, then evaluates one at a time, so that times are not disturbed.
 
-    Each is evaluated with its best checkpoint, or with the average of its last `average` ones.
+    Runs are evaluated with their best checkpoint, or with the average of their last `average` ones.
 
-    Writes table.csv, table.md, learning_curves.png and manifest.json into `sweep_dir`, and seeds.csv where runs differ
-    by their seeds alone; with names of some of its runs in `only`, does those, and writes none of these. Returns the
-    names of the runs that failed. Raises ConfigError where the folder holds another sweep's runs or a corpus lacks the
-    split, RunError where another process is at work on the same sweep, or on the same of its runs, OSError where the
-    folder cannot be written.
+    Writes table.csv, table.md, learning_curves.png and manifest.json into `sweep_dir`, and seeds.csv if runs differ
+    only in their seeds. With `only`, does the runs of those names and writes none of these. Returns the names of the
+    runs that failed. Raises ConfigError if the folder holds another sweep's runs or a corpus lacks the split, RunError
+    if another process is at work on the same sweep or the same runs of it, OSError if the folder cannot be written.
     """
     every = configs.expand(config)
     runs = {name: one for name, one in every.items() if only is None or name in only}
     for data in (one.data for one in runs.values()):
-        if data.copy or os.path.isdir(data.path):  # else the training says what is missing
+        if data.copy or os.path.isdir(data.path):  # else training reports what is missing
             corpus.check_split(data.path, split, copy_task.SPLITS if data.copy else corpus.splits(data.path))
     folders = {name: os.path.join(sweep_dir, name) for name in runs}
     with contextlib.ExitStack() as stack:
         works = {sweep_dir: "sweep"} if only is None else {folder: name for name, folder in folders.items()}
         for folder, name in works.items():
             lock = os.path.join(sweep_dir, f"{name}.lock")
-            stack.enter_context(processes.locked(lock, folder, "is at work on it; wait, or take another --sweep_dir"))
+            stack.enter_context(processes.locked(lock, folder, "is working on it; wait, or use another --sweep_dir"))
         for name, folder in folders.items():
             if os.path.exists(os.path.join(folder, CONFIG)):
                 found, wanted = configs.to_dict(load_config(folder)), configs.to_dict(runs[name])
                 differing = configs.differences(found, wanted)
                 if differing:
                     raise ConfigError(
-                        f"{folder}: holds a run of another config: {', '.join(differing)}; take another --sweep_dir"
+                        f"{folder}: holds a run of another config: {', '.join(differing)}; use another --sweep_dir"
                     )
             os.makedirs(folder, exist_ok=True)
             files.write(os.path.join(sweep_dir, f"{name}.yaml"), configs.dump(runs[name]))
@@ -165,7 +164,7 @@ def _write_table(runs: list[Run], sweep_dir: str, title: str) -> None:
     files.write_csv(os.path.join(sweep_dir, "table.csv"), rows)
     markdown = tables.markdown(rows)
     with contextlib.suppress(FileNotFoundError):
-        os.remove(os.path.join(sweep_dir, "seeds.csv"))  # of a sweep before
+        os.remove(os.path.join(sweep_dir, "seeds.csv"))  # of an earlier sweep
     if seeds := tables.over_seeds(rows, [run.config for run in runs]):
         files.write_csv(os.path.join(sweep_dir, "seeds.csv"), seeds)
         markdown += f"\nOver seeds:\n\n{tables.markdown(seeds)}"
@@ -183,7 +182,7 @@ def _write_table(runs: list[Run], sweep_dir: str, title: str) -> None:
 
 
 def _last_error(log: str) -> str:
-    """What a failed run said last, to be put behind the name of its log; nothing where it said nothing."""
+    """The last message of a failed run, to append to the name of its log; empty if there is none."""
     last = ""
     with contextlib.suppress(OSError), open(log, encoding="utf-8", errors="replace") as file:
         for line in file:
@@ -195,11 +194,11 @@ def _last_error(log: str) -> str:
 
 
 def _result(folder: str, config: Config, split: str, average: int | None) -> dict | None:
-    """The result of a run, None where there is none of this very config, that split and those checkpoints."""
+    """The result of a run; None if there is none for exactly this config, split and choice of checkpoints."""
     try:
         with open(os.path.join(folder, evaluation.RESULT), encoding="utf-8") as file:
             result = json.load(file)
-        found = configs.from_dict(result.get("config") or {})  # with keys that have come since
+        found = configs.from_dict(result.get("config") or {})  # with the defaults of newer keys
     except (OSError, ValueError, ConfigError):
         return None
     folders = [os.path.basename(os.path.dirname(path)) for path in result.get("checkpoints", [])]
@@ -209,13 +208,13 @@ def _result(folder: str, config: Config, split: str, average: int | None) -> dic
 
 
 class _Processes:
-    """The processes of a sweep: `end` misses none, and none begins after it."""
+    """The processes of a sweep: `end` ends them all, and none starts afterwards."""
 
     def __init__(self):
         self._lock, self._started, self._ended = threading.Lock(), [], False
 
     def start(self, command: list[str], errors: TextIO) -> tuple[subprocess.Popen, int]:
-        """A process that ends when this one is gone, and the pipe of its output; `errors` gets its standard error.
+        """A process that ends with this one, and the pipe of its output; `errors` receives its standard error.
 
         Raises CancelledError after `end`, OSError.
         """
@@ -228,9 +227,9 @@ class _Processes:
                     command,
                     stdout=writing,
                     stderr=errors,
-                    pass_fds=[reading],  # so that a line that nobody is left to read does not end it
+                    pass_fds=[reading],  # a line without a reader must not end it
                     env={**os.environ, processes.PARENT: str(os.getpid())},
-                    start_new_session=True,  # a Ctrl-C is for the sweep, which then ends its processes, once
+                    start_new_session=True,  # Ctrl-C goes to the sweep alone, which then ends its processes
                 )
             finally:
                 os.close(writing)
@@ -238,7 +237,7 @@ class _Processes:
         return process, reading
 
     def end(self) -> None:
-        """Sends all SIGTERM, at which a training writes a checkpoint; the same command resumes it."""
+        """Sends SIGTERM to all: trainings write a checkpoint, from which the same command resumes."""
         with self._lock:
             self._ended = True
             for process in self._started:
@@ -249,10 +248,10 @@ _printing = threading.Lock()
 
 
 def _command(module: str, name: str, folder: str, arguments: list[str], children: _Processes) -> int:
-    """Runs a module of ours on a run folder, its lines shown under the run's name and kept in its log."""
+    """Runs a module on a run folder; shows its lines with the run's name, and keeps them in the run's log."""
     command = [sys.executable, "-m", module, "--run_dir", folder, *arguments]
     started, path = time.monotonic(), os.path.join(folder, LOG)
-    with files.naming(path), open(path, "a", encoding="utf-8", buffering=1) as log:  # by lines: the process writes too
+    with files.naming(path), open(path, "a", encoding="utf-8", buffering=1) as log:  # by lines: shared with the process
         log.write(f"$ {shlex.join(command)}\n")
         process, reading = children.start(command, log)
         with process, open(reading, encoding="utf-8", errors="replace") as lines:

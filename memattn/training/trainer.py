@@ -1,4 +1,4 @@
-"""The training loop of a run folder: stopped anywhere, it resumes where it was."""
+"""The training loop of a run folder, which can be stopped and resumed anywhere."""
 
 import contextlib
 import hashlib
@@ -32,7 +32,7 @@ from memattn.training.step import TrainingStep, learning_rate
 from memattn.training.validation import Validation
 
 _EVENTS = "events"
-_MOST_PENDING = 100  # steps whose outcome training does not wait for
+_MOST_PENDING = 100  # steps that may run before training waits for their results
 
 
 class Trainer:
@@ -45,9 +45,9 @@ class Trainer:
         self._make_model()
         self._open_run()
         self._agree()
-        self.pending = []  # what steps came to that nobody has waited for, and their batches
-        self.results = []  # what the others came to since the last log line
-        self.signal = self.stopping = None  # what this process was sent; what all workers agree on
+        self.pending = []  # results of steps not waited for, with their batches
+        self.results = []  # results of the others since the last log line
+        self.signal = self.stopping = None  # received by this process; agreed on by all workers
         self.learning_rate = config.training.learning_rate  # of the last step
 
     def _read_data(self) -> None:
@@ -79,7 +79,7 @@ class Trainer:
         self.validation = Validation(config, self.model, self.vocabulary, self.text)
 
     def _open_run(self) -> None:
-        """Makes the run folder, or restores what it holds of the same run."""
+        """Makes the run folder, or restores the run in it."""
         config, run_dir = self.config, self.run_dir
         facts = {"max_source_length": self.batches.longest_source, "training_pairs": self.batches.pairs}
         self._by_chief(lambda: run_folder.create(run_dir, config, self.vocabulary, facts, self.text.files()))
@@ -89,22 +89,22 @@ class Trainer:
         try:
             self.restored = checkpoints.restore(checkpoint, folder)
         except RunError as error:
-            raise RunError(f"{error}; move the folder away to start anew") from error
+            raise RunError(f"{error}; move the folder away to start over") from error
         self.manager = tf.train.CheckpointManager(
             checkpoint.trackable, folder, config.training.keep_checkpoints, checkpoint_name="step"
         )
         folder = os.path.join(run_dir, run_folder.BEST)
-        if not checkpoints.listed(folder):  # somebody removed it
+        if not checkpoints.listed(folder):  # if it was removed
             self.progress.best = [-1.0, -1.0]
         best = Checkpoint(self.model).trackable
         self.best = tf.train.CheckpointManager(best, folder, 1, checkpoint_name="step")
 
     def _by_chief(self, work: Callable[[], Any]) -> None:
-        """Has the first worker do its work while the others wait for it; a failure of it ends them all."""
+        """Runs `work` on the first worker while the others wait; if it fails, all end."""
         distribution.of_chief(self.strategy, lambda: [work(), []][1], 0)
 
     def _agree(self) -> None:
-        """Gives every worker the first one's progress. Raises RunError where a worker is not of the same run."""
+        """Gives every worker the first one's progress. Raises RunError if a worker belongs to another run."""
         text = configs.dump(self.config) + str(self.vocabulary)
         digest = int.from_bytes(hashlib.sha256(text.encode("utf-8")).digest()[:6], "big")
         own = [digest, self.progress.step]
@@ -119,14 +119,14 @@ class Trainer:
         self.progress.deserialize(bytes(map(int, codes)).decode("utf-8"))
 
     def train(self) -> int:
-        """Trains to the end, or until a signal; the process' exit status."""
+        """Trains to the end or until a signal; returns the process' exit status."""
         progress, training = self.progress, self.config.training
         parameters = sum(math.prod(variable.shape) for variable in self.model.trainable_variables)
         self._say(f"{self.run_dir}: {parameters:,} parameters, {self.batches.pairs:,} training pairs")
         if self.restored:
             self._say(f"resuming from {self.restored}")
         if progress.finished:
-            if self.chief and progress.best == [-1.0, -1.0]:  # it is lost: the last weights must do
+            if self.chief and progress.best == [-1.0, -1.0]:  # the best is lost: use the last weights
                 self.best.save(checkpoint_number=progress.step)
             self._say(f"already finished: {progress.finished}")
             return 0
@@ -153,7 +153,7 @@ class Trainer:
         return 0
 
     def _claim(self, stack: contextlib.ExitStack) -> None:
-        """Takes the run folder for this training, sees that it can be written, and opens its events."""
+        """Locks the run folder, checks that it can be written, and opens its events."""
         stack.enter_context(run_folder.locked(self.run_dir))
         folders = [os.path.join(self.run_dir, name) for name in (run_folder.CHECKPOINTS, run_folder.BEST, _EVENTS)]
         for folder in (self.run_dir, *folders):
@@ -171,7 +171,7 @@ class Trainer:
         if self.chief:
             try:
                 print(line, flush=True)
-            except OSError:  # nobody reads it, or its disk is full
+            except OSError:  # its reader is gone, or its disk is full
                 cli.silence()
 
     def _loop(self, training: TrainingConfig) -> None:
@@ -187,7 +187,7 @@ class Trainer:
                 self._collect()
             asks = distribution.asks(self.strategy, progress.step)
             if asks and distribution.any_worker(self.strategy, self.signal is not None):
-                self.stopping = self.signal or signal.SIGTERM  # of another worker
+                self.stopping = self.signal or signal.SIGTERM  # another worker's
             progress.epoch, progress.window, progress.batch = batches[-1][1]
             progress.examples += sum(int((source[:, 0] != PAD).sum()) for (source, _), _ in batches)
             if progress.step % training.log_every == 0 or progress.step == training.max_steps:
@@ -199,7 +199,7 @@ class Trainer:
                 self._save()
 
     def _collect(self) -> None:
-        """Waits for the pending steps. Raises RunError, a step's batch kept, where too many were not finite."""
+        """Waits for pending steps. Raises RunError, and keeps a step's batch, if too many were not finite."""
         progress = self.progress
         for step, (result, batches) in enumerate(self.pending, progress.step - len(self.pending) + 1):
             self.results.append(result.numpy())
@@ -253,7 +253,7 @@ class Trainer:
         self._record("train", {**scalars, "steps_per_second": speed})
 
     def _record(self, prefix: str, scalars: dict[str, float]) -> None:
-        for name, value in scalars.items():  # as NumPy's numbers: TensorFlow keeps each of Python's for good
+        for name, value in scalars.items():  # NumPy numbers: TensorFlow would cache every Python number
             tf.summary.scalar(f"{prefix}/{name}", np.float32(value), np.int64(self.progress.step))
 
     def _validate(self) -> None:
@@ -314,9 +314,9 @@ class Trainer:
 
 
 def train(config: Config, run_dir: str, strategy: tf.distribute.Strategy) -> int:
-    """Trains a config in a run folder, going on where it stopped before; the process' exit status.
+    """Trains a config in a run folder, resuming if it was stopped; returns the process' exit status.
 
-    Raises ConfigError, DataError, RunError, LostWorkerError, OSError: each with one line for the user.
+    Raises ConfigError, DataError, RunError, LostWorkerError, OSError, each with a one-line message for the user.
     """
     with distribution.losing_workers(strategy, run_dir):
         return Trainer(config, run_dir, strategy).train()

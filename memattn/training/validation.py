@@ -1,4 +1,4 @@
-"""Scores of a model on the validation split while it trains."""
+"""Scores a model on the validation split during training."""
 
 import dataclasses
 
@@ -23,14 +23,14 @@ class Validation:
         self._vocabulary, self._text, self._num_buckets = vocabulary, text, config.data.num_buckets
 
     def scores(self) -> Scores:
-        """Of the weights as they are."""
+        """Scores of the current weights."""
         self._searcher.renew()
         found, _ = decode(self._searcher, self._source, self._vocabulary, self._num_buckets)
         return metrics.score([self._text.decode(translation.best) for translation in found], self._references)
 
 
 def _decoding(config: Config) -> DecodingConfig:
-    """As many hypotheses at once as in decoding, over more sources where the beam is smaller."""
+    """As many hypotheses per batch as in decoding: with a smaller beam, more sources."""
     beam_size = config.training.validation_beam_size
     batch_size = max(1, config.decoding.batch_size * config.decoding.beam_size // beam_size)
     return dataclasses.replace(config.decoding, beam_size=beam_size, batch_size=batch_size, n_best=1)

@@ -1,4 +1,4 @@
-"""Worker: OpenNMT-py's RNN model and Translator. Its encoder must be as wide as its decoder: half a direction."""
+"""Worker: OpenNMT-py's RNN model and Translator. Its encoder must be as wide as its decoder: half per direction."""
 
 import numpy as np
 import onmt

@@ -1,4 +1,4 @@
-"""Worker: memattn itself, through the searcher and the training step that its commands use."""
+"""Worker: memattn, with the searcher and the training step of its commands."""
 
 import memattn.cli  # noqa: F401  isort: skip (sets TensorFlow's logging before it is imported)
 
@@ -43,11 +43,11 @@ notes = f"{'XLA' if compiled else 'graph'}, batch {work.batch}"
 
 if work.task == "decode":
     bias = model.output_layer.bias.numpy()
-    bias[: worker.FIRST_SYMBOL] = worker.NO_END  # nor the other special ids, which are no tokens of a translation
+    bias[: worker.FIRST_SYMBOL] = worker.NO_END  # nor the other special ids, which a translation does not contain
     model.output_layer.bias.assign(bias)
     sentences = Sentences(np.concatenate(rows).astype(np.int32), np.cumsum([0, *map(len, rows)]))
     searcher = Searcher(model, config.decoding)
-    buckets = max(config.data.num_buckets, min(16, -(-work.examples // work.batch)))  # a shape each, up to 16
+    buckets = max(config.data.num_buckets, min(16, -(-work.examples // work.batch)))  # each of another shape, up to 16
     warm_up(searcher, sentences, buckets)
 
     vocabulary = Vocabulary([f"w{i}" for i in range(work.vocabulary - worker.FIRST_SYMBOL)])
@@ -55,7 +55,7 @@ if work.task == "decode":
     def decode_all():
         translations, _ = decode(searcher, sentences, vocabulary, buckets)
         if [len(one.best) for one in translations] != [len(row) if work.as_source else work.length for row in rows]:
-            raise SystemExit("a hypothesis is not as long as it was to be")
+            raise SystemExit("a hypothesis does not have the required length")
 
     def fold():
         start = time.perf_counter()

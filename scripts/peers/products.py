@@ -1,4 +1,4 @@
-"""Worker: matrix products and nothing else, whose rate tells what the least work takes under the systems' threads."""
+"""Worker: matrix products alone; their rate, with the systems' threads, gives the lower bound of times."""
 
 import memattn.cli  # noqa: F401  isort: skip (sets TensorFlow's logging before it is imported)
 

@@ -12,7 +12,7 @@ layers = tf.keras.layers
 
 
 class Model(tf.Module):
-    """Encoder and decoder of memattn's shape, out of Keras' and tensorflow-addons' layers."""
+    """Encoder and decoder of memattn's shape, from layers of Keras and tensorflow-addons."""
 
     def __init__(self):
         super().__init__()

@@ -1,8 +1,8 @@
-"""What every benchmarked system shares: the work, and the orders it takes from `memattn.benchmark`. Needs NumPy only.
+"""What all benchmarked systems share: the work, and the protocol with `memattn.benchmark`. Needs NumPy only.
 
-A worker is a process: `python tfa.py '{"task": "decode", "length": 50, ...}'`. It prepares itself, does all of the work
-once to warm up, writes a JSON line of what it is, and then does the work once for each line that it reads, answering
-each with a JSON line.
+A worker is a process: `python tfa.py '{"task": "decode", "length": 50, ...}'`. It does all of the work once to warm up
+and writes a JSON line that describes it. Then, for each line that it reads, it does the work once and replies with a
+JSON line.
 """
 
 import json
@@ -16,7 +16,7 @@ import numpy as np
 
 PAD, BOS, EOS, UNK = 0, 1, 2, 3
 FIRST_SYMBOL = 4
-NO_END = -1e9  # the bias that keeps the end of sentence from being written
+NO_END = -1e9  # bias that prevents the end of sentence
 _NEWS_SHAPE = 3.67  # of the gamma distribution with the mean and variance of newstest2016's 21.4 words a sentence
 _CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -27,10 +27,10 @@ def options() -> SimpleNamespace:
 
 
 def sources(work: SimpleNamespace) -> list[np.ndarray]:
-    """Ids of sources, longest first; at least one token each, because some systems take no empty source.
+    """Ids of sources, longest first; at least one token each, because some systems refuse empty sources.
 
-    `work.source_lengths` are "uniform" on 0..L, or "news": spread as in newstest2016 (English), but L on the average,
-    or a number.
+    `work.source_lengths` are "uniform" on 0..L; "news": distributed as in newstest2016 (English), with mean L; or a
+    number.
     """
     random = np.random.default_rng(0)
     if work.source_lengths == "uniform":
@@ -63,9 +63,9 @@ def training_batch(work: SimpleNamespace) -> tuple[np.ndarray, np.ndarray]:
 
 
 def serve(versions: dict, notes: str, run, **facts) -> None:
-    """Warms up with one run() and says that it is ready, with `facts` beside; then an order is one run()."""
+    """Warms up with one run() and replies that it is ready, with `facts`; then does one run() per order."""
     replies = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # what libraries print goes to standard error
+    os.dup2(2, 1)  # the libraries' output goes to standard error
     run()
     replies.write(json.dumps({"versions": versions, "notes": notes, **facts}) + "\n")
     for _ in sys.stdin:
@@ -79,7 +79,7 @@ def serve(versions: dict, notes: str, run, **facts) -> None:
 
 
 def serve_decoding(work: SimpleNamespace, versions: dict, notes: str, decode) -> None:
-    """Decodes all batches an order. decode(ids [B, S], lengths [B]) returns the best hypotheses' ids [B, L]."""
+    """Decodes all batches per order. decode(ids [B, S], lengths [B]) returns the best hypotheses' ids [B, L]."""
     everything = batches(work)
 
     def check(ids, found):
@@ -95,7 +95,7 @@ def serve_decoding(work: SimpleNamespace, versions: dict, notes: str, decode) ->
 
 
 def serve_training(work: SimpleNamespace, versions: dict, notes: str, step) -> None:
-    """One update of the weights an order; step() returns the loss."""
+    """Does one update of the weights per order; step() returns the loss."""
 
     def run():
         if not np.isfinite(step()):
@@ -106,7 +106,7 @@ def serve_training(work: SimpleNamespace, versions: dict, notes: str, step) -> N
 
 
 def _busy_seconds() -> float:
-    """CPU seconds that the whole machine has spent."""
+    """CPU seconds used on the whole machine."""
     with open("/proc/stat", encoding="utf-8") as file:
         fields = [int(field) for field in file.readline().split()[1:9]]
     return (sum(fields) - fields[3] - fields[4]) / _CLOCK_TICKS

@@ -74,7 +74,7 @@ def test_the_floor_counts_by_hand(attention, expected):
 
 def test_a_mechanism_that_the_floor_does_not_count_is_named():
     sizes = {"source_lengths": np.array([3]), "steps": 2, "beam_size": 2, "units": 4, "vocabulary": 10}
-    message = r"^model\.attention\.name: what luong takes .* only none, memory, bahdanau$"
+    message = r"^model\.attention\.name: no lower bound for luong; known: none, memory, bahdanau$"
     with pytest.raises(ConfigError, match=message):
         floor.decoding({"name": "luong"}, **sizes)
 
@@ -241,4 +241,4 @@ def test_a_library_that_is_not_installed_is_named(command, tmp_path):
     places = ["--environments", tmp_path / "none", "--logs", tmp_path, "--output", tmp_path / "times"]
     status, _, stderr = command(ROOT, "scripts.benchmark_train", "--systems", "Joey NMT: Bahdanau", *places)
     assert status == 1
-    assert "scripts/peers/setup.sh makes it" in stderr.splitlines()[-1]
+    assert "scripts/peers/setup.sh creates it" in stderr.splitlines()[-1]

@@ -83,7 +83,7 @@ def test_two_workers_train_as_two_replicas_whatever_befalls_them(write_config, t
         assert workers[survivor].returncode == 138
         lines = [line for line in ended[survivor][1].splitlines() if line.startswith("error: ")]
         assert len(lines) == 1
-        assert lines[0].startswith(f"error: {pieces}: another worker is lost; start all again: they go on where they ")
+        assert lines[0].startswith(f"error: {pieces}: a worker was lost; restart all workers to resume (")
         assert "Traceback" not in ended[survivor][1]
 
     for _ in range(times(short=0, full=3)):
@@ -187,7 +187,7 @@ def validations(run_dir):
 )
 def test_workers_that_are_named_badly_are_refused(told, monkeypatch):
     monkeypatch.setenv("TF_CONFIG", json.dumps(told))
-    with pytest.raises(ConfigError, match="--strategy multi_worker: what TF_CONFIG or Slurm says of the workers: "):
+    with pytest.raises(ConfigError, match="--strategy multi_worker: cannot use the workers of TF_CONFIG or Slurm: "):
         distribution.several_machines()
 
 
@@ -198,7 +198,7 @@ def test_the_command_knows_the_strategies():
 def test_workers_that_nobody_names_are_asked_for(monkeypatch):
     for key in [key for key in os.environ if key == "TF_CONFIG" or key.startswith("SLURM")]:
         monkeypatch.delenv(key)
-    with pytest.raises(ConfigError, match="--strategy multi_worker: what TF_CONFIG or Slurm says of the workers: "):
+    with pytest.raises(ConfigError, match="--strategy multi_worker: cannot use the workers of TF_CONFIG or Slurm: "):
         distribution.several_machines()
 
 
@@ -244,7 +244,7 @@ def test_a_failure_of_the_first_worker_ends_the_others_with_its_status(workers):
     first, other = workers(lambda rank: distribution.of_chief(rank, full_disk, 1))
     assert isinstance(first, OSError)
     assert type(other) is RunError
-    assert str(other) == "the first worker has failed, and says why"
+    assert str(other) == "the first worker failed; see its output"
 
 
 def agreed(tiny_config, workers, own):

@@ -310,7 +310,7 @@ def test_a_server_in_trouble_is_asked_again_but_not_for_ever(server, tmp_path):
     server.contents, server.statuses = {"/file": b"x"}, {"/file": [503, 500]}
     download.fetch(f"{server.url}/file", str(tmp_path / "file"), pause=0)
     server.statuses = {"/other": [503] * 50}
-    with pytest.raises(DataError, match=r"/other: not downloaded after 5 attempts: 503 .*; the same command goes on"):
+    with pytest.raises(DataError, match=r"/other: not downloaded after 5 attempts: 503 .*; the same command resumes"):
         download.fetch(f"{server.url}/other", str(tmp_path / "other"), pause=0)
     assert len(server.requests) == 8
     for url in ("http://:0/nowhere", "example.org/nowhere", "gopher://example.org/nowhere"):
@@ -581,7 +581,7 @@ def test_what_a_damaged_preparation_encoded_is_encoded_anew(files, tmp_path, mon
         with pytest.raises(KeyboardInterrupt):
             prepare.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
     spoil(tmp_path / "out.unfinished" / name)
-    with pytest.warns(UserWarning, match="journal.json: it or an array beside it is damaged; all pairs are encoded"):
+    with pytest.warns(UserWarning, match="journal.json: it or one of its arrays is damaged; encoding all pairs"):
         prepare.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
     prepare.prepare(files, SETTINGS, str(tmp_path / "whole"), 1)
     assert without_commands(tmp_path / "out") == without_commands(tmp_path / "whole")
@@ -601,7 +601,7 @@ def test_other_settings_or_files_are_refused_where_a_corpus_is_whole(files, tmp_
     (folder / "bpe.codes").write_text("")
     with open(files["valid"][0], "rb+") as file:
         file.truncate(os.path.getsize(files["valid"][0]) - 1)
-    with pytest.raises(ConfigError, match=r"bpe.codes: not as it was prepared; remove .*out to do it again"):
+    with pytest.raises(ConfigError, match=r"bpe.codes: missing or changed; remove .*out to prepare it again"):
         prepare.prepare(files, SETTINGS, str(folder), 1)
 
 
@@ -609,9 +609,9 @@ def test_a_folder_of_something_else_is_left_alone(files, tmp_path):
     for folder in (tmp_path / "mine", tmp_path / "other.unfinished"):
         folder.mkdir()
         (folder / "diary.txt").write_text("dear")
-    with pytest.raises(ConfigError, match="mine: exists, but is no prepared corpus"):
+    with pytest.raises(ConfigError, match="mine: exists, but is not a prepared corpus"):
         prepare.prepare(files, SETTINGS, str(tmp_path / "mine"), 1)
-    with pytest.raises(ConfigError, match="other.unfinished: exists, and was not begun by a preparation"):
+    with pytest.raises(ConfigError, match="other.unfinished: exists, but is not an unfinished preparation"):
         prepare.prepare(files, SETTINGS, str(tmp_path / "other"), 1)
     assert (tmp_path / "mine" / "diary.txt").read_text() == (tmp_path / "other.unfinished" / "diary.txt").read_text()
 
@@ -625,7 +625,7 @@ def test_settings_of_something_else_are_left_alone(files, tmp_path, content):
         (tmp_path / "out.unfinished" / name).write_bytes(content.encode("latin-1"))
     before = contents(tmp_path / "out.unfinished")
     with pytest.raises(
-        ConfigError, match=r"out.unfinished: exists, and was not begun by a preparation .* remove it, or"
+        ConfigError, match=r"out.unfinished: exists, but is not an unfinished preparation .* remove it, or"
     ):
         prepare.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
     assert contents(tmp_path / "out.unfinished") == before
@@ -635,7 +635,7 @@ def test_a_second_preparation_is_kept_out(files, tmp_path, monkeypatch):
     folder, segment, refused = str(tmp_path / "out"), prepare._segment, []
 
     def beside(*arguments):
-        with pytest.raises(RunError, match="out: process .* on .* is preparing it; wait, or take another --folder"):
+        with pytest.raises(RunError, match="out: process .* on .* is preparing it; wait, or use another --folder"):
             prepare.prepare(files, SETTINGS, folder, 1)
         refused.append(True)
         segment(*arguments)
@@ -653,7 +653,7 @@ def test_a_second_preparation_is_kept_out(files, tmp_path, monkeypatch):
 def test_a_folder_with_a_manifest_of_something_else_is_left_alone(files, tmp_path, manifest):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / corpus.MANIFEST).write_bytes(manifest.encode("latin-1"))
-    with pytest.raises(ConfigError, match="mine: exists, but is no prepared corpus"):
+    with pytest.raises(ConfigError, match="mine: exists, but is not a prepared corpus"):
         prepare.prepare(files, SETTINGS, str(tmp_path / "mine"), 1)
 
 
@@ -792,7 +792,7 @@ def test_help_is_of_the_command(command, flag):
         ("train.target.offsets.npy", lambda path: path.write_bytes(b""), "not a whole array"),
         ("train.source.offsets.npy", lambda path: np.save(path, np.zeros((2, 2), np.int64)), "not one row of whole"),
         ("train.source.offsets.npy", lambda path: np.save(path, np.zeros(3)), "not one row of whole"),
-        ("train.target.ids.npy", lambda path: np.save(path, np.zeros(9, np.uint16)), "does not fit the ids beside it"),
+        ("train.target.ids.npy", lambda path: np.save(path, np.zeros(9, np.uint16)), "does not match its ids"),
         ("train.target.ids.npy", lambda path: path.unlink(), "No such file"),
         ("train.source.ids.npy", lambda path: np.save(path, np.array([{}])), "not a whole array"),
         ("vocab.txt", lambda path: path.write_text("a\nb\n"), "vocab.txt: not the one that .*out was prepared with"),

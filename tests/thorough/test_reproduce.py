@@ -203,7 +203,7 @@ def test_what_is_missing_is_said(tmp_path, monkeypatch):
     rows = rows_of(Output(str(tmp_path / "slots_by_length"), "small"))
     assert [row["fewest slots"] for row in rows] == ["1", "1", "1", ""]  # Bahdanau attention at the greatest length
     monkeypatch.setattr(reproduce.sweep, "finished", lambda *args: [])
-    with pytest.raises(RunError, match="none of its runs has ended well"):
+    with pytest.raises(RunError, match="none of its runs succeeded"):
         reproduce.Reproduction("small", **places).make("table1")
 
 
@@ -367,10 +367,10 @@ def test_text_that_is_not_prepared_is_said_before_anything_is_trained(monkeypatc
 def test_a_dry_run_is_no_rehearsal(command):
     status, _, stderr = command(ROOT, "scripts.reproduce", "figure8", "--dry_run", "--rehearse=1")
     assert status == 2
-    assert stderr.splitlines()[-1] == "error: --dry_run and --rehearse: give one of them"
+    assert stderr.splitlines()[-1] == "error: --dry_run and --rehearse: give only one of them"
 
 
 def test_an_unknown_target_is_named(command):
     status, _, stderr = command(ROOT, "scripts.reproduce", "table9")
     assert status == 2
-    assert stderr.splitlines()[-1].startswith("error: table9: no table or figure of the paper; known: all, ")
+    assert stderr.splitlines()[-1].startswith("error: table9: not a table or figure of the paper; known: all, ")

@@ -219,7 +219,7 @@ def test_a_second_sweep_is_kept_out_but_cells_are_done_beside_each_other(load, t
         if not nested:
             nested.append(True)
             where = "sweep/num_slots=1" if only else "sweep"
-            busy = f"{where}: process .* on .* is at work on it; wait, or take another --sweep_dir"
+            busy = f"{where}: process .* on .* is working on it; wait, or use another --sweep_dir"
             with pytest.raises(RunError, match=busy):
                 sweep.run_sweep(config, folder, **OPTIONS, only=only)
             if only:
@@ -250,7 +250,7 @@ def test_a_cell_beyond_the_last_is_said(command):
     flags = ["--config", "configs/toy_copy/demo.yaml", "--sweep_dir", "runs/nowhere", "--cell", "9"]
     status, _, stderr = command(ROOT, "memattn.sweep", *flags)
     assert status == 2
-    assert stderr.splitlines()[-1] == "error: --cell: 9 is none of the runs 0 to 2; see --list"
+    assert stderr.splitlines()[-1] == "error: --cell: 9 is not one of the runs 0 to 2; see --list"
     assert not (ROOT / "runs" / "nowhere").exists()
 
 

@@ -195,7 +195,7 @@ def test_a_model_without_source_weights_has_no_alignments(trained):
     with pytest.raises(ConfigError, match="--alignments: a model without attention has none"):
         translator(blind, alignments=True)
     for model in (blind.model, Ensemble([trained.model, blind.model])):
-        with pytest.raises(ConfigError, match="decoding.coverage_penalty: without attention, nothing says"):
+        with pytest.raises(ConfigError, match="decoding.coverage_penalty: needs a model with attention"):
             Searcher(model, DecodingConfig(coverage_penalty=0.2))
 
 
@@ -250,7 +250,7 @@ def test_an_ensemble_of_one_model_twice_is_that_model(runs, trained):
 
 def test_models_of_other_vocabularies_make_no_ensemble(runs, tiny_config, tmp_path):
     assert train(tiny_config(), str(tmp_path / "run"), NO_STRATEGY) == 0
-    with pytest.raises(ConfigError, match=r"run: has another vocabulary or other BPE than .*memory;"):
+    with pytest.raises(ConfigError, match=r"run: its vocabulary or BPE differs from that of .*memory;"):
         load([runs[0][0], str(tmp_path / "run")], [], None)
 
 
@@ -314,7 +314,7 @@ def test_a_hypothesis_that_is_lost_leaves_an_empty_line(trained):
 def test_a_corpus_that_is_not_the_runs_is_not_evaluated(runs, tmp_path):
     files = {split: tuple(str(runs[1] / f"{split}.{side}") for side in ("en", "de")) for split in ("train", "valid")}
     prepare.prepare(files, dataclasses.replace(SETTINGS, bpe_units=10), str(tmp_path / "other"), 1)
-    with pytest.raises(ConfigError, match=r"data.folder: .*other has another vocabulary or other BPE than the run"):
+    with pytest.raises(ConfigError, match=r"data.folder: the vocabulary or BPE of .*other differs from the run's"):
         evaluate(runs[0][0], f"data.folder={tmp_path / 'other'}")
 
 
@@ -342,7 +342,7 @@ def test_the_command_streams_on_a_pipe(runs, trained):
         (
             "eval",
             ["--run_dir", "memory", "--source", "test.en"],
-            "--source and --target: give both files, or a --split",
+            "--source and --target: give both, or a --split",
         ),
     ],
 )

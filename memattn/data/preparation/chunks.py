@@ -1,4 +1,4 @@
-"""Reads a corpus' two files side by side in chunks, and works on the chunks with all cores."""
+"""Reads a corpus' two files in parallel chunks, and processes the chunks on all cores."""
 
 import collections
 import concurrent.futures
@@ -25,7 +25,7 @@ CHUNK = 5_000  # pairs
 
 
 def count(path: str) -> int:
-    """Lines of a file. Raises DataError for one that is not UTF-8 or an archive that is broken, OSError."""
+    """Lines of a file. Raises DataError if it is not UTF-8 or a broken archive, OSError."""
     number = 0
     for number, line in enumerate(corpus.raw_lines(path), 1):
         corpus.decode_lines(line, path, number)
@@ -53,7 +53,7 @@ class Chunk(NamedTuple):
 
 
 def chunks(source: str, target: str, skip: int = 0) -> Iterator[Chunk]:
-    """Both files in chunks of CHUNK lines, the first `skip` lines left out."""
+    """Both files in chunks of CHUNK lines, without the first `skip` lines."""
     sides = [itertools.islice(corpus.raw_lines(path), skip, None) for path in (source, target)]
     for first in itertools.count(skip + 1, CHUNK):
         lines = tuple(b"".join(itertools.islice(side, CHUNK)) for side in sides)
@@ -63,7 +63,7 @@ def chunks(source: str, target: str, skip: int = 0) -> Iterator[Chunk]:
 
 
 def count_lines(pool: "Workers", source: str, target: str) -> int:
-    """Lines of both files. Raises DataError where they differ or there are none."""
+    """Number of lines of both files. Raises DataError if they differ or are 0."""
     counts = list(pool.map(count, (source, target)))
     if counts[0] != counts[1]:
         place = parting(line_lengths(source), line_lengths(target))
@@ -77,21 +77,21 @@ def count_lines(pool: "Workers", source: str, target: str) -> int:
 
 
 def parting(source: np.ndarray, target: np.ndarray) -> int:
-    """The line from which the longer file fits better when it is moved up by the lines that it has more.
+    """The line from which the longer file fits better if it is moved up by its surplus of lines.
 
-    `source` and `target` hold the lines' lengths in characters, unequally many. Translations have like lengths (Gale &
-    Church, 1993), so the cost of a pair is the logarithm of their ratio.
+    `source` and `target` hold the lines' lengths in characters; their counts differ. Translations have similar lengths
+    (Gale & Church, 1993), so the cost of a pair is the logarithm of their ratio.
     """
     longer, shorter = (np.log1p(side) for side in sorted((source, target), key=len, reverse=True))
     surplus = len(longer) - len(shorter)
     as_it_is = np.abs(longer[: len(shorter)] - shorter)
     moved = np.abs(longer[surplus:] - shorter)
-    gain = np.concatenate([[0.0], np.cumsum(moved - as_it_is)])  # of leaving the lines before as they are
+    gain = np.concatenate([[0.0], np.cumsum(moved - as_it_is)])  # of keeping the lines before it
     return int(np.argmax(gain)) + 1
 
 
 class Workers:
-    """A pool of processes whose results come in order, and which never run far ahead of their reader."""
+    """A pool of processes that returns results in order and never runs far ahead of their reader."""
 
     def __init__(self, number: int):
         self._number = number
@@ -123,11 +123,11 @@ class Workers:
             while waiting:
                 yield waiting.popleft().result()
         except concurrent.futures.process.BrokenProcessPool as error:
-            raise DataError("a worker process was killed (out of memory?); the same command goes on") from error
+            raise DataError("a worker process was killed (out of memory?); the same command resumes") from error
 
 
 def _start_worker(parent: int) -> None:
-    """Leaves Ctrl-C to the parent, and ends where the parent is no more."""
+    """Leaves Ctrl-C to the parent, and ends with it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     processes.end_with(parent)
 
@@ -153,7 +153,7 @@ class CountWords:
 
 
 class Encoded(NamedTuple):
-    """What became of a chunk: sentences of both sides, lines read, pairs dropped."""
+    """Results of a chunk: sentences of both sides, lines read, pairs dropped."""
 
     sides: tuple[Sentences, Sentences]
     read: int
@@ -189,7 +189,7 @@ class Encode:
 
 @dataclasses.dataclass(frozen=True)
 class Segment:
-    """Turns the pairs of a chunk into lines of tokens, and the targets into what people write."""
+    """Turns the pairs of a chunk into lines of tokens, and the targets into lines as people write them."""
 
     settings: TextSettings
     codes: str

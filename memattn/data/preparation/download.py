@@ -1,4 +1,4 @@
-"""Fetches files over HTTP, going on where a connection broke, and takes single files out of tar archives."""
+"""Downloads files over HTTP, resuming broken transfers, and extracts single files from tar archives."""
 
 import collections
 import gzip
@@ -18,16 +18,16 @@ from memattn import files, processes
 from memattn.errors import DataError
 
 ATTEMPTS = 5  # without a byte of progress
-TIMEOUT = 60  # seconds without a byte
+TIMEOUT = 60  # seconds to wait for a byte
 _NO_ADDRESS = (InvalidSchema, InvalidURL, MissingSchema)
 _BLOCK = 1 << 13  # bytes; what is lost when a connection breaks
 
 
 def fetch(url: str, path: str, sha256: str | None = None, pause: float = 1.0) -> None:
-    """Downloads a URL to a path, where it appears once it is whole; after a break, the download resumes.
+    """Downloads a URL to a path, where the file appears once it is whole; a broken download resumes.
 
-    A process that comes while another downloads the file waits for it. `pause` in seconds is doubled from attempt to
-    attempt. Raises DataError, also where the file has another checksum than `sha256`, OSError.
+    If another process is downloading the file, waits for it. `pause`, in seconds, doubles with each attempt. Raises
+    DataError, also if the file's checksum is not `sha256`, OSError.
     """
     if not os.path.exists(path):
         with processes.making(path, "is downloading it; waiting", wait=True):
@@ -36,7 +36,7 @@ def fetch(url: str, path: str, sha256: str | None = None, pause: float = 1.0) ->
     if sha256 and (found := files.checksum(path)) != sha256:
         raise DataError(
             f"{path}: not the file that it should be: its SHA-256 is {found}, not {sha256}; "
-            "remove it, and the same command fetches it again"
+            "remove it, and the same command downloads it again"
         )
 
 
@@ -61,18 +61,18 @@ def _download(url: str, path: str, pause: float) -> None:
         else:
             time.sleep(pause * 2**failures)
             failures += 1
-    raise DataError(f"{url}: not downloaded after {ATTEMPTS} attempts: {problem}; the same command goes on")
+    raise DataError(f"{url}: not downloaded after {ATTEMPTS} attempts: {problem}; the same command resumes")
 
 
 def _attempt(url: str, unfinished: str) -> bool:
-    """One connection's share; whether the file is whole."""
+    """Downloads with one connection; returns whether the file is whole."""
     start, version = _size(unfinished), f"{unfinished}.version"
     headers = {"Accept-Encoding": "identity"}
     if start and os.path.exists(version):
         with open(version, encoding="utf-8") as file:
-            headers |= {"Range": f"bytes={start}-", "If-Range": file.read()}  # else another version is glued to ours
+            headers |= {"Range": f"bytes={start}-", "If-Range": file.read()}  # else two versions would be mixed
     with requests.get(url, headers=headers, stream=True, timeout=TIMEOUT) as response:
-        if response.status_code == 416:  # nothing of what is there can be trusted
+        if response.status_code == 416:  # the partial file cannot be trusted
             os.remove(unfinished)
             return False
         response.raise_for_status()
@@ -115,7 +115,7 @@ def _append(path: str, response: requests.Response, progress: tqdm) -> None:
 
 
 def _breaks_off(path: str, name: str) -> bool:
-    """Whether the end of a gzip file is missing; only its content can say so where the server told no length."""
+    """Whether the end of a gzip file is missing; without a length from the server, only the content tells."""
     if not name.endswith((".gz", ".tgz")):
         return False
     try:
@@ -124,16 +124,16 @@ def _breaks_off(path: str, name: str) -> bool:
                 pass
     except EOFError:
         return True
-    except (gzip.BadGzipFile, zlib.error):  # more of it does not help; its reader refuses it
+    except (gzip.BadGzipFile, zlib.error):  # downloading more does not help; its reader refuses it
         return False
     return not _size(path)
 
 
 def take_out(archive: str, names: list[str], folder: str) -> list[str]:
-    """Paths of files of those base names, taken out of a tar archive into a folder; each appears whole.
+    """Extracts files by base name from a tar archive into a folder, each atomically; returns their paths.
 
-    Only the base name of a member decides where it goes. An archive that tries to write elsewhere is refused, and so is
-    one with several members of a wanted base name.
+    Members go to their base name in the folder. An archive with a member that leads elsewhere is refused, as is one
+    with several members of a wanted base name.
     Raises DataError, OSError.
     """
     paths = [os.path.join(folder, name) for name in names]
@@ -148,7 +148,7 @@ def take_out(archive: str, names: list[str], folder: str) -> list[str]:
                     raise DataError(f"{archive}: unsafe: its member {member.name!r} leads out of the folder")
             found = collections.defaultdict(dict)
             for place, member in ((PurePosixPath(member.name), member) for member in members if member.isreg()):
-                found[place.name][str(place)] = member  # of one place, the last counts, as for tar
+                found[place.name][str(place)] = member  # of members with the same path, the last counts, as for tar
             for name, path in zip(names, paths, strict=True):
                 if not found[name]:
                     raise DataError(f"{archive}: holds no file {name}")
@@ -160,7 +160,7 @@ def take_out(archive: str, names: list[str], folder: str) -> list[str]:
                     shutil.copyfileobj(tar.extractfile(member), file)
     except (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DataError(
-            f"{archive}: not a whole tar archive ({error}); remove it, and the same command fetches it again"
+            f"{archive}: not a whole tar archive ({error}); remove it, and the same command downloads it again"
         ) from error
     return paths
 

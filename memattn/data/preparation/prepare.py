@@ -1,6 +1,6 @@
 """Prepares a parallel corpus: checks, byte-pair encoding, one vocabulary, and the binary form that training maps.
 
-All is done in `FOLDER.unfinished`, whose files each appear whole and are not made again; the folder takes its name when
+The work is done in `FOLDER.unfinished`, where each file appears whole and is made once; the folder takes its name when
 it is whole.
 """
 
@@ -27,19 +27,19 @@ from memattn.data.vocabulary import Vocabulary
 from memattn.errors import ConfigError, DataError
 
 _STARTED, _JOURNAL = "settings.json", "journal.json"
-_MARK = "memattn"  # says in the first of them, with our version, that the folder is ours
+_MARK = "memattn"  # in the first, with memattn's version: marks the folder as a preparation's
 _OWN = {_STARTED, _JOURNAL, corpus.MANIFEST}
 _JOURNAL_EVERY = 1_000_000  # pairs
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What a prepared corpus depends on, beside its source files.
+    """What a prepared corpus depends on, in addition to its source files.
 
     Attributes:
       text: form and languages.
       bpe_units: byte-pair merges learned, and units kept in the vocabulary.
-      bpe_sample: pairs that they are learned on, drawn by `seed`, where the corpus has more.
+      bpe_sample: pairs that they are learned on, drawn by `seed` if the corpus has more.
       max_length: units on a side; training pairs with more are dropped.
     """
 
@@ -53,13 +53,13 @@ class Settings:
 def prepare(splits: dict[str, tuple[str, str]], settings: Settings, folder: str, workers: int) -> dict:
     """Prepares the splits, each a source and a target file (plain or .gz), in a folder; returns the manifest.
 
-    `train` becomes binary, the other splits text. A folder that is whole already is left as it is. Raises ConfigError
-    for a folder that holds something else, RunError where another process prepares it, DataError, OSError.
+    `train` becomes binary, the other splits text. A folder that is already whole is not touched. Raises ConfigError
+    for a folder that holds something else, RunError if another process is preparing it, DataError, OSError.
     """
     folder = os.path.normpath(folder)
     if os.path.exists(folder):
         return _existing(folder, _started(splits, settings))
-    with processes.making(folder, "is preparing it; wait, or take another --folder"):
+    with processes.making(folder, "is preparing it; wait, or use another --folder"):
         started = _started(splits, settings)
         if os.path.exists(folder):
             return _existing(folder, started)
@@ -102,16 +102,16 @@ def _existing(folder: str, started: dict) -> dict:
         contents, found = manifest["files"], _without_paths(manifest)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         problem = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
-        raise ConfigError(f"{folder}: exists, but is no prepared corpus ({path}: {problem}); take another") from error
+        raise ConfigError(f"{folder}: exists, but is not a prepared corpus ({path}: {problem}); use another") from error
     wanted = _without_paths(started)
     if found != wanted:
         differing = differences(found["settings"], wanted["settings"]) or ["other files"]
-        raise ConfigError(f"{folder}: holds another corpus ({', '.join(differing)}); take another folder, or remove it")
+        raise ConfigError(f"{folder}: holds another corpus ({', '.join(differing)}); use another folder, or remove it")
     for name, facts in contents.items():
         if not os.path.exists(os.path.join(folder, name)) or facts["bytes"] != os.path.getsize(
             os.path.join(folder, name)
         ):
-            raise ConfigError(f"{os.path.join(folder, name)}: not as it was prepared; remove {folder} to do it again")
+            raise ConfigError(f"{os.path.join(folder, name)}: missing or changed; remove {folder} to prepare it again")
     return manifest
 
 
@@ -121,7 +121,7 @@ def _without_paths(started: dict) -> dict:
 
 
 def _start(unfinished: str, started: dict) -> None:
-    """Makes the working folder, or keeps one that was begun with the same settings and files."""
+    """Makes the working folder, or keeps one that was started with the same settings and files."""
     path = os.path.join(unfinished, _STARTED)
     if os.path.isdir(unfinished) and set(os.listdir(unfinished)) - set(_half_written(unfinished, _STARTED)):
         try:
@@ -132,8 +132,8 @@ def _start(unfinished: str, started: dict) -> None:
             same = _without_paths(found) == _without_paths(started)
         except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise ConfigError(
-                f"{unfinished}: exists, and was not begun by a preparation (its {_STARTED} does not say so); "
-                "remove it, or take another --folder"
+                f"{unfinished}: exists, but is not an unfinished preparation (see its {_STARTED}); "
+                "remove it, or use another --folder"
             ) from error
         if same:
             return
@@ -143,7 +143,7 @@ def _start(unfinished: str, started: dict) -> None:
 
 
 def _codes(pool, sides, lines: int, settings: Settings, unfinished: str) -> str:
-    """The merges, learned and written with the vocabulary unless they are there."""
+    """The merges; learned, and written with the vocabulary, if they do not exist."""
     codes_path, vocabulary_path = (os.path.join(unfinished, name) for name in (text.CODES, corpus.VOCABULARY))
     if not os.path.exists(vocabulary_path):  # the later of the two
         share = min(1.0, settings.bpe_sample / lines)
@@ -163,7 +163,7 @@ def _codes(pool, sides, lines: int, settings: Settings, unfinished: str) -> str:
 
 
 def _encode(pool, sides, lines: int, processor, vocabulary: Vocabulary, settings: Settings, unfinished: str) -> dict:
-    """Writes the training split as ids, a journal now and then; an earlier journal's work is kept."""
+    """Writes the training split as ids, with a journal from time to time; keeps the work of an earlier journal."""
     journal_path = os.path.join(unfinished, _JOURNAL)
     parts = [(side, part) for side in corpus.SIDES for part in ("ids", "offsets")]
     dtype = np.uint16 if len(vocabulary) <= 1 << 16 else np.int32
@@ -201,7 +201,7 @@ def _encode(pool, sides, lines: int, processor, vocabulary: Vocabulary, settings
 
 
 def _kept(path: str, arrays: list[str], fresh: dict) -> dict:
-    """An earlier journal; the fresh one, with a warning, where it or an array is damaged, so that no work is kept."""
+    """An earlier journal; if it or an array is damaged, warns and returns the fresh one, which keeps no work."""
 
     def form(journal):
         return {name: (np.shape(value), np.asarray(value).dtype) for name, value in journal.items()}
@@ -211,7 +211,7 @@ def _kept(path: str, arrays: list[str], fresh: dict) -> dict:
         lengths = [len(corpus.map_array(array)) for array in arrays]
         if form(journal) == form(fresh) and np.greater_equal(lengths, journal["sizes"]).all():
             return journal
-    warnings.warn(f"{path}: it or an array beside it is damaged; all pairs are encoded anew", stacklevel=2)
+    warnings.warn(f"{path}: it or one of its arrays is damaged; encoding all pairs again", stacklevel=2)
     return fresh
 
 
@@ -252,7 +252,7 @@ def _progress(results: Iterable, what: str, total: int, done: int = 0, size=None
 
 
 def _half_written(folder: str, start: str = "") -> list[str]:
-    """What a kill in the middle of writing a file, whose name so starts, left."""
+    """Files that killed writes left, of names that begin with `start`."""
     return [name for name in os.listdir(folder) if name.startswith(start) and name.endswith(files.UNFINISHED)]
 
 
