@@ -37,7 +37,7 @@ def rows(results: str) -> list[dict[str, str]]:
     }
 
     table = [
-        _row("BLEU, copy, L = 20, the paper's model and data", cpu, printed[20]),
+        _row("BLEU, copy, L = 20, our learning rate", cpu, printed[20]),
         _row("BLEU, copy, L = 40 (paper: 200), scaled down", small, printed[200]),
         _row(
             "BLEU, Multi30k en-de (paper: WMT'17), scaled down",
