@@ -72,6 +72,7 @@ def run_alone(module, arguments):
     signal.alarm(LONGEST)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     sys.argv[1:] = arguments
+    sys.orig_argv[1:] = ["-m", module, *arguments]
     try:
         runpy.run_module(module, run_name="__main__", alter_sys=True)
     except SystemExit as stopped:
