@@ -15,6 +15,7 @@ from memattn.benchmark import systems
 from memattn.evaluation import tables
 
 FEW, MANY = 20, 420  # steps
+MEASURE = "microseconds per token"
 
 
 def main() -> int:
@@ -36,24 +37,33 @@ def main() -> int:
                     "vocabulary": options.vocabulary,
                 }
                 runners[f"{name}, {steps} steps"] = name, work
-        measured = systems.race(runners, options)
+        measured = systems.race(runners, options, warming_up=options.threads)
         for name in options.systems:
             few, many = (measured[f"{name}, {steps} steps"] for steps in (FEW, MANY))
             tokens = (MANY - FEW) * options.batch_size * options.beam_size
-            each = [(long - short) / tokens for short, long in zip(few.seconds, many.seconds, strict=True)]
+            each = [1e6 * (long - short) / tokens for short, long in zip(few.seconds, many.seconds, strict=True)]
             rows.append(
                 {
                     "L": length,
                     "system": name,
-                    "seconds": f"{statistics.median(each):.4g}",
-                    "min-max": tables.extent(each, ".4g"),
+                    MEASURE: f"{statistics.median(each):.3g}",
+                    "min-max": tables.extent(each, ".3g"),
                     "peak MiB": many.peak_memory,
                     "other cores": max(few.other_cores, many.other_cores),
                     "notes": many.notes,
                 }
             )
-    title = "Time of one token of one hypothesis, against the source's length L"
-    return systems.report(rows, options, title=title, units=options.units, vocabulary=options.vocabulary)
+    return systems.report(
+        rows,
+        options,
+        title="Time to decode one token of one hypothesis, against the length L of the source",
+        units=options.units,
+        vocabulary=options.vocabulary,
+        measure=MEASURE,
+        scale="linear",
+        note=f"Median and range of {options.repeats} repeats. Sources decoded together: {options.batch_size}, hypotheses of "
+        f"each: {options.beam_size}. The weights are random, which does not change the time of a step.",
+    )
 
 
 if __name__ == "__main__":

@@ -168,3 +168,18 @@ def test_pictures_of_an_evaluation_before_are_removed(tmp_path, number):
     test_set = evaluate.TestSet("none", [], [], [])
     evaluate._plot(None, evaluate.Evaluation(test_set, {}, [], [], []), number, str(tmp_path))
     assert sorted(os.listdir(tmp_path)) == ["17.txt", "theirs.png"]
+
+
+def test_times_are_named_at_the_ends_of_their_lines(tmp_path, figure):
+    lines = {"memory": {20: 2.0, 2000: 2.1}, "none": {20: 2.0, 2000: 2.1}, "bahdanau": {20: 3.0, 2000: 90.0}}
+    for scale, lowest in (("linear", 0), ("log", 1)):
+        plots.times(str(tmp_path / "times.png"), lines, title="a step", x="tokens", y="seconds", scale=scale)
+        assert_is_a_picture(tmp_path / "times.png")
+        (axes,) = figure().axes
+        heights = {text.get_text(): text.get_position()[1] for text in axes.texts}
+        assert list(heights) == ["memory", "none", "bahdanau"]
+        assert heights["none"] - heights["memory"] == pytest.approx(0.06)
+        to_axes = axes.transData + axes.transAxes.inverted()
+        assert heights["bahdanau"] == pytest.approx(to_axes.transform((2000, 90))[1])
+        assert (axes.get_xscale(), axes.get_yscale()) == (scale, scale)
+        assert lowest <= axes.get_ylim()[0] < 2

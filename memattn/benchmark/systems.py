@@ -1,5 +1,6 @@
 """Times systems on the same work, in turns, each in its own process."""
 
+import concurrent.futures
 import contextlib
 import dataclasses
 import json
@@ -111,19 +112,28 @@ def define_flags(*, output: str, systems: list[str], known: list[str]) -> None:
     flags.DEFINE_string("output", output, "Path of the results, without file extension.")
 
 
-def race(runners: Mapping[str, tuple[str, Mapping[str, Any]]], options: flags.FlagValues) -> dict[str, Measured]:
+def race(
+    runners: Mapping[str, tuple[str, Mapping[str, Any]]], options: flags.FlagValues, *, warming_up: int = 1
+) -> dict[str, Measured]:
     """Warms up runners (name -> system and work), then has each do its work in turn, `repeats` times.
 
+    Runners warm up `warming_up` at a time; with more than one, `fold_seconds`, which is measured then, is disturbed.
     Raises RunError.
     """
     os.makedirs(options.logs, exist_ok=True)
     if options.device == "cpu":
         tf.config.set_visible_devices([], "GPU")  # in this process, which reports the device
-    processes, ready, replies = {}, {}, {name: [] for name in runners}
+    processes, replies = {}, {name: [] for name in runners}
+
+    def warm_up(name: str) -> dict:
+        system, work = runners[name]
+        processes[name] = _start(name, SYSTEMS[system], work, options)
+        return _reply(processes[name], name, options)
+
     try:
-        for name, (system, work) in tqdm(runners.items(), desc="warming up", unit="system", disable=None):
-            processes[name] = _start(name, SYSTEMS[system], work, options)
-            ready[name] = _reply(processes[name], name, options)
+        with concurrent.futures.ThreadPoolExecutor(warming_up) as pool:
+            warmed = tqdm(pool.map(warm_up, runners), "warming up", len(runners), unit="system", disable=None)
+            ready = dict(zip(runners, warmed, strict=True))
         for name in tqdm(list(runners) * options.repeats, desc="measuring", unit="run", disable=None):
             with contextlib.suppress(BrokenPipeError):  # a process that has ended does not reply either
                 processes[name].stdin.write("run\n")
@@ -218,8 +228,22 @@ def row(name: str, length: int, result: Measured, everything: Mapping[str, Measu
     }
 
 
-def report(rows: list[dict], options: flags.FlagValues, *, title: str, units: int, vocabulary: int) -> int:
-    """Writes the table as CSV and Markdown, its conditions, and a picture; prints the table."""
+def report(
+    rows: list[dict],
+    options: flags.FlagValues,
+    *,
+    title: str,
+    units: int,
+    vocabulary: int,
+    measure: str = "seconds",
+    scale: str = "log",
+    note: str = "",
+) -> int:
+    """Writes the table as CSV and Markdown, its conditions, and a picture; prints the table.
+
+    The picture shows the column `measure` against the length, both on axes of a `scale`, "log" or "linear"; `note`
+    stands under the table.
+    """
     os.makedirs(os.path.dirname(options.output) or ".", exist_ok=True)
     keys = list(dict.fromkeys(key for one in rows for key in one if key not in ("notes", "batches at once")))
     table = [{key: one.get(key, "") for key in keys} for one in rows]
@@ -238,11 +262,13 @@ def report(rows: list[dict], options: flags.FlagValues, *, title: str, units: in
     caption = f"{title}: {size}, {options.threads} threads"
     if (at_once := max(one.get("batches at once", 1) for one in rows)) > 1:
         caption += f"; memattn decodes {'two' if at_once == 2 else at_once} batches at once"
+    markdown += f"\n{note}\n" if note else ""
     files.write(f"{options.output}.md", f"{caption}\n\n{markdown}\n")
     if len({one["L"] for one in rows}) > 1:
         lines = {}
         for one in rows:
-            lines.setdefault(one["system"], {})[one["L"]] = float(one["seconds"])
-        plots.times(f"{options.output}.png", lines, title=f"{title}\n{size}", x="length L", y="seconds")
-    print(markdown)
+            lines.setdefault(one["system"], {})[one["L"]] = float(one[measure])
+        labels = {"title": f"{title}\n{size}", "x": "length L, in tokens", "y": measure}
+        plots.times(f"{options.output}.png", lines, scale=scale, **labels)
+    print(f"\n{title}\n\n{markdown}")
     return 0
