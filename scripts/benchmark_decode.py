@@ -9,7 +9,7 @@ import math
 
 from absl import flags
 
-from memattn.benchmark import floor, systems
+from memattn.benchmark import systems
 from memattn.errors import ConfigError
 
 # The fastest batch size of each system: up to this length -> sources decoded together.
@@ -23,6 +23,8 @@ BATCH = {
 
 
 def main() -> int:
+    from memattn.benchmark import floor
+
     options = flags.FLAGS
     if options.beam_size >= options.vocabulary:
         raise ConfigError("--beam_size: must be less than --vocabulary")
@@ -71,4 +73,4 @@ if __name__ == "__main__":
     flags.DEFINE_integer("source_length", None, "Length of all sources, instead of uniform on 0..L.", lower_bound=1)
     flags.DEFINE_integer("beam_size", 10, "Hypotheses per source.", lower_bound=1)
     flags.DEFINE_integer("batch_size", None, "Sources decoded together (default: each system's best).", lower_bound=1)
-    cli.run(main)
+    cli.run(main, tensorflow=True)

@@ -56,4 +56,4 @@ if __name__ == "__main__":
     flags.DEFINE_enum("table", "1", ["1", "3"], "Table of the paper.")
     flags.DEFINE_integer("examples", None, "Number of sources (default: the table's).", lower_bound=1)
     flags.DEFINE_integer("batch_size", 32, "Sources decoded together.", lower_bound=1)
-    cli.run(main)
+    cli.run(main, tensorflow=True)

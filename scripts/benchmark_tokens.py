@@ -45,7 +45,7 @@ def main() -> int:
             rows.append(
                 {
                     "L": length,
-                    "system": name,
+                    "system": name.removeprefix("memattn: "),
                     MEASURE: f"{statistics.median(each):.3g}",
                     "min-max": tables.extent(each, ".3g"),
                     "peak MiB": many.peak_memory,
@@ -53,6 +53,7 @@ def main() -> int:
                     "notes": many.notes,
                 }
             )
+    medians = tables.markdown(tables.pivot(rows, "L", "system", MEASURE))
     return systems.report(
         rows,
         options,
@@ -61,8 +62,9 @@ def main() -> int:
         vocabulary=options.vocabulary,
         measure=MEASURE,
         scale="linear",
-        note=f"Median and range of {options.repeats} repeats. Sources decoded together: {options.batch_size}, hypotheses of "
-        f"each: {options.beam_size}. The weights are random, which does not change the time of a step.",
+        lead=f"Sources decoded together: {options.batch_size}; hypotheses of each: {options.beam_size}. The "
+        f"weights are random, which does not change the time of a step.\n\n{MEASURE.capitalize()}, median of {options.repeats} "
+        f"repeats:\n\n{medians}\nRange, memory and other processes' use of the machine:\n\n",
     )
 
 
@@ -72,4 +74,4 @@ if __name__ == "__main__":
     systems.define_sizes("50,200,500,1000,2000")
     flags.DEFINE_integer("batch_size", 16, "Sources decoded together.", lower_bound=1)
     flags.DEFINE_integer("beam_size", 10, "Hypotheses per source.", lower_bound=1)
-    cli.run(main)
+    cli.run(main, tensorflow=True)

@@ -36,4 +36,4 @@ if __name__ == "__main__":
     systems.define_flags(output="results/speed/train", systems=systems.TRAINED, known=list(systems.SYSTEMS))
     systems.define_sizes("50")
     flags.DEFINE_integer("batch_size", 128, "Sentence pairs, all of full length.", lower_bound=1)
-    cli.run(main)
+    cli.run(main, tensorflow=True)

@@ -13,14 +13,12 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-import tensorflow as tf
 from absl import flags
 from tqdm import tqdm
 
 from memattn import files, processes
 from memattn.errors import RunError
 from memattn.evaluation import plots, tables
-from memattn.runs import provenance
 
 WORKERS = os.path.join(pathlib.Path(__file__).resolve().parents[2], "scripts", "peers")
 
@@ -122,6 +120,8 @@ def race(
     """
     os.makedirs(options.logs, exist_ok=True)
     if options.device == "cpu":
+        import tensorflow as tf
+
         tf.config.set_visible_devices([], "GPU")  # in this process, which reports the device
     processes, replies = {}, {name: [] for name in runners}
 
@@ -237,13 +237,15 @@ def report(
     vocabulary: int,
     measure: str = "seconds",
     scale: str = "log",
-    note: str = "",
+    lead: str = "",
 ) -> int:
     """Writes the table as CSV and Markdown, its conditions, and a picture; prints the table.
 
-    The picture shows the column `measure` against the length, both on axes of a `scale`, "log" or "linear"; `note`
-    stands under the table.
+    The picture shows the column `measure` against the length, both on axes of a `scale`, "log" or "linear"; `lead`
+    stands above the table.
     """
+    from memattn.runs import provenance
+
     os.makedirs(os.path.dirname(options.output) or ".", exist_ok=True)
     keys = list(dict.fromkeys(key for one in rows for key in one if key not in ("notes", "batches at once")))
     table = [{key: one.get(key, "") for key in keys} for one in rows]
@@ -257,12 +259,11 @@ def report(
     }
     files.write_csv(f"{options.output}.csv", table)
     files.write(f"{options.output}.json", json.dumps(made, indent=2) + "\n")
-    markdown = tables.markdown(table)
+    markdown = lead + tables.markdown(table)
     size = f"two layers of {units} units, vocabulary {vocabulary:,}, {conditions['device']}"
     caption = f"{title}: {size}, {options.threads} threads"
     if (at_once := max(one.get("batches at once", 1) for one in rows)) > 1:
         caption += f"; memattn decodes {'two' if at_once == 2 else at_once} batches at once"
-    markdown += f"\n{note}\n" if note else ""
     files.write(f"{options.output}.md", f"{caption}\n\n{markdown}\n")
     if len({one["L"] for one in rows}) > 1:
         lines = {}

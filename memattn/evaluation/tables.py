@@ -69,3 +69,11 @@ def markdown(rows: list[dict]) -> str:
     ]
     lines += ["| " + " | ".join(str(row[column]).ljust(widths[column]) for column in columns) + " |" for row in rows]
     return "\n".join(lines) + "\n"
+
+
+def pivot(rows: list[dict], index: str, columns: str, value: str) -> list[dict]:
+    """Rows that have a value for each `index` and each of `columns`: a row for each index, a column for each other."""
+    table = {}
+    for row in rows:
+        table.setdefault(row[index], {index: row[index]})[row[columns]] = row[value]
+    return list(table.values())

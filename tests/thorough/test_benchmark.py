@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -228,7 +229,9 @@ def test_a_decoder_step_is_timed_and_drawn(measure, tmp_path):
     rows, caption = measure("benchmark_tokens", "--systems", "memattn: Bahdanau", *sizes)
     assert [row["L"] for row in rows] == ["3", "6"]
     assert caption.startswith("Time to decode one token")
-    assert "\n\nMedian and range of 2 repeats. " in (tmp_path / "out" / "times.md").read_text("utf-8")
+    medians = [[row["L"], row["microseconds per token"]] for row in rows]
+    text = (tmp_path / "out" / "times.md").read_text("utf-8")
+    assert re.findall(r"^\| (\d) +\| ([\d.e-]+) +\|$", text, flags=re.MULTILINE) == list(map(tuple, medians))
     assert (tmp_path / "out" / "times.png").exists()
 
 
