@@ -62,9 +62,10 @@ def main() -> int:
         vocabulary=options.vocabulary,
         measure=MEASURE,
         scale="linear",
-        lead=f"Sources decoded together: {options.batch_size}; hypotheses of each: {options.beam_size}. The "
-        f"weights are random, which does not change the time of a step.\n\n{MEASURE.capitalize()}, median of {options.repeats} "
-        f"repeats:\n\n{medians}\nRange, memory and other processes' use of the machine:\n\n",
+        lead=f"Sources decoded together: {options.batch_size}; hypotheses of each: {options.beam_size}. The weights\n"
+        "are random, which does not change the time of a step.\n\n"
+        f"{MEASURE.capitalize()}, median of {options.repeats} repeats:\n\n{medians}\n"
+        "Range, memory and other processes' use of the machine:\n\n",
     )
 
 
