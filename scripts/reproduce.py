@@ -1,4 +1,5 @@
-"""Makes the paper's tables and figures, at the paper's scale or at a small one for two CPU cores.
+"""Makes the paper's tables and figures: at the paper's scale, scaled down for two CPU cores (small), or at the paper's
+size with fewer updates at a higher learning rate (cpu: Table 1).
 
 python scripts/reproduce.py table1 figure3 --scale small
 python scripts/reproduce.py all --scale paper --dry_run
@@ -24,9 +25,12 @@ def main(*names: str) -> int:
     for name in names:
         if name not in ("all", *reproduce.TARGETS):
             raise ConfigError(f"{name}: not a table or figure of the paper; known: all, {', '.join(reproduce.TARGETS)}")
+    available = reproduce.available(options.scale)
+    if missing := [name for name in names if name not in ("all", *available)]:
+        raise ConfigError(f"{missing[0]}: not made at --scale {options.scale}, which has {', '.join(available)}")
     if options.dry_run and options.rehearse:
         raise ConfigError("--dry_run and --rehearse: give only one of them")
-    targets = list(reproduce.TARGETS) if "all" in names else list(dict.fromkeys(names))
+    targets = available if "all" in names else list(dict.fromkeys(names))
     if options.dry_run:
         print(estimates.estimate(targets, options.scale, gigaflops=options.gigaflops))
         return 0
@@ -54,7 +58,9 @@ def main(*names: str) -> int:
 
 
 if __name__ == "__main__":
-    flags.DEFINE_enum("scale", "small", list(reproduce.CONFIGS), "The paper's scale, or one for two CPU cores.")
+    flags.DEFINE_enum(
+        "scale", "small", list(reproduce.CONFIGS), "The paper's scale, scaled down, or the paper's size on CPUs."
+    )
     flags.DEFINE_bool("dry_run", False, "List the runs with their steps, memory and time; train nothing.")
     flags.DEFINE_integer(
         "rehearse", None, "Number of steps of each config to time at full size; trains nothing.", lower_bound=1

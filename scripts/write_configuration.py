@@ -17,4 +17,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    cli.run(main)
+    cli.run(main, tensorflow=True)

@@ -158,6 +158,37 @@ def test_luong_dot(states):
     np.testing.assert_allclose(contexts, expected_contexts, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("num_slots", [1, 3, 8])
+@pytest.mark.parametrize("encoder_scoring", [*SCORING, "softmax_time"])
+@pytest.mark.parametrize("encoder_normalize", ["none", "time"])
+@pytest.mark.parametrize("reading", ["address", "content"])
+def test_rows_over_time_and_reading_by_content(states, queries, num_slots, encoder_scoring, encoder_normalize, reading):
+    mechanism = attention.MemoryAttention(
+        num_slots=num_slots,
+        encoder_scoring=encoder_scoring,
+        encoder_normalize=encoder_normalize,
+        read=reading,
+        units=U,
+    )
+    _, contexts, alignments = read(mechanism, states, queries)
+    w_alpha = mechanism.encoder_scores.kernel.numpy()
+    for b in range(B):
+        real = states[b, : LENGTHS[b]].astype(np.float64)
+        logits = real @ w_alpha  # [S, K]
+        alpha = softmax(logits.T).T if encoder_scoring == "softmax_time" else SCORING[encoder_scoring](logits)
+        if encoder_normalize == "time":
+            alpha = alpha / alpha.sum(0)
+        memory = alpha.T @ real  # [K, D]
+        for q in range(Q):
+            if reading == "address":
+                beta = softmax(queries[b, q] @ mechanism.decoder_scores.kernel.numpy())
+            else:
+                beta = softmax(memory @ mechanism.key_layer.kernel.numpy() @ queries[b, q])
+            np.testing.assert_allclose(contexts[b, q], beta @ memory, rtol=1e-4, atol=1e-5)
+            np.testing.assert_allclose(alignments[b, q, : LENGTHS[b]], alpha @ beta, rtol=1e-4, atol=1e-6)
+            np.testing.assert_array_equal(alignments[b, q, LENGTHS[b] :], 0)
+
+
 def test_luong_dot_says_which_widths_differ(states, queries):
     with pytest.raises(ValueError, match=r"luong_dot: the decoder's units \(5\) .*\(6.*encoder_units"):
         read(attention.LuongDotAttention(), states, queries)
@@ -174,8 +205,11 @@ def test_no_attention_reads_nothing(states, queries):
     "options, message",
     [
         ({"num_slots": 0}, "num_slots: must be at least 1, not 0"),
-        ({"encoder_scoring": "tanh"}, "encoder_scoring: 'tanh' is none of softmax, sigmoid"),
+        ({"encoder_scoring": "tanh"}, "encoder_scoring: 'tanh' is none of softmax, sigmoid, softmax_time"),
         ({"decoder_scoring": "none"}, "decoder_scoring: 'none' is none of softmax, sigmoid"),
+        ({"encoder_normalize": "slots"}, "encoder_normalize: 'slots' is none of none, time"),
+        ({"read": "key"}, "read: 'key' is none of address, content"),
+        ({"read": "content"}, "units: reading by content needs at least 1, not None"),
         ({"renormalize": "max"}, "renormalize: 'max' is none of sum, mean, none"),
         ({"position_encoding": True}, "max_source_length: position_encoding needs at least 1, not None"),
     ],

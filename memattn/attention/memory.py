@@ -5,9 +5,16 @@ from typing import Literal
 import numpy as np
 import tensorflow as tf
 
-from memattn.attention.base import AttentionMechanism
+from memattn.attention.base import AttentionMechanism, masked_softmax
 
 SCORING_FUNCTIONS = {"softmax": tf.nn.softmax, "sigmoid": tf.sigmoid}
+_CHOICES = {
+    "encoder_scoring": (*SCORING_FUNCTIONS, "softmax_time"),
+    "decoder_scoring": tuple(SCORING_FUNCTIONS),
+    "encoder_normalize": ("none", "time"),
+    "read": ("address", "content"),
+    "renormalize": ("sum", "mean", "none"),
+}
 
 
 class MemoryAttention(AttentionMechanism):
@@ -15,72 +22,93 @@ class MemoryAttention(AttentionMechanism):
 
     Args:
       num_slots: K, the rows of C; at least 1.
-      encoder_scoring: what makes alpha of its logits: a softmax over the K slots (Eq. 5), or sigmoid gates.
+      encoder_scoring: what makes alpha of its logits: a softmax over the K slots (Eq. 5), sigmoid gates, or, not in the
+        paper, a softmax over the time steps (softmax_time), as in ABC-MLP (Peng et al., 2022).
       decoder_scoring: what makes beta of its logits (Eq. 7).
+      encoder_normalize: "time" divides alpha by its sum over the time steps, so that each row of C is a weighted mean
+        of the states; the paper's rows are sums ("none").
+      read: what the logits of beta are: W_beta h (Eq. 7, "address"), or h^T W_read C_k ("content"), as in ABC.
       position_encoding: multiply the logits of alpha by the position encodings of Eqs. 8 to 10.
       renormalize: how position encodings are scaled over the real time steps of a source: to a sum of 1 (the paper's
         words taken literally), to a mean of 1, or not at all.
       max_source_length: S of Eq. 10, the longest source of the training set; positions past it count as the last.
         Needed with `position_encoding`.
-      initializer: name or config, of W_alpha and W_beta.
+      units: width U of the queries. Needed to read by content.
+      initializer: name or config, of W_alpha, W_beta and W_read.
     """
 
     def __init__(
         self,
         *,
         num_slots: int = 32,
-        encoder_scoring: Literal["softmax", "sigmoid"] = "softmax",
+        encoder_scoring: Literal["softmax", "sigmoid", "softmax_time"] = "softmax",
         decoder_scoring: Literal["softmax", "sigmoid"] = "softmax",
+        encoder_normalize: Literal["none", "time"] = "none",
+        read: Literal["address", "content"] = "address",
         position_encoding: bool = False,
         renormalize: Literal["sum", "mean", "none"] = "sum",
         max_source_length: int | None = None,
+        units: int | None = None,
         initializer: str | dict = "glorot_uniform",
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self.check(num_slots, encoder_scoring, decoder_scoring, position_encoding, renormalize)
+        self.check(
+            num_slots,
+            encoder_scoring=encoder_scoring,
+            decoder_scoring=decoder_scoring,
+            encoder_normalize=encoder_normalize,
+            read=read,
+            renormalize=renormalize,
+        )
         if position_encoding and (max_source_length is None or max_source_length < 1):
             raise ValueError(f"max_source_length: position_encoding needs at least 1, not {max_source_length}")
+        if read == "content" and (units is None or units < 1):
+            raise ValueError(f"units: reading by content needs at least 1, not {units}")
         self.num_slots, self.encoder_scoring, self.decoder_scoring = num_slots, encoder_scoring, decoder_scoring
+        self.encoder_normalize, self.read = encoder_normalize, read
         self.position_encoding, self.renormalize = position_encoding, renormalize
-        self.max_source_length = max_source_length
+        self.max_source_length, self.units = max_source_length, units
         self.initializer = initializer
-        self.encoder_scores = tf.keras.layers.Dense(
-            num_slots,
-            use_bias=False,
-            kernel_initializer=initializer,
-            dtype=self.dtype_policy,
-            name="encoder_scores",
-        )
-        self.decoder_scores = tf.keras.layers.Dense(
-            num_slots,
-            use_bias=False,
-            kernel_initializer=initializer,
-            dtype=self.dtype_policy,
-            name="decoder_scores",
-        )
+        self.encoder_scores = self._projection(num_slots, "encoder_scores")
+        by_content = read == "content"
+        self.decoder_scores = None if by_content else self._projection(num_slots, "decoder_scores")
+        self.key_layer = self._projection(units, "key") if by_content else None
 
     @classmethod
-    def check(cls, num_slots, encoder_scoring, decoder_scoring, position_encoding, renormalize):
+    def check(cls, num_slots, **choices):
         if num_slots < 1:
             raise ValueError(f"num_slots: must be at least 1, not {num_slots}")
-        for key, scoring in (("encoder_scoring", encoder_scoring), ("decoder_scoring", decoder_scoring)):
-            if scoring not in SCORING_FUNCTIONS:
-                raise ValueError(f"{key}: {scoring!r} is none of {', '.join(SCORING_FUNCTIONS)}")
-        if renormalize not in ("sum", "mean", "none"):
-            raise ValueError(f"renormalize: {renormalize!r} is none of sum, mean, none")
+        for key, known in _CHOICES.items():
+            if choices[key] not in known:
+                raise ValueError(f"{key}: {choices[key]!r} is none of {', '.join(known)}")
 
     def memorize(self, states, mask):
         logits = self.encoder_scores(states)  # [B, S, K], W_alpha s_t
         if self.position_encoding:
             logits *= tf.cast(self._position_encodings(mask), logits.dtype)  # Eq. 9
-        alpha = SCORING_FUNCTIONS[self.encoder_scoring](logits) * tf.cast(mask, logits.dtype)[:, :, None]  # Eq. 5
+        alpha = self._votes(logits, mask[:, :, None])
+        keys = {} if self.key_layer is None else {"keys": tf.matmul(alpha, self.key_layer(states), transpose_a=True)}
         if states.shape[1] is not None and states.shape[1] < self.num_slots:
-            return {"values": states, "votes": alpha}
-        return {"values": tf.matmul(alpha, states, transpose_a=True), "alpha": alpha}  # C [B, K, D], Eq. 4
+            return {"values": states, "votes": alpha, **keys}
+        return {"values": tf.matmul(alpha, states, transpose_a=True), "alpha": alpha, **keys}  # C [B, K, D], Eq. 4
+
+    def _votes(self, logits: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+        """alpha [B, S, K] for logits [B, S, K] and a mask [B, S, 1]."""
+        if self.encoder_scoring == "softmax_time":
+            over_time = masked_softmax(tf.transpose(logits, [0, 2, 1]), tf.transpose(mask, [0, 2, 1]))
+            return tf.transpose(over_time, [0, 2, 1])
+        alpha = SCORING_FUNCTIONS[self.encoder_scoring](logits) * tf.cast(mask, logits.dtype)  # Eq. 5
+        if self.encoder_normalize == "time":
+            alpha = tf.math.divide_no_nan(alpha, tf.reduce_sum(alpha, 1, keepdims=True))
+        return alpha
 
     def score(self, query, memory, state=()):
-        beta = SCORING_FUNCTIONS[self.decoder_scoring](self.decoder_scores(query))  # [B, Q, K], Eq. 7
+        if self.key_layer is None:
+            logits = self.decoder_scores(query)  # [B, Q, K], W_beta h
+        else:
+            logits = tf.matmul(query, memory["keys"], transpose_b=True)  # [B, Q, K], h^T W_read C_k
+        beta = SCORING_FUNCTIONS[self.decoder_scoring](logits)  # Eq. 7
         # beta C = beta (alpha^T s) = (beta alpha^T) s: a source shorter than K has fewer states than C has rows.
         return (tf.matmul(beta, memory["votes"], transpose_b=True) if "votes" in memory else beta), state
 
@@ -88,6 +116,11 @@ class MemoryAttention(AttentionMechanism):
         if "votes" in memory:
             return scores
         return tf.matmul(scores, memory["alpha"], transpose_b=True)  # [B, Q, S], beta . alpha of Figures 6 to 8
+
+    def _projection(self, units: int, name: str) -> tf.keras.layers.Dense:
+        return tf.keras.layers.Dense(
+            units, use_bias=False, kernel_initializer=self.initializer, dtype=self.dtype_policy, name=name
+        )
 
     def _position_encodings(self, mask: tf.Tensor) -> tf.Tensor:
         """l_s of section 3.2, [B, S, K] or [1, S, K] in float32, for the real positions that `mask` [B, S] marks."""
@@ -108,9 +141,12 @@ class MemoryAttention(AttentionMechanism):
             "num_slots": self.num_slots,
             "encoder_scoring": self.encoder_scoring,
             "decoder_scoring": self.decoder_scoring,
+            "encoder_normalize": self.encoder_normalize,
+            "read": self.read,
             "position_encoding": self.position_encoding,
             "renormalize": self.renormalize,
             "max_source_length": self.max_source_length,
+            "units": self.units,
             "initializer": self.initializer,
         }
 

@@ -21,11 +21,13 @@ from memattn.runs.trained import load
 from memattn.search.searcher import Searcher, translation
 from memattn.training.sweep import Run
 
-# Lengths of the scaled-down copy task -> the paper's.
+# Scale -> lengths of its copy task -> the paper's.
 PRINTED_LENGTHS = {
     "paper": {length: length for length in paper_tables.TABLE_1_BLEU},
+    "cpu": {20: 20, 50: 50, 100: 100},
     "small": {5: 20, 10: 50, 20: 100, 40: 200},
 }
+_OTHER_SETTINGS = "other learning rate and updates"  # at the scale "cpu"
 
 
 class Output(NamedTuple):
@@ -73,12 +75,13 @@ class Output(NamedTuple):
 
     @property
     def label(self) -> str:
-        return " (SCALED DOWN)" if self.scale == "small" else ""
+        return {"small": " (SCALED DOWN)", "cpu": f" ({_OTHER_SETTINGS} THAN THE PAPER'S)".upper()}.get(self.scale, "")
 
 
 def table_1(output: Output, runs: list[Run]) -> None:
     """Copy task: BLEU, exact matches and decode time by length and model."""
     printed = PRINTED_LENGTHS[output.scale]
+    of_paper = f"paper ({_OTHER_SETTINGS})" if output.scale == "cpu" else "paper BLEU"
     rows = []
     for run in runs:
         length, model = run.config.data.copy.max_length, model_name(run)
@@ -97,8 +100,8 @@ def table_1(output: Output, runs: list[Run]) -> None:
                 "BLEU": f"{run.result['bleu']:.2f}",
                 "exact match %": f"{run.result['exact_match']:.1f}",
                 "paper L": printed[length],
-                "paper BLEU": f"{bleu[place]:.2f}" if beside else "",
-                "difference": f"{run.result['bleu'] - bleu[place]:+.2f}" if same else "",
+                of_paper: f"{bleu[place]:.2f}" if beside else "",
+                "difference": f"{run.result['bleu'] - bleu[place]:+.2f}" if same or output.scale == "cpu" else "",
                 "decode s": f"{run.result['decode_seconds']:.3g}",
                 "decode s min-max": tables.spread(run.result),
                 "Bahdanau / it": f"{bahdanau[0] / run.result['decode_seconds']:.2f}" if bahdanau else "",
@@ -111,15 +114,16 @@ def table_1(output: Output, runs: list[Run]) -> None:
     rows.sort(key=lambda row: (row["L"], paper_tables.TABLE_1_MODELS.index(row["model"])))
     output.table(rows, "Table 1: the copy task by length and model")
     files.write_csv(
-        output.path(".bleu.csv"), [_bleu_by_length(model, rows, printed) for model in paper_tables.TABLE_1_MODELS]
+        output.path(".bleu.csv"),
+        [_bleu_by_length(model, rows, printed, of_paper) for model in paper_tables.TABLE_1_MODELS],
     )
 
 
-def _bleu_by_length(model: str, rows: list[dict], printed: Mapping[int, int]) -> dict[str, str]:
-    """A model's BLEU at each length, then the paper's."""
+def _bleu_by_length(model: str, rows: list[dict], printed: Mapping[int, int], of_paper: str) -> dict[str, str]:
+    """A model's BLEU at each length, then the paper's, from the rows' column `of_paper`."""
     own = {row["L"]: row for row in rows if row["model"] == model}
     ours = {f"L = {length}": own[length]["BLEU"] if length in own else "" for length in printed}
-    theirs = {f"paper: L = {of}": own[length]["paper BLEU"] if length in own else "" for length, of in printed.items()}
+    theirs = {f"paper: L = {of}": own[length][of_paper] if length in own else "" for length, of in printed.items()}
     return {"model": model, **ours, **theirs}
 
 

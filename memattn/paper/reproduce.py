@@ -34,6 +34,7 @@ CONFIGS = {
         "translation": ["configs/small/translation.yaml"],
         "en-de": ["configs/small/translation.yaml"],
     },
+    "cpu": {"copy": ["configs/cpu/table1.yaml"]},
 }
 SPLITS = {"translation": "test", "en-de": "test"}  # the copy task has "valid" alone
 _TIMED = ("copy", "ablations")  # decode times of the others are not shown
@@ -64,6 +65,15 @@ TARGETS = {
     "bleu_by_length": Target(("copy", "translation"), open_questions.bleu_by_length),
     "training_cost": Target((), open_questions.training_cost, is_benchmark=True),
 }
+
+
+def available(scale: str) -> list[str]:
+    """The targets that a scale has; at "cpu" none of those without runs, which the other scales measure."""
+    return [
+        name
+        for name, target in TARGETS.items()
+        if all(kind in CONFIGS[scale] for kind in target.kinds) and (target.kinds or scale != "cpu")
+    ]
 
 
 def check(names: list[str], scale: str) -> None:

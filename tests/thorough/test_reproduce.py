@@ -88,6 +88,31 @@ def test_a_run_that_is_no_row_of_table_1_does_not_stand_beside_the_paper(tmp_pat
     assert (wide["model"], wide["paper: L = 20"], wide["paper: L = 50"]) == ("none", "", "97.37")
 
 
+def test_rows_with_other_settings_say_so_beside_the_paper(tmp_path):
+    output = Output(str(tmp_path), "cpu")
+    paper_figures.table_1(output, made_up("copy", bleu=lambda config: 99.0, scale="cpu"))
+    rows = rows_of(output)
+    assert [row["L"] for row in rows[::7]] == ["20", "50", "100"]
+    assert "paper BLEU" not in rows[0]
+    printed = "paper (other learning rate and updates)"
+    assert [rows[4][key] for key in ("model", printed, "difference")] == ["K=32", "99.57", "-0.57"]
+    title = (tmp_path / "cpu.md").read_text("utf-8").splitlines()[0]
+    assert title.endswith("(OTHER LEARNING RATE AND UPDATES THAN THE PAPER'S)")
+
+
+def test_all_leaves_out_what_a_scale_lacks(command):
+    assert reproduce.available("paper") == reproduce.available("small") == list(reproduce.TARGETS)
+    assert reproduce.available("cpu") == ["table1", "slots_by_length"]
+    status, stdout, stderr = command(ROOT, "scripts.reproduce", "all", "--scale=cpu", "--dry_run", "--gigaflops=300")
+    assert status == 0, stderr
+    assert "21 runs" in stdout
+    status, _, stderr = command(ROOT, "scripts.reproduce", "table1", "table2", "--scale=cpu")
+    assert (status, stderr.splitlines()[-1]) == (
+        2,
+        "error: table2: not made at --scale cpu, which has table1, slots_by_length",
+    )
+
+
 def test_table_2_takes_the_best_scorings_by_validation(tmp_path):
     def best(config):
         attention = config.model.attention

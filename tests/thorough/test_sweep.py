@@ -257,7 +257,7 @@ def test_a_cell_beyond_the_last_is_said(command):
 def test_the_list_of_a_sweep(command):
     status, stdout, stderr = command(ROOT, "memattn.sweep", "--config", "configs/toy_copy/demo.yaml", "--list")
     assert status == 0, stderr
-    assert stdout.splitlines() == ["0\tmemory-num_slots=32", "1\tbahdanau", "2\tnone-max_steps=1500"]
+    assert stdout.splitlines() == ["0\tmemory-num_slots=32", "1\tbahdanau", "2\tnone-max_steps=500"]
 
 
 def test_a_result_of_an_earlier_version_is_kept(load, tmp_path, monkeypatch, capsys):
