@@ -25,6 +25,7 @@ from memattn.errors import ConfigError, DataError, LostWorkerError, RunError, re
 FAILURE, USAGE, INTERRUPTED = 1, 2, 130
 AGAIN = 138  # 128 + SIGUSR1, which schedulers take for: start it again
 _HELP = {"-h", "-help", "--help"}
+_NOT_GIVEN = re.compile(r"flags? .*: (?:Flag )?(--\w+) (?:must have a value other than None\.|is missing)")
 # A program that passes on its input but the lines with which TensorFlow starts, which mean nothing to users.
 _FILTER = r"""
 import re, sys
@@ -132,7 +133,8 @@ def _parse_flags(argv: list[str], positional: bool) -> list[str]:
     try:
         rest = flags.FLAGS(argv)
     except flags.Error as error:
-        _fail(str(error).replace("\n", " "), USAGE)
+        missing = "; ".join(_NOT_GIVEN.sub(r"\1 is missing", line) for line in str(error).splitlines())
+        _fail(f"{missing}; see --help", USAGE)
     if len(rest) > 1 and not positional:
         _fail(f"{rest[1]}: not a flag; all arguments are flags, see --help", USAGE)
     return rest

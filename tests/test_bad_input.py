@@ -784,7 +784,7 @@ def test_the_line_that_says_why_is_found_among_root_errors():
 # id: (module, arguments, what the message holds, the exit status)
 COMMANDS = {
     "unknown flag": ("train", ["--confg=x"], ["Unknown command line flag 'confg'"], USAGE),
-    "missing flag": ("train", ["--run_dir=x"], ["flag --config", "must have a value"], USAGE),
+    "missing flag": ("train", ["--run_dir=x"], ["error: --config is missing; see --help"], USAGE),
     "no flag": ("eval", ["--run_dir=x", "deeper"], ["deeper: not a flag; all arguments are flags, see --help"], USAGE),
     "split and files": ("eval", ["--run_dir=x", "--split=valid", "--source=a", "--target=b"], ["or a --split"], USAGE),
     "ensemble": ("eval", ["--run_dir=x", "--run_dir=y"], ["--output_dir: required for an ensemble"], USAGE),

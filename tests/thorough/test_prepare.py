@@ -765,7 +765,7 @@ def test_a_script_names_the_file_that_is_missing(files, tmp_path):
         (["--folder=data", "copy"], "--folder=data: not a command; give one of copy"),
         (["copy", "multi30k"], "multi30k: not a flag"),
         (["multi30k", "--pair=en-de"], "Unknown command line flag 'pair'"),
-        (["wmt17"], "--pair must have a value"),
+        (["wmt17"], "error: --pair is missing; see --help"),
     ],
 )
 def test_wrong_commands_are_said_in_a_line(arguments, problem):
