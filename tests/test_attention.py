@@ -190,7 +190,7 @@ def test_rows_over_time_and_reading_by_content(states, queries, num_slots, encod
 
 
 def test_luong_dot_says_which_widths_differ(states, queries):
-    with pytest.raises(ValueError, match=r"luong_dot: the decoder's units \(5\) .*\(6.*encoder_units"):
+    with pytest.raises(ValueError, match="luong_dot: the queries are 5 wide and the values 6; .*encoder_units"):
         read(attention.LuongDotAttention(), states, queries)
 
 
@@ -204,6 +204,7 @@ def test_no_attention_reads_nothing(states, queries):
 @pytest.mark.parametrize(
     "options, message",
     [
+        ({"num_slots": "8"}, "num_slots: must be a whole number, not '8'"),
         ({"num_slots": 0}, "num_slots: must be at least 1, not 0"),
         ({"encoder_scoring": "tanh"}, "encoder_scoring: 'tanh' is none of softmax, sigmoid, softmax_time"),
         ({"decoder_scoring": "none"}, "decoder_scoring: 'none' is none of softmax, sigmoid"),

@@ -205,14 +205,14 @@ def test_the_runs_of_a_sweep_are_its_cells_and_the_union_of_its_grids(load):
         "    - {model.attention.name: content}\n"
         "    - {model.attention.num_slots: 4}\n"
         "  grids:\n"
-        "    - {model.attention.num_slots: [4, 8], model.attention.scoring: [softmax]}\n"
+        "    - {model.attention.num_slots: [4, 8], model.attention.scoring: [sigmoid]}\n"
         "    - {model.attention.num_slots: [4, 16]}\n"
         "    - {model.attention.num_slots: [8, 16]}\n"
     )
     runs = configs.expand(load(text))
-    points = ["num_slots=4-scoring=softmax", "num_slots=8-scoring=softmax", "num_slots=16", "num_slots=8"]
+    points = ["num_slots=4-scoring=sigmoid", "num_slots=8-scoring=sigmoid", "num_slots=16", "num_slots=8"]
     assert list(runs) == [f"{run}-seed={seed}" for run in ("content", "num_slots=4", *points) for seed in (1, 2)]
-    assert runs["num_slots=8-scoring=softmax-seed=2"].model.attention["num_slots"] == 8
+    assert runs["num_slots=8-scoring=sigmoid-seed=2"].model.attention["num_slots"] == 8
 
 
 def test_a_sweep_needs_neither_grid_nor_cells(load):
@@ -240,11 +240,34 @@ def test_names_of_runs_are_single_folders(load):
         "grid: {model.units: [3, 4, 3]}",
         "cells: [{model.units: 3}, {model.units: 3}]",
         "cells: [{model.attention: {name: content}}, {model.attention.name: content}]",
+        "cells: [{model.units: 3}, {model.units: 3, model.layers: 2}]",
     ],
 )
 def test_a_run_that_a_sweep_has_twice_is_refused(load, sweep):
-    with pytest.raises(ConfigError, match=r"^sweep: two of its runs are the same: (units=3|content)$"):
+    names = "units=3|content|units=3 and units=3-layers=2"
+    with pytest.raises(ConfigError, match=rf"^sweep: two of its runs are the same: ({names})$"):
         configs.expand(load(COPY + f"sweep: {{{sweep}}}"))
+
+
+def test_a_point_that_two_grids_have_is_one_run_though_one_writes_a_default(load):
+    runs = configs.expand(
+        load(COPY + "sweep: {grids: [{model.units: [3, 4]}, {model.units: [4], model.layers: [2, 1]}]}")
+    )
+    assert list(runs) == ["units=3", "units=4", "units=4-layers=1"]
+    assert [run.model.layers for run in runs.values()] == [2, 2, 1]
+
+
+@pytest.mark.parametrize("name", ["cells", "grids"])
+def test_a_key_of_the_grid_and_of_a_cell_is_refused(load, name):
+    with pytest.raises(ConfigError, match=rf"sweep.{name}\[0\].model.units: in sweep.grid too; give it in one of them"):
+        load(COPY + f"sweep: {{grid: {{model.units: [3]}}, {name}: [{{model.units: [4]}}]}}")
+
+
+def test_attention_without_a_name_is_memory_attention(load):
+    assert (
+        load(COPY, "model.attention.num_slots=3").model.attention
+        == load(COPY, "model.attention={name: memory, num_slots: 3}").model.attention
+    )
 
 
 @pytest.mark.parametrize(
@@ -269,8 +292,14 @@ def test_a_sweep_is_checked_as_a_whole_before_its_first_run(load, sweep, message
     [
         ("3", "config.yaml:2: sweep.grids: expected a list, not 3"),
         ("[3]", "config.yaml:2: sweep.grids[0]: expected a mapping of dotted keys to values, not 3"),
-        ("[{model.units: 3}]", "config.yaml:2: sweep.grids[0].model.units: expected a list of values, not 3"),
-        ("[{model.units: []}]", "config.yaml:2: sweep.grids[0].model.units: expected a list of values, not []"),
+        (
+            "[{model.units: 3}]",
+            "config.yaml:2: sweep.grids[0].model.units: expected a list of one value or more, not 3",
+        ),
+        (
+            "[{model.units: []}]",
+            "config.yaml:2: sweep.grids[0].model.units: expected a list of one value or more, not []",
+        ),
     ],
 )
 def test_grids_that_are_none_are_refused(load, grids, message):

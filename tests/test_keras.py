@@ -101,6 +101,24 @@ def test_luong_is_keras_attention():
     np.testing.assert_allclose(make("luong_dot", {})(query, value, value_mask=mask), dot, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
+        (([2, 4], [2, 5, 6]), r"query: expected \[B, T, U\], not shape \(2, 4\)"),
+        (([2, 3, 4], [2, 6]), r"value: expected \[B, S, D\], not shape \(2, 6\)"),
+        (([2, 3, 4], [1, 5, 6]), r"query \(2, 3, 4\) and value \(1, 5, 6\): batches of different sizes"),
+        (([2, 3, 4], [2, 5, 6], None, [2, 1, 5]), r"value_mask: expected \[B, S\], not shape \(2, 1, 5\)"),
+        (([2, 3, 4], [2, 5, 6], None, [2, 4]), r"value_mask: expected \[B, S\] = \(2, 5\), not shape \(2, 4\)"),
+        (([2, 3, 4], [2, 5, 6], [3, 3]), r"query_mask: expected \[B, T\] = \(2, 3\), not shape \(3, 3\)"),
+    ],
+)
+def test_other_shapes_are_refused(shapes, message):
+    query, value, *masks = (None if shape is None else tf.ones(shape) for shape in shapes)
+    layer = attention.MemoryAttention(num_slots=3)
+    with pytest.raises(ValueError, match=message):
+        layer(query, value, **dict(zip(("query_mask", "value_mask"), masks, strict=False)))
+
+
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
 @pytest.mark.parametrize(("name", "options"), OWN)
 def test_a_layer_of_mixed_precision_takes_states_of_float32(name, options, policy):

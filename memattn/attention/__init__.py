@@ -40,4 +40,5 @@ _MODULES = {
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"memattn.attention.{_MODULES[name]}"), name)
+    modules = {own: importlib.import_module(f"memattn.attention.{own}") for own in _MODULES.values()}
+    return getattr(modules[_MODULES[name]], name)  # with it, Keras can load the others from a file

@@ -44,7 +44,7 @@ class AttentionMechanism(tf.keras.layers.Layer):
         Padding rows have an all-False mask; their scores must still be finite, as those of `masked_softmax` are. Every
         tensor is batch-leading; "values" is [B, M, D].
         """
-        raise NotImplementedError
+        raise NotImplementedError("a mechanism defines memorize and score")
 
     def initial_state(self, memory: dict[str, tf.Tensor], num_queries: int) -> Any:
         """The first state of a recurrent mechanism, each tensor [B, Q, ...]; () for all others."""
@@ -56,7 +56,7 @@ class AttentionMechanism(tf.keras.layers.Layer):
 
         `memorize` and `score` run outside of `__call__`: they take tensors of the compute dtype and cast raw weights.
         """
-        raise NotImplementedError
+        raise NotImplementedError("a mechanism defines memorize and score")
 
     def alignments(self, memory: dict[str, tf.Tensor], scores: tf.Tensor) -> tf.Tensor:
         """Weights of the source positions [B, Q, S] for scores [B, Q, M], linear in the scores. For pictures."""
@@ -78,12 +78,13 @@ class AttentionMechanism(tf.keras.layers.Layer):
 
         A recurrent mechanism takes the queries in order. `query_mask` [B, T] and `value_mask` [B, S] are true for real
         positions and default to Keras' own masks. With `return_attention_scores`, also returns the weights of the
-        source positions [B, T, S].
+        source positions [B, T, S]. Raises ValueError for other shapes.
         """
         if query_mask is None:
             query_mask = getattr(query, "_keras_mask", None)
         if value_mask is None:
             value_mask = getattr(value, "_keras_mask", None)
+        _check_shapes(query, value, query_mask, value_mask)
         if self._shapes is None:  # Keras 2
             self.build(query.shape, value.shape)
         query, value = tf.cast(query, self.compute_dtype), tf.cast(value, self.compute_dtype)
@@ -117,7 +118,7 @@ class AttentionMechanism(tf.keras.layers.Layer):
 
     def compute_output_spec(self, query, value, query_mask=None, value_mask=None, return_attention_scores=False):
         """For the functional API of Keras 3."""
-        del query_mask, value_mask
+        _check_shapes(query, value, query_mask, value_mask)
         shapes = [self.compute_output_shape(query.shape, value.shape), (*query.shape[:2], value.shape[1])]
         context, scores = (tf.keras.KerasTensor(shape, self.compute_dtype) for shape in shapes)
         return (context, scores) if return_attention_scores else context
@@ -128,6 +129,20 @@ class AttentionMechanism(tf.keras.layers.Layer):
     def build_from_config(self, config):
         if config:
             self.build(**config)
+
+
+def _check_shapes(query, value, query_mask, value_mask) -> None:
+    axes = {"query": (query, "[B, T, U]"), "value": (value, "[B, S, D]")}
+    axes |= {"query_mask": (query_mask, "[B, T]"), "value_mask": (value_mask, "[B, S]")}
+    shapes = {name: tf.TensorShape(tensor.shape) for name, (tensor, _) in axes.items() if tensor is not None}
+    for name, shape in shapes.items():
+        expected, masked = axes[name][1], shapes[name.removesuffix("_mask")][:2]
+        if shape.rank is not None and shape.rank != expected.count(",") + 1:
+            raise ValueError(f"{name}: expected {expected}, not shape {shape}")
+        if name.endswith("_mask") and not shape.is_compatible_with(masked):
+            raise ValueError(f"{name}: expected {expected} = {masked}, not shape {shape}")
+    if not shapes["query"][:1].is_compatible_with(shapes["value"][:1]):
+        raise ValueError(f"query {shapes['query']} and value {shapes['value']}: batches of different sizes")
 
 
 def masked_softmax(logits: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:

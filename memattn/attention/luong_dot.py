@@ -15,9 +15,8 @@ class LuongDotAttention(AttentionMechanism):
         values = memory["values"]
         if query.shape[-1] != values.shape[-1]:
             raise ValueError(
-                f"luong_dot: the decoder's units ({query.shape[-1]}) must equal the width of the encoder's states "
-                f"({values.shape[-1]}, two directions): set model.encoder_units to half of model.units, "
-                "or use luong, which projects"
+                f"luong_dot: the queries are {query.shape[-1]} wide and the values {values.shape[-1]}; they must be "
+                "equal: in a config, set model.encoder_units to half of model.units, or use luong, which projects"
             )
         energies = tf.matmul(query, values, transpose_b=True)  # [B, Q, S]
         return masked_softmax(energies, memory["mask"][:, None]), state

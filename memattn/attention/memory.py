@@ -1,5 +1,6 @@
 """Britz, Guan & Luong (2017): attention over a memory of fixed size, written once while the source is read."""
 
+import numbers
 from typing import Literal
 
 import numpy as np
@@ -26,7 +27,7 @@ class MemoryAttention(AttentionMechanism):
         paper, a softmax over the time steps (softmax_time), as in ABC-MLP (Peng et al., 2022).
       decoder_scoring: what makes beta of its logits (Eq. 7).
       encoder_normalize: "time" divides alpha by its sum over the time steps, so that each row of C is a weighted mean
-        of the states; the paper's rows are sums ("none").
+        of the states; the paper's rows are sums ("none"). It changes nothing with softmax_time.
       read: what the logits of beta are: W_beta h (Eq. 7, "address"), or h^T W_read C_k ("content"), as in ABC.
       position_encoding: multiply the logits of alpha by the position encodings of Eqs. 8 to 10.
       renormalize: how position encodings are scaled over the real time steps of a source: to a sum of 1 (the paper's
@@ -77,6 +78,8 @@ class MemoryAttention(AttentionMechanism):
 
     @classmethod
     def check(cls, num_slots, **choices):
+        if not isinstance(num_slots, numbers.Integral):
+            raise ValueError(f"num_slots: must be a whole number, not {num_slots!r}")
         if num_slots < 1:
             raise ValueError(f"num_slots: must be at least 1, not {num_slots}")
         for key, known in _CHOICES.items():
@@ -88,10 +91,10 @@ class MemoryAttention(AttentionMechanism):
         if self.position_encoding:
             logits *= tf.cast(self._position_encodings(mask), logits.dtype)  # Eq. 9
         alpha = self._votes(logits, mask[:, :, None])
-        keys = {} if self.key_layer is None else {"keys": tf.matmul(alpha, self.key_layer(states), transpose_a=True)}
-        if states.shape[1] is not None and states.shape[1] < self.num_slots:
-            return {"values": states, "votes": alpha, **keys}
-        return {"values": tf.matmul(alpha, states, transpose_a=True), "alpha": alpha, **keys}  # C [B, K, D], Eq. 4
+        rows = tf.matmul(alpha, states, transpose_a=True)  # C [B, K, D], Eq. 4
+        is_short = states.shape[1] is not None and states.shape[1] < self.num_slots
+        memory = {"values": states, "votes": alpha} if is_short else {"values": rows, "alpha": alpha}
+        return memory if self.key_layer is None else {**memory, "keys": self.key_layer(rows)}
 
     def _votes(self, logits: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
         """alpha [B, S, K] for logits [B, S, K] and a mask [B, S, 1]."""

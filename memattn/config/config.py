@@ -275,18 +275,19 @@ def _check_sweep(sweep: SweepConfig, source: Source) -> None:
                 raise source.error(
                     f"sweep.{name}[{i}]", f"expected a mapping of dotted keys to values, not {shown(one)}"
                 )
+            for key in one:
+                if key in sweep.grid:
+                    raise source.error(f"sweep.{name}[{i}].{key}", "in sweep.grid too; give it in one of them")
     for key, grid in (("grid", sweep.grid), *((f"grids[{i}]", grid) for i, grid in enumerate(sweep.grids))):
         for name, values in grid.items():
             if not isinstance(values, list) or not values:
-                raise source.error(f"sweep.{key}.{name}", f"expected a list of values, not {shown(values)}")
+                raise source.error(f"sweep.{key}.{name}", f"expected a list of one value or more, not {shown(values)}")
 
 
 def _attention(section: Mapping, source: Source) -> dict:
     """The section checked against the keyword arguments of the mechanism that it names, defaults filled in."""
     key = "model.attention"
-    if "name" not in section:
-        raise source.error(f"{key}.name", f"missing; give one of {', '.join(MECHANISMS)}")
-    name = section["name"]
+    name = section.get("name", "memory")
     if name not in list(MECHANISMS):  # of a list, since a name that is a mapping has no hash
         raise source.error(f"{key}.name", not_one_of(name, list(MECHANISMS)))
     try:

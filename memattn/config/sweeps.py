@@ -13,18 +13,18 @@ def expand(config: Config) -> dict[str, Config]:
     """The runs of a sweep: name -> configuration; cells come first, then the union of the grids. Raises ConfigError."""
     sweep = config.sweep or SweepConfig()
     base = to_dict(config)
-    cells = list(sweep.cells)
-    for point in itertools.chain.from_iterable(map(_points, sweep.grids)):
-        if point not in cells:
-            cells.append(point)
+    union = list(itertools.chain.from_iterable(map(_points, sweep.grids)))
     runs = {}
-    for cell in cells or [{}]:
+    for i, cell in enumerate([*sweep.cells, *union] or [{}]):
         for point in _points(sweep.grid):
             changes = {**cell, **point}
             name = _run_name(changes) or "run"
-            if name in runs:
-                raise ConfigError(f"sweep: two of its runs are the same: {name}")
-            runs[name] = checked(apply_changes(base, changes), Source(f"sweep run {name}"))
+            run = checked(apply_changes(base, changes), Source(f"sweep run {name}"))
+            same = next((other for other, its in runs.items() if other == name or its == run), None)
+            if same is None:
+                runs[name] = run
+            elif not union or i < len(sweep.cells) or runs[same] != run:
+                raise ConfigError(f"sweep: two of its runs are the same: {' and '.join(dict.fromkeys([same, name]))}")
     return runs
 
 

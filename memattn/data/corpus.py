@@ -75,8 +75,11 @@ class Corpus:
 
 def read_vocabulary(path: str) -> Vocabulary:
     """Reads a vocabulary file. Raises DataError."""
+    lines = read_lines(path)
+    if not any(lines):
+        raise DataError(f"{path}: empty; it needs at least one token")
     try:
-        return Vocabulary.parse("".join(f"{line}\n" for line in read_lines(path)))
+        return Vocabulary.parse("".join(f"{line}\n" for line in lines))
     except ValueError as error:
         raise error if isinstance(error, DataError) else DataError(f"{path}: {error}") from error
 

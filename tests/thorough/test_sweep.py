@@ -48,10 +48,10 @@ def test_a_sweep_in_processes(load, tmp_path, capsys):
     assert "2 runs, 0 done before, 2 to do" in output.out
     assert "[memory] validation at step 3" in output.out
     log = folder / "luong_dot" / "log.txt"
-    assert f"luong_dot: training ended with status 2; see {log}: error: model: luong_dot: the decoder's" in output.err
+    assert f"luong_dot: training ended with status 2; see {log}: error: model: luong_dot: the queries" in output.err
     log = (folder / "luong_dot" / "log.txt").read_text("utf-8").splitlines()
     assert " -m memattn.train --run_dir " in log[0]
-    assert "luong_dot: the decoder's units (8) must equal" in log[-1]
+    assert "luong_dot: the queries are 8 wide and the values 16" in log[-1]
     assert not (folder / "luong_dot" / "result.json").exists()
 
     result = json.loads((folder / "memory" / "result.json").read_text("utf-8"))
