@@ -14,7 +14,8 @@ import memattn
 from memattn import attention, config
 from memattn.data.vocabulary import EOS
 from memattn.evaluation.tables import markdown, pivot
-from memattn.paper import summary
+from memattn.paper import paper_figures, summary
+from memattn.training import sweep
 
 # Tables that are not results, by page.
 _TABLES_OF_WORDS = {
@@ -83,6 +84,17 @@ def test_the_first_config_of_the_usage_page_loads(tmp_path):
 def test_the_summary_is_made_of_committed_results():
     with open(ROOT / "results/summary.csv", encoding="utf-8", newline="") as file:
         assert list(csv.DictReader(file)) == summary.rows(str(ROOT / "results")), "run python scripts/write_summary.py"
+
+
+def test_the_table_at_the_papers_size_is_made_of_its_committed_rows(tmp_path):
+    runs = sweep.finished(
+        config.load(str(ROOT / "configs/cpu/table1.yaml"), []), str(ROOT / "results/table1/cpu"), "valid"
+    )
+    output = paper_figures.Output(str(tmp_path), "cpu")
+    paper_figures.table_1(output, runs)
+    assert len(runs) == len(list((ROOT / "results/table1/cpu").iterdir()))
+    for ending in (".csv", ".bleu.csv", ".md"):
+        assert (ROOT / f"results/table1/cpu{ending}").read_bytes() == (tmp_path / f"cpu{ending}").read_bytes()
 
 
 def test_every_shipped_config_loads():
