@@ -123,15 +123,11 @@ class Trainer:
         progress, training = self.progress, self.config.training
         parameters = sum(math.prod(variable.shape) for variable in self.model.trainable_variables)
         self._say(f"{self.run_dir}: {parameters:,} parameters, {self.batches.pairs:,} training pairs")
-        if self.restored:
-            self._say(f"resuming from {self.restored}")
         if progress.finished:
             if self.chief and progress.best == [-1.0, -1.0]:  # the best is lost: use the last weights
                 self.best.save(checkpoint_number=progress.step)
             self._say(f"already finished: {progress.finished}")
             return 0
-        if xla.jit_compile(training.jit_compile):
-            self._say(f"compiling for {len(self.batches.widths)} padded lengths: the first steps take longer")
         heard = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
         former = {number: signal.signal(number, self._on_signal) for number in heard}
         self.saved_at = self.logged_at = time.monotonic()
@@ -139,6 +135,10 @@ class Trainer:
         try:
             with contextlib.ExitStack() as stack:
                 self._by_chief(lambda: self._claim(stack))
+                if self.restored:
+                    self._say(f"resuming from {self.restored}")
+                if xla.jit_compile(training.jit_compile):
+                    self._say(f"compiling for {len(self.batches.widths)} padded lengths: the first steps take longer")
                 self._loop(training)
         finally:
             for number, handler in former.items():
