@@ -584,7 +584,7 @@ def test_a_run_whose_list_of_checkpoints_is_lost_takes_them_by_their_names(confi
     (run_dir / run_folder.CHECKPOINTS / "checkpoint").unlink()
     with pytest.warns(UserWarning, match="checkpoint: missing; using the checkpoints in its folder by name"):
         assert training(config, run_dir)() == 0
-    assert "checkpoints/step-4\n" in capsys.readouterr().out
+    assert f"({run_dir / run_folder.CHECKPOINTS / 'step-4'})\n" in capsys.readouterr().out
 
 
 def test_the_best_checkpoint_stays_where_its_list_is_lost(config, run_dir):

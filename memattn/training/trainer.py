@@ -126,7 +126,7 @@ class Trainer:
         if progress.finished:
             if self.chief and progress.best == [-1.0, -1.0]:  # the best is lost: use the last weights
                 self.best.save(checkpoint_number=progress.step)
-            self._say(f"already finished: {progress.finished}")
+            self._say(f"already finished: {progress.finished} ({self.restored})")
             return 0
         heard = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
         former = {number: signal.signal(number, self._on_signal) for number in heard}
