@@ -161,15 +161,19 @@ def test_luong_dot(states):
 @pytest.mark.parametrize("num_slots", [1, 3, 8])
 @pytest.mark.parametrize("encoder_scoring", [*SCORING, "softmax_time"])
 @pytest.mark.parametrize("encoder_normalize", ["none", "time"])
-@pytest.mark.parametrize("reading", ["address", "content"])
+@pytest.mark.parametrize("reading", ["address", "content", "additive"])
 def test_rows_over_time_and_reading_by_content(states, queries, num_slots, encoder_scoring, encoder_normalize, reading):
     mechanism = attention.MemoryAttention(
         num_slots=num_slots,
         encoder_scoring=encoder_scoring,
         encoder_normalize=encoder_normalize,
         read=reading,
+        read_units=7,
         units=U,
     )
+    read(mechanism, states, queries)
+    if reading == "additive":
+        mechanism.query_layer.bias.assign(np.random.default_rng(2).normal(size=7))
     _, contexts, alignments = read(mechanism, states, queries)
     w_alpha = mechanism.encoder_scores.kernel.numpy()
     for b in range(B):
@@ -182,11 +186,41 @@ def test_rows_over_time_and_reading_by_content(states, queries, num_slots, encod
         for q in range(Q):
             if reading == "address":
                 beta = softmax(queries[b, q] @ mechanism.decoder_scores.kernel.numpy())
+            elif reading == "content":
+                beta = softmax(memory @ mechanism.key_layer.kernel.numpy() @ queries[b, q] / np.sqrt(U))
             else:
-                beta = softmax(memory @ mechanism.key_layer.kernel.numpy() @ queries[b, q])
+                query = queries[b, q] @ mechanism.query_layer.kernel.numpy() + mechanism.query_layer.bias.numpy()
+                v = tf.convert_to_tensor(mechanism.v).numpy()
+                beta = softmax(np.tanh(query + memory @ mechanism.key_layer.kernel.numpy()) @ v)
             np.testing.assert_allclose(contexts[b, q], beta @ memory, rtol=1e-4, atol=1e-5)
             np.testing.assert_allclose(alignments[b, q, : LENGTHS[b]], alpha @ beta, rtol=1e-4, atol=1e-6)
             np.testing.assert_array_equal(alignments[b, q, LENGTHS[b] :], 0)
+
+
+@pytest.mark.parametrize("num_slots", [1, 3, 8])
+@pytest.mark.parametrize("encoder_scoring", [*SCORING, "softmax_time"])
+def test_position_windows(states, queries, num_slots, encoder_scoring):
+    mechanism = attention.MemoryAttention(num_slots=num_slots, encoder_scoring=encoder_scoring, position_windows=True)
+    _, contexts, _ = read(mechanism, states, queries)
+    for b, length in enumerate(LENGTHS):
+        logits = states[b, :length].astype(np.float64) @ mechanism.encoder_scores.kernel.numpy()
+        for k in range(num_slots):
+            middle, deviation = (k + 0.5) * length / num_slots, max(length / num_slots, 1) / 4
+            for s in range(length):
+                logits[s, k] += max(-((s + 0.5 - middle) ** 2) / (2 * deviation**2), -8)
+        alpha = softmax(logits.T).T if encoder_scoring == "softmax_time" else SCORING[encoder_scoring](logits)
+        beta = softmax(queries[b] @ mechanism.decoder_scores.kernel.numpy())  # [Q, K]
+        np.testing.assert_allclose(contexts[b], beta @ alpha.T @ states[b, :length], rtol=1e-4, atol=1e-5)
+
+
+def test_windows_of_a_source_twice_as_long_hold_two_positions_each():
+    mechanism = attention.MemoryAttention(num_slots=8, encoder_scoring="softmax_time", position_windows=True)
+    states, mask = tf.random.stateless_normal([1, 16, D], [1, 2]), tf.ones([1, 16], tf.bool)
+    mechanism.build((1, 1, U), (1, 16, D))
+    mechanism.encoder_scores.kernel.assign(tf.zeros_like(mechanism.encoder_scores.kernel))
+    alpha = mechanism.memorize(states, mask)["alpha"][0]  # [S, K]
+    np.testing.assert_array_equal(np.argsort(alpha, 0)[-2:].T // 2, np.repeat(np.arange(8)[:, None], 2, 1))
+    np.testing.assert_array_less(0.7, np.sum(np.sort(alpha, 0)[-2:], 0))
 
 
 def test_luong_dot_says_which_widths_differ(states, queries):
@@ -209,7 +243,8 @@ def test_no_attention_reads_nothing(states, queries):
         ({"encoder_scoring": "tanh"}, "encoder_scoring: 'tanh' is none of softmax, sigmoid, softmax_time"),
         ({"decoder_scoring": "none"}, "decoder_scoring: 'none' is none of softmax, sigmoid"),
         ({"encoder_normalize": "slots"}, "encoder_normalize: 'slots' is none of none, time"),
-        ({"read": "key"}, "read: 'key' is none of address, content"),
+        ({"read": "key"}, "read: 'key' is none of address, content, additive"),
+        ({"read": "additive", "read_units": 0}, "read_units: must be at least 1, not 0"),
         ({"read": "content"}, "units: reading by content needs at least 1, not None"),
         ({"renormalize": "max"}, "renormalize: 'max' is none of sum, mean, none"),
         ({"position_encoding": True}, "max_source_length: position_encoding needs at least 1, not None"),

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from memattn.attention.base import AttentionMechanism, masked_softmax
+from memattn.attention.base import AttentionMechanism, additive_energies, masked_softmax
 
 
 class BahdanauAttention(AttentionMechanism):
@@ -35,9 +35,7 @@ class BahdanauAttention(AttentionMechanism):
 
     def score(self, query, memory, state=()):
         keys = memory["keys"] if self.cache_keys else self.key_layer(memory["values"])  # [B, S, U]
-        queries = self.query_layer(query)  # [B, Q, U]
-        v = tf.cast(tf.convert_to_tensor(self.v), queries.dtype)
-        energies = tf.einsum("bqsu,u->bqs", tf.tanh(queries[:, :, None] + keys[:, None]), v)  # [B, Q, S]
+        energies = additive_energies(self.query_layer(query), keys, self.v)  # [B, Q, S]
         return masked_softmax(energies, memory["mask"][:, None]), state
 
     def get_config(self):

@@ -149,3 +149,9 @@ def masked_softmax(logits: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     """Softmax over the last axis where `mask` is true, 0 elsewhere; 0 everywhere if all of `mask` is false."""
     lowest = tf.constant(logits.dtype.min / 2, logits.dtype)
     return tf.where(mask, tf.nn.softmax(tf.where(mask, logits, lowest)), tf.zeros([], logits.dtype))
+
+
+def additive_energies(queries: tf.Tensor, keys: tf.Tensor, v: tf.Variable) -> tf.Tensor:
+    """v . tanh(q + k) [B, Q, M] of projected queries [B, Q, U] and keys [B, M, U] (Bahdanau et al., 2015)."""
+    weights = tf.cast(tf.convert_to_tensor(v), queries.dtype)
+    return tf.einsum("bqmu,u->bqm", tf.tanh(queries[:, :, None] + keys[:, None]), weights)

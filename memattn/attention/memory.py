@@ -1,19 +1,21 @@
 """Britz, Guan & Luong (2017): attention over a memory of fixed size, written once while the source is read."""
 
+import math
 import numbers
 from typing import Literal
 
 import numpy as np
 import tensorflow as tf
 
-from memattn.attention.base import AttentionMechanism, masked_softmax
+from memattn.attention.base import AttentionMechanism, additive_energies, masked_softmax
 
 SCORING_FUNCTIONS = {"softmax": tf.nn.softmax, "sigmoid": tf.sigmoid}
+_LEAST_WINDOW = -8.0  # logit far from a slot's window; content can still overrule it
 _CHOICES = {
     "encoder_scoring": (*SCORING_FUNCTIONS, "softmax_time"),
     "decoder_scoring": tuple(SCORING_FUNCTIONS),
     "encoder_normalize": ("none", "time"),
-    "read": ("address", "content"),
+    "read": ("address", "content", "additive"),
     "renormalize": ("sum", "mean", "none"),
 }
 
@@ -28,7 +30,11 @@ class MemoryAttention(AttentionMechanism):
       decoder_scoring: what makes beta of its logits (Eq. 7).
       encoder_normalize: "time" divides alpha by its sum over the time steps, so that each row of C is a weighted mean
         of the states; the paper's rows are sums ("none"). It changes nothing with softmax_time.
-      read: what the logits of beta are: W_beta h (Eq. 7, "address"), or h^T W_read C_k ("content"), as in ABC.
+      read: what the logits of beta are: "address", W_beta h (Eq. 7); or, not in the paper, "content",
+        h^T W_read C_k / sqrt(U), as in ABC; "additive", v . tanh(W_q h + b + W_read C_k), as in Bahdanau attention.
+      read_units: width of W_q h and v; for additive reading.
+      position_windows: add a window to the logits of alpha, not in the paper: slot k prefers the k-th of K equal
+        stretches of the source (of single positions, where the source is shorter than K).
       position_encoding: multiply the logits of alpha by the position encodings of Eqs. 8 to 10.
       renormalize: how position encodings are scaled over the real time steps of a source: to a sum of 1 (the paper's
         words taken literally), to a mean of 1, or not at all.
@@ -45,7 +51,9 @@ class MemoryAttention(AttentionMechanism):
         encoder_scoring: Literal["softmax", "sigmoid", "softmax_time"] = "softmax",
         decoder_scoring: Literal["softmax", "sigmoid"] = "softmax",
         encoder_normalize: Literal["none", "time"] = "none",
-        read: Literal["address", "content"] = "address",
+        read: Literal["address", "content", "additive"] = "address",
+        read_units: int = 64,
+        position_windows: bool = False,
         position_encoding: bool = False,
         renormalize: Literal["sum", "mean", "none"] = "sum",
         max_source_length: int | None = None,
@@ -56,6 +64,7 @@ class MemoryAttention(AttentionMechanism):
         super().__init__(**kwargs)
         self.check(
             num_slots,
+            read_units,
             encoder_scoring=encoder_scoring,
             decoder_scoring=decoder_scoring,
             encoder_normalize=encoder_normalize,
@@ -67,21 +76,28 @@ class MemoryAttention(AttentionMechanism):
         if read == "content" and (units is None or units < 1):
             raise ValueError(f"units: reading by content needs at least 1, not {units}")
         self.num_slots, self.encoder_scoring, self.decoder_scoring = num_slots, encoder_scoring, decoder_scoring
-        self.encoder_normalize, self.read = encoder_normalize, read
+        self.encoder_normalize, self.read, self.read_units = encoder_normalize, read, read_units
+        self.position_windows = position_windows
         self.position_encoding, self.renormalize = position_encoding, renormalize
         self.max_source_length, self.units = max_source_length, units
         self.initializer = initializer
         self.encoder_scores = self._projection(num_slots, "encoder_scores")
-        by_content = read == "content"
-        self.decoder_scores = None if by_content else self._projection(num_slots, "decoder_scores")
-        self.key_layer = self._projection(units, "key") if by_content else None
+        self.decoder_scores = self.key_layer = None
+        if read == "address":
+            self.decoder_scores = self._projection(num_slots, "decoder_scores")
+        else:
+            self.key_layer = self._projection(units if read == "content" else read_units, "key")
+        if read == "additive":
+            self.query_layer = self._projection(read_units, "query", use_bias=True)
+            self.v = self.add_weight(shape=(read_units,), initializer=initializer, name="v")
 
     @classmethod
-    def check(cls, num_slots, **choices):
-        if not isinstance(num_slots, numbers.Integral):
-            raise ValueError(f"num_slots: must be a whole number, not {num_slots!r}")
-        if num_slots < 1:
-            raise ValueError(f"num_slots: must be at least 1, not {num_slots}")
+    def check(cls, num_slots, read_units, **choices):
+        for key, value in {"num_slots": num_slots, "read_units": read_units}.items():
+            if not isinstance(value, numbers.Integral):
+                raise ValueError(f"{key}: must be a whole number, not {value!r}")
+            if value < 1:
+                raise ValueError(f"{key}: must be at least 1, not {value}")
         for key, known in _CHOICES.items():
             if choices[key] not in known:
                 raise ValueError(f"{key}: {choices[key]!r} is none of {', '.join(known)}")
@@ -90,6 +106,8 @@ class MemoryAttention(AttentionMechanism):
         logits = self.encoder_scores(states)  # [B, S, K], W_alpha s_t
         if self.position_encoding:
             logits *= tf.cast(self._position_encodings(mask), logits.dtype)  # Eq. 9
+        if self.position_windows:
+            logits += tf.cast(self._position_windows(mask), logits.dtype)
         alpha = self._votes(logits, mask[:, :, None])
         rows = tf.matmul(alpha, states, transpose_a=True)  # C [B, K, D], Eq. 4
         is_short = states.shape[1] is not None and states.shape[1] < self.num_slots
@@ -107,10 +125,12 @@ class MemoryAttention(AttentionMechanism):
         return alpha
 
     def score(self, query, memory, state=()):
-        if self.key_layer is None:
+        if self.read == "address":
             logits = self.decoder_scores(query)  # [B, Q, K], W_beta h
+        elif self.read == "content":
+            logits = tf.matmul(query, memory["keys"], transpose_b=True) / math.sqrt(self.units)  # [B, Q, K]
         else:
-            logits = tf.matmul(query, memory["keys"], transpose_b=True)  # [B, Q, K], h^T W_read C_k
+            logits = additive_energies(self.query_layer(query), memory["keys"], self.v)
         beta = SCORING_FUNCTIONS[self.decoder_scoring](logits)  # Eq. 7
         # beta C = beta (alpha^T s) = (beta alpha^T) s: a source shorter than K has fewer states than C has rows.
         return (tf.matmul(beta, memory["votes"], transpose_b=True) if "votes" in memory else beta), state
@@ -120,10 +140,20 @@ class MemoryAttention(AttentionMechanism):
             return scores
         return tf.matmul(scores, memory["alpha"], transpose_b=True)  # [B, Q, S], beta . alpha of Figures 6 to 8
 
-    def _projection(self, units: int, name: str) -> tf.keras.layers.Dense:
+    def _projection(self, units: int, name: str, use_bias: bool = False) -> tf.keras.layers.Dense:
         return tf.keras.layers.Dense(
-            units, use_bias=False, kernel_initializer=self.initializer, dtype=self.dtype_policy, name=name
+            units, use_bias=use_bias, kernel_initializer=self.initializer, dtype=self.dtype_policy, name=name
         )
+
+    def _position_windows(self, mask: tf.Tensor) -> tf.Tensor:
+        """Logits [B, S, K] in float32: a Gaussian for each slot, whose stretch ends two deviations from its middle."""
+        lengths = tf.reduce_sum(tf.cast(mask, tf.float32), 1)[:, None, None]  # [B, 1, 1]
+        stretch = lengths / self.num_slots
+        middles = (tf.range(self.num_slots, dtype=tf.float32) + 0.5) * stretch  # [B, 1, K]
+        positions = tf.range(tf.shape(mask)[1])[:, None]
+        distances = tf.cast(positions, tf.float32) + 0.5 - middles  # [B, S, K]
+        deviation = tf.maximum(stretch, 1.0) / 4
+        return tf.maximum(-0.5 * tf.square(distances / deviation), _LEAST_WINDOW)
 
     def _position_encodings(self, mask: tf.Tensor) -> tf.Tensor:
         """l_s of section 3.2, [B, S, K] or [1, S, K] in float32, for the real positions that `mask` [B, S] marks."""
@@ -146,6 +176,8 @@ class MemoryAttention(AttentionMechanism):
             "decoder_scoring": self.decoder_scoring,
             "encoder_normalize": self.encoder_normalize,
             "read": self.read,
+            "read_units": self.read_units,
+            "position_windows": self.position_windows,
             "position_encoding": self.position_encoding,
             "renormalize": self.renormalize,
             "max_source_length": self.max_source_length,

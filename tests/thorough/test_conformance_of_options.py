@@ -17,6 +17,7 @@ VARIANTS = [
     ("memory", {"num_slots": 3, "encoder_scoring": "sigmoid", "decoder_scoring": "sigmoid"}),
     ("memory", {"num_slots": 3, "encoder_normalize": "time"}),
     ("memory", {"num_slots": 3, "encoder_scoring": "softmax_time", "read": "content"}),
+    ("memory", {"num_slots": 3, "encoder_scoring": "softmax_time", "read": "additive", "position_windows": True}),
     ("memory", {"num_slots": 3, "position_encoding": True, "renormalize": "sum"}),
     ("memory", {"num_slots": 3, "position_encoding": True, "renormalize": "none"}),
 ]
