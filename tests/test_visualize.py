@@ -59,6 +59,24 @@ def test_sources_run_downwards_and_targets_to_the_right(tmp_path, figure):
     assert axes.images[0].origin == "upper"
 
 
+def test_slots_stand_in_the_order_of_their_positions(tmp_path, figure):
+    slots = np.zeros((4, 5, 5))
+    for slot, position in enumerate([3, 0, 4, 1]):
+        slots[slot, :, position] = 1
+    slots[3] *= 0.01  # carries too little to be drawn
+    plots.alignments(str(tmp_path / "a.png"), list("abcde"), list("vwxyz"), slots.sum(0), slots)
+    titles = [axes.get_title() for axes in figure().findobj(Axes)]
+    assert [title for title in titles if title.startswith("slot ")] == ["slot 2", "slot 1", "slot 3"]
+
+
+def test_of_many_tokens_some_are_named(tmp_path, figure):
+    tokens = [str(i) for i in range(90)]
+    plots.alignments(str(tmp_path / "a.png"), tokens, tokens, *scores(90, 90, 0))
+    axes = next(axes for axes in figure().findobj(Axes) if axes.get_title() == "attention")
+    for labels, ticks in ((axes.get_xticklabels(), axes.get_xticks()), (axes.get_yticklabels(), axes.get_yticks())):
+        assert [label.get_text() for label in labels] == [str(tick) for tick in ticks] == tokens[::3]
+
+
 def test_no_slot_looks_darker_than_all_together(tmp_path, figure):
     slots = np.stack([np.full((2, 2), 0.1), np.full((2, 2), 0.8)])
     plots.alignments(str(tmp_path / "a.png"), ["a", "b"], ["c", "d"], slots.sum(0), slots)

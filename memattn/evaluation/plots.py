@@ -28,45 +28,51 @@ def alignments(
       source, target: S and T tokens.
       combined: [T, S], the weights of the source positions in each step.
       slots: [K, T, S], what each memory slot contributes to `combined`; slots with at least 1% of the weight are
-        drawn next to it.
+        drawn beside it.
       title: above everything.
 
-    Slots and their sum share one scale of colours, by square roots so that weak scores are visible.
+    Slots stand in the order of the positions they contribute. They share one scale of colours with their sum, by
+    square roots so that weak scores are visible.
     """
     scale = colors.PowerNorm(0.5, vmin=0, vmax=max(combined.max(), 1e-9))
-    weights = slots.sum((1, 2))
-    drawn = np.flatnonzero(weights >= 0.01 * weights.sum())
-    num_slots = len(drawn)
-    columns = min(num_slots, 8 if num_slots > 12 else 4)
-    rows = math.ceil(num_slots / columns) if columns else 0
-    side = float(np.clip(0.16 * max(len(source), len(target)), 3.2, 8))
-    small = max(1.5, min(2.6, side * 0.5))
-    width, height = side + 1.6 + columns * small, max(side + 0.9, rows * small + 0.9)
+    drawn = _in_order(slots)
+    columns = min(len(drawn), 6 if len(drawn) > 12 else 4)
+    rows = math.ceil(len(drawn) / columns) if columns else 0
+    side = float(np.clip(0.18 * max(len(source), len(target)), 3.5, 7))
+    panel = max(1.0, side / max(rows, 3))
+    width, height = side + 1.6 + columns * panel, max(side, rows * panel) + 1.0
     figure = Figure(figsize=(width, height + 0.3 * bool(title)), layout="constrained")
     if title:
-        figure.suptitle(title, fontsize=10)
-    left, right = figure.subfigures(1, 2, width_ratios=[max(columns * small, 1e-3), side + 1.6])
-    if not num_slots:
+        figure.suptitle(title, fontsize=13)
+    left, right = figure.subfigures(1, 2, width_ratios=[max(columns * panel, 1e-3), side + 1.6])
+    if len(drawn):
+        left.suptitle(f"{len(drawn)} of {len(slots)} slots carry 1% or more: $\\beta_k \\alpha_k$", fontsize=12)
+        left.supxlabel("target", fontsize=12)
+        left.supylabel("source", fontsize=12)
+    else:
         left.set_visible(False)
-    for k, slot in enumerate(slots[drawn]):
-        axes = left.add_subplot(rows, columns, k + 1)
-        axes.imshow(slot.T, cmap="Blues", norm=scale, aspect="auto", interpolation="nearest")
-        axes.set_title(f"slot {drawn[k] + 1}", fontsize=8, pad=2)
-        first, last = k % columns == 0, k + columns >= num_slots
-        _name_axes(axes, source if first else [], target if last else [], size=5, longest=8)
-    if num_slots:
-        left.suptitle(f"slots $\\beta_k \\alpha_k$: {num_slots} of {len(slots)} carry 1% or more", fontsize=9)
-        left.supxlabel("target", fontsize=9)
-        left.supylabel("source", fontsize=9)
+    for i, k in enumerate(drawn):
+        axes = left.add_subplot(rows, columns, i + 1)
+        axes.imshow(slots[k].T, cmap="Blues", norm=scale, aspect="auto", interpolation="nearest")
+        axes.set_title(f"slot {k + 1}", fontsize=11, pad=2)
+        axes.set(xticks=[], yticks=[])
     axes = right.add_subplot()
     image = axes.imshow(combined.T, cmap="Blues", norm=scale, aspect="auto", interpolation="nearest")
-    size = 8 if max(len(source), len(target)) <= 40 else 5
-    _name_axes(axes, source, target, size=size, longest=30)
-    axes.set_xlabel("target token")
-    axes.set_ylabel("source token")
-    axes.set_title("all slots: $\\beta \\cdot \\alpha$" if num_slots else "attention", fontsize=10)
-    right.colorbar(image, ax=axes, label="attention score (colours by its square root)", shrink=0.8)
+    _name_axes(axes, source, target)
+    axes.set_xlabel("target token", fontsize=12)
+    axes.set_ylabel("source token", fontsize=12)
+    axes.set_title("all slots: $\\beta \\cdot \\alpha$" if len(slots) else "attention", fontsize=12)
+    right.colorbar(image, ax=axes, shrink=0.8).set_label("attention score (colours by its square root)", size=11)
     _save(figure, path)
+
+
+def _in_order(slots: np.ndarray) -> np.ndarray:
+    """The slots [K, T, S] with at least 1% of the weight, by the mean source position that they contribute."""
+    weights = slots.sum(1)  # [K, S]
+    totals = weights.sum(1)
+    centres = weights @ np.arange(weights.shape[1]) / np.maximum(totals, 1e-9)
+    order = np.argsort(centres, kind="stable")
+    return order[totals[order] >= 0.01 * totals.sum()]
 
 
 def learning_curves(path: str, curves: dict[str, dict[int, list[float]]], title: str) -> None:
@@ -156,14 +162,12 @@ def _label_ends(axes: Axes) -> None:
         axes.text(1.02, height, line.get_label(), transform=axes.transAxes, color=line.get_color(), va="center")
 
 
-def _name_axes(axes: Axes, source: list[str], target: list[str], *, size: int, longest: int) -> None:
-    """Writes the tokens on the axes, shortened if they would leave no room for the picture."""
-    source, target = (
-        [token if len(token) <= longest else f"{token[: longest - 1]}…" for token in tokens]
-        for tokens in (source, target)
-    )
-    axes.set_xticks(range(len(target)), target, rotation=90, fontsize=size, parse_math=False)
-    axes.set_yticks(range(len(source)), source, fontsize=size, parse_math=False)
+def _name_axes(axes: Axes, source: list[str], target: list[str]) -> None:
+    """Writes the tokens on the axes: at most 40 of each, shortened if they would leave no room for the picture."""
+    for tokens, axis, rotation in ((target, axes.xaxis, 90), (source, axes.yaxis, 0)):
+        shown = range(0, len(tokens), math.ceil(len(tokens) / 40))
+        names = [token if len(token) <= 20 else f"{token[:19]}…" for token in (tokens[i] for i in shown)]
+        axis.set_ticks(shown, names, rotation=rotation, fontsize=11 if len(tokens) <= 25 else 9, parse_math=False)
 
 
 def _save(figure: Figure, path: str) -> None:

@@ -34,7 +34,7 @@ CONFIGS = {
         "translation": ["configs/small/translation.yaml"],
         "en-de": ["configs/small/translation.yaml"],
     },
-    "cpu": {"copy": ["configs/cpu/table1.yaml"]},
+    "cpu": {"copy": ["configs/cpu/table1.yaml"], "alignments": ["configs/cpu/alignments.yaml"]},
 }
 SPLITS = {"translation": "test", "en-de": "test"}  # the copy task has "valid" alone
 _TIMED = ("copy", "ablations")  # decode times of the others are not shown

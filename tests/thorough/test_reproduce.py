@@ -102,14 +102,14 @@ def test_rows_with_other_settings_say_so_beside_the_paper(tmp_path):
 
 def test_all_leaves_out_what_a_scale_lacks(command):
     assert reproduce.available("paper") == reproduce.available("small") == list(reproduce.TARGETS)
-    assert reproduce.available("cpu") == ["table1", "slots_by_length"]
+    assert reproduce.available("cpu") == ["table1", "figure6", "figure7", "slots_by_length"]
     status, stdout, stderr = command(ROOT, "scripts.reproduce", "all", "--scale=cpu", "--dry_run", "--gigaflops=300")
     assert status == 0, stderr
-    assert "21 runs" in stdout
+    assert "25 runs" in stdout
     status, _, stderr = command(ROOT, "scripts.reproduce", "table1", "table2", "--scale=cpu")
     assert (status, stderr.splitlines()[-1]) == (
         2,
-        "error: table2: not made at --scale cpu, which has table1, slots_by_length",
+        "error: table2: not made at --scale cpu, which has table1, figure6, figure7, slots_by_length",
     )
 
 
