@@ -31,7 +31,7 @@ class TrainingStep:
     def __init__(self, model: Seq2Seq, config: TrainingConfig, strategy: tf.distribute.Strategy):
         self._model, self._config, self._strategy = model, config, strategy
         self._replicas = strategy.num_replicas_in_sync
-        self.optimizer = _Adam(config.learning_rate)
+        self.optimizer = _Adam(config.learning_rate, epsilon=config.adam_epsilon)
         self.optimizer.build(model.trainable_variables)
         self._scaled = config.precision == "mixed_float16"
         self.state = [tf.Variable(_FIRST_SCALE), tf.Variable(0)] if self._scaled else []
