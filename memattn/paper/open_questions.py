@@ -5,7 +5,9 @@ import statistics
 from collections.abc import Mapping
 
 import numpy as np
+import tensorflow as tf
 
+from memattn import config as configs
 from memattn.data import corpus
 from memattn.evaluation import evaluate as evaluation
 from memattn.evaluation import metrics, paper_tables, tables
@@ -19,7 +21,11 @@ from memattn.paper.paper_figures import (
     model_name,
     scorings_name,
 )
+from memattn.runs import run_folder
 from memattn.training.sweep import Run
+
+_GRADIENTS_OF = {"paper": "configs/wmt17/en-de.yaml", "small": "configs/small/translation.yaml"}
+_SCORINGS = ("softmax/softmax", "softmax/sigmoid", "sigmoid/softmax", "sigmoid/sigmoid", "softmax_time/softmax")
 
 
 def training_cost(output: Output) -> None:
@@ -27,6 +33,26 @@ def training_cost(output: Output) -> None:
     lengths = "20,50,100" if output.scale == "small" else "20,50,100,200"
     models = ["no attention", *(f"memory, K = {slots}" for slots in (4, 16, 64)), "Bahdanau"]
     benchmark("train", output, models, ["--lengths", lengths, "--repeats", "3"])
+
+
+def first_gradients(output: Output) -> None:
+    """Norms of the gradients that W_alpha and W_beta get first, for random sentences, by scorings."""
+    path, vocabulary_size, length = _GRADIENTS_OF[output.scale], 4_000, 20
+    source, target = tf.unstack(tf.random.stateless_uniform([2, 64, length], [1, 1], 4, vocabulary_size, tf.int32))
+    rows = []
+    for scorings in _SCORINGS:
+        encoder, decoder = scorings.split("/")
+        attention = {"name": "memory", "num_slots": 32, "encoder_scoring": encoder, "decoder_scoring": decoder}
+        config = configs.load(path, [f"model.attention={attention}"])
+        tf.keras.utils.set_random_seed(config.training.seed)
+        model = run_folder.build_model(config, vocabulary_size, length)
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(target, model(source, target)))
+        mechanism = model.decoder.attention
+        kernels = [layer.kernel for layer in (mechanism.encoder_scores, mechanism.decoder_scores)]
+        alpha, beta = (f"{float(tf.norm(gradient)):.1e}" for gradient in tape.gradient(loss, kernels))
+        rows.append({"scorings": scorings, "W_alpha": alpha, "W_beta": beta})
+    output.table(rows, f"Norms of the first gradients, K = 32, weights from +-{config.model.init_scale}")
 
 
 def ablations(output: Output, runs: list[Run]) -> None:

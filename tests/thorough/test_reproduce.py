@@ -113,6 +113,16 @@ def test_all_leaves_out_what_a_scale_lacks(command):
     )
 
 
+def test_softmax_on_both_sides_has_the_smallest_first_gradients(tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    output = Output(str(tmp_path), "small")
+    open_questions.first_gradients(output)
+    both, *others = rows_of(output)
+    assert (both["scorings"], len(others)) == ("softmax/softmax", 4)
+    assert all(float(row["W_alpha"]) > 10 * float(both["W_alpha"]) for row in others)
+    assert all(float(row["W_beta"]) > 10 * float(both["W_beta"]) for row in others[:3])  # softmax_time: rows alike, too
+
+
 def test_table_2_takes_the_best_scorings_by_validation(tmp_path):
     def best(config):
         attention = config.model.attention
