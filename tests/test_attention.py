@@ -162,7 +162,7 @@ def test_luong_dot(states):
 @pytest.mark.parametrize("encoder_scoring", [*SCORING, "softmax_time"])
 @pytest.mark.parametrize("encoder_normalize", ["none", "time"])
 @pytest.mark.parametrize("reading", ["address", "content", "additive"])
-def test_rows_over_time_and_reading_by_content(states, queries, num_slots, encoder_scoring, encoder_normalize, reading):
+def test_rows_over_time_and_ways_of_reading(states, queries, num_slots, encoder_scoring, encoder_normalize, reading):
     mechanism = attention.MemoryAttention(
         num_slots=num_slots,
         encoder_scoring=encoder_scoring,
@@ -211,6 +211,27 @@ def test_position_windows(states, queries, num_slots, encoder_scoring):
         alpha = softmax(logits.T).T if encoder_scoring == "softmax_time" else SCORING[encoder_scoring](logits)
         beta = softmax(queries[b] @ mechanism.decoder_scores.kernel.numpy())  # [Q, K]
         np.testing.assert_allclose(contexts[b], beta @ alpha.T @ states[b, :length], rtol=1e-4, atol=1e-5)
+
+
+def test_windows_lie_on_the_real_positions():
+    mechanism = attention.MemoryAttention(num_slots=4, position_windows=True)
+    query, value = tf.random.stateless_normal([1, 2, U], [1, 2]), tf.random.stateless_normal([1, 5, D], [3, 4])
+    padding, real = tf.zeros([1, 3, D]), tf.ones([1, 5], tf.bool)
+    plain = mechanism(query, value)
+    for before, after in ((3, 0), (0, 3)):
+        padded = tf.concat([padding[:, :before], value, padding[:, :after]], 1)
+        mask = tf.pad(real, [[0, 0], [before, after]])
+        np.testing.assert_allclose(mechanism(query, padded, value_mask=mask), plain, rtol=1e-5, atol=1e-6)
+
+
+def test_reading_by_content_does_not_overflow_in_float16():
+    mechanism = attention.MemoryAttention(num_slots=2, read="content", units=512, dtype="mixed_float16")
+    mechanism.build((1, 1, 512), (1, 200, 512))
+    mechanism.encoder_scores.kernel.assign(tf.zeros([512, 2]))
+    mechanism.key_layer.kernel.assign(tf.fill([512, 512], 0.02))
+    memory = mechanism.memorize(tf.fill([1, 200, 512], tf.constant(0.9, tf.float16)), tf.ones([1, 200], tf.bool))
+    scores, _ = mechanism.score(tf.ones([1, 1, 512], tf.float16), memory)
+    np.testing.assert_allclose(scores, [[[0.5, 0.5]]], atol=1e-2)
 
 
 def test_windows_of_a_source_twice_as_long_hold_two_positions_each():

@@ -86,16 +86,20 @@ def assert_update_is_adams(name, options, changes, jit_compile):
     gradients = [tf.convert_to_tensor(g).numpy() for g in tape.gradient(mean, model.trainable_variables)]
     norm = np.sqrt(sum((g.astype(np.float64) ** 2).sum() for g in gradients))
     before = arrays(model)
-    options = {"learning_rate": 0.1, "adam_epsilon": 1e-3, "clip_norm": norm / 2, "jit_compile": jit_compile}
-    config = TrainingConfig(batch_size=4, **options)
+    config = TrainingConfig(batch_size=4, learning_rate=0.1, clip_norm=norm / 2, jit_compile=jit_compile)
     results = TrainingStep(model, config, NO_STRATEGY)([(BATCH, BATCH)], 0, 0.1).numpy()
     np.testing.assert_allclose(results[0], loss, rtol=1e-5)
     assert results[2] == len(real)
     np.testing.assert_allclose(results[3], norm, rtol=1e-4)
     for weight, old, gradient in zip(model.trainable_variables, before, gradients, strict=True):
         clipped = gradient / 2
-        moved = 0.1 * clipped / (np.abs(clipped) + 1e-3 / np.sqrt(0.001))  # Adam's first step, its epsilon unscaled
+        moved = 0.1 * clipped / (np.abs(clipped) + 1e-7 / np.sqrt(0.001))  # Adam's first step, its epsilon unscaled
         np.testing.assert_allclose(tf.convert_to_tensor(weight), old - moved, rtol=1e-3, atol=2e-4)
+
+
+def test_adam_has_the_epsilon_of_the_config():
+    model = make_model("memory", {"num_slots": 2})
+    assert TrainingStep(model, TrainingConfig(adam_epsilon=1e-3), NO_STRATEGY).optimizer.epsilon == 1e-3
 
 
 def test_rows_of_padding_change_nothing():

@@ -10,7 +10,7 @@ import tensorflow as tf
 from memattn.attention.base import AttentionMechanism, additive_energies, masked_softmax
 
 SCORING_FUNCTIONS = {"softmax": tf.nn.softmax, "sigmoid": tf.sigmoid}
-_LEAST_WINDOW = -8.0  # logit far from a slot's window; content can still overrule it
+_LOWEST_WINDOW_LOGIT = -8.0  # far from a slot's window; content can still overrule it
 _CHOICES = {
     "encoder_scoring": (*SCORING_FUNCTIONS, "softmax_time"),
     "decoder_scoring": tuple(SCORING_FUNCTIONS),
@@ -31,17 +31,18 @@ class MemoryAttention(AttentionMechanism):
       encoder_normalize: "time" divides alpha by its sum over the time steps, so that each row of C is a weighted mean
         of the states; the paper's rows are sums ("none"). It changes nothing with softmax_time.
       read: what the logits of beta are: "address", W_beta h (Eq. 7); or, not in the paper, "content",
-        h^T W_read C_k / sqrt(U), as in ABC; "additive", v . tanh(W_q h + b + W_read C_k), as in Bahdanau attention.
-      read_units: width of W_q h and v; for additive reading.
+        h^T W_read C_k / sqrt(U), U the width of h, as in ABC; "additive", v . tanh(W_q h + b + W_read C_k), as in
+        Bahdanau attention.
+      read_units: width of v and of what is added in the tanh; for `read: additive` only.
       position_windows: add a window to the logits of alpha, not in the paper: slot k prefers the k-th of K equal
-        stretches of the source (of single positions, where the source is shorter than K).
+        stretches of the source. A window is at least one position wide: slots share the positions of a shorter source.
       position_encoding: multiply the logits of alpha by the position encodings of Eqs. 8 to 10.
       renormalize: how position encodings are scaled over the real time steps of a source: to a sum of 1 (the paper's
         words taken literally), to a mean of 1, or not at all.
       max_source_length: S of Eq. 10, the longest source of the training set; positions past it count as the last.
         Needed with `position_encoding`.
       units: width U of the queries. Needed to read by content.
-      initializer: name or config, of W_alpha, W_beta and W_read.
+      initializer: name or config, of all weight matrices and v.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class MemoryAttention(AttentionMechanism):
         self.max_source_length, self.units = max_source_length, units
         self.initializer = initializer
         self.encoder_scores = self._projection(num_slots, "encoder_scores")
-        self.decoder_scores = self.key_layer = None
+        self.decoder_scores = self.key_layer = self.query_layer = self.v = None
         if read == "address":
             self.decoder_scores = self._projection(num_slots, "decoder_scores")
         else:
@@ -128,7 +129,7 @@ class MemoryAttention(AttentionMechanism):
         if self.read == "address":
             logits = self.decoder_scores(query)  # [B, Q, K], W_beta h
         elif self.read == "content":
-            logits = tf.matmul(query, memory["keys"], transpose_b=True) / math.sqrt(self.units)  # [B, Q, K]
+            logits = tf.matmul(query / math.sqrt(self.units), memory["keys"], transpose_b=True)  # [B, Q, K]
         else:
             logits = additive_energies(self.query_layer(query), memory["keys"], self.v)
         beta = SCORING_FUNCTIONS[self.decoder_scoring](logits)  # Eq. 7
@@ -146,14 +147,16 @@ class MemoryAttention(AttentionMechanism):
         )
 
     def _position_windows(self, mask: tf.Tensor) -> tf.Tensor:
-        """Logits [B, S, K] in float32: a Gaussian for each slot, whose stretch ends two deviations from its middle."""
-        lengths = tf.reduce_sum(tf.cast(mask, tf.float32), 1)[:, None, None]  # [B, 1, 1]
-        stretch = lengths / self.num_slots
+        """Logits [B, S, K] in float32: -d^2 / (2 sigma^2), d the distance to the middle of slot k's stretch.
+
+        At least _LOWEST_WINDOW_LOGIT; sigma is a quarter of a stretch, or of one position if that is longer.
+        """
+        real = tf.cast(mask, tf.float32)
+        positions = tf.cumsum(real, 1)[:, :, None] - 0.5  # [B, S, 1], middles of the real positions
+        stretch = tf.reduce_sum(real, 1)[:, None, None] / self.num_slots  # [B, 1, 1]
         middles = (tf.range(self.num_slots, dtype=tf.float32) + 0.5) * stretch  # [B, 1, K]
-        positions = tf.range(tf.shape(mask)[1])[:, None]
-        distances = tf.cast(positions, tf.float32) + 0.5 - middles  # [B, S, K]
         deviation = tf.maximum(stretch, 1.0) / 4
-        return tf.maximum(-0.5 * tf.square(distances / deviation), _LEAST_WINDOW)
+        return tf.maximum(-0.5 * tf.square((positions - middles) / deviation), _LOWEST_WINDOW_LOGIT)
 
     def _position_encodings(self, mask: tf.Tensor) -> tf.Tensor:
         """l_s of section 3.2, [B, S, K] or [1, S, K] in float32, for the real positions that `mask` [B, S] marks."""

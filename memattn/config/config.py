@@ -81,7 +81,7 @@ class TrainingConfig:
     batch_type: Literal["sentences", "tokens"] = "sentences"
     accumulate: int = number(1, at_least=1)  # batches in one update
     learning_rate: float = number(1e-4, above=0, below=3.4e38)  # Adam's, before the schedule
-    adam_epsilon: float = number(1e-7, above=0, below=1)  # Adam's; google/seq2seq's example configs have 8e-7
+    adam_epsilon: float = number(1e-7, at_least=1e-30, below=1)  # Adam's; google/seq2seq's example configs have 8e-7
     # the course of the learning rate. inverse_sqrt: rises, then falls with the root of the step; linear: falls to 0 at
     # max_steps; plateau: falls when validation does not improve
     schedule: Literal["constant", "inverse_sqrt", "linear", "plateau"] = "constant"

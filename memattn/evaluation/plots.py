@@ -72,7 +72,7 @@ def _in_order(slots: np.ndarray) -> np.ndarray:
     totals = weights.sum(1)
     centres = weights @ np.arange(weights.shape[1]) / np.maximum(totals, 1e-9)
     order = np.argsort(centres, kind="stable")
-    return order[totals[order] >= 0.01 * totals.sum()]
+    return order[totals[order] >= 0.01 * max(totals.sum(), 1e-9)]
 
 
 def learning_curves(path: str, curves: dict[str, dict[int, list[float]]], title: str) -> None:
@@ -163,11 +163,14 @@ def _label_ends(axes: Axes) -> None:
 
 
 def _name_axes(axes: Axes, source: list[str], target: list[str]) -> None:
-    """Writes the tokens on the axes: at most 40 of each, shortened if they would leave no room for the picture."""
+    """Writes the tokens on the axes, cut to 20 characters; every n-th if there are more than 40."""
     for tokens, axis, rotation in ((target, axes.xaxis, 90), (source, axes.yaxis, 0)):
-        shown = range(0, len(tokens), math.ceil(len(tokens) / 40))
-        names = [token if len(token) <= 20 else f"{token[:19]}…" for token in (tokens[i] for i in shown)]
-        axis.set_ticks(shown, names, rotation=rotation, fontsize=11 if len(tokens) <= 25 else 9, parse_math=False)
+        shown = [tokens[i] for i in range(0, len(tokens), math.ceil(len(tokens) / 40))]
+        names = [token if len(token) <= 20 else f"{token[:19]}…" for token in shown]
+        size = 11 if len(names) <= 25 and max(map(len, names)) <= 8 else 8
+        axis.set_ticks(range(0, len(tokens), math.ceil(len(tokens) / 40)), names, rotation=rotation, fontsize=size)
+        for label in axis.get_ticklabels():
+            label.set_parse_math(False)
 
 
 def _save(figure: Figure, path: str) -> None:

@@ -38,6 +38,7 @@ def training_cost(output: Output) -> None:
 def first_gradients(output: Output) -> None:
     """Norms of the gradients that W_alpha and W_beta get first, for random sentences, by scorings."""
     path, vocabulary_size, length = _GRADIENTS_OF[output.scale], 4_000, 20
+    base = configs.load(path, []).model
     source, target = tf.unstack(tf.random.stateless_uniform([2, 64, length], [1, 1], 4, vocabulary_size, tf.int32))
     rows = []
     for scorings in _SCORINGS:
@@ -52,7 +53,9 @@ def first_gradients(output: Output) -> None:
         kernels = [layer.kernel for layer in (mechanism.encoder_scores, mechanism.decoder_scores)]
         alpha, beta = (f"{float(tf.norm(gradient)):.1e}" for gradient in tape.gradient(loss, kernels))
         rows.append({"scorings": scorings, "W_alpha": alpha, "W_beta": beta})
-    output.table(rows, f"Norms of the first gradients, K = 32, weights from +-{config.model.init_scale}")
+    model = f"{base.layers} x {base.units} units, weights from +-{base.init_scale}, K = 32"
+    sentences = f"64 random sentences of {length} tokens, {vocabulary_size:,} types"
+    output.table(rows, f"Norms of the first gradients: {model}, {sentences}")
 
 
 def ablations(output: Output, runs: list[Run]) -> None:

@@ -37,6 +37,8 @@ def test_a_mechanism_with_options_is_an_ordinary_layer(name, options):
     test_conformance.test_mechanisms_serialize(name, options)
     test_keras.test_a_call_is_what_the_decoder_reads(name, options)
     test_keras.test_keras_own_layer_test(name, options)
+    test_keras.test_a_layer_of_mixed_precision_takes_states_of_float32(name, options, "mixed_float16")
+    test_keras.test_a_layer_of_mixed_precision_takes_states_of_float32(name, options, "mixed_bfloat16")
 
 
 globals().update(

@@ -189,10 +189,20 @@ def test_mixed_precision_is_close_to_full(tiny_config):
     np.testing.assert_allclose(logits["mixed_float16"], logits["float32"], atol=0.02 * scale)
 
 
-@pytest.mark.parametrize("renormalize", ["sum", "mean", "none"])
-def test_float16_updates_from_a_batch_with_a_row_of_padding(renormalize):
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"position_encoding": True, "renormalize": "sum"},
+        {"position_encoding": True, "renormalize": "mean"},
+        {"position_encoding": True, "renormalize": "none"},
+        {"read": "content"},
+        {"encoder_scoring": "softmax_time", "position_windows": True, "read": "additive"},
+    ],
+    ids=str,
+)
+def test_float16_updates_from_a_batch_with_a_row_of_padding(options):
     tf.keras.mixed_precision.set_global_policy("mixed_float16")
-    model = make_model("memory", {"num_slots": 2, "position_encoding": True, "renormalize": renormalize})
+    model = make_model("memory", {"num_slots": 2, **options})
     step = TrainingStep(model, TrainingConfig(batch_size=4, jit_compile=False, precision="mixed_float16"), NO_STRATEGY)
     step.state[0].assign(2.0**10)  # no gradient overflows
     before, batch = arrays(model), np.pad(BATCH, [(0, 1), (0, 0)])
