@@ -37,26 +37,40 @@ def extent(values: list[float], form: str) -> str:
     return f"{min(values):{form}}-{max(values):{form}}"
 
 
-def over_seeds(rows: list[dict], configs: list[Config]) -> list[dict]:
-    """Means and ranges of rows whose configs differ only in `training.seed`; none if no two do."""
+def seed_groups(names: list[str], configs: list[Config]) -> dict[str, list[int]]:
+    """Places of the runs whose configs differ only in `training.seed`, by their common name."""
     groups = {}
-    for one, config in zip(rows, configs, strict=True):
+    for place, config in enumerate(configs):
         settings = to_dict(config)
         del settings["training"]["seed"]
-        groups.setdefault(json.dumps(settings, sort_keys=True), []).append(one)
+        groups.setdefault(json.dumps(settings, sort_keys=True), []).append(place)
+    named = {}
+    for places in groups.values():
+        parts = zip(*(names[place].split("-") for place in places), strict=False)
+        common = "-".join(part for part, *others in parts if others.count(part) == len(others))  # without the seed
+        named[common or "all"] = places
+    return named
+
+
+def over_seeds(rows: list[dict], configs: list[Config]) -> list[dict]:
+    """Means and ranges of rows whose configs differ only in `training.seed`; none if no two do."""
+    groups = seed_groups([row["run"] for row in rows], configs)
     if len(groups) == len(rows):
         return []
     summary = []
-    for members in groups.values():
-        parts = zip(*(member["run"].split("-") for member in members), strict=False)
-        name = "-".join(part for part, *others in parts if others.count(part) == len(others))  # without the seed
-        line = {"run": name or "all", "seeds": len(members)}
+    for name, places in groups.items():
+        line = {"run": name, "seeds": len(places)}
         for column, digits in (("BLEU", 2), ("sacreBLEU", 2), ("decode s", 3), ("training s", 0)):
-            values = [float(member[column]) for member in members if member[column] != ""]
+            values = [float(rows[place][column]) for place in places if rows[place][column] != ""]
             line[f"{column} mean"] = f"{statistics.mean(values):.{digits}f}" if values else ""
             line[f"{column} min-max"] = extent(values, f".{digits}f") if values else ""
         summary.append(line)
     return summary
+
+
+def at_common_steps(curves: list[dict[int, float]]) -> dict[int, list[float]]:
+    """BLEU of each learning curve (step -> BLEU) at the steps that all have."""
+    return {step: [curve[step] for curve in curves] for step in sorted(set.intersection(*map(set, curves)))}
 
 
 def markdown(rows: list[dict]) -> str:

@@ -49,11 +49,7 @@ class Output(NamedTuple):
 
     def learning_curves(self, name: str, runs: dict[str, list[Run]], title: str) -> None:
         """A picture and a table of the runs under each name, which differ in seed, at the steps that all have."""
-        curves = {}
-        for label, own in runs.items():
-            seeds = [dict(run.curve) for run in own]
-            steps = sorted(set.intersection(*map(set, seeds)))
-            curves[label] = {step: [curve[step] for curve in seeds] for step in steps}
+        curves = {label: tables.at_common_steps([dict(run.curve) for run in own]) for label, own in runs.items()}
         rows = [
             {
                 "run": label,

@@ -175,7 +175,10 @@ def _write_table(runs: list[Run], sweep_dir: str, title: str) -> None:
         "configs": {run.name: configs.to_dict(run.config) for run in runs},
     }
     files.write(os.path.join(sweep_dir, "manifest.json"), json.dumps(manifest, indent=2) + "\n")
-    curves = {run.name: {step: [bleu] for step, bleu in run.curve} for run in runs}
+    groups = tables.seed_groups([run.name for run in runs], [run.config for run in runs])
+    curves = {
+        name: tables.at_common_steps([dict(runs[place].curve) for place in places]) for name, places in groups.items()
+    }
     plots.learning_curves(os.path.join(sweep_dir, "learning_curves.png"), curves, title)
     written = ["table.csv", "table.md", *["seeds.csv"] * bool(seeds), "learning_curves.png", "manifest.json"]
     print(f"\n{title}\n\n{markdown}\nwritten to {sweep_dir}: {', '.join(written)}", flush=True)
