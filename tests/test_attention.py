@@ -167,6 +167,7 @@ def test_rows_over_time_and_ways_of_reading(states, queries, num_slots, encoder_
         num_slots=num_slots,
         encoder_scoring=encoder_scoring,
         encoder_normalize=encoder_normalize,
+        vote_scale=2.5,
         read=reading,
         read_units=7,
         units=U,
@@ -182,6 +183,7 @@ def test_rows_over_time_and_ways_of_reading(states, queries, num_slots, encoder_
         alpha = softmax(logits.T).T if encoder_scoring == "softmax_time" else SCORING[encoder_scoring](logits)
         if encoder_normalize == "time":
             alpha = alpha / alpha.sum(0)
+        alpha = 2.5 * alpha
         memory = alpha.T @ real  # [K, D]
         for q in range(Q):
             if reading == "address":
@@ -265,6 +267,8 @@ def test_no_attention_reads_nothing(states, queries):
         ({"decoder_scoring": "none"}, "decoder_scoring: 'none' is none of softmax, sigmoid"),
         ({"encoder_normalize": "slots"}, "encoder_normalize: 'slots' is none of none, time"),
         ({"read": "key"}, "read: 'key' is none of address, content, additive"),
+        ({"vote_scale": 0.0}, "vote_scale: must be a number above 0, not 0.0"),
+        ({"vote_scale": float("nan")}, "vote_scale: must be a number above 0, not nan"),
         ({"read": "additive", "read_units": 0}, "read_units: must be at least 1, not 0"),
         ({"read": "content"}, "units: reading by content needs at least 1, not None"),
         ({"renormalize": "max"}, "renormalize: 'max' is none of sum, mean, none"),

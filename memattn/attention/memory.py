@@ -30,6 +30,8 @@ class MemoryAttention(AttentionMechanism):
       decoder_scoring: what makes beta of its logits (Eq. 7).
       encoder_normalize: "time" divides alpha by its sum over the time steps, so that each row of C is a weighted mean
         of the states; the paper's rows are sums ("none"). It changes nothing with softmax_time.
+      vote_scale: multiplies alpha, and so C; above 0. With the paper's 1, the first contexts of softmax/softmax are K/2
+        times smaller than those of sigmoid/softmax and softmax/sigmoid.
       read: what the logits of beta are: "address", W_beta h (Eq. 7); or, not in the paper, "content",
         h^T W_read C_k / sqrt(U), U the width of h, as in ABC; "additive", v . tanh(W_q h + b + W_read C_k), as in
         Bahdanau attention.
@@ -52,6 +54,7 @@ class MemoryAttention(AttentionMechanism):
         encoder_scoring: Literal["softmax", "sigmoid", "softmax_time"] = "softmax",
         decoder_scoring: Literal["softmax", "sigmoid"] = "softmax",
         encoder_normalize: Literal["none", "time"] = "none",
+        vote_scale: float = 1.0,
         read: Literal["address", "content", "additive"] = "address",
         read_units: int = 64,
         position_windows: bool = False,
@@ -66,6 +69,7 @@ class MemoryAttention(AttentionMechanism):
         self.check(
             num_slots,
             read_units,
+            vote_scale,
             encoder_scoring=encoder_scoring,
             decoder_scoring=decoder_scoring,
             encoder_normalize=encoder_normalize,
@@ -77,7 +81,8 @@ class MemoryAttention(AttentionMechanism):
         if read == "content" and (units is None or units < 1):
             raise ValueError(f"units: reading by content needs at least 1, not {units}")
         self.num_slots, self.encoder_scoring, self.decoder_scoring = num_slots, encoder_scoring, decoder_scoring
-        self.encoder_normalize, self.read, self.read_units = encoder_normalize, read, read_units
+        self.encoder_normalize, self.vote_scale = encoder_normalize, vote_scale
+        self.read, self.read_units = read, read_units
         self.position_windows = position_windows
         self.position_encoding, self.renormalize = position_encoding, renormalize
         self.max_source_length, self.units = max_source_length, units
@@ -93,12 +98,14 @@ class MemoryAttention(AttentionMechanism):
             self.v = self.add_weight(shape=(read_units,), initializer=initializer, name="v")
 
     @classmethod
-    def check(cls, num_slots, read_units, **choices):
+    def check(cls, num_slots, read_units, vote_scale, **choices):
         for key, value in {"num_slots": num_slots, "read_units": read_units}.items():
             if not isinstance(value, numbers.Integral):
                 raise ValueError(f"{key}: must be a whole number, not {value!r}")
             if value < 1:
                 raise ValueError(f"{key}: must be at least 1, not {value}")
+        if not (isinstance(vote_scale, numbers.Real) and 0 < vote_scale < math.inf):
+            raise ValueError(f"vote_scale: must be a number above 0, not {vote_scale!r}")
         for key, known in _CHOICES.items():
             if choices[key] not in known:
                 raise ValueError(f"{key}: {choices[key]!r} is none of {', '.join(known)}")
@@ -109,7 +116,7 @@ class MemoryAttention(AttentionMechanism):
             logits *= tf.cast(self._position_encodings(mask), logits.dtype)  # Eq. 9
         if self.position_windows:
             logits += tf.cast(self._position_windows(mask), logits.dtype)
-        alpha = self._votes(logits, mask[:, :, None])
+        alpha = self.vote_scale * self._votes(logits, mask[:, :, None])
         rows = tf.matmul(alpha, states, transpose_a=True)  # C [B, K, D], Eq. 4
         is_short = states.shape[1] is not None and states.shape[1] < self.num_slots
         memory = {"values": states, "votes": alpha} if is_short else {"values": rows, "alpha": alpha}
@@ -178,6 +185,7 @@ class MemoryAttention(AttentionMechanism):
             "encoder_scoring": self.encoder_scoring,
             "decoder_scoring": self.decoder_scoring,
             "encoder_normalize": self.encoder_normalize,
+            "vote_scale": self.vote_scale,
             "read": self.read,
             "read_units": self.read_units,
             "position_windows": self.position_windows,
