@@ -24,8 +24,11 @@ from memattn.paper.paper_figures import (
 from memattn.runs import run_folder
 from memattn.training.sweep import Run
 
-_GRADIENTS_OF = {"paper": "configs/wmt17/en-de.yaml", "small": "configs/small/translation.yaml"}
-_SCORINGS = ("softmax/softmax", "softmax/sigmoid", "sigmoid/softmax", "sigmoid/sigmoid", "softmax_time/softmax")
+_FIRST_OF = {"paper": "configs/wmt17/en-de.yaml", "small": "configs/small/translation.yaml"}
+_STARTS = (
+    *(("softmax/softmax", 1), ("softmax/softmax", 16), ("sigmoid/softmax", 1), ("softmax/sigmoid", 1)),
+    *(("sigmoid/sigmoid", 1), ("softmax_time/softmax", 1)),
+)
 
 
 def training_cost(output: Output) -> None:
@@ -35,16 +38,15 @@ def training_cost(output: Output) -> None:
     benchmark("train", output, models, ["--lengths", lengths, "--repeats", "3"])
 
 
-def first_gradients(output: Output) -> None:
-    """Norms of the gradients that W_alpha and W_beta get first, for random sentences, by scorings."""
-    path, vocabulary_size, length = _GRADIENTS_OF[output.scale], 4_000, 20
-    base = configs.load(path, []).model
+def first_contexts(output: Output) -> None:
+    """Before the first update, for random sentences: contexts, and gradients of W_alpha and W_beta, by scorings."""
+    path, vocabulary_size, length = _FIRST_OF[output.scale], 4_000, 20
     source, target = tf.unstack(tf.random.stateless_uniform([2, 64, length], [1, 1], 4, vocabulary_size, tf.int32))
     rows = []
-    for scorings in _SCORINGS:
+    for scorings, vote_scale in _STARTS:
         encoder, decoder = scorings.split("/")
-        attention = {"name": "memory", "num_slots": 32, "encoder_scoring": encoder, "decoder_scoring": decoder}
-        config = configs.load(path, [f"model.attention={attention}"])
+        attention = {"encoder_scoring": encoder, "decoder_scoring": decoder, "vote_scale": vote_scale}
+        config = configs.load(path, [f"model.attention={ {'name': 'memory', 'num_slots': 32, **attention} }"])
         tf.keras.utils.set_random_seed(config.training.seed)
         model = run_folder.build_model(config, vocabulary_size, length)
         with tf.GradientTape() as tape:
@@ -52,10 +54,23 @@ def first_gradients(output: Output) -> None:
         mechanism = model.decoder.attention
         kernels = [layer.kernel for layer in (mechanism.encoder_scores, mechanism.decoder_scores)]
         alpha, beta = (f"{float(tf.norm(gradient)):.1e}" for gradient in tape.gradient(loss, kernels))
-        rows.append({"scorings": scorings, "W_alpha": alpha, "W_beta": beta})
-    model = f"{base.layers} x {base.units} units, weights from +-{base.init_scale}, K = 32"
+        memory = model.encode(source).memory
+        states = memory["values"]  # of sources shorter than K
+        scores, _ = mechanism.score(tf.zeros([len(states), 1, config.model.units]), memory)
+        scale = float(tf.norm(scores @ states) / tf.norm(tf.reduce_mean(states, 1)))
+        rows.append(
+            {
+                "scorings": scorings,
+                "vote_scale": vote_scale,
+                "context / mean state": f"{scale:.2f}",
+                "gradient of W_alpha": alpha,
+                "gradient of W_beta": beta,
+            }
+        )
+    sizes = config.model
+    model = f"{sizes.layers} x {sizes.units} units, weights from +-{sizes.init_scale}, K = 32"
     sentences = f"64 random sentences of {length} tokens, {vocabulary_size:,} types"
-    output.table(rows, f"Norms of the first gradients: {model}, {sentences}")
+    output.table(rows, f"Norms before the first update: {model}, {sentences}")
 
 
 def ablations(output: Output, runs: list[Run]) -> None:

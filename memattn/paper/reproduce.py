@@ -61,7 +61,7 @@ TARGETS = {
     "figure7": Target(("alignments",), results.figure_7),
     "figure8": Target(("en-de",), results.figure_8, has_part=results.in_figure_8),
     "ablations": Target(("ablations",), open_questions.ablations),
-    "first_gradients": Target((), open_questions.first_gradients),
+    "first_contexts": Target((), open_questions.first_contexts),
     "slots_by_length": Target(("copy",), open_questions.slots_by_length),
     "bleu_by_length": Target(("copy", "translation"), open_questions.bleu_by_length),
     "training_cost": Target((), open_questions.training_cost, is_benchmark=True),

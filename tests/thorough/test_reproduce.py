@@ -113,14 +113,17 @@ def test_all_leaves_out_what_a_scale_lacks(command):
     )
 
 
-def test_softmax_on_both_sides_has_the_smallest_first_gradients(tmp_path, monkeypatch):
+def test_softmax_on_both_sides_has_the_smallest_first_contexts(tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     output = Output(str(tmp_path), "small")
-    open_questions.first_gradients(output)
-    both, *others = rows_of(output)
-    assert (both["scorings"], len(others)) == ("softmax/softmax", 4)
-    assert all(float(row["W_alpha"]) > 10 * float(both["W_alpha"]) for row in others)
-    assert all(float(row["W_beta"]) > 10 * float(both["W_beta"]) for row in others[:3])  # softmax_time: rows alike, too
+    open_questions.first_contexts(output)
+    rows = rows_of(output)
+    length, slots = 20, 32
+    expected = [length / slots, length / 2, length / 2, length / 2, length * slots / 4, 1]
+    scales = [float(row["context / mean state"]) for row in rows]
+    assert scales == pytest.approx(expected, rel=0.02)
+    gradients = [float(row["gradient of W_alpha"]) for row in rows]
+    assert all(other > 10 * gradients[0] for other in gradients[1:])
 
 
 def test_table_2_takes_the_best_scorings_by_validation(tmp_path):
