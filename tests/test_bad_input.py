@@ -183,7 +183,7 @@ def refused(capsys, command, *fragments):
     assert len(lines) == 1, lines
     assert lines[0].startswith("error: ")
     assert lines[0].isprintable()
-    assert len(lines[0]) < 600
+    assert len(lines[0]) < 500
     for fragment in fragments:
         assert fragment in lines[0]
     return stopped.value.code

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import yaml
 
 from memattn.attention import MECHANISMS
-from memattn.config.schema import Source, build, nearest, not_one_of, number, parse, shown, value_of
+from memattn.config.schema import Source, build, listed, nearest, not_one_of, number, parse, shown, value_of
 from memattn.errors import ConfigError, reason
 
 MODEL_FACTS = ("units", "max_source_length", "initializer")  # a mechanism gets these from the model, not from a config
@@ -305,7 +305,7 @@ def _attention(section: Mapping, source: Source) -> dict:
         if option == "name":
             continue
         if option not in parameters:
-            keys = ", ".join(parameters) or "none"
+            keys = listed(parameters) or "none"
             raise source.error(
                 f"{key}.{option}", f"unknown key for {name}; {nearest(option, parameters)}its keys: {keys}"
             )

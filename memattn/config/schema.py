@@ -3,9 +3,10 @@
 import dataclasses
 import difflib
 import math
+import textwrap
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 import yaml
@@ -93,7 +94,7 @@ def build(kind: type, tree: Any, key: str, source: Source) -> Any:
     for name, value in tree.items():
         dotted = f"{key}.{name}" if key else name
         if name not in fields:
-            raise source.error(dotted, f"unknown key; {nearest(name, fields)}known keys: {', '.join(fields)}")
+            raise source.error(dotted, f"unknown key; {nearest(name, fields)}known keys: {listed(fields)}")
         if value is None and (fields[name].default is dataclasses.MISSING) and dataclasses.is_dataclass(hints[name]):
             value = {}
         values[name] = value_of(hints[name], value, dotted, source, fields[name].metadata)
@@ -168,6 +169,11 @@ def shown(value: Any) -> str:
     """A value as an error shows it: its start, where it is long."""
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:76]} ..."
+
+
+def listed(keys: Iterable[str]) -> str:
+    """Keys as an error lists them: the first ones, where they are many."""
+    return textwrap.shorten(", ".join(keys), 300, placeholder=" ...")
 
 
 def nearest(name: str, known: Any, before: str = "", after: str = "; ") -> str:

@@ -165,12 +165,10 @@ def _label_ends(axes: Axes) -> None:
 def _name_axes(axes: Axes, source: list[str], target: list[str]) -> None:
     """Writes the tokens on the axes, cut to 20 characters; every n-th if there are more than 40."""
     for tokens, axis, rotation in ((target, axes.xaxis, 90), (source, axes.yaxis, 0)):
-        shown = [tokens[i] for i in range(0, len(tokens), math.ceil(len(tokens) / 40))]
-        names = [token if len(token) <= 20 else f"{token[:19]}…" for token in shown]
+        places = range(0, len(tokens), math.ceil(len(tokens) / 40))
+        names = [tokens[i] if len(tokens[i]) <= 20 else f"{tokens[i][:19]}…" for i in places]
         size = 11 if len(names) <= 25 and max(map(len, names)) <= 8 else 8
-        axis.set_ticks(range(0, len(tokens), math.ceil(len(tokens) / 40)), names, rotation=rotation, fontsize=size)
-        for label in axis.get_ticklabels():
-            label.set_parse_math(False)
+        axis.set_ticks(places, names, rotation=rotation, fontsize=size, parse_math=False)
 
 
 def _save(figure: Figure, path: str) -> None:
