@@ -4,6 +4,7 @@ copy        the paper's copy task
 wmt17       a language pair of WMT'17, downloaded
 multi30k    Multi30k's English and German captions, downloaded
 parallel    parallel text of your own
+lexicon     likely translations of each token, from a prepared corpus
 
 memattn-prepare copy --help
 """
@@ -17,7 +18,8 @@ from absl import flags
 
 from memattn import processes
 from memattn.config import CopyConfig
-from memattn.data import copy_task
+from memattn.data import copy_task, corpus
+from memattn.data import lexicon as lexicons
 from memattn.data.preparation import prepare as preparation
 from memattn.data.preparation import releases
 from memattn.data.text import Form, TextSettings
@@ -66,6 +68,13 @@ def parallel() -> None:
     )
     _define_text_flags()
     cli.run(_parallel)
+
+
+def lexicon() -> None:
+    """Runs `memattn-prepare lexicon`."""
+    flags.DEFINE_string("folder", None, "A prepared corpus, which gets the lexicon.", required=True)
+    flags.DEFINE_integer("size", 200, "Translations of each token, at most.", lower_bound=1)
+    cli.run(_lexicon)
 
 
 def _copy() -> int:
@@ -131,6 +140,16 @@ def _parallel() -> int:
     return _prepare_text(splits, options.form, options.source, options.target)
 
 
+def _lexicon() -> int:
+    """Learns a lexicon from a prepared corpus, for vocabulary selection (decoding.lexicon).
+
+    memattn-prepare lexicon --folder data/multi30k.en-de
+    """
+    folder = flags.FLAGS.folder
+    print(lexicons.write(folder, corpus.read_vocabulary(os.path.join(folder, corpus.VOCABULARY)), flags.FLAGS.size))
+    return 0
+
+
 def _existing(path: str) -> str:
     """The file itself, or its .gz."""
     for candidate in (path, f"{path}.gz"):
@@ -174,7 +193,8 @@ def _prepare_text(splits: dict[str, tuple[str, str]], form: Form, source_languag
 
 
 def main() -> None:
-    cli.run_one({"copy": copy, "wmt17": wmt17, "multi30k": multi30k, "parallel": parallel}, __doc__)
+    commands = {"copy": copy, "wmt17": wmt17, "multi30k": multi30k, "parallel": parallel, "lexicon": lexicon}
+    cli.run_one(commands, __doc__)
 
 
 if __name__ == "__main__":

@@ -441,6 +441,24 @@ RUNS = {
         ["--set decoding.n_best=3: decoding.n_best: 3 is more than decoding.beam_size = 2"],
         USAGE,
     ),
+    "no lexicon": (
+        lambda run_dir: None,
+        lambda config, run_dir: evaluating(run_dir, "decoding.lexicon=/nowhere/lexicon.tsv"),
+        ["/nowhere/lexicon.tsv: No such file or directory"],
+        FAILURE,
+    ),
+    "a line of a lexicon without a probability": (
+        lambda run_dir: (run_dir / "lexicon.tsv").write_text("1\t2\t0.5\n1\t2\n", encoding="utf-8"),
+        lambda config, run_dir: evaluating(run_dir, f"decoding.lexicon={run_dir}/lexicon.tsv"),
+        ["lexicon.tsv:2: expected a source token, a target token and a probability"],
+        FAILURE,
+    ),
+    "another vocabulary's lexicon": (
+        lambda run_dir: (run_dir / "lexicon.tsv").write_text("cat\tKatze\t0.5\n", encoding="utf-8"),
+        lambda config, run_dir: evaluating(run_dir, f"decoding.lexicon={run_dir}/lexicon.tsv"),
+        ["lexicon.tsv: holds no token of the model's vocabulary"],
+        FAILURE,
+    ),
     "no such split": (
         lambda run_dir: None,
         lambda config, run_dir: evaluating(run_dir, split="test"),

@@ -16,7 +16,7 @@ from memattn.data.corpus import Sentences
 from memattn.data.vocabulary import BOS, EOS, PAD
 from memattn.model import decoder
 from memattn.model.ensemble import Ensemble
-from memattn.model.seq2seq import Decoding, Seq2Seq
+from memattn.model.seq2seq import Seq2Seq
 from memattn.model.stepper import FoldedReader, Reader
 from memattn.search.searcher import Searcher, decode
 from memattn.training.step import TrainingStep
@@ -158,17 +158,16 @@ def test_teacher_forced_equals_step_wise(model):
 @pytest.mark.parametrize("queries", [1, 2, 5, 12])
 def test_folded_steps_are_the_unfolded_ones(model, queries, monkeypatch):
     batch = padded(SOURCES, 9)
-    memory, cells = model.encode(batch)
+    encoded = model.encode(batch)
     tokens = np.random.default_rng(3).integers(4, V, [T, len(SOURCES), queries])
     steps = []
     for pays in (False, True):
         monkeypatch.setattr(decoder, "_folding_pays", lambda *_, pays=pays: pays)
-        stepper = model.decoder.stepper(memory, fold=True)
-        assert type(stepper._reader) is (FoldedReader if pays else Reader)
-        state = stepper.initial_state(cells, queries)
+        decoding, state = model.start(encoded, queries, model.token_gates())
+        assert type(decoding.stepper._reader) is (FoldedReader if pays else Reader)
         logits = []
         for own in tokens:
-            own, scores, state = model.step(tf.constant(own), state, Decoding(memory, stepper, model.token_gates()))
+            own, scores, state = model.step(tf.constant(own), state, decoding)
             logits.append(np.concatenate([own, scores], -1))
         steps.append(logits)
     np.testing.assert_allclose(*steps, rtol=1e-4, atol=1e-5)

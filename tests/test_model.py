@@ -9,7 +9,7 @@ from memattn.data.vocabulary import BOS, EOS
 from memattn.model.decoder import Decoder
 from memattn.model.dropout import dropout
 from memattn.model.encoder import Encoder
-from memattn.model.seq2seq import DenseBridge, Seq2Seq, ZeroBridge
+from memattn.model.seq2seq import DenseBridge, Seq2Seq, ZeroBridge, _logits
 
 
 def sigmoid(x):
@@ -113,7 +113,7 @@ def test_tied_embeddings():
     embeddings = tf.convert_to_tensor(tied.target_embedding.embeddings)
     features = tf.constant(np.random.default_rng(0).normal(size=(1, 2, 8)).astype(np.float32))
     np.testing.assert_allclose(
-        tied._logits(features), tf.einsum("bte,ve->btv", features, embeddings), rtol=1e-4, atol=1e-5
+        _logits(features, tied._output()), tf.einsum("bte,ve->btv", features, embeddings), rtol=1e-4, atol=1e-5
     )
 
 

@@ -116,6 +116,9 @@ class DecodingConfig:
     max_length_ratio: float = number(2.0, above=0, below=1000)  # longest hypothesis over source, both with their end
     max_length: int | None = number(None, at_least=1)  # longest hypothesis with its end; the smaller limit holds
     n_best: int = number(1, at_least=1)  # hypotheses that are returned, at most beam_size
+    # vocabulary selection: file of `memattn-prepare lexicon`; null: a hypothesis may have any token
+    lexicon: str | None = None
+    lexicon_size: int = number(50, at_least=1)  # translations of each source token that are selected
     jit_compile: bool | Literal["auto"] = "auto"  # compile by XLA; auto: from TensorFlow 2.20 on
 
 

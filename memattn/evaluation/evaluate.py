@@ -93,7 +93,7 @@ class Evaluation:
 def evaluate(trained: Trained, test_set: TestSet, *, repeats: int) -> Evaluation:
     """Decodes a test set `repeats` times and scores it. Raises ConfigError, DataError."""
     config, vocabulary = trained.config, trained.vocabulary
-    searcher = Searcher(trained.model, config.decoding)
+    searcher = Searcher(trained.model, config.decoding, trained.lexicon)
     warm_up(searcher, test_set.source, config.data.num_buckets)
     seconds = []
     sentences = len(test_set.source)

@@ -23,9 +23,16 @@ class Ensemble:
     def encode(self, source: tf.Tensor) -> list[Encoded]:
         return [model.encode(source) for model in self._models]
 
-    def start(self, encoded: list[Encoded], num_queries: int, token_gates: list[tf.Tensor]) -> tuple[list, list]:
+    def start(
+        self,
+        encoded: list[Encoded],
+        num_queries: int,
+        token_gates: list[tf.Tensor],
+        selected: tf.Tensor | None = None,
+    ) -> tuple[list, list]:
         each = zip(self._models, encoded, token_gates, strict=True)
-        decodings, states = zip(*(model.start(own, num_queries, gates) for model, own, gates in each), strict=True)
+        started = (model.start(own, num_queries, gates, selected) for model, own, gates in each)
+        decodings, states = zip(*started, strict=True)
         return list(decodings), list(states)
 
     def step(self, tokens: tf.Tensor, state: list, decodings: list) -> tuple[tf.Tensor, list, list]:

@@ -81,11 +81,12 @@ class Encoded(NamedTuple):
 
 
 class Decoding(NamedTuple):
-    """What all decoder steps of a batch of sources share."""
+    """What all decoder steps of a batch of sources share; `output` is the output layer's kernel and bias."""
 
     memory: dict[str, tf.Tensor]
     stepper: Stepper
     token_gates: tf.Tensor
+    output: tuple[tf.Tensor, tf.Tensor]
 
 
 @tf.keras.utils.register_keras_serializable("memattn")
@@ -233,21 +234,25 @@ class Seq2Seq(tf.keras.Model):
         """What each token adds to the gates of the first decoder cell [V, 4U]: embedding times kernel, plus bias."""
         return self.decoder.gates(tf.cast(self.target_embedding.embeddings, self.compute_dtype))
 
-    def start(self, encoded: Encoded, num_queries: int, token_gates: tf.Tensor) -> tuple[Decoding, dict[str, Any]]:
+    def start(
+        self, encoded: Encoded, num_queries: int, token_gates: tf.Tensor, selected: tf.Tensor | None = None
+    ) -> tuple[Decoding, dict[str, Any]]:
         """Starts decoding what `encode` returned, with `num_queries` queries per source: what `step` needs, and the
         first state.
 
-        `token_gates` is the result of `token_gates()`; compute it again when the weights change.
+        `token_gates` is the result of `token_gates()`; compute it again when the weights change. With the ids
+        `selected` [N], `step` computes the logits of these tokens alone.
         """
         memory, cells = encoded
         stepper = self.decoder.stepper(memory, fold=True)
-        return Decoding(memory, stepper, token_gates), stepper.initial_state(cells, num_queries)
+        decoding = Decoding(memory, stepper, token_gates, self._output(selected))
+        return decoding, stepper.initial_state(cells, num_queries)
 
     def step(self, tokens: tf.Tensor, state: dict, decoding: Decoding) -> tuple[tf.Tensor, tf.Tensor, dict]:
-        """Logits [B, Q, V] of the token after `tokens` [B, Q], attention scores [B, Q, M], and the next state."""
+        """Logits [B, Q, V or N] of the token after `tokens` [B, Q], attention scores [B, Q, M], and the next state."""
         gates = tf.gather(decoding.token_gates, tokens)
         outputs, contexts, scores, state = decoding.stepper(gates, state)
-        return self._logits(decoding.stepper.read_out(outputs, contexts)), scores, state
+        return _logits(decoding.stepper.read_out(outputs, contexts), decoding.output), scores, state
 
     def attention_weights(self, decoding: Decoding, scores: tf.Tensor) -> tf.Tensor:
         """Weights of the source positions [B, Q, S] for scores [B, Q, M]."""
@@ -263,7 +268,7 @@ class Seq2Seq(tf.keras.Model):
 
     def decode(self, encoded: Encoded, target: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:
         """The part of `call` after `encode`."""
-        return self._logits(self._teacher_forced(encoded, target, seed)[0])
+        return _logits(self._teacher_forced(encoded, target, seed)[0], self._output())
 
     def alignments(self, source: tf.Tensor, target: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Weights of source positions [B, T, S] at each step of `target`, and each memory slot's share of them
@@ -284,14 +289,22 @@ class Seq2Seq(tf.keras.Model):
         shifted = tf.pad(target[:, :-1], [[0, 0], [1, 0]], constant_values=BOS)
         return self.decoder(self.target_embedding(shifted), encoded.cells, encoded.memory, seed)
 
-    def _logits(self, features: tf.Tensor) -> tf.Tensor:
-        if not self.tied_output:
-            return self.output_layer(features)
-        embeddings = tf.convert_to_tensor(self.target_embedding.embeddings)
-        flat = tf.reshape(features, [-1, features.shape[-1]])
-        logits = tf.matmul(flat, tf.cast(embeddings, flat.dtype), transpose_b=True)
-        logits += tf.cast(self.output_bias, flat.dtype)
-        return tf.reshape(logits, [-1, tf.shape(features)[1], self.vocabulary_size])
+    def _output(self, selected: tf.Tensor | None = None) -> tuple[tf.Tensor, tf.Tensor]:
+        """Kernel [F, V] and bias [V] of the output layer, or their columns for the ids `selected` [N]."""
+        if self.tied_output:
+            kernel, bias = tf.transpose(tf.convert_to_tensor(self.target_embedding.embeddings)), self.output_bias
+        else:
+            kernel, bias = self.output_layer.kernel, self.output_layer.bias
+        kernel, bias = (tf.cast(tf.convert_to_tensor(weight), self.compute_dtype) for weight in (kernel, bias))
+        if selected is None:
+            return kernel, bias
+        return tf.gather(kernel, selected, axis=1), tf.gather(bias, selected)
 
     def get_config(self):
         return {**self._arguments, "name": self.name, "dtype": self.dtype_policy.name}
+
+
+def _logits(features: tf.Tensor, output: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
+    """Logits [B, Q, V] of features [B, Q, F]."""
+    kernel, bias = output
+    return tf.tensordot(features, kernel, 1) + bias

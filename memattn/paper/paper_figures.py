@@ -236,7 +236,7 @@ def _alignments(output: Output, runs: list[Run], title: str, *, length: int | No
         lengths = sentences.lengths() - 1  # without the end of sentence
         wanted = lengths.max() if length is None else lengths[abs(lengths - length).argmin()]
         source = sentences[int((lengths == wanted).argmax())]
-        found = Searcher(trained.model, run.config.decoding)(source[None])
+        found = Searcher(trained.model, run.config.decoding, trained.lexicon)(source[None])
         hypothesis = translation(found, 0, trained.vocabulary).best
         drawn = evaluation.aligned(trained.model, trained.vocabulary, source, hypothesis)
         heading = f"{title}: {scorings_name(run)}, K = {_slots(run)}, BLEU {run.result['bleu']:.1f}{output.label}"

@@ -5,7 +5,8 @@ import os
 
 from memattn import config as configs
 from memattn.config import Config
-from memattn.data import text
+from memattn.data import lexicon, text
+from memattn.data.lexicon import Lexicon
 from memattn.data.text import Text, Tokens
 from memattn.data.vocabulary import Vocabulary
 from memattn.errors import ConfigError, RunError
@@ -23,6 +24,7 @@ class Trained:
       model: with trained weights.
       models: the single models.
       config: of the first run, with the overrides applied.
+      lexicon: of `decoding.lexicon`.
       checkpoints: paths of the weights' checkpoints.
     """
 
@@ -32,6 +34,7 @@ class Trained:
     vocabulary: Vocabulary
     text: Text | Tokens
     checkpoints: list[str]
+    lexicon: Lexicon | None = None
 
 
 def load(run_dirs: list[str], overrides: list[str], average: int | None) -> Trained:
@@ -40,7 +43,7 @@ def load(run_dirs: list[str], overrides: list[str], average: int | None) -> Trai
     `overrides` may change `data.folder` and `decoding.*`. Raises ConfigError, DataError, RunError, OSError.
     """
     loaded = [_load(run_dir, overrides, average) for run_dir in run_dirs]
-    first = loaded[0]
+    first = dataclasses.replace(loaded[0], lexicon=_lexicon(loaded[0]))
     for run_dir, other in zip(run_dirs, loaded, strict=True):
         if (other.vocabulary.tokens, other.text.files()) != (first.vocabulary.tokens, first.text.files()):
             raise ConfigError(
@@ -51,6 +54,11 @@ def load(run_dirs: list[str], overrides: list[str], average: int | None) -> Trai
     models = [one.models[0] for one in loaded]
     checkpoints = [path for one in loaded for path in one.checkpoints]
     return dataclasses.replace(first, model=Ensemble(models), models=models, checkpoints=checkpoints)
+
+
+def _lexicon(trained: Trained) -> Lexicon | None:
+    decoding = trained.config.decoding
+    return lexicon.read(decoding.lexicon, trained.vocabulary, decoding.lexicon_size) if decoding.lexicon else None
 
 
 def _load(run_dir: str, overrides: list[str], average: int | None) -> Trained:

@@ -14,6 +14,7 @@ from memattn import xla
 from memattn.config import DecodingConfig
 from memattn.data.batches import decoding_batches
 from memattn.data.corpus import Sentences
+from memattn.data.lexicon import Lexicon
 from memattn.data.vocabulary import BOS, EOS, PAD, Vocabulary
 from memattn.errors import ConfigError
 from memattn.model.ensemble import Ensemble
@@ -39,15 +40,16 @@ class Searcher:
     """Beam search with one model or an ensemble, traced once per padded shape.
 
     XLA compiles the search but not the encoder, whose LSTMs are faster with TensorFlow's own kernels (cuDNN on GPUs).
-    Without XLA, TensorFlow's arithmetic optimizer is switched off for the whole process.
+    Without XLA, TensorFlow's arithmetic optimizer is switched off for the whole process. With a lexicon, hypotheses
+    have only the tokens that it selects for their source, and probabilities are over these.
 
     Raises ConfigError for a coverage penalty without attention.
     """
 
-    def __init__(self, model: Seq2Seq | Ensemble, config: DecodingConfig):
+    def __init__(self, model: Seq2Seq | Ensemble, config: DecodingConfig, lexicon: Lexicon | None = None):
         if config.coverage_penalty and not model.has_alignments:
             raise ConfigError("decoding.coverage_penalty: needs a model with attention")
-        self.config, self._model = config, model
+        self.config, self._model, self._lexicon = config, model, lexicon
         jit = xla.jit_compile(config.jit_compile)
         if not jit:
             # It fuses sums of three terms into one operation. When short of memory, TensorFlow computes that in a
@@ -64,21 +66,34 @@ class Searcher:
 
     def __call__(self, source: np.ndarray) -> Hypotheses:
         """The n best hypotheses of source ids [B, S]."""
+        selection = tuple(map(tf.constant, self._lexicon(source))) if self._lexicon else None
         source = tf.constant(source, tf.int32)
-        found = self._search(source, self._encode(source), self._token_gates)
+        found = self._search(source, self._encode(source), self._token_gates, selection)
         return Hypotheses(*(tensor.numpy() for tensor in found))
 
-    def _search_batch(self, source: tf.Tensor, encoded: Any, token_gates: Any) -> Hypotheses:
+    def shapes(self, source: np.ndarray) -> tuple:
+        """Those that searching source ids [B, S] is traced for."""
+        return source.shape, len(self._lexicon(source).ids) if self._lexicon else None
+
+    def _search_batch(self, source: tf.Tensor, encoded: Any, token_gates: Any, selection: Any) -> Hypotheses:
         model, config = self._model, self.config
+        ids, allowed = selection or (None, None)
         lengths = tf.reduce_sum(tf.cast(tf.not_equal(source, PAD), tf.int32), 1)
         # Computed in Python, where products are exact.
         limits = tf.constant([self._limit(length) for length in range(source.shape[1] + 1)], tf.int32)
-        decoding, state = model.start(encoded, config.beam_size, token_gates)
+        decoding, state = model.start(encoded, config.beam_size, token_gates, ids)
+
+        def logits_of(tokens, state):
+            if selection is None:
+                return model.step(tokens, state, decoding)
+            logits, scores, state = model.step(tf.gather(ids, tokens), state, decoding)
+            return tf.where(allowed[:, None], logits, -float("inf")), scores, state
+
         coverage = {}
         if config.coverage_penalty:
 
             def step(tokens, state):
-                logits, scores, state = model.step(tokens, state["decoder"], decoding)
+                logits, scores, state = logits_of(tokens, state["decoder"])
                 weights = tf.cast(model.attention_weights(decoding, scores), tf.float32)
                 weights /= tf.maximum(tf.reduce_sum(weights, -1, keepdims=True), 1e-12)  # memory's may not sum to 1
                 return logits, {"decoder": state, "weights": weights}
@@ -89,10 +104,10 @@ class Searcher:
         else:
 
             def step(tokens, state):
-                logits, _, state = model.step(tokens, state, decoding)
+                logits, _, state = logits_of(tokens, state)
                 return logits, state
 
-        return beam_search(
+        found = beam_search(
             step,
             state,
             beam_size=config.beam_size,
@@ -105,6 +120,7 @@ class Searcher:
             coverage_penalty_weight=config.coverage_penalty,
             **coverage,
         )
+        return found if selection is None else found._replace(tokens=tf.gather(ids, found.tokens))
 
     def _limit(self, length: int) -> int:
         """Most steps for a source of `length` tokens, both including the end of sentence; 0 for a padding row."""
@@ -137,8 +153,8 @@ def warm_up(searcher: Searcher, sentences: Sentences, num_buckets: int) -> None:
     seen = set()
     batches = decoding_batches(sentences, batch_size=searcher.config.batch_size, num_buckets=num_buckets)
     for _, source in batches:
-        if source.shape not in seen:
-            seen.add(source.shape)
+        if searcher.shapes(source) not in seen:
+            seen.add(searcher.shapes(source))
             searcher(source)
 
 

@@ -40,7 +40,7 @@ class Translator:
         if alignments and not trained.model.has_alignments:
             raise ConfigError("--alignments: a model without attention has none")
         self._config = dataclasses.replace(config, n_best=n_best)
-        self._searcher = Searcher(trained.model, self._config)
+        self._searcher = Searcher(trained.model, self._config, trained.lexicon)
         self._align = tf.function(lambda *ids: trained.model.alignments(*ids)[0], autograph=False)
 
     def translate(self, lines: list[str]) -> list[str]:
