@@ -12,13 +12,16 @@ from absl import flags
 from memattn.benchmark import systems
 from memattn.errors import ConfigError
 
-# The fastest batch size of each system: up to this length -> sources decoded together.
+# The fastest for each system: processes that divide cores and batches among them (memattn decodes two batches at once
+# in one process); up to this length -> sources decoded together.
+PROCESSES = {"ours": 1, "tfa": 2, "onmt_tf": 2, "onmt_py": 2, "joey_nmt": 2, "marian": 2}
 BATCH = {
     "ours": {math.inf: 32},
     "tfa": {20: 128, 50: 32, 100: 16, math.inf: 8},
     "onmt_tf": {20: 128, 50: 32, 100: 16, math.inf: 8},
     "onmt_py": {20: 32, math.inf: 8},
     "joey_nmt": {20: 32, math.inf: 8},
+    "marian": {math.inf: 32},
 }
 
 
@@ -42,9 +45,11 @@ def main() -> int:
         }
         runners = {}
         for name in options.systems:
-            sizes = BATCH[systems.SYSTEMS[name].worker]
+            worker = systems.SYSTEMS[name].worker
+            sizes, processes = BATCH[worker], PROCESSES[worker]
             batch = options.batch_size or next(size for longest, size in sizes.items() if length <= longest)
-            runners[name] = name, {**work, "batch": min(batch, options.examples)}
+            batch = min(batch, -(-options.examples // processes))
+            runners[name] = name, {**work, "batch": batch, "processes": processes}
         measured = systems.race(runners, options)
         rate = systems.multiply_adds_per_second(32 * options.beam_size, 2 * options.units, 4 * options.units, options)
         for name, result in measured.items():
@@ -67,7 +72,8 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    systems.define_flags(output="results/speed/decode", systems=list(systems.SYSTEMS), known=list(systems.SYSTEMS))
+    default = [name for name, system in systems.SYSTEMS.items() if not system.selected]
+    systems.define_flags(output="results/speed/decode", systems=default, known=list(systems.SYSTEMS))
     systems.define_sizes("20,50,100,200")
     flags.DEFINE_integer("examples", 128, "Sources, lengths uniform on 0..L.", lower_bound=1)
     flags.DEFINE_integer("source_length", None, "Length of all sources, instead of uniform on 0..L.", lower_bound=1)

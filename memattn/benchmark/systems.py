@@ -3,6 +3,7 @@
 import concurrent.futures
 import contextlib
 import dataclasses
+import itertools
 import json
 import os
 import pathlib
@@ -24,11 +25,18 @@ WORKERS = os.path.join(pathlib.Path(__file__).resolve().parents[2], "scripts", "
 
 
 class System(NamedTuple):
-    """A worker's file in `scripts/peers`, its attention, and other options of memattn's model."""
+    """A worker's file in `scripts/peers`, and what it times.
+
+    Attributes:
+      attention: of its model.
+      model: other options of memattn's model.
+      selected: tokens that a lexicon selects for a batch; 0: no lexicon.
+    """
 
     worker: str
     attention: Mapping[str, Any]
     model: Mapping[str, Any] = {}
+    selected: int = 0
 
 
 NONE, BAHDANAU, MEMORY = {"name": "none"}, {"name": "bahdanau"}, {"name": "memory", "num_slots": 32}
@@ -38,15 +46,22 @@ SYSTEMS = {
     "memattn: Bahdanau": System("ours", BAHDANAU),
     "memattn: Bahdanau, keys each step": System("ours", {**BAHDANAU, "cache_keys": False}),
     "memattn: memory, no input feeding": System("ours", MEMORY, {"input_feeding": False}),
+    "memattn: memory, K = 32, selection": System("ours", MEMORY, selected=3_000),
+    "memattn: Bahdanau, selection": System("ours", BAHDANAU, selected=3_000),
     "tensorflow-addons: Bahdanau": System("tfa", BAHDANAU),
     "OpenNMT-tf: Bahdanau": System("onmt_tf", BAHDANAU),
     "OpenNMT-py: Bahdanau": System("onmt_py", BAHDANAU),
     "Joey NMT: Bahdanau": System("joey_nmt", BAHDANAU),
+    "Marian: Bahdanau": System("marian", BAHDANAU),
     "tensorflow-addons: no attention": System("tfa", NONE),
     "OpenNMT-tf: no attention": System("onmt_tf", NONE),
     "OpenNMT-py: no attention": System("onmt_py", NONE),
 }
-TRAINED = [name for name, system in SYSTEMS.items() if system.attention != NONE]
+TRAINED = [
+    name
+    for name, system in SYSTEMS.items()
+    if system.attention != NONE and not system.selected and system.worker != "marian"
+]
 PRODUCTS = System("products", NONE)  # of matrices, for the machine's speed
 OURS = ("ours", "products")  # workers in this process' Python environment
 # On this work, the libraries' TensorFlow is faster without oneDNN; PyTorch is very slow if its threads spin.
@@ -57,6 +72,7 @@ VARIABLES = {
     "onmt_tf": {"TF_ENABLE_ONEDNN_OPTS": "0"},
     "onmt_py": {"OMP_WAIT_POLICY": "PASSIVE"},
     "joey_nmt": {"OMP_WAIT_POLICY": "PASSIVE"},
+    "marian": {},
 }
 
 
@@ -70,7 +86,7 @@ class Measured:
       peak_memory: MiB.
       versions, notes: as reported by the worker.
       fold_seconds: for folding the token embeddings once per model, not in `seconds`; None if they are not folded.
-      batches_at_once: decoded concurrently.
+      batches_at_once: decoded concurrently in one process.
     """
 
     seconds: list[float]
@@ -123,74 +139,97 @@ def race(
         import tensorflow as tf
 
         tf.config.set_visible_devices([], "GPU")  # in this process, which reports the device
-    processes, replies = {}, {name: [] for name in runners}
+    processes, measured = {}, {name: [] for name in runners}
 
     def warm_up(name: str) -> dict:
         system, work = runners[name]
         processes[name] = _start(name, SYSTEMS[system], work, options)
-        return _reply(processes[name], name, options)
+        reply = _replies(processes[name], name, options)[0]
+        parts = len(processes[name])
+        return reply if parts == 1 else {**reply, "notes": f"{reply['notes']}, {parts} processes with a batch each"}
 
     try:
         with concurrent.futures.ThreadPoolExecutor(warming_up) as pool:
             warmed = tqdm(pool.map(warm_up, runners), "warming up", len(runners), unit="system", disable=None)
             ready = dict(zip(runners, warmed, strict=True))
         for name in tqdm(list(runners) * options.repeats, desc="measuring", unit="run", disable=None):
-            with contextlib.suppress(BrokenPipeError):  # a process that has ended does not reply either
-                processes[name].stdin.write("run\n")
-                processes[name].stdin.flush()
-            replies[name].append(_reply(processes[name], name, options))
+            busy = _busy_seconds()
+            for process in processes[name]:
+                with contextlib.suppress(BrokenPipeError):  # a process that has ended does not reply either
+                    process.stdin.write("run\n")
+                    process.stdin.flush()
+            replies = _replies(processes[name], name, options)
+            seconds = max(reply["seconds"] for reply in replies)
+            others = (_busy_seconds() - busy - sum(reply["cpu_seconds"] for reply in replies)) / seconds
+            measured[name].append((seconds, others, sum(reply["peak_memory_MiB"] for reply in replies)))
     finally:
-        for process in processes.values():
+        for process in itertools.chain(*processes.values()):
             process.kill()
             process.communicate()
-    return {
-        name: Measured(
-            [reply["seconds"] for reply in own],
-            max(reply["other_cores"] for reply in own),
-            max(reply["peak_memory_MiB"] for reply in own),
-            **ready[name],
-        )
-        for name, own in replies.items()
-    }
+    results = {}
+    for name, runs in measured.items():
+        seconds, others, memory = zip(*runs, strict=True)
+        results[name] = Measured(list(seconds), round(max(0.0, *others), 2), round(max(memory)), **ready[name])
+    return results
 
 
 def multiply_adds_per_second(rows: int, inner: int, columns: int, options: flags.FlagValues) -> float:
     """`floor.multiply_adds_per_second` on the device and with the threads of memattn's systems. Raises RunError."""
     os.makedirs(options.logs, exist_ok=True)
     name, work = "matrix products", {"rows": rows, "inner": inner, "columns": columns}
-    with _start(name, PRODUCTS, work, options) as process:
-        rate = _reply(process, name, options)["multiply_adds_per_second"]
+    (process,) = _start(name, PRODUCTS, work, options)
+    with process:
+        rate = _replies([process], name, options)[0]["multiply_adds_per_second"]
         process.communicate()  # closes its standard input, which ends it
     return rate
 
 
-def _start(name: str, system: System, work: Mapping[str, Any], options: flags.FlagValues) -> subprocess.Popen:
+def _start(name: str, system: System, work: Mapping[str, Any], options: flags.FlagValues) -> list[subprocess.Popen]:
+    """The processes of a system: `work["processes"]`, which divide batches and threads among them, or one."""
     python = sys.executable
     if system.worker not in OURS:
         python = os.path.join(options.environments, system.worker, "bin", "python")
         if not os.path.exists(python):
             raise RunError(f"{python}: missing; scripts/peers/setup.sh creates it, or choose other --systems")
     jit_compile = {"auto": "auto", "true": True, "false": False}[options.jit_compile]
-    own = {"attention": system.attention, "model": system.model, "threads": options.threads, "jit_compile": jit_compile}
+    parts = work.get("processes", 1)
+    own = {
+        "attention": system.attention,
+        "model": system.model,
+        "selected": system.selected,
+        "threads": max(1, options.threads // parts),
+        "jit_compile": jit_compile,
+        "parts": parts,
+    }
     variables = {"TF_CPP_MIN_LOG_LEVEL": "3", **VARIABLES[system.worker]}
     if options.device == "cpu" or system.worker not in OURS:
         variables["CUDA_VISIBLE_DEVICES"] = ""
     with open(_log(name, options), "wb") as file:
-        return subprocess.Popen(
-            [python, os.path.join(WORKERS, f"{system.worker}.py"), json.dumps({**work, **own})],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=file,
-            text=True,
-            env={**os.environ, **variables, "PYTHONSAFEPATH": ""},  # for the workers' shared module
-        )
+        return [
+            subprocess.Popen(
+                [python, os.path.join(WORKERS, f"{system.worker}.py"), json.dumps({**work, **own, "part": part})],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=file,
+                text=True,
+                env={**os.environ, **variables, "PYTHONSAFEPATH": ""},  # for the workers' shared module
+            )
+            for part in range(parts)
+        ]
 
 
-def _reply(process: subprocess.Popen, name: str, options: flags.FlagValues) -> dict:
-    line = process.stdout.readline()
-    if not line:
+def _replies(processes: list[subprocess.Popen], name: str, options: flags.FlagValues) -> list[dict]:
+    lines = [process.stdout.readline() for process in processes]
+    if not all(lines):
         raise RunError(f"{name}: its process ended; see {_log(name, options)}")
-    return json.loads(line)
+    return [json.loads(line) for line in lines]
+
+
+def _busy_seconds() -> float:
+    """CPU seconds used on the whole machine."""
+    with open("/proc/stat", encoding="utf-8") as file:
+        fields = [int(field) for field in file.readline().split()[1:9]]
+    return (sum(fields) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")
 
 
 def _log(name: str, options: flags.FlagValues) -> str:

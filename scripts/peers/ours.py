@@ -12,6 +12,7 @@ import worker
 from memattn import xla
 from memattn.config import Config, DataConfig, DecodingConfig, ModelConfig, TrainingConfig
 from memattn.data.corpus import Sentences
+from memattn.data.lexicon import Lexicon
 from memattn.data.vocabulary import Vocabulary
 from memattn.runs import provenance, run_folder
 from memattn.search.searcher import BATCHES_AT_ONCE, Searcher, decode, warm_up
@@ -46,7 +47,13 @@ if work.task == "decode":
     bias[: worker.FIRST_SYMBOL] = worker.NO_END  # nor the other special ids, which a translation does not contain
     model.output_layer.bias.assign(bias)
     sentences = Sentences(np.concatenate(rows).astype(np.int32), np.cumsum([0, *map(len, rows)]))
-    searcher = Searcher(model, config.decoding)
+    lexicon = None
+    if work.selected:  # beside the tokens of the sources, which are about batch * length / 2
+        others = np.arange(worker.FIRST_SYMBOL, work.vocabulary, dtype=np.int32)
+        others = np.random.default_rng(2).permutation(others)[: work.selected - work.batch * work.length // 2]
+        lexicon = Lexicon(np.tile(others, [work.vocabulary, 1]))
+        notes += f", about {work.selected:,} of {work.vocabulary:,} tokens selected"
+    searcher = Searcher(model, config.decoding, lexicon)
     buckets = max(config.data.num_buckets, min(16, -(-work.examples // work.batch)))  # each of another shape, up to 16
     warm_up(searcher, sentences, buckets)
 

@@ -18,11 +18,13 @@ PAD, BOS, EOS, UNK = 0, 1, 2, 3
 FIRST_SYMBOL = 4
 NO_END = -1e9  # bias that prevents the end of sentence
 _NEWS_SHAPE = 3.67  # of the gamma distribution with the mean and variance of newstest2016's 21.4 words a sentence
-_CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def options() -> SimpleNamespace:
-    """The work to do: task, length, examples, batch, beam, units, vocabulary, attention, threads and so on."""
+    """The work to do: task, length, examples, batch, beam, units, vocabulary, attention, threads and so on.
+
+    Where it is shared by several processes, this one's `part` is every `parts`-th batch.
+    """
     return SimpleNamespace(**json.loads(sys.argv[1]))
 
 
@@ -44,9 +46,9 @@ def sources(work: SimpleNamespace) -> list[np.ndarray]:
 
 
 def batches(work: SimpleNamespace) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Padded ids [B, S] and lengths [B], longest first."""
+    """Padded ids [B, S] and lengths [B] of this process' part, longest first."""
     rows, padded = sources(work), []
-    for start in range(0, len(rows), work.batch):
+    for start in range(work.part * work.batch, len(rows), work.parts * work.batch):
         batch = rows[start : start + work.batch]
         lengths = np.array([len(row) for row in batch], np.int64)
         ids = np.full((len(batch), lengths.max()), PAD, np.int64)
@@ -69,17 +71,15 @@ def serve(versions: dict, notes: str, run, **facts) -> None:
     run()
     replies.write(json.dumps({"versions": versions, "notes": notes, **facts}) + "\n")
     for _ in sys.stdin:
-        busy, own, start = _busy_seconds(), time.process_time(), time.perf_counter()
+        used, start = time.process_time(), time.perf_counter()
         run()
-        seconds = time.perf_counter() - start
-        others = (_busy_seconds() - busy - (time.process_time() - own)) / seconds
+        seconds, used = time.perf_counter() - start, time.process_time() - used
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        reply = {"seconds": seconds, "other_cores": round(max(0.0, others), 2), "peak_memory_MiB": round(peak)}
-        replies.write(json.dumps(reply) + "\n")
+        replies.write(json.dumps({"seconds": seconds, "cpu_seconds": used, "peak_memory_MiB": peak}) + "\n")
 
 
 def serve_decoding(work: SimpleNamespace, versions: dict, notes: str, decode) -> None:
-    """Decodes all batches per order. decode(ids [B, S], lengths [B]) returns the best hypotheses' ids [B, L]."""
+    """Decodes this process' batches per order: decode(ids [B, S], lengths [B]) gives the best hypotheses [B, L]."""
     everything = batches(work)
 
     def check(ids, found):
@@ -103,10 +103,3 @@ def serve_training(work: SimpleNamespace, versions: dict, notes: str, step) -> N
 
     run()
     serve(versions, notes, run)
-
-
-def _busy_seconds() -> float:
-    """CPU seconds used on the whole machine."""
-    with open("/proc/stat", encoding="utf-8") as file:
-        fields = [int(field) for field in file.readline().split()[1:9]]
-    return (sum(fields) - fields[3] - fields[4]) / _CLOCK_TICKS

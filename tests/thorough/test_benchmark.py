@@ -27,6 +27,8 @@ WORK = {
     "batch": 3,
     "units": 4,
     "vocabulary": 9,
+    "part": 0,
+    "parts": 1,
 }
 
 
@@ -44,6 +46,9 @@ def test_sources_are_sorted_and_not_empty():
     assert [ids.shape for ids, _ in batches] == [(3, lengths[0]), (3, lengths[3]), (1, lengths[6])]
     for ids, own in batches:
         np.testing.assert_array_equal((ids != worker.PAD).sum(1), own)
+    shares = [worker.batches(worker.SimpleNamespace(**{**WORK, "part": part, "parts": 2})) for part in (0, 1)]
+    for (ids, _), (shared, _) in zip(batches, [shares[0][0], shares[1][0], shares[0][1]], strict=True):
+        np.testing.assert_array_equal(ids, shared)
 
 
 def test_every_worker_is_there_and_has_its_environment():
