@@ -3,6 +3,13 @@
 import tensorflow as tf
 
 
-def jit_compile(choice: bool | str) -> bool:
-    """Resolves `auto`: XLA from TensorFlow 2.20 on, where it was measured to be faster, and not before."""
-    return tuple(map(int, tf.__version__.split(".")[:2])) >= (2, 20) if choice == "auto" else choice
+def jit_compile(choice: bool | str, precision: str | None = None) -> bool:
+    """Resolves `auto`: XLA where it was measured to be faster, from TensorFlow 2.20 on.
+
+    It is not for bfloat16 on CPUs: XLA's products take as long as float32's there, TensorFlow's half of that where the
+    CPU has instructions for them.
+    """
+    if choice != "auto":
+        return choice
+    on_cpu = not tf.config.list_logical_devices("GPU")
+    return tuple(map(int, tf.__version__.split(".")[:2])) >= (2, 20) and not (on_cpu and precision == "mixed_bfloat16")

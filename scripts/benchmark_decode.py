@@ -72,8 +72,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    default = [name for name, system in systems.SYSTEMS.items() if not system.selected]
-    systems.define_flags(output="results/speed/decode", systems=default, known=list(systems.SYSTEMS))
+    systems.define_flags(output="results/speed/decode", systems=systems.DECODED, known=list(systems.SYSTEMS))
     systems.define_sizes("20,50,100,200")
     flags.DEFINE_integer("examples", 128, "Sources, lengths uniform on 0..L.", lower_bound=1)
     flags.DEFINE_integer("source_length", None, "Length of all sources, instead of uniform on 0..L.", lower_bound=1)

@@ -70,9 +70,9 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    timed = ["memattn: no attention", "memattn: memory, K = 32", "memattn: Bahdanau"]
+    timed = ["memattn: no attention", "memattn: memory, K = 32", "memattn: dot product", "memattn: Bahdanau"]
     systems.define_flags(output="results/speed/tokens", systems=timed, known=list(systems.SYSTEMS))
-    systems.define_sizes("50,200,500,1000,2000")
-    flags.DEFINE_integer("batch_size", 16, "Sources decoded together.", lower_bound=1)
+    systems.define_sizes("50,200,500,1000,2000,5000,10000,20000")
+    flags.DEFINE_integer("batch_size", 2, "Sources decoded together.", lower_bound=1)
     flags.DEFINE_integer("beam_size", 10, "Hypotheses per source.", lower_bound=1)
     cli.run(main, tensorflow=True)

@@ -31,15 +31,18 @@ class System(NamedTuple):
       attention: of its model.
       model: other options of memattn's model.
       selected: tokens that a lexicon selects for a batch; 0: no lexicon.
+      precision: what memattn's layers compute in.
     """
 
     worker: str
     attention: Mapping[str, Any]
     model: Mapping[str, Any] = {}
     selected: int = 0
+    precision: str = "float32"
 
 
 NONE, BAHDANAU, MEMORY = {"name": "none"}, {"name": "bahdanau"}, {"name": "memory", "num_slots": 32}
+DOT = {"name": "luong_dot"}
 SYSTEMS = {
     "memattn: no attention": System("ours", NONE),
     **{f"memattn: memory, K = {slots}": System("ours", {**MEMORY, "num_slots": slots}) for slots in (1, 4, 16, 32, 64)},
@@ -48,6 +51,9 @@ SYSTEMS = {
     "memattn: memory, no input feeding": System("ours", MEMORY, {"input_feeding": False}),
     "memattn: memory, K = 32, selection": System("ours", MEMORY, selected=3_000),
     "memattn: Bahdanau, selection": System("ours", BAHDANAU, selected=3_000),
+    "memattn: memory, K = 32, bfloat16": System("ours", MEMORY, precision="mixed_bfloat16"),
+    "memattn: Bahdanau, bfloat16": System("ours", BAHDANAU, precision="mixed_bfloat16"),
+    "memattn: dot product": System("ours", DOT),
     "tensorflow-addons: Bahdanau": System("tfa", BAHDANAU),
     "OpenNMT-tf: Bahdanau": System("onmt_tf", BAHDANAU),
     "OpenNMT-py: Bahdanau": System("onmt_py", BAHDANAU),
@@ -57,11 +63,14 @@ SYSTEMS = {
     "OpenNMT-tf: no attention": System("onmt_tf", NONE),
     "OpenNMT-py: no attention": System("onmt_py", NONE),
 }
-TRAINED = [
+
+
+DECODED = [
     name
     for name, system in SYSTEMS.items()
-    if system.attention != NONE and not system.selected and system.worker != "marian"
+    if system.attention != DOT and not system.selected and system.precision == "float32"
 ]
+TRAINED = [name for name in DECODED if SYSTEMS[name].attention != NONE and SYSTEMS[name].worker != "marian"]
 PRODUCTS = System("products", NONE)  # of matrices, for the machine's speed
 OURS = ("ours", "products")  # workers in this process' Python environment
 # On this work, the libraries' TensorFlow is faster without oneDNN; PyTorch is very slow if its threads spin.
@@ -197,6 +206,7 @@ def _start(name: str, system: System, work: Mapping[str, Any], options: flags.Fl
         "attention": system.attention,
         "model": system.model,
         "selected": system.selected,
+        "precision": system.precision,
         "threads": max(1, options.threads // parts),
         "jit_compile": jit_compile,
         "parts": parts,

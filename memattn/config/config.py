@@ -119,7 +119,10 @@ class DecodingConfig:
     # vocabulary selection: file of `memattn-prepare lexicon`; null: a hypothesis may have any token
     lexicon: str | None = None
     lexicon_size: int = number(50, at_least=1)  # translations of each source token that are selected
-    jit_compile: bool | Literal["auto"] = "auto"  # compile by XLA; auto: from TensorFlow 2.20 on
+    # what layers compute in; null: as in training
+    precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] | None = None
+    # compile by XLA; auto: from TensorFlow 2.20 on, but for bfloat16 on a CPU
+    jit_compile: bool | Literal["auto"] = "auto"
 
 
 @dataclasses.dataclass(frozen=True)

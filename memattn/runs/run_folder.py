@@ -59,7 +59,7 @@ def load_config(folder: str) -> Config:
     return config.load(path, [])
 
 
-def load_model(folder: str, run_config: Config) -> tuple[Seq2Seq, Vocabulary]:
+def load_model(folder: str, run_config: Config, precision: str | None = None) -> tuple[Seq2Seq, Vocabulary]:
     """The model of a run folder with initial weights, and its vocabulary. Raises DataError, RunError."""
     vocabulary = read_vocabulary(os.path.join(folder, VOCABULARY))
     path = os.path.join(folder, CORPUS)
@@ -71,16 +71,18 @@ def load_model(folder: str, run_config: Config) -> tuple[Seq2Seq, Vocabulary]:
     longest = facts.get("max_source_length") if isinstance(facts, dict) else None
     if type(longest) is not int or not 0 < longest < 1 << 31:
         raise RunError(f"{path}: damaged: max_source_length should be a whole number above 0, in {str(facts)[:80]}")
-    return build_model(run_config, len(vocabulary), longest), vocabulary
+    return build_model(run_config, len(vocabulary), longest, precision), vocabulary
 
 
-def build_model(run_config: Config, vocabulary_size: int, max_source_length: int) -> Seq2Seq:
-    """The model of a config with initial weights. Raises ConfigError."""
+def build_model(
+    run_config: Config, vocabulary_size: int, max_source_length: int, precision: str | None = None
+) -> Seq2Seq:
+    """The model of a config with initial weights, computing in `precision` or as in training. Raises ConfigError."""
     sizes = {"vocabulary_size": vocabulary_size, "max_source_length": max_source_length}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # Keras 3 warns, then raises
-            return Seq2Seq(**vars(run_config.model), **sizes, dtype=run_config.training.precision)
+            return Seq2Seq(**vars(run_config.model), **sizes, dtype=precision or run_config.training.precision)
     except ValueError as error:
         raise ConfigError(f"model: {reason(error)}") from error
 

@@ -68,7 +68,9 @@ def _load(run_dir: str, overrides: list[str], average: int | None) -> Trained:
         if not key.startswith(("decoding.", "data.folder")):
             raise ConfigError(f"--set {key}: the model is trained; only data.folder and decoding.* may change now")
     config = configs.load(os.path.join(run_dir, run_folder.CONFIG), overrides)
-    model, vocabulary = run_folder.load_model(run_dir, config)
+    precision = config.decoding.precision or config.training.precision
+    config = dataclasses.replace(config, decoding=dataclasses.replace(config.decoding, precision=precision))
+    model, vocabulary = run_folder.load_model(run_dir, config, precision)
     if average:
         paths = checkpoints.restore_average(model, os.path.join(run_dir, run_folder.CHECKPOINTS), average)
     else:

@@ -24,7 +24,13 @@ tf.config.threading.set_inter_op_parallelism_threads(work.threads)
 config = Config(
     data=DataConfig(folder="none"),
     model=ModelConfig(
-        units=work.units, embedding_size=work.units, dropout=0.0, init_scale=0.1, attention=work.attention, **work.model
+        units=work.units,
+        encoder_units=work.units // 2 if work.attention["name"] == "luong_dot" else None,  # queries as wide as states
+        embedding_size=work.units,
+        dropout=0.0,
+        init_scale=0.1,
+        attention=work.attention,
+        **work.model,
     ),
     training=TrainingConfig(batch_size=work.batch, jit_compile=work.jit_compile),
     decoding=DecodingConfig(
@@ -33,14 +39,15 @@ config = Config(
         length_penalty=1.0,
         max_length_ratio=1.0 if work.as_source else 999.0,
         max_length=None if work.as_source else work.length,
+        precision=work.precision,
         jit_compile=work.jit_compile,
     ),
 )
 rows = worker.sources(work) if work.task == "decode" else []
-model = run_folder.build_model(config, work.vocabulary, max(work.length, *map(len, rows), 1))
+model = run_folder.build_model(config, work.vocabulary, max(work.length, *map(len, rows), 1), work.precision)
 versions = {"memattn": provenance.conditions()["commit"], "tensorflow": tf.__version__}
-compiled = xla.jit_compile(work.jit_compile)
-notes = f"{'XLA' if compiled else 'graph'}, batch {work.batch}"
+compiled = xla.jit_compile(work.jit_compile, work.precision)
+notes = f"{'XLA' if compiled else 'graph'}, batch {work.batch}, {work.precision}"
 
 if work.task == "decode":
     bias = model.output_layer.bias.numpy()

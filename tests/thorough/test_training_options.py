@@ -174,6 +174,18 @@ def test_mixed_precision_computes_in_few_bits_and_keeps_weights_in_many(
     assert evaluate(tmp_path / "run")["dtype"] == precision
 
 
+@pytest.mark.parametrize(("precision", "dtype"), [("mixed_bfloat16", "bfloat16"), ("mixed_float16", "float16")])
+def test_what_was_trained_in_full_precision_decodes_in_few_bits(tiny_config, tmp_path, precision, dtype):
+    assert train(tiny_config(), str(tmp_path / "run"), NO_STRATEGY) == 0
+    full = load([str(tmp_path / "run")], [], None)
+    few = load([str(tmp_path / "run")], [f"decoding.precision={precision}"], None)
+    assert (full.model.compute_dtype, few.model.compute_dtype) == ("float32", dtype)
+    for one, other in zip(full.model.weights, few.model.weights, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert evaluate(tmp_path / "run")["dtype"] == "float32"
+    assert evaluate(tmp_path / "run", f"decoding.precision={precision}")["dtype"] == precision
+
+
 def test_mixed_precision_is_close_to_full(tiny_config):
     """With weights as large as trained ones, and a row of padding."""
     batch, logits = tf.constant(np.pad(BATCH, [(0, 1), (0, 0)])), {}
