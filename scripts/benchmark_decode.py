@@ -17,11 +17,11 @@ from memattn.errors import ConfigError
 PROCESSES = {"ours": 1, "tfa": 2, "onmt_tf": 2, "onmt_py": 2, "joey_nmt": 2, "marian": 2}
 BATCH = {
     "ours": {math.inf: 32},
-    "tfa": {20: 128, 50: 32, 100: 16, math.inf: 8},
-    "onmt_tf": {20: 128, 50: 32, 100: 16, math.inf: 8},
+    "tfa": {20: 32, 50: 16, math.inf: 8},
+    "onmt_tf": {20: 32, math.inf: 8},
     "onmt_py": {20: 32, math.inf: 8},
     "joey_nmt": {20: 32, math.inf: 8},
-    "marian": {math.inf: 32},
+    "marian": {20: 32, math.inf: 16},
 }
 
 
