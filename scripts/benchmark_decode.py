@@ -62,7 +62,7 @@ def main() -> int:
                     steps=length,
                     beam_size=options.beam_size,
                     units=options.units,
-                    vocabulary=options.vocabulary,
+                    vocabulary=systems.SYSTEMS[name].selected or options.vocabulary,
                     input_feeding=systems.SYSTEMS[name].model.get("input_feeding", True),
                 )
                 row |= {"floor s": round(needed / rate, 4), "over floor": round(result.median * rate / needed, 2)}

@@ -46,7 +46,7 @@ def main() -> int:
                 {
                     "L": length,
                     "system": name.removeprefix("memattn: "),
-                    MEASURE: f"{statistics.median(each):.3g}",
+                    MEASURE: f"{float(f'{statistics.median(each):.3g}'):g}",
                     "min-max": tables.extent(each, ".3g"),
                     "peak MiB": many.peak_memory,
                     "other cores": max(few.other_cores, many.other_cores),

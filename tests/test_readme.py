@@ -110,7 +110,7 @@ def test_every_shipped_config_loads():
 @pytest.mark.parametrize("name", _TABLES_OF_WORDS)
 def test_the_tables_are_the_committed_results(name):
     text = page(name)
-    tables = re.findall(r"<!-- (?:table|(.*) by L): (\S+) -->\n(.*?)<!-- end of table -->", text, flags=re.DOTALL)
+    tables = re.findall(r"<!-- (?:table|([^\n]*) by L): (\S+) -->\n(.*?)<!-- end of table -->", text, flags=re.DOTALL)
     assert len(tables) == len(re.findall(r"^\|[-|]+\|$", text, flags=re.MULTILINE)) - _TABLES_OF_WORDS[name]
     for measure, path, table in tables:
         with open(ROOT / path, encoding="utf-8", newline="") as file:

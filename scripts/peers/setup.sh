@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes an environment for each library that the benchmarks compare with: about 6 minutes and 12 GB.
+# Makes an environment for each library that the benchmarks compare with: about 7 minutes and 13 GB.
 #   scripts/peers/setup.sh [FOLDER]        (default: build/peers)
 set -euo pipefail
 folder=${1:-build/peers}
