@@ -453,6 +453,12 @@ RUNS = {
         ["lexicon.tsv:2: expected a source token, a target token and a probability"],
         FAILURE,
     ),
+    "a lexicon's probability that is none": (
+        lambda run_dir: (run_dir / "lexicon.tsv").write_text("1\t2\tnan\n", encoding="utf-8"),
+        lambda config, run_dir: evaluating(run_dir, f"decoding.lexicon={run_dir}/lexicon.tsv"),
+        ["lexicon.tsv:1: expected a source token, a target token and a probability"],
+        FAILURE,
+    ),
     "another vocabulary's lexicon": (
         lambda run_dir: (run_dir / "lexicon.tsv").write_text("cat\tKatze\t0.5\n", encoding="utf-8"),
         lambda config, run_dir: evaluating(run_dir, f"decoding.lexicon={run_dir}/lexicon.tsv"),

@@ -84,10 +84,13 @@ def read(path: str, vocabulary: Vocabulary, size: int) -> Lexicon:
 
 def _fields(line: str, place: str) -> tuple[str, str, float]:
     try:
-        source, target, probability = line.split()
-        return source, target, float(probability)
+        source, target, written = line.split()
+        probability = float(written)
     except ValueError:
-        raise DataError(f"{place}: expected a source token, a target token and a probability") from None
+        probability = -1.0
+    if not 0 <= probability <= 1:
+        raise DataError(f"{place}: expected a source token, a target token and a probability")
+    return source, target, probability
 
 
 def learn(text: Corpus, vocabulary_size: int, rounds: int = 5) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
