@@ -119,7 +119,7 @@ def evaluate(trained: Trained, test_set: TestSet, *, repeats: int) -> Evaluation
         "beam_size": config.decoding.beam_size,
         "batch_size": config.decoding.batch_size,
         "jit_compile": xla.jit_compile(config.decoding.jit_compile, config.decoding.precision),
-        "dtype": config.decoding.precision,
+        "dtype": config.decoding.precision or config.training.precision,
         "seed": config.training.seed,
         "parameters": sum(model.count_params() for model in trained.models),
         "step": max(int(path.rpartition("-")[2]) for path in trained.checkpoints),

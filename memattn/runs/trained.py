@@ -68,9 +68,7 @@ def _load(run_dir: str, overrides: list[str], average: int | None) -> Trained:
         if not key.startswith(("decoding.", "data.folder")):
             raise ConfigError(f"--set {key}: the model is trained; only data.folder and decoding.* may change now")
     config = configs.load(os.path.join(run_dir, run_folder.CONFIG), overrides)
-    precision = config.decoding.precision or config.training.precision
-    config = dataclasses.replace(config, decoding=dataclasses.replace(config.decoding, precision=precision))
-    model, vocabulary = run_folder.load_model(run_dir, config, precision)
+    model, vocabulary = run_folder.load_model(run_dir, config, config.decoding.precision)
     if average:
         paths = checkpoints.restore_average(model, os.path.join(run_dir, run_folder.CHECKPOINTS), average)
     else:
