@@ -6,8 +6,8 @@ import tensorflow as tf
 def jit_compile(choice: bool | str, precision: str | None = None) -> bool:
     """Resolves `auto`: XLA where it was measured to be faster, from TensorFlow 2.20 on.
 
-    It is not for bfloat16 on CPUs: XLA's products take as long as float32's there, TensorFlow's half of that where the
-    CPU has instructions for them.
+    XLA was not faster in bfloat16 on CPUs: its matrix products take as long as in float32, TensorFlow's own half of
+    that where the CPU has instructions for bfloat16.
     """
     if choice != "auto":
         return choice

@@ -63,9 +63,7 @@ SYSTEMS = {
     "OpenNMT-tf: no attention": System("onmt_tf", NONE),
     "OpenNMT-py: no attention": System("onmt_py", NONE),
 }
-
-
-DECODED = [
+DECODED = [  # by default
     name
     for name, system in SYSTEMS.items()
     if system.attention != DOT and not system.selected and system.precision == "float32"

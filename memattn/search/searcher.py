@@ -153,8 +153,9 @@ def warm_up(searcher: Searcher, sentences: Sentences, num_buckets: int) -> None:
     seen = set()
     batches = decoding_batches(sentences, batch_size=searcher.config.batch_size, num_buckets=num_buckets)
     for _, source in batches:
-        if searcher.shapes(source) not in seen:
-            seen.add(searcher.shapes(source))
+        shapes = searcher.shapes(source)
+        if shapes not in seen:
+            seen.add(shapes)
             searcher(source)
 
 
