@@ -34,7 +34,14 @@ setup(
         "tqdm>=4.66,<5",
     ],
     extras_require={
-        "test": ["pytest>=8,<10", "pytest-xdist>=3.5,<4", "ruff>=0.6,<1"],
+        "test": [
+            "pytest>=8,<10",
+            "pytest-xdist>=3.5,<4",
+            "ruff>=0.6,<1",
+            "nbclient>=0.10,<1",
+            "nbformat>=5,<6",
+            "ipykernel>=6,<8",
+        ],
         "addons": ["tensorflow==2.15.1", "tensorflow-addons==0.23.0", "typing_extensions==4.5.0"],
     },
     entry_points={
@@ -44,6 +51,7 @@ setup(
             "memattn-eval = memattn.eval:main",
             "memattn-sweep = memattn.sweep:main",
             "memattn-translate = memattn.translate:main",
+            "memattn-export = memattn.export:main",
         ]
     },
     classifiers=[

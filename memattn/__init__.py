@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     )
     from memattn.model.seq2seq import Seq2Seq
     from memattn.search.beam_search import beam_search
+    from memattn.search.sampling import sample
     from memattn.search.translator import load
 
 __version__ = "0.2.0"
@@ -31,9 +32,15 @@ __all__ = [
     "Seq2Seq",
     "beam_search",
     "load",
+    "sample",
 ]
 
-_MODULES = {"Seq2Seq": "model.seq2seq", "beam_search": "search.beam_search", "load": "search.translator"}
+_MODULES = {
+    "Seq2Seq": "model.seq2seq",
+    "beam_search": "search.beam_search",
+    "load": "search.translator",
+    "sample": "search.sampling",
+}
 
 
 def __getattr__(name: str) -> Any:

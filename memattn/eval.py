@@ -15,6 +15,7 @@ from memattn.errors import ConfigError
 def report(result: dict[str, Any]) -> str:
     """The result in a few readable lines."""
     spread = f"{result['decode_seconds_min']:.3g} to {result['decode_seconds_max']:.3g}"
+    search = "sampled" if result["config"]["decoding"]["sample"] else f"beam {result['beam_size']}"
     return (
         f"BLEU                {result['bleu']:.2f}  {result['bleu_signature']}\n"
         f"BLEU, sacreBLEU's   {result['sacrebleu']:.2f}  {result['sacrebleu_signature']}\n"
@@ -23,7 +24,7 @@ def report(result: dict[str, Any]) -> str:
         f"{result['sentences']:,} sentences\n"
         f"                    {result['sentences_per_second']:,.1f} sentences/s, "
         f"{result['tokens_per_second']:,.0f} tokens/s\n"
-        f"                    beam {result['beam_size']}, batch {result['batch_size']}, "
+        f"                    {search}, batch {result['batch_size']}, "
         f"{'XLA' if result['jit_compile'] else 'graph'}, {result['dtype']}, {result['device']}, "
         f"{result['cores']} cores, TensorFlow {result['tensorflow']}\n"
         f"checkpoint          step {result['step']:,}, {result['parameters']:,} parameters"

@@ -162,6 +162,9 @@ def _define_text_flags(folder: str | None = None, bpe_units: int = 16_000) -> No
     """Defines what all preparations of text share, with these defaults; without a folder, the flag is required."""
     flags.DEFINE_string("folder", folder, "Where the prepared corpus is to be.", required=folder is None)
     flags.DEFINE_integer("bpe_units", bpe_units, "Joint BPE merges, and units of the vocabulary.", lower_bound=1)
+    flags.DEFINE_string(
+        "vocabulary_of", None, "Run folder or prepared corpus, whose BPE and vocabulary are used; none is learned."
+    )
     flags.DEFINE_integer("bpe_sample", 5_000_000, "Pairs that BPE is learned on, where there are more.", lower_bound=1)
     flags.DEFINE_integer("max_length", 200, "Training pairs with more units on a side are dropped.", lower_bound=1)
     flags.DEFINE_integer("seed", 1, "Draws the sample.", lower_bound=0, upper_bound=2**32 - 1)
@@ -182,7 +185,7 @@ def _prepare_text(splits: dict[str, tuple[str, str]], form: Form, source_languag
         max_length=options.max_length,
         seed=options.seed,
     )
-    manifest = preparation.prepare(splits, settings, folder, options.workers)
+    manifest = preparation.prepare(splits, settings, folder, options.workers, options.vocabulary_of)
     train = manifest["counts"]["train"]
     print(
         f"{folder}: {train['pairs']:,} training pairs of {train['read']:,} "

@@ -11,37 +11,57 @@ from absl import flags
 
 from memattn.errors import ConfigError
 
+_OF_TRANSLATIONS = ("nbest", "scores", "alignment", "alignments", "replace_unknown")
+_OF_RUNS = ("set", "average", "score")
+
 
 def _main() -> int:
-    from memattn.runs.trained import load
-    from memattn.search.translator import PairScorer, Translator, available_lines, translate
+    from memattn.search.translator import available_lines, translate
 
     options = flags.FLAGS
-    if options.score and (options.nbest or options.scores or options.alignments):
-        raise ConfigError("--score: scores given pairs; --nbest, --scores and --alignments are for translations")
     if sys.stdin is None:
         raise ConfigError("standard input is closed; give it lines to translate")
-    trained = load(options.run_dir, ["decoding.jit_compile=false", *options.set], options.average)
-    if options.score:
-        work = PairScorer(trained)
-    else:
-        n_best = options.nbest or trained.config.decoding.n_best
-        work = Translator(trained, n_best=n_best, scores=options.scores, alignments=options.alignments)
+    work = _work(options)
     sys.stdout.reconfigure(encoding="utf-8", newline="\n")
     try:
-        translate(work, available_lines(sys.stdin.fileno(), 16 * trained.config.decoding.batch_size))
+        translate(work, available_lines(sys.stdin.fileno(), 16 * work.batch_size))
     except BrokenPipeError:  # the reader has closed it
         cli.silence()
     return 0
 
 
+def _work(options: flags.FlagValues):
+    from memattn.runs.trained import load
+    from memattn.search import saved_model
+    from memattn.search.translator import PairScorer, Translator, of_run
+
+    if bool(options.run_dir) == bool(options.saved_model):
+        raise ConfigError("--run_dir, --saved_model: give one of them")
+    if options.score and (given := [f"--{name}" for name in _OF_TRANSLATIONS if options[name].value]):
+        raise ConfigError(f"--score: scores given pairs; {', '.join(given)}: for translations")
+    how = {
+        "scores": options.scores,
+        "alignment": options.alignment or ("hard" if options.alignments else None),
+        "replace_unknown": options.replace_unknown,
+    }
+    if options.saved_model:
+        if given := [f"--{name}" for name in _OF_RUNS if options[name].value]:
+            raise ConfigError(f"{', '.join(given)}: for --run_dir; an exported model's search is fixed")
+        return Translator(*saved_model.load(options.saved_model, options.nbest), **how)
+    trained = load(options.run_dir, ["decoding.jit_compile=false", *options.set], options.average)
+    return PairScorer(trained) if options.score else of_run(trained, n_best=options.nbest, **how)
+
+
 def main() -> None:
-    flags.DEFINE_multi_string("run_dir", None, "Run folder of memattn.train; several form an ensemble.", required=True)
+    flags.DEFINE_multi_string("run_dir", None, "Run folder of memattn.train; several form an ensemble.")
+    flags.DEFINE_string("saved_model", None, "Folder of memattn.export, in place of a run folder.")
     flags.DEFINE_multi_string("set", [], "Override, such as decoding.beam_size=5; repeatable.")
     flags.DEFINE_integer("average", None, "Last checkpoints to average (default: the best one).", lower_bound=1)
     flags.DEFINE_integer("nbest", None, "Hypotheses per line, each after the number of its line.", lower_bound=1)
     flags.DEFINE_boolean("scores", False, "Print the score before each translation.")
-    flags.DEFINE_boolean("alignments", False, "Print word alignments after it; replace unknown words by the source's.")
+    flags.DEFINE_enum("alignment", None, ["hard", "soft"], "Print word alignments after it; or JSON with all weights.")
+    flags.DEFINE_boolean("alignments", False, "The same as --alignment hard.")
+    flags.DEFINE_boolean("replace_unknown", False, "Replace unknown words by the most attended source word.")
     flags.DEFINE_boolean("score", False, "Print log-probabilities of pairs: lines of source, tab, target.")
     cli.run(_main, tensorflow=True)
 

@@ -13,7 +13,7 @@ from memattn import __version__
 # The rooms of memattn/: a module imports from the rooms before its own, and from its own.
 ROOMS = ["attention", "config", "data", "model", "runs", "search", "evaluation", "training", "benchmark", "paper"]
 EVERYWHERE = {"cli", "errors", "files", "processes", "xla"}
-COMMANDS = {"eval", "prepare", "sweep", "train", "translate"}
+COMMANDS = {"eval", "export", "prepare", "sweep", "train", "translate"}
 MODULES = sorted((ROOT / "memattn").rglob("*.py"))
 
 

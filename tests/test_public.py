@@ -25,7 +25,7 @@ def test_the_package_is_imported_at_once_and_without_tensorflow():
 
 
 def test_help_needs_no_tensorflow():
-    commands = "eval, prepare, sweep, train, translate"
+    commands = "eval, export, prepare, sweep, train, translate"
     code = f"import sys; from memattn import {commands}; assert 'tensorflow' not in sys.modules"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

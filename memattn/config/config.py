@@ -102,12 +102,24 @@ class TrainingConfig:
     keep_checkpoints: int = number(3, at_least=1)  # last checkpoints that are kept, beside the best one
     stop_at_bleu: float | None = number(None, above=0)  # training ends when validation BLEU reaches it
     patience: int | None = number(None, at_least=1)  # training ends after so many validations without a better one
+    # fine-tuning: run folder with whose best weights training begins; the data needs its vocabulary
+    init_from: str | None = None
     jit_compile: bool | Literal["auto"] = "auto"  # compile by XLA; auto: from TensorFlow 2.20 on
 
 
 @dataclasses.dataclass(frozen=True)
+class SampleConfig:
+    """Sampling, as for back-translation: `n_best` hypotheses of each source are drawn, independent of each other."""
+
+    top_k: int | None = number(None, at_least=1)  # draw from the k likeliest tokens; null: from all
+    top_p: float | None = number(None, above=0, below=1)  # from the likeliest that have this probability together
+    temperature: float = number(1.0, above=0)  # divides the logits; below 1, likely tokens become likelier
+    seed: int = number(1, at_least=0, below=2**31)  # with a sentence's number, decides what is drawn
+
+
+@dataclasses.dataclass(frozen=True)
 class DecodingConfig:
-    """Beam search."""
+    """Beam search, or sampling."""
 
     beam_size: int = number(10, at_least=1, below=1000)  # k, hypotheses of a source
     batch_size: int = number(32, at_least=1)  # sources searched at once
@@ -115,7 +127,8 @@ class DecodingConfig:
     coverage_penalty: float = number(0.0, at_least=0)  # b: scores gain b sum_s log(min(attention to s, 1)), below 0
     max_length_ratio: float = number(2.0, above=0, below=1000)  # longest hypothesis over source, both with their end
     max_length: int | None = number(None, at_least=1)  # longest hypothesis with its end; the smaller limit holds
-    n_best: int = number(1, at_least=1)  # hypotheses that are returned, at most beam_size
+    n_best: int = number(1, at_least=1)  # hypotheses that are returned, at most beam_size (where none are sampled)
+    sample: SampleConfig | None = None  # sample in place of a search; null: beam search
     # vocabulary selection: file of `memattn-prepare lexicon`; null: a hypothesis may have any token
     lexicon: str | None = None
     lexicon_size: int = number(50, at_least=1)  # translations of each source token that are selected
@@ -264,7 +277,9 @@ def checked(tree: dict, source: Source) -> Config:
     data, decoding, model = config.data, config.decoding, config.model
     if not data.folder and data.copy is None:
         raise source.error("data", "give data.folder (a prepared corpus) or data.copy (the copy task)")
-    if (n_best := decoding.n_best) > decoding.beam_size:
+    if decoding.sample and decoding.coverage_penalty:
+        raise source.error("decoding.coverage_penalty", "is for beam search; decoding.sample has no use for it")
+    if (n_best := decoding.n_best) > decoding.beam_size and not decoding.sample:
         raise source.error("decoding.n_best", f"{n_best} is more than decoding.beam_size = {decoding.beam_size}")
     if model.tie_embeddings == "all" and not (model.mix and model.embedding_size == model.units):
         raise source.error(

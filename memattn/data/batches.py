@@ -141,14 +141,18 @@ class TrainingBatches:
         ).numpy()
 
 
-def streaming_batches(sentences: Sentences, *, batch_size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """As `decoding_batches`, in few shapes: widths are powers of two, rows one or `batch_size`."""
-    lengths = sentences.lengths()
-    order = np.argsort(-lengths, kind="stable")
+def streaming_batches(*sides: Sentences, batch_size: int) -> Iterator[tuple[np.ndarray, ...]]:
+    """Indices and padded ids [rows, S] of sentences, or of pairs of them, the longest first.
+
+    They have few shapes: widths are powers of two, rows one or `batch_size`; rows of PAD complete the last batch.
+    """
+    lengths = [side.lengths() for side in sides]
+    order = np.argsort(-np.max(lengths, 0), kind="stable")
     for start in range(0, len(order), batch_size):
         members = order[start : start + batch_size]
-        width = max(8, 1 << int(lengths[members[0]] - 1).bit_length())
-        yield members, sentences.padded(members, batch_size if len(members) > 1 else 1, width)
+        rows = batch_size if len(members) > 1 else 1
+        widths = [max(8, 1 << int(own[members].max() - 1).bit_length()) for own in lengths]
+        yield members, *(side.padded(members, rows, width) for side, width in zip(sides, widths, strict=True))
 
 
 def decoding_batches(

@@ -18,7 +18,7 @@ from memattn.data import corpus, text
 from memattn.data.corpus import Sentences
 from memattn.data.vocabulary import Vocabulary
 from memattn.errors import ConfigError, DataError
-from memattn.evaluation import metrics
+from memattn.evaluation import metrics, model_card
 from memattn.evaluation.plots import alignments
 from memattn.model.seq2seq import Seq2Seq
 from memattn.runs import provenance
@@ -151,8 +151,9 @@ def write(evaluation: Evaluation, trained: Trained, output_dir: str, *, plots: i
     for name, lines in texts.items():
         files.write(os.path.join(output_dir, name), "".join(f"{line}\n" for line in lines))
     files.write(os.path.join(output_dir, RESULT), json.dumps(evaluation.result, indent=2) + "\n")
+    files.write(os.path.join(output_dir, model_card.FILE), model_card.model_card(evaluation.result))
     _plot(trained, evaluation, plots, os.path.join(output_dir, ALIGNMENTS))
-    return [RESULT, *texts, *[f"{ALIGNMENTS}/ (by line, from 0)"] * bool(plots)]
+    return [RESULT, model_card.FILE, *texts, *[f"{ALIGNMENTS}/ (by line, from 0)"] * bool(plots)]
 
 
 def _plot(trained: Trained, evaluation: Evaluation, plots: int, folder: str) -> None:

@@ -141,7 +141,7 @@ class Seq2Seq(tf.keras.Model):
             "attention": dict(attention),
             "encoder_units": encoder_units,
         }
-        self.vocabulary_size = vocabulary_size
+        self.vocabulary_size, self.max_source_length = vocabulary_size, max_source_length
         uniform = {"class_name": "RandomUniform", "config": {"minval": -init_scale, "maxval": init_scale}}
         options = {key: value for key, value in attention.items() if key != "name"}
         self.attention = attention_mechanisms.build(
@@ -273,8 +273,9 @@ class Seq2Seq(tf.keras.Model):
     def alignments(self, source: tf.Tensor, target: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Weights of source positions [B, T, S] at each step of `target`, and each memory slot's share of them
         [B, K, T, S]; K = 0 if the memory has no slots."""
-        length = source.shape[1]
-        padding = max(0, (self.attention.num_slots or 0) - length)  # a source shorter than the memory reads no slots
+        length = source.shape[1] or tf.shape(source)[1]
+        maximum = max if isinstance(length, int) else tf.maximum
+        padding = maximum(0, (self.attention.num_slots or 0) - length)  # a source shorter than K reads no slots
         encoded = self.encode(tf.pad(source, [[0, 0], [0, padding]], constant_values=PAD))
         memory, (_, scores) = encoded.memory, self._teacher_forced(encoded, target, None)
         slots = [

@@ -1,5 +1,6 @@
 """The run folder: the config, vocabulary and checkpoints of one training run, and their model."""
 
+import dataclasses
 import json
 import os
 import warnings
@@ -22,13 +23,23 @@ def create(
 ) -> None:
     """Makes a run folder, or checks that an existing one has the same config and training data.
 
-    `corpus` holds the facts of the training data that the model needs, `text_files` how its text became tokens. Raises
-    ConfigError, OSError.
+    `training.max_steps` may have been raised since. `corpus` holds the facts of the training data that the model needs,
+    `text_files` how its text became tokens. Raises ConfigError, OSError.
     """
     path = os.path.join(folder, CONFIG)
     facts = {VOCABULARY: str(vocabulary), CORPUS: json.dumps(corpus) + "\n", **text_files}
     if os.path.exists(path):
-        differing = config.differences(config.to_dict(load_config(folder)), config.to_dict(run_config))
+        found = load_config(folder)
+        is_longer = run_config.training.max_steps > found.training.max_steps
+        if is_longer and run_config.training.schedule == "linear":
+            raise ConfigError(
+                f"{folder}: with training.schedule: linear the rate falls to 0 at training.max_steps, which cannot "
+                "change; start another run with training.init_from"
+            )
+        if is_longer:
+            longer = dataclasses.replace(found.training, max_steps=run_config.training.max_steps)
+            found = dataclasses.replace(found, training=longer)
+        differing = config.differences(config.to_dict(found), config.to_dict(run_config))
         if differing:
             raise ConfigError(f"{folder}: holds a run of another config: {', '.join(differing)}; use another --run_dir")
         for name, content in facts.items():
@@ -37,6 +48,8 @@ def create(
                     f"{os.path.join(folder, name)}: does not fit the data in {run_config.data.path}, which has changed "
                     "since this run began; use another --run_dir"
                 )
+        if is_longer:
+            write(path, config.dump(run_config))
         return
     if os.path.isdir(os.path.join(folder, CHECKPOINTS)):
         raise ConfigError(f"{folder}: holds checkpoints but no {CONFIG}; use another --run_dir")
@@ -62,6 +75,11 @@ def load_config(folder: str) -> Config:
 def load_model(folder: str, run_config: Config, precision: str | None = None) -> tuple[Seq2Seq, Vocabulary]:
     """The model of a run folder with initial weights, and its vocabulary. Raises DataError, RunError."""
     vocabulary = read_vocabulary(os.path.join(folder, VOCABULARY))
+    return build_model(run_config, len(vocabulary), longest_source(folder), precision), vocabulary
+
+
+def longest_source(folder: str) -> int:
+    """S of Eq. 10 of a run's model. Raises RunError."""
     path = os.path.join(folder, CORPUS)
     try:
         with open(path, encoding="utf-8") as file:
@@ -71,7 +89,7 @@ def load_model(folder: str, run_config: Config, precision: str | None = None) ->
     longest = facts.get("max_source_length") if isinstance(facts, dict) else None
     if type(longest) is not int or not 0 < longest < 1 << 31:
         raise RunError(f"{path}: damaged: max_source_length should be a whole number above 0, in {str(facts)[:80]}")
-    return build_model(run_config, len(vocabulary), longest, precision), vocabulary
+    return longest
 
 
 def build_model(

@@ -1,8 +1,9 @@
-"""Decodes a corpus by beam search, in sorted batches of few padded shapes, and times it; scores given pairs."""
+"""Decodes a corpus, in sorted batches of few padded shapes, and times it; scores given pairs."""
 
 import dataclasses
 import math
 import time
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from typing import Any
@@ -20,6 +21,7 @@ from memattn.errors import ConfigError
 from memattn.model.ensemble import Ensemble
 from memattn.model.seq2seq import Seq2Seq
 from memattn.search.beam_search import Hypotheses, beam_search
+from memattn.search.sampling import sample
 
 BATCHES_AT_ONCE = 2  # so that one uses the cores that the other's small operations leave idle
 
@@ -37,14 +39,17 @@ class Translation:
 
 
 class Searcher:
-    """Beam search with one model or an ensemble, traced once per padded shape.
+    """Beam search with one model or an ensemble, or samples, as `decoding` says; traced once per padded shape.
 
-    XLA compiles the search but not the encoder, whose LSTMs are faster with TensorFlow's own kernels (cuDNN on GPUs).
-    Without XLA, TensorFlow's arithmetic optimizer is switched off for the whole process. With a lexicon, hypotheses
-    have only the tokens that it selects for their source, and probabilities are over these.
+    XLA compiles the search but not the encoder, whose LSTMs are faster with TensorFlow's own kernels (cuDNN on GPUs),
+    unless a CPU decodes a sentence alone: most of the kernels' time then goes into starting them. Without XLA,
+    TensorFlow's arithmetic optimizer is switched off for the whole process. With a lexicon, hypotheses have only the
+    tokens that it selects for their source, and probabilities are over these.
 
     Raises ConfigError for a coverage penalty without attention.
     """
+
+    max_source_length = None  # tokens of a source, at most
 
     def __init__(self, model: Seq2Seq | Ensemble, config: DecodingConfig, lexicon: Lexicon | None = None):
         if config.coverage_penalty and not model.has_alignments:
@@ -57,31 +62,64 @@ class Searcher:
             tf.config.optimizer.set_experimental_options({"arithmetic_optimization": False})
         self._search = tf.function(self._search_batch, autograph=False, jit_compile=jit)
         self._encode = tf.function(model.encode, autograph=False)
+        compiles = jit and not tf.config.list_logical_devices("GPU")
+        self._encode_one = tf.function(model.encode, autograph=False, jit_compile=True) if compiles else self._encode
         self._fold = tf.function(model.token_gates, autograph=False)
+        self._align = tf.function(lambda source, target: model.alignments(source, target)[0], autograph=False)
         self.renew()
 
     def renew(self) -> None:
         """Repeats the work done once per model; call it when the weights have changed."""
-        self._token_gates = self._fold()
+        self.token_gates = self._fold()
 
-    def __call__(self, source: np.ndarray) -> Hypotheses:
-        """The n best hypotheses of source ids [B, S]."""
+    @property
+    def has_alignments(self) -> bool:
+        return self._model.has_alignments
+
+    def __call__(self, source: np.ndarray, numbers: np.ndarray | None = None) -> Hypotheses:
+        """The n best hypotheses of source ids [B, S].
+
+        With the seed, the `numbers` [B or less] of the sentences, by default from 0 on, decide what is sampled.
+        """
         selection = tuple(map(tf.constant, self._lexicon(source))) if self._lexicon else None
-        source = tf.constant(source, tf.int32)
-        found = self._search(source, self._encode(source), self._token_gates, selection)
+        uniforms = None
+        if self.config.sample:
+            numbers = range(len(source)) if numbers is None else numbers
+            uniforms = tf.constant(self._uniforms(numbers, *source.shape))
+        found = self.search(tf.constant(source, tf.int32), self.token_gates, selection, uniforms)
         return Hypotheses(*(tensor.numpy() for tensor in found))
+
+    def search(self, source: tf.Tensor, token_gates: Any, selection: Any = None, uniforms: Any = None) -> Hypotheses:
+        """The same for tensors, also in a graph, in which S is static."""
+        encode = self._encode_one if source.shape[0] == 1 else self._encode
+        return self._search(source, encode(source), token_gates, selection, uniforms)
+
+    def _uniforms(self, numbers: Iterable[int], rows: int, width: int) -> np.ndarray:
+        """Random numbers [steps, B, n] for sentences of these numbers, the same in any batch of any width."""
+        drawn = np.zeros([self._limit(width), rows, self.config.n_best], np.float32)
+        for row, number in enumerate(numbers):
+            generator = np.random.Generator(np.random.Philox(key=[self.config.sample.seed, number]))
+            drawn[:, row] = generator.random([drawn.shape[0], drawn.shape[2]], np.float32)
+        return drawn
+
+    def align(self, source: np.ndarray, target: np.ndarray) -> np.ndarray:
+        """Weights of source positions [B, T, S] at each step of target ids [B, T], for source ids [B, S]."""
+        return self._align(tf.constant(source, tf.int32), tf.constant(target, tf.int32)).numpy()
 
     def shapes(self, source: np.ndarray) -> tuple:
         """Those that searching source ids [B, S] is traced for."""
         return source.shape, len(self._lexicon(source).ids) if self._lexicon else None
 
-    def _search_batch(self, source: tf.Tensor, encoded: Any, token_gates: Any, selection: Any) -> Hypotheses:
+    def _search_batch(
+        self, source: tf.Tensor, encoded: Any, token_gates: Any, selection: Any, uniforms: Any
+    ) -> Hypotheses:
         model, config = self._model, self.config
         ids, allowed = selection or (None, None)
         lengths = tf.reduce_sum(tf.cast(tf.not_equal(source, PAD), tf.int32), 1)
         # Computed in Python, where products are exact.
         limits = tf.constant([self._limit(length) for length in range(source.shape[1] + 1)], tf.int32)
-        decoding, state = model.start(encoded, config.beam_size, token_gates, ids)
+        queries = config.n_best if config.sample else config.beam_size
+        decoding, state = model.start(encoded, queries, token_gates, ids)
 
         def logits_of(tokens, state):
             if selection is None:
@@ -99,7 +137,7 @@ class Searcher:
                 return logits, {"decoder": state, "weights": weights}
 
             covered = tf.cast(tf.equal(source, PAD), tf.float32)
-            state = {"decoder": state, "weights": tf.zeros([source.shape[0], config.beam_size, source.shape[1]])}
+            state = {"decoder": state, "weights": tf.repeat(tf.zeros_like(covered)[:, None], config.beam_size, 1)}
             coverage = {"attended": lambda state: state["weights"], "covered": covered}
         else:
 
@@ -107,19 +145,26 @@ class Searcher:
                 logits, _, state = logits_of(tokens, state)
                 return logits, state
 
-        found = beam_search(
-            step,
-            state,
-            beam_size=config.beam_size,
-            n_best=config.n_best,
-            max_lengths=tf.gather(limits, lengths),
-            max_steps=self._limit(source.shape[1]),
-            length_penalty_weight=config.length_penalty,
-            start=BOS,
-            end=EOS,
-            coverage_penalty_weight=config.coverage_penalty,
-            **coverage,
-        )
+        shared = {
+            "max_lengths": tf.gather(limits, lengths),
+            "length_penalty_weight": config.length_penalty,
+            "start": BOS,
+            "end": EOS,
+        }
+        if config.sample:
+            how = {key: value for key, value in vars(config.sample).items() if key != "seed"}
+            found = sample(step, state, uniforms=uniforms, **how, **shared)
+        else:
+            found = beam_search(
+                step,
+                state,
+                beam_size=config.beam_size,
+                n_best=config.n_best,
+                max_steps=self._limit(source.shape[1]),
+                coverage_penalty_weight=config.coverage_penalty,
+                **coverage,
+                **shared,
+            )
         return found if selection is None else found._replace(tokens=tf.gather(ids, found.tokens))
 
     def _limit(self, length: int) -> int:
@@ -139,7 +184,7 @@ def decode(
     batches = list(decoding_batches(sentences, batch_size=searcher.config.batch_size, num_buckets=num_buckets))
     start = time.perf_counter()
     with ThreadPoolExecutor(BATCHES_AT_ONCE) as pool:
-        found = list(pool.map(searcher, [source for _, source in batches]))
+        found = list(pool.map(searcher, [source for _, source in batches], [numbers for numbers, _ in batches]))
     seconds = time.perf_counter() - start
     translations = [None] * len(sentences)
     for (indices, _), hypotheses in zip(batches, found, strict=True):

@@ -1,17 +1,19 @@
 """Translates lines as they arrive, or scores given pairs."""
 
 import dataclasses
+import json
 import math
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal
 
 import numpy as np
-import tensorflow as tf
 
 from memattn.data import corpus
 from memattn.data.batches import streaming_batches
-from memattn.data.vocabulary import SPECIAL_TOKENS, UNK
+from memattn.data.text import Text, Tokens
+from memattn.data.vocabulary import SPECIAL_TOKENS, UNK, Vocabulary
 from memattn.errors import ConfigError, DataError
 from memattn.runs.trained import Trained
 from memattn.runs.trained import load as load_trained
@@ -25,79 +27,135 @@ class Translator:
     """Turns lines of text into lines of output.
 
     Args:
-      trained: the model.
-      n_best: hypotheses per line; if more than one, each output line begins with the number of its source.
+      searcher: a `Searcher`, or a `SavedSearcher`.
+      text, vocabulary: of its model.
       scores: write the score before each translation.
-      alignments: write word alignments (source-target, numbered from 0) after each translation, and replace unknown
-        words by the most attended source word.
+      alignment: "hard" writes word alignments (source-target, numbered from 0) after each translation; "soft" writes
+        JSON with the weights of all source tokens in its place.
+      replace_unknown: replace unknown words by the most attended source word.
     """
 
-    def __init__(self, trained: Trained, *, n_best: int, scores: bool, alignments: bool):
-        self._trained, self._scores, self._alignments = trained, scores, alignments
-        config = trained.config.decoding
-        if n_best > config.beam_size:
-            raise ConfigError(f"--nbest: {n_best} is more than decoding.beam_size = {config.beam_size}")
-        if alignments and not trained.model.has_alignments:
-            raise ConfigError("--alignments: a model without attention has none")
-        self._config = dataclasses.replace(config, n_best=n_best)
-        self._searcher = Searcher(trained.model, self._config, trained.lexicon)
-        self._align = tf.function(lambda *ids: trained.model.alignments(*ids)[0], autograph=False)
+    def __init__(
+        self,
+        searcher: Searcher,
+        text: Text | Tokens,
+        vocabulary: Vocabulary,
+        *,
+        scores: bool = False,
+        alignment: Literal["hard", "soft"] | None = None,
+        replace_unknown: bool = False,
+    ):
+        if (alignment or replace_unknown) and not searcher.has_alignments:
+            raise ConfigError("--alignment, --replace_unknown: a model without attention has no alignments")
+        self._searcher, self._text, self._vocabulary = searcher, text, vocabulary
+        self._scores, self._alignment, self._replace_unknown = scores, alignment, replace_unknown
+        self.batch_size = searcher.config.batch_size
 
     def translate(self, lines: list[str]) -> list[str]:
         """The best translation of each line. Raises DataError."""
         return list(self(lines, 1))
 
     def __call__(self, lines: list[str], first: int) -> Iterable[str]:
-        """Output lines for source lines that are numbered from `first` on."""
-        tokens = [self._trained.text.encode(line, "source") for line in lines]
-        sentences = corpus.from_ids([self._trained.vocabulary.encode(one) for one in tokens])
-        translations = [Translation([[]], [0.0]) for _ in lines]
-        for members, source in streaming_batches(sentences, batch_size=self._config.batch_size):
-            hypotheses = self._searcher(source)
-            for row, index in enumerate(members):
-                if tokens[index]:  # an empty line stays empty
-                    translations[index] = translation(hypotheses, row, self._trained.vocabulary)
-        return [
-            line
-            for number, (source, translation) in enumerate(zip(tokens, translations, strict=True), first)
-            for line in self._written(number, source, translation)
+        """Output lines for source lines that are numbered from `first` on.
+
+        A line that is too long for an exported model raises DataError after those before it.
+        """
+        tokens = [self._text.encode(line, "source") for line in lines]
+        most = self._searcher.max_source_length
+        for place, one in enumerate(tokens):
+            if most is not None and len(one) > most:
+                problem = f"{STDIN}:{first + place}: {len(one):,} tokens; the model was exported for at most {most:,}"
+                return _and_then(self._lines(tokens[:place], first), DataError(problem))
+        return self._lines(tokens, first)
+
+    def _lines(self, tokens: list[list[str]], first: int) -> list[str]:
+        found = self._found(tokens, first)
+        pairs = [
+            (number, tokens[number - first], hypothesis, score)
+            for number, one in enumerate(found, first)
+            # At least one line for each source, to keep later lines with theirs.
+            for hypothesis, score in list(zip(one.hypotheses, one.scores, strict=True)) or [([], -math.inf)]
         ]
+        weights = [None] * len(pairs)
+        if self._alignment or self._replace_unknown:
+            weights = self._weights([(source, target) for _, source, target, _ in pairs])
+        return [self._written(*pair, own) for pair, own in zip(pairs, weights, strict=True)]
 
-    def _written(self, number: int, source: list[str], translation: Translation) -> Iterator[str]:
-        hypotheses = list(zip(translation.hypotheses, translation.scores, strict=True)) or [([], -math.inf)]
-        for tokens, score in hypotheses:  # at least one line, to keep later lines with their sources
-            fields = [str(number)] if self._config.n_best > 1 else []
-            if self._scores:
-                fields.append(f"{score:.6f}")
-            pairs = ""
-            if self._alignments and tokens:
-                weights = self._weights(source, tokens)
-                pairs = self._pairs(source, tokens, weights)
-                tokens = self._known(source, tokens, weights)
-            fields.append(self._trained.text.detokenize(self._trained.text.decode(tokens)))
-            yield "\t".join([*fields, pairs] if self._alignments else fields)
+    def _found(self, tokens: list[list[str]], first: int) -> list[Translation]:
+        """Translations of lines of tokens; an empty line stays empty."""
+        sentences = corpus.from_ids([self._vocabulary.encode(one) for one in tokens])
+        found = [Translation([[]], [0.0]) for _ in tokens]
+        for members, source in streaming_batches(sentences, batch_size=self.batch_size):
+            hypotheses = self._searcher(source, members + first)
+            for row, index in enumerate(members):
+                if tokens[index]:
+                    found[index] = translation(hypotheses, row, self._vocabulary)
+        return found
 
-    def _weights(self, source: list[str], target: list[str]) -> np.ndarray:
-        """Attention [T, S] to source tokens for each target token, without the ends of sentence."""
-        weights = self._align(*(tf.constant(_padded(self._trained, tokens)) for tokens in (source, target)))[0].numpy()
-        return weights[: len(target), : len(source)]
+    def _weights(self, pairs: list[tuple[list[str], list[str]]]) -> list[np.ndarray]:
+        """Attention [T, S] to source tokens for the tokens of each target, without the ends of sentence."""
+        found = [np.zeros([len(target), len(source)]) for source, target in pairs]
+        for members, source, target in _batches(pairs, self._vocabulary, self.batch_size):
+            for index, own in zip(members, self._searcher.align(source, target), strict=False):
+                found[index] = own[: found[index].shape[0], : found[index].shape[1]]
+        return found
+
+    def _written(
+        self, number: int, source: list[str], target: list[str], score: float, weights: np.ndarray | None
+    ) -> str:
+        """A line of output for a source, one of its hypotheses, and the weights [T, S]."""
+        known = self._known(source, target, weights) if self._replace_unknown else target
+        text = self._text.detokenize(self._text.decode(known))
+        if self._alignment == "soft":
+            line = {
+                "line": number,
+                "text": text,
+                "score": round(score, 6) if math.isfinite(score) else None,
+                "source": source,
+                "target": target,
+                "weights": [[round(float(weight), 4) for weight in row] for row in weights],
+            }
+            return json.dumps(line, ensure_ascii=False)
+        fields = [str(number)] if self._searcher.config.n_best > 1 else []
+        if self._scores:
+            fields.append(f"{score:.6f}")
+        fields.append(text)
+        return "\t".join([*fields, self._pairs(source, target, weights)] if self._alignment else fields)
 
     def _pairs(self, source: list[str], target: list[str], weights: np.ndarray) -> str:
         """The most attended source word of each target word."""
-        words = [np.array(self._trained.text.word_numbers(tokens)) for tokens in (source, target)]
+        if not (source and target):
+            return ""
+        words = [np.array(self._text.word_numbers(tokens)) for tokens in (source, target)]
         memberships = [(number[:, None] == np.arange(number.max() + 1)).astype(weights.dtype) for number in words]
         of_words = memberships[1].T @ weights @ memberships[0]  # [target words, source words]
         return " ".join(f"{place}-{word}" for word, place in enumerate(of_words.argmax(1)))
 
     def _known(self, source: list[str], target: list[str], weights: np.ndarray) -> list[str]:
-        numbers = self._trained.text.word_numbers(source)
+        """The target with unknown words replaced by the source word with the largest weight."""
+        numbers = self._text.word_numbers(source)
         known = []
-        for token, attended in zip(target, weights.argmax(1), strict=True):
+        for token, own in zip(target, weights, strict=True):
             if token == UNKNOWN:
-                known += [unit for unit, number in zip(source, numbers, strict=True) if number == numbers[attended]]
+                attended = numbers[own.argmax()]
+                known += [unit for unit, number in zip(source, numbers, strict=True) if number == attended]
             else:
                 known.append(token)
         return known
+
+
+def _and_then(lines: list[str], error: DataError) -> Iterator[str]:
+    yield from lines
+    raise error
+
+
+def of_run(trained: Trained, *, n_best: int | None = None, **how: Any) -> Translator:
+    """A translator with a trained model, with the arguments of `Translator`. Raises ConfigError."""
+    config = trained.config.decoding
+    if n_best and n_best > config.beam_size and not config.sample:
+        raise ConfigError(f"--nbest: {n_best} is more than decoding.beam_size = {config.beam_size}")
+    config = dataclasses.replace(config, n_best=n_best or config.n_best)
+    return Translator(Searcher(trained.model, config, trained.lexicon), trained.text, trained.vocabulary, **how)
 
 
 def load(run_dir: str, overrides: Sequence[str] = ()) -> Translator:
@@ -106,31 +164,36 @@ def load(run_dir: str, overrides: Sequence[str] = ()) -> Translator:
     `overrides` are as on the command line, such as "decoding.beam_size=5". Raises ConfigError, DataError, RunError,
     OSError.
     """
-    trained = load_trained([run_dir], ["decoding.jit_compile=false", *overrides], None)
-    return Translator(trained, n_best=1, scores=False, alignments=False)
+    return of_run(load_trained([run_dir], ["decoding.jit_compile=false", *overrides], None), n_best=1)
 
 
 class PairScorer:
     """Turns lines `source TAB target` into log-probabilities of the targets, including their end of sentence."""
 
     def __init__(self, trained: Trained):
-        self._trained = trained
+        self._text, self._vocabulary = trained.text, trained.vocabulary
         self._scorer = Scorer(trained.model)
+        self.batch_size = trained.config.decoding.batch_size
 
     def __call__(self, lines: list[str], first: int) -> Iterator[str]:
-        for number, line in enumerate(lines, first):
+        pairs = []
+        for line in lines:
             texts = line.split("\t")
             if len(texts) != 2:
-                raise DataError(f"{STDIN}:{number}: expected a source, a tab and a target")
-            tokens = [self._trained.text.encode(text, side) for text, side in zip(texts, corpus.SIDES, strict=True)]
-            yield f"{self._scorer(*(_padded(self._trained, one) for one in tokens))[0]:.6f}"
+                break
+            pairs.append([self._text.encode(text, side) for text, side in zip(texts, corpus.SIDES, strict=True)])
+        scores = np.zeros(len(pairs))
+        for members, source, target in _batches(pairs, self._vocabulary, self.batch_size):
+            scores[members] = self._scorer(source, target)[: len(members)]
+        yield from (f"{score:.6f}" for score in scores)
+        if len(pairs) < len(lines):
+            raise DataError(f"{STDIN}:{first + len(pairs)}: expected a source, a tab and a target")
 
 
-def _padded(trained: Trained, tokens: list[str]) -> np.ndarray:
-    """Ids [1, S] of a sentence's tokens, padded to one of few widths."""
-    sentence = corpus.from_ids([trained.vocabulary.encode(tokens)])
-    ((_, ids),) = streaming_batches(sentence, batch_size=1)
-    return ids
+def _batches(pairs: list, vocabulary: Vocabulary, batch_size: int) -> Iterator[tuple[np.ndarray, ...]]:
+    """Indices and padded ids of pairs of token lists, in few shapes."""
+    sides = [corpus.from_ids([vocabulary.encode(tokens) for tokens in side]) for side in zip(*pairs, strict=True)]
+    return streaming_batches(*sides, batch_size=batch_size) if sides else iter(())
 
 
 def available_lines(descriptor: int, most: int) -> Iterator[list[str]]:

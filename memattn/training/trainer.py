@@ -24,7 +24,8 @@ from memattn.data import copy_task, corpus, text
 from memattn.data.batches import TrainingBatches
 from memattn.data.vocabulary import PAD
 from memattn.errors import ConfigError, RunError
-from memattn.runs import checkpoints, run_folder
+from memattn.model.seq2seq import Seq2Seq
+from memattn.runs import checkpoints, run_folder, trained
 from memattn.runs.checkpoints import Checkpoint
 from memattn.training import distribution
 from memattn.training.progress import Progress, clock
@@ -32,6 +33,7 @@ from memattn.training.step import TrainingStep, learning_rate
 from memattn.training.validation import Validation
 
 _EVENTS = "events"
+_NO_SHAPES = {"dropout", "init_scale"}  # of the model's keys
 _MOST_PENDING = 100  # steps that may run before training waits for their results
 
 
@@ -42,7 +44,7 @@ class Trainer:
         self.config, self.run_dir, self.strategy = config, run_dir, strategy
         self.chief = distribution.is_chief(strategy)
         self._read_data()
-        self._make_model()
+        self._make_model(self._initial())
         self._open_run()
         self._agree()
         self.pending = []  # results of steps not waited for, with their batches
@@ -70,18 +72,46 @@ class Trainer:
             max_target_length=data.max_target_length,
         )
 
-    def _make_model(self) -> None:
+    def _initial(self) -> Seq2Seq | None:
+        """The model of `training.init_from`, unless this run has checkpoints of its own. Raises ConfigError."""
+        folder, own = self.config.training.init_from, os.path.join(self.run_dir, run_folder.CHECKPOINTS)
+        if not folder or checkpoints.listed(own):
+            return None
+        initial = trained.load([folder], [], None)
+        if (initial.vocabulary.tokens, initial.text.files()) != (self.vocabulary.tokens, self.text.files()):
+            raise ConfigError(
+                f"training.init_from: the vocabulary or BPE of {folder} differs from the data's; prepare the data with "
+                f"--vocabulary_of {folder}"
+            )
+        models = [
+            {key: value for key, value in configs.to_dict(config)["model"].items() if key not in _NO_SHAPES}
+            for config in (initial.config, self.config)
+        ]
+        if differing := configs.differences(*models, "model."):
+            raise ConfigError(f"training.init_from: {folder} holds another model: {', '.join(differing)}")
+        return initial.models[0]
+
+    def _make_model(self, initial: Seq2Seq | None) -> None:
+        """Builds the model, with the weights of `initial`."""
         config = self.config
         tf.keras.utils.set_random_seed(config.training.seed)
+        self.longest_source = self.batches.longest_source
+        if config.training.init_from:
+            longest = initial.max_source_length if initial else run_folder.longest_source(self.run_dir)
+            self.longest_source = longest
         with self.strategy.scope():
-            self.model = run_folder.build_model(config, len(self.vocabulary), self.batches.longest_source)
+            self.model = run_folder.build_model(config, len(self.vocabulary), self.longest_source)
             self.step = TrainingStep(self.model, config.training, self.strategy)
+        if initial:
+            weights = checkpoints.named_weights(initial)
+            for path, weight in checkpoints.named_weights(self.model).items():
+                weight.assign(weights[path])
         self.validation = Validation(config, self.model, self.vocabulary, self.text)
 
     def _open_run(self) -> None:
         """Makes the run folder, or restores the run in it."""
         config, run_dir = self.config, self.run_dir
-        facts = {"max_source_length": self.batches.longest_source, "training_pairs": self.batches.pairs}
+        facts = {"max_source_length": self.longest_source, "training_pairs": self.batches.pairs}
         self._by_chief(lambda: run_folder.create(run_dir, config, self.vocabulary, facts, self.text.files()))
         self.progress = Progress()
         checkpoint = Checkpoint(self.model, self.step.optimizer, progress=self.progress, step=self.step.state)
@@ -90,6 +120,8 @@ class Trainer:
             self.restored = checkpoints.restore(checkpoint, folder)
         except RunError as error:
             raise RunError(f"{error}; move the folder away to start over") from error
+        if self.progress.step < config.training.max_steps and self.progress.finished == _all_steps(self.progress.step):
+            self.progress.finished = ""  # max_steps has been raised
         self.manager = tf.train.CheckpointManager(
             checkpoint.trackable, folder, config.training.keep_checkpoints, checkpoint_name="step"
         )
@@ -291,7 +323,7 @@ class Trainer:
         elif training.patience is not None and progress.stalled >= training.patience:
             progress.finished = f"{progress.stalled} validations without a better BLEU at step {progress.step:,}"
         elif progress.step >= training.max_steps:
-            progress.finished = f"{progress.step:,} steps"
+            progress.finished = _all_steps(progress.step)
         path = os.path.join(self.run_dir, "validation.csv")
         self._by_chief(lambda: files.write_csv(path, progress.validations))
         self.logged_at += time.monotonic() - begin
@@ -311,6 +343,10 @@ class Trainer:
         if self.signal and number == signal.SIGINT:  # schedulers repeat SIGTERM
             sys.exit(128 + number)
         self.signal = signal.Signals(number)
+
+
+def _all_steps(step: int) -> str:
+    return f"{step:,} steps"
 
 
 def train(config: Config, run_dir: str, strategy: tf.distribute.Strategy) -> int:

@@ -187,7 +187,8 @@ def measure(command, tmp_path):
     """measure(script, options...) runs a benchmark of tiny models and gives the rows of its table and the caption."""
 
     def measure(script, *options):
-        small = ["--repeats", "2", "--jit_compile", "false", "--batch_size", "2", "--threads", "1"]
+        small = ["--repeats", "2", "--jit_compile", "false", "--threads", "1"]
+        small += ["--batch_size", "2"] if script != "benchmark_latency" else []  # of one
         places = ["--output", tmp_path / "out" / "times", "--logs", tmp_path / "logs"]
         status, _, stderr = command(ROOT, f"scripts.{script}", *small, *places, *options)
         assert status == 0, stderr[-2000:]
@@ -238,6 +239,19 @@ def test_a_decoder_step_is_timed_and_drawn(measure, tmp_path):
     text = (tmp_path / "out" / "times.md").read_text("utf-8")
     assert re.findall(r"^\| (\d) +\| ([\d.e-]+) +\|$", text, flags=re.MULTILINE) == list(map(tuple, medians))
     assert (tmp_path / "out" / "times.png").exists()
+
+
+def test_one_sentence_is_timed_beside_its_steps(measure):
+    names = ["memattn: no attention", "memattn: Bahdanau"]
+    systems = [argument for name in names for argument in ("--systems", name)]
+    rows, _ = measure("benchmark_latency", *systems, "--lengths", "40", "--units", "8", "--beam_sizes", "1,2")
+    assert [row["system"] for row in rows] == [f"{name}, beam {k}" for k in (1, 2) for name in names]
+    for row in rows:
+        assert 0 < float(row["ms a step"]) / 1000 * 40 < 2 * float(row["seconds"])
+        assert float(row["over steps"]) == pytest.approx(
+            float(row["seconds"]) / (float(row["ms a step"]) / 1000 * 40), rel=0.02
+        )
+    assert rows[1]["our Bahdanau / it"] == rows[3]["our Bahdanau / it"] == "1.0"
 
 
 def test_a_table_of_the_paper_has_its_ratios(measure):

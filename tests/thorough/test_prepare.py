@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from conftest import ROOT, SHARED, run_command, second
 
-from memattn.data import corpus, text
+from memattn.data import bpe, corpus, text
 from memattn.data.batches import TrainingBatches
 from memattn.data.preparation import chunks, download, prepare, releases
 from memattn.data.preparation.chunks import parting
@@ -603,6 +603,43 @@ def test_other_settings_or_files_are_refused_where_a_corpus_is_whole(files, tmp_
         file.truncate(os.path.getsize(files["valid"][0]) - 1)
     with pytest.raises(ConfigError, match=r"bpe.codes: missing or changed; remove .*out to prepare it again"):
         prepare.prepare(files, SETTINGS, str(folder), 1)
+
+
+def test_the_vocabulary_of_another_corpus_is_used(files, tmp_path, monkeypatch):
+    prepare.prepare(files, SETTINGS, str(tmp_path / "first"), 1)
+    others = {split: tuple(str(tmp_path / f"other.{split}.{side}") for side in ("en", "de")) for split in files}
+    for split, paths in others.items():
+        for path in paths:
+            with open(path, "w", encoding="utf-8") as file:
+                file.writelines(f"{line} Zyklop\n" for line in sentences(20, f"{split}{path[-2:]}"))
+    folder, shared = str(tmp_path / "second"), str(tmp_path / "first")
+    monkeypatch.setattr(bpe, "learn", lambda *_: pytest.fail("learned"))
+    manifest = prepare.prepare(others, SETTINGS, folder, 1, shared)
+    before = contents(tmp_path / "second")
+    for name in ("vocab.txt", "bpe.codes"):
+        assert before[name][0] == contents(tmp_path / "first")[name][0]
+    assert [os.path.basename(one["path"]) for one in manifest["sources"]["vocabulary_of"]] == ["bpe.codes", "vocab.txt"]
+    sides = [corpus.read_lines(path) for path in others["train"]]
+    for found, lines in zip(decoded(tmp_path / "second"), sides, strict=True):
+        assert len(found) == len(lines) == 20
+    assert prepare.prepare(others, SETTINGS, folder, 1, shared) == manifest
+    assert contents(tmp_path / "second") == before
+    with pytest.raises(ConfigError, match=r"second: holds another corpus \(other files\)"):
+        prepare.prepare(others, SETTINGS, folder, 1)
+
+
+def test_a_vocabulary_that_does_not_fit_is_refused(files, tmp_path):
+    prepare.prepare(files, SETTINGS, str(tmp_path / "first"), 1)
+    tokenized = Settings(TextSettings("tokenized", "en", "de"))
+    with pytest.raises(ConfigError, match=r"--vocabulary_of .*first: its text is raw en de, not tokenized en de"):
+        prepare.prepare(files, tokenized, str(tmp_path / "out"), 1, str(tmp_path / "first"))
+    with pytest.raises(ConfigError, match="--vocabulary_of nowhere: neither a run folder nor a prepared corpus"):
+        prepare.prepare(files, SETTINGS, str(tmp_path / "out"), 1, "nowhere")
+    (tmp_path / "tokens").mkdir()
+    (tmp_path / "tokens" / "vocab.txt").write_text("a\n")
+    with pytest.raises(ConfigError, match="--vocabulary_of .*tokens: its corpus came as tokens, without a BPE"):
+        prepare.prepare(files, SETTINGS, str(tmp_path / "out"), 1, str(tmp_path / "tokens"))
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_folder_of_something_else_is_left_alone(files, tmp_path):

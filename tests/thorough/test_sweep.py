@@ -83,7 +83,7 @@ def test_a_sweep_in_processes(load, tmp_path, capsys):
     assert "[memory] already finished: 3 steps" in output
     assert "[luong_dot]" not in output
     changed = {path.name for path, at in written().items() if before[path] != at}
-    assert changed == {"result.json", "hypotheses.txt", "references.txt", "log.txt"}
+    assert changed == {"result.json", "model_card.md", "hypotheses.txt", "references.txt", "log.txt"}
     repeated = json.loads((folder / "memory" / "result.json").read_text("utf-8"))
     assert repeated["bleu"] == result["bleu"]
     assert repeated["checkpoints"] == result["checkpoints"]

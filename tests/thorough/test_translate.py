@@ -24,7 +24,7 @@ from memattn.evaluation import evaluate as evaluation
 from memattn.model.ensemble import Ensemble
 from memattn.runs.trained import load
 from memattn.search.searcher import Scorer, Searcher, Translation
-from memattn.search.translator import PairScorer, Translator, available_lines
+from memattn.search.translator import PairScorer, available_lines, of_run
 from memattn.training.trainer import train
 
 NO_STRATEGY = tf.distribute.get_strategy()
@@ -71,7 +71,7 @@ def trained(runs):
 
 
 def translator(trained, **options):
-    return Translator(trained, **{"n_best": 1, "scores": False, "alignments": False, **options})
+    return of_run(trained, **{"n_best": 1, **options})
 
 
 def lines_of(path):
@@ -165,7 +165,7 @@ def test_a_line_that_is_no_pair_is_named(trained, line):
 
 
 def test_alignments_are_word_pairs_of_most_attention(trained):
-    (line,) = translator(trained, alignments=True)(["Haus Hund Katze."], 1)
+    (line,) = translator(trained, alignment="hard")(["Haus Hund Katze."], 1)
     text, pairs = line.split("\t")
     places = [tuple(map(int, pair.split("-"))) for pair in pairs.split()]
     words = trained.text.decode(trained.text.encode(text, "target")).split()
@@ -174,7 +174,7 @@ def test_alignments_are_word_pairs_of_most_attention(trained):
 
 
 def test_words_are_aligned_by_the_attention_of_their_units(trained):
-    aligning = translator(trained, alignments=True)
+    aligning = translator(trained, alignment="hard")
     weights = np.array([[0.1, 0.2, 0.3, 0.4], [0.1, 0.3, 0.5, 0.1], [0.0, 0.3, 0.35, 0.35]])
     source, target = ["a@@", "b", "c", "d"], ["x", "y@@", "z"]
     assert aligning._pairs(source, target, weights) == "2-0 1-1"
@@ -183,7 +183,7 @@ def test_words_are_aligned_by_the_attention_of_their_units(trained):
 
 
 def test_unknown_words_are_replaced_by_the_most_attended_source_word(trained):
-    aligning = translator(trained, alignments=True)
+    aligning = translator(trained, alignment="hard")
     weights = np.array([[0.9, 0.1, 0.0], [0.0, 0.6, 0.4], [0.0, 0.2, 0.8]])
     known = aligning._known(["Zy@@", "klop", "geht"], ["x", "<unk>", "<unk>"], weights)
     assert known == ["x", "Zy@@", "klop", "geht"]
@@ -192,8 +192,8 @@ def test_unknown_words_are_replaced_by_the_most_attended_source_word(trained):
 
 def test_a_model_without_source_weights_has_no_alignments(trained):
     blind = dataclasses.replace(trained, model=make_model("none", {}, vocabulary_size=len(trained.vocabulary)))
-    with pytest.raises(ConfigError, match="--alignments: a model without attention has none"):
-        translator(blind, alignments=True)
+    with pytest.raises(ConfigError, match="--alignment, --replace_unknown: a model without attention"):
+        translator(blind, alignment="hard")
     for model in (blind.model, Ensemble([trained.model, blind.model])):
         with pytest.raises(ConfigError, match="decoding.coverage_penalty: needs a model with attention"):
             Searcher(model, DecodingConfig(coverage_penalty=0.2))
@@ -206,6 +206,18 @@ def test_a_hypothesis_has_as_many_tokens_as_the_ratio_allows(ratio, limits):
     config = DecodingConfig(beam_size=1, max_length_ratio=ratio, jit_compile=False)
     found = Searcher(model, config)(padded([[4] * 9 + [EOS], [4] * 49 + [EOS]]).numpy())
     assert found.lengths[:, 0].tolist() == limits
+
+
+@pytest.mark.parametrize("name", ["memory", "bahdanau", "none"])
+def test_a_sentence_alone_is_decoded_as_in_a_batch(name):
+    """Alone, XLA compiles its encoder, too."""
+    searcher = Searcher(make_model(name, {}), DecodingConfig(beam_size=3, n_best=3, jit_compile=True))
+    sources = [[4, 5, 6, 7, EOS], [8, 9, EOS]]
+    together = searcher(padded(sources, 6).numpy())
+    for row, source in enumerate(sources):
+        alone = searcher(padded([source], 6).numpy())
+        np.testing.assert_array_equal(alone.tokens[0], together.tokens[row])
+        np.testing.assert_allclose(alone.scores[0], together.scores[row], rtol=1e-4)
 
 
 @pytest.mark.parametrize("name", ["memory", "bahdanau"])
@@ -244,7 +256,7 @@ def test_an_ensemble_of_one_model_twice_is_that_model(runs, trained):
     twice = load([runs[0][1]] * 2, [], None)
     assert isinstance(twice.model, Ensemble)
     lines = lines_of(runs[1] / "test.en")[:5]
-    both, alone = translator(twice, alignments=True), translator(trained, alignments=True)
+    both, alone = translator(twice, alignment="hard"), translator(trained, alignment="hard")
     assert both(lines, 1) == alone(lines, 1)
 
 
@@ -306,9 +318,10 @@ def test_a_closed_input_is_said(runs):
     assert result.stderr.splitlines()[-1] == "error: standard input is closed; give it lines to translate"
 
 
-def test_a_hypothesis_that_is_lost_leaves_an_empty_line(trained):
-    lost = translator(trained, scores=True)._written(1, ["Haus"], Translation([], []))
-    assert list(lost) == ["-inf\t"]
+def test_a_hypothesis_that_is_lost_leaves_an_empty_line(trained, monkeypatch):
+    writing = translator(trained, scores=True)
+    monkeypatch.setattr(writing, "_found", lambda *_: [Translation([], [])])
+    assert writing(["Haus"], 1) == ["-inf\t"]
 
 
 def test_a_corpus_that_is_not_the_runs_is_not_evaluated(runs, tmp_path):

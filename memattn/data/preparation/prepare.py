@@ -29,6 +29,7 @@ from memattn.errors import ConfigError, DataError
 _STARTED, _JOURNAL = "settings.json", "journal.json"
 _MARK = "memattn"  # in the first, with memattn's version: marks the folder as a preparation's
 _OWN = {_STARTED, _JOURNAL, corpus.MANIFEST}
+_SHARED = (text.CODES, corpus.VOCABULARY)
 _JOURNAL_EVERY = 1_000_000  # pairs
 
 
@@ -50,34 +51,50 @@ class Settings:
     seed: int = 1
 
 
-def prepare(splits: dict[str, tuple[str, str]], settings: Settings, folder: str, workers: int) -> dict:
+def prepare(
+    splits: dict[str, tuple[str, str]], settings: Settings, folder: str, workers: int, shared: str | None = None
+) -> dict:
     """Prepares the splits, each a source and a target file (plain or .gz), in a folder; returns the manifest.
 
-    `train` becomes binary, the other splits text. A folder that is already whole is not touched. Raises ConfigError
-    for a folder that holds something else, RunError if another process is preparing it, DataError, OSError.
+    `train` becomes binary, the other splits text. `shared` is another prepared corpus, or a run folder, whose BPE and
+    vocabulary are used. A folder that is already whole is not touched. Raises ConfigError for a folder that holds
+    something else, RunError if another process is preparing it, DataError, OSError.
     """
     folder = os.path.normpath(folder)
     if os.path.exists(folder):
-        return _existing(folder, _started(splits, settings))
+        return _existing(folder, _started(splits, settings, shared))
     with processes.making(folder, "is preparing it; wait, or use another --folder"):
-        started = _started(splits, settings)
+        started = _started(splits, settings, shared)
         if os.path.exists(folder):
             return _existing(folder, started)
-        return _make(splits, settings, folder, workers, started)
+        return _make(splits, settings, folder, workers, started, shared)
 
 
-def _started(splits: dict[str, tuple[str, str]], settings: Settings) -> dict:
-    return {
-        "settings": dataclasses.asdict(settings),
-        "sources": {
-            split: [{"path": path, "sha256": files.checksum(path)} for path in paths] for split, paths in splits.items()
-        },
+def _started(splits: dict[str, tuple[str, str]], settings: Settings, shared: str | None) -> dict:
+    sources = {
+        split: [{"path": path, "sha256": files.checksum(path)} for path in paths] for split, paths in splits.items()
     }
+    if shared:
+        if not os.path.exists(os.path.join(shared, corpus.VOCABULARY)):
+            raise ConfigError(f"--vocabulary_of {shared}: neither a run folder nor a prepared corpus")
+        found = text.read(shared)
+        if not isinstance(found, text.Text):
+            raise ConfigError(f"--vocabulary_of {shared}: its corpus came as tokens, without a BPE")
+        if found.settings != settings.text:
+            theirs, own = (" ".join(dataclasses.astuple(one)) for one in (found.settings, settings.text))
+            raise ConfigError(f"--vocabulary_of {shared}: its text is {theirs}, not {own}")
+        paths = [os.path.join(shared, name) for name in _SHARED]
+        sources["vocabulary_of"] = [{"path": path, "sha256": files.checksum(path)} for path in paths]
+    return {"settings": dataclasses.asdict(settings), "sources": sources}
 
 
-def _make(splits: dict, settings: Settings, folder: str, workers: int, started: dict) -> dict:
+def _make(splits: dict, settings: Settings, folder: str, workers: int, started: dict, shared: str | None) -> dict:
     unfinished = f"{folder}{files.UNFINISHED}"
     _start(unfinished, started)
+    if shared:
+        for name in _SHARED:  # the vocabulary last
+            with open(os.path.join(shared, name), "rb") as file:
+                files.write(os.path.join(unfinished, name), file.read())
     with chunks.Workers(workers) as pool:
         checked = tqdm(splits.items(), desc="checking lines", unit=" splits", disable=None)
         lines = {split: chunks.count_lines(pool, *sides) for split, sides in checked}

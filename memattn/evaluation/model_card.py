@@ -1,0 +1,74 @@
+"""A result as one page: what the model is, how it was trained, what it scores, how to use it."""
+
+from typing import Any
+
+import yaml
+
+from memattn.evaluation import tables
+
+FILE = "model_card.md"
+
+
+def model_card(result: dict[str, Any]) -> str:
+    """The page, in Markdown, of what `memattn-eval` writes into result.json."""
+    config = result["config"]
+    run_dirs = list(dict.fromkeys(path.rpartition("/")[0].rpartition("/")[0] for path in result["checkpoints"]))
+    given = " ".join(f"--run_dir {run_dir}" for run_dir in run_dirs)  # of RUN/best/step-N
+    model, training, decoding = (config[section] for section in ("model", "training", "decoding"))
+    attention = dict(model["attention"])
+    options = ", ".join(f"{key} {value}" for key, value in attention.items() if key != "name")
+    layers = "1 layer" if model["layers"] == 1 else f"{model['layers']} layers"
+    search = f"beam {decoding['beam_size']}"
+    if decoding["sample"]:
+        search = ", ".join(["sampled", *(f"{key} {value}" for key, value in decoding["sample"].items() if value)])
+    facts = {
+        "attention": f"{attention['name']} ({options})" if options else attention["name"],
+        "encoder, decoder": f"{layers} of {model['units']} units (bidirectional encoder), embeddings of "
+        f"{model['embedding_size']}",
+        "parameters": f"{result['parameters']:,}",
+        "training data": config["data"]["folder"] or "the copy task (data.copy, below)",
+        "training": f"{result['step']:,} updates (best checkpoint), batches of {training['batch_size']} "
+        f"{training['batch_type']}, Adam, learning rate {training['learning_rate']:g}, seed {training['seed']}",
+    }
+    if training["init_from"]:
+        facts["trained on from"] = training["init_from"]
+    scores = {
+        f"BLEU ({result['bleu_signature']})": f"{result['bleu']:.2f}",
+        f"sacreBLEU ({result['sacrebleu_signature']})": f"{result['sacrebleu']:.2f}",
+        "exact match": f"{result['exact_match']:.1f}%",
+        "decode time": f"{result['decode_seconds']:.3g} s ({tables.spread(result)}, {result['repeats']} runs)",
+        "sentences a second": f"{result['sentences_per_second']:,.1f}",
+    }
+    how = (
+        f"{search}, {decoding['n_best']} best, batches of {decoding['batch_size']}, length penalty "
+        f"{decoding['length_penalty']:g}, {'XLA' if result['jit_compile'] else 'graph mode'}, {result['dtype']}"
+    )
+    conditions = {
+        "command": f"`{result['command']}`",
+        "hardware": f"{result['device']}, {result['cores']} cores",
+        "versions": f"memattn {result['memattn']} ({result['commit'] or 'no commit'}), TensorFlow "
+        f"{result['tensorflow']}, Keras {result['keras']}, Python {result['python']}",
+        "checkpoints": ", ".join(result["checkpoints"]),
+        "not in the decode time": result["excluded_from_time"],
+    }
+    parts = [
+        f"# {', '.join(run_dirs)}",
+        "A sequence-to-sequence model trained by memattn, after *Efficient Attention using a Fixed-Size Memory "
+        "Representation* (Britz, Guan & Luong, 2017).",
+        _listed(facts),
+        f"## {result['sentences']:,} sentences of `{result['split']}`",
+        _listed(scores),
+        f"Search: {how}.",
+        "## Use",
+        f"```\nmemattn-translate {given} < source.txt > translations.txt\n"
+        f"memattn-export {given} --output exported    # a SavedModel, which runs without memattn\n```",
+        "## Conditions",
+        _listed(conditions),
+        "## Every setting",
+        f"```yaml\n{yaml.safe_dump(config, sort_keys=False)}```",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _listed(facts: dict[str, str]) -> str:
+    return "\n".join(f"- **{key}**: {value}" for key, value in facts.items())

@@ -1,0 +1,32 @@
+"""Exports a trained model with its search as a TensorFlow SavedModel, which runs without memattn.
+
+memattn-export --run_dir runs/small --output exported/small
+"""
+
+import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
+
+from absl import flags
+
+
+def _main() -> int:
+    from memattn.runs.trained import load
+    from memattn.search import saved_model
+
+    options = flags.FLAGS
+    trained = load(options.run_dir, options.set, options.average)
+    widths = saved_model.export(trained, options.output, options.max_source_length)
+    print(f"{options.output}: sources of up to {widths[-1] - 1:,} tokens, padded to {', '.join(map(str, widths))}")
+    return 0
+
+
+def main() -> None:
+    flags.DEFINE_multi_string("run_dir", None, "Run folder of memattn.train; several form an ensemble.", required=True)
+    flags.DEFINE_string("output", None, "Folder of the SavedModel, which must not exist.", required=True)
+    flags.DEFINE_multi_string("set", [], "Override, such as decoding.beam_size=5; repeatable.")
+    flags.DEFINE_integer("average", None, "Last checkpoints to average (default: the best one).", lower_bound=1)
+    flags.DEFINE_integer("max_source_length", None, "Longest source (default: twice that of training).", lower_bound=1)
+    cli.run(_main, tensorflow=True)
+
+
+if __name__ == "__main__":
+    main()

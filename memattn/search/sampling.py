@@ -1,0 +1,87 @@
+"""Samples hypotheses from any step function, in the graph."""
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from memattn.search.beam_search import Hypotheses, length_penalty
+
+
+def sample(
+    step: Callable[[tf.Tensor, Any], tuple[tf.Tensor, Any]],
+    state: Any,
+    *,
+    uniforms: tf.Tensor,
+    max_lengths: tf.Tensor,
+    start: int,
+    end: int,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    length_penalty_weight: float = 0.0,
+) -> Hypotheses:
+    """Draws n hypotheses of each source, independent of each other; returns them by score, best first.
+
+    Their scores are the model's own log-probabilities, whatever the temperature and the choice of tokens.
+
+    Args:
+      step: (tokens [B, n], state) -> logits [B, n, V] of the next token, next state.
+      state: nested tensors [B, n, ...].
+      uniforms: [steps, B, n] in [0, 1), one random number for each token that is drawn.
+      max_lengths: [B], the most steps for each source (its end of sentence included).
+      start, end: ids of the first input and of the end of sentence.
+      temperature: logits are divided by it; above 0.
+      top_k: draw from the k likeliest tokens; None: from all.
+      top_p: draw from the likeliest tokens that together have this probability (Holtzman et al., 2020); None: from all.
+      length_penalty_weight: a of `length_penalty`.
+    """
+    steps, samples = tf.shape(uniforms)[0], uniforms.shape[2]
+    batch = tf.shape(max_lengths)[0]
+    zeros = tf.zeros([batch, samples], tf.int32)
+    finished = tf.tile((max_lengths <= 0)[:, None], [1, samples])
+    all_tokens = tf.TensorArray(tf.int32, steps, element_shape=[max_lengths.shape[0], samples])
+    initial = (0, zeros + start, tf.cast(zeros, tf.float32), zeros, finished, state, all_tokens)
+
+    def unfinished(time, tokens, log_probs, lengths, finished, *_):
+        return ~tf.reduce_all(finished)
+
+    def advance(time, tokens, log_probs, lengths, finished, state, all_tokens):
+        logits, state = step(tokens, state)
+        logits = tf.cast(logits, tf.float32)
+        drawn = draw(logits, uniforms[time], temperature=temperature, top_k=top_k, top_p=top_p)
+        tokens = tf.where(finished, end, drawn)
+        own = tf.gather(tf.nn.log_softmax(logits), drawn, batch_dims=2)
+        log_probs += tf.where(finished, 0.0, own)
+        lengths += tf.cast(tokens != end, tf.int32)
+        finished |= (tokens == end) | (time + 1 >= max_lengths)[:, None]
+        return time + 1, tokens, log_probs, lengths, finished, state, all_tokens.write(time, tokens)
+
+    _, _, log_probs, lengths, _, _, all_tokens = tf.while_loop(unfinished, advance, initial, maximum_iterations=steps)
+    tokens = tf.transpose(all_tokens.stack(), [1, 2, 0])  # [B, n, steps]
+    tokens = tf.where(tf.range(steps) >= lengths[:, :, None], end, tokens)
+    scores = log_probs / length_penalty(lengths, length_penalty_weight)
+    best_first = tf.argsort(scores, direction="DESCENDING", stable=True)
+    return Hypotheses(*(tf.gather(values, best_first, batch_dims=1) for values in (tokens, lengths, scores)))
+
+
+def draw(
+    logits: tf.Tensor, uniforms: tf.Tensor, *, temperature: float, top_k: int | None, top_p: float | None
+) -> tf.Tensor:
+    """Tokens [B, n] of logits [B, n, V]: the inverse of the cumulative distribution at `uniforms` [B, n]."""
+    logits, ids = logits / temperature, None
+    if top_k or top_p:
+        logits, ids = tf.math.top_k(logits, min(top_k or logits.shape[-1], logits.shape[-1]))  # likeliest first
+    probabilities = tf.nn.softmax(logits)
+    if top_p:
+        likelier = tf.cumsum(probabilities, -1, exclusive=True)
+        probabilities = tf.where(likelier < top_p, probabilities, 0.0)
+    cumulative = tf.cumsum(probabilities, -1)
+    total = cumulative[:, :, -1:]
+
+    def below(bound):
+        return tf.reduce_sum(tf.cast(bound, tf.int32), -1)
+
+    place = below(cumulative <= uniforms[:, :, None] * total)
+    place = tf.minimum(place, below(cumulative < total))  # a rounded product may reach the total
+    return place if ids is None else tf.gather(ids, place, batch_dims=2)

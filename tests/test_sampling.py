@@ -1,0 +1,131 @@
+"""Sampling: what is drawn has the probabilities asked for, whatever the batch."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from test_conformance import make_model, padded
+
+from memattn import config as configs
+from memattn.config import DecodingConfig, SampleConfig
+from memattn.data.vocabulary import EOS
+from memattn.errors import ConfigError
+from memattn.search.sampling import draw, sample
+from memattn.search.searcher import Scorer, Searcher
+
+LOGITS = np.log([0.05, 0.4, 0.1, 0.25, 0.2])
+
+
+def frequencies(temperature=1.0, top_k=None, top_p=None, draws=2_000):
+    """Of each token, with random numbers at equal distances."""
+    uniforms = ((np.arange(draws) + 0.5) / draws).astype(np.float32)[None]
+    logits = tf.constant(np.tile(LOGITS.astype(np.float32), [1, draws, 1]))
+    tokens = draw(logits, tf.constant(uniforms), temperature=temperature, top_k=top_k, top_p=top_p)
+    return np.bincount(tokens.numpy()[0], minlength=5) / draws
+
+
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [
+        ({}, [0.05, 0.4, 0.1, 0.25, 0.2]),
+        ({"top_k": 1}, [0, 1, 0, 0, 0]),
+        ({"top_k": 2}, [0, 0.4 / 0.65, 0, 0.25 / 0.65, 0]),
+        ({"top_k": 99}, [0.05, 0.4, 0.1, 0.25, 0.2]),
+        ({"top_p": 0.39}, [0, 1, 0, 0, 0]),
+        ({"top_p": 0.41}, [0, 0.4 / 0.65, 0, 0.25 / 0.65, 0]),  # those before the second have less than 0.41
+        ({"top_p": 0.99}, [0.05, 0.4, 0.1, 0.25, 0.2]),
+        ({"top_k": 3, "top_p": 0.6}, [0, 0.4 / 0.65, 0, 0.25 / 0.65, 0]),  # 0.65 of 0.85: p is of what k leaves
+        ({"temperature": 0.5}, np.square([0.05, 0.4, 0.1, 0.25, 0.2]) / 0.275),
+    ],
+)
+def test_tokens_are_drawn_with_their_probabilities(how, expected):
+    np.testing.assert_allclose(frequencies(**how), expected, atol=1e-3)
+
+
+@pytest.mark.parametrize("how", [{}, {"top_k": 3}, {"top_p": 0.7}])
+def test_no_random_number_draws_a_token_of_probability_0(how):
+    logits = tf.constant([[[-np.inf, 0.0, -np.inf, 1.0, -np.inf]]] * 2, tf.float32)
+    uniforms = tf.constant([[0.0], [np.nextafter(np.float32(1), np.float32(0))]])
+    tokens = draw(logits, uniforms, **{"temperature": 1.0, "top_k": None, "top_p": None, **how})
+    assert set(tokens.numpy().ravel()) <= {1, 3}
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_samples_end_at_their_end_or_limit_and_are_sorted(jit_compile):
+    def step(tokens, state):
+        del tokens
+        return tf.tile(tf.math.log([[[0.1, 0.2, 0.7]]]), [2, 64, 1]), state + 1
+
+    @tf.function(jit_compile=jit_compile)
+    def run(uniforms):
+        state = tf.zeros([2, 64], tf.int32)
+        return sample(step, state, uniforms=uniforms, max_lengths=tf.constant([6, 0]), start=0, end=1)
+
+    found = run(tf.random.stateless_uniform([6, 2, 64], [1, 2]))
+    tokens, lengths, scores = (values.numpy() for values in found)
+    assert tokens.shape == (2, 64, 6)
+    assert (lengths[1] == 0).all()
+    assert (np.diff(scores[0]) <= 0).all()
+    assert len(set(lengths[0])) > 3
+    log = np.log([0.1, 0.2, 0.7])
+    for row, length, score in zip(tokens[0], lengths[0], scores[0], strict=True):
+        assert (row[length:] == 1).all()
+        assert 1 not in row[:length]
+        ended = log[1] if length < 6 else 0.0  # at its limit a hypothesis has no end
+        np.testing.assert_allclose(score, log[row[:length]].sum() + ended, rtol=1e-5)
+
+
+def searcher(model, **how):
+    sampling = {key: how.pop(key) for key in ("seed", "top_k", "temperature") if key in how}
+    config = DecodingConfig(
+        **{"n_best": 4, "beam_size": 2, "jit_compile": False, **how}, sample=SampleConfig(**sampling)
+    )
+    return Searcher(model, config)
+
+
+def test_a_sentence_has_the_same_samples_in_any_batch():
+    model = make_model("memory", {"num_slots": 2})
+    one, other = [4, 5, 6, EOS], [7, 8, 9, 4, 5, EOS]
+    draws = searcher(model)
+    together = draws(padded([one, other]).numpy(), np.array([11, 12]))
+    for number, source in ((11, one), (12, other)):
+        alone = draws(padded([source], 9).numpy(), np.array([number]))
+        row, longest = number - 11, int(alone.lengths.max())
+        np.testing.assert_array_equal(alone.lengths[0], together.lengths[row])
+        np.testing.assert_array_equal(alone.tokens[0, :, :longest], together.tokens[row, :, :longest])
+        np.testing.assert_allclose(alone.scores[0], together.scores[row], rtol=1e-4)
+    again = draws(padded([one, other]).numpy(), np.array([13, 12]))
+    assert (again.tokens[1] == together.tokens[1]).all()
+    assert (again.tokens[0] != together.tokens[0]).any()
+    assert (searcher(model, seed=2)(padded([one, other]).numpy()).tokens != together.tokens).any()
+
+
+def test_scores_are_the_models_own_whatever_the_temperature():
+    model = make_model("bahdanau", {})
+    model.output_layer.bias.assign(tf.concat([[-1e9], tf.zeros(10)], 0))  # no PAD, which scoring passes over
+    source = [4, 5, 6, EOS]
+    found = searcher(model, temperature=3.0, top_k=5)(padded([source]).numpy())
+    scorer = Scorer(model)
+    for tokens, length, score in zip(found.tokens[0], found.lengths[0], found.scores[0], strict=True):
+        if length < found.tokens.shape[2]:
+            target = padded([[*tokens[:length].tolist(), EOS]]).numpy()
+            np.testing.assert_allclose(score, scorer(padded([source]).numpy(), target)[0], rtol=1e-4)
+    assert len({tuple(tokens) for tokens in found.tokens[0]}) > 1
+
+
+def test_a_temperature_near_0_is_greedy():
+    model = make_model("memory", {"num_slots": 2})
+    source = padded([[4, 5, 6, EOS], [7, EOS]]).numpy()
+    greedy = Searcher(model, DecodingConfig(beam_size=1, jit_compile=False))(source)
+    np.testing.assert_array_equal(searcher(model, temperature=1e-4, n_best=1)(source).tokens, greedy.tokens)
+
+
+def test_the_config_samples_as_many_as_are_asked_for():
+    def load(**decoding):
+        return configs.checked({"data": {"copy": {}}, "decoding": decoding}, configs.Source("test")).decoding
+
+    assert load(sample={}, n_best=20, beam_size=2).sample == SampleConfig()
+    assert load(sample=None).sample is None
+    with pytest.raises(ConfigError, match=r"decoding.sample.top_p: must be below 1"):
+        load(sample={"top_p": 1.5})
+    with pytest.raises(ConfigError, match=r"decoding.coverage_penalty: is for beam search"):
+        load(sample={}, coverage_penalty=0.2)

@@ -1,0 +1,45 @@
+"""The model card: what a reader of a result needs, from the result alone."""
+
+import json
+import re
+
+import pytest
+import tensorflow as tf
+import yaml
+from conftest import evaluate
+
+from memattn.evaluation.model_card import FILE, model_card
+from memattn.training.trainer import train
+
+
+@pytest.fixture
+def run(tiny_config, tmp_path):
+    assert train(tiny_config(), str(tmp_path / "run"), tf.distribute.get_strategy()) == 0
+    return tmp_path / "run"
+
+
+def test_an_evaluation_writes_what_its_result_says(run):
+    result = evaluate(run)
+    card = (run / FILE).read_text(encoding="utf-8")
+    assert card.startswith(f"# {run}\n")
+    assert card == model_card(json.loads((run / "result.json").read_text(encoding="utf-8")))
+    for said in (
+        "memory (num_slots 3, encoder_scoring softmax",
+        f"**parameters**: {result['parameters']:,}",
+        f"{result['bleu_signature']})**: {result['bleu']:.2f}\n",
+        result["sacrebleu_signature"],
+        "12 sentences of `valid`",
+        "beam 2, 1 best, batches of 4",
+        f"memattn-translate --run_dir {run} <",
+        result["device"],
+    ):
+        assert said in card, said
+    (settings,) = re.findall(r"```yaml\n(.*?)```", card, flags=re.DOTALL)
+    assert yaml.safe_load(settings) == result["config"]
+
+
+def test_samples_and_ensembles_are_said(run):
+    result = evaluate(run, "decoding.sample.top_k=3")
+    assert "sampled, top_k 3, temperature 1.0, seed 1" in (run / FILE).read_text(encoding="utf-8")
+    both = {**result, "checkpoints": ["runs/a/best/step-1", "runs/b/best/step-2"]}
+    assert "memattn-export --run_dir runs/a --run_dir runs/b --output" in model_card(both)

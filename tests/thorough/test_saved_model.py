@@ -1,0 +1,205 @@
+"""Exported models: what the run gives, without memattn; and what is refused."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from conftest import ROOT
+from test_translate import lines_of, runs, trained, translator  # noqa: F401 (fixtures)
+
+from memattn.data.corpus import VOCABULARY
+from memattn.errors import ConfigError, DataError, RunError
+from memattn.runs.trained import load
+from memattn.search import saved_model
+from memattn.search.saved_model import EXTRA, FACTS
+from memattn.search.translator import Translator
+
+STRANGE = ["", "Haus quux Hund.", "   ", "<unk> <s> Haus"]
+
+
+@pytest.fixture(scope="module")
+def exported(runs, tmp_path_factory):  # noqa: F811
+    """Folders of the two runs, exported, in graph mode and by XLA, with their runs."""
+    folder, found = tmp_path_factory.mktemp("exported"), []
+    for run_dir, jit_compile in zip(runs[0], ("false", "true"), strict=True):
+        overrides = ["decoding.n_best=3", f"decoding.jit_compile={jit_compile}"]
+        run = load([run_dir], overrides, None)
+        output = str(folder / os.path.basename(run_dir))
+        saved_model.export(run, output)
+        found.append((output, run))
+    return found
+
+
+@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("alignment", [None, "hard"])
+def test_the_exported_model_translates_as_the_run_does(exported, runs, which, alignment):  # noqa: F811
+    folder, run = exported[which]
+    lines = [*lines_of(runs[1] / "test.en"), *STRANGE]
+    how = {"scores": True, "alignment": alignment, "replace_unknown": bool(alignment)}
+    expected = translator(run, n_best=3, **how)(lines, 1)
+    found = Translator(*saved_model.load(folder), **how)(lines, 1)
+    for one, other in zip(expected, found, strict=True):
+        (number, score, *text), (other_number, other_score, *other_text) = one.split("\t"), other.split("\t")
+        assert (number, text) == (other_number, other_text)
+        np.testing.assert_allclose(float(score), float(other_score), rtol=1e-3, atol=1e-4)
+
+
+def test_its_best_hypotheses_are_the_first(exported):
+    lines = ["Haus Hund Katze."]
+    one, three = (Translator(*saved_model.load(exported[0][0], n))(lines, 7) for n in (1, 3))
+    assert three[0] == f"7\t{one[0]}"
+    with pytest.raises(ConfigError, match=r"--nbest: the model was exported with decoding.n_best = 3"):
+        saved_model.load(exported[0][0], 4)
+
+
+def test_signatures_of_tokens_need_no_memattn(exported, tmp_path):
+    """In a process of its own, elsewhere: TensorFlow alone, tokens to tokens with alignments."""
+    folder, run = exported[1]
+    tokens = [run.text.encode(line, "source") for line in ("Haus Hund Katze.", "Haus.")]
+    program = """
+        import json, sys
+        import tensorflow as tf
+        model = tf.saved_model.load(sys.argv[1])
+        source = tf.constant(json.loads(sys.argv[2]))
+        plain = model.signatures["serving_default"](source=source)
+        both = model.signatures["translate_and_align"](source=source)
+        assert not any(name.split(".")[0] == "memattn" for name in sys.modules)
+        found = {name: tensor.numpy() for name, tensor in both.items()}
+        assert all((plain[name].numpy() == found[name]).all() for name in plain)
+        rows = found.pop("tokens").reshape(-1, found["alignments"].shape[2])
+        words = [[word.decode() for word in row] for row in rows]
+        print(json.dumps({"words": words, **{name: value.tolist() for name, value in found.items()}}))
+    """
+    width = max(map(len, tokens)) + 2
+    padded = json.dumps([[*row, *[""] * (width - len(row))] for row in tokens])
+    result = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program), folder, padded],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, "PYTHONPATH": ""},
+    )
+    assert result.returncode == 0, result.stderr[-2000:]
+    found = json.loads(result.stdout)
+    lines = translator(run, n_best=3, scores=True)(["Haus Hund Katze.", "Haus."], 1)
+    assert len(lines) == 6
+    for place, line in enumerate(lines):
+        _, score, text = line.split("\t")
+        words = [word for word in found["words"][place] if word]
+        assert len(words) == np.ravel(found["lengths"])[place]
+        assert run.text.detokenize(run.text.decode(words)) == text
+        np.testing.assert_allclose(np.ravel(found["scores"])[place], float(score), rtol=1e-3, atol=1e-4)
+    weights = np.array(found["alignments"])
+    assert weights.shape[:2] == (2, 3)
+    assert weights.shape[3] == width + 1
+    np.testing.assert_allclose(weights.sum(3), np.ones(weights.shape[:3]), rtol=1e-4)  # Bahdanau's
+    assert (weights[1, :, :, len(tokens[1]) + 1 :] == 0).all()
+
+
+def test_batches_and_widths_change_nothing(exported):
+    searcher, text, vocabulary = saved_model.load(exported[0][0])
+    ids = vocabulary.encode(text.encode("Haus Hund.", "source"))
+    found = []
+    for rows, width in ((1, len(ids)), (3, 9), (2, 33)):
+        source = np.zeros([rows, width], np.int32)
+        source[0, : len(ids)] = ids
+        found.append(searcher(source))
+    for other in found[1:]:
+        longest = int(found[0].lengths[0].max())
+        np.testing.assert_array_equal(found[0].tokens[0, :, :longest], other.tokens[0, :, :longest])
+        np.testing.assert_allclose(found[0].scores[0], other.scores[0], rtol=1e-3)
+
+
+def test_an_ensemble_is_exported(runs, tmp_path):  # noqa: F811
+    both = load(runs[0], [], None)
+    widths = saved_model.export(both, str(tmp_path / "both"), max_source_length=12)
+    assert widths == [8, 12, 16]
+    lines = lines_of(runs[1] / "test.en")[:3]
+    lines = [line for line in lines if len(both.text.encode(line, "source")) < 15]
+    assert Translator(*saved_model.load(str(tmp_path / "both")))(lines, 1) == translator(both)(lines, 1)
+
+
+def test_a_source_that_is_too_long_is_named_after_those_before_it(exported):
+    folder, run = exported[0]
+    with open(os.path.join(folder, EXTRA, FACTS), encoding="utf-8") as file:
+        longest = json.load(file)["max_source_length"]
+    assert run.model.max_source_length < longest
+    translate = Translator(*saved_model.load(folder, 1))
+    lines = iter(translate(["Haus.", "ü" * longest, "ü" * (longest + 1), "Haus."], 7))
+    assert next(lines) == translate(["Haus."], 1)[0]
+    next(lines)
+    with pytest.raises(DataError, match=rf"standard input:9: {longest + 1:,} tokens; .* at most {longest:,}"):
+        next(lines)
+
+
+@pytest.mark.parametrize(
+    "name", ["saved_model.pb", "variables/variables.data-00000-of-00001", "variables/variables.index"]
+)
+def test_a_truncated_model_is_said_in_a_line(exported, tmp_path, name):
+    damaged = tmp_path / "damaged"
+    shutil.copytree(exported[0][0], damaged)
+    with open(damaged / name, "r+b") as file:
+        file.truncate(os.path.getsize(damaged / name) // 2)
+    with pytest.raises(RunError, match=rf"{re.escape(str(damaged))}: damaged; export it again: .+") as raised:
+        saved_model.load(str(damaged))
+    assert "\n" not in str(raised.value)
+
+
+def test_another_vocabulary_is_refused(exported, tmp_path):
+    other = tmp_path / "other"
+    shutil.copytree(exported[0][0], other)
+    with open(other / EXTRA / VOCABULARY, "a", encoding="utf-8") as file:
+        file.write("more\n")
+    with pytest.raises(RunError, match=r"vocab.txt: not the file that was exported with the model"):
+        saved_model.load(str(other))
+    (other / EXTRA / FACTS).write_text("{}")
+    with pytest.raises(RunError, match=r"export.json: unreadable; .* is no export of memattn"):
+        saved_model.load(str(other))
+    with pytest.raises(ConfigError, match="nowhere: not a folder"):
+        saved_model.load("nowhere")
+
+
+def test_what_cannot_be_exported_is_refused(trained, exported, tmp_path, monkeypatch):  # noqa: F811
+    with pytest.raises(ConfigError, match="exists; use another --output"):
+        saved_model.export(trained, exported[0][0])
+    sampling = load([os.path.dirname(os.path.dirname(trained.checkpoints[0]))], ["decoding.sample={}"], None)
+    with pytest.raises(ConfigError, match=r"decoding.sample: an exported model searches its whole vocabulary"):
+        saved_model.export(sampling, str(tmp_path / "new"))
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(tf.saved_model, "save", full)
+    with pytest.raises(OSError, match="No space left"):
+        saved_model.export(trained, str(tmp_path / "new"))
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_commands_export_and_translate(runs, command, tmp_path):  # noqa: F811
+    output = str(tmp_path / "model")
+    status, said, stderr = command(runs[1], "memattn.export", "--run_dir", "bahdanau", "--output", output)
+    assert (status, stderr) == (0, "")
+    assert said.startswith(f"{output}: sources of up to ")
+    process = [sys.executable, "-m", "memattn.translate", "--saved_model", output, "--alignment", "soft"]
+    result = subprocess.run(
+        process, cwd=ROOT, input="Haus.\n\n", capture_output=True, text=True, check=True, timeout=90
+    )
+    first, second = map(json.loads, result.stdout.splitlines())
+    assert first["source"][0] == "Haus"
+    assert np.shape(first["weights"]) == (len(first["target"]), len(first["source"]))
+    assert (second["line"], second["text"], second["weights"]) == (2, "", [])
+    status, _, stderr = command(runs[1], "memattn.translate", "--saved_model", output, "--average", "2")
+    assert status == 2
+    assert "--average: for --run_dir; an exported model's search is fixed" in stderr
+    status, _, stderr = command(runs[1], "memattn.translate")
+    assert status == 2
+    assert "--run_dir, --saved_model: give one of them" in stderr
