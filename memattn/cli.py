@@ -164,8 +164,7 @@ def _guarded(main: Callable[..., int | None], arguments: Sequence[str] = ()) -> 
         tensorflow = sys.modules.get("tensorflow")  # a command that does without it starts sooner
         if tensorflow is None or not isinstance(error, tensorflow.errors.OpError):
             raise
-        problem = re.sub(r"{{.*?}} | ?\[Op:.*", "", reason(error))
-        _fail(f"TensorFlow: {problem or type(error).__name__}", FAILURE)
+        _fail(f"TensorFlow: {reason(error)}", FAILURE)
 
 
 def silence() -> None:

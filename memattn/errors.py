@@ -21,6 +21,6 @@ class LostWorkerError(RunError):
 
 def reason(error: Exception) -> str:
     """The line of an error that gives the cause, without the lines and colours that TensorFlow and Keras add."""
-    lines = re.sub("\x1b\\[[0-9;]*m", "", str(error)).splitlines()
+    lines = re.sub(r"\x1b\[[0-9;]*m|{{.*?}} ?| ?\[Op:.*", "", str(error)).splitlines()
     around = r"Exception encountered|Graph execution error|\d+ root error|Detected at node|  File |<stack traces|\t|$"
     return next((line.strip() for line in lines if not re.match(around, line)), type(error).__name__)

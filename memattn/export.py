@@ -14,8 +14,8 @@ def _main() -> int:
 
     options = flags.FLAGS
     trained = load(options.run_dir, options.set, options.average)
-    widths = saved_model.export(trained, options.output, options.max_source_length)
-    print(f"{options.output}: sources of up to {widths[-1] - 1:,} tokens, padded to {', '.join(map(str, widths))}")
+    longest = saved_model.export(trained, options.output, options.max_source_length)
+    print(f"{options.output}: takes sources of up to {longest:,} tokens")
     return 0
 
 

@@ -46,7 +46,7 @@ def _work(options: flags.FlagValues):
     }
     if options.saved_model:
         if given := [f"--{name}" for name in _OF_RUNS if options[name].value]:
-            raise ConfigError(f"{', '.join(given)}: for --run_dir; an exported model's search is fixed")
+            raise ConfigError(f"{', '.join(given)}: for --run_dir, not for an exported model")
         return Translator(*saved_model.load(options.saved_model, options.nbest), **how)
     trained = load(options.run_dir, ["decoding.jit_compile=false", *options.set], options.average)
     return PairScorer(trained) if options.score else of_run(trained, n_best=options.nbest, **how)

@@ -28,30 +28,31 @@ EXTRA, FACTS = "assets.extra", "export.json"
 _NO_TOKEN = ""  # pads tensors of tokens
 
 
-def export(trained: Trained, folder: str, max_source_length: int | None = None) -> list[int]:
-    """Writes a SavedModel, which appears under its name once it is whole; returns its padded widths.
+def export(trained: Trained, folder: str, max_source_length: int | None = None) -> int:
+    """Writes a SavedModel, which appears under its name once it is whole; returns the longest source that it takes.
 
     It takes sources of `max_source_length` tokens, by default twice as many as training's longest source has. Raises
     ConfigError, OSError.
     """
-    for key in ("lexicon", "sample"):
+    for key, what in {"lexicon": "vocabulary selection", "sample": "sampling"}.items():
         if getattr(trained.config.decoding, key):
-            raise ConfigError(f"decoding.{key}: an exported model searches its whole vocabulary; --set it to null")
+            raise ConfigError(f"decoding.{key}: {what} is not exported; --set decoding.{key}=null")
     folder = os.path.normpath(folder)
     if os.path.exists(folder):
         raise ConfigError(f"{folder}: exists; use another --output")
-    widths = _widths((max_source_length or 2 * trained.models[0].max_source_length) + 1)
-    module = _Module(trained, widths)
+    os.makedirs(os.path.dirname(folder) or ".", exist_ok=True)
+    longest = max_source_length or 2 * trained.models[0].max_source_length
+    module = _Module(trained, longest)
     unfinished = f"{folder}.{secrets.token_hex(4)}{files.UNFINISHED}"
     try:
         with files.naming(unfinished):
             tf.saved_model.save(module, unfinished, module.functions())
-        _write_extra(trained, widths, os.path.join(unfinished, EXTRA))
+        _write_extra(trained, longest, os.path.join(unfinished, EXTRA))
         files.move(unfinished, folder)
     except BaseException:
         shutil.rmtree(unfinished, ignore_errors=True)
         raise
-    return widths
+    return longest
 
 
 def _widths(longest: int) -> list[int]:
@@ -62,14 +63,14 @@ def _widths(longest: int) -> list[int]:
     return widths
 
 
-def _write_extra(trained: Trained, widths: list[int], folder: str) -> None:
+def _write_extra(trained: Trained, longest: int, folder: str) -> None:
     """The files beside the model, from which `load` restores what it needs: vocabulary, text settings, facts."""
     os.makedirs(folder)
     texts = {VOCABULARY: str(trained.vocabulary), **trained.text.files()}
     for name, content in texts.items():
         files.write(os.path.join(folder, name), content)
     facts = {
-        "max_source_length": widths[-1] - 1,
+        "max_source_length": longest,
         "has_alignments": trained.model.has_alignments,
         "checkpoints": trained.checkpoints,
         **provenance.conditions(),
@@ -82,9 +83,10 @@ def _write_extra(trained: Trained, widths: list[int], folder: str) -> None:
 class _Module(tf.Module):
     """The functions of a SavedModel. Each padded width has a graph, in which it is static; the batch size is free."""
 
-    def __init__(self, trained: Trained, widths: list[int]):
+    def __init__(self, trained: Trained, longest: int):
         super().__init__()
-        self._searcher, self._widths = Searcher(trained.model, trained.config.decoding), widths
+        self._searcher = Searcher(trained.model, trained.config.decoding)
+        self._longest, self._widths = longest, _widths(longest + 1)
         self._model = trained.model
         weights = [weight for model in trained.models for weight in model.weights]
         self.weights = [weight if isinstance(weight, tf.Variable) else weight.value for weight in weights]
@@ -110,8 +112,10 @@ class _Module(tf.Module):
 
     def _search(self, source: tf.Tensor) -> dict[str, tf.Tensor]:
         """Hypotheses of source ids [B, S]."""
-        width, longest = tf.shape(source)[1], self._widths[-1]
-        check = tf.debugging.assert_less_equal(width, longest, f"a source has more than {longest - 1} tokens")
+        source = source[:, : self._widths[-1]]
+        width = tf.shape(source)[1]
+        longest = tf.reduce_max(tf.reduce_sum(tf.cast(tf.not_equal(source, PAD), tf.int32), 1)) - 1
+        check = tf.debugging.assert_less_equal(longest, self._longest, f"a source has more than {self._longest} tokens")
         token_gates = tf.nest.pack_sequence_as(
             self._searcher.token_gates, [tf.convert_to_tensor(gates) for gates in self.token_gates]
         )
@@ -208,7 +212,7 @@ def load(folder: str, n_best: int | None = None) -> tuple[SavedSearcher, Text | 
         with contextlib.suppress(OSError):
             if files.checksum(os.path.join(extra, name)) == expected:
                 continue
-        raise RunError(f"{os.path.join(extra, name)}: not the file that was exported with the model; export it again")
+        raise RunError(f"{os.path.join(extra, name)}: missing, or not the file of the export; export it again")
     try:
         model = tf.saved_model.load(folder)
     except Exception as error:  # TensorFlow raises errors of any type for a truncated file

@@ -77,12 +77,15 @@ class Trainer:
         folder, own = self.config.training.init_from, os.path.join(self.run_dir, run_folder.CHECKPOINTS)
         if not folder or checkpoints.listed(own):
             return None
-        initial = trained.load([folder], [], None)
+        try:
+            initial = trained.load([folder], [], None)
+        except RunError as error:
+            raise RunError(f"training.init_from: {str(error).partition(';')[0]}") from error
         if (initial.vocabulary.tokens, initial.text.files()) != (self.vocabulary.tokens, self.text.files()):
-            raise ConfigError(
-                f"training.init_from: the vocabulary or BPE of {folder} differs from the data's; prepare the data with "
-                f"--vocabulary_of {folder}"
-            )
+            right = f"prepare the data with --vocabulary_of {folder}"
+            if self.config.data.copy:
+                right = "give data.copy the num_symbols of that run"
+            raise ConfigError(f"training.init_from: the vocabulary or BPE of {folder} differs from the data's; {right}")
         models = [
             {key: value for key, value in configs.to_dict(config)["model"].items() if key not in _NO_SHAPES}
             for config in (initial.config, self.config)
