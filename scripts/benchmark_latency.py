@@ -59,11 +59,6 @@ def main() -> int:
 if __name__ == "__main__":
     systems.define_flags(output="results/speed/latency", systems=LATENT, known=list(systems.SYSTEMS))
     systems.define_sizes("25")
-    flags.DEFINE_list("beam_sizes", ["1", "5"], "Hypotheses of the sentence.")
-    flags.register_validator(
-        "beam_sizes",
-        lambda given: all(one.isdecimal() and int(one) for one in given),
-        "whole numbers, separated by commas",
-    )
+    systems.define_numbers("beam_sizes", "1,5", "Hypotheses of the sentence.")
     flags.FLAGS.set_default("repeats", 30)
     cli.run(main, tensorflow=True)

@@ -111,14 +111,19 @@ class Measured:
 
 def define_sizes(lengths: str) -> None:
     """Flags of benchmarks with sizes of the user's choice."""
-    flags.DEFINE_list("lengths", lengths.split(","), "Lengths L.")
+    define_numbers("lengths", lengths, "Lengths L.")
+    flags.DEFINE_integer("units", 256, "Units per layer and direction; also the embedding size.", lower_bound=1)
+    flags.DEFINE_integer("vocabulary", 24, "Number of ids, including four special ones.", lower_bound=5)
+
+
+def define_numbers(name: str, numbers: str, meaning: str) -> None:
+    """A flag for whole numbers above 0, separated by commas."""
+    flags.DEFINE_list(name, numbers.split(","), meaning)
     flags.register_validator(
-        "lengths",
+        name,
         lambda given: all(one.isdecimal() and int(one) for one in given),
         "whole numbers, separated by commas",
     )
-    flags.DEFINE_integer("units", 256, "Units per layer and direction; also the embedding size.", lower_bound=1)
-    flags.DEFINE_integer("vocabulary", 24, "Number of ids, including four special ones.", lower_bound=5)
 
 
 def define_flags(*, output: str, systems: list[str], known: list[str]) -> None:

@@ -51,7 +51,7 @@ def read_split(trained: Trained, split: str) -> TestSet:
     folder = trained.config.data.path
     corpus.check_folder(folder)
     vocabulary = corpus.read_vocabulary(os.path.join(folder, corpus.VOCABULARY))
-    if (vocabulary.tokens, text.read(folder).files()) != (trained.vocabulary.tokens, trained.text.files()):
+    if not trained.reads_as(vocabulary, text.read(folder)):
         raise ConfigError(f"data.folder: the vocabulary or BPE of {folder} differs from the run's; see --source")
     corpus.check_split(folder, split, corpus.splits(folder))
     sentences = corpus.read_corpus(folder, split, trained.vocabulary).source

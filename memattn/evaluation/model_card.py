@@ -1,5 +1,6 @@
 """A result as one page: what the model is, how it was trained, what it scores, how to use it."""
 
+import os
 from typing import Any
 
 import yaml
@@ -12,7 +13,7 @@ FILE = "model_card.md"
 def model_card(result: dict[str, Any]) -> str:
     """The page, in Markdown, of what `memattn-eval` writes into result.json."""
     config = result["config"]
-    run_dirs = list(dict.fromkeys(path.rpartition("/")[0].rpartition("/")[0] for path in result["checkpoints"]))
+    run_dirs = list(dict.fromkeys(os.path.dirname(os.path.dirname(path)) for path in result["checkpoints"]))
     given = " ".join(f"--run_dir {run_dir}" for run_dir in run_dirs)  # of RUN/best/step-N
     model, training, decoding = (config[section] for section in ("model", "training", "decoding"))
     attention = dict(model["attention"])

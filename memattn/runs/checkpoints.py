@@ -33,16 +33,16 @@ class Checkpoint:
     def __init__(self, model: tf.keras.Model, optimizer: tf.keras.optimizers.Adam | None = None, **others):
         self._others = others
         named = named_weights(model)
-        self._weights = {path: _tensorflow_variable(weight) for path, weight in named.items()}
+        self._weights = {path: tensorflow_variable(weight) for path, weight in named.items()}
         parts = {"model": _nested(self._weights)}
         if optimizer is not None:
             paths = {id(weight): path for path, weight in named.items()}
             trained = [paths[id(weight)] for weight in model.trainable_variables]
             self._momentum, self._velocity = (
-                {path: _tensorflow_variable(moment) for path, moment in zip(trained, moments, strict=True)}
+                {path: tensorflow_variable(moment) for path, moment in zip(trained, moments, strict=True)}
                 for moments in (optimizer._momentums, optimizer._velocities)
             )
-            self._iterations = _tensorflow_variable(optimizer.iterations)
+            self._iterations = tensorflow_variable(optimizer.iterations)
             parts["optimizer"] = {
                 "iterations": self._iterations,
                 "momentum": _nested(self._momentum),
@@ -156,7 +156,8 @@ def _nested(variables: dict[str, tf.Variable]) -> dict:
     return tree
 
 
-def _tensorflow_variable(variable) -> tf.Variable:
+def tensorflow_variable(variable) -> tf.Variable:
+    """The variable of a weight, which Keras 3 wraps in one of its own."""
     return variable if isinstance(variable, tf.Variable) else variable.value
 
 

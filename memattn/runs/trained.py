@@ -36,6 +36,10 @@ class Trained:
     checkpoints: list[str]
     lexicon: Lexicon | None = None
 
+    def reads_as(self, vocabulary: Vocabulary, text: Text | Tokens) -> bool:
+        """Whether text becomes the same ids with that vocabulary and those text settings."""
+        return (self.vocabulary.tokens, self.text.files()) == (vocabulary.tokens, text.files())
+
 
 def load(run_dirs: list[str], overrides: list[str], average: int | None) -> Trained:
     """Models of run folders with their best weights, or the average of the last `average` checkpoints' weights.
@@ -45,7 +49,7 @@ def load(run_dirs: list[str], overrides: list[str], average: int | None) -> Trai
     loaded = [_load(run_dir, overrides, average) for run_dir in run_dirs]
     first = dataclasses.replace(loaded[0], lexicon=_lexicon(loaded[0]))
     for run_dir, other in zip(run_dirs, loaded, strict=True):
-        if (other.vocabulary.tokens, other.text.files()) != (first.vocabulary.tokens, first.text.files()):
+        if not first.reads_as(other.vocabulary, other.text):
             raise ConfigError(
                 f"{run_dir}: its vocabulary or BPE differs from that of {run_dirs[0]}; an ensemble needs the same"
             )

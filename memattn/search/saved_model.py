@@ -20,6 +20,7 @@ from memattn.data.text import Text, Tokens
 from memattn.data.vocabulary import EOS, PAD, UNK, Vocabulary
 from memattn.errors import ConfigError, RunError, reason
 from memattn.runs import provenance
+from memattn.runs.checkpoints import tensorflow_variable
 from memattn.runs.trained import Trained
 from memattn.search.beam_search import Hypotheses
 from memattn.search.searcher import Searcher
@@ -88,8 +89,7 @@ class _Module(tf.Module):
         self._searcher = Searcher(trained.model, trained.config.decoding)
         self._longest, self._widths = longest, _widths(longest + 1)
         self._model = trained.model
-        weights = [weight for model in trained.models for weight in model.weights]
-        self.weights = [weight if isinstance(weight, tf.Variable) else weight.value for weight in weights]
+        self.weights = [tensorflow_variable(weight) for model in trained.models for weight in model.weights]
         self.token_gates = [
             tf.Variable(gates, trainable=False) for gates in tf.nest.flatten(self._searcher.token_gates)
         ]
@@ -112,9 +112,9 @@ class _Module(tf.Module):
 
     def _search(self, source: tf.Tensor) -> dict[str, tf.Tensor]:
         """Hypotheses of source ids [B, S]."""
+        longest = tf.reduce_max(tf.reduce_sum(tf.cast(tf.not_equal(source, PAD), tf.int32), 1)) - 1
         source = source[:, : self._widths[-1]]
         width = tf.shape(source)[1]
-        longest = tf.reduce_max(tf.reduce_sum(tf.cast(tf.not_equal(source, PAD), tf.int32), 1)) - 1
         check = tf.debugging.assert_less_equal(longest, self._longest, f"a source has more than {self._longest} tokens")
         token_gates = tf.nest.pack_sequence_as(
             self._searcher.token_gates, [tf.convert_to_tensor(gates) for gates in self.token_gates]

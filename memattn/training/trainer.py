@@ -81,7 +81,7 @@ class Trainer:
             initial = trained.load([folder], [], None)
         except RunError as error:
             raise RunError(f"training.init_from: {str(error).partition(';')[0]}") from error
-        if (initial.vocabulary.tokens, initial.text.files()) != (self.vocabulary.tokens, self.text.files()):
+        if not initial.reads_as(self.vocabulary, self.text):
             right = f"prepare the data with --vocabulary_of {folder}"
             if self.config.data.copy:
                 right = "give data.copy the num_symbols of that run"
@@ -100,15 +100,12 @@ class Trainer:
         tf.keras.utils.set_random_seed(config.training.seed)
         self.longest_source = self.batches.longest_source
         if config.training.init_from:
-            longest = initial.max_source_length if initial else run_folder.longest_source(self.run_dir)
-            self.longest_source = longest
+            self.longest_source = initial.max_source_length if initial else run_folder.longest_source(self.run_dir)
         with self.strategy.scope():
             self.model = run_folder.build_model(config, len(self.vocabulary), self.longest_source)
             self.step = TrainingStep(self.model, config.training, self.strategy)
         if initial:
-            weights = checkpoints.named_weights(initial)
-            for path, weight in checkpoints.named_weights(self.model).items():
-                weight.assign(weights[path])
+            self.model.set_weights(initial.get_weights())
         self.validation = Validation(config, self.model, self.vocabulary, self.text)
 
     def _open_run(self) -> None:

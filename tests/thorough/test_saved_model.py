@@ -15,6 +15,7 @@ from conftest import ROOT
 from test_translate import lines_of, runs, trained, translator  # noqa: F401 (fixtures)
 
 from memattn.data.corpus import VOCABULARY
+from memattn.data.vocabulary import EOS
 from memattn.errors import ConfigError, DataError, RunError
 from memattn.runs.trained import load
 from memattn.search import saved_model
@@ -137,6 +138,20 @@ def test_a_source_that_is_too_long_is_named_after_those_before_it(exported):
     next(lines)
     with pytest.raises(DataError, match=rf"standard input:9: {longest + 1:,} tokens; .* at most {longest:,}"):
         next(lines)
+
+
+def test_a_source_as_wide_as_the_last_padded_width_is_refused_too(runs, tmp_path):  # noqa: F811
+    """And not cut to it: 15 tokens and their end fill a width."""
+    run = load(runs[0][1:], [], None)
+    assert saved_model.export(run, str(tmp_path / "model"), max_source_length=15) == 15
+    search = tf.saved_model.load(str(tmp_path / "model")).signatures["search"]
+    source = np.full([1, 40], 5, np.int32)
+    source[:, 15] = EOS
+    source[:, 16:] = 0
+    assert search(source=tf.constant(source))["scores"].shape == (1, 1)
+    source[:, 15:] = 5
+    with pytest.raises(tf.errors.InvalidArgumentError, match="a source has more than 15 tokens"):
+        search(source=tf.constant(source))
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,6 @@ from memattn.errors import ConfigError, DataError
 _STARTED, _JOURNAL = "settings.json", "journal.json"
 _MARK = "memattn"  # in the first, with memattn's version: marks the folder as a preparation's
 _OWN = {_STARTED, _JOURNAL, corpus.MANIFEST}
-_SHARED = (text.CODES, corpus.VOCABULARY)
 _JOURNAL_EVERY = 1_000_000  # pairs
 
 
@@ -67,7 +66,7 @@ def prepare(
         started = _started(splits, settings, shared)
         if os.path.exists(folder):
             return _existing(folder, started)
-        return _make(splits, settings, folder, workers, started, shared)
+        return _make(splits, settings, folder, workers, started)
 
 
 def _started(splits: dict[str, tuple[str, str]], settings: Settings, shared: str | None) -> dict:
@@ -83,18 +82,17 @@ def _started(splits: dict[str, tuple[str, str]], settings: Settings, shared: str
         if found.settings != settings.text:
             theirs, own = (" ".join(dataclasses.astuple(one)) for one in (found.settings, settings.text))
             raise ConfigError(f"--vocabulary_of {shared}: its text is {theirs}, not {own}")
-        paths = [os.path.join(shared, name) for name in _SHARED]
+        paths = [os.path.join(shared, name) for name in (text.CODES, corpus.VOCABULARY)]
         sources["vocabulary_of"] = [{"path": path, "sha256": files.checksum(path)} for path in paths]
     return {"settings": dataclasses.asdict(settings), "sources": sources}
 
 
-def _make(splits: dict, settings: Settings, folder: str, workers: int, started: dict, shared: str | None) -> dict:
+def _make(splits: dict, settings: Settings, folder: str, workers: int, started: dict) -> dict:
     unfinished = f"{folder}{files.UNFINISHED}"
     _start(unfinished, started)
-    if shared:
-        for name in _SHARED:  # the vocabulary last
-            with open(os.path.join(shared, name), "rb") as file:
-                files.write(os.path.join(unfinished, name), file.read())
+    for shared in started["sources"].get("vocabulary_of", []):
+        with open(shared["path"], "rb") as file:
+            files.write(os.path.join(unfinished, os.path.basename(shared["path"])), file.read())
     with chunks.Workers(workers) as pool:
         checked = tqdm(splits.items(), desc="checking lines", unit=" splits", disable=None)
         lines = {split: chunks.count_lines(pool, *sides) for split, sides in checked}
