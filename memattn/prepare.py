@@ -25,6 +25,7 @@ from memattn.data.preparation import releases
 from memattn.data.text import Form, TextSettings
 from memattn.errors import ConfigError
 
+_OF_LEARNING = ("bpe_units", "bpe_sample", "seed")
 PAPER_LENGTHS = ["20", "50", "100", "200"]
 
 
@@ -178,12 +179,13 @@ def _prepare_text(splits: dict[str, tuple[str, str]], form: Form, source_languag
     """
     options = flags.FLAGS
     folder = options.folder.replace("{pair}", f"{source_language}-{target_language}")
+    learning = {name: options[name].value for name in _OF_LEARNING}
+    if options.vocabulary_of:
+        if given := [f"--{name}" for name in _OF_LEARNING if options[name].present]:
+            raise ConfigError(f"{', '.join(given)}: for learning BPE, and --vocabulary_of has learned it")
+        learning = dict.fromkeys(learning)
     settings = preparation.Settings(
-        text=TextSettings(form, source_language, target_language),
-        bpe_units=options.bpe_units,
-        bpe_sample=options.bpe_sample,
-        max_length=options.max_length,
-        seed=options.seed,
+        text=TextSettings(form, source_language, target_language), max_length=options.max_length, **learning
     )
     manifest = preparation.prepare(splits, settings, folder, options.workers, options.vocabulary_of)
     train = manifest["counts"]["train"]

@@ -39,6 +39,8 @@ def _work(options: flags.FlagValues):
         raise ConfigError("--run_dir, --saved_model: give one of them")
     if options.score and (given := [f"--{name}" for name in _OF_TRANSLATIONS if options[name].value]):
         raise ConfigError(f"--score: scores given pairs; {', '.join(given)}: for translations")
+    if options.alignments and options.alignment == "soft":
+        raise ConfigError("--alignments: the same as --alignment hard, and given beside --alignment soft")
     how = {
         "scores": options.scores,
         "alignment": options.alignment or ("hard" if options.alignments else None),

@@ -129,3 +129,9 @@ def test_the_config_samples_as_many_as_are_asked_for():
         load(sample={"top_p": 1.5})
     with pytest.raises(ConfigError, match=r"decoding.coverage_penalty: is for beam search"):
         load(sample={}, coverage_penalty=0.2)
+
+
+@pytest.mark.parametrize("wrong", [{"temperature": 0.0}, {"top_k": 0}, {"top_p": 0.0}, {"temperature": float("nan")}])
+def test_a_choice_that_is_not_above_0_is_refused(wrong):
+    with pytest.raises(ValueError, match=f"{next(iter(wrong))}: must be above 0"):
+        sample(lambda *_: None, (), uniforms=tf.zeros([2, 1, 1]), max_lengths=[2], start=1, end=2, **wrong)

@@ -126,7 +126,7 @@ def define_numbers(name: str, numbers: str, meaning: str) -> None:
     )
 
 
-def define_flags(*, output: str, systems: list[str], known: list[str]) -> None:
+def define_flags(*, output: str | None, systems: list[str], known: list[str]) -> None:
     """Flags that all benchmarks share; of the `known` systems, `systems` are timed by default."""
     flags.DEFINE_multi_enum("systems", systems, known, "System to time; repeatable.")
     flags.DEFINE_enum("device", "cpu", ["cpu", "gpu"], "Device of memattn; the libraries run on the CPU.")

@@ -21,7 +21,7 @@ from memattn.errors import ConfigError, DataError
 from memattn.evaluation import metrics, model_card
 from memattn.evaluation.plots import alignments
 from memattn.model.seq2seq import Seq2Seq
-from memattn.runs import provenance
+from memattn.runs import provenance, run_folder
 from memattn.runs.trained import Trained
 from memattn.search.searcher import Searcher, Translation, decode, warm_up
 
@@ -104,6 +104,9 @@ def evaluate(trained: Trained, test_set: TestSet, *, repeats: int) -> Evaluation
     written = [trained.text.detokenize(hypothesis) for hypothesis in hypotheses]
     scores = metrics.score(hypotheses, test_set.references, (written, test_set.written))
     tokens = sum(len(translation.best) + 1 for translation in translations)
+    own = run_folder.load_config(os.path.dirname(os.path.dirname(trained.checkpoints[0])))  # of RUN/best/step-N
+    searches = [dataclasses.asdict(one.decoding) for one in (own, config)]
+    changed = {key: value for key, value in searches[1].items() if value != searches[0][key]}
     median = statistics.median(seconds)
     result = {
         **scores._asdict(),
@@ -120,6 +123,8 @@ def evaluate(trained: Trained, test_set: TestSet, *, repeats: int) -> Evaluation
         "batch_size": config.decoding.batch_size,
         "jit_compile": xla.jit_compile(config.decoding.jit_compile, config.decoding.precision),
         "dtype": config.decoding.precision or config.training.precision,
+        "trained_on": own.data.path,
+        "overrides": [f"decoding.{key}={json.dumps(value)}" for key, value in changed.items()],
         "seed": config.training.seed,
         "parameters": sum(model.count_params() for model in trained.models),
         "step": max(int(path.rpartition("-")[2]) for path in trained.checkpoints),

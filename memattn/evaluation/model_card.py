@@ -1,11 +1,13 @@
 """A result as one page: what the model is, how it was trained, what it scores, how to use it."""
 
 import os
+import shlex
 from typing import Any
 
 import yaml
 
 from memattn.evaluation import tables
+from memattn.runs.run_folder import BEST
 
 FILE = "model_card.md"
 
@@ -14,21 +16,26 @@ def model_card(result: dict[str, Any]) -> str:
     """The page, in Markdown, of what `memattn-eval` writes into result.json."""
     config = result["config"]
     run_dirs = list(dict.fromkeys(os.path.dirname(os.path.dirname(path)) for path in result["checkpoints"]))
-    given = " ".join(f"--run_dir {run_dir}" for run_dir in run_dirs)  # of RUN/best/step-N
+    averaged = len(result["checkpoints"]) // len(run_dirs)
+    of_best = os.path.basename(os.path.dirname(result["checkpoints"][0])) == BEST
+    given = " ".join([f"--run_dir {run_dir}" for run_dir in run_dirs] + [f"--average {averaged}"] * (not of_best))
+    search = " ".join(f"--set {shlex.quote(override)}" for override in result["overrides"])
     model, training, decoding = (config[section] for section in ("model", "training", "decoding"))
     attention = dict(model["attention"])
     options = ", ".join(f"{key} {value}" for key, value in attention.items() if key != "name")
+    weights = "best checkpoint" if of_best else f"average of {averaged}"
     layers = "1 layer" if model["layers"] == 1 else f"{model['layers']} layers"
-    search = f"beam {decoding['beam_size']}"
-    if decoding["sample"]:
-        search = ", ".join(["sampled", *(f"{key} {value}" for key, value in decoding["sample"].items() if value)])
+    beam = f"beam {decoding['beam_size']}"
+    if sample := decoding["sample"]:
+        beam = ", ".join(["sampled", *(f"{key} {value}" for key, value in sample.items() if value is not None)])
     facts = {
         "attention": f"{attention['name']} ({options})" if options else attention["name"],
-        "encoder, decoder": f"{layers} of {model['units']} units (bidirectional encoder), embeddings of "
-        f"{model['embedding_size']}",
+        "encoder": f"{layers} of {model['encoder_units'] or model['units']} units in each direction",
+        "decoder": f"{layers} of {model['units']} units",
+        "embeddings": f"{model['embedding_size']} wide",
         "parameters": f"{result['parameters']:,}",
-        "training data": config["data"]["folder"] or "the copy task (data.copy, below)",
-        "training": f"{result['step']:,} updates (best checkpoint), batches of {training['batch_size']} "
+        "training data": result["trained_on"],
+        "training": f"{result['step']:,} updates ({weights}), batches of {training['batch_size']} "
         f"{training['batch_type']}, Adam, learning rate {training['learning_rate']:g}, seed {training['seed']}",
     }
     if training["init_from"]:
@@ -41,7 +48,7 @@ def model_card(result: dict[str, Any]) -> str:
         "sentences a second": f"{result['sentences_per_second']:,.1f}",
     }
     how = (
-        f"{search}, {decoding['n_best']} best, batches of {decoding['batch_size']}, length penalty "
+        f"{beam}, {decoding['n_best']} best, batches of {decoding['batch_size']}, length penalty "
         f"{decoding['length_penalty']:g}, {'XLA' if result['jit_compile'] else 'graph mode'}, {result['dtype']}"
     )
     conditions = {
@@ -61,8 +68,8 @@ def model_card(result: dict[str, Any]) -> str:
         _listed(scores),
         f"Search: {how}.",
         "## Use",
-        f"```\nmemattn-translate {given} < source.txt > translations.txt\n"
-        f"memattn-export {given} --output exported    # a SavedModel, which runs without memattn\n```",
+        f"```\nmemattn-translate {f'{given} {search}'.strip()} < source.txt > translations.txt\n"
+        f"memattn-export {f'{given} {search}'.strip()} --output exported    # a SavedModel, without memattn\n```",
         "## Conditions",
         _listed(conditions),
         "## Every setting",

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import warnings
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
 from memattn import config, processes
@@ -64,12 +65,16 @@ def locked(folder: str) -> AbstractContextManager[None]:
     return processes.locked(os.path.join(folder, LOCK), folder, "is training in it; wait, or use another --run_dir")
 
 
-def load_config(folder: str) -> Config:
-    """The config of a run folder. Raises ConfigError."""
+def load_config(folder: str, overrides: Sequence[str] = ()) -> Config:
+    """The config of a run folder, with overrides of `decoding.*` and `data.folder`. Raises ConfigError."""
     path = os.path.join(folder, CONFIG)
     if not os.path.exists(path):
         raise ConfigError(f"{folder}: not a run folder: it holds no {CONFIG}")
-    return config.load(path, [])
+    for override in overrides:
+        key = override.partition("=")[0]
+        if not key.startswith(("decoding.", "data.folder")):
+            raise ConfigError(f"--set {key}: the model is trained; only data.folder and decoding.* may change now")
+    return config.load(path, overrides)
 
 
 def load_model(folder: str, run_config: Config, precision: str | None = None) -> tuple[Seq2Seq, Vocabulary]:

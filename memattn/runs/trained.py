@@ -3,7 +3,6 @@
 import dataclasses
 import os
 
-from memattn import config as configs
 from memattn.config import Config
 from memattn.data import lexicon, text
 from memattn.data.lexicon import Lexicon
@@ -66,12 +65,7 @@ def _lexicon(trained: Trained) -> Lexicon | None:
 
 
 def _load(run_dir: str, overrides: list[str], average: int | None) -> Trained:
-    run_folder.load_config(run_dir)
-    for override in overrides:
-        key = override.partition("=")[0]
-        if not key.startswith(("decoding.", "data.folder")):
-            raise ConfigError(f"--set {key}: the model is trained; only data.folder and decoding.* may change now")
-    config = configs.load(os.path.join(run_dir, run_folder.CONFIG), overrides)
+    config = run_folder.load_config(run_dir, overrides)
     model, vocabulary = run_folder.load_model(run_dir, config, config.decoding.precision)
     if average:
         paths = checkpoints.restore_average(model, os.path.join(run_dir, run_folder.CHECKPOINTS), average)

@@ -35,7 +35,12 @@ def sample(
       top_k: draw from the k likeliest tokens; None: from all.
       top_p: draw from the likeliest tokens that together have this probability (Holtzman et al., 2020); None: from all.
       length_penalty_weight: a of `length_penalty`.
+
+    Raises ValueError for a temperature, top_k or top_p that is not above 0.
     """
+    for name, value in {"temperature": temperature, "top_k": top_k, "top_p": top_p}.items():
+        if value is not None and not value > 0:
+            raise ValueError(f"{name}: must be above 0, not {value}")
     steps, samples = tf.shape(uniforms)[0], uniforms.shape[2]
     batch = tf.shape(max_lengths)[0]
     zeros = tf.zeros([batch, samples], tf.int32)

@@ -112,10 +112,11 @@ class _Module(tf.Module):
 
     def _search(self, source: tf.Tensor) -> dict[str, tf.Tensor]:
         """Hypotheses of source ids [B, S]."""
-        longest = tf.reduce_max(tf.reduce_sum(tf.cast(tf.not_equal(source, PAD), tf.int32), 1)) - 1
-        source = source[:, : self._widths[-1]]
+        present = _first(tf.not_equal(source, PAD))
+        lengths = tf.reduce_sum(tf.cast(present, tf.int32), 1) - 1  # without the end of sentence
+        check = tf.debugging.assert_less_equal(lengths, self._longest, f"a source has more than {self._longest} tokens")
+        source = tf.where(present, source, PAD)[:, : self._widths[-1]]
         width = tf.shape(source)[1]
-        check = tf.debugging.assert_less_equal(longest, self._longest, f"a source has more than {self._longest} tokens")
         token_gates = tf.nest.pack_sequence_as(
             self._searcher.token_gates, [tf.convert_to_tensor(gates) for gates in self.token_gates]
         )
@@ -150,7 +151,7 @@ class _Module(tf.Module):
 
     def _ids(self, source: tf.Tensor) -> tf.Tensor:
         """Ids [B, S + 1] of tokens [B, S], with the end of sentence."""
-        present = tf.not_equal(source, _NO_TOKEN)
+        present = _first(tf.not_equal(source, _NO_TOKEN))
         ids = tf.pad(tf.where(present, self.ids_of.lookup(source), PAD), [[0, 0], [0, 1]], constant_values=PAD)
         lengths = tf.reduce_sum(tf.cast(present, tf.int32), 1)
         return tf.where(tf.range(tf.shape(ids)[1]) == lengths[:, None], EOS, ids)
@@ -158,6 +159,11 @@ class _Module(tf.Module):
     def _in_words(self, found: dict[str, tf.Tensor]) -> tf.Tensor:
         within = tf.range(tf.shape(found["tokens"])[2]) < found["lengths"][:, :, None]
         return tf.where(within, tf.gather(self._tokens, found["tokens"]), _NO_TOKEN)
+
+
+def _first(present: tf.Tensor) -> tf.Tensor:
+    """True [B, S] up to the first position of each row that is not `present`."""
+    return tf.cast(tf.math.cumprod(tf.cast(present, tf.int32), 1), tf.bool)
 
 
 class SavedSearcher:
@@ -177,14 +183,12 @@ class SavedSearcher:
         self._model, self.has_alignments = model, facts["has_alignments"]
         self.max_source_length = facts["max_source_length"]
         self.config = configs.from_dict(facts["config"]).decoding
-        if n_best and n_best > self.config.n_best:
-            raise ConfigError(f"--nbest: the model was exported with decoding.n_best = {self.config.n_best}")
         self.config = dataclasses.replace(self.config, n_best=n_best or self.config.n_best)
 
     def __call__(self, source: np.ndarray, numbers: Any = None) -> Hypotheses:
         """The n best hypotheses of source ids [B, S]."""
         del numbers
-        found = self._run("search", source=source[:, : self.max_source_length + 1])
+        found = self._run("search", source=source)
         return Hypotheses(**{name: values[:, : self.config.n_best] for name, values in found.items()})
 
     def align(self, source: np.ndarray, target: np.ndarray) -> np.ndarray:
@@ -213,6 +217,9 @@ def load(folder: str, n_best: int | None = None) -> tuple[SavedSearcher, Text | 
             if files.checksum(os.path.join(extra, name)) == expected:
                 continue
         raise RunError(f"{os.path.join(extra, name)}: missing, or not the file of the export; export it again")
+    if n_best and n_best > (exported := facts["config"]["decoding"]["n_best"]):
+        again = f"export it again with --set decoding.n_best={n_best}"
+        raise ConfigError(f"--nbest: {n_best} is more than the export's decoding.n_best = {exported}; {again}")
     try:
         model = tf.saved_model.load(folder)
     except Exception as error:  # TensorFlow raises errors of any type for a truncated file

@@ -210,10 +210,23 @@ def available_lines(descriptor: int, most: int) -> Iterator[list[str]]:
         if ended and rest:
             waiting.append(rest)
         for start in range(0, len(waiting), most):
-            taken = waiting[start : start + most]
-            yield [corpus.decode_lines(b"%b\n" % line, STDIN, number + i)[0] for i, line in enumerate(taken)]
-            number += len(taken)
+            lines, error = _decoded(waiting[start : start + most], number)
+            yield lines
+            if error:
+                raise error
+            number += len(lines)
         waiting = []
+
+
+def _decoded(waiting: list[bytes], first: int) -> tuple[list[str], DataError | None]:
+    """Lines up to the first that is not UTF-8, and the error for that one."""
+    lines = []
+    for number, line in enumerate(waiting, first):
+        try:
+            lines += corpus.decode_lines(b"%b\n" % line, STDIN, number)
+        except DataError as error:
+            return lines, error
+    return lines, None
 
 
 def translate(work: Translator | PairScorer, batches: Iterable[list[str]]) -> None:

@@ -73,14 +73,17 @@ class Trainer:
         )
 
     def _initial(self) -> Seq2Seq | None:
-        """The model of `training.init_from`, unless this run has checkpoints of its own. Raises ConfigError."""
+        """The model of `training.init_from`, unless this run has checkpoints of its own.
+
+        Raises ConfigError, RunError, DataError, OSError.
+        """
         folder, own = self.config.training.init_from, os.path.join(self.run_dir, run_folder.CHECKPOINTS)
         if not folder or checkpoints.listed(own):
             return None
         try:
-            initial = trained.load([folder], [], None)
-        except RunError as error:
-            raise RunError(f"training.init_from: {str(error).partition(';')[0]}") from error
+            initial = trained.load([folder], ["decoding.lexicon=null"], None)
+        except (ConfigError, RunError) as error:
+            raise type(error)(f"training.init_from: {str(error).partition(';')[0]}") from error
         if not initial.reads_as(self.vocabulary, self.text):
             right = f"prepare the data with --vocabulary_of {folder}"
             if self.config.data.copy:
@@ -133,7 +136,12 @@ class Trainer:
 
     def _by_chief(self, work: Callable[[], Any]) -> None:
         """Runs `work` on the first worker while the others wait; if it fails, all end."""
-        distribution.of_chief(self.strategy, lambda: [work(), []][1], 0)
+
+        def work_alone():
+            work()
+            return []  # no numbers for the others
+
+        distribution.of_chief(self.strategy, work_alone, 0)
 
     def _agree(self) -> None:
         """Gives every worker the first one's progress. Raises RunError if a worker belongs to another run."""

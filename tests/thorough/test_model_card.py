@@ -41,5 +41,17 @@ def test_an_evaluation_writes_what_its_result_says(run):
 def test_samples_and_ensembles_are_said(run):
     result = evaluate(run, "decoding.sample.top_k=3")
     assert "sampled, top_k 3, temperature 1.0, seed 1" in (run / FILE).read_text(encoding="utf-8")
-    both = {**result, "checkpoints": ["runs/a/best/step-1", "runs/b/best/step-2"]}
+    both = {**result, "checkpoints": ["runs/a/best/step-1", "runs/b/best/step-2"], "overrides": []}
     assert "memattn-export --run_dir runs/a --run_dir runs/b --output" in model_card(both)
+
+
+def test_the_commands_use_the_model_and_the_search_of_the_result(run):
+    evaluate(run, "decoding.beam_size=3", "decoding.sample={top_k: 2, seed: 0}")
+    card = (run / FILE).read_text(encoding="utf-8")
+    assert "sampled, top_k 2, temperature 1.0, seed 0" in card
+    assert f"memattn-translate --run_dir {run} --set decoding.beam_size=3 --set 'decoding.sample={{" in card
+    result = evaluate(run)
+    averaged = {**result, "checkpoints": [f"{run}/checkpoints/step-{step}" for step in (2, 4)]}
+    assert f"memattn-translate --run_dir {run} --average 2 <" in model_card(averaged)
+    assert "(average of 2)" in model_card(averaged)
+    assert "(best checkpoint)" in model_card(result)

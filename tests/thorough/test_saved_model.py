@@ -56,7 +56,7 @@ def test_its_best_hypotheses_are_the_first(exported):
     lines = ["Haus Hund Katze."]
     one, three = (Translator(*saved_model.load(exported[0][0], n))(lines, 7) for n in (1, 3))
     assert three[0] == f"7\t{one[0]}"
-    with pytest.raises(ConfigError, match=r"--nbest: the model was exported with decoding.n_best = 3"):
+    with pytest.raises(ConfigError, match=r"--nbest: 4 is more than the export's decoding.n_best = 3; export"):
         saved_model.load(exported[0][0], 4)
 
 
@@ -152,6 +152,16 @@ def test_a_source_as_wide_as_the_last_padded_width_is_refused_too(runs, tmp_path
     source[:, 15:] = 5
     with pytest.raises(tf.errors.InvalidArgumentError, match="a source has more than 15 tokens"):
         search(source=tf.constant(source))
+
+
+def test_an_empty_string_or_a_pad_ends_a_source(exported):
+    folder, run = exported[0]
+    signatures, (a, b, c) = tf.saved_model.load(folder).signatures, run.vocabulary.tokens[5:8]
+    words = [[a, b, "", "", ""], [a, b, "", c, a]]
+    found = signatures["serving_default"](source=tf.constant(words))
+    np.testing.assert_array_equal(*found["tokens"].numpy())
+    ids = tf.constant([[5, 6, EOS, 0, 0], [5, 6, EOS, 0, 7]])
+    np.testing.assert_array_equal(*signatures["search"](source=ids)["tokens"].numpy())
 
 
 @pytest.mark.parametrize(

@@ -275,6 +275,7 @@ def test_lines_are_taken_as_they_come():
         os.write(writer, "zweite ü\r\nthird\nfour".encode())
         assert next(batches) == ["zweite ü", "third"]
         os.write(writer, b"th\n\xff\n")
+        assert next(batches) == ["fourth"]
         with pytest.raises(DataError, match="standard input:5: not UTF-8 text: byte 0xff"):
             next(batches)
     finally:

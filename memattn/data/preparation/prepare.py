@@ -39,15 +39,16 @@ class Settings:
     Attributes:
       text: form and languages.
       bpe_units: byte-pair merges learned, and units kept in the vocabulary.
-      bpe_sample: pairs that they are learned on, drawn by `seed` if the corpus has more.
+      bpe_sample: pairs that they are learned on, drawn by `seed` if the corpus has more; all three are None if
+        another corpus gives the merges.
       max_length: units on a side; training pairs with more are dropped.
     """
 
     text: TextSettings
-    bpe_units: int = 16_000
-    bpe_sample: int = 5_000_000
+    bpe_units: int | None = 16_000
+    bpe_sample: int | None = 5_000_000
     max_length: int = 200
-    seed: int = 1
+    seed: int | None = 1
 
 
 def prepare(
