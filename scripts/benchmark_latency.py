@@ -50,7 +50,10 @@ def main() -> int:
                 if twice:
                     pairs = zip(result.seconds, twice.seconds, strict=True)
                     steps = statistics.median(long - short for short, long in pairs)
-                    row |= {"ms a step": round(1e3 * steps / length, 3), "over steps": round(result.median / steps, 2)}
+                    row |= {
+                        "ms a step": float(f"{1e3 * steps / length:.3g}"),
+                        "over steps": round(result.median / steps, 2),
+                    }
                 rows.append(row)
     title = "Decode time of one sentence"
     return systems.report(rows, options, title=title, units=options.units, vocabulary=options.vocabulary)

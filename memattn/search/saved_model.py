@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from memattn import config as configs
 from memattn import files
+from memattn.config import DecodingConfig
 from memattn.data import corpus, text
 from memattn.data.corpus import VOCABULARY
 from memattn.data.text import Text, Tokens
@@ -172,18 +173,16 @@ class SavedSearcher:
     Args:
       model: as TensorFlow loads it.
       facts: of its file FACTS.
-      n_best: hypotheses that are returned; None: as exported.
+      config: of its search; it may return fewer hypotheses than were exported.
 
     Attributes:
-      config: of its search.
+      config: the same.
       max_source_length: tokens of a source, at most.
     """
 
-    def __init__(self, model: Any, facts: dict, n_best: int | None):
-        self._model, self.has_alignments = model, facts["has_alignments"]
+    def __init__(self, model: Any, facts: dict, config: DecodingConfig):
+        self._model, self.config, self.has_alignments = model, config, facts["has_alignments"]
         self.max_source_length = facts["max_source_length"]
-        self.config = configs.from_dict(facts["config"]).decoding
-        self.config = dataclasses.replace(self.config, n_best=n_best or self.config.n_best)
 
     def __call__(self, source: np.ndarray, numbers: Any = None) -> Hypotheses:
         """The n best hypotheses of source ids [B, S]."""
@@ -217,12 +216,14 @@ def load(folder: str, n_best: int | None = None) -> tuple[SavedSearcher, Text | 
             if files.checksum(os.path.join(extra, name)) == expected:
                 continue
         raise RunError(f"{os.path.join(extra, name)}: missing, or not the file of the export; export it again")
-    if n_best and n_best > (exported := facts["config"]["decoding"]["n_best"]):
+    config = configs.from_dict(facts["config"]).decoding
+    if n_best and n_best > config.n_best:
         again = f"export it again with --set decoding.n_best={n_best}"
-        raise ConfigError(f"--nbest: {n_best} is more than the export's decoding.n_best = {exported}; {again}")
+        raise ConfigError(f"--nbest: {n_best} is more than the export's decoding.n_best = {config.n_best}; {again}")
+    config = dataclasses.replace(config, n_best=n_best or config.n_best)
     try:
         model = tf.saved_model.load(folder)
     except Exception as error:  # TensorFlow raises errors of any type for a truncated file
         raise RunError(f"{folder}: damaged; export it again: {reason(error)}") from error
     vocabulary = corpus.read_vocabulary(os.path.join(extra, VOCABULARY))
-    return SavedSearcher(model, facts, n_best), text.read(extra), vocabulary
+    return SavedSearcher(model, facts, config), text.read(extra), vocabulary

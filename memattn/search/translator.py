@@ -211,7 +211,8 @@ def available_lines(descriptor: int, most: int) -> Iterator[list[str]]:
             waiting.append(rest)
         for start in range(0, len(waiting), most):
             lines, error = _decoded(waiting[start : start + most], number)
-            yield lines
+            if lines:
+                yield lines
             if error:
                 raise error
             number += len(lines)

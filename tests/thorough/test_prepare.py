@@ -803,6 +803,11 @@ def test_a_script_names_the_file_that_is_missing(files, tmp_path):
         (["copy", "multi30k"], "multi30k: not a flag"),
         (["multi30k", "--pair=en-de"], "Unknown command line flag 'pair'"),
         (["wmt17"], "error: --pair is missing; see --help"),
+        (
+            ["parallel", *(f"--{key}={__file__[:-3]}" for key in ("train", "valid")), "--source=py", "--target=py"]
+            + ["--folder=none", "--vocabulary_of=other", "--bpe_units=5"],
+            "--bpe_units: for learning BPE, and --vocabulary_of has learned it",
+        ),
     ],
 )
 def test_wrong_commands_are_said_in_a_line(arguments, problem):

@@ -278,6 +278,9 @@ def test_lines_are_taken_as_they_come():
         assert next(batches) == ["fourth"]
         with pytest.raises(DataError, match="standard input:5: not UTF-8 text: byte 0xff"):
             next(batches)
+        os.write(writer, b"\xff\nlost\n")
+        with pytest.raises(DataError, match="standard input:1: not UTF-8 text"):
+            next(available_lines(reader, 3))
     finally:
         os.close(reader)
         os.close(writer)
