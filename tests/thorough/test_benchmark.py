@@ -247,10 +247,11 @@ def test_one_sentence_is_timed_beside_its_steps(measure):
     rows, _ = measure("benchmark_latency", *systems, "--lengths", "40", "--units", "8", "--beam_sizes", "1,2")
     assert [row["system"] for row in rows] == [f"{name}, beam {k}" for k in (1, 2) for name in names]
     for row in rows:
-        assert 0 < float(row["ms a step"]) / 1000 * 40 < 2 * float(row["seconds"])
-        assert float(row["over steps"]) == pytest.approx(
-            float(row["seconds"]) / (float(row["ms a step"]) / 1000 * 40), rel=0.02
-        )
+        if row["ms a step"]:  # a busy machine may not tell it
+            steps = 40 * float(row["ms a step"]) / 1000
+            assert float(row["over steps"]) == pytest.approx(float(row["seconds"]) / steps, rel=0.02)
+        else:
+            assert row["over steps"] == ""
     assert rows[1]["our Bahdanau / it"] == rows[3]["our Bahdanau / it"] == "1.0"
 
 
