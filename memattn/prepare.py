@@ -18,7 +18,7 @@ from absl import flags
 
 from memattn import processes
 from memattn.config import CopyConfig
-from memattn.data import copy_task, corpus
+from memattn.data import corpus, task_corpus
 from memattn.data import lexicon as lexicons
 from memattn.data.preparation import prepare as preparation
 from memattn.data.preparation import releases
@@ -99,7 +99,7 @@ def _copy() -> int:
         )
         folder = options.folder or config.folder
         try:
-            copy_task.prepare(config, folder)
+            task_corpus.prepare(config, folder)
         except ValueError as error:
             raise ConfigError(str(error)) from error
         print(folder)

@@ -15,7 +15,7 @@ from conftest import TINY, evaluate
 
 from memattn import cli
 from memattn import config as configs
-from memattn.data import copy_task
+from memattn.data import task_corpus
 from memattn.data.vocabulary import Vocabulary
 from memattn.errors import reason
 from memattn.evaluation import evaluate as evaluation
@@ -50,8 +50,8 @@ CONFIGS = {
     "bytes": (b"data: {copy: {}}\nmodel: {bridge: \xff}\n", [], ["config.yaml:2: not UTF-8 text: byte 0xff"]),
     "UTF-16": (COPY.encode("utf-16"), [], ["config.yaml:1: not UTF-8 text: byte 0xff"]),
     "key given twice": (COPY + "model:\n  units: 3\n  units: 4\n", [], ["config.yaml:4: model.units: given twice"]),
-    "no data": ("model: {units: 3}\n", [], ["config.yaml: data: missing; give data.folder, or data.copy"]),
-    "data left empty": ("data:\n", [], ["config.yaml:1: data: give data.folder (a prepared corpus) or data.copy"]),
+    "no data": ("model: {units: 3}\n", [], ["config.yaml: data: missing; give data.folder, data.copy"]),
+    "data left empty": ("data:\n", [], ["config.yaml:1: data: give data.folder (a prepared corpus), data.copy"]),
     "folder without name": ("data: {folder: ''}\n", [], ["config.yaml:1: data: give data.folder (a prepared corpus)"]),
     "section misspelt": (COPY + "trianing: {}\n", [], ["config.yaml:2: trianing: unknown key; did you mean training?"]),
     "key misspelt": (
@@ -361,12 +361,12 @@ def test_broken_corpus(name, corpus, tmp_path, capsys):
 COPY_FOLDERS = {
     "other settings": (
         lambda corpus: (corpus / "copy.json").write_text('{"seed": 3}'),
-        ["corpus: holds a copy task with other settings ({'seed': 3}, not {"],
+        ["corpus: holds a task with other settings ({'seed': 3}, not {"],
         USAGE,
     ),
     "another corpus": (
         lambda corpus: (corpus / "copy.json").unlink(),
-        ["corpus: holds a corpus that is not the copy task; use another folder"],
+        ["corpus: holds a corpus that is not of a task; use another folder"],
         USAGE,
     ),
     "a file for a folder": (
@@ -664,7 +664,7 @@ def test_full_disk_while_the_copy_task_is_prepared(config, disk, tmp_path, capsy
     disk.clear()
     assert not (tmp_path / "corpus" / "copy.json").exists()
     assert not (tmp_path / "new").exists()
-    copy_task.prepare(again.data.copy, again.data.path)
+    task_corpus.prepare(again.data.copy, again.data.path)
     assert contents(again.data.path) == contents(config.data.path)
 
 

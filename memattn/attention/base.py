@@ -46,6 +46,11 @@ class AttentionMechanism(tf.keras.layers.Layer):
         """
         raise NotImplementedError("a mechanism defines memorize and score")
 
+    def memorize_in_training(self, states: tf.Tensor, mask: tf.Tensor, seed: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The same for an update of the weights; `seed` [2] is for mechanisms that draw at random then."""
+        del seed
+        return self.memorize(states, mask)
+
     def initial_state(self, memory: dict[str, tf.Tensor], num_queries: int) -> Any:
         """The first state of a recurrent mechanism, each tensor [B, Q, ...]; () for all others."""
         del memory, num_queries
@@ -73,7 +78,7 @@ class AttentionMechanism(tf.keras.layers.Layer):
                 self.score(query, memory, self.initial_state(memory, 1))
         self.built = True
 
-    def call(self, query, value, query_mask=None, value_mask=None, return_attention_scores=False):
+    def call(self, query, value, query_mask=None, value_mask=None, return_attention_scores=False, training=None):
         """The context [B, T, D] of queries [B, T, U] that read values [B, S, D]; 0 for a masked query.
 
         A recurrent mechanism takes the queries in order. `query_mask` [B, T] and `value_mask` [B, S] are true for real
@@ -89,7 +94,11 @@ class AttentionMechanism(tf.keras.layers.Layer):
             self.build(query.shape, value.shape)
         query, value = tf.cast(query, self.compute_dtype), tf.cast(value, self.compute_dtype)
         mask = tf.ones(tf.shape(value)[:2], tf.bool) if value_mask is None else tf.cast(value_mask, tf.bool)
-        memory = self.memorize(value, mask)
+        if training:
+            seed = tf.random.uniform([2], maxval=tf.int32.max, dtype=tf.int32)
+            memory = self.memorize_in_training(value, mask, seed)
+        else:
+            memory = self.memorize(value, mask)
         scores = self._scores(query, memory)
         context = tf.matmul(scores, memory["values"])
         if query_mask is not None:
@@ -116,7 +125,9 @@ class AttentionMechanism(tf.keras.layers.Layer):
     def compute_output_shape(self, query_shape, value_shape, **_):
         return (*query_shape[:-1], self.context_size(value_shape[-1]))
 
-    def compute_output_spec(self, query, value, query_mask=None, value_mask=None, return_attention_scores=False):
+    def compute_output_spec(
+        self, query, value, query_mask=None, value_mask=None, return_attention_scores=False, training=None
+    ):
         """For the functional API of Keras 3."""
         _check_shapes(query, value, query_mask, value_mask)
         shapes = [self.compute_output_shape(query.shape, value.shape), (*query.shape[:2], value.shape[1])]

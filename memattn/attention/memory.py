@@ -36,6 +36,9 @@ class MemoryAttention(AttentionMechanism):
         h^T W_read C_k / sqrt(U), U the width of h, as in ABC; "additive", v . tanh(W_q h + b + W_read C_k), as in
         Bahdanau attention.
       read_units: width of v and of what is added in the tanh; for `read: additive` only.
+      nested: in training, each source has the first k slots alone, k uniform on 1 to K (nested dropout, Rippel et al.,
+        2014), so that a trained model can be cut to any number of slots (`keep`). Not in the paper; not for position
+        encodings and windows, which give the slots their places.
       position_windows: add a window to the logits of alpha, not in the paper: slot k prefers the k-th of K equal
         stretches of the source. A window is at least one position wide: slots share the positions of a shorter source.
       position_encoding: multiply the logits of alpha by the position encodings of Eqs. 8 to 10.
@@ -57,6 +60,7 @@ class MemoryAttention(AttentionMechanism):
         vote_scale: float = 1.0,
         read: Literal["address", "content", "additive"] = "address",
         read_units: int = 64,
+        nested: bool = False,
         position_windows: bool = False,
         position_encoding: bool = False,
         renormalize: Literal["sum", "mean", "none"] = "sum",
@@ -70,6 +74,9 @@ class MemoryAttention(AttentionMechanism):
             num_slots,
             read_units,
             vote_scale,
+            nested=nested,
+            position_windows=position_windows,
+            position_encoding=position_encoding,
             encoder_scoring=encoder_scoring,
             decoder_scoring=decoder_scoring,
             encoder_normalize=encoder_normalize,
@@ -80,9 +87,12 @@ class MemoryAttention(AttentionMechanism):
             raise ValueError(f"max_source_length: position_encoding needs at least 1, not {max_source_length}")
         if read == "content" and (units is None or units < 1):
             raise ValueError(f"units: reading by content needs at least 1, not {units}")
-        self.num_slots, self.encoder_scoring, self.decoder_scoring = num_slots, encoder_scoring, decoder_scoring
+        num_slots, read_units = int(num_slots), int(read_units)  # Keras takes no NumPy integers
+        self.num_slots = self._kept = num_slots
+        self.encoder_scoring, self.decoder_scoring = encoder_scoring, decoder_scoring
         self.encoder_normalize, self.vote_scale = encoder_normalize, vote_scale
         self.read, self.read_units = read, read_units
+        self.nested = nested
         self.position_windows = position_windows
         self.position_encoding, self.renormalize = position_encoding, renormalize
         self.max_source_length, self.units = max_source_length, units
@@ -98,7 +108,7 @@ class MemoryAttention(AttentionMechanism):
             self.v = self.add_weight(shape=(read_units,), initializer=initializer, name="v")
 
     @classmethod
-    def check(cls, num_slots, read_units, vote_scale, **choices):
+    def check(cls, num_slots, read_units, vote_scale, nested, position_windows, position_encoding, **choices):
         for key, value in {"num_slots": num_slots, "read_units": read_units}.items():
             if not isinstance(value, numbers.Integral):
                 raise ValueError(f"{key}: must be a whole number, not {value!r}")
@@ -106,40 +116,61 @@ class MemoryAttention(AttentionMechanism):
                 raise ValueError(f"{key}: must be at least 1, not {value}")
         if not (isinstance(vote_scale, numbers.Real) and 0 < vote_scale < math.inf):
             raise ValueError(f"vote_scale: must be a number above 0, not {vote_scale!r}")
+        if nested and (position_windows or position_encoding):
+            raise ValueError("nested: position encodings and windows give each slot a place; switch them off")
         for key, known in _CHOICES.items():
             if choices[key] not in known:
                 raise ValueError(f"{key}: {choices[key]!r} is none of {', '.join(known)}")
 
+    def keep(self, num_slots: int) -> None:
+        """Cuts the memory to its first slots, from the next trace on; for models trained with `nested`."""
+        if not (self.nested and 1 <= num_slots <= self.num_slots):
+            raise ValueError(f"num_slots: cannot keep {num_slots} of {self.num_slots} slots, nested: {self.nested}")
+        self._kept = num_slots
+
     def memorize(self, states, mask):
-        logits = self.encoder_scores(states)  # [B, S, K], W_alpha s_t
+        return self._memorize(states, mask)
+
+    def memorize_in_training(self, states, mask, seed):
+        if not self.nested:
+            return self._memorize(states, mask)
+        draws = tf.random.stateless_uniform([tf.shape(states)[0], 1, 1], seed, 1, self.num_slots + 1, tf.int32)
+        return self._memorize(states, mask, tf.range(self.num_slots) < draws)
+
+    def _memorize(self, states: tf.Tensor, mask: tf.Tensor, used: tf.Tensor | None = None) -> dict[str, tf.Tensor]:
+        """The memory; `used` [B, 1, K] says which slots each source has, None: all."""
+        logits = self.encoder_scores(states)[:, :, : self._kept]  # [B, S, K], W_alpha s_t
         if self.position_encoding:
             logits *= tf.cast(self._position_encodings(mask), logits.dtype)  # Eq. 9
         if self.position_windows:
             logits += tf.cast(self._position_windows(mask), logits.dtype)
-        alpha = self.vote_scale * self._votes(logits, mask[:, :, None])
+        alpha = self.vote_scale * self._votes(logits, mask[:, :, None], used)
         rows = tf.matmul(alpha, states, transpose_a=True)  # C [B, K, D], Eq. 4
-        is_short = states.shape[1] is not None and states.shape[1] < self.num_slots
+        is_short = states.shape[1] is not None and states.shape[1] < self._kept
         memory = {"values": states, "votes": alpha} if is_short else {"values": rows, "alpha": alpha}
+        if used is not None:
+            memory["used"] = used
         return memory if self.key_layer is None else {**memory, "keys": self.key_layer(rows)}
 
-    def _votes(self, logits: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-        """alpha [B, S, K] for logits [B, S, K] and a mask [B, S, 1]."""
+    def _votes(self, logits: tf.Tensor, mask: tf.Tensor, used: tf.Tensor | None) -> tf.Tensor:
+        """alpha [B, S, K] for logits [B, S, K], a mask [B, S, 1], and the slots [B, 1, K] that are used."""
         if self.encoder_scoring == "softmax_time":
             over_time = masked_softmax(tf.transpose(logits, [0, 2, 1]), tf.transpose(mask, [0, 2, 1]))
-            return tf.transpose(over_time, [0, 2, 1])
-        alpha = SCORING_FUNCTIONS[self.encoder_scoring](logits) * tf.cast(mask, logits.dtype)  # Eq. 5
+            alpha = tf.transpose(over_time, [0, 2, 1])
+            return alpha if used is None else alpha * tf.cast(used, alpha.dtype)
+        alpha = _scored(self.encoder_scoring, logits, used) * tf.cast(mask, logits.dtype)  # Eq. 5
         if self.encoder_normalize == "time":
             alpha = tf.math.divide_no_nan(alpha, tf.reduce_sum(alpha, 1, keepdims=True))
         return alpha
 
     def score(self, query, memory, state=()):
         if self.read == "address":
-            logits = self.decoder_scores(query)  # [B, Q, K], W_beta h
+            logits = self.decoder_scores(query)[:, :, : self._kept]  # [B, Q, K], W_beta h
         elif self.read == "content":
             logits = tf.matmul(query / math.sqrt(self.units), memory["keys"], transpose_b=True)  # [B, Q, K]
         else:
             logits = additive_energies(self.query_layer(query), memory["keys"], self.v)
-        beta = SCORING_FUNCTIONS[self.decoder_scoring](logits)  # Eq. 7
+        beta = _scored(self.decoder_scoring, logits, memory.get("used"))  # Eq. 7
         # beta C = beta (alpha^T s) = (beta alpha^T) s: a source shorter than K has fewer states than C has rows.
         return (tf.matmul(beta, memory["votes"], transpose_b=True) if "votes" in memory else beta), state
 
@@ -188,6 +219,7 @@ class MemoryAttention(AttentionMechanism):
             "vote_scale": self.vote_scale,
             "read": self.read,
             "read_units": self.read_units,
+            "nested": self.nested,
             "position_windows": self.position_windows,
             "position_encoding": self.position_encoding,
             "renormalize": self.renormalize,
@@ -195,6 +227,15 @@ class MemoryAttention(AttentionMechanism):
             "units": self.units,
             "initializer": self.initializer,
         }
+
+
+def _scored(scoring: str, logits: tf.Tensor, used: tf.Tensor | None) -> tf.Tensor:
+    """A scoring function over the slots, the last axis of logits [B, N, K]; 0 for those not `used` [B, 1, K]."""
+    if used is None:
+        return SCORING_FUNCTIONS[scoring](logits)
+    if scoring == "softmax":
+        return masked_softmax(logits, used)
+    return SCORING_FUNCTIONS[scoring](logits) * tf.cast(used, logits.dtype)
 
 
 def position_encodings(num_slots: int, max_source_length: int) -> np.ndarray:

@@ -30,25 +30,60 @@ class CopyConfig:
     seed: int = number(1, at_least=0, below=2**31)  # seed of symbols and lengths
 
     @property
+    def name(self) -> str:
+        return "copy"
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What the corpus depends on."""
+        return {name: getattr(self, name) for name in sorted(CopyConfig.__dataclass_fields__)}
+
+    @property
     def folder(self) -> str:
         sizes = f"L{self.max_length}_V{self.num_symbols}_N{self.train_examples}_{self.valid_examples}"
-        return f"data/copy_{sizes}_s{self.seed}"
+        return f"data/{self.name}_{sizes}_s{self.seed}"
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskConfig(CopyConfig):
+    """A task whose targets follow from the sources by a rule, written by training where they are missing."""
+
+    # copy: the source; reverse: its symbols backwards; sort: in ascending order; lookup: up to L keys in random order,
+    # each before its value, of which the target has the values in the order of the keys; selective_copy: the few
+    # symbols that the source marks
+    name: Literal["copy", "reverse", "sort", "lookup", "selective_copy"] = "copy"
+    marked: int = number(4, at_least=1)  # selective_copy: symbols that are marked, where the source is not shorter
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        own = {} if self.name == "copy" else {"name": self.name}
+        return {**super().settings, **own, **({"marked": self.marked} if self.name == "selective_copy" else {})}
+
+    @property
+    def folder(self) -> str:
+        return f"{super().folder}_m{self.marked}" if self.name == "selective_copy" else super().folder
 
 
 @dataclasses.dataclass(frozen=True)
 class DataConfig:
-    """The corpus: give `data.folder`, `data.copy`, or both."""
+    """The corpus: give `data.folder`, a task, or both."""
 
-    # folder of a prepared corpus; with data.copy, null names a folder under data/ after the settings of the copy task
+    # folder of a prepared corpus; with a task, null names a folder under data/ after its settings
     folder: str | None = None
-    copy: CopyConfig | None = None  # the copy task; null: the corpus in data.folder
+    copy: CopyConfig | None = None  # the copy task; null: no task, or data.task
+    task: TaskConfig | None = None  # another task; null: no task, or data.copy
     num_buckets: int = number(4, at_least=1)  # padded lengths in use; XLA compiles once for each
     max_source_length: int | None = number(None, at_least=1)  # training skips pairs with a longer source
     max_target_length: int | None = number(None, at_least=1)  # training skips pairs with a longer target
 
     @property
     def path(self) -> str:
-        return self.folder or self.copy.folder
+        return self.folder or self.made.folder
+
+    @property
+    def made(self) -> CopyConfig | None:
+        """The task whose corpus training writes; None: a corpus that was prepared."""
+        return self.task or self.copy
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,6 +139,12 @@ class TrainingConfig:
     patience: int | None = number(None, at_least=1)  # training ends after so many validations without a better one
     # fine-tuning: run folder with whose best weights training begins; the data needs its vocabulary
     init_from: str | None = None
+    # distillation: run folder of a model of the same sizes, with whose encoder training begins, and whose contexts pull
+    # the student's in the first updates (docs/slots.md)
+    teacher: str | None = None
+    # of the squared distance of contexts, at the first update; 0: the teacher gives its encoder alone
+    teacher_weight: float = number(1.0, at_least=0)
+    teacher_steps: int = number(1_000, at_least=1)  # updates in which the weight falls to 0
     jit_compile: bool | Literal["auto"] = "auto"  # compile by XLA; auto: from TensorFlow 2.20 on
 
 
@@ -132,6 +173,8 @@ class DecodingConfig:
     # vocabulary selection: file of `memattn-prepare lexicon`; null: a hypothesis may have any token
     lexicon: str | None = None
     lexicon_size: int = number(50, at_least=1)  # translations of each source token that are selected
+    # memory attention trained with `nested`: its first slots that are used; null: all
+    num_slots: int | None = number(None, at_least=1)
     # what layers compute in; null: as in training
     precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] | None = None
     # compile by XLA; auto: from TensorFlow 2.20 on, but for bfloat16 on a CPU
@@ -271,12 +314,16 @@ def differences(one: dict, other: dict, prefix: str = "") -> list[str]:
 def checked(tree: dict, source: Source) -> Config:
     """The config of a tree, every value checked, defaults filled in. Raises ConfigError."""
     if "data" not in tree:
-        raise source.error("data", "missing; give data.folder, or data.copy for the copy task")
+        raise source.error("data", "missing; give data.folder, data.copy (the copy task) or data.task")
     config = build(Config, tree, "", source)
     _check_sweep(config.sweep or SweepConfig(), source)
     data, decoding, model = config.data, config.decoding, config.model
-    if not data.folder and data.copy is None:
-        raise source.error("data", "give data.folder (a prepared corpus) or data.copy (the copy task)")
+    if not data.folder and data.made is None:
+        raise source.error("data", "give data.folder (a prepared corpus), data.copy (the copy task) or data.task")
+    if config.training.teacher and config.training.init_from:
+        raise source.error("training.teacher", "given beside training.init_from; give one of them")
+    if data.copy and data.task:
+        raise source.error("data.task", "given beside data.copy, which is the task copy; give one of them")
     if decoding.sample and decoding.coverage_penalty:
         raise source.error("decoding.coverage_penalty", "is for beam search; decoding.sample has no use for it")
     if (n_best := decoding.n_best) > decoding.beam_size and not decoding.sample:
@@ -287,7 +334,10 @@ def checked(tree: dict, source: Source) -> Config:
             f"'all' needs model.mix: true and model.embedding_size = model.units, "
             f"not mix: {str(model.mix).lower()}, {model.embedding_size} and {model.units}",
         )
-    return dataclasses.replace(config, model=dataclasses.replace(model, attention=_attention(model.attention, source)))
+    attention = _attention(model.attention, source)
+    if decoding.num_slots and not (attention.get("nested") and decoding.num_slots <= attention["num_slots"]):
+        raise source.error("decoding.num_slots", "needs model.attention.nested: true, and at most its num_slots")
+    return dataclasses.replace(config, model=dataclasses.replace(model, attention=attention))
 
 
 def _check_sweep(sweep: SweepConfig, source: Source) -> None:

@@ -65,7 +65,8 @@ def _mechanisms() -> list[str]:
 def comments(kind: type) -> dict[str, str]:
     """What the source of a dataclass says of its fields: beside each, or in the comment lines above it."""
     said, above = {}, []
-    for line in inspect.getsource(kind).splitlines():
+    classes = [one for one in reversed(kind.__mro__) if dataclasses.is_dataclass(one)]
+    for line in "\n".join(map(inspect.getsource, classes)).splitlines():
         field = re.match(r"    (\w+): .*?(?:  # (.*))?$", line)
         if field and (text := field[2] or " ".join(above)):
             said[field[1]] = text

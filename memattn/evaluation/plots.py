@@ -151,6 +151,27 @@ def times(path: str, lines: dict[str, dict[int, float]], *, title: str, x: str, 
     _save(figure, path)
 
 
+def residuals(path: str, left: dict[str, np.ndarray], needed: dict[str, int | None], title: str) -> None:
+    """Draws what is left of the contexts of each task by number of directions, with a ring at the slots it needs."""
+    figure = Figure(figsize=(7, 4.5), layout="constrained")
+    axes = figure.subplots()
+    for i, (task, shares) in enumerate(left.items()):
+        colour, dash = COLOURS[i % len(COLOURS)], DASHES[i % len(DASHES)]
+        axes.plot(range(len(shares)), shares, dash, color=colour, label=task)
+        if needed[task]:
+            axes.plot(needed[task], shares[needed[task]], "o", color=colour, fillstyle="none", markersize=9)
+    ticks = [1, 2, 4, 8, 16, 32]
+    axes.set_xscale("log")
+    axes.set_xticks(ticks, ticks)
+    axes.minorticks_off()
+    axes.set(xlim=(1, 40), ylim=(0, None), xlabel="directions; rings: slots that the task needs")
+    axes.set_ylabel("share of the contexts that is left")
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=9)
+    figure.suptitle(title, fontsize=10, parse_math=False)
+    _save(figure, path)
+
+
 def _label_ends(axes: Axes) -> None:
     """Writes each line's label to the right of its end, at least 6% of the axes' height above the next lower one."""
     axes.autoscale_view()

@@ -10,6 +10,8 @@ from memattn.model.decoder import Decoder, Stepper
 from memattn.model.dropout import split
 from memattn.model.encoder import Encoder
 
+_OF_ATTENTION = 1  # makes the attention's seed of the encoder's
+
 
 @tf.keras.utils.register_keras_serializable("memattn")
 class ZeroBridge(tf.keras.layers.Layer):
@@ -228,7 +230,12 @@ class Seq2Seq(tf.keras.Model):
         """Reads source ids [B, S], padded with PAD; `seed` [2] turns dropout on."""
         mask = tf.not_equal(source, PAD)
         states, final_state = self.encoder(self.source_embedding(source), mask, seed)
-        return Encoded(self.attention.memorize(states, mask), self.bridge(final_state))
+        if seed is None:
+            memory = self.attention.memorize(states, mask)
+        else:
+            own = tf.random.experimental.stateless_fold_in(seed, _OF_ATTENTION)
+            memory = self.attention.memorize_in_training(states, mask, own)
+        return Encoded(memory, self.bridge(final_state))
 
     def token_gates(self) -> tf.Tensor:
         """What each token adds to the gates of the first decoder cell [V, 4U]: embedding times kernel, plus bias."""
@@ -270,6 +277,15 @@ class Seq2Seq(tf.keras.Model):
         """The part of `call` after `encode`."""
         return _logits(self._teacher_forced(encoded, target, seed)[0], self._output())
 
+    def decode_and_read(
+        self, encoded: Encoded, target: tf.Tensor, seed: tf.Tensor | None = None
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """The same with what each step reads [B, T, D]: its context over the sum of the weights of source positions."""
+        features, scores = self._teacher_forced(encoded, target, seed)
+        weights = tf.reduce_sum(self.attention.alignments(encoded.memory, scores), -1, keepdims=True)
+        contexts = tf.matmul(scores, encoded.memory["values"])
+        return _logits(features, self._output()), tf.math.divide_no_nan(contexts, weights)
+
     def alignments(self, source: tf.Tensor, target: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Weights of source positions [B, T, S] at each step of `target`, and each memory slot's share of them
         [B, K, T, S]; K = 0 if the memory has no slots."""
@@ -280,7 +296,7 @@ class Seq2Seq(tf.keras.Model):
         memory, (_, scores) = encoded.memory, self._teacher_forced(encoded, target, None)
         slots = [
             self.attention.alignments(memory, scores * tf.one_hot(k, scores.shape[-1], dtype=scores.dtype))
-            for k in range(self.attention.num_slots or 0)
+            for k in range(scores.shape[-1] if self.attention.num_slots else 0)
         ]
         combined = self.attention.alignments(memory, scores)
         slots = tf.stack(slots, 1) if slots else tf.zeros_like(combined)[:, None][:, :0]

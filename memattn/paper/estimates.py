@@ -14,6 +14,7 @@ from memattn import config as configs
 from memattn.benchmark import floor
 from memattn.config import Config, DataConfig
 from memattn.data import corpus
+from memattn.data.tasks import TASKS
 from memattn.data.vocabulary import SPECIAL_TOKENS
 from memattn.errors import RunError
 from memattn.evaluation import tables
@@ -116,10 +117,13 @@ class _Text(NamedTuple):
 
 @functools.cache
 def _text(data: DataConfig) -> _Text:
-    """Facts of a prepared corpus or the copy task; of other text, 16,000 BPE units and 30 per sentence."""
-    if data.copy is not None:
-        mean, longest = 1 + data.copy.max_length / 2, 1 + data.copy.max_length
-        return _Text(len(SPECIAL_TOKENS) + data.copy.num_symbols, mean, mean, longest)
+    """Facts of a prepared corpus or a task; of other text, 16,000 BPE units and 30 per sentence."""
+    if (task := data.made) is not None:
+        random = np.random.RandomState(task.seed)  # noqa: NPY002
+        pairs = TASKS[task.name].pairs(task, random, np.arange(task.max_length + 1))  # each length once
+        means = [1 + np.mean(list(map(len, side))) for side in zip(*pairs, strict=True)]
+        longest = 1 + max(len(side) for pair in pairs for side in pair)
+        return _Text(len(SPECIAL_TOKENS) + len(TASKS[task.name].tokens(task)), *means, longest)
     if not os.path.isdir(data.path):
         return _Text(len(SPECIAL_TOKENS) + 16_000, 31, 31, data.max_source_length or 100)
     vocabulary = corpus.read_vocabulary(os.path.join(data.path, corpus.VOCABULARY))

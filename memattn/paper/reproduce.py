@@ -10,7 +10,7 @@ from memattn import files
 from memattn.config import Config
 from memattn.errors import ConfigError, RunError
 from memattn.evaluation import paper_tables
-from memattn.paper import open_questions
+from memattn.paper import future_work, open_questions
 from memattn.paper import paper_figures as results
 from memattn.runs import provenance
 from memattn.training import sweep
@@ -33,6 +33,10 @@ CONFIGS = {
         "ablations": ["configs/small/ablations.yaml"],
         "translation": ["configs/small/translation.yaml"],
         "en-de": ["configs/small/translation.yaml"],
+        "tasks": ["configs/small/tasks.yaml"],
+        "teachers": ["configs/small/teachers.yaml"],
+        "taught": ["configs/small/taught.yaml"],
+        "long": ["configs/small/long.yaml"],
     },
     "cpu": {"copy": ["configs/cpu/table1.yaml"], "alignments": ["configs/cpu/alignments.yaml"]},
 }
@@ -64,6 +68,10 @@ TARGETS = {
     "first_contexts": Target((), open_questions.first_contexts),
     "slots_by_length": Target(("copy",), open_questions.slots_by_length),
     "bleu_by_length": Target(("copy", "translation"), open_questions.bleu_by_length),
+    "slots": Target(("tasks",), future_work.slots),
+    "nested_slots": Target(("tasks",), future_work.nested_slots),
+    "teacher": Target(("teachers", "taught"), future_work.teacher),
+    "long_sources": Target(("long",), future_work.long_sources),
     "training_cost": Target((), open_questions.training_cost, is_benchmark=True),
 }
 
@@ -81,7 +89,7 @@ def check(names: list[str], scale: str) -> None:
     """Raises ConfigError if the text of a target is not prepared, before anything is trained."""
     for path in config_paths(names, scale):
         data = configs.load(path, []).data
-        if data.copy is None and not os.path.isdir(data.path):
+        if data.made is None and not os.path.isdir(data.path):
             raise ConfigError(f"{data.path}: not prepared yet; the head of {path} has the command")
 
 

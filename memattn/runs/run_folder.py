@@ -80,7 +80,10 @@ def load_config(folder: str, overrides: Sequence[str] = ()) -> Config:
 def load_model(folder: str, run_config: Config, precision: str | None = None) -> tuple[Seq2Seq, Vocabulary]:
     """The model of a run folder with initial weights, and its vocabulary. Raises DataError, RunError."""
     vocabulary = read_vocabulary(os.path.join(folder, VOCABULARY))
-    return build_model(run_config, len(vocabulary), longest_source(folder), precision), vocabulary
+    model = build_model(run_config, len(vocabulary), longest_source(folder), precision)
+    if run_config.decoding.num_slots:
+        model.attention.keep(run_config.decoding.num_slots)
+    return model, vocabulary
 
 
 def longest_source(folder: str) -> int:

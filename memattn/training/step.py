@@ -23,13 +23,18 @@ class TrainingStep:
     XLA compiles the decoder and, on one replica, the update, but not the encoder, where TensorFlow's own kernels (on
     GPUs, cuDNN's) are faster.
 
+    With a teacher, the squared distance between what student and teacher read, summed over all steps and divided by the
+    tokens, is added to the loss, times a weight that falls to 0.
+
     Attributes:
       optimizer: Adam.
       state: for checkpoints: float16's loss scale, and the steps since it last changed.
     """
 
-    def __init__(self, model: Seq2Seq, config: TrainingConfig, strategy: tf.distribute.Strategy):
-        self._model, self._config, self._strategy = model, config, strategy
+    def __init__(
+        self, model: Seq2Seq, config: TrainingConfig, strategy: tf.distribute.Strategy, teacher: Seq2Seq | None = None
+    ):
+        self._model, self._config, self._strategy, self._teacher = model, config, strategy, teacher
         self._replicas = strategy.num_replicas_in_sync
         self.optimizer = _Adam(config.learning_rate, epsilon=config.adam_epsilon)
         self.optimizer.build(model.trainable_variables)
@@ -37,6 +42,7 @@ class TrainingStep:
         self.state = [tf.Variable(_FIRST_SCALE), tf.Variable(0)] if self._scaled else []
         jit = xla.jit_compile(config.jit_compile)
         self._of_decoder = tf.function(self._decoder_gradients, autograph=False, jit_compile=jit)
+        self._of_teacher = tf.function(self._teacher_reads, autograph=False, jit_compile=jit)
         self._gradients = tf.function(self._of_each_replica, autograph=False)
         self._apply = tf.function(self._reduce_and_apply, autograph=False, jit_compile=jit and self._replicas == 1)
         self._update = tf.function(self._gradients_and_apply, autograph=False)
@@ -46,11 +52,14 @@ class TrainingStep:
         self.optimizer.learning_rate.assign(np.float32(learning_rate))  # TensorFlow would cache every Python number
         tokens = tf.constant(np.float32(sum(np.count_nonzero(target != PAD) for _, target in batches)))
         shared = [(self._shared_out(source), self._shared_out(target)) for source, target in batches]
+        pull = None
+        if self._teacher and (weight := self._config.teacher_weight * (1 - step / self._config.teacher_steps)) > 0:
+            pull = tf.constant(np.float32(weight))  # else a graph without the teacher
         first = step * len(batches)
         seeds = [tf.constant([self._config.seed, (first + i) % 2**31], tf.int32) for i in range(len(batches))]
         if len(batches) == 1:
-            return self._update(*shared[0], seeds[0], tokens)
-        parts = [self._gradients(*batch, seed, tokens) for batch, seed in zip(shared, seeds, strict=True)]
+            return self._update(*shared[0], seeds[0], tokens, pull)
+        parts = [self._gradients(*batch, seed, tokens, pull) for batch, seed in zip(shared, seeds, strict=True)]
         return self._apply(parts, tokens)
 
     def _shared_out(self, batch: np.ndarray):
@@ -62,36 +71,44 @@ class TrainingStep:
             lambda context: tf.constant(shares[context.replica_id_in_sync_group])
         )
 
-    def _gradients_and_apply(self, source, target, seed, tokens):
-        return self._apply([self._of_each_replica(source, target, seed, tokens)], tokens)
+    def _gradients_and_apply(self, source, target, seed, tokens, pull):
+        return self._apply([self._of_each_replica(source, target, seed, tokens, pull)], tokens)
 
-    def _of_each_replica(self, source, target, seed, tokens):
+    def _of_each_replica(self, source, target, seed, tokens, pull):
         """Gradients and [summed loss, correct tokens] of each replica."""
 
         def replica_step(source, target):
             replica = tf.distribute.get_replica_context().replica_id_in_sync_group
             own_seed = tf.random.experimental.stateless_fold_in(seed, tf.convert_to_tensor(replica))
-            return self._one_replica(source, target, own_seed, tokens)
+            return self._one_replica(source, target, own_seed, tokens, pull)
 
         return self._strategy.run(replica_step, (source, target))
 
-    def _one_replica(self, source, target, seed, tokens):
+    def _one_replica(self, source, target, seed, tokens, pull):
         encoder_seed, decoder_seed = split(seed, 2)
+        taught = None if pull is None else (self._of_teacher(self._teacher.encode(source), target), pull)
         with tf.GradientTape() as tape:
             encoded = self._model.encode(source, encoder_seed)
-        of_encoded, of_decoder, sums = self._of_decoder(encoded, target, decoder_seed, tokens)
+        of_encoded, of_decoder, sums = self._of_decoder(encoded, target, decoder_seed, tokens, taught)
         read = [pair for pair in zip(_differentiable(encoded), of_encoded, strict=True) if pair[1] is not None]
         tensors, gradients = map(list, zip(*read, strict=True))
         of_encoder = tape.gradient(tensors, self._model.trainable_variables, gradients)
         parts = zip(of_encoder, of_decoder, strict=True)
         return [tf.add_n([tf.convert_to_tensor(part) for part in own if part is not None]) for own in parts], sums
 
-    def _decoder_gradients(self, encoded, target, seed, tokens):
-        """Gradients for the encoder's output and the weights (None for unused ones), and [summed loss, correct]."""
+    def _decoder_gradients(self, encoded, target, seed, tokens, taught):
+        """Gradients for the encoder's output and the weights (None for unused ones), and [summed loss, correct].
+
+        `taught` is what the teacher reads [B, T, D], and the weight of the distance from it; or None.
+        """
         real = tf.not_equal(target, PAD)
         with tf.GradientTape() as tape:
             tape.watch(_differentiable(encoded))
-            logits = tf.cast(self._model.decode(encoded, target, seed), tf.float32)
+            if taught is None:
+                logits = self._model.decode(encoded, target, seed)
+            else:
+                logits, read = self._model.decode_and_read(encoded, target, seed)
+            logits = tf.cast(logits, tf.float32)
             losses = tf.nn.sparse_softmax_cross_entropy_with_logits(target, logits)
             loss = tf.reduce_sum(tf.where(real, losses, 0.0))
             objective = loss
@@ -99,6 +116,10 @@ class TrainingStep:
                 totals = losses + tf.gather(logits, target, batch_dims=2)  # log sum exp, computed once
                 uniform = tf.reduce_sum(tf.where(real, totals - tf.reduce_mean(logits, -1), 0.0))
                 objective += self._config.label_smoothing * (uniform - loss)
+            if taught is not None:
+                contexts, pull = taught
+                distances = tf.reduce_sum(tf.math.squared_difference(tf.cast(read, tf.float32), contexts), -1)
+                objective += pull * tf.reduce_sum(tf.where(real, distances, 0.0))
             objective /= tokens
             if self._scaled:
                 objective *= self.state[0]
@@ -106,6 +127,9 @@ class TrainingStep:
         sums = tf.stack([loss, tf.reduce_sum(tf.cast(correct, tf.float32))])
         sources = [_differentiable(encoded), self._model.trainable_variables]
         return *tape.gradient(objective, sources), sums
+
+    def _teacher_reads(self, encoded, target):
+        return tf.cast(self._teacher.decode_and_read(encoded, target)[1], tf.float32)
 
     def _reduce_and_apply(self, parts, tokens):
         """Updates each replica with the gradients and sums of some batches, added over all replicas."""

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TextIO
 from memattn import config as configs
 from memattn import files, processes
 from memattn.config import Config
-from memattn.data import copy_task, corpus
+from memattn.data import corpus, task_corpus
 from memattn.errors import ConfigError
 from memattn.evaluation import evaluate as evaluation
 from memattn.evaluation import plots, tables
@@ -93,8 +93,8 @@ def run_sweep(
     every = configs.expand(config)
     runs = {name: one for name, one in every.items() if only is None or name in only}
     for data in (one.data for one in runs.values()):
-        if data.copy or os.path.isdir(data.path):  # else training reports what is missing
-            corpus.check_split(data.path, split, copy_task.SPLITS if data.copy else corpus.splits(data.path))
+        if data.made or os.path.isdir(data.path):  # else training reports what is missing
+            corpus.check_split(data.path, split, task_corpus.SPLITS if data.made else corpus.splits(data.path))
     folders = {name: os.path.join(sweep_dir, name) for name in runs}
     with contextlib.ExitStack() as stack:
         works = {sweep_dir: "sweep"} if only is None else {folder: name for name, folder in folders.items()}

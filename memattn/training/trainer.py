@@ -20,7 +20,7 @@ import tensorflow as tf
 from memattn import cli, files, xla
 from memattn import config as configs
 from memattn.config import Config, TrainingConfig
-from memattn.data import copy_task, corpus, text
+from memattn.data import corpus, task_corpus, text
 from memattn.data.batches import TrainingBatches
 from memattn.data.vocabulary import PAD
 from memattn.errors import ConfigError, RunError
@@ -33,7 +33,9 @@ from memattn.training.step import TrainingStep, learning_rate
 from memattn.training.validation import Validation
 
 _EVENTS = "events"
-_NO_SHAPES = {"dropout", "init_scale"}  # of the model's keys
+_NO_SIZES = {"dropout", "init_scale"}  # keys of the model that its weights do not depend on
+_ENCODER = ("encoder/", "source_embedding/")  # its weights' paths
+_OF_ENCODER = {"layers", "units", "encoder_units", "embedding_size", "tie_embeddings"}
 _MOST_PENDING = 100  # steps that may run before training waits for their results
 
 
@@ -44,7 +46,7 @@ class Trainer:
         self.config, self.run_dir, self.strategy = config, run_dir, strategy
         self.chief = distribution.is_chief(strategy)
         self._read_data()
-        self._make_model(self._initial())
+        self._make_model()
         self._open_run()
         self._agree()
         self.pending = []  # results of steps not waited for, with their batches
@@ -54,9 +56,9 @@ class Trainer:
 
     def _read_data(self) -> None:
         data, training = self.config.data, self.config.training
-        if data.copy is not None:
+        if data.made is not None:
             try:
-                copy_task.prepare(data.copy, data.path)
+                task_corpus.prepare(data.made, data.path)
             except ValueError as error:
                 raise ConfigError(str(error)) from error
         corpus.check_folder(data.path)
@@ -72,43 +74,50 @@ class Trainer:
             max_target_length=data.max_target_length,
         )
 
-    def _initial(self) -> Seq2Seq | None:
-        """The model of `training.init_from`, unless this run has checkpoints of its own.
+    def _other(self, key: str, sizes: Callable[[str], bool]) -> Seq2Seq | None:
+        """The model of the run folder that a key of `training` names, None if it names none.
 
-        Raises ConfigError, RunError, DataError, OSError.
+        Of the model's keys, those of which `sizes` is true must be this run's. Raises ConfigError, RunError, DataError,
+        OSError.
         """
-        folder, own = self.config.training.init_from, os.path.join(self.run_dir, run_folder.CHECKPOINTS)
-        if not folder or checkpoints.listed(own):
+        folder = getattr(self.config.training, key)
+        if not folder:
             return None
         try:
-            initial = trained.load([folder], ["decoding.lexicon=null"], None)
+            other = trained.load([folder], ["decoding.lexicon=null"], None)
         except (ConfigError, RunError) as error:
-            raise type(error)(f"training.init_from: {str(error).partition(';')[0]}") from error
-        if not initial.reads_as(self.vocabulary, self.text):
+            raise type(error)(f"training.{key}: {str(error).partition(';')[0]}") from error
+        if not other.reads_as(self.vocabulary, self.text):
             right = f"prepare the data with --vocabulary_of {folder}"
-            if self.config.data.copy:
-                right = "give data.copy the num_symbols of that run"
-            raise ConfigError(f"training.init_from: the vocabulary or BPE of {folder} differs from the data's; {right}")
-        models = [
-            {key: value for key, value in configs.to_dict(config)["model"].items() if key not in _NO_SHAPES}
-            for config in (initial.config, self.config)
-        ]
+            if self.config.data.made:
+                right = "give the task the num_symbols of that run"
+            raise ConfigError(f"training.{key}: the vocabulary or BPE of {folder} differs from the data's; {right}")
+        models = [configs.to_dict(config)["model"] for config in (other.config, self.config)]
+        models = [{name: value for name, value in model.items() if sizes(name)} for model in models]
         if differing := configs.differences(*models, "model."):
-            raise ConfigError(f"training.init_from: {folder} holds another model: {', '.join(differing)}")
-        return initial.models[0]
+            raise ConfigError(f"training.{key}: {folder} holds another model: {', '.join(differing)}")
+        return other.models[0]
 
-    def _make_model(self, initial: Seq2Seq | None) -> None:
-        """Builds the model, with the weights of `initial`."""
-        config = self.config
+    def _make_model(self) -> None:
+        """Builds the model. Where it has no checkpoint, it starts with the weights of `init_from`, or of the teacher's
+        encoder."""
+        config, self.longest_source = self.config, self.batches.longest_source
+        begins = not checkpoints.listed(os.path.join(self.run_dir, run_folder.CHECKPOINTS))
+        initial = self._other("init_from", lambda key: key not in _NO_SIZES) if begins else None
+        teacher = self._other("teacher", lambda key: key in _OF_ENCODER)
+        if config.training.init_from:  # S of Eq. 10 stays that of its weights
+            self.longest_source = initial.max_source_length if begins else run_folder.longest_source(self.run_dir)
         tf.keras.utils.set_random_seed(config.training.seed)
-        self.longest_source = self.batches.longest_source
-        if config.training.init_from:
-            self.longest_source = initial.max_source_length if initial else run_folder.longest_source(self.run_dir)
         with self.strategy.scope():
             self.model = run_folder.build_model(config, len(self.vocabulary), self.longest_source)
-            self.step = TrainingStep(self.model, config.training, self.strategy)
+            self.step = TrainingStep(self.model, config.training, self.strategy, teacher)
         if initial:
             self.model.set_weights(initial.get_weights())
+        elif teacher and begins:
+            taught = checkpoints.named_weights(teacher)
+            for path, weight in checkpoints.named_weights(self.model).items():
+                if path.startswith(_ENCODER):
+                    weight.assign(taught[path])
         self.validation = Validation(config, self.model, self.vocabulary, self.text)
 
     def _open_run(self) -> None:

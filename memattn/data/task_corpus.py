@@ -1,4 +1,4 @@
-"""Writes the copy task's corpus (section 4.1 of the paper): random symbols whose target is the source."""
+"""Writes the corpus of a task: random sources, and the targets that follow from them."""
 
 import glob
 import json
@@ -11,9 +11,10 @@ from tqdm import tqdm
 
 from memattn import files, processes
 from memattn.config import CopyConfig
+from memattn.data.tasks import TASKS, draw_lengths
 from memattn.data.vocabulary import Vocabulary
 
-MANIFEST = "copy.json"
+MANIFEST = "copy.json"  # of any task
 SPLITS = ("train", "valid")
 _FILES = ("vocab.txt", *(f"{split}.{side}" for split in SPLITS for side in ("source", "target")), MANIFEST)
 _UNFINISHED = "unfinished-"
@@ -28,7 +29,7 @@ def prepare(config: CopyConfig, folder: str) -> None:
     and all files is not touched. Raises ValueError for a folder that holds another task's data, OSError if it cannot be
     written.
     """
-    settings = {name: getattr(config, name) for name in sorted(config.__dataclass_fields__)}
+    settings = config.settings
     if _whole(folder, settings):
         return
     os.makedirs(folder, exist_ok=True)
@@ -40,7 +41,7 @@ def prepare(config: CopyConfig, folder: str) -> None:
                 _clear(folder)
 
 
-def _whole(folder: str, settings: dict[str, int]) -> bool:
+def _whole(folder: str, settings: dict) -> bool:
     """Whether a folder holds the corpus of these settings. Raises ValueError if it holds another."""
     manifest = os.path.join(folder, MANIFEST)
     present = os.listdir(folder) if os.path.isdir(folder) else []  # before the manifest: another may be writing it
@@ -52,19 +53,18 @@ def _whole(folder: str, settings: dict[str, int]) -> bool:
             raise ValueError(f"{manifest}: unreadable ({error}); remove the folder to have it made again") from error
         if found != settings:
             raise ValueError(
-                f"{folder}: holds a copy task with other settings ({found}, not {settings}); use another folder"
+                f"{folder}: holds a task with other settings ({found}, not {settings}); use another folder"
             )
         return all(os.path.exists(os.path.join(folder, name)) for name in _FILES)
     interrupted = any(name.startswith(_UNFINISHED) for name in present)
     if not interrupted and any(name.endswith((".source", ".target")) for name in present):
-        raise ValueError(f"{folder}: holds a corpus that is not the copy task; use another folder")
+        raise ValueError(f"{folder}: holds a corpus that is not of a task; use another folder")
     return False
 
 
-def _make(config: CopyConfig, folder: str, settings: dict[str, int]) -> None:
+def _make(config: CopyConfig, folder: str, settings: dict) -> None:
     with tempfile.TemporaryDirectory(prefix=_UNFINISHED, dir=folder) as aside:
-        vocabulary = Vocabulary([str(symbol) for symbol in range(config.num_symbols)])
-        _write(os.path.join(aside, "vocab.txt"), str(vocabulary))
+        _write(os.path.join(aside, "vocab.txt"), str(Vocabulary(TASKS[config.name].tokens(config))))
         sizes = config.train_examples, config.valid_examples
         for number, (split, examples) in enumerate(zip(SPLITS, sizes, strict=True)):
             # RandomState's streams are frozen: every NumPy version draws the same.
@@ -87,16 +87,14 @@ def _write_split(config: CopyConfig, folder: str, split: str, examples: int, ran
     with (
         open(paths[0], "w", encoding="utf-8", newline="\n") as source,
         open(paths[1], "w", encoding="utf-8", newline="\n") as target,
-        tqdm(total=examples, desc=f"copy task L={config.max_length}, {split}", unit=" pairs", disable=None) as progress,
+        tqdm(total=examples, desc=f"{config.name} task, {split}", unit=" pairs", disable=None) as progress,
     ):
         for start in range(0, examples, _BLOCK):
-            lengths = random.randint(0, config.max_length + 1, size=min(_BLOCK, examples - start))
-            symbols = random.randint(0, config.num_symbols, size=lengths.sum())
-            sequences = np.split(symbols, np.cumsum(lengths)[:-1])
-            text = "".join(" ".join(map(str, sequence)) + "\n" for sequence in sequences)
-            source.write(text)
-            target.write(text)
-            progress.update(len(lengths))
+            lengths = draw_lengths(config, random, min(_BLOCK, examples - start))
+            pairs = TASKS[config.name].pairs(config, random, lengths)
+            for file, lines in zip((source, target), zip(*pairs, strict=True), strict=True):
+                file.write("".join(" ".join(line) + "\n" for line in lines))
+            progress.update(len(pairs))
 
 
 def _write(path: str, text: str) -> None:

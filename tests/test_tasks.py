@@ -1,4 +1,4 @@
-"""The copy task's corpus: fixed bytes, uniform lengths, and folders that are safe to prepare again."""
+"""The corpora of tasks: the rule of each, fixed bytes, uniform lengths, and folders that are safe to prepare again."""
 
 import contextlib
 import hashlib
@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 from conftest import ROOT, second
 
-from memattn.config import CopyConfig
-from memattn.data import copy_task
+from memattn import config as configs
+from memattn.config import CopyConfig, TaskConfig
+from memattn.data import task_corpus
 from memattn.data.corpus import read_corpus, read_vocabulary
+from memattn.errors import ConfigError
 
 SMALL = CopyConfig(max_length=6, num_symbols=5, train_examples=30, valid_examples=10, seed=3)
 NAMES = ["copy.json", "train.source", "train.target", "valid.source", "valid.target", "vocab.txt"]
@@ -29,7 +31,7 @@ def contents(folder):
 
 @pytest.fixture
 def folder(tmp_path):
-    copy_task.prepare(SMALL, str(tmp_path / "copy"))
+    task_corpus.prepare(SMALL, str(tmp_path / "copy"))
     return tmp_path / "copy"
 
 
@@ -37,7 +39,7 @@ def folder(tmp_path):
 def large(tmp_path_factory):
     """The lines of a corpus of more than one block of writing."""
     folder = tmp_path_factory.mktemp("large")
-    copy_task.prepare(CopyConfig(max_length=7, num_symbols=4, train_examples=20_500, valid_examples=500), str(folder))
+    task_corpus.prepare(CopyConfig(max_length=7, num_symbols=4, train_examples=20_500, valid_examples=500), str(folder))
     return {
         split: (folder / f"{split}.source").read_text(encoding="utf-8").splitlines() for split in ("train", "valid")
     }
@@ -55,6 +57,67 @@ def test_targets_equal_sources(folder):
         assert source == (folder / f"{split}.target").read_bytes()
         assert source.count(b"\n") == examples
         assert b"\r" not in source
+
+
+RULES = {
+    "copy": lambda source: source,
+    "reverse": lambda source: source[::-1],
+    "sort": lambda source: sorted(source, key=int),
+    "lookup": lambda source: [
+        value for _, value in sorted(zip(source[::2], source[1::2], strict=True), key=lambda one: int(one[0][1:]))
+    ],
+    "selective_copy": lambda source: [token[1:] for token in source if token.startswith("*")],
+}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_targets_follow_from_sources(name, tmp_path):
+    task = TaskConfig(**{**vars(SMALL), "max_length": 12, "train_examples": 300}, name=name, marked=3)
+    task_corpus.prepare(task, str(tmp_path / name))
+    vocabulary = read_vocabulary(str(tmp_path / name / "vocab.txt"))
+    lines = [(tmp_path / name / f"train.{side}").read_text("utf-8").splitlines() for side in ("source", "target")]
+    pairs = [tuple(line.split() for line in pair) for pair in zip(*lines, strict=True)]
+    assert len(pairs) == 300
+    for source, target in pairs:
+        assert target == RULES[name](source)
+        assert 3 not in vocabulary.encode(source) + vocabulary.encode(target)  # no unknown token
+    assert sum(source == target for source, target in pairs) < 100 or name == "copy"
+    longest = max(len(source) for source, _ in pairs)
+    assert longest == (24 if name == "lookup" else 12)
+    assert {token for source, _ in pairs for token in source} == set(vocabulary.tokens[4:])
+
+
+def test_a_lookup_has_each_key_once_and_marks_are_as_many_as_asked(tmp_path):
+    for name in ("lookup", "selective_copy"):
+        task = TaskConfig(max_length=9, num_symbols=5, train_examples=200, valid_examples=1, name=name, marked=2)
+        task_corpus.prepare(task, str(tmp_path / name))
+        for line in (tmp_path / name / "train.source").read_text("utf-8").splitlines():
+            tokens = line.split()
+            if name == "lookup":
+                assert len(set(tokens[::2])) == len(tokens[::2])
+                assert not any(token.startswith("k") for token in tokens[1::2])
+            else:
+                assert sum(token.startswith("*") for token in tokens) == min(2, len(tokens))
+
+
+def test_the_task_copy_is_data_copy(tmp_path, folder):
+    task = TaskConfig(**vars(SMALL), name="copy")
+    assert (task.folder, task.settings) == (SMALL.folder, SMALL.settings)
+    task_corpus.prepare(task, str(tmp_path / "task"))
+    assert contents(tmp_path / "task") == contents(folder)
+
+
+def test_tasks_have_folders_of_their_own():
+    def load(task):
+        return configs.checked({"data": task}, configs.Source("test")).data
+
+    tasks = [{"name": name} for name in RULES] + [{"name": "selective_copy", "marked": 5}, {"name": "sort", "seed": 2}]
+    assert len({load({"task": task}).path for task in tasks}) == len(tasks)
+    assert load({"task": {"name": "sort", "marked": 5}}).path == load({"task": {"name": "sort"}}).path
+    with pytest.raises(ConfigError, match="data.task: given beside data.copy"):
+        load({"copy": {}, "task": {"name": "sort"}})
+    with pytest.raises(ConfigError, match="data.task.name: 'sorted' is none of .*; did you mean sort"):
+        load({"task": {"name": "sorted"}})
 
 
 def test_the_corpus_can_be_read(folder):
@@ -95,21 +158,21 @@ def test_training_and_validation_are_drawn_apart(large):
 
 @pytest.mark.parametrize("change", [{"seed": 4}, {"max_length": 7}, {"num_symbols": 6}])
 def test_other_settings_draw_other_sequences(tmp_path, folder, change):
-    copy_task.prepare(CopyConfig(**{**vars(SMALL), **change}), str(tmp_path / "other"))
+    task_corpus.prepare(CopyConfig(**{**vars(SMALL), **change}), str(tmp_path / "other"))
     assert (tmp_path / "other" / "train.source").read_bytes() != (folder / "train.source").read_bytes()
 
 
 def test_a_whole_folder_is_left_untouched(folder):
     (folder / "train.source").write_text("mine\n", encoding="utf-8")
     before = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
-    copy_task.prepare(SMALL, str(folder))
+    task_corpus.prepare(SMALL, str(folder))
     assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == before
     assert (folder / "train.source").read_text(encoding="utf-8") == "mine\n"
 
 
 @pytest.mark.parametrize("dies_at", ["train", "valid"])
 def test_a_preparation_that_raised_is_done_again(tmp_path, folder, monkeypatch, dies_at):
-    original = copy_task._write_split
+    original = task_corpus._write_split
 
     def full(config, where, split, *rest):
         original(config, where, split, *rest)
@@ -118,11 +181,11 @@ def test_a_preparation_that_raised_is_done_again(tmp_path, folder, monkeypatch, 
 
     again = tmp_path / "again"
     with monkeypatch.context() as patch:
-        patch.setattr(copy_task, "_write_split", full)
+        patch.setattr(task_corpus, "_write_split", full)
         with pytest.raises(OSError, match="No space"):
-            copy_task.prepare(SMALL, str(again))
-    assert not (again / copy_task.MANIFEST).exists()
-    copy_task.prepare(SMALL, str(again))
+            task_corpus.prepare(SMALL, str(again))
+    assert not (again / task_corpus.MANIFEST).exists()
+    task_corpus.prepare(SMALL, str(again))
     assert contents(again) == contents(folder)
 
 
@@ -140,15 +203,15 @@ def test_a_preparation_that_was_killed_is_done_again(tmp_path, folder, monkeypat
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", killed)
         patch.setattr(
-            copy_task.tempfile.TemporaryDirectory, "__exit__", lambda self, *_: self._finalizer.detach() and None
+            task_corpus.tempfile.TemporaryDirectory, "__exit__", lambda self, *_: self._finalizer.detach() and None
         )
         with pytest.raises(KeyboardInterrupt):
-            copy_task.prepare(SMALL, str(again))
+            task_corpus.prepare(SMALL, str(again))
     assert len(moved) == 1
     assert len(list(again.iterdir())) == 3  # and the lock
     (again / "unfinished-thesis").mkdir()
     (again / "unfinished-thesis" / "thesis.tex").touch()
-    copy_task.prepare(SMALL, str(again))
+    task_corpus.prepare(SMALL, str(again))
     assert [path.name for path in again.iterdir() if path.is_dir()] == ["unfinished-thesis"]
     shutil.rmtree(again / "unfinished-thesis")
     assert contents(again) == contents(folder)
@@ -158,27 +221,27 @@ def test_a_preparation_that_was_killed_is_done_again(tmp_path, folder, monkeypat
 def test_a_folder_that_lost_a_file_is_made_whole(tmp_path, folder, name):
     before = contents(folder)
     (folder / name).unlink()
-    copy_task.prepare(SMALL, str(folder))
+    task_corpus.prepare(SMALL, str(folder))
     assert contents(folder) == before
 
 
 def test_who_comes_while_a_folder_is_prepared_waits_for_it(tmp_path, folder, monkeypatch, capfd):
-    together, original, written, waiting = tmp_path / "together", copy_task._write_split, [], []
+    together, original, written, waiting = tmp_path / "together", task_corpus._write_split, [], []
 
     def overtaken(*arguments):
         if not written:
             lines = []
             waiting.append(
                 second(
-                    lambda: copy_task.prepare(SMALL, str(together)),
+                    lambda: task_corpus.prepare(SMALL, str(together)),
                     lambda: lines.append(capfd.readouterr().err) or "is writing it; waiting" in "".join(lines),
                 )
             )
         written.append(arguments[2])
         original(*arguments)
 
-    monkeypatch.setattr(copy_task, "_write_split", overtaken)
-    copy_task.prepare(SMALL, str(together))
+    monkeypatch.setattr(task_corpus, "_write_split", overtaken)
+    task_corpus.prepare(SMALL, str(together))
     waiting[0].join(20)
     assert not waiting[0].is_alive()
     assert written == ["train", "valid"]  # once
@@ -186,19 +249,19 @@ def test_who_comes_while_a_folder_is_prepared_waits_for_it(tmp_path, folder, mon
 
 
 def test_without_locks_two_may_prepare_one_folder(tmp_path, folder, monkeypatch):
-    together, original, seen = tmp_path / "together", copy_task._write_split, []
-    monkeypatch.setattr(copy_task.processes, "making", lambda *_, **__: contextlib.nullcontext())
+    together, original, seen = tmp_path / "together", task_corpus._write_split, []
+    monkeypatch.setattr(task_corpus.processes, "making", lambda *_, **__: contextlib.nullcontext())
 
     def overtaken(*arguments):
         if not seen:
-            monkeypatch.setattr(copy_task, "_write_split", original)
-            copy_task.prepare(SMALL, str(together))
-            monkeypatch.setattr(copy_task, "_write_split", overtaken)
+            monkeypatch.setattr(task_corpus, "_write_split", original)
+            task_corpus.prepare(SMALL, str(together))
+            monkeypatch.setattr(task_corpus, "_write_split", overtaken)
         original(*arguments)
         seen.append({name: (together / name).read_bytes() for name in NAMES})
 
-    monkeypatch.setattr(copy_task, "_write_split", overtaken)
-    copy_task.prepare(SMALL, str(together))
+    monkeypatch.setattr(task_corpus, "_write_split", overtaken)
+    task_corpus.prepare(SMALL, str(together))
     assert contents(together) == contents(folder)
     assert seen == [contents(folder)] * 2  # what the other reads, already training
 
@@ -206,22 +269,22 @@ def test_without_locks_two_may_prepare_one_folder(tmp_path, folder, monkeypatch)
 @pytest.mark.parametrize("change", [{"seed": 4}, {"train_examples": 31}, {"num_symbols": 6}])
 def test_a_folder_of_other_settings_is_refused(folder, change):
     before = contents(folder)
-    with pytest.raises(ValueError, match="holds a copy task with other settings"):
-        copy_task.prepare(CopyConfig(**{**vars(SMALL), **change}), str(folder))
+    with pytest.raises(ValueError, match="holds a task with other settings"):
+        task_corpus.prepare(CopyConfig(**{**vars(SMALL), **change}), str(folder))
     assert contents(folder) == before
 
 
 @pytest.mark.parametrize("name", ["train.source", "test.target"])
 def test_the_corpus_of_another_is_refused(tmp_path, name):
     (tmp_path / name).write_text("ein Satz\n", encoding="utf-8")
-    with pytest.raises(ValueError, match="holds a corpus that is not the copy task"):
-        copy_task.prepare(SMALL, str(tmp_path))
+    with pytest.raises(ValueError, match="holds a corpus that is not of a task"):
+        task_corpus.prepare(SMALL, str(tmp_path))
     assert contents(tmp_path) == {name: b"ein Satz\n"}
 
 
 def test_a_folder_with_other_files_may_be_used(tmp_path):
     (tmp_path / "README.md").write_text("notes\n", encoding="utf-8")
-    copy_task.prepare(SMALL, str(tmp_path))
+    task_corpus.prepare(SMALL, str(tmp_path))
     assert sorted(contents(tmp_path)) == ["README.md", *NAMES]
 
 

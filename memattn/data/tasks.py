@@ -1,0 +1,91 @@
+"""Tasks whose pairs follow a rule: what tokens they have, and how a target follows from its source."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from memattn.config import CopyConfig, TaskConfig
+
+Pair = tuple[list[str], list[str]]
+
+
+class Task(NamedTuple):
+    """A kind of pairs.
+
+    Attributes:
+      tokens: of the vocabulary, for a config.
+      pairs: (config, random, lengths [N]) -> N pairs of source and target tokens, made of so many symbols.
+    """
+
+    tokens: Callable[[CopyConfig], list[str]]
+    pairs: Callable[[CopyConfig, np.random.RandomState, np.ndarray], list[Pair]]
+
+
+def _symbols(config: CopyConfig) -> list[str]:
+    return [str(symbol) for symbol in range(config.num_symbols)]
+
+
+def draw_lengths(config: CopyConfig, random: np.random.RandomState, number: int) -> np.ndarray:
+    """Lengths [number], uniform on 0 to L (section 4.1 of the paper)."""
+    return random.randint(0, config.max_length + 1, size=number)
+
+
+def _sequences(config: CopyConfig, random: np.random.RandomState, lengths: np.ndarray) -> list[np.ndarray]:
+    """A sequence of uniform symbols of each length."""
+    symbols = random.randint(0, config.num_symbols, size=lengths.sum())
+    return np.split(symbols, np.cumsum(lengths)[:-1])
+
+
+def _of_sequences(change: Callable[[np.ndarray], np.ndarray]) -> Task:
+    """The task of which the target is a changed source."""
+
+    def pairs(config, random, lengths):
+        sequences = _sequences(config, random, lengths)
+        return [tuple([str(symbol) for symbol in side] for side in (one, change(one))) for one in sequences]
+
+    return Task(_symbols, pairs)
+
+
+def _key(number: int) -> str:
+    return f"k{number}"
+
+
+def _lookup_pairs(config: TaskConfig, random: np.random.RandomState, lengths: np.ndarray) -> list[Pair]:
+    """Up to L keys in random order, each before its value; the target has the values in the order of the keys.
+
+    So no token of the source tells what will be asked, and a memory must keep all pairs.
+    """
+    found = []
+    for values in _sequences(config, random, lengths):
+        keys = random.permutation(config.max_length)[: len(values)]
+        source = [token for key, value in zip(keys, values, strict=True) for token in (_key(key), str(value))]
+        found.append((source, [str(values[place]) for place in np.argsort(keys)]))
+    return found
+
+
+def _marked(symbol: int) -> str:
+    return f"*{symbol}"
+
+
+def _selective_pairs(config: TaskConfig, random: np.random.RandomState, lengths: np.ndarray) -> list[Pair]:
+    """A few marked symbols among many others; the target has the marked ones, in their order."""
+    found = []
+    for symbols in _sequences(config, random, lengths):
+        places = np.sort(random.permutation(len(symbols))[: config.marked])
+        source = [str(symbol) for symbol in symbols]
+        for place in places:
+            source[place] = _marked(symbols[place])
+        found.append((source, [str(symbols[place]) for place in places]))
+    return found
+
+
+TASKS = {
+    "copy": _of_sequences(lambda source: source),
+    "reverse": _of_sequences(lambda source: source[::-1]),
+    "sort": _of_sequences(np.sort),
+    "lookup": Task(lambda config: [*_symbols(config), *map(_key, range(config.max_length))], _lookup_pairs),
+    "selective_copy": Task(
+        lambda config: [*_symbols(config), *map(_marked, range(config.num_symbols))], _selective_pairs
+    ),
+}

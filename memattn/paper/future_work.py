@@ -1,0 +1,172 @@
+"""What the paper leaves for others to do: how many slots a task needs, a teacher's contexts, long sources."""
+
+import dataclasses
+import statistics
+from collections.abc import Mapping
+
+import numpy as np
+
+from memattn.config import CopyConfig
+from memattn.data import corpus
+from memattn.data.tasks import TASKS
+from memattn.evaluation import directions, plots, tables
+from memattn.evaluation import evaluate as evaluation
+from memattn.paper.paper_figures import Output, is_memory, model_name
+from memattn.runs.trained import Trained, load
+from memattn.training.sweep import Run
+
+_TOLERANCES = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)  # shares of the contexts that may be missed
+_ENOUGH = 0.5  # BLEU behind attention
+_LONG, _LONG_SOURCES = (200, 1_000, 3_000, 10_000), 20  # symbols of a source, and sources of each length
+
+
+def slots(output: Output, runs: list[Run]) -> None:
+    """The slots that a task needs, and those that a trained attention's contexts foretell."""
+    left, needed = {}, {}
+    for task, own in _by_task(runs).items():
+        attention = next(run for run in own if model_name(run) == "bahdanau")
+        left[task] = _left(attention)
+        enough = [_slots(run) for run in own if _is_plain(run) and _behind(run, attention) <= _ENOUGH]
+        needed[task] = min(enough, default=None)
+    rows = []
+    for task, share in left.items():
+        others = {other: slots for other, slots in needed.items() if other != task and slots}
+        tolerance = min(_TOLERANCES, key=lambda one: _error(left, others, one))
+        rows.append(
+            {
+                "task": task,
+                "fewest slots": needed[task] or "none of them",
+                "foretold": directions.slots_for(share, tolerance),
+                "left by so many directions (tolerance)": tolerance,
+                "error, factor": f"{_factor(share, needed[task], tolerance):.1f}" if needed[task] else "",
+            }
+        )
+    output.table(rows, "Slots that a task needs, and slots that the contexts of Bahdanau attention foretell")
+    output.pictures("", lambda path: plots.residuals(path, left, needed, f"Directions of contexts{output.label}"))
+
+
+def nested_slots(output: Output, runs: list[Run]) -> None:
+    """One nested model cut to K slots beside models trained with K slots."""
+    rows = []
+    for task, own in _by_task(runs).items():
+        trained_for = {_slots(run): run for run in own if _is_plain(run)}
+        nested = next(run for run in own if run.config.model.attention.get("nested"))
+        for slots, run in trained_for.items():
+            cut = load([nested.folder], [f"decoding.num_slots={slots}"], None)
+            result = evaluation.evaluate(cut, evaluation.read_split(cut, "valid"), repeats=1).result
+            rows.append(
+                {
+                    "task": task,
+                    "K": slots,
+                    "trained with K": f"{run.result['bleu']:.2f}",
+                    "nested, cut to K": f"{result['bleu']:.2f}",
+                    "attention": f"{next(one for one in own if not is_memory(one)).result['bleu']:.2f}",
+                }
+            )
+    output.table(rows, "BLEU by K: a model for each, and one with nested slots cut to each")
+
+
+def teacher(output: Output, teachers: list[Run], taught: list[Run]) -> None:
+    """Updates to 95 BLEU of memory attention alone, with a teacher's encoder, and with its contexts too."""
+    spent = {run.folder: run.validations[-1]["step"] for run in teachers}
+    groups = {}
+    for run in taught:
+        training = run.config.training
+        help_ = "alone"
+        if training.teacher:
+            help_ = "encoder and contexts" if training.teacher_weight else "encoder"
+        groups.setdefault((run.config.data.copy.max_length, help_), []).append(run)
+    rows = []
+    for (length, help_), own in groups.items():
+        steps = [next((step for step, bleu in run.curve if bleu >= 95), None) for run in own]
+        reached = [step for step in steps if step]
+        rows.append(
+            {
+                "L": length,
+                "of the teacher": "" if help_ == "alone" else help_,
+                "seeds": len(own),
+                "with 95 BLEU": len(reached),
+                "updates, median": statistics.median(reached) if reached else "",
+                "min-max": tables.extent(reached, ".0f") if reached else "",
+                "updates of the teacher": spent.get(own[0].config.training.teacher, ""),
+                "last BLEU, mean": f"{statistics.mean(run.curve[-1][1] for run in own):.2f}",
+            }
+        )
+    output.table(rows, "Updates of memory attention (K = 32) until it copies with 95 validation BLEU")
+
+
+def long_sources(output: Output, runs: list[Run]) -> None:
+    """Quality and decode time of sources longer than those of the training."""
+    rows = []
+    for run in runs:
+        trained = load([run.folder], [], None)
+        for length in _LONG:
+            found = evaluation.evaluate(trained, _long_test_set(trained, length), repeats=3).result
+            rows.append(
+                {
+                    "L": length,
+                    "model": model_name(run),
+                    "BLEU": f"{found['bleu']:.2f}",
+                    "exact match %": f"{found['exact_match']:.1f}",
+                    "decode s": f"{found['decode_seconds']:.3g}",
+                    "decode s min-max": tables.spread(found),
+                }
+            )
+    longest = runs[0].config.data.task.max_length
+    output.table(rows, f"{_task(runs[0])}, trained on sources of at most {longest} symbols, decoded at L symbols")
+
+
+def _long_test_set(trained: Trained, length: int) -> evaluation.TestSet:
+    """Sources of the run's task that have `length` symbols each."""
+    task = dataclasses.replace(trained.config.data.task, max_length=length)
+    random = np.random.RandomState(length)  # noqa: NPY002
+    pairs = TASKS[task.name].pairs(task, random, np.full(_LONG_SOURCES, length))
+    sources, targets = zip(*pairs, strict=True)
+    references = [" ".join(target) for target in targets]
+    ids = corpus.from_ids([trained.vocabulary.encode(source) for source in sources])
+    return evaluation.TestSet(f"L = {length}", ids, references, references)
+
+
+def _by_task(runs: list[Run]) -> dict[str, list[Run]]:
+    groups = {}
+    for run in runs:
+        groups.setdefault(_task(run), []).append(run)
+    return groups
+
+
+def _task(run: Run) -> str:
+    task: CopyConfig = run.config.data.made
+    marked = f", {task.marked} marked" if task.name == "selective_copy" else ""
+    return f"{task.name}, L = {task.max_length}{marked}"
+
+
+def _is_plain(run: Run) -> bool:
+    return is_memory(run) and not run.config.model.attention["nested"]
+
+
+def _slots(run: Run) -> int:
+    return run.config.model.attention["num_slots"]
+
+
+def _behind(run: Run, attention: Run) -> float:
+    return attention.result["bleu"] - run.result["bleu"]
+
+
+def _left(run: Run) -> np.ndarray:
+    """What `directions.residuals` finds in the validation split."""
+    trained = load([run.folder], [], None)
+    pairs = corpus.read_corpus(run.config.data.path, "valid", trained.vocabulary)
+    ids = [
+        side.padded(np.arange(len(pairs)), len(pairs), side.lengths().max()) for side in (pairs.source, pairs.target)
+    ]
+    return directions.residuals(trained.model, *ids, 64)
+
+
+def _factor(left: np.ndarray, needed: int, tolerance: float) -> float:
+    """By how much the foretold number of slots is too great or too small, as a factor of at least 1."""
+    foretold = max(1, directions.slots_for(left, tolerance) or len(left))
+    return max(foretold / needed, needed / foretold)
+
+
+def _error(left: Mapping[str, np.ndarray], needed: Mapping[str, int], tolerance: float) -> float:
+    return statistics.mean(np.log(_factor(left[task], slots, tolerance)) for task, slots in needed.items())

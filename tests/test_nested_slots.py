@@ -1,0 +1,108 @@
+"""Nested slots: training with the first k slots of each source, and a trained memory cut to its first slots."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from conftest import evaluate
+
+from memattn import MemoryAttention
+from memattn import config as configs
+from memattn.errors import ConfigError
+from memattn.runs.trained import load
+from memattn.training.trainer import train
+
+B, S, T, D, U, K = 6, 7, 3, 5, 4, 8
+RANDOM = np.random.default_rng(5)
+STATES = RANDOM.normal(size=[B, S, D]).astype(np.float32)
+QUERIES = RANDOM.normal(size=[B, T, U]).astype(np.float32)
+LENGTHS = [7, 3, 5, 1, 7, 4]
+MASK = np.arange(S) < np.array(LENGTHS)[:, None]
+SCORINGS = [(one, other) for one in ("softmax", "sigmoid", "softmax_time") for other in ("softmax", "sigmoid")]
+
+
+def layer(num_slots=K, **options):
+    attention = MemoryAttention(num_slots=num_slots, nested=True, units=U, **options)
+    attention(tf.constant(QUERIES), tf.constant(STATES))
+    return attention
+
+
+def alone(attention, slots, row, **options):
+    """The context [T, D] that a memory of the first slots, with their weights alone, gives for one source."""
+    small = MemoryAttention(num_slots=slots, units=U, **options)
+    small(tf.constant(QUERIES), tf.constant(STATES))
+    for name in ("encoder_scores", "decoder_scores"):
+        own = getattr(small, name)
+        if own is not None:
+            own.kernel.assign(getattr(attention, name).kernel[:, :slots])
+    for name in ("key_layer", "query_layer"):
+        if getattr(small, name) is not None:
+            getattr(small, name).set_weights(getattr(attention, name).get_weights())
+    if small.v is not None:
+        small.v.assign(attention.v)
+    real = slice(row, row + 1), slice(LENGTHS[row])
+    return small(tf.constant(QUERIES[row : row + 1]), tf.constant(STATES[real])).numpy()[0]
+
+
+@pytest.mark.parametrize(("encoder", "decoder"), SCORINGS)
+@pytest.mark.parametrize("read", ["address", "additive"])
+def test_each_source_trains_with_its_first_slots_alone(encoder, decoder, read):
+    options = {"encoder_scoring": encoder, "decoder_scoring": decoder, "read": read}
+    attention, used = layer(**options), set()
+    for seed in range(4):
+        memory = attention.memorize_in_training(tf.constant(STATES), tf.constant(MASK), tf.constant([seed, 1]))
+        scores, _ = attention.score(tf.constant(QUERIES), memory)
+        contexts = tf.matmul(scores, memory["values"]).numpy()
+        for row, slots in enumerate(memory["used"].numpy().sum((1, 2))):
+            used.add(slots)
+            np.testing.assert_allclose(contexts[row], alone(attention, slots, row, **options), rtol=1e-4, atol=1e-5)
+    assert min(used) >= 1
+    assert max(used) <= K
+    assert len(used) > 4
+
+
+@pytest.mark.parametrize("slots", [1, 3, 8])
+@pytest.mark.parametrize("read", ["address", "content", "additive"])
+def test_a_memory_is_cut_to_its_first_slots(slots, read):
+    attention = layer(read=read)
+    attention.keep(slots)
+    contexts = attention(tf.constant(QUERIES), tf.constant(STATES), value_mask=tf.constant(MASK)).numpy()
+    for row in range(B):
+        np.testing.assert_allclose(contexts[row], alone(attention, slots, row, read=read), rtol=1e-4, atol=1e-5)
+    memory = attention.memorize(tf.constant(STATES), tf.constant(MASK))
+    assert memory["values"].shape[1] == min(slots, S)
+
+
+def test_a_layer_draws_in_training_alone():
+    attention = layer()
+    tf.keras.utils.set_random_seed(1)
+    plain = attention(tf.constant(QUERIES), tf.constant(STATES)).numpy()
+    np.testing.assert_array_equal(attention(tf.constant(QUERIES), tf.constant(STATES)).numpy(), plain)
+    drawn = [attention(tf.constant(QUERIES), tf.constant(STATES), training=True).numpy() for _ in range(2)]
+    assert (drawn[0] != plain).any()
+    assert (drawn[0] != drawn[1]).any()
+
+
+@pytest.mark.parametrize("option", ["position_windows", "position_encoding"])
+def test_slots_with_places_are_not_nested(option):
+    with pytest.raises(ValueError, match="nested: position encodings and windows give each slot a place"):
+        MemoryAttention(nested=True, max_source_length=5, **{option: True})
+    with pytest.raises(ValueError, match="cannot keep 9 of 8 slots, nested: True"):
+        layer().keep(9)
+    with pytest.raises(ValueError, match="cannot keep 1 of 8 slots, nested: False"):
+        MemoryAttention(num_slots=8).keep(1)
+
+
+def test_a_run_is_cut_when_it_decodes(tiny_config, tmp_path):
+    run_dir = tmp_path / "run"
+    config = tiny_config({"model.attention.nested": True, "model.attention.num_slots": 4})
+    assert train(config, str(run_dir), tf.distribute.get_strategy()) == 0
+    model = load([str(run_dir)], ["decoding.num_slots=2"], None).model
+    memory = model.encode(tf.constant([[4, 5, 6, 4, 5, 2]])).memory
+    assert memory["values"].shape[1] == 2
+    assert evaluate(run_dir, "decoding.num_slots=2")["config"]["decoding"]["num_slots"] == 2
+    for wrong in ("5", "0"):
+        with pytest.raises(ConfigError, match="decoding.num_slots: "):
+            load([str(run_dir)], [f"decoding.num_slots={wrong}"], None)
+    plain = {"data": {"copy": {}}, "decoding": {"num_slots": 2}}
+    with pytest.raises(ConfigError, match="decoding.num_slots: needs model.attention.nested: true"):
+        configs.checked(plain, configs.Source("test"))

@@ -1,0 +1,108 @@
+"""How many slots a task needs, a teacher, long sources: their tables, from tiny runs and from made-up ones."""
+
+import numpy as np
+import pytest
+from test_reproduce import TINY, made_up, rows_of
+
+from memattn.evaluation import directions
+from memattn.paper import future_work, reproduce
+from memattn.paper.paper_figures import Output
+
+TASKS = """
+base: tiny.yaml
+data:
+  copy: null
+  task: {num_symbols: 3, train_examples: 40, valid_examples: 20}
+sweep:
+  cells:
+    - {data.task.name: reverse, data.task.max_length: 6}
+    - {data.task.name: selective_copy, data.task.max_length: 6, data.task.marked: 2}
+  grid:
+    model.attention: [{name: bahdanau}, {name: memory, num_slots: 2}, {name: memory, num_slots: 4, nested: true}]
+"""
+TEACHERS = """
+base: tiny.yaml
+sweep:
+  grid: {data.copy.max_length: [5], model.attention: [{name: bahdanau}]}
+"""
+TAUGHT = """
+base: tiny.yaml
+training: {stop_at_bleu: 95}
+sweep:
+  cells:
+    - {data.copy.max_length: 5}
+    - {data.copy.max_length: 5, training.teacher: runs/teachers/max_length=5-bahdanau}
+"""
+
+
+@pytest.fixture
+def made(tmp_path, monkeypatch, command):
+    """made(name) makes a target of tiny runs and returns the rows of its table."""
+
+    def forked(module, name, folder, arguments, processes):
+        del name, processes
+        return command(tmp_path, module, "--run_dir", folder, *arguments)[0]
+
+    kinds = {"tiny": TINY, "tasks": TASKS, "teachers": TEACHERS, "taught": TAUGHT}
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(reproduce.sweep, "_command", forked)
+    monkeypatch.setattr(reproduce, "sweep_folder", lambda runs_dir, path: f"{runs_dir}/{path.partition('.')[0]}")
+    for kind, text in kinds.items():
+        (tmp_path / f"{kind}.yaml").write_text(text, encoding="utf-8")
+        monkeypatch.setitem(reproduce.CONFIGS["small"], kind, [f"{kind}.yaml"])
+    monkeypatch.setitem(reproduce.CONFIGS["small"], "long", ["tasks.yaml"])
+    reproduction = reproduce.Reproduction("small", runs_dir="runs", results_dir="results", jobs=1, strategy="none")
+
+    def make(name):
+        reproduction.make(name)
+        assert reproduction.failed == []
+        return rows_of(Output(str(tmp_path / "results" / name), "small"))
+
+    return make
+
+
+def test_the_tables_of_tiny_runs(made, tmp_path, monkeypatch):
+    tasks = ["reverse, L = 6", "selective_copy, L = 6, 2 marked"]
+    assert [row["task"] for row in made("slots")] == tasks
+    assert (tmp_path / "results" / "slots" / "small.png").stat().st_size > 10_000
+    assert [(row["task"], row["K"]) for row in made("nested_slots")] == [(task, "2") for task in tasks]
+    monkeypatch.setattr(future_work, "_LONG", (6, 30))
+    rows = made("long_sources")
+    systems = [(row["model"], row["L"]) for row in rows[:4]]
+    assert systems == [("bahdanau", "6"), ("bahdanau", "30"), ("K=2", "6"), ("K=2", "30")]
+    rows = made("teacher")
+    assert [row["of the teacher"] for row in rows] == ["", "encoder and contexts"]
+    assert [row["updates of the teacher"] for row in rows] == ["", "4"]
+
+
+def test_fewest_and_foretold_slots(tmp_path, monkeypatch):
+    """As if each task left nothing from its length on, and memory attention needed as many slots."""
+
+    def needed(config):
+        return min(8, config.data.task.max_length)
+
+    def bleu(config):
+        attention = config.model.attention
+        return 90.0 if attention["name"] == "memory" and attention["num_slots"] < needed(config) else 99.0
+
+    runs = made_up("tasks", bleu=bleu)
+    monkeypatch.setattr(future_work, "_left", lambda run: np.linspace(1, 0, needed(run.config) + 1).clip(1e-9))
+    output = Output(str(tmp_path), "small")
+    future_work.slots(output, runs)
+    for row in rows_of(output):
+        assert row["fewest slots"] == "8"
+        tolerance = float(row["left by so many directions (tolerance)"])
+        foretold = directions.slots_for(np.linspace(1, 0, 9).clip(1e-9), tolerance)
+        assert row["foretold"] == str(foretold)
+        assert row["error, factor"] == f"{max(foretold / 8, 8 / foretold):.1f}" == "1.0"
+
+
+def test_updates_until_a_student_copies(tmp_path):
+    runs = made_up("taught", bleu=lambda config: 96.0 if config.training.teacher else 90.0)
+    output = Output(str(tmp_path), "small")
+    future_work.teacher(output, made_up("teachers", bleu=lambda config: 99.0), runs)
+    rows = rows_of(output)
+    assert [row["L"] for row in rows] == ["20"] * 3 + ["40"] * 3
+    assert [row["of the teacher"] for row in rows[:3]] == ["", "encoder", "encoder and contexts"]
+    assert [row["with 95 BLEU"] for row in rows[:3]] == ["0", "3", "3"]
+    assert [row["updates, median"] for row in rows[:3]] == ["", "20", "20"]
