@@ -1,5 +1,5 @@
 # make demo      trains memory, Bahdanau and no attention on a small copy task, then times their decoder steps on
-#                sources of 20 to 2,000 tokens: under 4 minutes on two CPU cores; tables and pictures in runs/demo
+#                sources of 20 to 2,000 tokens: about 3 minutes on two CPU cores; tables and pictures in runs/demo
 # make test      what one runs at every change: under 4 minutes on two CPU cores
 # make test-all  every test: 20 to 25 minutes; test-rest are those that make test leaves out
 # make test-addons   the tests against tensorflow-addons, in an environment with the extra `addons` (Python 3.11)

@@ -388,3 +388,20 @@ def test_a_source_that_yields_nan_leaves_the_others_alone():
 def test_equal_scores_take_the_first_beam_and_the_smaller_token():
     found = search([50], [2], beam_size=4, table=np.zeros((CODES, 3), np.float32))
     assert [tokens for tokens, _ in taken(found, 0)] == [(), (0, 0), (0, 1), (0,)]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "problem"),
+    [
+        ({"n_best": 3}, "n_best: must be at least 1 and at most beam_size = 2, not 3"),
+        ({"n_best": 0}, "n_best: must be at least 1"),
+        ({"beam_size": 0}, "at most beam_size = 0"),
+        ({"length_penalty_weight": -1.0}, "length_penalty_weight: must not be negative"),
+        ({"coverage_penalty_weight": 0.1}, "coverage_penalty_weight: needs attended and covered"),
+        ({"covered": tf.zeros([1, 3])}, "needs attended and covered, which go together"),
+    ],
+)
+def test_what_is_out_of_its_range_is_refused(wrong, problem):
+    numbers = {"beam_size": 2, "max_lengths": tf.constant([4]), "max_steps": 4, "start": 1, "end": 2, **wrong}
+    with pytest.raises(ValueError, match=problem):
+        beam_search(lambda *_: None, (), **numbers)

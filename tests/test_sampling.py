@@ -131,7 +131,19 @@ def test_the_config_samples_as_many_as_are_asked_for():
         load(sample={}, coverage_penalty=0.2)
 
 
-@pytest.mark.parametrize("wrong", [{"temperature": 0.0}, {"top_k": 0}, {"top_p": 0.0}, {"temperature": float("nan")}])
-def test_a_choice_that_is_not_above_0_is_refused(wrong):
-    with pytest.raises(ValueError, match=f"{next(iter(wrong))}: must be above 0"):
-        sample(lambda *_: None, (), uniforms=tf.zeros([2, 1, 1]), max_lengths=[2], start=1, end=2, **wrong)
+@pytest.mark.parametrize(
+    ("wrong", "problem"),
+    [
+        ({"temperature": 0.0}, "temperature: must be at least 1e-6"),
+        ({"temperature": float("nan")}, "temperature: must be at least 1e-6"),
+        ({"temperature": 1e40}, "temperature: must be at least 1e-6 and below 1e30"),
+        ({"top_k": 0}, "top_k: must be a whole number of at least 1"),
+        ({"top_k": 1.5}, "top_k: must be a whole number of at least 1"),
+        ({"top_p": 0.0}, "top_p: must be above 0"),
+        ({"top_p": 2.0}, "top_p: must be above 0 and at most 1"),
+        ({"uniforms": tf.zeros([2, 1])}, r"uniforms: must be \[steps, B, n\], not of shape \(2, 1\)"),
+    ],
+)
+def test_what_is_out_of_its_range_is_refused(wrong, problem):
+    with pytest.raises(ValueError, match=problem):
+        sample(lambda *_: None, (), **{"uniforms": tf.zeros([2, 1, 1]), **wrong}, max_lengths=[2], start=1, end=2)

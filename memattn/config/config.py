@@ -154,7 +154,8 @@ class SampleConfig:
 
     top_k: int | None = number(None, at_least=1)  # draw from the k likeliest tokens; null: from all
     top_p: float | None = number(None, above=0, below=1)  # from the likeliest that have this probability together
-    temperature: float = number(1.0, above=0)  # divides the logits; below 1, likely tokens become likelier
+    # divides the logits; below 1, likely tokens become likelier
+    temperature: float = number(1.0, at_least=1e-6, below=1e30)
     seed: int = number(1, at_least=0, below=2**31)  # with a sentence's number, decides what is drawn
 
 

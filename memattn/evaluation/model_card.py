@@ -10,6 +10,7 @@ from memattn.evaluation import tables
 from memattn.runs.run_folder import BEST
 
 FILE = "model_card.md"
+_NOT_EXPORTED = ("decoding.sample", "decoding.lexicon")  # an exported model searches by beam, over all tokens
 
 
 def model_card(result: dict[str, Any]) -> str:
@@ -19,7 +20,10 @@ def model_card(result: dict[str, Any]) -> str:
     averaged = len(result["checkpoints"]) // len(run_dirs)
     of_best = os.path.basename(os.path.dirname(result["checkpoints"][0])) == BEST
     given = " ".join([f"--run_dir {run_dir}" for run_dir in run_dirs] + [f"--average {averaged}"] * (not of_best))
-    search = " ".join(f"--set {shlex.quote(override)}" for override in result["overrides"])
+    search, exported = (
+        " ".join([given, *(f"--set {shlex.quote(one)}" for one in result["overrides"] if not one.startswith(without))])
+        for without in ((), _NOT_EXPORTED)
+    )
     model, training, decoding = (config[section] for section in ("model", "training", "decoding"))
     attention = dict(model["attention"])
     options = ", ".join(f"{key} {value}" for key, value in attention.items() if key != "name")
@@ -68,8 +72,8 @@ def model_card(result: dict[str, Any]) -> str:
         _listed(scores),
         f"Search: {how}.",
         "## Use",
-        f"```\nmemattn-translate {f'{given} {search}'.strip()} < source.txt > translations.txt\n"
-        f"memattn-export {f'{given} {search}'.strip()} --output exported    # a SavedModel, without memattn\n```",
+        f"```\nmemattn-translate {search} < source.txt > translations.txt\n"
+        f"memattn-export {exported} --output exported    # a SavedModel, without memattn\n```",
         "## Conditions",
         _listed(conditions),
         "## Every setting",

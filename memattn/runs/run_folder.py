@@ -32,6 +32,9 @@ def create(
     if os.path.exists(path):
         found = load_config(folder)
         is_longer = run_config.training.max_steps > found.training.max_steps
+        if run_config.training.max_steps < found.training.max_steps:
+            steps = f"{found.training.max_steps}, not {run_config.training.max_steps}"
+            raise ConfigError(f"{folder}: training.max_steps may only grow from {steps}; use another --run_dir")
         if is_longer and run_config.training.schedule == "linear":
             raise ConfigError(
                 f"{folder}: with training.schedule: linear the rate falls to 0 at training.max_steps, which cannot "

@@ -65,8 +65,17 @@ def beam_search(
       length_penalty_weight: a of `length_penalty`, not negative.
       attended: for a coverage penalty; next state -> the source weights [B, k, S] of the step that led to it.
       covered: [B, S], 0 for real source positions, 1 for the others.
-      coverage_penalty_weight: b of `coverage_penalty`, not negative.
+      coverage_penalty_weight: b of `coverage_penalty`, not negative; needs the two before.
+
+    Raises ValueError for numbers out of their ranges.
     """
+    if not 1 <= n_best <= beam_size:
+        raise ValueError(f"n_best: must be at least 1 and at most beam_size = {beam_size}, not {n_best}")
+    for name, weight in {"length": length_penalty_weight, "coverage": coverage_penalty_weight}.items():
+        if weight < 0:
+            raise ValueError(f"{name}_penalty_weight: must not be negative, not {weight}")
+    if (attended is None) != (covered is None) or (coverage_penalty_weight and attended is None):
+        raise ValueError("coverage_penalty_weight: needs attended and covered, which go together")
     batch, static_shape = tf.shape(max_lengths)[0], [max_lengths.shape[0], beam_size]
     first_only = tf.where(tf.range(beam_size) == 0, 0.0, -float("inf"))
     most_tokens = length_penalty(max_lengths, length_penalty_weight)[:, None]

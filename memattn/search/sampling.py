@@ -1,5 +1,6 @@
 """Samples hypotheses from any step function, in the graph."""
 
+import numbers
 from collections.abc import Callable
 from typing import Any
 
@@ -31,16 +32,21 @@ def sample(
       uniforms: [steps, B, n] in [0, 1), one random number for each token that is drawn.
       max_lengths: [B], the most steps for each source (its end of sentence included).
       start, end: ids of the first input and of the end of sentence.
-      temperature: logits are divided by it; above 0.
+      temperature: logits are divided by it; at least 1e-6.
       top_k: draw from the k likeliest tokens; None: from all.
       top_p: draw from the likeliest tokens that together have this probability (Holtzman et al., 2020); None: from all.
       length_penalty_weight: a of `length_penalty`.
 
-    Raises ValueError for a temperature, top_k or top_p that is not above 0.
+    Raises ValueError for a temperature, top_k or top_p out of its range, and for uniforms of another shape.
     """
-    for name, value in {"temperature": temperature, "top_k": top_k, "top_p": top_p}.items():
-        if value is not None and not value > 0:
-            raise ValueError(f"{name}: must be above 0, not {value}")
+    if not 1e-6 <= temperature < 1e30:
+        raise ValueError(f"temperature: must be at least 1e-6 and below 1e30, not {temperature}")
+    if top_k is not None and not (isinstance(top_k, numbers.Integral) and top_k >= 1):
+        raise ValueError(f"top_k: must be a whole number of at least 1, or None, not {top_k}")
+    if top_p is not None and not 0 < top_p <= 1:
+        raise ValueError(f"top_p: must be above 0 and at most 1, or None, not {top_p}")
+    if len(uniforms.shape) != 3:
+        raise ValueError(f"uniforms: must be [steps, B, n], not of shape {tuple(uniforms.shape)}")
     steps, samples = tf.shape(uniforms)[0], uniforms.shape[2]
     batch = tf.shape(max_lengths)[0]
     zeros = tf.zeros([batch, samples], tf.int32)

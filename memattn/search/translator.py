@@ -52,7 +52,12 @@ class Translator:
         self.batch_size = searcher.config.batch_size
 
     def translate(self, lines: list[str]) -> list[str]:
-        """The best translation of each line. Raises DataError."""
+        """The best translation of each line. Raises DataError, also for anything but a list of strings."""
+        wrong = [lines] if isinstance(lines, str) else [line for line in lines if not isinstance(line, str)]
+        if wrong:
+            raise DataError(
+                f"lines: must be a list of strings, not {str(wrong[0])[:80]!r}, a {type(wrong[0]).__name__}"
+            )
         return list(self(lines, 1))
 
     def __call__(self, lines: list[str], first: int) -> Iterable[str]:

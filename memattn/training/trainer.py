@@ -172,6 +172,8 @@ class Trainer:
         progress, training = self.progress, self.config.training
         parameters = sum(math.prod(variable.shape) for variable in self.model.trainable_variables)
         self._say(f"{self.run_dir}: {parameters:,} parameters, {self.batches.pairs:,} training pairs")
+        if training.init_from and not progress.step:
+            self._say(f"starting with the best weights of {training.init_from}")
         if progress.finished:
             if self.chief and progress.best == [-1.0, -1.0]:  # the best is lost: use the last weights
                 self.best.save(checkpoint_number=progress.step)

@@ -50,6 +50,7 @@ def test_the_commands_use_the_model_and_the_search_of_the_result(run):
     card = (run / FILE).read_text(encoding="utf-8")
     assert "sampled, top_k 2, temperature 1.0, seed 0" in card
     assert f"memattn-translate --run_dir {run} --set decoding.beam_size=3 --set 'decoding.sample={{" in card
+    assert f"memattn-export --run_dir {run} --set decoding.beam_size=3 --output" in card  # which refuses to sample
     result = evaluate(run)
     averaged = {**result, "checkpoints": [f"{run}/checkpoints/step-{step}" for step in (2, 4)]}
     assert f"memattn-translate --run_dir {run} --average 2 <" in model_card(averaged)
