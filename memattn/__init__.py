@@ -11,9 +11,16 @@ if TYPE_CHECKING:
     from memattn.attention import (
         AttentionMechanism,
         BahdanauAttention,
+        LinearAttention,
+        LocalMonotonicAttention,
+        LocalPredictiveAttention,
+        LocationAttention,
         LuongAttention,
         LuongDotAttention,
+        MatchaAttention,
         MemoryAttention,
+        MochaAttention,
+        MonotonicAttention,
         NoAttention,
     )
     from memattn.model.seq2seq import Seq2Seq
@@ -25,9 +32,16 @@ __version__ = "0.2.0"
 __all__ = [
     "AttentionMechanism",
     "BahdanauAttention",
+    "LinearAttention",
+    "LocalMonotonicAttention",
+    "LocalPredictiveAttention",
+    "LocationAttention",
     "LuongAttention",
     "LuongDotAttention",
+    "MatchaAttention",
     "MemoryAttention",
+    "MochaAttention",
+    "MonotonicAttention",
     "NoAttention",
     "Seq2Seq",
     "beam_search",

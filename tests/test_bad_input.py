@@ -89,7 +89,7 @@ CONFIGS = {
     "choice misspelt": (
         COPY + "model: {bridge: dens}\n",
         [],
-        ["config.yaml:2: model.bridge: 'dens' is none of auto, zero, dense; did you mean dense?"],
+        ["config.yaml:2: model.bridge: 'dens' is none of auto, zero, dense, backward; did you mean dense?"],
     ),
     "long value": (COPY + f"model: {{bridge: {'x' * 3000}}}\n", [], [f"model.bridge: '{'x' * 75} ... is none of"]),
     "negative dropout": (COPY + "model: {dropout: -0.1}\n", [], ["model.dropout: must be at least 0, not -0.1"]),

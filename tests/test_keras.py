@@ -39,7 +39,7 @@ def test_keras_own_layer_test(name, options):
         mechanism,
         init_kwargs={**options, **{fact: value for fact, value in FACTS.items() if fact in accepted}},
         input_shape={"query_shape": (B, T, D), "value_shape": (B, S, D)},
-        expected_output_shape=(B, T, 0 if name == "none" else D),
+        expected_output_shape=(B, T, make(name, options).context_size(D)),
         supports_masking=True,
         run_training_check=False,  # it gives all inputs as one dictionary
     )
@@ -52,7 +52,11 @@ def test_a_call_is_what_the_decoder_reads(name, options):
     layer = make(name, options)
     context, weights = layer(query, value, value_mask=mask, return_attention_scores=True)
     memory = layer.memorize(value, mask)
-    scores, _ = layer.score(query, memory, layer.initial_state(memory, T))
+    scores, state = [], layer.initial_state(memory, 1)
+    for time in range(T):
+        own, state = layer.score(query[:, time : time + 1], memory, state)
+        scores.append(own)
+    scores = tf.concat(scores, 1)
     np.testing.assert_allclose(context, tf.matmul(scores, memory["values"]), atol=1e-6)
     np.testing.assert_allclose(weights, layer.alignments(memory, scores), atol=1e-6)
     assert context.shape == (B, T, layer.context_size(D))

@@ -6,10 +6,11 @@ import tensorflow as tf
 from test_conformance import make_model, padded
 
 from memattn.data.vocabulary import BOS, EOS
+from memattn.model.bridge import DenseBridge, ZeroBridge
 from memattn.model.decoder import Decoder
 from memattn.model.dropout import dropout
 from memattn.model.encoder import Encoder
-from memattn.model.seq2seq import DenseBridge, Seq2Seq, ZeroBridge, _logits
+from memattn.model.seq2seq import Seq2Seq, _logits
 
 
 def sigmoid(x):

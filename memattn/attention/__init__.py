@@ -11,18 +11,31 @@ from memattn.attention.registry import MECHANISMS, build
 if TYPE_CHECKING:
     from memattn.attention.bahdanau import BahdanauAttention
     from memattn.attention.base import AttentionMechanism
+    from memattn.attention.linear import LinearAttention
+    from memattn.attention.local import LocalMonotonicAttention, LocalPredictiveAttention
+    from memattn.attention.location import LocationAttention
     from memattn.attention.luong import LuongAttention
     from memattn.attention.luong_dot import LuongDotAttention
+    from memattn.attention.matcha import MatchaAttention
     from memattn.attention.memory import MemoryAttention
+    from memattn.attention.mocha import MochaAttention
+    from memattn.attention.monotonic import MonotonicAttention
     from memattn.attention.none import NoAttention
 
 __all__ = [
     "MECHANISMS",
     "AttentionMechanism",
     "BahdanauAttention",
+    "LinearAttention",
+    "LocalMonotonicAttention",
+    "LocalPredictiveAttention",
+    "LocationAttention",
     "LuongAttention",
     "LuongDotAttention",
+    "MatchaAttention",
     "MemoryAttention",
+    "MochaAttention",
+    "MonotonicAttention",
     "NoAttention",
     "build",
 ]
@@ -30,9 +43,16 @@ __all__ = [
 _MODULES = {
     "AttentionMechanism": "base",
     "BahdanauAttention": "bahdanau",
+    "LinearAttention": "linear",
+    "LocalMonotonicAttention": "local",
+    "LocalPredictiveAttention": "local",
+    "LocationAttention": "location",
     "LuongAttention": "luong",
     "LuongDotAttention": "luong_dot",
+    "MatchaAttention": "matcha",
     "MemoryAttention": "memory",
+    "MochaAttention": "mocha",
+    "MonotonicAttention": "monotonic",
     "NoAttention": "none",
 }
 

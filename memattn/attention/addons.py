@@ -51,7 +51,7 @@ class AddonsBahdanauAttention(AttentionMechanism):
     def memorize(self, states, mask):
         return {"values": states, "mask": mask}
 
-    def score(self, query, memory, state=()):
+    def score(self, query, memory, state=(), seed=None):
         values, mask = memory["values"], memory["mask"]
         batch, queries, length = tf.shape(query)[0], tf.shape(query)[1], tf.shape(values)[1]
         self.mechanism.setup_memory(tf.repeat(values, queries, 0), memory_mask=tf.repeat(mask, queries, 0))

@@ -33,7 +33,7 @@ class BahdanauAttention(AttentionMechanism):
         memory = {"values": states, "mask": mask}
         return {**memory, "keys": self.key_layer(states)} if self.cache_keys else memory
 
-    def score(self, query, memory, state=()):
+    def score(self, query, memory, state=(), seed=None):
         keys = memory["keys"] if self.cache_keys else self.key_layer(memory["values"])  # [B, S, U]
         energies = additive_energies(self.query_layer(query), keys, self.v)  # [B, Q, S]
         return masked_softmax(energies, memory["mask"][:, None]), state

@@ -56,8 +56,10 @@ class AttentionMechanism(tf.keras.layers.Layer):
         del memory, num_queries
         return ()
 
-    def score(self, query: tf.Tensor, memory: dict[str, tf.Tensor], state: Any = ()) -> tuple[tf.Tensor, Any]:
-        """Scores [B, Q, M] of queries [B, Q, U], and the next state.
+    def score(
+        self, query: tf.Tensor, memory: dict[str, tf.Tensor], state: Any = (), seed: tf.Tensor | None = None
+    ) -> tuple[tf.Tensor, Any]:
+        """Scores [B, Q, M] of queries [B, Q, U], and the next state; in training with a `seed` [2], for noise.
 
         `memorize` and `score` run outside of `__call__`: they take tensors of the compute dtype and cast raw weights.
         """
@@ -94,27 +96,25 @@ class AttentionMechanism(tf.keras.layers.Layer):
             self.build(query.shape, value.shape)
         query, value = tf.cast(query, self.compute_dtype), tf.cast(value, self.compute_dtype)
         mask = tf.ones(tf.shape(value)[:2], tf.bool) if value_mask is None else tf.cast(value_mask, tf.bool)
-        if training:
-            seed = tf.random.uniform([2], maxval=tf.int32.max, dtype=tf.int32)
-            memory = self.memorize_in_training(value, mask, seed)
-        else:
-            memory = self.memorize(value, mask)
-        scores = self._scores(query, memory)
+        seed = tf.random.uniform([2], maxval=tf.int32.max, dtype=tf.int32) if training else None
+        memory = self.memorize_in_training(value, mask, seed) if training else self.memorize(value, mask)
+        scores = self._scores(query, memory, seed)
         context = tf.matmul(scores, memory["values"])
         if query_mask is not None:
             context = tf.where(tf.cast(query_mask, tf.bool)[:, :, None], context, tf.zeros([], context.dtype))
         return (context, self.alignments(memory, scores)) if return_attention_scores else context
 
-    def _scores(self, query: tf.Tensor, memory: dict[str, tf.Tensor]) -> tf.Tensor:
+    def _scores(self, query: tf.Tensor, memory: dict[str, tf.Tensor], seed: tf.Tensor | None) -> tf.Tensor:
         """Scores [B, T, M] of all queries: at once, or one after the other if there is a state."""
         state = self.initial_state(memory, 1)
         if not tf.nest.flatten(state):
-            return self.score(query, memory, state)[0]
+            return self.score(query, memory, state, seed)[0]
         steps = tf.shape(query)[1]
         scores = tf.TensorArray(query.dtype, steps)
 
         def step(time, state, scores):
-            own, state = self.score(query[:, time : time + 1], memory, state)
+            own_seed = None if seed is None else tf.random.experimental.stateless_fold_in(seed, time)
+            own, state = self.score(query[:, time : time + 1], memory, state, own_seed)
             return time + 1, state, scores.write(time, own[:, 0])
 
         *_, scores = tf.while_loop(

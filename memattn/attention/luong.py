@@ -26,7 +26,7 @@ class LuongAttention(AttentionMechanism):
     def memorize(self, states, mask):
         return {"values": states, "keys": self.key_layer(states), "mask": mask}
 
-    def score(self, query, memory, state=()):
+    def score(self, query, memory, state=(), seed=None):
         energies = tf.matmul(query, memory["keys"], transpose_b=True)  # [B, Q, S]
         return masked_softmax(energies, memory["mask"][:, None]), state
 

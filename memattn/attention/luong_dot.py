@@ -11,7 +11,7 @@ class LuongDotAttention(AttentionMechanism):
     def memorize(self, states, mask):
         return {"values": states, "mask": mask}
 
-    def score(self, query, memory, state=()):
+    def score(self, query, memory, state=(), seed=None):
         values = memory["values"]
         if query.shape[-1] != values.shape[-1]:
             raise ValueError(

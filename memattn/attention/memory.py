@@ -163,7 +163,7 @@ class MemoryAttention(AttentionMechanism):
             alpha = tf.math.divide_no_nan(alpha, tf.reduce_sum(alpha, 1, keepdims=True))
         return alpha
 
-    def score(self, query, memory, state=()):
+    def score(self, query, memory, state=(), seed=None):
         if self.read == "address":
             logits = self.decoder_scores(query)[:, :, : self._kept]  # [B, Q, K], W_beta h
         elif self.read == "content":

@@ -16,7 +16,7 @@ class NoAttention(AttentionMechanism):
     def memorize(self, states: tf.Tensor, mask: tf.Tensor) -> dict[str, tf.Tensor]:
         return {"values": states[:, :0, :0], "positions": tf.zeros_like(mask, states.dtype)[:, None, :][:, :0]}
 
-    def score(self, query, memory, state=()):
+    def score(self, query, memory, state=(), seed=None):
         return query[:, :, :0], state
 
     def alignments(self, memory, scores):

@@ -27,6 +27,13 @@ MECHANISMS = _Registry(
         "luong": "memattn.attention.luong:LuongAttention",
         "luong_dot": "memattn.attention.luong_dot:LuongDotAttention",
         "memory": "memattn.attention.memory:MemoryAttention",
+        "local_m": "memattn.attention.local:LocalMonotonicAttention",
+        "local_p": "memattn.attention.local:LocalPredictiveAttention",
+        "location": "memattn.attention.location:LocationAttention",
+        "linear": "memattn.attention.linear:LinearAttention",
+        "monotonic": "memattn.attention.monotonic:MonotonicAttention",
+        "mocha": "memattn.attention.mocha:MochaAttention",
+        "matcha": "memattn.attention.matcha:MatchaAttention",
     }
 )
 

@@ -28,27 +28,48 @@ def decoding(
     a mechanism whose scores are not counted here.
     """
     width, hypothesis_steps = 2 * units, beam_size * steps
-    memories = {
-        "none": np.zeros_like(source_lengths),
-        "memory": np.full_like(source_lengths, attention.get("num_slots", 32)),
-    }
-    rows = memories.get(attention["name"], source_lengths)  # of one source's memory
     encoder = source_lengths * 2 * layers * (2 * units * 4 * units)
     step = units * 4 * units + (layers - 1) * 2 * units * 4 * units + units * units + units * vocabulary
-    counted = {
-        "none": 0 * rows,
-        "memory": hypothesis_steps * units * rows + 2 * source_lengths * width * rows,
-        "bahdanau": hypothesis_steps * (units * units + rows * units) + source_lengths * width * units,
-    }
-    if attention["name"] not in counted:
-        raise ConfigError(f"model.attention.name: no lower bound for {attention['name']}; known: {', '.join(counted)}")
-    scores = counted[attention["name"]]
+    rows, of_source, of_step = _attention(attention, source_lengths, units, width)
+    scores = of_source + hypothesis_steps * of_step
     if not attention.get("cache_keys", True):
         scores += (steps - 1) * source_lengths * width * units
     read = (5 if input_feeding else 1) * units  # columns of the matrices that multiply a context
-    folded = rows * width * read + hypothesis_steps * rows * read
-    unfolded = hypothesis_steps * (rows * width + width * read * (rows > 0))
+    context = attention.get("projection") or width  # of linear attention
+    folded = rows * context * read + hypothesis_steps * rows * read
+    unfolded = hypothesis_steps * (rows * context + context * read * (rows > 0))
     return float(np.sum(encoder + hypothesis_steps * step + scores + np.minimum(folded, unfolded)))
+
+
+def _attention(attention: Mapping[str, Any], length: np.ndarray, units: int, width: int) -> tuple[np.ndarray, ...]:
+    """Rows of the memories of sources of these lengths, and multiply-adds of their scores: per source, per step.
+
+    Monotonic mechanisms count as in training: all positions in each step. Raises ConfigError.
+    """
+    name, slots = attention["name"], np.full_like(length, attention.get("num_slots", 32))
+    keys, additive = length * width * units, units * units + length * units
+    features, projected = attention.get("projection") or width, bool(attention.get("projection"))
+    counted = {
+        "none": (0 * length, 0 * length, 0 * length),
+        "memory": (slots, 2 * length * width * slots, units * slots),
+        "linear": (
+            np.full_like(length, features),
+            length * features * (features + width * projected),
+            units * features,
+        ),
+        "bahdanau": (length, keys, additive),
+        "luong": (length, keys, length * units),
+        "luong_dot": (length, 0 * length, length * units),
+        "location": (length, 0 * length, length * units),
+        "local_m": (length, keys, length * units),
+        "local_p": (length, keys, length * units + units * units),
+        "monotonic": (length, keys, additive),
+        "mocha": (length, 2 * keys, 2 * additive),
+        "matcha": (length, 2 * keys, 2 * additive),
+    }
+    if name not in counted:
+        raise ConfigError(f"model.attention.name: no lower bound for {name}; known: {', '.join(counted)}")
+    return counted[name]
 
 
 class Update(NamedTuple):
@@ -61,8 +82,8 @@ class Update(NamedTuple):
 def training(config: Config, *, vocabulary: int, source_length: float, target_length: float, parameters: int) -> Update:
     """For batches of sentences of these mean lengths: the forward pass, and twice that for the gradients.
 
-    A mechanism other than none, memory and bahdanau counts as a memory with one row per source position, whose scores
-    are a product with the query alone.
+    A mechanism other than none, memory, linear and bahdanau counts as a memory with one row per source position, whose
+    scores are a product with the query alone.
 
     Memory holds the weights, their gradients and Adam's two moments, and in float32 what the gradients are computed
     from: inputs, gates and outputs of the LSTMs, scores, contexts, logits. Padding is not counted.
@@ -71,11 +92,14 @@ def training(config: Config, *, vocabulary: int, source_length: float, target_le
     layers, units, embedding = model.layers, model.units, model.embedding_size
     encoder_units = model.encoder_units or units
     width = 2 * encoder_units
-    rows = {"none": 0, "memory": attention.get("num_slots", 0)}.get(attention["name"], source_length)
+    of_slots = {"none": 0, "memory": attention.get("num_slots", 0), "linear": attention.get("projection") or width}
+    rows = of_slots.get(attention["name"], source_length)
     fed = width * model.input_feeding
-    source_token = 2 * (embedding + (2 * layers - 1) * encoder_units) * 4 * encoder_units
-    target_token = (embedding + fed + (2 * layers - 1) * units) * 4 * units
-    target_token += (units + width) * units * model.mix + (units if model.mix else units + width) * vocabulary
+    gates = [4 if kind == "lstm" else 3 for kind in (model.encoder, model.decoder)]
+    source_token = 2 * (embedding + (2 * layers - 1) * encoder_units) * gates[0] * encoder_units
+    target_token = (embedding + fed + (2 * layers - 1) * units) * gates[1] * units
+    features = units // 2 if model.decoder == "rnnsearch" else units if model.mix else units + width
+    target_token += (units + width) * units * model.mix + features * vocabulary
     target_token += rows * (units + width)
     source_token += 2 * width * attention.get("num_slots", 0)
     kept_source = 2 * layers * 7 * encoder_units + embedding + attention.get("num_slots", 0)

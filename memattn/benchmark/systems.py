@@ -42,7 +42,19 @@ class System(NamedTuple):
 
 
 NONE, BAHDANAU, MEMORY = {"name": "none"}, {"name": "bahdanau"}, {"name": "memory", "num_slots": 32}
-DOT = {"name": "luong_dot"}
+RNNSEARCH = {"encoder": "gru", "decoder": "rnnsearch", "layers": 1}
+FAMILY = {
+    "memattn: linear": System("ours", {"name": "linear"}),
+    "memattn: Luong": System("ours", {"name": "luong"}),
+    "memattn: dot product": System("ours", {"name": "luong_dot"}),
+    "memattn: location": System("ours", {"name": "location"}),
+    "memattn: local-m": System("ours", {"name": "local_m"}),
+    "memattn: local-p": System("ours", {"name": "local_p"}),
+    "memattn: monotonic": System("ours", {"name": "monotonic"}),
+    "memattn: MoChA, w = 4": System("ours", {"name": "mocha", "chunk_size": 4}),
+    "memattn: MAtChA": System("ours", {"name": "matcha"}),
+    "memattn: RNNsearch": System("ours", BAHDANAU, RNNSEARCH),
+}
 SYSTEMS = {
     "memattn: no attention": System("ours", NONE),
     **{f"memattn: memory, K = {slots}": System("ours", {**MEMORY, "num_slots": slots}) for slots in (1, 4, 16, 32, 64)},
@@ -53,7 +65,7 @@ SYSTEMS = {
     "memattn: Bahdanau, selection": System("ours", BAHDANAU, selected=3_000),
     "memattn: memory, K = 32, bfloat16": System("ours", MEMORY, precision="mixed_bfloat16"),
     "memattn: Bahdanau, bfloat16": System("ours", BAHDANAU, precision="mixed_bfloat16"),
-    "memattn: dot product": System("ours", DOT),
+    **FAMILY,
     "tensorflow-addons: Bahdanau": System("tfa", BAHDANAU),
     "OpenNMT-tf: Bahdanau": System("onmt_tf", BAHDANAU),
     "OpenNMT-py: Bahdanau": System("onmt_py", BAHDANAU),
@@ -66,7 +78,7 @@ SYSTEMS = {
 DECODED = [  # by default
     name
     for name, system in SYSTEMS.items()
-    if system.attention != DOT and not system.selected and system.precision == "float32"
+    if name not in FAMILY and not system.selected and system.precision == "float32"
 ]
 TRAINED = [name for name in DECODED if SYSTEMS[name].attention != NONE and SYSTEMS[name].worker != "marian"]
 PRODUCTS = System("products", NONE)  # of matrices, for the machine's speed

@@ -90,7 +90,11 @@ class DataConfig:
 class ModelConfig:
     """Encoder, decoder and attention mechanism."""
 
-    layers: int = number(2, at_least=1)  # LSTM layers of the decoder, and of the encoder in each direction
+    # cells of the encoder; gru: those of Cho et al. (2014)
+    encoder: Literal["lstm", "gru"] = "lstm"
+    # lstm: the paper's; rnnsearch: that of Bahdanau et al. (2015), one layer, whose GRU reads before it moves
+    decoder: Literal["lstm", "rnnsearch"] = "lstm"
+    layers: int = number(2, at_least=1)  # layers of the decoder, and of the encoder in each direction
     units: int = number(256, at_least=1)  # U, the width of a layer
     encoder_units: int | None = number(None, at_least=1)  # width of the encoder in each direction; null: units
     embedding_size: int = number(256, at_least=1)  # E, the width of source and target embeddings
@@ -98,8 +102,9 @@ class ModelConfig:
     init_scale: float = number(0.04, above=0)  # a: weights start uniform on -a to a
     input_feeding: bool = True  # the decoder reads the previous context beside each token
     mix: bool = True  # a tanh layer on [h; c] before the logits; false: Eq. 3 as printed
-    # the decoder's first state: zeros, or a dense layer on the encoder's last states; auto: dense without attention
-    bridge: Literal["auto", "zero", "dense"] = "auto"
+    # the decoder's first state: zeros; a dense layer on the encoder's last states; backward: a tanh layer on the
+    # backward encoder's state at the first token; auto: dense without attention, backward for rnnsearch, else zero
+    bridge: Literal["auto", "zero", "dense", "backward"] = "auto"
     # which matrices are one: none; source and target embeddings; these and the output layer's
     tie_embeddings: Literal["none", "source_target", "all"] = "none"
     # `name` chooses the mechanism; the other keys are its own (below)
@@ -329,16 +334,30 @@ def checked(tree: dict, source: Source) -> Config:
         raise source.error("decoding.coverage_penalty", "is for beam search; decoding.sample has no use for it")
     if (n_best := decoding.n_best) > decoding.beam_size and not decoding.sample:
         raise source.error("decoding.n_best", f"{n_best} is more than decoding.beam_size = {decoding.beam_size}")
-    if model.tie_embeddings == "all" and not (model.mix and model.embedding_size == model.units):
-        raise source.error(
-            "model.tie_embeddings",
-            f"'all' needs model.mix: true and model.embedding_size = model.units, "
-            f"not mix: {str(model.mix).lower()}, {model.embedding_size} and {model.units}",
-        )
+    _check_model(model, source)
     attention = _attention(model.attention, source)
     if decoding.num_slots and not (attention.get("nested") and decoding.num_slots <= attention["num_slots"]):
         raise source.error("decoding.num_slots", "needs model.attention.nested: true, and at most its num_slots")
     return dataclasses.replace(config, model=dataclasses.replace(model, attention=attention))
+
+
+def _check_model(model: ModelConfig, source: Source) -> None:
+    if model.decoder == "rnnsearch":
+        for key, wanted in {"layers": 1, "input_feeding": True, "mix": True}.items():
+            if getattr(model, key) != wanted:
+                raise source.error(f"model.{key}", f"must be {str(wanted).lower()} with model.decoder: rnnsearch")
+        if model.units % 2:
+            raise source.error("model.units", f"must be even with model.decoder: rnnsearch, not {model.units}")
+    if model.bridge == "backward" and model.layers > 1:
+        raise source.error("model.bridge", f"backward is for model.layers: 1, not {model.layers}")
+    features = model.units // 2 if model.decoder == "rnnsearch" else model.units
+    if model.tie_embeddings == "all" and not (model.mix and model.embedding_size == features):
+        wanted = "half of model.units" if model.decoder == "rnnsearch" else "model.units"
+        raise source.error(
+            "model.tie_embeddings",
+            f"'all' needs model.mix: true and model.embedding_size = {wanted}, "
+            f"not mix: {str(model.mix).lower()}, {model.embedding_size} and {features}",
+        )
 
 
 def _check_sweep(sweep: SweepConfig, source: Source) -> None:

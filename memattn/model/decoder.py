@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from memattn.attention import AttentionMechanism
 from memattn.model.dropout import dropout, split
-from memattn.model.stepper import FoldedReader, Reader, Stepper
+from memattn.model.stepper import LSTMStepper, make_reader, run_steps
 
 
 @tf.keras.utils.register_keras_serializable("memattn")
@@ -67,23 +67,20 @@ class Decoder(tf.keras.layers.Layer):
         kernel, bias = self._cast(cell.kernel)[: inputs.shape[-1]], self._cast(cell.bias)
         return tf.tensordot(dropout(inputs, self.dropout, seed), kernel, 1) + bias
 
-    def stepper(self, memory: dict[str, tf.Tensor], *, fold: bool = False) -> Stepper:
+    def stepper(self, memory: dict[str, tf.Tensor], *, fold: bool = False) -> LSTMStepper:
         """The steps that read one memory; their shared work is done here.
 
         With `fold`, values are folded if that takes fewer multiply-adds per step; there is then no dropout.
         """
-        (first, *upper), values = [lstm.cell for lstm in self.stack], memory["values"]
-        slots, width = values.shape[1:]
-        kernel = self._cast(first.kernel)
+        first, *upper = [lstm.cell for lstm in self.stack]
+        kernel, width = self._cast(first.kernel), memory["values"].shape[2]
         feed_kernel = kernel[kernel.shape[0] - width :] if self.input_feeding else None
         mix_kernel, mix_bias = map(self._cast, self.mixing_layer.weights) if self.mix else (None, None)
         kernels = feed_kernel, mix_kernel[self.units :] if self.mix else None
-        return Stepper(
+        return LSTMStepper(
             attention=self.attention,
             memory=memory,
-            reader=FoldedReader(values, *kernels)
-            if fold and _folding_pays(slots, width, *kernels)
-            else Reader(values, *kernels, rate=self.dropout),
+            reader=make_reader(memory["values"], *kernels, self.dropout, fold=fold),
             recurrent_kernel=self._cast(first.recurrent_kernel),
             upper=[
                 (tf.concat([self._cast(cell.kernel), self._cast(cell.recurrent_kernel)], 0), self._cast(cell.bias))
@@ -127,33 +124,15 @@ class Decoder(tf.keras.layers.Layer):
 
     def _unroll_steps(self, inputs, cells, stepper, seed):
         """Step by step: a step needs the context or the attention's state of the previous one."""
-        steps = inputs.shape[1] if inputs.shape[1] is not None else tf.shape(inputs)[1]
         inputs_seed, step_seed = split(seed, 2)
-        gates = tf.transpose(self.gates(inputs, inputs_seed), [1, 0, 2])[:, :, None]  # [T, B, 1, 4U]
-        gates = tf.TensorArray(gates.dtype, steps).unstack(gates)  # the gradient of a read is one step's
-        state = stepper.initial_state(cells, 1)
-        results = [tf.TensorArray(gates.dtype, steps) for _ in range(3)]
-
-        def step(time, state, results):
-            own_seed = None if seed is None else tf.random.experimental.stateless_fold_in(step_seed, time)
-            *values, state = stepper(gates.read(time), state, own_seed)
-            return (
-                time + 1,
-                state,
-                [array.write(time, value[:, 0]) for array, value in zip(results, values, strict=True)],
-            )
-
-        _, _, results = tf.while_loop(
-            lambda time, *_: time < steps, step, (0, state, results), maximum_iterations=steps
-        )
-        return [tf.transpose(array.stack(), [1, 0, 2]) for array in results]
+        return run_steps(stepper, self.gates(inputs, inputs_seed), cells, step_seed)
 
     def _unroll_layers(self, inputs, cells, stepper, seed):
         """Layer by layer, for independent steps: all queries read the memory in one product."""
         outputs = inputs
         for lstm, cell, layer_seed in zip(self.stack, cells, split(seed, self.layers), strict=True):
             outputs = lstm(dropout(outputs, self.dropout, layer_seed), initial_state=list(cell))
-        scores, _, contexts, _ = stepper.read(outputs, ())
+        scores, _, contexts, _ = stepper.read(outputs, (), seed)
         return outputs, contexts, scores
 
     def _cast(self, weight) -> tf.Tensor:
@@ -175,12 +154,3 @@ class Decoder(tf.keras.layers.Layer):
     def from_config(cls, config):
         attention = config.pop("attention")
         return cls(attention=tf.keras.layers.deserialize(attention), **config)
-
-
-def _folding_pays(slots: int | None, width: int, feed_kernel: tf.Tensor | None, mix_kernel: tf.Tensor | None) -> bool:
-    """Whether a query costs fewer multiply-adds with M = `slots` folded rows than with rows of D = `width`."""
-    if slots is None:
-        return False
-    fed, mixed = (0 if kernel is None else kernel.shape[1] for kernel in (feed_kernel, mix_kernel))
-    folded = fed + (width if mix_kernel is None else mixed)
-    return slots * folded < slots * width + width * (fed + mixed)

@@ -6,80 +6,25 @@ import tensorflow as tf
 
 from memattn import attention as attention_mechanisms
 from memattn.data.vocabulary import BOS, PAD
-from memattn.model.decoder import Decoder, Stepper
+from memattn.model.bridge import BackwardBridge, Cells, DenseBridge, ZeroBridge
+from memattn.model.decoder import Decoder
 from memattn.model.dropout import split
 from memattn.model.encoder import Encoder
+from memattn.model.rnnsearch import RNNsearchDecoder
+from memattn.model.stepper import Stepper
 
 _OF_ATTENTION = 1  # makes the attention's seed of the encoder's
 
 
-@tf.keras.utils.register_keras_serializable("memattn")
-class ZeroBridge(tf.keras.layers.Layer):
-    """Starts the decoder from zeros: it knows the source through attention alone.
-
-    Args:
-      layers, units: of the decoder.
-    """
-
-    def __init__(self, *, layers: int, units: int, **kwargs):
-        super().__init__(**kwargs)
-        self.layers, self.units = layers, units
-
-    def build(self, input_shape):
-        self.built = True
-
-    def call(self, final_state: tf.Tensor) -> list[tuple[tf.Tensor, tf.Tensor]]:
-        """(h, c) of each decoder layer, each [B, units], for final encoder states [B, F]."""
-        zeros = tf.zeros([tf.shape(final_state)[0], self.units], final_state.dtype)
-        return [(zeros, zeros)] * self.layers
-
-    def get_config(self):
-        return {**super().get_config(), "layers": self.layers, "units": self.units}
-
-
-@tf.keras.utils.register_keras_serializable("memattn")
-class DenseBridge(tf.keras.layers.Layer):
-    """Starts the decoder from a dense layer on the encoder's final states.
-
-    Args:
-      layers, units: of the decoder.
-      initializer: name or config, of the dense layer's kernel.
-    """
-
-    def __init__(self, *, layers: int, units: int, initializer: str | dict = "glorot_uniform", **kwargs):
-        super().__init__(**kwargs)
-        self.layers, self.units = layers, units
-        self.initializer = initializer
-        self.dense = tf.keras.layers.Dense(
-            2 * layers * units, kernel_initializer=initializer, dtype=self.dtype_policy, name="dense"
-        )
-
-    def build(self, input_shape):
-        self.dense.build(input_shape)
-        self.built = True
-
-    def call(self, final_state: tf.Tensor) -> list[tuple[tf.Tensor, tf.Tensor]]:
-        """(h, c) of each decoder layer, each [B, units], for final encoder states [B, F]."""
-        parts = tf.split(self.dense(final_state), 2 * self.layers, -1)
-        return list(zip(parts[::2], parts[1::2], strict=True))
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "layers": self.layers,
-            "units": self.units,
-            "initializer": self.initializer,
-        }
-
-
-BRIDGES = {"zero": ZeroBridge, "dense": DenseBridge}
+BRIDGES = {"zero": ZeroBridge, "dense": DenseBridge, "backward": BackwardBridge}
+DECODERS = {"lstm": Decoder, "rnnsearch": RNNsearchDecoder}
 
 
 class Encoded(NamedTuple):
-    """What decoding needs of a batch of sources: the attention's memory, (h, c) [B, U] of each decoder layer."""
+    """What decoding needs of a batch of sources: the attention's memory, the first state of each decoder layer."""
 
     memory: dict[str, tf.Tensor]
-    cells: list[tuple[tf.Tensor, tf.Tensor]]
+    cells: Cells
 
 
 class Decoding(NamedTuple):
@@ -101,12 +46,15 @@ class Seq2Seq(tf.keras.Model):
       layers, units: of the decoder, and of the encoder in each direction.
       encoder_units: width of the encoder in each direction; `units` by default.
       embedding_size: E.
-      dropout: rate on the input of every LSTM cell.
+      dropout: rate on the input of every cell.
       init_scale: initial weights are uniform on +-init_scale.
       input_feeding, mix: see `Decoder`.
-      bridge: "zero" or "dense"; "auto" is dense for a mechanism that reads nothing, else zero.
+      bridge: "zero", "dense" or "backward"; "auto" is dense for a mechanism that reads nothing, backward for
+        rnnsearch, else zero.
       tie_embeddings: "source_target" shares the embedding matrix, "all" the output layer's as well.
       attention: {"name": a registered mechanism, and its options}.
+      encoder: "lstm" or "gru".
+      decoder: "lstm" or "rnnsearch", which has one layer, always feeds and mixes what it reads, in its own way.
     """
 
     def __init__(
@@ -125,6 +73,8 @@ class Seq2Seq(tf.keras.Model):
         tie_embeddings: str,
         attention: dict,
         encoder_units: int | None = None,
+        encoder: str = "lstm",
+        decoder: str = "lstm",
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -142,6 +92,8 @@ class Seq2Seq(tf.keras.Model):
             "tie_embeddings": tie_embeddings,
             "attention": dict(attention),
             "encoder_units": encoder_units,
+            "encoder": encoder,
+            "decoder": decoder,
         }
         self.vocabulary_size, self.max_source_length = vocabulary_size, max_source_length
         uniform = {"class_name": "RandomUniform", "config": {"minval": -init_scale, "maxval": init_scale}}
@@ -174,25 +126,33 @@ class Seq2Seq(tf.keras.Model):
         self.encoder = Encoder(
             layers=layers,
             units=encoder_units or units,
+            cell=encoder,
             dropout=dropout,
             initializer=uniform,
             dtype=self.dtype_policy,
             name="encoder",
         )
         if bridge == "auto":
-            bridge = "zero" if self.has_alignments else "dense"
-        extra = {"initializer": uniform} if bridge == "dense" else {}
-        self.bridge = BRIDGES[bridge](layers=layers, units=units, dtype=self.dtype_policy, name="bridge", **extra)
-        self.decoder = Decoder(
-            attention=self.attention,
+            bridge = ("backward" if decoder == "rnnsearch" else "zero") if self.has_alignments else "dense"
+        if layers > 1 and (decoder == "rnnsearch" or bridge == "backward"):
+            raise ValueError(f"layers: decoder rnnsearch and bridge backward are for one layer, not {layers}")
+        self.bridge = BRIDGES[bridge](
             layers=layers,
             units=units,
+            parts=1 if decoder == "rnnsearch" else 2,
+            dtype=self.dtype_policy,
+            name="bridge",
+            **{} if bridge == "zero" else {"initializer": uniform},
+            **{"encoder_units": self.encoder.units} if bridge == "backward" else {},
+        )
+        self.decoder = DECODERS[decoder](
+            attention=self.attention,
+            units=units,
             dropout=dropout,
-            input_feeding=input_feeding,
-            mix=mix,
             initializer=uniform,
             dtype=self.dtype_policy,
             name="decoder",
+            **{"layers": layers, "input_feeding": input_feeding, "mix": mix} if decoder == "lstm" else {},
         )
         self.tied_output = tie_embeddings == "all"
         if self.tied_output:
@@ -205,12 +165,13 @@ class Seq2Seq(tf.keras.Model):
 
     def _build_layers(self) -> None:
         """Makes all weights; the arguments determine every width."""
-        embedded, states = ((None, None, width) for width in (self.source_embedding.output_dim, 2 * self.encoder.units))
+        embedded = (None, None, self.source_embedding.output_dim)
         for embedding in (self.source_embedding, self.target_embedding):
             if not embedding.built:
                 embedding.build((None, None))
         self.encoder.build(embedded)
-        self.bridge.build((None, 4 * self.encoder.layers * self.encoder.units))
+        states, final_state = self.encoder.compute_output_shape(embedded)
+        self.bridge.build(final_state)
         memory = {"values": states}
         self.decoder.build(embedded, memory)
         if not self.tied_output:
@@ -238,7 +199,7 @@ class Seq2Seq(tf.keras.Model):
         return Encoded(memory, self.bridge(final_state))
 
     def token_gates(self) -> tf.Tensor:
-        """What each token adds to the gates of the first decoder cell [V, 4U]: embedding times kernel, plus bias."""
+        """What each token adds to the gates of the first decoder cell [V, G]: embedding times kernel, plus bias."""
         return self.decoder.gates(tf.cast(self.target_embedding.embeddings, self.compute_dtype))
 
     def start(

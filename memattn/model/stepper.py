@@ -6,44 +6,75 @@ import tensorflow as tf
 
 from memattn.model.dropout import dropout, split
 
+_OF_ATTENTION = 1  # makes the attention's seed of a step's
+
 
 class Stepper:
-    """Runs a decoder step by step, for Q queries that share one memory; made by `Decoder.stepper`.
+    """Runs a decoder step by step, for Q queries that share one memory; made by its `stepper`.
 
     Args:
       attention: the mechanism.
       memory: its memory of the source.
       reader: reads contexts from the memory.
-      recurrent_kernel: [U, 4U], of the first cell.
-      upper: for each further cell, the kernel [2U, 4U] of its input and output, and the bias [4U].
-      mix: the mixing layer's kernel [U, U] for the output, and its bias [U]; or None.
-      dropout: rate on the input of every cell.
     """
 
-    def __init__(self, *, attention, memory, reader, recurrent_kernel, upper, mix, dropout):
+    def __init__(self, *, attention, memory, reader):
         self._attention, self._memory, self._reader = attention, memory, reader
-        self._recurrent_kernel, self._upper, self._mix, self._dropout = recurrent_kernel, upper, mix, dropout
 
     def initial_state(self, cells: list, num_queries: int) -> dict[str, Any]:
         """The state before the first step; each tensor [B, Q, ...].
 
-        `cells` holds (h, c) [B, U] of each layer; all Q = num_queries queries of a source start from it.
+        `cells` holds the state of each layer, tensors [B, U]; all Q = num_queries queries of a source start from it.
         """
-        hidden = cells[0][0]
         return {
             "cells": [[tf.repeat(part[:, None], num_queries, 1) for part in cell] for cell in cells],
             "attention": self._attention.initial_state(self._memory, num_queries),
-            "fed": tf.zeros([tf.shape(hidden)[0], num_queries, self._reader.width], hidden.dtype),
         }
 
     def __call__(
         self, gates: tf.Tensor, state: dict, seed: tf.Tensor | None = None
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, dict]:
-        """One step for `Decoder.gates` [B, Q, 4U] of the inputs.
+        """One step for what the decoder's `gates` [B, Q, G] gives for the inputs.
 
-        Returns the top cell's output [B, Q, U] and the contexts (both for `read_out`), the scores [B, Q, M], and the
-        next state.
+        Returns outputs [B, Q, ...] and contexts (both for `read_out`), the scores [B, Q, M], and the next state.
         """
+        raise NotImplementedError
+
+    def read_out(self, outputs: tf.Tensor, contexts: tf.Tensor) -> tf.Tensor:
+        """The output layer's input [B, Q, F]."""
+        raise NotImplementedError
+
+    def read(
+        self, queries: tf.Tensor, state: Any, seed: tf.Tensor | None = None
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, Any]:
+        """Scores [B, Q, M] of queries [B, Q, U], what the reader reads with them, the mechanism's next state."""
+        own_seed = None if seed is None else tf.random.experimental.stateless_fold_in(seed, _OF_ATTENTION)
+        scores, state = self._attention.score(queries, self._memory, state, own_seed)
+        scores = tf.ensure_shape(scores, [None, None, self._memory["values"].shape[1]])
+        return scores, *self._reader.read(scores), state
+
+
+class LSTMStepper(Stepper):
+    """Runs a `Decoder` step by step.
+
+    Args:
+      recurrent_kernel: [U, 4U], of the first cell.
+      upper: for each further cell, the kernel [2U, 4U] of its input and output, and the bias [4U].
+      mix: the mixing layer's kernel [U, U] for the output, and its bias [U]; or None.
+      dropout: rate on the input of every cell.
+      others: see `Stepper`.
+    """
+
+    def __init__(self, *, recurrent_kernel, upper, mix, dropout, **others):
+        super().__init__(**others)
+        self._recurrent_kernel, self._upper, self._mix, self._dropout = recurrent_kernel, upper, mix, dropout
+
+    def initial_state(self, cells, num_queries):
+        hidden = cells[0][0]
+        fed = tf.zeros([tf.shape(hidden)[0], num_queries, self._reader.width], hidden.dtype)
+        return {**super().initial_state(cells, num_queries), "fed": fed}
+
+    def __call__(self, gates, state, seed=None):
         seeds = split(seed, 1 + len(self._upper))
         (hidden, memory_cell), *upper = state["cells"]
         gates = self._reader.feed(gates, state["fed"], seeds[0]) + tf.tensordot(hidden, self._recurrent_kernel, 1)
@@ -52,22 +83,43 @@ class Stepper:
             inputs = tf.concat([dropout(cells[-1][0], self._dropout, own_seed), hidden], -1)
             cells.append(_lstm(tf.tensordot(inputs, kernel, 1) + bias, memory_cell))
         outputs = cells[-1][0]
-        scores, fed, contexts, attention = self.read(outputs, state["attention"])
+        scores, fed, contexts, attention = self.read(outputs, state["attention"], seed)
         return outputs, contexts, scores, {"cells": cells, "attention": attention, "fed": fed}
 
-    def read(self, queries: tf.Tensor, state: Any) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, Any]:
-        """Scores [B, Q, M] of queries [B, Q, U], what the reader reads with them, the mechanism's next state."""
-        scores, state = self._attention.score(queries, self._memory, state)
-        scores = tf.ensure_shape(scores, [None, None, self._memory["values"].shape[1]])
-        return scores, *self._reader.read(scores), state
-
-    def read_out(self, outputs: tf.Tensor, contexts: tf.Tensor) -> tf.Tensor:
-        """The output layer's input, from outputs [B, Q, U] and contexts: tanh(W [h; c]) [B, Q, U], or [h; c]."""
+    def read_out(self, outputs, contexts):
+        """tanh(W [h; c]) [B, Q, U], or [h; c]."""
         contexts = self._reader.mix(contexts)
         if self._mix is None:
             return tf.concat([outputs, contexts], -1)
         kernel, bias = self._mix
         return tf.tanh(tf.tensordot(outputs, kernel, 1) + contexts + bias)
+
+
+def run_steps(
+    stepper: Stepper, gates: tf.Tensor, cells: list, seed: tf.Tensor | None
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """All steps, one after the other, of gates [B, T, G] from the state `cells`.
+
+    Returns outputs [B, T, ...] and contexts, both for `read_out`, and scores [B, T, M].
+    """
+    steps = gates.shape[1] if gates.shape[1] is not None else tf.shape(gates)[1]
+    gates = tf.transpose(gates, [1, 0, 2])[:, :, None]  # [T, B, 1, G]
+    gates = tf.TensorArray(gates.dtype, steps).unstack(gates)  # the gradient of a read is one step's
+    state = stepper.initial_state(cells, 1)
+    results = [tf.TensorArray(gates.dtype, steps) for _ in range(3)]
+
+    def step(time, state, results):
+        own_seed = None if seed is None else tf.random.experimental.stateless_fold_in(seed, time)
+        *values, state = stepper(gates.read(time), state, own_seed)
+        return (
+            time + 1,
+            state,
+            [array.write(time, value[:, 0]) for array, value in zip(results, values, strict=True)],
+        )
+
+    _, _, results = tf.while_loop(lambda time, *_: time < steps, step, (0, state, results), maximum_iterations=steps)
+    outputs, contexts, scores = (tf.transpose(array.stack(), [1, 0, 2]) for array in results)
+    return outputs, contexts, scores
 
 
 def _lstm(gates: tf.Tensor, memory_cell: tf.Tensor) -> list[tf.Tensor]:
@@ -136,3 +188,25 @@ class FoldedReader(Reader):
 
     def mix(self, contexts):
         return contexts
+
+
+def make_reader(
+    values: tf.Tensor, feed_kernel: tf.Tensor | None, mix_kernel: tf.Tensor | None, rate: float, *, fold: bool
+) -> Reader:
+    """A reader of values [B, M, D]; with `fold`, a folded one if that takes fewer multiply-adds per query.
+
+    There is then no dropout.
+    """
+    kernels = feed_kernel, mix_kernel
+    if fold and _folding_pays(*values.shape[1:], *kernels):
+        return FoldedReader(values, *kernels)
+    return Reader(values, *kernels, rate=rate)
+
+
+def _folding_pays(slots: int | None, width: int, feed_kernel: tf.Tensor | None, mix_kernel: tf.Tensor | None) -> bool:
+    """Whether a query costs fewer multiply-adds with M = `slots` folded rows than with rows of D = `width`."""
+    if slots is None:
+        return False
+    fed, mixed = (0 if kernel is None else kernel.shape[1] for kernel in (feed_kernel, mix_kernel))
+    folded = fed + (width if mix_kernel is None else mixed)
+    return slots * folded < slots * width + width * (fed + mixed)

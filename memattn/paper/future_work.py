@@ -23,7 +23,7 @@ _LONG, _LONG_SOURCES = (200, 1_000, 3_000, 10_000), 20  # symbols of a source, a
 def slots(output: Output, runs: list[Run]) -> None:
     """The slots that a task needs, and those that a trained attention's contexts foretell."""
     left, needed = {}, {}
-    for task, own in _by_task(runs).items():
+    for task, own in _bytask_name(runs).items():
         attention = next(run for run in own if model_name(run) == "bahdanau")
         left[task] = _left(attention)
         enough = [_slots(run) for run in own if _is_plain(run) and _behind(run, attention) <= _ENOUGH]
@@ -48,7 +48,7 @@ def slots(output: Output, runs: list[Run]) -> None:
 def nested_slots(output: Output, runs: list[Run]) -> None:
     """One nested model cut to K slots beside models trained with K slots."""
     rows = []
-    for task, own in _by_task(runs).items():
+    for task, own in _bytask_name(runs).items():
         trained_for = {_slots(run): run for run in own if _is_plain(run)}
         nested = next(run for run in own if run.config.model.attention.get("nested"))
         for slots, run in trained_for.items():
@@ -113,7 +113,7 @@ def long_sources(output: Output, runs: list[Run]) -> None:
                 }
             )
     longest = runs[0].config.data.task.max_length
-    output.table(rows, f"{_task(runs[0])}, trained on sources of at most {longest} symbols, decoded at L symbols")
+    output.table(rows, f"{task_name(runs[0])}, trained on sources of at most {longest} symbols, decoded at L symbols")
 
 
 def _long_test_set(trained: Trained, length: int) -> evaluation.TestSet:
@@ -127,14 +127,15 @@ def _long_test_set(trained: Trained, length: int) -> evaluation.TestSet:
     return evaluation.TestSet(f"L = {length}", ids, references, references)
 
 
-def _by_task(runs: list[Run]) -> dict[str, list[Run]]:
+def _bytask_name(runs: list[Run]) -> dict[str, list[Run]]:
     groups = {}
     for run in runs:
-        groups.setdefault(_task(run), []).append(run)
+        groups.setdefault(task_name(run), []).append(run)
     return groups
 
 
-def _task(run: Run) -> str:
+def task_name(run: Run) -> str:
+    """The name of its task, with its length."""
     task: CopyConfig = run.config.data.made
     marked = f", {task.marked} marked" if task.name == "selective_copy" else ""
     return f"{task.name}, L = {task.max_length}{marked}"

@@ -124,7 +124,7 @@ def bleu_by_length(output: Output, copy: list[Run], translation: list[Run]) -> N
     } | best_scorings(translation)
     rows = []
     for text in dict.fromkeys(text for text, _ in groups):
-        by_model = {model: _by_length(own) for (of, model), own in groups.items() if of == text}
+        by_model = {model: by_length(own) for (of, model), own in groups.items() if of == text}
         for lengths, sentences in next(iter(by_model.values())):
             bleu = {model: f"{own[lengths, sentences]:.2f}" for model, own in by_model.items()}
             rows.append({"text": text, "source tokens": lengths, "sentences": sentences, **bleu})
@@ -132,7 +132,7 @@ def bleu_by_length(output: Output, copy: list[Run], translation: list[Run]) -> N
     output.table([{key: row.get(key, "") for key in columns} for row in rows], "BLEU by the length of the source")
 
 
-def _by_length(runs: list[Run]) -> dict[tuple[str, int], float]:
+def by_length(runs: list[Run]) -> dict[tuple[str, int], float]:
     """Source lengths and number of sentences -> mean BLEU of runs, for each quarter of their test set."""
     data = runs[0].config.data
     vocabulary = corpus.read_vocabulary(os.path.join(data.path, corpus.VOCABULARY))

@@ -10,7 +10,7 @@ from memattn import files
 from memattn.config import Config
 from memattn.errors import ConfigError, RunError
 from memattn.evaluation import paper_tables
-from memattn.paper import future_work, open_questions
+from memattn.paper import family, future_work, open_questions
 from memattn.paper import paper_figures as results
 from memattn.runs import provenance
 from memattn.training import sweep
@@ -37,11 +37,16 @@ CONFIGS = {
         "teachers": ["configs/small/teachers.yaml"],
         "taught": ["configs/small/taught.yaml"],
         "long": ["configs/small/long.yaml"],
+        "family": ["configs/small/family.yaml"],
+        "rnnsearch": ["configs/small/family_rnnsearch.yaml"],
+        "family_translation": ["configs/small/family_translation.yaml"],
+        "rnnsearch_translation": ["configs/small/rnnsearch_translation.yaml"],
     },
     "cpu": {"copy": ["configs/cpu/table1.yaml"], "alignments": ["configs/cpu/alignments.yaml"]},
 }
-SPLITS = {"translation": "test", "en-de": "test"}  # the copy task has "valid" alone
-_TIMED = ("copy", "ablations")  # decode times of the others are not shown
+_TRANSLATION = ("translation", "en-de", "family_translation", "rnnsearch_translation")
+SPLITS = dict.fromkeys(_TRANSLATION, "test")  # tasks have "valid" alone
+_TIMED = ("copy", "ablations", "family", "rnnsearch")  # decode times of the others are not shown
 
 
 class Target(NamedTuple):
@@ -72,6 +77,8 @@ TARGETS = {
     "nested_slots": Target(("tasks",), future_work.nested_slots),
     "teacher": Target(("teachers", "taught"), future_work.teacher),
     "long_sources": Target(("long",), future_work.long_sources),
+    "family": Target(("family", "rnnsearch", "family_translation", "rnnsearch_translation"), family.family),
+    "rnnsearch_by_length": Target(("rnnsearch_translation",), family.rnnsearch_by_length),
     "training_cost": Target((), open_questions.training_cost, is_benchmark=True),
 }
 

@@ -132,7 +132,7 @@ class Searcher:
 
             def step(tokens, state):
                 logits, scores, state = logits_of(tokens, state["decoder"])
-                weights = tf.cast(model.attention_weights(decoding, scores), tf.float32)
+                weights = tf.abs(tf.cast(model.attention_weights(decoding, scores), tf.float32))
                 weights /= tf.maximum(tf.reduce_sum(weights, -1, keepdims=True), 1e-12)  # memory's may not sum to 1
                 return logits, {"decoder": state, "weights": weights}
 

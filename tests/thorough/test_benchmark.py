@@ -71,6 +71,13 @@ def test_every_worker_is_there_and_has_its_environment():
         # Query, v . tanh, keys once; folded 3 * 8 * 20 + 4 * 3 * 20 = 720 against 4 * (3 * 8 + 160) = 736.
         ({"name": "bahdanau"}, 3 * 4 * 128 + 4 * 248 + 4 * (16 + 12) + 3 * 8 * 4 + 720),
         ({"name": "bahdanau", "cache_keys": False}, 3 * 4 * 128 + 4 * 248 + 4 * (16 + 12) + 2 * 3 * 8 * 4 + 720),
+        # As many rows; the weights are products with the query.
+        ({"name": "luong"}, 3 * 4 * 128 + 4 * 248 + 4 * 12 + 3 * 8 * 4 + 720),
+        ({"name": "location"}, 3 * 4 * 128 + 4 * 248 + 4 * 12 + 720),
+        ({"name": "local_p"}, 3 * 4 * 128 + 4 * 248 + 4 * (16 + 12) + 3 * 8 * 4 + 720),
+        ({"name": "mocha"}, 3 * 4 * 128 + 4 * 248 + 2 * (4 * (16 + 12) + 3 * 8 * 4) + 720),
+        # C is 3 x 3, of 3 features of each token; folded 3 * 3 * 20 + 4 * 3 * 20 = 420 against 4 * (3 * 3 + 3 * 20).
+        ({"name": "linear", "projection": 3}, 3 * 4 * 128 + 4 * 248 + 4 * 12 + 3 * 3 * (3 + 8) + 276),
     ],
 )
 def test_the_floor_counts_by_hand(attention, expected):
@@ -80,9 +87,9 @@ def test_the_floor_counts_by_hand(attention, expected):
 
 def test_a_mechanism_that_the_floor_does_not_count_is_named():
     sizes = {"source_lengths": np.array([3]), "steps": 2, "beam_size": 2, "units": 4, "vocabulary": 10}
-    message = r"^model\.attention\.name: no lower bound for luong; known: none, memory, bahdanau$"
+    message = r"^model\.attention\.name: no lower bound for tfa_luong; known: none, memory, linear, bahdanau"
     with pytest.raises(ConfigError, match=message):
-        floor.decoding({"name": "luong"}, **sizes)
+        floor.decoding({"name": "tfa_luong"}, **sizes)
 
 
 def test_the_floor_without_input_feeding_reads_contexts_once():

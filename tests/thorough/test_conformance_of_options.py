@@ -6,7 +6,7 @@ import pytest
 import test_conformance
 import test_keras
 from conftest import free
-from test_conformance import identify, make_model
+from test_conformance import FAMILY, identify, make_model, optimizer  # noqa: F401 (a fixture)
 
 from memattn import attention
 
@@ -20,8 +20,20 @@ VARIANTS = [
     ("memory", {"num_slots": 3, "encoder_scoring": "softmax_time", "read": "additive", "position_windows": True}),
     ("memory", {"num_slots": 3, "position_encoding": True, "renormalize": "sum"}),
     ("memory", {"num_slots": 3, "position_encoding": True, "renormalize": "none"}),
+    *((name, {}) for name in FAMILY),
+    ("linear", {"projection": 3, "gated": True, "normalize": "none"}),
+    ("local_p", {"window": 1}),
+    ("monotonic", {"test_mode": "soft"}),
+    ("mocha", {"test_mode": "soft", "chunk_size": 3}),
+    ("mocha", {"test_mode": "soft", "chunk_size": None}),
+    ("matcha", {"test_mode": "soft"}),
 ]
-SWITCHED = [(name, {}, {"input_feeding": False}) for name in attention.MECHANISMS if name != "memory"]
+RNNSEARCH = {"decoder": "rnnsearch", "encoder": "gru"}
+SWITCHED = [
+    *((name, {}, {"input_feeding": False}) for name in attention.MECHANISMS if name not in ("memory", *FAMILY)),
+    *((name, {}, RNNSEARCH) for name in ("none", "memory", "bahdanau", "monotonic")),
+    ("bahdanau", {}, {"encoder": "gru", "layers": 2, "bridge": "dense"}),
+]
 
 
 @pytest.fixture(scope="module", params=[*((*variant, {}) for variant in VARIANTS), *SWITCHED], ids=identify)
@@ -30,6 +42,17 @@ def model(request):
     yield make_model(name, options, **switches)
     test_conformance.searcher.cache_clear()
     free()
+
+
+@pytest.mark.parametrize("name", FAMILY)
+def test_a_mechanism_of_the_family_trains_by_default(name):
+    test_conformance.test_every_mechanism_trains_by_default(name)
+
+
+@pytest.mark.parametrize("name", FAMILY)
+@pytest.mark.usefixtures("optimizer")
+def test_batches_at_once_of_the_family_share_no_temporary_variable(name):
+    test_conformance.test_batches_at_once_share_no_temporary_variable(name)
 
 
 @pytest.mark.parametrize(("name", "options"), VARIANTS)

@@ -1,0 +1,94 @@
+"""De Brebisson and Vincent (2016): dot-product attention without a softmax, whose memory has a fixed size of D x D."""
+
+import numbers
+from typing import Literal
+
+import tensorflow as tf
+
+from memattn.attention.base import AttentionMechanism
+
+_NORMALIZE = ("none", "length")
+
+
+class LinearAttention(AttentionMechanism):
+    """The context is C W_q h with C = sum_t f_t f_t^T [F, F]; f_t is the state s_t, gated and projected as asked.
+
+    Args:
+      projection: F, states are projected to so many values first; None: to none, F = D.
+      gated: f_t = sigmoid(W f + b) * f, which starts near f: W at 0, b at 1.
+      normalize: "length" divides C by the number of source positions.
+      initializer: name or config, of the weight matrices but the gate's.
+    """
+
+    def __init__(
+        self,
+        *,
+        projection: int | None = None,
+        gated: bool = False,
+        normalize: Literal["none", "length"] = "length",
+        initializer: str | dict = "glorot_uniform",
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.check(projection, normalize)
+        self.projection, self.gated, self.normalize = projection, gated, normalize
+        self.initializer = initializer
+        self.projection_layer = self.gate_layer = self.query_layer = None
+        if projection:
+            self.projection_layer = self._matrix(projection, "projection")
+
+    @classmethod
+    def check(cls, projection, normalize, **_):
+        if projection is not None and not (isinstance(projection, numbers.Integral) and projection >= 1):
+            raise ValueError(f"projection: must be a whole number of at least 1, or null, not {projection!r}")
+        if normalize not in _NORMALIZE:
+            raise ValueError(f"normalize: {normalize!r} is none of {', '.join(_NORMALIZE)}")
+
+    def context_size(self, value_size):
+        return self.projection or value_size
+
+    def _make_layers(self, width: int) -> None:
+        """Those that are as wide as the features."""
+        self.query_layer = self._matrix(width, "query")
+        if self.gated:
+            self.gate_layer = tf.keras.layers.Dense(
+                width,
+                activation="sigmoid",
+                kernel_initializer="zeros",
+                bias_initializer="ones",
+                dtype=self.dtype_policy,
+                name="gate",
+            )
+
+    def memorize(self, states, mask):
+        if self.query_layer is None:
+            self._make_layers(self.context_size(states.shape[-1]))
+        features = states if self.projection_layer is None else self.projection_layer(states)
+        if self.gate_layer is not None:
+            features *= self.gate_layer(features)
+        features *= tf.cast(mask, features.dtype)[:, :, None]  # [B, S, F]
+        rows = tf.matmul(features, features, transpose_a=True)  # C [B, F, F]
+        if self.normalize == "length":
+            lengths = tf.reduce_sum(tf.cast(mask, rows.dtype), 1)[:, None, None]
+            rows = tf.math.divide_no_nan(rows, lengths)
+        return {"values": rows, "features": features}
+
+    def score(self, query, memory, state=(), seed=None):
+        return self.query_layer(query), state  # [B, Q, F], of either sign
+
+    def alignments(self, memory, scores):
+        return tf.matmul(scores, memory["features"], transpose_b=True)  # [B, Q, S], of either sign
+
+    def _matrix(self, width: int, name: str) -> tf.keras.layers.Dense:
+        return tf.keras.layers.Dense(
+            width, use_bias=False, kernel_initializer=self.initializer, dtype=self.dtype_policy, name=name
+        )
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "projection": self.projection,
+            "gated": self.gated,
+            "normalize": self.normalize,
+            "initializer": self.initializer,
+        }

@@ -1,0 +1,91 @@
+"""Luong et al. (2015), local attention: a softmax over a window of the source that moves on, or is predicted."""
+
+import numbers
+
+import tensorflow as tf
+
+from memattn.attention.base import AttentionMechanism, masked_softmax
+
+
+class LocalMonotonicAttention(AttentionMechanism):
+    """local-m: in step t (from 0) the softmax of h^T W s is over the positions t - D to t + D; past the end it is 0.
+
+    Args:
+      window: D, positions on each side.
+      units: width U of the queries, to which the encoder states are projected once per source.
+      initializer: name or config, of the weight matrices.
+    """
+
+    def __init__(self, *, units: int, window: int = 10, initializer: str | dict = "glorot_uniform", **kwargs):
+        super().__init__(**kwargs)
+        self.check(window)
+        if units < 1:
+            raise ValueError(f"units: must be at least 1, not {units}")
+        self.units, self.window, self.initializer = units, window, initializer
+        self.key_layer = self._dense(units, "key")
+
+    @classmethod
+    def check(cls, window, **_):
+        if not (isinstance(window, numbers.Integral) and window >= 1):
+            raise ValueError(f"window: must be a whole number of at least 1, not {window!r}")
+
+    def memorize(self, states, mask):
+        return {"values": states, "keys": self.key_layer(states), "mask": mask}
+
+    def initial_state(self, memory, num_queries):
+        return tf.zeros([tf.shape(memory["values"])[0], num_queries, 1], tf.int32)  # steps so far
+
+    def score(self, query, memory, state, seed=None):
+        return self._in_window(query, memory, tf.cast(state, tf.float32)), state + 1
+
+    def _in_window(self, query: tf.Tensor, memory: dict[str, tf.Tensor], centres: tf.Tensor) -> tf.Tensor:
+        """Softmax [B, Q, S] over the real positions that are at most D from the centres [B, Q, 1], in float32."""
+        energies = tf.matmul(query, memory["keys"], transpose_b=True)  # [B, Q, S]
+        distances = tf.abs(_positions(memory) - centres)
+        return masked_softmax(energies, memory["mask"][:, None] & (distances <= self.window))
+
+    def _dense(self, width: int, name: str, **options) -> tf.keras.layers.Dense:
+        return tf.keras.layers.Dense(
+            width,
+            use_bias=False,
+            kernel_initializer=self.initializer,
+            dtype=self.dtype_policy,
+            name=name,
+            **options,
+        )
+
+    def get_config(self):
+        return {**super().get_config(), "units": self.units, "window": self.window, "initializer": self.initializer}
+
+
+class LocalPredictiveAttention(LocalMonotonicAttention):
+    """local-p: the centre is p = (S - 1) sigmoid(v_p . tanh(W_p h)), S the source's length, positions from 0.
+
+    The weights of the window are multiplied by a Gaussian around p, of deviation D / 2, and not normalised after it.
+
+    Args:
+      window: D, positions on each side.
+      units: width U of the queries, to which the encoder states are projected once per source.
+      initializer: name or config, of the weight matrices.
+    """
+
+    def __init__(self, *, units: int, window: int = 10, initializer: str | dict = "glorot_uniform", **kwargs):
+        super().__init__(units=units, window=window, initializer=initializer, **kwargs)
+        self.position_layer = self._dense(self.units, "position", activation="tanh")
+        self.position_v = self._dense(1, "position_v")
+
+    def initial_state(self, memory, num_queries):
+        return ()
+
+    def score(self, query, memory, state=(), seed=None):
+        lengths = tf.reduce_sum(tf.cast(memory["mask"], tf.float32), 1)[:, None, None]  # [B, 1, 1]
+        shares = tf.cast(tf.sigmoid(self.position_v(self.position_layer(query))), tf.float32)  # [B, Q, 1]
+        centres = tf.maximum(lengths - 1, 0.0) * shares
+        weights = self._in_window(query, memory, centres)
+        gaussian = tf.exp(-0.5 * tf.square((_positions(memory) - centres) / (self.window / 2)))
+        return weights * tf.cast(gaussian, weights.dtype), state
+
+
+def _positions(memory: dict[str, tf.Tensor]) -> tf.Tensor:
+    """[1, 1, S]: 0, 1, 2 and so on."""
+    return tf.cast(tf.range(tf.shape(memory["values"])[1]), tf.float32)[None, None]

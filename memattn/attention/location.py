@@ -1,0 +1,44 @@
+"""Luong et al. (2015), location-based attention: weights of the positions from the query alone."""
+
+import tensorflow as tf
+
+from memattn.attention.base import AttentionMechanism, masked_softmax
+
+
+class LocationAttention(AttentionMechanism):
+    """a = softmax(W_a h) over the positions of the source; those beyond the longest training source are ignored.
+
+    Args:
+      max_source_length: rows of W_a, the longest source of the training set.
+      initializer: name or config, of W_a.
+    """
+
+    def __init__(self, *, max_source_length: int, initializer: str | dict = "glorot_uniform", **kwargs):
+        super().__init__(**kwargs)
+        if max_source_length < 1:
+            raise ValueError(f"max_source_length: must be at least 1, not {max_source_length}")
+        self.max_source_length, self.initializer = max_source_length, initializer
+        self.position_scores = tf.keras.layers.Dense(
+            max_source_length,
+            use_bias=False,
+            kernel_initializer=initializer,
+            dtype=self.dtype_policy,
+            name="position_scores",
+        )
+
+    def memorize(self, states, mask):
+        return {"values": states, "mask": mask & (tf.range(tf.shape(states)[1]) < self.max_source_length)}
+
+    def score(self, query, memory, state=(), seed=None):
+        length = tf.shape(memory["values"])[1]
+        logits = self.position_scores(query)  # [B, Q, max_source_length]
+        logits = tf.pad(logits, [[0, 0], [0, 0], [0, tf.maximum(0, length - self.max_source_length)]])
+        logits = tf.ensure_shape(logits[:, :, :length], [None, None, memory["values"].shape[1]])
+        return masked_softmax(logits, memory["mask"][:, None]), state
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "max_source_length": self.max_source_length,
+            "initializer": self.initializer,
+        }

@@ -1,0 +1,61 @@
+"""Monotonic attention with adaptive chunks (MAtChA): a softmax over all positions from one stop to the next.
+
+Raffel's slides name it without a formula; the definition here is ours.
+"""
+
+from typing import Literal
+
+import tensorflow as tf
+
+from memattn.attention.monotonic import MonotonicAttention
+
+
+class MatchaAttention(MonotonicAttention):
+    """beta_j = sum_{m <= j <= k} P(m, k) softmax(u_m .. u_k)_j, P(m, k) = alpha'_m p_k prod_{m <= l < k} (1 - p_l).
+
+    alpha' is alpha of the step before, P(m, k) the probability that it stopped at m and this step stops at k. Time and
+    memory of a step grow with the square of the source's length.
+
+    Args:
+      units: width of both energies.
+      offset: r of the stops' energy at the start; the mean wait is 1 / sigmoid(r) positions.
+      noise: deviation of the normal noise that training adds to the stops' energies.
+      test_mode: without noise, "hard" stops at the first position with p > 0.5; "soft" uses the probabilities.
+      initializer: name or config, of the weight matrices and v.
+    """
+
+    def __init__(
+        self,
+        *,
+        units: int,
+        offset: float = -1.0,
+        noise: float = 1.0,
+        test_mode: Literal["hard", "soft"] = "hard",
+        initializer: str | dict = "glorot_uniform",
+        **kwargs,
+    ):
+        super().__init__(
+            units=units, offset=offset, noise=noise, test_mode=test_mode, initializer=initializer, **kwargs
+        )
+        self.chunk_energy = self._energy(None, "chunk")
+
+    def memorize(self, states, mask):
+        return {**super().memorize(states, mask), "chunk_keys": self.chunk_energy.keys(states)}
+
+    def score(self, query, memory, state, seed=None):
+        p = self._probabilities(query, memory, seed)
+        length = tf.shape(p)[2]
+        reached = tf.linalg.band_part(tf.ones([length, length], tf.bool), 0, -1)  # [m, k]: m <= k
+        # log prod_{m <= l < k} (1 - p_l); a factor of 0, as of hard stops, counts exp(-85).
+        passed = tf.cumsum(tf.math.log(tf.maximum(1 - p, 1e-37)), -1, exclusive=True)
+        waits = tf.exp(tf.where(reached, passed[:, :, None] - passed[..., None], -1e9))  # [B, Q, m, k]
+        both = state[..., None] * waits * p[:, :, None]  # P(m, k)
+        energies = self.chunk_energy(query, memory["chunk_keys"])
+        energies = tf.where(memory["mask"][:, None], energies, -1e9)
+        energies -= tf.reduce_max(energies, -1, keepdims=True)
+        in_chunk = tf.where(reached, energies[:, :, None], -1e9)  # [B, Q, m, l]: m <= l
+        totals = tf.math.cumulative_logsumexp(in_chunk, -1)  # [B, Q, m, k]
+        shares = both * tf.exp(tf.minimum(-totals, 80.0)) * tf.cast(reached, p.dtype)
+        shares = tf.cumsum(tf.cumsum(shares, 3, reverse=True), 2)  # [B, Q, m, j]: of m' <= m, j <= k
+        beta = tf.exp(energies) * tf.linalg.diag_part(shares)
+        return tf.cast(beta, query.dtype), tf.reduce_sum(both, 2)

@@ -1,0 +1,84 @@
+"""Chiu and Raffel (2018): monotonic chunkwise attention (MoChA), a softmax over the positions before each stop."""
+
+import numbers
+from typing import Literal
+
+import tensorflow as tf
+
+from memattn.attention.base import masked_softmax
+from memattn.attention.monotonic import MonotonicAttention
+
+
+class MochaAttention(MonotonicAttention):
+    """beta_j = sum_k alpha_k softmax(u_{k-w+1} .. u_k)_j, with alpha of monotonic attention and a second energy u.
+
+    Args:
+      chunk_size: w, positions of a chunk, which ends where attention stops; null: the chunk begins with the source
+        (MILk, Arivazhagan et al., 2019).
+      units: width of both energies.
+      offset: r of the stops' energy at the start; the mean wait is 1 / sigmoid(r) positions.
+      noise: deviation of the normal noise that training adds to the stops' energies.
+      test_mode: without noise, "hard" stops at the first position with p > 0.5; "soft" uses the probabilities.
+      initializer: name or config, of the weight matrices and v.
+    """
+
+    def __init__(
+        self,
+        *,
+        units: int,
+        chunk_size: int | None = 2,
+        offset: float = -1.0,
+        noise: float = 1.0,
+        test_mode: Literal["hard", "soft"] = "hard",
+        initializer: str | dict = "glorot_uniform",
+        **kwargs,
+    ):
+        super().__init__(
+            units=units, offset=offset, noise=noise, test_mode=test_mode, initializer=initializer, **kwargs
+        )
+        self.check(chunk_size=chunk_size, noise=noise, test_mode=test_mode)
+        self.chunk_size = chunk_size
+        self.chunk_energy = self._energy(None, "chunk")
+
+    @classmethod
+    def check(cls, *, chunk_size=None, **options):
+        if chunk_size is not None and not (isinstance(chunk_size, numbers.Integral) and chunk_size >= 1):
+            raise ValueError(f"chunk_size: must be a whole number of at least 1, or null, not {chunk_size!r}")
+        super().check(**options)
+
+    def memorize(self, states, mask):
+        return {**super().memorize(states, mask), "chunk_keys": self.chunk_energy.keys(states)}
+
+    def score(self, query, memory, state, seed=None):
+        alpha = self._stops(query, memory, state, seed)
+        energies = self.chunk_energy(query, memory["chunk_keys"])
+        mask = tf.broadcast_to(memory["mask"][:, None], tf.shape(energies))
+        spread = (_before if self.chunk_size is None else self._chunks)(alpha, energies, mask)
+        return tf.cast(spread, query.dtype), alpha  # the next step begins from alpha, not beta
+
+    def _chunks(self, alpha: tf.Tensor, energies: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+        """beta [B, Q, S] with chunks of w positions."""
+        width, length = self.chunk_size, tf.shape(alpha)[2]
+        frames, real = (
+            tf.stack([tf.pad(x, [[0, 0], [0, 0], [width - 1, 0]])[:, :, i : i + length] for i in range(width)], -1)
+            for x in (energies, mask)
+        )  # [B, Q, S, w]: of the position k, those from k - w + 1 to k
+        weights = alpha[..., None] * masked_softmax(frames, real)
+        # The i-th position of a frame lies w - 1 - i before its last.
+        spread = [
+            tf.pad(weights[..., i], [[0, 0], [0, 0], [0, width - 1 - i]])[:, :, width - 1 - i :] for i in range(width)
+        ]
+        return tf.reduce_sum(tf.stack(spread, -1), -1)
+
+    def get_config(self):
+        return {**super().get_config(), "chunk_size": self.chunk_size}
+
+
+def _before(alpha: tf.Tensor, energies: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+    """beta [B, Q, S] where a chunk is all that comes before a stop."""
+    energies = tf.where(mask, energies, -1e9)
+    totals = tf.math.cumulative_logsumexp(energies, -1)  # of the positions up to k
+    length = tf.shape(alpha)[2]
+    up_to = tf.linalg.band_part(tf.ones([length, length], tf.bool), -1, 0)  # [k, j]: j <= k
+    exponents = tf.where(up_to, energies[:, :, None] - totals[..., None], -1e9)  # [B, Q, k, j], at most 0
+    return tf.einsum("bqk,bqkj->bqj", alpha, tf.exp(exponents))

@@ -1,0 +1,156 @@
+"""Raffel et al. (2017): monotonic attention, which moves over the source from left to right and stops once a step."""
+
+import numbers
+from typing import Literal
+
+import tensorflow as tf
+
+from memattn.attention.base import AttentionMechanism
+
+_LOWEST = -1e9  # energy of padding: the sigmoid is 0
+_TEST_MODES = ("hard", "soft")
+
+
+class ScaledEnergy(tf.keras.layers.Layer):
+    """g v/||v|| . tanh(W_q h + b + W_k s) + r: a sigmoid, unlike a softmax, is sensitive to scale and offset.
+
+    Args:
+      units: width of what is added in the tanh; g starts at 1 / sqrt(units).
+      offset: r at the start; None: no r, for a softmax, which it cannot change.
+      initializer: name or config, of the weight matrices and v.
+    """
+
+    def __init__(self, *, units: int, offset: float | None, initializer: str | dict, **kwargs):
+        super().__init__(**kwargs)
+        self.query_layer = tf.keras.layers.Dense(
+            units, kernel_initializer=initializer, dtype=self.dtype_policy, name="query"
+        )
+        self.key_layer = tf.keras.layers.Dense(
+            units, use_bias=False, kernel_initializer=initializer, dtype=self.dtype_policy, name="key"
+        )
+        self.v = self.add_weight(shape=(units,), initializer=initializer, name="v")
+        constant = tf.keras.initializers.Constant
+        self.g = self.add_weight(shape=(), initializer=constant(units**-0.5), name="g")
+        self.r = None if offset is None else self.add_weight(shape=(), initializer=constant(offset), name="r")
+        self.built = True
+
+    def keys(self, states: tf.Tensor) -> tf.Tensor:
+        """What states [B, S, D] add in the tanh, [B, S, units]."""
+        return self.key_layer(states)
+
+    def call(self, query: tf.Tensor, keys: tf.Tensor) -> tf.Tensor:
+        """Energies [B, Q, S] in float32."""
+        hidden = tf.tanh(self.query_layer(query)[:, :, None] + keys[:, None])
+        v, g = _float32(self.v), _float32(self.g)
+        direction = tf.cast(g * v / tf.norm(v), hidden.dtype)
+        energies = tf.cast(tf.einsum("bqsu,u->bqs", hidden, direction), tf.float32)
+        return energies if self.r is None else energies + _float32(self.r)
+
+
+def _float32(weight) -> tf.Tensor:
+    return tf.cast(tf.convert_to_tensor(weight), tf.float32)
+
+
+class MonotonicAttention(AttentionMechanism):
+    """A step begins where the last one stopped; at each position it stops with probability p = sigmoid(energy).
+
+    The weights alpha are the probabilities of stopping at each position. What goes past the end is gone: their sum is
+    then less than 1, and the context shrinks to 0.
+
+    Args:
+      units: width of the energy.
+      offset: r at the start; the mean wait is 1 / sigmoid(r) positions.
+      noise: deviation of the normal noise that training adds to the energies, which drives p to 0 or 1.
+      test_mode: without noise, "hard" stops at the first position with p > 0.5; "soft" uses the probabilities.
+      initializer: name or config, of the weight matrices and v.
+    """
+
+    def __init__(
+        self,
+        *,
+        units: int,
+        offset: float = -1.0,
+        noise: float = 1.0,
+        test_mode: Literal["hard", "soft"] = "hard",
+        initializer: str | dict = "glorot_uniform",
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.check(noise=noise, test_mode=test_mode)
+        if units < 1:
+            raise ValueError(f"units: must be at least 1, not {units}")
+        self.units, self.offset, self.noise, self.test_mode = units, offset, noise, test_mode
+        self.initializer = initializer
+        self.stop_energy = self._energy(offset, "stop")
+
+    @classmethod
+    def check(cls, *, noise, test_mode, **_):
+        if not (isinstance(noise, numbers.Real) and 0 <= noise < float("inf")):
+            raise ValueError(f"noise: must be a number of at least 0, not {noise!r}")
+        if test_mode not in _TEST_MODES:
+            raise ValueError(f"test_mode: {test_mode!r} is none of {', '.join(_TEST_MODES)}")
+
+    def memorize(self, states, mask):
+        return {"values": states, "mask": mask, "stop_keys": self.stop_energy.keys(states)}
+
+    def initial_state(self, memory, num_queries):
+        """alpha [B, Q, S] of the step before the first: it stopped at the first position."""
+        batch, length = tf.unstack(tf.shape(memory["values"])[:2])
+        first = tf.zeros([batch, num_queries], tf.int32)
+        return tf.ensure_shape(tf.one_hot(first, length), [None, num_queries, memory["values"].shape[1]])
+
+    def score(self, query, memory, state, seed=None):
+        alpha = self._stops(query, memory, state, seed)
+        return tf.cast(alpha, query.dtype), alpha
+
+    def _stops(self, query: tf.Tensor, memory: dict, before: tf.Tensor, seed: tf.Tensor | None) -> tf.Tensor:
+        """alpha [B, Q, S] in float32, given that of the step before."""
+        return stops(self._probabilities(query, memory, seed), before)
+
+    def _probabilities(self, query: tf.Tensor, memory: dict, seed: tf.Tensor | None) -> tf.Tensor:
+        """p [B, Q, S]: that of stopping at each position, once there."""
+        energies = self.stop_energy(query, memory["stop_keys"])
+        if seed is not None:
+            energies += self.noise * tf.random.stateless_normal(tf.shape(energies), seed)
+        energies = tf.where(memory["mask"][:, None], energies, _LOWEST)
+        if seed is None and self.test_mode == "hard":
+            return tf.cast(energies > 0, tf.float32)
+        return tf.sigmoid(energies)
+
+    def _energy(self, offset: float | None, name: str) -> ScaledEnergy:
+        return ScaledEnergy(
+            units=self.units, offset=offset, initializer=self.initializer, dtype=self.dtype_policy, name=name
+        )
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "units": self.units,
+            "offset": self.offset,
+            "noise": self.noise,
+            "test_mode": self.test_mode,
+            "initializer": self.initializer,
+        }
+
+
+def stops(p: tf.Tensor, before: tf.Tensor) -> tf.Tensor:
+    """alpha_j = p_j sum_{k <= j} before_k prod_{k <= l < j} (1 - p_l), [B, Q, S], for p and `before` [B, Q, S].
+
+    Solves q_j = (1 - p_{j-1}) q_{j-1} + before_j in log2 S doublings, without a division: all factors are at most 1.
+    """
+    go_on = tf.pad(1 - p[:, :, :-1], [[0, 0], [0, 0], [1, 0]])  # from the position before
+    return p * linear_recurrence(go_on, before)
+
+
+def linear_recurrence(factors: tf.Tensor, terms: tf.Tensor) -> tf.Tensor:
+    """x_j = factors_j x_{j-1} + terms_j over the last axis, x_{-1} = 0."""
+    length = tf.shape(terms)[-1]
+    longest = terms.shape[-1] or 1 << 20
+    shift = 1
+    while shift < longest:
+        padding = [[0, 0]] * (len(terms.shape) - 1) + [[shift, 0]]
+        factors_before, terms_before = (tf.pad(x, padding)[..., :length] for x in (factors, terms))
+        terms += factors * terms_before
+        factors *= factors_before
+        shift *= 2
+    return terms

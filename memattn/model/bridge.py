@@ -1,0 +1,99 @@
+"""The bridge: from the encoder's final states to the decoder's first state."""
+
+import tensorflow as tf
+
+Cells = list[tuple[tf.Tensor, ...]]  # the state of each decoder layer, tensors [B, U]
+
+
+class _Bridge(tf.keras.layers.Layer):
+    """What all bridges know of the decoder.
+
+    Args:
+      layers, units: of the decoder.
+      parts: tensors in the state of a layer: 2, h and c, of an LSTM, 1 of a GRU.
+    """
+
+    def __init__(self, *, layers: int, units: int, parts: int = 2, **kwargs):
+        super().__init__(**kwargs)
+        self.layers, self.units, self.parts = layers, units, parts
+
+    def build(self, input_shape):
+        self.built = True
+
+    def get_config(self):
+        return {**super().get_config(), "layers": self.layers, "units": self.units, "parts": self.parts}
+
+
+@tf.keras.utils.register_keras_serializable("memattn")
+class ZeroBridge(_Bridge):
+    """Starts the decoder from zeros: it knows the source through attention alone."""
+
+    def call(self, final_state: tf.Tensor) -> Cells:
+        """The first state for final encoder states [B, F]."""
+        zeros = tf.zeros([tf.shape(final_state)[0], self.units], final_state.dtype)
+        return [(zeros,) * self.parts] * self.layers
+
+
+@tf.keras.utils.register_keras_serializable("memattn")
+class DenseBridge(_Bridge):
+    """Starts the decoder from a dense layer on the encoder's final states.
+
+    Args:
+      initializer: name or config, of the dense layer's kernel.
+      others: see `_Bridge`.
+    """
+
+    def __init__(self, *, initializer: str | dict = "glorot_uniform", **others):
+        super().__init__(**others)
+        self.initializer = initializer
+        self.dense = tf.keras.layers.Dense(
+            self.parts * self.layers * self.units,
+            kernel_initializer=initializer,
+            dtype=self.dtype_policy,
+            name="dense",
+        )
+
+    def build(self, input_shape):
+        self.dense.build(input_shape)
+        self.built = True
+
+    def call(self, final_state: tf.Tensor) -> Cells:
+        """The first state for final encoder states [B, F]."""
+        tensors = tf.split(self.dense(final_state), self.parts * self.layers, -1)
+        return [tuple(tensors[i : i + self.parts]) for i in range(0, len(tensors), self.parts)]
+
+    def get_config(self):
+        return {**super().get_config(), "initializer": self.initializer}
+
+
+@tf.keras.utils.register_keras_serializable("memattn")
+class BackwardBridge(_Bridge):
+    """Starts the decoder from tanh(W_s h), h the backward encoder's state at the first token (Bahdanau et al., 2015).
+
+    For encoders of one layer. An LSTM's c starts from zeros.
+
+    Args:
+      encoder_units: width of h.
+      initializer: name or config, of W_s.
+      others: see `_Bridge`.
+    """
+
+    def __init__(self, *, encoder_units: int, initializer: str | dict = "glorot_uniform", **others):
+        super().__init__(**others)
+        self.encoder_units, self.initializer = encoder_units, initializer
+        self.dense = tf.keras.layers.Dense(
+            self.units, activation="tanh", kernel_initializer=initializer, dtype=self.dtype_policy, name="dense"
+        )
+
+    def build(self, input_shape):
+        self.dense.build((None, self.encoder_units))
+        self.built = True
+
+    def call(self, final_state: tf.Tensor) -> Cells:
+        """The first state for final encoder states [B, F], of which the second half is the backward encoder's."""
+        backward = final_state[:, final_state.shape[1] // 2 :]
+        hidden = self.dense(backward[:, : self.encoder_units])
+        return [(hidden, *[tf.zeros_like(hidden)] * (self.parts - 1))] * self.layers
+
+    def get_config(self):
+        return {**super().get_config(), "encoder_units": self.encoder_units, "initializer": self.initializer}

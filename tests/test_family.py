@@ -1,0 +1,220 @@
+"""Monotonic attention, MoChA, MILk and MAtChA against the enumerated process; local, location and linear in NumPy."""
+
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from memattn.attention import build
+from memattn.attention.monotonic import linear_recurrence, stops
+
+B, S, T, D, U, E = 2, 5, 3, 4, 6, 3
+LENGTHS = [5, 3]
+FACTS = {"units": E, "max_source_length": S, "initializer": "glorot_uniform"}
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def softmax(x):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+@pytest.fixture
+def inputs():
+    random = np.random.default_rng(4)
+    states, queries = (random.normal(size=[B, length, width]).astype(np.float32) for length, width in ((S, D), (T, U)))
+    return states, queries, np.arange(S) < np.array(LENGTHS)[:, None]
+
+
+def run(mechanism, inputs, seed=None):
+    """Scores [B, T, S] of the queries in their order."""
+    states, queries, mask = map(tf.constant, inputs)
+    memory = mechanism.memorize(states, mask)
+    state, found = mechanism.initial_state(memory, 1), []
+    for step in range(T):
+        scores, state = mechanism.score(queries[:, step : step + 1], memory, state, seed)
+        found.append(scores[:, 0])
+    return tf.stack(found, 1).numpy()
+
+
+def randomized(mechanism, scale=1.5):
+    """The mechanism with random weights, so that nothing is at its start."""
+    random = np.random.default_rng(6)
+    mechanism.build((None, None, U), (None, None, D))
+    for weight in mechanism.weights:
+        weight.assign(scale * random.normal(size=weight.shape).astype(np.float32))
+    return mechanism
+
+
+def energies(layer, inputs, row):
+    """[T, S] of one source, from the weights alone."""
+    states, queries, _ = inputs
+    (w_q, b), (w_k,) = (one.get_weights() for one in (layer.query_layer, layer.key_layer))
+    v, g = np.array(layer.v), float(np.array(layer.g))
+    hidden = np.tanh((queries[row] @ w_q + b)[:, None] + (states[row] @ w_k)[None])
+    return g * hidden @ (v / np.linalg.norm(v)) + (0.0 if layer.r is None else float(np.array(layer.r)))
+
+
+def enumerated(p, chunk=None):
+    """Expected weights [T, S] of the process with stopping probabilities p [T, S], over all sequences of stops.
+
+    `chunk(step, before, stop)` gives the weights [S] of a step that stops; by default, 1 at the stop.
+    """
+    steps, length = p.shape
+    expected = np.zeros((steps, length))
+    gone = length  # past the end
+    for sequence in itertools.product(range(length + 1), repeat=steps):
+        probability, before = 1.0, 0
+        for step, stop in enumerate(sequence):
+            if stop < before or (before == gone and stop != gone):
+                probability = 0.0
+                break
+            probability *= np.prod(1 - p[step, before:stop]) * (p[step, stop] if stop < gone else 1.0)
+            before = stop
+        if not probability:
+            continue
+        before = 0
+        for step, stop in enumerate(sequence):
+            if stop == gone:
+                break
+            weights = np.eye(length)[stop] if chunk is None else chunk(step, before, stop)
+            expected[step] += probability * weights
+            before = stop
+    return expected
+
+
+def chunks(u, width):
+    """What a step that stops reads: the last `width` positions, all of them (None), or those from the last stop on."""
+
+    def chunk(step, before, stop):
+        first = {"adaptive": before, None: 0}.get(width, 0) if not isinstance(width, int) else max(0, stop - width + 1)
+        weights = np.zeros(u.shape[1])
+        weights[first : stop + 1] = softmax(u[step, first : stop + 1])
+        return weights
+
+    return chunk
+
+
+KINDS = [
+    ("monotonic", {}, 1),
+    ("mocha", {"chunk_size": 2}, 2),
+    ("mocha", {"chunk_size": 3}, 3),
+    ("mocha", {"chunk_size": None}, None),
+    ("matcha", {}, "adaptive"),
+]
+
+
+@pytest.mark.parametrize(("name", "options", "width"), KINDS)
+@pytest.mark.parametrize("test_mode", ["soft", "hard"])
+def test_weights_are_those_of_the_enumerated_process(name, options, width, test_mode, inputs):
+    mechanism = randomized(build(name, {**options, "test_mode": test_mode}, **FACTS))
+    found = run(mechanism, inputs)
+    for row, length in enumerate(LENGTHS):
+        own = energies(mechanism.stop_energy, inputs, row)[:, :length]
+        p = sigmoid(own) if test_mode == "soft" else (own > 0).astype(float)
+        u = None if name == "monotonic" else energies(mechanism.chunk_energy, inputs, row)[:, :length]
+        expected = enumerated(p, None if u is None else chunks(u, width))
+        np.testing.assert_allclose(found[row, :, :length], expected, rtol=1e-4, atol=1e-6)
+        assert np.all(found[row, :, length:] == 0)
+
+
+@pytest.mark.parametrize(("name", "options", "width"), KINDS)
+def test_noise_is_for_training_alone_and_changes_with_the_seed(name, options, width, inputs):
+    del width
+    mechanism = randomized(build(name, {**options, "test_mode": "soft", "noise": 2.0}, **FACTS))
+    plain, one, other = (run(mechanism, inputs, seed) for seed in (None, tf.constant([1, 2]), tf.constant([1, 3])))
+    assert np.abs(one - plain).max() > 1e-3
+    assert np.abs(one - other).max() > 1e-3
+    silent = randomized(build(name, {**options, "test_mode": "soft", "noise": 0.0}, **FACTS))
+    np.testing.assert_allclose(run(silent, inputs, tf.constant([1, 2])), plain, rtol=1e-5, atol=1e-7)
+
+
+def test_long_sources_lose_nothing():
+    """Where products of (1 - p) vanish, dividing by them would lose what lies behind (TFA's parallel form does)."""
+    length = 300
+    p = np.concatenate([np.full(100, 0.73), np.full(length - 100, 0.1)])
+    before = np.eye(length)[150]
+    expected, q = np.zeros(length), 0.0
+    for j in range(length):
+        q = (1 - p[j - 1]) * q + before[j] if j else before[0]
+        expected[j] = p[j] * q
+    found = stops(tf.constant(p[None, None], tf.float32), tf.constant(before[None, None], tf.float32))
+    np.testing.assert_allclose(found[0, 0], expected, rtol=1e-4, atol=1e-7)
+    assert expected.sum() > 0.99
+
+
+@pytest.mark.parametrize("length", [1, 2, 7, 8, 9])
+def test_the_recurrence_is_the_loop(length):
+    random = np.random.default_rng(1)
+    factors, terms = random.normal(size=[2, 3, length]), random.normal(size=[2, 3, length])
+    expected, x = [], np.zeros([2, 3])
+    for j in range(length):
+        x = factors[..., j] * x + terms[..., j]
+        expected.append(x)
+    found = linear_recurrence(tf.constant(factors), tf.constant(terms))
+    np.testing.assert_allclose(found, np.stack(expected, -1), rtol=1e-6)
+    unknown = tf.function(linear_recurrence, input_signature=[tf.TensorSpec([2, 3, None], tf.float64)] * 2)
+    np.testing.assert_allclose(unknown(tf.constant(factors), tf.constant(terms)), found, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["local_m", "local_p"])
+@pytest.mark.parametrize("window", [1, 2, 10])
+def test_a_local_softmax_is_over_its_window(name, window, inputs):
+    mechanism = randomized(build(name, {"window": window}, **{**FACTS, "units": U}))
+    found = run(mechanism, inputs)
+    states, queries, _ = inputs
+    (w_k,) = mechanism.key_layer.get_weights()
+    for row, length in enumerate(LENGTHS):
+        for step in range(T):
+            query, places = queries[row, step], np.arange(length)
+            scores = states[row, :length] @ w_k @ query
+            centre, gaussian = float(step), np.ones(length)
+            if name == "local_p":
+                (w_p,), (v_p,) = (layer.get_weights() for layer in (mechanism.position_layer, mechanism.position_v))
+                centre = (length - 1) * sigmoid(float(np.tanh(query @ w_p) @ v_p[:, 0]))
+                gaussian = np.exp(-((places - centre) ** 2) / (2 * (window / 2) ** 2))
+            within = np.abs(places - centre) <= window
+            expected = np.zeros(length)
+            if within.any():
+                expected[within] = softmax(scores[within]) * gaussian[within]
+            np.testing.assert_allclose(found[row, step, :length], expected, rtol=1e-4, atol=1e-6)
+            assert np.all(found[row, step, length:] == 0)
+
+
+@pytest.mark.parametrize("longest", [3, 5, 8])
+def test_location_is_a_softmax_of_the_query_alone(longest, inputs):
+    mechanism = randomized(build("location", {}, **{**FACTS, "max_source_length": longest}))
+    found = run(mechanism, inputs)
+    (weights,) = mechanism.get_weights()
+    for row, length in enumerate(LENGTHS):
+        used = min(length, longest)
+        expected = softmax(inputs[1][row] @ weights[:, :used])
+        np.testing.assert_allclose(found[row, :, :used], expected, rtol=1e-4, atol=1e-6)
+        assert np.all(found[row, :, used:] == 0)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"projection": 3}, {"gated": True}, {"normalize": "none"}, {"projection": 2, "gated": True}]
+)
+def test_linear_attention_is_the_sum_over_the_source(options, inputs):
+    mechanism = randomized(build("linear", options, **FACTS))
+    states, queries, mask = inputs
+    memory = mechanism.memorize(tf.constant(states), tf.constant(mask))
+    scores, _ = mechanism.score(tf.constant(queries), memory)
+    contexts, weights = tf.matmul(scores, memory["values"]).numpy(), mechanism.alignments(memory, scores).numpy()
+    for row, length in enumerate(LENGTHS):
+        features = states[row, :length]
+        if mechanism.projection_layer is not None:
+            features = features @ mechanism.projection_layer.get_weights()[0]
+        if mechanism.gate_layer is not None:
+            kernel, bias = mechanism.gate_layer.get_weights()
+            features = features * sigmoid(features @ kernel + bias)
+        asked = queries[row] @ mechanism.query_layer.get_weights()[0]
+        expected = asked @ features.T @ features / (1 if options.get("normalize") == "none" else length)
+        np.testing.assert_allclose(contexts[row], expected, rtol=1e-3, atol=1e-4)
+        np.testing.assert_allclose(weights[row, :, :length], asked @ features.T, rtol=1e-3, atol=1e-4)
+        assert np.all(weights[row, :, length:] == 0)
