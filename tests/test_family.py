@@ -133,6 +133,28 @@ def test_noise_is_for_training_alone_and_changes_with_the_seed(name, options, wi
     np.testing.assert_allclose(run(silent, inputs, tf.constant([1, 2])), plain, rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.parametrize(("name", "options"), [("monotonic", {}), ("mocha", {"chunk_size": 3})])
+def test_a_search_finds_the_few_positions_of_a_step(name, options):
+    """Over more than two blocks of positions, with queries that stop early, late, again at a place, and not at all."""
+    random, length, queries = np.random.default_rng(7), 20, 4
+    mechanism = randomized(build(name, options, **FACTS))
+    mechanism.stop_energy.g.assign(4.0)
+    mechanism.stop_energy.r.assign(-2.0)
+    states = tf.constant(random.normal(size=[3, length, D]).astype(np.float32))
+    memory = mechanism.memorize(states, tf.sequence_mask([20, 13, 1], length))
+    whole, few, found = mechanism.initial_state(memory, queries), mechanism.first_few(memory, queries), []
+    for _ in range(6):
+        query = tf.constant(random.normal(size=[3, queries, U]).astype(np.float32))
+        expected, whole = mechanism.score(query, memory, whole)
+        positions, scores, few = mechanism.score_few(query, memory, few)
+        dense = tf.reduce_sum(tf.one_hot(positions, length) * scores[..., None], 2)
+        np.testing.assert_allclose(dense, expected, rtol=1e-5, atol=1e-6)
+        found.append(few.numpy())
+    assert {0, length} < set(np.ravel(found))
+    assert np.ptp(np.ravel(found)[np.ravel(found) < length]) > 8
+    assert any((one[one < length] == other[one < length]).any() for one, other in itertools.pairwise(found))
+
+
 def test_long_sources_lose_nothing():
     """Where products of (1 - p) vanish, dividing by them would lose what lies behind (TFA's parallel form does)."""
     length = 300

@@ -7,14 +7,15 @@ from typing import Literal
 
 import tensorflow as tf
 
-from memattn.attention.monotonic import MonotonicAttention
+from memattn.attention.base import masked_softmax
+from memattn.attention.monotonic import MonotonicAttention, stops
 
 
 class MatchaAttention(MonotonicAttention):
     """beta_j = sum_{m <= j <= k} P(m, k) softmax(u_m .. u_k)_j, P(m, k) = alpha'_m p_k prod_{m <= l < k} (1 - p_l).
 
     alpha' is alpha of the step before, P(m, k) the probability that it stopped at m and this step stops at k. Time and
-    memory of a step grow with the square of the source's length.
+    memory of a soft step grow with the square of the source's length.
 
     Args:
       units: width of both energies.
@@ -39,18 +40,26 @@ class MatchaAttention(MonotonicAttention):
         )
         self.chunk_energy = self._energy(None, "chunk")
 
+    @property
+    def reads_few(self):
+        return False  # a chunk may be the whole source
+
     def memorize(self, states, mask):
         return {**super().memorize(states, mask), "chunk_keys": self.chunk_energy.keys(states)}
 
     def score(self, query, memory, state, seed=None):
         p = self._probabilities(query, memory, seed)
+        energies = self.chunk_energy(query, memory["chunk_keys"])
+        if seed is None and self.test_mode == "hard":
+            alpha = stops(p, state)  # one position, or none
+            chunk = (tf.cumsum(state, -1) * tf.cumsum(alpha, -1, reverse=True) > 0.5) & memory["mask"][:, None]
+            return tf.cast(masked_softmax(energies, chunk), query.dtype), alpha
         length = tf.shape(p)[2]
         reached = tf.linalg.band_part(tf.ones([length, length], tf.bool), 0, -1)  # [m, k]: m <= k
         # log prod_{m <= l < k} (1 - p_l); a factor of 0, as of hard stops, counts exp(-85).
         passed = tf.cumsum(tf.math.log(tf.maximum(1 - p, 1e-37)), -1, exclusive=True)
         waits = tf.exp(tf.where(reached, passed[:, :, None] - passed[..., None], -1e9))  # [B, Q, m, k]
         both = state[..., None] * waits * p[:, :, None]  # P(m, k)
-        energies = self.chunk_energy(query, memory["chunk_keys"])
         energies = tf.where(memory["mask"][:, None], energies, -1e9)
         energies -= tf.reduce_max(energies, -1, keepdims=True)
         in_chunk = tf.where(reached, energies[:, :, None], -1e9)  # [B, Q, m, l]: m <= l

@@ -56,6 +56,20 @@ class MochaAttention(MonotonicAttention):
         spread = (_before if self.chunk_size is None else self._chunks)(alpha, energies, mask)
         return tf.cast(spread, query.dtype), alpha  # the next step begins from alpha, not beta
 
+    @property
+    def reads_few(self):
+        return super().reads_few and self.chunk_size is not None
+
+    def score_few(self, query, memory, state):
+        stop = self._next_stop(query, memory, state)
+        length = tf.shape(memory["values"])[1]
+        positions = stop[..., None] + tf.range(1 - self.chunk_size, 1)  # [B, Q, w]
+        real = (positions >= 0) & (stop < length)[..., None]
+        positions = tf.clip_by_value(positions, 0, length - 1)
+        keys = tf.gather(memory["chunk_keys"], positions, batch_dims=1)
+        energies = self.chunk_energy.energies(self.chunk_energy.query_layer(query), keys)
+        return positions, tf.cast(masked_softmax(energies, real), query.dtype), stop
+
     def _chunks(self, alpha: tf.Tensor, energies: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
         """beta [B, Q, S] with chunks of w positions."""
         width, length = self.chunk_size, tf.shape(alpha)[2]

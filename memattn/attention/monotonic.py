@@ -8,6 +8,7 @@ import tensorflow as tf
 from memattn.attention.base import AttentionMechanism
 
 _LOWEST = -1e9  # energy of padding: the sigmoid is 0
+_BLOCK = 8  # positions that hard attention looks at together
 _TEST_MODES = ("hard", "soft")
 
 
@@ -40,7 +41,11 @@ class ScaledEnergy(tf.keras.layers.Layer):
 
     def call(self, query: tf.Tensor, keys: tf.Tensor) -> tf.Tensor:
         """Energies [B, Q, S] in float32."""
-        hidden = tf.tanh(self.query_layer(query)[:, :, None] + keys[:, None])
+        return self.energies(self.query_layer(query), keys[:, None])
+
+    def energies(self, query: tf.Tensor, keys: tf.Tensor) -> tf.Tensor:
+        """The same for what `query_layer` makes of queries, and keys [B, Q, N, units] of their own."""
+        hidden = tf.tanh(query[:, :, None] + keys)
         v, g = _float32(self.v), _float32(self.g)
         direction = tf.cast(g * v / tf.norm(v), hidden.dtype)
         energies = tf.cast(tf.einsum("bqsu,u->bqs", hidden, direction), tf.float32)
@@ -102,6 +107,42 @@ class MonotonicAttention(AttentionMechanism):
     def score(self, query, memory, state, seed=None):
         alpha = self._stops(query, memory, state, seed)
         return tf.cast(alpha, query.dtype), alpha
+
+    @property
+    def reads_few(self):
+        return self.test_mode == "hard"
+
+    def first_few(self, memory, num_queries):
+        return tf.zeros([tf.shape(memory["values"])[0], num_queries], tf.int32)  # the last stop; S: it ran past the end
+
+    def score_few(self, query, memory, state):
+        stop = self._next_stop(query, memory, state)
+        length = tf.shape(memory["values"])[1]
+        positions = tf.minimum(stop, length - 1)[..., None]
+        return positions, tf.cast(stop < length, query.dtype)[..., None], stop
+
+    def _next_stop(self, query: tf.Tensor, memory: dict, before: tf.Tensor) -> tf.Tensor:
+        """The first position [B, Q] from `before` on whose energy is above 0; S if there is none.
+
+        It looks at _BLOCK positions at a time, until all queries have stopped: all steps together look at each position
+        once, and at one block each.
+        """
+        length = tf.shape(memory["values"])[1]
+        lengths = tf.reduce_sum(tf.cast(memory["mask"], tf.int32), 1)[:, None]  # real positions come first
+        projected = self.stop_energy.query_layer(query)
+
+        def undecided(start, stop):
+            return tf.reduce_any((stop == length) & (start < lengths))
+
+        def look(start, stop):
+            positions = start[..., None] + tf.range(_BLOCK)  # [B, Q, _BLOCK]
+            keys = tf.gather(memory["stop_keys"], tf.minimum(positions, length - 1), batch_dims=1)
+            stops_here = (self.stop_energy.energies(projected, keys) > 0) & (positions < lengths[..., None])
+            first = tf.argmax(stops_here, -1, tf.int32) + start
+            found = tf.reduce_any(stops_here, -1) & (stop == length)
+            return start + _BLOCK, tf.where(found, first, stop)
+
+        return tf.while_loop(undecided, look, (before, tf.zeros_like(before) + length))[1]
 
     def _stops(self, query: tf.Tensor, memory: dict, before: tf.Tensor, seed: tf.Tensor | None) -> tf.Tensor:
         """alpha [B, Q, S] in float32, given that of the step before."""

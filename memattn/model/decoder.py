@@ -70,7 +70,8 @@ class Decoder(tf.keras.layers.Layer):
     def stepper(self, memory: dict[str, tf.Tensor], *, fold: bool = False) -> LSTMStepper:
         """The steps that read one memory; their shared work is done here.
 
-        With `fold`, values are folded if that takes fewer multiply-adds per step; there is then no dropout.
+        `fold` is for searches: values are folded if that takes fewer multiply-adds per step, and positions without a
+        score are not read where the mechanism can tell. There is then no dropout.
         """
         first, *upper = [lstm.cell for lstm in self.stack]
         kernel, width = self._cast(first.kernel), memory["values"].shape[2]
@@ -80,6 +81,7 @@ class Decoder(tf.keras.layers.Layer):
         return LSTMStepper(
             attention=self.attention,
             memory=memory,
+            few=fold and self.attention.reads_few,
             reader=make_reader(memory["values"], *kernels, self.dropout, fold=fold),
             recurrent_kernel=self._cast(first.recurrent_kernel),
             upper=[

@@ -75,6 +75,7 @@ class RNNsearchDecoder(tf.keras.layers.Layer):
         return RNNsearchStepper(
             attention=self.attention,
             memory=memory,
+            few=fold and self.attention.reads_few,
             reader=reader,
             gate_kernel=recurrent[:, : 2 * self.units],
             candidate_kernel=recurrent[:, 2 * self.units :],

@@ -16,10 +16,11 @@ class Stepper:
       attention: the mechanism.
       memory: its memory of the source.
       reader: reads contexts from the memory.
+      few: whether scores are those of few positions (`AttentionMechanism.score_few`).
     """
 
-    def __init__(self, *, attention, memory, reader):
-        self._attention, self._memory, self._reader = attention, memory, reader
+    def __init__(self, *, attention, memory, reader, few=False):
+        self._attention, self._memory, self._reader, self._few = attention, memory, reader, few
 
     def initial_state(self, cells: list, num_queries: int) -> dict[str, Any]:
         """The state before the first step; each tensor [B, Q, ...].
@@ -28,7 +29,9 @@ class Stepper:
         """
         return {
             "cells": [[tf.repeat(part[:, None], num_queries, 1) for part in cell] for cell in cells],
-            "attention": self._attention.initial_state(self._memory, num_queries),
+            "attention": (self._attention.first_few if self._few else self._attention.initial_state)(
+                self._memory, num_queries
+            ),
         }
 
     def __call__(
@@ -48,9 +51,15 @@ class Stepper:
         self, queries: tf.Tensor, state: Any, seed: tf.Tensor | None = None
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, Any]:
         """Scores [B, Q, M] of queries [B, Q, U], what the reader reads with them, the mechanism's next state."""
+        rows = self._memory["values"].shape[1]
+        if self._few:
+            positions, few, state = self._attention.score_few(queries, self._memory, state)
+            length = tf.shape(self._memory["values"])[1]
+            scores = tf.reduce_sum(tf.one_hot(positions, length, dtype=few.dtype) * few[..., None], 2)  # if asked for
+            return tf.ensure_shape(scores, [None, None, rows]), *self._reader.read_few(positions, few), state
         own_seed = None if seed is None else tf.random.experimental.stateless_fold_in(seed, _OF_ATTENTION)
         scores, state = self._attention.score(queries, self._memory, state, own_seed)
-        scores = tf.ensure_shape(scores, [None, None, self._memory["values"].shape[1]])
+        scores = tf.ensure_shape(scores, [None, None, rows])
         return scores, *self._reader.read(scores), state
 
 
@@ -154,7 +163,14 @@ class Reader:
 
     def read(self, scores: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Reads by scores [B, Q, M]: [B, Q, width] for `feed` in the next step, and the input of `mix` in this one."""
-        contexts = tf.matmul(scores, self._values)
+        return self._parts(tf.matmul(scores, self._values))
+
+    def read_few(self, positions: tf.Tensor, scores: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """The same by the scores [B, Q, N] of positions [B, Q, N]."""
+        rows = tf.gather(self._values, positions, batch_dims=1)  # [B, Q, N, ...]
+        return self._parts(tf.reduce_sum(scores[..., None] * rows, 2))
+
+    def _parts(self, contexts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         return contexts[:, :, : self.width], contexts
 
     def feed(self, gates: tf.Tensor, fed: tf.Tensor, seed: tf.Tensor | None) -> tf.Tensor:
@@ -178,8 +194,7 @@ class FoldedReader(Reader):
         self.width = fed.shape[-1]
         self._values = tf.concat([fed, super().mix(values)], -1)  # [B, M, G + F]
 
-    def read(self, scores):
-        contexts = tf.matmul(scores, self._values)
+    def _parts(self, contexts):
         return contexts[:, :, : self.width], contexts[:, :, self.width :]
 
     def feed(self, gates, fed, seed):

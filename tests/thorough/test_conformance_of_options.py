@@ -23,6 +23,10 @@ VARIANTS = [
     *((name, {}) for name in FAMILY),
     ("linear", {"projection": 3, "gated": True, "normalize": "none"}),
     ("local_p", {"window": 1}),
+    ("monotonic", {"offset": 0.0}),  # hard, and stops here and there
+    ("mocha", {"offset": 0.1, "chunk_size": 3}),
+    ("mocha", {"offset": 0.1, "chunk_size": None}),
+    ("matcha", {"offset": 0.1}),
     ("monotonic", {"test_mode": "soft"}),
     ("mocha", {"test_mode": "soft", "chunk_size": 3}),
     ("mocha", {"test_mode": "soft", "chunk_size": None}),
