@@ -118,7 +118,7 @@ class TrainingStep:
                 objective += self._config.label_smoothing * (uniform - loss)
             if taught is not None:
                 contexts, pull = taught
-                distances = tf.reduce_sum(tf.math.squared_difference(tf.cast(read, tf.float32), contexts), -1)
+                distances = tf.reduce_mean(tf.math.squared_difference(tf.cast(read, tf.float32), contexts), -1)
                 objective += pull * tf.reduce_sum(tf.where(real, distances, 0.0))
             objective /= tokens
             if self._scaled:

@@ -42,7 +42,7 @@ def test_the_loss_adds_the_distance_from_what_the_teacher_reads(step, pull, jit_
     goal = contexts(teacher, source, BATCH)
     with tf.GradientTape() as tape:
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(BATCH, student(source, source))
-        distances = tf.reduce_sum((contexts(student, source, BATCH) - goal) ** 2, -1)
+        distances = tf.reduce_mean((contexts(student, source, BATCH) - goal) ** 2, -1)
         objective = tf.reduce_sum(tf.where(real, losses + pull * distances, 0.0)) / real.sum()
     norm = tf.linalg.global_norm(
         [tf.convert_to_tensor(one) for one in tape.gradient(objective, student.trainable_variables)]
