@@ -6,6 +6,7 @@ import tensorflow as tf
 from test_beam_search import END, START, TABLE, V, next_code, plain_beam_search, search, taken
 
 from memattn.attention import MECHANISMS, build
+from memattn.attention.monotonic import stops
 
 if "tfa_bahdanau" not in MECHANISMS:
     pytest.skip("needs the extra addons: make test-addons", allow_module_level=True)
@@ -55,6 +56,37 @@ def test_luong_dot_is_theirs_with_the_identity_for_a_projection():
     states, queries = STATES[:, :, :U], QUERIES
     theirs = build("tfa_luong", {}, units=U, initializer="identity")
     assert_same(read(MECHANISMS["luong_dot"](), states, queries), read(theirs, states, queries))
+
+
+@pytest.mark.parametrize("mode", ["recursive", "hard"])
+def test_monotonic_attention_is_theirs(mode):
+    """Their function takes one query of each source: stopping probabilities and the weights of the step before."""
+    before = tf.one_hot([0] * 5, S)
+    for step in range(4):
+        p = tf.random.stateless_uniform([5, S], [3, step])
+        if mode == "hard":
+            p = tf.cast(p > 0.6, tf.float32)
+        expected = tfa.seq2seq.monotonic_attention(p, before, mode)
+        np.testing.assert_allclose(stops(p[:, None], before[:, None])[:, 0], expected, atol=1e-6)
+        before = expected
+
+
+def test_the_energy_of_monotonic_attention_is_theirs():
+    theirs = tfa.seq2seq.BahdanauMonotonicAttention(
+        U, memory=STATES, memory_sequence_length=[7, 4, 1], normalize=True, sigmoid_noise=0.0, mode="recursive"
+    )
+    ours = build("monotonic", {"test_mode": "soft"}, units=U, initializer="glorot_uniform")
+    memory, before = ours.memorize(STATES, MASK), tf.one_hot([0] * B, S)
+    ours.score(QUERIES[:, :1], memory, before[:, None])  # makes its weights
+    theirs([QUERIES[:, 0], before])
+    energy = ours.stop_energy
+    energy.query_layer.kernel.assign(theirs.query_layer.kernel)
+    energy.key_layer.kernel.assign(theirs.memory_layer.kernel)
+    energy.v.assign(theirs.attention_v)
+    energy.g.assign(theirs.attention_g)
+    energy.r.assign(theirs.attention_score_bias)
+    weights, _ = ours.score(QUERIES[:, :1], ours.memorize(STATES, MASK), before[:, None])
+    np.testing.assert_allclose(weights[:, 0], theirs([QUERIES[:, 0], before])[0], atol=1e-5)
 
 
 class FakeCell(tf.keras.layers.AbstractRNNCell):
