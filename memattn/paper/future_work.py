@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from memattn.config import CopyConfig
+from memattn.config import Config, CopyConfig
 from memattn.data import corpus
 from memattn.data.tasks import TASKS
 from memattn.evaluation import directions, plots, tables
@@ -23,7 +23,7 @@ _LONG, _LONG_SOURCES = (200, 1_000, 3_000, 10_000), 20  # symbols of a source, a
 def slots(output: Output, runs: list[Run]) -> None:
     """The slots that a task needs, and those that a trained attention's contexts foretell."""
     left, needed = {}, {}
-    for task, own in _bytask_name(runs).items():
+    for task, own in _by_task(runs).items():
         attention = next(run for run in own if model_name(run) == "bahdanau")
         left[task] = _left(attention)
         enough = [_slots(run) for run in own if _is_plain(run) and _behind(run, attention) <= _ENOUGH]
@@ -48,7 +48,7 @@ def slots(output: Output, runs: list[Run]) -> None:
 def nested_slots(output: Output, runs: list[Run]) -> None:
     """One nested model cut to K slots beside models trained with K slots."""
     rows = []
-    for task, own in _bytask_name(runs).items():
+    for task, own in _by_task(runs).items():
         trained_for = {_slots(run): run for run in own if _is_plain(run)}
         nested = next(run for run in own if run.config.model.attention.get("nested"))
         for slots, run in trained_for.items():
@@ -71,11 +71,7 @@ def teacher(output: Output, teachers: list[Run], taught: list[Run]) -> None:
     spent = {run.folder: run.validations[-1]["step"] for run in teachers}
     groups = {}
     for run in taught:
-        training = run.config.training
-        help_ = "alone"
-        if training.teacher:
-            help_ = "encoder and contexts" if training.teacher_weight else "encoder"
-        groups.setdefault((run.config.data.copy.max_length, help_), []).append(run)
+        groups.setdefault((run.config.data.copy.max_length, _help(run)), []).append(run)
     rows = []
     for (length, help_), own in groups.items():
         steps = [next((step for step, bleu in run.curve if bleu >= 95), None) for run in own]
@@ -83,7 +79,7 @@ def teacher(output: Output, teachers: list[Run], taught: list[Run]) -> None:
         rows.append(
             {
                 "L": length,
-                "of the teacher": "" if help_ == "alone" else help_,
+                "of the teacher": help_,
                 "seeds": len(own),
                 "with 95 BLEU": len(reached),
                 "updates, median": statistics.median(reached) if reached else "",
@@ -93,6 +89,38 @@ def teacher(output: Output, teachers: list[Run], taught: list[Run]) -> None:
             }
         )
     output.table(rows, "Updates of memory attention (K = 32) until it copies with 95 validation BLEU")
+
+
+def translated(config: Config) -> bool:
+    """Whether a run of translation.yaml stands beside those with a teacher."""
+    attention = config.model.attention
+    scorings = attention.get("encoder_scoring"), attention.get("decoder_scoring")
+    return attention["name"] == "bahdanau" or (
+        scorings == ("softmax", "sigmoid") and attention["num_slots"] == 32 and not attention["position_encoding"]
+    )
+
+
+def teacher_translation(output: Output, alone: list[Run], taught: list[Run]) -> None:
+    """Test BLEU of memory attention alone and with a teacher, and of the teacher's kind."""
+    groups = {}
+    for run in [*alone, *taught]:
+        groups.setdefault((model_name(run), _help(run)), []).append(run)
+    rows = []
+    for (model, help_), own in groups.items():
+        bleu = [run.result["bleu"] for run in own]
+        rows.append(
+            {
+                "model": model,
+                "of the teacher": help_,
+                "seeds": len(own),
+                "updates": own[0].validations[-1]["step"],
+                "updates of the teacher": alone[0].validations[-1]["step"] if help_ else "",
+                "valid BLEU (greedy)": f"{statistics.mean(run.curve[-1][1] for run in own):.2f}",
+                "test BLEU": f"{statistics.mean(bleu):.2f}",
+                "min-max": tables.extent(bleu, ".2f"),
+            }
+        )
+    output.table(rows, "Multi30k: memory attention alone and with a teacher")
 
 
 def long_sources(output: Output, runs: list[Run]) -> None:
@@ -127,7 +155,15 @@ def _long_test_set(trained: Trained, length: int) -> evaluation.TestSet:
     return evaluation.TestSet(f"L = {length}", ids, references, references)
 
 
-def _bytask_name(runs: list[Run]) -> dict[str, list[Run]]:
+def _help(run: Run) -> str:
+    """What a student has of its teacher."""
+    training = run.config.training
+    if not training.teacher:
+        return ""
+    return "encoder and contexts" if training.teacher_weight else "encoder"
+
+
+def _by_task(runs: list[Run]) -> dict[str, list[Run]]:
     groups = {}
     for run in runs:
         groups.setdefault(task_name(run), []).append(run)

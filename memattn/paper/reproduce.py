@@ -36,6 +36,7 @@ CONFIGS = {
         "tasks": ["configs/small/tasks.yaml"],
         "teachers": ["configs/small/teachers.yaml"],
         "taught": ["configs/small/taught.yaml"],
+        "taught_translation": ["configs/small/taught_translation.yaml"],
         "long": ["configs/small/long.yaml"],
         "family": ["configs/small/family.yaml"],
         "rnnsearch": ["configs/small/family_rnnsearch.yaml"],
@@ -44,7 +45,7 @@ CONFIGS = {
     },
     "cpu": {"copy": ["configs/cpu/table1.yaml"], "alignments": ["configs/cpu/alignments.yaml"]},
 }
-_TRANSLATION = ("translation", "en-de", "family_translation", "rnnsearch_translation")
+_TRANSLATION = ("translation", "en-de", "taught_translation", "family_translation", "rnnsearch_translation")
 SPLITS = dict.fromkeys(_TRANSLATION, "test")  # tasks have "valid" alone
 _TIMED = ("copy", "ablations", "family", "rnnsearch")  # decode times of the others are not shown
 
@@ -76,6 +77,11 @@ TARGETS = {
     "slots": Target(("tasks",), future_work.slots),
     "nested_slots": Target(("tasks",), future_work.nested_slots),
     "teacher": Target(("teachers", "taught"), future_work.teacher),
+    "teacher_translation": Target(
+        ("translation", "taught_translation"),
+        future_work.teacher_translation,
+        has_part=lambda config: bool(config.training.teacher) or future_work.translated(config),
+    ),
     "long_sources": Target(("long",), future_work.long_sources),
     "family": Target(("family", "rnnsearch", "family_translation", "rnnsearch_translation"), family.family),
     "rnnsearch_by_length": Target(("rnnsearch_translation",), family.rnnsearch_by_length),

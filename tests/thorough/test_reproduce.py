@@ -102,7 +102,15 @@ def test_rows_with_other_settings_say_so_beside_the_paper(tmp_path):
 
 def test_all_leaves_out_what_a_scale_lacks(command):
     assert reproduce.available("small") == list(reproduce.TARGETS)
-    beyond = {"slots", "nested_slots", "teacher", "long_sources", "family", "rnnsearch_by_length"}
+    beyond = {
+        "slots",
+        "nested_slots",
+        "teacher",
+        "teacher_translation",
+        "long_sources",
+        "family",
+        "rnnsearch_by_length",
+    }
     assert set(reproduce.TARGETS) - set(reproduce.available("paper")) == beyond
     assert reproduce.available("cpu") == ["table1", "figure6", "figure7", "slots_by_length"]
     status, stdout, stderr = command(ROOT, "scripts.reproduce", "all", "--scale=cpu", "--dry_run", "--gigaflops=300")
