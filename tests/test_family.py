@@ -236,7 +236,38 @@ def test_linear_attention_is_the_sum_over_the_source(options, inputs):
             kernel, bias = mechanism.gate_layer.get_weights()
             features = features * sigmoid(features @ kernel + bias)
         asked = queries[row] @ mechanism.query_layer.get_weights()[0]
-        expected = asked @ features.T @ features / (1 if options.get("normalize") == "none" else length)
-        np.testing.assert_allclose(contexts[row], expected, rtol=1e-3, atol=1e-4)
-        np.testing.assert_allclose(weights[row, :, :length], asked @ features.T, rtol=1e-3, atol=1e-4)
+        expected = asked @ features.T / (1 if options.get("normalize") == "none" else length)
+        np.testing.assert_allclose(contexts[row], expected @ features, rtol=1e-3, atol=1e-4)
+        np.testing.assert_allclose(weights[row, :, :length], expected, rtol=1e-3, atol=1e-4)
         assert np.all(weights[row, :, length:] == 0)
+
+
+@pytest.mark.parametrize("normalize", ["none", "length"])
+def test_the_weights_of_linear_attention_give_its_context(normalize, inputs):
+    mechanism = build("linear", {"normalize": normalize}, **FACTS)
+    states, queries, mask = map(tf.constant, inputs)
+    context, weights = mechanism(queries, states, value_mask=mask, return_attention_scores=True)
+    np.testing.assert_allclose(weights @ states, context, rtol=1e-4, atol=1e-5)
+
+
+def test_the_recurrence_takes_a_length_that_is_not_known():
+    random = np.random.default_rng(3)
+    factors, terms = (random.uniform(size=[2, 3, 9]).astype(np.float32) for _ in range(2))
+    unknown = tf.function(linear_recurrence, input_signature=[tf.TensorSpec([2, 3, None])] * 2)
+    np.testing.assert_allclose(unknown(factors, terms), linear_recurrence(tf.constant(factors), tf.constant(terms)))
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "problem"),
+    [
+        ("monotonic", {"offset": "a"}, "offset: must be a number"),
+        ("mocha", {"noise": 1e39}, "noise: must be a number of at least 0"),
+        ("mocha", {"chunk_size": 2.5}, "chunk_size: must be a whole number"),
+        ("matcha", {"test_mode": "easy"}, "test_mode: 'easy' is none of"),
+        ("local_p", {"window": 0}, "window: must be a whole number"),
+        ("linear", {"projection": 0}, "projection: must be a whole number"),
+    ],
+)
+def test_what_is_out_of_its_range_is_refused(name, options, problem):
+    with pytest.raises(ValueError, match=problem):
+        build(name, options, **FACTS)

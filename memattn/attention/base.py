@@ -23,11 +23,14 @@ class AttentionMechanism(tf.keras.layers.Layer):
             tf.keras.utils.register_keras_serializable("memattn")(cls)
 
     num_slots: int | None = None
+    has_signed_weights = False  # whether weights of source positions may be negative
     """Rows of a fixed-size memory; None if the memory has one row per source position."""
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
         self.supports_masking = True
+        # Keras 3: XLA cannot compile the gradient of a loop over queries of an unknown number.
+        self.supports_jit = type(self).initial_state is AttentionMechanism.initial_state
         self._shapes = None
 
     @classmethod
@@ -127,7 +130,7 @@ class AttentionMechanism(tf.keras.layers.Layer):
 
         def step(time, state, scores):
             own_seed = None if seed is None else tf.random.experimental.stateless_fold_in(seed, time)
-            own, state = self.score(query[:, time : time + 1], memory, state, own_seed)
+            own, state = self.score(tf.gather(query, time, axis=1)[:, None], memory, state, own_seed)
             return time + 1, state, scores.write(time, own[:, 0])
 
         *_, scores = tf.while_loop(

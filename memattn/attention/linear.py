@@ -20,6 +20,8 @@ class LinearAttention(AttentionMechanism):
       initializer: name or config, of the weight matrices but the gate's.
     """
 
+    has_signed_weights = True
+
     def __init__(
         self,
         *,
@@ -31,7 +33,8 @@ class LinearAttention(AttentionMechanism):
     ):
         super().__init__(**kwargs)
         self.check(projection, normalize)
-        self.projection, self.gated, self.normalize = projection, gated, normalize
+        self.projection = None if projection is None else int(projection)
+        self.gated, self.normalize = gated, normalize
         self.initializer = initializer
         self.projection_layer = self.gate_layer = self.query_layer = None
         if projection:
@@ -67,17 +70,18 @@ class LinearAttention(AttentionMechanism):
         if self.gate_layer is not None:
             features *= self.gate_layer(features)
         features *= tf.cast(mask, features.dtype)[:, :, None]  # [B, S, F]
-        rows = tf.matmul(features, features, transpose_a=True)  # C [B, F, F]
+        shares = features
         if self.normalize == "length":
-            lengths = tf.reduce_sum(tf.cast(mask, rows.dtype), 1)[:, None, None]
-            rows = tf.math.divide_no_nan(rows, lengths)
-        return {"values": rows, "features": features}
+            lengths = tf.reduce_sum(tf.cast(mask, features.dtype), 1)[:, None, None]
+            shares = tf.math.divide_no_nan(features, lengths)
+        rows = tf.matmul(shares, features, transpose_a=True)  # C [B, F, F]
+        return {"values": rows, "shares": shares}
 
     def score(self, query, memory, state=(), seed=None):
         return self.query_layer(query), state  # [B, Q, F], of either sign
 
     def alignments(self, memory, scores):
-        return tf.matmul(scores, memory["features"], transpose_b=True)  # [B, Q, S], of either sign
+        return tf.matmul(scores, memory["shares"], transpose_b=True)  # [B, Q, S], of either sign
 
     def _matrix(self, width: int, name: str) -> tf.keras.layers.Dense:
         return tf.keras.layers.Dense(

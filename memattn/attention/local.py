@@ -79,7 +79,7 @@ class LocalPredictiveAttention(LocalMonotonicAttention):
 
     def score(self, query, memory, state=(), seed=None):
         lengths = tf.reduce_sum(tf.cast(memory["mask"], tf.float32), 1)[:, None, None]  # [B, 1, 1]
-        shares = tf.cast(tf.sigmoid(self.position_v(self.position_layer(query))), tf.float32)  # [B, Q, 1]
+        shares = tf.sigmoid(tf.cast(self.position_v(self.position_layer(query)), tf.float32))  # [B, Q, 1]
         centres = tf.maximum(lengths - 1, 0.0) * shares
         weights = self._in_window(query, memory, centres)
         gaussian = tf.exp(-0.5 * tf.square((_positions(memory) - centres) / (self.window / 2)))

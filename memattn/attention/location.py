@@ -15,7 +15,7 @@ class LocationAttention(AttentionMechanism):
 
     def __init__(self, *, max_source_length: int, initializer: str | dict = "glorot_uniform", **kwargs):
         super().__init__(**kwargs)
-        if max_source_length < 1:
+        if max_source_length is None or max_source_length < 1:
             raise ValueError(f"max_source_length: must be at least 1, not {max_source_length}")
         self.max_source_length, self.initializer = max_source_length, initializer
         self.position_scores = tf.keras.layers.Dense(

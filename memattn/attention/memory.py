@@ -123,8 +123,11 @@ class MemoryAttention(AttentionMechanism):
                 raise ValueError(f"{key}: {choices[key]!r} is none of {', '.join(known)}")
 
     def keep(self, num_slots: int) -> None:
-        """Cuts the memory to its first slots, from the next trace on; for models trained with `nested`."""
-        if not (self.nested and 1 <= num_slots <= self.num_slots):
+        """Cuts the memory to its first slots, for models trained with `nested`. Raises ValueError.
+
+        Graphs that were traced before, such as that of `predict`, keep their slots; a saved layer has all.
+        """
+        if not (self.nested and isinstance(num_slots, numbers.Integral) and 1 <= num_slots <= self.num_slots):
             raise ValueError(f"num_slots: cannot keep {num_slots} of {self.num_slots} slots, nested: {self.nested}")
         self._kept = num_slots
 
@@ -134,8 +137,8 @@ class MemoryAttention(AttentionMechanism):
     def memorize_in_training(self, states, mask, seed):
         if not self.nested:
             return self._memorize(states, mask)
-        draws = tf.random.stateless_uniform([tf.shape(states)[0], 1, 1], seed, 1, self.num_slots + 1, tf.int32)
-        return self._memorize(states, mask, tf.range(self.num_slots) < draws)
+        draws = tf.random.stateless_uniform([tf.shape(states)[0], 1, 1], seed, 1, self._kept + 1, tf.int32)
+        return self._memorize(states, mask, tf.range(self._kept) < draws)
 
     def _memorize(self, states: tf.Tensor, mask: tf.Tensor, used: tf.Tensor | None = None) -> dict[str, tf.Tensor]:
         """The memory; `used` [B, 1, K] says which slots each source has, None: all."""

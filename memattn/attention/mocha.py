@@ -36,7 +36,7 @@ class MochaAttention(MonotonicAttention):
         super().__init__(
             units=units, offset=offset, noise=noise, test_mode=test_mode, initializer=initializer, **kwargs
         )
-        self.check(chunk_size=chunk_size, noise=noise, test_mode=test_mode)
+        self.check(chunk_size=chunk_size, offset=offset, noise=noise, test_mode=test_mode)
         self.chunk_size = chunk_size
         self.chunk_energy = self._energy(None, "chunk")
 

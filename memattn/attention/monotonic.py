@@ -81,7 +81,7 @@ class MonotonicAttention(AttentionMechanism):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self.check(noise=noise, test_mode=test_mode)
+        self.check(offset=offset, noise=noise, test_mode=test_mode)
         if units < 1:
             raise ValueError(f"units: must be at least 1, not {units}")
         self.units, self.offset, self.noise, self.test_mode = units, offset, noise, test_mode
@@ -89,9 +89,11 @@ class MonotonicAttention(AttentionMechanism):
         self.stop_energy = self._energy(offset, "stop")
 
     @classmethod
-    def check(cls, *, noise, test_mode, **_):
-        if not (isinstance(noise, numbers.Real) and 0 <= noise < float("inf")):
-            raise ValueError(f"noise: must be a number of at least 0, not {noise!r}")
+    def check(cls, *, offset, noise, test_mode, **_):
+        if not (isinstance(noise, numbers.Real) and 0 <= noise < 1e30):
+            raise ValueError(f"noise: must be a number of at least 0 and below 1e30, not {noise!r}")
+        if not (isinstance(offset, numbers.Real) and abs(offset) < 1e30):
+            raise ValueError(f"offset: must be a number between -1e30 and 1e30, not {offset!r}")
         if test_mode not in _TEST_MODES:
             raise ValueError(f"test_mode: {test_mode!r} is none of {', '.join(_TEST_MODES)}")
 
@@ -185,13 +187,18 @@ def stops(p: tf.Tensor, before: tf.Tensor) -> tf.Tensor:
 
 def linear_recurrence(factors: tf.Tensor, terms: tf.Tensor) -> tf.Tensor:
     """x_j = factors_j x_{j-1} + terms_j over the last axis, x_{-1} = 0."""
-    length = tf.shape(terms)[-1]
-    longest = terms.shape[-1] or 1 << 20
-    shift = 1
-    while shift < longest:
-        padding = [[0, 0]] * (len(terms.shape) - 1) + [[shift, 0]]
+    length, leading = tf.shape(terms)[-1], [[0, 0]] * (len(terms.shape) - 1)
+
+    def doubled(shift, factors, terms):
+        padding = tf.concat([leading, [[shift, 0]]], 0)
         factors_before, terms_before = (tf.pad(x, padding)[..., :length] for x in (factors, terms))
-        terms += factors * terms_before
-        factors *= factors_before
-        shift *= 2
-    return terms
+        return 2 * shift, factors * factors_before, terms + factors * terms_before
+
+    if (static := terms.shape[-1]) is not None:
+        shift = 1
+        while shift < static:
+            shift, factors, terms = doubled(shift, factors, terms)
+        return terms
+    state = tf.constant(1), factors, terms
+    shapes = state[0].shape, factors.shape, terms.shape
+    return tf.while_loop(lambda shift, *_: shift < length, doubled, state, shape_invariants=shapes)[2]

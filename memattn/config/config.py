@@ -148,7 +148,7 @@ class TrainingConfig:
     # the student's in the first updates (docs/slots.md)
     teacher: str | None = None
     # of the contexts' mean squared difference, at the first update; 0: the teacher gives its encoder alone
-    teacher_weight: float = number(1.0, at_least=0)
+    teacher_weight: float = number(1.0, at_least=0, below=3.4e38)
     teacher_steps: int = number(1_000, at_least=1)  # updates in which the weight falls to 0
     jit_compile: bool | Literal["auto"] = "auto"  # compile by XLA; auto: from TensorFlow 2.20 on
 

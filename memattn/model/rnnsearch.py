@@ -18,7 +18,8 @@ class RNNsearchDecoder(tf.keras.layers.Layer):
     Args:
       attention: the mechanism, any of them.
       units: width U of the state; the output layer's input is half as wide, as in the paper.
-      dropout: rate on the inputs of the cell, a fresh mask each time step.
+      dropout: rate on the token and on the contexts that enter the cell, and on the token for the maxout layer; a fresh
+        mask each time step.
       initializer: name or config, of the weight matrices.
     """
 
@@ -36,6 +37,7 @@ class RNNsearchDecoder(tf.keras.layers.Layer):
             raise ValueError(f"units: the maxout layer of rnnsearch needs an even number, not {units}")
         self.attention = attention
         self.units, self.dropout, self.initializer = units, dropout, initializer
+        self.kernel = None
 
     def build(self, inputs_shape, memory_shape=None):
         """Makes the weights for inputs [B, T, E] and a memory whose "values" are [B, M, D]."""
@@ -89,7 +91,7 @@ class RNNsearchDecoder(tf.keras.layers.Layer):
         self, inputs: tf.Tensor, cells: list, memory: dict[str, tf.Tensor], seed: tf.Tensor | None = None
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """As `Decoder.call`: features for the output layer [B, T, U / 2], scores [B, T, M]."""
-        if not self.attention.built:
+        if self.kernel is None:
             self.build(inputs.shape, {"values": memory["values"].shape})
         inputs_seed, step_seed = split(seed, 2)
         stepper = self.stepper(memory)

@@ -241,11 +241,16 @@ class Seq2Seq(tf.keras.Model):
     def decode_and_read(
         self, encoded: Encoded, target: tf.Tensor, seed: tf.Tensor | None = None
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """The same with what each step reads [B, T, D]: its context over the sum of the weights of source positions."""
+        """The same with what each step reads [B, T, D]: its context over the sum of the weights of source positions.
+
+        Where weights may be negative, it is the context.
+        """
         features, scores = self._teacher_forced(encoded, target, seed)
-        weights = tf.reduce_sum(self.attention.alignments(encoded.memory, scores), -1, keepdims=True)
         contexts = tf.matmul(scores, encoded.memory["values"])
-        return _logits(features, self._output()), tf.math.divide_no_nan(contexts, weights)
+        if not self.attention.has_signed_weights:
+            weights = tf.reduce_sum(self.attention.alignments(encoded.memory, scores), -1, keepdims=True)
+            contexts = tf.math.divide_no_nan(contexts, weights)
+        return _logits(features, self._output()), contexts
 
     def alignments(self, source: tf.Tensor, target: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Weights of source positions [B, T, S] at each step of `target`, and each memory slot's share of them

@@ -24,7 +24,9 @@ def slots(output: Output, runs: list[Run]) -> None:
     """The slots that a task needs, and those that a trained attention's contexts foretell."""
     left, needed = {}, {}
     for task, own in _by_task(runs).items():
-        attention = next(run for run in own if model_name(run) == "bahdanau")
+        attention = next((run for run in own if model_name(run) == "bahdanau"), None)
+        if attention is None:  # it failed
+            continue
         left[task] = _left(attention)
         enough = [_slots(run) for run in own if _is_plain(run) and _behind(run, attention) <= _ENOUGH]
         needed[task] = min(enough, default=None)
@@ -50,7 +52,9 @@ def nested_slots(output: Output, runs: list[Run]) -> None:
     rows = []
     for task, own in _by_task(runs).items():
         trained_for = {_slots(run): run for run in own if _is_plain(run)}
-        nested = next(run for run in own if run.config.model.attention.get("nested"))
+        nested = next((run for run in own if run.config.model.attention.get("nested")), None)
+        if nested is None:  # it failed
+            continue
         for slots, run in trained_for.items():
             cut = load([nested.folder], [f"decoding.num_slots={slots}"], None)
             result = evaluation.evaluate(cut, evaluation.read_split(cut, "valid"), repeats=1).result
@@ -60,7 +64,7 @@ def nested_slots(output: Output, runs: list[Run]) -> None:
                     "K": slots,
                     "trained with K": f"{run.result['bleu']:.2f}",
                     "nested, cut to K": f"{result['bleu']:.2f}",
-                    "attention": f"{next(one for one in own if not is_memory(one)).result['bleu']:.2f}",
+                    "attention": next((f"{one.result['bleu']:.2f}" for one in own if not is_memory(one)), ""),
                 }
             )
     output.table(rows, "BLEU by K: a model for each, and one with nested slots cut to each")
@@ -206,4 +210,4 @@ def _factor(left: np.ndarray, needed: int, tolerance: float) -> float:
 
 
 def _error(left: Mapping[str, np.ndarray], needed: Mapping[str, int], tolerance: float) -> float:
-    return statistics.mean(np.log(_factor(left[task], slots, tolerance)) for task, slots in needed.items())
+    return sum(np.log(_factor(left[task], slots, tolerance)) for task, slots in needed.items())

@@ -227,7 +227,12 @@ def listed(folder: str) -> list[str]:
     raise RunError(f"{listing}: damaged; remove it to use the checkpoints in its folder by name")
 
 
+def step_of(path: str) -> int:
+    """The step of a checkpoint that training wrote."""
+    return int(os.path.basename(path).removeprefix("step-"))
+
+
 def _by_step(paths: Iterable[str]) -> list[str]:
     """Checkpoints with the names that training gives, latest step first."""
-    steps = {path: re.fullmatch(r"step-(\d+)", os.path.basename(path)) for path in paths}
-    return sorted(filter(steps.get, steps), key=lambda path: int(steps[path][1]), reverse=True)
+    ours = [path for path in paths if re.fullmatch(r"step-\d+", os.path.basename(path))]
+    return sorted(dict.fromkeys(ours), key=step_of, reverse=True)

@@ -35,7 +35,7 @@ from memattn.training.validation import Validation
 _EVENTS = "events"
 _NO_SIZES = {"dropout", "init_scale"}  # keys of the model that its weights do not depend on
 _ENCODER = ("encoder/", "source_embedding/")  # its weights' paths
-_OF_ENCODER = {"layers", "units", "encoder_units", "embedding_size", "tie_embeddings"}
+_OF_ENCODER = {"encoder", "layers", "units", "encoder_units", "embedding_size", "tie_embeddings"}
 _MOST_PENDING = 100  # steps that may run before training waits for their results
 
 
@@ -90,7 +90,7 @@ class Trainer:
         if not other.reads_as(self.vocabulary, self.text):
             right = f"prepare the data with --vocabulary_of {folder}"
             if self.config.data.made:
-                right = "give the task the num_symbols of that run"
+                right = "it needs a task with the same tokens"
             raise ConfigError(f"training.{key}: the vocabulary or BPE of {folder} differs from the data's; {right}")
         models = [configs.to_dict(config)["model"] for config in (other.config, self.config)]
         models = [{name: value for name, value in model.items() if sizes(name)} for model in models]
@@ -104,13 +104,20 @@ class Trainer:
         config, self.longest_source = self.config, self.batches.longest_source
         begins = not checkpoints.listed(os.path.join(self.run_dir, run_folder.CHECKPOINTS))
         initial = self._other("init_from", lambda key: key not in _NO_SIZES) if begins else None
-        teacher = self._other("teacher", lambda key: key in _OF_ENCODER)
+        teacher = self._other("teacher", lambda key: key in _OF_ENCODER) if begins or self._is_taught() else None
+        if config.decoding.num_slots:
+            raise ConfigError("decoding.num_slots: is for a trained model; training and its validations use all slots")
         if config.training.init_from:  # S of Eq. 10 stays that of its weights
             self.longest_source = initial.max_source_length if begins else run_folder.longest_source(self.run_dir)
         tf.keras.utils.set_random_seed(config.training.seed)
         with self.strategy.scope():
             self.model = run_folder.build_model(config, len(self.vocabulary), self.longest_source)
             self.step = TrainingStep(self.model, config.training, self.strategy, teacher)
+        if teacher and config.training.teacher_weight:
+            widths = [one.attention.context_size(2 * one.encoder.units) for one in (teacher, self.model)]
+            if not widths[0] or widths[0] != widths[1]:
+                problem = f"its contexts are {widths[0]} wide, and those of this model {widths[1]}"
+                raise ConfigError(f"training.teacher: {problem}; only its encoder can be had (teacher_weight: 0)")
         if initial:
             self.model.set_weights(initial.get_weights())
         elif teacher and begins:
@@ -119,6 +126,12 @@ class Trainer:
                 if path.startswith(_ENCODER):
                     weight.assign(taught[path])
         self.validation = Validation(config, self.model, self.vocabulary, self.text)
+
+    def _is_taught(self) -> bool:
+        """Whether contexts of a teacher are still to pull those of the run, which has checkpoints."""
+        training, own = self.config.training, os.path.join(self.run_dir, run_folder.CHECKPOINTS)
+        oldest = checkpoints.step_of(checkpoints.listed(own)[-1])
+        return training.teacher_weight > 0 and oldest < training.teacher_steps
 
     def _open_run(self) -> None:
         """Makes the run folder, or restores the run in it."""

@@ -73,3 +73,9 @@ globals().update(
     for name, test in vars(test_conformance).items()
     if name.startswith("test_") and "model" in inspect.signature(test).parameters
 )
+
+
+@pytest.mark.parametrize("name", FAMILY)
+def test_a_functional_model_with_a_mechanism_of_the_family_learns(name):
+    """With lengths that are not known when the model is made; compiled where Keras does so by itself."""
+    test_keras.test_a_functional_model_learns(name, {}, "auto" if test_keras.KERAS_3 else False)

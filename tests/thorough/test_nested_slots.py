@@ -82,6 +82,17 @@ def test_a_layer_draws_in_training_alone():
     assert (drawn[0] != drawn[1]).any()
 
 
+def test_a_layer_that_was_cut_trains_with_what_is_left():
+    attention = layer()
+    attention.keep(2)
+    assert attention(tf.constant(QUERIES), tf.constant(STATES), training=True).shape == (B, T, D)
+    seed = tf.constant([1, 2])
+    drawn = attention.memorize_in_training(tf.constant(STATES), tf.constant(MASK), seed)["used"].numpy().sum((1, 2))
+    assert set(drawn) == {1, 2}
+    with pytest.raises(ValueError, match="cannot keep 2.5 of 8 slots"):
+        attention.keep(2.5)
+
+
 @pytest.mark.parametrize("option", ["position_windows", "position_encoding"])
 def test_slots_with_places_are_not_nested(option):
     with pytest.raises(ValueError, match="nested: position encodings and windows give each slot a place"):
@@ -94,8 +105,8 @@ def test_slots_with_places_are_not_nested(option):
 
 def test_a_run_is_cut_when_it_decodes(tiny_config, tmp_path):
     run_dir = tmp_path / "run"
-    config = tiny_config({"model.attention.nested": True, "model.attention.num_slots": 4})
-    assert train(config, str(run_dir), tf.distribute.get_strategy()) == 0
+    nested = {"model.attention.nested": True, "model.attention.num_slots": 4}
+    assert train(tiny_config(nested), str(run_dir), tf.distribute.get_strategy()) == 0
     model = load([str(run_dir)], ["decoding.num_slots=2"], None).model
     memory = model.encode(tf.constant([[4, 5, 6, 4, 5, 2]])).memory
     assert memory["values"].shape[1] == 2
@@ -103,6 +114,8 @@ def test_a_run_is_cut_when_it_decodes(tiny_config, tmp_path):
     for wrong in ("5", "0"):
         with pytest.raises(ConfigError, match="decoding.num_slots: "):
             load([str(run_dir)], [f"decoding.num_slots={wrong}"], None)
+    with pytest.raises(ConfigError, match="decoding.num_slots: is for a trained model"):
+        train(tiny_config({**nested, "decoding.num_slots": 2}), str(tmp_path / "other"), tf.distribute.get_strategy())
     plain = {"data": {"copy": {}}, "decoding": {"num_slots": 2}}
     with pytest.raises(ConfigError, match="decoding.num_slots: needs model.attention.nested: true"):
         configs.checked(plain, configs.Source("test"))

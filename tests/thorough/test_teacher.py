@@ -1,5 +1,8 @@
 """A teacher: its contexts pull the student's for some updates, and training begins with its encoder."""
 
+import dataclasses
+import shutil
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -94,8 +97,22 @@ def test_a_student_that_was_stopped_equals_one_that_was_not(taught, tmp_path, mo
     assert_same_run(str(tmp_path / "whole"), str(tmp_path / "resumed"))
 
 
+def test_a_teacher_is_not_needed_once_its_weight_is_0(taught, tmp_path):
+    config = taught({"training.teacher_steps": 1})
+    assert train(config, str(tmp_path / "run"), NO_STRATEGY) == 0
+    shutil.rmtree(config.training.teacher)
+    longer = dataclasses.replace(config.training, max_steps=config.training.max_steps + 2)
+    assert train(dataclasses.replace(config, training=longer), str(tmp_path / "run"), NO_STRATEGY) == 0
+
+
 def test_a_teacher_of_another_size_is_refused(taught, tmp_path):
     with pytest.raises(ConfigError, match=r"teacher holds another model: model.units \(8 there, 16 here\)"):
         train(taught({"model.units": 16}), str(tmp_path / "run"), NO_STRATEGY)
+    with pytest.raises(ConfigError, match=r"teacher holds another model: model.encoder \(lstm there, gru here\)"):
+        train(taught({"model.encoder": "gru"}), str(tmp_path / "run"), NO_STRATEGY)
+    narrow = {"model.attention": {"name": "linear", "projection": 1}}
+    with pytest.raises(ConfigError, match="training.teacher: its contexts are 16 wide, and those of this model 1"):
+        train(taught(narrow), str(tmp_path / "run"), NO_STRATEGY)
+    assert train(taught({**narrow, "training.teacher_weight": 0}), str(tmp_path / "run"), NO_STRATEGY) == 0
     with pytest.raises(ConfigError, match="training.teacher: given beside training.init_from"):
         taught({"training.init_from": "anything"})
