@@ -43,6 +43,7 @@ class System(NamedTuple):
 
 NONE, BAHDANAU, MEMORY = {"name": "none"}, {"name": "bahdanau"}, {"name": "memory", "num_slots": 32}
 RNNSEARCH = {"encoder": "gru", "decoder": "rnnsearch", "layers": 1}
+STOPS = {"offset": 0.0}  # at about every other position; with random weights and the default, a hypothesis never stops
 FAMILY = {
     "memattn: linear": System("ours", {"name": "linear"}),
     "memattn: Luong": System("ours", {"name": "luong"}),
@@ -50,9 +51,9 @@ FAMILY = {
     "memattn: location": System("ours", {"name": "location"}),
     "memattn: local-m": System("ours", {"name": "local_m"}),
     "memattn: local-p": System("ours", {"name": "local_p"}),
-    "memattn: monotonic": System("ours", {"name": "monotonic"}),
-    "memattn: MoChA, w = 4": System("ours", {"name": "mocha", "chunk_size": 4}),
-    "memattn: MAtChA": System("ours", {"name": "matcha"}),
+    "memattn: monotonic": System("ours", {"name": "monotonic", **STOPS}),
+    "memattn: MoChA, w = 4": System("ours", {"name": "mocha", "chunk_size": 4, **STOPS}),
+    "memattn: MAtChA": System("ours", {"name": "matcha", **STOPS}),
     "memattn: RNNsearch": System("ours", BAHDANAU, RNNSEARCH),
 }
 SYSTEMS = {

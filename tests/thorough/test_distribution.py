@@ -148,7 +148,7 @@ def test_a_step_sums_each_gradient_once_over_the_replicas(tiny_config):
         model = run_folder.build_model(config, 10, 5)
         update = TrainingStep(model, config.training, strategy)
     shared, tokens = update._shared_out(np.ones([4, 3], np.int32)), tf.constant(12.0)
-    batch = shared, shared, tf.constant([1, 2]), tokens
+    batch = shared, shared, tf.constant([1, 2]), tokens, None  # no teacher
     assert reduced_bytes(update._gradients, *batch) == []
     expected = [all_reduced_bytes(model)] * 2
     assert reduced_bytes(update._apply, [update._gradients(*batch)], tokens) == expected
