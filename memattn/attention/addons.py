@@ -35,16 +35,11 @@ class AddonsBahdanauAttention(AttentionMechanism):
         self.units, self.initializer = units, initializer
         self.mechanism = self._make_mechanism()
 
-    def _dense(self, name: str) -> tf.keras.layers.Dense:
-        return tf.keras.layers.Dense(
-            self.units, use_bias=False, kernel_initializer=self.initializer, dtype=self.dtype_policy, name=name
-        )
-
     def _make_mechanism(self) -> tf.keras.layers.Layer:
         return tfa.seq2seq.BahdanauAttention(
             self.units,
-            query_layer=self._dense("query"),
-            memory_layer=self._dense("key"),
+            query_layer=self._projection(self.units, "query"),
+            memory_layer=self._projection(self.units, "key"),
             kernel_initializer=tf.keras.initializers.get(self.initializer),
         )
 
@@ -73,4 +68,4 @@ class AddonsLuongAttention(AddonsBahdanauAttention):
     """
 
     def _make_mechanism(self):
-        return tfa.seq2seq.LuongAttention(self.units, memory_layer=self._dense("key"))
+        return tfa.seq2seq.LuongAttention(self.units, memory_layer=self._projection(self.units, "key"))

@@ -1,7 +1,5 @@
 """Bahdanau et al. (2015): additive attention, v . tanh(W_q h + b + W_k s), softmax over the source."""
 
-import tensorflow as tf
-
 from memattn.attention.base import AttentionMechanism, additive_energies, masked_softmax
 
 
@@ -21,12 +19,8 @@ class BahdanauAttention(AttentionMechanism):
             raise ValueError(f"units: must be at least 1, not {units}")
         self.units, self.cache_keys = units, cache_keys
         self.initializer = initializer
-        self.query_layer = tf.keras.layers.Dense(
-            units, kernel_initializer=initializer, dtype=self.dtype_policy, name="query"
-        )
-        self.key_layer = tf.keras.layers.Dense(
-            units, use_bias=False, kernel_initializer=initializer, dtype=self.dtype_policy, name="key"
-        )
+        self.query_layer = self._projection(units, "query", use_bias=True)
+        self.key_layer = self._projection(units, "key")
         self.v = self.add_weight(shape=(units,), initializer=initializer, name="v")
 
     def memorize(self, states, mask):

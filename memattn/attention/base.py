@@ -23,8 +23,9 @@ class AttentionMechanism(tf.keras.layers.Layer):
             tf.keras.utils.register_keras_serializable("memattn")(cls)
 
     num_slots: int | None = None
-    has_signed_weights = False  # whether weights of source positions may be negative
     """Rows of a fixed-size memory; None if the memory has one row per source position."""
+    has_signed_weights = False
+    """Whether weights of source positions may be negative."""
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
@@ -119,6 +120,11 @@ class AttentionMechanism(tf.keras.layers.Layer):
         if query_mask is not None:
             context = tf.where(tf.cast(query_mask, tf.bool)[:, :, None], context, tf.zeros([], context.dtype))
         return (context, self.alignments(memory, scores)) if return_attention_scores else context
+
+    def _projection(self, width: int, name: str, **options) -> tf.keras.layers.Dense:
+        """A dense layer, without a bias and started by the mechanism's `initializer` unless `options` differ."""
+        options = {"use_bias": False, "kernel_initializer": self.initializer, **options}
+        return tf.keras.layers.Dense(width, dtype=self.dtype_policy, name=name, **options)
 
     def _scores(self, query: tf.Tensor, memory: dict[str, tf.Tensor], seed: tf.Tensor | None) -> tf.Tensor:
         """Scores [B, T, M] of all queries: at once, or one after the other if there is a state."""

@@ -38,7 +38,7 @@ class LinearAttention(AttentionMechanism):
         self.initializer = initializer
         self.projection_layer = self.gate_layer = self.query_layer = None
         if projection:
-            self.projection_layer = self._matrix(projection, "projection")
+            self.projection_layer = self._projection(projection, "projection")
 
     @classmethod
     def check(cls, projection, normalize, **_):
@@ -52,16 +52,10 @@ class LinearAttention(AttentionMechanism):
 
     def _make_layers(self, width: int) -> None:
         """Those that are as wide as the features."""
-        self.query_layer = self._matrix(width, "query")
+        self.query_layer = self._projection(width, "query")
         if self.gated:
-            self.gate_layer = tf.keras.layers.Dense(
-                width,
-                activation="sigmoid",
-                kernel_initializer="zeros",
-                bias_initializer="ones",
-                dtype=self.dtype_policy,
-                name="gate",
-            )
+            starts = {"kernel_initializer": "zeros", "bias_initializer": "ones"}
+            self.gate_layer = self._projection(width, "gate", activation="sigmoid", use_bias=True, **starts)
 
     def memorize(self, states, mask):
         if self.query_layer is None:
@@ -82,11 +76,6 @@ class LinearAttention(AttentionMechanism):
 
     def alignments(self, memory, scores):
         return tf.matmul(scores, memory["shares"], transpose_b=True)  # [B, Q, S], of either sign
-
-    def _matrix(self, width: int, name: str) -> tf.keras.layers.Dense:
-        return tf.keras.layers.Dense(
-            width, use_bias=False, kernel_initializer=self.initializer, dtype=self.dtype_policy, name=name
-        )
 
     def get_config(self):
         return {

@@ -22,7 +22,7 @@ class LocalMonotonicAttention(AttentionMechanism):
         if units < 1:
             raise ValueError(f"units: must be at least 1, not {units}")
         self.units, self.window, self.initializer = units, window, initializer
-        self.key_layer = self._dense(units, "key")
+        self.key_layer = self._projection(units, "key")
 
     @classmethod
     def check(cls, window, **_):
@@ -44,16 +44,6 @@ class LocalMonotonicAttention(AttentionMechanism):
         distances = tf.abs(_positions(memory) - centres)
         return masked_softmax(energies, memory["mask"][:, None] & (distances <= self.window))
 
-    def _dense(self, width: int, name: str, **options) -> tf.keras.layers.Dense:
-        return tf.keras.layers.Dense(
-            width,
-            use_bias=False,
-            kernel_initializer=self.initializer,
-            dtype=self.dtype_policy,
-            name=name,
-            **options,
-        )
-
     def get_config(self):
         return {**super().get_config(), "units": self.units, "window": self.window, "initializer": self.initializer}
 
@@ -71,8 +61,8 @@ class LocalPredictiveAttention(LocalMonotonicAttention):
 
     def __init__(self, *, units: int, window: int = 10, initializer: str | dict = "glorot_uniform", **kwargs):
         super().__init__(units=units, window=window, initializer=initializer, **kwargs)
-        self.position_layer = self._dense(self.units, "position", activation="tanh")
-        self.position_v = self._dense(1, "position_v")
+        self.position_layer = self._projection(self.units, "position", activation="tanh")
+        self.position_v = self._projection(1, "position_v")
 
     def initial_state(self, memory, num_queries):
         return ()

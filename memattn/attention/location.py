@@ -18,13 +18,7 @@ class LocationAttention(AttentionMechanism):
         if max_source_length is None or max_source_length < 1:
             raise ValueError(f"max_source_length: must be at least 1, not {max_source_length}")
         self.max_source_length, self.initializer = max_source_length, initializer
-        self.position_scores = tf.keras.layers.Dense(
-            max_source_length,
-            use_bias=False,
-            kernel_initializer=initializer,
-            dtype=self.dtype_policy,
-            name="position_scores",
-        )
+        self.position_scores = self._projection(max_source_length, "position_scores")
 
     def memorize(self, states, mask):
         return {"values": states, "mask": mask & (tf.range(tf.shape(states)[1]) < self.max_source_length)}

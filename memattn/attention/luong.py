@@ -19,9 +19,7 @@ class LuongAttention(AttentionMechanism):
             raise ValueError(f"units: must be at least 1, not {units}")
         self.units = units
         self.initializer = initializer
-        self.key_layer = tf.keras.layers.Dense(
-            units, use_bias=False, kernel_initializer=initializer, dtype=self.dtype_policy, name="key"
-        )
+        self.key_layer = self._projection(units, "key")
 
     def memorize(self, states, mask):
         return {"values": states, "keys": self.key_layer(states), "mask": mask}

@@ -3,8 +3,6 @@
 Raffel's slides name it without a formula; the definition here is ours.
 """
 
-from typing import Literal
-
 import tensorflow as tf
 
 from memattn.attention.base import masked_softmax
@@ -25,27 +23,11 @@ class MatchaAttention(MonotonicAttention):
       initializer: name or config, of the weight matrices and v.
     """
 
-    def __init__(
-        self,
-        *,
-        units: int,
-        offset: float = -1.0,
-        noise: float = 1.0,
-        test_mode: Literal["hard", "soft"] = "hard",
-        initializer: str | dict = "glorot_uniform",
-        **kwargs,
-    ):
-        super().__init__(
-            units=units, offset=offset, noise=noise, test_mode=test_mode, initializer=initializer, **kwargs
-        )
-        self.chunk_energy = self._energy(None, "chunk")
+    _mixes_chunks = True
 
     @property
     def reads_few(self):
         return False  # a chunk may be the whole source
-
-    def memorize(self, states, mask):
-        return {**super().memorize(states, mask), "chunk_keys": self.chunk_energy.keys(states)}
 
     def score(self, query, memory, state, seed=None):
         p = self._probabilities(query, memory, seed)

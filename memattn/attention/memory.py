@@ -182,11 +182,6 @@ class MemoryAttention(AttentionMechanism):
             return scores
         return tf.matmul(scores, memory["alpha"], transpose_b=True)  # [B, Q, S], beta . alpha of Figures 6 to 8
 
-    def _projection(self, units: int, name: str, use_bias: bool = False) -> tf.keras.layers.Dense:
-        return tf.keras.layers.Dense(
-            units, use_bias=use_bias, kernel_initializer=self.initializer, dtype=self.dtype_policy, name=name
-        )
-
     def _position_windows(self, mask: tf.Tensor) -> tf.Tensor:
         """Logits [B, S, K] in float32: -d^2 / (2 sigma^2), d the distance to the middle of slot k's stretch.
 

@@ -22,6 +22,8 @@ class MochaAttention(MonotonicAttention):
       initializer: name or config, of the weight matrices and v.
     """
 
+    _mixes_chunks = True
+
     def __init__(
         self,
         *,
@@ -38,16 +40,12 @@ class MochaAttention(MonotonicAttention):
         )
         self.check(chunk_size=chunk_size, offset=offset, noise=noise, test_mode=test_mode)
         self.chunk_size = chunk_size
-        self.chunk_energy = self._energy(None, "chunk")
 
     @classmethod
     def check(cls, *, chunk_size=None, **options):
         if chunk_size is not None and not (isinstance(chunk_size, numbers.Integral) and chunk_size >= 1):
             raise ValueError(f"chunk_size: must be a whole number of at least 1, or null, not {chunk_size!r}")
         super().check(**options)
-
-    def memorize(self, states, mask):
-        return {**super().memorize(states, mask), "chunk_keys": self.chunk_energy.keys(states)}
 
     def score(self, query, memory, state, seed=None):
         alpha = self._stops(query, memory, state, seed)

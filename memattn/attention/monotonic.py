@@ -70,6 +70,8 @@ class MonotonicAttention(AttentionMechanism):
       initializer: name or config, of the weight matrices and v.
     """
 
+    _mixes_chunks = False  # whether a second energy mixes the positions around a stop
+
     def __init__(
         self,
         *,
@@ -87,6 +89,7 @@ class MonotonicAttention(AttentionMechanism):
         self.units, self.offset, self.noise, self.test_mode = units, offset, noise, test_mode
         self.initializer = initializer
         self.stop_energy = self._energy(offset, "stop")
+        self.chunk_energy = self._energy(None, "chunk") if self._mixes_chunks else None
 
     @classmethod
     def check(cls, *, offset, noise, test_mode, **_):
@@ -98,7 +101,8 @@ class MonotonicAttention(AttentionMechanism):
             raise ValueError(f"test_mode: {test_mode!r} is none of {', '.join(_TEST_MODES)}")
 
     def memorize(self, states, mask):
-        return {"values": states, "mask": mask, "stop_keys": self.stop_energy.keys(states)}
+        memory = {"values": states, "mask": mask, "stop_keys": self.stop_energy.keys(states)}
+        return memory if self.chunk_energy is None else {**memory, "chunk_keys": self.chunk_energy.keys(states)}
 
     def initial_state(self, memory, num_queries):
         """alpha [B, Q, S] of the step before the first: it stopped at the first position."""

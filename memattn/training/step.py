@@ -23,8 +23,8 @@ class TrainingStep:
     XLA compiles the decoder and, on one replica, the update, but not the encoder, where TensorFlow's own kernels (on
     GPUs, cuDNN's) are faster.
 
-    With a teacher, the squared distance between what student and teacher read, summed over all steps and divided by the
-    tokens, is added to the loss, times a weight that falls to 0.
+    With a teacher, the mean squared difference between what student and teacher read, summed over all steps and divided
+    by the tokens, is added to the loss, times a weight that falls to 0.
 
     Attributes:
       optimizer: Adam.

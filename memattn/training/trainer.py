@@ -102,9 +102,10 @@ class Trainer:
         """Builds the model. Where it has no checkpoint, it starts with the weights of `init_from`, or of the teacher's
         encoder."""
         config, self.longest_source = self.config, self.batches.longest_source
-        begins = not checkpoints.listed(os.path.join(self.run_dir, run_folder.CHECKPOINTS))
+        own = checkpoints.listed(os.path.join(self.run_dir, run_folder.CHECKPOINTS))
+        begins = not own
         initial = self._other("init_from", lambda key: key not in _NO_SIZES) if begins else None
-        teacher = self._other("teacher", lambda key: key in _OF_ENCODER) if begins or self._is_taught() else None
+        teacher = self._other("teacher", lambda key: key in _OF_ENCODER) if begins or self._is_taught(own) else None
         if config.decoding.num_slots:
             raise ConfigError("decoding.num_slots: is for a trained model; training and its validations use all slots")
         if config.training.init_from:  # S of Eq. 10 stays that of its weights
@@ -127,11 +128,10 @@ class Trainer:
                     weight.assign(taught[path])
         self.validation = Validation(config, self.model, self.vocabulary, self.text)
 
-    def _is_taught(self) -> bool:
-        """Whether contexts of a teacher are still to pull those of the run, which has checkpoints."""
-        training, own = self.config.training, os.path.join(self.run_dir, run_folder.CHECKPOINTS)
-        oldest = checkpoints.step_of(checkpoints.listed(own)[-1])
-        return training.teacher_weight > 0 and oldest < training.teacher_steps
+    def _is_taught(self, own: list[str]) -> bool:
+        """Whether contexts of a teacher are still to pull those of the run, which has its `own` checkpoints."""
+        training = self.config.training
+        return training.teacher_weight > 0 and checkpoints.step_of(own[-1]) < training.teacher_steps
 
     def _open_run(self) -> None:
         """Makes the run folder, or restores the run in it."""
