@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from memattn.attention import (
         AttentionMechanism,
         BahdanauAttention,
+        FeedForwardAttention,
         LinearAttention,
         LocalMonotonicAttention,
         LocalPredictiveAttention,
@@ -32,6 +33,7 @@ __version__ = "0.2.0"
 __all__ = [
     "AttentionMechanism",
     "BahdanauAttention",
+    "FeedForwardAttention",
     "LinearAttention",
     "LocalMonotonicAttention",
     "LocalPredictiveAttention",

@@ -20,6 +20,7 @@ def report(result: dict[str, Any]) -> str:
         f"BLEU                {result['bleu']:.2f}  {result['bleu_signature']}\n"
         f"BLEU, sacreBLEU's   {result['sacrebleu']:.2f}  {result['sacrebleu_signature']}\n"
         f"exact match         {result['exact_match']:.1f}%\n"
+        f"perplexity          {result['perplexity']:.4g}, of the references' tokens\n"
         f"decode time         {result['decode_seconds']:.3g} s, median of {result['repeats']} ({spread} s) for "
         f"{result['sentences']:,} sentences\n"
         f"                    {result['sentences_per_second']:,.1f} sentences/s, "

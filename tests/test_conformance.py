@@ -23,7 +23,7 @@ from memattn.training.step import TrainingStep
 
 V, T = 11, 5
 # Mechanisms that thorough/test_conformance_of_options.py tries.
-FAMILY = ("linear", "location", "local_m", "local_p", "monotonic", "mocha", "matcha")
+FAMILY = ("feed_forward", "linear", "location", "local_m", "local_p", "monotonic", "mocha", "matcha")
 NAMES = [name for name in attention.MECHANISMS if name not in FAMILY]
 VARIANTS = [(name, {}) for name in NAMES] + [
     ("bahdanau", {"cache_keys": False}),
@@ -227,7 +227,8 @@ def test_every_weight_has_a_finite_gradient(model):
         assert gradient is not None, weight.name
         values = tf.convert_to_tensor(gradient).numpy()
         assert np.isfinite(values).all()
-        softmax_over_one_slot = model.attention.num_slots == 1 and values.shape[-1] == 1
+        softmax_over_slots = isinstance(model.attention, attention.MemoryAttention)
+        softmax_over_one_slot = softmax_over_slots and model.attention.num_slots == 1 and values.shape[-1] == 1
         assert (np.abs(values).max() > 1e-7) != softmax_over_one_slot  # rounded, a gradient of 0 may be 1e-8
 
 

@@ -11,7 +11,19 @@ from conftest import ROOT
 from memattn import __version__
 
 # The rooms of memattn/: a module imports from the rooms before its own, and from its own.
-ROOMS = ["attention", "config", "data", "model", "runs", "search", "evaluation", "training", "benchmark", "paper"]
+ROOMS = [
+    "attention",
+    "config",
+    "data",
+    "model",
+    "active_memory",
+    "runs",
+    "search",
+    "evaluation",
+    "training",
+    "benchmark",
+    "paper",
+]
 EVERYWHERE = {"cli", "errors", "files", "processes", "xla"}
 COMMANDS = {"eval", "export", "prepare", "sweep", "train", "translate"}
 MODULES = sorted((ROOT / "memattn").rglob("*.py"))

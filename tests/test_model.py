@@ -10,7 +10,7 @@ from memattn.model.bridge import DenseBridge, ZeroBridge
 from memattn.model.decoder import Decoder
 from memattn.model.dropout import dropout
 from memattn.model.encoder import Encoder
-from memattn.model.seq2seq import Seq2Seq, _logits
+from memattn.model.seq2seq import Seq2Seq, logits_of
 
 
 def sigmoid(x):
@@ -114,7 +114,7 @@ def test_tied_embeddings():
     embeddings = tf.convert_to_tensor(tied.target_embedding.embeddings)
     features = tf.constant(np.random.default_rng(0).normal(size=(1, 2, 8)).astype(np.float32))
     np.testing.assert_allclose(
-        _logits(features, tied._output()), tf.einsum("bte,ve->btv", features, embeddings), rtol=1e-4, atol=1e-5
+        logits_of(features, tied._output()), tf.einsum("bte,ve->btv", features, embeddings), rtol=1e-4, atol=1e-5
     )
 
 

@@ -59,6 +59,17 @@ def test_targets_equal_sources(folder):
         assert b"\r" not in source
 
 
+def result(source, sign, operation):
+    """By Python's own reading of numbers in base 5; the lowest digit comes first."""
+    place = source.index(sign)
+    assert place == len(source) - place - 1
+    numbers = [int("".join(digits[::-1]) or "0", 5) for digits in (source[:place], source[place + 1 :])]
+    value, digits = operation(*numbers), ""
+    for power in range(len(source) + 1, -1, -1):
+        digits += str(value // 5**power % 5)
+    return list(digits.lstrip("0")[::-1] or "0")
+
+
 RULES = {
     "copy": lambda source: source,
     "reverse": lambda source: source[::-1],
@@ -66,6 +77,9 @@ RULES = {
     "lookup": lambda source: [
         value for _, value in sorted(zip(source[::2], source[1::2], strict=True), key=lambda one: int(one[0][1:]))
     ],
+    "duplicate": lambda source: source + source,
+    "addition": lambda source: result(source, "+", lambda one, other: one + other),
+    "multiplication": lambda source: result(source, "*", lambda one, other: one * other),
     "selective_copy": lambda source: [token[1:] for token in source if token.startswith("*")],
 }
 
@@ -83,7 +97,7 @@ def test_targets_follow_from_sources(name, tmp_path):
         assert 3 not in vocabulary.encode(source) + vocabulary.encode(target)  # no unknown token
     assert sum(source == target for source, target in pairs) < 100 or name == "copy"
     longest = max(len(source) for source, _ in pairs)
-    assert longest == (24 if name == "lookup" else 12)
+    assert longest == {"lookup": 24, "addition": 25, "multiplication": 25}.get(name, 12)
     assert {token for source, _ in pairs for token in source} == set(vocabulary.tokens[4:])
 
 

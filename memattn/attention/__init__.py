@@ -11,6 +11,7 @@ from memattn.attention.registry import MECHANISMS, build
 if TYPE_CHECKING:
     from memattn.attention.bahdanau import BahdanauAttention
     from memattn.attention.base import AttentionMechanism
+    from memattn.attention.feed_forward import FeedForwardAttention
     from memattn.attention.linear import LinearAttention
     from memattn.attention.local import LocalMonotonicAttention, LocalPredictiveAttention
     from memattn.attention.location import LocationAttention
@@ -26,6 +27,7 @@ __all__ = [
     "MECHANISMS",
     "AttentionMechanism",
     "BahdanauAttention",
+    "FeedForwardAttention",
     "LinearAttention",
     "LocalMonotonicAttention",
     "LocalPredictiveAttention",
@@ -43,6 +45,7 @@ __all__ = [
 _MODULES = {
     "AttentionMechanism": "base",
     "BahdanauAttention": "bahdanau",
+    "FeedForwardAttention": "feed_forward",
     "LinearAttention": "linear",
     "LocalMonotonicAttention": "local",
     "LocalPredictiveAttention": "local",

@@ -30,6 +30,7 @@ MECHANISMS = _Registry(
         "local_m": "memattn.attention.local:LocalMonotonicAttention",
         "local_p": "memattn.attention.local:LocalPredictiveAttention",
         "location": "memattn.attention.location:LocationAttention",
+        "feed_forward": "memattn.attention.feed_forward:FeedForwardAttention",
         "linear": "memattn.attention.linear:LinearAttention",
         "monotonic": "memattn.attention.monotonic:MonotonicAttention",
         "mocha": "memattn.attention.mocha:MochaAttention",

@@ -57,6 +57,7 @@ def _attention(attention: Mapping[str, Any], length: np.ndarray, units: int, wid
             length * features * (features + width * projected),
             units * features,
         ),
+        "feed_forward": (np.ones_like(length), 2 * length * width, 0 * length),
         "bahdanau": (length, keys, additive),
         "luong": (length, keys, length * units),
         "luong_dot": (length, 0 * length, length * units),

@@ -16,6 +16,9 @@ from memattn.attention import MECHANISMS
 from memattn.config.schema import Source, build, listed, nearest, not_one_of, number, parse, shown, value_of
 from memattn.errors import ConfigError, reason
 
+_OF_ACTIVE_MEMORY = ("width", "cell")
+_NO_ATTENTION = {"name": "none"}
+_OF_ANY_KIND = ("kind", "layers", "units", "dropout")
 MODEL_FACTS = ("units", "max_source_length", "initializer")  # a mechanism gets these from the model, not from a config
 
 
@@ -50,8 +53,11 @@ class TaskConfig(CopyConfig):
 
     # copy: the source; reverse: its symbols backwards; sort: in ascending order; lookup: up to L keys in random order,
     # each before its value, of which the target has the values in the order of the keys; selective_copy: the few
-    # symbols that the source marks
-    name: Literal["copy", "reverse", "sort", "lookup", "selective_copy"] = "copy"
+    # symbols that the source marks; duplicate: the source twice; addition, multiplication: of two numbers of up to L
+    # digits in base num_symbols, the lowest digit first
+    name: Literal["copy", "reverse", "sort", "lookup", "selective_copy", "duplicate", "addition", "multiplication"] = (
+        "copy"
+    )
     marked: int = number(4, at_least=1)  # selective_copy: symbols that are marked, where the source is not shorter
 
     @property
@@ -90,6 +96,13 @@ class DataConfig:
 class ModelConfig:
     """Encoder, decoder and attention mechanism."""
 
+    # seq2seq: an encoder and a decoder; the others are of active memory (docs/active_memory.md), where `units` are the
+    # maps, `layers` the cells, `dropout` the cells', and only `width` and `cell` are further keys
+    kind: Literal["seq2seq", "neural_gpu", "markovian", "extended"] = "seq2seq"
+    width: int = number(4, at_least=1)  # active memory: columns w of the memory
+    # active memory: the convolutional GRU of Kaiser & Bengio (2016), their residual cell, or the diagonal one of
+    # Freivalds & Liepins (2017)
+    cell: Literal["cgru", "residual", "dngpu"] = "cgru"
     # cells of the encoder; gru: those of Cho et al. (2014)
     encoder: Literal["lstm", "gru"] = "lstm"
     # lstm: the paper's; rnnsearch: that of Bahdanau et al. (2015), one layer, whose GRU reads before it moves
@@ -150,7 +163,8 @@ class TrainingConfig:
     # of the contexts' mean squared difference, at the first update; 0: the teacher gives its encoder alone
     teacher_weight: float = number(1.0, at_least=0, below=3.4e38)
     teacher_steps: int = number(1_000, at_least=1)  # updates in which the weight falls to 0
-    jit_compile: bool | Literal["auto"] = "auto"  # compile by XLA; auto: from TensorFlow 2.20 on
+    # compile by XLA; auto: from TensorFlow 2.20 on, but for active memory
+    jit_compile: bool | Literal["auto"] = "auto"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -176,6 +190,9 @@ class DecodingConfig:
     max_length: int | None = number(None, at_least=1)  # longest hypothesis with its end; the smaller limit holds
     n_best: int = number(1, at_least=1)  # hypotheses that are returned, at most beam_size (where none are sampled)
     sample: SampleConfig | None = None  # sample in place of a search; null: beam search
+    # active memory: positions of the memory for one of the source; null: each length from the source's to twice it is
+    # tried, and the likeliest hypothesis kept (validation takes 1 then)
+    memory_ratio: float | None = number(None, at_least=1, below=100)
     # vocabulary selection: file of `memattn-prepare lexicon`; null: a hypothesis may have any token
     lexicon: str | None = None
     lexicon_size: int = number(50, at_least=1)  # translations of each source token that are selected
@@ -183,7 +200,7 @@ class DecodingConfig:
     num_slots: int | None = number(None, at_least=1)
     # what layers compute in; null: as in training
     precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] | None = None
-    # compile by XLA; auto: from TensorFlow 2.20 on, but for bfloat16 on a CPU
+    # compile by XLA; auto: from TensorFlow 2.20 on, but for bfloat16 on a CPU and for active memory
     jit_compile: bool | Literal["auto"] = "auto"
 
 
@@ -328,6 +345,14 @@ def checked(tree: dict, source: Source) -> Config:
         raise source.error("data", "give data.folder (a prepared corpus), data.copy (the copy task) or data.task")
     if config.training.teacher and config.training.init_from:
         raise source.error("training.teacher", "given beside training.init_from; give one of them")
+    if model.kind == "seq2seq" and decoding.memory_ratio:
+        raise source.error("decoding.memory_ratio", "is for active memory, not for model.kind: seq2seq")
+    if model.kind != "seq2seq" and config.training.teacher:
+        raise source.error("training.teacher", f"needs model.kind: seq2seq, not {model.kind}")
+    if model.kind != "seq2seq" and decoding.sample and not decoding.memory_ratio:
+        raise source.error("decoding.memory_ratio", "decoding.sample needs one with active memory; give 1 or more")
+    if data.task and data.task.name in ("addition", "multiplication") and data.task.num_symbols < 2:
+        raise source.error("data.task.num_symbols", f"is the base of {data.task.name}; at least 2, not 1")
     if data.copy and data.task:
         raise source.error("data.task", "given beside data.copy, which is the task copy; give one of them")
     if decoding.sample and decoding.coverage_penalty:
@@ -335,13 +360,32 @@ def checked(tree: dict, source: Source) -> Config:
     if (n_best := decoding.n_best) > decoding.beam_size and not decoding.sample:
         raise source.error("decoding.n_best", f"{n_best} is more than decoding.beam_size = {decoding.beam_size}")
     _check_model(model, source)
-    attention = _attention(model.attention, source)
+    attention = _attention(model.attention, source) if model.kind == "seq2seq" else dict(_NO_ATTENTION)
     if decoding.num_slots and not (attention.get("nested") and decoding.num_slots <= attention["num_slots"]):
         raise source.error("decoding.num_slots", "needs model.attention.nested: true, and at most its num_slots")
-    return dataclasses.replace(config, model=dataclasses.replace(model, attention=attention))
+    config = dataclasses.replace(config, model=dataclasses.replace(model, attention=attention))
+    return config if model.kind == "seq2seq" else _without_xla(config)
+
+
+def _without_xla(config: Config) -> Config:
+    """`jit_compile: auto` is false for active memory: XLA's convolutions take several times as long on a CPU."""
+    sections = {name: getattr(config, name) for name in ("training", "decoding")}
+    chosen = {
+        name: dataclasses.replace(section, jit_compile=False)
+        for name, section in sections.items()
+        if section.jit_compile == "auto"
+    }
+    return dataclasses.replace(config, **chosen)
 
 
 def _check_model(model: ModelConfig, source: Source) -> None:
+    active = model.kind != "seq2seq"
+    for key, default in vars(ModelConfig()).items():
+        unused = key not in _OF_ANY_KIND and active != (key in _OF_ACTIVE_MEMORY)
+        defaults = (default, _NO_ATTENTION, _attention(default, source)) if key == "attention" else (default,)
+        if unused and getattr(model, key) not in defaults:
+            kinds = "a kind of active memory" if key in _OF_ACTIVE_MEMORY else "seq2seq"
+            raise source.error(f"model.{key}", f"is for {kinds}, not for model.kind: {model.kind}")
     if model.decoder == "rnnsearch":
         for key, wanted in {"layers": 1, "input_feeding": True, "mix": True}.items():
             if getattr(model, key) != wanted:

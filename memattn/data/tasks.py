@@ -1,5 +1,6 @@
 """Tasks whose pairs follow a rule: what tokens they have, and how a target follows from its source."""
 
+import operator
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -80,9 +81,45 @@ def _selective_pairs(config: TaskConfig, random: np.random.RandomState, lengths:
     return found
 
 
+def _arithmetic(sign: str, operation: Callable[[int, int], int]) -> Task:
+    """Two numbers of as many digits and the sign between them; the target is the result, the lowest digit first.
+
+    Operands keep their leading zeros, the result has none.
+    """
+
+    def pairs(config, random, lengths):
+        found, base = [], config.num_symbols
+        for digits in _sequences(config, random, 2 * lengths):
+            operands = np.split(digits, 2)
+            result = operation(*(_value(operand, base) for operand in operands))
+            one, other = ([str(digit) for digit in operand] for operand in operands)
+            found.append(([*one, sign, *other], _digits(result, base)))
+        return found
+
+    return Task(lambda config: [*_symbols(config), sign], pairs)
+
+
+def _value(digits: np.ndarray, base: int) -> int:
+    """The number of these digits, the lowest first."""
+    value = 0
+    for digit in digits[::-1].tolist():
+        value = value * base + digit
+    return value
+
+
+def _digits(value: int, base: int) -> list[str]:
+    digits = [str(value % base)]
+    while value := value // base:
+        digits.append(str(value % base))
+    return digits
+
+
 TASKS = {
     "copy": _of_sequences(lambda source: source),
     "reverse": _of_sequences(lambda source: source[::-1]),
+    "duplicate": _of_sequences(lambda source: np.tile(source, 2)),
+    "addition": _arithmetic("+", operator.add),
+    "multiplication": _arithmetic("*", operator.mul),
     "sort": _of_sequences(np.sort),
     "lookup": Task(lambda config: [*_symbols(config), *map(_key, range(config.max_length))], _lookup_pairs),
     "selective_copy": Task(

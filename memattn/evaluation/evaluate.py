@@ -3,6 +3,7 @@
 import dataclasses
 import glob
 import json
+import math
 import os
 import re
 import statistics
@@ -15,6 +16,7 @@ from tqdm import tqdm
 from memattn import config as configs
 from memattn import files, xla
 from memattn.data import corpus, text
+from memattn.data.batches import streaming_batches
 from memattn.data.corpus import Sentences
 from memattn.data.vocabulary import Vocabulary
 from memattn.errors import ConfigError, DataError
@@ -23,10 +25,11 @@ from memattn.evaluation.plots import alignments
 from memattn.model.seq2seq import Seq2Seq
 from memattn.runs import provenance, run_folder
 from memattn.runs.trained import Trained
-from memattn.search.searcher import Searcher, Translation, decode, warm_up
+from memattn.search.searcher import Scorer, Searcher, Translation, decode, warm_up
 
 RESULT, HYPOTHESES, REFERENCES, N_BEST = "result.json", "hypotheses.txt", "references.txt", "n_best.tsv"
 ALIGNMENTS = "alignments"
+_LARGEST_EXPONENT = 700.0  # of a floating-point number
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,13 +38,14 @@ class TestSet:
 
     Attributes:
       name: of the split, or the source file's.
-      source: sentences of ids.
+      source, target: sentences of ids.
       references: words divided by spaces, BPE undone.
       written: the references as people write them.
     """
 
     name: str
     source: Sentences
+    target: Sentences
     references: list[str]
     written: list[str]
 
@@ -54,9 +58,9 @@ def read_split(trained: Trained, split: str) -> TestSet:
     if not trained.reads_as(vocabulary, text.read(folder)):
         raise ConfigError(f"data.folder: the vocabulary or BPE of {folder} differs from the run's; see --source")
     corpus.check_split(folder, split, corpus.splits(folder))
-    sentences = corpus.read_corpus(folder, split, trained.vocabulary).source
+    sides = corpus.read_corpus(folder, split, trained.vocabulary)
     tokens, written = corpus.read_references(folder, split)
-    return TestSet(split, sentences, [trained.text.decode(line.split()) for line in tokens], written)
+    return TestSet(split, sides.source, sides.target, [trained.text.decode(line.split()) for line in tokens], written)
 
 
 def read_files(trained: Trained, source: str, target: str) -> TestSet:
@@ -67,9 +71,10 @@ def read_files(trained: Trained, source: str, target: str) -> TestSet:
     if not sources:
         raise DataError(f"{source}: empty; there is nothing to decode")
     spoken, encode = trained.text, trained.vocabulary.encode
-    sentences = corpus.from_ids([encode(spoken.encode(line, "source")) for line in sources])
-    words = [spoken.decode(spoken.encode(line, "target")) for line in targets]
-    return TestSet(source, sentences, words, [spoken.reference(line) for line in targets])
+    tokens = [spoken.encode(line, "target") for line in targets]
+    sentences = [spoken.encode(line, "source") for line in sources]
+    sides = [corpus.from_ids([encode(one) for one in side]) for side in (sentences, tokens)]
+    return TestSet(source, *sides, [spoken.decode(one) for one in tokens], [spoken.reference(line) for line in targets])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,6 +115,7 @@ def evaluate(trained: Trained, test_set: TestSet, *, repeats: int) -> Evaluation
     median = statistics.median(seconds)
     result = {
         **scores._asdict(),
+        "perplexity": perplexity(trained, test_set),
         "decode_seconds": median,
         "decode_seconds_min": min(seconds),
         "decode_seconds_max": max(seconds),
@@ -133,6 +139,15 @@ def evaluate(trained: Trained, test_set: TestSet, *, repeats: int) -> Evaluation
         "config": configs.to_dict(config),
     }
     return Evaluation(test_set, result, translations, hypotheses, written)
+
+
+def perplexity(trained: Trained, test_set: TestSet) -> float:
+    """Of the reference's tokens, its end of sentence included, each given the true ones before it."""
+    scorer, found = Scorer(trained.model), 0.0
+    sides, batch_size = (test_set.source, test_set.target), trained.config.decoding.batch_size
+    for members, source, target in streaming_batches(*sides, batch_size=batch_size):
+        found += float(np.sum(scorer(source, target)[: len(members)], dtype=np.float64))
+    return math.exp(min(-found / len(test_set.target.ids), _LARGEST_EXPONENT))
 
 
 def write(evaluation: Evaluation, trained: Trained, output_dir: str, *, plots: int) -> list[str]:

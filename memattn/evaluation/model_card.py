@@ -10,6 +10,7 @@ from memattn.evaluation import tables
 from memattn.runs.run_folder import BEST
 
 FILE = "model_card.md"
+_DECODERS = {"lstm": "LSTM", "rnnsearch": "RNNsearch"}
 _NOT_EXPORTED = ("decoding.sample", "decoding.lexicon")  # an exported model searches by beam, over all tokens
 
 
@@ -25,18 +26,12 @@ def model_card(result: dict[str, Any]) -> str:
         for without in ((), _NOT_EXPORTED)
     )
     model, training, decoding = (config[section] for section in ("model", "training", "decoding"))
-    attention = dict(model["attention"])
-    options = ", ".join(f"{key} {value}" for key, value in attention.items() if key != "name")
     weights = "best checkpoint" if of_best else f"average of {averaged}"
-    layers = "1 layer" if model["layers"] == 1 else f"{model['layers']} layers"
     beam = f"beam {decoding['beam_size']}"
     if sample := decoding["sample"]:
         beam = ", ".join(["sampled", *(f"{key} {value}" for key, value in sample.items() if value is not None)])
     facts = {
-        "attention": f"{attention['name']} ({options})" if options else attention["name"],
-        "encoder": f"{layers} of {model['encoder_units'] or model['units']} units in each direction",
-        "decoder": f"{layers} of {model['units']} units",
-        "embeddings": f"{model['embedding_size']} wide",
+        **(_of_attention(model) if model["kind"] == "seq2seq" else _of_active_memory(model)),
         "parameters": f"{result['parameters']:,}",
         "training data": result["trained_on"],
         "training": f"{result['step']:,} updates ({weights}), batches of {training['batch_size']} "
@@ -48,6 +43,7 @@ def model_card(result: dict[str, Any]) -> str:
         f"BLEU ({result['bleu_signature']})": f"{result['bleu']:.2f}",
         f"sacreBLEU ({result['sacrebleu_signature']})": f"{result['sacrebleu']:.2f}",
         "exact match": f"{result['exact_match']:.1f}%",
+        "perplexity": f"{result['perplexity']:.4g}",
         "decode time": f"{result['decode_seconds']:.3g} s ({tables.spread(result)}, {result['repeats']} runs)",
         "sentences a second": f"{result['sentences_per_second']:,.1f}",
     }
@@ -80,6 +76,24 @@ def model_card(result: dict[str, Any]) -> str:
         f"```yaml\n{yaml.safe_dump(config, sort_keys=False)}```",
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _of_attention(model: dict[str, Any]) -> dict[str, str]:
+    attention = dict(model["attention"])
+    options = ", ".join(f"{key} {value}" for key, value in attention.items() if key != "name")
+    layers = "1 layer" if model["layers"] == 1 else f"{model['layers']} layers"
+    encoder_units = model["encoder_units"] or model["units"]
+    return {
+        "attention": f"{attention['name']} ({options})" if options else attention["name"],
+        "encoder": f"{layers} of {encoder_units} {model['encoder'].upper()} units in each direction",
+        "decoder": f"{layers} of {model['units']} {_DECODERS[model['decoder']]} units",
+        "embeddings": f"{model['embedding_size']} wide",
+    }
+
+
+def _of_active_memory(model: dict[str, Any]) -> dict[str, str]:
+    cells = f"{model['layers']} {'cell' if model['layers'] == 1 else 'cells'} of kind {model['cell']}"
+    return {"active memory": f"{model['kind']}, {model['width']} columns of {model['units']} maps, {cells}"}
 
 
 def _listed(facts: dict[str, str]) -> str:

@@ -172,6 +172,20 @@ def residuals(path: str, left: dict[str, np.ndarray], needed: dict[str, int | No
     _save(figure, path)
 
 
+def memory(path: str, tokens: list[str], maps: np.ndarray, title: str) -> None:
+    """Draws maps of an active memory [steps, n, maps], each over positions and steps; `tokens` [n] fill it first."""
+    figure = Figure(figsize=(9, 6), layout="constrained")
+    limit = np.abs(maps).max()
+    for i, axes in enumerate(figure.subplots(2, math.ceil(maps.shape[2] / 2), sharex=True, sharey=True).flat):
+        drawn = axes.imshow(maps[:, :, i], cmap="RdBu", vmin=-limit, vmax=limit, aspect="auto", origin="lower")
+        axes.set_xticks(range(len(tokens)), tokens, fontsize=7, parse_math=False)
+        axes.set_xlabel("position, and its source token" if i >= maps.shape[2] / 2 else "")
+        axes.set_ylabel("step" if i % math.ceil(maps.shape[2] / 2) == 0 else "")
+    figure.colorbar(drawn, ax=figure.axes, shrink=0.6)
+    figure.suptitle(title, fontsize=10, parse_math=False)
+    _save(figure, path)
+
+
 def _label_ends(axes: Axes) -> None:
     """Writes each line's label to the right of its end, at least 6% of the axes' height above the next lower one."""
     axes.autoscale_view()

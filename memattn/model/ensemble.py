@@ -1,6 +1,8 @@
 """Several models as one: the average of their probabilities."""
 
+import functools
 import math
+from collections.abc import Iterator
 
 import tensorflow as tf
 
@@ -22,6 +24,14 @@ class Ensemble:
 
     def encode(self, source: tf.Tensor) -> list[Encoded]:
         return [model.encode(source) for model in self._models]
+
+    def candidates(self, encoded: list[Encoded], ratio: float | None) -> Iterator[list[Encoded]]:
+        each = zip(self._models, encoded, strict=True)
+        return map(list, zip(*(model.candidates(own, ratio) for model, own in each), strict=True))
+
+    def most_steps(self, encoded: list[Encoded]) -> tf.Tensor:
+        each = zip(self._models, encoded, strict=True)
+        return functools.reduce(tf.minimum, [model.most_steps(own) for model, own in each])
 
     def start(
         self,

@@ -198,6 +198,16 @@ class Seq2Seq(tf.keras.Model):
             memory = self.attention.memorize_in_training(states, mask, own)
         return Encoded(memory, self.bridge(final_state))
 
+    def candidates(self, encoded: Encoded, ratio: float | None) -> list[Encoded]:
+        """What a search decodes of each source: what `encode` returned. `ratio` is for models of active memory."""
+        del ratio
+        return [encoded]
+
+    def most_steps(self, encoded: Encoded) -> tf.Tensor:
+        """The most steps that decoding may take: no limit of its own."""
+        del encoded
+        return tf.constant(tf.int32.max)
+
     def token_gates(self) -> tf.Tensor:
         """What each token adds to the gates of the first decoder cell [V, G]: embedding times kernel, plus bias."""
         return self.decoder.gates(tf.cast(self.target_embedding.embeddings, self.compute_dtype))
@@ -220,7 +230,7 @@ class Seq2Seq(tf.keras.Model):
         """Logits [B, Q, V or N] of the token after `tokens` [B, Q], attention scores [B, Q, M], and the next state."""
         gates = tf.gather(decoding.token_gates, tokens)
         outputs, contexts, scores, state = decoding.stepper(gates, state)
-        return _logits(decoding.stepper.read_out(outputs, contexts), decoding.output), scores, state
+        return logits_of(decoding.stepper.read_out(outputs, contexts), decoding.output), scores, state
 
     def attention_weights(self, decoding: Decoding, scores: tf.Tensor) -> tf.Tensor:
         """Weights of the source positions [B, Q, S] for scores [B, Q, M]."""
@@ -236,7 +246,7 @@ class Seq2Seq(tf.keras.Model):
 
     def decode(self, encoded: Encoded, target: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:
         """The part of `call` after `encode`."""
-        return _logits(self._teacher_forced(encoded, target, seed)[0], self._output())
+        return logits_of(self._teacher_forced(encoded, target, seed)[0], self._output())
 
     def decode_and_read(
         self, encoded: Encoded, target: tf.Tensor, seed: tf.Tensor | None = None
@@ -250,7 +260,7 @@ class Seq2Seq(tf.keras.Model):
         if not self.attention.has_signed_weights:
             weights = tf.reduce_sum(self.attention.alignments(encoded.memory, scores), -1, keepdims=True)
             contexts = tf.math.divide_no_nan(contexts, weights)
-        return _logits(features, self._output()), contexts
+        return logits_of(features, self._output()), contexts
 
     def alignments(self, source: tf.Tensor, target: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Weights of source positions [B, T, S] at each step of `target`, and each memory slot's share of them
@@ -287,7 +297,7 @@ class Seq2Seq(tf.keras.Model):
         return {**self._arguments, "name": self.name, "dtype": self.dtype_policy.name}
 
 
-def _logits(features: tf.Tensor, output: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
+def logits_of(features: tf.Tensor, output: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
     """Logits [B, Q, V] of features [B, Q, F]."""
     kernel, bias = output
     return tf.tensordot(features, kernel, 1) + bias

@@ -133,7 +133,7 @@ def long_sources(output: Output, runs: list[Run]) -> None:
     for run in runs:
         trained = load([run.folder], [], None)
         for length in _LONG:
-            found = evaluation.evaluate(trained, _long_test_set(trained, length), repeats=3).result
+            found = evaluation.evaluate(trained, of_length(trained, length, _LONG_SOURCES), repeats=3).result
             rows.append(
                 {
                     "L": length,
@@ -148,15 +148,15 @@ def long_sources(output: Output, runs: list[Run]) -> None:
     output.table(rows, f"{task_name(runs[0])}, trained on sources of at most {longest} symbols, decoded at L symbols")
 
 
-def _long_test_set(trained: Trained, length: int) -> evaluation.TestSet:
-    """Sources of the run's task that have `length` symbols each."""
+def of_length(trained: Trained, length: int, number: int) -> evaluation.TestSet:
+    """So many pairs of the run's task, each made of `length` symbols."""
     task = dataclasses.replace(trained.config.data.task, max_length=length)
     random = np.random.RandomState(length)  # noqa: NPY002
-    pairs = TASKS[task.name].pairs(task, random, np.full(_LONG_SOURCES, length))
+    pairs = TASKS[task.name].pairs(task, random, np.full(number, length))
     sources, targets = zip(*pairs, strict=True)
     references = [" ".join(target) for target in targets]
-    ids = corpus.from_ids([trained.vocabulary.encode(source) for source in sources])
-    return evaluation.TestSet(f"L = {length}", ids, references, references)
+    ids = [corpus.from_ids([trained.vocabulary.encode(one) for one in side]) for side in (sources, targets)]
+    return evaluation.TestSet(f"L = {length}", *ids, references, references)
 
 
 def _help(run: Run) -> str:

@@ -10,7 +10,7 @@ from memattn import files
 from memattn.config import Config
 from memattn.errors import ConfigError, RunError
 from memattn.evaluation import paper_tables
-from memattn.paper import family, future_work, open_questions
+from memattn.paper import active_memory, family, future_work, open_questions
 from memattn.paper import paper_figures as results
 from memattn.runs import provenance
 from memattn.training import sweep
@@ -42,10 +42,19 @@ CONFIGS = {
         "rnnsearch": ["configs/small/family_rnnsearch.yaml"],
         "family_translation": ["configs/small/family_translation.yaml"],
         "rnnsearch_translation": ["configs/small/rnnsearch_translation.yaml"],
+        "arithmetic": ["configs/small/addition.yaml", "configs/small/multiplication.yaml"],
+        "active_translation": ["configs/small/active_translation.yaml"],
     },
     "cpu": {"copy": ["configs/cpu/table1.yaml"], "alignments": ["configs/cpu/alignments.yaml"]},
 }
-_TRANSLATION = ("translation", "en-de", "taught_translation", "family_translation", "rnnsearch_translation")
+_TRANSLATION = (
+    "translation",
+    "en-de",
+    "taught_translation",
+    "family_translation",
+    "rnnsearch_translation",
+    "active_translation",
+)
 SPLITS = dict.fromkeys(_TRANSLATION, "test")  # tasks have "valid" alone
 _TIMED = ("copy", "ablations", "family", "rnnsearch")  # decode times of the others are not shown
 
@@ -85,6 +94,8 @@ TARGETS = {
     "long_sources": Target(("long",), future_work.long_sources),
     "family": Target(("family", "rnnsearch", "family_translation", "rnnsearch_translation"), family.family),
     "rnnsearch_by_length": Target(("rnnsearch_translation",), family.rnnsearch_by_length),
+    "arithmetic": Target(("arithmetic",), active_memory.arithmetic),
+    "active_translation": Target(("active_translation",), active_memory.translation),
     "training_cost": Target((), open_questions.training_cost, is_benchmark=True),
 }
 

@@ -1,6 +1,7 @@
 """The run folder: the config, vocabulary and checkpoints of one training run, and their model."""
 
 import dataclasses
+import inspect
 import json
 import os
 import warnings
@@ -8,6 +9,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
 from memattn import config, processes
+from memattn.active_memory.neural_gpu import KINDS as ACTIVE_MEMORY
 from memattn.config import Config
 from memattn.data.corpus import VOCABULARY, read_vocabulary
 from memattn.data.vocabulary import Vocabulary
@@ -15,6 +17,7 @@ from memattn.errors import ConfigError, RunError, reason
 from memattn.files import write
 from memattn.model.seq2seq import Seq2Seq
 
+KINDS = {"seq2seq": Seq2Seq, **ACTIVE_MEMORY}
 CONFIG, CORPUS = "config.yaml", "corpus.json"
 CHECKPOINTS, BEST, LOCK = "checkpoints", "best", "lock"
 
@@ -111,7 +114,10 @@ def build_model(
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # Keras 3 warns, then raises
-            return Seq2Seq(**vars(run_config.model), **sizes, dtype=precision or run_config.training.precision)
+            kind = KINDS[run_config.model.kind]
+            parameters = inspect.signature(kind).parameters
+            options = {key: value for key, value in vars(run_config.model).items() if key in parameters}
+            return kind(**options, **sizes, dtype=precision or run_config.training.precision)
     except ValueError as error:
         raise ConfigError(f"model: {reason(error)}") from error
 

@@ -52,6 +52,10 @@ def load(run_dirs: list[str], overrides: list[str], average: int | None) -> Trai
             raise ConfigError(
                 f"{run_dir}: its vocabulary or BPE differs from that of {run_dirs[0]}; an ensemble needs the same"
             )
+        if (kinds := [one.config.model.kind for one in (first, other)])[0] != kinds[1]:
+            raise ConfigError(
+                f"{run_dir}: its model.kind is {kinds[1]}, that of {run_dirs[0]} {kinds[0]}; an ensemble needs the same"
+            )
     if len(loaded) == 1:
         return first
     models = [one.models[0] for one in loaded]

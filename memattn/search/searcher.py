@@ -92,7 +92,9 @@ class Searcher:
     def search(self, source: tf.Tensor, token_gates: Any, selection: Any = None, uniforms: Any = None) -> Hypotheses:
         """The same for tensors, also in a graph, in which S is static."""
         encode = self._encode_one if source.shape[0] == 1 else self._encode
-        return self._search(source, encode(source), token_gates, selection, uniforms)
+        candidates = list(self._model.candidates(encode(source), self.config.memory_ratio))
+        found = [self._search(source, one, token_gates, selection, uniforms) for one in candidates]
+        return _likeliest(found, [self._model.most_steps(one) for one in candidates]) if len(found) > 1 else found[0]
 
     def _uniforms(self, numbers: Iterable[int], rows: int, width: int) -> np.ndarray:
         """Random numbers [steps, B, n] for sentences of these numbers, the same in any batch of any width."""
@@ -146,7 +148,7 @@ class Searcher:
                 return logits, state
 
         shared = {
-            "max_lengths": tf.gather(limits, lengths),
+            "max_lengths": tf.minimum(tf.gather(limits, lengths), model.most_steps(encoded)),
             "length_penalty_weight": config.length_penalty,
             "start": BOS,
             "end": EOS,
@@ -219,6 +221,17 @@ class Scorer:
         log_probs = tf.nn.log_softmax(tf.cast(self._model(source, target), tf.float32))
         tokens = tf.gather(log_probs, target, batch_dims=2)
         return tf.reduce_sum(tf.where(tf.equal(target, PAD), 0.0, tokens), 1)
+
+
+def _likeliest(found: list[Hypotheses], most_steps: list[tf.Tensor]) -> Hypotheses:
+    """For each source, the hypotheses of the memory whose best one has the highest score.
+
+    One that has filled its memory has no end of sentence, and comes last.
+    """
+    ended = [one.lengths[:, 0] < most for one, most in zip(found, most_steps, strict=True)]
+    scores = [tf.where(end, one.scores[:, 0], one.scores[:, 0] - 1e9) for one, end in zip(found, ended, strict=True)]
+    best = tf.argmax(tf.stack(scores), 0)
+    return Hypotheses(*(tf.gather(tf.stack(values, 1), best, batch_dims=1) for values in zip(*found, strict=True)))
 
 
 def translation(hypotheses: Hypotheses, row: int, vocabulary: Vocabulary) -> Translation:

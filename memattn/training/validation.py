@@ -33,4 +33,6 @@ def _decoding(config: Config) -> DecodingConfig:
     """As many hypotheses per batch as in decoding: with a smaller beam, more sources."""
     beam_size = config.training.validation_beam_size
     batch_size = max(1, config.decoding.batch_size * config.decoding.beam_size // beam_size)
-    return dataclasses.replace(config.decoding, beam_size=beam_size, batch_size=batch_size, n_best=1, sample=None)
+    decoding = dataclasses.replace(config.decoding, beam_size=beam_size, batch_size=batch_size, n_best=1, sample=None)
+    active = config.model.kind != "seq2seq"
+    return dataclasses.replace(decoding, memory_ratio=decoding.memory_ratio or 1.0) if active else decoding

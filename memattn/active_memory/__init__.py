@@ -1,0 +1,1 @@
+"""Active memory: models in which every position of the memory changes at every step."""

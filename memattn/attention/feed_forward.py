@@ -1,0 +1,37 @@
+"""Raffel and Ellis (2016): feed-forward attention, which pools a source into one vector, whatever the query."""
+
+import tensorflow as tf
+
+from memattn.attention.base import AttentionMechanism, masked_softmax
+
+
+class FeedForwardAttention(AttentionMechanism):
+    """c = sum_t a_t s_t with a = softmax over time of tanh(w . s_t + b); every query reads this c.
+
+    It is a memory of one slot, filled by a softmax over time.
+
+    Args:
+      weighted: false gives all positions one weight, so that c is the mean state (the paper's unweighted model).
+      initializer: name or config, of w.
+    """
+
+    num_slots = 1
+
+    def __init__(self, *, weighted: bool = True, initializer: str | dict = "glorot_uniform", **kwargs):
+        super().__init__(**kwargs)
+        self.weighted, self.initializer = weighted, initializer
+        self.energy = self._projection(1, "energy", use_bias=True) if weighted else None
+
+    def memorize(self, states, mask):
+        logits = tf.tanh(self.energy(states)[:, :, 0]) if self.weighted else tf.zeros_like(states[:, :, 0])
+        weights = masked_softmax(logits, mask)[:, None]  # [B, 1, S]
+        return {"values": weights @ states, "weights": weights}
+
+    def score(self, query, memory, state=(), seed=None):
+        return tf.ones_like(query[:, :, :1]), state
+
+    def alignments(self, memory, scores):
+        return scores @ memory["weights"]
+
+    def get_config(self):
+        return {**super().get_config(), "weighted": self.weighted, "initializer": self.initializer}

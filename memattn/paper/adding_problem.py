@@ -1,0 +1,167 @@
+"""The adding and the multiplication problem of Raffel and Ellis (2016): feed-forward attention on long sequences."""
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Literal
+
+import numpy as np
+import tensorflow as tf
+
+from memattn.attention import FeedForwardAttention, MemoryAttention
+from memattn.errors import RunError
+
+Task = Literal["addition", "multiplication"]
+
+UNITS, BATCH = 100, 100
+EPOCH = 1_000  # batches between tests
+RIGHT = 0.04  # a prediction that is nearer is right
+MIXED = (50, 10_000)  # lengths of the row "50-10000"
+_CONSTANTS = {"addition": 0.5, "multiplication": 0.04}  # the best predictions that look at nothing
+_KERNELS = tf.keras.initializers.VarianceScaling(1.0, "fan_in", "untruncated_normal")
+
+# Epochs of 100,000 sequences until all of the test is right, or the share that is right after 100 of them, at each of
+# LENGTHS (Raffel's slides of 2016).
+PUBLISHED = {
+    ("addition", "feed-forward attention"): ("1", "1", "1", "1", "2", "3", "99.9%"),
+    ("addition", "unweighted"): ("1", "1", "1", "2", "8", "17", "77.4%"),
+    ("multiplication", "feed-forward attention"): ("1", "2", "4", "2", "15", "6", "99.4%"),
+    ("multiplication", "unweighted"): ("2", "2", "8", "33", "89.8%", "80.8%", "55.5%"),
+}
+LENGTHS = ("50", "100", "500", "1000", "5000", "10000", "50-10000")
+
+
+def published(task: str, model: str, length: str) -> str:
+    return dict(zip(LENGTHS, PUBLISHED.get((task, model), ()), strict=False)).get(length, "")
+
+
+def pooled(attention: tf.keras.layers.Layer) -> Callable[[tf.Tensor], tf.Tensor]:
+    """What an attention layer reads of states [B, T, D] with their mean as the query: [B, D]."""
+
+    def read(states):
+        query = tf.keras.layers.GlobalAveragePooling1D(keepdims=True)(states)
+        return tf.keras.layers.Flatten()(attention(query, states))
+
+    return read
+
+
+def _memory(slots: int, encoder: str, decoder: str) -> Callable:
+    return lambda: pooled(MemoryAttention(num_slots=slots, encoder_scoring=encoder, decoder_scoring=decoder))
+
+
+# Each makes the layer between the states and the output layers. Memory attention's names tell K and its two scorings.
+MODELS = {
+    "feed-forward attention": lambda: pooled(FeedForwardAttention(initializer=_KERNELS)),
+    "unweighted": lambda: pooled(FeedForwardAttention(weighted=False)),
+    **{
+        f"memory K={slots} {encoder}/{decoder}": _memory(slots, encoder, decoder)
+        for slots in (1, 8, 32)
+        for encoder in ("softmax", "sigmoid", "softmax_time")
+        for decoder in ("softmax", "sigmoid")
+    },
+}
+
+
+def sequences(task: Task, lengths: np.ndarray, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Inputs [rows, T, 2] of sequences of these lengths, with zeros up to the longest, T, and targets [rows, 1].
+
+    Channel 0 is noise; channel 1 is -1 at both ends, and 1 at the two positions whose noise is to be added or
+    multiplied. As in the authors' code, the first of them is among the first ten, the other in the first half of T.
+    """
+    rows, longest = np.arange(len(lengths)), int(lengths.max())
+    inputs = np.zeros([len(rows), longest, 2], np.float32)
+    noise = random.uniform(-1 if task == "addition" else 0, 1, [len(rows), longest])
+    inputs[:, :, 0] = np.where(np.arange(longest) < lengths[:, None], noise, 0)
+    inputs[:, 0, 1] = inputs[rows, lengths - 1, 1] = -1
+    first = random.integers(1, 10, len(rows))
+    second = random.integers(1, longest // 2 - 1, len(rows))
+    second += second == first
+    inputs[rows, first, 1] = inputs[rows, second, 1] = 1
+    one, other = inputs[rows, first, 0], inputs[rows, second, 0]
+    targets = 0.5 + (one + other) / 4 if task == "addition" else one * other
+    return inputs, targets[:, None]
+
+
+def batch(task: Task, length: str, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """A batch of a row of the table: of L to 1.1 L positions each, or all of one length from 50 to 10,000."""
+    if "-" in length:
+        return sequences(task, np.full(BATCH, random.integers(MIXED[0], MIXED[1] + 1)), random)
+    return sequences(task, random.integers(int(length), math.ceil(1.1 * int(length)), BATCH), random)
+
+
+def test_batches(task: Task, length: str, random: np.random.Generator) -> list[tuple[np.ndarray, np.ndarray]]:
+    """A thousand sequences: ten batches, or ten sequences of each of 100 lengths."""
+    if "-" in length:
+        return [sequences(task, np.full(10, int(own)), random) for own in np.linspace(*MIXED, 100)]
+    return [batch(task, length, random) for _ in range(10)]
+
+
+def make_model(name: str) -> tf.keras.Model:
+    """Sequences [B, T, 2] to predictions [B, 1]: states of 100 units, the attention, and two layers."""
+
+    def dense(units, inputs):
+        return tf.keras.layers.LeakyReLU(0.01)(tf.keras.layers.Dense(units, kernel_initializer=_KERNELS)(inputs))
+
+    inputs = tf.keras.Input([None, 2])
+    context = MODELS[name]()(dense(UNITS, inputs))
+    return tf.keras.Model(inputs, dense(1, dense(UNITS, context)))
+
+
+def right(targets: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
+    """1 for each prediction [B, 1] nearer than RIGHT, else 0."""
+    return tf.cast(tf.abs(targets - predictions) < RIGHT, tf.float32)
+
+
+class _Stop(tf.keras.callbacks.Callback):
+    """Ends training when all of the test is right, after so many minutes, or when the loss is not finite."""
+
+    def __init__(self, minutes: float):
+        super().__init__()
+        self.best, self.epochs, self._end = 0.0, 0, time.monotonic() + 60 * minutes
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.best, self.epochs = max(self.best, logs["val_right"]), epoch + 1
+        if not np.isfinite(logs["loss"]):
+            raise RunError("the loss is not finite; lower --learning_rate")
+        self.model.stop_training = self.best == 1 or time.monotonic() > self._end
+
+
+def train(
+    task: Task, length: str, name: str, *, learning_rate: float, minutes: float, epochs: int, seed: int
+) -> dict[str, Any]:
+    """Trains a model of one row and column of the table; raises RunError if its loss is not finite."""
+    tf.keras.utils.set_random_seed(seed)
+    random = np.random.default_rng([seed, 0])
+    tests = test_batches(task, length, np.random.default_rng([seed, 1]))
+    model = make_model(name)
+    model.compile(tf.keras.optimizers.Adam(learning_rate), "mean_squared_error", metrics=[right], jit_compile=False)
+    stop, start = _Stop(minutes), time.monotonic()
+    signature = tuple(tf.TensorSpec([None, *rest]) for rest in ([None, 2], [1]))
+
+    def endless() -> Iterator:
+        while True:
+            yield batch(task, length, random)
+
+    data, test = (
+        tf.data.Dataset.from_generator(made, output_signature=signature).prefetch(2)
+        for made in (endless, lambda: iter(tests))
+    )
+    test = test.apply(tf.data.experimental.assert_cardinality(len(tests)))
+    how = {"steps_per_epoch": EPOCH, "shuffle": False, "callbacks": [stop], "verbose": 2}
+    model.fit(data, epochs=epochs, validation_data=test, **how)
+    return {
+        "task": task,
+        "length": length,
+        "model": name,
+        "learning_rate": learning_rate,
+        "seed": seed,
+        "epochs": stop.epochs,
+        "right": stop.best,
+        "seconds": round(time.monotonic() - start, 1),
+    }
+
+
+def constant(task: Task, length: str, seed: int) -> float:
+    """The share of the test that is right if the best constant is predicted."""
+    targets = np.concatenate([own for _, own in test_batches(task, length, np.random.default_rng([seed, 1]))])
+    return float(np.mean(np.abs(targets - _CONSTANTS[task]) < RIGHT))

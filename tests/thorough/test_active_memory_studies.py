@@ -1,0 +1,139 @@
+"""The studies beside active memory: the adding problem and subsequence search; arithmetic on longer numbers."""
+
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from test_reproduce import TINY, rows_of
+
+from memattn.paper import active_memory, adding_problem, reproduce, subsequence
+from memattn.paper.paper_figures import Output
+from memattn.runs.trained import load
+
+ARITHMETIC = """
+base: tiny.yaml
+data:
+  copy: null
+  task: {name: addition, max_length: 3, num_symbols: 2, train_examples: 40, valid_examples: 20}
+model: {embedding_size: 256}
+sweep:
+  grids:
+    - model.kind: [neural_gpu]
+      model.cell: [dngpu]
+      model.width: [1]
+      model.attention: [{name: none}]
+    - model.kind: [seq2seq]
+      model.attention: [{name: bahdanau}]
+"""
+
+
+@pytest.mark.parametrize("task", ["addition", "multiplication"])
+@pytest.mark.parametrize("length", ["50", "100", "50-10000"])
+def test_a_target_is_the_sum_or_the_product_of_what_is_marked(task, length):
+    random = np.random.default_rng(5)
+    for _ in range(3):
+        inputs, targets = adding_problem.batch(task, length, random)
+        assert inputs.shape[0] == adding_problem.BATCH
+        if "-" not in length:
+            assert int(length) <= inputs.shape[1] <= math.ceil(1.1 * int(length))
+        for row, target in zip(inputs, targets, strict=True):
+            ends = np.flatnonzero(row[:, 1] == -1)
+            marked = np.flatnonzero(row[:, 1] == 1)
+            assert len(ends) == len(marked) == 2
+            assert ends[0] == 0
+            assert not row[ends[1] + 1 :].any()
+            one, other = row[marked, 0]
+            expected = 0.5 + (one + other) / 4 if task == "addition" else one * other
+            assert target[0] == pytest.approx(expected, abs=1e-6)
+            assert 0 <= target[0] <= 1
+
+
+def test_the_published_table_has_its_constants():
+    for task, share in {"addition": 15.4, "multiplication": 28.0}.items():
+        found = np.mean([adding_problem.constant(task, "100", seed) for seed in range(8)])
+        assert 100 * found == pytest.approx(share, abs=2)
+    assert adding_problem.published("multiplication", "unweighted", "1000") == "33"
+    assert adding_problem.published("multiplication", "memory K=8 softmax/softmax", "1000") == ""
+
+
+@pytest.mark.parametrize("name", ["feed-forward attention", "unweighted", "memory K=8 sigmoid/softmax"])
+def test_a_model_of_the_adding_problem_learns(name, monkeypatch):
+    monkeypatch.setattr(adding_problem, "EPOCH", 150)
+    cell = adding_problem.train("addition", "50", name, learning_rate=0.003, minutes=1, epochs=2, seed=1)
+    assert cell["right"] > 0.2  # a constant has 0.15
+    assert (cell["epochs"], cell["model"]) == (2, name)
+
+
+def test_feed_forward_attention_is_the_papers():
+    model, inputs = adding_problem.make_model("feed-forward attention"), np.random.default_rng(2).normal(size=[1, 7, 2])
+    weights = [weight.numpy().astype(np.float64) for weight in model.weights]
+    (kernel, bias), (w, b), *dense = weights[:2], weights[2:4], weights[4:6], weights[6:]
+
+    def leaky(x):
+        return np.where(x > 0, x, 0.01 * x)
+
+    h = leaky(inputs[0] @ kernel + bias)
+    e = np.exp(np.tanh(h @ w[:, 0] + b))
+    x = e / e.sum() @ h
+    for own_kernel, own_bias in dense:
+        x = leaky(x @ own_kernel + own_bias)
+    np.testing.assert_allclose(model(inputs.astype(np.float32))[0], x, rtol=1e-4, atol=1e-5)
+
+
+def test_the_loss_of_subsequence_search():
+    one = tf.constant([[0.0, 0.0], [1.0, 0.0]])
+    np.testing.assert_allclose(subsequence.distances(one, one), [0, 0], atol=2e-4)
+    with tf.GradientTape() as tape:
+        tape.watch(one)
+        value = subsequence.loss(subsequence.distances(one, one), tf.constant([0.25, 2.0]))
+    assert float(value) == pytest.approx(0.75**2 / 2, abs=1e-4)
+    assert np.isfinite(tape.gradient(value, one)).all()
+
+
+def test_distances_that_do_not_overlap_have_the_coefficient_0():
+    random = np.random.default_rng(1)
+    near, far = random.uniform(0, 0.4, 500), random.uniform(0.6, 1, 500)
+    assert subsequence.bhattacharyya(near, far) == 0
+    assert subsequence.bhattacharyya(near, near) == pytest.approx(1)
+    points = random.normal(size=[200, 3])
+    found = subsequence.search(points, points + 1e-3, random)
+    assert (found["recall at 1"], found["median rank"]) == ("100.0%", 1)
+    found = subsequence.search(points, random.normal(size=[200, 3]), random)
+    assert float(found["recall at 100"].rstrip("%")) == pytest.approx(50, abs=15)
+
+
+@pytest.mark.parametrize("pooling", ["feed-forward attention", "memory attention, K = 4"])
+def test_an_embedding_finds_more_after_training(pooling):
+    found = [
+        float(
+            subsequence.evaluate(subsequence.train(pooling, updates=updates, seed=1), rows=150, seed=1)["recall at 10"][
+                :-1
+            ]
+        )
+        for updates in (1, 150)
+    ]
+    assert found[1] > found[0] + 15
+
+
+def test_the_table_of_arithmetic(tmp_path, monkeypatch, command):
+    def forked(module, name, folder, arguments, processes):
+        del name, processes
+        return command(tmp_path, module, "--run_dir", folder, *arguments)[0]
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(reproduce.sweep, "_command", forked)
+    monkeypatch.setattr(active_memory, "_DIGITS", (2, 6))
+    monkeypatch.setattr(active_memory, "_SUMS", 8)
+    for kind, text in {"tiny": TINY, "arithmetic": ARITHMETIC}.items():
+        (tmp_path / f"{kind}.yaml").write_text(text, encoding="utf-8")
+    monkeypatch.setitem(reproduce.CONFIGS["small"], "arithmetic", ["arithmetic.yaml"])
+    reproduction = reproduce.Reproduction("small", runs_dir="runs", results_dir="results", jobs=1, strategy="none")
+    reproduction.make("arithmetic")
+    assert reproduction.failed == []
+    rows = rows_of(Output(str(tmp_path / "results" / "arithmetic"), "small"))
+    assert [row["model"] for row in rows] == ["neural_gpu dngpu, 1 x 8", "LSTM, bahdanau"]
+    assert all(row["6 digits"].endswith("%") for row in rows)
+    assert (tmp_path / "results" / "arithmetic" / "small.png").stat().st_size > 10_000
+    run = next((tmp_path / "runs").rglob("best")).parent
+    assert load([str(run)], [], None).models
