@@ -8,7 +8,7 @@ import tensorflow as tf
 from conftest import TINY
 
 from memattn import config as configs
-from memattn.active_memory.cells import CELLS, convolution
+from memattn.active_memory.cells import CELLS, convolution, hard_sigmoid, hard_tanh
 from memattn.active_memory.neural_gpu import KINDS
 from memattn.data.vocabulary import BOS, EOS, PAD
 from memattn.errors import ConfigError
@@ -163,15 +163,15 @@ def test_no_logit_sees_its_own_or_a_later_output(kind):
 
 
 def test_the_diagonal_cell_pulls_saturated_sums_back():
-    cell = CELLS["dngpu"](maps=M, width=1)
-    cell.build((None, None, 1, M))
-    cell.bias.assign(np.full(3 * M, 5.0))
-    memory = tf.zeros([2, 3, 1, M])
-    with tf.GradientTape() as tape:
-        loss = 0 * tf.reduce_sum(cell(memory, tf.constant([3, 3])))
-    pull = tape.gradient(loss, cell.bias)
-    # 1e-3 for each map; its mean is over 2 rows, 3 positions and 3 steps, of which this is one
-    np.testing.assert_allclose(pull, np.full(3 * M, 1e-3 / 3), rtol=1e-5)
+    sums = tf.constant([[-2.0, -0.95, -0.5, 0.5, 0.95, 2.0]])
+    for hard, slope in ((hard_sigmoid, 0.5), (hard_tanh, 1.0)):
+        with tf.GradientTape() as tape:
+            tape.watch(sums)
+            found = hard(sums)
+        gradient = tape.gradient(found, sums)[0].numpy()
+        passed = slope * np.array([0, 1, 1, 1, 1, 0])
+        pull = 0.01 * passed.mean() * np.array([-1, -1, 0, 0, 1, 1])  # descent moves against the gradient
+        np.testing.assert_allclose(gradient, passed + pull, rtol=1e-5)
 
 
 def tree(**changes):

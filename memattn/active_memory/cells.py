@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 _SATURATED = 0.9  # from this size on, what enters a hard nonlinearity of the diagonal cell is pulled back
-_PULL = 1e-3
+_PULL = 0.01  # of the mean gradient
 _SHORT = 8  # positions of a memory at which `dropout` is the rate of a CGRU
 
 
@@ -144,14 +144,14 @@ def hard_tanh(inputs: tf.Tensor) -> tf.Tensor:
 
 @tf.custom_gradient
 def _pulled(inputs):
-    """`inputs` [R, n, w, m'], with the gradient of the saturation cost: what exceeds 0.9, summed over maps, as the mean
-    over rows, positions, columns and n steps."""
-    shape = tf.cast(tf.shape(inputs), tf.float32)
-    count = shape[0] * shape[1] ** 2 * shape[2]
+    """`inputs` with a further gradient, in place of the saturation cost: from where they exceed 0.9, back below.
+
+    Its size is a share of the mean gradient, so it fades with the loss, as the weight of the authors' cost does.
+    """
 
     def gradient(upstream):
         beyond = tf.sign(inputs) * tf.cast(tf.abs(inputs) > _SATURATED, inputs.dtype)
-        return upstream + tf.cast(_PULL / count, inputs.dtype) * beyond
+        return upstream + _PULL * tf.reduce_mean(tf.abs(upstream)) * beyond
 
     return tf.identity(inputs), gradient
 

@@ -7,18 +7,18 @@ import numpy as np
 import tensorflow as tf
 
 from memattn.attention import FeedForwardAttention, MemoryAttention
-from memattn.paper.adding_problem import pooled
 
 TONES = 12
 MARGIN, OTHERS = 1.0, 1.0  # m and alpha of the loss
 BATCH = 20
 _BINS = 20  # of the distances' histograms
-_LENGTHS, _SPEEDS = (96, 160), (0.8, 1.25)  # steps of a whole sequence; of a distorted one's time against it
+_LENGTHS, _SPEEDS = (96, 160), (0.8, 1.25)  # steps of a whole sequence; steps of it to one of a copy
+_LONGEST = 200  # steps, of a whole sequence and of a slowed copy
 
 
 @tf.keras.utils.register_keras_serializable("memattn")
 class Slots(tf.keras.layers.Layer):
-    """The slots of memory attention, one after the other: states [B, T, D] to [B, K D]."""
+    """The slots of memory attention, one after the other: states [B, T, D] with a mask [B, T] to [B, K D]."""
 
     def __init__(self, num_slots: int, **kwargs):
         super().__init__(**kwargs)
@@ -26,26 +26,40 @@ class Slots(tf.keras.layers.Layer):
         self.attention = MemoryAttention(
             num_slots=num_slots, encoder_scoring="softmax_time", position_windows=True, dtype=self.dtype_policy
         )
+        self.attention.decoder_scores.trainable = False  # nothing reads by them
 
-    def build(self, shape):
-        self.attention.build((None, None, shape[-1]), (None, None, shape[-1]))
-        super().build(shape)
+    def build(self, states_shape, real_shape=None):
+        self.attention.build((None, None, states_shape[-1]), (None, None, states_shape[-1]))
+        self.built = True
 
-    def call(self, states):
-        memory = self.attention.memorize(states, tf.ones(tf.shape(states)[:2], tf.bool))
+    def call(self, states, real):
+        memory = self.attention.memorize(states, real)
         return tf.reshape(memory["values"], [-1, self.num_slots * states.shape[-1]])
 
-    def compute_output_shape(self, shape):
-        return shape[0], self.num_slots * shape[-1]
+    def compute_output_shape(self, states_shape, real_shape=None):
+        return states_shape[0], self.num_slots * states_shape[-1]
 
     def get_config(self):
         return {**super().get_config(), "num_slots": self.num_slots}
 
 
-# Each makes a function of states [B, T, D] to one vector [B, D'].
+@tf.keras.utils.register_keras_serializable("memattn")
+class RealStates(tf.keras.layers.Layer):
+    """Which of the states [B, T / 2] come from real steps of sequences [B, T, 12], not from zeros after their end."""
+
+    def call(self, sequences):
+        return tf.reduce_any(sequences != 0, -1)[:, : sequences.shape[1] // 2 * 2 : 2]
+
+
+def _feed_forward(weighted: bool) -> Callable:
+    attention = FeedForwardAttention(weighted=weighted)
+    return lambda states, real: tf.keras.layers.Flatten()(attention(states[:, :1], states, value_mask=real))
+
+
+# Each makes a function of states [B, T, D] and their mask [B, T] to one vector [B, D'].
 POOLINGS: dict[str, Callable[[], Callable]] = {
-    "feed-forward attention": lambda: pooled(FeedForwardAttention()),
-    "mean": lambda: pooled(FeedForwardAttention(weighted=False)),
+    "feed-forward attention": lambda: _feed_forward(weighted=True),
+    "mean": lambda: _feed_forward(weighted=False),
     **{f"memory attention, K = {slots}": lambda slots=slots: Slots(slots) for slots in (1, 4, 8)},
 }
 
@@ -69,20 +83,22 @@ def pairs(rows: int, random: np.random.Generator) -> list[tuple[np.ndarray, np.n
     return found
 
 
-def padded(sequences: list[np.ndarray], longest: int = 208) -> np.ndarray:
-    """[B, T, 12], cropped or filled with zeros to one length, which the model attends to like the rest."""
-    rows = np.zeros([len(sequences), longest, TONES], np.float32)
+def padded(sequences: list[np.ndarray]) -> np.ndarray:
+    """[B, T, 12], with zeros after the end of each."""
+    rows = np.zeros([len(sequences), _LONGEST, TONES], np.float32)
     for row, own in enumerate(sequences):
-        rows[row, : len(own)] = own[:longest]
+        rows[row, : len(own)] = own
     return rows
 
 
 def make_encoder(pooling: str, width: int = 32) -> tf.keras.Model:
     """Sequences [B, T, 12] to embeddings [B, width] between -1 and 1."""
-    inputs = tf.keras.Input([None, TONES])
+    inputs = tf.keras.Input([_LONGEST, TONES])
     states = tf.keras.layers.Conv1D(32, 5, padding="same", activation="relu", kernel_initializer="he_normal")(inputs)
     states = tf.keras.layers.MaxPooling1D(2)(states)
-    hidden = tf.keras.layers.Dense(128, "relu", kernel_initializer="he_normal")(POOLINGS[pooling]()(states))
+    hidden = tf.keras.layers.Dense(128, "relu", kernel_initializer="he_normal")(
+        POOLINGS[pooling]()(states, RealStates()(inputs))
+    )
     return tf.keras.Model(inputs, tf.keras.layers.Dense(width, "tanh")(hidden))
 
 

@@ -13,28 +13,25 @@ from memattn import attention
 MONOTONIC = ("monotonic", "mocha", "matcha")
 VARIANTS = [
     ("memory", {"num_slots": 1}),
-    ("memory", {"num_slots": 3, "encoder_scoring": "sigmoid", "decoder_scoring": "softmax"}),
     ("memory", {"num_slots": 3, "encoder_scoring": "softmax", "decoder_scoring": "sigmoid"}),
     ("memory", {"num_slots": 3, "encoder_scoring": "sigmoid", "decoder_scoring": "sigmoid"}),
     ("memory", {"num_slots": 3, "encoder_normalize": "time"}),
     ("memory", {"num_slots": 3, "encoder_scoring": "softmax_time", "read": "content"}),
     ("memory", {"num_slots": 3, "encoder_scoring": "softmax_time", "read": "additive", "position_windows": True}),
     ("memory", {"num_slots": 3, "position_encoding": True, "renormalize": "sum"}),
-    ("memory", {"num_slots": 3, "position_encoding": True, "renormalize": "none"}),
     *((name, {}) for name in FAMILY if name not in MONOTONIC),
     ("linear", {"projection": 3, "gated": True, "normalize": "none"}),
     ("monotonic", {"offset": 0.0}),  # hard, and stops here and there
     ("mocha", {"offset": 0.1, "chunk_size": 3}),
     ("mocha", {"offset": 0.1, "chunk_size": None}),
     ("matcha", {"offset": 0.1}),
-    ("monotonic", {"test_mode": "soft"}),
     ("mocha", {"test_mode": "soft", "chunk_size": 3}),
-    ("mocha", {"test_mode": "soft", "chunk_size": None}),
     ("matcha", {"test_mode": "soft"}),
 ]
+OF_ADDONS = [name for name in attention.MECHANISMS if name.startswith("tfa_")]
 RNNSEARCH = {"decoder": "rnnsearch", "encoder": "gru"}
 SWITCHED = [
-    *((name, {}, {"input_feeding": False}) for name in attention.MECHANISMS if name not in ("memory", *FAMILY)),
+    *((name, {}, {"input_feeding": False}) for name in ("none", "bahdanau", *OF_ADDONS)),
     *((name, {}, RNNSEARCH) for name in ("none", "memory", "bahdanau", "monotonic")),
     ("bahdanau", {}, {"encoder": "gru", "layers": 2, "bridge": "dense"}),
 ]
