@@ -14,46 +14,60 @@ import os
 from absl import flags
 
 from memattn import files
-from memattn.errors import ConfigError
+from memattn.errors import ConfigError, RunError
 from memattn.evaluation import tables
-from memattn.paper import adding_problem
 from memattn.runs import provenance
 
 _SAME = ("task", "length", "model", "learning_rate", "seed")
 
 
 def main() -> int:
+    from memattn.paper import adding_problem
+
     options = flags.FLAGS
-    unknown = [
-        f"--{flag}: {name} is none of {', '.join(known)}"
-        for flag, known in (("lengths", adding_problem.LENGTHS), ("models", adding_problem.MODELS))
-        for name in options[flag].value
-        if name not in known
-    ]
-    if unknown:
-        raise ConfigError(unknown[0])
-    path = f"{options.output}.json"
-    found = []
-    if os.path.exists(path):
-        with open(path, encoding="utf-8") as file:
-            found = json.load(file)["cells"]
+    for flag, known in (("lengths", adding_problem.LENGTHS), ("models", adding_problem.MODELS)):
+        unknown = [name for name in options[flag].value if name not in known]
+        if unknown or not options[flag].value:
+            raise ConfigError(f"--{flag}: {unknown[0] if unknown else 'empty'}; give some of {', '.join(known)}")
+    found = _read(f"{options.output}.json")
+    os.makedirs(os.path.dirname(options.output) or ".", exist_ok=True)
     for task in options.tasks:
         for length in options.lengths:
             for model in options.models:
                 settings = {"learning_rate": options.learning_rate, "seed": options.seed}
                 cell = dict(zip(_SAME, (task, length, model, *settings.values()), strict=True))
-                if any(all(one[key] == cell[key] for key in _SAME) for one in found):
+                before = [one for one in found if all(one[key] == cell[key] for key in _SAME)]
+                if any(map(_is_finished, before)):
                     continue
                 print(f"{task}, length {length}, {model}", flush=True)
                 limits = {"minutes": options.minutes, "epochs": options.epochs}
                 cell = adding_problem.train(task, length, model, **settings, **limits)
-                found.append({**cell, **provenance.conditions()})
-                _write(found)
-    _write(found)
+                found = [one for one in found if one not in before] + [{**cell, **provenance.conditions()}]
+                _write(found, adding_problem)
+    _write(found, adding_problem)
     return 0
 
 
-def _write(found: list[dict]) -> None:
+def _is_finished(cell: dict) -> bool:
+    options = flags.FLAGS
+    return cell["right"] == 1 or cell["epochs"] >= options.epochs or cell["seconds"] >= 60 * options.minutes
+
+
+def _read(path: str) -> list[dict]:
+    """The cells of an earlier table. Raises RunError for a file that is not this script's."""
+    if not os.path.exists(path):
+        return []
+    try:
+        with open(path, encoding="utf-8") as file:
+            cells = json.load(file)["cells"]
+        for cell in cells:
+            _ = [cell[key] for key in (*_SAME, "right", "epochs", "seconds")]
+    except (ValueError, TypeError, KeyError, UnicodeDecodeError) as error:
+        raise RunError(f"{path}: not a table of this script; remove it, or give another --output") from error
+    return cells
+
+
+def _write(found: list[dict], adding_problem) -> None:
     rows = []
     for cell in found:
         task, length, model = (cell[key] for key in ("task", "length", "model"))
@@ -72,19 +86,19 @@ def _write(found: list[dict]) -> None:
             }
         )
     output = flags.FLAGS.output
-    os.makedirs(os.path.dirname(output) or ".", exist_ok=True)
     files.write(f"{output}.json", json.dumps({"cells": found}, indent=2) + "\n")
-    if rows:
-        files.write(f"{output}.md", tables.markdown(rows) + "\n")
+    files.write(f"{output}.md", tables.markdown(rows) + "\n")
 
 
 if __name__ == "__main__":
     flags.DEFINE_multi_enum("tasks", ["addition", "multiplication"], ["addition", "multiplication"], "Tasks.")
-    flags.DEFINE_list("lengths", "50,100,500,1000", f"Lengths, of {', '.join(adding_problem.LENGTHS)}.")
-    flags.DEFINE_list("models", "feed-forward attention,unweighted", f"Of {', '.join(adding_problem.MODELS)}.")
-    flags.DEFINE_float("learning_rate", 0.003, "Adam's.", lower_bound=1e-9)
-    flags.DEFINE_float("minutes", 60.0, "Longest training of a cell.", lower_bound=0.0)
+    flags.DEFINE_list("lengths", "50,100,500,1000", "Lengths: 50, 100, 500, 1000, 5000, 10000, 50-10000.")
+    flags.DEFINE_list(
+        "models", "feed-forward attention,unweighted", "These two, or such as memory K=8 sigmoid/softmax."
+    )
+    flags.DEFINE_float("learning_rate", 0.003, "Adam's.", lower_bound=1e-9, upper_bound=1.0)
+    flags.DEFINE_float("minutes", 60.0, "Longest training of a cell; looked at after each epoch.", lower_bound=0.0)
     flags.DEFINE_integer("epochs", 100, "Most epochs of a cell.", lower_bound=1)
-    flags.DEFINE_integer("seed", 1, "Seed of weights, training and test sequences.", lower_bound=0)
+    flags.DEFINE_integer("seed", 1, "Seed of weights and sequences.", lower_bound=0, upper_bound=2**31 - 1)
     flags.DEFINE_string("output", "results/adding_problem/table", "Files of the table, without their ending.")
     cli.run(main, tensorflow=True)

@@ -14,13 +14,19 @@ import time
 from absl import flags
 
 from memattn import files
+from memattn.errors import ConfigError
 from memattn.evaluation import tables
-from memattn.paper import subsequence
 from memattn.runs import provenance
 
 
 def main() -> int:
+    from memattn.paper import subsequence
+
     options = flags.FLAGS
+    wrong = [seed for seed in options.seeds if not seed.isdecimal() or int(seed) >= 2**31]
+    if wrong or not options.seeds:
+        raise ConfigError(f"--seeds: {wrong[0] if wrong else 'empty'}; give whole numbers from 0 to {2**31 - 1}")
+    os.makedirs(os.path.dirname(options.output) or ".", exist_ok=True)
     rows = []
     for name in ("mean and deviation, untrained", *subsequence.POOLINGS):
         for seed in map(int, options.seeds):
@@ -28,18 +34,17 @@ def main() -> int:
             if name in subsequence.POOLINGS:
                 encoders = subsequence.train(name, updates=options.updates, seed=seed)
             found = subsequence.evaluate(encoders, rows=options.sequences, seed=seed)
-            seconds = f"{time.monotonic() - start:.0f}"
             rows.append({"pooling": name, "seed": seed, **found, "updates": options.updates * bool(encoders)})
-            print(f"{name}, seed {seed}: {found}, {seconds} s", flush=True)
-    os.makedirs(os.path.dirname(options.output) or ".", exist_ok=True)
-    files.write(f"{options.output}.md", tables.markdown(rows) + "\n")
-    files.write(f"{options.output}.json", json.dumps({"rows": rows, **provenance.conditions()}, indent=2) + "\n")
+            print(f"{name}, seed {seed}: {found}, {time.monotonic() - start:.0f} s", flush=True)
+            text = json.dumps({"rows": rows, **provenance.conditions()}, indent=2)
+            files.write(f"{options.output}.json", f"{text}\n")
+            files.write(f"{options.output}.md", tables.markdown(rows) + "\n")
     return 0
 
 
 if __name__ == "__main__":
     flags.DEFINE_list("seeds", "1,2,3", "Seeds of weights and sequences.")
     flags.DEFINE_integer("updates", 3_000, "Updates of a pooling, 20 pairs each.", lower_bound=1)
-    flags.DEFINE_integer("sequences", 2_000, "Sequences that are searched.", lower_bound=100)
+    flags.DEFINE_integer("sequences", 2_000, "Sequences that are searched.", lower_bound=100, upper_bound=10_000)
     flags.DEFINE_string("output", "results/subsequence/table", "Files of the table, without their ending.")
     cli.run(main, tensorflow=True)

@@ -81,6 +81,8 @@ def expected_logits(model, source, target):
     n = max(len(source), len(target))
     s = np.zeros([n, model.width, M])
     s[: len(source), 0] = array(model.source_embedding.embeddings)[source]
+    if type(model.encoder[0]) is CELLS["dngpu"]:
+        s = s.clip(-1, 1)
     for _ in range(n):
         s = run(model.encoder, s)
     kernel, bias = array(model.output_layer.kernel), array(model.output_layer.bias)

@@ -56,6 +56,11 @@ class Cell(tf.keras.layers.Layer):
         """
         raise NotImplementedError
 
+    def entered(self, embedded, seed=None):
+        """What enters the memory [B, n, m] of the source's embeddings; `seed` [2] turns dropout on."""
+        del seed
+        return embedded
+
     def _sums(self, memory, tape):
         """What enters the gates [R, n, w, (parts - 1) m], and what the candidate gets but for its convolution."""
         gates = convolution(memory, self.gates_kernel)
@@ -79,7 +84,7 @@ class ConvolutionalGRU(Cell):
         gates, added = self._sums(memory, tape)
         update, reset = tf.split(tf.clip_by_value(1.2 * tf.sigmoid(gates) - 0.1, 0.0, 1.0), 2, -1)
         candidate = tf.tanh(convolution(reset * memory, self.kernel) + added)
-        rates = self.dropout * tf.minimum(1.0, _SHORT / tf.cast(tf.maximum(rows, 1), tf.float32))
+        rates = self.dropout and self.dropout * tf.minimum(1.0, _SHORT / tf.cast(tf.maximum(rows, 1), tf.float32))
         return masked(_dropped(update * memory + (1 - update) * candidate, rates, seed), rows)
 
 
@@ -89,11 +94,14 @@ class DiagonalGRU(Cell):
 
     The update gate multiplies the memory with a third of its maps taken from the position before, and a third from the
     next. Gates are (x + 1) / 2 and the candidate is x, cut at their limits; beyond 0.9 a slight pull leads x back, to
-    keep gradients alive (the saturation cost). Dropout is on the candidate.
+    keep gradients alive (the saturation cost). Embeddings of the source are cut like the candidate; dropout is on both.
     """
 
     biases = (0.7, 0.5, 0.0)
     gain = 1.0
+
+    def entered(self, embedded, seed=None):
+        return _dropped(hard_tanh(embedded)[:, :, None], self.dropout, seed)[:, :, 0]
 
     def call(self, memory, rows, tape=None, seed=None):
         gates, added = self._sums(memory, tape)
@@ -158,7 +166,7 @@ def _pulled(inputs):
 
 def _dropped(values: tf.Tensor, rates, seed: tf.Tensor | None) -> tf.Tensor:
     """Drops values [R, n, w, m] at a rate, or at one for each row [R]; `seed` is None outside training."""
-    if seed is None:
+    if seed is None or (isinstance(rates, float) and rates == 0):
         return values
     rates = tf.reshape(tf.cast(rates, tf.float32), [-1, 1, 1, 1])
     kept = tf.random.stateless_uniform(tf.shape(values), seed) >= rates

@@ -12,7 +12,7 @@ from memattn.data.vocabulary import BOS, PAD
 from memattn.model.dropout import split
 from memattn.model.seq2seq import logits_of
 
-_OF_DECODER = 2**16  # its steps draw other seeds than the encoder's
+_OF_DECODER, _OF_SOURCE = 2**16, 2**17  # their seeds are others than those of the encoder's steps
 
 
 class Encoded(NamedTuple):
@@ -191,7 +191,8 @@ class NeuralGPU(tf.keras.Model):
 
     def _run(self, encoded, seed, most=None):
         size = encoded.embedded.shape[1] or tf.shape(encoded.embedded)[1]
-        memory = tf.pad(encoded.embedded[:, :, None], [[0, 0], [0, 0], [0, self.width - 1], [0, 0]])
+        entered = self.encoder[0].entered(encoded.embedded, _of_step(seed, _OF_SOURCE))
+        memory = tf.pad(entered[:, :, None], [[0, 0], [0, 0], [0, self.width - 1], [0, 0]])
         steps = size if most is None else most
 
         def step(time, memory):

@@ -191,7 +191,7 @@ class DecodingConfig:
     n_best: int = number(1, at_least=1)  # hypotheses that are returned, at most beam_size (where none are sampled)
     sample: SampleConfig | None = None  # sample in place of a search; null: beam search
     # active memory: positions of the memory for one of the source; null: each length from the source's to twice it is
-    # tried, and the likeliest hypothesis kept (validation takes 1 then)
+    # tried, and the likeliest hypothesis kept (validation takes what 19 of 20 of its targets need)
     memory_ratio: float | None = number(None, at_least=1, below=100)
     # vocabulary selection: file of `memattn-prepare lexicon`; null: a hypothesis may have any token
     lexicon: str | None = None
@@ -351,6 +351,8 @@ def checked(tree: dict, source: Source) -> Config:
         raise source.error("training.teacher", f"needs model.kind: seq2seq, not {model.kind}")
     if model.kind != "seq2seq" and decoding.sample and not decoding.memory_ratio:
         raise source.error("decoding.memory_ratio", "decoding.sample needs one with active memory; give 1 or more")
+    if model.kind != "seq2seq" and decoding.coverage_penalty:
+        raise source.error("decoding.coverage_penalty", f"needs attention; model.kind: {model.kind} has none")
     if data.task and data.task.name in ("addition", "multiplication") and data.task.num_symbols < 2:
         raise source.error("data.task.num_symbols", f"is the base of {data.task.name}; at least 2, not 1")
     if data.copy and data.task:

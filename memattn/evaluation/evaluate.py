@@ -29,6 +29,7 @@ from memattn.search.searcher import Scorer, Searcher, Translation, decode, warm_
 
 RESULT, HYPOTHESES, REFERENCES, N_BEST = "result.json", "hypotheses.txt", "references.txt", "n_best.tsv"
 ALIGNMENTS = "alignments"
+_SCORED = 16  # sentences at once, whose logits for all target positions are in memory
 _LARGEST_EXPONENT = 700.0  # of a floating-point number
 
 
@@ -144,18 +145,19 @@ def evaluate(trained: Trained, test_set: TestSet, *, repeats: int) -> Evaluation
 def perplexity(trained: Trained, test_set: TestSet) -> float:
     """Of the reference's tokens, its end of sentence included, each given the true ones before it."""
     scorer, found = Scorer(trained.model), 0.0
-    sides, batch_size = (test_set.source, test_set.target), trained.config.decoding.batch_size
-    for members, source, target in streaming_batches(*sides, batch_size=batch_size):
-        found += float(np.sum(scorer(source, target)[: len(members)], dtype=np.float64))
+    for members, source, target in streaming_batches(test_set.source, test_set.target, batch_size=_SCORED):
+        scores = np.nan_to_num(scorer(source, target)[: len(members)], nan=-np.inf)
+        found += float(np.sum(scores, dtype=np.float64))
     return math.exp(min(-found / len(test_set.target.ids), _LARGEST_EXPONENT))
 
 
 def write(evaluation: Evaluation, trained: Trained, output_dir: str, *, plots: int) -> list[str]:
-    """Writes the results and pictures of `plots` alignments; returns the files' names.
+    """Writes the results and pictures of `plots` alignments, if there are any; returns the files' names.
 
     Raises OSError.
     """
     test_set, translations = evaluation.test_set, evaluation.translations
+    plots = plots if trained.model.has_alignments else 0
     os.makedirs(output_dir, exist_ok=True)
     texts = {HYPOTHESES: evaluation.hypotheses, REFERENCES: test_set.references}
     if (evaluation.written, test_set.written) != (evaluation.hypotheses, test_set.references):

@@ -10,6 +10,13 @@ from memattn.evaluation import tables
 from memattn.runs.run_folder import BEST
 
 FILE = "model_card.md"
+_PAPERS = {  # by whether the model is one of active memory
+    False: (
+        "sequence-to-sequence model",
+        "Efficient Attention using a Fixed-Size Memory Representation* (Britz, Guan & Luong, 2017)",
+    ),
+    True: ("model of active memory", "Can Active Memory Replace Attention?* (Kaiser & Bengio, 2016)"),
+}
 _DECODERS = {"lstm": "LSTM", "rnnsearch": "RNNsearch"}
 _NOT_EXPORTED = ("decoding.sample", "decoding.lexicon")  # an exported model searches by beam, over all tokens
 
@@ -26,12 +33,15 @@ def model_card(result: dict[str, Any]) -> str:
         for without in ((), _NOT_EXPORTED)
     )
     model, training, decoding = (config[section] for section in ("model", "training", "decoding"))
+    active = model["kind"] != "seq2seq"
+    if active and not decoding["memory_ratio"]:
+        exported += " --set decoding.memory_ratio=1.2"
     weights = "best checkpoint" if of_best else f"average of {averaged}"
     beam = f"beam {decoding['beam_size']}"
     if sample := decoding["sample"]:
         beam = ", ".join(["sampled", *(f"{key} {value}" for key, value in sample.items() if value is not None)])
     facts = {
-        **(_of_attention(model) if model["kind"] == "seq2seq" else _of_active_memory(model)),
+        **(_of_active_memory(model) if active else _of_attention(model)),
         "parameters": f"{result['parameters']:,}",
         "training data": result["trained_on"],
         "training": f"{result['step']:,} updates ({weights}), batches of {training['batch_size']} "
@@ -61,8 +71,7 @@ def model_card(result: dict[str, Any]) -> str:
     }
     parts = [
         f"# {', '.join(run_dirs)}",
-        "A sequence-to-sequence model trained by memattn, after *Efficient Attention using a Fixed-Size Memory "
-        "Representation* (Britz, Guan & Luong, 2017).",
+        f"A {_PAPERS[active][0]} trained by memattn, after *{_PAPERS[active][1]}.",
         _listed(facts),
         f"## {result['sentences']:,} sentences of `{result['split']}`",
         _listed(scores),
@@ -93,7 +102,8 @@ def _of_attention(model: dict[str, Any]) -> dict[str, str]:
 
 def _of_active_memory(model: dict[str, Any]) -> dict[str, str]:
     cells = f"{model['layers']} {'cell' if model['layers'] == 1 else 'cells'} of kind {model['cell']}"
-    return {"active memory": f"{model['kind']}, {model['width']} columns of {model['units']} maps, {cells}"}
+    columns = f"{model['width']} {'column' if model['width'] == 1 else 'columns'} of {model['units']} maps"
+    return {"active memory": f"{model['kind']}, {columns}, {cells}"}
 
 
 def _listed(facts: dict[str, str]) -> str:

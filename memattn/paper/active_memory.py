@@ -26,7 +26,7 @@ def arithmetic(output: Output, runs: list[Run]) -> None:
     """Results that are wholly right, for operands as long as in training and longer; a memory as it works."""
     rows = []
     for run in runs:
-        trained = load([run.folder], ["decoding.beam_size=1"], None)
+        trained = load([run.folder], ["decoding.beam_size=1"], 1)  # the last weights: the best ones are the first right
         right = {digits: _right(trained, digits) for digits in _DIGITS}
         rows.append(
             {
@@ -51,7 +51,7 @@ def _right(trained, digits: int) -> float:
 
 def _draw(output: Output, run: Run) -> None:
     """The mean size of what each position of the memory holds, at each step."""
-    trained = load([run.folder], [], None)
+    trained = load([run.folder], [], 1)
     pair = of_length(trained, _DRAWN, 1)
     source = pair.source[0]
     memory = trained.models[0].unrolled(trained.models[0].encode(np.array([source], np.int32)))[:, 0].numpy()

@@ -1,6 +1,5 @@
 """The adding and the multiplication problem of Raffel and Ellis (2016): feed-forward attention on long sequences."""
 
-import math
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, Literal
@@ -62,13 +61,15 @@ MODELS = {
 }
 
 
-def sequences(task: Task, lengths: np.ndarray, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Inputs [rows, T, 2] of sequences of these lengths, with zeros up to the longest, T, and targets [rows, 1].
+def sequences(
+    task: Task, lengths: np.ndarray, random: np.random.Generator, longest: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Inputs [rows, T, 2] of sequences of these lengths, with zeros up to T = `longest`, and targets [rows, 1].
 
     Channel 0 is noise; channel 1 is -1 at both ends, and 1 at the two positions whose noise is to be added or
     multiplied. As in the authors' code, the first of them is among the first ten, the other in the first half of T.
     """
-    rows, longest = np.arange(len(lengths)), int(lengths.max())
+    rows = np.arange(len(lengths))
     inputs = np.zeros([len(rows), longest, 2], np.float32)
     noise = random.uniform(-1 if task == "addition" else 0, 1, [len(rows), longest])
     inputs[:, :, 0] = np.where(np.arange(longest) < lengths[:, None], noise, 0)
@@ -85,14 +86,16 @@ def sequences(task: Task, lengths: np.ndarray, random: np.random.Generator) -> t
 def batch(task: Task, length: str, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """A batch of a row of the table: of L to 1.1 L positions each, or all of one length from 50 to 10,000."""
     if "-" in length:
-        return sequences(task, np.full(BATCH, random.integers(MIXED[0], MIXED[1] + 1)), random)
-    return sequences(task, random.integers(int(length), math.ceil(1.1 * int(length)), BATCH), random)
+        longest = int(random.integers(MIXED[0], MIXED[1] + 1))
+        return sequences(task, np.full(BATCH, longest), random, longest)
+    longest = -(-11 * int(length) // 10)
+    return sequences(task, random.integers(int(length), longest, BATCH), random, longest)
 
 
 def test_batches(task: Task, length: str, random: np.random.Generator) -> list[tuple[np.ndarray, np.ndarray]]:
     """A thousand sequences: ten batches, or ten sequences of each of 100 lengths."""
     if "-" in length:
-        return [sequences(task, np.full(10, int(own)), random) for own in np.linspace(*MIXED, 100)]
+        return [sequences(task, np.full(10, int(own)), random, int(own)) for own in np.linspace(*MIXED, 100)]
     return [batch(task, length, random) for _ in range(10)]
 
 

@@ -94,7 +94,7 @@ class Searcher:
         encode = self._encode_one if source.shape[0] == 1 else self._encode
         candidates = list(self._model.candidates(encode(source), self.config.memory_ratio))
         found = [self._search(source, one, token_gates, selection, uniforms) for one in candidates]
-        return _likeliest(found, [self._model.most_steps(one) for one in candidates]) if len(found) > 1 else found[0]
+        return _likeliest(found, [self._max_lengths(source, one) for one in candidates]) if len(found) > 1 else found[0]
 
     def _uniforms(self, numbers: Iterable[int], rows: int, width: int) -> np.ndarray:
         """Random numbers [steps, B, n] for sentences of these numbers, the same in any batch of any width."""
@@ -117,9 +117,6 @@ class Searcher:
     ) -> Hypotheses:
         model, config = self._model, self.config
         ids, allowed = selection or (None, None)
-        lengths = tf.reduce_sum(tf.cast(tf.not_equal(source, PAD), tf.int32), 1)
-        # Computed in Python, where products are exact.
-        limits = tf.constant([self._limit(length) for length in range(source.shape[1] + 1)], tf.int32)
         queries = config.n_best if config.sample else config.beam_size
         decoding, state = model.start(encoded, queries, token_gates, ids)
 
@@ -148,7 +145,7 @@ class Searcher:
                 return logits, state
 
         shared = {
-            "max_lengths": tf.minimum(tf.gather(limits, lengths), model.most_steps(encoded)),
+            "max_lengths": self._max_lengths(source, encoded),
             "length_penalty_weight": config.length_penalty,
             "start": BOS,
             "end": EOS,
@@ -168,6 +165,13 @@ class Searcher:
                 **shared,
             )
         return found if selection is None else found._replace(tokens=tf.gather(ids, found.tokens))
+
+    def _max_lengths(self, source: tf.Tensor, encoded: Any) -> tf.Tensor:
+        """Most steps [B] for source ids [B, S]."""
+        lengths = tf.reduce_sum(tf.cast(tf.not_equal(source, PAD), tf.int32), 1)
+        # Computed in Python, where products are exact.
+        limits = tf.constant([self._limit(length) for length in range(source.shape[1] + 1)], tf.int32)
+        return tf.minimum(tf.gather(limits, lengths), self._model.most_steps(encoded))
 
     def _limit(self, length: int) -> int:
         """Most steps for a source of `length` tokens, both including the end of sentence; 0 for a padding row."""
@@ -223,14 +227,15 @@ class Scorer:
         return tf.reduce_sum(tf.where(tf.equal(target, PAD), 0.0, tokens), 1)
 
 
-def _likeliest(found: list[Hypotheses], most_steps: list[tf.Tensor]) -> Hypotheses:
+def _likeliest(found: list[Hypotheses], max_lengths: list[tf.Tensor]) -> Hypotheses:
     """For each source, the hypotheses of the memory whose best one has the highest score.
 
-    One that has filled its memory has no end of sentence, and comes last.
+    A best one that was cut at its maximum length counts only where all are cut.
     """
-    ended = [one.lengths[:, 0] < most for one, most in zip(found, most_steps, strict=True)]
-    scores = [tf.where(end, one.scores[:, 0], one.scores[:, 0] - 1e9) for one, end in zip(found, ended, strict=True)]
-    best = tf.argmax(tf.stack(scores), 0)
+    scores = tf.stack([one.scores[:, 0] for one in found])
+    ended = tf.stack([one.lengths[:, 0] < most for one, most in zip(found, max_lengths, strict=True)])
+    counted = ended | ~tf.reduce_any(ended, 0)
+    best = tf.argmax(tf.where(counted, scores, -float("inf")), 0)
     return Hypotheses(*(tf.gather(tf.stack(values, 1), best, batch_dims=1) for values in zip(*found, strict=True)))
 
 

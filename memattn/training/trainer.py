@@ -35,7 +35,7 @@ from memattn.training.validation import Validation
 _EVENTS = "events"
 _NO_SIZES = {"dropout", "init_scale"}  # keys of the model that its weights do not depend on
 _ENCODER = ("encoder/", "source_embedding/")  # its weights' paths
-_OF_ENCODER = {"encoder", "layers", "units", "encoder_units", "embedding_size", "tie_embeddings"}
+_OF_ENCODER = {"kind", "encoder", "layers", "units", "encoder_units", "embedding_size", "tie_embeddings"}
 _MOST_PENDING = 100  # steps that may run before training waits for their results
 
 

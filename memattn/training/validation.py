@@ -2,8 +2,11 @@
 
 import dataclasses
 
+import numpy as np
+
 from memattn.config import Config, DecodingConfig
 from memattn.data import corpus
+from memattn.data.corpus import Corpus
 from memattn.data.text import Text, Tokens
 from memattn.data.vocabulary import Vocabulary
 from memattn.evaluation import metrics
@@ -17,9 +20,10 @@ class Validation:
 
     def __init__(self, config: Config, model: Seq2Seq, vocabulary: Vocabulary, text: Text | Tokens):
         path = config.data.path
-        self._source = corpus.read_corpus(path, "valid", vocabulary).source
+        pairs = corpus.read_corpus(path, "valid", vocabulary)
+        self._source = pairs.source
         self._references = [text.decode(line.split()) for line in corpus.read_references(path, "valid")[0]]
-        self._searcher = Searcher(model, _decoding(config))
+        self._searcher = Searcher(model, _decoding(config, pairs))
         self._vocabulary, self._text, self._num_buckets = vocabulary, text, config.data.num_buckets
 
     def scores(self) -> Scores:
@@ -29,10 +33,15 @@ class Validation:
         return metrics.score([self._text.decode(translation.best) for translation in found], self._references)
 
 
-def _decoding(config: Config) -> DecodingConfig:
-    """As many hypotheses per batch as in decoding: with a smaller beam, more sources."""
+def _decoding(config: Config, pairs: Corpus) -> DecodingConfig:
+    """As many hypotheses per batch as in decoding: with a smaller beam, more sources.
+
+    Active memory has one length: that of `memory_ratio`, or without one that in which 19 of 20 targets have room.
+    """
     beam_size = config.training.validation_beam_size
     batch_size = max(1, config.decoding.batch_size * config.decoding.beam_size // beam_size)
     decoding = dataclasses.replace(config.decoding, beam_size=beam_size, batch_size=batch_size, n_best=1, sample=None)
-    active = config.model.kind != "seq2seq"
-    return dataclasses.replace(decoding, memory_ratio=decoding.memory_ratio or 1.0) if active else decoding
+    if config.model.kind == "seq2seq" or decoding.memory_ratio:
+        return decoding
+    needed = np.quantile(pairs.target.lengths() / pairs.source.lengths(), 0.95)
+    return dataclasses.replace(decoding, memory_ratio=round(float(np.clip(needed, 1, 2)), 2))

@@ -1,10 +1,14 @@
 """The studies beside active memory: the adding problem and subsequence search; arithmetic on longer numbers."""
 
 import math
+import subprocess
+import sys
+from fractions import Fraction
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from conftest import ROOT
 from test_reproduce import TINY, rows_of
 
 from memattn.paper import active_memory, adding_problem, reproduce, subsequence
@@ -36,7 +40,7 @@ def test_a_target_is_the_sum_or_the_product_of_what_is_marked(task, length):
         inputs, targets = adding_problem.batch(task, length, random)
         assert inputs.shape[0] == adding_problem.BATCH
         if "-" not in length:
-            assert int(length) <= inputs.shape[1] <= math.ceil(1.1 * int(length))
+            assert inputs.shape[1] == math.ceil(Fraction(11, 10) * int(length))
         for row, target in zip(inputs, targets, strict=True):
             ends = np.flatnonzero(row[:, 1] == -1)
             marked = np.flatnonzero(row[:, 1] == 1)
@@ -101,6 +105,28 @@ def test_distances_that_do_not_overlap_have_the_coefficient_0():
     assert (found["recall at 1"], found["median rank"]) == ("100.0%", 1)
     found = subsequence.search(points, random.normal(size=[200, 3]), random)
     assert float(found["recall at 100"].rstrip("%")) == pytest.approx(50, abs=15)
+
+
+def test_embeddings_that_are_all_one_find_nothing():
+    found = subsequence.search(np.ones([150, 4]), np.ones([150, 4]), np.random.default_rng(1))
+    assert (found["recall at 100"], found["median rank"]) == ("0.0%", 150)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--lengths", "60"], "--lengths: 60; give some of 50"),
+        (["--models", ""], "--models: empty"),
+        (["--output", "damaged"], "damaged.json: not a table of this script"),
+    ],
+)
+def test_the_adding_problem_says_what_is_wrong(arguments, message, tmp_path):
+    (tmp_path / "damaged.json").write_text('{"cells": [{"task": "addition"}]}', encoding="utf-8")
+    script = [sys.executable, str(ROOT / "scripts" / "adding_problem.py"), *arguments]
+    ended = subprocess.run(script, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ended.returncode
+    assert message in ended.stderr
+    assert "Traceback" not in ended.stderr
 
 
 @pytest.mark.parametrize("pooling", ["feed-forward attention", "memory attention, K = 4"])

@@ -21,8 +21,10 @@ from memattn.data.vocabulary import BOS, EOS
 from memattn.errors import ConfigError
 from memattn.runs.trained import load
 from memattn.search import saved_model
-from memattn.search.searcher import Scorer, Searcher
+from memattn.search.beam_search import Hypotheses
+from memattn.search.searcher import Scorer, Searcher, _likeliest
 from memattn.training.trainer import TrainingStep, train
+from memattn.training.validation import Validation
 
 ALL = [*itertools.product(KINDS, CELLS, (1, 4))]
 
@@ -103,6 +105,34 @@ def test_scores_are_those_of_teacher_forcing():
     assert found[0] == pytest.approx(log_probs[range(len(TARGET)), TARGET].sum(), abs=1e-4)
 
 
+def test_what_was_cut_counts_only_where_all_is_cut():
+    def found(lengths, scores):
+        tokens = tf.repeat(tf.constant(lengths)[:, :, None], 3, 2)  # tells which one was kept
+        return Hypotheses(tokens, tf.constant(lengths), tf.constant(scores))
+
+    # three sources: a whole one and a cut one, two cut ones, two whole ones
+    both = [found([[2], [3], [1]], [[-2.0], [-9.0], [-1.0]]), found([[3], [4], [2]], [[-1.0], [-2.0], [-0.5]])]
+    kept = _likeliest(both, [tf.constant([3, 3, 3]), tf.constant([3, 4, 3])])
+    assert kept.scores.numpy().tolist() == [[-2.0], [-2.0], [-0.5]]
+    assert kept.tokens.numpy()[:, 0, 0].tolist() == [2, 4, 2]
+
+
+def test_a_teacher_of_another_kind_is_refused(tiny_config, tmp_path):
+    assert train(tiny_config(of_kind("extended")), str(tmp_path / "teacher"), NO_STRATEGY) == 0
+    student = tiny_config({"training.teacher": str(tmp_path / "teacher"), "data.num_buckets": 2})
+    with pytest.raises(ConfigError, match=r"training.teacher: .* model.kind \(extended there, seq2seq here\)"):
+        train(student, str(tmp_path / "student"), NO_STRATEGY)
+
+
+def test_validation_gives_the_targets_room(tiny_config, tmp_path):
+    task = {"name": "duplicate", "max_length": 4, "num_symbols": 3, "train_examples": 30, "valid_examples": 40}
+    config = tiny_config(of_kind("neural_gpu", **{"data.copy": None, "data.task": task, "training.max_steps": 1}))
+    assert train(config, str(tmp_path / "run"), NO_STRATEGY) == 0
+    model = load([str(tmp_path / "run")], [], 1)
+    validation = Validation(config, model.model, model.vocabulary, model.text)
+    assert validation._searcher.config.memory_ratio == pytest.approx(9 / 5, abs=0.01)  # two times four, and the end
+
+
 def of_kind(kind, **changes):
     """Changes that make the tiny config one of active memory."""
     model = {"model.kind": kind, "model.width": 1, "model.embedding_size": 256, "model.attention": {"name": "none"}}
@@ -127,8 +157,10 @@ def test_a_run_stops_resumes_and_is_evaluated(kind, tiny_config, tmp_path, monke
     result = evaluate(tmp_path / "whole", plots=1)
     assert 1 < result["perplexity"] < 100
     card = (tmp_path / "whole" / "model_card.md").read_text("utf-8")
-    assert f"{kind}, 1 columns of 8 maps, 1 cell of kind cgru" in card
-    assert "| perplexity" in card or "**perplexity**" in card
+    assert f"{kind}, 1 column of 8 maps, 1 cell of kind cgru" in card
+    assert "**perplexity**" in card
+    assert "Can Active Memory Replace Attention" in card
+    assert not (tmp_path / "whole" / "alignments").exists()
     both = load([str(tmp_path / name) for name in ("whole", "pieces")], [], None)
     source = padded([[4, 5, EOS], [6, EOS]], 4).numpy()
     alone = Searcher(load([str(tmp_path / "whole")], [], None).model, config.decoding)(source)
