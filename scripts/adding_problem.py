@@ -87,7 +87,8 @@ def _write(found: list[dict], adding_problem) -> None:
         )
     output = flags.FLAGS.output
     files.write(f"{output}.json", json.dumps({"cells": found}, indent=2) + "\n")
-    files.write(f"{output}.md", tables.markdown(rows) + "\n")
+    files.write_csv(f"{output}.csv", rows)
+    files.write(f"{output}.md", tables.markdown(rows))
 
 
 if __name__ == "__main__":

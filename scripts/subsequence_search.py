@@ -38,7 +38,8 @@ def main() -> int:
             print(f"{name}, seed {seed}: {found}, {time.monotonic() - start:.0f} s", flush=True)
             text = json.dumps({"rows": rows, **provenance.conditions()}, indent=2)
             files.write(f"{options.output}.json", f"{text}\n")
-            files.write(f"{options.output}.md", tables.markdown(rows) + "\n")
+            files.write_csv(f"{options.output}.csv", rows)
+            files.write(f"{options.output}.md", tables.markdown(rows))
     return 0
 
 

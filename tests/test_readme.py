@@ -20,11 +20,13 @@ from memattn.training import sweep
 # Tables that are not results, by page.
 _TABLES_OF_WORDS = {
     "README.md": 1,
+    "docs/active_memory.md": 1,
     "docs/architecture.md": 1,
     "docs/attention.md": 1,
     "docs/clusters.md": 1,
     "docs/reproduction.md": 4,
     "docs/serving.md": 2,
+    "docs/slots.md": 0,
     "docs/speed.md": 0,
     "docs/translation.md": 2,
     "docs/usage.md": 3,
