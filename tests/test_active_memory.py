@@ -133,7 +133,7 @@ def test_steps_are_teacher_forcing(kind, cell, width):
     sources, targets = padded([SOURCE, [5, EOS]], 5), padded([TARGET, [4, 6, EOS]], 5)
     forced = model(sources, targets)
     rows = tf.constant([len(TARGET), 3])
-    encoded = model.encode(sources)._replace(rows=rows)
+    encoded = model.encode(sources)._replace(lengths=rows)
     decoding, state = model.start(encoded, queries, model.token_gates())
     shifted = np.pad(targets, [[0, 0], [1, 0]], constant_values=BOS)
     for step in range(targets.shape[1]):

@@ -45,12 +45,12 @@ class Cell(tf.keras.layers.Layer):
         scaled = tf.keras.initializers.VarianceScaling(self.gain**2, "fan_in", "uniform")
         return self.add_weight(shape=(3, self.columns, self.maps, outputs), initializer=scaled, name=name)
 
-    def call(self, memory, rows, tape=None, seed=None):
+    def call(self, memory, lengths, tape=None, seed=None):
         """The next memory [R, n, w, m].
 
         Args:
           memory: [R, n, w, m].
-          rows: the positions [R] that each row really has; the others stay 0.
+          lengths: the positions [R] that each row really has; the others stay 0.
           tape: W * p of the output tape [R, n, w, parts * m], or None.
           seed: [2], turns dropout on.
         """
@@ -80,12 +80,12 @@ class ConvolutionalGRU(Cell):
     on the whole memory, and milder where it is longer: `dropout` is the rate at eight positions.
     """
 
-    def call(self, memory, rows, tape=None, seed=None):
+    def call(self, memory, lengths, tape=None, seed=None):
         gates, added = self._sums(memory, tape)
         update, reset = tf.split(tf.clip_by_value(1.2 * tf.sigmoid(gates) - 0.1, 0.0, 1.0), 2, -1)
         candidate = tf.tanh(convolution(reset * memory, self.kernel) + added)
-        rates = self.dropout and self.dropout * tf.minimum(1.0, _SHORT / tf.cast(tf.maximum(rows, 1), tf.float32))
-        return masked(_dropped(update * memory + (1 - update) * candidate, rates, seed), rows)
+        rates = self.dropout and self.dropout * tf.minimum(1.0, _SHORT / tf.cast(tf.maximum(lengths, 1), tf.float32))
+        return masked(_dropped(update * memory + (1 - update) * candidate, rates, seed), lengths)
 
 
 @tf.keras.utils.register_keras_serializable("memattn")
@@ -103,7 +103,7 @@ class DiagonalGRU(Cell):
     def entered(self, embedded, seed=None):
         return _dropped(hard_tanh(embedded)[:, :, None], self.dropout, seed)[:, :, 0]
 
-    def call(self, memory, rows, tape=None, seed=None):
+    def call(self, memory, lengths, tape=None, seed=None):
         gates, added = self._sums(memory, tape)
         update, reset = tf.split(hard_sigmoid(gates), 2, -1)
         candidate = hard_tanh(convolution(reset * memory, self.kernel) + added)
@@ -112,7 +112,7 @@ class DiagonalGRU(Cell):
         before = tf.pad(memory[:, :-1, :, :moved], [[0, 0], [1, 0], [0, 0], [0, 0]])
         after = tf.pad(memory[:, 1:, :, moved : 2 * moved], [[0, 0], [0, 1], [0, 0], [0, 0]])
         shifted = tf.concat([before, after, memory[..., 2 * moved :]], -1)
-        return masked(update * shifted + (1 - update) * candidate, rows)
+        return masked(update * shifted + (1 - update) * candidate, lengths)
 
 
 @tf.keras.utils.register_keras_serializable("memattn")
@@ -121,11 +121,11 @@ class ResidualCell(Cell):
 
     parts, biases, gain = 1, (), 0.1
 
-    def call(self, memory, rows, tape=None, seed=None):
+    def call(self, memory, lengths, tape=None, seed=None):
         added = convolution(memory, self.kernel)
         if tape is not None:
             added += tape
-        return masked(memory + _dropped(added, self.dropout, seed), rows)
+        return masked(memory + _dropped(added, self.dropout, seed), lengths)
 
 
 CELLS = {"cgru": ConvolutionalGRU, "residual": ResidualCell, "dngpu": DiagonalGRU}
@@ -136,9 +136,9 @@ def convolution(memory: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
     return tf.nn.conv2d(memory, tf.cast(tf.convert_to_tensor(kernel), memory.dtype), 1, "SAME")
 
 
-def masked(memory: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
-    """A memory [R, n, w, m] with zeros from the positions `rows` [R] on."""
-    real = tf.sequence_mask(rows, memory.shape[1] or tf.shape(memory)[1])
+def masked(memory: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
+    """A memory [R, n, w, m] with zeros from the positions `lengths` [R] on."""
+    real = tf.sequence_mask(lengths, memory.shape[1] or tf.shape(memory)[1])
     return tf.where(real[:, :, None, None], memory, tf.zeros_like(memory))
 
 

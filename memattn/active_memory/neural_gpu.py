@@ -19,14 +19,14 @@ class Encoded(NamedTuple):
     """A batch of sources in memories of n positions: embeddings [B, N, m], and the n [B] of each, at most N."""
 
     embedded: tf.Tensor
-    rows: tf.Tensor
+    lengths: tf.Tensor
 
 
 class Decoding(NamedTuple):
-    """What all decoder steps share: the last memory [B, N, w, m], its rows [B], embeddings of outputs, output layer."""
+    """What all decoder steps share: the last memory [B, N, w, m], n [B], embeddings of outputs, output layer."""
 
     memory: tf.Tensor
-    rows: tf.Tensor
+    lengths: tf.Tensor
     embeddings: tf.Tensor
     output: tuple[tf.Tensor, tf.Tensor]
 
@@ -130,15 +130,15 @@ class NeuralGPU(tf.keras.Model):
         longest = encoded.embedded.shape[1]
         if ratio is None:
             for more in range(longest + 1):
-                rows = tf.minimum(encoded.rows + more, 2 * encoded.rows)
-                yield _resized(encoded, rows, 2 * longest)
+                lengths = tf.minimum(encoded.lengths + more, 2 * encoded.lengths)
+                yield _resized(encoded, lengths, 2 * longest)
         else:
             sizes = [math.ceil(Fraction(str(ratio)) * length) for length in range(longest + 1)]
-            yield _resized(encoded, tf.gather(tf.constant(sizes), encoded.rows), sizes[-1])
+            yield _resized(encoded, tf.gather(tf.constant(sizes), encoded.lengths), sizes[-1])
 
     def most_steps(self, encoded: Encoded) -> tf.Tensor:
         """Outputs [B] that a memory has room for, the end of sentence included."""
-        return encoded.rows
+        return encoded.lengths
 
     def token_gates(self) -> tf.Tensor | None:
         """Embeddings [V, m] of outputs, as `start` takes them."""
@@ -152,7 +152,7 @@ class NeuralGPU(tf.keras.Model):
 
         With the ids `selected` [N], `step` computes the logits of these tokens alone.
         """
-        decoding = Decoding(self.run(encoded), encoded.rows, token_gates, self._output(selected))
+        decoding = Decoding(self.run(encoded), encoded.lengths, token_gates, self._output(selected))
         return decoding, self._first_state(decoding, num_queries)
 
     def step(self, tokens: tf.Tensor, state: dict, decoding: Decoding) -> tuple[tf.Tensor, tf.Tensor, dict]:
@@ -169,11 +169,11 @@ class NeuralGPU(tf.keras.Model):
 
     def decode(self, encoded: Encoded, target: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:
         """The part of `call` after `encode`."""
-        lengths = _count(tf.not_equal(target, PAD))
+        targets = _count(tf.not_equal(target, PAD))
         sizes = [side.shape[1] or tf.shape(side)[1] for side in (encoded.embedded, target)]
         largest = max(sizes) if all(isinstance(size, int) for size in sizes) else tf.maximum(*sizes)
-        encoded = _resized(encoded, tf.maximum(encoded.rows, lengths), largest)
-        decoding = Decoding(self.run(encoded, seed), encoded.rows, self.token_gates(), self._output())
+        encoded = _resized(encoded, tf.maximum(encoded.lengths, targets), largest)
+        decoding = Decoding(self.run(encoded, seed), encoded.lengths, self.token_gates(), self._output())
         return logits_of(self._teacher_forced(decoding, target, seed), decoding.output)
 
     def alignments(self, source: tf.Tensor, target: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -196,15 +196,15 @@ class NeuralGPU(tf.keras.Model):
         steps = size if most is None else most
 
         def step(time, memory):
-            changed = self._changed(self.encoder, memory, encoded.rows, None, _of_step(seed, time))
-            return time + 1, tf.where((time < encoded.rows)[:, None, None, None], changed, memory)
+            changed = self._changed(self.encoder, memory, encoded.lengths, None, _of_step(seed, time))
+            return time + 1, tf.where((time < encoded.lengths)[:, None, None, None], changed, memory)
 
         return tf.while_loop(lambda time, _: time < steps, step, (0, memory), maximum_iterations=steps)
 
-    def _changed(self, cells, memory, rows, tapes, seed):
+    def _changed(self, cells, memory, lengths, tapes, seed):
         """The memory after each of the cells in turn; `tapes` holds W * p for each, or is None."""
         for i, (cell, own) in enumerate(zip(cells, split(seed, len(cells)), strict=True)):
-            memory = cell(memory, rows, None if tapes is None else tapes[i], own)
+            memory = cell(memory, lengths, None if tapes is None else tapes[i], own)
         return memory
 
     def _first_state(self, decoding, num_queries):
@@ -280,8 +280,10 @@ class ExtendedNeuralGPU(NeuralGPU):
             flat = tf.reshape(tensor, tf.concat([[-1], tf.shape(tensor)[2:]], 0))
             return tf.ensure_shape(flat, [None, *static])
 
-        rows = tf.repeat(decoding.rows, queries)
-        changed = self._changed(self.decoder, together(state["memory"]), rows, [together(tape) for tape in tapes], seed)
+        lengths = tf.repeat(decoding.lengths, queries)
+        changed = self._changed(
+            self.decoder, together(state["memory"]), lengths, [together(tape) for tape in tapes], seed
+        )
         memory = tf.ensure_shape(tf.reshape(changed, shape), state["memory"].shape)
         place = tf.minimum(position, shape[2] - 1)[:, :, None]
         features = tf.gather(memory[:, :, :, 0], place, batch_dims=2)[:, :, 0]
@@ -313,10 +315,10 @@ class ExtendedNeuralGPU(NeuralGPU):
         return tf.transpose(found.stack(), [1, 0, 2])
 
 
-def _resized(encoded: Encoded, rows: tf.Tensor, size: int | tf.Tensor) -> Encoded:
-    """The sources in memories of `rows` [B] positions, in tensors of `size`."""
+def _resized(encoded: Encoded, lengths: tf.Tensor, size: int | tf.Tensor) -> Encoded:
+    """The sources in memories of `lengths` [B] positions, in tensors of `size`."""
     more = size - (encoded.embedded.shape[1] or tf.shape(encoded.embedded)[1])
-    return Encoded(tf.pad(encoded.embedded, [[0, 0], [0, more], [0, 0]]), rows)
+    return Encoded(tf.pad(encoded.embedded, [[0, 0], [0, more], [0, 0]]), lengths)
 
 
 def _shifted(target: tf.Tensor) -> tf.Tensor:

@@ -65,7 +65,7 @@ def test_a_search_keeps_the_likeliest_of_all_lengths(kind):
             encoded = model.encode(tf.constant([source]))
             encoded = encoded._replace(
                 embedded=tf.pad(encoded.embedded, [[0, 0], [0, length - len(source)], [0, 0]]),
-                rows=tf.constant([length]),
+                lengths=tf.constant([length]),
             )
             best = max(best, best_of(model, encoded, length))
         assert found.scores[row, 0] == pytest.approx(best, abs=1e-4)
@@ -92,7 +92,7 @@ def test_a_ratio_gives_one_length_and_no_hypothesis_is_longer():
     model, sources = make_model("extended"), padded([SOURCE, [5, EOS], []], 5)
     found = list(model.candidates(model.encode(sources), 1.5))
     assert len(found) == 1
-    assert found[0].rows.numpy().tolist() == [6, 3, 0]
+    assert found[0].lengths.numpy().tolist() == [6, 3, 0]
     assert found[0].embedded.shape == (3, 8, M)
     hypotheses = Searcher(model, DecodingConfig(beam_size=2, memory_ratio=1.0, jit_compile=False))(sources.numpy())
     assert (hypotheses.lengths[:2].max(1) <= [4, 2]).all()
