@@ -30,7 +30,7 @@ def uses(monkeypatch):
 
 
 def cases():
-    """One run of each mechanism of each config, and the same without input feeding, shrunk; equal ones once.
+    """One run of each mechanism and kind of each config, and the same without input feeding, shrunk; equal ones once.
 
     Those of the family occur in one config, with input feeding.
     """
@@ -38,19 +38,20 @@ def cases():
     for path in CONFIGS:
         mechanisms = {}
         for one in configs.expand(configs.load(str(path), [])).values():
-            mechanisms.setdefault(one.model.attention["name"], one)
-        for name, one in mechanisms.items():
+            mechanisms.setdefault((one.model.kind, one.model.attention["name"]), one)
+        for (kind, name), one in mechanisms.items():
             if name in FAMILY and path.stem != "family":
                 continue
             attention = {**one.model.attention, **{key: 3 for key in one.model.attention if key == "num_slots"}}
-            only_fed = name in FAMILY or one.model.decoder == "rnnsearch"
+            only_fed = name in FAMILY or one.model.decoder == "rnnsearch" or kind != "seq2seq"
             for input_feeding in (True,) if only_fed else (True, False):
                 model = dataclasses.replace(one.model, **SIZES, attention=attention, input_feeding=input_feeding)
                 training = dataclasses.replace(one.training, seed=1)
                 decoding_config = dataclasses.replace(one.decoding, beam_size=2, batch_size=len(SOURCE))
+                label = f"{path.parent.name}/{path.stem} {name if kind == 'seq2seq' else kind} {input_feeding=}"
                 key = str((model, training.precision, training.jit_compile, decoding_config))
                 shrunk = dataclasses.replace(one, model=model, training=training, decoding=decoding_config)
-                known.setdefault(key, (f"{path.parent.name}/{path.stem} {name} {input_feeding=}", shrunk))
+                known.setdefault(key, (label, shrunk))
     return [pytest.param(config, id=label) for label, config in known.values()]
 
 
@@ -69,7 +70,8 @@ def check(config, strategy):
 @pytest.mark.parametrize("config", cases())
 def test_every_config_updates_and_decodes(config, uses):
     check(config, tf.distribute.get_strategy())
-    assert uses is None or bool(uses) == (config.model.encoder == "lstm")  # cuDNN has no GRU of this kind
+    has_lstms = config.model.kind == "seq2seq" and config.model.encoder == "lstm"
+    assert uses is None or bool(uses) == has_lstms  # cuDNN has no GRU of this kind
 
 
 SWITCHED = [(name, *switches) for name in NAMES for switches in itertools.product((True, False), repeat=2)]
