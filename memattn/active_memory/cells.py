@@ -2,6 +2,8 @@
 
 import tensorflow as tf
 
+from memattn.model.dropout import dropout
+
 _SATURATED = 0.9  # from this size on, what enters a hard nonlinearity of the diagonal cell is pulled back
 _PULL = 0.01  # of the mean gradient
 _SHORT = 8  # positions of a memory at which `dropout` is the rate of a CGRU
@@ -29,9 +31,8 @@ class Cell(tf.keras.layers.Layer):
         gates = (self.parts - 1) * self.maps
         self.gates_kernel = self._kernel(gates, "gates_kernel") if gates else None  # U' and U'' of Eq. 1
         self.kernel = self._kernel(self.maps, "kernel")  # U
-        self.tape_kernel = (
-            self._kernel(self.parts * self.maps, "tape_kernel") if self.reads_tape else None
-        )  # W', W'', W
+        tape = self.parts * self.maps if self.reads_tape else 0
+        self.tape_kernel = self._kernel(tape, "tape_kernel") if tape else None  # W', W'' and W
         self.bias = None
         if self.biases:
             self.bias = self.add_weight(
@@ -84,8 +85,11 @@ class ConvolutionalGRU(Cell):
         gates, added = self._sums(memory, tape)
         update, reset = tf.split(tf.clip_by_value(1.2 * tf.sigmoid(gates) - 0.1, 0.0, 1.0), 2, -1)
         candidate = tf.tanh(convolution(reset * memory, self.kernel) + added)
-        rates = self.dropout and self.dropout * tf.minimum(1.0, _SHORT / tf.cast(tf.maximum(lengths, 1), tf.float32))
-        return masked(_dropped(update * memory + (1 - update) * candidate, rates, seed), lengths)
+        memory = update * memory + (1 - update) * candidate
+        if seed is not None and self.dropout:
+            rates = self.dropout * tf.minimum(1.0, _SHORT / tf.cast(tf.maximum(lengths, 1), tf.float32))
+            memory = _dropped(memory, rates, seed)
+        return masked(memory, lengths)
 
 
 @tf.keras.utils.register_keras_serializable("memattn")
@@ -101,13 +105,12 @@ class DiagonalGRU(Cell):
     gain = 1.0
 
     def entered(self, embedded, seed=None):
-        return _dropped(hard_tanh(embedded)[:, :, None], self.dropout, seed)[:, :, 0]
+        return dropout(hard_tanh(embedded), self.dropout, seed)
 
     def call(self, memory, lengths, tape=None, seed=None):
         gates, added = self._sums(memory, tape)
         update, reset = tf.split(hard_sigmoid(gates), 2, -1)
-        candidate = hard_tanh(convolution(reset * memory, self.kernel) + added)
-        candidate = _dropped(candidate, self.dropout, seed)
+        candidate = dropout(hard_tanh(convolution(reset * memory, self.kernel) + added), self.dropout, seed)
         moved = self.maps // 3
         before = tf.pad(memory[:, :-1, :, :moved], [[0, 0], [1, 0], [0, 0], [0, 0]])
         after = tf.pad(memory[:, 1:, :, moved : 2 * moved], [[0, 0], [0, 1], [0, 0], [0, 0]])
@@ -125,7 +128,7 @@ class ResidualCell(Cell):
         added = convolution(memory, self.kernel)
         if tape is not None:
             added += tape
-        return masked(memory + _dropped(added, self.dropout, seed), lengths)
+        return masked(memory + dropout(added, self.dropout, seed), lengths)
 
 
 CELLS = {"cgru": ConvolutionalGRU, "residual": ResidualCell, "dngpu": DiagonalGRU}
@@ -164,10 +167,8 @@ def _pulled(inputs):
     return tf.identity(inputs), gradient
 
 
-def _dropped(values: tf.Tensor, rates, seed: tf.Tensor | None) -> tf.Tensor:
-    """Drops values [R, n, w, m] at a rate, or at one for each row [R]; `seed` is None outside training."""
-    if seed is None or (isinstance(rates, float) and rates == 0):
-        return values
-    rates = tf.reshape(tf.cast(rates, tf.float32), [-1, 1, 1, 1])
+def _dropped(values: tf.Tensor, rates: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+    """Drops values [R, n, w, m] at a rate for each row [R]; `dropout` has one rate for all."""
+    rates = rates[:, None, None, None]
     kept = tf.random.stateless_uniform(tf.shape(values), seed) >= rates
     return tf.where(kept, values / tf.cast(1 - rates, values.dtype), tf.zeros_like(values))

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from memattn.active_memory.cells import CELLS
-from memattn.data.vocabulary import BOS, PAD
+from memattn.data.vocabulary import PAD
 from memattn.model.dropout import split
-from memattn.model.seq2seq import logits_of
+from memattn.model.seq2seq import columns_of, logits_of, shifted
 
 _OF_DECODER, _OF_SOURCE = 2**16, 2**17  # their seeds are others than those of the encoder's steps
 
@@ -183,23 +183,30 @@ class NeuralGPU(tf.keras.Model):
 
     def run(self, encoded: Encoded, seed: tf.Tensor | None = None) -> tf.Tensor:
         """The memory [B, N, w, m] after n steps, n the row's own."""
-        return self._run(encoded, seed)[1]
+        steps = encoded.embedded.shape[1] or tf.shape(encoded.embedded)[1]
+
+        def step(time, memory):
+            return time + 1, self._next(time, memory, encoded.lengths, seed)
+
+        loop = (0, self._first(encoded, seed))
+        return tf.while_loop(lambda time, _: time < steps, step, loop, maximum_iterations=steps)[1]
 
     def unrolled(self, encoded: Encoded) -> tf.Tensor:
         """The memory at each step [N + 1, B, N, w, m], the first before any."""
-        return tf.stack([self._run(encoded, None, steps)[1] for steps in range(encoded.embedded.shape[1] + 1)])
+        memories = [self._first(encoded, None)]
+        for time in range(encoded.embedded.shape[1]):
+            memories.append(self._next(time, memories[-1], encoded.lengths, None))
+        return tf.stack(memories)
 
-    def _run(self, encoded, seed, most=None):
-        size = encoded.embedded.shape[1] or tf.shape(encoded.embedded)[1]
+    def _first(self, encoded, seed):
+        """The memory before any step: the source in the first column."""
         entered = self.encoder[0].entered(encoded.embedded, _of_step(seed, _OF_SOURCE))
-        memory = tf.pad(entered[:, :, None], [[0, 0], [0, 0], [0, self.width - 1], [0, 0]])
-        steps = size if most is None else most
+        return tf.pad(entered[:, :, None], [[0, 0], [0, 0], [0, self.width - 1], [0, 0]])
 
-        def step(time, memory):
-            changed = self._changed(self.encoder, memory, encoded.lengths, None, _of_step(seed, time))
-            return time + 1, tf.where((time < encoded.lengths)[:, None, None, None], changed, memory)
-
-        return tf.while_loop(lambda time, _: time < steps, step, (0, memory), maximum_iterations=steps)
+    def _next(self, time, memory, lengths, seed):
+        """The memory after one more step, in rows that have one."""
+        changed = self._changed(self.encoder, memory, lengths, None, _of_step(seed, time))
+        return tf.where((time < lengths)[:, None, None, None], changed, memory)
 
     def _changed(self, cells, memory, lengths, tapes, seed):
         """The memory after each of the cells in turn; `tapes` holds W * p for each, or is None."""
@@ -224,11 +231,7 @@ class NeuralGPU(tf.keras.Model):
 
     def _output(self, selected=None):
         """Kernel [F, V] and bias [V] of the output layer, or their columns for the ids `selected` [N]."""
-        weights = [
-            tf.cast(tf.convert_to_tensor(weight), self.compute_dtype)
-            for weight in (self.output_layer.kernel, self.output_layer.bias)
-        ]
-        return tuple(weights if selected is None else [tf.gather(weight, selected, axis=-1) for weight in weights])
+        return columns_of(self.output_layer.kernel, self.output_layer.bias, self.compute_dtype, selected)
 
     def get_config(self):
         return {**self._arguments, "name": self.name, "dtype": self.dtype_policy.name}
@@ -246,7 +249,7 @@ class MarkovianNeuralGPU(NeuralGPU):
 
     def _teacher_forced(self, decoding, target, seed):
         features = super()._teacher_forced(decoding, target, seed)
-        return tf.concat([features, tf.gather(decoding.embeddings, _shifted(target))], -1)
+        return tf.concat([features, tf.gather(decoding.embeddings, shifted(target))], -1)
 
 
 @tf.keras.utils.register_keras_serializable("memattn")
@@ -300,7 +303,7 @@ class ExtendedNeuralGPU(NeuralGPU):
         return tf.pad(added, [[0, 0], [0, 0], [0, 0], [0, self.width - columns.shape[1]], [0, 0]])
 
     def _teacher_forced(self, decoding, target, seed):
-        tokens = tf.transpose(_shifted(target))  # [T, B]
+        tokens = tf.transpose(shifted(target))  # [T, B]
         steps = target.shape[1] or tf.shape(target)[1]
         found = tf.TensorArray(decoding.memory.dtype, steps)
         tokens = tf.TensorArray(tf.int32, steps).unstack(tokens)
@@ -319,10 +322,6 @@ def _resized(encoded: Encoded, lengths: tf.Tensor, size: int | tf.Tensor) -> Enc
     """The sources in memories of `lengths` [B] positions, in tensors of `size`."""
     more = size - (encoded.embedded.shape[1] or tf.shape(encoded.embedded)[1])
     return Encoded(tf.pad(encoded.embedded, [[0, 0], [0, more], [0, 0]]), lengths)
-
-
-def _shifted(target: tf.Tensor) -> tf.Tensor:
-    return tf.pad(target[:, :-1], [[0, 0], [1, 0]], constant_values=BOS)
 
 
 def _count(real: tf.Tensor) -> tf.Tensor:

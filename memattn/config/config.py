@@ -383,9 +383,10 @@ def _without_xla(config: Config) -> Config:
 def _check_model(model: ModelConfig, source: Source) -> None:
     active = model.kind != "seq2seq"
     for key, default in vars(ModelConfig()).items():
-        unused = key not in _OF_ANY_KIND and active != (key in _OF_ACTIVE_MEMORY)
+        if key in _OF_ANY_KIND or active == (key in _OF_ACTIVE_MEMORY):
+            continue
         defaults = (default, _NO_ATTENTION, _attention(default, source)) if key == "attention" else (default,)
-        if unused and getattr(model, key) not in defaults:
+        if getattr(model, key) not in defaults:
             kinds = "a kind of active memory" if key in _OF_ACTIVE_MEMORY else "seq2seq"
             raise source.error(f"model.{key}", f"is for {kinds}, not for model.kind: {model.kind}")
     if model.decoder == "rnnsearch":

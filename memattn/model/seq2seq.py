@@ -279,8 +279,7 @@ class Seq2Seq(tf.keras.Model):
         return combined[:, :, :length], slots[:, :, :, :length]
 
     def _teacher_forced(self, encoded, target, seed):
-        shifted = tf.pad(target[:, :-1], [[0, 0], [1, 0]], constant_values=BOS)
-        return self.decoder(self.target_embedding(shifted), encoded.cells, encoded.memory, seed)
+        return self.decoder(self.target_embedding(shifted(target)), encoded.cells, encoded.memory, seed)
 
     def _output(self, selected: tf.Tensor | None = None) -> tuple[tf.Tensor, tf.Tensor]:
         """Kernel [F, V] and bias [V] of the output layer, or their columns for the ids `selected` [N]."""
@@ -288,13 +287,25 @@ class Seq2Seq(tf.keras.Model):
             kernel, bias = tf.transpose(tf.convert_to_tensor(self.target_embedding.embeddings)), self.output_bias
         else:
             kernel, bias = self.output_layer.kernel, self.output_layer.bias
-        kernel, bias = (tf.cast(tf.convert_to_tensor(weight), self.compute_dtype) for weight in (kernel, bias))
-        if selected is None:
-            return kernel, bias
-        return tf.gather(kernel, selected, axis=1), tf.gather(bias, selected)
+        return columns_of(kernel, bias, self.compute_dtype, selected)
 
     def get_config(self):
         return {**self._arguments, "name": self.name, "dtype": self.dtype_policy.name}
+
+
+def shifted(target: tf.Tensor) -> tf.Tensor:
+    """What the decoder reads of targets [B, T] under teacher forcing: each token one step later, after BOS."""
+    return tf.pad(target[:, :-1], [[0, 0], [1, 0]], constant_values=BOS)
+
+
+def columns_of(
+    kernel: tf.Tensor | tf.Variable, bias: tf.Tensor | tf.Variable, dtype: str, selected: tf.Tensor | None
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Kernel [F, V] and bias [V] of an output layer in `dtype`, or their columns for the ids `selected` [N]."""
+    kernel, bias = (tf.cast(tf.convert_to_tensor(weight), dtype) for weight in (kernel, bias))
+    if selected is None:
+        return kernel, bias
+    return tf.gather(kernel, selected, axis=1), tf.gather(bias, selected)
 
 
 def logits_of(features: tf.Tensor, output: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
