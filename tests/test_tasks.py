@@ -59,15 +59,14 @@ def test_targets_equal_sources(folder):
         assert b"\r" not in source
 
 
-def result(source, sign, operation):
+def result(source, sign, operation, places):
     """By Python's own reading of numbers in base 5; the lowest digit comes first."""
     place = source.index(sign)
     assert place == len(source) - place - 1
     numbers = [int("".join(digits[::-1]) or "0", 5) for digits in (source[:place], source[place + 1 :])]
-    value, digits = operation(*numbers), ""
-    for power in range(len(source) + 1, -1, -1):
-        digits += str(value // 5**power % 5)
-    return list(digits.lstrip("0")[::-1] or "0")
+    found = [str(operation(*numbers) // 5**power % 5) for power in range(places(place))]
+    assert int("".join(found[::-1]) or "0", 5) == operation(*numbers)
+    return found
 
 
 RULES = {
@@ -78,8 +77,8 @@ RULES = {
         value for _, value in sorted(zip(source[::2], source[1::2], strict=True), key=lambda one: int(one[0][1:]))
     ],
     "duplicate": lambda source: source + source,
-    "addition": lambda source: result(source, "+", lambda one, other: one + other),
-    "multiplication": lambda source: result(source, "*", lambda one, other: one * other),
+    "addition": lambda source: result(source, "+", lambda one, other: one + other, lambda digits: digits + 1),
+    "multiplication": lambda source: result(source, "*", lambda one, other: one * other, lambda digits: 2 * digits),
     "selective_copy": lambda source: [token[1:] for token in source if token.startswith("*")],
 }
 

@@ -54,7 +54,7 @@ class TaskConfig(CopyConfig):
     # copy: the source; reverse: its symbols backwards; sort: in ascending order; lookup: up to L keys in random order,
     # each before its value, of which the target has the values in the order of the keys; selective_copy: the few
     # symbols that the source marks; duplicate: the source twice; addition, multiplication: of two numbers of up to L
-    # digits in base num_symbols, the lowest digit first
+    # digits in base num_symbols, the lowest digit first, with leading zeros
     name: Literal["copy", "reverse", "sort", "lookup", "selective_copy", "duplicate", "addition", "multiplication"] = (
         "copy"
     )

@@ -81,10 +81,10 @@ def _selective_pairs(config: TaskConfig, random: np.random.RandomState, lengths:
     return found
 
 
-def _arithmetic(sign: str, operation: Callable[[int, int], int]) -> Task:
+def _arithmetic(sign: str, operation: Callable[[int, int], int], places: Callable[[int], int]) -> Task:
     """Two numbers of as many digits and the sign between them; the target is the result, the lowest digit first.
 
-    Operands keep their leading zeros, the result has none.
+    Operands and result keep their leading zeros: the result of operands of k digits has `places(k)`.
     """
 
     def pairs(config, random, lengths):
@@ -93,7 +93,7 @@ def _arithmetic(sign: str, operation: Callable[[int, int], int]) -> Task:
             operands = np.split(digits, 2)
             result = operation(*(_value(operand, base) for operand in operands))
             one, other = ([str(digit) for digit in operand] for operand in operands)
-            found.append(([*one, sign, *other], _digits(result, base)))
+            found.append(([*one, sign, *other], _digits(result, base, places(len(operands[0])))))
         return found
 
     return Task(lambda config: [*_symbols(config), sign], pairs)
@@ -107,10 +107,12 @@ def _value(digits: np.ndarray, base: int) -> int:
     return value
 
 
-def _digits(value: int, base: int) -> list[str]:
-    digits = [str(value % base)]
-    while value := value // base:
-        digits.append(str(value % base))
+def _digits(value: int, base: int, places: int) -> list[str]:
+    """The number in so many digits, the lowest first."""
+    digits = []
+    for _ in range(places):
+        value, digit = divmod(value, base)
+        digits.append(str(digit))
     return digits
 
 
@@ -118,8 +120,8 @@ TASKS = {
     "copy": _of_sequences(lambda source: source),
     "reverse": _of_sequences(lambda source: source[::-1]),
     "duplicate": _of_sequences(lambda source: np.tile(source, 2)),
-    "addition": _arithmetic("+", operator.add),
-    "multiplication": _arithmetic("*", operator.mul),
+    "addition": _arithmetic("+", operator.add, lambda digits: digits + 1),
+    "multiplication": _arithmetic("*", operator.mul, lambda digits: 2 * digits),
     "sort": _of_sequences(np.sort),
     "lookup": Task(lambda config: [*_symbols(config), *map(_key, range(config.max_length))], _lookup_pairs),
     "selective_copy": Task(
