@@ -17,7 +17,7 @@ from memattn.training.sweep import Run
 
 _TOLERANCES = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)  # shares of the contexts that may be missed
 _ENOUGH = 0.5  # BLEU behind attention
-_LONG, _LONG_SOURCES = (200, 1_000, 3_000, 10_000), 100  # symbols of a source, and sources of each length
+_LONG, _LONG_SOURCES = (200, 1_000, 3_000, 10_000), 50  # symbols of a source, and sources of each length
 
 
 def slots(output: Output, runs: list[Run]) -> None:
