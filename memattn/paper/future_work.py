@@ -5,12 +5,14 @@ import statistics
 from collections.abc import Mapping
 
 import numpy as np
+import tensorflow as tf
 
 from memattn.config import Config, CopyConfig
 from memattn.data import corpus
 from memattn.data.tasks import TASKS
 from memattn.evaluation import directions, plots, tables
 from memattn.evaluation import evaluate as evaluation
+from memattn.model.seq2seq import Seq2Seq
 from memattn.paper.paper_figures import Output, is_memory, model_name
 from memattn.runs.trained import Trained, load
 from memattn.training.sweep import Run
@@ -133,7 +135,8 @@ def long_sources(output: Output, runs: list[Run]) -> None:
     for run in runs:
         trained = load([run.folder], [], None)
         for length in _LONG:
-            found = evaluation.evaluate(trained, of_length(trained, length, _LONG_SOURCES), repeats=3).result
+            test_set = of_length(trained, length, _LONG_SOURCES)
+            found = evaluation.evaluate(trained, test_set, repeats=3).result
             rows.append(
                 {
                     "L": length,
@@ -142,6 +145,7 @@ def long_sources(output: Output, runs: list[Run]) -> None:
                     "exact match %": f"{found['exact_match']:.1f}",
                     "decode s": f"{found['decode_seconds']:.3g}",
                     "decode s min-max": tables.spread(found),
+                    "a step reads, KiB": f"{_bytes_read(trained.models[0], test_set.source[0]) / 1024:,.1f}",
                 }
             )
     longest = runs[0].config.data.task.max_length
@@ -157,6 +161,12 @@ def of_length(trained: Trained, length: int, number: int) -> evaluation.TestSet:
     references = [" ".join(target) for target in targets]
     ids = [corpus.from_ids([trained.vocabulary.encode(one) for one in side]) for side in (sources, targets)]
     return evaluation.TestSet(f"L = {length}", *ids, references, references)
+
+
+def _bytes_read(model: Seq2Seq, source: np.ndarray) -> int:
+    """Of the memory of one source [S] that decoder steps read; alpha is for pictures."""
+    memory = model.encode(tf.constant([source], tf.int32)).memory
+    return sum(tensor.numpy().nbytes for name, tensor in memory.items() if name != "alpha")
 
 
 def _help(run: Run) -> str:

@@ -70,6 +70,8 @@ def test_the_tables_of_tiny_runs(made, tmp_path, monkeypatch):
     rows = made("long_sources")
     systems = [(row["model"], row["L"]) for row in rows[:4]]
     assert systems == [("bahdanau", "6"), ("bahdanau", "30"), ("K=2", "6"), ("K=2", "30")]
+    read = [float(row["a step reads, KiB"]) for row in rows[:4]]
+    assert read[1] > 4 * read[0] and read[3] == read[2] < read[0]
     rows = made("teacher")
     assert [row["of the teacher"] for row in rows] == ["", "encoder and contexts"]
     assert [row["updates of the teacher"] for row in rows] == ["", "4"]
