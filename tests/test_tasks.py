@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import operator
 import os
 import shutil
 import subprocess
@@ -59,12 +60,17 @@ def test_targets_equal_sources(folder):
         assert b"\r" not in source
 
 
-def result(source, sign, operation, places):
+def operands(source):
+    """The digits of both numbers."""
+    place = next(place for place, token in enumerate(source) if token in "+*")
+    return source[:place], source[place + 1 :]
+
+
+def result(source, operation, places):
     """By Python's own reading of numbers in base 5; the lowest digit comes first."""
-    place = source.index(sign)
-    assert place == len(source) - place - 1
-    numbers = [int("".join(digits[::-1]) or "0", 5) for digits in (source[:place], source[place + 1 :])]
-    found = [str(operation(*numbers) // 5**power % 5) for power in range(places(place))]
+    digits = operands(source)
+    numbers = [int("".join(own[::-1]) or "0", 5) for own in digits]
+    found = [str(operation(*numbers) // 5**power % 5) for power in range(places(*map(len, digits)))]
     assert int("".join(found[::-1]) or "0", 5) == operation(*numbers)
     return found
 
@@ -77,8 +83,8 @@ RULES = {
         value for _, value in sorted(zip(source[::2], source[1::2], strict=True), key=lambda one: int(one[0][1:]))
     ],
     "duplicate": lambda source: source + source,
-    "addition": lambda source: result(source, "+", lambda one, other: one + other, lambda digits: digits + 1),
-    "multiplication": lambda source: result(source, "*", lambda one, other: one * other, lambda digits: 2 * digits),
+    "addition": lambda source: result(source, operator.add, lambda one, other: max(one, other) + 1),
+    "multiplication": lambda source: result(source, operator.mul, operator.add),
     "selective_copy": lambda source: [token[1:] for token in source if token.startswith("*")],
 }
 
@@ -113,6 +119,24 @@ def test_a_lookup_has_each_key_once_and_marks_are_as_many_as_asked(tmp_path):
                 assert sum(token.startswith("*") for token in tokens) == min(2, len(tokens))
 
 
+@pytest.mark.parametrize("name", ["addition", "multiplication"])
+def test_uneven_operands(name, tmp_path):
+    """Half of the pairs have them, either one the shorter; all others, and all without `uneven`, as many digits."""
+    for uneven in (False, True):
+        task = TaskConfig(max_length=9, num_symbols=5, train_examples=2_000, valid_examples=1, name=name, uneven=uneven)
+        folder = tmp_path / str(uneven)
+        task_corpus.prepare(task, str(folder))
+        sources, targets = ((folder / f"train.{side}").read_text("utf-8").splitlines() for side in ("source", "target"))
+        for source, target in zip(sources, targets, strict=True):
+            assert target.split() == RULES[name](source.split())
+        found = np.array([[len(own) for own in operands(source.split())] for source in sources])
+        longer = np.bincount(found.max(1), minlength=10) / len(found)
+        np.testing.assert_allclose(longer, np.full(10, 0.1), atol=0.03)
+        for side in (0, 1):
+            shorter = np.mean(found[:, side] < found[:, 1 - side])
+            np.testing.assert_allclose(shorter, 0.225 * uneven, atol=0.03 * uneven)  # none where the longer one has none
+
+
 def test_the_task_copy_is_data_copy(tmp_path, folder):
     task = TaskConfig(**vars(SMALL), name="copy")
     assert (task.folder, task.settings) == (SMALL.folder, SMALL.settings)
@@ -125,8 +149,10 @@ def test_tasks_have_folders_of_their_own():
         return configs.checked({"data": task}, configs.Source("test")).data
 
     tasks = [{"name": name} for name in RULES] + [{"name": "selective_copy", "marked": 5}, {"name": "sort", "seed": 2}]
+    tasks += [{"name": name, "uneven": True} for name in ("addition", "multiplication")]
     assert len({load({"task": task}).path for task in tasks}) == len(tasks)
-    assert load({"task": {"name": "sort", "marked": 5}}).path == load({"task": {"name": "sort"}}).path
+    for other in ({"marked": 5}, {"uneven": True}):
+        assert load({"task": {"name": "sort", **other}}).path == load({"task": {"name": "sort"}}).path
     with pytest.raises(ConfigError, match="data.task: given beside data.copy"):
         load({"copy": {}, "task": {"name": "sort"}})
     with pytest.raises(ConfigError, match="data.task.name: 'sorted' is none of .*; did you mean sort"):

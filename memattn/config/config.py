@@ -16,6 +16,7 @@ from memattn.attention import MECHANISMS
 from memattn.config.schema import Source, build, listed, nearest, not_one_of, number, parse, shown, value_of
 from memattn.errors import ConfigError, reason
 
+_ARITHMETIC = ("addition", "multiplication")
 _OF_ACTIVE_MEMORY = ("width", "cell")
 _NO_ATTENTION = {"name": "none"}
 _OF_ANY_KIND = ("kind", "layers", "units", "dropout")
@@ -59,15 +60,22 @@ class TaskConfig(CopyConfig):
         "copy"
     )
     marked: int = number(4, at_least=1)  # selective_copy: symbols that are marked, where the source is not shorter
+    uneven: bool = False  # addition, multiplication: in half of the pairs, one number has fewer digits than the other
 
     @property
     def settings(self) -> dict[str, Any]:
         own = {} if self.name == "copy" else {"name": self.name}
-        return {**super().settings, **own, **({"marked": self.marked} if self.name == "selective_copy" else {})}
+        if self.name == "selective_copy":
+            own["marked"] = self.marked
+        if self.uneven and self.name in _ARITHMETIC:
+            own["uneven"] = True
+        return {**super().settings, **own}
 
     @property
     def folder(self) -> str:
-        return f"{super().folder}_m{self.marked}" if self.name == "selective_copy" else super().folder
+        settings = self.settings
+        marked = f"_m{self.marked}" if "marked" in settings else ""
+        return f"{super().folder}{marked}{'_uneven' if 'uneven' in settings else ''}"
 
 
 @dataclasses.dataclass(frozen=True)

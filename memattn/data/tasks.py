@@ -81,22 +81,34 @@ def _selective_pairs(config: TaskConfig, random: np.random.RandomState, lengths:
     return found
 
 
-def _arithmetic(sign: str, operation: Callable[[int, int], int], places: Callable[[int], int]) -> Task:
-    """Two numbers of as many digits and the sign between them; the target is the result, the lowest digit first.
+def _arithmetic(sign: str, operation: Callable[[int, int], int], places: Callable[[int, int], int]) -> Task:
+    """Two numbers and the sign between them; the target is the result, the lowest digit first.
 
-    Operands and result keep their leading zeros: the result of operands of k digits has `places(k)`.
+    Operands and result keep their leading zeros: the result of operands of k and l digits has `places(k, l)`.
     """
 
     def pairs(config, random, lengths):
         found, base = [], config.num_symbols
-        for digits in _sequences(config, random, 2 * lengths):
-            operands = np.split(digits, 2)
+        one_has, other_has = _digits_of_operands(config, random, lengths)
+        for digits, cut in zip(_sequences(config, random, one_has + other_has), one_has, strict=True):
+            operands = digits[:cut], digits[cut:]
             result = operation(*(_value(operand, base) for operand in operands))
             one, other = ([str(digit) for digit in operand] for operand in operands)
-            found.append(([*one, sign, *other], _digits(result, base, places(len(operands[0])))))
+            found.append(([*one, sign, *other], _digits(result, base, places(len(one), len(other)))))
         return found
 
     return Task(lambda config: [*_symbols(config), sign], pairs)
+
+
+def _digits_of_operands(
+    config: TaskConfig, random: np.random.RandomState, lengths: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """How many digits [N] the two numbers of each pair have: `lengths`, or one of them fewer where they are uneven."""
+    if not config.uneven:
+        return lengths, lengths
+    equal, swapped = random.randint(0, 2, [2, len(lengths)]) == 1
+    fewer = np.where(equal, lengths, random.randint(0, np.maximum(lengths, 1)))
+    return np.where(swapped, fewer, lengths), np.where(swapped, lengths, fewer)
 
 
 def _value(digits: np.ndarray, base: int) -> int:
@@ -120,8 +132,8 @@ TASKS = {
     "copy": _of_sequences(lambda source: source),
     "reverse": _of_sequences(lambda source: source[::-1]),
     "duplicate": _of_sequences(lambda source: np.tile(source, 2)),
-    "addition": _arithmetic("+", operator.add, lambda digits: digits + 1),
-    "multiplication": _arithmetic("*", operator.mul, lambda digits: 2 * digits),
+    "addition": _arithmetic("+", operator.add, lambda one, other: max(one, other) + 1),
+    "multiplication": _arithmetic("*", operator.mul, operator.add),
     "sort": _of_sequences(np.sort),
     "lookup": Task(lambda config: [*_symbols(config), *map(_key, range(config.max_length))], _lookup_pairs),
     "selective_copy": Task(

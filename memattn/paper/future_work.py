@@ -154,7 +154,7 @@ def long_sources(output: Output, runs: list[Run]) -> None:
 
 def of_length(trained: Trained, length: int, number: int) -> evaluation.TestSet:
     """So many pairs of the run's task, each made of `length` symbols."""
-    task = dataclasses.replace(trained.config.data.task, max_length=length)
+    task = dataclasses.replace(trained.config.data.task, max_length=length, uneven=False)
     random = np.random.RandomState(length)  # noqa: NPY002
     pairs = TASKS[task.name].pairs(task, random, np.full(number, length))
     sources, targets = zip(*pairs, strict=True)
