@@ -3,6 +3,7 @@
 import concurrent.futures
 import csv
 import dataclasses
+import json
 import os
 import shutil
 import signal
@@ -246,16 +247,40 @@ def test_a_finished_run_is_left_alone(tiny_config, tmp_path, capsys):
     assert {path: path.read_bytes() for path in run_dir.rglob("*") if path.is_file()} == files
 
 
-def test_a_run_whose_data_changed_is_refused(tiny_config, tmp_path):
+def lengthen(data):
+    for side in ("source", "target"):
+        with open(data / f"train.{side}", "a", encoding="utf-8") as file:
+            file.write("1 2 3\n")
+
+
+def turn_round(data):
+    path = data / "train.target"
+    path.write_text("".join(path.read_text("utf-8").splitlines(keepends=True)[::-1]), "utf-8")
+
+
+@pytest.mark.parametrize("change", [lengthen, turn_round])
+def test_a_run_whose_data_changed_is_refused(tiny_config, tmp_path, change):
     config, run_dir = tiny_config(), tmp_path / "run"
     assert train(config, str(run_dir), NO_STRATEGY) == 0
     files = {path: path.read_bytes() for path in run_dir.rglob("*") if path.is_file()}
-    for side in ("source", "target"):
-        with open(tmp_path / "data" / f"train.{side}", "a", encoding="utf-8") as file:
-            file.write("1 2 3\n")
+    change(tmp_path / "data")
     with pytest.raises(ConfigError, match="corpus.json: does not fit the data in .*data, which has changed"):
         train(config, str(run_dir), NO_STRATEGY)
     assert {path: path.read_bytes() for path in run_dir.rglob("*") if path.is_file()} == files
+
+
+def test_a_run_without_the_facts_of_its_data_is_refused(tiny_config, tmp_path):
+    """One of a former version, without their checksum, goes on."""
+    config, run_dir = tiny_config(), tmp_path / "run"
+    assert train(config, str(run_dir), NO_STRATEGY) == 0
+    path = run_dir / run_folder.CORPUS
+    facts = json.loads(path.read_text("utf-8"))
+    del facts["checksum"]
+    path.write_text(json.dumps(facts), "utf-8")
+    assert train(config, str(run_dir), NO_STRATEGY) == 0
+    path.unlink()
+    with pytest.raises(ConfigError, match="corpus.json: missing, and a run cannot go on without it; use another"):
+        train(config, str(run_dir), NO_STRATEGY)
 
 
 @pytest.mark.parametrize(

@@ -192,17 +192,21 @@ def stops(p: tf.Tensor, before: tf.Tensor) -> tf.Tensor:
 def linear_recurrence(factors: tf.Tensor, terms: tf.Tensor) -> tf.Tensor:
     """x_j = factors_j x_{j-1} + terms_j over the last axis, x_{-1} = 0."""
     length, leading = tf.shape(terms)[-1], [[0, 0]] * (len(terms.shape) - 1)
+    shape = factors.shape.merge_with(terms.shape)
+    for x in (factors, terms):
+        x.set_shape(shape)
+
+    def moved(x, shift):
+        before = tf.pad(x, tf.concat([leading, [[shift, 0]]], 0))[..., :length]
+        before.set_shape(shape)  # a loop keeps its shapes, and padding forgets them
+        return before
 
     def doubled(shift, factors, terms):
-        padding = tf.concat([leading, [[shift, 0]]], 0)
-        factors_before, terms_before = (tf.pad(x, padding)[..., :length] for x in (factors, terms))
-        return 2 * shift, factors * factors_before, terms + factors * terms_before
+        return 2 * shift, factors * moved(factors, shift), terms + factors * moved(terms, shift)
 
     if (static := terms.shape[-1]) is not None:
         shift = 1
         while shift < static:
             shift, factors, terms = doubled(shift, factors, terms)
         return terms
-    state = tf.constant(1), factors, terms
-    shapes = state[0].shape, factors.shape, terms.shape
-    return tf.while_loop(lambda shift, *_: shift < length, doubled, state, shape_invariants=shapes)[2]
+    return tf.while_loop(lambda shift, *_: shift < length, doubled, (1, factors, terms))[2]

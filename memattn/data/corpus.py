@@ -16,6 +16,7 @@ from memattn.errors import ConfigError, DataError
 
 VOCABULARY, MANIFEST = "vocab.txt", "manifest.json"
 SIDES = ("source", "target")
+_SUMMED = 1 << 20  # numbers of a checksum at once
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,6 +45,14 @@ class Sentences:
         """Lengths of the sentences from `start` up to `end`, int64."""
         return np.diff(self.offsets[start : len(self) + 1 if end is None else end + 1])
 
+    def checksum(self) -> int:
+        """CRC-32 of all ids and lengths, whatever types they are stored in."""
+        found = 0
+        for numbers in (self.ids, self.offsets):
+            for start in range(0, len(numbers), _SUMMED):
+                found = zlib.crc32(np.asarray(numbers[start : start + _SUMMED], "<i8"), found)
+        return found
+
     def padded(self, indices: np.ndarray, rows: int, width: int) -> np.ndarray:
         """[rows, width] int32: the sentences of those indices, padded with PAD. Raises DataError."""
         starts, ends = self.offsets[indices], self.offsets[indices + 1]
@@ -71,6 +80,10 @@ class Corpus:
 
     def __len__(self) -> int:
         return len(self.source)
+
+    def checksum(self) -> str:
+        """Of its sentences and their order."""
+        return f"{self.source.checksum():08x}{self.target.checksum():08x}"
 
 
 def read_vocabulary(path: str) -> Vocabulary:

@@ -23,7 +23,7 @@ CHECKPOINTS, BEST, LOCK = "checkpoints", "best", "lock"
 
 
 def create(
-    folder: str, run_config: Config, vocabulary: Vocabulary, corpus: dict[str, int], text_files: dict[str, str]
+    folder: str, run_config: Config, vocabulary: Vocabulary, corpus: dict[str, int | str], text_files: dict[str, str]
 ) -> None:
     """Makes a run folder, or checks that an existing one has the same config and training data.
 
@@ -50,10 +50,13 @@ def create(
         if differing:
             raise ConfigError(f"{folder}: holds a run of another config: {', '.join(differing)}; use another --run_dir")
         for name, content in facts.items():
-            if not _holds(os.path.join(folder, name), content):
+            own = os.path.join(folder, name)
+            if not os.path.exists(own):
+                raise ConfigError(f"{own}: missing, and a run cannot go on without it; use another --run_dir")
+            if not (_holds_facts(own, corpus) if name == CORPUS else _holds(own, content)):
                 raise ConfigError(
-                    f"{os.path.join(folder, name)}: does not fit the data in {run_config.data.path}, which has changed "
-                    "since this run began; use another --run_dir"
+                    f"{own}: does not fit the data in {run_config.data.path}, which has changed since this run began; "
+                    "use another --run_dir"
                 )
         if is_longer:
             write(path, config.dump(run_config))
@@ -94,7 +97,11 @@ def load_model(folder: str, run_config: Config, precision: str | None = None) ->
 
 def longest_source(folder: str) -> int:
     """S of Eq. 10 of a run's model. Raises RunError."""
-    path = os.path.join(folder, CORPUS)
+    return _facts(os.path.join(folder, CORPUS))["max_source_length"]
+
+
+def _facts(path: str) -> dict[str, int | str]:
+    """Of the training data of a run. Raises RunError."""
     try:
         with open(path, encoding="utf-8") as file:
             facts = json.load(file)
@@ -103,7 +110,7 @@ def longest_source(folder: str) -> int:
     longest = facts.get("max_source_length") if isinstance(facts, dict) else None
     if type(longest) is not int or not 0 < longest < 1 << 31:
         raise RunError(f"{path}: damaged: max_source_length should be a whole number above 0, in {str(facts)[:80]}")
-    return longest
+    return facts
 
 
 def build_model(
@@ -120,6 +127,12 @@ def build_model(
             return kind(**options, **sizes, dtype=precision or run_config.training.precision)
     except ValueError as error:
         raise ConfigError(f"model: {reason(error)}") from error
+
+
+def _holds_facts(path: str, corpus: dict[str, int | str]) -> bool:
+    """Whether a file has these facts; runs of former versions have fewer."""
+    found = _facts(path)
+    return found == {name: value for name, value in corpus.items() if name in found}
 
 
 def _holds(path: str, content: str) -> bool:

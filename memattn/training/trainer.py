@@ -136,7 +136,8 @@ class Trainer:
     def _open_run(self) -> None:
         """Makes the run folder, or restores the run in it."""
         config, run_dir = self.config, self.run_dir
-        facts = {"max_source_length": self.longest_source, "training_pairs": self.batches.pairs}
+        sizes = {"max_source_length": self.longest_source, "training_pairs": self.batches.pairs}
+        facts = {**sizes, "checksum": self.batches.corpus.checksum()}
         self._by_chief(lambda: run_folder.create(run_dir, config, self.vocabulary, facts, self.text.files()))
         self.progress = Progress()
         checkpoint = Checkpoint(self.model, self.step.optimizer, progress=self.progress, step=self.step.state)

@@ -1,5 +1,6 @@
 """Exported models: what the run gives, without memattn; and what is refused."""
 
+import dataclasses
 import json
 import os
 import re
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from conftest import ROOT
+from test_conformance import make_model
 from test_translate import lines_of, runs, trained, translator  # noqa: F401 (fixtures)
 
 from memattn.data.corpus import VOCABULARY
@@ -38,18 +40,36 @@ def exported(runs, tmp_path_factory):  # noqa: F811
     return found
 
 
+def compare(expected, found):
+    """Lines of number, score and text: scores but for rounding, all else as it is."""
+    expected = list(expected)
+    assert expected
+    for one, other in zip(expected, found, strict=True):
+        (number, score, *text), (other_number, other_score, *other_text) = one.split("\t"), other.split("\t")
+        assert (number, text) == (other_number, other_text)
+        np.testing.assert_allclose(float(score), float(other_score), rtol=1e-3, atol=1e-4)
+
+
 @pytest.mark.parametrize("which", [0, 1])
 @pytest.mark.parametrize("alignment", [None, "hard"])
 def test_the_exported_model_translates_as_the_run_does(exported, runs, which, alignment):  # noqa: F811
     folder, run = exported[which]
     lines = [*lines_of(runs[1] / "test.en"), *STRANGE]
     how = {"scores": True, "alignment": alignment, "replace_unknown": bool(alignment)}
-    expected = translator(run, n_best=3, **how)(lines, 1)
-    found = Translator(*saved_model.load(folder), **how)(lines, 1)
-    for one, other in zip(expected, found, strict=True):
-        (number, score, *text), (other_number, other_score, *other_text) = one.split("\t"), other.split("\t")
-        assert (number, text) == (other_number, other_text)
-        np.testing.assert_allclose(float(score), float(other_score), rtol=1e-3, atol=1e-4)
+    compare(translator(run, n_best=3, **how)(lines, 1), Translator(*saved_model.load(folder), **how)(lines, 1))
+
+
+@pytest.mark.parametrize("name", ["monotonic", "mocha", "matcha"])
+def test_recurrent_mechanisms_are_exported(runs, tmp_path, name):  # noqa: F811
+    """With random weights. Only in exports, loops know neither how many sources nor how many queries there are."""
+    overrides = ["decoding.jit_compile=false", "decoding.max_length=5", "decoding.n_best=3"]
+    run = load(runs[0][:1], overrides, None)
+    model = make_model(name, {}, vocabulary_size=len(run.vocabulary.tokens))
+    run = dataclasses.replace(run, model=model, models=[model])
+    saved_model.export(run, str(tmp_path / "exported"), 20)
+    exported = Translator(*saved_model.load(str(tmp_path / "exported")), scores=True)
+    lines = ["Haus Hund Katze.", "Haus."]
+    compare(translator(run, n_best=3, scores=True)(lines, 1), exported(lines, 1))
 
 
 def test_its_best_hypotheses_are_the_first(exported):
