@@ -251,6 +251,16 @@ def test_luong_dot_says_which_widths_differ(states, queries):
         read(attention.LuongDotAttention(), states, queries)
 
 
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("luong", {}), ("local_m", {}), ("local_p", {}), ("memory", {"num_slots": 3, "read": "content"})],
+)
+def test_units_are_the_width_of_the_queries(name, options):
+    layer = attention.MECHANISMS[name](units=5, **options)
+    with pytest.raises(ValueError, match="units: 5, but the queries are 4 wide; they must be equal"):
+        layer(tf.zeros([1, 2, 4]), tf.zeros([1, 3, 6]))
+
+
 def test_no_attention_reads_nothing(states, queries):
     scores, contexts, alignments = read(attention.NoAttention(), states, queries)
     assert scores.shape == (B, Q, 0)

@@ -184,6 +184,13 @@ def masked_softmax(logits: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     return tf.where(mask, tf.nn.softmax(tf.where(mask, logits, lowest)), tf.zeros([], logits.dtype))
 
 
+def products(queries: tf.Tensor, keys: tf.Tensor) -> tf.Tensor:
+    """h . k [B, Q, M] of queries [B, Q, U] and keys [B, M, U]. Raises ValueError for queries of another width."""
+    if queries.shape[-1] != keys.shape[-1]:
+        raise ValueError(f"units: {keys.shape[-1]}, but the queries are {queries.shape[-1]} wide; they must be equal")
+    return tf.matmul(queries, keys, transpose_b=True)
+
+
 def additive_energies(queries: tf.Tensor, keys: tf.Tensor, v: tf.Variable) -> tf.Tensor:
     """v . tanh(q + k) [B, Q, M] of projected queries [B, Q, U] and keys [B, M, U] (Bahdanau et al., 2015)."""
     weights = tf.cast(tf.convert_to_tensor(v), queries.dtype)

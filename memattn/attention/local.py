@@ -4,7 +4,7 @@ import numbers
 
 import tensorflow as tf
 
-from memattn.attention.base import AttentionMechanism, masked_softmax
+from memattn.attention.base import AttentionMechanism, masked_softmax, products
 
 
 class LocalMonotonicAttention(AttentionMechanism):
@@ -40,7 +40,7 @@ class LocalMonotonicAttention(AttentionMechanism):
 
     def _in_window(self, query: tf.Tensor, memory: dict[str, tf.Tensor], centres: tf.Tensor) -> tf.Tensor:
         """Softmax [B, Q, S] over the real positions that are at most D from the centres [B, Q, 1], in float32."""
-        energies = tf.matmul(query, memory["keys"], transpose_b=True)  # [B, Q, S]
+        energies = products(query, memory["keys"])
         distances = tf.abs(_positions(memory) - centres)
         return masked_softmax(energies, memory["mask"][:, None] & (distances <= self.window))
 

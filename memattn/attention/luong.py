@@ -1,8 +1,6 @@
 """Luong et al. (2015), the general score: h^T W s, softmax over the source."""
 
-import tensorflow as tf
-
-from memattn.attention.base import AttentionMechanism, masked_softmax
+from memattn.attention.base import AttentionMechanism, masked_softmax, products
 
 
 class LuongAttention(AttentionMechanism):
@@ -25,8 +23,7 @@ class LuongAttention(AttentionMechanism):
         return {"values": states, "keys": self.key_layer(states), "mask": mask}
 
     def score(self, query, memory, state=(), seed=None):
-        energies = tf.matmul(query, memory["keys"], transpose_b=True)  # [B, Q, S]
-        return masked_softmax(energies, memory["mask"][:, None]), state
+        return masked_softmax(products(query, memory["keys"]), memory["mask"][:, None]), state
 
     def get_config(self):
         return {

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 import tensorflow as tf
 
-from memattn.attention.base import AttentionMechanism, additive_energies, masked_softmax
+from memattn.attention.base import AttentionMechanism, additive_energies, masked_softmax, products
 
 SCORING_FUNCTIONS = {"softmax": tf.nn.softmax, "sigmoid": tf.sigmoid}
 _LOWEST_WINDOW_LOGIT = -8.0  # far from a slot's window; content can still overrule it
@@ -127,8 +127,10 @@ class MemoryAttention(AttentionMechanism):
 
         Graphs that were traced before, such as that of `predict`, keep their slots; a saved layer has all.
         """
-        if not (self.nested and isinstance(num_slots, numbers.Integral) and 1 <= num_slots <= self.num_slots):
-            raise ValueError(f"num_slots: cannot keep {num_slots} of {self.num_slots} slots, nested: {self.nested}")
+        if not self.nested:
+            raise ValueError("num_slots: only a layer with nested=True can be cut")
+        if not isinstance(num_slots, numbers.Integral) or not 1 <= num_slots <= self.num_slots:
+            raise ValueError(f"num_slots: must be a whole number from 1 to {self.num_slots}, not {num_slots!r}")
         self._kept = num_slots
 
     def memorize(self, states, mask):
@@ -170,7 +172,7 @@ class MemoryAttention(AttentionMechanism):
         if self.read == "address":
             logits = self.decoder_scores(query)[:, :, : self._kept]  # [B, Q, K], W_beta h
         elif self.read == "content":
-            logits = tf.matmul(query / math.sqrt(self.units), memory["keys"], transpose_b=True)  # [B, Q, K]
+            logits = products(query / math.sqrt(self.units), memory["keys"])
         else:
             logits = additive_energies(self.query_layer(query), memory["keys"], self.v)
         beta = _scored(self.decoder_scoring, logits, memory.get("used"))  # Eq. 7

@@ -344,13 +344,12 @@ def differences(one: dict, other: dict, prefix: str = "") -> list[str]:
 
 def checked(tree: dict, source: Source) -> Config:
     """The config of a tree, every value checked, defaults filled in. Raises ConfigError."""
-    if "data" not in tree:
-        raise source.error("data", "missing; give data.folder, data.copy (the copy task) or data.task")
-    config = build(Config, tree, "", source)
+    config = build(Config, {"data": {}, **tree}, "", source)
     _check_sweep(config.sweep or SweepConfig(), source)
     data, decoding, model = config.data, config.decoding, config.model
     if not data.folder and data.made is None:
-        raise source.error("data", "give data.folder (a prepared corpus), data.copy (the copy task) or data.task")
+        missing = "" if "data" in tree else "missing; "
+        raise source.error("data", f"{missing}give data.folder (a prepared corpus), data.copy or data.task")
     if config.training.teacher and config.training.init_from:
         raise source.error("training.teacher", "given beside training.init_from; give one of them")
     if model.kind == "seq2seq" and decoding.memory_ratio:
@@ -364,15 +363,18 @@ def checked(tree: dict, source: Source) -> Config:
     if data.task and data.task.name in ("addition", "multiplication") and data.task.num_symbols < 2:
         raise source.error("data.task.num_symbols", f"is the base of {data.task.name}; at least 2, not 1")
     if data.copy and data.task:
-        raise source.error("data.task", "given beside data.copy, which is the task copy; give one of them")
+        raise source.error("data.task", "given beside data.copy, which is the task copy; one of them has to be null")
     if decoding.sample and decoding.coverage_penalty:
         raise source.error("decoding.coverage_penalty", "is for beam search; decoding.sample has no use for it")
     if (n_best := decoding.n_best) > decoding.beam_size and not decoding.sample:
         raise source.error("decoding.n_best", f"{n_best} is more than decoding.beam_size = {decoding.beam_size}")
     _check_model(model, source)
     attention = _attention(model.attention, source) if model.kind == "seq2seq" else dict(_NO_ATTENTION)
-    if decoding.num_slots and not (attention.get("nested") and decoding.num_slots <= attention["num_slots"]):
-        raise source.error("decoding.num_slots", "needs model.attention.nested: true, and at most its num_slots")
+    if decoding.num_slots and not attention.get("nested"):
+        raise source.error("decoding.num_slots", "needs a model with memory attention and model.attention.nested: true")
+    if decoding.num_slots and decoding.num_slots > attention["num_slots"]:
+        slots = f"{decoding.num_slots} is more than model.attention.num_slots = {attention['num_slots']}"
+        raise source.error("decoding.num_slots", slots)
     config = dataclasses.replace(config, model=dataclasses.replace(model, attention=attention))
     return config if model.kind == "seq2seq" else _without_xla(config)
 

@@ -89,7 +89,7 @@ def test_a_layer_that_was_cut_trains_with_what_is_left():
     seed = tf.constant([1, 2])
     drawn = attention.memorize_in_training(tf.constant(STATES), tf.constant(MASK), seed)["used"].numpy().sum((1, 2))
     assert set(drawn) == {1, 2}
-    with pytest.raises(ValueError, match="cannot keep 2.5 of 8 slots"):
+    with pytest.raises(ValueError, match="must be a whole number from 1 to 8, not 2.5"):
         attention.keep(2.5)
 
 
@@ -97,9 +97,9 @@ def test_a_layer_that_was_cut_trains_with_what_is_left():
 def test_slots_with_places_are_not_nested(option):
     with pytest.raises(ValueError, match="nested: position encodings and windows give each slot a place"):
         MemoryAttention(nested=True, max_source_length=5, **{option: True})
-    with pytest.raises(ValueError, match="cannot keep 9 of 8 slots, nested: True"):
+    with pytest.raises(ValueError, match="must be a whole number from 1 to 8, not 9"):
         layer().keep(9)
-    with pytest.raises(ValueError, match="cannot keep 1 of 8 slots, nested: False"):
+    with pytest.raises(ValueError, match="only a layer with nested=True can be cut"):
         MemoryAttention(num_slots=8).keep(1)
 
 
@@ -111,11 +111,11 @@ def test_a_run_is_cut_when_it_decodes(tiny_config, tmp_path):
     memory = model.encode(tf.constant([[4, 5, 6, 4, 5, 2]])).memory
     assert memory["values"].shape[1] == 2
     assert evaluate(run_dir, "decoding.num_slots=2")["config"]["decoding"]["num_slots"] == 2
-    for wrong in ("5", "0"):
-        with pytest.raises(ConfigError, match="decoding.num_slots: "):
+    for wrong, why in (("5", "5 is more than model.attention.num_slots = 4"), ("0", "must be at least 1")):
+        with pytest.raises(ConfigError, match=f"decoding.num_slots: {why}"):
             load([str(run_dir)], [f"decoding.num_slots={wrong}"], None)
     with pytest.raises(ConfigError, match="decoding.num_slots: is for a trained model"):
         train(tiny_config({**nested, "decoding.num_slots": 2}), str(tmp_path / "other"), tf.distribute.get_strategy())
     plain = {"data": {"copy": {}}, "decoding": {"num_slots": 2}}
-    with pytest.raises(ConfigError, match="decoding.num_slots: needs model.attention.nested: true"):
+    with pytest.raises(ConfigError, match="decoding.num_slots: needs a model with memory attention"):
         configs.checked(plain, configs.Source("test"))
