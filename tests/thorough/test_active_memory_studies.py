@@ -65,9 +65,9 @@ def test_the_published_table_has_its_constants():
 @pytest.mark.parametrize("name", ["feed-forward attention", "unweighted", "memory K=8 sigmoid/softmax"])
 def test_a_model_of_the_adding_problem_learns(name, monkeypatch):
     monkeypatch.setattr(adding_problem, "EPOCH", 150)
-    cell = adding_problem.train("addition", "50", name, learning_rate=0.003, minutes=1, epochs=2, seed=1)
-    assert cell["right"] > 0.2  # a constant has 0.15
-    assert (cell["epochs"], cell["model"]) == (2, name)
+    cell = adding_problem.train("addition", "50", name, learning_rate=0.003, minutes=1, epochs=6, seed=1)
+    assert cell["right"] > 0.3  # at best; a constant has 0.15
+    assert 1 <= cell["epochs"] <= 6 and cell["model"] == name
 
 
 def test_feed_forward_attention_is_the_papers():
