@@ -121,7 +121,7 @@ def test_a_lookup_has_each_key_once_and_marks_are_as_many_as_asked(tmp_path):
 
 @pytest.mark.parametrize("name", ["addition", "multiplication"])
 def test_uneven_operands(name, tmp_path):
-    """Half of the pairs have them, either one the shorter; all others, and all without `uneven`, as many digits."""
+    """Half of the pairs have them, either one the shorter; otherwise, and without `uneven`, both are equally long."""
     for uneven in (False, True):
         task = TaskConfig(max_length=9, num_symbols=5, train_examples=2_000, valid_examples=1, name=name, uneven=uneven)
         folder = tmp_path / str(uneven)

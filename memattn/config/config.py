@@ -360,7 +360,7 @@ def checked(tree: dict, source: Source) -> Config:
         raise source.error("decoding.memory_ratio", "decoding.sample needs one with active memory; give 1 or more")
     if model.kind != "seq2seq" and decoding.coverage_penalty:
         raise source.error("decoding.coverage_penalty", f"needs attention; model.kind: {model.kind} has none")
-    if data.task and data.task.name in ("addition", "multiplication") and data.task.num_symbols < 2:
+    if data.task and data.task.name in _ARITHMETIC and data.task.num_symbols < 2:
         raise source.error("data.task.num_symbols", f"is the base of {data.task.name}; at least 2, not 1")
     if data.copy and data.task:
         raise source.error("data.task", "given beside data.copy, which is the task copy; one of them has to be null")

@@ -53,7 +53,8 @@ def create(
             own = os.path.join(folder, name)
             if not os.path.exists(own):
                 raise ConfigError(f"{own}: missing, and a run cannot go on without it; use another --run_dir")
-            if not (_holds_facts(own, corpus) if name == CORPUS else _holds(own, content)):
+            fits = _facts(own).items() <= corpus.items() if name == CORPUS else _holds(own, content)
+            if not fits:  # runs of former versions have fewer facts
                 raise ConfigError(
                     f"{own}: does not fit the data in {run_config.data.path}, which has changed since this run began; "
                     "use another --run_dir"
@@ -127,12 +128,6 @@ def build_model(
             return kind(**options, **sizes, dtype=precision or run_config.training.precision)
     except ValueError as error:
         raise ConfigError(f"model: {reason(error)}") from error
-
-
-def _holds_facts(path: str, corpus: dict[str, int | str]) -> bool:
-    """Whether a file has these facts; runs of former versions have fewer."""
-    found = _facts(path)
-    return found == {name: value for name, value in corpus.items() if name in found}
 
 
 def _holds(path: str, content: str) -> bool:

@@ -136,9 +136,13 @@ class Trainer:
     def _open_run(self) -> None:
         """Makes the run folder, or restores the run in it."""
         config, run_dir = self.config, self.run_dir
-        sizes = {"max_source_length": self.longest_source, "training_pairs": self.batches.pairs}
-        facts = {**sizes, "checksum": self.batches.corpus.checksum()}
-        self._by_chief(lambda: run_folder.create(run_dir, config, self.vocabulary, facts, self.text.files()))
+
+        def make_folder():
+            sizes = {"max_source_length": self.longest_source, "training_pairs": self.batches.pairs}
+            facts = {**sizes, "checksum": self.batches.corpus.checksum()}
+            run_folder.create(run_dir, config, self.vocabulary, facts, self.text.files())
+
+        self._by_chief(make_folder)
         self.progress = Progress()
         checkpoint = Checkpoint(self.model, self.step.optimizer, progress=self.progress, step=self.step.state)
         folder = os.path.join(run_dir, run_folder.CHECKPOINTS)

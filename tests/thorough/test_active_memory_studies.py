@@ -67,7 +67,8 @@ def test_a_model_of_the_adding_problem_learns(name, monkeypatch):
     monkeypatch.setattr(adding_problem, "EPOCH", 150)
     cell = adding_problem.train("addition", "50", name, learning_rate=0.003, minutes=1, epochs=6, seed=1)
     assert cell["right"] > 0.3  # at best; a constant has 0.15
-    assert 1 <= cell["epochs"] <= 6 and cell["model"] == name
+    assert cell["epochs"] == 6 or cell["right"] == 1
+    assert cell["model"] == name
 
 
 def test_feed_forward_attention_is_the_papers():

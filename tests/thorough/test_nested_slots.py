@@ -117,5 +117,6 @@ def test_a_run_is_cut_when_it_decodes(tiny_config, tmp_path):
     with pytest.raises(ConfigError, match="decoding.num_slots: is for a trained model"):
         train(tiny_config({**nested, "decoding.num_slots": 2}), str(tmp_path / "other"), tf.distribute.get_strategy())
     plain = {"data": {"copy": {}}, "decoding": {"num_slots": 2}}
-    with pytest.raises(ConfigError, match="decoding.num_slots: needs a model with memory attention"):
+    needed = "decoding.num_slots: needs a model with memory attention and model.attention.nested: true"
+    with pytest.raises(ConfigError, match=needed):
         configs.checked(plain, configs.Source("test"))
