@@ -50,6 +50,8 @@ def _main() -> int:
     evaluation = evaluate(trained, test_set, repeats=options.repeats)
     written = write(evaluation, trained, output_dir, plots=options.plot)
     print(report(evaluation.result))
+    if options.plot and not trained.model.has_alignments:
+        print("--plot: nothing drawn; the model has no attention")
     print(f"written to {output_dir}: {', '.join(written)}")
     return 0
 

@@ -151,8 +151,10 @@ def test_tasks_have_folders_of_their_own():
     tasks = [{"name": name} for name in RULES] + [{"name": "selective_copy", "marked": 5}, {"name": "sort", "seed": 2}]
     tasks += [{"name": name, "uneven": True} for name in ("addition", "multiplication")]
     assert len({load({"task": task}).path for task in tasks}) == len(tasks)
-    for other in ({"marked": 5}, {"uneven": True}):
-        assert load({"task": {"name": "sort", **other}}).path == load({"task": {"name": "sort"}}).path
+    with pytest.raises(ConfigError, match="data.task.uneven: is for addition and multiplication, not sort"):
+        load({"task": {"name": "sort", "uneven": True}})
+    with pytest.raises(ConfigError, match="data.task.marked: is for selective_copy, not sort"):
+        load({"task": {"name": "sort", "marked": 5}})
     with pytest.raises(ConfigError, match="data.task: given beside data.copy"):
         load({"copy": {}, "task": {"name": "sort"}})
     with pytest.raises(ConfigError, match="data.task.name: 'sorted' is none of .*; did you mean sort"):

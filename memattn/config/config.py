@@ -67,7 +67,7 @@ class TaskConfig(CopyConfig):
         own = {} if self.name == "copy" else {"name": self.name}
         if self.name == "selective_copy":
             own["marked"] = self.marked
-        if self.uneven and self.name in _ARITHMETIC:
+        if self.uneven:
             own["uneven"] = True
         return {**super().settings, **own}
 
@@ -362,6 +362,10 @@ def checked(tree: dict, source: Source) -> Config:
         raise source.error("decoding.coverage_penalty", f"needs attention; model.kind: {model.kind} has none")
     if data.task and data.task.name in _ARITHMETIC and data.task.num_symbols < 2:
         raise source.error("data.task.num_symbols", f"is the base of {data.task.name}; at least 2, not 1")
+    if data.task and data.task.uneven and data.task.name not in _ARITHMETIC:
+        raise source.error("data.task.uneven", f"is for {' and '.join(_ARITHMETIC)}, not {data.task.name}")
+    if data.task and data.task.marked != TaskConfig.marked and data.task.name != "selective_copy":
+        raise source.error("data.task.marked", f"is for selective_copy, not {data.task.name}")
     if data.copy and data.task:
         raise source.error("data.task", "given beside data.copy, which is the task copy; one of them has to be null")
     if decoding.sample and decoding.coverage_penalty:

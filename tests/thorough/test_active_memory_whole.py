@@ -7,7 +7,7 @@ import signal
 import numpy as np
 import pytest
 import tensorflow as tf
-from conftest import evaluate
+from conftest import evaluate, run_command
 from test_active_memory import SOURCE, TARGET, M, V, make_model, padded
 from test_active_memory import test_a_model_is_the_papers as is_the_papers
 from test_active_memory import test_padding_and_other_rows_change_nothing as padding_changes_nothing
@@ -169,8 +169,10 @@ def test_a_run_stops_resumes_and_is_evaluated(kind, tiny_config, tmp_path, monke
     np.testing.assert_allclose(alone.scores, together.scores, rtol=1e-4)
 
 
-def test_an_export_has_one_length(tiny_config, tmp_path):
+def test_it_has_no_pictures_and_an_export_of_one_length(tiny_config, tmp_path):
     assert train(tiny_config(of_kind("extended")), str(tmp_path / "run"), NO_STRATEGY) == 0
+    evaluated = run_command("memattn.eval", f"--run_dir={tmp_path / 'run'}", "--repeats=1", "--plot=1")
+    assert "--plot: nothing drawn; the model has no attention\n" in evaluated.stdout
     with pytest.raises(ConfigError, match="decoding.memory_ratio: an exported model needs one"):
         saved_model.export(load([str(tmp_path / "run")], [], None), str(tmp_path / "none"), 6)
     trained = load([str(tmp_path / "run")], ["decoding.memory_ratio=1.5"], None)
