@@ -155,6 +155,29 @@ def test_a_search_finds_the_few_positions_of_a_step(name, options):
     assert any((one[one < length] == other[one < length]).any() for one, other in itertools.pairwise(found))
 
 
+def test_the_steps_of_a_search_look_at_each_position_once(monkeypatch):
+    """All T steps take at most S / 8 + T looks at eight positions, not T S / 8: time grows with S + T."""
+    length, steps = 1000, 40
+    mechanism = randomized(build("monotonic", {}, **FACTS))
+    mechanism.stop_energy.g.assign(4.0)
+    mechanism.stop_energy.r.assign(-4.5)
+    random, looks, energies_of = np.random.default_rng(8), [], mechanism.stop_energy.energies
+
+    def energies(query, keys):
+        looks.append(keys.shape[2])
+        return energies_of(query, keys)
+
+    monkeypatch.setattr(mechanism.stop_energy, "energies", energies)
+    states = tf.constant(random.normal(size=[1, length, D]).astype(np.float32))
+    memory = mechanism.memorize(states, tf.ones([1, length], tf.bool))
+    stop = mechanism.first_few(memory, 1)
+    for _ in range(steps):
+        *_, stop = mechanism.score_few(tf.constant(random.normal(size=[1, 1, U]).astype(np.float32)), memory, stop)
+    assert int(stop[0, 0]) > length / 2
+    assert set(looks) == {8}
+    assert steps <= len(looks) <= length / 8 + steps
+
+
 def test_long_sources_lose_nothing():
     """Where products of (1 - p) vanish, dividing by them would lose what lies behind (TFA's parallel form does)."""
     length = 300
