@@ -33,7 +33,7 @@ def report(result: dict[str, Any]) -> str:
 
 
 def _main() -> int:
-    from memattn.evaluation.evaluate import evaluate, read_files, read_split, write
+    from memattn.evaluation.evaluate import ALIGNMENTS, evaluate, read_files, read_split, write
     from memattn.runs.trained import load
 
     options = flags.FLAGS
@@ -50,8 +50,9 @@ def _main() -> int:
     evaluation = evaluate(trained, test_set, repeats=options.repeats)
     written = write(evaluation, trained, output_dir, plots=options.plot)
     print(report(evaluation.result))
-    if options.plot and not trained.model.has_alignments:
-        print("--plot: nothing drawn; the model has no attention")
+    if options.plot and not any(name.startswith(ALIGNMENTS) for name in written):
+        cause = "every translation is empty" if trained.model.has_alignments else "the model has no attention"
+        print(f"--plot: nothing drawn; {cause}")
     print(f"written to {output_dir}: {', '.join(written)}")
     return 0
 

@@ -271,18 +271,22 @@ def test_no_attention_reads_nothing(states, queries):
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"num_slots": "8"}, "num_slots: must be a whole number, not '8'"),
-        ({"num_slots": 0}, "num_slots: must be at least 1, not 0"),
+        ({"num_slots": "8"}, "num_slots: must be a whole number of at least 1, not '8'"),
+        ({"num_slots": 0}, "num_slots: must be a whole number of at least 1, not 0"),
+        ({"num_slots": True}, "num_slots: must be a whole number of at least 1, not True"),
         ({"encoder_scoring": "tanh"}, "encoder_scoring: 'tanh' is none of softmax, sigmoid, softmax_time"),
         ({"decoder_scoring": "none"}, "decoder_scoring: 'none' is none of softmax, sigmoid"),
         ({"encoder_normalize": "slots"}, "encoder_normalize: 'slots' is none of none, time"),
         ({"read": "key"}, "read: 'key' is none of address, content, additive"),
         ({"vote_scale": 0.0}, "vote_scale: must be a number above 0, not 0.0"),
         ({"vote_scale": float("nan")}, "vote_scale: must be a number above 0, not nan"),
-        ({"read": "additive", "read_units": 0}, "read_units: must be at least 1, not 0"),
-        ({"read": "content"}, "units: reading by content needs at least 1, not None"),
+        ({"read": "additive", "read_units": 0}, "read_units: must be a whole number of at least 1, not 0"),
+        ({"read": "content"}, r"units \(to read by content\): must be a whole number of at least 1, not None"),
         ({"renormalize": "max"}, "renormalize: 'max' is none of sum, mean, none"),
-        ({"position_encoding": True}, "max_source_length: position_encoding needs at least 1, not None"),
+        (
+            {"position_encoding": True},
+            r"max_source_length \(for position_encoding\): must be a whole number of at least 1",
+        ),
     ],
 )
 def test_memory_attention_refuses(options, message):

@@ -116,7 +116,17 @@ CONFIGS = {
     "K = 0": (
         COPY + "model:\n  attention: {name: memory, num_slots: 0}\n",
         [],
-        ["config.yaml:3: model.attention.num_slots: must be at least 1, not 0"],
+        ["config.yaml:3: model.attention.num_slots: must be a whole number of at least 1, not 0"],
+    ),
+    "unequal widths": (
+        COPY + "model:\n  attention: {name: luong_dot}\n",
+        [],
+        ["config.yaml:3: model.attention: luong_dot needs states as wide as model.units = 256, not 512; set"],
+    ),
+    "unequal widths in a sweep": (
+        COPY + "sweep: {grid: {model.attention.name: [luong, luong_dot]}}\n",
+        [],
+        ["sweep run luong_dot: model.attention: luong_dot needs states as wide as model.units = 256, not 512"],
     ),
     "mechanism misspelt": (
         COPY + "model: {attention: {name: memry}}\n",
@@ -537,10 +547,12 @@ def test_broken_run(name, config, run_dir, capsys):
 
 
 @pytest.mark.filterwarnings("ignore:.*unbuilt state:UserWarning")  # Keras 3 guesses at the reason first
-def test_a_model_that_cannot_be_built(config, tmp_path, capsys):
-    wide = tiny(config.data.path, {"model.attention": {"name": "luong_dot"}})
-    command = training(wide, tmp_path / "new")
-    assert refused(capsys, command, "luong_dot", "set model.encoder_units to half of model.units") == USAGE
+def test_a_model_that_cannot_be_built(config, tmp_path, capsys, monkeypatch):
+    def make(**_):
+        raise ValueError("units: too many")
+
+    monkeypatch.setitem(run_folder.KINDS, "seq2seq", make)
+    assert refused(capsys, training(config, tmp_path / "new"), "model: units: too many") == USAGE
     assert not (tmp_path / "new").exists()
 
 

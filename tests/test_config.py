@@ -12,6 +12,8 @@ from memattn.errors import ConfigError
 class Memory:
     """Stands in for a mechanism, whose constructor is its schema."""
 
+    equal_widths = False
+
     def __init__(
         self,
         *,
@@ -32,7 +34,9 @@ class Memory:
 class Content:
     """Another, which takes a fact of the model."""
 
-    def __init__(self, *, units: int, cache_keys: bool = True, **kwargs):
+    equal_widths = False
+
+    def __init__(self, *, units: int, cache_keys: bool = True, unchecked=None, **kwargs):
         raise NotImplementedError("checking a config makes no layer")
 
     @classmethod
@@ -41,6 +45,7 @@ class Content:
 
 
 MECHANISMS = {"memory": Memory, "content": Content}
+CONTENT = {"name": "content", "unchecked": None}
 COPY = "data: {copy: {}}\n"
 
 
@@ -86,7 +91,7 @@ def test_a_section_left_empty_has_its_defaults(load, section):
 def test_options_of_a_mechanism_get_the_defaults_of_its_constructor(load):
     attention = load(COPY + "model: {attention: {name: memory, num_slots: 4}}").model.attention
     assert attention == {"name": "memory", "num_slots": 4, "scoring": "softmax", "temperature": 1.0}
-    assert load(COPY + "model: {attention: {name: content}}").model.attention == {"name": "content", "cache_keys": True}
+    assert load(COPY + "model: {attention: {name: content}}").model.attention == {**CONTENT, "cache_keys": True}
 
 
 def test_a_config_is_frozen(load):
@@ -147,9 +152,9 @@ def test_overrides_within_an_overridden_section_hold_in_either_order(load, order
 @pytest.mark.parametrize("order", [1, -1])
 def test_another_mechanism_drops_the_options_of_the_former_one(load, order):
     text = COPY + "model: {attention: {name: memory, num_slots: 4}}"
-    assert load(text, "model.attention.name=content").model.attention == {"name": "content", "cache_keys": True}
+    assert load(text, "model.attention.name=content").model.attention == {**CONTENT, "cache_keys": True}
     overrides = ["model.attention.name=content", "model.attention.cache_keys=false"]
-    assert load(text, *overrides[::order]).model.attention == {"name": "content", "cache_keys": False}
+    assert load(text, *overrides[::order]).model.attention == {**CONTENT, "cache_keys": False}
 
 
 def test_the_same_mechanism_keeps_its_options(load):
@@ -193,7 +198,7 @@ def test_a_sweep_is_every_cell_with_every_point_of_the_grid_in_order(load):
     ]
     one = runs["memory-num_slots=4-seed=2-max_length=5"]
     assert (one.training.seed, one.data.copy.max_length, one.model.attention["num_slots"]) == (2, 5, 4)
-    assert runs["content-seed=1-max_length=6"].model.attention == {"name": "content", "cache_keys": True}
+    assert runs["content-seed=1-max_length=6"].model.attention == {**CONTENT, "cache_keys": True}
     assert all(run.sweep is None for run in runs.values())
 
 
@@ -338,7 +343,7 @@ def test_a_config_holds_what_it_changes_of_its_base(family):
 def test_another_mechanism_than_the_bases_drops_its_options(family):
     below = COPY + "model: {units: 5, attention: {name: memory, num_slots: 4}}\n"
     config = family(run="base: below.yaml\nmodel: {attention: {name: content}}\n", below=below)
-    assert config.model.attention == {"name": "content", "cache_keys": True}
+    assert config.model.attention == {**CONTENT, "cache_keys": True}
     assert config.model.units == 5
 
 
@@ -401,15 +406,16 @@ def test_changes_leave_the_tree_that_they_are_applied_to(load):
     assert tree == {"model": {"units": 3, "attention": {"name": "memory", "num_slots": 4}}}
 
 
+def test_an_argument_without_an_annotation_cannot_be_set(load):
+    with pytest.raises(ConfigError, match="unchecked: the argument of Content has no annotation to check by"):
+        load(COPY, "model.attention={name: content, unchecked: 3}")
+
+
 def test_differences_are_the_dotted_keys_with_both_values(load):
     one = configs.to_dict(load())
     other = configs.to_dict(load(COPY, "training.seed=2", "model.attention.name=content"))
     assert configs.differences(one, one) == []
     assert configs.differences(one, other) == [
         "model.attention.name (memory there, content here)",
-        "model.attention.num_slots (32 there, None here)",
-        "model.attention.scoring (softmax there, None here)",
-        "model.attention.temperature (1.0 there, None here)",
-        "model.attention.cache_keys (None there, True here)",
         "training.seed (1 there, 2 here)",
     ]

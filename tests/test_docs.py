@@ -10,6 +10,7 @@ from conftest import ROOT
 
 import memattn
 from memattn import config as configs
+from memattn.attention import MECHANISMS, AttentionMechanism
 from memattn.config import reference
 from memattn.errors import ConfigError
 
@@ -46,6 +47,24 @@ def test_the_tables_of_all_keys_are_those_of_the_program():
     assert page == reference.updated(page), "run python scripts/write_configuration.py"
     for key in ("data.copy.max_length", "training.schedule", "model.attention.num_slots", "sweep.grids"):
         assert f"| `{key}` |" in page
+
+
+def test_what_the_tables_need_of_a_mechanism(monkeypatch):
+    class Bare(AttentionMechanism):
+        """Without `Args:`."""
+
+        def __init__(self, *, sharpness: float = 1.0, **kwargs):
+            raise NotImplementedError
+
+    monkeypatch.setitem(MECHANISMS, "bare", Bare)
+    with pytest.raises(ConfigError, match="Bare: argument sharpness needs an annotation, and a line in its Args:"):
+        reference.updated(PAGES["configuration.md"])
+
+
+def test_a_wrong_class_in_the_registry_is_named(monkeypatch):
+    monkeypatch.setitem(MECHANISMS, "uniform", "memattn.attention.none:UniformAttention")
+    with pytest.raises(ConfigError, match="uniform: memattn.attention.none has no class UniformAttention; see"):
+        configs.checked({"data": {"copy": {}}, "model": {"attention": {"name": "uniform"}}}, configs.Source("test"))
 
 
 @pytest.fixture

@@ -289,6 +289,7 @@ def test_the_recurrence_takes_a_length_that_is_not_known():
         ("matcha", {"test_mode": "easy"}, "test_mode: 'easy' is none of"),
         ("local_p", {"window": 0}, "window: must be a whole number"),
         ("linear", {"projection": 0}, "projection: must be a whole number"),
+        ("bahdanauu", {}, "attention: 'bahdanauu' is none of none, bahdanau"),
     ],
 )
 def test_what_is_out_of_its_range_is_refused(name, options, problem):

@@ -1,5 +1,6 @@
 """Every mechanism is an ordinary Keras layer: masks, dtype policies, functional models, `.keras` files."""
 
+import inspect
 import subprocess
 import sys
 
@@ -213,3 +214,20 @@ def test_a_model_has_a_summary_with_shapes(capsys):
     lines = [line for line in capsys.readouterr().out.splitlines() if "Encoder" in line or "Decoder" in line]
     assert len(lines) == 2
     assert all("8" in line for line in lines)
+
+
+@pytest.mark.parametrize("name", list(attention.MECHANISMS))
+def test_sizes_are_whole_numbers_of_numpy_too(name):
+    """Keras itself takes no NumPy integers."""
+    sizes = inspect.signature(attention.MECHANISMS[name]).parameters.keys() & {
+        *("units", "max_source_length", "num_slots", "window", "chunk_size", "projection", "read_units")
+    }
+    if not sizes:
+        return
+    options = {"read": "content", "position_encoding": True} if name == "memory" else {}
+    made = attention.MECHANISMS[name](**options, **dict.fromkeys(sizes, np.int64(4)))
+    assert all(type(made.get_config()[size]) is int for size in sizes)
+    for wrong in ("4", 0, 2.5, True):
+        for size in sizes:
+            with pytest.raises(ValueError, match=rf"^{size}\b.*: must be a whole number of at least 1, not {wrong!r}"):
+                attention.MECHANISMS[name](**options, **{**dict.fromkeys(sizes, 4), size: wrong})

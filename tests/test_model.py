@@ -186,6 +186,24 @@ def test_model_and_layers_come_back_from_their_config():
         assert again.get_config() == layer.get_config()
 
 
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"encoder": "rnn"}, "encoder: 'rnn' is none of lstm, gru"),
+        ({"decoder": "gru"}, "decoder: 'gru' is none of lstm, rnnsearch"),
+        ({"bridge": None}, "bridge: None is none of auto, zero, dense, backward"),
+        ({"tie_embeddings": True}, "tie_embeddings: True is none of none, source_target, all"),
+        ({"attention": "mocha"}, "attention: expected a mechanism such as {'name': 'bahdanau'}, not 'mocha'"),
+        ({"attention": {"num_slots": 2}}, "attention: expected a mechanism"),
+        ({"attention": {"name": "foo"}}, "attention: 'foo' is none of none, bahdanau"),
+    ],
+)
+def test_choices_that_there_are_not_are_refused(changes, problem):
+    arguments = make_model("memory", {}).get_config()
+    with pytest.raises(ValueError, match=problem):
+        Seq2Seq(**{**arguments, **changes})
+
+
 def test_a_model_is_made_without_a_call(monkeypatch):
     """Keras traces one, for the weights, where a layer does not build itself; that took most of a model's making."""
 

@@ -12,6 +12,7 @@ from conftest import ROOT, evaluate
 from test_docs import run_block
 
 import memattn
+from memattn.errors import ConfigError
 from memattn.training.trainer import train
 
 
@@ -46,6 +47,8 @@ def test_a_run_is_loaded_as_the_page_shows_and_leaves_the_process_as_it_was(tiny
     before = random.getstate(), np.random.get_state()[1].tolist(), matplotlib.get_backend()  # noqa: NPY002
     translations = run_block("memattn.load(", tmp_path, monkeypatch)["translations"]
     evaluate(run_dir, plots=1)
+    with pytest.raises(ConfigError, match="overrides: must be a list of strings, not 'decoding.beam_size=5'"):
+        memattn.load(run_dir, "decoding.beam_size=5")
     assert len(translations) == 3
     assert translations[1] == ""
     after = random.getstate(), np.random.get_state()[1].tolist(), matplotlib.get_backend()  # noqa: NPY002

@@ -46,6 +46,16 @@ def test_alignments_of_any_size_become_a_picture(tmp_path, num_slots, source, ta
     assert plt.get_fignums() == []
 
 
+def test_negative_weights_are_red(tmp_path, figure):
+    combined = np.array([[0.5, -0.5, 0.0]])
+    plots.alignments(str(tmp_path / "a.png"), list("abc"), ["x"], combined, np.zeros((0, 1, 3)))
+    (image,) = next(axes for axes in figure().findobj(Axes) if axes.get_title() == "attention").images
+    (blue, red, white) = image.to_rgba(combined)[0][:, :3]
+    assert blue[2] > 2 * blue[0]
+    assert red[0] > 2 * red[2]
+    assert white.min() > 0.95
+
+
 def test_sources_run_downwards_and_targets_to_the_right(tmp_path, figure):
     combined, slots = scores(5, 3, 2)
     plots.alignments(str(tmp_path / "a.png"), list("abcde"), list("xyz"), combined, slots)

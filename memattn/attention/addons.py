@@ -4,7 +4,7 @@ import warnings
 
 import tensorflow as tf
 
-from memattn.attention.base import AttentionMechanism
+from memattn.attention.base import AttentionMechanism, whole
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # its development has ended
@@ -30,9 +30,7 @@ class AddonsBahdanauAttention(AttentionMechanism):
 
     def __init__(self, *, units: int, initializer: str | dict = "glorot_uniform", **kwargs):
         super().__init__(**kwargs)
-        if units < 1:
-            raise ValueError(f"units: must be at least 1, not {units}")
-        self.units, self.initializer = units, initializer
+        self.units, self.initializer = whole("units", units), initializer
         self.mechanism = self._make_mechanism()
 
     def _make_mechanism(self) -> tf.keras.layers.Layer:

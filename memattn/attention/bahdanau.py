@@ -1,6 +1,6 @@
 """Bahdanau et al. (2015): additive attention, v . tanh(W_q h + b + W_k s), softmax over the source."""
 
-from memattn.attention.base import AttentionMechanism, additive_energies, masked_softmax
+from memattn.attention.base import AttentionMechanism, additive_energies, masked_softmax, whole
 
 
 class BahdanauAttention(AttentionMechanism):
@@ -15,13 +15,11 @@ class BahdanauAttention(AttentionMechanism):
 
     def __init__(self, *, units: int, cache_keys: bool = True, initializer: str | dict = "glorot_uniform", **kwargs):
         super().__init__(**kwargs)
-        if units < 1:
-            raise ValueError(f"units: must be at least 1, not {units}")
-        self.units, self.cache_keys = units, cache_keys
+        self.units, self.cache_keys = whole("units", units), cache_keys
         self.initializer = initializer
-        self.query_layer = self._projection(units, "query", use_bias=True)
-        self.key_layer = self._projection(units, "key")
-        self.v = self.add_weight(shape=(units,), initializer=initializer, name="v")
+        self.query_layer = self._projection(self.units, "query", use_bias=True)
+        self.key_layer = self._projection(self.units, "key")
+        self.v = self.add_weight(shape=(self.units,), initializer=initializer, name="v")
 
     def memorize(self, states, mask):
         memory = {"values": states, "mask": mask}

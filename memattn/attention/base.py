@@ -1,5 +1,6 @@
 """The interface of every attention mechanism: an ordinary Keras layer, whose parts the decoder calls."""
 
+import numbers
 from typing import Any
 
 import tensorflow as tf
@@ -26,6 +27,8 @@ class AttentionMechanism(tf.keras.layers.Layer):
     """Rows of a fixed-size memory; None if the memory has one row per source position."""
     has_signed_weights = False
     """Whether weights of source positions may be negative."""
+    equal_widths = False
+    """Whether queries must be as wide as values (U = D)."""
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
@@ -176,6 +179,13 @@ def _check_shapes(query, value, query_mask, value_mask) -> None:
             raise ValueError(f"{name}: expected {expected} = {masked}, not shape {shape}")
     if not shapes["query"][:1].is_compatible_with(shapes["value"][:1]):
         raise ValueError(f"query {shapes['query']} and value {shapes['value']}: batches of different sizes")
+
+
+def whole(name: str, value: Any) -> int:
+    """A whole number of at least 1 as Python's int: Keras takes no NumPy integers. Raises ValueError."""
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"{name}: must be a whole number of at least 1, not {value!r}")
+    return int(value)
 
 
 def masked_softmax(logits: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:

@@ -1,11 +1,10 @@
 """De Brebisson and Vincent (2016): dot-product attention without a softmax, whose memory has a fixed size of D x D."""
 
-import numbers
 from typing import Literal
 
 import tensorflow as tf
 
-from memattn.attention.base import AttentionMechanism
+from memattn.attention.base import AttentionMechanism, whole
 
 _NORMALIZE = ("none", "length")
 
@@ -33,17 +32,17 @@ class LinearAttention(AttentionMechanism):
     ):
         super().__init__(**kwargs)
         self.check(projection, normalize)
-        self.projection = None if projection is None else int(projection)
+        self.projection = None if projection is None else whole("projection", projection)
         self.gated, self.normalize = gated, normalize
         self.initializer = initializer
         self.projection_layer = self.gate_layer = self.query_layer = None
-        if projection:
-            self.projection_layer = self._projection(projection, "projection")
+        if self.projection:
+            self.projection_layer = self._projection(self.projection, "projection")
 
     @classmethod
     def check(cls, projection, normalize, **_):
-        if projection is not None and not (isinstance(projection, numbers.Integral) and projection >= 1):
-            raise ValueError(f"projection: must be a whole number of at least 1, or null, not {projection!r}")
+        if projection is not None:
+            whole("projection", projection)
         if normalize not in _NORMALIZE:
             raise ValueError(f"normalize: {normalize!r} is none of {', '.join(_NORMALIZE)}")
 

@@ -1,14 +1,12 @@
 """Luong et al. (2015), local attention: a softmax over a window of the source that moves on, or is predicted."""
 
-import numbers
-
 import tensorflow as tf
 
-from memattn.attention.base import AttentionMechanism, masked_softmax, products
+from memattn.attention.base import AttentionMechanism, masked_softmax, products, whole
 
 
 class LocalMonotonicAttention(AttentionMechanism):
-    """local-m: in step t (from 0) the softmax of h^T W s is over the positions t - D to t + D; past the end it is 0.
+    """local-m: in step t, from 0, the softmax of h^T W s is over the positions t - D to t + D that there are.
 
     Args:
       window: D, positions on each side.
@@ -18,16 +16,12 @@ class LocalMonotonicAttention(AttentionMechanism):
 
     def __init__(self, *, units: int, window: int = 10, initializer: str | dict = "glorot_uniform", **kwargs):
         super().__init__(**kwargs)
-        self.check(window)
-        if units < 1:
-            raise ValueError(f"units: must be at least 1, not {units}")
-        self.units, self.window, self.initializer = units, window, initializer
-        self.key_layer = self._projection(units, "key")
+        self.units, self.window, self.initializer = whole("units", units), whole("window", window), initializer
+        self.key_layer = self._projection(self.units, "key")
 
     @classmethod
     def check(cls, window, **_):
-        if not (isinstance(window, numbers.Integral) and window >= 1):
-            raise ValueError(f"window: must be a whole number of at least 1, not {window!r}")
+        whole("window", window)
 
     def memorize(self, states, mask):
         return {"values": states, "keys": self.key_layer(states), "mask": mask}

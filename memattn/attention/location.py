@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from memattn.attention.base import AttentionMechanism, masked_softmax
+from memattn.attention.base import AttentionMechanism, masked_softmax, whole
 
 
 class LocationAttention(AttentionMechanism):
@@ -15,10 +15,9 @@ class LocationAttention(AttentionMechanism):
 
     def __init__(self, *, max_source_length: int, initializer: str | dict = "glorot_uniform", **kwargs):
         super().__init__(**kwargs)
-        if max_source_length is None or max_source_length < 1:
-            raise ValueError(f"max_source_length: must be at least 1, not {max_source_length}")
-        self.max_source_length, self.initializer = max_source_length, initializer
-        self.position_scores = self._projection(max_source_length, "position_scores")
+        self.max_source_length = whole("max_source_length", max_source_length)
+        self.initializer = initializer
+        self.position_scores = self._projection(self.max_source_length, "position_scores")
 
     def memorize(self, states, mask):
         return {"values": states, "mask": mask & (tf.range(tf.shape(states)[1]) < self.max_source_length)}

@@ -1,6 +1,6 @@
 """Luong et al. (2015), the general score: h^T W s, softmax over the source."""
 
-from memattn.attention.base import AttentionMechanism, masked_softmax, products
+from memattn.attention.base import AttentionMechanism, masked_softmax, products, whole
 
 
 class LuongAttention(AttentionMechanism):
@@ -13,11 +13,9 @@ class LuongAttention(AttentionMechanism):
 
     def __init__(self, *, units: int, initializer: str | dict = "glorot_uniform", **kwargs):
         super().__init__(**kwargs)
-        if units < 1:
-            raise ValueError(f"units: must be at least 1, not {units}")
-        self.units = units
+        self.units = whole("units", units)
         self.initializer = initializer
-        self.key_layer = self._projection(units, "key")
+        self.key_layer = self._projection(self.units, "key")
 
     def memorize(self, states, mask):
         return {"values": states, "keys": self.key_layer(states), "mask": mask}

@@ -8,6 +8,8 @@ from memattn.attention.base import AttentionMechanism, masked_softmax
 class LuongDotAttention(AttentionMechanism):
     """Content attention of Eqs. 1 and 2 with the dot product, for queries as wide as the encoder states (U = D)."""
 
+    equal_widths = True
+
     def memorize(self, states, mask):
         return {"values": states, "mask": mask}
 

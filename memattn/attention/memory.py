@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 import tensorflow as tf
 
-from memattn.attention.base import AttentionMechanism, additive_energies, masked_softmax, products
+from memattn.attention.base import AttentionMechanism, additive_energies, masked_softmax, products, whole
 
 SCORING_FUNCTIONS = {"softmax": tf.nn.softmax, "sigmoid": tf.sigmoid}
 _LOWEST_WINDOW_LOGIT = -8.0  # far from a slot's window; content can still overrule it
@@ -83,10 +83,10 @@ class MemoryAttention(AttentionMechanism):
             read=read,
             renormalize=renormalize,
         )
-        if position_encoding and (max_source_length is None or max_source_length < 1):
-            raise ValueError(f"max_source_length: position_encoding needs at least 1, not {max_source_length}")
-        if read == "content" and (units is None or units < 1):
-            raise ValueError(f"units: reading by content needs at least 1, not {units}")
+        if position_encoding:
+            max_source_length = whole("max_source_length (for position_encoding)", max_source_length)
+        if read == "content":
+            units = whole("units (to read by content)", units)
         num_slots, read_units = int(num_slots), int(read_units)  # Keras takes no NumPy integers
         self.num_slots = self._kept = num_slots
         self.encoder_scoring, self.decoder_scoring = encoder_scoring, decoder_scoring
@@ -109,11 +109,8 @@ class MemoryAttention(AttentionMechanism):
 
     @classmethod
     def check(cls, num_slots, read_units, vote_scale, nested, position_windows, position_encoding, **choices):
-        for key, value in {"num_slots": num_slots, "read_units": read_units}.items():
-            if not isinstance(value, numbers.Integral):
-                raise ValueError(f"{key}: must be a whole number, not {value!r}")
-            if value < 1:
-                raise ValueError(f"{key}: must be at least 1, not {value}")
+        whole("num_slots", num_slots)
+        whole("read_units", read_units)
         if not (isinstance(vote_scale, numbers.Real) and 0 < vote_scale < math.inf):
             raise ValueError(f"vote_scale: must be a number above 0, not {vote_scale!r}")
         if nested and (position_windows or position_encoding):

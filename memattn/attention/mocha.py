@@ -1,11 +1,10 @@
 """Chiu and Raffel (2018): monotonic chunkwise attention (MoChA), a softmax over the positions before each stop."""
 
-import numbers
 from typing import Literal
 
 import tensorflow as tf
 
-from memattn.attention.base import masked_softmax
+from memattn.attention.base import masked_softmax, whole
 from memattn.attention.monotonic import MonotonicAttention
 
 
@@ -39,12 +38,12 @@ class MochaAttention(MonotonicAttention):
             units=units, offset=offset, noise=noise, test_mode=test_mode, initializer=initializer, **kwargs
         )
         self.check(chunk_size=chunk_size, offset=offset, noise=noise, test_mode=test_mode)
-        self.chunk_size = chunk_size
+        self.chunk_size = None if chunk_size is None else int(chunk_size)
 
     @classmethod
     def check(cls, *, chunk_size=None, **options):
-        if chunk_size is not None and not (isinstance(chunk_size, numbers.Integral) and chunk_size >= 1):
-            raise ValueError(f"chunk_size: must be a whole number of at least 1, or null, not {chunk_size!r}")
+        if chunk_size is not None:
+            whole("chunk_size", chunk_size)
         super().check(**options)
 
     def score(self, query, memory, state, seed=None):

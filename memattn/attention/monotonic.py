@@ -5,7 +5,7 @@ from typing import Literal
 
 import tensorflow as tf
 
-from memattn.attention.base import AttentionMechanism
+from memattn.attention.base import AttentionMechanism, whole
 
 _LOWEST = -1e9  # energy of padding: the sigmoid is 0
 _BLOCK = 8  # positions that hard attention looks at together
@@ -84,9 +84,7 @@ class MonotonicAttention(AttentionMechanism):
     ):
         super().__init__(**kwargs)
         self.check(offset=offset, noise=noise, test_mode=test_mode)
-        if units < 1:
-            raise ValueError(f"units: must be at least 1, not {units}")
-        self.units, self.offset, self.noise, self.test_mode = units, offset, noise, test_mode
+        self.units, self.offset, self.noise, self.test_mode = whole("units", units), offset, noise, test_mode
         self.initializer = initializer
         self.stop_energy = self._energy(offset, "stop")
         self.chunk_energy = self._energy(None, "chunk") if self._mixes_chunks else None

@@ -16,7 +16,10 @@ class _Registry(dict):
         found = super().__getitem__(name)
         if isinstance(found, str):
             module, _, attribute = found.partition(":")
-            found = getattr(importlib.import_module(module), attribute)
+            try:
+                found = getattr(importlib.import_module(module), attribute)
+            except AttributeError as error:
+                raise ImportError(f"{module} has no class {attribute}; see memattn/attention/registry.py") from error
         return found
 
 
@@ -47,10 +50,11 @@ def build(name: str, options: dict, **facts) -> "AttentionMechanism":
     """The mechanism of that name, given those of the `facts` that its constructor has as arguments.
 
     Raises:
-      KeyError: the name is not registered.
       ImportError: the mechanism's library cannot be imported.
-      TypeError, ValueError: an option is unknown or out of range.
+      TypeError, ValueError: the name or an option is unknown, or an option is out of range.
     """
+    if name not in list(MECHANISMS):  # of a list, since a name that is a list has no hash
+        raise ValueError(f"attention: {name!r} is none of {', '.join(MECHANISMS)}")
     mechanism = MECHANISMS[name]
     accepted = inspect.signature(mechanism).parameters
     return mechanism(**options, **{fact: value for fact, value in facts.items() if fact in accepted})

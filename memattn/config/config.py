@@ -13,7 +13,7 @@ from typing import Any, Literal
 import yaml
 
 from memattn.attention import MECHANISMS
-from memattn.config.schema import Source, build, listed, nearest, not_one_of, number, parse, shown, value_of
+from memattn.config.schema import Source, build, listed, nearest, not_one_of, number, parse, shown, value_of, written
 from memattn.errors import ConfigError, reason
 
 _ARITHMETIC = ("addition", "multiplication")
@@ -331,14 +331,19 @@ def dump(config: Config) -> str:
 
 
 def differences(one: dict, other: dict, prefix: str = "") -> list[str]:
-    """Dotted keys in which two trees of `to_dict` differ, with both values."""
-    lines = []
-    for key in [*one, *(key for key in other if key not in one)]:
+    """Dotted keys in which two trees of `to_dict` differ, with both values as YAML.
+
+    Of two mechanisms, those are left out that only one has.
+    """
+    lines, keys = [], dict.fromkeys([*one, *other])
+    if one.get("name") != other.get("name"):
+        keys = [key for key in keys if key in one and key in other]
+    for key in keys:
         a, b = one.get(key), other.get(key)
         if isinstance(a, dict) and isinstance(b, dict):
             lines += differences(a, b, f"{prefix}{key}.")
         elif a != b:
-            lines.append(f"{prefix}{key} ({a} there, {b} here)")
+            lines.append(f"{prefix}{key} ({written(a)} there, {written(b)} here)")
     return lines
 
 
@@ -346,41 +351,60 @@ def checked(tree: dict, source: Source) -> Config:
     """The config of a tree, every value checked, defaults filled in. Raises ConfigError."""
     config = build(Config, {"data": {}, **tree}, "", source)
     _check_sweep(config.sweep or SweepConfig(), source)
-    data, decoding, model = config.data, config.decoding, config.model
+    data, model = config.data, config.model
     if not data.folder and data.made is None:
         missing = "" if "data" in tree else "missing; "
         raise source.error("data", f"{missing}give data.folder (a prepared corpus), data.copy or data.task")
-    if config.training.teacher and config.training.init_from:
-        raise source.error("training.teacher", "given beside training.init_from; give one of them")
-    if model.kind == "seq2seq" and decoding.memory_ratio:
-        raise source.error("decoding.memory_ratio", "is for active memory, not for model.kind: seq2seq")
-    if model.kind != "seq2seq" and config.training.teacher:
-        raise source.error("training.teacher", f"needs model.kind: seq2seq, not {model.kind}")
-    if model.kind != "seq2seq" and decoding.sample and not decoding.memory_ratio:
-        raise source.error("decoding.memory_ratio", "decoding.sample needs one with active memory; give 1 or more")
-    if model.kind != "seq2seq" and decoding.coverage_penalty:
-        raise source.error("decoding.coverage_penalty", f"needs attention; model.kind: {model.kind} has none")
-    if data.task and data.task.name in _ARITHMETIC and data.task.num_symbols < 2:
-        raise source.error("data.task.num_symbols", f"is the base of {data.task.name}; at least 2, not 1")
-    if data.task and data.task.uneven and data.task.name not in _ARITHMETIC:
-        raise source.error("data.task.uneven", f"is for {' and '.join(_ARITHMETIC)}, not {data.task.name}")
-    if data.task and data.task.marked != TaskConfig.marked and data.task.name != "selective_copy":
-        raise source.error("data.task.marked", f"is for selective_copy, not {data.task.name}")
+    if data.task:
+        _check_task(data.task, source)
     if data.copy and data.task:
         raise source.error("data.task", "given beside data.copy, which is the task copy; one of them has to be null")
+    if config.training.teacher and config.training.init_from:
+        raise source.error("training.teacher", "given beside training.init_from; give one of them")
+    if config.training.teacher and model.kind != "seq2seq":
+        raise source.error("training.teacher", f"needs model.kind: seq2seq, not {model.kind}")
+    _check_decoding(config.decoding, model.kind, source)
+    _check_model(model, source)
+    attention = _attention(model.attention, source) if model.kind == "seq2seq" else dict(_NO_ATTENTION)
+    _check_attention(attention, model, config.decoding.num_slots, source)
+    config = dataclasses.replace(config, model=dataclasses.replace(model, attention=attention))
+    return config if model.kind == "seq2seq" else _without_xla(config)
+
+
+def _check_decoding(decoding: DecodingConfig, kind: str, source: Source) -> None:
+    if kind == "seq2seq" and decoding.memory_ratio:
+        raise source.error("decoding.memory_ratio", "is for active memory, not for model.kind: seq2seq")
+    if kind != "seq2seq" and decoding.sample and not decoding.memory_ratio:
+        raise source.error("decoding.memory_ratio", "decoding.sample needs one with active memory; give 1 or more")
+    if kind != "seq2seq" and decoding.coverage_penalty:
+        raise source.error("decoding.coverage_penalty", f"needs attention; model.kind: {kind} has none")
     if decoding.sample and decoding.coverage_penalty:
         raise source.error("decoding.coverage_penalty", "is for beam search; decoding.sample has no use for it")
     if (n_best := decoding.n_best) > decoding.beam_size and not decoding.sample:
         raise source.error("decoding.n_best", f"{n_best} is more than decoding.beam_size = {decoding.beam_size}")
-    _check_model(model, source)
-    attention = _attention(model.attention, source) if model.kind == "seq2seq" else dict(_NO_ATTENTION)
-    if decoding.num_slots and not attention.get("nested"):
+
+
+def _check_attention(attention: dict, model: ModelConfig, decoded_slots: int | None, source: Source) -> None:
+    """What the mechanism's options and other keys have to do with each other."""
+    if decoded_slots and not attention.get("nested"):
         raise source.error("decoding.num_slots", "needs a model with memory attention and model.attention.nested: true")
-    if decoding.num_slots and decoding.num_slots > attention["num_slots"]:
-        slots = f"{decoding.num_slots} is more than model.attention.num_slots = {attention['num_slots']}"
+    if decoded_slots and decoded_slots > attention["num_slots"]:
+        slots = f"{decoded_slots} is more than model.attention.num_slots = {attention['num_slots']}"
         raise source.error("decoding.num_slots", slots)
-    config = dataclasses.replace(config, model=dataclasses.replace(model, attention=attention))
-    return config if model.kind == "seq2seq" else _without_xla(config)
+    width = 2 * (model.encoder_units or model.units)
+    if MECHANISMS[attention["name"]].equal_widths and width != model.units:
+        wide = f"{attention['name']} needs states as wide as model.units = {model.units}, not {width}"
+        raise source.error("model.attention", f"{wide}; set model.encoder_units to half of it, or use luong")
+
+
+def _check_task(task: TaskConfig, source: Source) -> None:
+    arithmetic = task.name in _ARITHMETIC
+    if arithmetic and task.num_symbols < 2:
+        raise source.error("data.task.num_symbols", f"is the base of {task.name}; at least 2, not 1")
+    if task.uneven and not arithmetic:
+        raise source.error("data.task.uneven", f"is for {' and '.join(_ARITHMETIC)}, not {task.name}")
+    if task.marked != TaskConfig.marked and task.name != "selective_copy":
+        raise source.error("data.task.marked", f"is for selective_copy, not {task.name}")
 
 
 def _without_xla(config: Config) -> Config:
@@ -457,10 +481,10 @@ def _attention(section: Mapping, source: Source) -> dict:
         if option == "name":
             continue
         if option not in parameters:
-            keys = listed(parameters) or "none"
-            raise source.error(
-                f"{key}.{option}", f"unknown key for {name}; {nearest(option, parameters)}its keys: {keys}"
-            )
+            keys = f"its keys: {listed(parameters)}" if parameters else "it has no keys"
+            raise source.error(f"{key}.{option}", f"unknown key for {name}; {nearest(option, parameters)}{keys}")
+        if parameters[option].annotation is inspect.Parameter.empty:
+            raise source.error(f"{key}.{option}", f"the argument of {mechanism.__name__} has no annotation to check by")
         options[option] = value_of(parameters[option].annotation, value, f"{key}.{option}", source, {})
     for option, parameter in parameters.items():
         options.setdefault(option, parameter.default)

@@ -8,10 +8,10 @@ import typing
 from collections.abc import Mapping
 from typing import Any, Literal
 
-import yaml
-
 from memattn.attention import MECHANISMS
 from memattn.config.config import MODEL_FACTS, Config
+from memattn.config.schema import written
+from memattn.errors import ConfigError
 
 BEGIN, END = "<!-- keys -->\n", "<!-- end of keys -->\n"
 _TYPES = {
@@ -52,12 +52,13 @@ def _mechanisms() -> list[str]:
         if name.startswith("tfa_"):
             continue
         mechanism = MECHANISMS[name]
-        said = arguments(mechanism)
-        rows = [
-            _row(f"model.attention.{key}", _type(parameter.annotation, {}), parameter.default, said[key])
-            for key, parameter in inspect.signature(mechanism).parameters.items()
-            if parameter.kind is not parameter.VAR_KEYWORD and key not in MODEL_FACTS
-        ]
+        said, rows = arguments(mechanism), []
+        for key, parameter in inspect.signature(mechanism).parameters.items():
+            if parameter.kind is parameter.VAR_KEYWORD or key in MODEL_FACTS:
+                continue
+            if parameter.annotation is parameter.empty or key not in said:
+                raise ConfigError(f"{mechanism.__name__}: argument {key} needs an annotation, and a line in its Args:")
+            rows.append(_row(f"model.attention.{key}", _type(parameter.annotation, {}), parameter.default, said[key]))
         lines += _table(f"model.attention.name: {name}", mechanism.__doc__, rows)
     return lines
 
@@ -87,8 +88,7 @@ def _table(title: str, summary: str, rows: list[str]) -> list[str]:
 
 
 def _row(key: str, kinds: str, default: Any, meaning: str) -> str:
-    shown = yaml.safe_dump(default, default_flow_style=True).splitlines()[0]
-    return f"| `{key}` | {kinds} | `{shown}` | {meaning.rstrip('.')} |"
+    return f"| `{key}` | {kinds} | `{written(default)}` | {meaning.rstrip('.')} |"
 
 
 def _default(field: dataclasses.Field) -> Any:

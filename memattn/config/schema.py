@@ -171,6 +171,11 @@ def shown(value: Any) -> str:
     return text if len(text) <= 80 else f"{text[:76]} ..."
 
 
+def written(value: Any) -> str:
+    """A value as YAML, in one line."""
+    return yaml.safe_dump(value, default_flow_style=True, width=math.inf).splitlines()[0]
+
+
 def listed(keys: Iterable[str]) -> str:
     """Keys as an error lists them: the first ones, where they are many."""
     return textwrap.shorten(", ".join(keys), 300, placeholder=" ...")

@@ -174,23 +174,24 @@ def write(evaluation: Evaluation, trained: Trained, output_dir: str, *, plots: i
         files.write(os.path.join(output_dir, name), "".join(f"{line}\n" for line in lines))
     files.write(os.path.join(output_dir, RESULT), json.dumps(evaluation.result, indent=2) + "\n")
     files.write(os.path.join(output_dir, model_card.FILE), model_card.model_card(evaluation.result))
-    _plot(trained, evaluation, plots, os.path.join(output_dir, ALIGNMENTS))
-    return [RESULT, model_card.FILE, *texts, *[f"{ALIGNMENTS}/ (by line, from 0)"] * bool(plots)]
+    drawn = _plot(trained, evaluation, plots, os.path.join(output_dir, ALIGNMENTS))
+    return [RESULT, model_card.FILE, *texts, *[f"{ALIGNMENTS}/ (by line, from 0)"] * bool(drawn)]
 
 
-def _plot(trained: Trained, evaluation: Evaluation, plots: int, folder: str) -> None:
-    """Draws the alignments of the `plots` longest sources that have a translation; removes older pictures."""
+def _plot(trained: Trained, evaluation: Evaluation, plots: int, folder: str) -> int:
+    """Draws alignments of the `plots` longest sources with a translation, in place of older pictures; how many."""
     for path in glob.glob(os.path.join(glob.escape(folder), "*.png")):
         if re.fullmatch(r"\d+\.png", os.path.basename(path)):
             os.remove(path)  # of an earlier evaluation
-    if not plots:
-        return
-    os.makedirs(folder, exist_ok=True)
     sources, translations = evaluation.test_set.source, evaluation.translations
     longest_first = sorted(range(len(sources)), key=lambda index: -len(sources[index]))
-    for index in [index for index in longest_first if translations[index].best][:plots]:
+    chosen = [index for index in longest_first if translations[index].best][:plots]
+    if chosen:
+        os.makedirs(folder, exist_ok=True)
+    for index in chosen:
         drawn = aligned(trained.models[0], trained.vocabulary, sources[index], translations[index].best)
         alignments(os.path.join(folder, f"{index}.png"), *drawn)
+    return len(chosen)
 
 
 def aligned(

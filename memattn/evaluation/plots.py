@@ -26,7 +26,7 @@ def alignments(
     Args:
       path: of the picture; its ending chooses the format.
       source, target: S and T tokens.
-      combined: [T, S], the weights of the source positions in each step.
+      combined: [T, S], the weights of the source positions in each step; negative ones are red.
       slots: [K, T, S], what each memory slot contributes to `combined`; slots with at least 1% of the weight are
         drawn beside it.
       title: above everything.
@@ -34,36 +34,48 @@ def alignments(
     Slots stand in the order of the positions they contribute. They share one scale of colours with their sum, by
     square roots so that weak scores are visible.
     """
-    scale = colors.PowerNorm(0.5, vmin=0, vmax=max(combined.max(), 1e-9))
+    largest, negative = max(np.abs(combined).max(), 1e-9), combined.min() < 0
+    scale = colors.FuncNorm((_root, _square), vmin=-largest * negative, vmax=largest)
+    image_of = {"cmap": "RdBu" if negative else "Blues", "norm": scale, "aspect": "auto", "interpolation": "nearest"}
     drawn = _in_order(slots)
     columns = min(len(drawn), 6 if len(drawn) > 12 else 4)
     rows = math.ceil(len(drawn) / columns) if columns else 0
     side = float(np.clip(0.18 * max(len(source), len(target)), 3.5, 7))
     panel = max(1.0, side / max(rows, 3))
-    width, height = side + 1.6 + columns * panel, max(side, rows * panel) + 1.0
+    beside = max(columns * panel, 1.6) if columns else 1e-3
+    width, height = side + 1.6 + beside, max(side, rows * panel) + 1.0
     figure = Figure(figsize=(width, height + 0.3 * bool(title)), layout="constrained")
     if title:
         figure.suptitle(title, fontsize=13)
-    left, right = figure.subfigures(1, 2, width_ratios=[max(columns * panel, 1e-3), side + 1.6])
+    left, right = figure.subfigures(1, 2, width_ratios=[beside, side + 1.6])
     if len(drawn):
-        left.suptitle(f"{len(drawn)} of {len(slots)} slots carry 1% or more: $\\beta_k \\alpha_k$", fontsize=12)
+        heading = f"{len(drawn)} of {len(slots)} slots", "carry 1% or more:", "$\\beta_k \\alpha_k$"
+        left.suptitle((" " if beside > 4 else "\n").join(heading), fontsize=12)
         left.supxlabel("target", fontsize=12)
         left.supylabel("source", fontsize=12)
     else:
         left.set_visible(False)
     for i, k in enumerate(drawn):
         axes = left.add_subplot(rows, columns, i + 1)
-        axes.imshow(slots[k].T, cmap="Blues", norm=scale, aspect="auto", interpolation="nearest")
+        axes.imshow(slots[k].T, **image_of)
         axes.set_title(f"slot {k + 1}", fontsize=11, pad=2)
         axes.set(xticks=[], yticks=[])
     axes = right.add_subplot()
-    image = axes.imshow(combined.T, cmap="Blues", norm=scale, aspect="auto", interpolation="nearest")
+    image = axes.imshow(combined.T, **image_of)
     _name_axes(axes, source, target)
     axes.set_xlabel("target token", fontsize=12)
     axes.set_ylabel("source token", fontsize=12)
     axes.set_title("all slots: $\\beta \\cdot \\alpha$" if len(slots) else "attention", fontsize=12)
     right.colorbar(image, ax=axes, shrink=0.8).set_label("attention score (colours by its square root)", size=11)
     _save(figure, path)
+
+
+def _root(scores: np.ndarray) -> np.ndarray:
+    return np.sign(scores) * np.sqrt(np.abs(scores))
+
+
+def _square(roots: np.ndarray) -> np.ndarray:
+    return np.sign(roots) * roots**2
 
 
 def _in_order(slots: np.ndarray) -> np.ndarray:

@@ -1,5 +1,6 @@
 """The sequence-to-sequence model: encoder, bridge, decoder with attention, output layer."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -18,6 +19,12 @@ _OF_ATTENTION = 1  # makes the attention's seed of the encoder's
 
 BRIDGES = {"zero": ZeroBridge, "dense": DenseBridge, "backward": BackwardBridge}
 DECODERS = {"lstm": Decoder, "rnnsearch": RNNsearchDecoder}
+_CHOICES = {
+    "bridge": ("auto", *BRIDGES),
+    "tie_embeddings": ("none", "source_target", "all"),
+    "encoder": ("lstm", "gru"),
+    "decoder": tuple(DECODERS),
+}
 
 
 class Encoded(NamedTuple):
@@ -55,6 +62,8 @@ class Seq2Seq(tf.keras.Model):
       attention: {"name": a registered mechanism, and its options}.
       encoder: "lstm" or "gru".
       decoder: "lstm" or "rnnsearch", which has one layer, always feeds and mixes what it reads, in its own way.
+
+    Raises ValueError, "ARGUMENT: what is wrong", for a choice that there is not.
     """
 
     def __init__(
@@ -78,6 +87,8 @@ class Seq2Seq(tf.keras.Model):
         **kwargs,
     ):
         super().__init__(**kwargs)
+        if not isinstance(attention, Mapping) or "name" not in attention:
+            raise ValueError(f"attention: expected a mechanism such as {{'name': 'bahdanau'}}, not {attention!r}")
         self._arguments = {
             "vocabulary_size": vocabulary_size,
             "max_source_length": max_source_length,
@@ -95,6 +106,9 @@ class Seq2Seq(tf.keras.Model):
             "encoder": encoder,
             "decoder": decoder,
         }
+        for name, known in _CHOICES.items():
+            if self._arguments[name] not in known:
+                raise ValueError(f"{name}: {self._arguments[name]!r} is none of {', '.join(known)}")
         self.vocabulary_size, self.max_source_length = vocabulary_size, max_source_length
         uniform = {"class_name": "RandomUniform", "config": {"minval": -init_scale, "maxval": init_scale}}
         options = {key: value for key, value in attention.items() if key != "name"}

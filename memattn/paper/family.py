@@ -52,6 +52,8 @@ def rnnsearch_by_length(output: Output, runs: list[Run]) -> None:
 
 def _mechanism(run: Run) -> str:
     name = model_name(run)
+    if run.config.model.attention["name"] == "memory":
+        return f"memory, {name}"
     return "RNNsearch" if (run.config.model.decoder, name) == ("rnnsearch", "bahdanau") else name
 
 

@@ -55,9 +55,7 @@ class Translator:
         """The best translation of each line. Raises DataError, also for anything but a list of strings."""
         wrong = [lines] if isinstance(lines, str) else [line for line in lines if not isinstance(line, str)]
         if wrong:
-            raise DataError(
-                f"lines: must be a list of strings, not {str(wrong[0])[:80]!r}, a {type(wrong[0]).__name__}"
-            )
+            raise DataError(f"lines: must be a list of strings, not {wrong[0]!r:.80} of type {type(wrong[0]).__name__}")
         return list(self(lines, 1))
 
     def __call__(self, lines: list[str], first: int) -> Iterable[str]:
@@ -169,6 +167,8 @@ def load(run_dir: str, overrides: Sequence[str] = ()) -> Translator:
     `overrides` are as on the command line, such as "decoding.beam_size=5". Raises ConfigError, DataError, RunError,
     OSError.
     """
+    if isinstance(overrides, str):
+        raise ConfigError(f"overrides: must be a list of strings, not {overrides!r:.80}")
     return of_run(load_trained([run_dir], ["decoding.jit_compile=false", *overrides], None), n_best=1)
 
 

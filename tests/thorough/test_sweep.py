@@ -20,7 +20,8 @@ from memattn.evaluation import paper_tables, tables
 from memattn.runs import run_folder
 from memattn.training import sweep
 
-CELLS = [{"model.attention.name": name} for name in ("luong_dot", "memory")]
+CELLS = [{"model.attention.name": "luong", "training.teacher": "nowhere"}, {"model.attention.name": "memory"}]
+FAILING = "luong-teacher=nowhere"
 OPTIONS = {"jobs": 2, "split": "valid", "average": None, "repeats": 1, "plots": 0, "strategy": "none", "title": "Tiny"}
 
 
@@ -43,16 +44,16 @@ def table(folder):
 
 def test_a_sweep_in_processes(load, tmp_path, capsys):
     folder = tmp_path / "sweep"
-    assert sweep.run_sweep(load(CELLS), str(folder), **OPTIONS) == ["luong_dot"]
+    assert sweep.run_sweep(load(CELLS), str(folder), **OPTIONS) == [FAILING]
     output = capsys.readouterr()
     assert "2 runs, 0 done before, 2 to do" in output.out
     assert "[memory] validation at step 3" in output.out
-    log = folder / "luong_dot" / "log.txt"
-    assert f"luong_dot: training ended with status 2; see {log}: error: model: luong_dot: the queries" in output.err
-    log = (folder / "luong_dot" / "log.txt").read_text("utf-8").splitlines()
+    log = folder / FAILING / "log.txt"
+    assert f"{FAILING}: training ended with status 2; see {log}: error: training.teacher: " in output.err
+    log = (folder / FAILING / "log.txt").read_text("utf-8").splitlines()
     assert " -m memattn.train --run_dir " in log[0]
-    assert "luong_dot: the queries are 8 wide and the values 16" in log[-1]
-    assert not (folder / "luong_dot" / "result.json").exists()
+    assert "nowhere" in log[-1]
+    assert not (folder / FAILING / "result.json").exists()
 
     result = json.loads((folder / "memory" / "result.json").read_text("utf-8"))
     (row,) = table(folder)
@@ -81,7 +82,7 @@ def test_a_sweep_in_processes(load, tmp_path, capsys):
     assert sweep.run_sweep(again, str(folder), **OPTIONS) == []
     output = capsys.readouterr().out
     assert "[memory] already finished: 3 steps" in output
-    assert "[luong_dot]" not in output
+    assert f"[{FAILING}]" not in output
     changed = {path.name for path, at in written().items() if before[path] != at}
     assert changed == {"result.json", "model_card.md", "hypotheses.txt", "references.txt", "log.txt"}
     repeated = json.loads((folder / "memory" / "result.json").read_text("utf-8"))
