@@ -28,6 +28,7 @@ PRINTED_LENGTHS = {
     "small": {5: 20, 10: 50, 20: 100, 40: 200},
 }
 _OTHER_SETTINGS = "other learning rate and updates"  # at the scale "cpu"
+_TIMES = ("decode s", "decode s min-max", "Bahdanau / it", "paper: Bahdanau / it", "training s")
 
 
 class Output(NamedTuple):
@@ -75,7 +76,10 @@ class Output(NamedTuple):
 
 
 def table_1(output: Output, runs: list[Run]) -> None:
-    """Copy task: BLEU, exact matches and decode time by length and model."""
+    """Copy task: BLEU, exact matches and times by length and model.
+
+    No times at the scale "cpu", whose rows take hours and come from several machines.
+    """
     printed = PRINTED_LENGTHS[output.scale]
     of_paper = f"paper ({_OTHER_SETTINGS})" if output.scale == "cpu" else "paper BLEU"
     rows = []
@@ -107,6 +111,8 @@ def table_1(output: Output, runs: list[Run]) -> None:
                 "training s": run.validations[-1]["seconds"],
             }
         )
+    if output.scale == "cpu":
+        rows = [{column: value for column, value in row.items() if column not in _TIMES} for row in rows]
     rows.sort(key=lambda row: (row["L"], paper_tables.TABLE_1_MODELS.index(row["model"])))
     output.table(rows, "Table 1: the copy task by length and model")
     files.write_csv(

@@ -12,7 +12,11 @@ _SYSTEMS = {"none": "memattn: no attention", "K=32": "memattn: memory, K = 32", 
 # Runs of configs/multi30k/seeds.yaml
 _AS_PRINTED = "memory-num_slots=32-encoder_scoring=softmax-decoder_scoring=sigmoid"
 _BEYOND = "memory-num_slots=32-encoder_scoring=softmax_time-position_windows=True-read=additive-read_units=128"
-_CPU_RUNS = {"K=32": "memory-num_slots=32-max_length=20", "bahdanau": "bahdanau-max_length=20"}
+_CPU_RUNS = {
+    "none": "none-max_length=20",
+    "K=32": "memory-num_slots=32-max_length=20",
+    "bahdanau": "bahdanau-max_length=20",
+}
 
 
 def rows(results: str) -> list[dict[str, str]]:
