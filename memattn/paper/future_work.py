@@ -1,6 +1,7 @@
 """What the paper leaves for others to do: how many slots a task needs, a teacher's contexts, long sources."""
 
 import dataclasses
+import math
 import statistics
 from collections.abc import Mapping
 
@@ -82,13 +83,14 @@ def teacher(output: Output, teachers: list[Run], taught: list[Run]) -> None:
     for (length, help_), own in groups.items():
         steps = [next((step for step, bleu in run.curve if bleu >= 95), None) for run in own]
         reached = [step for step in steps if step]
+        median = statistics.median(step or math.inf for step in steps)
         rows.append(
             {
                 "L": length,
                 "of the teacher": help_,
                 "seeds": len(own),
                 "with 95 BLEU": len(reached),
-                "updates, median": statistics.median(reached) if reached else "",
+                "updates, median": f"{median:.0f}" if median < math.inf else "",
                 "min-max": tables.extent(reached, ".0f") if reached else "",
                 "updates of the teacher": spent.get(own[0].config.training.teacher, ""),
                 "last BLEU, mean": f"{statistics.mean(run.curve[-1][1] for run in own):.2f}",
