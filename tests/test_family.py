@@ -157,25 +157,22 @@ def test_a_search_finds_the_few_positions_of_a_step(name, options):
 
 def test_the_steps_of_a_search_look_at_each_position_once(monkeypatch):
     """All T steps take at most S / 8 + T looks at eight positions, not T S / 8: time grows with S + T."""
-    length, steps = 1000, 40
+    length, steps, looks = 1000, 40, []
     mechanism = randomized(build("monotonic", {}, **FACTS))
-    mechanism.stop_energy.g.assign(4.0)
-    mechanism.stop_energy.r.assign(-4.5)
-    random, looks, energies_of = np.random.default_rng(8), [], mechanism.stop_energy.energies
-
-    def energies(query, keys):
-        looks.append(keys.shape[2])
-        return energies_of(query, keys)
-
-    monkeypatch.setattr(mechanism.stop_energy, "energies", energies)
-    states = tf.constant(random.normal(size=[1, length, D]).astype(np.float32))
-    memory = mechanism.memorize(states, tf.ones([1, length], tf.bool))
+    memory = mechanism.memorize(tf.zeros([1, length, D]), tf.ones([1, length], tf.bool))
+    memory["stop_keys"] = tf.range(length, dtype=tf.float32)[None, :, None]
     stop = mechanism.first_few(memory, 1)
-    for _ in range(steps):
-        *_, stop = mechanism.score_few(tf.constant(random.normal(size=[1, 1, U]).astype(np.float32)), memory, stop)
-    assert int(stop[0, 0]) > length / 2
+    for target in range(24, 24 * steps + 1, 24):
+
+        def energies(query, keys, target=target):
+            looks.append(keys.shape[2])
+            return tf.where(keys[..., 0] >= target, 1.0, -1.0)
+
+        monkeypatch.setattr(mechanism.stop_energy, "energies", energies)
+        *_, stop = mechanism.score_few(tf.zeros([1, 1, U]), memory, stop)
+        assert int(stop[0, 0]) == target
     assert set(looks) == {8}
-    assert steps <= len(looks) <= length / 8 + steps
+    assert len(looks) <= length / 8 + steps
 
 
 def test_long_sources_lose_nothing():

@@ -1,6 +1,7 @@
 """The interface of every attention mechanism: an ordinary Keras layer, whose parts the decoder calls."""
 
 import numbers
+from collections.abc import Collection
 from typing import Any
 
 import tensorflow as tf
@@ -186,6 +187,12 @@ def whole(name: str, value: Any) -> int:
     if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 1:
         raise ValueError(f"{name}: must be a whole number of at least 1, not {value!r}")
     return int(value)
+
+
+def one_of(name: str, value: Any, known: Collection[str]) -> None:
+    """Raises ValueError, "NAME: what is wrong", for a value that is none of the known ones."""
+    if value not in known:
+        raise ValueError(f"{name}: {value!r} is none of {', '.join(known)}")
 
 
 def masked_softmax(logits: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:

@@ -4,7 +4,7 @@ from typing import Literal
 
 import tensorflow as tf
 
-from memattn.attention.base import AttentionMechanism, whole
+from memattn.attention.base import AttentionMechanism, one_of, whole
 
 _NORMALIZE = ("none", "length")
 
@@ -32,7 +32,7 @@ class LinearAttention(AttentionMechanism):
     ):
         super().__init__(**kwargs)
         self.check(projection, normalize)
-        self.projection = None if projection is None else whole("projection", projection)
+        self.projection = None if projection is None else int(projection)
         self.gated, self.normalize = gated, normalize
         self.initializer = initializer
         self.projection_layer = self.gate_layer = self.query_layer = None
@@ -43,8 +43,7 @@ class LinearAttention(AttentionMechanism):
     def check(cls, projection, normalize, **_):
         if projection is not None:
             whole("projection", projection)
-        if normalize not in _NORMALIZE:
-            raise ValueError(f"normalize: {normalize!r} is none of {', '.join(_NORMALIZE)}")
+        one_of("normalize", normalize, _NORMALIZE)
 
     def context_size(self, value_size):
         return self.projection or value_size

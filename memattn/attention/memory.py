@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 import tensorflow as tf
 
-from memattn.attention.base import AttentionMechanism, additive_energies, masked_softmax, products, whole
+from memattn.attention.base import AttentionMechanism, additive_energies, masked_softmax, one_of, products, whole
 
 SCORING_FUNCTIONS = {"softmax": tf.nn.softmax, "sigmoid": tf.sigmoid}
 _LOWEST_WINDOW_LOGIT = -8.0  # far from a slot's window; content can still overrule it
@@ -116,8 +116,7 @@ class MemoryAttention(AttentionMechanism):
         if nested and (position_windows or position_encoding):
             raise ValueError("nested: position encodings and windows give each slot a place; switch them off")
         for key, known in _CHOICES.items():
-            if choices[key] not in known:
-                raise ValueError(f"{key}: {choices[key]!r} is none of {', '.join(known)}")
+            one_of(key, choices[key], known)
 
     def keep(self, num_slots: int) -> None:
         """Cuts the memory to its first slots, for models trained with `nested`. Raises ValueError.

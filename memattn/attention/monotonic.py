@@ -5,7 +5,7 @@ from typing import Literal
 
 import tensorflow as tf
 
-from memattn.attention.base import AttentionMechanism, whole
+from memattn.attention.base import AttentionMechanism, one_of, whole
 
 _LOWEST = -1e9  # energy of padding: the sigmoid is 0
 _BLOCK = 8  # positions that hard attention looks at together
@@ -95,8 +95,7 @@ class MonotonicAttention(AttentionMechanism):
             raise ValueError(f"noise: must be a number of at least 0 and below 1e30, not {noise!r}")
         if not (isinstance(offset, numbers.Real) and abs(offset) < 1e30):
             raise ValueError(f"offset: must be a number between -1e30 and 1e30, not {offset!r}")
-        if test_mode not in _TEST_MODES:
-            raise ValueError(f"test_mode: {test_mode!r} is none of {', '.join(_TEST_MODES)}")
+        one_of("test_mode", test_mode, _TEST_MODES)
 
     def memorize(self, states, mask):
         memory = {"values": states, "mask": mask, "stop_keys": self.stop_energy.keys(states)}

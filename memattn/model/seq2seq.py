@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from memattn import attention as attention_mechanisms
+from memattn.attention.base import one_of
 from memattn.data.vocabulary import BOS, PAD
 from memattn.model.bridge import BackwardBridge, Cells, DenseBridge, ZeroBridge
 from memattn.model.decoder import Decoder
@@ -107,8 +108,7 @@ class Seq2Seq(tf.keras.Model):
             "decoder": decoder,
         }
         for name, known in _CHOICES.items():
-            if self._arguments[name] not in known:
-                raise ValueError(f"{name}: {self._arguments[name]!r} is none of {', '.join(known)}")
+            one_of(name, self._arguments[name], known)
         self.vocabulary_size, self.max_source_length = vocabulary_size, max_source_length
         uniform = {"class_name": "RandomUniform", "config": {"minval": -init_scale, "maxval": init_scale}}
         options = {key: value for key, value in attention.items() if key != "name"}
