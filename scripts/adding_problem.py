@@ -16,13 +16,13 @@ from absl import flags
 from memattn import files
 from memattn.errors import ConfigError, RunError
 from memattn.evaluation import tables
-from memattn.runs import provenance
 
 _SAME = ("task", "length", "model", "learning_rate", "seed")
 
 
 def main() -> int:
     from memattn.paper import adding_problem
+    from memattn.runs import provenance
 
     options = flags.FLAGS
     for flag, known in (("lengths", adding_problem.LENGTHS), ("models", adding_problem.MODELS)):

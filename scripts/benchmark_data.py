@@ -17,15 +17,16 @@ from tqdm import tqdm
 
 from memattn import files
 from memattn.data import corpus
-from memattn.data.batches import TrainingBatches
 from memattn.data.vocabulary import EOS, Vocabulary
-from memattn.runs import provenance
 
 _STEP = 100_000  # to resume from
 _BLOCK = 500_000  # pairs written at a time
 
 
 def main() -> int:
+    from memattn.data.batches import TrainingBatches
+    from memattn.runs import provenance
+
     options = flags.FLAGS
     vocabulary = Vocabulary([str(i) for i in range(16_000)])
     if not os.path.exists(corpus.binary_paths(options.folder, "train", "source")["ids"]):
@@ -104,4 +105,4 @@ if __name__ == "__main__":
     flags.DEFINE_integer("batches", 5_000, "Batches to time.", lower_bound=1)
     flags.DEFINE_string("folder", "data/synthetic", "Folder of the corpus.")
     flags.DEFINE_string("output", None, "JSON file for the result.")
-    cli.run(main)
+    cli.run(main, tensorflow=True)

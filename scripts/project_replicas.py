@@ -17,9 +17,6 @@ from absl import flags
 from memattn import config as configs
 from memattn import files
 from memattn.evaluation import tables
-from memattn.paper.estimates import vocabulary_size
-from memattn.runs import provenance, run_folder
-from memattn.training.step import all_reduced_bytes
 
 CONFIGS = ("configs/toy_copy/table1.yaml", "configs/wmt17/en-de.yaml")
 # GPUs, the slowest link of the ring between them, and the link's GB/s in one direction by its standard.
@@ -27,6 +24,10 @@ LINKS = ((8, "NVLink 4", 450), (8, "PCIe 4.0 x16", 32), (64, "InfiniBand NDR, on
 
 
 def main() -> int:
+    from memattn.paper.estimates import vocabulary_size
+    from memattn.runs import provenance, run_folder
+    from memattn.training.step import all_reduced_bytes
+
     output, rows = flags.FLAGS.output, []
     for path in CONFIGS:
         models = {}
@@ -60,4 +61,4 @@ def main() -> int:
 
 if __name__ == "__main__":
     flags.DEFINE_string("output", "results/speed/replicas", "Path of the table, without file extension.")
-    cli.run(main)
+    cli.run(main, tensorflow=True)

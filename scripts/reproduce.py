@@ -15,10 +15,11 @@ import sys
 from absl import flags
 
 from memattn.errors import ConfigError, RunError
-from memattn.paper import estimates, reproduce
 
 
 def main(*names: str) -> int:
+    from memattn.paper import estimates, reproduce
+
     options = flags.FLAGS
     if not names:
         raise ConfigError(f"give targets: all, or some of {', '.join(reproduce.TARGETS)}")
@@ -58,9 +59,8 @@ def main(*names: str) -> int:
 
 
 if __name__ == "__main__":
-    flags.DEFINE_enum(
-        "scale", "small", list(reproduce.CONFIGS), "The paper's scale, scaled down, or the paper's size on CPUs."
-    )
+    scales = ["small", "paper", "cpu"]
+    flags.DEFINE_enum("scale", "small", scales, "The paper's scale, scaled down, or the paper's size on CPUs.")
     flags.DEFINE_bool("dry_run", False, "List the runs with their steps, memory and time; train nothing.")
     flags.DEFINE_integer(
         "rehearse", None, "Number of steps of each config to time at full size; trains nothing.", lower_bound=1
@@ -70,4 +70,4 @@ if __name__ == "__main__":
     flags.DEFINE_string("runs_dir", "runs/reproduce", "Folder of the runs.")
     flags.DEFINE_string("results_dir", "results", "Folder of the results, with a folder for each target.")
     flags.DEFINE_enum("strategy", "auto", ["auto", "none", "mirrored"], "As in memattn.train.")
-    cli.run(main, positional=True)
+    cli.run(main, positional=True, tensorflow=True)

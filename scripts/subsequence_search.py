@@ -16,11 +16,11 @@ from absl import flags
 from memattn import files
 from memattn.errors import ConfigError
 from memattn.evaluation import tables
-from memattn.runs import provenance
 
 
 def main() -> int:
     from memattn.paper import subsequence
+    from memattn.runs import provenance
 
     options = flags.FLAGS
     wrong = [seed for seed in options.seeds if not seed.isdecimal() or int(seed) >= 2**31]

@@ -112,16 +112,16 @@ def teacher_translation(output: Output, alone: list[Run], taught: list[Run]) -> 
     """Test BLEU of memory attention alone and with a teacher, and of the teacher's kind."""
     groups = {}
     for run in [*alone, *taught]:
-        groups.setdefault((model_name(run), _help(run)), []).append(run)
+        groups.setdefault((model_name(run), _help(run), run.config.training.max_steps), []).append(run)
     rows = []
-    for (model, help_), own in groups.items():
+    for (model, help_, updates), own in groups.items():
         bleu = [run.result["bleu"] for run in own]
         rows.append(
             {
                 "model": model,
                 "of the teacher": help_,
                 "seeds": len(own),
-                "updates": own[0].validations[-1]["step"],
+                "updates": updates,
                 "updates of the teacher": alone[0].validations[-1]["step"] if help_ else "",
                 "valid BLEU (greedy)": f"{statistics.mean(run.curve[-1][1] for run in own):.2f}",
                 "test BLEU": f"{statistics.mean(bleu):.2f}",

@@ -108,3 +108,21 @@ def test_updates_until_a_student_copies(tmp_path):
     assert [row["of the teacher"] for row in rows[:3]] == ["", "encoder", "encoder and contexts"]
     assert [row["with 95 BLEU"] for row in rows[:3]] == ["0", "3", "3"]
     assert [row["updates, median"] for row in rows[:3]] == ["", "20", "20"]
+
+
+def test_a_teacher_in_translation_stands_beside_as_many_updates(tmp_path):
+    needed = reproduce.TARGETS["teacher_translation"].has_part
+    alone, taught = (
+        [run for run in made_up(kind, bleu=lambda config: config.training.max_steps / 100) if needed(run.config)]
+        for kind in ("translation", "taught_translation")
+    )
+    output = Output(str(tmp_path), "small")
+    future_work.teacher_translation(output, alone, taught)
+    columns = ("model", "of the teacher", "seeds", "updates", "test BLEU")
+    assert [tuple(row[column] for column in columns) for row in rows_of(output)] == [
+        ("bahdanau", "", "3", "908", "9.08"),
+        ("K=32", "", "3", "908", "9.08"),
+        ("K=32", "encoder", "3", "908", "9.08"),
+        ("K=32", "encoder and contexts", "3", "908", "9.08"),
+        ("K=32", "", "3", "1816", "18.16"),
+    ]

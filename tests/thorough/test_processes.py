@@ -173,6 +173,16 @@ def test_commands_are_known_by_their_place(monkeypatch, program, is_ours):
     assert cli._is_command() == is_ours
 
 
+@pytest.mark.parametrize("script", sorted(path.name for path in ROOT.glob("scripts/*.py")))
+def test_help_of_a_script_comes_alone_and_without_tensorflow(script):
+    command = [sys.executable, "-X", "importtime", f"scripts/{script}", "--help"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and done.stdout
+    lines = done.stderr.splitlines()
+    assert all(line.startswith("import time:") for line in lines)
+    assert not any(line.endswith("| tensorflow") for line in lines)
+
+
 def test_at_work_a_command_is_interrupted_as_any_program(monkeypatch):
     monkeypatch.setattr(signal, "getsignal", lambda _: cli._end_at_once)
     handlers = []
