@@ -20,11 +20,11 @@ _LONGEST = 200  # steps, of a whole sequence and of a slowed copy
 class Slots(tf.keras.layers.Layer):
     """The slots of memory attention, one after the other: states [B, T, D] with a mask [B, T] to [B, K D]."""
 
-    def __init__(self, num_slots: int, **kwargs):
+    def __init__(self, num_slots: int, windows: bool = False, **kwargs):
         super().__init__(**kwargs)
-        self.num_slots = num_slots
+        self.num_slots, self.windows = num_slots, windows
         self.attention = MemoryAttention(
-            num_slots=num_slots, encoder_scoring="softmax_time", position_windows=True, dtype=self.dtype_policy
+            num_slots=num_slots, encoder_scoring="softmax_time", position_windows=windows, dtype=self.dtype_policy
         )
         self.attention.decoder_scores.trainable = False  # nothing reads by them
 
@@ -40,7 +40,7 @@ class Slots(tf.keras.layers.Layer):
         return states_shape[0], self.num_slots * states_shape[-1]
 
     def get_config(self):
-        return {**super().get_config(), "num_slots": self.num_slots}
+        return {**super().get_config(), "num_slots": self.num_slots, "windows": self.windows}
 
 
 @tf.keras.utils.register_keras_serializable("memattn")
@@ -61,6 +61,7 @@ POOLINGS: dict[str, Callable[[], Callable]] = {
     "feed-forward attention": lambda: _feed_forward(weighted=True),
     "mean": lambda: _feed_forward(weighted=False),
     **{f"memory attention, K = {slots}": lambda slots=slots: Slots(slots) for slots in (1, 4, 8)},
+    **{f"position windows, K = {slots}": lambda slots=slots: Slots(slots, windows=True) for slots in (1, 4, 8)},
 }
 
 

@@ -131,7 +131,7 @@ def test_the_adding_problem_says_what_is_wrong(arguments, message, tmp_path):
     assert "Traceback" not in ended.stderr
 
 
-@pytest.mark.parametrize("pooling", ["feed-forward attention", "memory attention, K = 4"])
+@pytest.mark.parametrize("pooling", ["feed-forward attention", "position windows, K = 4"])
 def test_an_embedding_finds_more_after_training(pooling):
     found = [
         float(
