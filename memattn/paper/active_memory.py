@@ -50,7 +50,7 @@ def _right(trained, digits: int) -> float:
 
 
 def _draw(output: Output, run: Run) -> None:
-    """The mean size of what each position of the memory holds, at each step."""
+    """Six maps of a memory at each step: those that change most."""
     trained = load([run.folder], [], 1)
     pair = of_length(trained, _DRAWN, 1)
     source = pair.source[0]
