@@ -77,6 +77,7 @@ def _write(found: list[dict], adding_problem) -> None:
                 "task": task,
                 "length": length,
                 "model": model,
+                "seed": cell["seed"],
                 "epochs to 100% (or % right)": cell["epochs"] if done else f"{100 * cell['right']:.1f}%",
                 "published": adding_problem.published(task, model, length),
                 "epochs": cell["epochs"],

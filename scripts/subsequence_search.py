@@ -36,10 +36,10 @@ def main() -> int:
             found = subsequence.evaluate(encoders, rows=options.sequences, seed=seed)
             rows.append({"pooling": name, "seed": seed, **found, "updates": options.updates * bool(encoders)})
             print(f"{name}, seed {seed}: {found}, {time.monotonic() - start:.0f} s", flush=True)
-            text = json.dumps({"rows": rows, **provenance.conditions()}, indent=2)
-            files.write(f"{options.output}.json", f"{text}\n")
-            files.write_csv(f"{options.output}.csv", rows)
-            files.write(f"{options.output}.md", tables.markdown(rows))
+    text = json.dumps({"rows": rows, **provenance.conditions()}, indent=2)
+    files.write(f"{options.output}.json", f"{text}\n")
+    files.write_csv(f"{options.output}.csv", rows)
+    files.write(f"{options.output}.md", tables.markdown(rows))
     return 0
 
 

@@ -199,7 +199,7 @@ def _manifest(target: Target, output: results.Output, made: list[list[Run]]) -> 
         "missing": output.missing,
         "runs": {
             kind: {
-                one.name: {
+                f"{os.path.basename(os.path.dirname(one.folder))}/{one.name}": {
                     "config": configs.to_dict(one.config),
                     **{key: one.result.get(key) for key in kept},
                     "training_seconds": float(one.validations[-1]["seconds"]),

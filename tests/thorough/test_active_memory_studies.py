@@ -71,6 +71,18 @@ def test_a_model_of_the_adding_problem_learns(name, monkeypatch):
     assert cell["model"] == name
 
 
+def test_the_seed_sets_the_weights_of_the_adding_problem():
+    kernels = []
+    for seed in (1, 1, 2):
+        tf.keras.utils.set_random_seed(seed)
+        model = adding_problem.make_model("feed-forward attention")
+        kernels.append([weight.numpy() for weight in model.weights if len(weight.shape) == 2])
+    for first, same, other in zip(*kernels, strict=True):
+        np.testing.assert_array_equal(first, same)
+        assert np.abs(first - other).max() > 1e-3
+    assert np.abs(kernels[0][1] - kernels[0][3]).max() > 1e-3  # of one shape [100, 1]: the attention's, the output's
+
+
 def test_feed_forward_attention_is_the_papers():
     model, inputs = adding_problem.make_model("feed-forward attention"), np.random.default_rng(2).normal(size=[1, 7, 2])
     weights = [weight.numpy().astype(np.float64) for weight in model.weights]
