@@ -17,6 +17,8 @@ EPOCH = 1_000  # batches between tests
 RIGHT = 0.04  # a prediction that is nearer is right
 MIXED = (50, 10_000)  # lengths of the row "50-10000"
 _CONSTANTS = {"addition": 0.5, "multiplication": 0.04}  # the best predictions that look at nothing
+# A config, of which each layer makes its own: an initializer draws its seed when it is made.
+_KERNELS = {"class_name": "VarianceScaling", "config": {"mode": "fan_in", "distribution": "untruncated_normal"}}
 
 # Epochs of 100,000 sequences until all of the test is right, or the share that is right after 100 of them, at each of
 # LENGTHS (Raffel's slides of 2016).
@@ -31,11 +33,6 @@ LENGTHS = ("50", "100", "500", "1000", "5000", "10000", "50-10000")
 
 def published(task: str, model: str, length: str) -> str:
     return dict(zip(LENGTHS, PUBLISHED.get((task, model), ()), strict=False)).get(length, "")
-
-
-def _kernels() -> tf.keras.initializers.Initializer:
-    """A new one for each layer: Keras draws its seed when it is made."""
-    return tf.keras.initializers.VarianceScaling(1.0, "fan_in", "untruncated_normal")
 
 
 def pooled(attention: tf.keras.layers.Layer) -> Callable[[tf.Tensor], tf.Tensor]:
@@ -54,7 +51,7 @@ def _memory(slots: int, encoder: str, decoder: str) -> Callable:
 
 # Each makes the layer between the states and the output layers. Memory attention's names tell K and its two scorings.
 MODELS = {
-    "feed-forward attention": lambda: pooled(FeedForwardAttention(initializer=_kernels())),
+    "feed-forward attention": lambda: pooled(FeedForwardAttention(initializer=_KERNELS)),
     "unweighted": lambda: pooled(FeedForwardAttention(weighted=False)),
     **{
         f"memory K={slots} {encoder}/{decoder}": _memory(slots, encoder, decoder)
@@ -107,7 +104,7 @@ def make_model(name: str) -> tf.keras.Model:
     """Sequences [B, T, 2] to predictions [B, 1]: states of 100 units, the attention, and two layers."""
 
     def dense(units, inputs):
-        return tf.keras.layers.LeakyReLU(0.01)(tf.keras.layers.Dense(units, kernel_initializer=_kernels())(inputs))
+        return tf.keras.layers.LeakyReLU(0.01)(tf.keras.layers.Dense(units, kernel_initializer=_KERNELS)(inputs))
 
     inputs = tf.keras.Input([None, 2])
     context = MODELS[name]()(dense(UNITS, inputs))

@@ -238,6 +238,18 @@ def test_figure_8_trains_the_one_run_that_it_shows(monkeypatch, tmp_path):
     assert [name.rpartition("/")[2] for name in manifest["runs"]["en-de"]] == list(runs)
 
 
+def test_a_manifest_keeps_runs_of_one_name(monkeypatch, tmp_path):
+    first, *_ = made_up("translation", bleu=lambda config: 50.0)
+    runs = [first._replace(folder=f"runs/{sweep}/{first.name}") for sweep in ("addition", "multiplication")]
+    monkeypatch.setattr(reproduce.sweep, "run_sweep", lambda *args, **options: [])
+    monkeypatch.setattr(reproduce.sweep, "finished", lambda *args: runs)
+    monkeypatch.setitem(reproduce.TARGETS, "two", reproduce.Target(("translation",), lambda output, runs: None))
+    places = {"runs_dir": "runs", "results_dir": str(tmp_path), "jobs": 1, "strategy": "none"}
+    reproduce.Reproduction("small", **places).make("two")
+    manifest = json.loads((tmp_path / "two" / "small.json").read_text("utf-8"))
+    assert list(manifest["runs"]["translation"]) == [run.folder.removeprefix("runs/") for run in runs]
+
+
 def test_what_is_missing_is_said(tmp_path, monkeypatch):
     runs = made_up("copy", bleu=lambda config: 50.0)
     monkeypatch.setattr(reproduce.sweep, "run_sweep", lambda *args, **options: [runs[-1].name])
