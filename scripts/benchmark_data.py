@@ -8,6 +8,7 @@ import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is
 import json
 import os
 import shlex
+import shutil
 import sys
 import time
 
@@ -30,7 +31,10 @@ def main() -> int:
     options = flags.FLAGS
     vocabulary = Vocabulary([str(i) for i in range(16_000)])
     if not os.path.exists(corpus.binary_paths(options.folder, "train", "source")["ids"]):
-        _write(options.folder, options.pairs)
+        unfinished = f"{options.folder.rstrip('/')}{files.UNFINISHED}"
+        shutil.rmtree(unfinished, ignore_errors=True)
+        _write(unfinished, options.pairs)
+        files.move(unfinished, options.folder)
     before = _memory()
     start = time.perf_counter()
     pairs = corpus.read_corpus(options.folder, "train", vocabulary)
@@ -72,7 +76,7 @@ def main() -> int:
 
 def _write(folder: str, pairs: int) -> None:
     """Sentences of 5 to 45 random tokens; a target is about as long as its source."""
-    os.makedirs(folder, exist_ok=True)
+    os.makedirs(folder)
     random = np.random.default_rng(1)
     arrays = []
     for side in corpus.SIDES:

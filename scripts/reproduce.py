@@ -38,7 +38,7 @@ def main(*names: str) -> int:
     if options.rehearse:
         print(estimates.rehearse(targets, options.scale, steps=options.rehearse, strategy=options.strategy))
         return 0
-    reproduce.check(targets, options.scale)
+    reproduce.check(targets, options.scale, options.runs_dir)
     reproduction = reproduce.Reproduction(
         options.scale,
         runs_dir=options.runs_dir,

@@ -459,8 +459,8 @@ RUNS = {
     "no lexicon": (
         lambda run_dir: None,
         lambda config, run_dir: evaluating(run_dir, "decoding.lexicon=/nowhere/lexicon.tsv"),
-        ["/nowhere/lexicon.tsv: No such file or directory"],
-        FAILURE,
+        ["decoding.lexicon: no file /nowhere/lexicon.tsv; `memattn-prepare lexicon` writes one"],
+        USAGE,
     ),
     "a line of a lexicon without a probability": (
         lambda run_dir: (run_dir / "lexicon.tsv").write_text("1\t2\t0.5\n1\t2\n", encoding="utf-8"),

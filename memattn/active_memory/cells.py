@@ -78,7 +78,7 @@ class ConvolutionalGRU(Cell):
     """CGRU(s) = u s + (1 - u) tanh(U * (r s) + B), with gates u and r (Kaiser & Bengio, 2016, Eqs. 1 and 2).
 
     As in the Neural GPU (Kaiser & Sutskever, 2016), gates reach 0 and 1: they are 1.2 sigmoid(x) - 0.1, cut. Dropout is
-    on the whole memory, and milder where it is longer: `dropout` is the rate at eight positions.
+    on the whole memory after each cell, and milder where it is longer: `dropout` is the rate at eight positions.
     """
 
     def call(self, memory, lengths, tape=None, seed=None):
@@ -157,7 +157,8 @@ def hard_tanh(inputs: tf.Tensor) -> tf.Tensor:
 def _pulled(inputs):
     """`inputs` with a further gradient, in place of the saturation cost: from where they exceed 0.9, back below.
 
-    Its size is a share of the mean gradient, so it fades with the loss, as the weight of the authors' cost does.
+    Its size is a share of the mean gradient, so it fades with the loss, as the weight of the authors' cost does. The
+    mean includes padding, where the gradient is 0.
     """
 
     def gradient(upstream):

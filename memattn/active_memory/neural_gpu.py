@@ -176,11 +176,6 @@ class NeuralGPU(tf.keras.Model):
         decoding = Decoding(self.run(encoded, seed), encoded.lengths, self.token_gates(), self._output())
         return logits_of(self._teacher_forced(decoding, target, seed), decoding.output)
 
-    def alignments(self, source: tf.Tensor, target: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """As `Seq2Seq.alignments` of a model without attention: zeros [B, T, S], and no slots."""
-        weights = tf.zeros([tf.shape(source)[0], tf.shape(target)[1], tf.shape(source)[1]])
-        return weights, weights[:, None][:, :0]
-
     def run(self, encoded: Encoded, seed: tf.Tensor | None = None) -> tf.Tensor:
         """The memory [B, N, w, m] after n steps, n the row's own."""
         steps = encoded.embedded.shape[1] or tf.shape(encoded.embedded)[1]

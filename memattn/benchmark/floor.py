@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from memattn.config import Config
+from memattn.active_memory.cells import CELLS
+from memattn.active_memory.neural_gpu import KINDS
+from memattn.config import Config, ModelConfig
 from memattn.errors import ConfigError
 
 
@@ -73,6 +75,10 @@ def _attention(attention: Mapping[str, Any], length: np.ndarray, units: int, wid
     return counted[name]
 
 
+# Multiply-adds of a forward pass, and numbers that it keeps: each for a token of the source and one of the target.
+_OfTokens = tuple[tuple[float, float], tuple[float, float]]
+
+
 class Update(NamedTuple):
     """Lower bounds of one update of the weights from `accumulate` batches."""
 
@@ -87,9 +93,22 @@ def training(config: Config, *, vocabulary: int, source_length: float, target_le
     scores are a product with the query alone.
 
     Memory holds the weights, their gradients and Adam's two moments, and in float32 what the gradients are computed
-    from: inputs, gates and outputs of the LSTMs, scores, contexts, logits. Padding is not counted.
+    from: inputs, gates and outputs of the cells, scores, contexts, logits. Padding is not counted.
     """
-    model, attention = config.model, config.model.attention
+    sentences = config.training.batch_size
+    if config.training.batch_type == "tokens":
+        sentences /= max(source_length, target_length)
+    tokens = np.array([sentences * source_length, sentences * target_length])
+    of_kind = _of_seq2seq if config.model.kind == "seq2seq" else _of_active_memory
+    products, kept = of_kind(config.model, vocabulary, source_length, target_length)
+    forward = config.training.accumulate * float(tokens @ products)
+    return Update(3 * forward, 4 * (4 * parameters + float(tokens @ kept)))
+
+
+def _of_seq2seq(model: ModelConfig, vocabulary: int, source_length: float, target_length: float) -> _OfTokens:
+    """For a token of the source, and for one of the target."""
+    del target_length
+    attention = model.attention
     layers, units, embedding = model.layers, model.units, model.embedding_size
     encoder_units = model.encoder_units or units
     width = 2 * encoder_units
@@ -109,12 +128,22 @@ def training(config: Config, *, vocabulary: int, source_length: float, target_le
         target_token += units * units
         source_token += width * units
         kept_target += rows * units
-    sentences = config.training.batch_size
-    if config.training.batch_type == "tokens":
-        sentences /= max(source_length, target_length)
-    tokens = sentences * source_length, sentences * target_length
-    forward = config.training.accumulate * (tokens[0] * source_token + tokens[1] * target_token)
-    return Update(3 * forward, 4 * (4 * parameters + tokens[0] * kept_source + tokens[1] * kept_target))
+    return (source_token, target_token), (kept_source, kept_target)
+
+
+def _of_active_memory(model: ModelConfig, vocabulary: int, source_length: float, target_length: float) -> _OfTokens:
+    """For a token of the source, and for one of the target; the encoder's n steps count as the source's."""
+    kind, cell = KINDS[model.kind], CELLS[model.cell]
+    positions = max(source_length, target_length)
+    cells = positions * model.width * model.layers  # that change in a step
+    kernel = 3 * (3 if model.width > 1 else 1) * model.units**2
+    step = cells * cell.parts * kernel
+    kept_step = cells * model.units * (2 * cell.parts + 1 if cell.parts > 1 else 1)
+    features = kind.num_features * model.units
+    target_token = features * vocabulary + kind.decoder_layers * step
+    kept_target = features + 2 * vocabulary + kind.decoder_layers * kept_step
+    steps = positions / source_length
+    return (steps * step, target_token), (model.units + steps * kept_step, kept_target)
 
 
 def multiply_adds_per_second(rows: int, inner: int, columns: int, seconds: float = 1.0) -> float:

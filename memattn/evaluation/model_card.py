@@ -49,6 +49,8 @@ def model_card(result: dict[str, Any]) -> str:
     }
     if training["init_from"]:
         facts["trained on from"] = training["init_from"]
+    if training["teacher"]:
+        facts["teacher"] = f"{training['teacher']}, weight of its contexts {training['teacher_weight']:g}"
     scores = {
         f"BLEU ({result['bleu_signature']})": f"{result['bleu']:.2f}",
         f"sacreBLEU ({result['sacrebleu_signature']})": f"{result['sacrebleu']:.2f}",

@@ -5,11 +5,9 @@ import statistics
 from memattn import files
 from memattn.evaluation import tables
 from memattn.paper.future_work import task_name
-from memattn.paper.open_questions import by_length
+from memattn.paper.open_questions import LEARNT, by_length
 from memattn.paper.paper_figures import Output, model_name
 from memattn.training.sweep import Run
-
-_LEARNT = 95  # validation BLEU
 
 
 def family(
@@ -76,5 +74,5 @@ def _spread(runs: list[Run]) -> str:
 
 def _updates(runs: list[Run]) -> str:
     """Median updates of the seeds until they are learnt; empty where one is not."""
-    steps = [next((step for step, bleu in run.curve if bleu >= _LEARNT), None) for run in runs]
+    steps = [run.updates_to(LEARNT) for run in runs]
     return f"{statistics.median(steps):.0f}" if all(steps) else ""

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import os
 import statistics
 from collections.abc import Mapping
 
@@ -14,12 +15,12 @@ from memattn.data.tasks import TASKS
 from memattn.evaluation import directions, plots, tables
 from memattn.evaluation import evaluate as evaluation
 from memattn.model.seq2seq import Seq2Seq
+from memattn.paper.open_questions import LEARNT, ON_PAR
 from memattn.paper.paper_figures import Output, is_memory, model_name
 from memattn.runs.trained import Trained, load
 from memattn.training.sweep import Run
 
 _TOLERANCES = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)  # shares of the contexts that may be missed
-_ENOUGH = 0.5  # BLEU behind attention
 _LONG, _LONG_SOURCES = (200, 1_000, 3_000, 10_000), 50  # symbols of a source, and sources of each length
 
 
@@ -31,7 +32,7 @@ def slots(output: Output, runs: list[Run]) -> None:
         if attention is None:  # it failed
             continue
         left[task] = _left(attention)
-        enough = [_slots(run) for run in own if _is_plain(run) and _behind(run, attention) <= _ENOUGH]
+        enough = [_slots(run) for run in own if _is_plain(run) and _behind(run, attention) <= ON_PAR]
         needed[task] = min(enough, default=None)
     rows = []
     for task, share in left.items():
@@ -75,15 +76,16 @@ def nested_slots(output: Output, runs: list[Run]) -> None:
 
 def teacher(output: Output, teachers: list[Run], taught: list[Run]) -> None:
     """Updates to 95 BLEU of memory attention alone, with a teacher's encoder, and with its contexts too."""
-    spent = {run.folder: run.validations[-1]["step"] for run in teachers}
+    spent = {os.path.realpath(run.folder): run.validations[-1]["step"] for run in teachers}
     groups = {}
     for run in taught:
         groups.setdefault((run.config.data.copy.max_length, _help(run)), []).append(run)
     rows = []
     for (length, help_), own in groups.items():
-        steps = [next((step for step, bleu in run.curve if bleu >= 95), None) for run in own]
+        steps = [run.updates_to(LEARNT) for run in own]
         reached = [step for step in steps if step]
         median = statistics.median(step or math.inf for step in steps)
+        taught_by = own[0].config.training.teacher
         rows.append(
             {
                 "L": length,
@@ -92,7 +94,7 @@ def teacher(output: Output, teachers: list[Run], taught: list[Run]) -> None:
                 "with 95 BLEU": len(reached),
                 "updates, median": f"{median:.0f}" if median < math.inf else "",
                 "min-max": tables.extent(reached, ".0f") if reached else "",
-                "updates of the teacher": spent.get(own[0].config.training.teacher, ""),
+                "updates of the teacher": spent.get(os.path.realpath(taught_by), "") if taught_by else "",
                 "last BLEU, mean": f"{statistics.mean(run.curve[-1][1] for run in own):.2f}",
             }
         )

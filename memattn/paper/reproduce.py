@@ -109,12 +109,22 @@ def available(scale: str) -> list[str]:
     ]
 
 
-def check(names: list[str], scale: str) -> None:
-    """Raises ConfigError if the text of a target is not prepared, before anything is trained."""
+def check(names: list[str], scale: str, runs_dir: str) -> None:
+    """Raises ConfigError, before anything is trained, if text is not prepared or a teacher's run would be missing."""
     for path in config_paths(names, scale):
         data = configs.load(path, []).data
         if data.made is None and not os.path.isdir(data.path):
             raise ConfigError(f"{data.path}: not prepared yet; the head of {path} has the command")
+    wanted = runs_of(names, scale)
+    trained = {
+        os.path.realpath(os.path.join(sweep_folder(runs_dir, path), run)) for path in wanted for run in wanted[path]
+    }
+    for path, runs in wanted.items():
+        for teacher in filter(None, (config.training.teacher for config in runs.values())):
+            if os.path.realpath(teacher) not in trained and not os.path.isdir(teacher):
+                raise ConfigError(
+                    f"{path}: training.teacher: no run {teacher}, and none comes to be with --runs_dir {runs_dir}"
+                )
 
 
 class Reproduction:

@@ -10,7 +10,8 @@ from memattn.attention import FeedForwardAttention, MemoryAttention
 
 TONES = 12
 MARGIN, OTHERS = 1.0, 1.0  # m and alpha of the loss
-BATCH = 20
+BATCH, WIDTH = 20, 32  # pairs of an update; the size of an embedding
+_LEARNING_RATE = 1e-3
 _BINS = 20  # of the distances' histograms
 _LENGTHS, _SPEEDS = (96, 160), (0.8, 1.25)  # steps of a whole sequence; steps of it to one of a copy
 _LONGEST = 200  # steps, of a whole sequence and of a slowed copy
@@ -92,15 +93,15 @@ def padded(sequences: list[np.ndarray]) -> np.ndarray:
     return rows
 
 
-def make_encoder(pooling: str, width: int = 32) -> tf.keras.Model:
-    """Sequences [B, T, 12] to embeddings [B, width] between -1 and 1."""
+def make_encoder(pooling: str) -> tf.keras.Model:
+    """Sequences [B, T, 12] to embeddings [B, 32] between -1 and 1."""
     inputs = tf.keras.Input([_LONGEST, TONES])
     states = tf.keras.layers.Conv1D(32, 5, padding="same", activation="relu", kernel_initializer="he_normal")(inputs)
     states = tf.keras.layers.MaxPooling1D(2)(states)
     hidden = tf.keras.layers.Dense(128, "relu", kernel_initializer="he_normal")(
         POOLINGS[pooling]()(states, RealStates()(inputs))
     )
-    return tf.keras.Model(inputs, tf.keras.layers.Dense(width, "tanh")(hidden))
+    return tf.keras.Model(inputs, tf.keras.layers.Dense(WIDTH, "tanh")(hidden))
 
 
 def distances(one: tf.Tensor, other: tf.Tensor) -> tf.Tensor:
@@ -114,12 +115,12 @@ def loss(matching: tf.Tensor, other: tf.Tensor) -> tf.Tensor:
     return tf.reduce_mean(matching**2) + OTHERS * tf.reduce_mean(hinge**2)
 
 
-def train(pooling: str, *, updates: int, seed: int, learning_rate: float = 1e-3) -> tuple[tf.keras.Model, ...]:
+def train(pooling: str, *, updates: int, seed: int) -> tuple[tf.keras.Model, ...]:
     """The encoders of whole and of distorted sequences, trained on new pairs in each update."""
     tf.keras.utils.set_random_seed(seed)
     encoders = make_encoder(pooling), make_encoder(pooling)
     weights = [weight for encoder in encoders for weight in encoder.trainable_variables]
-    optimizer = tf.keras.optimizers.Adam(learning_rate)
+    optimizer = tf.keras.optimizers.Adam(_LEARNING_RATE)
     optimizer.build(weights)
 
     @tf.function(autograph=False)

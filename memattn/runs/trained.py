@@ -65,7 +65,11 @@ def load(run_dirs: list[str], overrides: list[str], average: int | None) -> Trai
 
 def _lexicon(trained: Trained) -> Lexicon | None:
     decoding = trained.config.decoding
-    return lexicon.read(decoding.lexicon, trained.vocabulary, decoding.lexicon_size) if decoding.lexicon else None
+    if decoding.lexicon is None:
+        return None
+    if not os.path.isfile(decoding.lexicon):
+        raise ConfigError(f"decoding.lexicon: no file {decoding.lexicon}; `memattn-prepare lexicon` writes one")
+    return lexicon.read(decoding.lexicon, trained.vocabulary, decoding.lexicon_size)
 
 
 def _load(run_dir: str, overrides: list[str], average: int | None) -> Trained:

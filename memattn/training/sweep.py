@@ -41,6 +41,10 @@ class Run(NamedTuple):
         """Steps, and validation BLEU after each."""
         return [(int(row["step"]), float(row["bleu"])) for row in self.validations]
 
+    def updates_to(self, bleu: float) -> int | None:
+        """The first validated step with so much validation BLEU, if there is one."""
+        return next((step for step, own in self.curve if own >= bleu), None)
+
 
 @contextlib.contextmanager
 def _terminable() -> Iterator[None]:

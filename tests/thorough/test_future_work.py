@@ -108,6 +108,7 @@ def test_updates_until_a_student_copies(tmp_path):
     assert [row["of the teacher"] for row in rows[:3]] == ["", "encoder", "encoder and contexts"]
     assert [row["with 95 BLEU"] for row in rows[:3]] == ["0", "3", "3"]
     assert [row["updates, median"] for row in rows[:3]] == ["", "20", "20"]
+    assert [row["updates of the teacher"] for row in rows[:3]] == ["", "20", "20"]
 
 
 def test_a_teacher_in_translation_stands_beside_as_many_updates(tmp_path):

@@ -56,3 +56,10 @@ def test_the_commands_use_the_model_and_the_search_of_the_result(run):
     assert f"memattn-translate --run_dir {run} --average 2 <" in model_card(averaged)
     assert "(average of 2)" in model_card(averaged)
     assert "(best checkpoint)" in model_card(result)
+
+
+def test_a_teacher_is_said(run):
+    result = evaluate(run)
+    assert "**teacher**" not in model_card(result)
+    result["config"]["training"]["teacher"] = "runs/bahdanau"
+    assert "- **teacher**: runs/bahdanau, weight of its contexts 1\n" in model_card(result)

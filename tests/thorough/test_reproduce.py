@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import json
+import os
 
 import pytest
 from conftest import ROOT
@@ -42,7 +43,8 @@ def made_up(kind, *, bleu, valid=None, seconds=1.0, scale="small"):
             result = {"bleu": bleu(one), "exact_match": 50.0, "step": 20, **times}
             last = {"step": "20", "bleu": str((valid or bleu)(one)), "seconds": "7"}
             curve = [{"step": "10", "bleu": "1.0"}, last]
-            runs.append(Run(name, "none", one, result, curve))
+            folder = os.path.join(reproduce.sweep_folder("runs/reproduce", path), name)
+            runs.append(Run(name, folder, one, result, curve))
     return runs
 
 
@@ -303,6 +305,19 @@ def test_the_least_of_an_update_is_counted_by_hand():
     assert least.bytes == 4 * (4 * 100 + 7 * (2 * kept_source + 3 * kept_target))
 
 
+@pytest.mark.parametrize("kind", ["neural_gpu", "markovian", "extended"])
+def test_the_least_of_an_update_of_active_memory_is_counted_by_hand(kind):
+    model = ModelConfig(kind=kind, layers=2, units=3, width=4, cell="cgru")
+    config = Config(data=DataConfig(folder="none"), model=model, training=TrainingConfig(batch_size=7))
+    least = floor.training(config, vocabulary=11, source_length=2, target_length=5, parameters=100)
+    step = 5 * 4 * 2 * 3 * (3 * 3 * 3 * 3)  # positions, columns, cells, convolutions of 3 x 3 from 3 maps to 3
+    steps = 5 + 5 * (kind == "extended")
+    features = 6 if kind == "markovian" else 3
+    assert least.multiply_adds == pytest.approx(3 * 7 * (steps * step + 5 * features * 11))
+    kept = steps * 5 * 4 * 2 * 3 * 7 + 2 * 3 + 5 * (features + 2 * 11)
+    assert least.bytes == pytest.approx(4 * (4 * 100 + 7 * kept))
+
+
 def test_an_update_of_token_batches_is_counted_by_its_sentences():
     def least(**training):
         config = Config(data=DataConfig(folder="none"), training=TrainingConfig(**training))
@@ -423,7 +438,15 @@ def test_text_that_is_not_prepared_is_said_before_anything_is_trained(monkeypatc
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(reproduce.CONFIGS["small"], "translation", ["tiny.yaml"])
     with pytest.raises(ConfigError, match="data/nowhere: not prepared yet; the head of tiny.yaml has the command"):
-        reproduce.check(["table2"], "small")
+        reproduce.check(["table2"], "small", "runs/reproduce")
+
+
+def test_a_teacher_that_no_run_would_train_is_said_before_anything_is_trained(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    reproduce.check(["teacher"], "small", "./runs/reproduce/")
+    wrong = "training.teacher: no run runs/reproduce/.*, and none comes to be with --runs_dir elsewhere"
+    with pytest.raises(ConfigError, match=wrong):
+        reproduce.check(["teacher"], "small", "elsewhere")
 
 
 def test_a_dry_run_is_no_rehearsal(command):
