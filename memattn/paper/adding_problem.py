@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 import tensorflow as tf
 
+from memattn import xla
 from memattn.attention import FeedForwardAttention, MemoryAttention
 from memattn.errors import RunError
 
@@ -138,7 +139,8 @@ def train(
     random = np.random.default_rng([seed, 0])
     tests = test_batches(task, length, np.random.default_rng([seed, 1]))
     model = make_model(name)
-    model.compile(tf.keras.optimizers.Adam(learning_rate), "mean_squared_error", metrics=[right], jit_compile=False)
+    jit = "-" not in length and xla.jit_compile("auto")  # mixed lengths would be compiled one by one
+    model.compile(tf.keras.optimizers.Adam(learning_rate), "mean_squared_error", metrics=[right], jit_compile=jit)
     stop, start = _Stop(minutes), time.monotonic()
     signature = tuple(tf.TensorSpec([None, *rest]) for rest in ([None, 2], [1]))
 
