@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 
+from memattn.attention.base import GENERATOR
 from memattn.model.dropout import dropout
 
 _SATURATED = 0.9  # from this size on, what enters a hard nonlinearity of the diagonal cell is pulled back
@@ -171,5 +172,5 @@ def _pulled(inputs):
 def _dropped(values: tf.Tensor, rates: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     """Drops values [R, n, w, m] at a rate for each row [R]; `dropout` has one rate for all."""
     rates = rates[:, None, None, None]
-    kept = tf.random.stateless_uniform(tf.shape(values), seed) >= rates
+    kept = tf.random.stateless_uniform(tf.shape(values), seed, alg=GENERATOR) >= rates
     return tf.where(kept, values / tf.cast(1 - rates, values.dtype), tf.zeros_like(values))

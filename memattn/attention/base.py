@@ -6,6 +6,10 @@ from typing import Any
 
 import tensorflow as tf
 
+GENERATOR = (
+    "philox"  # of random numbers: on CPUs and GPUs those of TensorFlow's default, which XLA makes very slowly on CPUs
+)
+
 
 class AttentionMechanism(tf.keras.layers.Layer):
     """Scores the rows of a memory that is made once per source.

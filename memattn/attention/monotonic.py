@@ -5,7 +5,7 @@ from typing import Literal
 
 import tensorflow as tf
 
-from memattn.attention.base import AttentionMechanism, one_of, whole
+from memattn.attention.base import GENERATOR, AttentionMechanism, one_of, whole
 
 _LOWEST = -1e9  # energy of padding: the sigmoid is 0
 _BLOCK = 8  # positions that hard attention looks at together
@@ -155,7 +155,7 @@ class MonotonicAttention(AttentionMechanism):
         """p [B, Q, S]: that of stopping at each position, once there."""
         energies = self.stop_energy(query, memory["stop_keys"])
         if seed is not None:
-            energies += self.noise * tf.random.stateless_normal(tf.shape(energies), seed)
+            energies += self.noise * tf.random.stateless_normal(tf.shape(energies), seed, alg=GENERATOR)
         energies = tf.where(memory["mask"][:, None], energies, _LOWEST)
         if seed is None and self.test_mode == "hard":
             return tf.cast(energies > 0, tf.float32)

@@ -2,6 +2,8 @@
 
 import tensorflow as tf
 
+from memattn.attention.base import GENERATOR
+
 
 def dropout(inputs: tf.Tensor, rate: float, seed: tf.Tensor | None) -> tf.Tensor:
     """Drops elements of `inputs` with probability `rate`; `seed` [2] is None outside training.
@@ -10,7 +12,7 @@ def dropout(inputs: tf.Tensor, rate: float, seed: tf.Tensor | None) -> tf.Tensor
     """
     if seed is None or rate == 0:
         return inputs
-    return tf.nn.experimental.stateless_dropout(inputs, rate, seed)
+    return tf.nn.experimental.stateless_dropout(inputs, rate, seed, rng_alg=GENERATOR)
 
 
 def split(seed: tf.Tensor | None, num: int) -> list[tf.Tensor | None]:
