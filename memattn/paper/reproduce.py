@@ -42,7 +42,11 @@ CONFIGS = {
         "rnnsearch": ["configs/small/family_rnnsearch.yaml"],
         "family_translation": ["configs/small/family_translation.yaml"],
         "rnnsearch_translation": ["configs/small/rnnsearch_translation.yaml"],
-        "arithmetic": ["configs/small/addition.yaml", "configs/small/multiplication.yaml"],
+        "arithmetic": [
+            "configs/small/addition.yaml",
+            "configs/small/multiplication.yaml",
+            *(f"configs/small/addition_columns_{digits}.yaml" for digits in (5, 10, 20)),  # each begins with the last
+        ],
         "active_translation": ["configs/small/active_translation.yaml"],
     },
     "cpu": {"copy": ["configs/cpu/table1.yaml"], "alignments": ["configs/cpu/alignments.yaml"]},
@@ -110,7 +114,8 @@ def available(scale: str) -> list[str]:
 
 
 def check(names: list[str], scale: str, runs_dir: str) -> None:
-    """Raises ConfigError, before anything is trained, if text is not prepared or a teacher's run would be missing."""
+    """Raises ConfigError, before anything is trained, if text is not prepared, or a run that others begin with or are
+    taught by would be missing."""
     for path in config_paths(names, scale):
         data = configs.load(path, []).data
         if data.made is None and not os.path.isdir(data.path):
@@ -120,11 +125,12 @@ def check(names: list[str], scale: str, runs_dir: str) -> None:
         os.path.realpath(os.path.join(sweep_folder(runs_dir, path), run)) for path in wanted for run in wanted[path]
     }
     for path, runs in wanted.items():
-        for teacher in filter(None, (config.training.teacher for config in runs.values())):
-            if os.path.realpath(teacher) not in trained and not os.path.isdir(teacher):
-                raise ConfigError(
-                    f"{path}: training.teacher: no run {teacher}, and none comes to be with --runs_dir {runs_dir}"
-                )
+        for key in ("teacher", "init_from"):
+            for run in filter(None, (getattr(config.training, key) for config in runs.values())):
+                if os.path.realpath(run) not in trained and not os.path.isdir(run):
+                    raise ConfigError(
+                        f"{path}: training.{key}: no run {run}, and none comes to be with --runs_dir {runs_dir}"
+                    )
 
 
 class Reproduction:

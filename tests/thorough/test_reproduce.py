@@ -441,12 +441,13 @@ def test_text_that_is_not_prepared_is_said_before_anything_is_trained(monkeypatc
         reproduce.check(["table2"], "small", "runs/reproduce")
 
 
-def test_a_teacher_that_no_run_would_train_is_said_before_anything_is_trained(monkeypatch):
+@pytest.mark.parametrize(("target", "key"), [("teacher", "teacher"), ("arithmetic", "init_from")])
+def test_a_run_that_others_need_and_none_trains_is_said_before_anything_is_trained(monkeypatch, target, key):
     monkeypatch.chdir(ROOT)
-    reproduce.check(["teacher"], "small", "./runs/reproduce/")
-    wrong = "training.teacher: no run runs/reproduce/.*, and none comes to be with --runs_dir elsewhere"
+    reproduce.check([target], "small", "./runs/reproduce/")
+    wrong = f"training.{key}: no run runs/reproduce/.*, and none comes to be with --runs_dir elsewhere"
     with pytest.raises(ConfigError, match=wrong):
-        reproduce.check(["teacher"], "small", "elsewhere")
+        reproduce.check([target], "small", "elsewhere")
 
 
 def test_a_dry_run_is_no_rehearsal(command):
