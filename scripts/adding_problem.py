@@ -34,7 +34,8 @@ def main() -> int:
     for task in options.tasks:
         for length in options.lengths:
             for model in options.models:
-                settings = {"learning_rate": options.learning_rate, "seed": options.seed}
+                rate = options.learning_rate or adding_problem.LEARNING_RATES[task]
+                settings = {"learning_rate": rate, "seed": options.seed}
                 cell = dict(zip(_SAME, (task, length, model, *settings.values()), strict=True))
                 before = [one for one in found if all(one[key] == cell[key] for key in _SAME)]
                 if any(map(_is_finished, before)):
@@ -98,7 +99,9 @@ if __name__ == "__main__":
     flags.DEFINE_list(
         "models", "feed-forward attention,unweighted", "These two, or such as memory K=8 sigmoid/softmax."
     )
-    flags.DEFINE_float("learning_rate", 0.003, "Adam's.", lower_bound=1e-9, upper_bound=1.0)
+    flags.DEFINE_float(
+        "learning_rate", None, "Adam's; by default, the task's best at length 100.", lower_bound=1e-9, upper_bound=1.0
+    )
     flags.DEFINE_float("minutes", 60.0, "Longest training of a cell; looked at after each epoch.", lower_bound=0.0)
     flags.DEFINE_integer("epochs", 100, "Most epochs of a cell.", lower_bound=1)
     flags.DEFINE_integer("seed", 1, "Seed of weights and sequences.", lower_bound=0, upper_bound=2**31 - 1)
