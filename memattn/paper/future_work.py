@@ -25,7 +25,7 @@ _LONG, _LONG_SOURCES = (200, 1_000, 3_000, 10_000), 50  # symbols of a source, a
 
 
 def slots(output: Output, runs: list[Run]) -> None:
-    """The slots that a task needs, and those that a trained attention's contexts foretell."""
+    """The slots that a task needs, and those that a trained attention's contexts predict."""
     left, needed = {}, {}
     for task, own in _by_task(runs).items():
         attention = next((run for run in own if model_name(run) == "bahdanau"), None)
@@ -42,12 +42,12 @@ def slots(output: Output, runs: list[Run]) -> None:
             {
                 "task": task,
                 "fewest slots": needed[task] or "none of them",
-                "foretold": directions.slots_for(share, tolerance),
-                "left by so many directions (tolerance)": tolerance,
+                "predicted": directions.slots_for(share, tolerance),
+                "share left out (tolerance)": tolerance,
                 "error, factor": f"{_factor(share, needed[task], tolerance):.1f}" if needed[task] else "",
             }
         )
-    output.table(rows, "Slots that a task needs, and slots that the contexts of Bahdanau attention foretell")
+    output.table(rows, "Slots that a task needs, and slots that the contexts of Bahdanau attention predict")
     output.pictures("", lambda path: plots.residuals(path, left, needed, f"Directions of contexts{output.label}"))
 
 
@@ -218,9 +218,9 @@ def _left(run: Run) -> np.ndarray:
 
 
 def _factor(left: np.ndarray, needed: int, tolerance: float) -> float:
-    """By how much the foretold number of slots is too great or too small, as a factor of at least 1."""
-    foretold = max(1, directions.slots_for(left, tolerance) or len(left))
-    return max(foretold / needed, needed / foretold)
+    """By how much the predicted number of slots is too great or too small, as a factor of at least 1."""
+    predicted = max(1, directions.slots_for(left, tolerance) or len(left))
+    return max(predicted / needed, needed / predicted)
 
 
 def _error(left: Mapping[str, np.ndarray], needed: Mapping[str, int], tolerance: float) -> float:

@@ -77,7 +77,7 @@ def test_the_tables_of_tiny_runs(made, tmp_path, monkeypatch):
     assert [row["updates of the teacher"] for row in rows] == ["", "4"]
 
 
-def test_fewest_and_foretold_slots(tmp_path, monkeypatch):
+def test_fewest_and_predicted_slots(tmp_path, monkeypatch):
     """As if each task left nothing from its length on, and memory attention needed as many slots."""
 
     def needed(config):
@@ -93,10 +93,10 @@ def test_fewest_and_foretold_slots(tmp_path, monkeypatch):
     future_work.slots(output, runs)
     for row in rows_of(output):
         assert row["fewest slots"] == "8"
-        tolerance = float(row["left by so many directions (tolerance)"])
-        foretold = directions.slots_for(np.linspace(1, 0, 9).clip(1e-9), tolerance)
-        assert row["foretold"] == str(foretold)
-        assert row["error, factor"] == f"{max(foretold / 8, 8 / foretold):.1f}" == "1.0"
+        tolerance = float(row["share left out (tolerance)"])
+        predicted = directions.slots_for(np.linspace(1, 0, 9).clip(1e-9), tolerance)
+        assert row["predicted"] == str(predicted)
+        assert row["error, factor"] == f"{max(predicted / 8, 8 / predicted):.1f}" == "1.0"
 
 
 def test_updates_until_a_student_copies(tmp_path):
