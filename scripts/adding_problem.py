@@ -9,6 +9,7 @@ the share that is right after --epochs or --minutes. Cells that the output has a
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
 
 import json
+import math
 import os
 
 from absl import flags
@@ -18,6 +19,7 @@ from memattn.errors import ConfigError, RunError
 from memattn.evaluation import tables
 
 _SAME = ("task", "length", "model", "learning_rate", "seed")
+_NUMBERS = ("learning_rate", "seed", "right", "epochs", "constant_right", "seconds")
 
 
 def main() -> int:
@@ -29,6 +31,8 @@ def main() -> int:
         unknown = [name for name in options[flag].value if name not in known]
         if unknown or not options[flag].value:
             raise ConfigError(f"--{flag}: {unknown[0] if unknown else 'empty'}; give some of {', '.join(known)}")
+    if math.isnan(options.learning_rate or 0):
+        raise ConfigError("--learning_rate: must be a number")
     found = _read(f"{options.output}.json")
     os.makedirs(os.path.dirname(options.output) or ".", exist_ok=True)
     for task in options.tasks:
@@ -61,8 +65,10 @@ def _read(path: str) -> list[dict]:
     try:
         with open(path, encoding="utf-8") as file:
             cells = json.load(file)["cells"]
+        if not isinstance(cells, list):
+            raise TypeError("cells")
         for cell in cells:
-            _ = [cell[key] for key in (*_SAME, "right", "epochs", "constant_right", "seconds")]
+            _ = [cell[key] for key in _SAME], [math.isfinite(cell[key]) for key in _NUMBERS]
     except (ValueError, TypeError, KeyError, UnicodeDecodeError) as error:
         raise RunError(f"{path}: not a table of this script; remove it, or give another --output") from error
     return cells
@@ -102,7 +108,12 @@ if __name__ == "__main__":
     flags.DEFINE_float(
         "learning_rate", None, "Adam's; by default, the task's best at length 100.", lower_bound=1e-9, upper_bound=1.0
     )
-    flags.DEFINE_float("minutes", 60.0, "Longest training of a cell; looked at after each epoch.", lower_bound=0.0)
+    flags.DEFINE_float(
+        "minutes",
+        60.0,
+        "Longest training of a cell; looked at after each epoch, which may take minutes.",
+        lower_bound=0.0,
+    )
     flags.DEFINE_integer("epochs", 100, "Most epochs of a cell.", lower_bound=1)
     flags.DEFINE_integer("seed", 1, "Seed of weights and sequences.", lower_bound=0, upper_bound=2**31 - 1)
     flags.DEFINE_string("output", "results/adding_problem/table", "Files of the table, without their ending.")

@@ -25,7 +25,7 @@ def main(*names: str) -> int:
         raise ConfigError(f"give targets: all, or some of {', '.join(reproduce.TARGETS)}")
     for name in names:
         if name not in ("all", *reproduce.TARGETS):
-            raise ConfigError(f"{name}: not a table or figure of the paper; known: all, {', '.join(reproduce.TARGETS)}")
+            raise ConfigError(f"{name}: no such target; known: all, {', '.join(reproduce.TARGETS)}")
     available = reproduce.available(options.scale)
     if missing := [name for name in names if name not in ("all", *available)]:
         raise ConfigError(f"{missing[0]}: not made at --scale {options.scale}, which has {', '.join(available)}")

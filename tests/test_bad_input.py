@@ -435,7 +435,7 @@ RUNS = {
     "nowhere": (
         lambda run_dir: None,
         lambda config, run_dir: evaluating(run_dir / "deeper"),
-        ["run/deeper: not a run folder: it holds no config.yaml"],
+        ["run/deeper: no such folder"],
         USAGE,
     ),
     "another model for its weights": (

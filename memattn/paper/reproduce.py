@@ -114,8 +114,8 @@ def available(scale: str) -> list[str]:
 
 
 def check(names: list[str], scale: str, runs_dir: str) -> None:
-    """Raises ConfigError, before anything is trained, if text is not prepared, or a run that others begin with or are
-    taught by would be missing."""
+    """Raises ConfigError, before anything is trained, if text is not prepared, or a run begins with or is taught by one
+    that is none of the wanted ones."""
     for path in config_paths(names, scale):
         data = configs.load(path, []).data
         if data.made is None and not os.path.isdir(data.path):
@@ -127,10 +127,8 @@ def check(names: list[str], scale: str, runs_dir: str) -> None:
     for path, runs in wanted.items():
         for key in ("teacher", "init_from"):
             for run in filter(None, (getattr(config.training, key) for config in runs.values())):
-                if os.path.realpath(run) not in trained and not os.path.isdir(run):
-                    raise ConfigError(
-                        f"{path}: training.{key}: no run {run}, and none comes to be with --runs_dir {runs_dir}"
-                    )
+                if os.path.realpath(run) not in trained:
+                    raise ConfigError(f"{path}: training.{key}: {run} is not trained with --runs_dir {runs_dir}")
 
 
 class Reproduction:

@@ -79,7 +79,8 @@ def load_config(folder: str, overrides: Sequence[str] = ()) -> Config:
     """The config of a run folder, with overrides of `decoding.*` and `data.folder`. Raises ConfigError."""
     path = os.path.join(folder, CONFIG)
     if not os.path.exists(path):
-        raise ConfigError(f"{folder}: not a run folder: it holds no {CONFIG}")
+        problem = f"not a run folder: it holds no {CONFIG}" if os.path.isdir(folder) else "no such folder"
+        raise ConfigError(f"{folder}: {problem}")
     for override in overrides:
         key = override.partition("=")[0]
         if not key.startswith(("decoding.", "data.folder")):

@@ -76,7 +76,7 @@ def test_another_vocabulary_is_refused(tuning, tmp_path):
 
 
 def test_what_is_no_run_is_refused(tiny_config, tmp_path):
-    with pytest.raises(ConfigError, match="nowhere: not a run folder"):
+    with pytest.raises(ConfigError, match="nowhere: no such folder"):
         train(tiny_config({"training.init_from": "nowhere"}), str(tmp_path / "run"), NO_STRATEGY)
     assert train(tiny_config({"training.max_steps": 2}), str(tmp_path / "base"), NO_STRATEGY) == 0
     shutil.rmtree(tmp_path / "base" / run_folder.BEST)

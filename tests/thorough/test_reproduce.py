@@ -445,7 +445,7 @@ def test_text_that_is_not_prepared_is_said_before_anything_is_trained(monkeypatc
 def test_a_run_that_others_need_and_none_trains_is_said_before_anything_is_trained(monkeypatch, target, key):
     monkeypatch.chdir(ROOT)
     reproduce.check([target], "small", "./runs/reproduce/")
-    wrong = f"training.{key}: no run runs/reproduce/.*, and none comes to be with --runs_dir elsewhere"
+    wrong = f"training.{key}: runs/reproduce/.* is not trained with --runs_dir elsewhere"
     with pytest.raises(ConfigError, match=wrong):
         reproduce.check([target], "small", "elsewhere")
 
@@ -459,4 +459,4 @@ def test_a_dry_run_is_no_rehearsal(command):
 def test_an_unknown_target_is_named(command):
     status, _, stderr = command(ROOT, "scripts.reproduce", "table9")
     assert status == 2
-    assert stderr.splitlines()[-1].startswith("error: table9: not a table or figure of the paper; known: all, ")
+    assert stderr.splitlines()[-1].startswith("error: table9: no such target; known: all, ")

@@ -355,7 +355,7 @@ def test_the_command_streams_on_a_pipe(runs, trained):
     ("module", "flags", "problem"),
     [
         ("translate", ["--run_dir", "memory", "--score", "--scores"], "--score: scores given pairs"),
-        ("translate", ["--run_dir", "nowhere"], "nowhere: not a run folder"),
+        ("translate", ["--run_dir", "nowhere"], "nowhere: no such folder"),
         (
             "eval",
             ["--run_dir", "memory", "--source", "test.en"],
