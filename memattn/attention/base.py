@@ -6,9 +6,8 @@ from typing import Any
 
 import tensorflow as tf
 
-GENERATOR = (
-    "philox"  # of random numbers: on CPUs and GPUs those of TensorFlow's default, which XLA makes very slowly on CPUs
-)
+# Of random numbers. TensorFlow's default draws the same ones, but XLA takes a hundred times as long for them on CPUs.
+GENERATOR = "philox"
 
 
 class AttentionMechanism(tf.keras.layers.Layer):

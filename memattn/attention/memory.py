@@ -7,15 +7,7 @@ from typing import Literal
 import numpy as np
 import tensorflow as tf
 
-from memattn.attention.base import (
-    GENERATOR,
-    AttentionMechanism,
-    additive_energies,
-    masked_softmax,
-    one_of,
-    products,
-    whole,
-)
+from memattn.attention.base import AttentionMechanism, additive_energies, masked_softmax, one_of, products, whole
 
 SCORING_FUNCTIONS = {"softmax": tf.nn.softmax, "sigmoid": tf.sigmoid}
 _LOWEST_WINDOW_LOGIT = -8.0  # far from a slot's window; content can still overrule it
@@ -143,8 +135,7 @@ class MemoryAttention(AttentionMechanism):
     def memorize_in_training(self, states, mask, seed):
         if not self.nested:
             return self._memorize(states, mask)
-        shape = [tf.shape(states)[0], 1, 1]
-        draws = tf.random.stateless_uniform(shape, seed, 1, self._kept + 1, tf.int32, alg=GENERATOR)
+        draws = tf.random.stateless_uniform([tf.shape(states)[0], 1, 1], seed, 1, self._kept + 1, tf.int32)
         return self._memorize(states, mask, tf.range(self._kept) < draws)
 
     def _memorize(self, states: tf.Tensor, mask: tf.Tensor, used: tf.Tensor | None = None) -> dict[str, tf.Tensor]:

@@ -45,7 +45,9 @@ CONFIGS = {
         "arithmetic": [
             "configs/small/addition.yaml",
             "configs/small/multiplication.yaml",
-            *(f"configs/small/addition_columns_{digits}.yaml" for digits in (5, 10, 20)),  # each begins with the last
+            "configs/small/addition_columns_5.yaml",
+            "configs/small/addition_columns_10.yaml",  # begins with the one above, and so does the next
+            "configs/small/addition_columns_20.yaml",
         ],
         "active_translation": ["configs/small/active_translation.yaml"],
     },
