@@ -13,6 +13,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -24,6 +25,7 @@ from memattn.errors import ConfigError, DataError, LostWorkerError, RunError, re
 
 FAILURE, USAGE, INTERRUPTED = 1, 2, 130
 AGAIN = 138  # 128 + SIGUSR1, which schedulers take for: start it again
+_saying = threading.Lock()
 _HELP = {"-h", "-help", "--help"}
 _NOT_GIVEN = re.compile(r"flags? .*: (?:Flag )?(--\w+) (?:must have a value other than None\.|is missing)")
 # A program that passes on its input but the lines with which TensorFlow starts, which mean nothing to users.
@@ -62,9 +64,9 @@ if _is_command() and signal.getsignal(signal.SIGINT) is signal.default_int_handl
 def run(main: Callable[..., int | None], *, positional: bool = False, tensorflow: bool = False) -> None:
     """Calls `main` once absl's flags are parsed, and ends the process with its status.
 
-    With `positional`, `main` gets the arguments that are no flags; else there may be none. With `tensorflow`, that is
-    imported before `main` is called, so that --help and wrong flags do not wait for it. A command that was started with
-    a `processes.PARENT` ends with that process.
+    With `positional`, `main` gets the arguments that are not flags; otherwise these are an error. With `tensorflow`,
+    TensorFlow is imported only after the flags are parsed, so that --help and wrong flags do not wait for it. A command
+    that was started with a `processes.PARENT` ends with that process.
     """
     if _HELP & set(sys.argv[1:]):
         _help(main)
@@ -167,8 +169,17 @@ def _guarded(main: Callable[..., int | None], arguments: Sequence[str] = ()) -> 
         _fail(f"TensorFlow: {reason(error)}", FAILURE)
 
 
+def say(text: str, end: str = "\n") -> None:
+    """Prints, from one thread at a time; once nobody reads standard output or its disk is full, discards the text."""
+    with _saying:
+        try:
+            print(text, end=end, flush=True)
+        except OSError:
+            silence()
+
+
 def silence() -> None:
-    """Lets what is printed from now on go nowhere, where nobody reads standard output any more."""
+    """Discards what is printed from now on, once nobody reads standard output."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

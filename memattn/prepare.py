@@ -27,15 +27,19 @@ from memattn.errors import ConfigError
 
 _OF_LEARNING = ("bpe_units", "bpe_sample", "seed")
 PAPER_LENGTHS = ["20", "50", "100", "200"]
+_MOST = 2**31 - 1
 
 
 def copy() -> None:
     """Runs `memattn-prepare copy`."""
     flags.DEFINE_list("max_length", PAPER_LENGTHS, "Longest source, in symbols; several by commas.")
-    flags.DEFINE_integer("num_symbols", 20, "Symbols in the vocabulary.", lower_bound=1)
-    flags.DEFINE_integer("train_examples", 100_000, "Training pairs.", lower_bound=1)
-    flags.DEFINE_integer("valid_examples", 1_000, "Validation pairs.", lower_bound=1)
-    flags.DEFINE_integer("seed", 1, "Seed.", lower_bound=0)
+    for name, default, meaning, least in (
+        ("num_symbols", 20, "Symbols in the vocabulary.", 1),
+        ("train_examples", 100_000, "Training pairs.", 1),
+        ("valid_examples", 1_000, "Validation pairs.", 1),
+        ("seed", 1, "Seed.", 0),
+    ):
+        flags.DEFINE_integer(name, default, meaning, lower_bound=least, upper_bound=_MOST)
     flags.DEFINE_string("folder", None, "Where to; by default under data/, named after the settings.")
     cli.run(_copy)
 
@@ -85,11 +89,13 @@ def _copy() -> int:
     memattn-prepare copy --max_length 30 --num_symbols 50 --train_examples 10000 --folder data/my_copy
     """
     options = flags.FLAGS
+    if not options.max_length:
+        raise ConfigError("--max_length: empty; give one or more")
     if options.folder and len(options.max_length) > 1:
         raise ConfigError("--folder: one folder holds one corpus: give one --max_length")
     for length in options.max_length:
-        if not length.isdecimal() or int(length) < 1:
-            raise ConfigError(f"--max_length: {length!r} is not a whole number of at least 1")
+        if not length.isdecimal() or not 1 <= int(length) <= _MOST:
+            raise ConfigError(f"--max_length: {length!r} is not a whole number of at least 1 that fits 32 bits")
         config = CopyConfig(
             max_length=int(length),
             num_symbols=options.num_symbols,

@@ -25,7 +25,7 @@ def cores() -> int:
 
 
 def command() -> str:
-    """What was typed; of a program by its path, such as memattn-sweep, the name alone."""
+    """The command line; a program given by its absolute path, such as memattn-sweep, is shown by name."""
     called = sys.orig_argv[1:]  # nothing at Python's prompt
     if called and os.path.isabs(called[0]):
         return shlex.join([os.path.basename(called[0]), *called[1:]])

@@ -31,8 +31,9 @@ def main() -> int:
         unknown = [name for name in options[flag].value if name not in known]
         if unknown or not options[flag].value:
             raise ConfigError(f"--{flag}: {unknown[0] if unknown else 'empty'}; give some of {', '.join(known)}")
-    if math.isnan(options.learning_rate or 0):
-        raise ConfigError("--learning_rate: must be a number")
+    for flag in ("learning_rate", "minutes"):
+        if math.isnan(options[flag].value or 0):
+            raise ConfigError(f"--{flag}: must be a number")
     found = _read(f"{options.output}.json")
     os.makedirs(os.path.dirname(options.output) or ".", exist_ok=True)
     for task in options.tasks:
@@ -65,10 +66,9 @@ def _read(path: str) -> list[dict]:
     try:
         with open(path, encoding="utf-8") as file:
             cells = json.load(file)["cells"]
-        if not isinstance(cells, list):
-            raise TypeError("cells")
-        for cell in cells:
-            _ = [cell[key] for key in _SAME], [math.isfinite(cell[key]) for key in _NUMBERS]
+        if not isinstance(cells, list) or not all(math.isfinite(cell[key]) for cell in cells for key in _NUMBERS):
+            raise ValueError("cells")
+        _ = [cell[key] for cell in cells for key in _SAME]
     except (ValueError, TypeError, KeyError, UnicodeDecodeError) as error:
         raise RunError(f"{path}: not a table of this script; remove it, or give another --output") from error
     return cells
@@ -88,7 +88,6 @@ def _write(found: list[dict], adding_problem) -> None:
                 "epochs to 100% (or % right)": cell["epochs"] if done else f"{100 * cell['right']:.1f}%",
                 "published": adding_problem.published(task, model, length),
                 "epochs": cell["epochs"],
-                "minutes": f"{cell['seconds'] / 60:.1f}",
                 "learning rate": f"{cell['learning_rate']:g}",
                 "a constant, % right": f"{100 * cell['constant_right']:.1f}",
             }

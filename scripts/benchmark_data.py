@@ -7,9 +7,7 @@ import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is
 
 import json
 import os
-import shlex
 import shutil
-import sys
 import time
 
 import numpy as np
@@ -65,7 +63,6 @@ def main() -> int:
         "private_memory_MiB": {"before": before["RssAnon"], "after": after["RssAnon"]},
         "mapped_pages_in_memory_MiB": {"before": before["RssFile"], "after": after["RssFile"]},
         **provenance.conditions(),
-        "command": shlex.join(["python", *sys.argv]),
     }
     print(json.dumps(result, indent=2))
     if options.output:

@@ -49,26 +49,38 @@ def main() -> int:
             sizes, processes = BATCH[worker], PROCESSES[worker]
             batch = options.batch_size or next(size for longest, size in sizes.items() if length <= longest)
             batch = min(batch, -(-options.examples // processes))
+            _check_selection(name, batch * length // 2, options.vocabulary)
             runners[name] = name, {**work, "batch": batch, "processes": processes}
         measured = systems.race(runners, options)
         rate = systems.multiply_adds_per_second(32 * options.beam_size, 2 * options.units, 4 * options.units, options)
         for name, result in measured.items():
             row = systems.row(name, length, result, measured)
-            attention = systems.SYSTEMS[name].attention
-            if systems.SYSTEMS[name].worker == "ours":
+            system = systems.SYSTEMS[name]
+            has_floor = system.model.keys() <= {"input_feeding"} and system.attention["name"] != "luong_dot"
+            if system.worker == "ours" and has_floor:
                 needed = floor.decoding(
-                    attention,
+                    system.attention,
                     source_lengths=systems.source_lengths(work),
                     steps=length,
                     beam_size=options.beam_size,
                     units=options.units,
-                    vocabulary=systems.SYSTEMS[name].selected or options.vocabulary,
-                    input_feeding=systems.SYSTEMS[name].model.get("input_feeding", True),
+                    vocabulary=system.selected or options.vocabulary,
+                    input_feeding=system.model.get("input_feeding", True),
                 )
                 row |= {"floor s": round(needed / rate, 4), "over floor": round(result.median * rate / needed, 2)}
             rows.append({**row, "tokens/s": round(options.examples * length / result.median)})
     title = "Decode time of all sources"
     return systems.report(rows, options, title=title, units=options.units, vocabulary=options.vocabulary)
+
+
+def _check_selection(name: str, in_sources: int, vocabulary: int) -> None:
+    """Raises ConfigError unless a system selects more tokens than a batch's sources have, and not all there are."""
+    selected = systems.SYSTEMS[name].selected
+    if selected and not in_sources < selected < vocabulary:
+        raise ConfigError(
+            f"{name}: selects {selected:,} tokens; it needs a --vocabulary above that, not {vocabulary:,}, and batches "
+            f"of fewer source tokens, not {in_sources:,}"
+        )
 
 
 if __name__ == "__main__":

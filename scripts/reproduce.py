@@ -65,7 +65,9 @@ if __name__ == "__main__":
     flags.DEFINE_integer(
         "rehearse", None, "Number of steps of each config to time at full size; trains nothing.", lower_bound=1
     )
-    flags.DEFINE_float("gigaflops", None, "GFLOP/s of matrix products, for --dry_run (default: measured).")
+    flags.DEFINE_float(
+        "gigaflops", None, "GFLOP/s of matrix products, for --dry_run (default: measured).", lower_bound=1e-3
+    )
     flags.DEFINE_integer("jobs", 1, "Trainings that run concurrently.", lower_bound=1)
     flags.DEFINE_string("runs_dir", "runs/reproduce", "Folder of the runs.")
     flags.DEFINE_string("results_dir", "results", "Folder of the results, with a folder for each target.")

@@ -158,6 +158,16 @@ def test_luong_dot(states):
     np.testing.assert_allclose(contexts, expected_contexts, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize(("scoring", "normalize"), [("softmax", "time"), ("softmax_time", "none")])
+def test_long_sources_in_few_bits(scoring, normalize):
+    layer = attention.MemoryAttention(
+        num_slots=1, encoder_scoring=scoring, encoder_normalize=normalize, dtype="mixed_float16"
+    )
+    states = tf.ones([1, 10_000, 2], tf.float16)
+    rows = layer.memorize(states, tf.ones([1, 10_000], tf.bool))["values"]
+    np.testing.assert_allclose(rows, np.ones([1, 1, 2]), rtol=0.01)
+
+
 @pytest.mark.parametrize("num_slots", [1, 3, 8])
 @pytest.mark.parametrize("encoder_scoring", [*SCORING, "softmax_time"])
 @pytest.mark.parametrize("encoder_normalize", ["none", "time"])

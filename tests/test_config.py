@@ -254,6 +254,12 @@ def test_a_run_that_a_sweep_has_twice_is_refused(load, sweep):
         configs.expand(load(COPY + f"sweep: {{{sweep}}}"))
 
 
+def test_two_runs_of_one_name_are_refused(load):
+    sizes = "cells: [{training.batch_size: 32}, {decoding.batch_size: 16}, {decoding.batch_size: 32}]"
+    with pytest.raises(ConfigError, match="^sweep: two different runs are both named batch_size=32; give other"):
+        configs.expand(load(COPY + f"sweep: {{{sizes}}}"))
+
+
 def test_a_point_that_two_grids_have_is_one_run_though_one_writes_a_default(load):
     runs = configs.expand(
         load(COPY + "sweep: {grids: [{model.units: [3, 4]}, {model.units: [4], model.layers: [2, 1]}]}")
@@ -409,6 +415,20 @@ def test_changes_leave_the_tree_that_they_are_applied_to(load):
 def test_an_argument_without_an_annotation_cannot_be_set(load):
     with pytest.raises(ConfigError, match="unchecked: the argument of Content has no annotation to check by"):
         load(COPY, "model.attention={name: content, unchecked: 3}")
+
+
+def test_an_argument_without_a_default_must_be_given(load, monkeypatch):
+    class Needy(Content):
+        def __init__(self, *, rate: float, sizes: dict[str, int] | None = None, **kwargs):
+            raise NotImplementedError
+
+    monkeypatch.setitem(MECHANISMS, "needy", Needy)
+    with pytest.raises(ConfigError, match="model.attention.rate: missing; needy needs it$"):
+        load(COPY, "model.attention={name: needy}")
+    attention = {"name": "needy", "rate": 0.5, "sizes": {"a": 1}}
+    assert load(COPY, "model.attention={name: needy, rate: 0.5, sizes: {a: 1}}").model.attention == attention
+    with pytest.raises(ConfigError, match="model.attention.sizes: expected a mapping, not 3"):
+        load(COPY, "model.attention={name: needy, rate: 0.5, sizes: 3}")
 
 
 def test_differences_are_the_dotted_keys_with_both_values(load):

@@ -147,6 +147,11 @@ def functional(name, options):
     return tf.keras.Model(source, tf.keras.layers.Dense(2)(features))
 
 
+def test_keras_compiles_mechanisms_whose_steps_need_no_former_one():
+    compiled = {name: make(name, {}).supports_jit for name in ("memory", "local_m", "local_p", "monotonic")}
+    assert compiled == {"memory": True, "local_m": False, "local_p": True, "monotonic": False}
+
+
 SOURCE = np.array([[4, 5, 6, 7, 0], [8, 4, 0, 0, 0]] * 4, np.int32)
 
 

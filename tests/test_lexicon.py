@@ -14,6 +14,7 @@ from memattn.data import corpus, lexicon
 from memattn.data.corpus import Corpus
 from memattn.data.lexicon import Lexicon
 from memattn.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
+from memattn.errors import DataError
 from memattn.evaluation import evaluate as evaluation
 from memattn.model.ensemble import Ensemble
 from memattn.runs import run_folder
@@ -44,6 +45,13 @@ def plain_model_1(sentences, rounds):
                     totals[s] += probability[s, t] / explained
         probability = {(s, t): counts[s, t] / totals[s] for s, t in together}
     return probability
+
+
+def test_a_damaged_id_is_named():
+    source, target = (corpus.from_ids([[5, 900, EOS]]) for _ in range(2))
+    source = dataclasses.replace(source, path="train.source.ids.npy", num_ids=V)
+    with pytest.raises(DataError, match="train.source.ids.npy: damaged: it holds the id 900"):
+        lexicon.learn(Corpus(source, target), V)
 
 
 @pytest.mark.parametrize("block", [2, 100])

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from memattn.attention.base import GENERATOR
+from memattn.attention.base import GENERATOR, cast
 from memattn.model.dropout import dropout
 
 _SATURATED = 0.9  # from this size on, what enters a hard nonlinearity of the diagonal cell is pulled back
@@ -137,7 +137,7 @@ CELLS = {"cgru": ConvolutionalGRU, "residual": ResidualCell, "dngpu": DiagonalGR
 
 def convolution(memory: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
     """U * s [R, n, w, m'] of s [R, n, w, m] and U [3, k, m, m'], with zeros around s."""
-    return tf.nn.conv2d(memory, tf.cast(tf.convert_to_tensor(kernel), memory.dtype), 1, "SAME")
+    return tf.nn.conv2d(memory, cast(kernel, memory.dtype), 1, "SAME")
 
 
 def masked(memory: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
@@ -147,10 +147,12 @@ def masked(memory: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
 
 
 def hard_sigmoid(inputs: tf.Tensor) -> tf.Tensor:
+    """(x + 1) / 2 cut to [0, 1], with the gradient of `_pulled`; of any shape."""
     return tf.clip_by_value(0.5 * _pulled(inputs) + 0.5, 0.0, 1.0)
 
 
 def hard_tanh(inputs: tf.Tensor) -> tf.Tensor:
+    """x cut to [-1, 1], with the gradient of `_pulled`; of any shape."""
     return tf.clip_by_value(_pulled(inputs), -1.0, 1.0)
 
 

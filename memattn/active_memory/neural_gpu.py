@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from memattn.active_memory.cells import CELLS
+from memattn.attention.base import cast
 from memattn.data.vocabulary import PAD
-from memattn.model.dropout import split
+from memattn.model.dropout import of_step, split
 from memattn.model.seq2seq import columns_of, logits_of, shifted
 
 _OF_DECODER, _OF_SOURCE = 2**16, 2**17  # their seeds are others than those of the encoder's steps
@@ -140,8 +141,8 @@ class NeuralGPU(tf.keras.Model):
         """Outputs [B] that a memory has room for, the end of sentence included."""
         return encoded.lengths
 
-    def token_gates(self) -> tf.Tensor | None:
-        """Embeddings [V, m] of outputs, as `start` takes them."""
+    def token_gates(self) -> tf.Tensor:
+        """Embeddings [V, m] of outputs, as `start` takes them; [0] for a model that does not read its outputs."""
         embedding = self.target_embedding
         return tf.zeros([0]) if embedding is None else tf.cast(embedding.embeddings, self.compute_dtype)
 
@@ -178,13 +179,13 @@ class NeuralGPU(tf.keras.Model):
 
     def run(self, encoded: Encoded, seed: tf.Tensor | None = None) -> tf.Tensor:
         """The memory [B, N, w, m] after n steps, n the row's own."""
-        steps = encoded.embedded.shape[1] or tf.shape(encoded.embedded)[1]
+        steps, most = tf.reduce_max(encoded.lengths), encoded.embedded.shape[1]
 
         def step(time, memory):
             return time + 1, self._next(time, memory, encoded.lengths, seed)
 
         loop = (0, self._first(encoded, seed))
-        return tf.while_loop(lambda time, _: time < steps, step, loop, maximum_iterations=steps)[1]
+        return tf.while_loop(lambda time, _: time < steps, step, loop, maximum_iterations=most)[1]
 
     def unrolled(self, encoded: Encoded) -> tf.Tensor:
         """The memory at each step [N + 1, B, N, w, m], the first before any."""
@@ -195,12 +196,12 @@ class NeuralGPU(tf.keras.Model):
 
     def _first(self, encoded, seed):
         """The memory before any step: the source in the first column."""
-        entered = self.encoder[0].entered(encoded.embedded, _of_step(seed, _OF_SOURCE))
+        entered = self.encoder[0].entered(encoded.embedded, of_step(seed, _OF_SOURCE))
         return tf.pad(entered[:, :, None], [[0, 0], [0, 0], [0, self.width - 1], [0, 0]])
 
     def _next(self, time, memory, lengths, seed):
         """The memory after one more step, in rows that have one."""
-        changed = self._changed(self.encoder, memory, lengths, None, _of_step(seed, time))
+        changed = self._changed(self.encoder, memory, lengths, None, of_step(seed, time))
         return tf.where((time < lengths)[:, None, None, None], changed, memory)
 
     def _changed(self, cells, memory, lengths, tapes, seed):
@@ -289,7 +290,7 @@ class ExtendedNeuralGPU(NeuralGPU):
 
     def _written(self, written, position, cell, tape):
         """What an output [B, Q, m] at a position [B, Q] of the first column adds to W * p [B, Q, N, w, parts * m]."""
-        kernel = tf.cast(tf.convert_to_tensor(cell.tape_kernel), written.dtype)  # [3, k, m, parts * m]
+        kernel = cast(cell.tape_kernel, written.dtype)  # [3, k, m, parts * m]
         middle, size = cell.columns // 2, tf.shape(tape)[2]
         columns = kernel[:, middle::-1] if middle else kernel  # that reach the first column from it and the second
         values = tf.einsum("bqm,ukmo->bquko", written, columns)
@@ -304,7 +305,7 @@ class ExtendedNeuralGPU(NeuralGPU):
         tokens = tf.TensorArray(tf.int32, steps).unstack(tokens)
 
         def step(time, state, found):
-            own = _of_step(seed, time + _OF_DECODER)
+            own = of_step(seed, time + _OF_DECODER)
             features, state = self._features(tokens.read(time)[:, None], state, decoding, own)
             return time + 1, state, found.write(time, features[:, 0])
 
@@ -321,10 +322,6 @@ def _resized(encoded: Encoded, lengths: tf.Tensor, size: int | tf.Tensor) -> Enc
 
 def _count(real: tf.Tensor) -> tf.Tensor:
     return tf.reduce_sum(tf.cast(real, tf.int32), 1)
-
-
-def _of_step(seed: tf.Tensor | None, time: tf.Tensor) -> tf.Tensor | None:
-    return None if seed is None else tf.random.experimental.stateless_fold_in(seed, time)
 
 
 KINDS = {"neural_gpu": NeuralGPU, "markovian": MarkovianNeuralGPU, "extended": ExtendedNeuralGPU}

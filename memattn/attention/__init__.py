@@ -1,6 +1,7 @@
 """Attention mechanisms behind one interface: one file, and one line of the registry, for each.
 
-Classes, and TensorFlow with them, are imported on first use: reading a config needs neither.
+Classes, and TensorFlow with them, are imported on first use: not by `import memattn.config`, but by checking a
+config's attention section.
 """
 
 import importlib

@@ -198,6 +198,11 @@ def one_of(name: str, value: Any, known: Collection[str]) -> None:
         raise ValueError(f"{name}: {value!r} is none of {', '.join(known)}")
 
 
+def cast(weight: Any, dtype: Any) -> tf.Tensor:
+    """A weight, of any of Keras' kinds, as a tensor of that type."""
+    return tf.cast(tf.convert_to_tensor(weight), dtype)
+
+
 def masked_softmax(logits: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     """Softmax over the last axis where `mask` is true, 0 elsewhere; 0 everywhere if all of `mask` is false."""
     lowest = tf.constant(logits.dtype.min / 2, logits.dtype)
@@ -213,5 +218,4 @@ def products(queries: tf.Tensor, keys: tf.Tensor) -> tf.Tensor:
 
 def additive_energies(queries: tf.Tensor, keys: tf.Tensor, v: tf.Variable) -> tf.Tensor:
     """v . tanh(q + k) [B, Q, M] of projected queries [B, Q, U] and keys [B, M, U] (Bahdanau et al., 2015)."""
-    weights = tf.cast(tf.convert_to_tensor(v), queries.dtype)
-    return tf.einsum("bqmu,u->bqm", tf.tanh(queries[:, :, None] + keys[:, None]), weights)
+    return tf.einsum("bqmu,u->bqm", tf.tanh(queries[:, :, None] + keys[:, None]), cast(v, queries.dtype))

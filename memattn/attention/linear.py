@@ -13,7 +13,7 @@ class LinearAttention(AttentionMechanism):
     """The context is C W_q h with C = sum_t f_t f_t^T [F, F]; f_t is the state s_t, gated and projected as asked.
 
     Args:
-      projection: F, states are projected to so many values first; None: to none, F = D.
+      projection: F, the width to which states are projected first; None: no projection, F = D.
       gated: f_t = sigmoid(W f + b) * f, which starts near f: W at 0, b at 1.
       normalize: "length" divides C by the number of source positions.
       initializer: name or config, of the weight matrices but the gate's.

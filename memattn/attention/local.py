@@ -6,7 +6,7 @@ from memattn.attention.base import AttentionMechanism, masked_softmax, products,
 
 
 class LocalMonotonicAttention(AttentionMechanism):
-    """local-m: in step t, from 0, the softmax of h^T W s is over the positions t - D to t + D that there are.
+    """local-m: in step t, from 0, the softmax of h^T W s covers those of the positions t - D to t + D that exist.
 
     Args:
       window: D, positions on each side.
@@ -33,7 +33,7 @@ class LocalMonotonicAttention(AttentionMechanism):
         return self._in_window(query, memory, tf.cast(state, tf.float32)), state + 1
 
     def _in_window(self, query: tf.Tensor, memory: dict[str, tf.Tensor], centres: tf.Tensor) -> tf.Tensor:
-        """Softmax [B, Q, S] over the real positions that are at most D from the centres [B, Q, 1], in float32."""
+        """Softmax [B, Q, S] over the real positions at most D from `centres` [B, Q, 1] (float32)."""
         energies = products(query, memory["keys"])
         distances = tf.abs(_positions(memory) - centres)
         return masked_softmax(energies, memory["mask"][:, None] & (distances <= self.window))
@@ -58,13 +58,15 @@ class LocalPredictiveAttention(LocalMonotonicAttention):
         self.position_layer = self._projection(self.units, "position", activation="tanh")
         self.position_v = self._projection(1, "position_v")
 
-    def initial_state(self, memory, num_queries):
-        return ()
+    initial_state = AttentionMechanism.initial_state
+
+    def memorize(self, states, mask):
+        lengths = tf.reduce_sum(tf.cast(mask, tf.float32), 1)[:, None, None]  # [B, 1, 1]
+        return {**super().memorize(states, mask), "last": tf.maximum(lengths - 1, 0.0)}
 
     def score(self, query, memory, state=(), seed=None):
-        lengths = tf.reduce_sum(tf.cast(memory["mask"], tf.float32), 1)[:, None, None]  # [B, 1, 1]
         shares = tf.sigmoid(tf.cast(self.position_v(self.position_layer(query)), tf.float32))  # [B, Q, 1]
-        centres = tf.maximum(lengths - 1, 0.0) * shares
+        centres = memory["last"] * shares
         weights = self._in_window(query, memory, centres)
         gaussian = tf.exp(-0.5 * tf.square((_positions(memory) - centres) / (self.window / 2)))
         return weights * tf.cast(gaussian, weights.dtype), state

@@ -125,21 +125,19 @@ class MemoryAttention(AttentionMechanism):
         """
         if not self.nested:
             raise ValueError("num_slots: only a layer with nested=True can be cut")
-        if not isinstance(num_slots, numbers.Integral) or not 1 <= num_slots <= self.num_slots:
-            raise ValueError(f"num_slots: must be a whole number from 1 to {self.num_slots}, not {num_slots!r}")
-        self._kept = num_slots
-
-    def memorize(self, states, mask):
-        return self._memorize(states, mask)
+        kept = whole("num_slots", num_slots)
+        if kept > self.num_slots:
+            raise ValueError(f"num_slots: must be at most {self.num_slots}, not {kept}")
+        self._kept = kept
 
     def memorize_in_training(self, states, mask, seed):
         if not self.nested:
-            return self._memorize(states, mask)
+            return self.memorize(states, mask)
         draws = tf.random.stateless_uniform([tf.shape(states)[0], 1, 1], seed, 1, self._kept + 1, tf.int32)
-        return self._memorize(states, mask, tf.range(self._kept) < draws)
+        return self.memorize(states, mask, tf.range(self._kept) < draws)
 
-    def _memorize(self, states: tf.Tensor, mask: tf.Tensor, used: tf.Tensor | None = None) -> dict[str, tf.Tensor]:
-        """The memory; `used` [B, 1, K] says which slots each source has, None: all."""
+    def memorize(self, states, mask, used=None):
+        """As of every mechanism; `used` [B, 1, K] says which slots each source has, None: all."""
         logits = self.encoder_scores(states)[:, :, : self._kept]  # [B, S, K], W_alpha s_t
         if self.position_encoding:
             logits *= tf.cast(self._position_encodings(mask), logits.dtype)  # Eq. 9
@@ -151,7 +149,11 @@ class MemoryAttention(AttentionMechanism):
         memory = {"values": states, "votes": alpha} if is_short else {"values": rows, "alpha": alpha}
         if used is not None:
             memory["used"] = used
-        return memory if self.key_layer is None else {**memory, "keys": self.key_layer(rows)}
+        if self.key_layer is not None:
+            memory["keys"] = self.key_layer(rows)
+        if self.read == "content":
+            memory["keys"] /= math.sqrt(self.units)
+        return memory
 
     def _votes(self, logits: tf.Tensor, mask: tf.Tensor, used: tf.Tensor | None) -> tf.Tensor:
         """alpha [B, S, K] for logits [B, S, K], a mask [B, S, 1], and the slots [B, 1, K] that are used."""
@@ -161,14 +163,15 @@ class MemoryAttention(AttentionMechanism):
             return alpha if used is None else alpha * tf.cast(used, alpha.dtype)
         alpha = _scored(self.encoder_scoring, logits, used) * tf.cast(mask, logits.dtype)  # Eq. 5
         if self.encoder_normalize == "time":
-            alpha = tf.math.divide_no_nan(alpha, tf.reduce_sum(alpha, 1, keepdims=True))
+            weights = tf.cast(alpha, tf.float32)  # sums of many float16 stop growing
+            alpha = tf.cast(tf.math.divide_no_nan(weights, tf.reduce_sum(weights, 1, keepdims=True)), alpha.dtype)
         return alpha
 
     def score(self, query, memory, state=(), seed=None):
         if self.read == "address":
             logits = self.decoder_scores(query)[:, :, : self._kept]  # [B, Q, K], W_beta h
         elif self.read == "content":
-            logits = products(query / math.sqrt(self.units), memory["keys"])
+            logits = products(query, memory["keys"])
         else:
             logits = additive_energies(self.query_layer(query), memory["keys"], self.v)
         beta = _scored(self.decoder_scoring, logits, memory.get("used"))  # Eq. 7

@@ -5,7 +5,7 @@ from typing import Literal
 
 import tensorflow as tf
 
-from memattn.attention.base import GENERATOR, AttentionMechanism, one_of, whole
+from memattn.attention.base import GENERATOR, AttentionMechanism, cast, one_of, whole
 
 _LOWEST = -1e9  # energy of padding: the sigmoid is 0
 _BLOCK = 8  # positions that hard attention looks at together
@@ -35,25 +35,17 @@ class ScaledEnergy(tf.keras.layers.Layer):
         self.r = None if offset is None else self.add_weight(shape=(), initializer=constant(offset), name="r")
         self.built = True
 
-    def keys(self, states: tf.Tensor) -> tf.Tensor:
-        """What states [B, S, D] add in the tanh, [B, S, units]."""
-        return self.key_layer(states)
-
     def call(self, query: tf.Tensor, keys: tf.Tensor) -> tf.Tensor:
-        """Energies [B, Q, S] in float32."""
+        """Energies [B, Q, S] in float32, of queries [B, Q, U] and what `key_layer` makes of states: [B, S, units]."""
         return self.energies(self.query_layer(query), keys[:, None])
 
     def energies(self, query: tf.Tensor, keys: tf.Tensor) -> tf.Tensor:
         """The same for what `query_layer` makes of queries, and keys [B, Q, N, units] of their own."""
         hidden = tf.tanh(query[:, :, None] + keys)
-        v, g = _float32(self.v), _float32(self.g)
+        v, g = cast(self.v, tf.float32), cast(self.g, tf.float32)
         direction = tf.cast(g * v / tf.norm(v), hidden.dtype)
         energies = tf.cast(tf.einsum("bqsu,u->bqs", hidden, direction), tf.float32)
-        return energies if self.r is None else energies + _float32(self.r)
-
-
-def _float32(weight) -> tf.Tensor:
-    return tf.cast(tf.convert_to_tensor(weight), tf.float32)
+        return energies if self.r is None else energies + cast(self.r, tf.float32)
 
 
 class MonotonicAttention(AttentionMechanism):
@@ -98,8 +90,9 @@ class MonotonicAttention(AttentionMechanism):
         one_of("test_mode", test_mode, _TEST_MODES)
 
     def memorize(self, states, mask):
-        memory = {"values": states, "mask": mask, "stop_keys": self.stop_energy.keys(states)}
-        return memory if self.chunk_energy is None else {**memory, "chunk_keys": self.chunk_energy.keys(states)}
+        memory = {"values": states, "mask": mask, "stop_keys": self.stop_energy.key_layer(states)}
+        memory["lengths"] = tf.reduce_sum(tf.cast(mask, tf.int32), 1)  # [B]; real positions come first
+        return memory if self.chunk_energy is None else {**memory, "chunk_keys": self.chunk_energy.key_layer(states)}
 
     def initial_state(self, memory, num_queries):
         """alpha [B, Q, S] of the step before the first: it stopped at the first position."""
@@ -131,7 +124,7 @@ class MonotonicAttention(AttentionMechanism):
         once, and at one block each.
         """
         length = tf.shape(memory["values"])[1]
-        lengths = tf.reduce_sum(tf.cast(memory["mask"], tf.int32), 1)[:, None]  # real positions come first
+        lengths = memory["lengths"][:, None]
         projected = self.stop_energy.query_layer(query)
 
         def undecided(start, stop):

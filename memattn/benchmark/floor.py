@@ -22,17 +22,19 @@ def decoding(
     units: int,
     vocabulary: int,
     input_feeding: bool = True,
-    layers: int = 2,
 ) -> float:
-    """Multiply-adds of decoding sources with `steps` steps each: E = U, D = 2U, a mixing layer.
+    """Multiply-adds of decoding sources with `steps` steps each: two layers, E = U, D = 2U, a mixing layer.
 
     Padding is not counted. Contexts are folded if that takes less; token embeddings are folded. Raises ConfigError for
     a mechanism whose scores are not counted here.
     """
     width, hypothesis_steps = 2 * units, beam_size * steps
-    encoder = source_lengths * 2 * layers * (2 * units * 4 * units)
-    step = units * 4 * units + (layers - 1) * 2 * units * 4 * units + units * units + units * vocabulary
-    rows, of_source, of_step = _attention(attention, source_lengths, units, width)
+    encoder = source_lengths * 2 * 2 * (2 * units * 4 * units)
+    step = units * 4 * units + 2 * units * 4 * units + units * units + units * vocabulary
+    counted = _attention(attention, source_lengths, units, width)
+    if attention["name"] not in counted:
+        raise ConfigError(f"model.attention.name: no lower bound for {attention['name']}; known: {', '.join(counted)}")
+    rows, of_source, of_step = counted[attention["name"]]
     scores = of_source + hypothesis_steps * of_step
     if not attention.get("cache_keys", True):
         scores += (steps - 1) * source_lengths * width * units
@@ -43,17 +45,24 @@ def decoding(
     return float(np.sum(encoder + hypothesis_steps * step + scores + np.minimum(folded, unfolded)))
 
 
-def _attention(attention: Mapping[str, Any], length: np.ndarray, units: int, width: int) -> tuple[np.ndarray, ...]:
-    """Rows of the memories of sources of these lengths, and multiply-adds of their scores: per source, per step.
+def _attention(
+    attention: Mapping[str, Any], length: np.ndarray, units: int, width: int
+) -> dict[str, tuple[np.ndarray, ...]]:
+    """By mechanism: rows that a step reads for sources of these lengths; multiply-adds of scores by source and step.
 
-    Monotonic mechanisms count as in training: all positions in each step. Raises ConfigError.
+    Monotonic mechanisms count as in training: all positions in each step.
     """
-    name, slots = attention["name"], np.full_like(length, attention.get("num_slots", 32))
+    slots = attention.get("num_slots", 32)
+    short = length < slots  # then a step reads the states themselves
     keys, additive = length * width * units, units * units + length * units
     features, projected = attention.get("projection") or width, bool(attention.get("projection"))
-    counted = {
+    return {
         "none": (0 * length, 0 * length, 0 * length),
-        "memory": (slots, 2 * length * width * slots, units * slots),
+        "memory": (
+            np.minimum(slots, length),
+            length * width * slots * (2 - short),
+            units * slots + short * slots * length,
+        ),
         "linear": (
             np.full_like(length, features),
             length * features * (features + width * projected),
@@ -70,9 +79,6 @@ def _attention(attention: Mapping[str, Any], length: np.ndarray, units: int, wid
         "mocha": (length, 2 * keys, 2 * additive),
         "matcha": (length, 2 * keys, 2 * additive),
     }
-    if name not in counted:
-        raise ConfigError(f"model.attention.name: no lower bound for {name}; known: {', '.join(counted)}")
-    return counted[name]
 
 
 # Multiply-adds of a forward pass, and numbers that it keeps: each for a token of the source and one of the target.
@@ -89,8 +95,7 @@ class Update(NamedTuple):
 def training(config: Config, *, vocabulary: int, source_length: float, target_length: float, parameters: int) -> Update:
     """For batches of sentences of these mean lengths: the forward pass, and twice that for the gradients.
 
-    A mechanism other than none, memory, linear and bahdanau counts as a memory with one row per source position, whose
-    scores are a product with the query alone.
+    A mechanism that is not known here counts as dot-product attention.
 
     Memory holds the weights, their gradients and Adam's two moments, and in float32 what the gradients are computed
     from: inputs, gates and outputs of the cells, scores, contexts, logits. Padding is not counted.
@@ -112,21 +117,20 @@ def _of_seq2seq(model: ModelConfig, vocabulary: int, source_length: float, targe
     layers, units, embedding = model.layers, model.units, model.embedding_size
     encoder_units = model.encoder_units or units
     width = 2 * encoder_units
-    of_slots = {"none": 0, "memory": attention.get("num_slots", 0), "linear": attention.get("projection") or width}
-    rows = of_slots.get(attention["name"], source_length)
-    fed = width * model.input_feeding
+    context = {"none": 0, "linear": attention.get("projection") or width}.get(attention["name"], width)
+    fed = context * model.input_feeding
     gates = [4 if kind == "lstm" else 3 for kind in (model.encoder, model.decoder)]
     source_token = 2 * (embedding + (2 * layers - 1) * encoder_units) * gates[0] * encoder_units
     target_token = (embedding + fed + (2 * layers - 1) * units) * gates[1] * units
-    features = units // 2 if model.decoder == "rnnsearch" else units if model.mix else units + width
-    target_token += (units + width) * units * model.mix + features * vocabulary
-    target_token += rows * (units + width)
-    source_token += 2 * width * attention.get("num_slots", 0)
+    features = units // 2 if model.decoder == "rnnsearch" else units if model.mix else units + context
+    target_token += (units + context) * units * model.mix + features * vocabulary
+    counted = _attention(attention, np.float64(source_length), units, width)
+    rows, of_source, of_step = counted.get(attention["name"], counted["luong_dot"])
+    source_token += of_source / source_length
+    target_token += of_step + rows * context
     kept_source = 2 * layers * 7 * encoder_units + embedding + attention.get("num_slots", 0)
-    kept_target = layers * 7 * units + embedding + fed + width + units + 2 * rows + 2 * vocabulary
+    kept_target = layers * 7 * units + embedding + fed + context + units + 2 * rows + 2 * vocabulary
     if attention["name"] == "bahdanau":
-        target_token += units * units
-        source_token += width * units
         kept_target += rows * units
     return (source_token, target_token), (kept_source, kept_target)
 
@@ -147,7 +151,10 @@ def _of_active_memory(model: ModelConfig, vocabulary: int, source_length: float,
 
 
 def multiply_adds_per_second(rows: int, inner: int, columns: int, seconds: float = 1.0) -> float:
-    """The machine's best rate for [rows, inner] @ [inner, columns] in float32, over many times 20 in a row."""
+    """The best measured rate of [rows, inner] @ [inner, columns] in float32.
+
+    Batches of 20 products are timed for `seconds`; the fastest counts.
+    """
     lefts, right = tf.random.normal([20, rows, inner]), tf.random.normal([inner, columns])
     products = tf.function(
         lambda: tf.add_n([tf.reduce_max(tf.matmul(left, right)) for left in tf.unstack(lefts)]), autograph=False

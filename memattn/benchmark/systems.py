@@ -134,8 +134,8 @@ def define_numbers(name: str, numbers: str, meaning: str) -> None:
     flags.DEFINE_list(name, numbers.split(","), meaning)
     flags.register_validator(
         name,
-        lambda given: all(one.isdecimal() and int(one) for one in given),
-        "whole numbers, separated by commas",
+        lambda given: bool(given) and all(one.isdecimal() and int(one) for one in given),
+        "whole numbers above 0, separated by commas",
     )
 
 
@@ -164,13 +164,13 @@ def race(
         import tensorflow as tf
 
         tf.config.set_visible_devices([], "GPU")  # in this process, which reports the device
-    processes, measured = {}, {name: [] for name in runners}
+    children, measured = {}, {name: [] for name in runners}
 
     def warm_up(name: str) -> dict:
         system, work = runners[name]
-        processes[name] = _start(name, SYSTEMS[system], work, options)
-        reply = _replies(processes[name], name, options)[0]
-        parts = len(processes[name])
+        children[name] = _start(name, SYSTEMS[system], work, options)
+        reply = _replies(children[name], name, options)[0]
+        parts = len(children[name])
         return reply if parts == 1 else {**reply, "notes": f"{reply['notes']}, {parts} processes with a batch each"}
 
     try:
@@ -179,16 +179,16 @@ def race(
             ready = dict(zip(runners, warmed, strict=True))
         for name in tqdm(list(runners) * options.repeats, desc="measuring", unit="run", disable=None):
             busy = _busy_seconds()
-            for process in processes[name]:
+            for process in children[name]:
                 with contextlib.suppress(BrokenPipeError):  # a process that has ended does not reply either
                     process.stdin.write("run\n")
                     process.stdin.flush()
-            replies = _replies(processes[name], name, options)
+            replies = _replies(children[name], name, options)
             seconds = max(reply["seconds"] for reply in replies)
             others = (_busy_seconds() - busy - sum(reply["cpu_seconds"] for reply in replies)) / seconds
             measured[name].append((seconds, others, sum(reply["peak_memory_MiB"] for reply in replies)))
     finally:
-        for process in itertools.chain(*processes.values()):
+        for process in itertools.chain(*children.values()):
             process.kill()
             process.communicate()
     results = {}
@@ -244,8 +244,8 @@ def _start(name: str, system: System, work: Mapping[str, Any], options: flags.Fl
         ]
 
 
-def _replies(processes: list[subprocess.Popen], name: str, options: flags.FlagValues) -> list[dict]:
-    lines = [process.stdout.readline() for process in processes]
+def _replies(children: list[subprocess.Popen], name: str, options: flags.FlagValues) -> list[dict]:
+    lines = [process.stdout.readline() for process in children]
     if not all(lines):
         raise RunError(f"{name}: its process ended; see {_log(name, options)}")
     return [json.loads(line) for line in lines]

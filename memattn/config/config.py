@@ -27,7 +27,8 @@ MODEL_FACTS = ("units", "max_source_length", "initializer")  # a mechanism gets 
 class CopyConfig:
     """The copy task of section 4.1: sources of uniformly drawn symbols, written by training where they are missing."""
 
-    max_length: int = number(20, at_least=1)  # L; the length of a source is uniform on 0 to L
+    # L; lengths are uniform on 0 to L: of sources, in lookup of keys, in arithmetic of the longer number
+    max_length: int = number(20, at_least=1)
     num_symbols: int = number(20, at_least=1)  # V, different symbols
     train_examples: int = number(100_000, at_least=1)  # pairs to train on
     valid_examples: int = number(1_000, at_least=1)  # pairs to validate on
@@ -53,8 +54,8 @@ class TaskConfig(CopyConfig):
     """A task whose targets follow from the sources by a rule, written by training where they are missing."""
 
     # copy: the source; reverse: its symbols backwards; sort: in ascending order; lookup: up to L keys in random order,
-    # each before its value, of which the target has the values in the order of the keys; selective_copy: the few
-    # symbols that the source marks; duplicate: the source twice; addition, multiplication: of two numbers of up to L
+    # each before its value; the target has the values in the order of the keys; selective_copy: the few symbols
+    # that the source marks; duplicate: the source twice; addition, multiplication: of two numbers of up to L
     # digits in base num_symbols, the lowest digit first, with leading zeros
     name: Literal["copy", "reverse", "sort", "lookup", "selective_copy", "duplicate", "addition", "multiplication"] = (
         "copy"
@@ -87,15 +88,16 @@ class DataConfig:
     copy: CopyConfig | None = None  # the copy task; null: no task, or data.task
     task: TaskConfig | None = None  # another task; null: no task, or data.copy
     num_buckets: int = number(4, at_least=1)  # padded lengths in use; XLA compiles once for each
-    max_source_length: int | None = number(None, at_least=1)  # training skips pairs with a longer source
-    max_target_length: int | None = number(None, at_least=1)  # training skips pairs with a longer target
+    # in tokens, with the end of sentence: training skips pairs with a longer source
+    max_source_length: int | None = number(None, at_least=1)
+    max_target_length: int | None = number(None, at_least=1)  # the same for targets
 
     @property
     def path(self) -> str:
-        return self.folder or self.made.folder
+        return self.folder or self.generated.folder
 
     @property
-    def made(self) -> CopyConfig | None:
+    def generated(self) -> CopyConfig | None:
         """The task whose corpus training writes; None: a corpus that was prepared."""
         return self.task or self.copy
 
@@ -105,7 +107,7 @@ class ModelConfig:
     """Encoder, decoder and attention mechanism."""
 
     # seq2seq: an encoder and a decoder; the others are of active memory (docs/active_memory.md), where `units` are the
-    # maps, `layers` the cells, `dropout` the cells', and only `width` and `cell` are further keys
+    # maps, `layers` the cells, `dropout` the cells', and `width` and `cell` are the only other keys
     kind: Literal["seq2seq", "neural_gpu", "markovian", "extended"] = "seq2seq"
     width: int = number(4, at_least=1)  # active memory: columns w of the memory
     # active memory: the convolutional GRU of Kaiser & Bengio (2016), their residual cell, or the diagonal one of
@@ -163,10 +165,10 @@ class TrainingConfig:
     keep_checkpoints: int = number(3, at_least=1)  # last checkpoints that are kept, beside the best one
     stop_at_bleu: float | None = number(None, above=0)  # training ends when validation BLEU reaches it
     patience: int | None = number(None, at_least=1)  # training ends after so many validations without a better one
-    # fine-tuning: run folder with whose best weights training begins; the data needs its vocabulary
+    # fine-tuning: a run folder; training begins with its best weights, and the data needs its vocabulary
     init_from: str | None = None
-    # distillation: run folder of a model of the same sizes, with whose encoder training begins, and whose contexts pull
-    # the student's in the first updates (docs/slots.md)
+    # distillation: the run folder of a model with the same encoder; training begins with that encoder, and the model's
+    # contexts pull the student's in the first updates (docs/slots.md)
     teacher: str | None = None
     # of the contexts' mean squared difference, at the first update; 0: the teacher gives its encoder alone
     teacher_weight: float = number(1.0, at_least=0, below=3.4e38)
@@ -194,12 +196,14 @@ class DecodingConfig:
     batch_size: int = number(32, at_least=1)  # sources searched at once
     length_penalty: float = number(0.0, at_least=0)  # a: scores are divided by ((5 + words) / 6)^a
     coverage_penalty: float = number(0.0, at_least=0)  # b: scores gain b sum_s log(min(attention to s, 1)), below 0
-    max_length_ratio: float = number(2.0, above=0, below=1000)  # longest hypothesis over source, both with their end
-    max_length: int | None = number(None, at_least=1)  # longest hypothesis with its end; the smaller limit holds
+    # greatest length of a hypothesis as a multiple of its source's, both with the end of sentence
+    max_length_ratio: float = number(2.0, above=0, below=1000)
+    # greatest length of a hypothesis, with the end of sentence; the smaller limit holds
+    max_length: int | None = number(None, at_least=1)
     n_best: int = number(1, at_least=1)  # hypotheses that are returned, at most beam_size (where none are sampled)
     sample: SampleConfig | None = None  # sample in place of a search; null: beam search
-    # active memory: positions of the memory for one of the source; null: each length from the source's to twice it is
-    # tried, and the likeliest hypothesis kept (validation takes what 19 of 20 of its targets need)
+    # active memory: length of the memory as a multiple of the source's; null: every length from the source's to twice
+    # that is tried, and the likeliest hypothesis kept (validation uses one ratio, which fits 19 of 20 targets)
     memory_ratio: float | None = number(None, at_least=1, below=100)
     # vocabulary selection: file of `memattn-prepare lexicon`; null: a hypothesis may have any token
     lexicon: str | None = None
@@ -217,7 +221,7 @@ class SweepConfig:
     """The runs: every cell, and every point of each of the grids, with every point of the grid."""
 
     grid: Mapping[str, list] = dataclasses.field(default_factory=dict)  # dotted keys with lists of values
-    grids: list = dataclasses.field(default_factory=list)  # a list of grids, of which the points are united
+    grids: list = dataclasses.field(default_factory=list)  # a list of grids; the runs are the union of their points
     cells: list = dataclasses.field(default_factory=list)  # a list of mappings of dotted keys to values
 
 
@@ -352,7 +356,7 @@ def checked(tree: dict, source: Source) -> Config:
     config = build(Config, {"data": {}, **tree}, "", source)
     _check_sweep(config.sweep or SweepConfig(), source)
     data, model = config.data, config.model
-    if not data.folder and data.made is None:
+    if not data.folder and data.generated is None:
         missing = "" if "data" in tree else "missing; "
         raise source.error("data", f"{missing}give data.folder (a prepared corpus), data.copy or data.task")
     if data.task:
@@ -487,6 +491,8 @@ def _attention(section: Mapping, source: Source) -> dict:
             raise source.error(f"{key}.{option}", f"the argument of {mechanism.__name__} has no annotation to check by")
         options[option] = value_of(parameters[option].annotation, value, f"{key}.{option}", source, {})
     for option, parameter in parameters.items():
+        if option not in options and parameter.default is parameter.empty:
+            raise source.error(f"{key}.{option}", f"missing; {name} needs it")
         options.setdefault(option, parameter.default)
     try:
         mechanism.check(**options)

@@ -13,6 +13,7 @@ import yaml
 
 from memattn.errors import ConfigError
 
+_MAPPINGS = (Mapping, dict)
 _MOST_VALUES = 100_000  # of a config, its aliases written out
 
 
@@ -111,7 +112,7 @@ def value_of(hint: Any, value: Any, key: str, source: Source, limits: Mapping) -
             return build(option, value, key, source)
         if typing.get_origin(option) is Literal and any(value == choice for choice in typing.get_args(option)):
             return value
-        if typing.get_origin(option) in (Mapping, list, dict) or option in (Mapping, list):
+        if typing.get_origin(option) in (*_MAPPINGS, list) or option in (*_MAPPINGS, list):
             return _collection(option, value, key, source)
         if option is float and isinstance(value, (int, str)) and not isinstance(value, bool):
             value = _number_from(value)
@@ -132,7 +133,7 @@ def value_of(hint: Any, value: Any, key: str, source: Source, limits: Mapping) -
 
 
 def _collection(hint: Any, value: Any, key: str, source: Source) -> Any:
-    expected = dict if (typing.get_origin(hint) or hint) is Mapping else list
+    expected = dict if (typing.get_origin(hint) or hint) in _MAPPINGS else list
     if not isinstance(value, expected):
         raise source.error(key, f"expected a {'mapping' if expected is dict else 'list'}, not {shown(value)}")
     return value

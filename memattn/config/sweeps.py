@@ -23,7 +23,9 @@ def expand(config: Config) -> dict[str, Config]:
             same = next((other for other, its in runs.items() if other == name or its == run), None)
             if same is None:
                 runs[name] = run
-            elif not union or i < len(sweep.cells) or runs[same] != run:
+            elif runs[same] != run:
+                raise ConfigError(f"sweep: two different runs are both named {name}; give other values")
+            elif not union or i < len(sweep.cells):
                 raise ConfigError(f"sweep: two of its runs are the same: {' and '.join(dict.fromkeys([same, name]))}")
     return runs
 

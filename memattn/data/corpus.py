@@ -53,6 +53,10 @@ class Sentences:
                 found = zlib.crc32(np.asarray(numbers[start : start + _SUMMED], "<i8"), found)
         return found
 
+    def between(self, start: int, end: int) -> np.ndarray:
+        """Ids of the sentences from `start` up to `end`, one after the other. Raises DataError."""
+        return self._checked(self.ids[self.offsets[start] : self.offsets[end]])
+
     def padded(self, indices: np.ndarray, rows: int, width: int) -> np.ndarray:
         """[rows, width] int32: the sentences of those indices, padded with PAD. Raises DataError."""
         starts, ends = self.offsets[indices], self.offsets[indices + 1]
@@ -60,15 +64,17 @@ class Sentences:
         real = np.arange(width) < lengths[:, None]
         batch = np.full((rows, width), PAD, np.int32)
         within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        ids = self.ids[np.repeat(starts, lengths) + within]
+        batch[: len(indices)][real] = self._checked(self.ids[np.repeat(starts, lengths) + within])
+        return batch
+
+    def _checked(self, ids: np.ndarray) -> np.ndarray:
         if self.num_ids and len(ids) and not 0 <= ids.min() <= ids.max() < self.num_ids:
             beyond = ids.min() if ids.min() < 0 else ids.max()
             raise DataError(
                 f"{self.path}: damaged: it holds the id {beyond}, and the vocabulary has {self.num_ids:,} tokens; "
                 "prepare the corpus again"
             )
-        batch[: len(indices)][real] = ids
-        return batch
+        return ids
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,7 +100,7 @@ def read_vocabulary(path: str) -> Vocabulary:
     try:
         return Vocabulary.parse("".join(f"{line}\n" for line in lines))
     except ValueError as error:
-        raise error if isinstance(error, DataError) else DataError(f"{path}: {error}") from error
+        raise DataError(f"{path}: {error}") from error
 
 
 def read_corpus(folder: str, split: str, vocabulary: Vocabulary) -> Corpus:
@@ -117,7 +123,7 @@ def read_corpus(folder: str, split: str, vocabulary: Vocabulary) -> Corpus:
 
 
 def check_folder(folder: str) -> None:
-    """Raises ConfigError if a corpus has no folder."""
+    """Raises ConfigError if the folder of a corpus does not exist."""
     if not os.path.isdir(folder):
         raise ConfigError(
             f"data.folder: {folder} is not a folder; it should hold vocab.txt and train.source, ...; "

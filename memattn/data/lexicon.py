@@ -120,7 +120,7 @@ def _cooccurrences(text: Corpus, vocabulary_size: int) -> Iterator[tuple[np.ndar
     for start in range(0, len(text), _BLOCK)[:: -(-len(text) // _PAIRS)]:
         end = min(start + _BLOCK, len(text))
         sides = text.source, text.target
-        source, target = (side.ids[side.offsets[start] : side.offsets[end]].astype(np.int64) for side in sides)
+        source, target = (side.between(start, end).astype(np.int64) for side in sides)
         source_lengths, target_lengths = (side.lengths(start, end) for side in sides)
         starts = np.cumsum(source_lengths) - source_lengths
         words = np.repeat(source_lengths, target_lengths)  # source tokens beside each target token

@@ -1,5 +1,6 @@
 """Decodes a test set, scores the translations and writes the results."""
 
+import contextlib
 import dataclasses
 import glob
 import json
@@ -29,6 +30,7 @@ from memattn.search.searcher import Scorer, Searcher, Translation, decode, warm_
 
 RESULT, HYPOTHESES, REFERENCES, N_BEST = "result.json", "hypotheses.txt", "references.txt", "n_best.tsv"
 ALIGNMENTS = "alignments"
+_DETOKENIZED = ("hypotheses.detokenized.txt", "references.detokenized.txt")
 _SCORED = 16  # sentences at once, whose logits for all target positions are in memory
 _LARGEST_EXPONENT = 700.0  # of a floating-point number
 
@@ -161,15 +163,16 @@ def write(evaluation: Evaluation, trained: Trained, output_dir: str, *, plots: i
     os.makedirs(output_dir, exist_ok=True)
     texts = {HYPOTHESES: evaluation.hypotheses, REFERENCES: test_set.references}
     if (evaluation.written, test_set.written) != (evaluation.hypotheses, test_set.references):
-        texts |= {"hypotheses.detokenized.txt": evaluation.written, "references.detokenized.txt": test_set.written}
+        texts |= dict(zip(_DETOKENIZED, (evaluation.written, test_set.written), strict=True))
     if trained.config.decoding.n_best > 1:
         texts[N_BEST] = [
             f"{i}\t{score:.6f}\t{trained.text.decode(tokens)}"
             for i, translation in enumerate(translations)
             for tokens, score in zip(translation.hypotheses, translation.scores, strict=True)
         ]
-    elif os.path.exists(os.path.join(output_dir, N_BEST)):
-        os.remove(os.path.join(output_dir, N_BEST))  # of an earlier evaluation
+    for name in {N_BEST, *_DETOKENIZED} - texts.keys():  # of an earlier evaluation
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(os.path.join(output_dir, name))
     for name, lines in texts.items():
         files.write(os.path.join(output_dir, name), "".join(f"{line}\n" for line in lines))
     files.write(os.path.join(output_dir, RESULT), json.dumps(evaluation.result, indent=2) + "\n")
@@ -179,7 +182,10 @@ def write(evaluation: Evaluation, trained: Trained, output_dir: str, *, plots: i
 
 
 def _plot(trained: Trained, evaluation: Evaluation, plots: int, folder: str) -> int:
-    """Draws alignments of the `plots` longest sources with a translation, in place of older pictures; how many."""
+    """Draws alignments of the `plots` longest sources with a translation, in place of older pictures; how many.
+
+    An ensemble's are those of its first model.
+    """
     for path in glob.glob(os.path.join(glob.escape(folder), "*.png")):
         if re.fullmatch(r"\d+\.png", os.path.basename(path)):
             os.remove(path)  # of an earlier evaluation

@@ -14,7 +14,7 @@ def row(name: str, config: Config, result: dict, validations: list[dict]) -> dic
         "run": name,
         "BLEU": f"{result['bleu']:.2f}",
         "paper BLEU": f"{printed.bleu:.2f}" if printed else "",
-        "sacreBLEU": f"{result['sacrebleu']:.2f}" if config.data.made is None else "",
+        "sacreBLEU": f"{result['sacrebleu']:.2f}" if config.data.generated is None else "",
         "exact match %": f"{result['exact_match']:.1f}",
         "decode s": f"{result['decode_seconds']:.3g}",
         "decode s min-max": spread(result),

@@ -15,6 +15,11 @@ def dropout(inputs: tf.Tensor, rate: float, seed: tf.Tensor | None) -> tf.Tensor
     return tf.nn.experimental.stateless_dropout(inputs, rate, seed, rng_alg=GENERATOR)
 
 
+def of_step(seed: tf.Tensor | None, step: int | tf.Tensor) -> tf.Tensor | None:
+    """The seed of one step, or use; None if `seed` is None."""
+    return None if seed is None else tf.random.experimental.stateless_fold_in(seed, step)
+
+
 def split(seed: tf.Tensor | None, num: int) -> list[tf.Tensor | None]:
     """Independent seeds, one per use; all None if `seed` is None."""
     return [None] * num if seed is None else tf.unstack(tf.random.experimental.stateless_split(seed, num))

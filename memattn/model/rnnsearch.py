@@ -3,6 +3,7 @@
 import tensorflow as tf
 
 from memattn.attention import AttentionMechanism
+from memattn.attention.base import cast
 from memattn.model.dropout import dropout, split
 from memattn.model.stepper import Stepper, make_reader, run_steps
 
@@ -99,7 +100,7 @@ class RNNsearchDecoder(tf.keras.layers.Layer):
         return stepper.read_out(outputs, contexts), scores
 
     def _cast(self, weight) -> tf.Tensor:
-        return tf.cast(tf.convert_to_tensor(weight), self.compute_dtype)
+        return cast(weight, self.compute_dtype)
 
     def get_config(self):
         return {

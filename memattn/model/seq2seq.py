@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from memattn import attention as attention_mechanisms
-from memattn.attention.base import one_of
+from memattn.attention.base import cast, one_of
 from memattn.data.vocabulary import BOS, PAD
 from memattn.model.bridge import BackwardBridge, Cells, DenseBridge, ZeroBridge
 from memattn.model.decoder import Decoder
@@ -64,7 +64,8 @@ class Seq2Seq(tf.keras.Model):
       encoder: "lstm" or "gru".
       decoder: "lstm" or "rnnsearch", which has one layer, always feeds and mixes what it reads, in its own way.
 
-    Raises ValueError, "ARGUMENT: what is wrong", for a choice that there is not.
+    Raises ValueError, "ARGUMENT: what is wrong", for an unknown choice, an option out of range, or more than one layer
+    where there may be only one; TypeError for an option that the mechanism does not have.
     """
 
     def __init__(
@@ -265,9 +266,9 @@ class Seq2Seq(tf.keras.Model):
     def decode_and_read(
         self, encoded: Encoded, target: tf.Tensor, seed: tf.Tensor | None = None
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """The same with what each step reads [B, T, D]: its context over the sum of the weights of source positions.
+        """As `decode`, with what each step reads [B, T, D]: its context divided by the sum of its source weights.
 
-        Where weights may be negative, it is the context.
+        Where weights may be negative, it is the context itself.
         """
         features, scores = self._teacher_forced(encoded, target, seed)
         contexts = tf.matmul(scores, encoded.memory["values"])
@@ -316,7 +317,7 @@ def columns_of(
     kernel: tf.Tensor | tf.Variable, bias: tf.Tensor | tf.Variable, dtype: str, selected: tf.Tensor | None
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Kernel [F, V] and bias [V] of an output layer in `dtype`, or their columns for the ids `selected` [N]."""
-    kernel, bias = (tf.cast(tf.convert_to_tensor(weight), dtype) for weight in (kernel, bias))
+    kernel, bias = (cast(weight, dtype) for weight in (kernel, bias))
     if selected is None:
         return kernel, bias
     return tf.gather(kernel, selected, axis=1), tf.gather(bias, selected)

@@ -4,13 +4,13 @@ from typing import Any
 
 import tensorflow as tf
 
-from memattn.model.dropout import dropout, split
+from memattn.model.dropout import dropout, of_step, split
 
 _OF_ATTENTION = 1  # makes the attention's seed of a step's
 
 
 class Stepper:
-    """Runs a decoder step by step, for Q queries that share one memory; made by its `stepper`.
+    """Runs a decoder step by step, for Q queries that share one memory; made by the decoder's `stepper` method.
 
     Args:
       attention: the mechanism.
@@ -57,8 +57,7 @@ class Stepper:
             length = tf.shape(self._memory["values"])[1]
             scores = tf.reduce_sum(tf.one_hot(positions, length, dtype=few.dtype) * few[..., None], 2)  # if asked for
             return tf.ensure_shape(scores, [None, None, rows]), *self._reader.read_few(positions, few), state
-        own_seed = None if seed is None else tf.random.experimental.stateless_fold_in(seed, _OF_ATTENTION)
-        scores, state = self._attention.score(queries, self._memory, state, own_seed)
+        scores, state = self._attention.score(queries, self._memory, state, of_step(seed, _OF_ATTENTION))
         scores = tf.ensure_shape(scores, [None, None, rows])
         return scores, *self._reader.read(scores), state
 
@@ -118,8 +117,7 @@ def run_steps(
     results = [tf.TensorArray(gates.dtype, steps) for _ in range(3)]
 
     def step(time, state, results):
-        own_seed = None if seed is None else tf.random.experimental.stateless_fold_in(seed, time)
-        *values, state = stepper(gates.read(time), state, own_seed)
+        *values, state = stepper(gates.read(time), state, of_step(seed, time))
         return (
             time + 1,
             state,

@@ -149,8 +149,10 @@ def train(
         while True:
             yield batch(task, length, random)
 
+    options = tf.data.Options()
+    options.autotune.enabled = False  # with it, `fit` ends up to a minute late: TensorFlow waits for the autotuner
     data, test = (
-        tf.data.Dataset.from_generator(made, output_signature=signature).prefetch(2)
+        tf.data.Dataset.from_generator(made, output_signature=signature).prefetch(2).with_options(options)
         for made in (endless, lambda: iter(tests))
     )
     test = test.apply(tf.data.experimental.assert_cardinality(len(tests)))

@@ -118,7 +118,7 @@ class _Text(NamedTuple):
 @functools.cache
 def _text(data: DataConfig) -> _Text:
     """Facts of a prepared corpus or a task; of other text, 16,000 BPE units and 30 per sentence."""
-    if (task := data.made) is not None:
+    if (task := data.generated) is not None:
         random = np.random.RandomState(task.seed)  # noqa: NPY002
         pairs = TASKS[task.name].pairs(task, random, np.arange(task.max_length + 1))  # each length once
         means = [1 + np.mean(list(map(len, side))) for side in zip(*pairs, strict=True)]

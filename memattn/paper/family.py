@@ -56,7 +56,7 @@ def _mechanism(run: Run) -> str:
 
 
 def _task(run: Run) -> str:
-    return task_name(run) if run.config.data.made else "Multi30k"
+    return task_name(run) if run.config.data.generated else "Multi30k"
 
 
 def _longest(run: Run) -> int:

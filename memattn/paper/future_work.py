@@ -16,7 +16,7 @@ from memattn.evaluation import directions, plots, tables
 from memattn.evaluation import evaluate as evaluation
 from memattn.model.seq2seq import Seq2Seq
 from memattn.paper.open_questions import LEARNT, ON_PAR
-from memattn.paper.paper_figures import Output, is_memory, model_name
+from memattn.paper.paper_figures import Output, is_memory, model_name, slots_of
 from memattn.runs.trained import Trained, load
 from memattn.training.sweep import Run
 
@@ -32,7 +32,7 @@ def slots(output: Output, runs: list[Run]) -> None:
         if attention is None:  # it failed
             continue
         left[task] = _left(attention)
-        enough = [_slots(run) for run in own if _is_plain(run) and _behind(run, attention) <= ON_PAR]
+        enough = [slots_of(run) for run in own if _is_plain(run) and _behind(run, attention) <= ON_PAR]
         needed[task] = min(enough, default=None)
     rows = []
     for task, share in left.items():
@@ -55,7 +55,7 @@ def nested_slots(output: Output, runs: list[Run]) -> None:
     """One nested model cut to K slots beside models trained with K slots."""
     rows = []
     for task, own in _by_task(runs).items():
-        trained_for = {_slots(run): run for run in own if _is_plain(run)}
+        trained_for = {slots_of(run): run for run in own if _is_plain(run)}
         nested = next((run for run in own if run.config.model.attention.get("nested")), None)
         if nested is None:  # it failed
             continue
@@ -157,7 +157,7 @@ def long_sources(output: Output, runs: list[Run]) -> None:
 
 
 def of_length(trained: Trained, length: int, number: int) -> evaluation.TestSet:
-    """So many pairs of the run's task, each made of `length` symbols."""
+    """`number` pairs of the run's task, each made of `length` symbols."""
     task = dataclasses.replace(trained.config.data.task, max_length=length, uneven=False)
     random = np.random.RandomState(length)  # noqa: NPY002
     pairs = TASKS[task.name].pairs(task, random, np.full(number, length))
@@ -190,17 +190,13 @@ def _by_task(runs: list[Run]) -> dict[str, list[Run]]:
 
 def task_name(run: Run) -> str:
     """The name of its task, with its length."""
-    task: CopyConfig = run.config.data.made
+    task: CopyConfig = run.config.data.generated
     marked = f", {task.marked} marked" if task.name == "selective_copy" else ""
     return f"{task.name}, L = {task.max_length}{marked}"
 
 
 def _is_plain(run: Run) -> bool:
     return is_memory(run) and not run.config.model.attention["nested"]
-
-
-def _slots(run: Run) -> int:
-    return run.config.model.attention["num_slots"]
 
 
 def _behind(run: Run, attention: Run) -> float:

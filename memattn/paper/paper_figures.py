@@ -42,6 +42,7 @@ class Output(NamedTuple):
         return os.path.join(self.folder, f"{self.scale}{ending}")
 
     def table(self, rows: list[dict], title: str) -> None:
+        _some(rows, "that the table needs")
         files.write_csv(self.path(".csv"), rows)
         missing = f"\nRuns that failed and are missing: {', '.join(self.missing)}\n" if self.missing else ""
         markdown = f"{title}{self.label}\n\n{tables.markdown(rows)}{missing}"
@@ -170,7 +171,7 @@ def figure_3(output: Output, copy: list[Run], scorings: list[Run]) -> None:
     longest = max(run.config.data.copy.max_length for run in copy)
     models = {model_name(run): [run] for run in copy if run.config.data.copy.max_length == longest}
     combinations = {scorings_name(run): [run] for run in scorings}
-    fixed = f"L = {scorings[0].config.data.copy.max_length}, K = {_slots(scorings[0])}"
+    fixed = f"L = {scorings[0].config.data.copy.max_length}, K = {slots_of(scorings[0])}"
     parts = ("a", models, f"L = {longest}"), ("b", combinations, f"scorings, encoder/decoder, {fixed}")
     for part, own, what in parts:
         output.learning_curves(f".{part}", own, f"Figure 3{part}: copy task, {what}")
@@ -189,7 +190,7 @@ def figure_5(output: Output, runs: list[Run]) -> None:
     by_slots = {}
     for run in runs:
         if is_memory(run) and not has_encodings(run):
-            by_slots.setdefault(_slots(run), []).append(run)
+            by_slots.setdefault(slots_of(run), []).append(run)
     _some(list(by_slots), "of memory attention without position encodings")
     slots = max(by_slots, key=lambda one: (len({scorings_name(run) for run in by_slots[one]}), one))
     _curves(output, by_slots[slots], scorings_name, f"Figure 5: scorings, encoder/decoder, K = {slots}")
@@ -197,13 +198,13 @@ def figure_5(output: Output, runs: list[Run]) -> None:
 
 def figure_6(output: Output, runs: list[Run]) -> None:
     """Alignments of copy models for softmax and for sigmoid scorings: single slots, and all together."""
-    most = max(map(_slots, runs))
-    _alignments(output, [run for run in runs if _slots(run) == most], "Figure 6", length=None)
+    most = max(map(slots_of, runs))
+    _alignments(output, [run for run in runs if slots_of(run) == most], "Figure 6", length=None)
 
 
 def figure_7(output: Output, runs: list[Run]) -> None:
     """The same with K = 4 on a source of 11 tokens."""
-    _alignments(output, _some([run for run in runs if _slots(run) == 4], "with K = 4"), "Figure 7", length=11)
+    _alignments(output, _some([run for run in runs if slots_of(run) == 4], "with K = 4"), "Figure 7", length=11)
 
 
 def figure_8(output: Output, runs: list[Run]) -> None:
@@ -245,7 +246,7 @@ def _alignments(output: Output, runs: list[Run], title: str, *, length: int | No
         found = Searcher(trained.model, run.config.decoding, trained.lexicon)(source[None])
         hypothesis = translation(found, 0, trained.vocabulary).best
         drawn = evaluation.aligned(trained.model, trained.vocabulary, source, hypothesis)
-        heading = f"{title}: {scorings_name(run)}, K = {_slots(run)}, BLEU {run.result['bleu']:.1f}{output.label}"
+        heading = f"{title}: {scorings_name(run)}, K = {slots_of(run)}, BLEU {run.result['bleu']:.1f}{output.label}"
         name = scorings_name(run).replace("/", "-")
         output.pictures(f".{name}", lambda path, d=drawn, t=heading: plots.alignments(path, *d, title=t))
 
@@ -277,7 +278,7 @@ def is_memory(run: Run) -> bool:
     return run.config.model.attention["name"] == "memory"
 
 
-def _slots(run: Run) -> int:
+def slots_of(run: Run) -> int:
     return run.config.model.attention["num_slots"]
 
 

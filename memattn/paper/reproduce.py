@@ -10,8 +10,7 @@ from memattn import files
 from memattn.config import Config
 from memattn.errors import ConfigError, RunError
 from memattn.evaluation import paper_tables
-from memattn.paper import active_memory, family, future_work, open_questions
-from memattn.paper import paper_figures as results
+from memattn.paper import active_memory, family, future_work, open_questions, paper_figures
 from memattn.runs import provenance
 from memattn.training import sweep
 from memattn.training.sweep import Run
@@ -75,16 +74,16 @@ class Target(NamedTuple):
 
 
 TARGETS = {
-    "table1": Target(("copy",), results.table_1),
-    "table2": Target(("translation",), results.table_2),
-    "table3": Target((), results.table_3, is_benchmark=True),
-    "figure2": Target((), results.figure_2),
-    "figure3": Target(("copy", "scorings"), results.figure_3),
-    "figure4": Target(("translation",), results.figure_4),
-    "figure5": Target(("translation",), results.figure_5),
-    "figure6": Target(("alignments",), results.figure_6),
-    "figure7": Target(("alignments",), results.figure_7),
-    "figure8": Target(("en-de",), results.figure_8, has_part=results.in_figure_8),
+    "table1": Target(("copy",), paper_figures.table_1),
+    "table2": Target(("translation",), paper_figures.table_2),
+    "table3": Target((), paper_figures.table_3, is_benchmark=True),
+    "figure2": Target((), paper_figures.figure_2),
+    "figure3": Target(("copy", "scorings"), paper_figures.figure_3),
+    "figure4": Target(("translation",), paper_figures.figure_4),
+    "figure5": Target(("translation",), paper_figures.figure_5),
+    "figure6": Target(("alignments",), paper_figures.figure_6),
+    "figure7": Target(("alignments",), paper_figures.figure_7),
+    "figure8": Target(("en-de",), paper_figures.figure_8, has_part=paper_figures.in_figure_8),
     "ablations": Target(("ablations",), open_questions.ablations),
     "first_contexts": Target((), open_questions.first_contexts),
     "slots_by_length": Target(("copy",), open_questions.slots_by_length),
@@ -120,7 +119,7 @@ def check(names: list[str], scale: str, runs_dir: str) -> None:
     that is none of the wanted ones."""
     for path in config_paths(names, scale):
         data = configs.load(path, []).data
-        if data.made is None and not os.path.isdir(data.path):
+        if data.generated is None and not os.path.isdir(data.path):
             raise ConfigError(f"{data.path}: not prepared yet; the head of {path} has the command")
     wanted = runs_of(names, scale)
     trained = {
@@ -157,7 +156,7 @@ class Reproduction:
             raise RunError("none of its runs succeeded")
         folders = {os.path.join(sweep_folder(self._runs_dir, path), run) for path in wanted for run in wanted[path]}
         missing = [folder for folder in self.failed if folder in folders]
-        output = results.Output(os.path.join(self._results_dir, name), self._scale, missing)
+        output = paper_figures.Output(os.path.join(self._results_dir, name), self._scale, missing)
         os.makedirs(output.folder, exist_ok=True)
         target.write(output, *made)
         if not target.is_benchmark:
@@ -207,7 +206,7 @@ def sweep_folder(runs_dir: str, path: str) -> str:
     return os.path.join(runs_dir, f"{os.path.basename(folder)}.{name}")
 
 
-def _manifest(target: Target, output: results.Output, made: list[list[Run]]) -> dict[str, Any]:
+def _manifest(target: Target, output: paper_figures.Output, made: list[list[Run]]) -> dict[str, Any]:
     kept = ("bleu", "step", "commit", "device", "cores", "jit_compile", "repeats")  # of a run's result
     return {
         "scale": output.scale,

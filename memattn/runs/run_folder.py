@@ -70,8 +70,8 @@ def create(
     write(path, config.dump(run_config))
 
 
-def locked(folder: str) -> AbstractContextManager[None]:
-    """Locks a run folder against other trainings. Raises RunError if one is in it, OSError."""
+def locked(folder: str) -> AbstractContextManager[bool]:
+    """Locks a run folder against other trainings; see `processes.locked`. Raises RunError if one is in it, OSError."""
     return processes.locked(os.path.join(folder, LOCK), folder, "is training in it; wait, or use another --run_dir")
 
 
@@ -89,7 +89,10 @@ def load_config(folder: str, overrides: Sequence[str] = ()) -> Config:
 
 
 def load_model(folder: str, run_config: Config, precision: str | None = None) -> tuple[Seq2Seq, Vocabulary]:
-    """The model of a run folder with initial weights, and its vocabulary. Raises DataError, RunError."""
+    """The model of a run folder with initial weights, and its vocabulary.
+
+    Raises DataError, RunError, and ConfigError for options that do not fit the installed libraries.
+    """
     vocabulary = read_vocabulary(os.path.join(folder, VOCABULARY))
     model = build_model(run_config, len(vocabulary), longest_source(folder), precision)
     if run_config.decoding.num_slots:

@@ -53,7 +53,8 @@ class Translator:
 
     def translate(self, lines: list[str]) -> list[str]:
         """The best translation of each line. Raises DataError, also for anything but a list of strings."""
-        wrong = [lines] if isinstance(lines, str) else [line for line in lines if not isinstance(line, str)]
+        is_list = isinstance(lines, (list, tuple))
+        wrong = [line for line in lines if not isinstance(line, str)] if is_list else [lines]
         if wrong:
             raise DataError(f"lines: must be a list of strings, not {wrong[0]!r:.80} of type {type(wrong[0]).__name__}")
         return list(self(lines, 1))

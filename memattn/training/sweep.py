@@ -14,8 +14,8 @@ import time
 from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple, TextIO
 
+from memattn import cli, files, processes
 from memattn import config as configs
-from memattn import files, processes
 from memattn.config import Config
 from memattn.data import corpus, task_corpus
 from memattn.errors import ConfigError
@@ -42,7 +42,7 @@ class Run(NamedTuple):
         return [(int(row["step"]), float(row["bleu"])) for row in self.validations]
 
     def updates_to(self, bleu: float) -> int | None:
-        """The first validated step with so much validation BLEU, if there is one."""
+        """The first step whose validation BLEU is at least `bleu`; None if there is none."""
         return next((step for step, own in self.curve if own >= bleu), None)
 
 
@@ -97,11 +97,12 @@ def run_sweep(
     every = configs.expand(config)
     runs = {name: one for name, one in every.items() if only is None or name in only}
     for data in (one.data for one in runs.values()):
-        if data.made or os.path.isdir(data.path):  # else training reports what is missing
-            corpus.check_split(data.path, split, task_corpus.SPLITS if data.made else corpus.splits(data.path))
+        if data.generated or os.path.isdir(data.path):  # else training reports what is missing
+            corpus.check_split(data.path, split, task_corpus.SPLITS if data.generated else corpus.splits(data.path))
     folders = {name: os.path.join(sweep_dir, name) for name in runs}
     with contextlib.ExitStack() as stack:
-        works = {sweep_dir: "sweep"} if only is None else {folder: name for name, folder in folders.items()}
+        works = {sweep_dir: "sweep"} if only is None else {}
+        works |= {folder: name for name, folder in folders.items()}
         for folder, name in works.items():
             lock = os.path.join(sweep_dir, f"{name}.lock")
             stack.enter_context(processes.locked(lock, folder, "is working on it; wait, or use another --sweep_dir"))
@@ -116,7 +117,7 @@ def run_sweep(
             os.makedirs(folder, exist_ok=True)
             files.write(os.path.join(sweep_dir, f"{name}.yaml"), configs.dump(runs[name]))
         missing = [name for name in runs if _result(folders[name], runs[name], split, average) is None]
-        print(f"{len(runs)} runs, {len(runs) - len(missing)} done before, {len(missing)} to do", flush=True)
+        cli.say(f"{len(runs)} runs, {len(runs) - len(missing)} done before, {len(missing)} to do")
         failed, children = {}, _Processes()
 
         def train(name: str) -> None:
@@ -185,7 +186,7 @@ def _write_table(runs: list[Run], sweep_dir: str, title: str) -> None:
     }
     plots.learning_curves(os.path.join(sweep_dir, "learning_curves.png"), curves, title)
     written = ["table.csv", "table.md", *["seeds.csv"] * bool(seeds), "learning_curves.png", "manifest.json"]
-    print(f"\n{title}\n\n{markdown}\nwritten to {sweep_dir}: {', '.join(written)}", flush=True)
+    cli.say(f"\n{title}\n\n{markdown}\nwritten to {sweep_dir}: {', '.join(written)}")
 
 
 def _last_error(log: str) -> str:
@@ -205,13 +206,12 @@ def _result(folder: str, config: Config, split: str, average: int | None) -> dic
     try:
         with open(os.path.join(folder, evaluation.RESULT), encoding="utf-8") as file:
             result = json.load(file)
-        found = configs.from_dict(result.get("config") or {})  # with the defaults of newer keys
-    except (OSError, ValueError, ConfigError):
+        found = configs.from_dict(result["config"])  # with the defaults of newer keys
+        folders = [os.path.basename(os.path.dirname(path)) for path in result["checkpoints"]]
+        same = result["split"] == split and configs.to_dict(found) == configs.to_dict(config)
+    except (OSError, ValueError, TypeError, KeyError):
         return None
-    folders = [os.path.basename(os.path.dirname(path)) for path in result.get("checkpoints", [])]
-    wanted = [CHECKPOINTS] * average if average else [BEST]
-    same = (result.get("split"), configs.to_dict(found), folders) == (split, configs.to_dict(config), wanted)
-    return result if same else None
+    return result if same and folders == ([CHECKPOINTS] * average if average else [BEST]) else None
 
 
 class _Processes:
@@ -251,9 +251,6 @@ class _Processes:
                 process.terminate()
 
 
-_printing = threading.Lock()
-
-
 def _command(module: str, name: str, folder: str, arguments: list[str], children: _Processes) -> int:
     """Runs a module on a run folder; shows its lines with the run's name, and keeps them in the run's log."""
     command = [sys.executable, "-m", module, "--run_dir", folder, *arguments]
@@ -264,8 +261,6 @@ def _command(module: str, name: str, folder: str, arguments: list[str], children
         with process, open(reading, encoding="utf-8", errors="replace") as lines:
             for line in lines:
                 log.write(line)
-                with _printing:
-                    print(f"[{name}] {line}", end="", flush=True)
-    with _printing:
-        print(f"[{name}] {module} took {time.monotonic() - started:.0f} s", flush=True)
+                cli.say(f"[{name}] {line}", end="")
+    cli.say(f"[{name}] {module} took {time.monotonic() - started:.0f} s")
     return process.returncode

@@ -56,9 +56,9 @@ class Trainer:
 
     def _read_data(self) -> None:
         data, training = self.config.data, self.config.training
-        if data.made is not None:
+        if data.generated is not None:
             try:
-                task_corpus.prepare(data.made, data.path)
+                task_corpus.prepare(data.generated, data.path)
             except ValueError as error:
                 raise ConfigError(str(error)) from error
         corpus.check_folder(data.path)
@@ -74,10 +74,10 @@ class Trainer:
             max_target_length=data.max_target_length,
         )
 
-    def _other(self, key: str, sizes: Callable[[str], bool]) -> Seq2Seq | None:
+    def _model_of(self, key: str, must_match: Callable[[str], bool]) -> Seq2Seq | None:
         """The model of the run folder that a key of `training` names, None if it names none.
 
-        Of the model's keys, those of which `sizes` is true must be this run's. Raises ConfigError, RunError, DataError,
+        Every model key for which `must_match` is true must equal this run's. Raises ConfigError, RunError, DataError,
         OSError.
         """
         folder = getattr(self.config.training, key)
@@ -89,11 +89,11 @@ class Trainer:
             raise type(error)(f"training.{key}: {str(error).partition(';')[0]}") from error
         if not other.reads_as(self.vocabulary, self.text):
             right = f"prepare the data with --vocabulary_of {folder}"
-            if self.config.data.made:
+            if self.config.data.generated:
                 right = "it needs a task with the same tokens"
             raise ConfigError(f"training.{key}: the vocabulary or BPE of {folder} differs from the data's; {right}")
         models = [configs.to_dict(config)["model"] for config in (other.config, self.config)]
-        models = [{name: value for name, value in model.items() if sizes(name)} for model in models]
+        models = [{name: value for name, value in model.items() if must_match(name)} for model in models]
         if differing := configs.differences(*models, "model."):
             raise ConfigError(f"training.{key}: {folder} holds another model: {', '.join(differing)}")
         return other.models[0]
@@ -104,8 +104,8 @@ class Trainer:
         config, self.longest_source = self.config, self.batches.longest_source
         own = checkpoints.listed(os.path.join(self.run_dir, run_folder.CHECKPOINTS))
         begins = not own
-        initial = self._other("init_from", lambda key: key not in _NO_SIZES) if begins else None
-        teacher = self._other("teacher", lambda key: key in _OF_ENCODER) if begins or self._is_taught(own) else None
+        initial = self._model_of("init_from", lambda key: key not in _NO_SIZES) if begins else None
+        teacher = self._model_of("teacher", lambda key: key in _OF_ENCODER) if begins or self._is_taught(own) else None
         if config.decoding.num_slots:
             raise ConfigError("decoding.num_slots: is for a trained model; training and its validations use all slots")
         if config.training.init_from:  # S of Eq. 10 stays that of its weights
@@ -238,10 +238,7 @@ class Trainer:
 
     def _say(self, line: str) -> None:
         if self.chief:
-            try:
-                print(line, flush=True)
-            except OSError:  # its reader is gone, or its disk is full
-                cli.silence()
+            cli.say(line)
 
     def _loop(self, training: TrainingConfig) -> None:
         progress = self.progress

@@ -133,15 +133,18 @@ def test_embeddings_that_are_all_one_find_nothing():
         (["--lengths", "60"], "--lengths: 60; give some of 50"),
         (["--models", ""], "--models: empty"),
         (["--learning_rate", "nan"], "--learning_rate: must be a number"),
+        (["--minutes", "nan"], "--minutes: must be a number"),
         (["--output", "damaged"], "damaged.json: not a table of this script"),
-        (["--output", "wrong"], "wrong.json: not a table of this script"),
+        (["--output", "words"], "words.json: not a table of this script"),
+        (["--output", "nan"], "nan.json: not a table of this script"),
     ],
 )
 def test_the_adding_problem_says_what_is_wrong(arguments, message, tmp_path):
     (tmp_path / "damaged.json").write_text('{"cells": [{"task": "addition"}]}', encoding="utf-8")
     cell = {"task": "addition", "length": "50", "model": "unweighted", "learning_rate": 0.01, "seed": 1}
-    cell |= {"right": 1, "epochs": 1, "constant_right": 0.1, "seconds": "abc"}
-    (tmp_path / "wrong.json").write_text(json.dumps({"cells": [cell]}), encoding="utf-8")
+    cell |= {"right": 1, "epochs": 1, "constant_right": 0.1}
+    for name, seconds in (("words", "abc"), ("nan", math.nan)):
+        (tmp_path / f"{name}.json").write_text(json.dumps({"cells": [{**cell, "seconds": seconds}]}), encoding="utf-8")
     script = [sys.executable, str(ROOT / "scripts" / "adding_problem.py"), *arguments]
     ended = subprocess.run(script, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ended.returncode

@@ -68,6 +68,8 @@ def test_every_worker_is_there_and_has_its_environment():
         ({"name": "none"}, 3 * 4 * 128 + 4 * 248),
         # W_beta and W_alpha, C; folded K * 8 * 20 + 4 * K * 20 = 480 against 4 * (2 * 8 + 8 * 20) = 704.
         ({"name": "memory", "num_slots": 2}, 3 * 4 * 128 + 4 * 248 + 4 * 4 * 2 + 2 * 3 * 8 * 2 + 480),
+        # A source shorter than K: its states are read, and beta alpha^T weighs them; folded 720 as below.
+        ({"name": "memory", "num_slots": 5}, 3 * 4 * 128 + 4 * 248 + 4 * (4 * 5 + 5 * 3) + 3 * 8 * 5 + 720),
         # Query, v . tanh, keys once; folded 3 * 8 * 20 + 4 * 3 * 20 = 720 against 4 * (3 * 8 + 160) = 736.
         ({"name": "bahdanau"}, 3 * 4 * 128 + 4 * 248 + 4 * (16 + 12) + 3 * 8 * 4 + 720),
         ({"name": "bahdanau", "cache_keys": False}, 3 * 4 * 128 + 4 * 248 + 4 * (16 + 12) + 2 * 3 * 8 * 4 + 720),

@@ -89,7 +89,7 @@ def test_a_layer_that_was_cut_trains_with_what_is_left():
     seed = tf.constant([1, 2])
     drawn = attention.memorize_in_training(tf.constant(STATES), tf.constant(MASK), seed)["used"].numpy().sum((1, 2))
     assert set(drawn) == {1, 2}
-    with pytest.raises(ValueError, match="must be a whole number from 1 to 8, not 2.5"):
+    with pytest.raises(ValueError, match="num_slots: must be a whole number of at least 1, not 2.5"):
         attention.keep(2.5)
 
 
@@ -97,7 +97,7 @@ def test_a_layer_that_was_cut_trains_with_what_is_left():
 def test_slots_with_places_are_not_nested(option):
     with pytest.raises(ValueError, match="nested: position encodings and windows give each slot a place"):
         MemoryAttention(nested=True, max_source_length=5, **{option: True})
-    with pytest.raises(ValueError, match="must be a whole number from 1 to 8, not 9"):
+    with pytest.raises(ValueError, match="num_slots: must be at most 8, not 9"):
         layer().keep(9)
     with pytest.raises(ValueError, match="only a layer with nested=True can be cut"):
         MemoryAttention(num_slots=8).keep(1)

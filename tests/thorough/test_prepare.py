@@ -686,7 +686,18 @@ def test_a_second_preparation_is_kept_out(files, tmp_path, monkeypatch):
     assert not [name for name in os.listdir(tmp_path) if name.endswith((".lock", ".unfinished"))]
 
 
-@pytest.mark.parametrize("manifest", ["{}", "[]", '{"files": {}}', "3", "\xff"])
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        "{}",
+        "[]",
+        '{"files": {}}',
+        '{"files": [], "settings": {}, "sources": {}}',
+        '{"files": {}, "settings": [], "sources": {}}',
+        "3",
+        "\xff",
+    ],
+)
 def test_a_folder_with_a_manifest_of_something_else_is_left_alone(files, tmp_path, manifest):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / corpus.MANIFEST).write_bytes(manifest.encode("latin-1"))
@@ -801,6 +812,9 @@ def test_a_script_names_the_file_that_is_missing(files, tmp_path):
         (["wtm17"], "wtm17: not a command; give one of copy, wmt17, multi30k, parallel"),
         (["--folder=data", "copy"], "--folder=data: not a command; give one of copy"),
         (["copy", "multi30k"], "multi30k: not a flag"),
+        (["copy", "--max_length="], "--max_length: empty; give one or more"),
+        (["copy", f"--max_length={10**20}"], f"--max_length: '{10**20}' is not a whole number of at least 1 that fits"),
+        (["copy", f"--seed={10**23}"], "--seed"),
         (["multi30k", "--pair=en-de"], "Unknown command line flag 'pair'"),
         (["wmt17"], "error: --pair is missing; see --help"),
         (

@@ -294,14 +294,24 @@ def test_a_figure_from_nothing_and_again_at_once(command, tmp_path, monkeypatch,
     assert len(written["runs"]["alignments"]) == 2
 
 
-def test_the_least_of_an_update_is_counted_by_hand():
-    model = ModelConfig(layers=1, units=2, embedding_size=3, attention={"name": "memory", "num_slots": 5})
+@pytest.mark.parametrize(
+    ("attention", "context", "encoder", "decoder", "kept_source", "rows"),
+    [
+        ({"name": "memory", "num_slots": 1}, 4, 2 * 4 * 1, 1 * (2 + 4), 1, 1),  # W_alpha and C; W_beta and c
+        # Sources of 2, shorter than K: W_alpha; W_beta, beta alpha^T and c.
+        ({"name": "memory", "num_slots": 5}, 4, 4 * 5, 2 * 5 + 5 * 2 + 2 * 4, 5, 2),
+        ({"name": "none"}, 0, 0, 0, 0, 0),
+        ({"name": "linear", "projection": 3}, 3, 3 * (3 + 4), 2 * 3 + 3 * 3, 0, 3),
+    ],
+)
+def test_the_least_of_an_update_is_counted_by_hand(attention, context, encoder, decoder, kept_source, rows):
+    model = ModelConfig(layers=1, units=2, embedding_size=3, attention=attention)
     config = Config(data=DataConfig(folder="none"), model=model, training=TrainingConfig(batch_size=7))
     least = floor.training(config, vocabulary=11, source_length=2, target_length=3, parameters=100)
-    encoder = 2 * (3 + 2) * 8 + 2 * 4 * 5  # two LSTMs; W_alpha and C
-    decoder = (3 + 4 + 2) * 8 + (2 + 4) * 2 + 2 * 11 + 5 * (2 + 4)  # LSTM, mixing layer, logits; W_beta and c
+    encoder += 2 * (3 + 2) * 8  # two LSTMs
+    decoder += (3 + context + 2) * 8 + (2 + context) * 2 + 2 * 11  # LSTM, mixing layer, logits
     assert least.multiply_adds == 3 * 7 * (2 * encoder + 3 * decoder)
-    kept_source, kept_target = 2 * 7 * 2 + 3 + 5, 7 * 2 + 3 + 4 + 4 + 2 + 2 * 5 + 2 * 11
+    kept_source, kept_target = 2 * 7 * 2 + 3 + kept_source, 7 * 2 + 3 + 2 * context + 2 + 2 * rows + 2 * 11
     assert least.bytes == 4 * (4 * 100 + 7 * (2 * kept_source + 3 * kept_target))
 
 

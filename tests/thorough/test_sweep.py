@@ -212,6 +212,15 @@ def test_cells_one_by_one_and_then_the_table(load, tmp_path, monkeypatch, capsys
     assert [row["run"] for row in table(folder)] == ["num_slots=2", "num_slots=3"]
 
 
+@pytest.mark.parametrize("content", ["[]", "3", "{}", '{"config": 5}', '{"config": {}, "checkpoints": 3}'])
+def test_a_result_of_another_shape_is_none(load, tmp_path, monkeypatch, content):
+    monkeypatch.setattr(sweep, "_command", Commands())
+    config, folder = load(GRID[:1]), tmp_path / "sweep"
+    assert sweep.run_sweep(config, str(folder), **OPTIONS) == []
+    (folder / "num_slots=1" / "result.json").write_text(content)
+    assert sweep.finished(config, str(folder), "valid") == []
+
+
 def test_a_second_sweep_is_kept_out_but_cells_are_done_beside_each_other(load, tmp_path, monkeypatch):
     monkeypatch.setattr(sweep, "_command", Commands())
     config, folder, found, nested = load(GRID[:2]), str(tmp_path / "sweep"), sweep._result, []
@@ -225,6 +234,9 @@ def test_a_second_sweep_is_kept_out_but_cells_are_done_beside_each_other(load, t
                 sweep.run_sweep(config, folder, **OPTIONS, only=only)
             if only:
                 assert sweep.run_sweep(config, folder, **OPTIONS, only=["num_slots=2"]) == []
+            else:
+                with pytest.raises(RunError, match="sweep/num_slots=2: process .* on .* is working on it"):
+                    sweep.run_sweep(config, folder, **OPTIONS, only=["num_slots=2"])
         return found(*arguments)
 
     monkeypatch.setattr(sweep, "_result", beside)

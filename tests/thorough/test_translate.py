@@ -101,6 +101,25 @@ def test_raw_files_are_evaluated_as_the_prepared_split_is(runs, trained, tmp_pat
     assert not texts[3][0].endswith(" .")
 
 
+def test_files_of_an_earlier_evaluation_do_not_stay(trained, runs, tmp_path):
+    test_set = evaluation.read_files(trained, *(str(runs[1] / f"test.{side}") for side in ("en", "de")))
+    evaluated = evaluation.evaluate(trained, test_set, repeats=1)
+    tokens = dataclasses.replace(
+        evaluated,
+        written=evaluated.hypotheses,
+        test_set=dataclasses.replace(test_set, written=test_set.references),
+    )
+    for one, number in ((evaluated, 2), (tokens, 0)):
+        evaluation.write(one, trained, str(tmp_path), plots=0)
+        assert len(list(tmp_path.glob("*.detokenized.txt"))) == number
+
+
+@pytest.mark.parametrize("lines", ["Haus", None, 5, ["Haus", 3]])
+def test_lines_that_are_none_are_refused(trained, lines):
+    with pytest.raises(DataError, match="lines: must be a list of strings, not "):
+        translator(trained).translate(lines)
+
+
 def test_files_of_different_length_are_refused(runs, trained, tmp_path):
     (tmp_path / "short").write_text("a\n")
     with pytest.raises(DataError, match=r"test.en has 20 lines and .*short has 1"):

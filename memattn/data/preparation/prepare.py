@@ -111,23 +111,21 @@ def _make(splits: dict, settings: Settings, folder: str, workers: int, started: 
 
 
 def _existing(folder: str, started: dict) -> dict:
-    path = os.path.join(folder, corpus.MANIFEST)
+    path, wanted = os.path.join(folder, corpus.MANIFEST), _without_paths(started)
     try:
         with open(path, encoding="utf-8") as file:
             manifest = json.load(file)
-        contents, found = manifest["files"], _without_paths(manifest)
+        found, sizes = _without_paths(manifest), {name: facts["bytes"] for name, facts in manifest["files"].items()}
+        differing = differences(found["settings"], wanted["settings"]) or ["other files"]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         problem = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
         raise ConfigError(f"{folder}: exists, but is not a prepared corpus ({path}: {problem}); use another") from error
-    wanted = _without_paths(started)
     if found != wanted:
-        differing = differences(found["settings"], wanted["settings"]) or ["other files"]
         raise ConfigError(f"{folder}: holds another corpus ({', '.join(differing)}); use another folder, or remove it")
-    for name, facts in contents.items():
-        if not os.path.exists(os.path.join(folder, name)) or facts["bytes"] != os.path.getsize(
-            os.path.join(folder, name)
-        ):
-            raise ConfigError(f"{os.path.join(folder, name)}: missing or changed; remove {folder} to prepare it again")
+    for name, size in sizes.items():
+        own = os.path.join(folder, name)
+        if not os.path.exists(own) or os.path.getsize(own) != size:
+            raise ConfigError(f"{own}: missing or changed; remove {folder} to prepare it again")
     return manifest
 
 
