@@ -16,6 +16,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TextIO
 
 from absl import app, flags
 from absl import logging as absl_logging
@@ -68,8 +69,6 @@ def run(main: Callable[..., int | None], *, positional: bool = False, tensorflow
     TensorFlow is imported only after the flags are parsed, so that --help and wrong flags do not wait for it. A command
     that was started with a `processes.PARENT` ends with that process.
     """
-    if _HELP & set(sys.argv[1:]):
-        _help(main)
 
     def start(argv):
         if tensorflow:
@@ -79,7 +78,10 @@ def run(main: Callable[..., int | None], *, positional: bool = False, tensorflow
             processes.end_with(int(parent))
         sys.exit(_guarded(main, argv[1:]))
 
-    app.run(start, flags_parser=lambda argv: _parse_flags(argv, positional))
+    with _patient_output():
+        if _HELP & set(sys.argv[1:]):
+            _help(main)
+        app.run(start, flags_parser=lambda argv: _parse_flags(argv, positional))
 
 
 def run_one(commands: Mapping[str, Callable[[], None]], description: str) -> None:
@@ -89,7 +91,8 @@ def run_one(commands: Mapping[str, Callable[[], None]], description: str) -> Non
     """
     name = "".join(sys.argv[1:2])
     if name in _HELP:
-        print(description.strip())
+        with _patient_output():
+            print(description.strip())
         sys.exit(0)
     if name not in commands:
         known = f"give one of {', '.join(commands)}; see --help"
@@ -116,6 +119,42 @@ def _without_noise() -> Iterator[None]:
         finally:
             os.dup2(stderr, 2)
             os.close(stderr)
+
+
+class _Output:
+    """Standard output that discards what is printed once its reader is gone, so that the work is not lost."""
+
+    def __init__(self, stream: TextIO):
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        try:
+            return self._stream.write(text)
+        except BrokenPipeError:
+            silence()
+            return len(text)
+
+    def flush(self) -> None:
+        try:
+            self._stream.flush()
+        except BrokenPipeError:
+            silence()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextlib.contextmanager
+def _patient_output() -> Iterator[None]:
+    if sys.stdout is None:  # closed
+        yield
+        return
+    with contextlib.redirect_stdout(_Output(sys.stdout)) as output:
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):  # of a full disk, Python speaks when it ends
+                output.flush()
 
 
 def _help(main: Callable[..., int | None]) -> None:

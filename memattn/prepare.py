@@ -40,7 +40,7 @@ def copy() -> None:
         ("seed", 1, "Seed.", 0),
     ):
         flags.DEFINE_integer(name, default, meaning, lower_bound=least, upper_bound=_MOST)
-    flags.DEFINE_string("folder", None, "Where to; by default under data/, named after the settings.")
+    _define_folder(None, "Where to; by default under data/, named after the settings.")
     cli.run(_copy)
 
 
@@ -77,7 +77,7 @@ def parallel() -> None:
 
 def lexicon() -> None:
     """Runs `memattn-prepare lexicon`."""
-    flags.DEFINE_string("folder", None, "A prepared corpus, which gets the lexicon.", required=True)
+    _define_folder(None, "A prepared corpus, which gets the lexicon.", required=True)
     flags.DEFINE_integer("size", 200, "Translations of each token, at most.", lower_bound=1)
     cli.run(_lexicon)
 
@@ -165,9 +165,14 @@ def _existing(path: str) -> str:
     raise ConfigError(f"{path}: neither this file nor {path}.gz is there")
 
 
+def _define_folder(default: str | None, meaning: str, *, required: bool = False) -> None:
+    flags.DEFINE_string("folder", default, meaning, required=required)
+    flags.register_validator("folder", lambda folder: folder != "", "is empty")
+
+
 def _define_text_flags(folder: str | None = None, bpe_units: int = 16_000) -> None:
     """Defines what all preparations of text share, with these defaults; without a folder, the flag is required."""
-    flags.DEFINE_string("folder", folder, "Where the prepared corpus is to be.", required=folder is None)
+    _define_folder(folder, "Where the prepared corpus is to be.", required=folder is None)
     flags.DEFINE_integer("bpe_units", bpe_units, "Joint BPE merges, and units of the vocabulary.", lower_bound=1)
     flags.DEFINE_string(
         "vocabulary_of", None, "Run folder or prepared corpus, whose BPE and vocabulary are used; none is learned."

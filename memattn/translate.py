@@ -22,6 +22,7 @@ def _main() -> int:
     if sys.stdin is None:
         raise ConfigError("standard input is closed; give it lines to translate")
     work = _work(options)
+    sys.stdout = sys.__stdout__  # once nobody reads translations, there is no work left
     sys.stdout.reconfigure(encoding="utf-8", newline="\n")
     try:
         translate(work, available_lines(sys.stdin.fileno(), 16 * work.batch_size))

@@ -14,7 +14,7 @@ import os
 
 from absl import flags
 
-from memattn import files
+from memattn import files, processes
 from memattn.errors import ConfigError, RunError
 from memattn.evaluation import tables
 
@@ -24,18 +24,27 @@ _NUMBERS = ("learning_rate", "seed", "right", "epochs", "constant_right", "secon
 
 def main() -> int:
     from memattn.paper import adding_problem
-    from memattn.runs import provenance
 
     options = flags.FLAGS
     for flag, known in (("lengths", adding_problem.LENGTHS), ("models", adding_problem.MODELS)):
         unknown = [name for name in options[flag].value if name not in known]
         if unknown or not options[flag].value:
-            raise ConfigError(f"--{flag}: {unknown[0] if unknown else 'empty'}; give some of {', '.join(known)}")
+            raise ConfigError(f"--{flag}: {repr(unknown[0]) if unknown else 'empty'}; give some of {', '.join(known)}")
     for flag in ("learning_rate", "minutes"):
         if math.isnan(options[flag].value or 0):
             raise ConfigError(f"--{flag}: must be a number")
-    found = _read(f"{options.output}.json")
     os.makedirs(os.path.dirname(options.output) or ".", exist_ok=True)
+    with processes.making(options.output, "is writing this table; wait, or use another --output"):
+        _fill(_read(f"{options.output}.json"))
+    return 0
+
+
+def _fill(found: list[dict]) -> None:
+    """Trains the cells that are not finished and writes the table after each."""
+    from memattn.paper import adding_problem
+    from memattn.runs import provenance
+
+    options = flags.FLAGS
     for task in options.tasks:
         for length in options.lengths:
             for model in options.models:
@@ -51,7 +60,6 @@ def main() -> int:
                 found = [one for one in found if one not in before] + [{**cell, **provenance.conditions()}]
                 _write(found, adding_problem)
     _write(found, adding_problem)
-    return 0
 
 
 def _is_finished(cell: dict) -> bool:
@@ -110,7 +118,7 @@ if __name__ == "__main__":
     flags.DEFINE_float(
         "minutes",
         60.0,
-        "Longest training of a cell; looked at after each epoch, which may take minutes.",
+        "Minutes after which a cell's training is stopped, at the end of an epoch.",
         lower_bound=0.0,
     )
     flags.DEFINE_integer("epochs", 100, "Most epochs of a cell.", lower_bound=1)

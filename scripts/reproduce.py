@@ -10,6 +10,7 @@ If it was stopped, the same command resumes. Run it in the folder that holds con
 
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
 
+import math
 import sys
 
 from absl import flags
@@ -31,6 +32,8 @@ def main(*names: str) -> int:
         raise ConfigError(f"{missing[0]}: not made at --scale {options.scale}, which has {', '.join(available)}")
     if options.dry_run and options.rehearse:
         raise ConfigError("--dry_run and --rehearse: give only one of them")
+    if not math.isfinite(options.gigaflops or 1):
+        raise ConfigError("--gigaflops: must be a number")
     targets = available if "all" in names else list(dict.fromkeys(names))
     if options.dry_run:
         print(estimates.estimate(targets, options.scale, gigaflops=options.gigaflops))

@@ -36,11 +36,15 @@ def main() -> int:
             found = subsequence.evaluate(encoders, rows=options.sequences, seed=seed)
             rows.append({"pooling": name, "seed": seed, **found, "updates": options.updates * bool(encoders)})
             print(f"{name}, seed {seed}: {found}, {time.monotonic() - start:.0f} s", flush=True)
-    text = json.dumps({"rows": rows, **provenance.conditions()}, indent=2)
-    files.write(f"{options.output}.json", f"{text}\n")
-    files.write_csv(f"{options.output}.csv", rows)
-    files.write(f"{options.output}.md", tables.markdown(rows))
+            _write(rows, provenance.conditions())
     return 0
+
+
+def _write(rows: list[dict], conditions: dict) -> None:
+    output = flags.FLAGS.output
+    files.write(f"{output}.json", json.dumps({"rows": rows, **conditions}, indent=2) + "\n")
+    files.write_csv(f"{output}.csv", rows)
+    files.write(f"{output}.md", tables.markdown(rows))
 
 
 if __name__ == "__main__":

@@ -254,10 +254,14 @@ def test_a_run_that_a_sweep_has_twice_is_refused(load, sweep):
         configs.expand(load(COPY + f"sweep: {{{sweep}}}"))
 
 
-def test_two_runs_of_one_name_are_refused(load):
+def test_keys_that_end_alike_are_named_whole(load):
     sizes = "cells: [{training.batch_size: 32}, {decoding.batch_size: 16}, {decoding.batch_size: 32}]"
-    with pytest.raises(ConfigError, match="^sweep: two different runs are both named batch_size=32; give other"):
-        configs.expand(load(COPY + f"sweep: {{{sizes}}}"))
+    runs = configs.expand(load(COPY + f"sweep: {{{sizes}}}"))
+    assert list(runs) == ["batch_size=32", "batch_size=16", "decoding.batch_size=32"]
+    assert runs["decoding.batch_size=32"].decoding.batch_size == 32
+    folders = "cells: [{data.folder: a b}, {data.folder: ab}, {data.folder: a  b}]"
+    with pytest.raises(ConfigError, match="^sweep: two different runs are both named data.folder=ab$"):
+        configs.expand(load(f"data: {{folder: x}}\nsweep: {{{folders}}}"))
 
 
 def test_a_point_that_two_grids_have_is_one_run_though_one_writes_a_default(load):

@@ -1,5 +1,6 @@
 """The public interface: names that come when they are asked for, and leave the process as it was."""
 
+import os
 import random
 import subprocess
 import sys
@@ -30,6 +31,15 @@ def test_help_needs_no_tensorflow():
     code = f"import sys; from memattn import {commands}; assert 'tensorflow' not in sys.modules"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["memattn.train", "--help"], ["memattn.prepare", "--help"]])
+def test_output_that_nobody_reads_is_no_error(arguments):
+    reading, writing = os.pipe()
+    os.close(reading)
+    ended = subprocess.run([sys.executable, "-m", *arguments], stdout=writing, stderr=subprocess.PIPE, check=False)
+    os.close(writing)
+    assert (ended.returncode, ended.stderr) == (0, b"")
 
 
 def test_every_public_name_is_there():

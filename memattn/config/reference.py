@@ -88,7 +88,8 @@ def _table(title: str, summary: str, rows: list[str]) -> list[str]:
 
 
 def _row(key: str, kinds: str, default: Any, meaning: str) -> str:
-    return f"| `{key}` | {kinds} | `{written(default)}` | {meaning.rstrip('.')} |"
+    shown = "required" if default is inspect.Parameter.empty else f"`{written(default)}`"
+    return f"| `{key}` | {kinds} | {shown} | {meaning.rstrip('.')} |"
 
 
 def _default(field: dataclasses.Field) -> Any:

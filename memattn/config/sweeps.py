@@ -20,11 +20,13 @@ def expand(config: Config) -> dict[str, Config]:
             changes = {**cell, **point}
             name = _run_name(changes) or "run"
             run = checked(apply_changes(base, changes), Source(f"sweep run {name}"))
+            if runs.get(name, run) != run:
+                name = _run_name(changes, whole_keys=True)
             same = next((other for other, its in runs.items() if other == name or its == run), None)
             if same is None:
                 runs[name] = run
             elif runs[same] != run:
-                raise ConfigError(f"sweep: two different runs are both named {name}; give other values")
+                raise ConfigError(f"sweep: two different runs are both named {name}")
             elif not union or i < len(sweep.cells):
                 raise ConfigError(f"sweep: two of its runs are the same: {' and '.join(dict.fromkeys([same, name]))}")
     return runs
@@ -36,10 +38,11 @@ def _points(grid: Mapping[str, list]) -> Iterator[dict[str, Any]]:
         yield dict(zip(grid, values, strict=True))
 
 
-def _run_name(changes: Mapping[str, Any]) -> str:
-    """Short and usable as a folder: the last part of each key with its value, mappings written out."""
+def _run_name(changes: Mapping[str, Any], *, whole_keys: bool = False) -> str:
+    """Usable as a folder, and mostly short: the last part of each key with its value, mappings written out."""
     parts = []
     for key, value in changes.items():
-        pairs = value.items() if isinstance(value, Mapping) else [(key.rpartition(".")[2], value)]
+        own = key if whole_keys else key.rpartition(".")[2]
+        pairs = value.items() if isinstance(value, Mapping) else [(own, value)]
         parts += [str(v) if k == "name" else f"{k}={v}" for k, v in pairs]
     return "-".join(parts).replace("/", "_").replace(" ", "")

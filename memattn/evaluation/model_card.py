@@ -56,7 +56,7 @@ def model_card(result: dict[str, Any]) -> str:
         f"sacreBLEU ({result['sacrebleu_signature']})": f"{result['sacrebleu']:.2f}",
         "exact match": f"{result['exact_match']:.1f}%",
         "perplexity": f"{result['perplexity']:.4g}",
-        "decode time": f"{result['decode_seconds']:.3g} s ({tables.spread(result)}, {result['repeats']} runs)",
+        "decode time": f"{result['decode_seconds']:.3g} s ({tables.spread(result)}; timed runs: {result['repeats']})",
         "sentences a second": f"{result['sentences_per_second']:,.1f}",
     }
     how = (

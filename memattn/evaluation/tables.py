@@ -1,6 +1,9 @@
 """Results of runs as rows of a table, single or averaged over seeds, and rows as Markdown."""
 
+import collections
+import functools
 import json
+import operator
 import statistics
 
 from memattn.config import Config, to_dict
@@ -38,7 +41,10 @@ def extent(values: list[float], form: str) -> str:
 
 
 def seed_groups(names: list[str], configs: list[Config]) -> dict[str, list[int]]:
-    """Places of the runs whose configs differ only in `training.seed`, by their common name."""
+    """Places of the runs whose configs differ only in `training.seed`, by their name without the seed.
+
+    Where that is the name of other runs, by the name of the first.
+    """
     groups = {}
     for place, config in enumerate(configs):
         settings = to_dict(config)
@@ -46,9 +52,11 @@ def seed_groups(names: list[str], configs: list[Config]) -> dict[str, list[int]]
         groups.setdefault(json.dumps(settings, sort_keys=True), []).append(place)
     named = {}
     for places in groups.values():
-        parts = zip(*(names[place].split("-") for place in places), strict=False)
-        common = "-".join(part for part, *others in parts if others.count(part) == len(others))  # without the seed
-        named[common or "all"] = places
+        first = names[places[0]]
+        parts = functools.reduce(operator.and_, (collections.Counter(names[place].split("-")) for place in places))
+        common = "-".join(parts.elements()) or "all"
+        others = {name for place, name in enumerate(names) if place not in places} | named.keys()
+        named[first if len(places) == 1 or common in others else common] = places
     return named
 
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple, TextIO
 
@@ -25,6 +26,8 @@ from memattn.runs.provenance import conditions
 from memattn.runs.run_folder import BEST, CHECKPOINTS, CONFIG, load_config
 
 LOG = "log.txt"
+_TIMES = ("decode_seconds", "decode_seconds_min", "decode_seconds_max")
+_FIGURES = ("bleu", "exact_match", *_TIMES, "sentences", "parameters", "step")  # of every result
 
 
 class Run(NamedTuple):
@@ -158,9 +161,23 @@ def finished(config: Config, sweep_dir: str, split: str, average: int | None = N
         folder = os.path.join(sweep_dir, name)
         result = _result(folder, one, split, average)
         if result is not None:
-            with open(os.path.join(folder, "validation.csv"), encoding="utf-8") as file:
-                done.append(Run(name, folder, one, result, list(csv.DictReader(file))))
+            path = os.path.join(folder, "validation.csv")
+            if validations := _validations(path):
+                done.append(Run(name, folder, one, result, validations))
+            else:
+                warnings.warn(f"{name} is left out: {path} is damaged; remove {folder} to train it again", stacklevel=2)
     return done
+
+
+def _validations(path: str) -> list[dict[str, str]]:
+    """The rows of a run's validation.csv; none if it is missing or damaged."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        _ = [(int(row["step"]), float(row["bleu"]), float(row["seconds"])) for row in rows]
+    except (OSError, ValueError, TypeError, KeyError, csv.Error):
+        return []
+    return rows
 
 
 def _write_table(runs: list[Run], sweep_dir: str, title: str) -> None:
@@ -209,9 +226,10 @@ def _result(folder: str, config: Config, split: str, average: int | None) -> dic
         found = configs.from_dict(result["config"])  # with the defaults of newer keys
         folders = [os.path.basename(os.path.dirname(path)) for path in result["checkpoints"]]
         same = result["split"] == split and configs.to_dict(found) == configs.to_dict(config)
+        whole = all(isinstance(result[figure], (int, float)) for figure in _FIGURES)
     except (OSError, ValueError, TypeError, KeyError):
         return None
-    return result if same and folders == ([CHECKPOINTS] * average if average else [BEST]) else None
+    return result if same and whole and folders == ([CHECKPOINTS] * average if average else [BEST]) else None
 
 
 class _Processes:

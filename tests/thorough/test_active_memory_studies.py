@@ -12,6 +12,7 @@ import tensorflow as tf
 from conftest import ROOT
 from test_reproduce import TINY, rows_of
 
+from memattn import processes
 from memattn.paper import active_memory, adding_problem, reproduce, subsequence
 from memattn.paper.paper_figures import Output
 from memattn.runs.trained import load
@@ -130,7 +131,7 @@ def test_embeddings_that_are_all_one_find_nothing():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--lengths", "60"], "--lengths: 60; give some of 50"),
+        (["--lengths", "60"], "--lengths: '60'; give some of 50"),
         (["--models", ""], "--models: empty"),
         (["--learning_rate", "nan"], "--learning_rate: must be a number"),
         (["--minutes", "nan"], "--minutes: must be a number"),
@@ -150,6 +151,15 @@ def test_the_adding_problem_says_what_is_wrong(arguments, message, tmp_path):
     assert ended.returncode
     assert message in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+def test_a_table_is_written_by_one_process(tmp_path):
+    script = [sys.executable, str(ROOT / "scripts" / "adding_problem.py"), "--output", "table"]
+    with processes.locked(str(tmp_path / "table.lock"), "table", "is busy"):
+        ended = subprocess.run(script, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert "error: table: process" in ended.stderr
+    assert "is writing this table; wait, or use another --output" in ended.stderr
 
 
 @pytest.mark.parametrize("pooling", ["feed-forward attention", "position windows, K = 4"])

@@ -212,6 +212,44 @@ def test_cells_one_by_one_and_then_the_table(load, tmp_path, monkeypatch, capsys
     assert [row["run"] for row in table(folder)] == ["num_slots=2", "num_slots=3"]
 
 
+@pytest.mark.parametrize("content", ["", "step,bleu,seconds\n", "step,bleu,seconds\n20", "\udcff\udcfe\0"])
+def test_a_run_with_damaged_validations_is_left_out_of_the_table(load, tmp_path, monkeypatch, content):
+    monkeypatch.setattr(sweep, "_command", Commands())
+    config, folder = load(GRID[:2]), tmp_path / "sweep"
+    assert sweep.run_sweep(config, str(folder), **OPTIONS) == []
+    path = folder / "num_slots=1" / "validation.csv"
+    path.write_text(content, errors="surrogateescape")
+    with pytest.warns(UserWarning, match=f"^num_slots=1 is left out: {path} is damaged; remove "):
+        assert sweep.run_sweep(config, str(folder), **OPTIONS) == []
+    assert [row["run"] for row in table(folder)] == ["num_slots=2"]
+
+
+def test_a_result_without_its_figures_is_none(load, tmp_path, monkeypatch):
+    monkeypatch.setattr(sweep, "_command", Commands())
+    config, folder = load(GRID[:1]), tmp_path / "sweep"
+    assert sweep.run_sweep(config, str(folder), **OPTIONS) == []
+    path = folder / "num_slots=1" / "result.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "bleu": None}))
+    assert sweep.finished(config, str(folder), "valid") == []
+
+
+def test_groups_of_seeds_have_names_of_their_own(load):
+    slots = "model.attention.num_slots"
+    cells = [{slots: 3}, {slots: 3, "training.learning_rate": 0.1}]
+    cells += [{slots: 3, "training.seed": 2, "training.learning_rate": 0.1}]
+    cells += [{"training.seed": 3, slots: 4}, {slots: 4, "training.seed": 2}, {"training.seed": 3, slots: 3}]
+    cells += [{slots: 3, "training.max_steps": 2, "training.seed": 2}, {slots: 3, "training.max_steps": 2}]
+    runs = configs.expand(load(cells))
+    assert tables.seed_groups(list(runs), list(runs.values())) == {
+        "num_slots=3": [0, 5],
+        "num_slots=3-learning_rate=0.1": [1, 2],
+        "num_slots=4": [3, 4],
+        "num_slots=3-max_steps=2": [6, 7],
+    }
+    names = ["a-seed=1", "a-seed=2", "b", "a"]
+    assert tables.seed_groups(names, list(runs.values())[1:5]) == {"a-seed=1": [0, 1], "all": [2, 3]}
+
+
 @pytest.mark.parametrize("content", ["[]", "3", "{}", '{"config": 5}', '{"config": {}, "checkpoints": 3}'])
 def test_a_result_of_another_shape_is_none(load, tmp_path, monkeypatch, content):
     monkeypatch.setattr(sweep, "_command", Commands())
