@@ -197,6 +197,7 @@ def test_cores_are_those_that_this_process_may_use(monkeypatch):
     defaults = {}
     for kind in ("DEFINE_integer", "DEFINE_string"):
         monkeypatch.setattr(prepare.flags, kind, lambda name, default, *_, **__: defaults.update({name: default}))
+    monkeypatch.setattr(prepare.flags, "register_validator", lambda *_: None)
     prepare._define_text_flags()
     assert processes.cores() == defaults["workers"] == 2
     monkeypatch.delattr(os, "sched_getaffinity")
