@@ -33,13 +33,10 @@ _MOST = 2**31 - 1
 def copy() -> None:
     """Runs `memattn-prepare copy`."""
     flags.DEFINE_list("max_length", PAPER_LENGTHS, "Longest source, in symbols; several by commas.")
-    for name, default, meaning, least in (
-        ("num_symbols", 20, "Symbols in the vocabulary.", 1),
-        ("train_examples", 100_000, "Training pairs.", 1),
-        ("valid_examples", 1_000, "Validation pairs.", 1),
-        ("seed", 1, "Seed.", 0),
-    ):
-        flags.DEFINE_integer(name, default, meaning, lower_bound=least, upper_bound=_MOST)
+    flags.DEFINE_integer("num_symbols", 20, "Symbols in the vocabulary.", lower_bound=1, upper_bound=_MOST)
+    flags.DEFINE_integer("train_examples", 100_000, "Training pairs.", lower_bound=1, upper_bound=_MOST)
+    flags.DEFINE_integer("valid_examples", 1_000, "Validation pairs.", lower_bound=1, upper_bound=_MOST)
+    flags.DEFINE_integer("seed", 1, "Seed.", lower_bound=0, upper_bound=_MOST)
     _define_folder(None, "Where to; by default under data/, named after the settings.")
     cli.run(_copy)
 

@@ -20,6 +20,7 @@ _TYPES = {
     float: "number",
     str: "text",
     list: "list",
+    dict: "mapping",
     Mapping: "mapping",
     type(None): "null",
 }

@@ -112,7 +112,7 @@ def value_of(hint: Any, value: Any, key: str, source: Source, limits: Mapping) -
             return build(option, value, key, source)
         if typing.get_origin(option) is Literal and any(value == choice for choice in typing.get_args(option)):
             return value
-        if typing.get_origin(option) in (*_MAPPINGS, list) or option in (*_MAPPINGS, list):
+        if (typing.get_origin(option) or option) in (*_MAPPINGS, list):
             return _collection(option, value, key, source)
         if option is float and isinstance(value, (int, str)) and not isinstance(value, bool):
             value = _number_from(value)
