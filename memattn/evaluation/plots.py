@@ -38,11 +38,11 @@ def alignments(
     scale = colors.FuncNorm((_root, _square), vmin=-largest * negative, vmax=largest)
     image_of = {"cmap": "RdBu" if negative else "Blues", "norm": scale, "aspect": "auto", "interpolation": "nearest"}
     drawn = _in_order(slots)
-    columns = min(len(drawn), 6 if len(drawn) > 12 else 4)
+    columns = min(len(drawn), 6 if len(drawn) > 16 else 4)
     rows = math.ceil(len(drawn) / columns) if columns else 0
-    side = float(np.clip(0.18 * max(len(source), len(target)), 3.5, 7))
+    side = float(np.clip(0.18 * max(len(source), len(target)), 3.5, 5.5))
     panel = max(1.0, side / max(rows, 3))
-    beside = max(columns * panel, 1.6) if columns else 1e-3
+    beside = float(np.clip(columns * panel, 1.6, 5.2)) if columns else 1e-3
     width, height = side + 1.6 + beside, max(side, rows * panel) + 1.0
     figure = Figure(figsize=(width, height + 0.3 * bool(title)), layout="constrained")
     if title:
@@ -214,7 +214,7 @@ def _name_axes(axes: Axes, source: list[str], target: list[str]) -> None:
     for tokens, axis, rotation in ((target, axes.xaxis, 90), (source, axes.yaxis, 0)):
         places = range(0, len(tokens), math.ceil(len(tokens) / 40))
         names = [tokens[i] if len(tokens[i]) <= 20 else f"{tokens[i][:19]}…" for i in places]
-        size = 11 if len(names) <= 25 and max(map(len, names)) <= 8 else 8
+        size = 11 if len(names) <= 30 and max(map(len, names)) <= 8 else 8
         axis.set_ticks(places, names, rotation=rotation, fontsize=size, parse_math=False)
 
 

@@ -3,6 +3,7 @@
 import os
 import statistics
 from collections.abc import Mapping
+from itertools import zip_longest
 
 import numpy as np
 import tensorflow as tf
@@ -26,6 +27,8 @@ from memattn.training.sweep import Run
 
 LEARNT = 95  # validation BLEU, of a copy task
 ON_PAR = 0.5  # BLEU behind attention, at most
+
+_FIFTHS = 5
 
 _FIRST_OF = {"paper": "configs/wmt17/en-de.yaml", "small": "configs/small/translation.yaml"}
 _STARTS = (
@@ -135,6 +138,23 @@ def bleu_by_length(output: Output, copy: list[Run], translation: list[Run]) -> N
     output.table([{key: row.get(key, "") for key in columns} for row in rows], "BLEU by the length of the source")
 
 
+def errors_by_position(output: Output, runs: list[Run]) -> None:
+    """Copy task: wrong tokens by their position, in fifths of the greatest length."""
+    rows = []
+    for run in runs:
+        longest = run.config.data.copy.max_length
+        wrong = [[] for _ in range(_FIFTHS)]
+        for hypothesis, reference in zip(*(map(str.split, side) for side in _outputs(run)), strict=True):
+            for position, (token, written) in enumerate(zip_longest(reference, hypothesis[: len(reference)])):
+                wrong[position * _FIFTHS // longest].append(token != written)
+        shares = {
+            f"fifth {fifth}": f"{100 * np.mean(own):.2f}" if own else "" for fifth, own in enumerate(wrong, start=1)
+        }
+        rows.append({"L": longest, "model": model_name(run), **shares})
+    rows.sort(key=lambda row: (row["L"], paper_tables.TABLE_1_MODELS.index(row["model"])))
+    output.table(rows, "Wrong tokens of the copy task, %, by position in fifths of L")
+
+
 def by_length(runs: list[Run]) -> dict[tuple[str, int], float]:
     """Source lengths and number of sentences -> mean BLEU of runs, for each quarter of their test set."""
     data = runs[0].config.data
@@ -142,16 +162,19 @@ def by_length(runs: list[Run]) -> dict[tuple[str, int], float]:
     sources = corpus.read_corpus(data.path, runs[0].result["split"], vocabulary).source
     lengths = sources.lengths() - 1  # without the end of sentence
     ends = np.unique(np.quantile(lengths, (0.25, 0.5, 0.75, 1), method="lower"))
-    texts = [
-        [corpus.read_lines(os.path.join(run.folder, name)) for name in (evaluation.HYPOTHESES, evaluation.REFERENCES)]
-        for run in runs
-    ]
+    texts = list(map(_outputs, runs))
     quarters = {}
     for start, end in zip([lengths.min(), *(ends[:-1] + 1)], ends, strict=True):
         wanted = np.flatnonzero((start <= lengths) & (lengths <= end))
         bleu = [metrics.score(*([side[i] for i in wanted] for side in sides)).bleu for sides in texts]
         quarters[f"{start}-{end}", len(wanted)] = statistics.mean(bleu)
     return quarters
+
+
+def _outputs(run: Run) -> list[list[str]]:
+    """What the run wrote in its evaluation, and the references."""
+    names = (evaluation.HYPOTHESES, evaluation.REFERENCES)
+    return [corpus.read_lines(os.path.join(run.folder, name)) for name in names]
 
 
 def _fewest_slots(bleu: Mapping[str, float]) -> str:

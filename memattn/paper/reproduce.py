@@ -87,6 +87,7 @@ TARGETS = {
     "ablations": Target(("ablations",), open_questions.ablations),
     "first_contexts": Target((), open_questions.first_contexts),
     "slots_by_length": Target(("copy",), open_questions.slots_by_length),
+    "errors_by_position": Target(("copy",), open_questions.errors_by_position),
     "bleu_by_length": Target(("copy", "translation"), open_questions.bleu_by_length),
     "slots": Target(("tasks",), future_work.slots),
     "nested_slots": Target(("tasks",), future_work.nested_slots),

@@ -116,14 +116,15 @@ def test_all_leaves_out_what_a_scale_lacks(command):
         "active_translation",
     }
     assert set(reproduce.TARGETS) - set(reproduce.available("paper")) == beyond
-    assert reproduce.available("cpu") == ["table1", "figure6", "figure7", "slots_by_length"]
+    assert reproduce.available("cpu") == ["table1", "figure6", "figure7", "slots_by_length", "errors_by_position"]
     status, stdout, stderr = command(ROOT, "scripts.reproduce", "all", "--scale=cpu", "--dry_run", "--gigaflops=300")
     assert status == 0, stderr
     assert "25 runs" in stdout
     status, _, stderr = command(ROOT, "scripts.reproduce", "table1", "table2", "--scale=cpu")
     assert (status, stderr.splitlines()[-1]) == (
         2,
-        "error: table2: not made at --scale cpu, which has table1, figure6, figure7, slots_by_length",
+        "error: table2: not made at --scale cpu, "
+        "which has table1, figure6, figure7, slots_by_length, errors_by_position",
     )
 
 
@@ -350,6 +351,26 @@ def test_the_fewest_slots_are_those_within_half_a_bleu_of_attention(tmp_path):
     enough = [min(slots for slots in (1, 4, 16, 32, 64) if slots >= length) for length in lengths]
     assert [ours for ours, _ in found] == [str(slots) for slots in enough]
     assert [paper for _, paper in found] == ["1", "4", "4", "16"]  # 99.52 and 99.98; 99.95; 99.81; 99.98 and 100
+
+
+def test_wrong_tokens_are_counted_by_fifths_of_the_greatest_length(tmp_path):
+    runs = [
+        run._replace(folder=str(tmp_path / run.name))
+        for run in made_up("copy", bleu=lambda config: 50.0)
+        if run.config.data.copy.max_length == 10
+    ]
+    references = ["1 2 3 4 5 6 7 8", "", "1 2 3"]
+    hypotheses = ["1 9 3 4 5", "7", "1 2 8 3"]  # wrong second; three missing; one too many; third wrong, one too many
+    for run in runs:
+        (tmp_path / run.name).mkdir()
+        for name, lines in (("references.txt", references), ("hypotheses.txt", hypotheses)):
+            (tmp_path / run.name / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    output = Output(str(tmp_path), "small")
+    open_questions.errors_by_position(output, runs[::-1])
+    rows = rows_of(output)
+    assert [row["model"] for row in rows] == list(paper_tables.TABLE_1_MODELS)
+    for row in rows:  # 1 of 4, 1 of 3, 1 of 2 and 2 of 2; no token in the last fifth
+        assert list(row.values())[2:] == ["25.00", "33.33", "50.00", "100.00", ""]
 
 
 def test_ablations_name_what_was_changed(tmp_path):
