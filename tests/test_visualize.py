@@ -46,6 +46,18 @@ def test_alignments_of_any_size_become_a_picture(tmp_path, num_slots, source, ta
     assert plt.get_fignums() == []
 
 
+@pytest.mark.parametrize("num_slots", [0, 4, 16])
+def test_long_titles_stay_within_the_picture(tmp_path, figure, num_slots):
+    title = "Figure 6: sigmoid/sigmoid, K = 16, BLEU 99.7 (OTHER LEARNING RATE AND UPDATES THAN THE PAPER'S)"
+    plots.alignments(str(tmp_path / "a.png"), ["a"] * 12, ["b"] * 12, *scores(12, 12, num_slots), title=title)
+    drawn = figure()
+    FigureCanvasAgg(drawn).draw()
+    (written,) = (text for text in drawn.texts if text.get_text().startswith("Figure 6"))
+    extent = written.get_window_extent()
+    assert extent.x0 > 0
+    assert extent.x1 < drawn.bbox.width
+
+
 def test_negative_weights_are_red(tmp_path, figure):
     combined = np.array([[0.5, -0.5, 0.0]])
     plots.alignments(str(tmp_path / "a.png"), list("abc"), ["x"], combined, np.zeros((0, 1, 3)))

@@ -44,9 +44,10 @@ def alignments(
     panel = max(1.0, side / max(rows, 3))
     beside = float(np.clip(columns * panel, 1.6, 5.2)) if columns else 1e-3
     width, height = side + 1.6 + beside, max(side, rows * panel) + 1.0
-    figure = Figure(figsize=(width, height + 0.3 * bool(title)), layout="constrained")
-    if title:
-        figure.suptitle(title, fontsize=13)
+    lines = textwrap.wrap(title, int(8 * width))  # of 13 points, up to 8 characters an inch
+    figure = Figure(figsize=(width, height + 0.3 * len(lines)), layout="constrained")
+    if lines:
+        figure.suptitle("\n".join(lines), fontsize=13)
     left, right = figure.subfigures(1, 2, width_ratios=[beside, side + 1.6])
     if len(drawn):
         heading = f"{len(drawn)} of {len(slots)} slots", "carry 1% or more:", "$\\beta_k \\alpha_k$"
