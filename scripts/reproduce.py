@@ -1,5 +1,5 @@
 """Makes the paper's tables and figures: at the paper's scale, scaled down for two CPU cores (small), or at the paper's
-size with fewer updates at a higher learning rate (cpu: Table 1).
+size with fewer updates at a higher learning rate (cpu: the copy task).
 
 python scripts/reproduce.py table1 figure3 --scale small
 python scripts/reproduce.py all --scale paper --dry_run

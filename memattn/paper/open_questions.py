@@ -15,6 +15,7 @@ from memattn.evaluation import metrics, paper_tables, tables
 from memattn.paper.paper_figures import (
     PRINTED_LENGTHS,
     Output,
+    as_in_table_1,
     benchmark,
     best_scorings,
     has_encodings,
@@ -151,7 +152,7 @@ def errors_by_position(output: Output, runs: list[Run]) -> None:
             f"fifth {fifth}": f"{100 * np.mean(own):.2f}" if own else "" for fifth, own in enumerate(wrong, start=1)
         }
         rows.append({"L": longest, "model": model_name(run), **shares})
-    rows.sort(key=lambda row: (row["L"], paper_tables.TABLE_1_MODELS.index(row["model"])))
+    rows.sort(key=as_in_table_1)
     output.table(rows, "Wrong tokens of the copy task, %, by position in fifths of L")
 
 

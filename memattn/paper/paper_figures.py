@@ -114,12 +114,17 @@ def table_1(output: Output, runs: list[Run]) -> None:
         )
     if output.scale == "cpu":
         rows = [{column: value for column, value in row.items() if column not in _TIMES} for row in rows]
-    rows.sort(key=lambda row: (row["L"], paper_tables.TABLE_1_MODELS.index(row["model"])))
+    rows.sort(key=as_in_table_1)
     output.table(rows, "Table 1: the copy task by length and model")
     files.write_csv(
         output.path(".bleu.csv"),
         [_bleu_by_length(model, rows, printed, of_paper) for model in paper_tables.TABLE_1_MODELS],
     )
+
+
+def as_in_table_1(row: dict) -> tuple[int, int]:
+    """The key that sorts rows by length and model as the paper's Table 1 does."""
+    return row["L"], paper_tables.TABLE_1_MODELS.index(row["model"])
 
 
 def _bleu_by_length(model: str, rows: list[dict], printed: Mapping[int, int], of_paper: str) -> dict[str, str]:
