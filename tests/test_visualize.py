@@ -58,6 +58,12 @@ def test_long_titles_stay_within_the_picture(tmp_path, figure, num_slots):
     assert extent.x1 < drawn.bbox.width
 
 
+def test_a_title_is_no_formula(tmp_path, figure):
+    title = "costs $5_000 to $\\frac{6"
+    plots.alignments(str(tmp_path / "a.png"), ["a"], ["b"], *scores(1, 1, 0), title=title)
+    assert [(text.get_text(), text.get_parse_math()) for text in figure().texts] == [(title, False)]
+
+
 def test_negative_weights_are_red(tmp_path, figure):
     combined = np.array([[0.5, -0.5, 0.0]])
     plots.alignments(str(tmp_path / "a.png"), list("abc"), ["x"], combined, np.zeros((0, 1, 3)))

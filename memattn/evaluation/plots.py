@@ -47,7 +47,7 @@ def alignments(
     lines = textwrap.wrap(title, int(8 * width))  # of 13 points, up to 8 characters an inch
     figure = Figure(figsize=(width, height + 0.3 * len(lines)), layout="constrained")
     if lines:
-        figure.suptitle("\n".join(lines), fontsize=13)
+        figure.suptitle("\n".join(lines), fontsize=13, parse_math=False)
     left, right = figure.subfigures(1, 2, width_ratios=[beside, side + 1.6])
     if len(drawn):
         heading = f"{len(drawn)} of {len(slots)} slots", "carry 1% or more:", "$\\beta_k \\alpha_k$"
