@@ -24,7 +24,7 @@ _TABLES_OF_WORDS = {
     "docs/architecture.md": 1,
     "docs/attention.md": 1,
     "docs/clusters.md": 1,
-    "docs/reproduction.md": 4,
+    "docs/reproduction.md": 5,
     "docs/serving.md": 2,
     "docs/slots.md": 0,
     "docs/speed.md": 1,
