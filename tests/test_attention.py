@@ -326,6 +326,25 @@ def test_a_tensorflow_addons_that_does_not_fit_harms_its_own_mechanisms_only(tmp
         config.load(path, ["model.attention.name=tfa_luong"])
 
 
+def test_the_registry_is_a_mapping_of_names_to_classes():
+    names = [name for name in attention.MECHANISMS if not name.startswith("tfa_")]
+    assert attention.MECHANISMS.get("memory") is attention.MECHANISMS["memory"] is attention.MemoryAttention
+    assert attention.MECHANISMS.get("nothing") is None
+    assert "memory" in attention.MECHANISMS
+    if len(names) == len(attention.MECHANISMS):  # the extra `addons` may be there and not fit
+        assert dict(attention.MECHANISMS.items()) == {name: attention.MECHANISMS[name] for name in names}
+        assert all(issubclass(one, attention.AttentionMechanism) for one in attention.MECHANISMS.values())
+
+
+@pytest.mark.parametrize("name", ["nothing", 3, None, ["memory"], {"memory": 1}])
+def test_a_name_of_any_type_is_refused(name):
+    assert name not in attention.MECHANISMS
+    with pytest.raises(KeyError):
+        attention.MECHANISMS[name]
+    with pytest.raises(ValueError, match="attention: .* is none of none, bahdanau"):
+        attention.build(name, {})
+
+
 @pytest.mark.parametrize("installed", [False, True])
 def test_mechanisms_of_tensorflow_addons_are_listed_where_it_is_installed(installed, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: name if installed else None)

@@ -435,6 +435,57 @@ def test_an_argument_without_a_default_must_be_given(load, monkeypatch):
         load(COPY, "model.attention={name: needy, rate: 0.5, sizes: 3}")
 
 
+POSTPONED = """
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from somewhere import Sizes, Unit
+
+
+class Postponed:
+    equal_widths = False
+
+    def __init__(
+        self, *, width: int, scoring: Literal["a", "b"] = "a", rate: float | None = None, units: Unit, **kwargs: Sizes
+    ):
+        raise NotImplementedError
+
+    @classmethod
+    def check(cls, **options):
+        pass
+
+
+class Unknown(Postponed):
+    def __init__(self, *, width: Sizes = 3, **kwargs):
+        raise NotImplementedError
+
+
+class Strange(Postponed):
+    def __init__(self, *, width: complex = 3, **kwargs):
+        raise NotImplementedError
+"""
+
+
+def test_a_mechanism_may_postpone_its_annotations(load, monkeypatch):
+    namespace = {"__name__": "a_file"}
+    exec(compile(POSTPONED, "a_file.py", "exec", dont_inherit=True), namespace)
+    for name in ("Postponed", "Unknown", "Strange"):
+        monkeypatch.setitem(MECHANISMS, name.lower(), namespace[name])
+    loaded = load(COPY, "model.attention={name: postponed, width: 3, rate: 1}")
+    assert loaded.model.attention == {"name": "postponed", "width": 3, "scoring": "a", "rate": 1.0}
+    assert configs.from_dict(configs.to_dict(loaded)) == loaded
+    with pytest.raises(ConfigError, match="model.attention.width: expected a whole number, not 'x'"):
+        load(COPY, "model.attention={name: postponed, width: x}")
+    with pytest.raises(ConfigError, match="model.attention.scoring: 'c' is none of a, b"):
+        load(COPY, "model.attention={name: postponed, width: 3, scoring: c}")
+    with pytest.raises(ConfigError, match="Unknown: the annotation 'Sizes' of argument width cannot be evaluated"):
+        load(COPY, "model.attention={name: unknown, width: 3}")
+    with pytest.raises(ConfigError, match="model.attention.width: expected <class 'complex'>, not 3"):
+        load(COPY, "model.attention={name: strange, width: 3}")
+
+
 def test_differences_are_the_dotted_keys_with_both_values(load):
     one = configs.to_dict(load())
     other = configs.to_dict(load(COPY, "training.seed=2", "model.attention.name=content"))

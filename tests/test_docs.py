@@ -61,6 +61,43 @@ def test_what_the_tables_need_of_a_mechanism(monkeypatch):
         reference.updated(PAGES["configuration.md"])
 
 
+POSTPONED = """
+from __future__ import annotations
+from memattn.attention import AttentionMechanism
+
+class Postponed(AttentionMechanism):
+    '''Looks.
+
+    Args:
+      sharpness: how sharply.
+    '''
+
+    def __init__(self, *, sharpness: float | None = 1.0, **kwargs):
+        raise NotImplementedError
+
+class Strange(AttentionMechanism):
+    '''Looks.
+
+    Args:
+      sharpness: how sharply.
+    '''
+
+    def __init__(self, *, sharpness: complex = 1.0, **kwargs):
+        raise NotImplementedError
+"""
+
+
+def test_the_tables_take_annotations_that_are_postponed(monkeypatch):
+    namespace = {"__name__": "a_file"}
+    exec(compile(POSTPONED, "a_file.py", "exec", dont_inherit=True), namespace)
+    monkeypatch.setitem(MECHANISMS, "postponed", namespace["Postponed"])
+    row = "| `model.attention.sharpness` | number, null | `1.0` | how sharply |"
+    assert row in reference.updated(PAGES["configuration.md"])
+    monkeypatch.setitem(MECHANISMS, "strange", namespace["Strange"])
+    with pytest.raises(ConfigError, match="Strange: argument sharpness: no config has a <class 'complex'>"):
+        reference.updated(PAGES["configuration.md"])
+
+
 def test_a_wrong_class_in_the_registry_is_named(monkeypatch):
     monkeypatch.setitem(MECHANISMS, "uniform", "memattn.attention.none:UniformAttention")
     with pytest.raises(ConfigError, match="uniform: memattn.attention.none has no class UniformAttention; see"):

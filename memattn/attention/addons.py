@@ -4,7 +4,7 @@ import warnings
 
 import tensorflow as tf
 
-from memattn.attention.base import AttentionMechanism, whole
+from memattn.attention.base import AttentionMechanism, Initializer, initializer_config, initializer_of, whole
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # its development has ended
@@ -25,10 +25,10 @@ class AddonsBahdanauAttention(AttentionMechanism):
 
     Args:
       units: width of keys and projected queries.
-      initializer: name or config, of the weight matrices and v.
+      initializer: name, config or object, of the weight matrices and v.
     """
 
-    def __init__(self, *, units: int, initializer: str | dict = "glorot_uniform", **kwargs):
+    def __init__(self, *, units: int, initializer: Initializer = "glorot_uniform", **kwargs):
         super().__init__(**kwargs)
         self.units, self.initializer = whole("units", units), initializer
         self.mechanism = self._make_mechanism()
@@ -38,7 +38,7 @@ class AddonsBahdanauAttention(AttentionMechanism):
             self.units,
             query_layer=self._projection(self.units, "query"),
             memory_layer=self._projection(self.units, "key"),
-            kernel_initializer=tf.keras.initializers.get(self.initializer),
+            kernel_initializer=tf.keras.initializers.get(initializer_of("v", self.initializer)),
         )
 
     def memorize(self, states, mask):
@@ -54,7 +54,7 @@ class AddonsBahdanauAttention(AttentionMechanism):
         return weights * tf.cast(mask, weights.dtype)[:, None], state
 
     def get_config(self):
-        return {**super().get_config(), "units": self.units, "initializer": self.initializer}
+        return {**super().get_config(), "units": self.units, "initializer": initializer_config(self.initializer)}
 
 
 class AddonsLuongAttention(AddonsBahdanauAttention):
@@ -62,7 +62,7 @@ class AddonsLuongAttention(AddonsBahdanauAttention):
 
     Args:
       units: width U of the queries, to which the encoder states are projected.
-      initializer: name or config, of the projection.
+      initializer: name, config or object, of the projection.
     """
 
     def _make_mechanism(self):

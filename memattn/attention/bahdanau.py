@@ -1,6 +1,16 @@
 """Bahdanau et al. (2015): additive attention, v . tanh(W_q h + b + W_k s), softmax over the source."""
 
-from memattn.attention.base import AttentionMechanism, additive_energies, masked_softmax, whole
+import tensorflow as tf
+
+from memattn.attention.base import (
+    AttentionMechanism,
+    Initializer,
+    additive_energies,
+    initializer_config,
+    initializer_of,
+    masked_softmax,
+    whole,
+)
 
 
 class BahdanauAttention(AttentionMechanism):
@@ -10,18 +20,21 @@ class BahdanauAttention(AttentionMechanism):
       units: width U of keys, projected queries and v.
       cache_keys: project the encoder states once per source; False projects them in every decoder step, as
         google/seq2seq did in 2017.
-      initializer: name or config, of the weight matrices and v.
+      initializer: name, config or object, of the weight matrices and v.
     """
 
-    def __init__(self, *, units: int, cache_keys: bool = True, initializer: str | dict = "glorot_uniform", **kwargs):
+    def __init__(self, *, units: int, cache_keys: bool = True, initializer: Initializer = "glorot_uniform", **kwargs):
         super().__init__(**kwargs)
         self.units, self.cache_keys = whole("units", units), cache_keys
         self.initializer = initializer
         self.query_layer = self._projection(self.units, "query", use_bias=True)
         self.key_layer = self._projection(self.units, "key")
-        self.v = self.add_weight(shape=(self.units,), initializer=initializer, name="v")
+        self._v_initializer = tf.keras.initializers.get(initializer_of("v", initializer))
+        self.v = None
 
     def memorize(self, states, mask):
+        if self.v is None:  # made under the path of the layer around it, which the constructor does not know
+            self.v = self.add_weight(shape=(self.units,), initializer=self._v_initializer, name="v")
         memory = {"values": states, "mask": mask}
         return {**memory, "keys": self.key_layer(states)} if self.cache_keys else memory
 
@@ -35,5 +48,5 @@ class BahdanauAttention(AttentionMechanism):
             **super().get_config(),
             "units": self.units,
             "cache_keys": self.cache_keys,
-            "initializer": self.initializer,
+            "initializer": initializer_config(self.initializer),
         }

@@ -1,13 +1,18 @@
 """The interface of every attention mechanism: an ordinary Keras layer, whose parts the decoder calls."""
 
 import numbers
-from collections.abc import Collection
+import zlib
+from collections.abc import Collection, Mapping
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 # Of random numbers. TensorFlow's default draws the same ones, but XLA takes a hundred times as long for them on CPUs.
 GENERATOR = "philox"
+
+
+Initializer = str | Mapping | tf.keras.initializers.Initializer
 
 
 class AttentionMechanism(tf.keras.layers.Layer):
@@ -33,6 +38,8 @@ class AttentionMechanism(tf.keras.layers.Layer):
     """Whether weights of source positions may be negative."""
     equal_widths = False
     """Whether queries must be as wide as values (U = D)."""
+    reads_in_order = False
+    """Whether scores depend on the places of the memory's rows, so that `memorize` needs real positions first."""
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
@@ -53,7 +60,8 @@ class AttentionMechanism(tf.keras.layers.Layer):
         """The memory that decoder steps read, from source states [B, S, D]; `mask` [B, S] marks the real ones.
 
         Padding rows have an all-False mask; their scores must still be finite, as those of `masked_softmax` are. Every
-        tensor is batch-leading; "values" is [B, M, D].
+        tensor is batch-leading; "values" is [B, M, D]. Lengths and positions are integers: Keras casts floating tensors
+        of a memory to the compute dtype. Where `reads_in_order`, the real positions come first, as `call` puts them.
         """
         raise NotImplementedError("a mechanism defines memorize and score")
 
@@ -107,9 +115,9 @@ class AttentionMechanism(tf.keras.layers.Layer):
     def call(self, query, value, query_mask=None, value_mask=None, return_attention_scores=False, training=None):
         """The context [B, T, D] of queries [B, T, U] that read values [B, S, D]; 0 for a masked query.
 
-        A recurrent mechanism takes the queries in order. `query_mask` [B, T] and `value_mask` [B, S] are true for real
-        positions and default to Keras' own masks. With `return_attention_scores`, also returns the weights of the
-        source positions [B, T, S]. Raises ValueError for other shapes.
+        A recurrent mechanism takes the queries in order. `query_mask` [B, T] and `value_mask` [B, S], tensors, arrays
+        or lists, are true for real positions and default to Keras' own masks. With `return_attention_scores`, also
+        returns the weights of the source positions [B, T, S]. Raises ValueError for other shapes and ragged tensors.
         """
         if query_mask is None:
             query_mask = getattr(query, "_keras_mask", None)
@@ -118,20 +126,30 @@ class AttentionMechanism(tf.keras.layers.Layer):
         _check_shapes(query, value, query_mask, value_mask)
         if self._shapes is None:  # Keras 2
             self.build(query.shape, value.shape)
-        query, value = tf.cast(query, self.compute_dtype), tf.cast(value, self.compute_dtype)
+        query, value = (tf.cast(tf.convert_to_tensor(one), self.compute_dtype) for one in (query, value))
         mask = tf.ones(tf.shape(value)[:2], tf.bool) if value_mask is None else tf.cast(value_mask, tf.bool)
+        sorts = self.reads_in_order and value_mask is not None
+        if sorts:
+            value, mask, places = real_first(value, mask)
         seed = tf.random.uniform([2], maxval=tf.int32.max, dtype=tf.int32) if training else None
         memory = self.memorize_in_training(value, mask, seed) if training else self.memorize(value, mask)
         scores = self._scores(query, memory, seed)
         context = tf.matmul(scores, memory["values"])
         if query_mask is not None:
-            context = tf.where(tf.cast(query_mask, tf.bool)[:, :, None], context, tf.zeros([], context.dtype))
-        return (context, self.alignments(memory, scores)) if return_attention_scores else context
+            real = tf.expand_dims(tf.cast(query_mask, tf.bool), -1)
+            context = tf.where(real, context, tf.zeros([], context.dtype))
+        if not return_attention_scores:
+            return context
+        weights = self.alignments(memory, scores)
+        if sorts:
+            weights = tf.transpose(tf.gather(tf.transpose(weights, [0, 2, 1]), places, batch_dims=1), [0, 2, 1])
+        return context, weights
 
     def _projection(self, width: int, name: str, **options) -> tf.keras.layers.Dense:
         """A dense layer, without a bias and started by the mechanism's `initializer` unless `options` differ."""
-        options = {"use_bias": False, "kernel_initializer": self.initializer, **options}
-        return tf.keras.layers.Dense(width, dtype=self.dtype_policy, name=name, **options)
+        if "kernel_initializer" not in options:
+            options["kernel_initializer"] = initializer_of(name, self.initializer)
+        return tf.keras.layers.Dense(width, dtype=self.dtype_policy, name=name, **{"use_bias": False, **options})
 
     def _scores(self, query: tf.Tensor, memory: dict[str, tf.Tensor], seed: tf.Tensor | None) -> tf.Tensor:
         """Scores [B, T, M] of all queries: at once, or one after the other if there is a state."""
@@ -174,7 +192,7 @@ class AttentionMechanism(tf.keras.layers.Layer):
 def _check_shapes(query, value, query_mask, value_mask) -> None:
     axes = {"query": (query, "[B, T, U]"), "value": (value, "[B, S, D]")}
     axes |= {"query_mask": (query_mask, "[B, T]"), "value_mask": (value_mask, "[B, S]")}
-    shapes = {name: tf.TensorShape(tensor.shape) for name, (tensor, _) in axes.items() if tensor is not None}
+    shapes = {name: _shape(name, tensor) for name, (tensor, _) in axes.items() if tensor is not None}
     for name, shape in shapes.items():
         expected, masked = axes[name][1], shapes[name.removesuffix("_mask")][:2]
         if shape.rank is not None and shape.rank != expected.count(",") + 1:
@@ -183,6 +201,56 @@ def _check_shapes(query, value, query_mask, value_mask) -> None:
             raise ValueError(f"{name}: expected {expected} = {masked}, not shape {shape}")
     if not shapes["query"][:1].is_compatible_with(shapes["value"][:1]):
         raise ValueError(f"query {shapes['query']} and value {shapes['value']}: batches of different sizes")
+
+
+def _shape(name: str, tensor: Any) -> tf.TensorShape:
+    """The shape of a tensor, array or list. Raises ValueError for what is ragged."""
+    ragged = f"{name}: ragged; pad it, as to_tensor() does, and mark the real positions by a mask"
+    if isinstance(tensor, tf.RaggedTensor) or getattr(tensor, "ragged", False):
+        raise ValueError(ragged)
+    try:
+        return tf.TensorShape(tensor.shape if hasattr(tensor, "shape") else np.shape(tensor))
+    except ValueError as error:  # lists of different lengths
+        raise ValueError(ragged) from error
+
+
+def real_first(values: tf.Tensor, mask: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Values [B, S, D] and their mask [B, S] with the real positions first, and where each position went [B, S].
+
+    Both the real positions and the others keep their order.
+    """
+    real = tf.cast(mask, tf.int32)
+    counts = tf.reduce_sum(real, 1, keepdims=True)
+    places = tf.where(mask, tf.cumsum(real, 1), counts + tf.cumsum(1 - real, 1)) - 1
+    order = tf.argsort(places, 1)
+    return tf.gather(values, order, batch_dims=1), tf.range(tf.shape(mask)[1]) < counts, places
+
+
+def initializer_of(weight: str, initializer: Initializer) -> Initializer:
+    """The initializer of one weight, where a layer's weights share a name, config or object of Keras.
+
+    An object that has a seed draws the same numbers each time, so each weight gets a copy. A seed that the user gave is
+    changed by the weight's name.
+    """
+    if isinstance(initializer, str) or not (isinstance(initializer, Mapping) or hasattr(initializer, "get_config")):
+        return initializer
+    is_config = isinstance(initializer, Mapping)
+    options = dict(initializer.get("config") or {} if is_config else initializer.get_config())
+    seed = options.get("seed")
+    if isinstance(seed, numbers.Integral):
+        options["seed"] = (int(seed) + zlib.crc32(weight.encode())) % 2**31
+    elif isinstance(seed, Mapping):  # the config of a generator
+        options["seed"] = initializer_of(weight, seed)
+    elif is_config or "seed" not in options:
+        return initializer
+    return {**initializer, "config": options} if is_config else type(initializer).from_config(options)
+
+
+def initializer_config(initializer: Initializer) -> Initializer:
+    """An initializer as `get_config` gives it: a name or a config, an object serialized."""
+    if isinstance(initializer, (str, Mapping)):
+        return initializer
+    return tf.keras.initializers.serialize(initializer)
 
 
 def whole(name: str, value: Any) -> int:
@@ -201,6 +269,11 @@ def one_of(name: str, value: Any, known: Collection[str]) -> None:
 def cast(weight: Any, dtype: Any) -> tf.Tensor:
     """A weight, of any of Keras' kinds, as a tensor of that type."""
     return tf.cast(tf.convert_to_tensor(weight), dtype)
+
+
+def accurate(dtype: Any) -> tf.DType:
+    """The type of sums and positions for tensors of `dtype`: float32, or float64 for float64."""
+    return tf.float64 if tf.as_dtype(dtype) == tf.float64 else tf.float32
 
 
 def masked_softmax(logits: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from memattn.attention.base import AttentionMechanism, masked_softmax
+from memattn.attention.base import AttentionMechanism, Initializer, initializer_config, masked_softmax
 
 
 class FeedForwardAttention(AttentionMechanism):
@@ -12,12 +12,12 @@ class FeedForwardAttention(AttentionMechanism):
 
     Args:
       weighted: false gives all positions one weight, so that c is the mean state (the paper's unweighted model).
-      initializer: name or config, of w.
+      initializer: name, config or object, of w.
     """
 
     num_slots = 1
 
-    def __init__(self, *, weighted: bool = True, initializer: str | dict = "glorot_uniform", **kwargs):
+    def __init__(self, *, weighted: bool = True, initializer: Initializer = "glorot_uniform", **kwargs):
         super().__init__(**kwargs)
         self.weighted, self.initializer = weighted, initializer
         self.energy = self._projection(1, "energy", use_bias=True) if weighted else None
@@ -34,4 +34,4 @@ class FeedForwardAttention(AttentionMechanism):
         return scores @ memory["weights"]
 
     def get_config(self):
-        return {**super().get_config(), "weighted": self.weighted, "initializer": self.initializer}
+        return {**super().get_config(), "weighted": self.weighted, "initializer": initializer_config(self.initializer)}

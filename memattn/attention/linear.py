@@ -4,7 +4,7 @@ from typing import Literal
 
 import tensorflow as tf
 
-from memattn.attention.base import AttentionMechanism, one_of, whole
+from memattn.attention.base import AttentionMechanism, Initializer, initializer_config, one_of, whole
 
 _NORMALIZE = ("none", "length")
 
@@ -16,7 +16,7 @@ class LinearAttention(AttentionMechanism):
       projection: F, the width to which states are projected first; None: no projection, F = D.
       gated: f_t = sigmoid(W f + b) * f, which starts near f: W at 0, b at 1.
       normalize: "length" divides C by the number of source positions.
-      initializer: name or config, of the weight matrices but the gate's.
+      initializer: name, config or object, of the weight matrices but the gate's.
     """
 
     has_signed_weights = True
@@ -27,7 +27,7 @@ class LinearAttention(AttentionMechanism):
         projection: int | None = None,
         gated: bool = False,
         normalize: Literal["none", "length"] = "length",
-        initializer: str | dict = "glorot_uniform",
+        initializer: Initializer = "glorot_uniform",
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -60,12 +60,12 @@ class LinearAttention(AttentionMechanism):
             self._make_layers(self.context_size(states.shape[-1]))
         features = states if self.projection_layer is None else self.projection_layer(states)
         if self.gate_layer is not None:
-            features *= self.gate_layer(features)
-        features *= tf.cast(mask, features.dtype)[:, :, None]  # [B, S, F]
+            features = features * self.gate_layer(features)
+        features = features * tf.expand_dims(tf.cast(mask, features.dtype), -1)  # [B, S, F]
         shares = features
         if self.normalize == "length":
-            lengths = tf.reduce_sum(tf.cast(mask, features.dtype), 1)[:, None, None]
-            shares = tf.math.divide_no_nan(features, lengths)
+            lengths = tf.reduce_sum(tf.cast(mask, tf.int32), 1)[:, None, None]
+            shares = tf.math.divide_no_nan(features, tf.cast(lengths, features.dtype))
         rows = tf.matmul(shares, features, transpose_a=True)  # C [B, F, F]
         return {"values": rows, "shares": shares}
 
@@ -81,5 +81,5 @@ class LinearAttention(AttentionMechanism):
             "projection": self.projection,
             "gated": self.gated,
             "normalize": self.normalize,
-            "initializer": self.initializer,
+            "initializer": initializer_config(self.initializer),
         }

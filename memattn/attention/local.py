@@ -2,7 +2,15 @@
 
 import tensorflow as tf
 
-from memattn.attention.base import AttentionMechanism, masked_softmax, products, whole
+from memattn.attention.base import (
+    AttentionMechanism,
+    Initializer,
+    accurate,
+    initializer_config,
+    masked_softmax,
+    products,
+    whole,
+)
 
 
 class LocalMonotonicAttention(AttentionMechanism):
@@ -11,10 +19,10 @@ class LocalMonotonicAttention(AttentionMechanism):
     Args:
       window: D, positions on each side.
       units: width U of the queries, to which the encoder states are projected once per source.
-      initializer: name or config, of the weight matrices.
+      initializer: name, config or object, of the weight matrices.
     """
 
-    def __init__(self, *, units: int, window: int = 10, initializer: str | dict = "glorot_uniform", **kwargs):
+    def __init__(self, *, units: int, window: int = 10, initializer: Initializer = "glorot_uniform", **kwargs):
         super().__init__(**kwargs)
         self.units, self.window, self.initializer = whole("units", units), whole("window", window), initializer
         self.key_layer = self._projection(self.units, "key")
@@ -24,22 +32,28 @@ class LocalMonotonicAttention(AttentionMechanism):
         whole("window", window)
 
     def memorize(self, states, mask):
-        return {"values": states, "keys": self.key_layer(states), "mask": mask}
+        positions = tf.cumsum(tf.cast(mask, tf.int32), 1) - 1  # [B, S], of the real ones
+        return {"values": states, "keys": self.key_layer(states), "mask": mask, "positions": positions}
 
     def initial_state(self, memory, num_queries):
         return tf.zeros([tf.shape(memory["values"])[0], num_queries, 1], tf.int32)  # steps so far
 
     def score(self, query, memory, state, seed=None):
-        return self._in_window(query, memory, tf.cast(state, tf.float32)), state + 1
+        return self._in_window(query, memory, state), state + 1
 
     def _in_window(self, query: tf.Tensor, memory: dict[str, tf.Tensor], centres: tf.Tensor) -> tf.Tensor:
-        """Softmax [B, Q, S] over the real positions at most D from `centres` [B, Q, 1] (float32)."""
+        """Softmax [B, Q, S] over the real positions at most D from `centres` [B, Q, 1]."""
         energies = products(query, memory["keys"])
-        distances = tf.abs(_positions(memory) - centres)
+        distances = tf.abs(_positions(memory, centres.dtype) - centres)
         return masked_softmax(energies, memory["mask"][:, None] & (distances <= self.window))
 
     def get_config(self):
-        return {**super().get_config(), "units": self.units, "window": self.window, "initializer": self.initializer}
+        return {
+            **super().get_config(),
+            "units": self.units,
+            "window": self.window,
+            "initializer": initializer_config(self.initializer),
+        }
 
 
 class LocalPredictiveAttention(LocalMonotonicAttention):
@@ -50,10 +64,10 @@ class LocalPredictiveAttention(LocalMonotonicAttention):
     Args:
       window: D, positions on each side.
       units: width U of the queries, to which the encoder states are projected once per source.
-      initializer: name or config, of the weight matrices.
+      initializer: name, config or object, of the weight matrices.
     """
 
-    def __init__(self, *, units: int, window: int = 10, initializer: str | dict = "glorot_uniform", **kwargs):
+    def __init__(self, *, units: int, window: int = 10, initializer: Initializer = "glorot_uniform", **kwargs):
         super().__init__(units=units, window=window, initializer=initializer, **kwargs)
         self.position_layer = self._projection(self.units, "position", activation="tanh")
         self.position_v = self._projection(1, "position_v")
@@ -61,17 +75,18 @@ class LocalPredictiveAttention(LocalMonotonicAttention):
     initial_state = AttentionMechanism.initial_state
 
     def memorize(self, states, mask):
-        lengths = tf.reduce_sum(tf.cast(mask, tf.float32), 1)[:, None, None]  # [B, 1, 1]
-        return {**super().memorize(states, mask), "last": tf.maximum(lengths - 1, 0.0)}
+        lengths = tf.reduce_sum(tf.cast(mask, tf.int32), 1)[:, None, None]  # [B, 1, 1]
+        return {**super().memorize(states, mask), "last": tf.maximum(lengths - 1, 0)}
 
     def score(self, query, memory, state=(), seed=None):
-        shares = tf.sigmoid(tf.cast(self.position_v(self.position_layer(query)), tf.float32))  # [B, Q, 1]
-        centres = memory["last"] * shares
+        dtype = accurate(query.dtype)
+        shares = tf.sigmoid(tf.cast(self.position_v(self.position_layer(query)), dtype))  # [B, Q, 1]
+        centres = tf.cast(memory["last"], dtype) * shares
         weights = self._in_window(query, memory, centres)
-        gaussian = tf.exp(-0.5 * tf.square((_positions(memory) - centres) / (self.window / 2)))
+        gaussian = tf.exp(-0.5 * tf.square((_positions(memory, dtype) - centres) / (self.window / 2)))
         return weights * tf.cast(gaussian, weights.dtype), state
 
 
-def _positions(memory: dict[str, tf.Tensor]) -> tf.Tensor:
-    """[1, 1, S]: 0, 1, 2 and so on."""
-    return tf.cast(tf.range(tf.shape(memory["values"])[1]), tf.float32)[None, None]
+def _positions(memory: dict[str, tf.Tensor], dtype: tf.DType) -> tf.Tensor:
+    """Numbers [B, 1, S] of the real positions, from 0."""
+    return tf.cast(memory["positions"], dtype)[:, None]

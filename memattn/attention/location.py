@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from memattn.attention.base import AttentionMechanism, masked_softmax, whole
+from memattn.attention.base import AttentionMechanism, Initializer, initializer_config, masked_softmax, whole
 
 
 class LocationAttention(AttentionMechanism):
@@ -10,10 +10,12 @@ class LocationAttention(AttentionMechanism):
 
     Args:
       max_source_length: rows of W_a, the longest source of the training set.
-      initializer: name or config, of W_a.
+      initializer: name, config or object, of W_a.
     """
 
-    def __init__(self, *, max_source_length: int, initializer: str | dict = "glorot_uniform", **kwargs):
+    reads_in_order = True
+
+    def __init__(self, *, max_source_length: int, initializer: Initializer = "glorot_uniform", **kwargs):
         super().__init__(**kwargs)
         self.max_source_length = whole("max_source_length", max_source_length)
         self.initializer = initializer
@@ -33,5 +35,5 @@ class LocationAttention(AttentionMechanism):
         return {
             **super().get_config(),
             "max_source_length": self.max_source_length,
-            "initializer": self.initializer,
+            "initializer": initializer_config(self.initializer),
         }

@@ -1,6 +1,6 @@
 """Luong et al. (2015), the general score: h^T W s, softmax over the source."""
 
-from memattn.attention.base import AttentionMechanism, masked_softmax, products, whole
+from memattn.attention.base import AttentionMechanism, Initializer, initializer_config, masked_softmax, products, whole
 
 
 class LuongAttention(AttentionMechanism):
@@ -8,10 +8,10 @@ class LuongAttention(AttentionMechanism):
 
     Args:
       units: width U of the queries, to which the encoder states are projected once per source.
-      initializer: name or config, of W.
+      initializer: name, config or object, of W.
     """
 
-    def __init__(self, *, units: int, initializer: str | dict = "glorot_uniform", **kwargs):
+    def __init__(self, *, units: int, initializer: Initializer = "glorot_uniform", **kwargs):
         super().__init__(**kwargs)
         self.units = whole("units", units)
         self.initializer = initializer
@@ -27,5 +27,5 @@ class LuongAttention(AttentionMechanism):
         return {
             **super().get_config(),
             "units": self.units,
-            "initializer": self.initializer,
+            "initializer": initializer_config(self.initializer),
         }

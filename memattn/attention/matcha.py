@@ -20,7 +20,7 @@ class MatchaAttention(MonotonicAttention):
       offset: r of the stops' energy at the start; the mean wait is 1 / sigmoid(r) positions.
       noise: deviation of the normal noise that training adds to the stops' energies.
       test_mode: without noise, "hard" stops at the first position with p > 0.5; "soft" uses the probabilities.
-      initializer: name or config, of the weight matrices and v.
+      initializer: name, config or object, of the weight matrices and v.
     """
 
     _mixes_chunks = True

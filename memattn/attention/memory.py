@@ -7,7 +7,18 @@ from typing import Literal
 import numpy as np
 import tensorflow as tf
 
-from memattn.attention.base import AttentionMechanism, additive_energies, masked_softmax, one_of, products, whole
+from memattn.attention.base import (
+    AttentionMechanism,
+    Initializer,
+    accurate,
+    additive_energies,
+    initializer_config,
+    initializer_of,
+    masked_softmax,
+    one_of,
+    products,
+    whole,
+)
 
 SCORING_FUNCTIONS = {"softmax": tf.nn.softmax, "sigmoid": tf.sigmoid}
 _LOWEST_WINDOW_LOGIT = -8.0  # far from a slot's window; content can still overrule it
@@ -47,7 +58,7 @@ class MemoryAttention(AttentionMechanism):
       max_source_length: S of Eq. 10, the longest source of the training set; positions past it count as the last.
         Needed with `position_encoding`.
       units: width U of the queries. Needed to read by content.
-      initializer: name or config, of all weight matrices and v.
+      initializer: name, config or object, of all weight matrices and v.
     """
 
     def __init__(
@@ -66,7 +77,7 @@ class MemoryAttention(AttentionMechanism):
         renormalize: Literal["sum", "mean", "none"] = "sum",
         max_source_length: int | None = None,
         units: int | None = None,
-        initializer: str | dict = "glorot_uniform",
+        initializer: Initializer = "glorot_uniform",
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -105,7 +116,7 @@ class MemoryAttention(AttentionMechanism):
             self.key_layer = self._projection(units if read == "content" else read_units, "key")
         if read == "additive":
             self.query_layer = self._projection(read_units, "query", use_bias=True)
-            self.v = self.add_weight(shape=(read_units,), initializer=initializer, name="v")
+            self._v_initializer = tf.keras.initializers.get(initializer_of("v", initializer))
 
     @classmethod
     def check(cls, num_slots, read_units, vote_scale, nested, position_windows, position_encoding, **choices):
@@ -138,12 +149,15 @@ class MemoryAttention(AttentionMechanism):
 
     def memorize(self, states, mask, used=None):
         """As of every mechanism; `used` [B, 1, K] says which slots each source has, None: all."""
+        if self.read == "additive" and self.v is None:  # under the path of the layer around it, unlike in __init__
+            self.v = self.add_weight(shape=(self.read_units,), initializer=self._v_initializer, name="v")
         logits = self.encoder_scores(states)[:, :, : self._kept]  # [B, S, K], W_alpha s_t
+        dtype = accurate(logits.dtype)
         if self.position_encoding:
-            logits *= tf.cast(self._position_encodings(mask), logits.dtype)  # Eq. 9
+            logits = logits * tf.cast(self._position_encodings(mask, dtype), logits.dtype)  # Eq. 9
         if self.position_windows:
-            logits += tf.cast(self._position_windows(mask), logits.dtype)
-        alpha = self.vote_scale * self._votes(logits, mask[:, :, None], used)
+            logits = logits + tf.cast(self._position_windows(mask, dtype), logits.dtype)
+        alpha = self.vote_scale * self._votes(logits, tf.expand_dims(mask, -1), used)
         rows = tf.matmul(alpha, states, transpose_a=True)  # C [B, K, D], Eq. 4
         is_short = states.shape[1] is not None and states.shape[1] < self._kept
         memory = {"values": states, "votes": alpha} if is_short else {"values": rows, "alpha": alpha}
@@ -163,7 +177,7 @@ class MemoryAttention(AttentionMechanism):
             return alpha if used is None else alpha * tf.cast(used, alpha.dtype)
         alpha = _scored(self.encoder_scoring, logits, used) * tf.cast(mask, logits.dtype)  # Eq. 5
         if self.encoder_normalize == "time":
-            weights = tf.cast(alpha, tf.float32)  # sums of many float16 stop growing
+            weights = tf.cast(alpha, accurate(alpha.dtype))  # sums of many float16 stop growing
             alpha = tf.cast(tf.math.divide_no_nan(weights, tf.reduce_sum(weights, 1, keepdims=True)), alpha.dtype)
         return alpha
 
@@ -183,30 +197,31 @@ class MemoryAttention(AttentionMechanism):
             return scores
         return tf.matmul(scores, memory["alpha"], transpose_b=True)  # [B, Q, S], beta . alpha of Figures 6 to 8
 
-    def _position_windows(self, mask: tf.Tensor) -> tf.Tensor:
-        """Logits [B, S, K] in float32: -d^2 / (2 sigma^2), d the distance to the middle of slot k's stretch.
+    def _position_windows(self, mask: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
+        """Logits [B, S, K]: -d^2 / (2 sigma^2), d the distance to the middle of slot k's stretch.
 
         At least _LOWEST_WINDOW_LOGIT; sigma is a quarter of a stretch, or of one position if that is longer.
         """
-        real = tf.cast(mask, tf.float32)
+        real = tf.cast(mask, dtype)
         positions = tf.cumsum(real, 1)[:, :, None] - 0.5  # [B, S, 1], middles of the real positions
         stretch = tf.reduce_sum(real, 1)[:, None, None] / self.num_slots  # [B, 1, 1]
-        middles = (tf.range(self.num_slots, dtype=tf.float32) + 0.5) * stretch  # [B, 1, K]
+        middles = (tf.range(self.num_slots, dtype=dtype) + 0.5) * stretch  # [B, 1, K]
         deviation = tf.maximum(stretch, 1.0) / 4
         return tf.maximum(-0.5 * tf.square((positions - middles) / deviation), _LOWEST_WINDOW_LOGIT)
 
-    def _position_encodings(self, mask: tf.Tensor) -> tf.Tensor:
-        """l_s of section 3.2, [B, S, K] or [1, S, K] in float32, for the real positions that `mask` [B, S] marks."""
-        table = tf.constant(position_encodings(self.num_slots, self.max_source_length))
-        length = tf.shape(mask)[1]
-        encodings = tf.gather(table, tf.minimum(tf.range(length), self.max_source_length - 1))[None]  # [1, S, K]
+    def _position_encodings(self, mask: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
+        """l_s of section 3.2 [B, S, K] for the real positions that `mask` [B, S] marks."""
+        table = tf.constant(position_encodings(self.num_slots, self.max_source_length), dtype)
+        positions = tf.cumsum(tf.cast(mask, tf.int32), 1) - 1  # of the real ones; -1 before the first
+        encodings = tf.gather(table, tf.clip_by_value(positions, 0, self.max_source_length - 1))  # [B, S, K]
         if self.renormalize == "none":
             return encodings
-        weights = tf.cast(mask, tf.float32)[:, :, None]  # [B, S, 1]
-        encodings *= weights
+        weights = tf.expand_dims(tf.cast(mask, dtype), -1)  # [B, S, 1]
+        encodings = encodings * weights
         totals = tf.reduce_sum(encodings, 1, keepdims=True)  # over time, [B, 1, K]; 0 for a padding row
         lengths = tf.reduce_sum(weights, 1, keepdims=True)  # [B, 1, 1]
-        return tf.math.divide_no_nan(encodings, totals) * (lengths if self.renormalize == "mean" else 1.0)
+        shares = tf.math.divide_no_nan(encodings, totals)
+        return shares * lengths if self.renormalize == "mean" else shares
 
     def get_config(self):
         return {
@@ -224,7 +239,7 @@ class MemoryAttention(AttentionMechanism):
             "renormalize": self.renormalize,
             "max_source_length": self.max_source_length,
             "units": self.units,
-            "initializer": self.initializer,
+            "initializer": initializer_config(self.initializer),
         }
 
 
@@ -241,4 +256,4 @@ def position_encodings(num_slots: int, max_source_length: int) -> np.ndarray:
     """L of Eq. 10, transposed to [S, K]: (1 - k/K)(1 - s/S) + (k/K)(s/S), k and s counted from 1."""
     k = np.arange(1, num_slots + 1) / num_slots
     s = np.arange(1, max_source_length + 1)[:, None] / max_source_length
-    return ((1 - k) * (1 - s) + k * s).astype(np.float32)
+    return (1 - k) * (1 - s) + k * s

@@ -4,7 +4,7 @@ from typing import Literal
 
 import tensorflow as tf
 
-from memattn.attention.base import masked_softmax, whole
+from memattn.attention.base import Initializer, masked_softmax, whole
 from memattn.attention.monotonic import MonotonicAttention
 
 
@@ -18,7 +18,7 @@ class MochaAttention(MonotonicAttention):
       offset: r of the stops' energy at the start; the mean wait is 1 / sigmoid(r) positions.
       noise: deviation of the normal noise that training adds to the stops' energies.
       test_mode: without noise, "hard" stops at the first position with p > 0.5; "soft" uses the probabilities.
-      initializer: name or config, of the weight matrices and v.
+      initializer: name, config or object, of the weight matrices and v.
     """
 
     _mixes_chunks = True
@@ -31,7 +31,7 @@ class MochaAttention(MonotonicAttention):
         offset: float = -1.0,
         noise: float = 1.0,
         test_mode: Literal["hard", "soft"] = "hard",
-        initializer: str | dict = "glorot_uniform",
+        initializer: Initializer = "glorot_uniform",
         **kwargs,
     ):
         super().__init__(

@@ -5,7 +5,17 @@ from typing import Literal
 
 import tensorflow as tf
 
-from memattn.attention.base import GENERATOR, AttentionMechanism, cast, one_of, whole
+from memattn.attention.base import (
+    GENERATOR,
+    AttentionMechanism,
+    Initializer,
+    accurate,
+    cast,
+    initializer_config,
+    initializer_of,
+    one_of,
+    whole,
+)
 
 _LOWEST = -1e9  # energy of padding: the sigmoid is 0
 _BLOCK = 8  # positions that hard attention looks at together
@@ -18,34 +28,53 @@ class ScaledEnergy(tf.keras.layers.Layer):
     Args:
       units: width of what is added in the tanh; g starts at 1 / sqrt(units).
       offset: r at the start; None: no r, for a softmax, which it cannot change.
-      initializer: name or config, of the weight matrices and v.
+      initializer: name, config or object, of the weight matrices and v.
     """
 
-    def __init__(self, *, units: int, offset: float | None, initializer: str | dict, **kwargs):
+    def __init__(self, *, units: int, offset: float | None, initializer: Initializer, **kwargs):
         super().__init__(**kwargs)
-        self.query_layer = tf.keras.layers.Dense(
-            units, kernel_initializer=initializer, dtype=self.dtype_policy, name="query"
+        self.units, self.offset = units, offset
+        self.query_layer, self.key_layer = (
+            tf.keras.layers.Dense(
+                units,
+                use_bias=name == "query",
+                kernel_initializer=initializer_of(f"{self.name}/{name}", initializer),
+                dtype=self.dtype_policy,
+                name=name,
+            )
+            for name in ("query", "key")
         )
-        self.key_layer = tf.keras.layers.Dense(
-            units, use_bias=False, kernel_initializer=initializer, dtype=self.dtype_policy, name="key"
-        )
-        self.v = self.add_weight(shape=(units,), initializer=initializer, name="v")
+        self._v_initializer = tf.keras.initializers.get(initializer_of(f"{self.name}/v", initializer))
+        self.v = self.g = self.r = None
+
+    def build(self, states_shape):
+        """Makes all weights but those of `query_layer`, under the path of the layer around this one."""
         constant = tf.keras.initializers.Constant
-        self.g = self.add_weight(shape=(), initializer=constant(units**-0.5), name="g")
-        self.r = None if offset is None else self.add_weight(shape=(), initializer=constant(offset), name="r")
+        self.v = self.add_weight(shape=(self.units,), initializer=self._v_initializer, name="v")
+        self.g = self.add_weight(shape=(), initializer=constant(self.units**-0.5), name="g")
+        if self.offset is not None:
+            self.r = self.add_weight(shape=(), initializer=constant(self.offset), name="r")
+        self.key_layer.build(states_shape)
         self.built = True
 
+    def keys(self, states: tf.Tensor) -> tf.Tensor:
+        """What the energies need of states [B, S, D]: [B, S, units]. It comes before the first energies."""
+        if not self.built:
+            self.build(states.shape)
+        return self.key_layer(states)
+
     def call(self, query: tf.Tensor, keys: tf.Tensor) -> tf.Tensor:
-        """Energies [B, Q, S] in float32, of queries [B, Q, U] and what `key_layer` makes of states: [B, S, units]."""
+        """Energies [B, Q, S], in float32 or float64, of queries [B, Q, U] and what `keys` gives [B, S, units]."""
         return self.energies(self.query_layer(query), keys[:, None])
 
     def energies(self, query: tf.Tensor, keys: tf.Tensor) -> tf.Tensor:
-        """The same for what `query_layer` makes of queries, and keys [B, Q, N, units] of their own."""
+        """Energies [B, Q, N] of what `query_layer` makes of queries, and keys [B, Q, N, units] for each of them."""
         hidden = tf.tanh(query[:, :, None] + keys)
-        v, g = cast(self.v, tf.float32), cast(self.g, tf.float32)
+        dtype = accurate(hidden.dtype)
+        v, g = cast(self.v, dtype), cast(self.g, dtype)
         direction = tf.cast(g * v / tf.norm(v), hidden.dtype)
-        energies = tf.cast(tf.einsum("bqsu,u->bqs", hidden, direction), tf.float32)
-        return energies if self.r is None else energies + cast(self.r, tf.float32)
+        energies = tf.cast(tf.einsum("bqsu,u->bqs", hidden, direction), dtype)
+        return energies if self.r is None else energies + cast(self.r, dtype)
 
 
 class MonotonicAttention(AttentionMechanism):
@@ -59,9 +88,10 @@ class MonotonicAttention(AttentionMechanism):
       offset: r at the start; the mean wait is 1 / sigmoid(r) positions.
       noise: deviation of the normal noise that training adds to the energies, which drives p to 0 or 1.
       test_mode: without noise, "hard" stops at the first position with p > 0.5; "soft" uses the probabilities.
-      initializer: name or config, of the weight matrices and v.
+      initializer: name, config or object, of the weight matrices and v.
     """
 
+    reads_in_order = True
     _mixes_chunks = False  # whether a second energy mixes the positions around a stop
 
     def __init__(
@@ -71,7 +101,7 @@ class MonotonicAttention(AttentionMechanism):
         offset: float = -1.0,
         noise: float = 1.0,
         test_mode: Literal["hard", "soft"] = "hard",
-        initializer: str | dict = "glorot_uniform",
+        initializer: Initializer = "glorot_uniform",
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -90,15 +120,16 @@ class MonotonicAttention(AttentionMechanism):
         one_of("test_mode", test_mode, _TEST_MODES)
 
     def memorize(self, states, mask):
-        memory = {"values": states, "mask": mask, "stop_keys": self.stop_energy.key_layer(states)}
+        memory = {"values": states, "mask": mask, "stop_keys": self.stop_energy.keys(states)}
         memory["lengths"] = tf.reduce_sum(tf.cast(mask, tf.int32), 1)  # [B]; real positions come first
-        return memory if self.chunk_energy is None else {**memory, "chunk_keys": self.chunk_energy.key_layer(states)}
+        return memory if self.chunk_energy is None else {**memory, "chunk_keys": self.chunk_energy.keys(states)}
 
     def initial_state(self, memory, num_queries):
         """alpha [B, Q, S] of the step before the first: it stopped at the first position."""
         batch, length = tf.unstack(tf.shape(memory["values"])[:2])
         first = tf.zeros([batch, num_queries], tf.int32)
-        return tf.ensure_shape(tf.one_hot(first, length), [None, num_queries, memory["values"].shape[1]])
+        alpha = tf.one_hot(first, length, dtype=accurate(memory["values"].dtype))
+        return tf.ensure_shape(alpha, [None, num_queries, memory["values"].shape[1]])
 
     def score(self, query, memory, state, seed=None):
         alpha = self._stops(query, memory, state, seed)
@@ -141,17 +172,18 @@ class MonotonicAttention(AttentionMechanism):
         return tf.while_loop(undecided, look, (before, tf.zeros_like(before) + length))[1]
 
     def _stops(self, query: tf.Tensor, memory: dict, before: tf.Tensor, seed: tf.Tensor | None) -> tf.Tensor:
-        """alpha [B, Q, S] in float32, given that of the step before."""
+        """alpha [B, Q, S], in float32 or float64, given that of the step before."""
         return stops(self._probabilities(query, memory, seed), before)
 
     def _probabilities(self, query: tf.Tensor, memory: dict, seed: tf.Tensor | None) -> tf.Tensor:
         """p [B, Q, S]: that of stopping at each position, once there."""
         energies = self.stop_energy(query, memory["stop_keys"])
         if seed is not None:
-            energies += self.noise * tf.random.stateless_normal(tf.shape(energies), seed, alg=GENERATOR)
+            noise = tf.random.stateless_normal(tf.shape(energies), seed, dtype=energies.dtype, alg=GENERATOR)
+            energies = energies + self.noise * noise
         energies = tf.where(memory["mask"][:, None], energies, _LOWEST)
         if seed is None and self.test_mode == "hard":
-            return tf.cast(energies > 0, tf.float32)
+            return tf.cast(energies > 0, energies.dtype)
         return tf.sigmoid(energies)
 
     def _energy(self, offset: float | None, name: str) -> ScaledEnergy:
@@ -166,7 +198,7 @@ class MonotonicAttention(AttentionMechanism):
             "offset": self.offset,
             "noise": self.noise,
             "test_mode": self.test_mode,
-            "initializer": self.initializer,
+            "initializer": initializer_config(self.initializer),
         }
 
 
@@ -175,7 +207,7 @@ def stops(p: tf.Tensor, before: tf.Tensor) -> tf.Tensor:
 
     Solves q_j = (1 - p_{j-1}) q_{j-1} + before_j in log2 S doublings, without a division: all factors are at most 1.
     """
-    go_on = tf.pad(1 - p[:, :, :-1], [[0, 0], [0, 0], [1, 0]])  # from the position before
+    go_on = tf.pad(1 - p, [[0, 0], [0, 0], [1, 0]])[:, :, :-1]  # from the position before
     return p * linear_recurrence(go_on, before)
 
 

@@ -3,24 +3,48 @@
 import importlib
 import importlib.util
 import inspect
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, MutableMapping
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from memattn.attention.base import AttentionMechanism
 
 
-class _Registry(dict):
-    """Names to classes; one given as "module:class" is imported on first use, which may raise ImportError."""
+class _Registry(MutableMapping[str, type["AttentionMechanism"]]):
+    """Maps names to classes. A class may be given as "module:class", which a look-up imports (or raises ImportError).
 
-    def __getitem__(self, name: str) -> type["AttentionMechanism"]:
-        found = super().__getitem__(name)
-        if isinstance(found, str):
-            module, _, attribute = found.partition(":")
+    A name of any type may be asked for, also one that has no hash.
+    """
+
+    def __init__(self, entries: dict[str, "str | type[AttentionMechanism]"]):
+        self._entries = dict(entries)
+
+    def __getitem__(self, name: Any) -> type["AttentionMechanism"]:
+        if name not in self:
+            raise KeyError(name)
+        mechanism = self._entries[name]
+        if isinstance(mechanism, str):
+            module, _, attribute = mechanism.partition(":")
             try:
-                found = getattr(importlib.import_module(module), attribute)
+                mechanism = getattr(importlib.import_module(module), attribute)
             except AttributeError as error:
                 raise ImportError(f"{module} has no class {attribute}; see memattn/attention/registry.py") from error
-        return found
+        return mechanism
+
+    def __contains__(self, name: Any) -> bool:
+        return isinstance(name, str) and name in self._entries
+
+    def __setitem__(self, name: str, mechanism: "str | type[AttentionMechanism]") -> None:
+        self._entries[name] = mechanism
+
+    def __delitem__(self, name: str) -> None:
+        del self._entries[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
 
 
 MECHANISMS = _Registry(
@@ -53,7 +77,7 @@ def build(name: str, options: dict, **facts) -> "AttentionMechanism":
       ImportError: the mechanism's library cannot be imported.
       TypeError, ValueError: the name or an option is unknown, or an option is out of range.
     """
-    if name not in list(MECHANISMS):  # of a list, since a name that is a list has no hash
+    if name not in MECHANISMS:
         raise ValueError(f"attention: {name!r} is none of {', '.join(MECHANISMS)}")
     mechanism = MECHANISMS[name]
     accepted = inspect.signature(mechanism).parameters

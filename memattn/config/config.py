@@ -7,6 +7,8 @@ the file, the line, the dotted key, the value and what would be right.
 import dataclasses
 import inspect
 import os
+import types
+import typing
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -469,17 +471,16 @@ def _attention(section: Mapping, source: Source) -> dict:
     """The section checked against the keyword arguments of the mechanism that it names, defaults filled in."""
     key = "model.attention"
     name = section.get("name", "memory")
-    if name not in list(MECHANISMS):  # of a list, since a name that is a mapping has no hash
+    if not (isinstance(name, str) and name in MECHANISMS):
         raise source.error(f"{key}.name", not_one_of(name, list(MECHANISMS)))
     try:
         mechanism = MECHANISMS[name]
     except ImportError as error:
         raise source.error(f"{key}.name", f"{name}: {reason(error)}") from error
-    parameters = {
-        parameter.name: parameter
-        for parameter in inspect.signature(mechanism).parameters.values()
-        if parameter.kind is not parameter.VAR_KEYWORD and parameter.name not in MODEL_FACTS
-    }
+    try:
+        parameters = mechanism_parameters(mechanism)
+    except ConfigError as error:
+        raise source.error(f"{key}.name", str(error)) from error
     options = {}
     for option, value in section.items():
         if option == "name":
@@ -501,6 +502,29 @@ def _attention(section: Mapping, source: Source) -> dict:
             f"{key}.{str(error).partition(':')[0]}", str(error).partition(": ")[2] or str(error)
         ) from error
     return {"name": name, **options}
+
+
+def mechanism_parameters(mechanism: type) -> dict[str, inspect.Parameter]:
+    """The arguments of a mechanism's constructor that a config sets, their annotations evaluated where they are text.
+
+    Raises ConfigError for an annotation that cannot be evaluated.
+    """
+    parameters = {
+        name: parameter
+        for name, parameter in inspect.signature(mechanism).parameters.items()
+        if parameter.kind is not parameter.VAR_KEYWORD and name not in MODEL_FACTS
+    }
+    for name, parameter in parameters.items():
+        if not isinstance(parameter.annotation, str):  # as with `from __future__ import annotations`
+            continue
+        holder = types.SimpleNamespace(__annotations__={name: parameter.annotation})
+        try:
+            hints = typing.get_type_hints(holder, inspect.unwrap(mechanism.__init__).__globals__)
+        except Exception as error:  # of any kind: it is code
+            problem = f"the annotation {parameter.annotation!r} of argument {name} cannot be evaluated"
+            raise ConfigError(f"{mechanism.__name__}: {problem}: {reason(error)}") from error
+        parameters[name] = parameter.replace(annotation=hints[name])
+    return parameters
 
 
 def _deep_copy(value: Any) -> Any:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from memattn.attention import MECHANISMS
-from memattn.config.config import MODEL_FACTS, Config
+from memattn.config.config import Config, mechanism_parameters
 from memattn.config.schema import written
 from memattn.errors import ConfigError
 
@@ -49,17 +49,19 @@ def _sections(kind: type, prefix: str) -> list[str]:
 def _mechanisms() -> list[str]:
     """The tables of the mechanisms, but for those of the extra `addons`."""
     lines = []
-    for name in MECHANISMS:
+    for name in MECHANISMS:  # not items(), which would import the extra
         if name.startswith("tfa_"):
             continue
         mechanism = MECHANISMS[name]
         said, rows = arguments(mechanism), []
-        for key, parameter in inspect.signature(mechanism).parameters.items():
-            if parameter.kind is parameter.VAR_KEYWORD or key in MODEL_FACTS:
-                continue
+        for key, parameter in mechanism_parameters(mechanism).items():
             if parameter.annotation is parameter.empty or key not in said:
                 raise ConfigError(f"{mechanism.__name__}: argument {key} needs an annotation, and a line in its Args:")
-            rows.append(_row(f"model.attention.{key}", _type(parameter.annotation, {}), parameter.default, said[key]))
+            try:
+                kinds = _type(parameter.annotation, {})
+            except KeyError as error:
+                raise ConfigError(f"{mechanism.__name__}: argument {key}: no config has a {error.args[0]}") from error
+            rows.append(_row(f"model.attention.{key}", kinds, parameter.default, said[key]))
         lines += _table(f"model.attention.name: {name}", mechanism.__doc__, rows)
     return lines
 

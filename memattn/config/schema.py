@@ -128,7 +128,8 @@ def value_of(hint: Any, value: Any, key: str, source: Source, limits: Mapping) -
     if choices and bool not in options:
         raise source.error(key, not_one_of(value, choices))
     names = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "null"}
-    expected = " or ".join([names[option] for option in options if option in names] + [str(c) for c in choices])
+    kinds = [names.get(option, str(option)) for option in options if typing.get_origin(option) is not Literal]
+    expected = " or ".join([*kinds, *map(str, choices)])
     raise source.error(key, f"expected {expected}, not {shown(value)}")
 
 

@@ -2,6 +2,8 @@
 
 import tensorflow as tf
 
+from memattn.attention.base import Initializer, initializer_config
+
 Cells = list[tuple[tf.Tensor, ...]]  # the state of each decoder layer, tensors [B, U]
 
 
@@ -39,11 +41,11 @@ class DenseBridge(_Bridge):
     """Starts the decoder from a dense layer on the encoder's final states.
 
     Args:
-      initializer: name or config, of the dense layer's kernel.
+      initializer: name, config or object, of the dense layer's kernel.
       others: see `_Bridge`.
     """
 
-    def __init__(self, *, initializer: str | dict = "glorot_uniform", **others):
+    def __init__(self, *, initializer: Initializer = "glorot_uniform", **others):
         super().__init__(**others)
         self.initializer = initializer
         self.dense = tf.keras.layers.Dense(
@@ -63,7 +65,7 @@ class DenseBridge(_Bridge):
         return [tuple(tensors[i : i + self.parts]) for i in range(0, len(tensors), self.parts)]
 
     def get_config(self):
-        return {**super().get_config(), "initializer": self.initializer}
+        return {**super().get_config(), "initializer": initializer_config(self.initializer)}
 
 
 @tf.keras.utils.register_keras_serializable("memattn")
@@ -74,11 +76,11 @@ class BackwardBridge(_Bridge):
 
     Args:
       encoder_units: width of h.
-      initializer: name or config, of W_s.
+      initializer: name, config or object, of W_s.
       others: see `_Bridge`.
     """
 
-    def __init__(self, *, encoder_units: int, initializer: str | dict = "glorot_uniform", **others):
+    def __init__(self, *, encoder_units: int, initializer: Initializer = "glorot_uniform", **others):
         super().__init__(**others)
         self.encoder_units, self.initializer = encoder_units, initializer
         self.dense = tf.keras.layers.Dense(
@@ -96,4 +98,8 @@ class BackwardBridge(_Bridge):
         return [(hidden, *[tf.zeros_like(hidden)] * (self.parts - 1))] * self.layers
 
     def get_config(self):
-        return {**super().get_config(), "encoder_units": self.encoder_units, "initializer": self.initializer}
+        return {
+            **super().get_config(),
+            "encoder_units": self.encoder_units,
+            "initializer": initializer_config(self.initializer),
+        }

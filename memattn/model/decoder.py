@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 from memattn.attention import AttentionMechanism
-from memattn.attention.base import cast
+from memattn.attention.base import Initializer, cast, initializer_config, initializer_of
 from memattn.model.dropout import dropout, split
 from memattn.model.stepper import LSTMStepper, make_reader, run_steps
 
@@ -20,7 +20,7 @@ class Decoder(tf.keras.layers.Layer):
       dropout: rate on the input of every cell, a fresh mask each time step.
       input_feeding: concatenate the previous step's context to the input.
       mix: give tanh(W [h; c]), U wide, to the output layer; False gives it [h; c] as in Eq. 3.
-      initializer: name or config, of the weight matrices.
+      initializer: name, config or object, of the weight matrices.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class Decoder(tf.keras.layers.Layer):
         dropout: float = 0.0,
         input_feeding: bool = True,
         mix: bool = True,
-        initializer: str | dict = "glorot_uniform",
+        initializer: Initializer = "glorot_uniform",
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -44,8 +44,8 @@ class Decoder(tf.keras.layers.Layer):
             tf.keras.layers.RNN(
                 tf.keras.layers.LSTMCell(
                     units,
-                    kernel_initializer=initializer,
-                    recurrent_initializer=initializer,
+                    kernel_initializer=initializer_of(f"lstm_{i}/kernel", initializer),
+                    recurrent_initializer=initializer_of(f"lstm_{i}/recurrent_kernel", initializer),
                     dtype=self.dtype_policy,
                 ),
                 return_sequences=True,
@@ -56,7 +56,11 @@ class Decoder(tf.keras.layers.Layer):
         ]
         self.mixing_layer = (
             tf.keras.layers.Dense(
-                units, activation="tanh", kernel_initializer=initializer, dtype=self.dtype_policy, name="mix"
+                units,
+                activation="tanh",
+                kernel_initializer=initializer_of("mix", initializer),
+                dtype=self.dtype_policy,
+                name="mix",
             )
             if mix
             else None
@@ -150,7 +154,7 @@ class Decoder(tf.keras.layers.Layer):
             "dropout": self.dropout,
             "input_feeding": self.input_feeding,
             "mix": self.mix,
-            "initializer": self.initializer,
+            "initializer": initializer_config(self.initializer),
         }
 
     @classmethod

@@ -4,6 +4,7 @@ from typing import Literal
 
 import tensorflow as tf
 
+from memattn.attention.base import Initializer, initializer_config, initializer_of
 from memattn.model.dropout import dropout, split
 
 
@@ -16,7 +17,7 @@ class Encoder(tf.keras.layers.Layer):
       units: width of each; a state is D = 2 * units wide.
       cell: "lstm" or "gru", the GRU of Cho et al. (2014): the reset gate comes before the product.
       dropout: rate on the input of every cell, a fresh mask each time step.
-      initializer: name or config, of the kernels. Biases start at 0, the forget gate's at 1.
+      initializer: name, config or object, of the kernels. Biases start at 0, the forget gate's at 1.
     """
 
     def __init__(
@@ -26,7 +27,7 @@ class Encoder(tf.keras.layers.Layer):
         units: int,
         cell: Literal["lstm", "gru"] = "lstm",
         dropout: float = 0.0,
-        initializer: str | dict = "glorot_uniform",
+        initializer: Initializer = "glorot_uniform",
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -42,8 +43,8 @@ class Encoder(tf.keras.layers.Layer):
         }[self.cell]
         return kind(
             self.units,
-            kernel_initializer=self.initializer,
-            recurrent_initializer=self.initializer,
+            kernel_initializer=initializer_of(f"{name}/kernel", self.initializer),
+            recurrent_initializer=initializer_of(f"{name}/recurrent_kernel", self.initializer),
             go_backwards=go_backwards,
             return_sequences=True,
             return_state=True,
@@ -91,5 +92,5 @@ class Encoder(tf.keras.layers.Layer):
             "units": self.units,
             "cell": self.cell,
             "dropout": self.dropout,
-            "initializer": self.initializer,
+            "initializer": initializer_config(self.initializer),
         }

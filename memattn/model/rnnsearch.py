@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 from memattn.attention import AttentionMechanism
-from memattn.attention.base import cast
+from memattn.attention.base import Initializer, cast, initializer_config, initializer_of
 from memattn.model.dropout import dropout, split
 from memattn.model.stepper import Stepper, make_reader, run_steps
 
@@ -21,7 +21,7 @@ class RNNsearchDecoder(tf.keras.layers.Layer):
       units: width U of the state; the output layer's input is half as wide, as in the paper.
       dropout: rate on the token and on the contexts that enter the cell, and on the token for the maxout layer; a fresh
         mask each time step.
-      initializer: name or config, of the weight matrices.
+      initializer: name, config or object, of the weight matrices.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class RNNsearchDecoder(tf.keras.layers.Layer):
         attention: AttentionMechanism,
         units: int,
         dropout: float = 0.0,
-        initializer: str | dict = "glorot_uniform",
+        initializer: Initializer = "glorot_uniform",
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -53,7 +53,8 @@ class RNNsearchDecoder(tf.keras.layers.Layer):
                 "read_out_kernel": (width + units, units),  # of [y; c; s]
             }
             for name, shape in shapes.items():
-                setattr(self, name, self.add_weight(shape=shape, initializer=self.initializer, name=name))
+                initializer = initializer_of(name, self.initializer)
+                setattr(self, name, self.add_weight(shape=shape, initializer=initializer, name=name))
             self.bias = self.add_weight(shape=(3 * units,), initializer="zeros", name="bias")
             self.read_out_bias = self.add_weight(shape=(units,), initializer="zeros", name="read_out_bias")
         self.built = True
@@ -108,7 +109,7 @@ class RNNsearchDecoder(tf.keras.layers.Layer):
             "attention": tf.keras.layers.serialize(self.attention),
             "units": self.units,
             "dropout": self.dropout,
-            "initializer": self.initializer,
+            "initializer": initializer_config(self.initializer),
         }
 
     @classmethod

@@ -5,6 +5,7 @@ import inspect
 import pytest
 import test_conformance
 import test_keras
+import test_layers
 from conftest import free
 from test_conformance import FAMILY, identify, make_model, optimizer  # noqa: F401 (a fixture)
 
@@ -27,6 +28,17 @@ VARIANTS = [
     ("matcha", {"offset": 0.1}),
     ("mocha", {"test_mode": "soft", "chunk_size": 3}),
     ("matcha", {"test_mode": "soft"}),
+]
+OF_LAYERS = [
+    *VARIANTS,
+    ("bahdanau", {"cache_keys": False}),
+    ("memory", {"num_slots": 2, "encoder_scoring": "sigmoid", "decoder_scoring": "sigmoid", "vote_scale": 2.0}),
+    ("memory", {"num_slots": 3, "nested": True}),
+    ("memory", {"num_slots": 3, "position_encoding": True, "renormalize": "mean"}),
+    ("feed_forward", {"weighted": False}),
+    ("local_m", {"window": 1}),
+    ("local_p", {"window": 2}),
+    ("monotonic", {"test_mode": "soft"}),
 ]
 OF_ADDONS = [name for name in attention.MECHANISMS if name.startswith("tfa_")]
 RNNSEARCH = {"decoder": "rnnsearch", "encoder": "gru"}
@@ -65,10 +77,16 @@ def test_a_mechanism_with_options_is_an_ordinary_layer(name, options):
     test_keras.test_a_layer_of_mixed_precision_takes_states_of_float32(name, options, "mixed_bfloat16")
 
 
+@pytest.fixture(params=[case for case in OF_LAYERS if case not in test_layers.CASES], ids=test_layers.identify)
+def case(request):
+    return request.param
+
+
 globals().update(
     (name, test)
-    for name, test in vars(test_conformance).items()
-    if name.startswith("test_") and "model" in inspect.signature(test).parameters
+    for module in (test_conformance, test_layers)
+    for name, test in vars(module).items()
+    if name.startswith("test_") and {"model", "case"} & set(inspect.signature(test).parameters)
 )
 
 
