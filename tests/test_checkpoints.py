@@ -85,12 +85,10 @@ def test_a_weight_that_no_attribute_leads_to_is_refused():
 
 
 def save(model, folder, *steps, keep=1, **others):
-    manager = tf.train.CheckpointManager(
-        Checkpoint(model, **others).trackable, str(folder), keep, checkpoint_name="step"
-    )
+    kept = checkpoints.Kept(Checkpoint(model, **others).trackable, str(folder), keep)
     for step in steps:
-        manager.save(checkpoint_number=step)
-    return manager
+        kept.save(checkpoint_number=step)
+    return kept
 
 
 def test_a_checkpoint_of_another_model_changes_nothing(tmp_path):
@@ -120,12 +118,12 @@ def test_a_damaged_checkpoint_leaves_no_progress_without_weights(tmp_path):
 
 def test_a_checkpoint_that_is_replaced_meanwhile_is_read_anew(tmp_path, monkeypatch):
     model = make_model("none", {})
-    manager = save(model, tmp_path, 1)
+    kept = save(model, tmp_path, 1)
     read = Checkpoint.read
 
     def replaced(self, path):
         if path.endswith("step-1"):
-            manager.save(checkpoint_number=2)  # removes the first
+            kept.save(checkpoint_number=2)  # removes the first
         read(self, path)
 
     monkeypatch.setattr(Checkpoint, "read", replaced)

@@ -20,7 +20,7 @@ from memattn.data.corpus import VOCABULARY
 from memattn.data.text import Text, Tokens
 from memattn.data.vocabulary import EOS, PAD, UNK, Vocabulary
 from memattn.errors import ConfigError, RunError, reason
-from memattn.runs import provenance
+from memattn.runs import checkpoints, provenance
 from memattn.runs.checkpoints import tensorflow_variable
 from memattn.runs.trained import Trained
 from memattn.search.beam_search import Hypotheses
@@ -224,7 +224,8 @@ def load(folder: str, n_best: int | None = None) -> tuple[SavedSearcher, Text | 
         raise ConfigError(f"--nbest: {n_best} is more than the export's decoding.n_best = {config.n_best}; {again}")
     config = dataclasses.replace(config, n_best=n_best or config.n_best)
     try:
-        model = tf.saved_model.load(folder)
+        with checkpoints.plain_path(folder) as plain:
+            model = tf.saved_model.load(plain)
     except Exception as error:  # TensorFlow raises errors of any type for a truncated file
         raise RunError(f"{folder}: damaged; export it again: {reason(error)}") from error
     vocabulary = corpus.read_vocabulary(os.path.join(extra, VOCABULARY))

@@ -6,6 +6,7 @@ import io
 import itertools
 import math
 import os
+import shlex
 import signal
 import sys
 import tempfile
@@ -152,14 +153,11 @@ class Trainer:
             raise RunError(f"{error}; move the folder away to start over") from error
         if self.progress.step < config.training.max_steps and self.progress.finished == _all_steps(self.progress.step):
             self.progress.finished = ""  # max_steps has been raised
-        self.manager = tf.train.CheckpointManager(
-            checkpoint.trackable, folder, config.training.keep_checkpoints, checkpoint_name="step"
-        )
+        self.manager = checkpoints.Kept(checkpoint.trackable, folder, config.training.keep_checkpoints)
         folder = os.path.join(run_dir, run_folder.BEST)
         if not checkpoints.listed(folder):  # if it was removed
             self.progress.best = [-1.0, -1.0]
-        best = Checkpoint(self.model).trackable
-        self.best = tf.train.CheckpointManager(best, folder, 1, checkpoint_name="step")
+        self.best = checkpoints.Kept(Checkpoint(self.model).trackable, folder, 1)
 
     def _by_chief(self, work: Callable[[], Any]) -> None:
         """Runs `work` on the first worker while the others wait; if it fails, all end."""
@@ -217,7 +215,7 @@ class Trainer:
             return 128 + self.stopping
         self._say(
             f"finished: {progress.finished}; best validation BLEU {progress.best[0]:.2f}\n"
-            f"evaluate with: python -m memattn.eval --run_dir {self.run_dir}"
+            f"evaluate with: python -m memattn.eval --run_dir {shlex.quote(self.run_dir)}"
         )
         return 0
 
