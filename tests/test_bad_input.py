@@ -347,12 +347,12 @@ CORPORA = {
     ),
     "token twice": (
         lambda corpus: (corpus / "vocab.txt").write_text("a\nb\na\n"),
-        ["corpus/vocab.txt: the token 'a' occurs twice"],
+        ["corpus/vocab.txt:3: the token 'a' is in line 1 already"],
         FAILURE,
     ),
     "space in a token": (
         lambda corpus: (corpus / "vocab.txt").write_text("a\nb c\n"),
-        ["corpus/vocab.txt: the token 'b c' is empty or holds white space"],
+        ["corpus/vocab.txt:2: the token 'b c' holds white space that separates tokens"],
         FAILURE,
     ),
     "bytes in the vocabulary": (
@@ -376,7 +376,7 @@ def test_broken_corpus(name, corpus, tmp_path, capsys):
 COPY_FOLDERS = {
     "other settings": (
         lambda corpus: (corpus / "copy.json").write_text('{"seed": 3}'),
-        ["corpus: holds a task with other settings ({'seed': 3}, not {"],
+        ["corpus: holds a task with other settings: seed (3 there, 1 here), max_length (null there, 5 here), "],
         USAGE,
     ),
     "another corpus": (
@@ -389,8 +389,17 @@ COPY_FOLDERS = {
         ["corpus: File exists"],
         FAILURE,
     ),
-    "settings cut off": (lambda corpus: cut(corpus / "copy.json"), ["corpus/copy.json: "], USAGE),
-    "settings of bytes": (lambda corpus: (corpus / "copy.json").write_bytes(b"\xff"), ["corpus/copy.json: "], USAGE),
+    "settings cut off": (lambda corpus: cut(corpus / "copy.json"), ["corpus/copy.json: not JSON: "], USAGE),
+    "settings nested deep": (
+        lambda corpus: (corpus / "copy.json").write_text("[" * 100_000),
+        ["corpus/copy.json: nested deeper than 100 levels; remove the folder"],
+        USAGE,
+    ),
+    "settings of bytes": (
+        lambda corpus: (corpus / "copy.json").write_bytes(b"\xff"),
+        ["corpus/copy.json:1: not UTF-8 text: byte 0xff; remove the folder"],
+        USAGE,
+    ),
 }
 
 
@@ -501,25 +510,25 @@ RUNS = {
     "no lengths": (
         lambda run_dir: (run_dir / run_folder.CORPUS).unlink(),
         lambda config, run_dir: evaluating(run_dir),
-        ["run/corpus.json: unreadable (FileNotFoundError"],
+        ["run/corpus.json: unreadable: No such file or directory"],
         FAILURE,
     ),
     "lengths cut off": (
         lambda run_dir: cut(run_dir / run_folder.CORPUS),
         lambda config, run_dir: evaluating(run_dir),
-        ["run/corpus.json: unreadable (JSONDecodeError"],
+        ["run/corpus.json: not JSON: ", "; the run folder is damaged"],
         FAILURE,
     ),
     "lengths of something else": (
         lambda run_dir: (run_dir / run_folder.CORPUS).write_text("[1]"),
         lambda config, run_dir: evaluating(run_dir),
-        ["run/corpus.json: damaged: max_source_length should be a whole number above 0, in [1]"],
+        ["run/corpus.json: expected a mapping, not [1]; the run folder is damaged"],
         FAILURE,
     ),
     "negative lengths": (
         lambda run_dir: (run_dir / run_folder.CORPUS).write_text('{"max_source_length": -3}'),
         lambda config, run_dir: evaluating(run_dir),
-        ["run/corpus.json: damaged: max_source_length should be a whole number above 0, in {'max_source_length': -3}"],
+        ["run/corpus.json: damaged: max_source_length should be an int above 0, in {'max_source_length': -3}"],
         FAILURE,
     ),
     "no validation yet": (

@@ -13,8 +13,8 @@ from typing import Any, Literal
 import yaml
 
 from memattn.attention import MECHANISMS
-from memattn.config.schema import Source, build, listed, nearest, not_one_of, number, parse, shown, value_of, written
-from memattn.errors import ConfigError, reason
+from memattn.config.schema import Source, build, listed, nearest, not_one_of, number, parse, value_of, written
+from memattn.errors import ConfigError, reason, shown
 
 _ARITHMETIC = ("addition", "multiplication")
 _OF_ACTIVE_MEMORY = ("width", "cell")

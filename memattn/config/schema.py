@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import yaml
 
-from memattn.errors import ConfigError
+from memattn.errors import ConfigError, shown
 
 _MAPPINGS = (Mapping, dict)
 _MOST_VALUES = 100_000  # of a config, its aliases written out
@@ -164,12 +164,6 @@ def _in_range(value: Any, key: str, source: Source, limits: Mapping) -> Any:
 
 def not_one_of(value: Any, choices: list) -> str:
     return f"{shown(value)} is none of {', '.join(map(str, choices))}{nearest(str(value), choices, '; ', '')}"
-
-
-def shown(value: Any) -> str:
-    """A value as an error shows it: its start, where it is long."""
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:76]} ..."
 
 
 def written(value: Any) -> str:
