@@ -15,7 +15,11 @@ class DataError(ValueError):
 
 
 class RunError(RuntimeError):
-    """A run that cannot continue."""
+    """A run that cannot continue: the problem, and the advice of the command that ran into it."""
+
+    def __init__(self, problem: str = "", advice: str = ""):
+        super().__init__(f"{problem}; {advice}" if advice else problem)
+        self.problem = problem
 
 
 class LostWorkerError(RunError):
@@ -26,6 +30,11 @@ def shown(value: Any) -> str:
     """A value as an error shows it: its start, where it is long."""
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:76]} ..."
+
+
+def short(text: str) -> str:
+    """A key, a name or a path as an error shows it: its start, where it is long."""
+    return text if len(text) <= 120 else f"{text[:116]} ..."
 
 
 def one_line(message: str) -> str:

@@ -53,7 +53,9 @@ def _whole(folder: str, settings: dict) -> bool:
             raise ValueError(f"{error}; remove the folder to have it made again") from error
         if found != settings:
             differing = differences(found, settings) if isinstance(found, dict) else [f"{shown(found)} there"]
-            raise ValueError(f"{folder}: holds a task with other settings: {', '.join(differing)}; use another folder")
+            raise ValueError(
+                f"{folder}: holds a task with other settings: {', '.join(map(str, differing))}; use another folder"
+            )
         return all(os.path.exists(os.path.join(folder, name)) for name in _FILES)
     interrupted = any(name.startswith(_UNFINISHED) for name in present)
     if not interrupted and any(name.endswith((".source", ".target")) for name in present):

@@ -48,7 +48,9 @@ def create(
             found = dataclasses.replace(found, training=longer)
         differing = config.differences(config.to_dict(found), config.to_dict(run_config))
         if differing:
-            raise ConfigError(f"{folder}: holds a run of another config: {', '.join(differing)}; use another --run_dir")
+            raise ConfigError(
+                f"{folder}: holds a run of another config: {', '.join(map(str, differing))}; use another --run_dir"
+            )
         for name, content in facts.items():
             own = os.path.join(folder, name)
             if not os.path.exists(own):

@@ -117,9 +117,8 @@ def run_sweep(
                 found, wanted = configs.to_dict(load_config(folder)), configs.to_dict(runs[name])
                 differing = configs.differences(found, wanted)
                 if differing:
-                    raise ConfigError(
-                        f"{folder}: holds a run of another config: {', '.join(differing)}; use another --sweep_dir"
-                    )
+                    keys = ", ".join(map(str, differing))
+                    raise ConfigError(f"{folder}: holds a run of another config: {keys}; use another --sweep_dir")
             os.makedirs(folder, exist_ok=True)
             files.write(os.path.join(sweep_dir, f"{name}.yaml"), configs.dump(runs[name]))
         missing = [name for name in runs if _result(folders[name], runs[name], split, average) is None]

@@ -87,7 +87,8 @@ class Trainer:
         try:
             other = trained.load([folder], ["decoding.lexicon=null"], None)
         except (ConfigError, RunError) as error:
-            raise type(error)(f"training.{key}: {str(error).partition(';')[0]}") from error
+            problem = error.problem if isinstance(error, RunError) else error
+            raise type(error)(f"training.{key}: {problem}") from error
         if not other.reads_as(self.vocabulary, self.text):
             right = f"prepare the data with --vocabulary_of {folder}"
             if self.config.data.generated:
@@ -96,7 +97,7 @@ class Trainer:
         models = [configs.to_dict(config)["model"] for config in (other.config, self.config)]
         models = [{name: value for name, value in model.items() if must_match(name)} for model in models]
         if differing := configs.differences(*models, "model."):
-            raise ConfigError(f"training.{key}: {folder} holds another model: {', '.join(differing)}")
+            raise ConfigError(f"training.{key}: {folder} holds another model: {', '.join(map(str, differing))}")
         return other.models[0]
 
     def _make_model(self) -> None:

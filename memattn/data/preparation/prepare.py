@@ -123,7 +123,9 @@ def _existing(folder: str, started: dict) -> dict:
         problem = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
         raise ConfigError(f"{folder}: exists, but is not a prepared corpus ({path}: {problem}); use another") from error
     if found != wanted:
-        raise ConfigError(f"{folder}: holds another corpus ({', '.join(differing)}); use another folder, or remove it")
+        raise ConfigError(
+            f"{folder}: holds another corpus ({', '.join(map(str, differing))}); use another folder, or remove it"
+        )
     for name, size in sizes.items():
         own = os.path.join(folder, name)
         if not os.path.exists(own) or os.path.getsize(own) != size:
