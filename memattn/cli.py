@@ -22,7 +22,7 @@ from absl import app, flags
 from absl import logging as absl_logging
 
 from memattn import processes
-from memattn.errors import ConfigError, DataError, LostWorkerError, RunError, reason
+from memattn.errors import ConfigError, DataError, LostWorkerError, RunError, one_line, reason
 
 FAILURE, USAGE, INTERRUPTED = 1, 2, 130
 AGAIN = 138  # 128 + SIGUSR1, which schedulers take for: start it again
@@ -183,7 +183,7 @@ def _parse_flags(argv: list[str], positional: bool) -> list[str]:
 
 def _guarded(main: Callable[..., int | None], arguments: Sequence[str] = ()) -> int:
     absl_logging.set_verbosity(absl_logging.WARNING)
-    warnings.formatwarning = lambda message, *_: f"warning: {message}\n"
+    warnings.formatwarning = lambda message, *_: f"warning: {one_line(str(message))}\n"
     logging.getLogger("tensorflow").setLevel(logging.ERROR)  # it warns of retracing, which each padded length needs
     try:
         if signal.getsignal(signal.SIGINT) is _end_at_once:
@@ -223,6 +223,5 @@ def silence() -> None:
 
 
 def _fail(message: str, status: int) -> None:
-    line = "".join(character if character.isprintable() else repr(character)[1:-1] for character in message)
-    print(f"error: {line}", file=sys.stderr)
+    print(f"error: {one_line(message)}", file=sys.stderr)
     sys.exit(status)

@@ -1,6 +1,9 @@
 """Errors with a one-line message for the user: what was wrong, where, and what would be right."""
 
 import re
+from typing import Any
+
+_LONGEST_WORD, _LONGEST_LINE = 300, 1_000  # characters of a message
 
 
 class ConfigError(ValueError):
@@ -12,11 +15,38 @@ class DataError(ValueError):
 
 
 class RunError(RuntimeError):
-    """A run that cannot continue."""
+    """A run that cannot continue: the problem, and the advice of the command that ran into it."""
+
+    def __init__(self, problem: str = "", advice: str = ""):
+        super().__init__(f"{problem}; {advice}" if advice else problem)
+        self.problem = problem
 
 
 class LostWorkerError(RunError):
     """Another process of the same training has ended; all of them must be restarted."""
+
+
+def shown(value: Any) -> str:
+    """A value as an error shows it: its start, where it is long."""
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:76]} ..."
+
+
+def short(text: str) -> str:
+    """A key, a name or a path as an error shows it: its start, where it is long."""
+    return text if len(text) <= 120 else f"{text[:116]} ..."
+
+
+def one_line(message: str) -> str:
+    """The message as one line of printable characters, long words and a long line without their middle."""
+    line = "".join(character if character.isprintable() else repr(character)[1:-1] for character in message)
+    line = re.sub(rf"\S{{{_LONGEST_WORD + 1},}}", lambda word: _without_middle(word[0], _LONGEST_WORD), line)
+    return _without_middle(line, _LONGEST_LINE)
+
+
+def _without_middle(text: str, most: int) -> str:
+    half = most // 2
+    return text if len(text) <= most else f"{text[:half]} ... {text[-half:]}"
 
 
 def reason(error: Exception) -> str:

@@ -9,6 +9,8 @@ import secrets
 from collections.abc import Iterator
 from typing import BinaryIO
 
+from memattn import reading
+
 UNFINISHED = ".unfinished"
 
 
@@ -66,9 +68,9 @@ def write_csv(path: str, rows: list[dict]) -> None:
 
 
 def checksum(path: str) -> str:
-    """SHA-256 of a file, in hexadecimal."""
+    """SHA-256 of a regular file, in hexadecimal. Raises OSError."""
     digest = hashlib.sha256()
-    with open(path, "rb") as file:
+    with reading.regular(path) as file:
         while block := file.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()

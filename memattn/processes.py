@@ -13,7 +13,8 @@ from collections.abc import Iterator
 
 import filelock
 
-from memattn.errors import RunError
+from memattn import reading
+from memattn.errors import DataError, RunError
 
 PARENT = "MEMATTN_PARENT"  # environment variable of a command: the process that it ends with
 _NAMED = 0.2  # seconds; enough for a new holder of a lock to write its name
@@ -75,8 +76,8 @@ def making(path: str, doing: str, *, wait: bool = False) -> Iterator[bool]:
 
 
 def _holder(path: str) -> str:
-    with contextlib.suppress(OSError), open(path, encoding="utf-8") as file:
-        if name := file.read():
+    with contextlib.suppress(OSError, DataError):
+        if name := reading.text(path):
             return name
     return "another process"
 

@@ -80,7 +80,35 @@ CONFIGS = {
     "truth for a whole number": (COPY + "model: {units: true}\n", [], ["expected a whole number, not True"]),
     "truth for a number": (COPY + "model: {dropout: yes}\n", [], ["model.dropout: expected a number, not True"]),
     "date for a number": (COPY + "training: {seed: 2017-09-09}\n", [], ["training.seed: expected a whole number, not"]),
-    "impossible date": (COPY + "training: {seed: 2017-13-45}\n", [], ["seed: not a plain value: '2017-13-45'"]),
+    "impossible date": (COPY + "training: {seed: 2017-13-45}\n", [], ["seed: expected a whole number, not '2017-13-"]),
+    "leading zero": (
+        COPY + "training:\n  seed: 010\n",
+        [],
+        ["config.yaml:3: training.seed: '010' is octal in YAML 1.1 and decimal in 1.2; leave out the zero, write 0o"],
+    ),
+    "--set with a leading zero": (COPY, ["training.seed=010"], ["--set training.seed: '010' is octal"]),
+    "leading zero for text": ("data: {folder: 010}\n", [], ["data.folder: '010' is octal", "or quote it as text"]),
+    "base 60": (COPY + "training: {max_steps: 1:30}\n", [], ["max_steps: expected a whole number, not '1:30'"]),
+    "--set in base 60": (COPY, ["training.max_steps=1:30"], ["training.max_steps: expected a whole number, not '1:3"]),
+    "fraction in base 60": (COPY + "model: {dropout: 1:30.5}\n", [], ["dropout: expected a number, not '1:30.5'"]),
+    "bool for text": ("data: {folder: no}\n", [], ["expected text or null, not False; quote it if it is text"]),
+    "tag of an int on a mapping": (
+        COPY + "model: !!int {}\n",
+        [],
+        ["config.yaml:2: model: the tag 'tag:yaml.org,2002"],
+    ),
+    "--set of a tag on a mapping": (COPY, ["model.units=!!int {}"], ["units: the tag 'tag:yaml.org,2002:int' is for"]),
+    "tag of Python on a mapping": (COPY + "model: !!python/object:os.x {}\n", [], ["model: the tag 'tag:yaml.org"]),
+    "tag of a set": (COPY + "model: !!set {units}\n", [], ["model: the tag 'tag:yaml.org,2002:set' is for no list or"]),
+    "list as a key": (COPY + "? [a, b]\n: c\n", [], ["config.yaml: a key is a str, not a list or a mapping"]),
+    "half of a surrogate pair": ('data: {folder: "\\ud800"}\n', [], ["data.folder: not a character: '\\ud800'"]),
+    "half of a surrogate pair in a key": (COPY + '"\\ud800": 1\n', [], ["config.yaml: not a character: '\\ud800'"]),
+    "too large": (COPY + "#" * (1 << 20), [], ["config.yaml: larger than 1,048,576 bytes"]),
+    "octal number without end": (
+        COPY + f"model: {{units: 0o{'7' * 9000}}}\n",
+        [],
+        ["expected a whole number, not '0o77"],
+    ),
     "tag without value": (COPY + "model: {units: !!int ''}\n", [], ["model.units: not a plain value: ''"]),
     "tag of Python": (COPY + "model: {units: !!python/name:os.system ''}\n", [], ["model.units: not a plain value"]),
     "number for a truth": (COPY + "model: {mix: 1}\n", [], ["model.mix: expected true or false, not 1"]),
@@ -175,6 +203,23 @@ CONFIGS = {
         ["sweep run units=0: model.units: must be"],
     ),
     "run twice": (COPY + "sweep: {grid: {model.units: [3, 3]}}\n", [], ["two of its runs are the same: units=3"]),
+    "long key": (COPY + f"{'x' * 900}: 1\n", [], [f"config.yaml:2: {'x' * 116} ...: unknown key"]),
+    "long key deep down": (COPY + f"model: {{{'x' * 900}: 1}}\n", [], ["xxx ...: unknown key; known keys: kind"]),
+    "long base": (f"base: {'x' * 9000}\n", [], ["no such file: ", "xxx ..."]),
+    "long cell": (COPY + f"sweep: {{cells: [{{{'x' * 900}: 3}}]}}\n", [], ["sweep run ", "xxx ...: unknown key"]),
+    "long --set": (
+        COPY,
+        [f"model.bridge={'x' * 9000}"],
+        [f"--set model.bridge={'x' * 50}", "xxx ...: model.bridge: 'x"],
+    ),
+    "long key of --set": (COPY, [f"model.{'x' * 9000}=1"], ["xxx ...: unknown key; known keys: kind, width"]),
+    "long --set without value": (COPY, ["x" * 9000], ["xxx ...: write --set key=value"]),
+    "long --set below a value": (
+        COPY + "model: {units: 2}\n",
+        [f"model.units.{'x.' * 2000}y=3"],
+        [" ...: model.units is a value, not a section"],
+    ),
+    "long --set that is no YAML": (COPY, [f"model.{'x' * 9000}=["], ["xxx ...: not valid YAML"]),
     "--set without value": (COPY, ["model.units"], ["--set model.units: write --set key=value"]),
     "--set of nothing": (COPY, [""], ["--set : write --set key=value"]),
     "--set misspelt": (COPY, ["model.unit=3"], ["--set model.unit=3: model.unit: unknown key; did you mean units?"]),
@@ -347,12 +392,12 @@ CORPORA = {
     ),
     "token twice": (
         lambda corpus: (corpus / "vocab.txt").write_text("a\nb\na\n"),
-        ["corpus/vocab.txt: the token 'a' occurs twice"],
+        ["corpus/vocab.txt:3: the token 'a' is in line 1 already"],
         FAILURE,
     ),
     "space in a token": (
         lambda corpus: (corpus / "vocab.txt").write_text("a\nb c\n"),
-        ["corpus/vocab.txt: the token 'b c' is empty or holds white space"],
+        ["corpus/vocab.txt:2: the token 'b c' holds white space that separates tokens"],
         FAILURE,
     ),
     "bytes in the vocabulary": (
@@ -376,7 +421,7 @@ def test_broken_corpus(name, corpus, tmp_path, capsys):
 COPY_FOLDERS = {
     "other settings": (
         lambda corpus: (corpus / "copy.json").write_text('{"seed": 3}'),
-        ["corpus: holds a task with other settings ({'seed': 3}, not {"],
+        ["corpus: holds a task with other settings: seed (3 there, 1 here), max_length (null there, 5 here), "],
         USAGE,
     ),
     "another corpus": (
@@ -389,8 +434,17 @@ COPY_FOLDERS = {
         ["corpus: File exists"],
         FAILURE,
     ),
-    "settings cut off": (lambda corpus: cut(corpus / "copy.json"), ["corpus/copy.json: "], USAGE),
-    "settings of bytes": (lambda corpus: (corpus / "copy.json").write_bytes(b"\xff"), ["corpus/copy.json: "], USAGE),
+    "settings cut off": (lambda corpus: cut(corpus / "copy.json"), ["corpus/copy.json: not JSON: "], USAGE),
+    "settings nested deep": (
+        lambda corpus: (corpus / "copy.json").write_text("[" * 100_000),
+        ["corpus/copy.json: nested deeper than 100 levels; remove the folder"],
+        USAGE,
+    ),
+    "settings of bytes": (
+        lambda corpus: (corpus / "copy.json").write_bytes(b"\xff"),
+        ["corpus/copy.json:1: not UTF-8 text: byte 0xff; remove the folder"],
+        USAGE,
+    ),
 }
 
 
@@ -501,25 +555,25 @@ RUNS = {
     "no lengths": (
         lambda run_dir: (run_dir / run_folder.CORPUS).unlink(),
         lambda config, run_dir: evaluating(run_dir),
-        ["run/corpus.json: unreadable (FileNotFoundError"],
+        ["run/corpus.json: unreadable: No such file or directory"],
         FAILURE,
     ),
     "lengths cut off": (
         lambda run_dir: cut(run_dir / run_folder.CORPUS),
         lambda config, run_dir: evaluating(run_dir),
-        ["run/corpus.json: unreadable (JSONDecodeError"],
+        ["run/corpus.json: not JSON: ", "; the run folder is damaged"],
         FAILURE,
     ),
     "lengths of something else": (
         lambda run_dir: (run_dir / run_folder.CORPUS).write_text("[1]"),
         lambda config, run_dir: evaluating(run_dir),
-        ["run/corpus.json: damaged: max_source_length should be a whole number above 0, in [1]"],
+        ["run/corpus.json: expected a mapping, not [1]; the run folder is damaged"],
         FAILURE,
     ),
     "negative lengths": (
         lambda run_dir: (run_dir / run_folder.CORPUS).write_text('{"max_source_length": -3}'),
         lambda config, run_dir: evaluating(run_dir),
-        ["run/corpus.json: damaged: max_source_length should be a whole number above 0, in {'max_source_length': -3}"],
+        ["run/corpus.json: damaged: max_source_length should be an int above 0, in {'max_source_length': -3}"],
         FAILURE,
     ),
     "no validation yet": (

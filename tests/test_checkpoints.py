@@ -85,12 +85,10 @@ def test_a_weight_that_no_attribute_leads_to_is_refused():
 
 
 def save(model, folder, *steps, keep=1, **others):
-    manager = tf.train.CheckpointManager(
-        Checkpoint(model, **others).trackable, str(folder), keep, checkpoint_name="step"
-    )
+    kept = checkpoints.Kept(Checkpoint(model, **others).trackable, str(folder), keep)
     for step in steps:
-        manager.save(checkpoint_number=step)
-    return manager
+        kept.save(checkpoint_number=step)
+    return kept
 
 
 def test_a_checkpoint_of_another_model_changes_nothing(tmp_path):
@@ -120,12 +118,12 @@ def test_a_damaged_checkpoint_leaves_no_progress_without_weights(tmp_path):
 
 def test_a_checkpoint_that_is_replaced_meanwhile_is_read_anew(tmp_path, monkeypatch):
     model = make_model("none", {})
-    manager = save(model, tmp_path, 1)
+    kept = save(model, tmp_path, 1)
     read = Checkpoint.read
 
     def replaced(self, path):
         if path.endswith("step-1"):
-            manager.save(checkpoint_number=2)  # removes the first
+            kept.save(checkpoint_number=2)  # removes the first
         read(self, path)
 
     monkeypatch.setattr(Checkpoint, "read", replaced)
@@ -151,3 +149,32 @@ def test_a_list_of_checkpoints_that_is_written_meanwhile_is_read_again(tmp_path,
     state, answers = tf.train.get_checkpoint_state, [None]
     monkeypatch.setattr(tf.train, "get_checkpoint_state", lambda folder: answers.pop() if answers else state(folder))
     assert checkpoints.restore(Checkpoint(model), str(tmp_path)) == str(tmp_path / "step-1")
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        "[1]",
+        "{",
+        "[" * 100_000,
+        '{"step": "7"}',
+        '{"step": true}',
+        '{"best": [1]}',
+        '{"best": ["a", 1]}',
+        '{"validations": [1]}',
+    ],
+)
+def test_damaged_progress_is_refused_and_changes_nothing(damaged):
+    progress = Progress()
+    progress.step = 7
+    whole = progress.serialize()
+    with pytest.raises(ValueError, match=r"expected|not JSON|nested"):
+        progress.deserialize(damaged)
+    assert progress.serialize() == whole
+
+
+def test_progress_of_fewer_facts_keeps_the_defaults_of_the_others():
+    progress = Progress()
+    progress.deserialize('{"step": 7, "seconds": 3, "former": 1}')
+    assert (progress.step, progress.seconds, progress.finished) == (7, 3, "")
+    assert "former" not in progress.serialize()

@@ -490,7 +490,34 @@ def test_differences_are_the_dotted_keys_with_both_values(load):
     one = configs.to_dict(load())
     other = configs.to_dict(load(COPY, "training.seed=2", "model.attention.name=content"))
     assert configs.differences(one, one) == []
-    assert configs.differences(one, other) == [
+    assert [difference.key for difference in configs.differences(one, other)] == [
+        "model.attention.name",
+        "training.seed",
+    ]
+    assert [str(difference) for difference in configs.differences(one, other)] == [
         "model.attention.name (memory there, content here)",
         "training.seed (1 there, 2 here)",
     ]
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [("1e-4", 1e-4), ("1E5", 1e5), ("+.5", 0.5), ("1_000", 1000), ("0x1F", 31), ("0o17", 15), ("08", 8), ("3", 3)],
+)
+def test_a_number_is_read_as_in_yaml_1_2(written, value, load):
+    assert load(COPY, f"decoding.length_penalty={written}").decoding.length_penalty == value
+    if isinstance(value, int) and written != "08":
+        assert load(COPY, f"training.seed={written}").training.seed == value
+
+
+@pytest.mark.parametrize("folder", ["1:30", "2017-09-09", "1e-4", "0o17", "<<", "=", "'010'", "'no'", "12:30:45.5"])
+def test_text_that_yaml_1_1_takes_for_something_else_is_text_and_stays_so(folder, load, tmp_path):
+    config = load(f"data: {{folder: {folder}}}\n")
+    assert config.data.folder == folder.strip("'")
+    (tmp_path / "again.yaml").write_text(configs.dump(config))
+    assert configs.load(str(tmp_path / "again.yaml"), []) == config
+
+
+@pytest.mark.parametrize(("written", "value"), [("yes", True), ("off", False), ("true", True), ("False", False)])
+def test_truths_are_written_as_in_yaml_1_1(written, value, load):
+    assert load(COPY, f"model.mix={written}").model.mix is value

@@ -1,9 +1,13 @@
 """The vocabulary, reading a prepared corpus, and cutting it into batches."""
 
 import itertools
+import os
+import re
+import subprocess
 
 import numpy as np
 import pytest
+from conftest import ROOT
 
 from memattn.data import batches
 from memattn.data.batches import TrainingBatches, bucket_widths, decoding_batches, streaming_batches
@@ -64,17 +68,30 @@ def test_vocabulary_survives_its_text():
     assert Vocabulary.parse("a\nb").tokens == Vocabulary.parse("a\nb\n").tokens
 
 
-@pytest.mark.parametrize("token", ["", "a b", "a\t", "\n", "a\u00a0b", "a\u2028b", "a\x85"])
-def test_vocabulary_refuses_white_space(token):
-    with pytest.raises(ValueError, match="empty or holds white space"):
+@pytest.mark.parametrize("token", ["", "a b", "a\t", "\n", "a\fb"])
+def test_vocabulary_refuses_white_space_that_separates_tokens(token):
+    with pytest.raises(ValueError, match="line 2: the (line is empty|token .* holds white space)"):
         Vocabulary(["x", token])
 
 
+@pytest.mark.parametrize("token", ["10\u00a0000", "\u00a0", "a\u2028b", "a\x85", "\u3000"])
+def test_a_token_may_hold_white_space_that_does_not_separate_tokens(token, tmp_path):
+    (tmp_path / "vocab.txt").write_text(f"x\n{token}\n", encoding="utf-8")
+    vocabulary = read_vocabulary(str(tmp_path / "vocab.txt"))
+    sentences = encode([f"x {token}  {token} y"], vocabulary)
+    assert sentences[0].tolist() == [4, 5, 5, UNK, EOS]
+
+
 @pytest.mark.parametrize(
-    ("tokens", "named"), [(["a", "b", "a"], "'a'"), (["</s>"], "'</s>'"), (["a", "<pad>"], "'<pad>'")]
+    ("tokens", "problem"),
+    [
+        (["b", "a", "c", "a"], "line 4: the token 'a' is in line 2 already"),
+        (["</s>"], "line 1: '</s>' is a special token, which every vocabulary has already; remove the line"),
+        (["a", "<pad>", "a"], "line 2: '<pad>' is a special token"),
+    ],
 )
-def test_vocabulary_refuses_a_repeated_token(tokens, named):
-    with pytest.raises(ValueError, match=f"{named} occurs twice"):
+def test_vocabulary_refuses_a_repeated_token(tokens, problem):
+    with pytest.raises(ValueError, match=problem):
         Vocabulary(tokens)
 
 
@@ -145,10 +162,10 @@ def test_a_missing_file_is_named(tmp_path):
 def test_a_bad_vocabulary_file_is_named(tmp_path):
     path = tmp_path / "vocab.txt"
     path.write_text("a\nb\na\n", encoding="utf-8")
-    with pytest.raises(DataError, match=r"vocab\.txt: the token 'a' occurs twice"):
+    with pytest.raises(DataError, match=r"vocab\.txt:3: the token 'a' is in line 1 already"):
         read_vocabulary(str(path))
     path.write_text("a\n\nb\n", encoding="utf-8")
-    with pytest.raises(DataError, match=r"vocab\.txt: the token '' is empty"):
+    with pytest.raises(DataError, match=r"vocab\.txt:2: the line is empty"):
         read_vocabulary(str(path))
 
 
@@ -167,7 +184,7 @@ def test_a_corpus_keeps_its_pairs_together(tmp_path, vocabulary):
     folder = write_split(tmp_path, "a\u2028b\r\n\r\nc\x85z\r\n", "b\nc\na")
     corpus = read_corpus(folder, "train", vocabulary)
     assert len(corpus) == 3
-    assert [corpus.source[i].tolist() for i in range(3)] == [[A, B, EOS], [EOS], [C, UNK, EOS]]
+    assert [corpus.source[i].tolist() for i in range(3)] == [[UNK, EOS], [EOS], [UNK, EOS]]
     assert [corpus.target[i].tolist() for i in range(3)] == [[B, EOS], [C, EOS], [A, EOS]]
 
 
@@ -332,3 +349,24 @@ def test_decoding_keeps_the_order_of_sentences_of_one_length(vocabulary):
     ((members, ids),) = decoding_batches(sentences, batch_size=5, num_buckets=2)
     assert members.tolist() == [3, 0, 1, 2]
     assert ids.shape == (5, 3)
+
+
+@pytest.mark.parametrize("by_characters", [False, True])
+def test_the_recipes_for_own_tokens_make_a_vocabulary_that_is_accepted(by_characters, tmp_path):
+    words, characters = re.findall(r"```\n(.*?)```", (ROOT / "data" / "README.md").read_text("utf-8"), re.DOTALL)
+    text = "10\u00a0000 <s> cats <unk>\ttabs\r\n\n<pad> </s>  caf\u00e9 caf\u00e8 cats\n\u3000 a\u2028b \x00\r\n"
+    for name in ("train.en", "train.source", "train.target"):
+        (tmp_path / name).write_text(text, encoding="utf-8", newline="")
+    recipe = words if not by_characters else characters + words
+    settings = {"cwd": tmp_path, "env": {**os.environ, "LC_ALL": "C.UTF-8"}}
+    subprocess.run(["bash", "-e", "-o", "pipefail", "-c", recipe], **settings, check=True)
+    vocabulary = read_vocabulary(str(tmp_path / "vocab.txt"))
+    sentences = encode(read_lines(str(tmp_path / "train.source")), vocabulary)
+    known = [vocabulary.tokens[i] for i in sentences.ids if i != EOS]
+    if by_characters:
+        assert UNK not in sentences.ids
+        assert {"\u00a0", "\u2581", "\u3000"} <= set(vocabulary.tokens)
+    else:
+        unknown = "<unk>"  # what the special tokens are in text
+        assert known[:5] == ["10\u00a0000", unknown, "cats", unknown, "tabs"]
+        assert known[5:] == [unknown, unknown, "caf\u00e9", "caf\u00e8", "cats", "\u3000", "a\u2028b", "\x00"]

@@ -24,7 +24,7 @@ ROOMS = [
     "benchmark",
     "paper",
 ]
-EVERYWHERE = {"cli", "errors", "files", "processes", "xla"}
+EVERYWHERE = {"cli", "errors", "files", "processes", "reading", "xla"}
 COMMANDS = {"eval", "export", "prepare", "sweep", "train", "translate"}
 MODULES = sorted((ROOT / "memattn").rglob("*.py"))
 

@@ -107,18 +107,18 @@ def test_what_a_folder_says_of_its_text_survives_the_files(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "problem"),
     [
-        (text.SETTINGS, "{", "not the settings of a text"),
-        (text.SETTINGS, "[]", "not the settings of a text"),
+        (text.SETTINGS, "{", "text.json: not JSON: "),
+        (text.SETTINGS, "[]", "text.json: expected a mapping"),
         (
             text.SETTINGS,
             '{"form": "cooked", "source_language": "en", "target_language": "de"}',
             "'cooked' is none of raw",
         ),
-        (text.SETTINGS, '{"form": "raw"}', "not the settings of a text"),
+        (text.SETTINGS, '{"form": "raw"}', "text.json: source_language is missing"),
         (text.CODES, "a b\n", "not BPE codes"),
         (text.CODES, CODES[:-1], "or cut short"),
         (text.CODES, "#version: 0.2\na b\nc\n", "bpe.codes:3: a merge is two units"),
-        (text.CODES, b"\xff", "unreadable"),
+        (text.CODES, b"\xff", "bpe.codes:1: not UTF-8 text: byte 0xff"),
         (text.CODES, None, "No such file"),
     ],
 )

@@ -7,6 +7,7 @@ config's attention section.
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from memattn.attention.errors import OptionError
 from memattn.attention.registry import MECHANISMS, build
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ __all__ = [
     "MochaAttention",
     "MonotonicAttention",
     "NoAttention",
+    "OptionError",
     "build",
 ]
 

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from memattn.attention.errors import OptionError
+
 # Of random numbers. TensorFlow's default draws the same ones, but XLA takes a hundred times as long for them on CPUs.
 GENERATOR = "philox"
 
@@ -50,7 +52,7 @@ class AttentionMechanism(tf.keras.layers.Layer):
 
     @classmethod
     def check(cls, **options) -> None:
-        """Raises ValueError, "OPTION: what is wrong", for an option out of range; makes no layer."""
+        """Raises OptionError for an option out of range; makes no layer."""
 
     def context_size(self, value_size: int) -> int:
         """Width of a context that is read from values of width `value_size`."""
@@ -254,16 +256,16 @@ def initializer_config(initializer: Initializer) -> Initializer:
 
 
 def whole(name: str, value: Any) -> int:
-    """A whole number of at least 1 as Python's int: Keras takes no NumPy integers. Raises ValueError."""
+    """An int of at least 1 as Python's int: Keras takes no NumPy integers. Raises OptionError."""
     if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{name}: must be a whole number of at least 1, not {value!r}")
+        raise OptionError(name, f"must be a whole number of at least 1, not {value!r}")
     return int(value)
 
 
 def one_of(name: str, value: Any, known: Collection[str]) -> None:
-    """Raises ValueError, "NAME: what is wrong", for a value that is none of the known ones."""
+    """Raises OptionError for a value that is none of the known ones."""
     if value not in known:
-        raise ValueError(f"{name}: {value!r} is none of {', '.join(known)}")
+        raise OptionError(name, f"{value!r} is none of {', '.join(known)}")
 
 
 def cast(weight: Any, dtype: Any) -> tf.Tensor:

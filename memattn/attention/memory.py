@@ -19,6 +19,7 @@ from memattn.attention.base import (
     products,
     whole,
 )
+from memattn.attention.errors import OptionError
 
 SCORING_FUNCTIONS = {"softmax": tf.nn.softmax, "sigmoid": tf.sigmoid}
 _LOWEST_WINDOW_LOGIT = -8.0  # far from a slot's window; content can still overrule it
@@ -123,9 +124,9 @@ class MemoryAttention(AttentionMechanism):
         whole("num_slots", num_slots)
         whole("read_units", read_units)
         if not (isinstance(vote_scale, numbers.Real) and 0 < vote_scale < math.inf):
-            raise ValueError(f"vote_scale: must be a number above 0, not {vote_scale!r}")
+            raise OptionError("vote_scale", f"must be a number above 0, not {vote_scale!r}")
         if nested and (position_windows or position_encoding):
-            raise ValueError("nested: position encodings and windows give each slot a place; switch them off")
+            raise OptionError("nested", "position encodings and windows give each slot a place; switch them off")
         for key, known in _CHOICES.items():
             one_of(key, choices[key], known)
 
@@ -135,10 +136,10 @@ class MemoryAttention(AttentionMechanism):
         Graphs that were traced before, such as that of `predict`, keep their slots; a saved layer has all.
         """
         if not self.nested:
-            raise ValueError("num_slots: only a layer with nested=True can be cut")
+            raise OptionError("num_slots", "only a layer with nested=True can be cut")
         kept = whole("num_slots", num_slots)
         if kept > self.num_slots:
-            raise ValueError(f"num_slots: must be at most {self.num_slots}, not {kept}")
+            raise OptionError("num_slots", f"must be at most {self.num_slots}, not {kept}")
         self._kept = kept
 
     def memorize_in_training(self, states, mask, seed):

@@ -16,6 +16,7 @@ from memattn.attention.base import (
     one_of,
     whole,
 )
+from memattn.attention.errors import OptionError
 
 _LOWEST = -1e9  # energy of padding: the sigmoid is 0
 _BLOCK = 8  # positions that hard attention looks at together
@@ -114,9 +115,9 @@ class MonotonicAttention(AttentionMechanism):
     @classmethod
     def check(cls, *, offset, noise, test_mode, **_):
         if not (isinstance(noise, numbers.Real) and 0 <= noise < 1e30):
-            raise ValueError(f"noise: must be a number of at least 0 and below 1e30, not {noise!r}")
+            raise OptionError("noise", f"must be a number of at least 0 and below 1e30, not {noise!r}")
         if not (isinstance(offset, numbers.Real) and abs(offset) < 1e30):
-            raise ValueError(f"offset: must be a number between -1e30 and 1e30, not {offset!r}")
+            raise OptionError("offset", f"must be a number between -1e30 and 1e30, not {offset!r}")
         one_of("test_mode", test_mode, _TEST_MODES)
 
     def memorize(self, states, mask):

@@ -10,13 +10,14 @@ import os
 import types
 import typing
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import yaml
 
-from memattn.attention import MECHANISMS
-from memattn.config.schema import Source, build, listed, nearest, not_one_of, number, parse, shown, value_of, written
-from memattn.errors import ConfigError, reason
+from memattn import reading
+from memattn.attention import MECHANISMS, OptionError
+from memattn.config.schema import Source, build, listed, nearest, not_one_of, number, parse, value_of, written
+from memattn.errors import ConfigError, DataError, reason, short, shown
 
 _ARITHMETIC = ("addition", "multiplication")
 _OF_ACTIVE_MEMORY = ("width", "cell")
@@ -249,24 +250,21 @@ def load(path: str, overrides: list[str]) -> Config:
     for override in overrides:
         key, equals, text = override.partition("=")
         if not equals or not key:
-            raise ConfigError(f"--set {override}: write --set key=value, e.g. --set model.units=128")
-        flag = Source(f"--set {key}")
+            raise ConfigError(f"--set {short(override)}: write --set key=value, e.g. --set model.units=128")
+        flag = Source(f"--set {short(key)}")
         changes[key] = parse(text, flag)
-        source.replace(key, f"--set {override}")
+        source.replace(key, f"--set {short(override)}")
     return checked(apply_changes(tree, changes, source), source)
 
 
 def _read(path: str, source: Source, readers: tuple[str, ...] = ()) -> dict:
     """The tree of a file with that of its base below it, lines noted in `source`. Raises ConfigError."""
     try:
-        with open(path, "rb") as file:
-            content = file.read()
-        text = content.decode("utf-8")
+        text = reading.text(path, reading.LARGEST_CONFIG)
     except OSError as error:
         raise ConfigError(f"{path}: cannot read the config: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise ConfigError(f"{path}:{line}: not UTF-8 text: byte 0x{content[error.start]:02x}") from error
+    except DataError as error:
+        raise ConfigError(str(error)) from error
     file_source = Source(path)
     tree = parse(text, file_source)
     if tree is None:
@@ -281,9 +279,9 @@ def _read(path: str, source: Source, readers: tuple[str, ...] = ()) -> dict:
         raise file_source.error("base", f"expected the path of another config, not {shown(base)}")
     base_path = os.path.normpath(os.path.join(os.path.dirname(path), base))
     if base_path in (path, *readers):
-        raise file_source.error("base", f"{base} leads back to this file")
+        raise file_source.error("base", f"{short(base)} leads back to this file")
     if not os.path.isfile(base_path):
-        raise file_source.error("base", f"no such file: {base_path}")
+        raise file_source.error("base", f"no such file: {short(base_path)}")
     below = _read(base_path, source, (path, *readers))
     source.lines.update(file_source.lines)
     return _merged(below, tree)
@@ -313,7 +311,7 @@ def apply_changes(tree: dict, changes: Mapping[str, Any], source: Source | None 
                 node[parent] = {}
             node = node[parent]
             if not isinstance(node, dict):
-                raise source.error(key, f"{'.'.join(parents[: depth + 1])} is a value, not a section")
+                raise source.error(key, f"{short('.'.join(parents[: depth + 1]))} is a value, not a section")
         if key == "model.attention.name" and node.get("name") != changes[key]:
             node.clear()
         node[last] = _deep_copy(changes[key])
@@ -336,21 +334,33 @@ def dump(config: Config) -> str:
     return yaml.safe_dump(to_dict(config), sort_keys=False)
 
 
-def differences(one: dict, other: dict, prefix: str = "") -> list[str]:
-    """Dotted keys in which two trees of `to_dict` differ, with both values as YAML.
+class Difference(NamedTuple):
+    """A dotted key in which two trees of `to_dict` differ, with both values; as a str, in one line."""
 
-    Of two mechanisms, those are left out that only one has.
+    key: str
+    theirs: Any
+    ours: Any
+
+    def __str__(self) -> str:
+        theirs, ours = (short(written(value)) for value in (self.theirs, self.ours))
+        return f"{short(self.key)} ({theirs} there, {ours} here)"
+
+
+def differences(one: dict, other: dict, prefix: str = "") -> list[Difference]:
+    """The dotted keys in which two trees of `to_dict` differ, theirs first.
+
+    Of two mechanisms, the options are left out that only one has.
     """
-    lines, keys = [], dict.fromkeys([*one, *other])
+    differing, keys = [], dict.fromkeys([*one, *other])
     if one.get("name") != other.get("name"):
         keys = [key for key in keys if key in one and key in other]
     for key in keys:
         a, b = one.get(key), other.get(key)
         if isinstance(a, dict) and isinstance(b, dict):
-            lines += differences(a, b, f"{prefix}{key}.")
+            differing += differences(a, b, f"{prefix}{key}.")
         elif a != b:
-            lines.append(f"{prefix}{key} ({written(a)} there, {written(b)} here)")
-    return lines
+            differing.append(Difference(f"{prefix}{key}", a, b))
+    return differing
 
 
 def checked(tree: dict, source: Source) -> Config:
@@ -497,10 +507,10 @@ def _attention(section: Mapping, source: Source) -> dict:
         options.setdefault(option, parameter.default)
     try:
         mechanism.check(**options)
+    except OptionError as error:
+        raise source.error(f"{key}.{error.option}", error.problem) from error
     except ValueError as error:
-        raise source.error(
-            f"{key}.{str(error).partition(':')[0]}", str(error).partition(": ")[2] or str(error)
-        ) from error
+        raise source.error(key, str(error)) from error
     return {"name": name, **options}
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 import difflib
 import math
+import re
 import textwrap
 import types
 import typing
@@ -11,15 +12,31 @@ from typing import Any, Literal
 
 import yaml
 
-from memattn.errors import ConfigError
+from memattn.errors import ConfigError, short, shown
 
 _MAPPINGS = (Mapping, dict)
+_OCTAL = re.compile(r"0o[0-7]{1,22}")  # of YAML 1.2
+_LEADING_ZERO = re.compile(r"[-+]?0[0-9_]+")
+_COMPARED = 100  # characters of a name that is compared with known ones
+_PLAIN = "tag:yaml.org,2002:"
 _MOST_VALUES = 100_000  # of a config, its aliases written out
 
 
 def number(default: Any, *, at_least: float | None = None, above: float | None = None, below: float | None = None):
     """A dataclass field with a range, checked at load."""
     return dataclasses.field(default=default, metadata={"at_least": at_least, "above": above, "below": below})
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML 1.1 without the plain scalars that 1.2 reads otherwise: dates and numbers such as 1:30 are text."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [
+        (tag, pattern) for tag, pattern in resolvers if tag.removeprefix(_PLAIN) in ("bool", "int", "float", "null")
+    ]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
 
 
 class Source:
@@ -40,13 +57,13 @@ class Source:
         while known and known not in self.lines:
             known = known.rpartition(".")[0]
         where = self.lines.get(known, self.name)
-        return ConfigError(f"{where}: {key}: {problem}" if key else f"{where}: {problem}")
+        return ConfigError(f"{where}: {short(key)}: {problem}" if key else f"{where}: {problem}")
 
 
 def parse(text: str, source: Source) -> Any:
     """Plain values of a YAML text, None for an empty one; notes the line of each key. Raises ConfigError."""
     try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        node = yaml.compose(text, Loader=_Loader)
         return None if node is None else _construct(node, "", source)
     except ConfigError:
         raise
@@ -63,27 +80,51 @@ def _construct(node: yaml.Node, key: str, source: Source) -> Any:
     """Plain values of a YAML node, with the line of each key noted and repeated keys refused."""
     if len(source.lines) > _MOST_VALUES:
         raise source.error(key, f"the config has more than {_MOST_VALUES:,} values, its aliases written out")
+    if not isinstance(node, yaml.ScalarNode) and node.tag.removeprefix(_PLAIN) not in ("seq", "map"):
+        raise source.error(key, f"the tag {shown(node.tag)} is for no list or mapping; remove it")
     if isinstance(node, yaml.SequenceNode):
         for i, item in enumerate(node.value):
             source.lines[f"{key}[{i}]"] = f"{source.name}:{item.start_mark.line + 1}"
         return [_construct(item, f"{key}[{i}]", source) for i, item in enumerate(node.value)]
     if isinstance(node, yaml.ScalarNode):
-        try:
-            value = yaml.SafeLoader("").construct_object(node)
-        except Exception as error:  # PyYAML's constructors raise whatever they run into
-            raise source.error(key, f"not a plain value: {shown(node.value)}") from error
-        if isinstance(value, int) and value.bit_length() > 64:
-            raise source.error(key, f"a number of {value.bit_length():,} bits is too large")
-        return value
+        return _scalar(node, key, source)
     mapping = {}
     for name_node, value_node in node.value:
-        name = str(name_node.value)
+        if not isinstance(name_node, yaml.ScalarNode):
+            raise source.error(key, "a key is a str, not a list or a mapping")
+        name = _encodable(name_node.value, key, source)
         dotted = f"{key}.{name}" if key else name
         source.lines[dotted] = f"{source.name}:{name_node.start_mark.line + 1}"  # not the value's: it may be an alias
         if name in mapping:
             raise source.error(dotted, "given twice")
         mapping[name] = _construct(value_node, dotted, source)
     return mapping
+
+
+def _scalar(node: yaml.ScalarNode, key: str, source: Source) -> Any:
+    """The value of a YAML scalar. Raises ConfigError for a number that YAML 1.1 and 1.2 read differently."""
+    kind, written = node.tag.removeprefix(_PLAIN), node.value
+    if kind in ("int", "float") and ":" in written and not node.style:
+        return written
+    if kind == "int" and _LEADING_ZERO.fullmatch(written):
+        right = "leave out the zero, write 0o... for octal, or quote it as text"
+        raise source.error(key, f"{shown(written)} is octal in YAML 1.1 and decimal in 1.2; {right}")
+    try:
+        value = _Loader("").construct_object(node)
+    except Exception as error:  # PyYAML's constructors raise whatever they run into
+        raise source.error(key, f"not a plain value: {shown(written)}") from error
+    if isinstance(value, int) and value.bit_length() > 64:
+        raise source.error(key, f"a number of {value.bit_length():,} bits is too large")
+    return _encodable(value, key, source) if isinstance(value, str) else value
+
+
+def _encodable(text: str, key: str, source: Source) -> str:
+    """The text. Raises ConfigError for half of a surrogate pair, which no file can hold."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise source.error(key, f"not a character: {shown(text[error.start])}") from error
+    return text
 
 
 def build(kind: type, tree: Any, key: str, source: Source) -> Any:
@@ -114,8 +155,8 @@ def value_of(hint: Any, value: Any, key: str, source: Source, limits: Mapping) -
             return value
         if (typing.get_origin(option) or option) in (*_MAPPINGS, list):
             return _collection(option, value, key, source)
-        if option is float and isinstance(value, (int, str)) and not isinstance(value, bool):
-            value = _number_from(value)
+        if option in (int, float) and isinstance(value, (int, str)) and not isinstance(value, bool):
+            value = _number_from(value, option)
         if (
             option in (int, float, bool, str)
             and isinstance(value, option)
@@ -130,7 +171,8 @@ def value_of(hint: Any, value: Any, key: str, source: Source, limits: Mapping) -
     names = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "null"}
     kinds = [names.get(option, str(option)) for option in options if typing.get_origin(option) is not Literal]
     expected = " or ".join([*kinds, *map(str, choices)])
-    raise source.error(key, f"expected {expected}, not {shown(value)}")
+    unquoted = "; quote it if it is text" if str in options and isinstance(value, (bool, int, float)) else ""
+    raise source.error(key, f"expected {expected}, not {shown(value)}{unquoted}")
 
 
 def _collection(hint: Any, value: Any, key: str, source: Source) -> Any:
@@ -140,11 +182,13 @@ def _collection(hint: Any, value: Any, key: str, source: Source) -> Any:
     return value
 
 
-def _number_from(value: int | str) -> Any:
-    """YAML 1.1 reads 1e-4 as text; take it for the number it is."""
+def _number_from(value: int | str, kind: type) -> Any:
+    """The number that a value is in YAML 1.2, where PyYAML reads 1e-4 and 0o17 as text; else the value."""
+    if isinstance(value, str) and _OCTAL.fullmatch(value):
+        value = int(value, 8)
     try:
-        return float(value)
-    except ValueError:
+        return float(value) if kind is float else value
+    except (ValueError, OverflowError):
         return value
 
 
@@ -167,12 +211,6 @@ def not_one_of(value: Any, choices: list) -> str:
     return f"{shown(value)} is none of {', '.join(map(str, choices))}{nearest(str(value), choices, '; ', '')}"
 
 
-def shown(value: Any) -> str:
-    """A value as an error shows it: its start, where it is long."""
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:76]} ..."
-
-
 def written(value: Any) -> str:
     """A value as YAML, in one line."""
     return yaml.safe_dump(value, default_flow_style=True, width=math.inf).splitlines()[0]
@@ -184,5 +222,5 @@ def listed(keys: Iterable[str]) -> str:
 
 
 def nearest(name: str, known: Any, before: str = "", after: str = "; ") -> str:
-    close = difflib.get_close_matches(name, [str(k) for k in known], n=1, cutoff=0.5)
+    close = difflib.get_close_matches(name[:_COMPARED], [str(k) for k in known], n=1, cutoff=0.5)
     return f"{before}did you mean {close[0]}?{after}" if close else ""

@@ -6,7 +6,7 @@ from typing import Any
 
 from memattn.config.config import Config, SweepConfig, apply_changes, checked, to_dict
 from memattn.config.schema import Source
-from memattn.errors import ConfigError
+from memattn.errors import ConfigError, short
 
 
 def expand(config: Config) -> dict[str, Config]:
@@ -19,16 +19,18 @@ def expand(config: Config) -> dict[str, Config]:
         for point in _points(sweep.grid):
             changes = {**cell, **point}
             name = _run_name(changes) or "run"
-            run = checked(apply_changes(base, changes), Source(f"sweep run {name}"))
+            run = checked(apply_changes(base, changes), Source(f"sweep run {short(name)}"))
             if runs.get(name, run) != run:
                 name = _run_name(changes, whole_keys=True)
             same = next((other for other, its in runs.items() if other == name or its == run), None)
             if same is None:
                 runs[name] = run
             elif runs[same] != run:
-                raise ConfigError(f"sweep: two different runs are both named {name}")
+                raise ConfigError(f"sweep: two different runs are both named {short(name)}")
             elif not union or i < len(sweep.cells):
-                raise ConfigError(f"sweep: two of its runs are the same: {' and '.join(dict.fromkeys([same, name]))}")
+                raise ConfigError(
+                    f"sweep: two of its runs are the same: {' and '.join(map(short, dict.fromkeys([same, name])))}"
+                )
     return runs
 
 

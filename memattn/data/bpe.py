@@ -11,13 +11,14 @@ from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 
 from memattn.data.vocabulary import SPECIAL_TOKENS
-from memattn.errors import DataError
+from memattn.errors import DataError, shown
 
 SEPARATOR = "@@"  # at the end of a unit: the word continues
 _CACHED_WORDS = 1_000_000
 # Escaped as by OpenNMT's Tokenizer, with a fullwidth percent sign and four hexadecimal digits: that sign itself, white
 # space other than single spaces between words, and an end of a word that looks like SEPARATOR.
 _TO_ESCAPE = re.compile(r"％|^ | $|(?<= ) |[^\S ]|[\x1c-\x1f\x85]|@(?=@(?: |$))")
+_MERGE = re.compile(r"[^ \r\n]+ [^ \r\n]+")
 _ESCAPED = re.compile(r"％(?!d[89a-f])([0-9a-f]{4})")  # half a surrogate pair is not a character
 
 
@@ -81,6 +82,6 @@ def checked(codes: str, path: str) -> str:
     if version != "#version: 0.2" or merges[-1:] != [""] or len(merges) == 1:
         raise DataError(f"{path}: not BPE codes of subword-nmt, version 0.2, or cut short")
     for number, merge in enumerate(merges[:-1], 2):
-        if len(merge.split(" ")) != 2:
-            raise DataError(f"{path}:{number}: a merge is two units with a space between them")
+        if not _MERGE.fullmatch(merge):
+            raise DataError(f"{path}:{number}: a merge is two units with a space between them, not {shown(merge)}")
     return codes

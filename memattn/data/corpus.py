@@ -1,17 +1,15 @@
 """A prepared corpus on disk: token ids mapped into memory, or text read into it."""
 
 import dataclasses
-import gzip
-import json
 import os
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from typing import Literal
 
 import numpy as np
 
-from memattn import files
-from memattn.data.vocabulary import PAD, Vocabulary
+from memattn import files, reading
+from memattn.data.vocabulary import PAD, Vocabulary, first_problem, split_words
 from memattn.errors import ConfigError, DataError
 
 VOCABULARY, MANIFEST = "vocab.txt", "manifest.json"
@@ -97,10 +95,9 @@ def read_vocabulary(path: str) -> Vocabulary:
     lines = read_lines(path)
     if not any(lines):
         raise DataError(f"{path}: empty; it needs at least one token")
-    try:
-        return Vocabulary.parse("".join(f"{line}\n" for line in lines))
-    except ValueError as error:
-        raise DataError(f"{path}: {error}") from error
+    if problem := first_problem(lines):
+        raise DataError(f"{path}:{problem[0]}: {problem[1]}")
+    return Vocabulary(lines)
 
 
 def read_corpus(folder: str, split: str, vocabulary: Vocabulary) -> Corpus:
@@ -155,21 +152,12 @@ def read_references(folder: str, split: str) -> tuple[list[str], list[str]]:
     return tokens, lines
 
 
-def read_lines(path: str) -> list[str]:
-    """The lines of a UTF-8 file, plain or .gz, without their ends. Raises DataError."""
+def read_lines(path: str, *, pipes: bool = False) -> list[str]:
+    """The lines of a UTF-8 file, plain or .gz, without their ends; with `pipes`, of a pipe, too. Raises DataError."""
     try:
-        return decode_lines(b"".join(raw_lines(path)), path, 1)
+        return decode_lines(b"".join(reading.lines(path, pipes=pipes)), path, 1)
     except OSError as error:
         raise DataError(f"{path}: {error.strerror}") from error
-
-
-def raw_lines(path: str) -> Iterator[bytes]:
-    """Lines of a file, plain or .gz, with their ends. Raises DataError for a broken archive, OSError."""
-    try:
-        with gzip.open(path, "rb") if path.endswith(".gz") else open(path, "rb") as file:
-            yield from file
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise DataError(f"{path}: not a whole gzip file: {error}; remove it and fetch it again") from error
 
 
 def decode_lines(content: bytes, path: str, first: int) -> list[str]:
@@ -186,8 +174,8 @@ def decode_lines(content: bytes, path: str, first: int) -> list[str]:
 
 
 def encode(lines: list[str], vocabulary: Vocabulary) -> Sentences:
-    """Ids of lines of tokens, which are divided by white space."""
-    return from_ids([vocabulary.encode(line.split()) for line in lines])
+    """Ids of lines of tokens, which blanks divide."""
+    return from_ids([vocabulary.encode(split_words(line)) for line in lines])
 
 
 def from_ids(sentences: list[list[int]], dtype: type = np.int32) -> Sentences:
@@ -205,6 +193,7 @@ def binary_paths(folder: str, split: str, side: str) -> dict[Literal["ids", "off
 def map_array(path: str) -> np.ndarray:
     """Maps one row of whole numbers into memory. Raises DataError."""
     try:
+        reading.check_regular(path)
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except Exception as error:  # NumPy passes on errors of all kinds, such as tokenize.TokenError
         raise DataError(f"{path}: not a whole array of NumPy's .npy format: {error}") from error
@@ -229,11 +218,8 @@ def _check_vocabulary(folder: str) -> None:
     path = os.path.join(folder, MANIFEST)
     if not os.path.exists(path):
         return
-    try:
-        with open(path, encoding="utf-8") as file:
-            wanted = json.load(file)["files"][VOCABULARY]["sha256"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{path}: unreadable ({type(error).__name__}: {error})") from error
+    sha256 = ("files", VOCABULARY, "sha256")
+    wanted = reading.json_file(path, {sha256: str})["files"][VOCABULARY]["sha256"]
     if files.checksum(os.path.join(folder, VOCABULARY)) != wanted:
         raise DataError(f"{os.path.join(folder, VOCABULARY)}: not the one that {folder} was prepared with")
 

@@ -9,10 +9,11 @@ import tempfile
 import numpy as np
 from tqdm import tqdm
 
-from memattn import files, processes
-from memattn.config import CopyConfig
+from memattn import files, processes, reading
+from memattn.config import CopyConfig, differences
 from memattn.data.tasks import TASKS, draw_lengths
 from memattn.data.vocabulary import Vocabulary
+from memattn.errors import DataError, shown
 
 MANIFEST = "copy.json"  # of any task
 SPLITS = ("train", "valid")
@@ -47,13 +48,13 @@ def _whole(folder: str, settings: dict) -> bool:
     present = os.listdir(folder) if os.path.isdir(folder) else []  # before the manifest: another may be writing it
     if os.path.exists(manifest):
         try:
-            with open(manifest, encoding="utf-8") as file:
-                found = json.load(file)
-        except ValueError as error:
-            raise ValueError(f"{manifest}: unreadable ({error}); remove the folder to have it made again") from error
+            found = reading.json_file(manifest)
+        except DataError as error:
+            raise ValueError(f"{error}; remove the folder to have it made again") from error
         if found != settings:
+            differing = differences(found, settings) if isinstance(found, dict) else [f"{shown(found)} there"]
             raise ValueError(
-                f"{folder}: holds a task with other settings ({found}, not {settings}); use another folder"
+                f"{folder}: holds a task with other settings: {', '.join(map(str, differing))}; use another folder"
             )
         return all(os.path.exists(os.path.join(folder, name)) for name in _FILES)
     interrupted = any(name.startswith(_UNFINISHED) for name in present)

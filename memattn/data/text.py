@@ -9,8 +9,9 @@ from typing import Literal, get_args
 
 from sacremoses import MosesDetokenizer, MosesDetruecaser, MosesTokenizer
 
+from memattn import reading
 from memattn.data import bpe
-from memattn.errors import DataError
+from memattn.errors import DataError, shown
 
 SETTINGS, CODES = "text.json", "bpe.codes"
 FILES = (SETTINGS, CODES)
@@ -114,17 +115,14 @@ def read(folder: str) -> Text | Tokens:
     paths = [os.path.join(folder, name) for name in FILES]
     if not any(os.path.exists(path) for path in paths):
         return Tokens()
-    contents = []
-    for path in paths:
-        try:
-            with open(path, encoding="utf-8", newline="\n") as file:
-                contents.append(file.read())
-        except (OSError, UnicodeDecodeError) as error:
-            raise DataError(f"{path}: unreadable ({getattr(error, 'strerror', None) or error})") from error
     try:
-        settings = TextSettings(**json.loads(contents[0]))
-        if settings.form not in get_args(Form):
-            raise ValueError(f"form {settings.form!r} is none of {', '.join(get_args(Form))}")
-    except (ValueError, TypeError) as error:
-        raise DataError(f"{paths[0]}: not the settings of a text: {error}") from error
-    return Text(settings, bpe.checked(contents[1], paths[1]))
+        written = reading.json_file(paths[0], dict.fromkeys(TextSettings.__dataclass_fields__, str))
+        codes = reading.text(paths[1])
+    except OSError as error:
+        raise DataError(f"{error.filename}: unreadable ({error.strerror})") from error
+    if unknown := written.keys() - TextSettings.__dataclass_fields__.keys():
+        raise DataError(f"{paths[0]}: {shown(min(unknown))} is no setting of a text")
+    settings = TextSettings(**written)
+    if settings.form not in get_args(Form):
+        raise DataError(f"{paths[0]}: form: {shown(settings.form)} is none of {', '.join(get_args(Form))}")
+    return Text(settings, bpe.checked(codes, paths[1]))

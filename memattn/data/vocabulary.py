@@ -1,28 +1,55 @@
 """The vocabulary: tokens to ids and back, with four special ids in front."""
 
+import re
+from collections.abc import Iterable
+
 import numpy as np
+
+from memattn.errors import shown
 
 PAD, BOS, EOS, UNK = range(4)
 SPECIAL_TOKENS = ("<pad>", "<s>", "</s>", "<unk>")
 
 
+_WORD = re.compile(r"\S+", re.ASCII)
+
+
+def split_words(line: str) -> list[str]:
+    """Words of a line, which blanks and tabs divide; other white space, such as a no-break space, is part of a word."""
+    found = line.split()  # fast, but at all white space
+    return found if " ".join(found) == line else _WORD.findall(line)
+
+
+def first_problem(tokens: Iterable[str]) -> tuple[int, str] | None:
+    """The first token that a vocabulary cannot have: its number, from 1, and what is wrong; None if there is none.
+
+    A token may hold white space that does not separate tokens, such as a no-break space.
+    """
+    lines = {}
+    for number, token in enumerate(tokens, 1):
+        if not token:
+            return number, "the line is empty; it needs a token"
+        if token in SPECIAL_TOKENS:
+            return number, f"{token!r} is a special token, which every vocabulary has already; remove the line"
+        if split_words(token) != [token]:
+            return number, f"the token {shown(token)} holds white space that separates tokens"
+        if (first := lines.setdefault(token, number)) != number:
+            return number, f"the token {shown(token)} is in line {first} already; remove one of the two"
+    return None
+
+
 class Vocabulary:
     """One vocabulary for source and target; `tokens` excludes the special ones.
 
-    Raises ValueError if a token is empty, holds white space, occurs twice or is a special one.
+    Raises ValueError for the tokens in which `first_problem` finds one.
     """
 
     def __init__(self, tokens: list[str]):
+        if problem := first_problem(tokens):
+            raise ValueError(f"line {problem[0]}: {problem[1]}")
         self.tokens = [*SPECIAL_TOKENS, *tokens]
-        ids = {token: i for i, token in enumerate(self.tokens)}
-        if len(ids) != len(self.tokens):
-            seen = set()
-            twice = next(token for token in self.tokens if token in seen or seen.add(token))
-            raise ValueError(f"the token {twice!r} occurs twice")
-        for token in tokens:
-            if token.split() != [token]:
-                raise ValueError(f"the token {token!r} is empty or holds white space")
-        self.ids = {token: ids[token] for token in tokens}  # without the special ones, which in text are unknown words
+        # Without the special tokens, which in text are unknown words.
+        self.ids = {token: i for i, token in enumerate(tokens, len(SPECIAL_TOKENS))}
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -30,7 +57,7 @@ class Vocabulary:
     @classmethod
     def parse(cls, text: str) -> "Vocabulary":
         """The inverse of `str`: one token a line."""
-        return cls(text.split("\n")[:-1] if text.endswith("\n") else text.split("\n"))
+        return cls(text.removesuffix("\n").split("\n"))
 
     def __str__(self) -> str:
         return "".join(f"{token}\n" for token in self.tokens[len(SPECIAL_TOKENS) :])

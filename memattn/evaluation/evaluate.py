@@ -67,8 +67,8 @@ def read_split(trained: Trained, split: str) -> TestSet:
 
 
 def read_files(trained: Trained, source: str, target: str) -> TestSet:
-    """Two files of text (plain or .gz), processed as the training text was. Raises DataError."""
-    sources, targets = corpus.read_lines(source), corpus.read_lines(target)
+    """Two files of text (plain or .gz) or pipes, processed as the training text was. Raises DataError."""
+    sources, targets = (corpus.read_lines(path, pipes=True) for path in (source, target))
     if len(sources) != len(targets):
         raise DataError(f"{source} has {len(sources):,} lines and {target} has {len(targets):,}")
     if not sources:

@@ -60,6 +60,7 @@ _FREE_KEYS = {
     ),
     "decoding": ("batch_size", "n_best", "jit_compile"),
 }
+_EXTENSIONS = ["softmax_time"]  # values of free keys that the paper does not have
 
 
 def table_1(config: Config) -> PaperRow | None:
@@ -68,14 +69,31 @@ def table_1(config: Config) -> PaperRow | None:
     column = model({**attention, "position_encoding": False})
     if copy is None or copy.max_length not in TABLE_1_BLEU or column not in TABLE_1_MODELS:
         return None
-    asked = {key: attention[key] for key in ("name", "num_slots") if key in attention}
-    row = {"data": {"copy": {"max_length": copy.max_length}}, "model": {"attention": asked}}  # defaults are the paper's
-    free = {f"{section}.{key}" for section, keys in _FREE_KEYS.items() for key in keys}
-    differences = configs.differences(configs.to_dict(config), configs.to_dict(configs.from_dict(row)))
-    if any(line.partition(" ")[0] not in free for line in differences):
+    if not _is_in_paper(config, {"data": {"copy": {"max_length": copy.max_length}}}):
         return None
     place = TABLE_1_MODELS.index(column)
     return PaperRow(TABLE_1_BLEU[copy.max_length][place], TABLE_1_SECONDS[copy.max_length][place])
+
+
+def has_extension(attention: Mapping[str, Any]) -> bool:
+    """Whether an attention mechanism is not in the paper, or has an option that is not."""
+    if attention["name"] not in ("none", "memory", "bahdanau"):
+        return True
+    return not _is_in_paper(configs.from_dict({"data": {"copy": {}}, "model": {"attention": dict(attention)}}), {})
+
+
+def _is_in_paper(config: Config, settings: dict) -> bool:
+    """Whether a config differs from the paper's, with these settings and its own mechanism, in free keys alone."""
+    attention = config.model.attention
+    asked = {key: attention[key] for key in ("name", "num_slots") if key in attention}
+    paper = configs.from_dict(
+        {"data": {"copy": {}}, **settings, "model": {"attention": asked}}
+    )  # by default, all of it
+    free = {f"{section}.{key}" for section, keys in _FREE_KEYS.items() for key in keys}
+    return all(
+        difference.key in free and difference.theirs not in _EXTENSIONS
+        for difference in configs.differences(configs.to_dict(config), configs.to_dict(paper))
+    )
 
 
 def model(attention: Mapping[str, Any]) -> str:

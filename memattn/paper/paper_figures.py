@@ -93,7 +93,8 @@ def table_1(output: Output, runs: list[Run]) -> None:
             column[printed[length]] for column in (paper_tables.TABLE_1_BLEU, paper_tables.TABLE_1_SECONDS)
         )
         same = paper_tables.table_1(run.config) is not None
-        beside = same or output.scale != "paper"  # at another scale, "paper L" and the label say so
+        is_scaled = output.scale != "paper" and not paper_tables.has_extension(run.config.model.attention)
+        beside = same or is_scaled  # "paper L" and the label say so
         rows.append(
             {
                 "L": length,
@@ -102,7 +103,9 @@ def table_1(output: Output, runs: list[Run]) -> None:
                 "exact match %": f"{run.result['exact_match']:.1f}",
                 "paper L": printed[length],
                 of_paper: f"{bleu[place]:.2f}" if beside else "",
-                "difference": f"{run.result['bleu'] - bleu[place]:+.2f}" if same or output.scale == "cpu" else "",
+                "difference": f"{run.result['bleu'] - bleu[place]:+.2f}"
+                if same or (is_scaled and output.scale == "cpu")
+                else "",
                 "decode s": f"{run.result['decode_seconds']:.3g}",
                 "decode s min-max": tables.spread(run.result),
                 "Bahdanau / it": f"{bahdanau[0] / run.result['decode_seconds']:.2f}" if bahdanau else "",
@@ -141,7 +144,7 @@ def table_2(output: Output, runs: list[Run]) -> None:
     for (text, model), best in best_scorings(runs).items():
         bleu = [run.result["bleu"] for run in best]
         valid, test = (
-            _printed(table, text, model) for table in (paper_tables.TABLE_2_VALID, paper_tables.TABLE_2_TEST)
+            _printed(table, text, best[0]) for table in (paper_tables.TABLE_2_VALID, paper_tables.TABLE_2_TEST)
         )
         rows.append(
             {
@@ -308,7 +311,10 @@ def _valid_bleu(run: Run) -> float:
     return max(bleu for _, bleu in run.curve)
 
 
-def _printed(table: Mapping[str, tuple], text: str, model: str) -> float | None:
+def _printed(table: Mapping[str, tuple], text: str, run: Run) -> float | None:
+    """The paper's figure for a text and the model of a run; None if there is none."""
+    if paper_tables.has_extension(run.config.model.attention):
+        return None
     with contextlib.suppress(KeyError, ValueError):
-        return table[model][[f"wmt17.{pair}" for pair in paper_tables.TABLE_2_PAIRS].index(text)]
+        return table[model_name(run)][[f"wmt17.{pair}" for pair in paper_tables.TABLE_2_PAIRS].index(text)]
     return None

@@ -1,10 +1,11 @@
 """The README's table: a few committed results beside the paper's figures."""
 
 import csv
-import json
+import io
 import os
 from typing import Any
 
+from memattn import reading
 from memattn.evaluation import paper_tables
 
 MODELS = {"none": "no attention", "K=32": "memory, K = 32", "bahdanau": "Bahdanau"}
@@ -76,10 +77,8 @@ def _speeds(seconds: dict[str, float]) -> dict[str, float]:
 
 
 def _csv(path: str) -> list[dict[str, str]]:
-    with open(path, encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+    return list(csv.DictReader(io.StringIO(reading.text(path), newline="")))
 
 
 def _json(path: str) -> dict[str, Any]:
-    with open(path, encoding="utf-8") as file:
-        return json.load(file)
+    return reading.json_file(path)

@@ -5,6 +5,7 @@ import functools
 import glob
 import os
 import re
+import tempfile
 import time
 import warnings
 from collections.abc import Iterable, Iterator
@@ -12,8 +13,11 @@ from typing import Any
 
 import tensorflow as tf
 
+from memattn import files
 from memattn.errors import RunError, reason
 
+_NAME = "step-"  # and the number of the step
+_PATTERN = re.compile(r"[*?\[\\]")  # what TensorFlow takes for a part of a pattern
 _LISTING = "checkpoint"  # TensorFlow's list of the checkpoints in a folder, written after the first
 _REPLACED = 0.2  # seconds; longer than TensorFlow takes from removing a checkpoint to listing the next
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"  # TensorFlow's suffix to a variable's path
@@ -27,7 +31,7 @@ class Checkpoint:
     Checkpoints from before 0.2, which number the weights, can be read.
 
     Attributes:
-      trackable: what TensorFlow's CheckpointManager saves.
+      trackable: what `Kept` saves.
     """
 
     def __init__(self, model: tf.keras.Model, optimizer: tf.keras.optimizers.Adam | None = None, **others):
@@ -53,6 +57,11 @@ class Checkpoint:
 
     def read(self, path: str) -> None:
         """Restores a checkpoint. If it cannot be read, changes nothing and raises TensorFlow's error, of any type."""
+        folder, name = os.path.split(path)
+        with plain_path(folder) as plain:
+            self._read(os.path.join(plain, name))
+
+    def _read(self, path: str) -> None:
         reader = tf.train.load_checkpoint(path)
         kinds = reader.get_variable_to_dtype_map()
         numbered = f"model/0{_VALUE}" in kinds
@@ -67,7 +76,7 @@ class Checkpoint:
         try:
             status = found.read(path)
             status.assert_existing_objects_matched()
-            status.expect_partial()  # the manager's own counter is not read
+            status.expect_partial()  # the counter of TensorFlow's CheckpointManager, which wrote it once, is not read
         except Exception:
             for state, value in zip(states, before, strict=True):  # TensorFlow restores these first
                 state.deserialize(value)
@@ -97,6 +106,63 @@ class Checkpoint:
         first = sum(key.startswith("optimizer/") for key in kinds) - len(moments)  # 2 in Keras 3, with the rate
         optimizer = {"0": self._iterations, **{str(first + i): moment for i, moment in enumerate(moments)}}
         return tf.train.Checkpoint(model=weights, optimizer=optimizer, **self._others)
+
+
+class Kept:
+    """The last `most` checkpoints that training writes into a folder, listed for TensorFlow; older ones are removed.
+
+    TensorFlow's CheckpointManager takes the paths of what it removes for patterns, and so removes files of other runs.
+
+    Attributes:
+      directory: the folder.
+    """
+
+    def __init__(self, trackable: tf.train.Checkpoint, directory: str, most: int):
+        self._trackable, self.directory, self._most = trackable, directory, most
+        state = tf.train.get_checkpoint_state(directory)
+        self._steps = [] if state is None else [step_of(path) for path in _ours(state.all_model_checkpoint_paths)]
+
+    @property
+    def latest_checkpoint(self) -> str | None:
+        """The path of the last checkpoint."""
+        return self._path(self._steps[-1]) if self._steps else None
+
+    def save(self, checkpoint_number: int) -> str:
+        """Writes the checkpoint of that step; returns its path. Raises TensorFlow's errors, OSError."""
+        path = self._path(checkpoint_number)
+        self._trackable.write(path)
+        self._steps = [step for step in self._steps if step != checkpoint_number] + [checkpoint_number]
+        self._list()  # with those to be removed: whoever reads the list meanwhile finds a whole checkpoint
+        removed, self._steps = self._steps[: -self._most], self._steps[-self._most :]
+        for step in removed:
+            for old in [f"{self._path(step)}.index", *glob.glob(f"{glob.escape(self._path(step))}.data-*-of-*")]:
+                with contextlib.suppress(FileNotFoundError):
+                    os.remove(old)
+        if removed:
+            self._list()
+        return path
+
+    def _path(self, step: int) -> str:
+        return os.path.join(self.directory, f"{_NAME}{step}")
+
+    def _list(self) -> None:
+        """Writes the names in the form of TensorFlow's CheckpointState."""
+        lines = [f'all_model_checkpoint_paths: "{_NAME}{step}"\n' for step in self._steps]
+        latest = f'model_checkpoint_path: "{_NAME}{self._steps[-1]}"\n'
+        files.write(os.path.join(self.directory, _LISTING), "".join([latest, *lines]))
+
+
+@contextlib.contextmanager
+def plain_path(folder: str) -> Iterator[str]:
+    """A path by which TensorFlow, too, finds a folder: it takes paths of files that it reads for patterns."""
+    if not _PATTERN.search(folder):
+        yield folder
+        return
+    elsewhere = "/tmp" if _PATTERN.search(tempfile.gettempdir()) else None
+    with tempfile.TemporaryDirectory(prefix="memattn-", dir=elsewhere) as aside:
+        link = os.path.join(aside, "folder")
+        os.symlink(os.path.join(os.getcwd(), folder), link)
+        yield link
 
 
 def named_weights(model: tf.keras.layers.Layer) -> dict[str, Any]:
@@ -229,10 +295,14 @@ def listed(folder: str) -> list[str]:
 
 def step_of(path: str) -> int:
     """The step of a checkpoint that training wrote."""
-    return int(os.path.basename(path).removeprefix("step-"))
+    return int(os.path.basename(path).removeprefix(_NAME))
 
 
 def _by_step(paths: Iterable[str]) -> list[str]:
     """Checkpoints with the names that training gives, latest step first."""
-    ours = [path for path in paths if re.fullmatch(r"step-\d+", os.path.basename(path))]
-    return sorted(dict.fromkeys(ours), key=step_of, reverse=True)
+    return sorted(dict.fromkeys(_ours(paths)), key=step_of, reverse=True)
+
+
+def _ours(paths: Iterable[str]) -> list[str]:
+    """The paths with the names that training gives."""
+    return [path for path in paths if re.fullmatch(rf"{_NAME}[0-9]{{1,18}}", os.path.basename(path))]

@@ -8,12 +8,12 @@ import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
-from memattn import config, processes
+from memattn import config, processes, reading
 from memattn.active_memory.neural_gpu import KINDS as ACTIVE_MEMORY
 from memattn.config import Config
 from memattn.data.corpus import VOCABULARY, read_vocabulary
 from memattn.data.vocabulary import Vocabulary
-from memattn.errors import ConfigError, RunError, reason
+from memattn.errors import ConfigError, DataError, RunError, reason, shown
 from memattn.files import write
 from memattn.model.seq2seq import Seq2Seq
 
@@ -48,7 +48,9 @@ def create(
             found = dataclasses.replace(found, training=longer)
         differing = config.differences(config.to_dict(found), config.to_dict(run_config))
         if differing:
-            raise ConfigError(f"{folder}: holds a run of another config: {', '.join(differing)}; use another --run_dir")
+            raise ConfigError(
+                f"{folder}: holds a run of another config: {', '.join(map(str, differing))}; use another --run_dir"
+            )
         for name, content in facts.items():
             own = os.path.join(folder, name)
             if not os.path.exists(own):
@@ -108,13 +110,13 @@ def longest_source(folder: str) -> int:
 def _facts(path: str) -> dict[str, int | str]:
     """Of the training data of a run. Raises RunError."""
     try:
-        with open(path, encoding="utf-8") as file:
-            facts = json.load(file)
-    except (OSError, ValueError) as error:
-        raise RunError(f"{path}: unreadable ({type(error).__name__}: {error})") from error
-    longest = facts.get("max_source_length") if isinstance(facts, dict) else None
-    if type(longest) is not int or not 0 < longest < 1 << 31:
-        raise RunError(f"{path}: damaged: max_source_length should be a whole number above 0, in {str(facts)[:80]}")
+        facts = reading.json_file(path, {"max_source_length": int})
+    except DataError as error:
+        raise RunError(f"{error}; the run folder is damaged") from error
+    except OSError as error:
+        raise RunError(f"{path}: unreadable: {error.strerror}") from error
+    if not 0 < facts["max_source_length"] < 1 << 31:
+        raise RunError(f"{path}: damaged: max_source_length should be an int above 0, in {shown(facts)}")
     return facts
 
 
@@ -136,7 +138,6 @@ def build_model(
 
 def _holds(path: str, content: str) -> bool:
     try:
-        with open(path, encoding="utf-8") as file:
-            return file.read() == content
-    except (OSError, UnicodeDecodeError):
+        return reading.text(path) == content
+    except (OSError, DataError):
         return False

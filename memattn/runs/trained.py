@@ -81,7 +81,7 @@ def _load(run_dir: str, overrides: list[str], average: int | None) -> Trained:
         try:
             paths = [checkpoints.restore(Checkpoint(model), os.path.join(run_dir, run_folder.BEST))]
         except RunError as error:
-            raise RunError(f"{error}; --average 1 uses the last of {run_folder.CHECKPOINTS}/") from error
+            raise RunError(str(error), f"--average 1 uses the last of {run_folder.CHECKPOINTS}/") from error
         if paths == [None]:
             every = config.training.validate_every
             raise RunError(

@@ -13,20 +13,21 @@ import numpy as np
 import tensorflow as tf
 
 from memattn import config as configs
-from memattn import files
+from memattn import files, reading
 from memattn.config import DecodingConfig
 from memattn.data import corpus, text
 from memattn.data.corpus import VOCABULARY
 from memattn.data.text import Text, Tokens
 from memattn.data.vocabulary import EOS, PAD, UNK, Vocabulary
-from memattn.errors import ConfigError, RunError, reason
-from memattn.runs import provenance
+from memattn.errors import ConfigError, DataError, RunError, reason
+from memattn.runs import checkpoints, provenance
 from memattn.runs.checkpoints import tensorflow_variable
 from memattn.runs.trained import Trained
 from memattn.search.beam_search import Hypotheses
 from memattn.search.searcher import Searcher
 
 EXTRA, FACTS = "assets.extra", "export.json"
+_KINDS = {"sha256": dict, "config": dict, "has_alignments": bool, "max_source_length": int}
 _NO_TOKEN = ""  # pads tensors of tokens
 
 
@@ -208,12 +209,10 @@ def load(folder: str, n_best: int | None = None) -> tuple[SavedSearcher, Text | 
     if not os.path.isdir(folder):
         raise ConfigError(f"{folder}: not a folder; give the --output of memattn-export")
     try:
-        with open(path, encoding="utf-8") as file:
-            facts = json.load(file)
-        checksums, *_ = (facts[key] for key in ("sha256", "config", "has_alignments", "max_source_length"))
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        facts = reading.json_file(path, _KINDS)
+    except (OSError, DataError) as error:
         raise RunError(f"{path}: unreadable; {folder} is no export of memattn, or damaged") from error
-    for name, expected in checksums.items():
+    for name, expected in facts["sha256"].items():
         with contextlib.suppress(OSError):
             if files.checksum(os.path.join(extra, name)) == expected:
                 continue
@@ -224,7 +223,8 @@ def load(folder: str, n_best: int | None = None) -> tuple[SavedSearcher, Text | 
         raise ConfigError(f"--nbest: {n_best} is more than the export's decoding.n_best = {config.n_best}; {again}")
     config = dataclasses.replace(config, n_best=n_best or config.n_best)
     try:
-        model = tf.saved_model.load(folder)
+        with checkpoints.plain_path(folder) as plain:
+            model = tf.saved_model.load(plain)
     except Exception as error:  # TensorFlow raises errors of any type for a truncated file
         raise RunError(f"{folder}: damaged; export it again: {reason(error)}") from error
     vocabulary = corpus.read_vocabulary(os.path.join(extra, VOCABULARY))

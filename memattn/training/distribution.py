@@ -1,7 +1,6 @@
 """The devices that training runs on: one, all of a machine, or those of several machines."""
 
 import contextlib
-import json
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from memattn import reading
 from memattn.errors import ConfigError, LostWorkerError, RunError, reason
 
 Strategy = tf.distribute.Strategy
@@ -63,7 +63,7 @@ def several_machines() -> Strategy:
 def _auto() -> Strategy:
     """All workers of TF_CONFIG if it names several, else all GPUs if there are several. Raises ConfigError."""
     try:
-        cluster = json.loads(os.environ.get("TF_CONFIG", "{}")).get("cluster", {})
+        cluster = reading.json_value(os.environ.get("TF_CONFIG", "{}")).get("cluster", {})
         several = sum(len(cluster.get(job, [])) for job in ("chief", "worker")) > 1
     except (ValueError, AttributeError, TypeError) as error:
         raise ConfigError(f"TF_CONFIG: not the JSON that TensorFlow expects: {error}") from error

@@ -4,6 +4,8 @@ import json
 
 import tensorflow as tf
 
+from memattn import reading
+
 
 class Progress(tf.train.experimental.PythonState):
     """The progress of a run: a checkpoint's content besides the weights and the optimizer."""
@@ -20,8 +22,19 @@ class Progress(tf.train.experimental.PythonState):
     def serialize(self) -> str:
         return json.dumps({name: value for name, value in vars(self).items() if not name.startswith("_")})
 
-    def deserialize(self, string_value: str) -> None:
-        vars(self).update(json.loads(string_value))
+    def deserialize(self, string_value: str | bytes) -> None:
+        """Takes over what `serialize` gave. Raises ValueError, and changes nothing, if it is damaged."""
+        kept = reading.json_value(tf.compat.as_text(string_value))
+        reading.check_kinds(kept, {})
+        known = {name: value for name, value in vars(self).items() if not name.startswith("_")}
+        reading.check_kinds(kept, {name: type(value) for name, value in known.items() if name in kept})
+        best = kept.get("best", self.best)
+        rows = kept.get("validations", [])
+        if [isinstance(score, (int, float)) for score in best] != [True, True]:
+            raise ValueError("best: expected two numbers")
+        if not all(isinstance(row, dict) for row in rows):
+            raise ValueError("validations: expected mappings")
+        vars(self).update({name: value for name, value in kept.items() if name in known})
 
 
 def clock(seconds: float) -> str:

@@ -3,6 +3,7 @@
 import concurrent.futures
 import contextlib
 import csv
+import io
 import json
 import os
 import shlex
@@ -15,7 +16,7 @@ import warnings
 from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple, TextIO
 
-from memattn import cli, files, processes
+from memattn import cli, files, processes, reading
 from memattn import config as configs
 from memattn.config import Config
 from memattn.data import corpus, task_corpus
@@ -28,6 +29,8 @@ from memattn.runs.run_folder import BEST, CHECKPOINTS, CONFIG, load_config
 LOG = "log.txt"
 _TIMES = ("decode_seconds", "decode_seconds_min", "decode_seconds_max")
 _FIGURES = ("bleu", "exact_match", *_TIMES, "sentences", "parameters", "step")  # of every result
+_KINDS = {"config": dict, "checkpoints": list, "split": str, **dict.fromkeys(_FIGURES, float)}
+_LARGEST_FIGURE = 1e15
 
 
 class Run(NamedTuple):
@@ -114,9 +117,8 @@ def run_sweep(
                 found, wanted = configs.to_dict(load_config(folder)), configs.to_dict(runs[name])
                 differing = configs.differences(found, wanted)
                 if differing:
-                    raise ConfigError(
-                        f"{folder}: holds a run of another config: {', '.join(differing)}; use another --sweep_dir"
-                    )
+                    keys = ", ".join(map(str, differing))
+                    raise ConfigError(f"{folder}: holds a run of another config: {keys}; use another --sweep_dir")
             os.makedirs(folder, exist_ok=True)
             files.write(os.path.join(sweep_dir, f"{name}.yaml"), configs.dump(runs[name]))
         missing = [name for name in runs if _result(folders[name], runs[name], split, average) is None]
@@ -172,8 +174,7 @@ def finished(config: Config, sweep_dir: str, split: str, average: int | None = N
 def _validations(path: str) -> list[dict[str, str]]:
     """The rows of a run's validation.csv; none if it is missing or damaged."""
     try:
-        with open(path, encoding="utf-8") as file:
-            rows = list(csv.DictReader(file))
+        rows = list(csv.DictReader(io.StringIO(reading.text(path), newline="")))
         _ = [(int(row["step"]), float(row["bleu"]), float(row["seconds"])) for row in rows]
     except (OSError, ValueError, TypeError, KeyError, csv.Error):
         return []
@@ -221,12 +222,11 @@ def _last_error(log: str) -> str:
 def _result(folder: str, config: Config, split: str, average: int | None) -> dict | None:
     """The result of a run; None if there is none for exactly this config, split and choice of checkpoints."""
     try:
-        with open(os.path.join(folder, evaluation.RESULT), encoding="utf-8") as file:
-            result = json.load(file)
+        result = reading.json_file(os.path.join(folder, evaluation.RESULT), _KINDS)
         found = configs.from_dict(result["config"])  # with the defaults of newer keys
         folders = [os.path.basename(os.path.dirname(path)) for path in result["checkpoints"]]
         same = result["split"] == split and configs.to_dict(found) == configs.to_dict(config)
-        whole = all(isinstance(result[figure], (int, float)) for figure in _FIGURES)
+        whole = all(abs(result[figure]) < _LARGEST_FIGURE for figure in _FIGURES)
     except (OSError, ValueError, TypeError, KeyError):
         return None
     return result if same and whole and folders == ([CHECKPOINTS] * average if average else [BEST]) else None

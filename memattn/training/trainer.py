@@ -6,6 +6,7 @@ import io
 import itertools
 import math
 import os
+import shlex
 import signal
 import sys
 import tempfile
@@ -86,7 +87,8 @@ class Trainer:
         try:
             other = trained.load([folder], ["decoding.lexicon=null"], None)
         except (ConfigError, RunError) as error:
-            raise type(error)(f"training.{key}: {str(error).partition(';')[0]}") from error
+            problem = error.problem if isinstance(error, RunError) else error
+            raise type(error)(f"training.{key}: {problem}") from error
         if not other.reads_as(self.vocabulary, self.text):
             right = f"prepare the data with --vocabulary_of {folder}"
             if self.config.data.generated:
@@ -95,7 +97,7 @@ class Trainer:
         models = [configs.to_dict(config)["model"] for config in (other.config, self.config)]
         models = [{name: value for name, value in model.items() if must_match(name)} for model in models]
         if differing := configs.differences(*models, "model."):
-            raise ConfigError(f"training.{key}: {folder} holds another model: {', '.join(differing)}")
+            raise ConfigError(f"training.{key}: {folder} holds another model: {', '.join(map(str, differing))}")
         return other.models[0]
 
     def _make_model(self) -> None:
@@ -152,14 +154,11 @@ class Trainer:
             raise RunError(f"{error}; move the folder away to start over") from error
         if self.progress.step < config.training.max_steps and self.progress.finished == _all_steps(self.progress.step):
             self.progress.finished = ""  # max_steps has been raised
-        self.manager = tf.train.CheckpointManager(
-            checkpoint.trackable, folder, config.training.keep_checkpoints, checkpoint_name="step"
-        )
+        self.manager = checkpoints.Kept(checkpoint.trackable, folder, config.training.keep_checkpoints)
         folder = os.path.join(run_dir, run_folder.BEST)
         if not checkpoints.listed(folder):  # if it was removed
             self.progress.best = [-1.0, -1.0]
-        best = Checkpoint(self.model).trackable
-        self.best = tf.train.CheckpointManager(best, folder, 1, checkpoint_name="step")
+        self.best = checkpoints.Kept(Checkpoint(self.model).trackable, folder, 1)
 
     def _by_chief(self, work: Callable[[], Any]) -> None:
         """Runs `work` on the first worker while the others wait; if it fails, all end."""
@@ -217,7 +216,7 @@ class Trainer:
             return 128 + self.stopping
         self._say(
             f"finished: {progress.finished}; best validation BLEU {progress.best[0]:.2f}\n"
-            f"evaluate with: python -m memattn.eval --run_dir {self.run_dir}"
+            f"evaluate with: python -m memattn.eval --run_dir {shlex.quote(self.run_dir)}"
         )
         return 0
 

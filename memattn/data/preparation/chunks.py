@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from memattn import processes
+from memattn import processes, reading
 from memattn.data import bpe, corpus
 from memattn.data.corpus import SIDES, Sentences
 from memattn.data.text import Text, TextSettings, tokenizer
@@ -27,14 +27,14 @@ CHUNK = 5_000  # pairs
 def count(path: str) -> int:
     """Lines of a file. Raises DataError if it is not UTF-8 or a broken archive, OSError."""
     number = 0
-    for number, line in enumerate(corpus.raw_lines(path), 1):
+    for number, line in enumerate(reading.lines(path), 1):
         corpus.decode_lines(line, path, number)
     return number
 
 
 def line_lengths(path: str) -> np.ndarray:
     """Characters in each line."""
-    return np.fromiter((len(line.decode("utf-8").strip()) for line in corpus.raw_lines(path)), np.int32)
+    return np.fromiter((len(line.decode("utf-8").strip()) for line in reading.lines(path)), np.int32)
 
 
 class Chunk(NamedTuple):
@@ -54,7 +54,7 @@ class Chunk(NamedTuple):
 
 def chunks(source: str, target: str, skip: int = 0) -> Iterator[Chunk]:
     """Both files in chunks of CHUNK lines, without the first `skip` lines."""
-    sides = [itertools.islice(corpus.raw_lines(path), skip, None) for path in (source, target)]
+    sides = [itertools.islice(reading.lines(path), skip, None) for path in (source, target)]
     for first in itertools.count(skip + 1, CHUNK):
         lines = tuple(b"".join(itertools.islice(side, CHUNK)) for side in sides)
         if not any(lines):

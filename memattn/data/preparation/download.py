@@ -14,7 +14,7 @@ import requests
 from requests.exceptions import InvalidSchema, InvalidURL, MissingSchema
 from tqdm import tqdm
 
-from memattn import files, processes
+from memattn import files, processes, reading
 from memattn.errors import DataError
 
 ATTEMPTS = 5  # without a byte of progress
@@ -69,8 +69,7 @@ def _attempt(url: str, unfinished: str) -> bool:
     start, version = _size(unfinished), f"{unfinished}.version"
     headers = {"Accept-Encoding": "identity"}
     if start and os.path.exists(version):
-        with open(version, encoding="utf-8") as file:
-            headers |= {"Range": f"bytes={start}-", "If-Range": file.read()}  # else two versions would be mixed
+        headers |= {"Range": f"bytes={start}-", "If-Range": reading.text(version)}  # else two versions would be mixed
     with requests.get(url, headers=headers, stream=True, timeout=TIMEOUT) as response:
         if response.status_code == 416:  # the partial file cannot be trusted
             os.remove(unfinished)

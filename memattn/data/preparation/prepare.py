@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from tqdm import tqdm
 
-from memattn import __version__, files, processes
+from memattn import __version__, files, processes, reading
 from memattn.config import differences
 from memattn.data import bpe, corpus, text
 from memattn.data.preparation import chunks
@@ -30,6 +30,9 @@ _STARTED, _JOURNAL = "settings.json", "journal.json"
 _MARK = "memattn"  # in the first, with memattn's version: marks the folder as a preparation's
 _OWN = {_STARTED, _JOURNAL, corpus.MANIFEST}
 _JOURNAL_EVERY = 1_000_000  # pairs
+_COUNTS = ("read", "pairs", "dropped_empty", "dropped_too_long", "source_tokens", "target_tokens")  # of training
+_MANIFEST_KINDS = {"settings": dict, "sources": dict, "files": dict}
+_MANIFEST_KINDS |= {("counts", "train", name): int for name in _COUNTS}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,7 +95,7 @@ def _make(splits: dict, settings: Settings, folder: str, workers: int, started: 
     unfinished = f"{folder}{files.UNFINISHED}"
     _start(unfinished, started)
     for shared in started["sources"].get("vocabulary_of", []):
-        with open(shared["path"], "rb") as file:
+        with reading.regular(shared["path"]) as file:
             files.write(os.path.join(unfinished, os.path.basename(shared["path"])), file.read())
     with chunks.Workers(workers) as pool:
         checked = tqdm(splits.items(), desc="checking lines", unit=" splits", disable=None)
@@ -113,15 +116,16 @@ def _make(splits: dict, settings: Settings, folder: str, workers: int, started: 
 def _existing(folder: str, started: dict) -> dict:
     path, wanted = os.path.join(folder, corpus.MANIFEST), _without_paths(started)
     try:
-        with open(path, encoding="utf-8") as file:
-            manifest = json.load(file)
+        manifest = reading.json_file(path, _MANIFEST_KINDS)
         found, sizes = _without_paths(manifest), {name: facts["bytes"] for name, facts in manifest["files"].items()}
         differing = differences(found["settings"], wanted["settings"]) or ["other files"]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         problem = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
         raise ConfigError(f"{folder}: exists, but is not a prepared corpus ({path}: {problem}); use another") from error
     if found != wanted:
-        raise ConfigError(f"{folder}: holds another corpus ({', '.join(differing)}); use another folder, or remove it")
+        raise ConfigError(
+            f"{folder}: holds another corpus ({', '.join(map(str, differing))}); use another folder, or remove it"
+        )
     for name, size in sizes.items():
         own = os.path.join(folder, name)
         if not os.path.exists(own) or os.path.getsize(own) != size:
@@ -139,10 +143,7 @@ def _start(unfinished: str, started: dict) -> None:
     path = os.path.join(unfinished, _STARTED)
     if os.path.isdir(unfinished) and set(os.listdir(unfinished)) - set(_half_written(unfinished, _STARTED)):
         try:
-            with open(path, encoding="utf-8") as file:
-                found = json.load(file)
-            if not isinstance(found[_MARK], str):
-                raise TypeError
+            found = reading.json_file(path, {_MARK: str})
             same = _without_paths(found) == _without_paths(started)
         except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise ConfigError(
@@ -172,8 +173,7 @@ def _codes(pool, sides, lines: int, settings: Settings, unfinished: str) -> str:
             )
         files.write(codes_path, codes)
         files.write(vocabulary_path, str(Vocabulary(bpe.most_frequent_units(words, codes, settings.bpe_units))))
-    with open(codes_path, encoding="utf-8", newline="\n") as file:
-        return file.read()
+    return reading.text(codes_path)
 
 
 def _encode(pool, sides, lines: int, processor, vocabulary: Vocabulary, settings: Settings, unfinished: str) -> dict:
@@ -220,8 +220,8 @@ def _kept(path: str, arrays: list[str], fresh: dict) -> dict:
     def form(journal):
         return {name: (np.shape(value), np.asarray(value).dtype) for name, value in journal.items()}
 
-    with contextlib.suppress(ValueError, AttributeError), open(path, encoding="utf-8") as file:
-        journal = json.load(file)
+    with contextlib.suppress(ValueError, AttributeError):
+        journal = reading.json_file(path)
         lengths = [len(corpus.map_array(array)) for array in arrays]
         if form(journal) == form(fresh) and np.greater_equal(lengths, journal["sizes"]).all():
             return journal
