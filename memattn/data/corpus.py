@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from memattn import files
-from memattn.data.vocabulary import PAD, Vocabulary
+from memattn.data.vocabulary import PAD, Vocabulary, split_words
 from memattn.errors import ConfigError, DataError
 
 VOCABULARY, MANIFEST = "vocab.txt", "manifest.json"
@@ -147,7 +147,7 @@ def read_references(folder: str, split: str) -> tuple[list[str], list[str]]:
 
     A corpus that came as tokens has no other lines. Raises DataError.
     """
-    tokens = [" ".join(line.split()) for line in read_lines(os.path.join(folder, f"{split}.target"))]
+    tokens = [" ".join(split_words(line)) for line in read_lines(os.path.join(folder, f"{split}.target"))]
     written = os.path.join(folder, f"{split}.reference")
     lines = read_lines(written) if os.path.exists(written) else tokens
     if len(lines) != len(tokens):
@@ -186,8 +186,8 @@ def decode_lines(content: bytes, path: str, first: int) -> list[str]:
 
 
 def encode(lines: list[str], vocabulary: Vocabulary) -> Sentences:
-    """Ids of lines of tokens, which are divided by white space."""
-    return from_ids([vocabulary.encode(line.split()) for line in lines])
+    """Ids of lines of tokens, which blanks divide."""
+    return from_ids([vocabulary.encode(split_words(line)) for line in lines])
 
 
 def from_ids(sentences: list[list[int]], dtype: type = np.int32) -> Sentences:

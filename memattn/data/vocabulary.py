@@ -1,9 +1,18 @@
 """The vocabulary: tokens to ids and back, with four special ids in front."""
 
+import re
+
 import numpy as np
 
 PAD, BOS, EOS, UNK = range(4)
 SPECIAL_TOKENS = ("<pad>", "<s>", "</s>", "<unk>")
+_WORD = re.compile(r"\S+", re.ASCII)
+
+
+def split_words(line: str) -> list[str]:
+    """Words of a line, which blanks and tabs divide; other white space, such as a no-break space, is part of a word."""
+    found = line.split()  # fast, but at all white space
+    return found if " ".join(found) == line else _WORD.findall(line)
 
 
 class Vocabulary:
@@ -20,7 +29,7 @@ class Vocabulary:
             twice = next(token for token in self.tokens if token in seen or seen.add(token))
             raise ValueError(f"the token {twice!r} occurs twice")
         for token in tokens:
-            if token.split() != [token]:
+            if split_words(token) != [token]:
                 raise ValueError(f"the token {token!r} is empty or holds white space")
         self.ids = {token: ids[token] for token in tokens}  # without the special ones, which in text are unknown words
 
