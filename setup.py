@@ -6,6 +6,7 @@ import re
 from setuptools import find_packages, setup
 
 ROOT = pathlib.Path(__file__).parent
+CJK = "sacrebleu[ja,ko]>=2.4,<3"  # with MeCab, the tokenizers of Japanese and Korean
 
 setup(
     name="memattn",
@@ -28,13 +29,16 @@ setup(
         "numpy>=1.26,<3",
         "PyYAML>=6.0,<7",
         "requests>=2.28,<3",
+        "regex>=2021.8.3",
         "sacrebleu>=2.4,<3",
         "sacremoses>=0.1,<1",
         "subword-nmt>=0.3.8,<0.4",
         "tqdm>=4.66,<5",
     ],
     extras_require={
+        "cjk": [CJK],
         "test": [
+            CJK,
             "pytest>=8,<10",
             "pytest-xdist>=3.5,<4",
             "ruff>=0.6,<1",

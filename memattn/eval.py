@@ -19,6 +19,7 @@ def report(result: dict[str, Any]) -> str:
     return (
         f"BLEU                {result['bleu']:.2f}  {result['bleu_signature']}\n"
         f"BLEU, sacreBLEU's   {result['sacrebleu']:.2f}  {result['sacrebleu_signature']}\n"
+        f"chrF                {result['chrf']:.2f}  {result['chrf_signature']}\n"
         f"exact match         {result['exact_match']:.1f}%\n"
         f"perplexity          {result['perplexity']:.4g}, of the references' tokens\n"
         f"decode time         {result['decode_seconds']:.3g} s, median of {result['repeats']} ({spread} s) for "
@@ -33,7 +34,7 @@ def report(result: dict[str, Any]) -> str:
 
 
 def _main() -> int:
-    from memattn.evaluation.evaluate import ALIGNMENTS, evaluate, read_files, read_split, write
+    from memattn.evaluation.evaluate import ALIGNMENTS, default_folder, evaluate, read_files, read_split, write
     from memattn.runs.trained import load
 
     options = flags.FLAGS
@@ -46,7 +47,7 @@ def _main() -> int:
         test_set = read_files(trained, options.source, options.target)
     else:
         test_set = read_split(trained, options.split or "valid")
-    output_dir = options.output_dir or options.run_dir[0]
+    output_dir = options.output_dir or default_folder(options.run_dir[0], test_set.name)
     evaluation = evaluate(trained, test_set, repeats=options.repeats)
     written = write(evaluation, trained, output_dir, plots=options.plot)
     print(report(evaluation.result))
@@ -66,7 +67,9 @@ def main() -> None:
     flags.DEFINE_integer("average", None, "Last checkpoints to average (default: the best one).", lower_bound=1)
     flags.DEFINE_integer("repeats", 5, "Timed decodings of the split.", lower_bound=1)
     flags.DEFINE_integer("plot", 0, "Number of sentences, the longest, whose alignments are drawn.", lower_bound=0)
-    flags.DEFINE_string("output_dir", None, "Folder of the results (default: the run folder).")
+    flags.DEFINE_string(
+        "output_dir", None, "Folder of the results (default: RUN for valid, RUN/eval/SPLIT for others)."
+    )
     cli.run(_main, tensorflow=True)
 
 

@@ -12,6 +12,8 @@ memattn-prepare copy --help
 import memattn.cli as cli  # isort: skip (one way for all commands)
 
 import os
+import re
+import warnings
 from typing import get_args
 
 from absl import flags
@@ -22,12 +24,13 @@ from memattn.data import corpus, task_corpus
 from memattn.data import lexicon as lexicons
 from memattn.data.preparation import prepare as preparation
 from memattn.data.preparation import releases
-from memattn.data.text import Form, TextSettings
+from memattn.data.text import Form, TextSettings, has_moses_rules, moses_language
 from memattn.errors import ConfigError
 
 _OF_LEARNING = ("bpe_units", "bpe_sample", "seed")
 PAPER_LENGTHS = ["20", "50", "100", "200"]
 _MOST = 2**31 - 1
+_LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*")
 
 
 def copy() -> None:
@@ -63,10 +66,15 @@ def parallel() -> None:
     flags.DEFINE_string("train", None, "Prefix of the training text.", required=True)
     flags.DEFINE_string("valid", None, "Prefix of the validation text.", required=True)
     flags.DEFINE_string("test", None, "Prefix of the test text.")
-    flags.DEFINE_string("source", None, "Language of the sources, and the end of their files' names.", required=True)
-    flags.DEFINE_string("target", None, "Language of the targets, and the end of their files' names.", required=True)
+    for side in corpus.SIDES:
+        flags.DEFINE_string(side, None, f"End of the names of the {side}s' files, such as de.", required=True)
+        language = f"Language of the {side}s, such as de or pt-BR (default: --{side})."
+        flags.DEFINE_string(f"{side}_language", None, language)
     flags.DEFINE_enum(
-        "form", "raw", get_args(Form), "What the lines are: raw text, tokenized by Moses, or also truecased."
+        "form",
+        "raw",
+        get_args(Form),
+        "What the lines are: raw text, tokenized by Moses, also truecased, or text that is not to be tokenized.",
     )
     _define_text_flags()
     cli.run(_parallel)
@@ -133,15 +141,17 @@ def _parallel() -> int:
 
     memattn-prepare parallel --train text/train --valid text/dev --test text/test --source en --target de \\
         --form raw --folder data/my_corpus
+    memattn-prepare parallel --train text/train --valid text/dev --source src --target tgt \\
+        --source_language en --target_language ko --folder data/my_corpus
     """
     options = flags.FLAGS
     prefixes = {"train": options.train, "valid": options.valid, "test": options.test}
     splits = {
-        split: tuple(_existing(f"{prefix}.{language}") for language in (options.source, options.target))
+        split: tuple(_existing(f"{prefix}.{end}") for end in (options.source, options.target))
         for split, prefix in prefixes.items()
         if prefix
     }
-    return _prepare_text(splits, options.form, options.source, options.target)
+    return _prepare_text(splits, options.form, *(_language(side, options.form) for side in corpus.SIDES))
 
 
 def _lexicon() -> int:
@@ -152,6 +162,21 @@ def _lexicon() -> int:
     folder = flags.FLAGS.folder
     print(lexicons.write(folder, corpus.read_vocabulary(os.path.join(folder, corpus.VOCABULARY)), flags.FLAGS.size))
     return 0
+
+
+def _language(side: str, form: Form) -> str:
+    """The language of a side, by the code that Moses has for it; warns if Moses has none. Raises ConfigError."""
+    given, end = flags.FLAGS[f"{side}_language"].value, flags.FLAGS[side].value
+    if given is not None and not _LANGUAGE_CODE.fullmatch(given):
+        raise ConfigError(f"--{side}_language: {given!r} is not the code of a language, such as de, zh or pt-BR")
+    language = moses_language(end if given is None else given)
+    if form != "untokenized" and not has_moses_rules(language):
+        warnings.warn(
+            f"--{side}_language: Moses has no rules for {language!r}, and those of English are used; "
+            "if this is not the code of the language, such as de, ko or pt-BR, give it",
+            stacklevel=2,
+        )
+    return language
 
 
 def _existing(path: str) -> str:

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from conftest import ROOT
 
-from memattn.data import batches
+from memattn.data import batches, lexicon
 from memattn.data.batches import TrainingBatches, bucket_widths, decoding_batches, streaming_batches
-from memattn.data.corpus import Corpus, Sentences, encode, read_corpus, read_lines, read_vocabulary
+from memattn.data.corpus import Corpus, Sentences, encode, read_corpus, read_lines, read_references, read_vocabulary
 from memattn.data.vocabulary import BOS, EOS, PAD, SPECIAL_TOKENS, UNK, Vocabulary
 from memattn.errors import DataError
 
@@ -172,6 +172,17 @@ def test_a_bad_vocabulary_file_is_named(tmp_path):
 def test_a_vocabulary_file_with_windows_line_ends_is_read(tmp_path):
     (tmp_path / "vocab.txt").write_bytes(b"a\r\nb\r\n")
     assert read_vocabulary(str(tmp_path / "vocab.txt")).tokens == [*SPECIAL_TOKENS, "a", "b"]
+
+
+@pytest.mark.parametrize("blank", ["\u00a0", "\u202f", "\u3000", "\u2028", "\x1c"], ids=ascii)
+def test_only_blanks_divide_tokens(tmp_path, blank):
+    word = f"10{blank}000"
+    vocabulary = Vocabulary(["a", word])
+    assert encode([f"a  {word}\ta "], vocabulary)[0].tolist() == [A, B, A, EOS]
+    (tmp_path / "test.target").write_text(f" a  {word}\n", encoding="utf-8", newline="\n")
+    assert read_references(str(tmp_path), "test") == ([f"a {word}"], [f"a {word}"])
+    (tmp_path / "lexicon.tsv").write_text(f"a\t{word}\t0.5\n", encoding="utf-8", newline="\n")
+    assert lexicon.read(str(tmp_path / "lexicon.tsv"), vocabulary, 1)(np.array([[A]])).ids[:6].tolist() == [*range(6)]
 
 
 def write_split(folder, source, target):

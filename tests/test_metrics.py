@@ -1,4 +1,4 @@
-"""BLEU against a computation from its definition and against sacreBLEU's command line; exact matches."""
+"""BLEU and chrF against computations by hand and sacreBLEU's command line; exact matches."""
 
 import collections
 import math
@@ -7,8 +7,10 @@ import subprocess
 import sys
 
 import pytest
+from sacrebleu.tokenizers import tokenizer_ja_mecab, tokenizer_ko_mecab
 
-from memattn.evaluation.metrics import score
+from memattn.evaluation import metrics
+from memattn.evaluation.metrics import score, score_written
 
 
 def ngrams(words, order):
@@ -20,7 +22,7 @@ def multi_bleu(hypotheses, references):
     matches, totals = [0] * 4, [0] * 4
     hypothesis_length = reference_length = 0
     for hypothesis, reference in zip(hypotheses, references, strict=True):
-        words, wanted = hypothesis.split(), reference.split()
+        words, wanted = hypothesis.encode().split(), reference.encode().split()  # bytes, as Perl divides them
         hypothesis_length += len(words)
         reference_length += len(wanted)
         for order in range(1, 5):
@@ -68,7 +70,11 @@ CORPORA = {
     "case counts": (["A b c d e f"], ["a b c d e f"], 100 * (5 / 6 * 4 / 5 * 3 / 4 * 2 / 3) ** (1 / 4)),
     "punctuation is a token as it stands": (["a b c d."], ["a b c d ."], 0.0),
     "noisy copies": (*noisy_copies(), None),
+    "blanks at the ends and repeated": (["  a b  c d e "], ["a b c d e"], 100.0),
+    "a tab divides words": (["a\tb c d e"], ["a b c d e"], 100.0),
+    "an escape is not what it stands for": (["a b c d 10％00a0000"], ["a b c d 10\u00a0000"], None),
 }
+ODD_BLANKS = ["\xa0", "\u202f", "\u2009", "\u3000", "\u2028", "\x85", "\u1680", "\x1c", "\x1f", "\u200b"]
 
 
 @pytest.mark.parametrize("name", CORPORA)
@@ -78,6 +84,15 @@ def test_bleu_is_as_defined(name):
     if by_hand is not None:
         assert expected == pytest.approx(by_hand, abs=1e-9)
     assert score(hypotheses, references).bleu == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("blank", ODD_BLANKS, ids=ascii)
+def test_words_are_divided_by_blanks_alone(blank):
+    hypotheses, references = [f"the price is a{blank}b today .", blank], ["the price is a b today .", ""]
+    for sides in ((hypotheses, references), (references, hypotheses)):
+        assert multi_bleu(*sides) < 99
+        assert score(*sides).bleu == pytest.approx(multi_bleu(*sides), abs=1e-6)
+    assert score(hypotheses, hypotheses).bleu == pytest.approx(100)
 
 
 def test_the_noisy_corpus_tells_scores_apart():
@@ -90,35 +105,102 @@ def test_bleu_counts_over_the_corpus_and_not_over_sentences():
     assert score(hypotheses, references).bleu == pytest.approx(100 * (5 / 7 * 4 / 5) ** (1 / 4), abs=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("protocol", "options"),
-    [("bleu", ["--tokenize", "none", "--smooth-method", "none", "--force"]), ("sacrebleu", [])],
-)
-def test_both_protocols_are_those_of_the_command_line(tmp_path, protocol, options):
+TEXTS = {  # language -> hypotheses, references
+    "de": (["Er sagt, das ist gut.", "Ein Hund"], ["Er sagt: das ist gut.", "ein Hund"]),
+    "zh": (["我们今天去公园，天气很好。", "他 喜欢书"], ["我们今天去了公园，天气真好。", "他喜欢书。"]),
+    "ja": (
+        ["私は今日とても良い本を読みました。", "犬が好きです。"],
+        ["私は昨日とても良い本を読みました。", "犬が好き。"],
+    ),
+    "ko": (["나는 오늘 학교에 갑니다.", "그는 책을 읽는다."], ["나는 내일 학교에 갑니다.", "그는 책을 읽었다."]),
+    "th": (["วันนี้ฝนตก ฉันกินข้าว", "เขาอ่านหนังสือ"], ["วันนี้ฝนตกหนัก ฉันกินข้าว", "เขาอ่านหนังสือ"]),
+}
+TOKENIZERS = {"de": "13a", "zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab", "th": "13a"}
+
+
+def command_line(folder, hypotheses, references, *options):
+    """What sacreBLEU's command prints of lines in files."""
+    for name, lines in (("hypotheses", hypotheses), ("references", references)):
+        (folder / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    command = ["-m", "sacrebleu", folder / "references", "-i", folder / "hypotheses", "-b", "-w", "6", *options]
+    result = subprocess.run([sys.executable, *command], capture_output=True, text=True, timeout=60, check=False)
+    assert result.returncode == 0, result.stderr
+    return result.stdout.strip()
+
+
+def test_tokens_are_scored_as_by_the_command_line(tmp_path):
     hypotheses, references = noisy_copies()
     hypotheses, references = [*hypotheses, "It is, I say,good."], [*references, "It is, I say, Good ."]
-    for name, lines in (("hypotheses", hypotheses), ("references", references)):
-        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    result = subprocess.run(
-        [sys.executable, "-m", "sacrebleu", tmp_path / "references", "-i", tmp_path / "hypotheses", "-b", "-w", "6"]
-        + options,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert result.returncode == 0, result.stderr
-    scores = score(hypotheses, references)
-    assert result.stdout.strip() == f"{getattr(scores, protocol):.6f}"
-    assert scores.bleu != scores.sacrebleu
+    options = ["--tokenize", "none", "--smooth-method", "none", "--force"]
+    assert command_line(tmp_path, hypotheses, references, *options) == f"{score(hypotheses, references).bleu:.6f}"
+    written = score_written(hypotheses, references)
+    assert command_line(tmp_path, hypotheses, references) == f"{written.sacrebleu:.6f}"
+    assert command_line(tmp_path, hypotheses, references, "-m", "chrf") == f"{written.chrf:.6f}"
 
 
-def test_signatures_tell_the_protocols():
-    scores = score(["a b c d"], ["a b c d"])
-    assert "tok:none|smooth:none" in scores.bleu_signature
-    assert "tok:13a|smooth:exp" in scores.sacrebleu_signature
-    for signature in (scores.bleu_signature, scores.sacrebleu_signature):
+@pytest.mark.parametrize("language", ["zh", "ja", "ko"])
+def test_a_language_has_the_tokenizer_that_the_command_line_gives_it(tmp_path, language):
+    written = score_written(*TEXTS[language], language)
+    assert command_line(tmp_path, *TEXTS[language], "-l", f"en-{language}") == f"{written.sacrebleu:.6f}"
+    assert written.sacrebleu > 20
+
+
+@pytest.mark.parametrize("language", TEXTS)
+def test_signatures_tell_the_protocols(language):
+    for by_characters, name in ((False, "none"), (True, "char")):
+        signature = score(*TEXTS[language], by_characters).bleu_signature
+        assert f"tok:{name}|smooth:none" in signature
         assert "nrefs:1|case:mixed" in signature
+    written = score_written(*TEXTS[language], language)
+    assert f"|tok:{TOKENIZERS[language]}" in written.sacrebleu_signature
+    assert "|smooth:exp|" in written.sacrebleu_signature
+    assert "|nc:6|nw:0|" in written.chrf_signature
+
+
+@pytest.mark.parametrize("language", ["zh", "ja", "th"])
+def test_bleu_on_characters_tells_texts_without_blanks_apart(language):
+    hypotheses, references = TEXTS[language]
+    assert score(hypotheses, references).bleu == 0
+    assert 20 < score(hypotheses, references, True).bleu < 99
+    divided = [" ".join(line) for line in hypotheses]  # as a tokenizer may divide it
+    assert score(divided, references, True).bleu == score(hypotheses, references, True).bleu
+
+
+@pytest.mark.parametrize(("language", "module"), [("ja", tokenizer_ja_mecab), ("ko", tokenizer_ko_mecab)])
+def test_without_its_tokenizer_a_language_is_scored_on_characters(monkeypatch, language, module):
+    monkeypatch.setattr(module, "MeCab", None)
+    metrics.default_bleu.cache_clear()
+    problem = rf"tokenizer of '{language}' is not installed \(pip install 'memattn\[cjk\]'\)"
+    with pytest.warns(UserWarning, match=problem) as said:
+        written = [score_written(*TEXTS[language], language) for _ in range(3)]
+    metrics.default_bleu.cache_clear()
+    assert len(said) == 1
+    assert "|tok:char|" in written[0].sacrebleu_signature
+    assert written[0].sacrebleu > 20
+
+
+# name -> hypothesis, reference, BLEU with sacreBLEU's defaults, chrF
+BY_HAND = {
+    "the same": ("this is a test", "this is a test", 100, 100),
+    "nothing in common": ("abcd efg", "hijk lmno", 0, 0),
+    "nothing said": ("", "this is a test", 0, 0),
+    "one letter": ("this is a fest", "this is a test", 100 * (3 / 4 * 2 / 3 * 1 / 2 * 1 / 2) ** (1 / 4), None),
+    "punctuation is divided": ("I do, too.", "I do , too .", 100, 100),
+    "half of the letters": ("ab", "ac", 0, 100 * (1 / 2 + 0) / 2),
+    "recall counts more": ("ab", "abc", None, 100 * 5 / (4 / ((2 / 3 + 1 / 2) / 2) + 1)),
+    "blanks are no letters": ("a b", "ab", 0, 100),
+    "case counts": ("A", "a", 0, 0),
+}
+
+
+@pytest.mark.parametrize("name", BY_HAND)
+def test_written_text_is_scored_as_by_hand(name):
+    hypothesis, reference, bleu, chrf = BY_HAND[name]
+    written = score_written([hypothesis], [reference])
+    if bleu is not None:
+        assert written.sacrebleu == pytest.approx(bleu, abs=1e-6)
+    if chrf is not None:
+        assert written.chrf == pytest.approx(chrf, abs=1e-6)
 
 
 def test_exact_match_is_a_rate_of_whole_lines():
@@ -130,3 +212,11 @@ def test_exact_match_is_a_rate_of_whole_lines():
 def test_different_numbers_of_lines_are_refused():
     with pytest.raises(ValueError, match="2 hypotheses for 1 references"):
         score(["a", "b"], ["a"])
+    with pytest.raises(ValueError, match="0 hypotheses for 1 references"):
+        score_written([], ["a"])
+
+
+@pytest.mark.parametrize("metric", [score, score_written])
+def test_without_a_sentence_there_is_no_score(metric):
+    with pytest.raises(ValueError, match="there is no sentence to score"):
+        metric([], [])

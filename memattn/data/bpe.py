@@ -7,6 +7,7 @@ import re
 import sys
 from collections import Counter
 
+import regex
 from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 
@@ -20,24 +21,31 @@ _CACHED_WORDS = 1_000_000
 _TO_ESCAPE = re.compile(r"％|^ | $|(?<= ) |[^\S ]|[\x1c-\x1f\x85]|@(?=@(?: |$))")
 _MERGE = re.compile(r"[^ \r\n]+ [^ \r\n]+")
 _ESCAPED = re.compile(r"％(?!d[89a-f])([0-9a-f]{4})")  # half a surrogate pair is not a character
+_WITHOUT_BLANKS = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}]")
+_LINE_ENDS = str.maketrans("\r\n", "  ")
+_MARK = regex.compile(r"\p{M}")  # a part of the letter before it
 
 
 class Subwords:
-    """Byte-pair encoding by subword-nmt, made exactly reversible by an escape."""
+    """Byte-pair encoding by subword-nmt, made reversible by an escape."""
 
     def __init__(self, codes: str):
         self._bpe = BPE(io.StringIO(codes), separator=SEPARATOR)
 
     def segment(self, line: str) -> list[str]:
-        """Units of a line without its line feed; `undo` restores the line exactly, including its white space."""
+        """Units of a line without its line feed.
+
+        `undo` restores the line exactly, including its white space; of a carriage return, it makes a blank.
+        """
         if len(self._bpe.cache) > _CACHED_WORDS:
             self._bpe.cache.clear()
         return self._bpe.segment_tokens(escape(line).split(" "))
 
     @staticmethod
     def undo(units: list[str]) -> str:
+        """The line of these units: one line, whatever a model wrote."""
         joined = " ".join(units)
-        return unescape(joined.replace(f"{SEPARATOR} ", "").removesuffix(SEPARATOR))
+        return unescape(joined.replace(f"{SEPARATOR} ", "").removesuffix(SEPARATOR)).translate(_LINE_ENDS)
 
 
 def escape(line: str) -> str:
@@ -49,10 +57,23 @@ def unescape(line: str) -> str:
     return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), line)
 
 
-def word_numbers(units: list[str]) -> list[int]:
-    """For each unit, the number of the word that it belongs to."""
-    ends = [not unit.endswith(SEPARATOR) for unit in units]
-    return [0, *itertools.accumulate(ends)][: len(units)]
+def word_numbers(units: list[str], *, segmented: bool = True) -> list[int]:
+    """For each unit, the number of the word that it belongs to.
+
+    In text that is not `segmented` into words by blanks throughout, units are words in the scripts that need no blanks:
+    "我们@@ 用@@ Mo@@ ses" has three words.
+    """
+    starts = (
+        int(not left.endswith(SEPARATOR) or not segmented and _part(left.removesuffix(SEPARATOR), right))
+        for left, right in itertools.pairwise(units)
+    )
+    return [0, *itertools.accumulate(starts)][: len(units)]
+
+
+def _part(left: str, right: str) -> bool:
+    """Whether units that touch are two words, because one of them is of a script without blanks between words."""
+    touching = any(map(_WITHOUT_BLANKS.match, (left[-1:], right)))
+    return touching and _MARK.match(right) is None
 
 
 def learn(words: Counter[str], merges: int) -> str:

@@ -144,7 +144,7 @@ def read_references(folder: str, split: str) -> tuple[list[str], list[str]]:
 
     A corpus that came as tokens has no other lines. Raises DataError.
     """
-    tokens = [" ".join(line.split()) for line in read_lines(os.path.join(folder, f"{split}.target"))]
+    tokens = [" ".join(split_words(line)) for line in read_lines(os.path.join(folder, f"{split}.target"))]
     written = os.path.join(folder, f"{split}.reference")
     lines = read_lines(written) if os.path.exists(written) else tokens
     if len(lines) != len(tokens):

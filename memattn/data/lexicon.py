@@ -13,7 +13,7 @@ from tqdm import tqdm
 from memattn import files
 from memattn.data import corpus
 from memattn.data.corpus import Corpus
-from memattn.data.vocabulary import EOS, PAD, SPECIAL_TOKENS, UNK, Vocabulary
+from memattn.data.vocabulary import EOS, PAD, SPECIAL_TOKENS, UNK, Vocabulary, split_words
 from memattn.errors import DataError
 
 FILE = "lexicon.tsv"
@@ -84,7 +84,7 @@ def read(path: str, vocabulary: Vocabulary, size: int) -> Lexicon:
 
 def _fields(line: str, place: str) -> tuple[str, str, float]:
     try:
-        source, target, written = line.split()
+        source, target, written = split_words(line)
         probability = float(written)
     except ValueError:
         probability = -1.0

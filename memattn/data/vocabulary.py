@@ -9,8 +9,6 @@ from memattn.errors import shown
 
 PAD, BOS, EOS, UNK = range(4)
 SPECIAL_TOKENS = ("<pad>", "<s>", "</s>", "<unk>")
-
-
 _WORD = re.compile(r"\S+", re.ASCII)
 
 

@@ -19,7 +19,7 @@ from memattn import files, xla
 from memattn.data import corpus, text
 from memattn.data.batches import streaming_batches
 from memattn.data.corpus import Sentences
-from memattn.data.vocabulary import Vocabulary
+from memattn.data.vocabulary import Vocabulary, split_words
 from memattn.errors import ConfigError, DataError
 from memattn.evaluation import metrics, model_card
 from memattn.evaluation.plots import alignments
@@ -29,7 +29,7 @@ from memattn.runs.trained import Trained
 from memattn.search.searcher import Scorer, Searcher, Translation, decode, warm_up
 
 RESULT, HYPOTHESES, REFERENCES, N_BEST = "result.json", "hypotheses.txt", "references.txt", "n_best.tsv"
-ALIGNMENTS = "alignments"
+ALIGNMENTS, EVALUATIONS = "alignments", "eval"
 _DETOKENIZED = ("hypotheses.detokenized.txt", "references.detokenized.txt")
 _SCORED = 16  # sentences at once, whose logits for all target positions are in memory
 _LARGEST_EXPONENT = 700.0  # of a floating-point number
@@ -43,7 +43,7 @@ class TestSet:
       name: of the split, or the source file's.
       source, target: sentences of ids.
       references: words divided by spaces, BPE undone.
-      written: the references as people write them.
+      written: the references as people write them. In both, none holds a tab or an end of a line.
     """
 
     name: str
@@ -63,7 +63,8 @@ def read_split(trained: Trained, split: str) -> TestSet:
     corpus.check_split(folder, split, corpus.splits(folder))
     sides = corpus.read_corpus(folder, split, trained.vocabulary)
     tokens, written = corpus.read_references(folder, split)
-    return TestSet(split, sides.source, sides.target, [trained.text.decode(line.split()) for line in tokens], written)
+    references = [text.one_line(trained.text.decode(split_words(line))) for line in tokens]
+    return TestSet(split, sides.source, sides.target, references, list(map(text.one_line, written)))
 
 
 def read_files(trained: Trained, source: str, target: str) -> TestSet:
@@ -73,11 +74,12 @@ def read_files(trained: Trained, source: str, target: str) -> TestSet:
         raise DataError(f"{source} has {len(sources):,} lines and {target} has {len(targets):,}")
     if not sources:
         raise DataError(f"{source}: empty; there is nothing to decode")
-    spoken, encode = trained.text, trained.vocabulary.encode
+    spoken, encode, one_line = trained.text, trained.vocabulary.encode, text.one_line
     tokens = [spoken.encode(line, "target") for line in targets]
     sentences = [spoken.encode(line, "source") for line in sources]
     sides = [corpus.from_ids([encode(one) for one in side]) for side in (sentences, tokens)]
-    return TestSet(source, *sides, [spoken.decode(one) for one in tokens], [spoken.reference(line) for line in targets])
+    references = [one_line(spoken.decode(one)) for one in tokens]
+    return TestSet(source, *sides, references, [one_line(spoken.reference(line)) for line in targets])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,9 +110,11 @@ def evaluate(trained: Trained, test_set: TestSet, *, repeats: int) -> Evaluation
     for _ in tqdm(range(repeats), desc=f"decoding {sentences:,} sentences", unit="run", disable=None):
         translations, elapsed = decode(searcher, test_set.source, vocabulary, config.data.num_buckets)
         seconds.append(elapsed)
-    hypotheses = [trained.text.decode(translation.best) for translation in translations]
-    written = [trained.text.detokenize(hypothesis) for hypothesis in hypotheses]
-    scores = metrics.score(hypotheses, test_set.references, (written, test_set.written))
+    spoken, one_line = trained.text, text.one_line
+    hypotheses = [one_line(spoken.decode(translation.best)) for translation in translations]
+    written = [one_line(spoken.detokenize(hypothesis)) for hypothesis in hypotheses]
+    scores = metrics.score(hypotheses, test_set.references, spoken.by_characters)
+    written_scores = metrics.score_written(written, test_set.written, spoken.target_language)
     tokens = sum(len(translation.best) + 1 for translation in translations)
     own = run_folder.load_config(os.path.dirname(os.path.dirname(trained.checkpoints[0])))  # of RUN/best/step-N
     searches = [dataclasses.asdict(one.decoding) for one in (own, config)]
@@ -118,6 +122,7 @@ def evaluate(trained: Trained, test_set: TestSet, *, repeats: int) -> Evaluation
     median = statistics.median(seconds)
     result = {
         **scores._asdict(),
+        **written_scores._asdict(),
         "perplexity": perplexity(trained, test_set),
         "decode_seconds": median,
         "decode_seconds_min": min(seconds),
@@ -153,6 +158,19 @@ def perplexity(trained: Trained, test_set: TestSet) -> float:
     return math.exp(min(-found / len(test_set.target.ids), _LARGEST_EXPONENT))
 
 
+def default_folder(run_dir: str, name: str) -> str:
+    """Where a test set's results go: the run folder if it is `valid`, RUN/eval/NAME for others.
+
+    RUN/eval/valid if the run folder holds the result of another split, as sweeps write it.
+    """
+    try:
+        with open(os.path.join(run_dir, RESULT), encoding="utf-8") as file:
+            stored = json.load(file)["split"]
+    except (OSError, ValueError, KeyError, TypeError):  # none that can be used
+        stored = "valid"
+    return run_dir if name == stored == "valid" else os.path.join(run_dir, EVALUATIONS, os.path.basename(name))
+
+
 def write(evaluation: Evaluation, trained: Trained, output_dir: str, *, plots: int) -> list[str]:
     """Writes the results and pictures of `plots` alignments, if there are any; returns the files' names.
 
@@ -166,7 +184,7 @@ def write(evaluation: Evaluation, trained: Trained, output_dir: str, *, plots: i
         texts |= dict(zip(_DETOKENIZED, (evaluation.written, test_set.written), strict=True))
     if trained.config.decoding.n_best > 1:
         texts[N_BEST] = [
-            f"{i}\t{score:.6f}\t{trained.text.decode(tokens)}"
+            f"{i}\t{score:.6f}\t{text.one_line(trained.text.decode(tokens))}"
             for i, translation in enumerate(translations)
             for tokens, score in zip(translation.hypotheses, translation.scores, strict=True)
         ]

@@ -54,6 +54,7 @@ def model_card(result: dict[str, Any]) -> str:
     scores = {
         f"BLEU ({result['bleu_signature']})": f"{result['bleu']:.2f}",
         f"sacreBLEU ({result['sacrebleu_signature']})": f"{result['sacrebleu']:.2f}",
+        f"chrF ({result['chrf_signature']})": f"{result['chrf']:.2f}",
         "exact match": f"{result['exact_match']:.1f}%",
         "perplexity": f"{result['perplexity']:.4g}",
         "decode time": f"{result['decode_seconds']:.3g} s ({tables.spread(result)}; timed runs: {result['repeats']})",

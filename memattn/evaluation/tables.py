@@ -18,6 +18,7 @@ def row(name: str, config: Config, result: dict, validations: list[dict]) -> dic
         "BLEU": f"{result['bleu']:.2f}",
         "paper BLEU": f"{printed.bleu:.2f}" if printed else "",
         "sacreBLEU": f"{result['sacrebleu']:.2f}" if config.data.generated is None else "",
+        "chrF": f"{result['chrf']:.2f}" if config.data.generated is None and "chrf" in result else "",
         "exact match %": f"{result['exact_match']:.1f}",
         "decode s": f"{result['decode_seconds']:.3g}",
         "decode s min-max": spread(result),
@@ -68,7 +69,7 @@ def over_seeds(rows: list[dict], configs: list[Config]) -> list[dict]:
     summary = []
     for name, places in groups.items():
         line = {"run": name, "seeds": len(places)}
-        for column, digits in (("BLEU", 2), ("sacreBLEU", 2), ("decode s", 3), ("training s", 0)):
+        for column, digits in (("BLEU", 2), ("sacreBLEU", 2), ("chrF", 2), ("decode s", 3), ("training s", 0)):
             values = [float(rows[place][column]) for place in places if rows[place][column] != ""]
             line[f"{column} mean"] = f"{statistics.mean(values):.{digits}f}" if values else ""
             line[f"{column} min-max"] = extent(values, f".{digits}f") if values else ""

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from memattn import config as configs
 from memattn.data import corpus
+from memattn.data.vocabulary import split_words
 from memattn.evaluation import evaluate as evaluation
 from memattn.evaluation import metrics, paper_tables, tables
 from memattn.paper.paper_figures import (
@@ -145,7 +146,7 @@ def errors_by_position(output: Output, runs: list[Run]) -> None:
     for run in runs:
         longest = run.config.data.copy.max_length
         wrong = [[] for _ in range(_FIFTHS)]
-        for hypothesis, reference in zip(*(map(str.split, side) for side in _outputs(run)), strict=True):
+        for hypothesis, reference in zip(*(map(split_words, side) for side in _outputs(run)), strict=True):
             for position, (token, written) in enumerate(zip_longest(reference, hypothesis[: len(reference)])):
                 wrong[position * _FIFTHS // longest].append(token != written)
         shares = {

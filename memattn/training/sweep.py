@@ -132,7 +132,8 @@ def run_sweep(
                 failed[name] = f"training ended with status {status}"
 
         def evaluate(name: str) -> None:
-            arguments = ["--split", split, "--repeats", str(repeats), "--plot", str(plots)]
+            arguments = ["--split", split, "--output_dir", folders[name]]
+            arguments += ["--repeats", str(repeats), "--plot", str(plots)]
             arguments += ["--average", str(average)] if average else []
             if name not in failed:
                 status = _command("memattn.eval", name, folders[name], arguments, children)

@@ -189,6 +189,8 @@ class Trainer:
         progress, training = self.progress, self.config.training
         parameters = sum(math.prod(variable.shape) for variable in self.model.trainable_variables)
         self._say(f"{self.run_dir}: {parameters:,} parameters, {self.batches.pairs:,} training pairs")
+        if self.validation.problem:
+            self._say(f"{self.config.data.path}: {self.validation.problem}; where it is 0, exact match decides")
         if training.init_from and not progress.step:
             self._say(f"starting with the best weights of {training.init_from}")
         if progress.finished:

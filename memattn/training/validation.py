@@ -7,8 +7,8 @@ import numpy as np
 from memattn.config import Config, DecodingConfig
 from memattn.data import corpus
 from memattn.data.corpus import Corpus
-from memattn.data.text import Text, Tokens
-from memattn.data.vocabulary import Vocabulary
+from memattn.data.text import Text, Tokens, bleu_problem
+from memattn.data.vocabulary import Vocabulary, split_words
 from memattn.evaluation import metrics
 from memattn.evaluation.metrics import Scores
 from memattn.model.seq2seq import Seq2Seq
@@ -16,13 +16,18 @@ from memattn.search.searcher import Searcher, decode
 
 
 class Validation:
-    """Decodes the validation split with `training.validation_beam_size`. Raises DataError."""
+    """Decodes the validation split with `training.validation_beam_size`. Raises DataError.
+
+    Attributes:
+      problem: a line that says why BLEU will tell nothing, None if it will.
+    """
 
     def __init__(self, config: Config, model: Seq2Seq, vocabulary: Vocabulary, text: Text | Tokens):
         path = config.data.path
         pairs = corpus.read_corpus(path, "valid", vocabulary)
         self._source = pairs.source
-        self._references = [text.decode(line.split()) for line in corpus.read_references(path, "valid")[0]]
+        self._references = [text.decode(split_words(line)) for line in corpus.read_references(path, "valid")[0]]
+        self.problem = bleu_problem(text, self._references)
         self._searcher = Searcher(model, _decoding(config, pairs))
         self._vocabulary, self._text, self._num_buckets = vocabulary, text, config.data.num_buckets
 
@@ -30,7 +35,8 @@ class Validation:
         """Scores of the current weights."""
         self._searcher.renew()
         found, _ = decode(self._searcher, self._source, self._vocabulary, self._num_buckets)
-        return metrics.score([self._text.decode(translation.best) for translation in found], self._references)
+        hypotheses = [self._text.decode(translation.best) for translation in found]
+        return metrics.score(hypotheses, self._references, self._text.by_characters)
 
 
 def _decoding(config: Config, pairs: Corpus) -> DecodingConfig:

@@ -116,11 +116,12 @@ class Commands:
             average = int(arguments[arguments.index("--average") + 1]) if "--average" in arguments else None
             paths = [f"{folder}/checkpoints/step-{i}" for i in range(average)] if average else [f"{folder}/best/step-4"]
             made_with = {
-                "split": "valid",
+                "split": arguments[arguments.index("--split") + 1],
                 "checkpoints": paths,
                 "config": configs.to_dict(run_folder.load_config(folder)),
             }
-            files.write(f"{folder}/result.json", json.dumps({**result, **seconds, **made_with}))
+            written_to = arguments[arguments.index("--output_dir") + 1]
+            files.write(f"{written_to}/result.json", json.dumps({**result, **seconds, **made_with}))
         return 0
 
 
@@ -139,6 +140,7 @@ def test_trainings_share_the_machine_and_evaluations_do_not(load, tmp_path, monk
         "BLEU": "50.25",
         "paper BLEU": "",
         "sacreBLEU": "",
+        "chrF": "",
         "exact match %": "25.0",
         "decode s": "1.5",
         "decode s min-max": "1.25-2",
@@ -197,6 +199,15 @@ def test_averaged_checkpoints_are_evaluated_beside_the_best(load, tmp_path, monk
         assert sweep.run_sweep(load(GRID[:1]), str(tmp_path / "sweep"), **{**OPTIONS, "average": average}) == []
     evaluations = [name for module, name in commands.called if module == "memattn.eval"]
     assert evaluations == ["num_slots=1"] * 3  # the second 2 finds its result
+
+
+def test_of_any_split_the_result_is_in_the_run_folder(load, tmp_path, monkeypatch):
+    monkeypatch.setattr(sweep, "_command", commands := Commands())
+    monkeypatch.setattr(sweep.task_corpus, "SPLITS", ("train", "valid", "test"))
+    for _ in range(2):  # the second finds the result of the first
+        assert sweep.run_sweep(load(GRID[:1]), str(tmp_path / "sweep"), **{**OPTIONS, "split": "test"}) == []
+    assert json.loads((tmp_path / "sweep" / "num_slots=1" / "result.json").read_text("utf-8"))["split"] == "test"
+    assert [module for module, _ in commands.called] == ["memattn.train", "memattn.eval"]
 
 
 def test_cells_one_by_one_and_then_the_table(load, tmp_path, monkeypatch, capsys):
@@ -470,7 +481,7 @@ def test_the_seeds_of_a_sweep_before_do_not_stay(load, tmp_path, monkeypatch, ca
 def scored(config, bleu):
     """Rows of a sweep with those scores, and the configs of its runs."""
     runs = configs.expand(config)
-    columns = [{"BLEU": one, "sacreBLEU": one + 1, "decode s": 2.0, "training s": 60} for one in bleu]
+    columns = [{"BLEU": one, "sacreBLEU": one + 1, "chrF": "", "decode s": 2.0, "training s": 60} for one in bleu]
     return [{"run": name, **row} for name, row in zip(runs, columns, strict=True)], list(runs.values())
 
 
@@ -481,6 +492,7 @@ def test_rows_that_differ_by_their_seeds_are_summed_up(load):
     assert summary.keys() == {"num_slots=2", "num_slots=4"}
     assert summary["num_slots=2"]["seeds"] == 3
     means = [(row["BLEU mean"], row["BLEU min-max"], row["sacreBLEU mean"]) for row in summary.values()]
+    assert {row["chrF mean"] for row in summary.values()} == {""}
     assert means == [("32.00", "30.00-35.00", "33.00"), ("33.00", "32.00-34.00", "34.00")]
     assert tables.over_seeds(rows[:1] + rows[3:4], runs[:1] + runs[3:4]) == []
     assert [row["run"] for row in tables.over_seeds(rows[:3], runs[:3])] == ["num_slots=2"]

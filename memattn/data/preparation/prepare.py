@@ -23,7 +23,7 @@ from memattn.config import differences
 from memattn.data import bpe, corpus, text
 from memattn.data.preparation import chunks
 from memattn.data.text import TextSettings
-from memattn.data.vocabulary import Vocabulary
+from memattn.data.vocabulary import Vocabulary, split_words
 from memattn.errors import ConfigError, DataError
 
 _STARTED, _JOURNAL = "settings.json", "journal.json"
@@ -109,7 +109,9 @@ def _make(splits: dict, settings: Settings, folder: str, workers: int, started: 
         for split, sides in splits.items():
             if split != "train":
                 counts[split] = {"pairs": lines[split]}
-                _segment(pool, split, sides, processor, unfinished)
+                written = _segment(pool, split, sides, processor, unfinished)
+                if split == "valid":
+                    _warn(sides[1], processor, written)
     return _finish(unfinished, folder, started, counts)
 
 
@@ -247,8 +249,8 @@ def _flush(arrays: list, journal: dict, path: str) -> None:
     files.write(path, json.dumps(journal) + "\n")
 
 
-def _segment(pool, split: str, sides, processor, unfinished: str) -> None:
-    """Writes a split for decoding: tokens of both sides, and the target as people write it."""
+def _segment(pool, split: str, sides, processor, unfinished: str) -> dict[str, list[str]]:
+    """Writes a split for decoding, and returns it: tokens of both sides, and the target as people write it."""
     work = chunks.Segment(processor.settings, processor.codes)
     written = {"source": [], "target": [], "reference": []}
     for result in pool.map(work, chunks.chunks(*sides)):
@@ -256,6 +258,18 @@ def _segment(pool, split: str, sides, processor, unfinished: str) -> None:
             written[name] += lines
     for name, lines in written.items():
         files.write(os.path.join(unfinished, f"{split}.{name}"), "".join(f"{line}\n" for line in lines))
+    return written
+
+
+def _warn(path: str, processor: text.Text, written: dict[str, list[str]]) -> None:
+    """Warns of text whose blanks or scores would be wrong, by the lines of the validation split."""
+    targets = [processor.decode(split_words(line)) for line in written["target"]]
+    for problem in (
+        text.blank_problem(processor.settings, written["reference"]),
+        text.bleu_problem(processor, targets),
+    ):
+        if problem:
+            warnings.warn(f"{path}: {problem}", stacklevel=3)
 
 
 def _progress(results: Iterable, what: str, total: int, done: int = 0, size=None) -> Iterator:
