@@ -33,6 +33,7 @@ def search(
     max_steps=None,
     table=TABLE,
     jit_compile=False,
+    ngram=0,
 ) -> Hypotheses:
     """Searches with the model whose next token's logits are table[code], its first code being the source."""
     vocabulary = table.shape[1]
@@ -58,6 +59,7 @@ def search(
             max_lengths=max_lengths,
             max_steps=max_steps or max(max_lengths_given),
             length_penalty_weight=penalty,
+            no_repeat_ngram_size=ngram,
             start=START,
             end=END,
             **(attending if coverage else {}),
@@ -106,10 +108,17 @@ def enumerated(source, max_length, penalty):
     return sorted(scored, key=lambda pair: -pair[1])
 
 
-def plain_beam_search(source, max_length, beam_size, penalty, coverage=0.0, counted_end=0):
+def repeats(tokens, size):
+    """Whether a sequence has the same `size` tokens in a row twice."""
+    ngrams = [tuple(tokens[i : i + size]) for i in range(len(tokens) - size + 1)]
+    return size > 0 and len(set(ngrams)) < len(ngrams)
+
+
+def plain_beam_search(source, max_length, beam_size, penalty, coverage=0.0, counted_end=0, ngram=0):
     """The search of the docstring, one source and one hypothesis at a time.
 
-    `counted_end` is what the end of sentence adds to the length of a hypothesis that was finished before.
+    `counted_end` is what the end of sentence adds to the length of a hypothesis that was finished before. No
+    hypothesis has the same `ngram` tokens in a row twice.
     """
 
     def score(hypothesis):
@@ -128,6 +137,8 @@ def plain_beam_search(source, max_length, beam_size, penalty, coverage=0.0, coun
             code = next_code(code, last)
             for token, log_probability in enumerate(log_probabilities(code)):
                 longer = tokens if token == END else (*tokens, token)
+                if repeats(longer, ngram):
+                    continue
                 after = covered + ATTENTION[code]
                 candidates.append((longer, total + log_probability, after, code, token, token == END, False))
         candidates.sort(key=lambda candidate: -score(candidate))
@@ -399,9 +410,212 @@ def test_equal_scores_take_the_first_beam_and_the_smaller_token():
         ({"length_penalty_weight": -1.0}, "length_penalty_weight: must not be negative"),
         ({"coverage_penalty_weight": 0.1}, "coverage_penalty_weight: needs attended and covered"),
         ({"covered": tf.zeros([1, 3])}, "needs attended and covered, which go together"),
+        ({"max_steps": 0}, "max_steps: must be at least 1, not 0"),
+        ({"no_repeat_ngram_size": -1}, "no_repeat_ngram_size: must be an int of at least 0, not -1"),
+        ({"no_repeat_ngram_size": 1.5}, "no_repeat_ngram_size: must be an int of at least 0, not 1.5"),
     ],
 )
 def test_what_is_out_of_its_range_is_refused(wrong, problem):
     numbers = {"beam_size": 2, "max_lengths": tf.constant([4]), "max_steps": 4, "start": 1, "end": 2, **wrong}
     with pytest.raises(ValueError, match=problem):
         beam_search(lambda *_: None, (), **numbers)
+
+
+INF = float("inf")
+HOWS = ["eager", "graph", "xla"]
+
+
+def run(table, how, *, batch=1, max_lengths=(5,), beam_size=3, max_steps=None, ngram=0, penalty=0.0, n_best=None):
+    """Searches a table of logits [V, V], from each token to the next; returns arrays."""
+
+    def go():
+        return beam_search(
+            lambda tokens, state: (tf.gather(tf.constant(table), tokens), state),
+            tf.zeros([batch, beam_size]),
+            beam_size=beam_size,
+            n_best=n_best or beam_size,
+            max_lengths=tf.constant(max_lengths),
+            max_steps=max_steps or max(max_lengths),
+            length_penalty_weight=penalty,
+            no_repeat_ngram_size=ngram,
+            start=START,
+            end=END,
+        )
+
+    function = go if how == "eager" else tf.function(go, jit_compile=how == "xla")
+    return Hypotheses(*(tensor.numpy() for tensor in function()))
+
+
+def chain(vocabulary, *logits):
+    """A table in which all that is not listed as (from, to, logit) is impossible."""
+    table = np.full([vocabulary, vocabulary], -INF, np.float32)
+    for before, after, logit in logits:
+        table[before, after] = logit
+    return table
+
+
+# 3 is more probable than 4 at first, and then nothing can follow it.
+DEAD_END = [(START, 3, 1.0), (START, 4, 0.0), (4, 5, 0.0), (4, END, -1.0), (5, END, 0.0)]
+
+
+@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("vocabulary", [8, 1_500])
+@pytest.mark.parametrize("dead", [-INF, np.nan, INF])
+def test_a_dead_end_leaves_the_other_hypotheses_of_its_source_alone(dead, vocabulary, how):
+    table = chain(vocabulary, *DEAD_END)
+    table[3, 6:] = dead  # some of NaN, and all of -inf
+    found = run(table, how)
+    first, last = math.log(1 / (1 + math.e)), math.log(1 / (1 + math.exp(-1)))
+    assert_same(taken(found, 0), [((4, 5), first + last), ((4,), first + last - 1)])
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_places_without_a_hypothesis_have_no_length_and_ends(how):
+    found = run(chain(8, (START, 3, 0.0), (3, END, 0.0)), how)
+    assert found.lengths.tolist() == [[1, 0, 0]]
+    assert found.tokens.tolist() == [[[3, END, END, END, END], [END] * 5, [END] * 5]]
+    assert found.scores.tolist() == [[0.0, -INF, -INF]]
+
+
+def test_a_search_ends_when_no_hypothesis_can_go_on():
+    steps = []
+
+    def step(tokens, state):
+        steps.append(1)
+        return tf.gather(tf.constant(chain(8, (START, 3, 0.0), (3, 4, 0.0))), tokens), state
+
+    state = tf.zeros([1, 2])
+    beam_search(step, state, beam_size=2, n_best=2, max_lengths=[50], max_steps=50, start=START, end=END)
+    assert len(steps) == 3  # the last one tells
+
+
+def test_weights_that_are_nan_leave_the_other_hypotheses_alone():
+    """With a coverage penalty, a hypothesis that attends to nothing ends, and no other."""
+
+    def step(tokens, state):
+        del state
+        weights = tf.where((tokens == 3)[..., None], np.float32(np.nan), tf.ones([1, 2, 4]))
+        return tf.gather(tf.constant(chain(8, *DEAD_END[1:], (START, 3, 1.0), (3, 5, 0.0))), tokens), weights
+
+    found = beam_search(
+        step,
+        tf.zeros([1, 2, 4]),
+        beam_size=2,
+        max_lengths=[5],
+        max_steps=5,
+        start=START,
+        end=END,
+        attended=lambda weights: weights,
+        covered=[[0.0, 0.0, 0.0, 1.0]],
+        coverage_penalty_weight=0.3,
+    )
+    assert found.tokens[0, 0].numpy().tolist() == [4, 5, END, END, END]
+    assert np.isfinite(found.scores[0, 0])
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_a_batch_of_unknown_size_may_need_no_step(jit_compile):
+    specification = [tf.TensorSpec([None], tf.int32)]
+
+    @tf.function(input_signature=specification, jit_compile=jit_compile)
+    def go(limits):
+        state = tf.zeros([tf.shape(limits)[0], 3])
+        step = lambda tokens, state: (tf.gather(tf.constant(chain(8, *DEAD_END)), tokens), state)  # noqa: E731
+        return beam_search(step, state, beam_size=3, max_lengths=limits, max_steps=4, start=START, end=END)
+
+    for limits in ([0, 0], [], [4, 0]):
+        found = go(tf.constant(limits, tf.int32))
+        assert found.tokens.shape == (len(limits), 1, 4)
+        assert found.lengths.numpy().ravel().tolist() == [{0: 0, 4: 2}[limit] for limit in limits]
+    assert (go(tf.constant([0])).tokens.numpy() == END).all()
+
+
+@pytest.mark.parametrize("limits", [[5, 3], (5, 3), np.array([5, 3]), tf.constant([5, 3], tf.int64)])
+def test_limits_may_be_a_list_or_any_ints(limits):
+    step = lambda tokens, state: (tf.gather(tf.constant(chain(8, (START, 3, 0.0), (3, 3, 0.0))), tokens), state)  # noqa: E731
+    found = beam_search(step, tf.zeros([2, 2]), beam_size=2, max_lengths=limits, max_steps=5, start=START, end=END)
+    assert found.lengths.numpy().tolist() == [[5], [3]]
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_no_hypothesis_has_more_tokens_than_the_steps_given(how):
+    """Limits above `max_steps` are as if they were `max_steps`: also for what counts as finished."""
+    table = np.random.default_rng(5).normal(size=[8, 8]).astype(np.float32)
+    options = {"batch": 2, "penalty": 1.0}
+    above, equal = (run(table, how, max_lengths=limits, max_steps=3, **options) for limits in ([9, 2], [3, 2]))
+    assert above.tokens.shape == (2, 3, 3)
+    for one, other in zip(above, equal, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("ngram", [1, 2, 3])
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_no_ngram_is_repeated(ngram, jit_compile):
+    sources, lengths = list(range(20, 28)), [9, 8, 12, 5] * 2
+    options = {"beam_size": 3, "penalty": 0.6}
+    found = search(sources, lengths, ngram=ngram, jit_compile=jit_compile, **options)
+    free = search(sources, lengths, **options)
+    for row, (source, length) in enumerate(zip(sources, lengths, strict=True)):
+        assert_same(taken(found, row), plain_beam_search(source, length, 3, 0.6, ngram=ngram))
+    assert any(repeats(tokens, ngram) for row in range(8) for tokens, _ in taken(free, row))
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_no_ngram_is_repeated_from_a_large_vocabulary(jit_compile, monkeypatch):
+    monkeypatch.setattr("memattn.search.beam_search._LARGE_VOCABULARY", 1)
+    found = search([20, 21, 22], [9, 8, 12], beam_size=3, ngram=2, jit_compile=jit_compile)
+    for row, (source, length) in enumerate(zip([20, 21, 22], [9, 8, 12], strict=True)):
+        assert_same(taken(found, row), plain_beam_search(source, length, 3, 0.0, ngram=2))
+
+
+def test_a_loop_of_one_token_is_left_where_ngrams_are_not_repeated():
+    """The usual degenerate hypothesis: one token again and again, up to the limit."""
+    table = chain(8, (START, 3, 0.0), (3, 3, 2.0), (3, 4, 0.0), (4, END, 0.0))
+    assert run(table, "graph", beam_size=1).tokens.tolist() == [[[3] * 5]]
+    for ngram, expected in ((1, [3, 4]), (2, [3, 3, 4]), (3, [3, 3, 3, 4]), (9, [3] * 5)):
+        found = run(table, "graph", beam_size=1, ngram=ngram)
+        assert found.tokens[0, 0, : found.lengths[0, 0]].tolist() == expected
+    found = run(table, "graph", beam_size=1, ngram=1)
+    assert found.scores[0, 0] == pytest.approx(-math.log1p(math.exp(2)))  # what is left out keeps its probability
+
+
+def test_a_hypothesis_that_could_but_repeat_ends_without_a_result():
+    found = run(chain(8, (START, 3, 0.0), (3, 3, 0.0)), "graph", beam_size=2, ngram=1)
+    assert found.scores.tolist() == [[-INF, -INF]]
+    assert found.lengths.tolist() == [[0, 0]]
+
+
+def test_one_step_by_hand():
+    """Three hypotheses in the second step, of which the second is finished, and five candidates a hypothesis."""
+    first = np.log([1e-9, 1e-9, 0.3, 0.5, 0.2])  # of 0, START, END, 3, 4
+    after_3, after_4 = np.log([0.05, 0.05, 0.4, 0.25, 0.25]), np.log([0.1, 0.1, 0.1, 0.6, 0.1])
+    table = np.zeros([5, 5], np.float32)
+    table[START], table[3], table[4] = first, after_3, after_4
+    found = run(table, "graph", max_lengths=[2])
+    # after one step: 3 (0.5), finished (0.3), 4 (0.2); then 3 END 0.2, 3 3 and 3 4 0.125, 4 3 0.12
+    assert_same(taken(found, 0), [((), math.log(0.3)), ((3,), math.log(0.2)), ((3, 3), math.log(0.125))])
+    # A penalty favours what is longer: log 0.3 / (5/6), log 0.2, log 0.125 / (7/6).
+    found = run(table, "graph", max_lengths=[2], penalty=1.0)
+    expected = [((), 6 / 5 * math.log(0.3)), ((3,), math.log(0.2)), ((3, 3), 6 / 7 * math.log(0.125))]
+    assert_same(taken(found, 0), sorted(expected, key=lambda pair: -pair[1]))
+
+
+def test_parents_that_cross_are_traced_back():
+    """The better hypothesis of the second step descends from the second one of the first step, and in the third not."""
+    table = chain(
+        8,
+        *[(START, 3, math.log(0.6)), (START, 4, math.log(0.4))],
+        *[(3, 5, math.log(0.5)), (3, 6, math.log(0.5)), (4, 7, 0.0)],  # 4 7: 0.4, 3 5 and 3 6: 0.3
+        *[(7, 3, math.log(0.5)), (7, 4, math.log(0.5)), (5, 6, 0.0), (6, END, 0.0)],  # 3 5 6: 0.3, 4 7 3: 0.2
+    )
+    found = run(table, "graph", beam_size=2, max_lengths=[3])
+    assert [tokens for tokens, _ in taken(found, 0)] == [(3, 5, 6), (4, 7, 3)]
+
+
+def test_sources_of_a_batch_end_at_different_steps():
+    """What is finished keeps its tokens and its score while the others are searched."""
+    table = chain(8, (START, 3, 0.0), (3, 4, 0.0), (4, 5, 0.0), (5, END, 0.0))
+    found = run(table, "graph", batch=3, max_lengths=[1, 2, 6], beam_size=1)
+    assert found.lengths.ravel().tolist() == [1, 2, 3]
+    assert found.tokens[:, 0].tolist() == [[3] + [END] * 5, [3, 4] + [END] * 4, [3, 4, 5] + [END] * 3]
+    assert found.scores.ravel().tolist() == [0.0] * 3

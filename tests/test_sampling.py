@@ -141,9 +141,82 @@ def test_the_config_samples_as_many_as_are_asked_for():
         ({"top_k": 1.5}, "top_k: must be a whole number of at least 1"),
         ({"top_p": 0.0}, "top_p: must be above 0"),
         ({"top_p": 2.0}, "top_p: must be above 0 and at most 1"),
-        ({"uniforms": tf.zeros([2, 1])}, r"uniforms: must be \[steps, B, n\], not of shape \(2, 1\)"),
+        (
+            {"uniforms": tf.zeros([2, 1])},
+            r"uniforms: must be \[steps, B, n\], neither steps nor n 0, not of shape \(2, 1\)",
+        ),
     ],
 )
 def test_what_is_out_of_its_range_is_refused(wrong, problem):
     with pytest.raises(ValueError, match=problem):
         sample(lambda *_: None, (), **{"uniforms": tf.zeros([2, 1, 1]), **wrong}, max_lengths=[2], start=1, end=2)
+
+
+def drawn(table, *, batch=1, samples=4, steps=6, max_lengths=None, jit_compile=False, **how):
+    """Samples of a table of logits [V, V], from each token to the next; start 0, end 1."""
+
+    @tf.function(jit_compile=jit_compile)
+    def run(uniforms):
+        step = lambda tokens, state: (tf.gather(tf.constant(table, tf.float32), tokens), state)  # noqa: E731
+        limits = [steps] * batch if max_lengths is None else max_lengths
+        return sample(step, tf.zeros([batch, samples]), uniforms=uniforms, max_lengths=limits, start=0, end=1, **how)
+
+    return [values.numpy() for values in run(tf.random.stateless_uniform([steps, batch, samples], [1, 2]))]
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("how", [{}, {"top_k": 2}, {"top_p": 0.9}])
+@pytest.mark.parametrize("dead", [-np.inf, np.nan])
+def test_a_dead_end_leaves_the_other_samples_alone(dead, how, jit_compile):
+    table = np.full([4, 4], -np.inf)
+    table[0, 2:] = 0.0  # then 2, which ends, or 3, which cannot go on
+    table[2, 1], table[3, :] = 0.0, dead
+    tokens, lengths, scores = drawn(table, samples=16, jit_compile=jit_compile, **how)
+    ended = np.isfinite(scores[0])
+    assert 0 < ended.sum() < 16
+    np.testing.assert_allclose(scores[0, ended], np.log(0.5), rtol=1e-5)
+    assert (tokens[0, ended, 0] == 2).all()
+    assert not np.isnan(scores).any()
+    assert (lengths[0] == ended).all()
+    assert (tokens[0, ~ended] == 1).all()
+    assert (np.argsort(~ended, kind="stable") == np.arange(16)).all()  # best first
+
+
+def test_samples_of_a_batch_of_unknown_size_may_need_no_step():
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.int32)])
+    def run(limits):
+        uniforms = tf.zeros([3, tf.shape(limits)[0], 2])
+        step = lambda tokens, state: (tf.zeros([tf.shape(tokens)[0], 2, 4]), state)  # noqa: E731
+        return sample(step, (), uniforms=uniforms, max_lengths=limits, start=0, end=1)
+
+    for limits in ([0, 0], []):
+        tokens, lengths, scores = run(tf.constant(limits, tf.int32))
+        assert (tokens.shape, lengths.shape, scores.shape) == ((len(limits), 2, 3), *[(len(limits), 2)] * 2)
+        assert (tokens.numpy() == 1).all()
+
+
+def test_limits_and_random_numbers_may_be_lists():
+    step = lambda tokens, state: (tf.zeros([1, 1, 4]) + [0.0, -9e9, 0.0, 0.0], state)  # noqa: E731
+    found = sample(step, (), uniforms=[[[0.1]], [[0.5]], [[0.9]]], max_lengths=[3], start=0, end=1)
+    assert found.tokens.numpy().tolist() == [[[0, 2, 3]]]
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("ngram", [1, 2])
+def test_no_sample_repeats_an_ngram(ngram, jit_compile):
+    table = np.random.default_rng(4).normal(size=[6, 6])
+    table[:, 1] = -3.0
+    options = {"samples": 32, "steps": 12, "jit_compile": jit_compile}
+    free, tokens = (drawn(table, no_repeat_ngram_size=size, **options)[0][0] for size in (0, ngram))
+    lengths, scores = (values[0] for values in drawn(table, no_repeat_ngram_size=ngram, **options)[1:])
+
+    def repeating(rows):
+        ngrams = [[tuple(row[i : i + ngram]) for i in range(13 - ngram) if 1 not in row[: i + ngram]] for row in rows]
+        return sum(len(set(one)) < len(one) for one in ngrams)
+
+    assert repeating(free.tolist()) > 0
+    assert repeating(tokens.tolist()) == 0
+    log_probs = table - np.log(np.exp(table).sum(1, keepdims=True))
+    for row, length, score in zip(tokens, lengths, scores, strict=True):
+        path = [0, *row[: min(length + 1, 12)]]
+        np.testing.assert_allclose(score, log_probs[path[:-1], path[1:]].sum(), rtol=1e-4)

@@ -203,6 +203,8 @@ class DecodingConfig:
     max_length_ratio: float = number(2.0, above=0, below=1000)
     # greatest length of a hypothesis, with the end of sentence; the smaller limit holds
     max_length: int | None = number(None, at_least=1)
+    # a hypothesis never has the same so many tokens in a row twice (docs/search.md); null or 0: it may
+    no_repeat_ngram_size: int | None = number(None, at_least=0)
     n_best: int = number(1, at_least=1)  # hypotheses that are returned, at most beam_size (where none are sampled)
     sample: SampleConfig | None = None  # sample in place of a search; null: beam search
     # active memory: length of the memory as a multiple of the source's; null: every length from the source's to twice

@@ -147,6 +147,7 @@ class Searcher:
         shared = {
             "max_lengths": self._max_lengths(source, encoded),
             "length_penalty_weight": config.length_penalty,
+            "no_repeat_ngram_size": config.no_repeat_ngram_size or 0,
             "start": BOS,
             "end": EOS,
         }
