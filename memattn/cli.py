@@ -13,7 +13,7 @@ import re
 import signal
 import subprocess
 import sys
-import threading
+import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TextIO
@@ -22,11 +22,12 @@ from absl import app, flags
 from absl import logging as absl_logging
 
 from memattn import processes
+from memattn.console import silence
 from memattn.errors import ConfigError, DataError, LostWorkerError, RunError, one_line, reason
 
 FAILURE, USAGE, INTERRUPTED = 1, 2, 130
+TRACEBACK = "MEMATTN_TRACEBACK"  # environment variable: 1 shows the stack trace of an error, too
 AGAIN = 138  # 128 + SIGUSR1, which schedulers take for: start it again
-_saying = threading.Lock()
 _HELP = {"-h", "-help", "--help"}
 _NOT_GIVEN = re.compile(r"flags? .*: (?:Flag )?(--\w+) (?:must have a value other than None\.|is missing)")
 # A program that passes on its input but the lines with which TensorFlow starts, which mean nothing to users.
@@ -208,20 +209,9 @@ def _guarded(main: Callable[..., int | None], arguments: Sequence[str] = ()) -> 
         _fail(f"TensorFlow: {reason(error)}", FAILURE)
 
 
-def say(text: str, end: str = "\n") -> None:
-    """Prints, from one thread at a time; once nobody reads standard output or its disk is full, discards the text."""
-    with _saying:
-        try:
-            print(text, end=end, flush=True)
-        except OSError:
-            silence()
-
-
-def silence() -> None:
-    """Discards what is printed from now on, once nobody reads standard output."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
 def _fail(message: str, status: int) -> None:
+    """Ends the process with one line, after the stack trace of the error at hand if MEMATTN_TRACEBACK=1 is set."""
+    if os.environ.get(TRACEBACK) == "1" and sys.exc_info()[0]:
+        traceback.print_exc()
     print(f"error: {one_line(message)}", file=sys.stderr)
     sys.exit(status)

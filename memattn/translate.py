@@ -9,6 +9,7 @@ import sys
 
 from absl import flags
 
+from memattn import console
 from memattn.errors import ConfigError
 
 _OF_TRANSLATIONS = ("nbest", "scores", "alignment", "alignments", "replace_unknown")
@@ -27,7 +28,7 @@ def _main() -> int:
     try:
         translate(work, available_lines(sys.stdin.fileno(), 16 * work.batch_size))
     except BrokenPipeError:  # the reader has closed it
-        cli.silence()
+        console.silence()
     return 0
 
 

@@ -24,8 +24,8 @@ ROOMS = [
     "benchmark",
     "paper",
 ]
-EVERYWHERE = {"cli", "errors", "files", "processes", "reading", "xla"}
-COMMANDS = {"eval", "export", "prepare", "sweep", "train", "translate"}
+EVERYWHERE = {"console", "errors", "files", "processes", "reading", "xla"}
+COMMANDS = {"cli", "eval", "export", "prepare", "sweep", "train", "translate"}
 MODULES = sorted((ROOT / "memattn").rglob("*.py"))
 
 

@@ -104,24 +104,37 @@ def losing_workers(strategy: Strategy, run_dir: str) -> Iterator[None]:
         ) from error
 
 
-def of_chief(strategy: Strategy, work: Callable[[], list[float]], size: int) -> list[float]:
-    """Runs `work` on the chief, and returns its `size` numbers on every worker.
+def together(strategy: Strategy, work: Callable[[], list[float]], size: int = 0) -> list[float]:
+    """Runs `work` on every worker, and returns the chief's `size` numbers on all of them.
 
-    Raises what the work raises; on the other workers, RunError.
+    All workers must call this at the same place. Where the work raises, raises the same; on workers where it did not,
+    RunError. So no worker waits for one that has failed.
     """
     values, failure = [0.0] * size, None
-    if is_chief(strategy):
-        try:
-            values = work()
-        except Exception as error:
-            failure = error
-    failed = failure is not None
+    try:
+        values = work()
+    except Exception as error:
+        failure = error
     if has_several_workers(strategy):
-        own, zeros = [float(failed), *values], [0.0] * (1 + size)
-        failed, *values = _sum(strategy, lambda context: zeros if context.replica_id_in_sync_group else own).tolist()
+        failed, *values = _sum(strategy, lambda context: _contribution(context, failure, values, size)).tolist()
+    else:
+        failed = failure is not None
     if failed:
-        raise failure or RunError("the first worker failed; see its output")
+        raise failure or RunError("another worker failed; see its output")
     return values
+
+
+def _contribution(
+    context: tf.distribute.experimental.ValueContext, failure, values: list[float], size: int
+) -> list[float]:
+    """The addends of one replica: whether its worker failed, and the numbers of the chief's first replica."""
+    speaks = context.replica_id_in_sync_group == 0 and failure is None
+    return [float(failure is not None), *(values if speaks else [0.0] * size)]
+
+
+def of_chief(strategy: Strategy, work: Callable[[], list[float]], size: int = 0) -> list[float]:
+    """Runs `work` on the chief, and returns its `size` numbers on every worker; raises as `together`."""
+    return together(strategy, work if is_chief(strategy) else lambda: [0.0] * size, size)
 
 
 def asks(strategy: Strategy, step: int) -> bool:
@@ -129,9 +142,11 @@ def asks(strategy: Strategy, step: int) -> bool:
     return step % _ASK_EVERY == 0 or not has_several_workers(strategy)
 
 
-def any_worker(strategy: Strategy, fact: bool) -> bool:
-    """Whether it is true on any worker."""
-    return bool(_sum(strategy, lambda _: float(fact)) > 0) if has_several_workers(strategy) else fact
+def on_any_worker(strategy: Strategy, facts: list[bool]) -> list[bool]:
+    """For each fact, whether it is true on any worker. All workers must call this at the same place."""
+    if not has_several_workers(strategy):
+        return facts
+    return (_sum(strategy, lambda _: [float(fact) for fact in facts]) > 0).tolist()
 
 
 def _sum(strategy: Strategy, value: Callable[[tf.distribute.experimental.ValueContext], Any]) -> np.ndarray:

@@ -1,14 +1,19 @@
 """The progress of a training run, as kept in its checkpoints."""
 
 import json
+import math
 
+import numpy as np
 import tensorflow as tf
 
 from memattn import reading
 
 
 class Progress(tf.train.experimental.PythonState):
-    """The progress of a run: a checkpoint's content besides the weights and the optimizer."""
+    """The progress of a run: a checkpoint's content besides the weights and the optimizer.
+
+    What the checkpoints of former versions lack keeps its initial value.
+    """
 
     def __init__(self):
         self.step = self.examples = self.stalled = self.decays = 0
@@ -16,8 +21,33 @@ class Progress(tf.train.experimental.PythonState):
         self.epoch = self.window = self.batch = 0  # the place in the data of the next batch
         self.seconds = 0.0
         self.best = [-1.0, -1.0]  # BLEU, then exact match, which still differs where BLEU is 0
-        self.finished = ""
+        self.validation_due = False  # a signal came before or in the validation of this step
+        self.first_loss = None  # loss per target token of the first update
+        self.interval_loss = self.interval_tokens = 0.0  # summed over the updates since the last validation
+        self.finished = ""  # why training is at its end
+        self.diverged = ""  # what is wrong with the weights at the end
         self.validations = []
+
+    def add_loss(self, result: np.ndarray) -> None:
+        """Adds an update's [summed loss, correct tokens, tokens, gradient norm], all finite."""
+        loss, tokens = float(result[0]), float(result[2])
+        self.interval_loss += loss
+        self.interval_tokens += tokens
+        if self.first_loss is None and tokens:
+            self.first_loss = loss / tokens
+
+    def divergence(self, vocabulary_size: int) -> str:
+        """What is wrong with the loss since the last validation, if the weights are useless; else nothing.
+
+        They are if all updates were skipped, or if the mean loss is above both that of the first update and twice that
+        of equal probabilities for all tokens. The loss of a run that learns anything falls below both.
+        """
+        if not self.interval_tokens:
+            return "every update since the last validation was skipped, as its loss or gradient was not finite"
+        loss, equal = self.interval_loss / self.interval_tokens, math.log(vocabulary_size)
+        if loss <= max(2 * equal, self.first_loss or 0.0):
+            return ""
+        return f"the loss per token ended at {loss:.4g}, where equal probabilities for all tokens give {equal:.4g}"
 
     def serialize(self) -> str:
         return json.dumps({name: value for name, value in vars(self).items() if not name.startswith("_")})

@@ -16,8 +16,8 @@ import warnings
 from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple, TextIO
 
-from memattn import cli, files, processes, reading
 from memattn import config as configs
+from memattn import console, files, processes, reading
 from memattn.config import Config
 from memattn.data import corpus, task_corpus
 from memattn.errors import ConfigError
@@ -122,7 +122,7 @@ def run_sweep(
             os.makedirs(folder, exist_ok=True)
             files.write(os.path.join(sweep_dir, f"{name}.yaml"), configs.dump(runs[name]))
         missing = [name for name in runs if _result(folders[name], runs[name], split, average) is None]
-        cli.say(f"{len(runs)} runs, {len(runs) - len(missing)} done before, {len(missing)} to do")
+        console.say(f"{len(runs)} runs, {len(runs) - len(missing)} done before, {len(missing)} to do")
         failed, children = {}, _Processes()
 
         def train(name: str) -> None:
@@ -205,7 +205,7 @@ def _write_table(runs: list[Run], sweep_dir: str, title: str) -> None:
     }
     plots.learning_curves(os.path.join(sweep_dir, "learning_curves.png"), curves, title)
     written = ["table.csv", "table.md", *["seeds.csv"] * bool(seeds), "learning_curves.png", "manifest.json"]
-    cli.say(f"\n{title}\n\n{markdown}\nwritten to {sweep_dir}: {', '.join(written)}")
+    console.say(f"\n{title}\n\n{markdown}\nwritten to {sweep_dir}: {', '.join(written)}")
 
 
 def _last_error(log: str) -> str:
@@ -280,6 +280,6 @@ def _command(module: str, name: str, folder: str, arguments: list[str], children
         with process, open(reading, encoding="utf-8", errors="replace") as lines:
             for line in lines:
                 log.write(line)
-                cli.say(f"[{name}] {line}", end="")
-    cli.say(f"[{name}] {module} took {time.monotonic() - started:.0f} s")
+                console.say(f"[{name}] {line}", end="")
+    console.say(f"[{name}] {module} took {time.monotonic() - started:.0f} s")
     return process.returncode

@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import io
 import itertools
+import json
 import math
 import os
 import shlex
@@ -18,8 +19,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from memattn import cli, files, xla
 from memattn import config as configs
+from memattn import console, files, xla
 from memattn.config import Config, TrainingConfig
 from memattn.data import corpus, task_corpus, text
 from memattn.data.batches import TrainingBatches
@@ -37,6 +38,7 @@ _EVENTS = "events"
 _NO_SIZES = {"dropout", "init_scale"}  # keys of the model that its weights do not depend on
 _ENCODER = ("encoder/", "source_embedding/")  # its weights' paths
 _OF_ENCODER = {"kind", "encoder", "layers", "units", "encoder_units", "embedding_size", "tie_embeddings"}
+_HELPS = "a smaller training.learning_rate or training.clip_norm may help"
 _MOST_PENDING = 100  # steps that may run before training waits for their results
 
 
@@ -46,14 +48,43 @@ class Trainer:
     def __init__(self, config: Config, run_dir: str, strategy: tf.distribute.Strategy):
         self.config, self.run_dir, self.strategy = config, run_dir, strategy
         self.chief = distribution.is_chief(strategy)
-        self._read_data()
+        self.failure = None  # of this process, raised where all workers can end
+        self._read()
         self._make_model()
         self._open_run()
-        self._agree()
+        self._agree_on_progress()
         self.pending = []  # results of steps not waited for, with their batches
         self.results = []  # results of the others since the last log line
         self.signal = self.stopping = None  # received by this process; agreed on by all workers
         self.learning_rate = config.training.learning_rate  # of the last step
+
+    def _read(self) -> None:
+        """Reads all that the model is made from.
+
+        Making it needs the workers together. So first, they agree that each could read, and that they read the same.
+        """
+        same = []
+
+        def read():
+            self._read_data()
+            self._read_models()
+            files_of_text = json.dumps(self.text.files(), sort_keys=True)
+            facts = configs.dump(self.config), str(self.vocabulary), files_of_text, self.batches.corpus.checksum()
+            digest = hashlib.sha256("\0".join(facts).encode("utf-8")).digest()
+            newest = checkpoints.step_of(self.written[0]) if self.written else -1
+            same.extend([int.from_bytes(digest[:6], "big"), newest])  # which a float64 holds
+            return same
+
+        chiefs = distribution.together(self.strategy, read, 2)
+        differ = [bool(own != told) for own, told in zip(same, chiefs, strict=True)]
+        data_differ, checkpoints_differ = distribution.on_any_worker(self.strategy, differ)
+        if data_differ:
+            raise RunError(f"{self.run_dir}: the workers have different configs or data; start all with the same")
+        if checkpoints_differ:
+            raise self._sees_others()
+
+    def _sees_others(self) -> RunError:
+        return RunError(f"{self.run_dir}: the workers see different checkpoints in it; all must share the folder")
 
     def _read_data(self) -> None:
         data, training = self.config.data, self.config.training
@@ -100,51 +131,69 @@ class Trainer:
             raise ConfigError(f"training.{key}: {folder} holds another model: {', '.join(map(str, differing))}")
         return other.models[0]
 
+    def _read_models(self) -> None:
+        """Reads the trained models that the run begins with or learns from."""
+        self.written = checkpoints.listed(os.path.join(self.run_dir, run_folder.CHECKPOINTS))
+        self.begins = not self.written
+        must_match = {
+            "init_from": lambda key: key not in _NO_SIZES,
+            "teacher": lambda key: key in _OF_ENCODER,
+        }
+        self.initial = self._model_of("init_from", must_match["init_from"]) if self.begins else None
+        taught = self.begins or self._is_taught()
+        self.teacher = self._model_of("teacher", must_match["teacher"]) if taught else None
+        if self.config.decoding.num_slots:
+            raise ConfigError("decoding.num_slots: is for a trained model; training and its validations use all slots")
+        self.longest_source = self.batches.longest_source
+        if self.config.training.init_from:  # S of Eq. 10 stays that of its weights
+            begun = self.initial.max_source_length if self.begins else run_folder.longest_source(self.run_dir)
+            self.longest_source = begun
+
     def _make_model(self) -> None:
         """Builds the model. Where it has no checkpoint, it starts with the weights of `init_from`, or of the teacher's
         encoder."""
-        config, self.longest_source = self.config, self.batches.longest_source
-        own = checkpoints.listed(os.path.join(self.run_dir, run_folder.CHECKPOINTS))
-        begins = not own
-        initial = self._model_of("init_from", lambda key: key not in _NO_SIZES) if begins else None
-        teacher = self._model_of("teacher", lambda key: key in _OF_ENCODER) if begins or self._is_taught(own) else None
-        if config.decoding.num_slots:
-            raise ConfigError("decoding.num_slots: is for a trained model; training and its validations use all slots")
-        if config.training.init_from:  # S of Eq. 10 stays that of its weights
-            self.longest_source = initial.max_source_length if begins else run_folder.longest_source(self.run_dir)
+        config, initial, teacher = self.config, self.initial, self.teacher
         tf.keras.utils.set_random_seed(config.training.seed)
         with self.strategy.scope():
             self.model = run_folder.build_model(config, len(self.vocabulary), self.longest_source)
             self.step = TrainingStep(self.model, config.training, self.strategy, teacher)
         if teacher and config.training.teacher_weight:
-            widths = [one.attention.context_size(2 * one.encoder.units) for one in (teacher, self.model)]
+            widths = [model.attention.context_size(2 * model.encoder.units) for model in (teacher, self.model)]
             if not widths[0] or widths[0] != widths[1]:
                 problem = f"its contexts are {widths[0]} wide, and those of this model {widths[1]}"
                 raise ConfigError(f"training.teacher: {problem}; only its encoder can be had (teacher_weight: 0)")
         if initial:
             self.model.set_weights(initial.get_weights())
-        elif teacher and begins:
+        elif teacher and self.begins:
             taught = checkpoints.named_weights(teacher)
             for path, weight in checkpoints.named_weights(self.model).items():
                 if path.startswith(_ENCODER):
                     weight.assign(taught[path])
-        self.validation = Validation(config, self.model, self.vocabulary, self.text)
 
-    def _is_taught(self, own: list[str]) -> bool:
-        """Whether contexts of a teacher are still to pull those of the run, which has its `own` checkpoints."""
+        def read_validation():
+            self.validation = Validation(config, self.model, self.vocabulary, self.text)
+            return []
+
+        distribution.together(self.strategy, read_validation)
+
+    def _is_taught(self) -> bool:
+        """Whether contexts of a teacher are still to pull those of the run, which has checkpoints."""
         training = self.config.training
-        return training.teacher_weight > 0 and checkpoints.step_of(own[-1]) < training.teacher_steps
+        return training.teacher_weight > 0 and checkpoints.step_of(self.written[-1]) < training.teacher_steps
 
     def _open_run(self) -> None:
         """Makes the run folder, or restores the run in it."""
-        config, run_dir = self.config, self.run_dir
 
         def make_folder():
             sizes = {"max_source_length": self.longest_source, "training_pairs": self.batches.pairs}
             facts = {**sizes, "checksum": self.batches.corpus.checksum()}
-            run_folder.create(run_dir, config, self.vocabulary, facts, self.text.files())
+            run_folder.create(self.run_dir, self.config, self.vocabulary, facts, self.text.files())
 
         self._by_chief(make_folder)
+        distribution.together(self.strategy, self._restore)
+
+    def _restore(self) -> list[float]:
+        config, run_dir = self.config, self.run_dir
         self.progress = Progress()
         checkpoint = Checkpoint(self.model, self.step.optimizer, progress=self.progress, step=self.step.state)
         folder = os.path.join(run_dir, run_folder.CHECKPOINTS)
@@ -153,12 +202,13 @@ class Trainer:
         except RunError as error:
             raise RunError(f"{error}; move the folder away to start over") from error
         if self.progress.step < config.training.max_steps and self.progress.finished == _all_steps(self.progress.step):
-            self.progress.finished = ""  # max_steps has been raised
+            self.progress.finished = self.progress.diverged = ""  # max_steps has been raised
         self.manager = checkpoints.Kept(checkpoint.trackable, folder, config.training.keep_checkpoints)
         folder = os.path.join(run_dir, run_folder.BEST)
         if not checkpoints.listed(folder):  # if it was removed
             self.progress.best = [-1.0, -1.0]
         self.best = checkpoints.Kept(Checkpoint(self.model).trackable, folder, 1)
+        return []
 
     def _by_chief(self, work: Callable[[], Any]) -> None:
         """Runs `work` on the first worker while the others wait; if it fails, all end."""
@@ -167,18 +217,13 @@ class Trainer:
             work()
             return []  # no numbers for the others
 
-        distribution.of_chief(self.strategy, work_alone, 0)
+        distribution.of_chief(self.strategy, work_alone)
 
-    def _agree(self) -> None:
-        """Gives every worker the first one's progress. Raises RunError if a worker belongs to another run."""
-        text = configs.dump(self.config) + str(self.vocabulary)
-        digest = int.from_bytes(hashlib.sha256(text.encode("utf-8")).digest()[:6], "big")
-        own = [digest, self.progress.step]
-        same_run, same_step = np.equal(own, distribution.of_chief(self.strategy, lambda: own, 2))
-        if distribution.any_worker(self.strategy, not same_run):
-            raise RunError(f"{self.run_dir}: the workers have different configs or data; start all with the same")
-        if distribution.any_worker(self.strategy, not same_step):
-            raise RunError(f"{self.run_dir}: the workers see different checkpoints in it; all must share the folder")
+    def _agree_on_progress(self) -> None:
+        """Gives every worker the first one's progress. Raises RunError if a worker restored another checkpoint."""
+        (step,) = distribution.of_chief(self.strategy, lambda: [self.progress.step], 1)
+        if any(distribution.on_any_worker(self.strategy, [bool(self.progress.step != step)])):
+            raise self._sees_others()
         progress = self.progress.serialize().encode("utf-8")
         (size,) = distribution.of_chief(self.strategy, lambda: [len(progress)], 1)
         codes = distribution.of_chief(self.strategy, lambda: list(progress), int(size))
@@ -194,9 +239,10 @@ class Trainer:
         if training.init_from and not progress.step:
             self._say(f"starting with the best weights of {training.init_from}")
         if progress.finished:
-            if self.chief and progress.best == [-1.0, -1.0]:  # the best is lost: use the last weights
-                self.best.save(checkpoint_number=progress.step)
+            if progress.best == [-1.0, -1.0]:  # the best is lost: use the last weights
+                self._by_chief(lambda: self.best.save(checkpoint_number=progress.step))
             self._say(f"already finished: {progress.finished} ({self.restored})")
+            self._check_end()
             return 0
         heard = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
         former = {number: signal.signal(number, self._on_signal) for number in heard}
@@ -216,6 +262,7 @@ class Trainer:
         if self.stopping:
             self._say(f"stopped by {self.stopping.name} at step {progress.step:,}; the same command resumes it")
             return 128 + self.stopping
+        self._check_end()
         self._say(
             f"finished: {progress.finished}; best validation BLEU {progress.best[0]:.2f}\n"
             f"evaluate with: python -m memattn.eval --run_dir {shlex.quote(self.run_dir)}"
@@ -239,10 +286,14 @@ class Trainer:
 
     def _say(self, line: str) -> None:
         if self.chief:
-            cli.say(line)
+            console.say(line)
 
     def _loop(self, training: TrainingConfig) -> None:
         progress = self.progress
+        if progress.validation_due:
+            self._validate()
+            if progress.finished:
+                self._save()
         stream = self.batches.stream(progress.epoch, progress.window, progress.batch)
         while not progress.finished and not self.stopping:
             batches = list(itertools.islice(stream, training.accumulate))
@@ -252,25 +303,43 @@ class Trainer:
             progress.step += 1
             if len(self.pending) == _MOST_PENDING:
                 self._collect()
-            asks = distribution.asks(self.strategy, progress.step)
-            if asks and distribution.any_worker(self.strategy, self.signal is not None):
-                self.stopping = self.signal or signal.SIGTERM  # another worker's
+            checkpoint_due = self._ask()
             progress.epoch, progress.window, progress.batch = batches[-1][1]
             progress.examples += sum(int((source[:, 0] != PAD).sum()) for (source, _), _ in batches)
             if progress.step % training.log_every == 0 or progress.step == training.max_steps:
                 self._log()
-            if progress.step % training.validate_every == 0 or progress.step == training.max_steps:
+            progress.validation_due = (
+                progress.step % training.validate_every == 0 or progress.step == training.max_steps
+            )
+            if progress.validation_due and not self.stopping:
                 self._validate()
-            due = time.monotonic() - self.saved_at > 60 * training.checkpoint_minutes
-            if due or progress.finished or self.stopping or progress.step % training.checkpoint_every == 0:
+            if checkpoint_due or progress.finished or self.stopping or progress.step % training.checkpoint_every == 0:
                 self._save()
+
+    def _ask(self) -> bool:
+        """Notes whether any worker got a signal; returns whether a checkpoint is due by the first worker's clock."""
+        if not distribution.asks(self.strategy, self.progress.step):
+            return False
+        passed = time.monotonic() - self.saved_at
+        due = self.chief and passed > 60 * self.config.training.checkpoint_minutes
+        signalled, due = distribution.on_any_worker(self.strategy, [self.signal is not None, due])
+        if signalled:
+            self._stop()
+        return due
+
+    def _stop(self) -> None:
+        self.stopping = self.signal or signal.SIGTERM  # another worker's
 
     def _collect(self) -> None:
         """Waits for pending steps. Raises RunError, and keeps a step's batch, if too many were not finite."""
         progress = self.progress
         for step, (result, batches) in enumerate(self.pending, progress.step - len(self.pending) + 1):
             self.results.append(result.numpy())
-            progress.bad_steps = 0 if np.isfinite(self.results[-1]).all() else progress.bad_steps + 1
+            if np.isfinite(self.results[-1]).all():
+                progress.bad_steps = 0
+                progress.add_loss(self.results[-1])
+            else:
+                progress.bad_steps += 1
             if progress.bad_steps > self.config.training.max_bad_steps:
                 file, sides = io.BytesIO(), ("source", "target")
                 np.savez(
@@ -284,15 +353,22 @@ class Trainer:
                 )
         self.pending.clear()
 
-    def _check_weights(self) -> None:
+    def _check_worker(self) -> None:
+        """Raises what this process could not do since the workers last met, or RunError for weights not finite."""
+        if self.failure:
+            raise self.failure
         if not all(np.isfinite(variable.numpy()).all() for variable in self.model.trainable_variables):
             raise self._not_finite(f"the weights are not finite at step {self.progress.step}")
 
     def _not_finite(self, problem: str) -> RunError:
         return RunError(
-            f"{self.run_dir}: {problem}; the last checkpoint is {self.manager.latest_checkpoint or 'none'}; "
-            "a smaller training.learning_rate or training.clip_norm may help"
+            f"{self.run_dir}: {problem}; the last checkpoint is {self.manager.latest_checkpoint or 'none'}; {_HELPS}"
         )
+
+    def _check_end(self) -> None:
+        """Raises RunError if the run has diverged."""
+        if self.progress.diverged:
+            raise RunError(f"{self.run_dir}: diverged: {self.progress.diverged}; {_HELPS}")
 
     def _log(self) -> None:
         self._collect()
@@ -320,15 +396,22 @@ class Trainer:
         self._record("train", {**scalars, "steps_per_second": speed})
 
     def _record(self, prefix: str, scalars: dict[str, float]) -> None:
-        for name, value in scalars.items():  # NumPy numbers: TensorFlow would cache every Python number
-            tf.summary.scalar(f"{prefix}/{name}", np.float32(value), np.int64(self.progress.step))
+        try:
+            for name, value in scalars.items():  # NumPy numbers: TensorFlow would cache every Python number
+                tf.summary.scalar(f"{prefix}/{name}", np.float32(value), np.int64(self.progress.step))
+        except (OSError, tf.errors.OpError) as error:
+            self.failure = error  # of the first worker, which alone has events
 
     def _validate(self) -> None:
+        """Scores the weights. A signal to the first worker interrupts it, and it stays due."""
         progress, training = self.progress, self.config.training
         self._collect()
-        self._check_weights()
         begin = time.monotonic()
-        bleu, exact_match = distribution.of_chief(self.strategy, self._scores, 2)
+        interrupted, bleu, exact_match = distribution.together(self.strategy, self._scores, 3)
+        if interrupted:
+            self._stop()
+            return
+        progress.validation_due = False
         better = [bleu, exact_match] > progress.best
         self._say(
             f"validation at step {progress.step:,}: BLEU {bleu:.2f}  exact match {exact_match:.1f}%  "
@@ -359,19 +442,30 @@ class Trainer:
             progress.finished = f"{progress.stalled} validations without a better BLEU at step {progress.step:,}"
         elif progress.step >= training.max_steps:
             progress.finished = _all_steps(progress.step)
+        if progress.finished:
+            progress.diverged = progress.divergence(len(self.vocabulary))
+        progress.interval_loss = progress.interval_tokens = 0.0
         path = os.path.join(self.run_dir, "validation.csv")
         self._by_chief(lambda: files.write_csv(path, progress.validations))
         self.logged_at += time.monotonic() - begin
 
     def _scores(self) -> list[float]:
-        scores = self.validation.scores()
-        return [scores.bleu, scores.exact_match]
+        """Whether a signal interrupted the validation, BLEU and exact match; the first worker's count."""
+        self._check_worker()
+        scores = self.validation.scores(lambda: self.signal is not None) if self.chief else None
+        return [0.0, scores.bleu, scores.exact_match] if scores else [1.0, 0.0, 0.0]
 
     def _save(self) -> None:
         self._collect()
-        self._check_weights()
         self.progress.seconds = time.monotonic() - self.started
-        self._by_chief(lambda: self.manager.save(checkpoint_number=self.progress.step))
+
+        def save():
+            self._check_worker()
+            if self.chief:
+                self.manager.save(checkpoint_number=self.progress.step)
+            return []
+
+        distribution.together(self.strategy, save)
         self.saved_at = time.monotonic()
 
     def _on_signal(self, number, _) -> None:

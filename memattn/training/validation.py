@@ -1,6 +1,7 @@
 """Scores a model on the validation split during training."""
 
 import dataclasses
+from collections.abc import Callable
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from memattn.data.vocabulary import Vocabulary, split_words
 from memattn.evaluation import metrics
 from memattn.evaluation.metrics import Scores
 from memattn.model.seq2seq import Seq2Seq
+from memattn.search.beam_search import Hypotheses
 from memattn.search.searcher import Searcher, decode
 
 
@@ -31,12 +33,32 @@ class Validation:
         self._searcher = Searcher(model, _decoding(config, pairs))
         self._vocabulary, self._text, self._num_buckets = vocabulary, text, config.data.num_buckets
 
-    def scores(self) -> Scores:
-        """Scores of the current weights."""
+    def scores(self, stop: Callable[[], bool] = lambda: False) -> Scores | None:
+        """Scores of the current weights; None if `stop()` became true, which is asked before each batch."""
         self._searcher.renew()
-        found, _ = decode(self._searcher, self._source, self._vocabulary, self._num_buckets)
-        hypotheses = [self._text.decode(translation.best) for translation in found]
+        searcher = _Stoppable(self._searcher, stop)
+        try:
+            translations, _ = decode(searcher, self._source, self._vocabulary, self._num_buckets)
+        except _StoppedError:
+            return None
+        hypotheses = [self._text.decode(translation.best) for translation in translations]
         return metrics.score(hypotheses, self._references, self._text.by_characters)
+
+
+class _StoppedError(Exception):
+    """The end of a validation that is not wanted now."""
+
+
+class _Stoppable:
+    """A searcher that searches only until `stop()` is true, then raises _StoppedError."""
+
+    def __init__(self, searcher: Searcher, stop: Callable[[], bool]):
+        self._searcher, self._stop, self.config = searcher, stop, searcher.config
+
+    def __call__(self, source: np.ndarray, numbers: np.ndarray) -> Hypotheses:
+        if self._stop():
+            raise _StoppedError
+        return self._searcher(source, numbers)
 
 
 def _decoding(config: Config, pairs: Corpus) -> DecodingConfig:

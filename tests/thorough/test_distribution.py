@@ -26,9 +26,8 @@ from memattn import train as command
 from memattn.errors import ConfigError, LostWorkerError, RunError
 from memattn.runs import run_folder
 from memattn.training import distribution
-from memattn.training.progress import Progress
 from memattn.training.step import TrainingStep, all_reduced_bytes
-from memattn.training.trainer import Trainer, train
+from memattn.training.trainer import train
 
 
 def start(config, run_dir, number=2):
@@ -231,8 +230,7 @@ def workers(monkeypatch):
 
 def test_the_first_worker_tells_the_others_what_came_out(workers):
     assert workers(lambda rank: distribution.of_chief(rank, lambda: [rank + 3.0, 1.0], 2)) == [[3.0, 1.0]] * 2
-    assert workers(lambda rank: distribution.any_worker(rank, rank == 1)) == [True, True]
-    assert workers(lambda rank: distribution.any_worker(rank, False)) == [False, False]
+    assert workers(lambda rank: distribution.on_any_worker(rank, [rank == 1, False])) == [[True, False]] * 2
 
 
 def test_a_failure_of_the_first_worker_ends_the_others_with_its_status(workers):
@@ -244,39 +242,7 @@ def test_a_failure_of_the_first_worker_ends_the_others_with_its_status(workers):
     first, other = workers(lambda rank: distribution.of_chief(rank, full_disk, 1))
     assert isinstance(first, OSError)
     assert type(other) is RunError
-    assert str(other) == "the first worker failed; see its output"
-
-
-def agreed(tiny_config, workers, own):
-    """The progress of two workers after they agreed, or what they raised; `own` are changes of the second."""
-
-    def agree(rank):
-        changes, step = own if rank else ({}, 3)
-        progress = Progress()
-        progress.step, progress.best, progress.validations = step, [2.5, float(rank)], [{"bleu": 2.5}] * (2 - rank)
-        facts = {"config": configs[bool(changes)], "vocabulary": "vocabulary", "progress": progress}
-        Trainer._agree(types.SimpleNamespace(strategy=rank, run_dir="run", **facts))
-        return progress.serialize()
-
-    configs = [tiny_config(), tiny_config(own[0])]
-    return workers(agree)
-
-
-def test_workers_take_over_the_first_ones_progress(tiny_config, workers):
-    one, other = agreed(tiny_config, workers, ({}, 3))
-    assert one == other
-    assert json.loads(other)["best"] == [2.5, 0.0]
-
-
-@pytest.mark.parametrize(
-    ("own", "message"),
-    [
-        (({"model.units": 5}, 3), "run: the workers have different configs or data; start all with the same"),
-        (({}, 4), "run: the workers see different checkpoints in it; all must share the folder"),
-    ],
-)
-def test_workers_of_different_runs_are_refused(own, message, tiny_config, workers):
-    assert [str(error) for error in agreed(tiny_config, workers, own)] == [message] * 2
+    assert str(other) == "another worker failed; see its output"
 
 
 @pytest.mark.parametrize(
