@@ -57,7 +57,8 @@ class Progress(tf.train.experimental.PythonState):
         kept = reading.json_value(tf.compat.as_text(string_value))
         reading.check_kinds(kept, {})
         known = {name: value for name, value in vars(self).items() if not name.startswith("_")}
-        reading.check_kinds(kept, {name: type(value) for name, value in known.items() if name in kept})
+        kinds = {name: type(value) for name, value in known.items()} | {"first_loss": (float, type(None))}
+        reading.check_kinds(kept, {name: kind for name, kind in kinds.items() if name in kept})
         best = kept.get("best", self.best)
         rows = kept.get("validations", [])
         if [isinstance(score, (int, float)) for score in best] != [True, True]:
