@@ -74,7 +74,7 @@ CORPORA = {
     "a tab divides words": (["a\tb c d e"], ["a b c d e"], 100.0),
     "an escape is not what it stands for": (["a b c d 10％00a0000"], ["a b c d 10\u00a0000"], None),
 }
-ODD_BLANKS = "\u00a0 \u202f \u2009 \u3000 \u2028 \x85 \u1680 \x1c \x1f \u200b".split(" ")
+ODD_BLANKS = ["\xa0", "\u202f", "\u2009", "\u3000", "\u2028", "\x85", "\u1680", "\x1c", "\x1f", "\u200b"]
 
 
 @pytest.mark.parametrize("name", CORPORA)
