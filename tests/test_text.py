@@ -158,17 +158,22 @@ KOREAN, THAI = "나는 학교에 갑니다.", "วันนี้ ฉันไ�
         ("Das ist gut, oder?", "de"),
     ],
 )
-def test_blanks_are_as_they_were(line, language):
+def test_blanks_come_back_as_they_were(line, language):
     settings = TextSettings("raw", "en", language)
     raw = Text(settings, CODES)
     assert raw.detokenize(raw.decode(raw.encode(line, "target"))) == line
     assert text.blank_problem(settings, [line, line, ""]) is None
 
 
+def test_blanks_beside_punctuation_are_no_problem():
+    lines = ["Ein Hund , alt @-@ neu .", "der &apos;s ( alt )"]
+    assert text.blank_problem(TextSettings("raw", "en", "de"), lines) is None
+
+
 @pytest.mark.parametrize(("line", "language"), [(KOREAN, "kor"), (KOREAN, "tgt"), (THAI, "th")])
 def test_other_blanks_are_said(line, language):
     problem = text.blank_problem(TextSettings("raw", "en", language), [line, line, "A b."])
-    assert "2 of 3 targets come back from Moses' tokenizer with other blanks" in problem
+    assert "2 of 3 targets come back from Moses' tokenizer with other blanks between letters" in problem
     assert f"{language!r} (--target_language)" in problem
     assert text.blank_problem(TextSettings("raw", "en", language), [line, "A b.", ""]) is None
 

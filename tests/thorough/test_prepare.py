@@ -805,6 +805,41 @@ def test_a_script_names_the_file_that_is_missing(files, tmp_path):
     assert "87 training pairs of 90" in result.stdout
 
 
+def test_the_language_is_not_the_end_of_the_name(tmp_path):
+    """Ends that are no language are warned of; Korean under its code keeps its blanks."""
+    lines = [f"나는 {thing}에 갑니다." for thing in ("학교", "집", "공원", "시장", "도서관")]
+    for split in ("train", "valid"):
+        for end, sentence in (("src", "I go to school ."), ("tgt", None)):
+            content = "".join(f"{sentence or line}\n" for line in lines)
+            (tmp_path / f"{split}.{end}").write_text(content, encoding="utf-8")
+    arguments = ["parallel", "--train", tmp_path / "train", "--valid", tmp_path / "valid", "--bpe_units", 30]
+    arguments += ["--source=src", "--target=tgt", "--workers=1", "--source_language=EN"]
+
+    result = run_command("memattn.prepare", *arguments, "--folder", tmp_path / "wrong")
+    assert result.returncode == 0
+    warned = [line for line in result.stderr.splitlines() if line.startswith("warning: ")]
+    assert len(warned) == 2
+    assert warned[0].startswith("warning: --target_language: Moses has no rules for 'tgt', and those of English are ")
+    assert "valid.tgt: 5 of 5 targets come back from Moses' tokenizer with other blanks" in warned[1]
+
+    result = run_command("memattn.prepare", *arguments, "--target_language=ko-KR", "--folder", tmp_path / "right")
+    assert (result.returncode, "warning" in result.stderr) == (0, False)
+    right = text.read(str(tmp_path / "right"))
+    assert (right.settings.source_language, right.settings.target_language) == ("en", "ko")
+    assert [right.detokenize(right.decode(right.encode(line, "target"))) for line in lines] == lines
+
+    result = run_command("memattn.prepare", *arguments, "--target_language=한국어", "--folder", tmp_path / "none")
+    one_error(result, "--target_language: '한국어' is not the code of a language, such as de, zh or pt-BR")
+
+
+def test_targets_that_are_single_words_are_said(files, tmp_path):
+    for path in files["valid"]:
+        with open(path, "w", encoding="utf-8") as file:
+            file.writelines(["Haus\n"] * 8)
+    with pytest.warns(UserWarning, match=r"valid\.de: BLEU will stay near 0: it counts runs of four words"):
+        prepare.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
+
+
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
@@ -819,6 +854,7 @@ def test_a_script_names_the_file_that_is_missing(files, tmp_path):
         (["wmt17"], "error: --pair is missing; see --help"),
         (
             ["parallel", *(f"--{key}={__file__[:-3]}" for key in ("train", "valid")), "--source=py", "--target=py"]
+            + ["--source_language=en", "--target_language=de"]
             + ["--folder=none", "--vocabulary_of=other", "--bpe_units=5"],
             "--bpe_units: for learning BPE, and --vocabulary_of has learned it",
         ),

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -18,9 +19,11 @@ from memattn import config as configs
 from memattn.config import DecodingConfig
 from memattn.data import corpus
 from memattn.data.preparation import prepare
+from memattn.data.text import Text
 from memattn.data.vocabulary import BOS, EOS
 from memattn.errors import ConfigError, DataError
 from memattn.evaluation import evaluate as evaluation
+from memattn.evaluation import metrics
 from memattn.model.ensemble import Ensemble
 from memattn.runs.trained import load
 from memattn.search.searcher import Scorer, Searcher, Translation
@@ -99,6 +102,63 @@ def test_raw_files_are_evaluated_as_the_prepared_split_is(runs, trained, tmp_pat
     assert texts[1][0].endswith(" .")
     assert texts[3][0].endswith(".")
     assert not texts[3][0].endswith(" .")
+
+
+def test_odd_white_space_leaves_lines_and_columns_whole(trained, tmp_path, monkeypatch):
+    """What a model writes may hold any white space, also where units of BPE make an escape."""
+    blanks = ["\t", "\n", "\r", "\v", "\f", "\x1c", "\x1e", "\x85", "\u2028", "\u2029", "\u00a0"]
+    written = [f"a b{blank}c d e f" for blank in blanks]
+    for name in ("source", "target"):
+        with open(tmp_path / name, "w", encoding="utf-8", newline="\n") as file:
+            file.writelines(f"{line}\n" for line in written if "\n" not in line)
+    tokenized = Text(dataclasses.replace(trained.text.settings, form="tokenized"), trained.text.codes)
+    config = dataclasses.replace(trained.config, decoding=dataclasses.replace(trained.config.decoding, n_best=2))
+    trained = dataclasses.replace(trained, text=tokenized, config=config)
+    said = [[f"a b％{ord(blank):04x}c".split(" "), ["d", f"％{ord(blank):04x}"]] for blank in blanks if blank != "\n"]
+    said[0] = [["a", "b％@@", "0@@", "0@@", "0@@", "a", "c"], []]  # a line feed of units
+    translations = [Translation(hypotheses, [-1.0, -2.0]) for hypotheses in said]
+    monkeypatch.setattr(evaluation, "decode", lambda *_: (translations, 1.0))
+    test_set = evaluation.read_files(trained, str(tmp_path / "source"), str(tmp_path / "target"))
+    evaluation.write(evaluated := evaluation.evaluate(trained, test_set, repeats=1), trained, str(tmp_path), plots=0)
+    texts = {path.stem: path.read_bytes().decode() for path in tmp_path.glob("*.t[xs][tv]")}
+    assert texts.keys() >= {"hypotheses", "references", "hypotheses.detokenized", "references.detokenized", "n_best"}
+    for name, text in texts.items():
+        assert len(text.splitlines()) == text.count("\n") == (20 if name == "n_best" else 10), name
+        assert text.count("\t") == (40 if name == "n_best" else 0), name
+    assert texts["hypotheses"].splitlines()[-1] == "a b\u00a0c"
+    lines = [texts[name].splitlines() for name in ("hypotheses", "references")]
+    assert evaluated.result["bleu"] == metrics.score(*lines).bleu
+    for name, options in (("sacrebleu", []), ("chrf", ["-m", "chrf"])):
+        files = [tmp_path / f"{side}.detokenized.txt" for side in ("references", "hypotheses")]
+        command = ["-m", "sacrebleu", files[0], "-i", files[1], "-l", "en-de", "-b", "-w", "9", *options]
+        printed = subprocess.run([sys.executable, *command], capture_output=True, text=True, timeout=60, check=True)
+        assert printed.stdout.strip() == f"{evaluated.result[name]:.9f}"
+
+
+def test_a_split_evaluated_by_hand_leaves_the_result_of_another(runs, command):
+    def evaluated(*flags):
+        status, out, _ = command(runs[1], "memattn.eval", "--run_dir", "memory", "--repeats", "1", *flags)
+        assert status == 0
+        return re.search("^written to (.*): result.json", out, re.MULTILINE)[1]
+
+    memory = runs[1] / "memory"
+
+    def files():
+        return {path: path.read_bytes() for path in memory.glob("*.*") if path.is_file()}
+
+    before = files()
+    assert evaluated("--split", "test") == "memory/eval/test"
+    assert evaluated("--source", "test.en", "--target", "test.de") == "memory/eval/test.en"
+    assert files() == before
+    assert evaluated("--split", "test", "--output_dir", "memory") == "memory"  # as a sweep does
+    before = files()
+    assert evaluated() == "memory/eval/valid"
+    assert files() == before
+    for content in ("{", "[]", "{}"):
+        (memory / "result.json").write_text(content)
+        assert evaluation.default_folder(str(memory), "valid") == str(memory)
+    (memory / "result.json").unlink()
+    assert evaluated() == evaluated("--split", "valid") == "memory"
 
 
 def test_files_of_an_earlier_evaluation_do_not_stay(trained, runs, tmp_path):
