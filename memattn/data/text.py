@@ -88,7 +88,7 @@ class Tokens:
 def tokenizer(form: Form, language: str) -> Callable[[str], str]:
     """Turns a line into words divided by spaces, as the lines of a tokenized corpus already are."""
     if form != "raw":
-        return lambda line: line
+        return lambda line: " ".join(line.split())  # as Moses leaves it: no other white space
     return functools.partial(_moses_tokenizer(language).tokenize, return_str=True, escape=False)
 
 
