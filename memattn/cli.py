@@ -58,6 +58,18 @@ def _end_at_once(*_) -> None:
         os._exit(INTERRUPTED)
 
 
+def _open_closed_streams() -> None:
+    """Opens /dev/null in place of closed standard streams, lest a file gets their number and, with it, messages."""
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
+            if name != "stdin":
+                setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 (open until the end)
+
+
+if _is_command():
+    _open_closed_streams()
+
 # Importing TensorFlow takes seconds, and ends in a stack trace or SIGABRT where Python raises KeyboardInterrupt.
 if _is_command() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, _end_at_once)  # until `_guarded`
@@ -108,9 +120,6 @@ def _without_noise() -> Iterator[None]:
 
     The filter is a process of its own, so that what TensorFlow says before it aborts the process is seen.
     """
-    if sys.stderr is None:  # closed
-        yield
-        return
     stderr = os.dup(2)
     command = [sys.executable, "-I", "-S", "-c", _FILTER]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=stderr, start_new_session=True) as process:
@@ -147,9 +156,6 @@ class _Output:
 
 @contextlib.contextmanager
 def _patient_output() -> Iterator[None]:
-    if sys.stdout is None:  # closed
-        yield
-        return
     with contextlib.redirect_stdout(_Output(sys.stdout)) as output:
         try:
             yield

@@ -24,7 +24,9 @@ def main() -> None:
     flags.DEFINE_string("output", None, "Folder of the SavedModel, which must not exist.", required=True)
     flags.DEFINE_multi_string("set", [], "Override, such as decoding.beam_size=5; repeatable.")
     flags.DEFINE_integer("average", None, "Last checkpoints to average (default: the best one).", lower_bound=1)
-    flags.DEFINE_integer("max_source_length", None, "Longest source (default: twice that of training).", lower_bound=1)
+    flags.DEFINE_integer(
+        "max_source_length", None, "Longest source (default: decoding.max_source_length).", lower_bound=1
+    )
     cli.run(_main, tensorflow=True)
 
 

@@ -22,11 +22,13 @@ def _main() -> int:
     options = flags.FLAGS
     if sys.stdin is None:
         raise ConfigError("standard input is closed; give it lines to translate")
+    if sys.__stdout__ is None:
+        raise ConfigError("standard output is closed; it is where the translations go")
     work = _work(options)
     sys.stdout = sys.__stdout__  # once nobody reads translations, there is no work left
     sys.stdout.reconfigure(encoding="utf-8", newline="\n")
     try:
-        translate(work, available_lines(sys.stdin.fileno(), 16 * work.batch_size))
+        translate(work, available_lines(sys.stdin.fileno(), work.batch_size, 16 * work.batch_size))
     except BrokenPipeError:  # the reader has closed it
         console.silence()
     return 0
@@ -65,7 +67,7 @@ def main() -> None:
     flags.DEFINE_boolean("scores", False, "Print the score before each translation.")
     flags.DEFINE_enum("alignment", None, ["hard", "soft"], "Print word alignments after it; or JSON with all weights.")
     flags.DEFINE_boolean("alignments", False, "The same as --alignment hard.")
-    flags.DEFINE_boolean("replace_unknown", False, "Replace unknown words by the most attended source word.")
+    flags.DEFINE_boolean("replace_unknown", False, "Replace unknown tokens by the most attended source token.")
     flags.DEFINE_boolean("score", False, "Print log-probabilities of pairs: lines of source, tab, target.")
     cli.run(_main, tensorflow=True)
 

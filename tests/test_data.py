@@ -328,15 +328,17 @@ def test_a_stream_resumed_goes_on_with_the_same_rest(window, start):
 
 def test_streaming_shapes_are_few_whatever_the_sentences(vocabulary):
     shapes = set()
-    for lengths in ([3], [8], [9], [3, 40, 5], [100] * 7):
+    for lengths in ([3], [8], [9], [3, 40, 5], [100] * 7, [400] * 3):
         sentences = encode([" ".join("a" * (length - 1)) for length in lengths], vocabulary)
         batches = list(streaming_batches(sentences, batch_size=4))
         assert sorted(index for members, _ in batches for index in members) == list(range(len(lengths)))
+        longest = [max(lengths[index] for index in members) for members, _ in batches]
+        assert longest == sorted(longest)  # short sentences do not wait for long ones
         for members, ids in batches:
             shapes.add(ids.shape)
             for row, index in zip(ids, members, strict=False):
                 assert row[row != PAD].tolist() == sentences[index].tolist()
-    assert shapes == {(1, 8), (1, 16), (4, 64), (4, 128)}
+    assert shapes == {(1, 8), (1, 16), (4, 8), (1, 64), (4, 128), (2, 512), (1, 512)}
 
 
 def test_decoding_covers_each_sentence_once_and_longest_first():

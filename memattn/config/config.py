@@ -203,6 +203,11 @@ class DecodingConfig:
     max_length_ratio: float = number(2.0, above=0, below=1000)
     # greatest length of a hypothesis, with the end of sentence; the smaller limit holds
     max_length: int | None = number(None, at_least=1)
+    # memattn-translate: tokens of a line, without the end of sentence; null: twice the longest training source
+    max_source_length: int | None = number(None, at_least=1)
+    # memattn-translate: what becomes of a line of more tokens. split: into pieces at ends of sentences and words; cut:
+    # the rest is dropped; refuse: an error
+    long_lines: Literal["split", "cut", "refuse"] = "split"
     # a hypothesis never has the same so many tokens in a row twice (docs/search.md); null or 0: it may
     no_repeat_ngram_size: int | None = number(None, at_least=0)
     n_best: int = number(1, at_least=1)  # hypotheses that are returned, at most beam_size (where none are sampled)

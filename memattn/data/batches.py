@@ -11,6 +11,7 @@ from memattn.errors import DataError
 
 WINDOW = 32_768  # pairs that are sorted into buckets at a time
 _BATCHES_IN_WINDOW = 16  # at least: a window grows to hold this many
+WIDE = 256  # padded width from which on streaming batches have fewer rows
 _SCANNED = 1 << 20  # pairs at a time
 _ROUNDS = 24  # of the shuffle; TensorFlow's default of 4 leaves neighbours and epochs correlated
 
@@ -142,17 +143,32 @@ class TrainingBatches:
 
 
 def streaming_batches(*sides: Sentences, batch_size: int) -> Iterator[tuple[np.ndarray, ...]]:
-    """Indices and padded ids [rows, S] of sentences, or of pairs of them, the longest first.
+    """Indices and padded ids [rows, S] of sentences, or of pairs of them, the shortest first.
 
-    They have few shapes: widths are powers of two, rows one or `batch_size`; rows of PAD complete the last batch.
+    They have few shapes: widths are powers of two; rows are one or `batch_size`, but fewer in proportion for widths
+    above WIDE; rows of PAD complete a batch. The widths of the sentences of a batch differ at most by a factor of two,
+    so that short sentences neither wait for a long one nor make a large batch with it.
     """
     lengths = [side.lengths() for side in sides]
-    order = np.argsort(-np.max(lengths, 0), kind="stable")
-    for start in range(0, len(order), batch_size):
-        members = order[start : start + batch_size]
-        rows = batch_size if len(members) > 1 else 1
-        widths = [max(8, 1 << int(own[members].max() - 1).bit_length()) for own in lengths]
+    longer = np.max(lengths, 0)
+    order, start = np.argsort(longer, kind="stable"), 0
+    while start < len(order):
+        widths = [_padded(length) for length in longer[order[start : start + batch_size]]]
+        fits = [count <= _rows(width, batch_size) and width <= 2 * widths[0] for count, width in enumerate(widths, 1)]
+        members = order[start : start + fits.index(False) if False in fits else start + len(fits)]
+        rows = _rows(widths[len(members) - 1], batch_size) if len(members) > 1 else 1
+        widths = [_padded(side[members].max()) for side in lengths]
         yield members, *(side.padded(members, rows, width) for side, width in zip(sides, widths, strict=True))
+        start += len(members)
+
+
+def _rows(width: int, batch_size: int) -> int:
+    return max(1, batch_size * WIDE // max(WIDE, width))
+
+
+def _padded(length: int) -> int:
+    """A power of two, at least 8."""
+    return max(8, 1 << int(length - 1).bit_length())
 
 
 def decoding_batches(

@@ -162,7 +162,7 @@ def tokenizer(form: Form, language: str) -> Callable[[str], str]:
     if form == "untokenized":
         return lambda line: " ".join(split_words(line))
     if form != "raw":
-        return lambda line: line
+        return lambda line: " ".join(line.split())  # as Moses leaves it: no other white space
     return functools.partial(_moses_tokenizer(language).tokenize, return_str=True, escape=False)
 
 

@@ -35,6 +35,11 @@ class Trained:
     checkpoints: list[str]
     lexicon: Lexicon | None = None
 
+    @property
+    def max_source_length(self) -> int:
+        """Tokens of the longest line that is translated whole, without the end of sentence."""
+        return self.config.decoding.max_source_length or 2 * self.models[0].max_source_length
+
     def reads_as(self, vocabulary: Vocabulary, text: Text | Tokens) -> bool:
         """Whether text becomes the same ids with that vocabulary and those text settings."""
         return (self.vocabulary.tokens, self.text.files()) == (vocabulary.tokens, text.files())

@@ -60,9 +60,7 @@ def sample(
     check_ngram_size(no_repeat_ngram_size)
     uniforms = tf.convert_to_tensor(uniforms)
     if len(uniforms.shape) != 3 or 0 in uniforms.shape[::2]:
-        raise ValueError(
-            f"uniforms: must be [steps, B, n], neither steps nor n 0, not of shape {tuple(uniforms.shape)}"
-        )
+        raise ValueError(f"uniforms: must be [steps, B, n], neither steps nor n 0, not of shape {uniforms.shape}")
     steps, samples = tf.shape(uniforms)[0], uniforms.shape[2]
     max_lengths = tf.cast(tf.convert_to_tensor(max_lengths), tf.int32)
     batch = tf.shape(max_lengths)[0]

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import functools
 import json
+import math
 import os
 import secrets
 import shutil
@@ -34,8 +35,8 @@ _NO_TOKEN = ""  # pads tensors of tokens
 def export(trained: Trained, folder: str, max_source_length: int | None = None) -> int:
     """Writes a SavedModel, which appears under its name once it is whole; returns the longest source that it takes.
 
-    It takes sources of `max_source_length` tokens, by default twice as many as training's longest source has. Raises
-    ConfigError, OSError.
+    It takes sources of `max_source_length` tokens, by default those of `decoding.max_source_length`, or twice as many
+    as training's longest source has. Raises ConfigError, OSError.
     """
     for key, what in {"lexicon": "vocabulary selection", "sample": "sampling"}.items():
         if getattr(trained.config.decoding, key):
@@ -46,7 +47,7 @@ def export(trained: Trained, folder: str, max_source_length: int | None = None) 
     if os.path.exists(folder):
         raise ConfigError(f"{folder}: exists; use another --output")
     os.makedirs(os.path.dirname(folder) or ".", exist_ok=True)
-    longest = max_source_length or 2 * trained.models[0].max_source_length
+    longest = max_source_length or trained.max_source_length
     module = _Module(trained, longest)
     unfinished = f"{folder}.{secrets.token_hex(4)}{files.UNFINISHED}"
     try:
@@ -185,7 +186,7 @@ class SavedSearcher:
 
     def __init__(self, model: Any, facts: dict, config: DecodingConfig):
         self._model, self.config, self.has_alignments = model, config, facts["has_alignments"]
-        self.max_source_length = facts["max_source_length"]
+        self.max_source_length = min(facts["max_source_length"], config.max_source_length or math.inf)
 
     def __call__(self, source: np.ndarray, numbers: Any = None) -> Hypotheses:
         """The n best hypotheses of source ids [B, S]."""

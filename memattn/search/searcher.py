@@ -49,7 +49,7 @@ class Searcher:
     Raises ConfigError for a coverage penalty without attention.
     """
 
-    max_source_length = None  # tokens of a source, at most
+    max_source_length = None  # a searcher of a run takes sources of any length
 
     def __init__(self, model: Seq2Seq | Ensemble, config: DecodingConfig, lexicon: Lexicon | None = None):
         if config.coverage_penalty and not model.has_alignments:

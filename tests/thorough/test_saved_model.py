@@ -74,7 +74,7 @@ def test_recurrent_mechanisms_are_exported(runs, tmp_path, name):  # noqa: F811
 
 def test_its_best_hypotheses_are_the_first(exported):
     lines = ["Haus Hund Katze."]
-    one, three = (Translator(*saved_model.load(exported[0][0], n))(lines, 7) for n in (1, 3))
+    one, three = (list(Translator(*saved_model.load(exported[0][0], n))(lines, 7)) for n in (1, 3))
     assert three[0] == f"7\t{one[0]}"
     with pytest.raises(ConfigError, match=r"--nbest: 4 is more than the export's decoding.n_best = 3; export"):
         saved_model.load(exported[0][0], 4)
@@ -144,7 +144,8 @@ def test_an_ensemble_is_exported(runs, tmp_path):  # noqa: F811
     both = load(runs[0], [], None)
     assert saved_model.export(both, str(tmp_path / "both"), max_source_length=12) == 12
     lines = [line for line in lines_of(runs[1] / "test.en") if len(both.text.encode(line, "source")) <= 12]
-    assert Translator(*saved_model.load(str(tmp_path / "both")))(lines, 1) == translator(both)(lines, 1)
+    exported = Translator(*saved_model.load(str(tmp_path / "both")))
+    assert list(exported(lines, 1)) == list(translator(both)(lines, 1))
 
 
 def test_a_source_that_is_too_long_is_named_after_those_before_it(exported):
@@ -152,12 +153,36 @@ def test_a_source_that_is_too_long_is_named_after_those_before_it(exported):
     with open(os.path.join(folder, EXTRA, FACTS), encoding="utf-8") as file:
         longest = json.load(file)["max_source_length"]
     assert run.model.max_source_length < longest
-    translate = Translator(*saved_model.load(folder, 1))
-    lines = iter(translate(["Haus.", "ü" * longest, "ü" * (longest + 1), "Haus."], 7))
-    assert next(lines) == translate(["Haus."], 1)[0]
+    searcher, *others = saved_model.load(folder, 1)
+    searcher.config = dataclasses.replace(searcher.config, long_lines="refuse")
+    translate = Translator(searcher, *others)
+    lines = translate(["Haus.", "ü" * longest, "ü" * (longest + 1), "Haus."], 7)
+    assert next(lines) == translate.translate(["Haus."])[0]
     next(lines)
-    with pytest.raises(DataError, match=rf"standard input:9: {longest + 1:,} tokens; .* at most {longest:,}"):
+    with pytest.raises(DataError, match=rf"standard input:9: {longest + 1:,} tokens, and .* is {longest:,}"):
         next(lines)
+
+
+def test_a_source_that_is_too_long_is_split(exported):
+    translate = Translator(*saved_model.load(exported[0][0], 1))
+    longest = translate._most
+    with pytest.warns(UserWarning, match=r"lines:2: .* tokens, and .*; it is translated in \d+ pieces"):
+        found = translate.translate(["Haus.", "Haus Hund. " * longest, "Haus."])
+    assert found[0] == found[2] == translate.translate(["Haus."])[0]
+    assert len(found[1].split()) > longest
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_batch_may_be_empty_or_of_padding_alone(exported, which):
+    signatures = tf.saved_model.load(exported[which][0]).signatures
+    for source in (np.zeros([0, 5], np.int32), np.zeros([2, 5], np.int32)):
+        found = signatures["search"](source=tf.constant(source))
+        assert found["tokens"].shape[:2] == found["lengths"].shape == found["scores"].shape == (len(source), 3)
+        assert (found["lengths"].numpy() == 0).all()
+    found = signatures["serving_default"](source=tf.constant(np.zeros([0, 5], "S1")))
+    assert found["tokens"].shape[:2] == (0, 3)
+    found = signatures["translate_and_align"](source=tf.constant(np.zeros([0, 5], "S1")))
+    assert found["alignments"].shape[::3] == (0, 6)
 
 
 def test_a_source_as_wide_as_the_last_padded_width_is_refused_too(runs, tmp_path):  # noqa: F811

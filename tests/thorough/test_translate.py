@@ -26,6 +26,7 @@ from memattn.evaluation import evaluate as evaluation
 from memattn.evaluation import metrics
 from memattn.model.ensemble import Ensemble
 from memattn.runs.trained import load
+from memattn.search import long_lines
 from memattn.search.searcher import Scorer, Searcher, Translation
 from memattn.search.translator import PairScorer, available_lines, of_run
 from memattn.training.trainer import train
@@ -194,9 +195,9 @@ def test_lines_are_translated_in_order_as_evaluation_does(runs, trained, tmp_pat
     source = lines_of(runs[1] / "test.en")
     expected = lines_of(tmp_path / "hypotheses.detokenized.txt")
     translate = translator(trained)
-    assert translate(source, 1) == expected
-    assert [translate([line], 1)[0] for line in source[:3]] == expected[:3]
-    assert translate([source[0], "", "  ", source[1]], 1) == [expected[0], "", "", expected[1]]
+    assert list(translate(source, 1)) == expected
+    assert [list(translate([line], 1)) for line in source[:3]] == [[line] for line in expected[:3]]
+    assert list(translate([source[0], "", "  ", source[1]], 1)) == [expected[0], "", "", expected[1]]
 
 
 def test_n_best_scores_and_their_order(trained):
@@ -207,7 +208,7 @@ def test_n_best_scores_and_their_order(trained):
         scores = [float(score) for _, score, _ in group]
         assert scores == sorted(scores, reverse=True)
         assert len({text for *_, text in group}) > 1
-    assert translator(trained, n_best=3, scores=True)([""], 7) == ["7\t0.000000\t"]  # its only hypothesis
+    assert list(translator(trained, n_best=3, scores=True)([""], 7)) == ["7\t0.000000\t"]  # its only hypothesis
     with pytest.raises(ConfigError, match=r"--nbest: 4 is more than decoding.beam_size = 3"):
         translator(trained, n_best=4)
 
@@ -256,17 +257,34 @@ def test_words_are_aligned_by_the_attention_of_their_units(trained):
     aligning = translator(trained, alignment="hard")
     weights = np.array([[0.1, 0.2, 0.3, 0.4], [0.1, 0.3, 0.5, 0.1], [0.0, 0.3, 0.35, 0.35]])
     source, target = ["a@@", "b", "c", "d"], ["x", "y@@", "z"]
-    assert aligning._pairs(source, target, weights) == "2-0 1-1"
+    assert aligning._pairs([(source, target, weights)]) == "2-0 1-1"
     weights[1:, 0] = 0.4
-    assert aligning._pairs(source, target, weights) == "2-0 0-1"
+    assert aligning._pairs([(source, target, weights)]) == "2-0 0-1"
+    assert aligning._pairs([(source, target, weights), ([], [], weights[:0, :0])] * 2) == "2-0 0-1 5-2 3-3"
 
 
-def test_unknown_words_are_replaced_by_the_most_attended_source_word(trained):
-    aligning = translator(trained, alignment="hard")
-    weights = np.array([[0.9, 0.1, 0.0], [0.0, 0.6, 0.4], [0.0, 0.2, 0.8]])
-    known = aligning._known(["Zy@@", "klop", "geht"], ["x", "<unk>", "<unk>"], weights)
-    assert known == ["x", "Zy@@", "klop", "geht"]
-    assert trained.text.decode(known) == "x Zyklop geht"
+UNK = "<unk>"
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "attended", "expected"),
+    [
+        ("Ł@@ Ő@@ Ś@@ Ţ", [UNK, UNK, "Ś@@", UNK], [0, 1, 2, 3], "ŁŐŚŢ"),
+        ("old Ā@@ Ă house", ["old", UNK, UNK, "old"], [0, 1, 2, 0], "old ĀĂ old"),
+        ("便@@ 说@@ 一@@ 个", [UNK, "said", "the"], [0, 1, 2], "便 said the"),  # a word without blanks: a sentence
+        ("Zy@@ klop geht", ["x", UNK, UNK], [0, 1, 2], "x klop geht"),
+        ("Zy@@ klop geht", [UNK, "klop", "x"], [0, 1, 2], "Zyklop x"),
+        ("Ā@@ Ă", [UNK, UNK], [0, 0], "Ā Ā"),
+        ("Ā@@ Ă", [UNK, UNK], [1, 0], "Ă Ā"),
+        ("old Ā", [UNK], [1], "Ā"),
+    ],
+)
+def test_unknown_tokens_are_replaced_by_the_most_attended_source_token(trained, source, target, attended, expected):
+    source = source.split()
+    weights = np.eye(len(source))[attended]
+    known = translator(trained, replace_unknown=True)._known(source, target, weights)
+    assert trained.text.decode(known) == expected
+    assert translator(trained, replace_unknown=True)._known([], [UNK], np.zeros([1, 0])) == [UNK]
 
 
 def test_a_model_without_source_weights_has_no_alignments(trained):
@@ -336,7 +354,7 @@ def test_an_ensemble_of_one_model_twice_is_that_model(runs, trained):
     assert isinstance(twice.model, Ensemble)
     lines = lines_of(runs[1] / "test.en")[:5]
     both, alone = translator(twice, alignment="hard"), translator(trained, alignment="hard")
-    assert both(lines, 1) == alone(lines, 1)
+    assert list(both(lines, 1)) == list(alone(lines, 1))
 
 
 def test_models_of_other_vocabularies_make_no_ensemble(runs, tiny_config, tmp_path):
@@ -348,7 +366,7 @@ def test_models_of_other_vocabularies_make_no_ensemble(runs, tiny_config, tmp_pa
 def test_lines_are_taken_as_they_come():
     reader, writer = os.pipe()
     try:
-        batches = available_lines(reader, 3)
+        batches = available_lines(reader, 3, 3)
         os.write(writer, b"first\n")
         assert next(batches) == ["first"]  # though the pipe is open
         os.write(writer, "zweite ü\r\nthird\nfour".encode())
@@ -359,7 +377,7 @@ def test_lines_are_taken_as_they_come():
             next(batches)
         os.write(writer, b"\xff\nlost\n")
         with pytest.raises(DataError, match="standard input:1: not UTF-8 text"):
-            next(available_lines(reader, 3))
+            next(available_lines(reader, 3, 3))
     finally:
         os.close(reader)
         os.close(writer)
@@ -379,7 +397,13 @@ def test_lines_are_taken_as_they_come():
 def test_a_file_is_taken_in_batches(tmp_path, content, batches):
     (tmp_path / "lines").write_bytes(content)
     with open(tmp_path / "lines", "rb") as file:
-        assert list(available_lines(file.fileno(), 2)) == batches
+        assert list(available_lines(file.fileno(), 2, 2)) == batches
+
+
+def test_the_first_lines_do_not_wait_for_hundreds(tmp_path):
+    (tmp_path / "lines").write_bytes(b"a\n" * 100)
+    with open(tmp_path / "lines", "rb") as file:
+        assert [len(lines) for lines in available_lines(file.fileno(), 2, 32)] == [2, 4, 8, 16, 32, 32, 6]
 
 
 def test_an_error_ends_the_command_though_its_input_goes_on(runs):
@@ -403,8 +427,8 @@ def test_a_closed_input_is_said(runs):
 
 def test_a_hypothesis_that_is_lost_leaves_an_empty_line(trained, monkeypatch):
     writing = translator(trained, scores=True)
-    monkeypatch.setattr(writing, "_found", lambda *_: [Translation([], [])])
-    assert writing(["Haus"], 1) == ["-inf\t"]
+    monkeypatch.setattr("memattn.search.translator.translation", lambda *_: Translation([], []))
+    assert list(writing(["Haus"], 1)) == ["-inf\t"]
 
 
 def test_a_corpus_that_is_not_the_runs_is_not_evaluated(runs, tmp_path):
@@ -416,7 +440,7 @@ def test_a_corpus_that_is_not_the_runs_is_not_evaluated(runs, tmp_path):
 
 def test_the_command_streams_on_a_pipe(runs, trained):
     source = lines_of(runs[1] / "test.en")[:3]
-    expected = translator(trained)(source, 1)
+    expected = list(translator(trained)(source, 1))
     command = [sys.executable, "-m", "memattn.translate", "--run_dir", runs[0][1]]
     with subprocess.Popen(
         command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
@@ -456,8 +480,205 @@ def test_what_a_run_needs_for_text_is_in_its_folder(runs, tmp_path):
     os.rename(runs[1] / "data", runs[1] / "gone")
     try:
         trained = load([str(moved)], [], None)
-        assert translator(trained)(["Haus."], 1)[0]
+        assert translator(trained).translate(["Haus."])[0]
         assert json.loads((moved / "text.json").read_text())["form"] == "raw"
     finally:
         os.rename(runs[1] / "gone", runs[1] / "data")
         os.rename(moved, runs[0][0])
+
+
+@pytest.mark.parametrize(
+    ("tokens", "numbers", "most", "expected"),
+    [
+        ("", [], 3, [""]),
+        ("a b c", [0, 1, 2], 3, ["a b c"]),
+        ("a b c d", [0, 1, 2, 3], 3, ["a b c", "d"]),
+        ("a b . d e f", range(6), 4, ["a b .", "d e f"]),  # at the end of a sentence
+        ("a . b c d e", range(6), 4, ["a . b c", "d e"]),  # but of none in the first half
+        ("a b@@ c@@ d e", [0, 1, 1, 1, 2], 3, ["a", "b@@ c@@ d", "e"]),  # at the end of a word
+        ("a@@ b@@ c@@ d@@ e", [0] * 5, 2, ["a@@ b@@", "c@@ d@@", "e"]),  # of a word that is too long
+        ("a@@ 3.@@ 5@@ d@@ e", [0] * 5, 4, ["a@@ 3.@@ 5@@ d@@", "e"]),  # a number is no end
+        ("a@@ b@@ 。@@ d@@ e", [0] * 5, 4, ["a@@ b@@ 。@@", "d@@ e"]),
+        ("a b c", [0, 1, 2], 1, ["a", "b", "c"]),
+    ],
+)
+def test_long_lines_are_split_at_ends_of_sentences_and_words(tokens, numbers, most, expected):
+    pieces = long_lines.pieces(tokens.split(), list(numbers), most)
+    assert [" ".join(piece) for piece in pieces] == expected
+
+
+def of_lines(trained, long="split", most=6, **options):
+    decoding = dataclasses.replace(trained.config.decoding, long_lines=long, max_source_length=most)
+    return translator(
+        dataclasses.replace(trained, config=dataclasses.replace(trained.config, decoding=decoding)), **options
+    )
+
+
+def test_a_line_that_is_split_has_the_translations_of_its_pieces(trained):
+    pieces = ["Haus Hund Katze.", "Hund Katze Haus.", "Katze Haus Hund."]
+    lines, most = ["Haus Hund.", " ".join(pieces), "neu."], len(trained.text.encode(pieces[0], "source"))
+    translate = of_lines(trained, most=most, n_best=2, scores=True)
+    with pytest.warns(
+        UserWarning, match=rf"^standard input:6: \d+ tokens, .* is {most}; it is translated in 3 pieces$"
+    ):
+        found = [line.split("\t") for line in translate(lines, 5)]
+    assert [number for number, *_ in found] == ["5", "5", "6", "6", "7", "7"]
+    alone = [[line.split("\t")[1:] for line in translate([piece], 1)] for piece in pieces]
+    for k in range(2):
+        assert float(found[2 + k][1]) == pytest.approx(sum(float(piece[k][0]) for piece in alone), abs=1e-4)
+    tokens = [trained.text.encode(piece[0][1], "target") for piece in alone]
+    assert found[2][2] == trained.text.detokenize(trained.text.decode(sum(tokens, [])))
+
+
+def test_a_line_that_is_cut_has_the_translation_of_its_first_tokens(trained):
+    line = "Haus Hund Katze alt neu"
+    most = len(trained.text.encode("Haus Hund Katze", "source"))
+    with pytest.warns(UserWarning, match=r"^lines:1: .*; the rest is dropped$"):
+        found = of_lines(trained, "cut", most).translate([line])
+    assert found == translator(trained).translate(["Haus Hund Katze"])
+
+
+def test_a_line_that_is_refused_is_named_after_those_before_it(trained):
+    translate = of_lines(trained, "refuse", 3)
+    lines = translate(["Haus", "Haus Hund Katze alt neu", "Haus"], 4)
+    assert next(lines) == translate.translate(["Haus"])[0]
+    with pytest.raises(DataError, match=r"standard input:5: \d+ tokens, and decoding.max_source_length is 3"):
+        next(lines)
+    pairs = PairScorer(
+        dataclasses.replace(
+            trained,
+            config=dataclasses.replace(
+                trained.config,
+                decoding=dataclasses.replace(trained.config.decoding, long_lines="refuse", max_source_length=3),
+            ),
+        )
+    )
+    scores = pairs(["Haus\tHaus", "Haus\tHaus Hund Katze alt neu"], 4)
+    assert float(next(scores)) < 0
+    with pytest.raises(DataError, match="standard input:5: "):
+        next(scores)
+
+
+@pytest.mark.filterwarnings("ignore:standard input")
+def test_alignments_of_a_line_that_is_split(trained):
+    line = "Haus Hund Katze. alt neu. der Stadt"
+    (hard,) = of_lines(trained, alignment="hard")([line], 1)
+    (soft,) = of_lines(trained, alignment="soft")([line], 1)
+    text, pairs = hard.split("\t")
+    pairs = [tuple(map(int, pair.split("-"))) for pair in pairs.split()]
+    assert [word for _, word in pairs] == list(
+        range(len(trained.text.decode(trained.text.encode(text, "target")).split()))
+    )
+    soft = json.loads(soft)
+    assert soft["text"] == text
+    assert sum((piece["source"] for piece in soft["pieces"]), []) == trained.text.encode(line, "source")
+    for piece in soft["pieces"]:
+        assert np.shape(piece["weights"]) == (len(piece["target"]), len(piece["source"]))
+        assert 0 < len(piece["source"]) <= 6
+
+
+def test_a_slow_line_does_not_hold_back_those_before_it(trained, monkeypatch):
+    """The first lines are there when the search comes to a longer one."""
+    translate, searched = translator(trained), []
+    searcher = translate._searcher
+
+    class Watched:
+        config, has_alignments = searcher.config, True
+
+        def __call__(self, source, numbers):
+            searched.append(source.shape)
+            return searcher(source, numbers)
+
+    monkeypatch.setattr(translate, "_searcher", Watched())
+    lines = translate(["Haus."] * 5 + [" ".join(["Haus"] * 33)], 1)
+    for _ in range(5):
+        next(lines)
+    assert searched == [(8, 8)]
+    assert next(lines)
+    assert searched == [(8, 8), (1, 64)]
+
+
+ODD_LINES = {
+    "empty": "",
+    "blank": " ",
+    "blanks and tabs": " \t  ",
+    "controls": "a\x01\x02\x1b[0m\x7fb",
+    "NUL": "Haus\0Hund",
+    "emoji": "Haus 👩‍👩‍👧‍👦 🚲",
+    "right to left": "בית كلب \u202eHaus",
+    "Chinese": "便说一个女人买新鲜面包和冷水。" * 3,
+    "unknown scripts": "ᚠᚢᚦ 𐎠𐎡 ꙮ",
+    "byte order mark": "\ufeffHaus",
+    "tabs": "Haus\tHund",
+    "carriage return": "Haus\r Hund\r",
+    "line separators": "Haus\u2028Hund\u2029\x85\x0b\x0cKatze",
+    "no-break spaces": "Haus\u00a0Hund\u202fKatze",
+    "special tokens": "<s> </s> <unk> <pad> @@ a@@ ％0020",
+    "combining marks": "cafe" + "\u0301" * 50,
+    "zero width": "\u200b\u200d",
+    "4,000 letters": "Donaudampfschiff" * 250,
+    "4,000 odd letters": "Ł" * 4_000,
+    "400 words": "Haus Hund " * 200,
+    "punctuation": "." * 300,
+    "20,000 characters": "der Hund sieht die Katze . " * 740,
+}
+
+
+@pytest.mark.filterwarnings("ignore:standard input:UserWarning")
+@pytest.mark.parametrize("options", [{}, {"n_best": 2, "scores": True, "alignment": "hard", "replace_unknown": True}])
+def test_each_odd_line_has_its_translation(trained, options):
+    lines, translate = list(ODD_LINES.values()), translator(trained, **options)
+    found = list(translate(lines, 1))
+    assert all("\n" not in line and "\r" not in line for line in found)
+    if options:
+        numbers = [int(line.split("\t")[0]) for line in found]
+        assert set(numbers) == set(range(1, len(lines) + 1))
+        assert sorted(numbers) == numbers
+    else:
+        assert len(found) == len(lines)
+        assert [not line for line in found[:3]] == [True] * 3
+        assert found[-1]
+
+
+@pytest.mark.parametrize("form", ["raw", "tokenized", "truecased"])
+def test_white_space_around_a_line_and_double_blanks_change_nothing(trained, form):
+    settings = dataclasses.replace(trained.text.settings, form=form)
+    translate = translator(dataclasses.replace(trained, text=type(trained.text)(settings, trained.text.codes)))
+    odd = ["Haus Hund .", "Haus Hund .\n", " Haus Hund .\r\n", "\tHaus  Hund . ", "Haus\u00a0Hund ."]
+    assert len(set(translate.translate(odd))) == 1
+    assert translate.translate([" ", "\n", "\u00a0\u2003", "\t"]) == [""] * 4
+
+
+@pytest.mark.parametrize("module", ["train", "eval", "translate", "export", "sweep", "prepare"])
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_end_no_command_in_a_stack_trace(module, closed):
+    for flag, status in (("--nonsense", 2), ("--help", 0)):
+        command = f"{sys.executable} -m memattn.{module} {flag} {closed}"
+        done = subprocess.run(["sh", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == status
+        assert "Traceback" not in done.stderr
+        assert "error" not in done.stdout
+        assert len(done.stderr.splitlines()) == (status == 2 and "2>&-" not in closed)
+
+
+def test_a_closed_output_is_said(runs):
+    command = f"{sys.executable} -m memattn.translate --run_dir {runs[0][1]} >&-"
+    result = subprocess.run(["sh", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert result.returncode == 2
+    assert result.stderr.splitlines()[-1] == "error: standard output is closed; it is where the translations go"
+
+
+def test_an_error_does_not_land_among_translations(runs):
+    command = f"{sys.executable} -m memattn.translate --run_dir {runs[0][1]} --score 2>&-"
+    done = subprocess.run(
+        ["sh", "-c", command],
+        cwd=ROOT,
+        input="Haus\tHaus\nHaus\n",
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert len(done.stdout.splitlines()) == 1
+    assert float(done.stdout) < 0
