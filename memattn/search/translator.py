@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from memattn import reading
 from memattn.data import corpus
 from memattn.data.batches import streaming_batches
 from memattn.data.text import Text, Tokens
@@ -211,8 +212,12 @@ def available_lines(descriptor: int, most: int) -> Iterator[list[str]]:
     while not ended:
         block = os.read(descriptor, 1 << 16)  # does not wait for a full block
         ended = not block
-        *whole, rest = (rest + block).split(b"\n")
-        waiting += whole
+        *whole, last = block.split(b"\n")
+        if whole:
+            waiting += [rest + whole[0], *whole[1:]]
+            rest = last
+        else:
+            rest += last
         if ended and rest:
             waiting.append(rest)
         for start in range(0, len(waiting), most):
@@ -223,6 +228,8 @@ def available_lines(descriptor: int, most: int) -> Iterator[list[str]]:
                 raise error
             number += len(lines)
         waiting = []
+        if len(rest) > reading.LONGEST_LINE:
+            raise DataError(f"{STDIN}:{number}: a line of more than {reading.LONGEST_LINE:,} bytes")
 
 
 def _decoded(waiting: list[bytes], first: int) -> tuple[list[str], DataError | None]:
