@@ -28,6 +28,7 @@ from memattn.errors import ConfigError, DataError, LostWorkerError, RunError, on
 FAILURE, USAGE, INTERRUPTED = 1, 2, 130
 TRACEBACK = "MEMATTN_TRACEBACK"  # environment variable: 1 shows the stack trace of an error, too
 AGAIN = 138  # 128 + SIGUSR1, which schedulers take for: start it again
+_LONGEST_FLAG = 100  # characters of a name
 _HELP = {"-h", "-help", "--help"}
 _NOT_GIVEN = re.compile(r"flags? .*: (?:Flag )?(--\w+) (?:must have a value other than None\.|is missing)")
 # A program that passes on its input but the lines with which TensorFlow starts, which mean nothing to users.
@@ -178,6 +179,12 @@ def _help(main: Callable[..., int | None]) -> None:
 
 
 def _parse_flags(argv: list[str], positional: bool) -> list[str]:
+    for argument in argv:
+        if not _is_text(argument):
+            _fail(f"{argument}: not UTF-8 text", USAGE)
+        name = argument.partition("=")[0]
+        if name.startswith("-") and len(name) > _LONGEST_FLAG:  # absl compares it with all flags, by recursion
+            _fail(f"{name}: not a flag; see --help", USAGE)
     try:
         rest = flags.FLAGS(argv)
     except flags.Error as error:
@@ -186,6 +193,15 @@ def _parse_flags(argv: list[str], positional: bool) -> list[str]:
     if len(rest) > 1 and not positional:
         _fail(f"{rest[1]}: not a flag; all arguments are flags, see --help", USAGE)
     return rest
+
+
+def _is_text(argument: str) -> bool:
+    """Whether an argument was UTF-8: TensorFlow takes no other paths, and no file of ours could name one."""
+    try:
+        argument.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _guarded(main: Callable[..., int | None], arguments: Sequence[str] = ()) -> int:

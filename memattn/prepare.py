@@ -31,6 +31,7 @@ _OF_LEARNING = ("bpe_units", "bpe_sample", "seed")
 PAPER_LENGTHS = ["20", "50", "100", "200"]
 _MOST = 2**31 - 1
 _LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*")
+_NOT_COUNTED = "the end of sentence, which data.max_source_length counts, is not counted"
 
 
 def copy() -> None:
@@ -124,7 +125,10 @@ def _wmt17() -> int:
     """
     options = flags.FLAGS
     splits = releases.wmt17(options.pair, options.base_url, options.download_dir)
-    return _prepare_text(splits, "truecased", *options.pair.split("-"))
+    read = _prepare_text(splits, "truecased", *options.pair.split("-"))
+    if problem := releases.wmt17_problem(options.pair, read):
+        warnings.warn(problem, stacklevel=1)
+    return 0
 
 
 def _multi30k() -> int:
@@ -133,7 +137,8 @@ def _multi30k() -> int:
     memattn-prepare multi30k
     """
     splits = releases.multi30k(flags.FLAGS.base_url, flags.FLAGS.download_dir)
-    return _prepare_text(splits, "raw", "en", "de")
+    _prepare_text(splits, "raw", "en", "de")
+    return 0
 
 
 def _parallel() -> int:
@@ -151,7 +156,8 @@ def _parallel() -> int:
         for split, prefix in prefixes.items()
         if prefix
     }
-    return _prepare_text(splits, options.form, *(_language(side, options.form) for side in corpus.SIDES))
+    _prepare_text(splits, options.form, *(_language(side, options.form) for side in corpus.SIDES))
+    return 0
 
 
 def _lexicon() -> int:
@@ -200,14 +206,17 @@ def _define_text_flags(folder: str | None = None, bpe_units: int = 16_000) -> No
         "vocabulary_of", None, "Run folder or prepared corpus, whose BPE and vocabulary are used; none is learned."
     )
     flags.DEFINE_integer("bpe_sample", 5_000_000, "Pairs that BPE is learned on, where there are more.", lower_bound=1)
-    flags.DEFINE_integer("max_length", 200, "Training pairs with more units on a side are dropped.", lower_bound=1)
+    flags.DEFINE_integer(
+        "max_length", 200, f"Training pairs with more units on a side are dropped; {_NOT_COUNTED}.", lower_bound=1
+    )
     flags.DEFINE_integer("seed", 1, "Draws the sample.", lower_bound=0, upper_bound=2**32 - 1)
     flags.DEFINE_integer("workers", processes.cores(), "Processes.", lower_bound=1)
 
 
 def _prepare_text(splits: dict[str, tuple[str, str]], form: Form, source_language: str, target_language: str) -> int:
-    """Prepares the splits as those flags say, and prints what came out. Raises ConfigError, DataError, OSError.
+    """Prepares the splits as those flags say, and prints what came out; returns the number of training pairs read.
 
+    Raises ConfigError, DataError, OSError.
     In the folder's name, `{pair}` stands for the languages.
     """
     options = flags.FLAGS
@@ -224,10 +233,11 @@ def _prepare_text(splits: dict[str, tuple[str, str]], form: Form, source_languag
     train = manifest["counts"]["train"]
     print(
         f"{folder}: {train['pairs']:,} training pairs of {train['read']:,} "
-        f"({train['dropped_empty']:,} empty and {train['dropped_too_long']:,} over-long ones dropped), "
+        f"({train['dropped_empty']:,} empty and {train['dropped_too_long']:,} of more than {options.max_length:,} "
+        f"units dropped), "
         f"{train['source_tokens']:,} source and {train['target_tokens']:,} target tokens"
     )
-    return 0
+    return train["read"]
 
 
 def main() -> None:

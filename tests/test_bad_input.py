@@ -880,6 +880,15 @@ COMMANDS = {
     "unknown flag": ("train", ["--confg=x"], ["Unknown command line flag 'confg'"], USAGE),
     "missing flag": ("train", ["--run_dir=x"], ["error: --config is missing; see --help"], USAGE),
     "no flag": ("eval", ["--run_dir=x", "deeper"], ["deeper: not a flag; all arguments are flags, see --help"], USAGE),
+    "argument that is no text": (
+        "train",
+        ["--run_dir=\udcff", "--config=x"],
+        ["--run_dir=\\udcff: not UTF-8 text"],
+        USAGE,
+    ),
+    "long path": ("train", [f"--config={'x' * 9000}", "--run_dir=y"], ["xxx ... xxx"], USAGE),
+    "long flag": ("train", [f"--{'x' * 9000}=1"], ["xxx ... xxx"], USAGE),
+    "long split": ("eval", [f"--run_dir={'x' * 9000}", f"--split={'x' * 9000}"], ["xxx ... xxx"], USAGE),
     "split and files": ("eval", ["--run_dir=x", "--split=valid", "--source=a", "--target=b"], ["or a --split"], USAGE),
     "ensemble": ("eval", ["--run_dir=x", "--run_dir=y"], ["--output_dir: required for an ensemble"], USAGE),
     "config": ("train", ["--config=broken.yaml", "--run_dir=new"], ["broken.yaml:2: modle: "], USAGE),
@@ -898,6 +907,7 @@ def test_commands_end_with_one_line_and_their_status(config, command, tmp_path, 
     lines = [line for line in stderr.splitlines() if line.startswith("error: ")]
     assert len(lines) == 1, stderr
     assert all(fragment in lines[0] for fragment in fragments)
+    assert len(lines[0]) < 1_100
     assert "Traceback" not in stderr
     assert status == expected
     assert contents(tmp_path) == before

@@ -91,7 +91,8 @@ class DataConfig:
     copy: CopyConfig | None = None  # the copy task; null: no task, or data.task
     task: TaskConfig | None = None  # another task; null: no task, or data.copy
     num_buckets: int = number(4, at_least=1)  # padded lengths in use; XLA compiles once for each
-    # in tokens, with the end of sentence: training skips pairs with a longer source
+    # in tokens, with the end of sentence, which `memattn-prepare --max_length` does not count: training skips pairs
+    # with a longer source
     max_source_length: int | None = number(None, at_least=1)
     max_target_length: int | None = number(None, at_least=1)  # the same for targets
 
@@ -197,7 +198,8 @@ class DecodingConfig:
 
     beam_size: int = number(10, at_least=1, below=1000)  # k, hypotheses of a source
     batch_size: int = number(32, at_least=1)  # sources searched at once
-    length_penalty: float = number(0.0, at_least=0)  # a: scores are divided by ((5 + words) / 6)^a
+    # a: scores are divided by ((5 + tokens) / 6)^a, the end of sentence not counted
+    length_penalty: float = number(0.0, at_least=0)
     coverage_penalty: float = number(0.0, at_least=0)  # b: scores gain b sum_s log(min(attention to s, 1)), below 0
     # greatest length of a hypothesis as a multiple of its source's, both with the end of sentence
     max_length_ratio: float = number(2.0, above=0, below=1000)

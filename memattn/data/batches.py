@@ -77,7 +77,10 @@ class TrainingBatches:
             self.longest_source = max(self.longest_source, int(source.max(initial=0)))
         self.pairs = int(histogram.sum())
         if not self.pairs:
-            raise DataError("no training pair is within data.max_source_length and data.max_target_length")
+            raise DataError(
+                "no training pair is within data.max_source_length and data.max_target_length, which count the end of "
+                "sentence"
+            )
         self.widths = _widths(histogram, num_buckets)
 
     def _lengths(self, start: int, end: int) -> list[np.ndarray]:

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from memattn import reading
 from memattn.data import corpus
 from memattn.data.batches import streaming_batches
 from memattn.data.bpe import SEPARATOR
@@ -308,6 +309,8 @@ def available_lines(descriptor: int, first: int, most: int) -> Iterator[list[str
                 raise error
             number, waiting = number + len(lines), waiting[first:]
             first = min(2 * first, most)
+        if sum(map(len, rest)) > reading.LONGEST_LINE:
+            raise DataError(f"{STDIN}:{number}: a line of more than {reading.LONGEST_LINE:,} bytes")
 
 
 def _decoded(waiting: list[bytes], first: int) -> tuple[list[str], DataError | None]:

@@ -230,7 +230,9 @@ def test_a_pair_of_wmt17_from_nothing(server, tmp_path, language):
     result = prepare_wmt17(server, tmp_path, language, bpe_units=2000)
     assert result.returncode == 0, result.stderr
     folder = tmp_path / f"en-{language}"
-    assert "499 training pairs of 500 (1 empty and 0 over-long ones dropped)" in result.stdout
+    assert "499 training pairs of 500 (1 empty and 0 of more than 200 units dropped)" in result.stdout
+    about = {"de": "about 5,900,000", "tr": "207,373"}[language]
+    assert result.stderr.startswith(f"warning: en-{language} has 500 training pairs, and {about} in the paper: ")
     english, foreign = decoded(folder)
     kept = [i for i in range(500) if i != 249]
     assert sum(word in {"<unk>"} for line in english + foreign for word in line.split()) < 200  # of rare letters
@@ -242,6 +244,8 @@ def test_a_pair_of_wmt17_from_nothing(server, tmp_path, language):
     assert references == [processor.detokenize(line) for line in FOREIGN[550:600]]
     manifest = json.loads((folder / corpus.MANIFEST).read_text())
     assert manifest["counts"]["train"]["dropped_empty"] == 1
+    for sources in manifest["sources"].values():
+        assert [facts["bytes"] for facts in sources] == [os.path.getsize(facts["path"]) for facts in sources]
     assert manifest["counts"]["valid"] == {"pairs": 50}
     assert 1000 < len(corpus.read_vocabulary(str(folder / "vocab.txt")).tokens) <= 2004
     before = contents(tmp_path)
@@ -399,6 +403,29 @@ def test_of_two_files_of_one_name_none_is_taken(tmp_path, monkeypatch):
     monkeypatch.setattr(tarfile.TarFile, "extractfile", lambda *arguments: Pieces(opened(*arguments)))
     (path,) = download.take_out(str(packed), ["b"], str(tmp_path / "out"))
     assert Path(path).read_text() == "4\n"  # of one file, the later, as tar does it
+
+
+def test_an_archive_that_is_damaged_at_its_end_is_refused_before_anything_is_taken_out(tmp_path):
+    content = bytearray(archive({"a": ["1"]}))
+    content[-6] ^= 1  # the checksum of the content
+    (tmp_path / "dev.tgz").write_bytes(content)
+    with pytest.raises(DataError, match="dev.tgz: not a whole tar archive"):
+        download.take_out(str(tmp_path / "dev.tgz"), ["a"], str(tmp_path / "out"))
+    assert not os.listdir(tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("pair", "pairs", "is_right"),
+    [
+        ("en-tr", 207_373, True),
+        ("en-tr", 207_372, False),
+        ("en-de", 5_852_458, True),
+        ("en-de", 5_800_000, False),
+        ("en-cs", 0, False),
+    ],
+)
+def test_a_number_of_pairs_that_is_not_the_papers_is_said(pair, pairs, is_right):
+    assert (releases.wmt17_problem(pair, pairs) is None) == is_right
 
 
 @pytest.mark.parametrize(
@@ -888,7 +915,7 @@ def test_help_is_of_the_command(command, flag):
         ("train.target.ids.npy", lambda path: path.unlink(), "No such file"),
         ("train.source.ids.npy", lambda path: np.save(path, np.array([{}])), "not a whole array"),
         ("vocab.txt", lambda path: path.write_text("a\nb\n"), "vocab.txt: not the one that .*out was prepared with"),
-        ("manifest.json", lambda path: path.write_text("{}"), "manifest.json: unreadable"),
+        ("manifest.json", lambda path: path.write_text("{}"), "manifest.json: files is missing"),
     ],
 )
 def test_a_damaged_corpus_is_refused(files, tmp_path, name, spoil, problem):

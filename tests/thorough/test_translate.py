@@ -16,6 +16,7 @@ from test_conformance import make_model, padded
 from test_prepare import SETTINGS, sentences
 
 from memattn import config as configs
+from memattn import reading
 from memattn.config import DecodingConfig
 from memattn.data import corpus
 from memattn.data.preparation import prepare
@@ -404,6 +405,16 @@ def test_the_first_lines_do_not_wait_for_hundreds(tmp_path):
     (tmp_path / "lines").write_bytes(b"a\n" * 100)
     with open(tmp_path / "lines", "rb") as file:
         assert [len(lines) for lines in available_lines(file.fileno(), 2, 32)] == [2, 4, 8, 16, 32, 32, 6]
+
+
+def test_a_line_without_end_is_refused_after_the_lines_before_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "LONGEST_LINE", 1 << 17)
+    (tmp_path / "lines").write_bytes(b"a\nb\n" + b"x" * (1 << 18))
+    with open(tmp_path / "lines", "rb") as file:
+        lines = available_lines(file.fileno(), 5)
+        assert next(lines) == ["a", "b"]
+        with pytest.raises(DataError, match="standard input:3: a line of more than 131,072 bytes"):
+            next(lines)
 
 
 def test_an_error_ends_the_command_though_its_input_goes_on(runs):

@@ -133,7 +133,7 @@ def take_out(archive: str, names: list[str], folder: str) -> list[str]:
 
     Members go to their base name in the folder. An archive with a member that leads elsewhere is refused, as is one
     with several members of a wanted base name.
-    Raises DataError, OSError.
+    Raises DataError, also for an archive that is damaged behind these files, OSError.
     """
     paths = [os.path.join(folder, name) for name in names]
     if all(map(os.path.exists, paths)):
@@ -142,6 +142,8 @@ def take_out(archive: str, names: list[str], folder: str) -> list[str]:
     try:
         with tarfile.open(archive, "r:*") as tar:
             members = tar.getmembers()
+            while tar.fileobj.read(_BLOCK):  # to the checksum at the end
+                pass
             for member in members:
                 if PurePosixPath(member.name).is_absolute() or ".." in PurePosixPath(member.name).parts:
                     raise DataError(f"{archive}: unsafe: its member {member.name!r} leads out of the folder")

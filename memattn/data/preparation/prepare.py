@@ -44,7 +44,7 @@ class Settings:
       bpe_units: byte-pair merges learned, and units kept in the vocabulary.
       bpe_sample: pairs that they are learned on, drawn by `seed` if the corpus has more; all three are None if
         another corpus gives the merges.
-      max_length: units on a side; training pairs with more are dropped.
+      max_length: units on a side, without the end of sentence; training pairs with more are dropped.
     """
 
     text: TextSettings
@@ -74,9 +74,7 @@ def prepare(
 
 
 def _started(splits: dict[str, tuple[str, str]], settings: Settings, shared: str | None) -> dict:
-    sources = {
-        split: [{"path": path, "sha256": files.checksum(path)} for path in paths] for split, paths in splits.items()
-    }
+    sources = {split: _facts(paths) for split, paths in splits.items()}
     if shared:
         if not os.path.exists(os.path.join(shared, corpus.VOCABULARY)):
             raise ConfigError(f"--vocabulary_of {shared}: neither a run folder nor a prepared corpus")
@@ -87,8 +85,13 @@ def _started(splits: dict[str, tuple[str, str]], settings: Settings, shared: str
             theirs, own = (" ".join(dataclasses.astuple(one)) for one in (found.settings, settings.text))
             raise ConfigError(f"--vocabulary_of {shared}: its text is {theirs}, not {own}")
         paths = [os.path.join(shared, name) for name in (text.CODES, corpus.VOCABULARY)]
-        sources["vocabulary_of"] = [{"path": path, "sha256": files.checksum(path)} for path in paths]
+        sources["vocabulary_of"] = _facts(paths)
     return {"settings": dataclasses.asdict(settings), "sources": sources}
+
+
+def _facts(paths: Iterable[str]) -> list[dict[str, str | int]]:
+    """What a manifest says of files that a corpus is made from. Raises OSError."""
+    return [{"path": path, "bytes": os.path.getsize(path), "sha256": files.checksum(path)} for path in paths]
 
 
 def _make(splits: dict, settings: Settings, folder: str, workers: int, started: dict) -> dict:

@@ -7,6 +7,13 @@ from memattn.data.preparation import download
 WMT17_URL = "https://data.statmt.org/wmt17/translation-task/preprocessed"
 WMT17_VALIDATION = {"en-cs": "newstest2015", "en-de": "newstest2015", "en-fi": "newstest2015", "en-tr": "newsdev2016"}
 WMT17_TEST = "newstest2016"
+# Training pairs as the paper counts them, and how far its rounding goes: the files have no published checksum.
+WMT17_PAIRS = {
+    "en-cs": (52_000_000, 500_000),
+    "en-de": (5_900_000, 50_000),
+    "en-fi": (2_600_000, 50_000),
+    "en-tr": (207_373, 0),
+}
 MULTI30K_URL = (
     "https://raw.githubusercontent.com/multi30k/dataset/a3d2e0d26b56f3846f66a952536ffed4e401d05a/data/task1/raw"
 )
@@ -36,6 +43,18 @@ def wmt17(pair: str, base_url: str, folder: str) -> dict[str, tuple[str, str]]:
         names = [f"{name}.tc.{language}" for language in (source, target)]
         splits[split] = tuple(download.take_out(os.path.join(folder, "dev.tgz"), names, folder))
     return splits
+
+
+def wmt17_problem(pair: str, pairs: int) -> str | None:
+    """Says that a number of training pairs is not the paper's; None if it is."""
+    expected, rounding = WMT17_PAIRS[pair]
+    if abs(pairs - expected) <= rounding:
+        return None
+    about = "about " if rounding else ""
+    return (
+        f"{pair} has {pairs:,} training pairs, and {about}{expected:,} in the paper: this is another corpus, or "
+        "a part of it; compare the sizes and checksums in manifest.json with those of another download"
+    )
 
 
 def multi30k(base_url: str, folder: str) -> dict[str, tuple[str, str]]:
