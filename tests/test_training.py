@@ -16,11 +16,13 @@ from conftest import evaluate
 from test_conformance import arrays, make_model, padded
 
 import memattn.evaluation.metrics
+from memattn import xla
 from memattn.config import TrainingConfig
 from memattn.data.vocabulary import EOS
 from memattn.errors import ConfigError, RunError
 from memattn.evaluation import evaluate as evaluation
 from memattn.runs import run_folder
+from memattn.runs.checkpoints import Checkpoint
 from memattn.search.searcher import Searcher
 from memattn.training.progress import Progress
 from memattn.training.trainer import Trainer, TrainingStep, train
@@ -99,6 +101,35 @@ def assert_update_is_adams(name, options, changes, jit_compile):
         clipped = gradient / 2
         moved = 0.1 * clipped / (np.abs(clipped) + 1e-7 / np.sqrt(0.001))  # Adam's first step, its epsilon unscaled
         np.testing.assert_allclose(tf.convert_to_tensor(weight), old - moved, rtol=1e-3, atol=2e-4)
+
+
+def test_a_keras_without_the_sum_that_is_replaced_is_refused(monkeypatch):
+    for kind in tf.keras.optimizers.Adam.__mro__:
+        for name in ("_all_reduce_sum_gradients", "aggregate_gradients"):
+            if name in vars(kind):
+                monkeypatch.delattr(kind, name)
+    with pytest.raises(RunError, match=r"Keras [\d.]+: its Adam has no _all_reduce_sum_gradients or aggregate_grad"):
+        TrainingStep(make_model("memory", {"num_slots": 2}), TrainingConfig(), NO_STRATEGY)
+
+
+def test_a_keras_without_the_moments_of_adam_is_refused():
+    model = make_model("memory", {"num_slots": 2})
+    optimizer = TrainingStep(model, TrainingConfig(), NO_STRATEGY).optimizer
+    del optimizer._velocities
+    with pytest.raises(RunError, match=r"Keras [\d.]+: its _Adam has no _velocities; install a Keras that"):
+        Checkpoint(model, optimizer)
+
+
+@pytest.mark.parametrize("precision", ["mixed_bfloat16", "float32"])
+def test_auto_means_xla_for_the_precision_that_the_model_computes_in(precision, tiny_config):
+    """On a CPU, in training and in search."""
+    auto = {"training.jit_compile": "auto", "decoding.jit_compile": "auto"}
+    config = tiny_config({**auto, "training.precision": precision})
+    assert config.decoding.precision is None
+    model = run_folder.build_model(config, 9, 5)
+    expected = precision == "float32" and xla.jit_compile("auto")
+    assert Searcher(model, config.decoding).jit_compile is expected
+    assert TrainingStep(model, config.training, NO_STRATEGY).jit_compile is expected
 
 
 def test_adam_has_the_epsilon_of_the_config():

@@ -13,6 +13,7 @@ from typing import Any
 import tensorflow as tf
 
 from memattn.errors import RunError, reason
+from memattn.keras_parts import part
 
 _LISTING = "checkpoint"  # TensorFlow's list of the checkpoints in a folder, written after the first
 _REPLACED = 0.2  # seconds; longer than TensorFlow takes from removing a checkpoint to listing the next
@@ -40,7 +41,7 @@ class Checkpoint:
             trained = [paths[id(weight)] for weight in model.trainable_variables]
             self._momentum, self._velocity = (
                 {path: tensorflow_variable(moment) for path, moment in zip(trained, moments, strict=True)}
-                for moments in (optimizer._momentums, optimizer._velocities)
+                for moments in (part(optimizer, "_momentums"), part(optimizer, "_velocities"))
             )
             self._iterations = tensorflow_variable(optimizer.iterations)
             parts["optimizer"] = {
