@@ -22,6 +22,7 @@ setup(
     python_requires=">=3.10,<3.14",
     install_requires=[
         "tensorflow>=2.15.1,<2.22",
+        "keras>=2.15,<3.16",
         "tensorboard>=2.15,<2.22",
         "absl-py>=1.4,<3",
         "filelock>=3.30,<4",

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import signal
+import time
 
 import numpy as np
 import pytest
@@ -15,11 +16,15 @@ from conftest import evaluate
 from test_conformance import arrays, make_model, padded
 
 import memattn.evaluation.metrics
+from memattn import xla
 from memattn.config import TrainingConfig
 from memattn.data.vocabulary import EOS
 from memattn.errors import ConfigError, RunError
 from memattn.evaluation import evaluate as evaluation
 from memattn.runs import run_folder
+from memattn.runs.checkpoints import Checkpoint
+from memattn.search.searcher import Searcher
+from memattn.training.progress import Progress
 from memattn.training.trainer import Trainer, TrainingStep, train
 
 NO_STRATEGY = tf.distribute.get_strategy()
@@ -98,6 +103,35 @@ def assert_update_is_adams(name, options, changes, jit_compile):
         np.testing.assert_allclose(tf.convert_to_tensor(weight), old - moved, rtol=1e-3, atol=2e-4)
 
 
+def test_a_keras_without_the_sum_that_is_replaced_is_refused(monkeypatch):
+    for kind in tf.keras.optimizers.Adam.__mro__:
+        for name in ("_all_reduce_sum_gradients", "aggregate_gradients"):
+            if name in vars(kind):
+                monkeypatch.delattr(kind, name)
+    with pytest.raises(RunError, match=r"Keras [\d.]+: its Adam has no _all_reduce_sum_gradients or aggregate_grad"):
+        TrainingStep(make_model("memory", {"num_slots": 2}), TrainingConfig(), NO_STRATEGY)
+
+
+def test_a_keras_without_the_moments_of_adam_is_refused():
+    model = make_model("memory", {"num_slots": 2})
+    optimizer = TrainingStep(model, TrainingConfig(), NO_STRATEGY).optimizer
+    del optimizer._velocities
+    with pytest.raises(RunError, match=r"Keras [\d.]+: its _Adam has no _velocities; install a Keras that"):
+        Checkpoint(model, optimizer)
+
+
+@pytest.mark.parametrize("precision", ["mixed_bfloat16", "float32"])
+def test_auto_means_xla_for_the_precision_that_the_model_computes_in(precision, tiny_config):
+    """On a CPU, in training and in search."""
+    auto = {"training.jit_compile": "auto", "decoding.jit_compile": "auto"}
+    config = tiny_config({**auto, "training.precision": precision})
+    assert config.decoding.precision is None
+    model = run_folder.build_model(config, 9, 5)
+    expected = precision == "float32" and xla.jit_compile("auto")
+    assert Searcher(model, config.decoding).jit_compile is expected
+    assert TrainingStep(model, config.training, NO_STRATEGY).jit_compile is expected
+
+
 def test_adam_has_the_epsilon_of_the_config():
     model = make_model("memory", {"num_slots": 2})
     assert TrainingStep(model, TrainingConfig(adam_epsilon=1e-3), NO_STRATEGY).optimizer.epsilon == 1e-3
@@ -132,6 +166,33 @@ def test_stopped_at_every_step_equals_uninterrupted(tiny_config, tmp_path, monke
         statuses.append(train(config, str(tmp_path / "pieces"), NO_STRATEGY))
         assert len(statuses) < 10
     assert statuses.count(128 + signal.SIGTERM) >= 5
+    assert_same_run(tmp_path / "whole", tmp_path / "pieces")
+
+
+def test_stopped_in_every_validation_equals_uninterrupted(tiny_config, tmp_path, monkeypatch, capsys):
+    """A signal before the second batch of a validation is answered before it, and the validation is made up for."""
+    config = tiny_config({"training.validate_every": 2})
+    assert train(config, str(tmp_path / "whole"), NO_STRATEGY) == 0
+    capsys.readouterr()
+    search, searched, trainers = Searcher.__call__, [], []
+
+    def search_then_terminate(self, *arguments):
+        searched.append(len(searched))
+        if len(searched) in (1, 4, 7):  # of two batches in a validation
+            os.kill(os.getpid(), signal.SIGTERM)
+            while not trainers[-1].signal:
+                time.sleep(0.001)
+        return search(self, *arguments)
+
+    monkeypatch.setattr("memattn.search.searcher.BATCHES_AT_ONCE", 1)
+    monkeypatch.setattr(Searcher, "__call__", search_then_terminate)
+    statuses = []
+    while not statuses or statuses[-1]:
+        trainers.append(Trainer(config, str(tmp_path / "pieces"), NO_STRATEGY))
+        statuses.append(trainers[-1].train())
+        assert len(statuses) < 10
+    assert statuses == [143, 143, 143, 0]
+    assert "stopped by SIGTERM at step 2; the same command resumes it" in capsys.readouterr().out
     assert_same_run(tmp_path / "whole", tmp_path / "pieces")
 
 
@@ -185,6 +246,51 @@ def test_updates_that_are_not_finite_are_left_out(tiny_config, tmp_path, monkeyp
     assert "step 4: 1 updates skipped" in output
     with pytest.raises(RunError, match="not finite at step 3, whose batch is in .*bad_step-3.npz"):
         train(tiny_config({"training.max_bad_steps": 1}), str(tmp_path / "strict"), NO_STRATEGY)
+
+
+def test_a_diverged_run_ends_with_an_error_each_time(tiny_config, tmp_path, capsys):
+    config, run_dir = tiny_config({"training.learning_rate": 1e30}), str(tmp_path / "run")
+    reason = (
+        r"run: diverged: the loss per token ended at .*e\+\d+, where equal probabilities for all tokens give 2.079; "
+    )
+    for _ in range(2):
+        with pytest.raises(RunError, match=reason):
+            train(config, run_dir, NO_STRATEGY)
+    assert "already finished: 6 steps" in capsys.readouterr().out
+
+
+def progress_of(*losses):
+    """The progress after a validation, and updates with those losses per token."""
+    progress = Progress()
+    for loss in losses:
+        progress.add_loss(np.array([10 * loss, 0, 10, 1], np.float32))
+    return progress
+
+
+@pytest.mark.parametrize(
+    ("losses", "diverged"),
+    [
+        ([3.0, 2.0], False),
+        ([3.0, 50.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0], False),  # a peak that was overcome
+        ([90.0, 80.0, 70.0], False),  # large initial weights, in a run that learns
+        ([3.0, 20.0, 20.0], True),
+        ([90.0, 100.0, 100.0], True),
+        ([], True),
+    ],
+    ids=str,
+)
+def test_a_run_has_diverged_where_the_loss_is_useless(losses, diverged):
+    """Equal probabilities for 20 tokens give a loss of 3."""
+    assert bool(progress_of(*losses).divergence(20)) is diverged
+
+
+def test_progress_of_former_versions_can_be_read():
+    older = json.loads(Progress().serialize())
+    for name in ("validation_due", "first_loss", "interval_loss", "interval_tokens", "diverged"):
+        del older[name]
+    progress = Progress()
+    progress.deserialize(json.dumps({**older, "step": 7}))
+    assert (progress.step, progress.validation_due, progress.diverged) == (7, False, "")
 
 
 def test_training_keeps_few_batches_whatever_log_every_says(tiny_config, tmp_path, monkeypatch, capsys):

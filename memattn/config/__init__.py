@@ -19,7 +19,7 @@ from memattn.config.config import (
     to_dict,
 )
 from memattn.config.schema import Source
-from memattn.config.sweeps import expand
+from memattn.config.sweeps import changes, expand, run_name
 
 __all__ = [
     "Config",
@@ -33,11 +33,13 @@ __all__ = [
     "TaskConfig",
     "TrainingConfig",
     "apply_changes",
+    "changes",
     "checked",
     "differences",
     "dump",
     "expand",
     "from_dict",
     "load",
+    "run_name",
     "to_dict",
 ]

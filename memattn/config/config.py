@@ -177,7 +177,7 @@ class TrainingConfig:
     # of the contexts' mean squared difference, at the first update; 0: the teacher gives its encoder alone
     teacher_weight: float = number(1.0, at_least=0, below=3.4e38)
     teacher_steps: int = number(1_000, at_least=1)  # updates in which the weight falls to 0
-    # compile by XLA; auto: from TensorFlow 2.20 on, but for active memory
+    # compile by XLA; auto: from TensorFlow 2.20 on, but for bfloat16 on a CPU and for active memory
     jit_compile: bool | Literal["auto"] = "auto"
 
 

@@ -11,21 +11,30 @@ from memattn.errors import ConfigError, short
 
 def expand(config: Config) -> dict[str, Config]:
     """The runs of a sweep: name -> configuration; cells come first, then the union of the grids. Raises ConfigError."""
+    return {name: run for name, (run, _) in _expanded(config).items()}
+
+
+def changes(config: Config) -> dict[str, dict[str, Any]]:
+    """What sets the runs of a sweep apart: name -> dotted keys with their values. Raises ConfigError."""
+    return {name: changed for name, (_, changed) in _expanded(config).items()}
+
+
+def _expanded(config: Config) -> dict[str, tuple[Config, dict[str, Any]]]:
     sweep = config.sweep or SweepConfig()
     base = to_dict(config)
     union = list(itertools.chain.from_iterable(map(_points, sweep.grids)))
     runs = {}
     for i, cell in enumerate([*sweep.cells, *union] or [{}]):
         for point in _points(sweep.grid):
-            changes = {**cell, **point}
-            name = _run_name(changes) or "run"
-            run = checked(apply_changes(base, changes), Source(f"sweep run {short(name)}"))
-            if runs.get(name, run) != run:
-                name = _run_name(changes, whole_keys=True)
-            same = next((other for other, its in runs.items() if other == name or its == run), None)
+            changed = {**cell, **point}
+            name = run_name(changed) or "run"
+            run = checked(apply_changes(base, changed), Source(f"sweep run {short(name)}"))
+            if name in runs and runs[name][0] != run:
+                name = run_name(changed, whole_keys=True)
+            same = next((known for known, (its, _) in runs.items() if known == name or its == run), None)
             if same is None:
-                runs[name] = run
-            elif runs[same] != run:
+                runs[name] = run, changed
+            elif runs[same][0] != run:
                 raise ConfigError(f"sweep: two different runs are both named {short(name)}")
             elif not union or i < len(sweep.cells):
                 raise ConfigError(
@@ -40,11 +49,11 @@ def _points(grid: Mapping[str, list]) -> Iterator[dict[str, Any]]:
         yield dict(zip(grid, values, strict=True))
 
 
-def _run_name(changes: Mapping[str, Any], *, whole_keys: bool = False) -> str:
-    """Usable as a folder, and mostly short: the last part of each key with its value, mappings written out."""
+def run_name(changed: Mapping[str, Any], *, whole_keys: bool = False) -> str:
+    """A name for changes that can be a folder's: the last part of each key with its value, mappings written out."""
     parts = []
-    for key, value in changes.items():
-        own = key if whole_keys else key.rpartition(".")[2]
-        pairs = value.items() if isinstance(value, Mapping) else [(own, value)]
+    for key, value in changed.items():
+        written = key if whole_keys else key.rpartition(".")[2]
+        pairs = value.items() if isinstance(value, Mapping) else [(written, value)]
         parts += [str(v) if k == "name" else f"{k}={v}" for k, v in pairs]
     return "-".join(parts).replace("/", "_").replace(" ", "")

@@ -15,7 +15,7 @@ import tensorflow as tf
 from tqdm import tqdm
 
 from memattn import config as configs
-from memattn import files, xla
+from memattn import files
 from memattn.data import corpus, text
 from memattn.data.batches import streaming_batches
 from memattn.data.corpus import Sentences
@@ -135,8 +135,8 @@ def evaluate(trained: Trained, test_set: TestSet, *, repeats: int) -> Evaluation
         "split": test_set.name,
         "beam_size": config.decoding.beam_size,
         "batch_size": config.decoding.batch_size,
-        "jit_compile": xla.jit_compile(config.decoding.jit_compile, config.decoding.precision),
-        "dtype": config.decoding.precision or config.training.precision,
+        "jit_compile": searcher.jit_compile,
+        "dtype": ", ".join(sorted({model.dtype_policy.name for model in trained.models})),
         "trained_on": own.data.path,
         "overrides": [f"decoding.{key}={json.dumps(value)}" for key, value in changed.items()],
         "seed": config.training.seed,

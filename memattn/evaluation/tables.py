@@ -1,12 +1,11 @@
 """Results of runs as rows of a table, single or averaged over seeds, and rows as Markdown."""
 
-import collections
-import functools
 import json
-import operator
 import statistics
+from collections.abc import Mapping
+from typing import Any
 
-from memattn.config import Config, to_dict
+from memattn.config import Config, run_name, to_dict
 from memattn.evaluation import paper_tables
 
 
@@ -41,29 +40,37 @@ def extent(values: list[float], form: str) -> str:
     return f"{min(values):{form}}-{max(values):{form}}"
 
 
-def seed_groups(names: list[str], configs: list[Config]) -> dict[str, list[int]]:
-    """Places of the runs whose configs differ only in `training.seed`, by their name without the seed.
+def failed_row(name: str, reason: str) -> dict:
+    """The row of a run without a result, which says why it has none."""
+    return {"run": name, "failed": reason.replace("|", "/")}
 
-    Where that is the name of other runs, by the name of the first.
+
+def seed_groups(names: list[str], configs: list[Config], changes: list[Mapping[str, Any]]) -> dict[str, list[int]]:
+    """Places of the runs whose configs differ only in `training.seed`, by a label.
+
+    It is the name of what all runs of a group change, without the seed. Where that is the name of other runs, it is the
+    name of the first run.
     """
     groups = {}
     for place, config in enumerate(configs):
         settings = to_dict(config)
         del settings["training"]["seed"]
         groups.setdefault(json.dumps(settings, sort_keys=True), []).append(place)
-    named = {}
+    labelled = {}
     for places in groups.values():
-        first = names[places[0]]
-        parts = functools.reduce(operator.and_, (collections.Counter(names[place].split("-")) for place in places))
-        common = "-".join(parts.elements()) or "all"
-        others = {name for place, name in enumerate(names) if place not in places} | named.keys()
-        named[first if len(places) == 1 or common in others else common] = places
-    return named
+        first = places[0]
+        members = [changes[place].items() for place in places]
+        shared = {key: value for key, value in members[0] if all((key, value) in items for items in members)}
+        shared.pop("training.seed", None)
+        label = run_name(shared) or "all"
+        taken = {name for place, name in enumerate(names) if place not in places} | labelled.keys()
+        labelled[names[first] if len(places) == 1 or label in taken else label] = places
+    return labelled
 
 
-def over_seeds(rows: list[dict], configs: list[Config]) -> list[dict]:
+def over_seeds(rows: list[dict], configs: list[Config], changes: list[Mapping[str, Any]]) -> list[dict]:
     """Means and ranges of rows whose configs differ only in `training.seed`; none if no two do."""
-    groups = seed_groups([row["run"] for row in rows], configs)
+    groups = seed_groups([row["run"] for row in rows], configs, changes)
     if len(groups) == len(rows):
         return []
     summary = []

@@ -19,6 +19,12 @@ class Ensemble:
     def has_alignments(self) -> bool:
         return all(model.has_alignments for model in self._models)
 
+    @property
+    def compute_dtype(self) -> str:
+        """The type that all models compute in; float32 where they differ."""
+        dtypes = {model.compute_dtype for model in self._models}
+        return dtypes.pop() if len(dtypes) == 1 else "float32"
+
     def token_gates(self) -> list[tf.Tensor]:
         return [model.token_gates() for model in self._models]
 

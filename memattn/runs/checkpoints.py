@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from memattn import files
 from memattn.errors import RunError, reason
+from memattn.keras_parts import part
 
 _NAME = "step-"  # and the number of the step
 _PATTERN = re.compile(r"[*?\[\\]")  # what TensorFlow takes for a part of a pattern
@@ -44,7 +45,7 @@ class Checkpoint:
             trained = [paths[id(weight)] for weight in model.trainable_variables]
             self._momentum, self._velocity = (
                 {path: tensorflow_variable(moment) for path, moment in zip(trained, moments, strict=True)}
-                for moments in (optimizer._momentums, optimizer._velocities)
+                for moments in (part(optimizer, "_momentums"), part(optimizer, "_velocities"))
             )
             self._iterations = tensorflow_variable(optimizer.iterations)
             parts["optimizer"] = {

@@ -55,7 +55,7 @@ class Searcher:
         if config.coverage_penalty and not model.has_alignments:
             raise ConfigError("decoding.coverage_penalty: needs a model with attention")
         self.config, self._model, self._lexicon = config, model, lexicon
-        jit = xla.jit_compile(config.jit_compile, config.precision)
+        self.jit_compile = jit = xla.jit_compile(config.jit_compile, model.compute_dtype)
         if not jit:
             # It fuses sums of three terms into one operation. When short of memory, TensorFlow computes that in a
             # temporary variable, which concurrent batches confuse with each other's (tensorflow#33713).

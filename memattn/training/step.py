@@ -5,12 +5,13 @@ import math
 import numpy as np
 import tensorflow as tf
 
-from memattn import xla
+from memattn import keras_parts, xla
 from memattn.config import TrainingConfig
 from memattn.data.vocabulary import PAD
 from memattn.model.dropout import split
 from memattn.model.seq2seq import Encoded, Seq2Seq
 
+_KERAS_SUMS = ("_all_reduce_sum_gradients", "aggregate_gradients")  # sum gradients in Keras 3 and Keras 2
 _FIRST_SCALE, _LARGEST_SCALE, _RAISE_AFTER = 2.0**15, 2.0**24, 2_000  # of float16's loss; steps
 
 
@@ -19,7 +20,7 @@ class TrainingStep:
 
     The loss is the cross-entropy summed over all replicas and batches, divided by their real target tokens; the
     gradients are summed likewise, then clipped together. Updates with NaN or infinite loss or gradients are skipped.
-    float16 uses dynamic loss scaling: halved on overflow, doubled after 2,000 steps without one.
+    float16 uses dynamic loss scaling: halved on overflow but never below 1, doubled after 2,000 steps without one.
     XLA compiles the decoder and, on one replica, the update, but not the encoder, where TensorFlow's own kernels (on
     GPUs, cuDNN's) are faster.
 
@@ -29,6 +30,7 @@ class TrainingStep:
     Attributes:
       optimizer: Adam.
       state: for checkpoints: float16's loss scale, and the steps since it last changed.
+      jit_compile: whether XLA compiles.
     """
 
     def __init__(
@@ -36,15 +38,17 @@ class TrainingStep:
     ):
         self._model, self._config, self._strategy, self._teacher = model, config, strategy, teacher
         self._replicas = strategy.num_replicas_in_sync
+        keras_parts.part(tf.keras.optimizers.Adam, *_KERAS_SUMS)
         self.optimizer = _Adam(config.learning_rate, epsilon=config.adam_epsilon)
         self.optimizer.build(model.trainable_variables)
         self._scaled = config.precision == "mixed_float16"
         self.state = [tf.Variable(_FIRST_SCALE), tf.Variable(0)] if self._scaled else []
-        jit = xla.jit_compile(config.jit_compile)
+        self.jit_compile = jit = xla.jit_compile(config.jit_compile, model.compute_dtype)
         self._of_decoder = tf.function(self._decoder_gradients, autograph=False, jit_compile=jit)
         self._of_teacher = tf.function(self._teacher_reads, autograph=False, jit_compile=jit)
         self._gradients = tf.function(self._of_each_replica, autograph=False)
         self._apply = tf.function(self._reduce_and_apply, autograph=False, jit_compile=jit and self._replicas == 1)
+        self._sum = tf.function(self._added, autograph=False)
         self._update = tf.function(self._gradients_and_apply, autograph=False)
 
     def __call__(self, batches: list[tuple[np.ndarray, np.ndarray]], step: int, learning_rate: float) -> tf.Tensor:
@@ -59,8 +63,12 @@ class TrainingStep:
         seeds = [tf.constant([self._config.seed, (first + i) % 2**31], tf.int32) for i in range(len(batches))]
         if len(batches) == 1:
             return self._update(*shared[0], seeds[0], tokens, pull)
-        parts = [self._gradients(*batch, seed, tokens, pull) for batch, seed in zip(shared, seeds, strict=True)]
-        return self._apply(parts, tokens)
+        total = None
+        for batch, seed in zip(shared, seeds, strict=True):  # only the sum so far is kept
+            addend = self._gradients(*batch, seed, tokens, pull)
+            total = addend if total is None else self._sum(total, addend)
+            del addend
+        return self._apply(total, tokens)
 
     def _shared_out(self, batch: np.ndarray):
         if self._replicas == 1:
@@ -72,7 +80,7 @@ class TrainingStep:
         )
 
     def _gradients_and_apply(self, source, target, seed, tokens, pull):
-        return self._apply([self._of_each_replica(source, target, seed, tokens, pull)], tokens)
+        return self._apply(self._of_each_replica(source, target, seed, tokens, pull), tokens)
 
     def _of_each_replica(self, source, target, seed, tokens, pull):
         """Gradients and [summed loss, correct tokens] of each replica."""
@@ -131,9 +139,13 @@ class TrainingStep:
     def _teacher_reads(self, encoded, target):
         return tf.cast(self._teacher.decode_and_read(encoded, target)[1], tf.float32)
 
-    def _reduce_and_apply(self, parts, tokens):
-        """Updates each replica with the gradients and sums of some batches, added over all replicas."""
-        clipped, sums, norm = self._strategy.run(self._reduce_and_clip, (parts,))
+    def _added(self, total, addend):
+        """Gradients and sums of two batches, added on each replica."""
+        return self._strategy.run(lambda *both: tf.nest.map_structure(tf.add, *both), (total, addend))
+
+    def _reduce_and_apply(self, total, tokens):
+        """Updates each replica with gradients and sums, added over all replicas."""
+        clipped, sums, norm = self._strategy.run(self._reduce_and_clip, (total,))
         sums, norm = (self._strategy.experimental_local_results(value)[0] for value in (sums, norm))
 
         def apply():
@@ -150,10 +162,10 @@ class TrainingStep:
     def _apply_on_replica(self, gradients):
         self.optimizer.apply_gradients(zip(gradients, self._model.trainable_variables, strict=True))
 
-    def _reduce_and_clip(self, parts):
-        """On a replica: clipped gradients, sums and the gradients' norm, over all batches and replicas."""
+    def _reduce_and_clip(self, total):
+        """On a replica: clipped gradients, sums and the gradients' norm, over all replicas."""
         # all_reduce needs the device of its tensors, which arguments of a tf.function lack.
-        gradients, sums = tf.nest.map_structure(lambda *values: tf.identity(tf.add_n(values)), *parts)
+        gradients, sums = tf.nest.map_structure(tf.identity, total)
         if self._replicas > 1:  # on one, all_reduce would do nothing but keep this graph for good
             *gradients, sums = tf.distribute.get_replica_context().all_reduce("SUM", [*gradients, sums])
         if self._scaled:
@@ -164,7 +176,8 @@ class TrainingStep:
     def _next_scale(self, finite):
         scale, steps = self.state
         raised = finite & (steps + 1 >= _RAISE_AFTER)
-        scale.assign(tf.where(finite, tf.where(raised, tf.minimum(2 * scale, _LARGEST_SCALE), scale), scale / 2))
+        lowered = tf.maximum(scale / 2, 1.0)
+        scale.assign(tf.where(finite, tf.where(raised, tf.minimum(2 * scale, _LARGEST_SCALE), scale), lowered))
         steps.assign(tf.where(finite & ~raised, steps + 1, 0))
 
 
@@ -195,10 +208,10 @@ def all_reduced_bytes(model: Seq2Seq) -> int:
 class _Adam(tf.keras.optimizers.Adam):
     """Adam for gradients that are already summed over the replicas; Keras would sum them only after clipping."""
 
-    def aggregate_gradients(self, grads_and_vars):  # Keras 2
+    def aggregate_gradients(self, grads_and_vars):
         return grads_and_vars
 
-    _all_reduce_sum_gradients = aggregate_gradients  # Keras 3
+    _all_reduce_sum_gradients = aggregate_gradients
 
 
 def _differentiable(encoded: Encoded) -> list[tf.Tensor]:

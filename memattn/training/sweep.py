@@ -96,9 +96,10 @@ def run_sweep(
     Runs are evaluated with their best checkpoint, or with the average of their last `average` ones.
 
     Writes table.csv, table.md, learning_curves.png and manifest.json into `sweep_dir`, and seeds.csv if runs differ
-    only in their seeds. With `only`, does the runs of those names and writes none of these. Returns the names of the
-    runs that failed. Raises ConfigError if the folder holds another sweep's runs or a corpus lacks the split, RunError
-    if another process is at work on the same sweep or the same runs of it, OSError if the folder cannot be written.
+    only in their seeds. The row of a run that failed says why. With `only`, does the runs of those names and writes
+    none of these. Returns the names of the runs that failed. Raises ConfigError if the folder holds another sweep's
+    runs or a corpus lacks the split, RunError if another process is at work on the same sweep or the same runs of it,
+    OSError if the folder cannot be written.
     """
     every = configs.expand(config)
     runs = {name: one for name, one in every.items() if only is None or name in only}
@@ -149,11 +150,12 @@ def run_sweep(
                     children.end()
                     print("ending the runs; trainings write a checkpoint", file=sys.stderr, flush=True)
                     raise
-        for name, problem in failed.items():
-            log = os.path.join(folders[name], LOG)
-            print(f"{name}: {problem}; see {log}{_last_error(log)}", file=sys.stderr)
-        if len(runs) == len(every) and (done := finished(config, sweep_dir, split, average)):
-            _write_table(done, sweep_dir, title)
+        reasons = {name: _failure(name, problem, folders[name]) for name, problem in failed.items()}
+        if len(runs) == len(every):
+            done = finished(config, sweep_dir, split, average)
+            lost = set(runs) - {run.name for run in done} - set(failed)
+            reasons |= dict.fromkeys(lost, "validation.csv is damaged")
+            _write_table(config, done, reasons, sweep_dir, title)
         return list(failed)
 
 
@@ -168,7 +170,7 @@ def finished(config: Config, sweep_dir: str, split: str, average: int | None = N
             if validations := _validations(path):
                 done.append(Run(name, folder, one, result, validations))
             else:
-                warnings.warn(f"{name} is left out: {path} is damaged; remove {folder} to train it again", stacklevel=2)
+                warnings.warn(f"{name}: {path} is damaged; remove {folder} to train it again", stacklevel=2)
     return done
 
 
@@ -182,14 +184,22 @@ def _validations(path: str) -> list[dict[str, str]]:
     return rows
 
 
-def _write_table(runs: list[Run], sweep_dir: str, title: str) -> None:
-    """Writes table.csv, table.md, learning_curves.png and manifest.json."""
-    rows = [tables.row(run.name, run.config, run.result, run.validations) for run in runs]
+def _write_table(config: Config, runs: list[Run], failed: dict[str, str], sweep_dir: str, title: str) -> None:
+    """Writes table.csv, table.md and manifest.json, and of runs with a result also seeds.csv and learning_curves.png.
+
+    `failed` says why other runs have no result.
+    """
+    changes = configs.changes(config)
+    done = {run.name: tables.row(run.name, run.config, run.result, run.validations) for run in runs}
+    rows = [done.get(name) or tables.failed_row(name, failed[name]) for name in changes]
+    columns = dict.fromkeys(column for row in [*done.values(), *rows] for column in row)  # that of failures is last
+    rows = [{**dict.fromkeys(columns, ""), **row} for row in rows]
     files.write_csv(os.path.join(sweep_dir, "table.csv"), rows)
     markdown = tables.markdown(rows)
     with contextlib.suppress(FileNotFoundError):
         os.remove(os.path.join(sweep_dir, "seeds.csv"))  # of an earlier sweep
-    if seeds := tables.over_seeds(rows, [run.config for run in runs]):
+    settings = [run.config for run in runs], [changes[run.name] for run in runs]
+    if seeds := tables.over_seeds(list(done.values()), *settings):
         files.write_csv(os.path.join(sweep_dir, "seeds.csv"), seeds)
         markdown += f"\nOver seeds:\n\n{tables.markdown(seeds)}"
     files.write(os.path.join(sweep_dir, "table.md"), f"{title}\n\n{markdown}")
@@ -197,15 +207,26 @@ def _write_table(runs: list[Run], sweep_dir: str, title: str) -> None:
         "title": title,
         **conditions(),
         "configs": {run.name: configs.to_dict(run.config) for run in runs},
+        "failed": failed,
     }
     files.write(os.path.join(sweep_dir, "manifest.json"), json.dumps(manifest, indent=2) + "\n")
-    groups = tables.seed_groups([run.name for run in runs], [run.config for run in runs])
-    curves = {
-        name: tables.at_common_steps([dict(runs[place].curve) for place in places]) for name, places in groups.items()
-    }
-    plots.learning_curves(os.path.join(sweep_dir, "learning_curves.png"), curves, title)
-    written = ["table.csv", "table.md", *["seeds.csv"] * bool(seeds), "learning_curves.png", "manifest.json"]
-    console.say(f"\n{title}\n\n{markdown}\nwritten to {sweep_dir}: {', '.join(written)}")
+    if runs:
+        groups = tables.seed_groups(list(done), *settings)
+        curves = {
+            name: tables.at_common_steps([dict(runs[place].curve) for place in places])
+            for name, places in groups.items()
+        }
+        plots.learning_curves(os.path.join(sweep_dir, "learning_curves.png"), curves, title)
+    written = ["table.csv", "table.md", *["seeds.csv"] * bool(seeds), *["learning_curves.png"] * bool(runs)]
+    console.say(f"\n{title}\n\n{markdown}\nwritten to {sweep_dir}: {', '.join([*written, 'manifest.json'])}")
+
+
+def _failure(name: str, problem: str, folder: str) -> str:
+    """Prints why a run failed, and returns the same for its row of the table."""
+    log = os.path.join(folder, LOG)
+    error = _last_error(log)
+    print(f"{name}: {problem}; see {log}{error}", file=sys.stderr)
+    return f"{problem}{error}"
 
 
 def _last_error(log: str) -> str:

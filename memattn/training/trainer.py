@@ -20,7 +20,7 @@ import numpy as np
 import tensorflow as tf
 
 from memattn import config as configs
-from memattn import console, files, xla
+from memattn import console, files
 from memattn.config import Config, TrainingConfig
 from memattn.data import corpus, task_corpus, text
 from memattn.data.batches import TrainingBatches
@@ -253,7 +253,7 @@ class Trainer:
                 self._by_chief(lambda: self._claim(stack))
                 if self.restored:
                     self._say(f"resuming from {self.restored}")
-                if xla.jit_compile(training.jit_compile):
+                if self.step.jit_compile:
                     self._say(f"compiling for {len(self.batches.widths)} padded lengths: the first steps take longer")
                 self._loop(training)
         finally:

@@ -46,7 +46,7 @@ config = Config(
 rows = worker.sources(work) if work.task == "decode" else []
 model = run_folder.build_model(config, work.vocabulary, max(work.length, *map(len, rows), 1), work.precision)
 versions = {"memattn": provenance.conditions()["commit"], "tensorflow": tf.__version__}
-compiled = xla.jit_compile(work.jit_compile, work.precision if work.task == "decode" else None)
+compiled = xla.jit_compile(work.jit_compile, model.compute_dtype)
 notes = f"{'XLA' if compiled else 'graph'}, batch {work.batch}, {work.precision}"
 
 if work.task == "decode":

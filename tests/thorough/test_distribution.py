@@ -150,7 +150,7 @@ def test_a_step_sums_each_gradient_once_over_the_replicas(tiny_config):
     batch = shared, shared, tf.constant([1, 2]), tokens, None  # no teacher
     assert reduced_bytes(update._gradients, *batch) == []
     expected = [all_reduced_bytes(model)] * 2
-    assert reduced_bytes(update._apply, [update._gradients(*batch)], tokens) == expected
+    assert reduced_bytes(update._apply, update._gradients(*batch), tokens) == expected
 
 
 def reduced_bytes(function, *arguments):

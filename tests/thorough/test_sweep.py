@@ -56,8 +56,10 @@ def test_a_sweep_in_processes(load, tmp_path, capsys):
     assert not (folder / FAILING / "result.json").exists()
 
     result = json.loads((folder / "memory" / "result.json").read_text("utf-8"))
-    (row,) = table(folder)
-    assert row["run"] == "memory"
+    failure, row = table(folder)
+    assert (failure["run"], failure["BLEU"]) == (FAILING, "")
+    assert failure["failed"].startswith("training ended with status 2: error: training.teacher: ")
+    assert (row["run"], row["failed"]) == ("memory", "")
     assert row["BLEU"] == f"{result['bleu']:.2f}"
     assert row["exact match %"] == f"{result['exact_match']:.1f}"
     assert row["decode s"] == f"{result['decode_seconds']:.3g}"
@@ -66,7 +68,7 @@ def test_a_sweep_in_processes(load, tmp_path, capsys):
     markdown = (folder / "table.md").read_text("utf-8").splitlines()
     assert markdown[:2] == ["Tiny", ""]
     assert "paper" not in markdown[2]
-    assert [line.split("|")[1].strip() for line in markdown[4:]] == ["memory"]
+    assert [line.split("|")[1].strip() for line in markdown[4:]] == [FAILING, "memory"]
     assert (folder / "learning_curves.png").stat().st_size > 1000
 
     def written():
@@ -76,6 +78,7 @@ def test_a_sweep_in_processes(load, tmp_path, capsys):
     assert sweep.run_sweep(again, str(folder), **OPTIONS) == []
     assert "1 runs, 1 done before, 0 to do" in capsys.readouterr().out
     assert written() == before
+    del row["failed"]
     assert table(folder) == [row]
 
     (folder / "memory" / "result.json").unlink()
@@ -161,7 +164,13 @@ def test_what_failed_is_run_again_and_nothing_else(load, tmp_path, monkeypatch, 
     errors = capsys.readouterr().err
     assert "num_slots=2: training ended with status 1" in errors
     assert "num_slots=4: evaluation ended with status 1" in errors
-    assert [row["run"] for row in table(tmp_path / "sweep")] == ["num_slots=1", "num_slots=8"]
+    reasons = {row["run"]: row["failed"] for row in table(tmp_path / "sweep")}
+    assert reasons == {
+        "num_slots=1": "",
+        "num_slots=2": "training ended with status 1",
+        "num_slots=4": "evaluation ended with status 1",
+        "num_slots=8": "",
+    }
     commands.called, commands.failing = [], ()
     assert sweep.run_sweep(load(GRID), str(tmp_path / "sweep"), **{**OPTIONS, "jobs": 1}) == []
     names = ["num_slots=2", "num_slots=4"]
@@ -224,15 +233,15 @@ def test_cells_one_by_one_and_then_the_table(load, tmp_path, monkeypatch, capsys
 
 
 @pytest.mark.parametrize("content", ["", "step,bleu,seconds\n", "step,bleu,seconds\n20", "\udcff\udcfe\0"])
-def test_a_run_with_damaged_validations_is_left_out_of_the_table(load, tmp_path, monkeypatch, content):
+def test_the_row_of_a_run_with_damaged_validations_says_so(load, tmp_path, monkeypatch, content):
     monkeypatch.setattr(sweep, "_command", Commands())
     config, folder = load(GRID[:2]), tmp_path / "sweep"
     assert sweep.run_sweep(config, str(folder), **OPTIONS) == []
     path = folder / "num_slots=1" / "validation.csv"
     path.write_text(content, errors="surrogateescape")
-    with pytest.warns(UserWarning, match=f"^num_slots=1 is left out: {path} is damaged; remove "):
+    with pytest.warns(UserWarning, match=f"^num_slots=1: {path} is damaged; remove "):
         assert sweep.run_sweep(config, str(folder), **OPTIONS) == []
-    assert [row["run"] for row in table(folder)] == ["num_slots=2"]
+    assert [row["failed"] for row in table(folder)] == ["validation.csv is damaged", ""]
 
 
 def test_a_result_without_its_figures_is_none(load, tmp_path, monkeypatch):
@@ -244,21 +253,35 @@ def test_a_result_without_its_figures_is_none(load, tmp_path, monkeypatch):
     assert sweep.finished(config, str(folder), "valid") == []
 
 
+def groups(cells, load):
+    config = load(cells)
+    runs = configs.expand(config)
+    return tables.seed_groups(list(runs), list(runs.values()), list(configs.changes(config).values()))
+
+
 def test_groups_of_seeds_have_names_of_their_own(load):
     slots = "model.attention.num_slots"
     cells = [{slots: 3}, {slots: 3, "training.learning_rate": 0.1}]
     cells += [{slots: 3, "training.seed": 2, "training.learning_rate": 0.1}]
     cells += [{"training.seed": 3, slots: 4}, {slots: 4, "training.seed": 2}, {"training.seed": 3, slots: 3}]
     cells += [{slots: 3, "training.max_steps": 2, "training.seed": 2}, {slots: 3, "training.max_steps": 2}]
-    runs = configs.expand(load(cells))
-    assert tables.seed_groups(list(runs), list(runs.values())) == {
+    assert groups(cells, load) == {
         "num_slots=3": [0, 5],
         "num_slots=3-learning_rate=0.1": [1, 2],
         "num_slots=4": [3, 4],
         "num_slots=3-max_steps=2": [6, 7],
     }
-    names = ["a-seed=1", "a-seed=2", "b", "a"]
-    assert tables.seed_groups(names, list(runs.values())[1:5]) == {"a-seed=1": [0, 1], "all": [2, 3]}
+    tiny = {"training.learning_rate": 1e-5, "training.adam_epsilon": 1e-5}
+    seeds = [{**tiny, "training.seed": seed} for seed in (1, 2)]
+    assert groups(seeds, load) == {"adam_epsilon=1e-05-learning_rate=1e-05": [0, 1]}
+    named = {"data.folder": "a-seed=1-b"}
+    assert groups([{**named, **change} for change in seeds], load) == {
+        "folder=a-seed=1-b-adam_epsilon=1e-05-learning_rate=1e-05": [0, 1]
+    }
+    alike = [{"training.seed": 1}, {"training.seed": 2}, {slots: 2, "model.units": 4}, {"data.folder": "all"}]
+    assert list(groups(alike, load)) == ["all", "num_slots=2-units=4", "folder=all"]
+    taken = [{slots: 2, "training.seed": 1}, {slots: 2, "training.seed": 2}, {"training.max_steps": 2, slots: 2}]
+    assert list(groups(taken, load)) == ["num_slots=2", "num_slots=2-max_steps=2"]
 
 
 @pytest.mark.parametrize("content", ["[]", "3", "{}", '{"config": 5}', '{"config": {}, "checkpoints": 3}'])
@@ -338,10 +361,11 @@ def test_a_result_of_an_earlier_version_is_kept(load, tmp_path, monkeypatch, cap
         training["max_bad_steps"] = 11  # not what the run has
 
 
-def test_a_sweep_in_which_all_fail_writes_no_table(load, tmp_path, monkeypatch):
+def test_a_sweep_in_which_all_fail_has_a_table_of_failures(load, tmp_path, monkeypatch):
     monkeypatch.setattr(sweep, "_command", Commands(failing=[("memattn.train", "num_slots=1")]))
     assert sweep.run_sweep(load(GRID[:1]), str(tmp_path / "sweep"), **OPTIONS) == ["num_slots=1"]
-    assert not (tmp_path / "sweep" / "table.csv").exists()
+    assert table(tmp_path / "sweep") == [{"run": "num_slots=1", "failed": "training ended with status 1"}]
+    assert not (tmp_path / "sweep" / "learning_curves.png").exists()
 
 
 def test_the_folder_of_another_sweep_is_refused(load, tmp_path, monkeypatch):
@@ -479,33 +503,34 @@ def test_the_seeds_of_a_sweep_before_do_not_stay(load, tmp_path, monkeypatch, ca
 
 
 def scored(config, bleu):
-    """Rows of a sweep with those scores, and the configs of its runs."""
+    """Rows of a sweep with those scores, the configs of its runs, and what sets these apart."""
     runs = configs.expand(config)
     columns = [{"BLEU": one, "sacreBLEU": one + 1, "chrF": "", "decode s": 2.0, "training s": 60} for one in bleu]
-    return [{"run": name, **row} for name, row in zip(runs, columns, strict=True)], list(runs.values())
+    rows = [{"run": name, **row} for name, row in zip(runs, columns, strict=True)]
+    return rows, list(runs.values()), list(configs.changes(config).values())
 
 
 def test_rows_that_differ_by_their_seeds_are_summed_up(load):
     cells = [{"training.seed": seed, "model.attention.num_slots": slots} for slots in (2, 4) for seed in (1, 2, 3)]
-    rows, runs = scored(load(cells), (30, 31, 35, 33, 34, 32))
-    summary = {row["run"]: row for row in tables.over_seeds(rows, runs)}
+    rows, *runs = scored(load(cells), (30, 31, 35, 33, 34, 32))
+    summary = {row["run"]: row for row in tables.over_seeds(rows, *runs)}
     assert summary.keys() == {"num_slots=2", "num_slots=4"}
     assert summary["num_slots=2"]["seeds"] == 3
     means = [(row["BLEU mean"], row["BLEU min-max"], row["sacreBLEU mean"]) for row in summary.values()]
     assert {row["chrF mean"] for row in summary.values()} == {""}
     assert means == [("32.00", "30.00-35.00", "33.00"), ("33.00", "32.00-34.00", "34.00")]
-    assert tables.over_seeds(rows[:1] + rows[3:4], runs[:1] + runs[3:4]) == []
-    assert [row["run"] for row in tables.over_seeds(rows[:3], runs[:3])] == ["num_slots=2"]
-    rows, runs = scored(load([{"training.seed": seed} for seed in (1, 2)]), (30, 31))
-    assert [row["run"] for row in tables.over_seeds(rows, runs)] == ["all"]
+    assert tables.over_seeds(rows[:1] + rows[3:4], *(part[:1] + part[3:4] for part in runs)) == []
+    assert [row["run"] for row in tables.over_seeds(rows[:3], *(part[:3] for part in runs))] == ["num_slots=2"]
+    rows, *runs = scored(load([{"training.seed": seed} for seed in (1, 2)]), (30, 31))
+    assert [row["run"] for row in tables.over_seeds(rows, *runs)] == ["all"]
 
 
 def test_other_data_are_no_other_seed_of_the_training(load):
-    rows, runs = scored(load([{"data.copy.seed": seed} for seed in (1, 2)]), (30, 31))
-    assert tables.over_seeds(rows, runs) == []
+    rows, *runs = scored(load([{"data.copy.seed": seed} for seed in (1, 2)]), (30, 31))
+    assert tables.over_seeds(rows, *runs) == []
     cells = [{"data.copy.seed": data, "training.seed": seed} for data in (1, 2) for seed in (1, 2)]
-    rows, runs = scored(load(cells), (30, 31, 40, 41))
-    summary = tables.over_seeds(rows, runs)
+    rows, *runs = scored(load(cells), (30, 31, 40, 41))
+    summary = tables.over_seeds(rows, *runs)
     assert [(row["run"], row["seeds"], row["BLEU mean"]) for row in summary] == [
         ("seed=1", 2, "30.50"),
         ("seed=2", 2, "40.50"),

@@ -1,8 +1,10 @@
 """What users switch on: label smoothing, schedules, accumulation, mixed precision, averaging, checkpoints by time."""
 
 import csv
+import gc
 import os
 import signal
+import weakref
 
 import numpy as np
 import pytest
@@ -60,6 +62,23 @@ def test_label_smoothing_is_cross_entropy_with_a_smoothed_target(smoothing):
     for old, new, gradient in zip(before, arrays(model), gradients, strict=True):
         moved = 0.01 * gradient / (np.abs(gradient) + 1e-7 / np.sqrt(0.001))  # Adam's first step, its epsilon unscaled
         np.testing.assert_allclose(new, old - moved, rtol=1e-3, atol=2e-5)
+
+
+def test_accumulation_keeps_no_more_gradients_for_more_batches(monkeypatch):
+    step = TrainingStep(make_model("memory", {"num_slots": 2}), TrainingConfig(jit_compile=False), NO_STRATEGY)
+    compute, kept, alive = step._gradients, [], []
+
+    def counting(*arguments):
+        gc.collect()
+        alive.append(sum(gradient() is not None for gradient in kept))
+        gradients, sums = compute(*arguments)
+        kept.append(weakref.ref(gradients[0]))
+        return gradients, sums
+
+    monkeypatch.setattr(step, "_gradients", counting)
+    step([(BATCH, BATCH)] * 5, 0, 0.1)
+    assert len(kept) == 5
+    assert max(alive) <= 1
 
 
 def test_accumulated_batches_are_one_large_batch():
@@ -241,6 +260,21 @@ def test_float16_leaves_out_updates_that_overflow(monkeypatch):
     step.state[1].assign(10**6)
     step([(BATCH, BATCH)], 2, 0.1)
     assert (step.state[0], step.state[1]) == (2.0**11, 0)
+
+
+def test_the_loss_scale_of_float16_stays_at_least_1():
+    tf.keras.mixed_precision.set_global_policy("mixed_float16")
+    model = make_model("memory", {"num_slots": 2})
+    step = TrainingStep(model, TrainingConfig(batch_size=4, jit_compile=False, precision="mixed_float16"), NO_STRATEGY)
+    step.state[0].assign(2.0)
+    weight = model.trainable_variables[0]
+    before = weight.numpy()
+    weight.assign(np.full_like(before, np.nan))
+    results = [step([(BATCH, BATCH)], number, 0.1).numpy() for number in range(3)]
+    assert step.state[0] == 1.0
+    assert not np.isfinite(results[-1]).all()  # no lower scale corrects it
+    weight.assign(before)
+    assert np.isfinite(step([(BATCH, BATCH)], 3, 0.1).numpy()).all()
 
 
 def test_float16_trains_two_replicas_as_one():
