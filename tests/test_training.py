@@ -405,6 +405,16 @@ def test_patience_and_bleu_end_a_run(tiny_config, tmp_path, monkeypatch, capsys,
     assert f"finished: {end}; best validation BLEU 30.00" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(("max_length", "is_said"), [(3, True), (5, False)])
+def test_targets_too_short_for_bleu_are_said(tiny_config, tmp_path, capsys, max_length, is_said):
+    config = tiny_config({"data.copy.max_length": max_length, "training.max_steps": 1})
+    assert train(config, str(tmp_path / "run"), NO_STRATEGY) == 0
+    said = (
+        f"{config.data.path}: BLEU will stay near 0: it counts runs of four words, and nearly all targets are shorter; "
+    )
+    assert (said in capsys.readouterr().out) == is_said
+
+
 def test_best_checkpoint_is_of_the_best_validation(tiny_config, tmp_path, monkeypatch):
     scores = iter([10.0, 30.0, 20.0])
     real = memattn.evaluation.metrics.score
