@@ -270,11 +270,14 @@ def test_batches_at_once_share_no_temporary_variable(name):
     assert "AddN" in optimized(tf.function(lambda x: x @ x + tf.exp(x) + tf.tanh(x)), tf.eye(9))
     model = make_model(name, {})
     models = [model, Ensemble([model] * 3)] if name == "memory" else [model]
+    options = tf.config.optimizer.get_experimental_options()
     for coverage_penalty, one in enumerate(models):
         config = DecodingConfig(beam_size=2, jit_compile=False, coverage_penalty=coverage_penalty)
         operations = optimized(Searcher(one, config), padded(SOURCES).numpy())
         assert {"MatMul", "TopKV2"} <= operations
         assert not operations & {"AddN", "TemporaryVariable"}
+    assert tf.config.optimizer.get_experimental_options() == options  # those of the rest of the process
+    assert "AddN" in optimized(tf.function(lambda x: x @ x + tf.exp(x) + tf.tanh(x)), tf.eye(9))
 
 
 def optimized(function, *arguments):

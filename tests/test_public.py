@@ -55,6 +55,7 @@ def test_a_run_is_loaded_as_the_page_shows_and_leaves_the_process_as_it_was(tiny
     changes = {"training.precision": "mixed_bfloat16", "training.seed": 5}
     assert train(tiny_config(changes), run_dir, tf.distribute.get_strategy()) == 0
     before = random.getstate(), np.random.get_state()[1].tolist(), matplotlib.get_backend()  # noqa: NPY002
+    options = tf.config.optimizer.get_experimental_options()
     translations = run_block("memattn.load(", tmp_path, monkeypatch)["translations"]
     evaluate(run_dir, plots=1)
     with pytest.raises(ConfigError, match="overrides: must be a list of strings, not 'decoding.beam_size=5'"):
@@ -63,4 +64,5 @@ def test_a_run_is_loaded_as_the_page_shows_and_leaves_the_process_as_it_was(tiny
     assert translations[1] == ""
     after = random.getstate(), np.random.get_state()[1].tolist(), matplotlib.get_backend()  # noqa: NPY002
     assert before[1:] == after[1:]
+    assert tf.config.optimizer.get_experimental_options() == options
     assert tf.keras.layers.Dense(3).compute_dtype == "float32"

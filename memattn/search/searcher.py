@@ -1,7 +1,9 @@
 """Decodes a corpus, in sorted batches of few padded shapes, and times it; scores given pairs."""
 
+import contextlib
 import dataclasses
 import math
+import threading
 import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +25,38 @@ from memattn.model.seq2seq import Seq2Seq
 from memattn.search.beam_search import Hypotheses, beam_search
 from memattn.search.sampling import sample
 
+_ARITHMETIC = "arithmetic_optimization"
 BATCHES_AT_ONCE = 2  # so that one uses the cores that the other's small operations leave idle
+
+
+class _WithoutArithmeticOptimizer:
+    """A context in which TensorFlow's arithmetic optimizer is off; any number of threads may be in it.
+
+    It fuses sums of three terms into one operation. When short of memory, TensorFlow computes that in a temporary
+    variable, which concurrent batches confuse with each other's (tensorflow#33713).
+    """
+
+    def __init__(self):
+        self._lock, self._inside, self._before = threading.Lock(), 0, None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._before = tf.config.optimizer.get_experimental_options().get(_ARITHMETIC)
+            self._inside += 1
+            self._set(False)
+
+    def __exit__(self, *_) -> None:
+        with self._lock:
+            self._inside -= 1
+            self._set(False if self._inside else self._before)
+
+    def _set(self, value: bool | None) -> None:
+        """Sets the option, None for its default. Each thread has to: TensorFlow keeps a copy of the options in each."""
+        tf.config.optimizer.set_experimental_options({_ARITHMETIC: value})
+
+
+_WITHOUT_ARITHMETIC = _WithoutArithmeticOptimizer()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,8 +76,8 @@ class Searcher:
 
     XLA compiles the search but not the encoder, whose LSTMs are faster with TensorFlow's own kernels (cuDNN on GPUs),
     unless a CPU decodes a sentence alone: most of the kernels' time then goes into starting them. Without XLA,
-    TensorFlow's arithmetic optimizer is switched off for the whole process. With a lexicon, hypotheses have only the
-    tokens that it selects for their source, and probabilities are over these.
+    TensorFlow's arithmetic optimizer is off while a search runs. With a lexicon, hypotheses have only the tokens that
+    it selects for their source, and probabilities are over these.
 
     Raises ConfigError for a coverage penalty without attention.
     """
@@ -56,10 +89,7 @@ class Searcher:
             raise ConfigError("decoding.coverage_penalty: needs a model with attention")
         self.config, self._model, self._lexicon = config, model, lexicon
         self.jit_compile = jit = xla.jit_compile(config.jit_compile, model.compute_dtype)
-        if not jit:
-            # It fuses sums of three terms into one operation. When short of memory, TensorFlow computes that in a
-            # temporary variable, which concurrent batches confuse with each other's (tensorflow#33713).
-            tf.config.optimizer.set_experimental_options({"arithmetic_optimization": False})
+        self._optimizer = contextlib.nullcontext() if jit else _WITHOUT_ARITHMETIC
         self._search = tf.function(self._search_batch, autograph=False, jit_compile=jit)
         self._encode = tf.function(model.encode, autograph=False)
         compiles = jit and not tf.config.list_logical_devices("GPU")
@@ -70,7 +100,8 @@ class Searcher:
 
     def renew(self) -> None:
         """Repeats the work done once per model; call it when the weights have changed."""
-        self.token_gates = self._fold()
+        with self._optimizer:
+            self.token_gates = self._fold()
 
     @property
     def has_alignments(self) -> bool:
@@ -86,8 +117,9 @@ class Searcher:
         if self.config.sample:
             numbers = range(len(source)) if numbers is None else numbers
             uniforms = tf.constant(self._uniforms(numbers, *source.shape))
-        found = self.search(tf.constant(source, tf.int32), self.token_gates, selection, uniforms)
-        return Hypotheses(*(tensor.numpy() for tensor in found))
+        with self._optimizer:
+            found = self.search(tf.constant(source, tf.int32), self.token_gates, selection, uniforms)
+            return Hypotheses(*(tensor.numpy() for tensor in found))
 
     def search(self, source: tf.Tensor, token_gates: Any, selection: Any = None, uniforms: Any = None) -> Hypotheses:
         """The same for tensors, also in a graph, in which S is static."""
@@ -106,7 +138,8 @@ class Searcher:
 
     def align(self, source: np.ndarray, target: np.ndarray) -> np.ndarray:
         """Weights of source positions [B, T, S] at each step of target ids [B, T], for source ids [B, S]."""
-        return self._align(tf.constant(source, tf.int32), tf.constant(target, tf.int32)).numpy()
+        with self._optimizer:
+            return self._align(tf.constant(source, tf.int32), tf.constant(target, tf.int32)).numpy()
 
     def shapes(self, source: np.ndarray) -> tuple:
         """Those that searching source ids [B, S] is traced for."""

@@ -12,7 +12,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, second
+from conftest import ROOT, run_command, second
 from test_training import NO_STRATEGY
 
 from memattn import cli, files, prepare, processes
@@ -181,6 +181,22 @@ def test_help_of_a_script_comes_alone_and_without_tensorflow(script):
     lines = done.stderr.splitlines()
     assert all(line.startswith("import time:") for line in lines)
     assert not any(line.endswith("| tensorflow") for line in lines)
+
+
+def test_a_stack_trace_is_shown_where_it_is_asked_for():
+    arguments = ["memattn.train", "--config", "nowhere.yaml", "--run_dir", "run"]
+    line = "error: nowhere.yaml: cannot read the config: No such file or directory\n"
+    for value in ("0", "1"):
+        failed = run_command(*arguments, env={**os.environ, "MEMATTN_TRACEBACK": value})
+        assert failed.returncode == 2
+        assert failed.stderr.endswith(line)
+        assert ("Traceback (most recent call last):" in failed.stderr) == (value == "1")
+
+
+def test_the_library_is_imported_without_the_effects_of_a_command():
+    """Not even the modules of training change signals or the environment, as memattn.cli does."""
+    code = "import sys, memattn.training.trainer, memattn.training.sweep; sys.exit('memattn.cli' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
 
 
 def test_at_work_a_command_is_interrupted_as_any_program(monkeypatch):
