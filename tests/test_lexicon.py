@@ -9,7 +9,7 @@ import tensorflow as tf
 from conftest import TINY
 
 from memattn import config as configs
-from memattn.config import DecodingConfig
+from memattn.config import DecodingConfig, SampleConfig
 from memattn.data import corpus, lexicon
 from memattn.data.corpus import Corpus
 from memattn.data.lexicon import Lexicon
@@ -177,3 +177,26 @@ def test_a_run_decodes_with_a_lexicon(tiny_config, tmp_path):
     for source, hypothesis in zip(sources, hypotheses, strict=True):
         assert {*hypothesis.split()} & {*source.split(), "3"}
         assert {*hypothesis.split()} <= {*source.split(), "3", "<unk>"}
+
+
+@pytest.mark.parametrize(
+    ("ensemble", "sampled", "selected"),
+    [(False, False, True), (False, True, False), (True, False, False), (True, True, True)],
+)
+def test_no_ngram_is_repeated_whatever_the_search(ensemble, sampled, selected):
+    """With a model that would write the same token again and again."""
+    (member,) = models(1)
+    member.output_layer.bias.assign(tf.one_hot(7, V, 20.0, 0.0) + tf.one_hot(EOS, V, -20.0, 0.0))
+    sample = SampleConfig() if sampled else None
+    source = np.array([[4, 5, 6, 7, EOS]], np.int32)
+    for size in (0, 2):
+        config = dataclasses.replace(CONFIG, no_repeat_ngram_size=size, sample=sample)
+        searcher = Searcher(
+            Ensemble([member] * 2) if ensemble else member, config, some_lexicon() if selected else None
+        )
+        found = searcher(source)
+        for tokens, length in zip(found.tokens[0], found.lengths[0], strict=True):
+            ngrams = [tuple(tokens[i : i + size]) for i in range(length - size + 1)] if size else []
+            assert len(set(ngrams)) == len(ngrams)
+            assert length > 4
+        assert size or (found.tokens == 7).sum() > 20

@@ -111,7 +111,7 @@ def test_signatures_of_tokens_need_no_memattn(exported, tmp_path):
     )
     assert result.returncode == 0, result.stderr[-2000:]
     found = json.loads(result.stdout)
-    lines = translator(run, n_best=3, scores=True)(["Haus Hund Katze.", "Haus."], 1)
+    lines = list(translator(run, n_best=3, scores=True)(["Haus Hund Katze.", "Haus."], 1))
     assert len(lines) == 6
     for place, line in enumerate(lines):
         _, score, text = line.split("\t")
@@ -138,6 +138,17 @@ def test_batches_and_widths_change_nothing(exported):
         longest = int(found[0].lengths[0].max())
         np.testing.assert_array_equal(found[0].tokens[0, :, :longest], other.tokens[0, :, :longest])
         np.testing.assert_allclose(found[0].scores[0], other.scores[0], rtol=1e-3)
+
+
+def test_an_export_repeats_no_ngram_either(runs, tmp_path):  # noqa: F811
+    run = load(runs[0][1:], ["decoding.no_repeat_ngram_size=1"], None)
+    saved_model.export(run, str(tmp_path / "model"), 12)
+    lines = ["der der der.", "Haus Haus alt alt"]
+    found = Translator(*saved_model.load(str(tmp_path / "model")), alignment="soft").translate(lines)
+    assert found == translator(run, alignment="soft").translate(lines)
+    for line in found:
+        tokens = json.loads(line)["target"]
+        assert len(tokens) == len(set(tokens)) > 1
 
 
 def test_an_ensemble_is_exported(runs, tmp_path):  # noqa: F811

@@ -590,7 +590,7 @@ def test_alignments_of_a_line_that_is_split(trained):
 
 def test_a_slow_line_does_not_hold_back_those_before_it(trained, monkeypatch):
     """The first lines are there when the search comes to a longer one."""
-    translate, searched = translator(trained), []
+    translate, searched = of_lines(trained, most=99), []
     searcher = translate._searcher
 
     class Watched:
