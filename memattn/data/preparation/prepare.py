@@ -176,7 +176,7 @@ def _codes(pool, sides, lines: int, settings: Settings, unfinished: str) -> str:
             )
         files.write(codes_path, codes)
         files.write(vocabulary_path, str(Vocabulary(bpe.most_frequent_units(words, codes, settings.bpe_units))))
-    return reading.text(codes_path)
+    return bpe.checked(reading.text(codes_path), codes_path)
 
 
 def _encode(pool, sides, lines: int, processor, vocabulary: Vocabulary, settings: Settings, unfinished: str) -> dict:
