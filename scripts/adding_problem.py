@@ -14,7 +14,7 @@ import os
 
 from absl import flags
 
-from memattn import files, processes
+from memattn import files, processes, reading
 from memattn.errors import ConfigError, RunError
 from memattn.evaluation import tables
 
@@ -72,12 +72,11 @@ def _read(path: str) -> list[dict]:
     if not os.path.exists(path):
         return []
     try:
-        with open(path, encoding="utf-8") as file:
-            cells = json.load(file)["cells"]
-        if not isinstance(cells, list) or not all(math.isfinite(cell[key]) for cell in cells for key in _NUMBERS):
+        cells = reading.json_file(path, {"cells": list})["cells"]
+        if not all(math.isfinite(cell[key]) for cell in cells for key in _NUMBERS):
             raise ValueError("cells")
         _ = [cell[key] for cell in cells for key in _SAME]
-    except (ValueError, TypeError, KeyError, UnicodeDecodeError) as error:
+    except (ValueError, TypeError, KeyError) as error:
         raise RunError(f"{path}: not a table of this script; remove it, or give another --output") from error
     return cells
 

@@ -254,6 +254,10 @@ def test_a_run_that_a_sweep_has_twice_is_refused(load, sweep):
         configs.expand(load(COPY + f"sweep: {{{sweep}}}"))
 
 
+def test_a_name_of_a_run_is_one_line(load):
+    assert list(configs.expand(load(COPY + 'sweep: {grid: {data.folder: ["a\\nb"]}}'))) == ["folder=a_b"]
+
+
 def test_keys_that_end_alike_are_named_whole(load):
     sizes = "cells: [{training.batch_size: 32}, {decoding.batch_size: 16}, {decoding.batch_size: 32}]"
     runs = configs.expand(load(COPY + f"sweep: {{{sizes}}}"))

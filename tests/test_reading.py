@@ -9,7 +9,8 @@ import pytest
 from memattn import files, reading
 from memattn.data import corpus, text
 from memattn.data.preparation import chunks
-from memattn.errors import DataError
+from memattn.errors import DataError, RunError
+from memattn.search import saved_model
 
 DEEP = "[" * 100_000 + "]" * 100_000
 
@@ -162,3 +163,13 @@ def test_bad_settings_of_a_text_are_refused(name, tmp_path):
     with pytest.raises(DataError) as refused:
         text.read(str(tmp_path))
     assert str(refused.value) == f"{tmp_path}/{message}"
+
+
+@pytest.mark.parametrize(
+    "facts", [DEEP, '{"sha256": 3, "config": {}, "has_alignments": true, "max_source_length": 1}', "[]"]
+)
+def test_a_damaged_export_is_refused(facts, tmp_path):
+    (tmp_path / "assets.extra").mkdir()
+    (tmp_path / "assets.extra" / "export.json").write_text(facts)
+    with pytest.raises(RunError, match="export.json: unreadable; .* is no export of memattn, or damaged"):
+        saved_model.load(str(tmp_path))

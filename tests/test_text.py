@@ -249,6 +249,13 @@ def test_what_a_folder_says_of_its_text_survives_the_files(tmp_path):
         (text.CODES, "a b\n", "not BPE codes"),
         (text.CODES, CODES[:-1], "or cut short"),
         (text.CODES, "#version: 0.2\na b\nc\n", "bpe.codes:3: a merge is two units"),
+        (
+            text.CODES,
+            "#version: 0.2\na b\nc \n",
+            "bpe.codes:3: a merge is two units with .*, not 'c '",
+        ),
+        (text.CODES, "#version: 0.2\n c\n", "bpe.codes:2: a merge is two units"),
+        (text.CODES, "#version: 0.2\na \r\n", "bpe.codes:2: a merge is two units"),
         (text.CODES, b"\xff", "bpe.codes:1: not UTF-8 text: byte 0xff"),
         (text.CODES, None, "No such file"),
     ],

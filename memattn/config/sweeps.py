@@ -56,4 +56,5 @@ def run_name(changed: Mapping[str, Any], *, whole_keys: bool = False) -> str:
         written = key if whole_keys else key.rpartition(".")[2]
         pairs = value.items() if isinstance(value, Mapping) else [(written, value)]
         parts += [str(v) if k == "name" else f"{k}={v}" for k, v in pairs]
-    return "-".join(parts).replace("/", "_").replace(" ", "")
+    name = "-".join(parts).replace("/", "_").replace(" ", "")
+    return "".join(character if character.isprintable() else "_" for character in name)

@@ -244,7 +244,8 @@ def _last_error(log: str) -> str:
 def _result(folder: str, config: Config, split: str, average: int | None) -> dict | None:
     """The result of a run; None if there is none for exactly this config, split and choice of checkpoints."""
     try:
-        result = reading.json_file(os.path.join(folder, evaluation.RESULT), _KINDS)
+        of_text = {} if config.data.generated else {"sacrebleu": float}
+        result = reading.json_file(os.path.join(folder, evaluation.RESULT), {**_KINDS, **of_text})
         found = configs.from_dict(result["config"])  # with the defaults of newer keys
         folders = [os.path.basename(os.path.dirname(path)) for path in result["checkpoints"]]
         same = result["split"] == split and configs.to_dict(found) == configs.to_dict(config)

@@ -751,6 +751,20 @@ def test_what_a_kill_left_of_a_file_is_no_part_of_the_corpus(files, tmp_path, mo
     assert prepare.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
 
 
+def test_damaged_codes_of_an_interrupted_preparation_are_refused(files, tmp_path, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(prepare, "_encode", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        prepare.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
+    monkeypatch.undo()
+    codes = tmp_path / "out.unfinished" / "bpe.codes"
+    codes.write_text(codes.read_text() + "alone\n")
+    with pytest.raises(DataError, match=r"bpe.codes:\d+: a merge is two units"):
+        prepare.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
+
+
 def test_a_line_that_tokenization_empties_is_dropped(files, tmp_path):
     lines = corpus.read_lines(files["train"][0])
     lines[5] = "\x01\x02"

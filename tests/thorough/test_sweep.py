@@ -249,8 +249,12 @@ def test_a_result_without_its_figures_is_none(load, tmp_path, monkeypatch):
     config, folder = load(GRID[:1]), tmp_path / "sweep"
     assert sweep.run_sweep(config, str(folder), **OPTIONS) == []
     path = folder / "num_slots=1" / "result.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "bleu": None}))
-    assert sweep.finished(config, str(folder), "valid") == []
+    whole = json.loads(path.read_text())
+    for damage in ({"bleu": None}, {"bleu": float("nan")}, {"step": True}, {"decode_seconds": 10**40}):
+        path.write_text(json.dumps({**whole, **damage}))
+        assert sweep.finished(config, str(folder), "valid") == []
+    path.write_text(json.dumps(whole))
+    assert len(sweep.finished(config, str(folder), "valid")) == 1
 
 
 def groups(cells, load):
@@ -284,7 +288,9 @@ def test_groups_of_seeds_have_names_of_their_own(load):
     assert list(groups(taken, load)) == ["num_slots=2", "num_slots=2-max_steps=2"]
 
 
-@pytest.mark.parametrize("content", ["[]", "3", "{}", '{"config": 5}', '{"config": {}, "checkpoints": 3}'])
+@pytest.mark.parametrize(
+    "content", ["[]", "3", "{}", '{"config": 5}', '{"config": {}, "checkpoints": 3}', "[" * 100_000]
+)
 def test_a_result_of_another_shape_is_none(load, tmp_path, monkeypatch, content):
     monkeypatch.setattr(sweep, "_command", Commands())
     config, folder = load(GRID[:1]), tmp_path / "sweep"

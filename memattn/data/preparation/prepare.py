@@ -125,8 +125,8 @@ def _existing(folder: str, started: dict) -> dict:
         found, sizes = _without_paths(manifest), {name: facts["bytes"] for name, facts in manifest["files"].items()}
         differing = differences(found["settings"], wanted["settings"]) or ["other files"]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        problem = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
-        raise ConfigError(f"{folder}: exists, but is not a prepared corpus ({path}: {problem}); use another") from error
+        problem = error if isinstance(error, DataError) else f"{path}: {getattr(error, 'strerror', None) or error!r}"
+        raise ConfigError(f"{folder}: exists, but is not a prepared corpus ({problem}); use another") from error
     if found != wanted:
         raise ConfigError(
             f"{folder}: holds another corpus ({', '.join(map(str, differing))}); use another folder, or remove it"
@@ -178,7 +178,7 @@ def _codes(pool, sides, lines: int, settings: Settings, unfinished: str) -> str:
             )
         files.write(codes_path, codes)
         files.write(vocabulary_path, str(Vocabulary(bpe.most_frequent_units(words, codes, settings.bpe_units))))
-    return reading.text(codes_path)
+    return bpe.checked(reading.text(codes_path), codes_path)
 
 
 def _encode(pool, sides, lines: int, processor, vocabulary: Vocabulary, settings: Settings, unfinished: str) -> dict:
