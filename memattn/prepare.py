@@ -22,7 +22,7 @@ from memattn.data import corpus, task_corpus
 from memattn.data import lexicon as lexicons
 from memattn.data.preparation import prepare as preparation
 from memattn.data.preparation import releases
-from memattn.data.text import Form, TextSettings
+from memattn.data.tokenizer import Form, TextSettings
 from memattn.errors import ConfigError
 
 _OF_LEARNING = ("bpe_units", "bpe_sample", "seed")

@@ -19,7 +19,7 @@ from memattn.config.config import (
     to_dict,
 )
 from memattn.config.schema import Source
-from memattn.config.sweeps import expand
+from memattn.sweeps.expand import expand
 
 __all__ = [
     "Config",

@@ -7,11 +7,11 @@ import numpy as np
 from memattn.config import Config, DecodingConfig
 from memattn.data import corpus
 from memattn.data.corpus import Corpus
-from memattn.data.text import Text, Tokens
+from memattn.data.tokenizer import Text, Tokens
 from memattn.data.vocabulary import Vocabulary
 from memattn.evaluation import metrics
 from memattn.evaluation.metrics import Scores
-from memattn.model.seq2seq import Seq2Seq
+from memattn.models.seq2seq import Seq2Seq
 from memattn.search.searcher import Searcher, decode
 
 

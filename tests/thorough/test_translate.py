@@ -21,10 +21,10 @@ from memattn.data.preparation import prepare
 from memattn.data.vocabulary import BOS, EOS
 from memattn.errors import ConfigError, DataError
 from memattn.evaluation import evaluate as evaluation
-from memattn.model.ensemble import Ensemble
+from memattn.models.ensemble import Ensemble
 from memattn.runs.trained import load
 from memattn.search.searcher import Scorer, Searcher, Translation
-from memattn.search.translator import PairScorer, available_lines, of_run
+from memattn.serving.translator import PairScorer, available_lines, of_run
 from memattn.training.trainer import train
 
 NO_STRATEGY = tf.distribute.get_strategy()
