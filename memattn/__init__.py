@@ -24,10 +24,10 @@ if TYPE_CHECKING:
         MonotonicAttention,
         NoAttention,
     )
-    from memattn.model.seq2seq import Seq2Seq
+    from memattn.models.seq2seq import Seq2Seq
     from memattn.search.beam_search import beam_search
     from memattn.search.sampling import sample
-    from memattn.search.translator import load
+    from memattn.serving.translator import load
 
 __version__ = "0.2.0"
 __all__ = [

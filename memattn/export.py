@@ -10,7 +10,7 @@ from absl import flags
 
 def _main() -> int:
     from memattn.runs.trained import load
-    from memattn.search import saved_model
+    from memattn.serving import saved_model
 
     options = flags.FLAGS
     trained = load(options.run_dir, options.set, options.average)

@@ -24,7 +24,7 @@ from memattn.data import corpus, task_corpus
 from memattn.data import lexicon as lexicons
 from memattn.data.preparation import prepare as preparation
 from memattn.data.preparation import releases
-from memattn.data.text import Form, TextSettings, has_moses_rules, moses_language
+from memattn.data.tokenizer import Form, TextSettings, has_moses_rules, moses_language
 from memattn.errors import ConfigError
 
 _OF_LEARNING = ("bpe_units", "bpe_sample", "seed")

@@ -12,7 +12,7 @@ from memattn.errors import ConfigError
 
 
 def _main() -> int:
-    from memattn.training.sweep import run_sweep
+    from memattn.sweeps.runner import run_sweep
 
     options = flags.FLAGS
     config = configs.load(options.config, options.set)

@@ -17,7 +17,7 @@ _OF_RUNS = ("set", "average", "score")
 
 
 def _main() -> int:
-    from memattn.search.translator import available_lines, translate
+    from memattn.serving.translator import available_lines, translate
 
     options = flags.FLAGS
     if sys.stdin is None:
@@ -36,8 +36,8 @@ def _main() -> int:
 
 def _work(options: flags.FlagValues):
     from memattn.runs.trained import load
-    from memattn.search import saved_model
-    from memattn.search.translator import PairScorer, Translator, of_run
+    from memattn.serving import saved_model
+    from memattn.serving.translator import PairScorer, Translator, of_run
 
     if bool(options.run_dir) == bool(options.saved_model):
         raise ConfigError("--run_dir, --saved_model: give one of them")

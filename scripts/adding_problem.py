@@ -16,14 +16,14 @@ from absl import flags
 
 from memattn import files, processes, reading
 from memattn.errors import ConfigError, RunError
-from memattn.evaluation import tables
+from memattn.sweeps import tables
 
 _SAME = ("task", "length", "model", "learning_rate", "seed")
 _NUMBERS = ("learning_rate", "seed", "right", "epochs", "constant_right", "seconds")
 
 
 def main() -> int:
-    from memattn.paper import adding_problem
+    from studies.raffel2016 import adding_problem
 
     options = flags.FLAGS
     for flag, known in (("lengths", adding_problem.LENGTHS), ("models", adding_problem.MODELS)):
@@ -41,7 +41,8 @@ def main() -> int:
 
 def _fill(found: list[dict]) -> None:
     """Trains the cells that are not finished and writes the table after each."""
-    from memattn.paper import adding_problem
+    from studies.raffel2016 import adding_problem
+
     from memattn.runs import provenance
 
     options = flags.FLAGS

@@ -8,8 +8,8 @@ import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is
 import math
 
 from absl import flags
+from benchmarks import systems
 
-from memattn.benchmark import systems
 from memattn.errors import ConfigError
 
 # The fastest for each system: processes that divide cores and batches among them (memattn decodes two batches at once
@@ -26,7 +26,7 @@ BATCH = {
 
 
 def main() -> int:
-    from memattn.benchmark import floor
+    from benchmarks import floor
 
     options = flags.FLAGS
     if options.beam_size >= options.vocabulary:

@@ -11,8 +11,7 @@ import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is
 import statistics
 
 from absl import flags
-
-from memattn.benchmark import systems
+from benchmarks import systems
 
 LATENT = [
     "memattn: no attention",

@@ -9,9 +9,8 @@ Hypotheses are as long as their sources, as those of a model that has learned to
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
 
 from absl import flags
-
-from memattn.benchmark import systems
-from memattn.evaluation import paper_tables
+from benchmarks import systems
+from studies.britz2017 import printed as paper_tables
 
 # Lengths are uniform on 0..L in Table 1 and average 35 in Table 3.
 TABLES = {

@@ -10,9 +10,9 @@ import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is
 import statistics
 
 from absl import flags
+from benchmarks import systems
 
-from memattn.benchmark import systems
-from memattn.evaluation import tables
+from memattn.sweeps import tables
 
 FEW, MANY = 20, 420  # steps
 MEASURE = "microseconds per token"

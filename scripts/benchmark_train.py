@@ -6,8 +6,7 @@ python scripts/benchmark_train.py --output results/speed/train
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
 
 from absl import flags
-
-from memattn.benchmark import systems
+from benchmarks import systems
 
 
 def main() -> int:

@@ -16,7 +16,7 @@ from absl import flags
 
 from memattn import config as configs
 from memattn import files
-from memattn.evaluation import tables
+from memattn.sweeps import tables
 
 CONFIGS = ("configs/toy_copy/table1.yaml", "configs/wmt17/en-de.yaml")
 # GPUs, the slowest link of the ring between them, and the link's GB/s in one direction by its standard.
@@ -24,7 +24,8 @@ LINKS = ((8, "NVLink 4", 450), (8, "PCIe 4.0 x16", 32), (64, "InfiniBand NDR, on
 
 
 def main() -> int:
-    from memattn.paper.estimates import vocabulary_size
+    from studies.estimates import vocabulary_size
+
     from memattn.runs import provenance, run_folder
     from memattn.training.step import all_reduced_bytes
 

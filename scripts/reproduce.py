@@ -19,7 +19,8 @@ from memattn.errors import ConfigError, RunError
 
 
 def main(*names: str) -> int:
-    from memattn.paper import estimates, reproduce
+    from studies import estimates
+    from studies import runner as reproduce
 
     options = flags.FLAGS
     if not names:

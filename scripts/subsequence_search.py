@@ -15,11 +15,12 @@ from absl import flags
 
 from memattn import files
 from memattn.errors import ConfigError
-from memattn.evaluation import tables
+from memattn.sweeps import tables
 
 
 def main() -> int:
-    from memattn.paper import subsequence
+    from studies.raffel2016 import subsequence
+
     from memattn.runs import provenance
 
     options = flags.FLAGS

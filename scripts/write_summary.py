@@ -5,8 +5,9 @@ python scripts/write_summary.py
 
 from pathlib import Path
 
+from studies.britz2017 import summary
+
 from memattn import cli, files
-from memattn.paper import summary
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 

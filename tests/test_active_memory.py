@@ -8,10 +8,10 @@ import tensorflow as tf
 from conftest import TINY
 
 from memattn import config as configs
-from memattn.active_memory.cells import CELLS, convolution, hard_sigmoid, hard_tanh
-from memattn.active_memory.neural_gpu import KINDS
 from memattn.data.vocabulary import BOS, EOS, PAD
 from memattn.errors import ConfigError
+from memattn.models.neural_gpu.cells import CELLS, convolution, hard_sigmoid, hard_tanh
+from memattn.models.neural_gpu.model import KINDS
 from memattn.search.searcher import Searcher
 
 V, M = 9, 6

@@ -14,10 +14,10 @@ from memattn.attention.base import masked_softmax
 from memattn.config import DecodingConfig, TrainingConfig
 from memattn.data.corpus import Sentences
 from memattn.data.vocabulary import BOS, EOS, PAD
-from memattn.model import stepper
-from memattn.model.ensemble import Ensemble
-from memattn.model.seq2seq import Seq2Seq
-from memattn.model.stepper import FoldedReader, Reader
+from memattn.models import stepper
+from memattn.models.ensemble import Ensemble
+from memattn.models.seq2seq import Seq2Seq
+from memattn.models.stepper import FoldedReader, Reader
 from memattn.search.searcher import Searcher, decode
 from memattn.training.step import TrainingStep
 

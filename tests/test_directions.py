@@ -2,10 +2,10 @@
 
 import numpy as np
 import tensorflow as tf
+from studies.britz2017.directions import residuals, slots_for
 from test_conformance import make_model, padded
 
 from memattn.data.vocabulary import EOS
-from memattn.evaluation.directions import residuals, slots_for
 
 SOURCE = padded([[4, 5, 6, 7, 8, EOS], [9, 10, EOS], [5, EOS]]).numpy()
 

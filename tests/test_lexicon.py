@@ -16,7 +16,7 @@ from memattn.data.lexicon import Lexicon
 from memattn.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 from memattn.errors import DataError
 from memattn.evaluation import evaluate as evaluation
-from memattn.model.ensemble import Ensemble
+from memattn.models.ensemble import Ensemble
 from memattn.runs import run_folder
 from memattn.runs.trained import load
 from memattn.search.searcher import Searcher, decode, warm_up

@@ -6,11 +6,11 @@ import tensorflow as tf
 from test_conformance import make_model, padded
 
 from memattn.data.vocabulary import BOS, EOS
-from memattn.model.bridge import DenseBridge, ZeroBridge
-from memattn.model.decoder import Decoder
-from memattn.model.dropout import dropout
-from memattn.model.encoder import Encoder
-from memattn.model.seq2seq import Seq2Seq, logits_of
+from memattn.models.bridge import DenseBridge, ZeroBridge
+from memattn.models.decoder import Decoder
+from memattn.models.dropout import dropout
+from memattn.models.encoder import Encoder
+from memattn.models.seq2seq import Seq2Seq, logits_of
 
 
 def sigmoid(x):

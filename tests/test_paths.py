@@ -10,7 +10,7 @@ from conftest import evaluate
 from memattn.runs import checkpoints, run_folder
 from memattn.runs.checkpoints import Checkpoint
 from memattn.runs.trained import load
-from memattn.search import saved_model
+from memattn.serving import saved_model
 from memattn.training.trainer import train
 
 PATTERNS = ["d[1]", "d*?\\[!a]{b,c} $(x) %s~'\""]

@@ -7,10 +7,11 @@ import os
 import pytest
 
 from memattn import files, reading
-from memattn.data import corpus, text
+from memattn.data import corpus
+from memattn.data import tokenizer as text
 from memattn.data.preparation import chunks
 from memattn.errors import DataError, RunError
-from memattn.search import saved_model
+from memattn.serving import saved_model
 
 DEEP = "[" * 100_000 + "]" * 100_000
 

@@ -8,14 +8,15 @@ import pytest
 import tensorflow as tf
 import yaml
 from conftest import ROOT
+from studies.britz2017 import figures as paper_figures
+from studies.britz2017 import summary
 from test_conformance import assert_trains, make_model, padded
 
 import memattn
 from memattn import attention, config
 from memattn.data.vocabulary import EOS
-from memattn.evaluation.tables import markdown, pivot
-from memattn.paper import paper_figures, summary
-from memattn.training import sweep
+from memattn.sweeps import runner as sweep
+from memattn.sweeps.tables import markdown, pivot
 
 # Tables that are not results, by page.
 _TABLES_OF_WORDS = {

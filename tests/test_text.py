@@ -6,9 +6,10 @@ from collections import Counter
 import pytest
 from conftest import SHARED
 
-from memattn.data import bpe, text
+from memattn.data import bpe
+from memattn.data import tokenizer as text
 from memattn.data.bpe import Subwords
-from memattn.data.text import Text, TextSettings
+from memattn.data.tokenizer import Text, TextSettings
 from memattn.data.vocabulary import SPECIAL_TOKENS, split_words
 from memattn.errors import DataError
 

@@ -19,7 +19,7 @@ from memattn.config.config import (
     to_dict,
 )
 from memattn.config.schema import Source
-from memattn.config.sweeps import changes, expand, run_name
+from memattn.sweeps.expand import changes, expand, run_name
 
 __all__ = [
     "Config",

@@ -16,14 +16,15 @@ from tqdm import tqdm
 
 from memattn import config as configs
 from memattn import files
-from memattn.data import corpus, text
+from memattn.data import corpus
+from memattn.data import tokenizer as text
 from memattn.data.batches import streaming_batches
 from memattn.data.corpus import Sentences
 from memattn.data.vocabulary import Vocabulary, split_words
 from memattn.errors import ConfigError, DataError
 from memattn.evaluation import metrics, model_card
 from memattn.evaluation.plots import alignments
-from memattn.model.seq2seq import Seq2Seq
+from memattn.models.seq2seq import Seq2Seq
 from memattn.runs import provenance, run_folder
 from memattn.runs.trained import Trained
 from memattn.search.searcher import Scorer, Searcher, Translation, decode, warm_up

@@ -6,8 +6,8 @@ from typing import Any
 
 import yaml
 
-from memattn.evaluation import tables
 from memattn.runs.run_folder import BEST
+from memattn.sweeps import tables
 
 FILE = "model_card.md"
 _PAPERS = {  # by whether the model is one of active memory

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
 from memattn import config, processes, reading
-from memattn.active_memory.neural_gpu import KINDS as ACTIVE_MEMORY
 from memattn.config import Config
 from memattn.data.corpus import VOCABULARY, read_vocabulary
 from memattn.data.vocabulary import Vocabulary
 from memattn.errors import ConfigError, DataError, RunError, reason, shown
 from memattn.files import write
-from memattn.model.seq2seq import Seq2Seq
+from memattn.models.neural_gpu.model import KINDS as ACTIVE_MEMORY
+from memattn.models.seq2seq import Seq2Seq
 
 KINDS = {"seq2seq": Seq2Seq, **ACTIVE_MEMORY}
 CONFIG, CORPUS = "config.yaml", "corpus.json"

@@ -4,13 +4,14 @@ import dataclasses
 import os
 
 from memattn.config import Config
-from memattn.data import lexicon, text
+from memattn.data import lexicon
+from memattn.data import tokenizer as text
 from memattn.data.lexicon import Lexicon
-from memattn.data.text import Text, Tokens
+from memattn.data.tokenizer import Text, Tokens
 from memattn.data.vocabulary import Vocabulary
 from memattn.errors import ConfigError, RunError
-from memattn.model.ensemble import Ensemble
-from memattn.model.seq2seq import Seq2Seq
+from memattn.models.ensemble import Ensemble
+from memattn.models.seq2seq import Seq2Seq
 from memattn.runs import checkpoints, run_folder
 from memattn.runs.checkpoints import Checkpoint
 

@@ -20,8 +20,8 @@ from memattn.data.corpus import Sentences
 from memattn.data.lexicon import Lexicon
 from memattn.data.vocabulary import BOS, EOS, PAD, Vocabulary
 from memattn.errors import ConfigError
-from memattn.model.ensemble import Ensemble
-from memattn.model.seq2seq import Seq2Seq
+from memattn.models.ensemble import Ensemble
+from memattn.models.seq2seq import Seq2Seq
 from memattn.search.beam_search import Hypotheses, beam_search
 from memattn.search.sampling import sample
 

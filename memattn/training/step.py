@@ -8,8 +8,8 @@ import tensorflow as tf
 from memattn import keras_parts, xla
 from memattn.config import TrainingConfig
 from memattn.data.vocabulary import PAD
-from memattn.model.dropout import split
-from memattn.model.seq2seq import Encoded, Seq2Seq
+from memattn.models.dropout import split
+from memattn.models.seq2seq import Encoded, Seq2Seq
 
 _KERAS_SUMS = ("_all_reduce_sum_gradients", "aggregate_gradients")  # sum gradients in Keras 3 and Keras 2
 _FIRST_SCALE, _LARGEST_SCALE, _RAISE_AFTER = 2.0**15, 2.0**24, 2_000  # of float16's loss; steps

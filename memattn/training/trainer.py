@@ -22,11 +22,12 @@ import tensorflow as tf
 from memattn import config as configs
 from memattn import console, files
 from memattn.config import Config, TrainingConfig
-from memattn.data import corpus, task_corpus, text
+from memattn.data import corpus, task_corpus
+from memattn.data import tokenizer as text
 from memattn.data.batches import TrainingBatches
 from memattn.data.vocabulary import PAD
 from memattn.errors import ConfigError, RunError
-from memattn.model.seq2seq import Seq2Seq
+from memattn.models.seq2seq import Seq2Seq
 from memattn.runs import checkpoints, run_folder, trained
 from memattn.runs.checkpoints import Checkpoint
 from memattn.training import distribution

@@ -8,11 +8,11 @@ import numpy as np
 from memattn.config import Config, DecodingConfig
 from memattn.data import corpus
 from memattn.data.corpus import Corpus
-from memattn.data.text import Text, Tokens, bleu_problem
+from memattn.data.tokenizer import Text, Tokens, bleu_problem
 from memattn.data.vocabulary import Vocabulary, split_words
 from memattn.evaluation import metrics
 from memattn.evaluation.metrics import Scores
-from memattn.model.seq2seq import Seq2Seq
+from memattn.models.seq2seq import Seq2Seq
 from memattn.search.beam_search import Hypotheses
 from memattn.search.searcher import Searcher, decode
 

@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from conftest import ROOT
+from studies import runner as reproduce
+from studies.britz2017.figures import Output
+from studies.kaiser2016 import tables as active_memory
+from studies.raffel2016 import adding_problem, subsequence
 from test_reproduce import TINY, rows_of
 
 from memattn import processes
-from memattn.paper import active_memory, adding_problem, reproduce, subsequence
-from memattn.paper.paper_figures import Output
 from memattn.runs.trained import load
 
 ARITHMETIC = """

@@ -14,15 +14,15 @@ from test_active_memory import test_padding_and_other_rows_change_nothing as pad
 from test_active_memory import test_steps_are_teacher_forcing as steps_are_teacher_forcing
 from test_training import NO_STRATEGY, assert_same_run
 
-from memattn.active_memory.cells import CELLS
-from memattn.active_memory.neural_gpu import KINDS
 from memattn.config import DecodingConfig, TrainingConfig
 from memattn.data.vocabulary import BOS, EOS
 from memattn.errors import ConfigError
+from memattn.models.neural_gpu.cells import CELLS
+from memattn.models.neural_gpu.model import KINDS
 from memattn.runs.trained import load
-from memattn.search import saved_model
 from memattn.search.beam_search import Hypotheses
 from memattn.search.searcher import Scorer, Searcher, _likeliest
+from memattn.serving import saved_model
 from memattn.training.trainer import TrainingStep, train
 from memattn.training.validation import Validation
 

@@ -11,9 +11,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import tensorflow as tf
+from benchmarks import floor, systems
 from conftest import ROOT
 
-from memattn.benchmark import floor, systems
 from memattn.errors import ConfigError
 
 sys.path.insert(0, systems.WORKERS)
@@ -55,7 +55,7 @@ def test_every_worker_is_there_and_has_its_environment():
     for system in [*systems.SYSTEMS.values(), systems.PRODUCTS]:
         assert os.path.exists(os.path.join(systems.WORKERS, f"{system.worker}.py"))
         assert system.worker in systems.VARIABLES
-    made = (ROOT / "scripts/peers/setup.sh").read_text("utf-8")
+    made = (ROOT / "scripts/benchmarks/peers/setup.sh").read_text("utf-8")
     for key in systems.VARIABLES:
         assert key in systems.OURS or f"make_environment {key} " in made
 
@@ -283,4 +283,4 @@ def test_a_library_that_is_not_installed_is_named(command, tmp_path):
     places = ["--environments", tmp_path / "none", "--logs", tmp_path, "--output", tmp_path / "times"]
     status, _, stderr = command(ROOT, "scripts.benchmark_train", "--systems", "Joey NMT: Bahdanau", *places)
     assert status == 1
-    assert "scripts/peers/setup.sh creates it" in stderr.splitlines()[-1]
+    assert "scripts/benchmarks/peers/setup.sh creates it" in stderr.splitlines()[-1]

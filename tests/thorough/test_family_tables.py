@@ -2,10 +2,9 @@
 
 import csv
 
+from studies.britz2017 import family
+from studies.britz2017.figures import Output, model_name
 from test_reproduce import made_up, rows_of
-
-from memattn.paper import family
-from memattn.paper.paper_figures import Output, model_name
 
 KINDS = ("family", "rnnsearch", "family_translation", "rnnsearch_translation")
 TASKS = {"copy, L = 20", "copy, L = 40", "reverse, L = 20", "lookup, L = 8", "selective_copy, L = 40, 4 marked"}

@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
+from studies import runner as reproduce
+from studies.britz2017 import directions, future_work
+from studies.britz2017.figures import Output
 from test_reproduce import TINY, made_up, rows_of
-
-from memattn.evaluation import directions
-from memattn.paper import future_work, reproduce
-from memattn.paper.paper_figures import Output
 
 TASKS = """
 base: tiny.yaml

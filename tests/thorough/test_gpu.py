@@ -14,7 +14,7 @@ from memattn import config as configs
 from memattn.runs import run_folder
 from memattn.runs.trained import load
 from memattn.search.searcher import Searcher
-from memattn.search.translator import of_run
+from memattn.serving.translator import of_run
 from memattn.training.step import TrainingStep
 from memattn.training.trainer import train
 

@@ -15,9 +15,9 @@ from memattn import config as configs
 from memattn.data import corpus
 from memattn.data.preparation import prepare
 from memattn.data.preparation.prepare import Settings
-from memattn.data.text import TextSettings
+from memattn.data.tokenizer import TextSettings
 from memattn.runs.trained import load
-from memattn.search.translator import of_run
+from memattn.serving.translator import of_run
 from memattn.training.trainer import train
 
 ENGLISH = """

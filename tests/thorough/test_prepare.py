@@ -19,12 +19,13 @@ import numpy as np
 import pytest
 from conftest import ROOT, SHARED, run_command, second
 
-from memattn.data import bpe, corpus, text
+from memattn.data import bpe, corpus
+from memattn.data import tokenizer as text
 from memattn.data.batches import TrainingBatches
 from memattn.data.preparation import chunks, download, prepare, releases
 from memattn.data.preparation.chunks import parting
 from memattn.data.preparation.prepare import Settings
-from memattn.data.text import TextSettings
+from memattn.data.tokenizer import TextSettings
 from memattn.errors import ConfigError, DataError, RunError
 
 WORDS = [

@@ -6,18 +6,21 @@ import json
 import os
 
 import pytest
+from benchmarks import floor
 from conftest import ROOT
 from matplotlib import image
+from studies import estimates
+from studies import runner as reproduce
+from studies.britz2017 import figures as paper_figures
+from studies.britz2017 import open_questions
+from studies.britz2017 import printed as paper_tables
+from studies.britz2017.figures import Output
 
 import memattn.evaluation.plots
 from memattn import config as configs
-from memattn.benchmark import floor
 from memattn.config import Config, CopyConfig, DataConfig, ModelConfig, TrainingConfig
 from memattn.errors import ConfigError, RunError
-from memattn.evaluation import paper_tables
-from memattn.paper import estimates, open_questions, paper_figures, reproduce
-from memattn.paper.paper_figures import Output
-from memattn.training.sweep import Run
+from memattn.sweeps.runner import Run
 
 TINY = """
 data:

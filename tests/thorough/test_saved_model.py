@@ -20,9 +20,9 @@ from memattn.data.corpus import VOCABULARY
 from memattn.data.vocabulary import EOS
 from memattn.errors import ConfigError, DataError, RunError
 from memattn.runs.trained import load
-from memattn.search import saved_model
-from memattn.search.saved_model import EXTRA, FACTS
-from memattn.search.translator import Translator
+from memattn.serving import saved_model
+from memattn.serving.saved_model import EXTRA, FACTS
+from memattn.serving.translator import Translator
 
 STRANGE = ["", "Haus quux Hund.", "   ", "<unk> <s> Haus"]
 

@@ -12,13 +12,14 @@ import time
 
 import pytest
 from conftest import ROOT
+from studies.britz2017 import printed as paper_tables
 
 from memattn import config as configs
 from memattn import files
 from memattn.errors import ConfigError, RunError
-from memattn.evaluation import paper_tables, tables
 from memattn.runs import run_folder
-from memattn.training import sweep
+from memattn.sweeps import runner as sweep
+from memattn.sweeps import tables
 
 CELLS = [{"model.attention.name": "luong", "training.teacher": "nowhere"}, {"model.attention.name": "memory"}]
 FAILING = "luong-teacher=nowhere"

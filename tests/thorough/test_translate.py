@@ -20,16 +20,16 @@ from memattn import reading
 from memattn.config import DecodingConfig
 from memattn.data import corpus
 from memattn.data.preparation import prepare
-from memattn.data.text import Text
+from memattn.data.tokenizer import Text
 from memattn.data.vocabulary import BOS, EOS
 from memattn.errors import ConfigError, DataError
 from memattn.evaluation import evaluate as evaluation
 from memattn.evaluation import metrics
-from memattn.model.ensemble import Ensemble
+from memattn.models.ensemble import Ensemble
 from memattn.runs.trained import load
 from memattn.search import long_lines
 from memattn.search.searcher import Scorer, Searcher, Translation
-from memattn.search.translator import PairScorer, available_lines, of_run
+from memattn.serving.translator import PairScorer, available_lines, of_run
 from memattn.training.trainer import train
 
 NO_STRATEGY = tf.distribute.get_strategy()
@@ -438,7 +438,7 @@ def test_a_closed_input_is_said(runs):
 
 def test_a_hypothesis_that_is_lost_leaves_an_empty_line(trained, monkeypatch):
     writing = translator(trained, scores=True)
-    monkeypatch.setattr("memattn.search.translator.translation", lambda *_: Translation([], []))
+    monkeypatch.setattr("memattn.serving.translator.translation", lambda *_: Translation([], []))
     assert list(writing(["Haus"], 1)) == ["-inf\t"]
 
 

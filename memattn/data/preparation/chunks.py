@@ -17,7 +17,7 @@ import numpy as np
 from memattn import processes, reading
 from memattn.data import bpe, corpus
 from memattn.data.corpus import SIDES, Sentences
-from memattn.data.text import Text, TextSettings, tokenizer
+from memattn.data.tokenizer import Text, TextSettings, tokenizer
 from memattn.data.vocabulary import Vocabulary
 from memattn.errors import DataError
 

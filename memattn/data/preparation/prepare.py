@@ -20,9 +20,10 @@ from tqdm import tqdm
 
 from memattn import __version__, files, processes, reading
 from memattn.config import differences
-from memattn.data import bpe, corpus, text
+from memattn.data import bpe, corpus
+from memattn.data import tokenizer as text
 from memattn.data.preparation import chunks
-from memattn.data.text import TextSettings
+from memattn.data.tokenizer import TextSettings
 from memattn.data.vocabulary import Vocabulary, split_words
 from memattn.errors import ConfigError, DataError
 

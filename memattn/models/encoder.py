@@ -1,0 +1,96 @@
+"""The encoder: independent forward and backward stacks of LSTMs or GRUs, their top outputs concatenated."""
+
+from typing import Literal
+
+import tensorflow as tf
+
+from memattn.attention.base import Initializer, initializer_config, initializer_of
+from memattn.models.dropout import dropout, split
+
+
+@tf.keras.utils.register_keras_serializable("memattn")
+class Encoder(tf.keras.layers.Layer):
+    """Reads a source into states, as google/seq2seq's stacked bidirectional encoder does.
+
+    Args:
+      layers: in each direction.
+      units: width of each; a state is D = 2 * units wide.
+      cell: "lstm" or "gru", the GRU of Cho et al. (2014): the reset gate comes before the product.
+      dropout: rate on the input of every cell, a fresh mask each time step.
+      initializer: name, config or object, of the kernels. Biases start at 0, the forget gate's at 1.
+    """
+
+    def __init__(
+        self,
+        *,
+        layers: int,
+        units: int,
+        cell: Literal["lstm", "gru"] = "lstm",
+        dropout: float = 0.0,
+        initializer: Initializer = "glorot_uniform",
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.layers, self.units, self.cell, self.dropout = layers, units, cell, dropout
+        self.initializer = initializer
+        self.forward = [self._layer(f"forward_{i}", False) for i in range(layers)]
+        self.backward = [self._layer(f"backward_{i}", True) for i in range(layers)]
+
+    def _layer(self, name: str, go_backwards: bool) -> tf.keras.layers.LSTM | tf.keras.layers.GRU:
+        kind, options = {
+            "lstm": (tf.keras.layers.LSTM, {}),
+            "gru": (tf.keras.layers.GRU, {"reset_after": False}),
+        }[self.cell]
+        return kind(
+            self.units,
+            kernel_initializer=initializer_of(f"{name}/kernel", self.initializer),
+            recurrent_initializer=initializer_of(f"{name}/recurrent_kernel", self.initializer),
+            go_backwards=go_backwards,
+            return_sequences=True,
+            return_state=True,
+            dtype=self.dtype_policy,
+            name=name,
+            **options,
+        )
+
+    def build(self, input_shape):
+        for stack in (self.forward, self.backward):
+            width = input_shape[-1]
+            for layer in stack:
+                layer.build((None, None, width))
+                width = self.units
+        self.built = True
+
+    def compute_output_shape(self, input_shape):
+        parts = 2 if self.cell == "lstm" else 1
+        return (*input_shape[:-1], 2 * self.units), (input_shape[0], 2 * parts * self.layers * self.units)
+
+    def call(self, inputs: tf.Tensor, mask: tf.Tensor, seed: tf.Tensor | None = None) -> tuple[tf.Tensor, tf.Tensor]:
+        """States [B, S, D], and the final states of all layers, forward ones first, concatenated [B, F].
+
+        F is 2 * layers * units of hidden states, and as much of an LSTM's cells, each beside its hidden state.
+        `inputs` is [B, S, E], `mask` [B, S] true for real tokens, which come first; `seed` [2] turns dropout on.
+        """
+        # cuDNN refuses rows without a real token: it reads the first token of a padding row.
+        mask = tf.concat([tf.ones_like(mask[:, :1]), mask[:, 1:]], 1)
+        seeds = iter(split(seed, 2 * self.layers))
+        tops, finals = [], []
+        for stack in (self.forward, self.backward):
+            outputs = inputs
+            for layer in stack:
+                outputs, *state = layer(dropout(outputs, self.dropout, next(seeds)), mask=mask)
+                if layer.go_backwards:
+                    outputs = tf.reverse(outputs, [1])
+                finals += state
+            tops.append(outputs)
+        return tf.concat(tops, -1), tf.concat(finals, -1)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "layers": self.layers,
+            "units": self.units,
+            "cell": self.cell,
+            "dropout": self.dropout,
+            "initializer": initializer_config(self.initializer),
+        }

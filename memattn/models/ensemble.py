@@ -1,0 +1,76 @@
+"""Several models as one: the average of their probabilities."""
+
+import functools
+import math
+from collections.abc import Iterator
+
+import tensorflow as tf
+
+from memattn.models.seq2seq import Encoded, Seq2Seq
+
+
+class Ensemble:
+    """The methods of `Seq2Seq` that decoding calls; decodings, states and scores are lists, one item per model."""
+
+    def __init__(self, models: list[Seq2Seq]):
+        self._models = models
+
+    @property
+    def has_alignments(self) -> bool:
+        return all(model.has_alignments for model in self._models)
+
+    @property
+    def compute_dtype(self) -> str:
+        """The type that all models compute in; float32 where they differ."""
+        dtypes = {model.compute_dtype for model in self._models}
+        return dtypes.pop() if len(dtypes) == 1 else "float32"
+
+    def token_gates(self) -> list[tf.Tensor]:
+        return [model.token_gates() for model in self._models]
+
+    def encode(self, source: tf.Tensor) -> list[Encoded]:
+        return [model.encode(source) for model in self._models]
+
+    def candidates(self, encoded: list[Encoded], ratio: float | None) -> Iterator[list[Encoded]]:
+        each = zip(self._models, encoded, strict=True)
+        return map(list, zip(*(model.candidates(own, ratio) for model, own in each), strict=True))
+
+    def most_steps(self, encoded: list[Encoded]) -> tf.Tensor:
+        each = zip(self._models, encoded, strict=True)
+        return functools.reduce(tf.minimum, [model.most_steps(own) for model, own in each])
+
+    def start(
+        self,
+        encoded: list[Encoded],
+        num_queries: int,
+        token_gates: list[tf.Tensor],
+        selected: tf.Tensor | None = None,
+    ) -> tuple[list, list]:
+        each = zip(self._models, encoded, token_gates, strict=True)
+        started = (model.start(own, num_queries, gates, selected) for model, own, gates in each)
+        decodings, states = zip(*started, strict=True)
+        return list(decodings), list(states)
+
+    def step(self, tokens: tf.Tensor, state: list, decodings: list) -> tuple[tf.Tensor, list, list]:
+        """Logarithms of the average probabilities [B, Q, V], scores, and the next state."""
+        each = zip(self._models, state, decodings, strict=True)
+        logits, scores, states = zip(*(model.step(tokens, own, part) for model, own, part in each), strict=True)
+        return self._average(logits), list(scores), list(states)
+
+    def attention_weights(self, decodings: list, scores: list) -> tf.Tensor:
+        """Average weights of the source positions [B, Q, S]."""
+        each = zip(self._models, decodings, scores, strict=True)
+        return tf.reduce_mean(tf.stack([model.attention_weights(part, own) for model, part, own in each]), 0)
+
+    def alignments(self, source: tf.Tensor, target: tf.Tensor) -> tuple[tf.Tensor, None]:
+        """As `Seq2Seq.alignments`, without single slots."""
+        combined = [model.alignments(source, target)[0] for model in self._models]
+        return tf.reduce_mean(tf.stack(combined), 0), None
+
+    def __call__(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+        """Logarithms of the average probabilities [B, T, V] under teacher forcing."""
+        return self._average([model(source, target) for model in self._models])
+
+    def _average(self, logits) -> tf.Tensor:
+        log_probs = tf.stack([tf.nn.log_softmax(tf.cast(one, tf.float32)) for one in logits])
+        return tf.reduce_logsumexp(log_probs, 0) - math.log(len(self._models))

@@ -1,0 +1,158 @@
+"""The decoder of Bahdanau, Cho and Bengio (2015): it reads the source first, then moves on."""
+
+import tensorflow as tf
+
+from memattn.attention import AttentionMechanism
+from memattn.attention.base import Initializer, cast, initializer_config, initializer_of
+from memattn.models.dropout import dropout, split
+from memattn.models.stepper import Stepper, make_reader, run_steps
+
+
+@tf.keras.utils.register_keras_serializable("memattn")
+class RNNsearchDecoder(tf.keras.layers.Layer):
+    """A GRU that reads a context c_i with its last state s_{i-1}, and a maxout layer (appendix A.2).
+
+    With the last token's embedding y, the gates z and r, and the products of the cell written as W, U and C:
+    s_i = (1 - z) * s_{i-1} + z * tanh(W y + U (r * s_{i-1}) + C c_i). The output layer gets the maximum of each pair of
+    U_o s_{i-1} + V_o y + C_o c_i: it does not see s_i.
+
+    Args:
+      attention: the mechanism, any of them.
+      units: width U of the state; the output layer's input is half as wide, as in the paper.
+      dropout: rate on the token and on the contexts that enter the cell, and on the token for the maxout layer; a fresh
+        mask each time step.
+      initializer: name, config or object, of the weight matrices.
+    """
+
+    def __init__(
+        self,
+        *,
+        attention: AttentionMechanism,
+        units: int,
+        dropout: float = 0.0,
+        initializer: Initializer = "glorot_uniform",
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        if units % 2:
+            raise ValueError(f"units: the maxout layer of rnnsearch needs an even number, not {units}")
+        self.attention = attention
+        self.units, self.dropout, self.initializer = units, dropout, initializer
+        self.kernel = None
+
+    def build(self, inputs_shape, memory_shape=None):
+        """Makes the weights for inputs [B, T, E] and a memory whose "values" are [B, M, D]."""
+        if memory_shape is not None:  # Keras 2 passes only the first shape
+            values_shape, units = memory_shape["values"], self.units
+            if not self.attention.built:
+                self.attention.build((None, None, units), values_shape)
+            width = inputs_shape[-1] + self.attention.context_size(values_shape[-1])
+            shapes = {
+                "kernel": (width, 3 * units),  # of [y; c] for z, r and the candidate
+                "recurrent_kernel": (units, 3 * units),
+                "read_out_kernel": (width + units, units),  # of [y; c; s]
+            }
+            for name, shape in shapes.items():
+                initializer = initializer_of(name, self.initializer)
+                setattr(self, name, self.add_weight(shape=shape, initializer=initializer, name=name))
+            self.bias = self.add_weight(shape=(3 * units,), initializer="zeros", name="bias")
+            self.read_out_bias = self.add_weight(shape=(units,), initializer="zeros", name="read_out_bias")
+        self.built = True
+
+    def gates(self, inputs: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:
+        """What inputs [..., E] add to the gates and, after them, to the read-out [..., 3U + U], biases included."""
+        kernels, biases = (
+            tf.concat([self._cast(one) for one in pair], -1)
+            for pair in (
+                (self.kernel[: inputs.shape[-1]], self.read_out_kernel[: inputs.shape[-1]]),
+                (self.bias, self.read_out_bias),
+            )
+        )
+        return tf.tensordot(dropout(inputs, self.dropout, seed), kernels, 1) + biases
+
+    def stepper(self, memory: dict[str, tf.Tensor], *, fold: bool = False) -> "RNNsearchStepper":
+        """As `Decoder.stepper`."""
+        values, recurrent = memory["values"], self._cast(self.recurrent_kernel)
+        kernel, read_out = self._cast(self.kernel), self._cast(self.read_out_kernel)
+        first = kernel.shape[0] - values.shape[2]
+        reader = make_reader(values, kernel[first:], read_out[first : -self.units], self.dropout, fold=fold)
+        return RNNsearchStepper(
+            attention=self.attention,
+            memory=memory,
+            few=fold and self.attention.reads_few,
+            reader=reader,
+            gate_kernel=recurrent[:, : 2 * self.units],
+            candidate_kernel=recurrent[:, 2 * self.units :],
+            read_out_kernel=read_out[-self.units :],
+        )
+
+    def compute_output_shape(self, inputs_shape, memory_shape, **_):
+        return (*inputs_shape[:-1], self.units // 2), (*inputs_shape[:-1], memory_shape["values"][1])
+
+    def call(
+        self, inputs: tf.Tensor, cells: list, memory: dict[str, tf.Tensor], seed: tf.Tensor | None = None
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """As `Decoder.call`: features for the output layer [B, T, U / 2], scores [B, T, M]."""
+        if self.kernel is None:
+            self.build(inputs.shape, {"values": memory["values"].shape})
+        inputs_seed, step_seed = split(seed, 2)
+        stepper = self.stepper(memory)
+        outputs, contexts, scores = run_steps(stepper, self.gates(inputs, inputs_seed), cells, step_seed)
+        return stepper.read_out(outputs, contexts), scores
+
+    def _cast(self, weight) -> tf.Tensor:
+        return cast(weight, self.compute_dtype)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "attention": tf.keras.layers.serialize(self.attention),
+            "units": self.units,
+            "dropout": self.dropout,
+            "initializer": initializer_config(self.initializer),
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        attention = config.pop("attention")
+        return cls(attention=tf.keras.layers.deserialize(attention), **config)
+
+
+class RNNsearchStepper(Stepper):
+    """Runs an `RNNsearchDecoder` step by step.
+
+    Args:
+      gate_kernel: [U, 2U], from the state to z and r.
+      candidate_kernel: [U, U].
+      read_out_kernel: [U, U], from the state.
+      others: see `Stepper`.
+    """
+
+    def __init__(self, *, gate_kernel, candidate_kernel, read_out_kernel, **others):
+        super().__init__(**others)
+        self._gate_kernel, self._candidate_kernel = gate_kernel, candidate_kernel
+        self._read_out_kernel = read_out_kernel
+
+    def __call__(self, gates, state, seed=None):
+        ((hidden,),) = state["cells"]
+        units = hidden.shape[-1]
+        scores, fed, contexts, attention = self.read(hidden, state["attention"], seed)
+        inputs, read_out = gates[:, :, : 3 * units], gates[:, :, 3 * units :]
+        inputs = self._reader.feed(inputs, fed, seed)
+        own = tf.tensordot(hidden, self._gate_kernel, 1)
+        update, reset = tf.split(tf.sigmoid(inputs[:, :, : 2 * units] + own), 2, -1)
+        candidate = inputs[:, :, 2 * units :] + tf.tensordot(reset * hidden, self._candidate_kernel, 1)
+        following = (1 - update) * hidden + update * tf.tanh(candidate)
+        outputs = tf.concat([hidden, read_out], -1)  # [B, Q, 2U]
+        return outputs, contexts, scores, {"cells": [[following]], "attention": attention}
+
+    def read_out(self, outputs, contexts):
+        """The output layer's input [B, Q, U / 2]."""
+        hidden, read_out = tf.split(outputs, 2, -1)
+        summed = read_out + tf.tensordot(hidden, self._read_out_kernel, 1) + self._reader.mix(contexts)
+        return tf.reduce_max(tf.reshape(summed, [*_leading(summed), summed.shape[-1] // 2, 2]), -1)
+
+
+def _leading(tensor: tf.Tensor) -> tuple:
+    shape = tf.shape(tensor)
+    return shape[0], shape[1]

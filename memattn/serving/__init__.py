@@ -1,0 +1,1 @@
+"""Translates lines with a trained model, and exports it."""

@@ -1,0 +1,1 @@
+"""Sweeps: a config with a grid into runs, their training, and one table."""

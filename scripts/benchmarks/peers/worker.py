@@ -1,0 +1,110 @@
+"""What all benchmarked systems share: the work, and the protocol with `benchmarks`. Needs NumPy only.
+
+A worker is a process: `python tfa.py '{"task": "decode", "length": 50, ...}'`. It does all of the work once to warm up
+and writes a JSON line that describes it. Then, for each line that it reads, it does the work once and replies with a
+JSON line.
+"""
+
+import json
+import os
+import sys
+import time
+from types import SimpleNamespace
+
+import numpy as np
+
+PAD, BOS, EOS, UNK = 0, 1, 2, 3
+FIRST_SYMBOL = 4
+NO_END = -1e9  # bias that prevents the end of sentence
+_NEWS_SHAPE = 3.67  # of the gamma distribution with the mean and variance of newstest2016's 21.4 words a sentence
+
+
+def options() -> SimpleNamespace:
+    """The work to do: task, length, examples, batch, beam, units, vocabulary, attention, threads and so on.
+
+    Where it is shared by several processes, this one's `part` is every `parts`-th batch.
+    """
+    return SimpleNamespace(**json.loads(sys.argv[1]))
+
+
+def sources(work: SimpleNamespace) -> list[np.ndarray]:
+    """Ids of sources, longest first; at least one token each, because some systems refuse empty sources.
+
+    `work.source_lengths` are "uniform" on 0..L; "news": distributed as in newstest2016 (English), with mean L; or a
+    number.
+    """
+    random = np.random.default_rng(0)
+    if work.source_lengths == "uniform":
+        lengths = random.integers(0, work.length + 1, work.examples)
+    elif work.source_lengths == "news":
+        lengths = np.round(random.gamma(_NEWS_SHAPE, work.length / _NEWS_SHAPE, work.examples)).astype(np.int64)
+    else:
+        lengths = np.full(work.examples, work.source_lengths)
+    lengths = np.maximum(1, lengths)
+    return [random.integers(FIRST_SYMBOL, work.vocabulary, length) for length in sorted(lengths, reverse=True)]
+
+
+def batches(work: SimpleNamespace) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Padded ids [B, S] and lengths [B] of this process' part, longest first."""
+    rows, padded = sources(work), []
+    for start in range(work.part * work.batch, len(rows), work.parts * work.batch):
+        batch = rows[start : start + work.batch]
+        lengths = np.array([len(row) for row in batch], np.int64)
+        ids = np.full((len(batch), lengths.max()), PAD, np.int64)
+        for row, own in zip(ids, batch, strict=True):
+            row[: len(own)] = own
+        padded.append((ids, lengths))
+    return padded
+
+
+def training_batch(work: SimpleNamespace) -> tuple[np.ndarray, np.ndarray]:
+    """Source and target ids [B, L], all of full length."""
+    random = np.random.default_rng(1)
+    return tuple(random.integers(FIRST_SYMBOL, work.vocabulary, (2, work.batch, work.length)))
+
+
+def serve(versions: dict, notes: str, run, **facts) -> None:
+    """Warms up with one run() and replies that it is ready, with `facts`; then does one run() per order."""
+    replies = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # the libraries' output goes to standard error
+    run()
+    replies.write(json.dumps({"versions": versions, "notes": notes, **facts}) + "\n")
+    for _ in sys.stdin:
+        used, start = time.process_time(), time.perf_counter()
+        run()
+        seconds, used = time.perf_counter() - start, time.process_time() - used
+        replies.write(json.dumps({"seconds": seconds, "cpu_seconds": used, "peak_memory_MiB": _peak_memory()}) + "\n")
+
+
+def serve_decoding(work: SimpleNamespace, versions: dict, notes: str, decode) -> None:
+    """Decodes this process' batches per order: decode(ids [B, S], lengths [B]) gives the best hypotheses [B, L]."""
+    everything = batches(work)
+
+    def check(ids, found):
+        found = np.asarray(found)
+        if found.shape != (len(ids), work.length) or (found == EOS).any():
+            raise SystemExit(f"hypotheses of shape {found.shape}, not all {work.length} tokens long")
+
+    def run():
+        for ids, lengths in everything:
+            check(ids, decode(ids, lengths))
+
+    serve(versions, notes, run)
+
+
+def serve_training(work: SimpleNamespace, versions: dict, notes: str, step) -> None:
+    """Does one update of the weights per order; step() returns the loss."""
+
+    def run():
+        if not np.isfinite(step()):
+            raise SystemExit("the loss is not finite")
+
+    run()
+    serve(versions, notes, run)
+
+
+def _peak_memory() -> float:
+    """MiB that this process has held at most; getrusage() would count what its parent held when it was made."""
+    with open("/proc/self/status", encoding="utf-8") as file:
+        (line,) = (line for line in file if line.startswith("VmHWM:"))
+    return int(line.split()[1]) / 1024

@@ -1,0 +1,343 @@
+"""Times systems on the same work, in turns, each in its own process."""
+
+import concurrent.futures
+import contextlib
+import dataclasses
+import itertools
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from absl import flags
+from tqdm import tqdm
+
+from memattn import files, processes
+from memattn.errors import RunError
+from memattn.evaluation import plots
+from memattn.sweeps import tables
+
+WORKERS = os.path.join(pathlib.Path(__file__).resolve().parents[2], "scripts", "peers")
+
+
+class System(NamedTuple):
+    """A worker's file in `scripts/peers`, and what it times.
+
+    Attributes:
+      attention: of its model.
+      model: other options of memattn's model.
+      selected: tokens that a lexicon selects for a batch; 0: no lexicon.
+      precision: what memattn's layers compute in.
+    """
+
+    worker: str
+    attention: Mapping[str, Any]
+    model: Mapping[str, Any] = {}
+    selected: int = 0
+    precision: str = "float32"
+
+
+NONE, BAHDANAU, MEMORY = {"name": "none"}, {"name": "bahdanau"}, {"name": "memory", "num_slots": 32}
+RNNSEARCH = {"encoder": "gru", "decoder": "rnnsearch", "layers": 1}
+STOPS = {"offset": 0.0}  # at about every other position; with random weights and the default, a hypothesis never stops
+FAMILY = {
+    "memattn: linear": System("ours", {"name": "linear"}),
+    "memattn: Luong": System("ours", {"name": "luong"}),
+    "memattn: dot product": System("ours", {"name": "luong_dot"}),
+    "memattn: location": System("ours", {"name": "location"}),
+    "memattn: local-m": System("ours", {"name": "local_m"}),
+    "memattn: local-p": System("ours", {"name": "local_p"}),
+    "memattn: monotonic": System("ours", {"name": "monotonic", **STOPS}),
+    "memattn: MoChA, w = 4": System("ours", {"name": "mocha", "chunk_size": 4, **STOPS}),
+    "memattn: MAtChA": System("ours", {"name": "matcha", **STOPS}),
+    "memattn: RNNsearch": System("ours", BAHDANAU, RNNSEARCH),
+}
+SYSTEMS = {
+    "memattn: no attention": System("ours", NONE),
+    **{f"memattn: memory, K = {slots}": System("ours", {**MEMORY, "num_slots": slots}) for slots in (1, 4, 16, 32, 64)},
+    "memattn: Bahdanau": System("ours", BAHDANAU),
+    "memattn: Bahdanau, keys each step": System("ours", {**BAHDANAU, "cache_keys": False}),
+    "memattn: memory, no input feeding": System("ours", MEMORY, {"input_feeding": False}),
+    "memattn: memory, K = 32, selection": System("ours", MEMORY, selected=3_000),
+    "memattn: Bahdanau, selection": System("ours", BAHDANAU, selected=3_000),
+    "memattn: memory, K = 32, bfloat16": System("ours", MEMORY, precision="mixed_bfloat16"),
+    "memattn: Bahdanau, bfloat16": System("ours", BAHDANAU, precision="mixed_bfloat16"),
+    **FAMILY,
+    "tensorflow-addons: Bahdanau": System("tfa", BAHDANAU),
+    "OpenNMT-tf: Bahdanau": System("onmt_tf", BAHDANAU),
+    "OpenNMT-py: Bahdanau": System("onmt_py", BAHDANAU),
+    "Joey NMT: Bahdanau": System("joey_nmt", BAHDANAU),
+    "Marian: Bahdanau": System("marian", BAHDANAU),
+    "tensorflow-addons: no attention": System("tfa", NONE),
+    "OpenNMT-tf: no attention": System("onmt_tf", NONE),
+    "OpenNMT-py: no attention": System("onmt_py", NONE),
+}
+DECODED = [  # by default
+    name
+    for name, system in SYSTEMS.items()
+    if name not in FAMILY and not system.selected and system.precision == "float32"
+]
+TRAINED = [name for name in DECODED if SYSTEMS[name].attention != NONE and SYSTEMS[name].worker != "marian"]
+PRODUCTS = System("products", NONE)  # of matrices, for the machine's speed
+OURS = ("ours", "products")  # workers in this process' Python environment
+# On this work, the libraries' TensorFlow is faster without oneDNN; PyTorch is very slow if its threads spin.
+VARIABLES = {
+    "ours": {},
+    "products": {},
+    "tfa": {"TF_ENABLE_ONEDNN_OPTS": "0"},
+    "onmt_tf": {"TF_ENABLE_ONEDNN_OPTS": "0"},
+    "onmt_py": {"OMP_WAIT_POLICY": "PASSIVE"},
+    "joey_nmt": {"OMP_WAIT_POLICY": "PASSIVE"},
+    "marian": {},
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Measured:
+    """The measurements of one system.
+
+    Attributes:
+      seconds: of each repeat.
+      other_cores: cores that other processes used, averaged over a repeat; the largest of all repeats.
+      peak_memory: MiB.
+      versions, notes: as reported by the worker.
+      fold_seconds: for folding the token embeddings once per model, not in `seconds`; None if they are not folded.
+      batches_at_once: decoded concurrently in one process.
+    """
+
+    seconds: list[float]
+    other_cores: float
+    peak_memory: int
+    versions: dict[str, str]
+    notes: str
+    fold_seconds: float | None = None
+    batches_at_once: int = 1
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.seconds)
+
+
+def define_sizes(lengths: str) -> None:
+    """Flags of benchmarks with sizes of the user's choice."""
+    define_numbers("lengths", lengths, "Lengths L.")
+    flags.DEFINE_integer("units", 256, "Units per layer and direction; also the embedding size.", lower_bound=1)
+    flags.DEFINE_integer("vocabulary", 24, "Number of ids, including four special ones.", lower_bound=5)
+
+
+def define_numbers(name: str, numbers: str, meaning: str) -> None:
+    """A flag for whole numbers above 0, separated by commas."""
+    flags.DEFINE_list(name, numbers.split(","), meaning)
+    flags.register_validator(
+        name,
+        lambda given: bool(given) and all(one.isdecimal() and int(one) for one in given),
+        "whole numbers above 0, separated by commas",
+    )
+
+
+def define_flags(*, output: str | None, systems: list[str], known: list[str]) -> None:
+    """Flags that all benchmarks share; of the `known` systems, `systems` are timed by default."""
+    flags.DEFINE_multi_enum("systems", systems, known, "System to time; repeatable.")
+    flags.DEFINE_enum("device", "cpu", ["cpu", "gpu"], "Device of memattn; the libraries run on the CPU.")
+    flags.DEFINE_integer("threads", processes.cores(), "Threads per system.", lower_bound=1)
+    flags.DEFINE_enum("jit_compile", "auto", ["auto", "true", "false"], "Whether XLA compiles memattn.")
+    flags.DEFINE_integer("repeats", 5, "Runs per system, in turns.", lower_bound=1)
+    flags.DEFINE_string("environments", "build/peers", "Folder made by scripts/benchmarks/peers/setup.sh.")
+    flags.DEFINE_string("logs", "build/logs", "Folder of the systems' output.")
+    flags.DEFINE_string("output", output, "Path of the results, without file extension.")
+
+
+def race(
+    runners: Mapping[str, tuple[str, Mapping[str, Any]]], options: flags.FlagValues, *, warming_up: int = 1
+) -> dict[str, Measured]:
+    """Warms up runners (name -> system and work), then has each do its work in turn, `repeats` times.
+
+    Runners warm up `warming_up` at a time; with more than one, `fold_seconds`, which is measured then, is disturbed.
+    Raises RunError.
+    """
+    os.makedirs(options.logs, exist_ok=True)
+    if options.device == "cpu":
+        import tensorflow as tf
+
+        tf.config.set_visible_devices([], "GPU")  # in this process, which reports the device
+    children, measured = {}, {name: [] for name in runners}
+
+    def warm_up(name: str) -> dict:
+        system, work = runners[name]
+        children[name] = _start(name, SYSTEMS[system], work, options)
+        reply = _replies(children[name], name, options)[0]
+        parts = len(children[name])
+        return reply if parts == 1 else {**reply, "notes": f"{reply['notes']}, {parts} processes with a batch each"}
+
+    try:
+        with concurrent.futures.ThreadPoolExecutor(warming_up) as pool:
+            warmed = tqdm(pool.map(warm_up, runners), "warming up", len(runners), unit="system", disable=None)
+            ready = dict(zip(runners, warmed, strict=True))
+        for name in tqdm(list(runners) * options.repeats, desc="measuring", unit="run", disable=None):
+            busy = _busy_seconds()
+            for process in children[name]:
+                with contextlib.suppress(BrokenPipeError):  # a process that has ended does not reply either
+                    process.stdin.write("run\n")
+                    process.stdin.flush()
+            replies = _replies(children[name], name, options)
+            seconds = max(reply["seconds"] for reply in replies)
+            others = (_busy_seconds() - busy - sum(reply["cpu_seconds"] for reply in replies)) / seconds
+            measured[name].append((seconds, others, sum(reply["peak_memory_MiB"] for reply in replies)))
+    finally:
+        for process in itertools.chain(*children.values()):
+            process.kill()
+            process.communicate()
+    results = {}
+    for name, runs in measured.items():
+        seconds, others, memory = zip(*runs, strict=True)
+        results[name] = Measured(list(seconds), round(max(0.0, *others), 2), round(max(memory)), **ready[name])
+    return results
+
+
+def multiply_adds_per_second(rows: int, inner: int, columns: int, options: flags.FlagValues) -> float:
+    """`floor.multiply_adds_per_second` on the device and with the threads of memattn's systems. Raises RunError."""
+    os.makedirs(options.logs, exist_ok=True)
+    name, work = "matrix products", {"rows": rows, "inner": inner, "columns": columns}
+    (process,) = _start(name, PRODUCTS, work, options)
+    with process:
+        rate = _replies([process], name, options)[0]["multiply_adds_per_second"]
+        process.communicate()  # closes its standard input, which ends it
+    return rate
+
+
+def _start(name: str, system: System, work: Mapping[str, Any], options: flags.FlagValues) -> list[subprocess.Popen]:
+    """The processes of a system: `work["processes"]`, which divide batches and threads among them, or one."""
+    python = sys.executable
+    if system.worker not in OURS:
+        python = os.path.join(options.environments, system.worker, "bin", "python")
+        if not os.path.exists(python):
+            raise RunError(
+                f"{python}: missing; scripts/benchmarks/peers/setup.sh creates it, or choose other --systems"
+            )
+    jit_compile = {"auto": "auto", "true": True, "false": False}[options.jit_compile]
+    parts = work.get("processes", 1)
+    own = {
+        "attention": system.attention,
+        "model": system.model,
+        "selected": system.selected,
+        "precision": system.precision,
+        "threads": max(1, options.threads // parts),
+        "jit_compile": jit_compile,
+        "parts": parts,
+    }
+    variables = {"TF_CPP_MIN_LOG_LEVEL": "3", **VARIABLES[system.worker]}
+    if options.device == "cpu" or system.worker not in OURS:
+        variables["CUDA_VISIBLE_DEVICES"] = ""
+    with open(_log(name, options), "wb") as file:
+        return [
+            subprocess.Popen(
+                [python, os.path.join(WORKERS, f"{system.worker}.py"), json.dumps({**work, **own, "part": part})],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=file,
+                text=True,
+                env={**os.environ, **variables, "PYTHONSAFEPATH": ""},  # for the workers' shared module
+            )
+            for part in range(parts)
+        ]
+
+
+def _replies(children: list[subprocess.Popen], name: str, options: flags.FlagValues) -> list[dict]:
+    lines = [process.stdout.readline() for process in children]
+    if not all(lines):
+        raise RunError(f"{name}: its process ended; see {_log(name, options)}")
+    return [json.loads(line) for line in lines]
+
+
+def _busy_seconds() -> float:
+    """CPU seconds used on the whole machine."""
+    with open("/proc/stat", encoding="utf-8") as file:
+        fields = [int(field) for field in file.readline().split()[1:9]]
+    return (sum(fields) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")
+
+
+def _log(name: str, options: flags.FlagValues) -> str:
+    return os.path.join(options.logs, f"{name}.log")
+
+
+def source_lengths(work: Mapping[str, Any]) -> np.ndarray:
+    """Lengths of the sources that the workers make for `work`."""
+    sys.path.insert(0, WORKERS)
+    import worker  # noqa: PLC0415 (in the workers' folder)
+
+    return np.array([len(source) for source in worker.sources(worker.SimpleNamespace(**work))])
+
+
+def row(name: str, length: int, result: Measured, everything: Mapping[str, Measured]) -> dict[str, Any]:
+    """A system's row of the table; "best library" is the fastest one with attention."""
+    libraries = [
+        other.median
+        for key, other in everything.items()
+        if SYSTEMS[key].worker != "ours" and SYSTEMS[key].attention != NONE
+    ]
+    bahdanau = everything.get("memattn: Bahdanau")
+    return {
+        "L": length,
+        "system": name,
+        "seconds": round(result.median, 4),
+        "min-max": tables.extent(result.seconds, ".4g"),
+        "fold s (apart)": "" if result.fold_seconds is None else f"{result.fold_seconds:.2g}",
+        "best library / it": round(min(libraries) / result.median, 2) if libraries else "",
+        "our Bahdanau / it": round(bahdanau.median / result.median, 2) if bahdanau else "",
+        "peak MiB": result.peak_memory,
+        "other cores": result.other_cores,
+        "batches at once": result.batches_at_once,
+        "notes": f"{' '.join(f'{key} {value}' for key, value in result.versions.items())}; {result.notes}",
+    }
+
+
+def report(
+    rows: list[dict],
+    options: flags.FlagValues,
+    *,
+    title: str,
+    units: int,
+    vocabulary: int,
+    measure: str = "seconds",
+    scale: str = "log",
+    lead: str = "",
+) -> int:
+    """Writes the table as CSV and Markdown, its conditions, and a picture; prints the table.
+
+    The picture shows the column `measure` against the length, both on axes of a `scale`, "log" or "linear"; `lead`
+    stands above the table.
+    """
+    from memattn.runs import provenance
+
+    os.makedirs(os.path.dirname(options.output) or ".", exist_ok=True)
+    keys = list(dict.fromkeys(key for one in rows for key in one if key not in ("notes", "batches at once")))
+    table = [{key: one.get(key, "") for key in keys} for one in rows]
+    conditions = provenance.conditions()
+    made = {
+        **conditions,
+        "repeats": options.repeats,
+        "threads": options.threads,
+        "load_average": os.getloadavg()[0],
+        "systems": {one["system"]: one["notes"] for one in rows},
+    }
+    files.write_csv(f"{options.output}.csv", table)
+    files.write(f"{options.output}.json", json.dumps(made, indent=2) + "\n")
+    markdown = lead + tables.markdown(table)
+    size = f"two layers of {units} units, vocabulary {vocabulary:,}, {conditions['device']}"
+    caption = f"{title}: {size}, {options.threads} threads"
+    if (at_once := max(one.get("batches at once", 1) for one in rows)) > 1:
+        caption += f"; memattn decodes {'two' if at_once == 2 else at_once} batches at once"
+    files.write(f"{options.output}.md", f"{caption}\n\n{markdown}\n")
+    if len({one["L"] for one in rows}) > 1:
+        lines = {}
+        for one in rows:
+            lines.setdefault(one["system"], {})[one["L"]] = float(one[measure])
+        labels = {"title": f"{title}\n{size}", "x": "length L, in tokens", "y": measure}
+        plots.times(f"{options.output}.png", lines, scale=scale, **labels)
+    print(f"\n{title}\n\n{markdown}")
+    return 0

@@ -1,0 +1,1 @@
+"""Britz, Guan & Luong (2017): its tables, figures and open questions."""

@@ -1,0 +1,143 @@
+"""The cost of the paper's tables and figures: counted, or measured for a few steps at full size."""
+
+import functools
+import json
+import os
+import time
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+from benchmarks import floor
+from tqdm import tqdm
+
+from memattn import config as configs
+from memattn.config import Config, DataConfig
+from memattn.data import corpus
+from memattn.data.tasks import TASKS
+from memattn.data.vocabulary import SPECIAL_TOKENS
+from memattn.errors import RunError
+from memattn.runs import run_folder
+from memattn.sweeps import tables
+from memattn.training.distribution import STRATEGIES
+from memattn.training.step import TrainingStep
+from studies.runner import runs_of
+
+
+def estimate(names: list[str], scale: str, *, gigaflops: float | None) -> str:
+    """The runs of targets as a Markdown table, with a lower bound of their cost.
+
+    `gigaflops` is the rate of matrix products (2 per multiply-add); by default, it is measured on this machine.
+    """
+    rate = gigaflops * 5e8 if gigaflops else floor.multiply_adds_per_second(1280, 512, 1024)
+    rows, parameters = [], {}
+    for path, runs in runs_of(names, scale).items():
+        for name, config in tqdm(runs.items(), desc=path, unit="run", disable=None):
+            text = _text(config.data)
+            shape = json.dumps(configs.to_dict(config)["model"]) + str(text.vocabulary)
+            if shape not in parameters:
+                parameters[shape] = run_folder.build_model(config, text.vocabulary, 100).count_params()
+            least = _least(config, text, parameters[shape])
+            rows.append(
+                {
+                    "config": path,
+                    "run": name,
+                    "parameters": f"{parameters[shape]:,}",
+                    "steps": f"{config.training.max_steps:,}",
+                    "GiB": f"{least.bytes / 2**30:.2f}",
+                    "hours": f"{config.training.max_steps * least.multiply_adds / rate / 3600:.3g}",
+                }
+            )
+    if not rows:
+        return f"{', '.join(names)}: nothing is trained"
+    hours = sum(float(row["hours"]) for row in rows)
+    return (
+        f"{tables.markdown(rows)}\n{len(rows)} runs, {hours:.3g} hours at {rate / 5e8:,.0f} GFLOP/s. Steps are upper "
+        "bounds; memory and time lower ones, without padding, TensorFlow's own memory and all but matrix products. "
+        "Unprepared text is assumed to have 16,000 BPE units and sentences of 30.\n"
+    )
+
+
+def rehearse(names: list[str], scale: str, *, steps: int, strategy: str) -> str:
+    """Updates the costliest run of each config `steps` times, with full batches of random ids at the greatest length.
+
+    Returns a Markdown table of the times. Raises RunError if the loss is not finite.
+    """
+    rows = []
+    for path, runs in runs_of(names, scale).items():
+        name, config = max(runs.items(), key=lambda item: _least(item[1], _text(item[1].data), 0).multiply_adds)
+        text = _text(config.data)
+        print(f"{path}: {name}, {text.longest} tokens", flush=True)
+        devices = STRATEGIES[strategy]()
+        with devices.scope():
+            model = run_folder.build_model(config, text.vocabulary, text.longest)
+            step = TrainingStep(model, config.training, devices)
+        random, seconds, training = np.random.default_rng(0), [], config.training
+        sentences = training.batch_size
+        if training.batch_type == "tokens":
+            sentences = max(1, sentences // text.longest)
+        for number in range(steps):
+            shape = training.accumulate, 2, sentences, text.longest
+            batches = random.integers(len(SPECIAL_TOKENS), text.vocabulary, shape, dtype=np.int32)
+            started = time.perf_counter()
+            loss = float(step(list(map(tuple, batches)), number, training.learning_rate)[0])
+            seconds.append(time.perf_counter() - started)
+            if not np.isfinite(loss):
+                raise RunError(f"{path}: the loss of {name} is {loss} after {number + 1} steps")
+        rows.append(
+            {
+                "config": path,
+                "run": name,
+                "parameters": f"{model.count_params():,}",
+                "batch": sentences,
+                "tokens": text.longest,
+                "first step s": f"{seconds[0]:.3g}",
+                "step s": f"{min(seconds[1:]):.3g}" if seconds[1:] else "",
+            }
+        )
+        tf.keras.backend.clear_session()
+    if not rows:
+        return f"{', '.join(names)}: nothing is trained"
+    return f"{tables.markdown(rows)}\nThe first step includes tracing and compiling; most sentences are shorter.\n"
+
+
+def vocabulary_size(config: Config) -> int:
+    """Number of ids of a config's corpus, estimated if it is not prepared."""
+    return _text(config.data).vocabulary
+
+
+class _Text(NamedTuple):
+    """Training data: number of ids, and tokens per sentence on each side, including its end."""
+
+    vocabulary: int
+    source_length: float
+    target_length: float
+    longest: int
+
+
+@functools.cache
+def _text(data: DataConfig) -> _Text:
+    """Facts of a prepared corpus or a task; of other text, 16,000 BPE units and 30 per sentence."""
+    if (task := data.generated) is not None:
+        random = np.random.RandomState(task.seed)  # noqa: NPY002
+        pairs = TASKS[task.name].pairs(task, random, np.arange(task.max_length + 1))  # each length once
+        means = [1 + np.mean(list(map(len, side))) for side in zip(*pairs, strict=True)]
+        longest = 1 + max(len(side) for pair in pairs for side in pair)
+        return _Text(len(SPECIAL_TOKENS) + len(TASKS[task.name].tokens(task)), *means, longest)
+    if not os.path.isdir(data.path):
+        return _Text(len(SPECIAL_TOKENS) + 16_000, 31, 31, data.max_source_length or 100)
+    vocabulary = corpus.read_vocabulary(os.path.join(data.path, corpus.VOCABULARY))
+    sides = corpus.read_corpus(data.path, "train", vocabulary)
+    lengths = [side.lengths() for side in (sides.source, sides.target)]
+    longest = min(max(map(max, lengths)), data.max_source_length or np.inf)
+    return _Text(len(vocabulary), lengths[0].mean(), lengths[1].mean(), int(longest))
+
+
+def _least(config: Config, text: _Text, parameters: int) -> floor.Update:
+    return floor.training(
+        config,
+        vocabulary=text.vocabulary,
+        source_length=text.source_length,
+        target_length=text.target_length,
+        parameters=parameters,
+    )

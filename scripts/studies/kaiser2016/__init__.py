@@ -1,0 +1,1 @@
+"""Kaiser & Bengio (2016): active memory beside attention."""
