@@ -16,7 +16,7 @@ from absl import flags
 
 from memattn import files, processes
 from memattn.errors import ConfigError, RunError
-from memattn.sweeps import tables
+from memattn.evaluation import formatting
 
 _SAME = ("task", "length", "model", "learning_rate", "seed")
 _NUMBERS = ("learning_rate", "seed", "right", "epochs", "constant_right", "seconds")
@@ -104,7 +104,7 @@ def _write(found: list[dict], adding_problem) -> None:
     output = flags.FLAGS.output
     files.write(f"{output}.json", json.dumps({"cells": found}, indent=2) + "\n")
     files.write_csv(f"{output}.csv", rows)
-    files.write(f"{output}.md", tables.markdown(rows))
+    files.write(f"{output}.md", formatting.markdown(rows))
 
 
 if __name__ == "__main__":

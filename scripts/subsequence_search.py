@@ -15,7 +15,7 @@ from absl import flags
 
 from memattn import files
 from memattn.errors import ConfigError
-from memattn.sweeps import tables
+from memattn.evaluation import formatting
 
 
 def main() -> int:
@@ -45,7 +45,7 @@ def _write(rows: list[dict], conditions: dict) -> None:
     output = flags.FLAGS.output
     files.write(f"{output}.json", json.dumps({"rows": rows, **conditions}, indent=2) + "\n")
     files.write_csv(f"{output}.csv", rows)
-    files.write(f"{output}.md", tables.markdown(rows))
+    files.write(f"{output}.md", formatting.markdown(rows))
 
 
 if __name__ == "__main__":

@@ -15,8 +15,9 @@ from test_conformance import assert_trains, make_model, padded
 import memattn
 from memattn import attention, config
 from memattn.data.vocabulary import EOS
+from memattn.evaluation.formatting import markdown, pivot
 from memattn.sweeps import runner as sweep
-from memattn.sweeps.tables import markdown, pivot
+from memattn.sweeps.expand import expand
 
 # Tables that are not results, by page.
 _TABLES_OF_WORDS = {
@@ -82,12 +83,12 @@ def test_the_first_config_of_the_usage_page_loads(tmp_path):
     assert len(text.splitlines()) == 5
     path = tmp_path / "tiny.yaml"
     path.write_text(text, encoding="utf-8")
-    assert len(config.expand(config.load(str(path), []))) == 2
+    assert len(expand(config.load(str(path), []))) == 2
 
 
 def test_the_summary_is_made_of_committed_results():
     with open(ROOT / "results/summary.csv", encoding="utf-8", newline="") as file:
-        assert list(csv.DictReader(file)) == summary.rows(str(ROOT / "results")), "run python scripts/write_summary.py"
+        assert list(csv.DictReader(file)) == summary.rows(str(ROOT / "results")), "run python scripts/write_docs.py"
 
 
 def test_the_table_at_the_papers_size_is_made_of_its_committed_rows(tmp_path):
@@ -106,7 +107,7 @@ def test_every_shipped_config_loads():
     assert paths
     for path in paths:
         loaded = config.load(str(path), [])
-        for run in config.expand(loaded).values():
+        for run in expand(loaded).values():
             model = run.model
             agree = 2 * (model.encoder_units or model.units) == model.units
             assert agree or model.attention["name"] != "luong_dot", path
@@ -130,8 +131,9 @@ def test_every_file_of_the_map_exists():
     there = {path.name for path in ROOT.rglob("*.py")}
     for name in re.findall(r"\b(\w+\.py)\b", text):
         assert name in there, name
-    for path in (ROOT / "memattn").iterdir():
-        assert path.name.startswith(("__", "py.typed")) or path.name in text, path
+    package = ROOT / "memattn"
+    for name in {path.relative_to(package).parts[0] for path in package.rglob("*.py")}:
+        assert name == "__init__.py" or name in text, name
 
 
 def test_every_key_that_the_pages_set_exists():

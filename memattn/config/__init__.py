@@ -1,4 +1,4 @@
-"""A run's configuration: YAML and overrides into checked dataclasses, and sweeps into runs."""
+"""A run's configuration: YAML and overrides into checked dataclasses."""
 
 from memattn.config.config import (
     Config,
@@ -19,7 +19,6 @@ from memattn.config.config import (
     to_dict,
 )
 from memattn.config.schema import Source
-from memattn.sweeps.expand import expand
 
 __all__ = [
     "Config",
@@ -36,7 +35,6 @@ __all__ = [
     "checked",
     "differences",
     "dump",
-    "expand",
     "from_dict",
     "load",
     "to_dict",

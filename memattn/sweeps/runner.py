@@ -21,10 +21,11 @@ from memattn.config import Config
 from memattn.data import corpus, task_corpus
 from memattn.errors import ConfigError
 from memattn.evaluation import evaluate as evaluation
-from memattn.evaluation import plots
+from memattn.evaluation import formatting, plots
 from memattn.runs.provenance import conditions
 from memattn.runs.run_folder import BEST, CHECKPOINTS, CONFIG, load_config
 from memattn.sweeps import tables
+from memattn.sweeps.expand import expand
 
 LOG = "log.txt"
 _TIMES = ("decode_seconds", "decode_seconds_min", "decode_seconds_max")
@@ -98,7 +99,7 @@ def run_sweep(
     runs that failed. Raises ConfigError if the folder holds another sweep's runs or a corpus lacks the split, RunError
     if another process is at work on the same sweep or the same runs of it, OSError if the folder cannot be written.
     """
-    every = configs.expand(config)
+    every = expand(config)
     runs = {name: one for name, one in every.items() if only is None or name in only}
     for data in (one.data for one in runs.values()):
         if data.generated or os.path.isdir(data.path):  # else training reports what is missing
@@ -158,7 +159,7 @@ def run_sweep(
 def finished(config: Config, sweep_dir: str, split: str, average: int | None = None) -> list[Run]:
     """The runs of a sweep that have a result on a split."""
     done = []
-    for name, one in configs.expand(config).items():
+    for name, one in expand(config).items():
         folder = os.path.join(sweep_dir, name)
         result = _result(folder, one, split, average)
         if result is not None:
@@ -185,12 +186,12 @@ def _write_table(runs: list[Run], sweep_dir: str, title: str) -> None:
     """Writes table.csv, table.md, learning_curves.png and manifest.json."""
     rows = [tables.row(run.name, run.config, run.result, run.validations) for run in runs]
     files.write_csv(os.path.join(sweep_dir, "table.csv"), rows)
-    markdown = tables.markdown(rows)
+    markdown = formatting.markdown(rows)
     with contextlib.suppress(FileNotFoundError):
         os.remove(os.path.join(sweep_dir, "seeds.csv"))  # of an earlier sweep
     if seeds := tables.over_seeds(rows, [run.config for run in runs]):
         files.write_csv(os.path.join(sweep_dir, "seeds.csv"), seeds)
-        markdown += f"\nOver seeds:\n\n{tables.markdown(seeds)}"
+        markdown += f"\nOver seeds:\n\n{formatting.markdown(seeds)}"
     files.write(os.path.join(sweep_dir, "table.md"), f"{title}\n\n{markdown}")
     manifest = {
         "title": title,

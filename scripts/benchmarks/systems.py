@@ -17,12 +17,13 @@ import numpy as np
 from absl import flags
 from tqdm import tqdm
 
+from benchmarks import plots
+from benchmarks.peers import worker
 from memattn import files, processes
 from memattn.errors import RunError
-from memattn.evaluation import plots
-from memattn.sweeps import tables
+from memattn.evaluation import formatting
 
-WORKERS = os.path.join(pathlib.Path(__file__).resolve().parents[2], "scripts", "peers")
+WORKERS = os.path.join(pathlib.Path(__file__).resolve().parent, "peers")
 
 
 class System(NamedTuple):
@@ -267,9 +268,6 @@ def _log(name: str, options: flags.FlagValues) -> str:
 
 def source_lengths(work: Mapping[str, Any]) -> np.ndarray:
     """Lengths of the sources that the workers make for `work`."""
-    sys.path.insert(0, WORKERS)
-    import worker  # noqa: PLC0415 (in the workers' folder)
-
     return np.array([len(source) for source in worker.sources(worker.SimpleNamespace(**work))])
 
 
@@ -285,7 +283,7 @@ def row(name: str, length: int, result: Measured, everything: Mapping[str, Measu
         "L": length,
         "system": name,
         "seconds": round(result.median, 4),
-        "min-max": tables.extent(result.seconds, ".4g"),
+        "min-max": formatting.extent(result.seconds, ".4g"),
         "fold s (apart)": "" if result.fold_seconds is None else f"{result.fold_seconds:.2g}",
         "best library / it": round(min(libraries) / result.median, 2) if libraries else "",
         "our Bahdanau / it": round(bahdanau.median / result.median, 2) if bahdanau else "",
@@ -327,7 +325,7 @@ def report(
     }
     files.write_csv(f"{options.output}.csv", table)
     files.write(f"{options.output}.json", json.dumps(made, indent=2) + "\n")
-    markdown = lead + tables.markdown(table)
+    markdown = lead + formatting.markdown(table)
     size = f"two layers of {units} units, vocabulary {vocabulary:,}, {conditions['device']}"
     caption = f"{title}: {size}, {options.threads} threads"
     if (at_once := max(one.get("batches at once", 1) for one in rows)) > 1:

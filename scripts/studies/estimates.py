@@ -17,8 +17,8 @@ from memattn.data import corpus
 from memattn.data.tasks import TASKS
 from memattn.data.vocabulary import SPECIAL_TOKENS
 from memattn.errors import RunError
+from memattn.evaluation import formatting
 from memattn.runs import run_folder
-from memattn.sweeps import tables
 from memattn.training.distribution import STRATEGIES
 from memattn.training.step import TrainingStep
 from studies.runner import runs_of
@@ -52,9 +52,9 @@ def estimate(names: list[str], scale: str, *, gigaflops: float | None) -> str:
         return f"{', '.join(names)}: nothing is trained"
     hours = sum(float(row["hours"]) for row in rows)
     return (
-        f"{tables.markdown(rows)}\n{len(rows)} runs, {hours:.3g} hours at {rate / 5e8:,.0f} GFLOP/s. Steps are upper "
-        "bounds; memory and time lower ones, without padding, TensorFlow's own memory and all but matrix products. "
-        "Unprepared text is assumed to have 16,000 BPE units and sentences of 30.\n"
+        f"{formatting.markdown(rows)}\n{len(rows)} runs, {hours:.3g} hours at {rate / 5e8:,.0f} GFLOP/s. Steps are "
+        "upper bounds; memory and time lower ones, without padding, TensorFlow's own memory and all but matrix "
+        "products. Unprepared text is assumed to have 16,000 BPE units and sentences of 30.\n"
     )
 
 
@@ -98,7 +98,7 @@ def rehearse(names: list[str], scale: str, *, steps: int, strategy: str) -> str:
         tf.keras.backend.clear_session()
     if not rows:
         return f"{', '.join(names)}: nothing is trained"
-    return f"{tables.markdown(rows)}\nThe first step includes tracing and compiling; most sentences are shorter.\n"
+    return f"{formatting.markdown(rows)}\nThe first step includes tracing and compiling; most sentences are shorter.\n"
 
 
 def vocabulary_size(config: Config) -> int:

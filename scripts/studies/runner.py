@@ -11,6 +11,7 @@ from memattn.config import Config
 from memattn.errors import ConfigError, RunError
 from memattn.runs import provenance
 from memattn.sweeps import runner as sweep
+from memattn.sweeps.expand import expand
 from memattn.sweeps.runner import Run
 from studies.britz2017 import family, future_work, open_questions
 from studies.britz2017 import figures as paper_figures
@@ -197,7 +198,7 @@ def runs_of(names: list[str], scale: str) -> dict[str, dict[str, Config]]:
     wanted = {}
     for name in names:
         for path in config_paths([name], scale):
-            runs = configs.expand(configs.load(path, []))
+            runs = expand(configs.load(path, []))
             parts = {run: config for run, config in runs.items() if TARGETS[name].has_part(config)}
             wanted.setdefault(path, {}).update(parts)
     return wanted

@@ -12,12 +12,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from benchmarks import floor, systems
+from benchmarks.peers import worker
 from conftest import ROOT
 
 from memattn.errors import ConfigError
-
-sys.path.insert(0, systems.WORKERS)
-import worker
 
 WORK = {
     "task": "decode",
@@ -193,13 +191,13 @@ def test_the_caption_tells_of_batches_at_once(tmp_path, capsys):
 
 @pytest.fixture
 def measure(command, tmp_path):
-    """measure(script, options...) runs a benchmark of tiny models and gives the rows of its table and the caption."""
+    """measure(name, options...) runs a benchmark of tiny models and gives the rows of its table and the caption."""
 
-    def measure(script, *options):
+    def measure(name, *options):
         small = ["--repeats", "2", "--jit_compile", "false", "--threads", "1"]
-        small += ["--batch_size", "2"] if script != "benchmark_latency" else []  # of one
+        small += ["--batch_size", "2"] if name != "latency" else []  # of one
         places = ["--output", tmp_path / "out" / "times", "--logs", tmp_path / "logs"]
-        status, _, stderr = command(ROOT, f"scripts.{script}", *small, *places, *options)
+        status, _, stderr = command(ROOT, "scripts.benchmark", name, *small, *places, *options)
         assert status == 0, stderr[-2000:]
         with open(tmp_path / "out" / "times.csv", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
@@ -218,7 +216,7 @@ def measure(command, tmp_path):
 
 def test_decoding_is_timed_beside_its_floor(measure, tmp_path):
     sizes = ["--lengths", "5", "--units", "8", "--examples", "4", "--beam_size", "2"]
-    (row,), caption = measure("benchmark_decode", "--systems", "memattn: Bahdanau", *sizes)
+    (row,), caption = measure("decode", "--systems", "memattn: Bahdanau", *sizes)
     assert (row["L"], row["system"], row["our Bahdanau / it"]) == ("5", "memattn: Bahdanau", "1.0")
     assert float(row["over floor"]) > 1
     assert 0 < float(row["fold s (apart)"]) < float(row["seconds"])
@@ -230,7 +228,7 @@ def test_decoding_is_timed_beside_its_floor(measure, tmp_path):
 def test_updates_are_timed(measure):
     names = ["memattn: memory, K = 32", "memattn: Bahdanau"]
     systems = [argument for name in names for argument in ("--systems", name)]
-    rows, caption = measure("benchmark_train", *systems, "--lengths", "4", "--units", "8")
+    rows, caption = measure("train", *systems, "--lengths", "4", "--units", "8")
     assert [row["system"] for row in rows] == names
     assert float(rows[0]["our Bahdanau / it"]) == pytest.approx(
         float(rows[1]["seconds"]) / float(rows[0]["seconds"]), rel=0.05, abs=0.02
@@ -241,7 +239,7 @@ def test_updates_are_timed(measure):
 
 def test_a_decoder_step_is_timed_and_drawn(measure, tmp_path):
     sizes = ["--lengths", "3,6", "--units", "8", "--beam_size", "2"]
-    rows, caption = measure("benchmark_tokens", "--systems", "memattn: Bahdanau", *sizes)
+    rows, caption = measure("tokens", "--systems", "memattn: Bahdanau", *sizes)
     assert [row["L"] for row in rows] == ["3", "6"]
     assert caption.startswith("Time to decode one token")
     medians = [[row["L"], row["microseconds per token"]] for row in rows]
@@ -253,7 +251,7 @@ def test_a_decoder_step_is_timed_and_drawn(measure, tmp_path):
 def test_one_sentence_is_timed_beside_its_steps(measure):
     names = ["memattn: no attention", "memattn: Bahdanau"]
     systems = [argument for name in names for argument in ("--systems", name)]
-    rows, _ = measure("benchmark_latency", *systems, "--lengths", "40", "--units", "8", "--beam_sizes", "1,2")
+    rows, _ = measure("latency", *systems, "--lengths", "40", "--units", "8", "--beam_sizes", "1,2")
     assert [row["system"] for row in rows] == [f"{name}, beam {k}" for k in (1, 2) for name in names]
     for row in rows:
         if row["ms a step"]:  # a busy machine may not tell it
@@ -267,13 +265,13 @@ def test_one_sentence_is_timed_beside_its_steps(measure):
 def test_a_table_of_the_paper_has_its_ratios(measure):
     names = ["memattn: memory, K = 64", "memattn: Bahdanau"]
     systems = [argument for name in names for argument in ("--systems", name)]
-    rows, caption = measure("benchmark_paper", "--table", "3", "--examples", "2", *systems)
+    rows, caption = measure("paper", "--table", "3", "--examples", "2", *systems)
     assert [row["paper: Bahdanau / it"] for row in rows] == ["1.23", "1.0"]  # 33.28 s by 27.13 s
     assert caption.startswith("Table 3: decode time of 2 sources (SCALED DOWN from 2,169): ")
 
 
 def test_help_shows_the_flags_that_benchmarks_share(command):
-    status, stdout, _ = command(ROOT, "scripts.benchmark_tokens", "--help")
+    status, stdout, _ = command(ROOT, "scripts.benchmark", "tokens", "--help")
     assert status == 0
     for flag in ("--beam_size", "--output", "--systems", "--lengths"):
         assert stdout.count(f"  {flag}: ") == 1
@@ -281,6 +279,6 @@ def test_help_shows_the_flags_that_benchmarks_share(command):
 
 def test_a_library_that_is_not_installed_is_named(command, tmp_path):
     places = ["--environments", tmp_path / "none", "--logs", tmp_path, "--output", tmp_path / "times"]
-    status, _, stderr = command(ROOT, "scripts.benchmark_train", "--systems", "Joey NMT: Bahdanau", *places)
+    status, _, stderr = command(ROOT, "scripts.benchmark", "train", "--systems", "Joey NMT: Bahdanau", *places)
     assert status == 1
     assert "scripts/benchmarks/peers/setup.sh creates it" in stderr.splitlines()[-1]

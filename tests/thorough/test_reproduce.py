@@ -20,6 +20,7 @@ import memattn.evaluation.plots
 from memattn import config as configs
 from memattn.config import Config, CopyConfig, DataConfig, ModelConfig, TrainingConfig
 from memattn.errors import ConfigError, RunError
+from memattn.sweeps.expand import expand
 from memattn.sweeps.runner import Run
 
 TINY = """
@@ -41,7 +42,7 @@ def made_up(kind, *, bleu, valid=None, seconds=1.0, scale="small"):
     runs = []
     for path in reproduce.CONFIGS[scale][kind]:
         config = configs.load(str(ROOT / path), [])
-        for name, one in configs.expand(config).items():
+        for name, one in expand(config).items():
             times = {"decode_seconds": seconds, "decode_seconds_min": 0.5, "decode_seconds_max": 4.0}
             result = {"bleu": bleu(one), "exact_match": 50.0, "step": 20, **times}
             last = {"step": "20", "bleu": str((valid or bleu)(one)), "seconds": "7"}

@@ -17,9 +17,11 @@ from studies.britz2017 import printed as paper_tables
 from memattn import config as configs
 from memattn import files
 from memattn.errors import ConfigError, RunError
+from memattn.evaluation import formatting
 from memattn.runs import run_folder
 from memattn.sweeps import runner as sweep
 from memattn.sweeps import tables
+from memattn.sweeps.expand import expand
 
 CELLS = [{"model.attention.name": "luong", "training.teacher": "nowhere"}, {"model.attention.name": "memory"}]
 FAILING = "luong-teacher=nowhere"
@@ -138,12 +140,10 @@ def test_trainings_share_the_machine_and_evaluations_do_not(load, tmp_path, monk
     assert table(tmp_path / "sweep")[0] == {
         "run": "num_slots=1",
         "BLEU": "50.25",
-        "paper BLEU": "",
         "sacreBLEU": "",
         "exact match %": "25.0",
         "decode s": "1.5",
         "decode s min-max": "1.25-2",
-        "paper decode s (K40m)": "",
         "sentences": "12",
         "parameters": "99",
         "best step": "4",
@@ -240,7 +240,7 @@ def test_groups_of_seeds_have_names_of_their_own(load):
     cells += [{slots: 3, "training.seed": 2, "training.learning_rate": 0.1}]
     cells += [{"training.seed": 3, slots: 4}, {slots: 4, "training.seed": 2}, {"training.seed": 3, slots: 3}]
     cells += [{slots: 3, "training.max_steps": 2, "training.seed": 2}, {slots: 3, "training.max_steps": 2}]
-    runs = configs.expand(load(cells))
+    runs = expand(load(cells))
     assert tables.seed_groups(list(runs), list(runs.values())) == {
         "num_slots=3": [0, 5],
         "num_slots=3-learning_rate=0.1": [1, 2],
@@ -453,7 +453,7 @@ def test_a_sweep_runs_in_any_thread(load, tmp_path, monkeypatch):
 
 def test_a_markdown_table_leaves_out_what_no_row_has():
     rows = [{"run": "a", "paper": "", "steps": 10}, {"run": "long name", "paper": "", "steps": 2}]
-    assert tables.markdown(rows) == (
+    assert formatting.markdown(rows) == (
         "| run       | steps |\n|-----------|-------|\n| a         | 10    |\n| long name | 2     |\n"
     )
 
@@ -470,7 +470,7 @@ def test_the_seeds_of_a_sweep_before_do_not_stay(load, tmp_path, monkeypatch, ca
 
 def scored(config, bleu):
     """Rows of a sweep with those scores, and the configs of its runs."""
-    runs = configs.expand(config)
+    runs = expand(config)
     columns = [{"BLEU": one, "sacreBLEU": one + 1, "decode s": 2.0, "training s": 60} for one in bleu]
     return [{"run": name, **row} for name, row in zip(runs, columns, strict=True)], list(runs.values())
 

@@ -3,7 +3,7 @@
 import statistics
 
 from memattn import files
-from memattn.sweeps import tables
+from memattn.evaluation import formatting
 from memattn.sweeps.runner import Run
 from studies.britz2017.figures import Output, model_name
 from studies.britz2017.future_work import task_name
@@ -69,7 +69,7 @@ def _mean(runs: list[Run], key: str) -> float:
 
 def _spread(runs: list[Run]) -> str:
     """BLEU of the seeds, where there are several."""
-    return tables.extent([run.result["bleu"] for run in runs], ".2f") if len(runs) > 1 else ""
+    return formatting.extent([run.result["bleu"] for run in runs], ".2f") if len(runs) > 1 else ""
 
 
 def _updates(runs: list[Run]) -> str:

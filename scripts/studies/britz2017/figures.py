@@ -6,6 +6,7 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -16,13 +17,15 @@ from memattn.config import Config, TrainingConfig
 from memattn.data import corpus
 from memattn.errors import RunError
 from memattn.evaluation import evaluate as evaluation
-from memattn.evaluation import plots
+from memattn.evaluation import formatting, plots
 from memattn.runs.trained import load
 from memattn.search.searcher import Searcher, translation
 from memattn.sweeps import tables
 from memattn.sweeps.runner import Run
+from studies import plots as study_plots
 from studies.britz2017 import printed as paper_tables
 
+SCRIPTS = Path(__file__).resolve().parents[2]
 # Scale -> lengths of its copy task -> the paper's.
 PRINTED_LENGTHS = {
     "paper": {length: length for length in paper_tables.TABLE_1_BLEU},
@@ -47,7 +50,7 @@ class Output(NamedTuple):
         _some(rows, "that the table needs")
         files.write_csv(self.path(".csv"), rows)
         missing = f"\nRuns that failed and are missing: {', '.join(self.missing)}\n" if self.missing else ""
-        markdown = f"{title}{self.label}\n\n{tables.markdown(rows)}{missing}"
+        markdown = f"{title}{self.label}\n\n{formatting.markdown(rows)}{missing}"
         files.write(self.path(".md"), markdown)
         print(f"\n{markdown}", flush=True)
 
@@ -60,7 +63,7 @@ class Output(NamedTuple):
                 "step": step,
                 "seeds": len(bleu),
                 "validation BLEU": f"{statistics.mean(bleu):.2f}",
-                "min-max": tables.extent(bleu, ".2f"),
+                "min-max": formatting.extent(bleu, ".2f"),
             }
             for label, points in curves.items()
             for step, bleu in points.items()
@@ -106,7 +109,7 @@ def table_1(output: Output, runs: list[Run]) -> None:
                 of_paper: f"{bleu[place]:.2f}" if beside else "",
                 "difference": f"{run.result['bleu'] - bleu[place]:+.2f}" if same or output.scale == "cpu" else "",
                 "decode s": f"{run.result['decode_seconds']:.3g}",
-                "decode s min-max": tables.spread(run.result),
+                "decode s min-max": formatting.spread(run.result),
                 "Bahdanau / it": f"{bahdanau[0] / run.result['decode_seconds']:.2f}" if bahdanau else "",
                 "paper: Bahdanau / it": f"{seconds[-1] / seconds[place]:.2f}" if beside else "",
                 "best step": run.result["step"],
@@ -154,7 +157,7 @@ def table_2(output: Output, runs: list[Run]) -> None:
                 "valid BLEU (greedy)": f"{statistics.mean(map(_valid_bleu, best)):.2f}",
                 "paper valid": "" if valid is None else f"{valid:.2f}",
                 "test BLEU": f"{statistics.mean(bleu):.2f}",
-                "min-max": tables.extent(bleu, ".2f"),
+                "min-max": formatting.extent(bleu, ".2f"),
                 "paper test": "" if test is None else f"{test:.2f}",
                 "difference": "" if test is None else f"{statistics.mean(bleu) - test:+.2f}",
             }
@@ -170,7 +173,7 @@ def table_3(output: Output) -> None:
 
 def figure_2(output: Output) -> None:
     """The surface of the position encodings."""
-    output.pictures("", lambda path: plots.surface(path, position_encodings(32, 100)))
+    output.pictures("", lambda path: study_plots.surface(path, position_encodings(32, 100)))
 
 
 def figure_3(output: Output, copy: list[Run], scorings: list[Run]) -> None:
@@ -260,13 +263,13 @@ def _alignments(output: Output, runs: list[Run], title: str, *, length: int | No
 
 def benchmark(name: str, output: Output, models: list[str], arguments: list[str]) -> None:
     """Runs a benchmark of memattn's models that writes the results of this target. Raises RunError."""
-    script = f"scripts/benchmark_{name}.py"
+    script = str(SCRIPTS / "benchmark.py")
     systems = [argument for model in models for argument in ("--systems", f"memattn: {model}")]
     device = "gpu" if tf.config.list_physical_devices("GPU") else "cpu"
     where = ["--output", output.path(""), "--device", device]
-    status = subprocess.call([sys.executable, script, *where, *arguments, *systems])
+    status = subprocess.call([sys.executable, script, name, *where, *arguments, *systems])
     if status:
-        raise RunError(f"{script} ended with status {status}")
+        raise RunError(f"{script} {name} ended with status {status}")
 
 
 def best_scorings(runs: list[Run]) -> dict[tuple[str, str], list[Run]]:

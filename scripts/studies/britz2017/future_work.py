@@ -13,11 +13,11 @@ from memattn.config import Config, CopyConfig
 from memattn.data import corpus
 from memattn.data.tasks import TASKS
 from memattn.evaluation import evaluate as evaluation
-from memattn.evaluation import plots
+from memattn.evaluation import formatting
 from memattn.models.seq2seq import Seq2Seq
 from memattn.runs.trained import Trained, load
-from memattn.sweeps import tables
 from memattn.sweeps.runner import Run
+from studies import plots
 from studies.britz2017 import directions
 from studies.britz2017.figures import Output, is_memory, model_name, slots_of
 from studies.britz2017.open_questions import LEARNT, ON_PAR
@@ -95,7 +95,7 @@ def teacher(output: Output, teachers: list[Run], taught: list[Run]) -> None:
                 "seeds": len(own),
                 "with 95 BLEU": len(reached),
                 "updates, median": f"{median:.0f}" if median < math.inf else "",
-                "min-max": tables.extent(reached, ".0f") if reached else "",
+                "min-max": formatting.extent(reached, ".0f") if reached else "",
                 "updates of the teacher": spent.get(os.path.realpath(taught_by), "") if taught_by else "",
                 "last BLEU, mean": f"{statistics.mean(run.curve[-1][1] for run in own):.2f}",
             }
@@ -129,7 +129,7 @@ def teacher_translation(output: Output, alone: list[Run], taught: list[Run]) -> 
                 "updates of the teacher": alone[0].validations[-1]["step"] if help_ else "",
                 "valid BLEU (greedy)": f"{statistics.mean(run.curve[-1][1] for run in own):.2f}",
                 "test BLEU": f"{statistics.mean(bleu):.2f}",
-                "min-max": tables.extent(bleu, ".2f"),
+                "min-max": formatting.extent(bleu, ".2f"),
             }
         )
     output.table(rows, "Multi30k: memory attention alone and with a teacher")
@@ -150,7 +150,7 @@ def long_sources(output: Output, runs: list[Run]) -> None:
                     "BLEU": f"{found['bleu']:.2f}",
                     "exact match %": f"{found['exact_match']:.1f}",
                     "decode s": f"{found['decode_seconds']:.3g}",
-                    "decode s min-max": tables.spread(found),
+                    "decode s min-max": formatting.spread(found),
                     "a step reads, KiB": f"{_bytes_read(trained.models[0], test_set.source[0]) / 1024:,.1f}",
                 }
             )

@@ -11,9 +11,8 @@ import tensorflow as tf
 from memattn import config as configs
 from memattn.data import corpus
 from memattn.evaluation import evaluate as evaluation
-from memattn.evaluation import metrics
+from memattn.evaluation import formatting, metrics
 from memattn.runs import run_folder
-from memattn.sweeps import tables
 from memattn.sweeps.runner import Run
 from studies.britz2017 import printed as paper_tables
 from studies.britz2017.figures import (
@@ -100,7 +99,7 @@ def ablations(output: Output, runs: list[Run]) -> None:
                 "exact match %": f"{run.result['exact_match']:.1f}",
                 "steps to 95 BLEU": run.updates_to(LEARNT) or "never",
                 "decode s": f"{run.result['decode_seconds']:.3g}",
-                "decode s min-max": tables.spread(run.result),
+                "decode s min-max": formatting.spread(run.result),
             }
         )
     output.table(rows, f"What the paper leaves open: the copy task, L = {runs[0].config.data.copy.max_length}")

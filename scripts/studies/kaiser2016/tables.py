@@ -1,11 +1,12 @@
 """Active memory beside attention: arithmetic on longer numbers than in training, and translation."""
 
 import numpy as np
+from benchmarks import plots as benchmark_plots
 
 from memattn.evaluation import evaluate as evaluation
-from memattn.evaluation import plots
 from memattn.runs.trained import load
 from memattn.sweeps.runner import Run
+from studies import plots
 from studies.britz2017.figures import Output, model_name
 from studies.britz2017.future_work import of_length, task_name
 from studies.britz2017.open_questions import by_length
@@ -82,4 +83,4 @@ def translation(output: Output, runs: list[Run]) -> None:
         curves[name(run)] = {int(own.partition("-")[2]): bleu for (own, _), bleu in lengths.items()}
     output.table(rows, "Multi30k English to German: active memory and attention")
     titles = {"title": f"BLEU by the length of the source{output.label}", "x": "tokens, at most", "y": "BLEU"}
-    output.pictures("", lambda path: plots.times(path, curves, **titles, scale="linear"))
+    output.pictures("", lambda path: benchmark_plots.times(path, curves, **titles, scale="linear"))

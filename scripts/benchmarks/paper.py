@@ -1,7 +1,7 @@
 """Times decoding as the paper's Tables 1 and 3 do, and compares the ratios to Bahdanau attention with the paper's.
 
-python scripts/benchmark_paper.py --table 1 --output results/speed/table1
-python scripts/benchmark_paper.py --table 3 --output results/speed/table3
+python scripts/benchmark.py paper --table 1 --output results/speed/table1
+python scripts/benchmark.py paper --table 3 --output results/speed/table3
 
 Hypotheses are as long as their sources, as those of a model that has learned to copy.
 """
@@ -9,8 +9,9 @@ Hypotheses are as long as their sources, as those of a model that has learned to
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
 
 from absl import flags
-from benchmarks import systems
 from studies.britz2017 import printed as paper_tables
+
+from benchmarks import systems
 
 # Lengths are uniform on 0..L in Table 1 and average 35 in Table 3.
 TABLES = {
@@ -52,7 +53,8 @@ def main() -> int:
     return systems.report(rows, options, title=title, units=table["units"], vocabulary=table["vocabulary"])
 
 
-if __name__ == "__main__":
+def run() -> None:
+    """Defines the flags, then runs `main`."""
     # The libraries cannot end hypotheses at their sources' lengths.
     ours = [name for name in systems.SYSTEMS if name.startswith("memattn")]
     systems.define_flags(output=None, systems=TIMED, known=ours)

@@ -1,6 +1,6 @@
 """Times one sentence at a time: decoding with a batch of one, as a translation service does it.
 
-python scripts/benchmark_latency.py --output results/speed/latency
+python scripts/benchmark.py latency --output results/speed/latency
 
 For memattn, `over steps` is the time of a sentence over that of its decoder steps alone; a step's time is the
 difference between decoding twice as many steps and decoding these, divided by their number.
@@ -11,6 +11,7 @@ import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is
 import statistics
 
 from absl import flags
+
 from benchmarks import systems
 
 LATENT = [
@@ -59,7 +60,8 @@ def main() -> int:
     return systems.report(rows, options, title=title, units=options.units, vocabulary=options.vocabulary)
 
 
-if __name__ == "__main__":
+def run() -> None:
+    """Defines the flags, then runs `main`."""
     systems.define_flags(output="results/speed/latency", systems=LATENT, known=list(systems.SYSTEMS))
     systems.define_sizes("25")
     systems.define_numbers("beam_sizes", "1,5", "Hypotheses of the sentence.")

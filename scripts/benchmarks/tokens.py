@@ -1,6 +1,6 @@
 """Times one decoder step of the search against the length of the source, without encoding.
 
-python scripts/benchmark_tokens.py --output results/speed/tokens
+python scripts/benchmark.py tokens --output results/speed/tokens
 
 A step's time is the difference in time between decoding many and few steps, over the difference in steps.
 """
@@ -10,9 +10,9 @@ import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is
 import statistics
 
 from absl import flags
-from benchmarks import systems
 
-from memattn.sweeps import tables
+from benchmarks import systems
+from memattn.evaluation import formatting
 
 FEW, MANY = 20, 420  # steps
 MEASURE = "microseconds per token"
@@ -47,13 +47,13 @@ def main() -> int:
                     "L": length,
                     "system": name.removeprefix("memattn: "),
                     MEASURE: f"{float(f'{statistics.median(each):.3g}'):g}",
-                    "min-max": tables.extent(each, ".3g"),
+                    "min-max": formatting.extent(each, ".3g"),
                     "peak MiB": many.peak_memory,
                     "other cores": max(few.other_cores, many.other_cores),
                     "notes": many.notes,
                 }
             )
-    medians = tables.markdown(tables.pivot(rows, "L", "system", MEASURE))
+    medians = formatting.markdown(formatting.pivot(rows, "L", "system", MEASURE))
     return systems.report(
         rows,
         options,
@@ -69,7 +69,8 @@ def main() -> int:
     )
 
 
-if __name__ == "__main__":
+def run() -> None:
+    """Defines the flags, then runs `main`."""
     timed = ["memattn: no attention", "memattn: memory, K = 32", "memattn: dot product", "memattn: Bahdanau"]
     systems.define_flags(output="results/speed/tokens", systems=timed, known=list(systems.SYSTEMS))
     systems.define_sizes("50,200,500,1000,2000,5000,10000,20000")

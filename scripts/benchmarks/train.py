@@ -1,11 +1,12 @@
 """Times one update of the weights of memattn and of the libraries on the same batch.
 
-python scripts/benchmark_train.py --output results/speed/train
+python scripts/benchmark.py train --output results/speed/train
 """
 
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
 
 from absl import flags
+
 from benchmarks import systems
 
 
@@ -31,7 +32,8 @@ def main() -> int:
     return systems.report(rows, options, title=title, units=options.units, vocabulary=options.vocabulary)
 
 
-if __name__ == "__main__":
+def run() -> None:
+    """Defines the flags, then runs `main`."""
     known = [name for name, one in systems.SYSTEMS.items() if not one.selected and one.worker != "marian"]
     systems.define_flags(output="results/speed/train", systems=systems.TRAINED, known=known)
     systems.define_sizes("50")

@@ -1,6 +1,6 @@
 """Counts the bytes that a step moves between GPUs, and projects their cost; times nothing.
 
-python scripts/project_replicas.py
+python scripts/benchmark.py replicas
 
 Assumes a ring all-reduce of the gradients, in which each of N GPUs sends and receives 2 (N - 1) / N of their bytes, at
 the links' full rate and with nothing else at the same time. If a step takes T without it, N GPUs do N T / (T + ms)
@@ -10,13 +10,15 @@ times the work of one, each with a batch of the same size: 90% of N if T is 9 ti
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
 
 import json
+import math
 import os
 
 from absl import flags
 
 from memattn import config as configs
 from memattn import files
-from memattn.sweeps import tables
+from memattn.evaluation import formatting
+from memattn.sweeps.expand import expand
 
 CONFIGS = ("configs/toy_copy/table1.yaml", "configs/wmt17/en-de.yaml")
 # GPUs, the slowest link of the ring between them, and the link's GB/s in one direction by its standard.
@@ -27,12 +29,11 @@ def main() -> int:
     from studies.estimates import vocabulary_size
 
     from memattn.runs import provenance, run_folder
-    from memattn.training.step import all_reduced_bytes
 
     output, rows = flags.FLAGS.output, []
     for path in CONFIGS:
         models = {}
-        for name, config in configs.expand(configs.load(path, [])).items():
+        for name, config in expand(configs.load(path, [])).items():
             model = run_folder.build_model(config, vocabulary_size(config), 100)
             models[all_reduced_bytes(model)] = name, model.count_params()
         gradients = max(models)
@@ -56,10 +57,16 @@ def main() -> int:
     os.makedirs(os.path.dirname(output) or ".", exist_ok=True)
     files.write_csv(f"{output}.csv", rows)
     files.write(f"{output}.json", json.dumps(provenance.conditions(), indent=2) + "\n")
-    print(tables.markdown(rows))
+    print(formatting.markdown(rows))
     return 0
 
 
-if __name__ == "__main__":
+def all_reduced_bytes(model) -> int:
+    """What an update sums over the replicas: each weight's gradient, loss and correct tokens, in float32."""
+    return 4 * (sum(math.prod(variable.shape) for variable in model.trainable_variables) + 2)
+
+
+def run() -> None:
+    """Defines the flags, then runs `main`."""
     flags.DEFINE_string("output", "results/speed/replicas", "Path of the table, without file extension.")
     cli.run(main, tensorflow=True)

@@ -1,6 +1,6 @@
 """Measures the input pipeline on a synthetic corpus: start-up, memory, speed, and resuming late in an epoch.
 
-python scripts/benchmark_data.py --pairs 20000000 --output results/data_pipeline/20M.json
+python scripts/benchmark.py data --pairs 20000000 --output results/data_pipeline/20M.json
 """
 
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
@@ -100,7 +100,8 @@ def _memory() -> dict[str, float]:
     return {name: int(lines[name].split()[0]) / 1024 for name in ("RssAnon", "RssFile")}
 
 
-if __name__ == "__main__":
+def run() -> None:
+    """Defines the flags, then runs `main`."""
     flags.DEFINE_integer("pairs", 20_000_000, "Pairs of the corpus, if it is still to be written.", lower_bound=1)
     flags.DEFINE_integer("batch_size", 128, "Pairs per batch.", lower_bound=1)
     flags.DEFINE_integer("batches", 5_000, "Batches to time.", lower_bound=1)

@@ -1,6 +1,6 @@
 """Times beam search of memattn and of the libraries on the same work, every hypothesis forced to the same length.
 
-python scripts/benchmark_decode.py --output results/speed/decode
+python scripts/benchmark.py decode --output results/speed/decode
 """
 
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
@@ -8,8 +8,8 @@ import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is
 import math
 
 from absl import flags
-from benchmarks import systems
 
+from benchmarks import systems
 from memattn.errors import ConfigError
 
 # The fastest for each system: processes that divide cores and batches among them (memattn decodes two batches at once
@@ -83,7 +83,8 @@ def _check_selection(name: str, in_sources: int, vocabulary: int) -> None:
         )
 
 
-if __name__ == "__main__":
+def run() -> None:
+    """Defines the flags, then runs `main`."""
     systems.define_flags(output="results/speed/decode", systems=systems.DECODED, known=list(systems.SYSTEMS))
     systems.define_sizes("20,50,100,200")
     flags.DEFINE_integer("examples", 128, "Sources, lengths uniform on 0..L.", lower_bound=1)
