@@ -361,6 +361,7 @@ def test_a_sweep_replaces_that_of_the_base(family):
     config = family(run="base: below.yaml\nsweep: {grid: {model.units: [3]}}\n", below=below)
     assert list(expand(config)) == ["units=3"]
     assert list(expand(family(run="base: below.yaml\n", below=below))) == ["seed=1-units=1", "seed=1-units=2"]
+    assert family(run="base: below.yaml\nsweep: null\n", below=below).sweep is None
 
 
 def test_an_error_names_the_file_of_the_family_that_holds_the_value(family):

@@ -93,7 +93,7 @@ def test_the_summary_is_made_of_committed_results():
 
 def test_the_table_at_the_papers_size_is_made_of_its_committed_rows(tmp_path):
     runs = sweep.finished(
-        config.load(str(ROOT / "configs/cpu/table1.yaml"), []), str(ROOT / "results/table1/cpu"), "valid"
+        config.load(str(ROOT / "configs/studies/table1/cpu.yaml"), []), str(ROOT / "results/table1/cpu"), "valid"
     )
     output = paper_figures.Output(str(tmp_path), "cpu")
     paper_figures.table_1(output, runs)
@@ -140,7 +140,7 @@ def test_every_key_that_the_pages_set_exists():
     text = "".join(map(page, _TABLES_OF_WORDS))
     keys = re.findall(r"--set[\s=]+([\w.]+)=", text)
     assert len(keys) == len(re.findall(r"--set\b(?!`)", text)) > 6
-    tree = yaml.safe_load(config.dump(config.load(str(ROOT / "configs/toy_copy/small.yaml"), ["decoding.sample={}"])))
+    tree = yaml.safe_load(config.dump(config.load(str(ROOT / "configs/copy/small.yaml"), ["decoding.sample={}"])))
     for key in keys:
         node = tree
         for part in key.split("."):

@@ -20,7 +20,7 @@ from memattn import files
 from memattn.evaluation import formatting
 from memattn.sweeps.expand import expand
 
-CONFIGS = ("configs/toy_copy/table1.yaml", "configs/wmt17/en-de.yaml")
+CONFIGS = ("configs/studies/table1/paper.yaml", "configs/wmt17/en-de.yaml")
 # GPUs, the slowest link of the ring between them, and the link's GB/s in one direction by its standard.
 LINKS = ((8, "NVLink 4", 450), (8, "PCIe 4.0 x16", 32), (64, "InfiniBand NDR, one port a machine", 50))
 

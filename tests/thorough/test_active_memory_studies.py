@@ -14,13 +14,13 @@ from studies import runner as reproduce
 from studies.britz2017.figures import Output
 from studies.kaiser2016 import tables as active_memory
 from studies.raffel2016 import adding_problem, subsequence
-from test_reproduce import TINY, rows_of
+from test_reproduce import TINY, rows_of, write_study
 
 from memattn import processes
 from memattn.runs.trained import load
 
 ARITHMETIC = """
-base: tiny.yaml
+base: ../../../tiny.yaml
 data:
   copy: null
   task: {name: addition, max_length: 3, num_symbols: 2, train_examples: 40, valid_examples: 20}
@@ -186,9 +186,8 @@ def test_the_table_of_arithmetic(tmp_path, monkeypatch, command):
     monkeypatch.setattr(reproduce.sweep, "_command", forked)
     monkeypatch.setattr(active_memory, "_DIGITS", (2, 6))
     monkeypatch.setattr(active_memory, "_SUMS", 8)
-    for kind, text in {"tiny": TINY, "arithmetic": ARITHMETIC}.items():
-        (tmp_path / f"{kind}.yaml").write_text(text, encoding="utf-8")
-    monkeypatch.setitem(reproduce.CONFIGS["small"], "arithmetic", ["arithmetic.yaml"])
+    (tmp_path / "tiny.yaml").write_text(TINY, encoding="utf-8")
+    write_study(tmp_path, "addition", ARITHMETIC)
     reproduction = reproduce.Reproduction("small", runs_dir="runs", results_dir="results", jobs=1, strategy="none")
     reproduction.make("arithmetic")
     assert reproduction.failed == []

@@ -5,10 +5,10 @@ import pytest
 from studies import runner as reproduce
 from studies.britz2017 import directions, future_work
 from studies.britz2017.figures import Output
-from test_reproduce import TINY, made_up, rows_of
+from test_reproduce import TINY, made_up, rows_of, write_study
 
 TASKS = """
-base: tiny.yaml
+base: ../../../tiny.yaml
 data:
   copy: null
   task: {num_symbols: 3, train_examples: 40, valid_examples: 20}
@@ -20,17 +20,17 @@ sweep:
     model.attention: [{name: bahdanau}, {name: memory, num_slots: 2}, {name: memory, num_slots: 4, nested: true}]
 """
 TEACHERS = """
-base: tiny.yaml
+base: ../../../tiny.yaml
 sweep:
   grid: {data.copy.max_length: [5], model.attention: [{name: bahdanau}]}
 """
 TAUGHT = """
-base: tiny.yaml
+base: ../../../tiny.yaml
 training: {stop_at_bleu: 95}
 sweep:
   cells:
     - {data.copy.max_length: 5}
-    - {data.copy.max_length: 5, training.teacher: runs/teachers/max_length=5-bahdanau}
+    - {data.copy.max_length: 5, training.teacher: runs/teachers.small/max_length=5-bahdanau}
 """
 
 
@@ -42,14 +42,11 @@ def made(tmp_path, monkeypatch, command):
         del name, processes
         return command(tmp_path, module, "--run_dir", folder, *arguments)[0]
 
-    kinds = {"tiny": TINY, "tasks": TASKS, "teachers": TEACHERS, "taught": TAUGHT}
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(reproduce.sweep, "_command", forked)
-    monkeypatch.setattr(reproduce, "sweep_folder", lambda runs_dir, path: f"{runs_dir}/{path.partition('.')[0]}")
-    for kind, text in kinds.items():
-        (tmp_path / f"{kind}.yaml").write_text(text, encoding="utf-8")
-        monkeypatch.setitem(reproduce.CONFIGS["small"], kind, [f"{kind}.yaml"])
-    monkeypatch.setitem(reproduce.CONFIGS["small"], "long", ["tasks.yaml"])
+    (tmp_path / "tiny.yaml").write_text(TINY, encoding="utf-8")
+    for kind, text in {"tasks": TASKS, "long_sources": TASKS, "teachers": TEACHERS, "taught": TAUGHT}.items():
+        write_study(tmp_path, kind, text)
     reproduction = reproduce.Reproduction("small", runs_dir="runs", results_dir="results", jobs=1, strategy="none")
 
     def make(name):

@@ -40,16 +40,24 @@ sweep:
 def made_up(kind, *, bleu, valid=None, seconds=1.0, scale="small"):
     """Runs of a kind, as if finished: bleu(config) of the test set, valid(config) of the last validation."""
     runs = []
-    for path in reproduce.CONFIGS[scale][kind]:
+    for path in reproduce.configs_of(kind, scale):
         config = configs.load(str(ROOT / path), [])
         for name, one in expand(config).items():
             times = {"decode_seconds": seconds, "decode_seconds_min": 0.5, "decode_seconds_max": 4.0}
-            result = {"bleu": bleu(one), "exact_match": 50.0, "step": 20, **times}
+            scores = {"bleu": bleu(one), "sacrebleu": bleu(one), "exact_match": 50.0}
+            result = {**scores, "step": 20, "sentences": 100, "parameters": 1000, **times}
             last = {"step": "20", "bleu": str((valid or bleu)(one)), "seconds": "7"}
             curve = [{"step": "10", "bleu": "1.0"}, last]
             folder = os.path.join(reproduce.sweep_folder("runs/reproduce", path), name)
             runs.append(Run(name, folder, one, result, curve))
     return runs
+
+
+def write_study(folder, kind, text):
+    """Writes the config of a kind of runs at the scale "small"."""
+    path = folder / "configs" / "studies" / kind / "small.yaml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
 
 
 def rows_of(output):
@@ -58,7 +66,7 @@ def rows_of(output):
 
 
 def test_table_1_stands_beside_the_paper(tmp_path):
-    runs = made_up("copy", bleu=lambda config: 90.0 if config.model.attention["name"] == "none" else 99.0)
+    runs = made_up("table1", bleu=lambda config: 90.0 if config.model.attention["name"] == "none" else 99.0)
     for run in runs:
         if run.config.model.attention["name"] == "bahdanau":
             run.result["decode_seconds"] = 3.0
@@ -80,7 +88,7 @@ def test_table_1_stands_beside_the_paper(tmp_path):
 
 
 def test_a_run_that_is_no_row_of_table_1_does_not_stand_beside_the_paper(tmp_path):
-    runs = made_up("copy", bleu=lambda config: 99.0, scale="paper")
+    runs = made_up("table1", bleu=lambda config: 99.0, scale="paper")
     shorter = dataclasses.replace(runs[0].config.training, stop_at_bleu=50.0)
     runs[0] = runs[0]._replace(config=dataclasses.replace(runs[0].config, training=shorter))
     output = Output(str(tmp_path), "paper")
@@ -96,7 +104,7 @@ def test_a_run_that_is_no_row_of_table_1_does_not_stand_beside_the_paper(tmp_pat
 
 def test_rows_with_other_settings_say_so_beside_the_paper(tmp_path):
     output = Output(str(tmp_path), "cpu")
-    paper_figures.table_1(output, made_up("copy", bleu=lambda config: 99.0, scale="cpu"))
+    paper_figures.table_1(output, made_up("table1", bleu=lambda config: 99.0, scale="cpu"))
     rows = rows_of(output)
     assert [row["L"] for row in rows[::7]] == ["20", "50", "100"]
     assert "paper BLEU" not in rows[0]
@@ -109,10 +117,15 @@ def test_rows_with_other_settings_say_so_beside_the_paper(tmp_path):
 def test_all_leaves_out_what_a_scale_lacks(command):
     assert reproduce.available("small") == list(reproduce.TARGETS)
     beyond = {
+        "training_choices",
+        "renormalize",
+        "memory_rows",
+        "longer",
         "slots",
         "nested_slots",
         "teacher",
         "teacher_translation",
+        "teacher_nine_epochs",
         "long_sources",
         "family",
         "rnnsearch_by_length",
@@ -130,6 +143,34 @@ def test_all_leaves_out_what_a_scale_lacks(command):
         "error: table2: not made at --scale cpu, "
         "which has table1, figure6, figure7, slots_by_length, errors_by_position",
     )
+
+
+def test_a_folder_without_configs_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(
+        ConfigError, match="configs/studies: no such folder; run this in the folder that holds configs/"
+    ):
+        reproduce.available("small")
+
+
+@pytest.mark.parametrize("name", ["training_choices", "renormalize", "memory_rows", "longer", "teacher_nine_epochs"])
+def test_each_run_is_a_row_and_seeds_are_averaged(name, tmp_path):
+    target, output = reproduce.TARGETS[name], Output(str(tmp_path), "small")
+    runs = [made_up(kind, bleu=lambda config: 50.0 + config.training.seed) for kind in target.kinds]
+    target.write(output, *runs)
+    assert [row["run"] for row in rows_of(output)] == [run.name for run in runs[-1]]
+    seeds = output.path(".seeds.csv")
+    assert os.path.exists(seeds) == (name not in ("training_choices", "longer"))
+    if os.path.exists(seeds):
+        with open(seeds, encoding="utf-8") as file:
+            assert {row["BLEU mean"] for row in csv.DictReader(file)} == {"52.00"}
+
+
+def test_the_teacher_of_nine_epochs_is_the_only_run_beside_its_students():
+    wanted = reproduce.runs_of(["teacher_nine_epochs"], "small")
+    (teacher,), students = (list(runs) for runs in wanted.values())
+    assert teacher == "bahdanau-seed=1"
+    assert len(students) == 3
 
 
 def test_softmax_on_both_sides_has_the_smallest_first_contexts(tmp_path, monkeypatch):
@@ -222,8 +263,8 @@ def test_figure_4_compares_position_encodings_with_the_baselines(tmp_path, monke
 
 def test_figure_8_is_of_english_and_german():
     for scale, text in (("paper", "data/wmt17.en-de"), ("small", "data/multi30k.en-de")):
-        (path,) = [path for kind in reproduce.TARGETS["figure8"].kinds for path in reproduce.CONFIGS[scale][kind]]
-        assert configs.load(str(ROOT / path), []).data.path == text
+        (runs,) = reproduce.runs_of(["figure8"], scale).values()
+        assert {config.data.path for config in runs.values()} == {text}
 
 
 def test_figure_8_trains_the_one_run_that_it_shows(monkeypatch, tmp_path):
@@ -242,7 +283,7 @@ def test_figure_8_trains_the_one_run_that_it_shows(monkeypatch, tmp_path):
     reproduce.Reproduction("small", **places).make("figure8")
     assert trained == [list(runs)]
     manifest = json.loads((tmp_path / "figure8" / "small.json").read_text("utf-8"))
-    assert [name.rpartition("/")[2] for name in manifest["runs"]["en-de"]] == list(runs)
+    assert [name.rpartition("/")[2] for name in manifest["runs"]["translation"]] == list(runs)
 
 
 def test_a_manifest_keeps_runs_of_one_name(monkeypatch, tmp_path):
@@ -258,7 +299,7 @@ def test_a_manifest_keeps_runs_of_one_name(monkeypatch, tmp_path):
 
 
 def test_what_is_missing_is_said(tmp_path, monkeypatch):
-    runs = made_up("copy", bleu=lambda config: 50.0)
+    runs = made_up("table1", bleu=lambda config: 50.0)
     monkeypatch.setattr(reproduce.sweep, "run_sweep", lambda *args, **options: [runs[-1].name])
     monkeypatch.setattr(reproduce.sweep, "finished", lambda *args: runs[:-1])
     monkeypatch.chdir(ROOT)
@@ -266,7 +307,7 @@ def test_what_is_missing_is_said(tmp_path, monkeypatch):
     made = reproduce.Reproduction("small", **places)
     for name in ("table1", "slots_by_length"):
         made.make(name)
-    assert made.failed == [f"runs/small.copy/{runs[-1].name}"]
+    assert made.failed == [f"runs/table1.small/{runs[-1].name}"]
     table = (tmp_path / "table1" / "small.md").read_text("utf-8")
     assert table.endswith(f"\nRuns that failed and are missing: {made.failed[0]}\n")
     rows = rows_of(Output(str(tmp_path / "slots_by_length"), "small"))
@@ -281,10 +322,9 @@ def test_a_figure_from_nothing_and_again_at_once(command, tmp_path, monkeypatch,
         del name, processes
         return command(tmp_path, module, "--run_dir", folder, *arguments)[0]
 
-    (tmp_path / "tiny.yaml").write_text(TINY, encoding="utf-8")
+    write_study(tmp_path, "alignments", TINY)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(reproduce.sweep, "_command", forked)
-    monkeypatch.setitem(reproduce.CONFIGS["small"], "alignments", ["tiny.yaml"])
     places = {"runs_dir": "runs", "results_dir": "results", "jobs": 2, "strategy": "none"}
     for done in ("0 done before", "2 done before"):
         made = reproduce.Reproduction("small", **places)
@@ -349,7 +389,7 @@ def test_the_fewest_slots_are_those_within_half_a_bleu_of_attention(tmp_path):
         return 99.0 if slots >= config.data.copy.max_length else 98.4  # none but Bahdanau has no num_slots
 
     output = Output(str(tmp_path), "small")
-    open_questions.slots_by_length(output, made_up("copy", bleu=bleu))
+    open_questions.slots_by_length(output, made_up("table1", bleu=bleu))
     found = [(row["fewest slots"], row["paper: fewest slots"]) for row in rows_of(output)]
     lengths = list(paper_figures.PRINTED_LENGTHS["small"])
     enough = [min(slots for slots in (1, 4, 16, 32, 64) if slots >= length) for length in lengths]
@@ -360,7 +400,7 @@ def test_the_fewest_slots_are_those_within_half_a_bleu_of_attention(tmp_path):
 def test_wrong_tokens_are_counted_by_fifths_of_the_greatest_length(tmp_path):
     runs = [
         run._replace(folder=str(tmp_path / run.name))
-        for run in made_up("copy", bleu=lambda config: 50.0)
+        for run in made_up("table1", bleu=lambda config: 50.0)
         if run.config.data.copy.max_length == 10
     ]
     references = ["1 2 3 4 5 6 7 8", "", "1 2 3"]
@@ -421,18 +461,17 @@ def test_a_dry_run_lists_every_run(command):
     flags = ["--scale=small", "--dry_run", "--gigaflops=300"]
     status, stdout, stderr = command(ROOT, "scripts.reproduce", "table1", "figure3", *flags)
     assert status == 0, stderr
-    assert len([line for line in stdout.splitlines() if "configs/small/" in line]) == 28 + 4
+    assert len([line for line in stdout.splitlines() if "configs/studies/" in line]) == 28 + 4
     assert "32 runs" in stdout
     assert "at 300 GFLOP/s" in stdout
 
 
 def test_a_rehearsal_updates_the_costliest_run_at_full_size(tmp_path, monkeypatch):
-    (tmp_path / "tiny.yaml").write_text(TINY, encoding="utf-8")
+    write_study(tmp_path, "alignments", TINY)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(reproduce.CONFIGS["small"], "alignments", ["tiny.yaml"])
     table = estimates.rehearse(["figure7"], "small", steps=2, strategy="none")
     row = [cell.strip() for cell in table.splitlines()[2].split("|")[1:-1]]
-    assert row[0] == "tiny.yaml"
+    assert row[0] == "configs/studies/alignments/small.yaml"
     assert row[3:5] == ["8", "13"]  # sentences of 12 tokens and their end
     assert float(row[5]) > float(row[6]) > 0
     assert estimates.rehearse(["figure2"], "small", steps=2, strategy="none") == "figure2: nothing is trained"
@@ -449,10 +488,9 @@ def test_a_rehearsal_has_the_batches_of_the_training(tmp_path, monkeypatch):
             return [1.0]
 
     tokens = TINY.replace("batch_size: 8, ", "batch_size: 110, batch_type: tokens, accumulate: 3, ")
-    (tmp_path / "tiny.yaml").write_text(tokens, encoding="utf-8")
+    write_study(tmp_path, "alignments", tokens)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(estimates, "TrainingStep", Step)
-    monkeypatch.setitem(reproduce.CONFIGS["small"], "alignments", ["tiny.yaml"])
     table = estimates.rehearse(["figure7"], "small", steps=1, strategy="none")
     assert table.splitlines()[2].split("|")[4].strip() == "8"
 
@@ -463,16 +501,16 @@ def test_text_that_is_not_prepared_stops_it_before_anything_is_trained(command, 
     flags = [f"--runs_dir={tmp_path / 'runs'}", f"--results_dir={tmp_path}"]
     status, _, stderr = command(ROOT, "scripts.reproduce", "all", *flags)
     assert status == 2
-    line = "data/multi30k.en-de: not prepared yet; the head of configs/small/translation.yaml has the command"
+    line = "data/multi30k.en-de: not prepared yet; the head of configs/studies/translation/small.yaml has the command"
     assert stderr.splitlines()[-1] == f"error: {line}"
     assert list(tmp_path.iterdir()) == []
 
 
 def test_text_that_is_not_prepared_is_said_before_anything_is_trained(monkeypatch, tmp_path):
-    (tmp_path / "tiny.yaml").write_text("data: {folder: data/nowhere}\n", encoding="utf-8")
+    write_study(tmp_path, "translation", "data: {folder: data/nowhere}\n")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(reproduce.CONFIGS["small"], "translation", ["tiny.yaml"])
-    with pytest.raises(ConfigError, match="data/nowhere: not prepared yet; the head of tiny.yaml has the command"):
+    message = "data/nowhere: not prepared yet; the head of configs/studies/translation/small.yaml has the command"
+    with pytest.raises(ConfigError, match=message):
         reproduce.check(["table2"], "small", "runs/reproduce")
 
 

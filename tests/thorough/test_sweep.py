@@ -299,7 +299,7 @@ def test_a_split_that_is_not_there_is_said_before_anything_is_trained(load, copy
 
 
 def test_a_cell_beyond_the_last_is_said(command):
-    flags = ["--config", "configs/toy_copy/demo.yaml", "--sweep_dir", "runs/nowhere", "--cell", "9"]
+    flags = ["--config", "configs/copy/demo.yaml", "--sweep_dir", "runs/nowhere", "--cell", "9"]
     status, _, stderr = command(ROOT, "memattn.sweep", *flags)
     assert status == 2
     assert stderr.splitlines()[-1] == "error: --cell: 9 is not one of the runs 0 to 2; see --list"
@@ -307,7 +307,7 @@ def test_a_cell_beyond_the_last_is_said(command):
 
 
 def test_the_list_of_a_sweep(command):
-    status, stdout, stderr = command(ROOT, "memattn.sweep", "--config", "configs/toy_copy/demo.yaml", "--list")
+    status, stdout, stderr = command(ROOT, "memattn.sweep", "--config", "configs/copy/demo.yaml", "--list")
     assert status == 0, stderr
     assert stdout.splitlines() == ["0\tmemory-num_slots=32", "1\tbahdanau", "2\tnone-max_steps=500"]
 

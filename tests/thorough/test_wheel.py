@@ -133,6 +133,6 @@ def test_the_scripts_of_a_clone_run_with_the_installed_package(installed, tmp_pa
     target = installed[2]
     flags = ["table1", "--scale", "small", "--dry_run", "--gigaflops", "100"]
     reproduce = [sys.executable, ROOT / "scripts" / "reproduce.py", *flags]
-    assert "configs/small/copy.yaml" in run(*reproduce, folder=ROOT, PYTHONPATH=str(target)).stdout
+    assert "configs/studies/table1/small.yaml" in run(*reproduce, folder=ROOT, PYTHONPATH=str(target)).stdout
     benchmark = [sys.executable, ROOT / "scripts" / "benchmark.py", "decode", "--help"]
     assert "--beam_size" in run(*benchmark, folder=tmp_path, PYTHONPATH=str(target)).stdout

@@ -54,6 +54,13 @@ class Output(NamedTuple):
         files.write(self.path(".md"), markdown)
         print(f"\n{markdown}", flush=True)
 
+    def runs(self, runs: list[Run], title: str) -> None:
+        """A row for each run, and another table over seeds if runs differ in seed."""
+        rows = [tables.row(run.name, run.config, run.result, run.validations) for run in runs]
+        self.table(rows, title)
+        if seeds := tables.over_seeds(rows, [run.config for run in runs]):
+            files.write_csv(self.path(".seeds.csv"), seeds)
+
     def learning_curves(self, name: str, runs: dict[str, list[Run]], title: str) -> None:
         """A picture and a table of the runs under each name, which differ in seed, at the steps that all have."""
         curves = {label: tables.at_common_steps([dict(run.curve) for run in own]) for label, own in runs.items()}
@@ -225,7 +232,9 @@ def figure_8(output: Output, runs: list[Run]) -> None:
 def in_figure_8(config: Config) -> bool:
     """Whether Figure 8 shows the run."""
     attention, first = config.model.attention, config.training.seed == TrainingConfig().seed
-    return first and paper_tables.model(attention) == "K=32" and paper_tables.scorings(attention) == "sigmoid/sigmoid"
+    if not first or not config.data.path.endswith("en-de"):
+        return False
+    return paper_tables.model(attention) == "K=32" and paper_tables.scorings(attention) == "sigmoid/sigmoid"
 
 
 def _curves(output: Output, runs: list[Run], label: Callable[[Run], str], title: str) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 import tensorflow as tf
 
-from memattn.config import Config, CopyConfig
+from memattn.config import Config, CopyConfig, TrainingConfig
 from memattn.data import corpus
 from memattn.data.tasks import TASKS
 from memattn.evaluation import evaluate as evaluation
@@ -104,7 +104,7 @@ def teacher(output: Output, teachers: list[Run], taught: list[Run]) -> None:
 
 
 def translated(config: Config) -> bool:
-    """Whether a run of translation.yaml stands beside those with a teacher."""
+    """Whether a run of translation/small.yaml stands beside those with a teacher."""
     attention = config.model.attention
     scorings = attention.get("encoder_scoring"), attention.get("decoder_scoring")
     return attention["name"] == "bahdanau" or (
@@ -133,6 +133,17 @@ def teacher_translation(output: Output, alone: list[Run], taught: list[Run]) -> 
             }
         )
     output.table(rows, "Multi30k: memory attention alone and with a teacher")
+
+
+def is_first_teacher(config: Config) -> bool:
+    """Whether a run of translation/small.yaml is the teacher of taught_nine_epochs/small.yaml."""
+    return config.model.attention["name"] == "bahdanau" and config.training.seed == TrainingConfig().seed
+
+
+def teacher_nine_epochs(output: Output, teachers: list[Run], taught: list[Run]) -> None:
+    """Test BLEU of memory attention with a teacher after nine epochs."""
+    del teachers
+    output.runs(taught, "Multi30k: memory attention with a teacher, nine epochs")
 
 
 def long_sources(output: Output, runs: list[Run]) -> None:

@@ -32,7 +32,7 @@ ON_PAR = 0.5  # BLEU behind attention, at most
 
 _FIFTHS = 5
 
-_FIRST_OF = {"paper": "configs/wmt17/en-de.yaml", "small": "configs/small/translation.yaml"}
+_FIRST_CONTEXTS_CONFIG = {"paper": "configs/wmt17/en-de.yaml", "small": "configs/studies/translation/small.yaml"}
 _STARTS = (
     *(("softmax/softmax", 1), ("softmax/softmax", 16), ("sigmoid/softmax", 1), ("softmax/sigmoid", 1)),
     *(("sigmoid/sigmoid", 1), ("softmax_time/softmax", 1)),
@@ -48,7 +48,7 @@ def training_cost(output: Output) -> None:
 
 def first_contexts(output: Output) -> None:
     """Before the first update, for random sentences: contexts, and gradients of W_alpha and W_beta, by scorings."""
-    path, vocabulary_size, length = _FIRST_OF[output.scale], 4_000, 20
+    path, vocabulary_size, length = _FIRST_CONTEXTS_CONFIG[output.scale], 4_000, 20
     source, target = tf.unstack(tf.random.stateless_uniform([2, 64, length], [1, 1], 4, vocabulary_size, tf.int32))
     rows = []
     for scorings, vote_scale in _STARTS:
@@ -103,6 +103,26 @@ def ablations(output: Output, runs: list[Run]) -> None:
             }
         )
     output.table(rows, f"What the paper leaves open: the copy task, L = {runs[0].config.data.copy.max_length}")
+
+
+def training_choices(output: Output, runs: list[Run]) -> None:
+    """Copy task: what the paper leaves open about training, one choice changed at a time."""
+    output.runs(runs, "What the paper leaves open about training: the copy task")
+
+
+def renormalize(output: Output, runs: list[Run]) -> None:
+    """Translation: position encodings renormalized to a mean of 1, and not at all."""
+    output.runs(runs, "Multi30k English to German: position encodings renormalized")
+
+
+def memory_rows(output: Output, runs: list[Run]) -> None:
+    """Translation: memory attention with larger slots, with slots that are means, and with additive reading."""
+    output.runs(runs, "Multi30k English to German: what the slots of the memory hold")
+
+
+def longer(output: Output, runs: list[Run]) -> None:
+    """Copy task: K = 32 and 64 trained three times as long."""
+    output.runs(runs, f"Copy task, L = {runs[0].config.data.copy.max_length}, trained three times as long")
 
 
 def slots_by_length(output: Output, runs: list[Run]) -> None:
