@@ -74,6 +74,6 @@ if __name__ == "__main__":
     )
     flags.DEFINE_integer("jobs", 1, "Trainings that run concurrently.", lower_bound=1)
     flags.DEFINE_string("runs_dir", "runs/reproduce", "Folder of the runs.")
-    flags.DEFINE_string("results_dir", "results", "Folder of the results, with a folder for each target.")
+    flags.DEFINE_string("results_dir", "results", "Folder of the results: TARGET/SCALE for each target.")
     flags.DEFINE_enum("strategy", "auto", ["auto", "none", "mirrored"], "As in memattn.train.")
     cli.run(main, positional=True, tensorflow=True)

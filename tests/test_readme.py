@@ -93,13 +93,13 @@ def test_the_summary_is_made_of_committed_results():
 
 def test_the_table_at_the_papers_size_is_made_of_its_committed_rows(tmp_path):
     runs = sweep.finished(
-        config.load(str(ROOT / "configs/studies/table1/cpu.yaml"), []), str(ROOT / "results/table1/cpu"), "valid"
+        config.load(str(ROOT / "configs/studies/table1/cpu.yaml"), []), str(ROOT / "results/table1/cpu/runs"), "valid"
     )
     output = paper_figures.Output(str(tmp_path), "cpu")
     paper_figures.table_1(output, runs)
-    assert len(runs) == len(list((ROOT / "results/table1/cpu").iterdir()))
-    for ending in (".csv", ".bleu.csv", ".md"):
-        assert (ROOT / f"results/table1/cpu{ending}").read_bytes() == (tmp_path / f"cpu{ending}").read_bytes()
+    assert len(runs) == len(list((ROOT / "results/table1/cpu/runs").iterdir()))
+    for name in ("table.csv", "bleu.csv", "table.md"):
+        assert (ROOT / "results/table1/cpu" / name).read_bytes() == (tmp_path / name).read_bytes()
 
 
 def test_every_shipped_config_loads():

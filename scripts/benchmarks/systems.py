@@ -27,7 +27,7 @@ WORKERS = os.path.join(pathlib.Path(__file__).resolve().parent, "peers")
 
 
 class System(NamedTuple):
-    """A worker's file in `scripts/peers`, and what it times.
+    """A worker's file in `scripts/benchmarks/peers`, and what it times.
 
     Attributes:
       attention: of its model.

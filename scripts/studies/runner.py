@@ -170,12 +170,12 @@ class Reproduction:
             raise RunError("none of its runs succeeded")
         folders = {os.path.join(sweep_folder(self._runs_dir, path), run) for path in wanted for run in wanted[path]}
         missing = [folder for folder in self.failed if folder in folders]
-        output = paper_figures.Output(os.path.join(self._results_dir, name), self._scale, missing)
+        output = paper_figures.Output(os.path.join(self._results_dir, name, self._scale), self._scale, missing)
         os.makedirs(output.folder, exist_ok=True)
         target.write(output, *runs.values())
         if not target.is_benchmark:
-            files.write(output.path(".json"), json.dumps(_conditions(output, runs), indent=2) + "\n")
-        print(f"{name}: written to {output.path('.*')}", flush=True)
+            files.write(output.path("conditions.json"), json.dumps(_conditions(output, runs), indent=2) + "\n")
+        print(f"{name}: written to {output.folder}", flush=True)
 
     def _runs(self, kind: str, wanted: Mapping[str, Collection[str]]) -> list[Run]:
         """Trains and evaluates the wanted runs (path of a config -> their names) of a kind, unless that is done."""

@@ -191,9 +191,9 @@ def test_the_table_of_arithmetic(tmp_path, monkeypatch, command):
     reproduction = reproduce.Reproduction("small", runs_dir="runs", results_dir="results", jobs=1, strategy="none")
     reproduction.make("arithmetic")
     assert reproduction.failed == []
-    rows = rows_of(Output(str(tmp_path / "results" / "arithmetic"), "small"))
+    rows = rows_of(Output(str(tmp_path / "results" / "arithmetic" / "small"), "small"))
     assert [row["model"] for row in rows] == ["neural_gpu dngpu, 1 x 8", "LSTM, bahdanau"]
     assert all(row["6 digits"].endswith("%") for row in rows)
-    assert (tmp_path / "results" / "arithmetic" / "small.png").stat().st_size > 10_000
+    assert (tmp_path / "results" / "arithmetic" / "small" / "memory.png").stat().st_size > 10_000
     run = next((tmp_path / "runs").rglob("best")).parent
     assert load([str(run)], [], None).models

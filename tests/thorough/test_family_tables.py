@@ -27,10 +27,10 @@ def test_a_row_for_each_mechanism(tmp_path):
     assert by_name["RNNsearch"]["Multi30k"] == "97.00"  # one seed, trained on sentences of any length
     assert by_name["matcha"]["Multi30k"] == "98.00"
     assert all(all(row.values()) for row in rows)
-    with open(output.path(".updates.csv"), encoding="utf-8") as file:
+    with open(output.path("updates.csv"), encoding="utf-8") as file:
         updates = {row["mechanism"]: row for row in csv.DictReader(file)}
     assert (updates["mocha"]["lookup, L = 8"], updates["none"]["lookup, L = 8"]) == ("20", "")
-    with open(output.path(".seeds.csv"), encoding="utf-8") as file:
+    with open(output.path("seeds.csv"), encoding="utf-8") as file:
         seeds = {row["mechanism"]: row for row in csv.DictReader(file)}
     assert (seeds["linear"]["copy, L = 20"], seeds["linear"]["copy, L = 40"]) == ("97.00-99.00", "")
 

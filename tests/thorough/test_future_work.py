@@ -52,7 +52,7 @@ def made(tmp_path, monkeypatch, command):
     def make(name):
         reproduction.make(name)
         assert reproduction.failed == []
-        return rows_of(Output(str(tmp_path / "results" / name), "small"))
+        return rows_of(Output(str(tmp_path / "results" / name / "small"), "small"))
 
     return make
 
@@ -60,7 +60,7 @@ def made(tmp_path, monkeypatch, command):
 def test_the_tables_of_tiny_runs(made, tmp_path, monkeypatch):
     tasks = ["reverse, L = 6", "selective_copy, L = 6, 2 marked"]
     assert [row["task"] for row in made("slots")] == tasks
-    assert (tmp_path / "results" / "slots" / "small.png").stat().st_size > 10_000
+    assert (tmp_path / "results" / "slots" / "small" / "residuals.png").stat().st_size > 10_000
     assert [(row["task"], row["K"]) for row in made("nested_slots")] == [(task, "2") for task in tasks]
     monkeypatch.setattr(future_work, "_LONG", (6, 30))
     rows = made("long_sources")

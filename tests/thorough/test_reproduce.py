@@ -61,7 +61,7 @@ def write_study(folder, kind, text):
 
 
 def rows_of(output):
-    with open(output.path(".csv"), encoding="utf-8") as file:
+    with open(output.path("table.csv"), encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
 
@@ -79,8 +79,8 @@ def test_table_1_stands_beside_the_paper(tmp_path):
     assert [first[key] for key in ("BLEU", "paper L", "paper BLEU", "difference")] == ["90.00", "20", "99.93", ""]
     assert (memory["Bahdanau / it"], memory["paper: Bahdanau / it"]) == ("3.00", "1.10")  # 2.86 s by 2.59 s
     assert (last["L"], last["paper L"], last["Bahdanau / it"], last["difference"]) == ("40", "200", "1.00", "")
-    assert (tmp_path / "small.md").read_text("utf-8").splitlines()[0].endswith(" by length and model (SCALED DOWN)")
-    with open(output.path(".bleu.csv"), encoding="utf-8") as file:
+    assert (tmp_path / "table.md").read_text("utf-8").splitlines()[0].endswith(" by length and model (SCALED DOWN)")
+    with open(output.path("bleu.csv"), encoding="utf-8") as file:
         wide = {row["model"]: row for row in csv.DictReader(file)}
     assert list(wide) == list(paper_tables.TABLE_1_MODELS)
     assert (wide["none"]["L = 40"], wide["K=4"]["L = 5"]) == ("90.00", "99.00")
@@ -97,7 +97,7 @@ def test_a_run_that_is_no_row_of_table_1_does_not_stand_beside_the_paper(tmp_pat
     shown = ("model", "paper BLEU", "difference", "paper: Bahdanau / it")
     assert [changed[key] for key in shown] == ["none", "", "", ""]
     assert [memory[key] for key in shown] == ["K=32", "99.57", "-0.57", "1.10"]
-    with open(output.path(".bleu.csv"), encoding="utf-8") as file:
+    with open(output.path("bleu.csv"), encoding="utf-8") as file:
         wide = next(csv.DictReader(file))
     assert (wide["model"], wide["paper: L = 20"], wide["paper: L = 50"]) == ("none", "", "97.37")
 
@@ -110,7 +110,7 @@ def test_rows_with_other_settings_say_so_beside_the_paper(tmp_path):
     assert "paper BLEU" not in rows[0]
     printed = "paper (other learning rate and updates)"
     assert [rows[4][key] for key in ("model", printed, "difference")] == ["K=32", "99.57", "-0.57"]
-    title = (tmp_path / "cpu.md").read_text("utf-8").splitlines()[0]
+    title = (tmp_path / "table.md").read_text("utf-8").splitlines()[0]
     assert title.endswith("(OTHER LEARNING RATE AND UPDATES THAN THE PAPER'S)")
 
 
@@ -159,7 +159,7 @@ def test_each_run_is_a_row_and_seeds_are_averaged(name, tmp_path):
     runs = [made_up(kind, bleu=lambda config: 50.0 + config.training.seed) for kind in target.kinds]
     target.write(output, *runs)
     assert [row["run"] for row in rows_of(output)] == [run.name for run in runs[-1]]
-    seeds = output.path(".seeds.csv")
+    seeds = output.path("seeds.csv")
     assert os.path.exists(seeds) == (name not in ("training_choices", "longer"))
     if os.path.exists(seeds):
         with open(seeds, encoding="utf-8") as file:
@@ -216,7 +216,7 @@ def test_table_2_at_full_scale_has_the_printed_figures(tmp_path):
     assert rows["wmt17.en-de", "K=64 + PE"]["difference"] == "-0.61"
     assert rows["wmt17.en-tr", "bahdanau"]["paper valid"] == "13.76"
     assert rows["wmt17.en-tr", "bahdanau"]["paper test"] == ""
-    assert "SCALED" not in (tmp_path / "paper.md").read_text("utf-8")
+    assert "SCALED" not in (tmp_path / "table.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize("name", ["figure2", "figure3", "figure4", "figure5"])
@@ -243,7 +243,7 @@ def test_figure_5_compares_the_four_scorings(tmp_path, monkeypatch):
     curves, title = drawn[0]
     assert "K = 32" in title
     assert curves["softmax/softmax"] == {10: [1.0] * 3, 20: [41.0, 42.0, 43.0]}
-    with open(tmp_path / "small.multi30k.en-de.csv", encoding="utf-8") as file:
+    with open(tmp_path / "multi30k.en-de.csv", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     last = {row["run"]: (row["seeds"], row["validation BLEU"], row["min-max"]) for row in rows if row["step"] == "20"}
     assert last == {
@@ -282,7 +282,7 @@ def test_figure_8_trains_the_one_run_that_it_shows(monkeypatch, tmp_path):
     places = {"runs_dir": "runs", "results_dir": str(tmp_path), "jobs": 1, "strategy": "none"}
     reproduce.Reproduction("small", **places).make("figure8")
     assert trained == [list(runs)]
-    manifest = json.loads((tmp_path / "figure8" / "small.json").read_text("utf-8"))
+    manifest = json.loads((tmp_path / "figure8" / "small" / "conditions.json").read_text("utf-8"))
     assert [name.rpartition("/")[2] for name in manifest["runs"]["translation"]] == list(runs)
 
 
@@ -294,7 +294,7 @@ def test_a_manifest_keeps_runs_of_one_name(monkeypatch, tmp_path):
     monkeypatch.setitem(reproduce.TARGETS, "two", reproduce.Target(("translation",), lambda output, runs: None))
     places = {"runs_dir": "runs", "results_dir": str(tmp_path), "jobs": 1, "strategy": "none"}
     reproduce.Reproduction("small", **places).make("two")
-    manifest = json.loads((tmp_path / "two" / "small.json").read_text("utf-8"))
+    manifest = json.loads((tmp_path / "two" / "small" / "conditions.json").read_text("utf-8"))
     assert list(manifest["runs"]["translation"]) == [run.folder.removeprefix("runs/") for run in runs]
 
 
@@ -308,9 +308,9 @@ def test_what_is_missing_is_said(tmp_path, monkeypatch):
     for name in ("table1", "slots_by_length"):
         made.make(name)
     assert made.failed == [f"runs/table1.small/{runs[-1].name}"]
-    table = (tmp_path / "table1" / "small.md").read_text("utf-8")
+    table = (tmp_path / "table1" / "small" / "table.md").read_text("utf-8")
     assert table.endswith(f"\nRuns that failed and are missing: {made.failed[0]}\n")
-    rows = rows_of(Output(str(tmp_path / "slots_by_length"), "small"))
+    rows = rows_of(Output(str(tmp_path / "slots_by_length" / "small"), "small"))
     assert [row["fewest slots"] for row in rows] == ["1", "1", "1", ""]  # Bahdanau attention at the greatest length
     monkeypatch.setattr(reproduce.sweep, "finished", lambda *args: [])
     with pytest.raises(RunError, match="none of its runs succeeded"):
@@ -331,12 +331,26 @@ def test_a_figure_from_nothing_and_again_at_once(command, tmp_path, monkeypatch,
         made.make("figure7")
         assert made.failed == []
         assert done in capfd.readouterr().out
-        names = sorted(path.name for path in (tmp_path / "results" / "figure7").iterdir())
-        pictures = [f"small.{one}-{one}.{ending}" for one in ("sigmoid", "softmax") for ending in ("png", "svg")]
-        assert names == sorted([*pictures, "small.json"])
-    written = json.loads((tmp_path / "results" / "figure7" / "small.json").read_text("utf-8"))
+        names = sorted(path.name for path in (tmp_path / "results" / "figure7" / "small").iterdir())
+        pictures = [f"{name}-{name}.{ending}" for name in ("sigmoid", "softmax") for ending in ("png", "svg")]
+        assert names == sorted([*pictures, "conditions.json"])
+    written = json.loads((tmp_path / "results" / "figure7" / "small" / "conditions.json").read_text("utf-8"))
     assert written["scale"] == "small"
     assert len(written["runs"]["alignments"]) == 2
+
+
+def test_a_benchmarks_results_are_named_as_those_of_other_targets(tmp_path, monkeypatch):
+    def benchmark(command):
+        output = command[command.index("--output") + 1]
+        for ending in ("csv", "md", "json", "png"):
+            with open(f"{output}.{ending}", "w", encoding="utf-8") as file:
+                file.write(ending)
+        return 0
+
+    monkeypatch.setattr(paper_figures.subprocess, "call", benchmark)
+    open_questions.training_cost(Output(str(tmp_path), "small"))
+    written = {path.name: path.read_text("utf-8") for path in tmp_path.iterdir()}
+    assert written == {"table.csv": "csv", "table.md": "md", "conditions.json": "json", "times.png": "png"}
 
 
 @pytest.mark.parametrize(

@@ -29,10 +29,10 @@ def family(
 
     output.table(rows(lambda own: f"{_mean(own, 'bleu'):.2f}"), "BLEU of each mechanism in each task")
     for name, cell in {
-        ".exact": lambda own: f"{_mean(own, 'exact_match'):.1f}",
-        ".updates": _updates,
-        ".seconds": lambda own: f"{_mean(own, 'decode_seconds'):.3g}",
-        ".seeds": _spread,
+        "exact": lambda own: f"{_mean(own, 'exact_match'):.1f}",
+        "updates": _updates,
+        "seconds": lambda own: f"{_mean(own, 'decode_seconds'):.3g}",
+        "seeds": _spread,
     }.items():
         files.write_csv(output.path(f"{name}.csv"), rows(cell))
 

@@ -37,21 +37,27 @@ _TIMES = ("decode s", "decode s min-max", "Bahdanau / it", "paper: Bahdanau / it
 
 
 class Output(NamedTuple):
-    """Path and label of a target's results, and the runs that they lack."""
+    """A folder for the results of a target at one scale.
+
+    Attributes:
+      folder: holds table.csv, table.md, conditions.json, and what else a target writes.
+      scale: names the label of titles.
+      missing: folders of failed runs, which the results lack.
+    """
 
     folder: str
     scale: str
     missing: list[str] = []
 
-    def path(self, ending: str) -> str:
-        return os.path.join(self.folder, f"{self.scale}{ending}")
+    def path(self, name: str) -> str:
+        return os.path.join(self.folder, name)
 
     def table(self, rows: list[dict], title: str) -> None:
         _some(rows, "that the table needs")
-        files.write_csv(self.path(".csv"), rows)
+        files.write_csv(self.path("table.csv"), rows)
         missing = f"\nRuns that failed and are missing: {', '.join(self.missing)}\n" if self.missing else ""
         markdown = f"{title}{self.label}\n\n{formatting.markdown(rows)}{missing}"
-        files.write(self.path(".md"), markdown)
+        files.write(self.path("table.md"), markdown)
         print(f"\n{markdown}", flush=True)
 
     def runs(self, runs: list[Run], title: str) -> None:
@@ -59,7 +65,7 @@ class Output(NamedTuple):
         rows = [tables.row(run.name, run.config, run.result, run.validations) for run in runs]
         self.table(rows, title)
         if seeds := tables.over_seeds(rows, [run.config for run in runs]):
-            files.write_csv(self.path(".seeds.csv"), seeds)
+            files.write_csv(self.path("seeds.csv"), seeds)
 
     def learning_curves(self, name: str, runs: dict[str, list[Run]], title: str) -> None:
         """A picture and a table of the runs under each name, which differ in seed, at the steps that all have."""
@@ -129,7 +135,7 @@ def table_1(output: Output, runs: list[Run]) -> None:
     rows.sort(key=as_in_table_1)
     output.table(rows, "Table 1: the copy task by length and model")
     files.write_csv(
-        output.path(".bleu.csv"),
+        output.path("bleu.csv"),
         [_bleu_by_length(model, rows, printed, of_paper) for model in paper_tables.TABLE_1_MODELS],
     )
 
@@ -180,7 +186,7 @@ def table_3(output: Output) -> None:
 
 def figure_2(output: Output) -> None:
     """The surface of the position encodings."""
-    output.pictures("", lambda path: study_plots.surface(path, position_encodings(32, 100)))
+    output.pictures("surface", lambda path: study_plots.surface(path, position_encodings(32, 100)))
 
 
 def figure_3(output: Output, copy: list[Run], scorings: list[Run]) -> None:
@@ -191,7 +197,7 @@ def figure_3(output: Output, copy: list[Run], scorings: list[Run]) -> None:
     fixed = f"L = {scorings[0].config.data.copy.max_length}, K = {slots_of(scorings[0])}"
     parts = ("a", models, f"L = {longest}"), ("b", combinations, f"scorings, encoder/decoder, {fixed}")
     for part, own, what in parts:
-        output.learning_curves(f".{part}", own, f"Figure 3{part}: copy task, {what}")
+        output.learning_curves(part, own, f"Figure 3{part}: copy task, {what}")
 
 
 def figure_4(output: Output, runs: list[Run]) -> None:
@@ -244,7 +250,7 @@ def _curves(output: Output, runs: list[Run], label: Callable[[Run], str], title:
         for run in runs:
             if _text(run) == text:
                 groups.setdefault(label(run), []).append(run)
-        output.learning_curves(f".{text}", groups, f"{title}, {text}")
+        output.learning_curves(text, groups, f"{title}, {text}")
 
 
 def _some(runs: list, which: str) -> list:
@@ -267,18 +273,22 @@ def _alignments(output: Output, runs: list[Run], title: str, *, length: int | No
         drawn = evaluation.aligned(trained.model, trained.vocabulary, source, hypothesis)
         heading = f"{title}: {scorings_name(run)}, K = {slots_of(run)}, BLEU {run.result['bleu']:.1f}{output.label}"
         name = scorings_name(run).replace("/", "-")
-        output.pictures(f".{name}", lambda path, d=drawn, t=heading: plots.alignments(path, *d, title=t))
+        output.pictures(name, lambda path, d=drawn, t=heading: plots.alignments(path, *d, title=t))
 
 
 def benchmark(name: str, output: Output, models: list[str], arguments: list[str]) -> None:
     """Runs a benchmark of memattn's models that writes the results of this target. Raises RunError."""
+    table = output.path("table")
     script = str(SCRIPTS / "benchmark.py")
     systems = [argument for model in models for argument in ("--systems", f"memattn: {model}")]
     device = "gpu" if tf.config.list_physical_devices("GPU") else "cpu"
-    where = ["--output", output.path(""), "--device", device]
+    where = ["--output", table, "--device", device]
     status = subprocess.call([sys.executable, script, name, *where, *arguments, *systems])
     if status:
         raise RunError(f"{script} {name} ended with status {status}")
+    os.replace(f"{table}.json", output.path("conditions.json"))
+    if os.path.exists(f"{table}.png"):
+        os.replace(f"{table}.png", output.path("times.png"))
 
 
 def best_scorings(runs: list[Run]) -> dict[tuple[str, str], list[Run]]:

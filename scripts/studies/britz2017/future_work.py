@@ -50,7 +50,9 @@ def slots(output: Output, runs: list[Run]) -> None:
             }
         )
     output.table(rows, "Slots that a task needs, and slots that the contexts of Bahdanau attention predict")
-    output.pictures("", lambda path: plots.residuals(path, left, needed, f"Directions of contexts{output.label}"))
+    output.pictures(
+        "residuals", lambda path: plots.residuals(path, left, needed, f"Directions of contexts{output.label}")
+    )
 
 
 def nested_slots(output: Output, runs: list[Run]) -> None:

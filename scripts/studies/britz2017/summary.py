@@ -33,9 +33,9 @@ def rows(results: str) -> list[dict[str, str]]:
     def path(*names: str) -> str:
         return os.path.join(results, *names)
 
-    cpu = {model: _json(path("table1", "cpu", run, "result.json"))["bleu"] for model, run in _CPU_RUNS.items()}
-    small = {row["model"]: float(row["BLEU"]) for row in _csv(path("table1", "small.csv")) if row["L"] == "40"}
-    seeds = {row["run"]: float(row["BLEU mean"]) for row in _csv(path("multi30k", "seeds.csv"))}
+    cpu = {model: _json(path("table1", "cpu", "runs", run, "result.json"))["bleu"] for model, run in _CPU_RUNS.items()}
+    small = {row["model"]: float(row["BLEU"]) for row in _csv(path("table1", "small", "table.csv")) if row["L"] == "40"}
+    seeds = {row["run"]: float(row["BLEU mean"]) for row in _csv(path("multi30k", "small", "seeds.csv"))}
     decoded = {
         length: {
             row["system"]: float(row["seconds"]) for row in _csv(path("speed", "decode.csv")) if row["L"] == length

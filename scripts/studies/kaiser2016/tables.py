@@ -60,7 +60,7 @@ def _draw(output: Output, run: Run) -> None:
     maps = memory[:, :, 0]  # [steps, n, m], of the first column
     moving = np.abs(np.diff(maps, axis=0)).mean((0, 1)).argsort()[::-1][:6]
     title = f"{task_name(run)}: six maps of the memory, step by step{output.label}"
-    output.pictures("", lambda path: plots.memory(path, tokens, maps[:, :, moving], title))
+    output.pictures("memory", lambda path: plots.memory(path, tokens, maps[:, :, moving], title))
 
 
 def translation(output: Output, runs: list[Run]) -> None:
@@ -83,4 +83,4 @@ def translation(output: Output, runs: list[Run]) -> None:
         curves[name(run)] = {int(own.partition("-")[2]): bleu for (own, _), bleu in lengths.items()}
     output.table(rows, "Multi30k English to German: active memory and attention")
     titles = {"title": f"BLEU by the length of the source{output.label}", "x": "tokens, at most", "y": "BLEU"}
-    output.pictures("", lambda path: benchmark_plots.times(path, curves, **titles, scale="linear"))
+    output.pictures("bleu_by_length", lambda path: benchmark_plots.times(path, curves, **titles, scale="linear"))
