@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 import yaml
 from conftest import ROOT
-from studies.britz2017 import figures as paper_figures
-from studies.britz2017 import summary
+from studies.britz2017 import summary, tables
+from studies.output import Output
 from test_conformance import assert_trains, make_model, padded
 
 import memattn
@@ -95,8 +95,8 @@ def test_the_table_at_the_papers_size_is_made_of_its_committed_rows(tmp_path):
     runs = sweep.finished(
         config.load(str(ROOT / "configs/studies/table1/cpu.yaml"), []), str(ROOT / "results/table1/cpu/runs"), "valid"
     )
-    output = paper_figures.Output(str(tmp_path), "cpu")
-    paper_figures.table_1(output, runs)
+    output = Output(str(tmp_path), "cpu")
+    tables.table_1(output, runs)
     assert len(runs) == len(list((ROOT / "results/table1/cpu/runs").iterdir()))
     for name in ("table.csv", "bleu.csv", "table.md"):
         assert (ROOT / "results/table1/cpu" / name).read_bytes() == (tmp_path / name).read_bytes()
@@ -118,9 +118,9 @@ def test_every_shipped_config_loads():
 @pytest.mark.parametrize("name", _TABLES_OF_WORDS)
 def test_the_tables_are_the_committed_results(name):
     text = page(name)
-    tables = re.findall(r"<!-- (?:table|([^\n]*) by L): (\S+) -->\n(.*?)<!-- end of table -->", text, flags=re.DOTALL)
-    assert len(tables) == len(re.findall(r"^\|[-|]+\|$", text, flags=re.MULTILINE)) - _TABLES_OF_WORDS[name]
-    for measure, path, table in tables:
+    shown = re.findall(r"<!-- (?:table|([^\n]*) by L): (\S+) -->\n(.*?)<!-- end of table -->", text, flags=re.DOTALL)
+    assert len(shown) == len(re.findall(r"^\|[-|]+\|$", text, flags=re.MULTILINE)) - _TABLES_OF_WORDS[name]
+    for measure, path, table in shown:
         with open(ROOT / path, encoding="utf-8", newline="") as file:
             rows = list(csv.DictReader(file))
         assert table == markdown(pivot(rows, "L", "system", measure) if measure else rows)

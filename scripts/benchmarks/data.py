@@ -18,7 +18,7 @@ from memattn import files
 from memattn.data import corpus
 from memattn.data.vocabulary import EOS, Vocabulary
 
-_STEP = 100_000  # to resume from
+_RESUMED_STEP = 100_000  # step at which resuming is timed
 _BLOCK = 500_000  # pairs written at a time
 
 
@@ -45,7 +45,7 @@ def main() -> int:
         (source, _), _ = next(stream)
         examples += int(np.count_nonzero(source[:, 0]))
     elapsed = time.perf_counter() - start
-    epoch, left = divmod(_STEP * options.batch_size, len(pairs))
+    epoch, left = divmod(_RESUMED_STEP * options.batch_size, len(pairs))
     window, left = divmod(left, batches.window_size)
     start = time.perf_counter()
     fresh = TrainingBatches(pairs, batch_size=options.batch_size, num_buckets=8, seed=1)
@@ -56,7 +56,7 @@ def main() -> int:
         "pairs": len(pairs),
         "tokens": int(pairs.source.offsets[-1] + pairs.target.offsets[-1]),
         "start_up_seconds": started,
-        f"resume_at_step_{_STEP}_seconds": resumed,
+        f"resume_at_step_{_RESUMED_STEP}_seconds": resumed,
         "examples_per_second": examples / elapsed,
         "batches": options.batches,
         "batch_size": options.batch_size,
@@ -72,29 +72,31 @@ def main() -> int:
 
 
 def _write(folder: str, pairs: int) -> None:
-    """Sentences of 5 to 45 random tokens; a target is about as long as its source."""
+    """Writes a corpus of sentences of 5 to 45 random tokens; a target is about as long as its source."""
     os.makedirs(folder)
     random = np.random.default_rng(1)
-    arrays = []
+    sides = []
     for side in corpus.SIDES:
         paths = corpus.binary_paths(folder, "train", side)
         np.save(paths["offsets"], np.zeros(1, np.int64))
-        arrays.append((corpus.Appender(paths["ids"], np.uint16, 0), corpus.Appender(paths["offsets"], np.int64, 1)))
+        sides.append((corpus.Appender(paths["ids"], np.uint16, 0), corpus.Appender(paths["offsets"], np.int64, 1)))
     for start in tqdm(range(0, pairs, _BLOCK), desc="writing", unit=" blocks", disable=None):
         number = min(_BLOCK, pairs - start)
         source = random.integers(5, 46, number)
-        for (ids, offsets), lengths in zip(arrays, (source, source + random.integers(-4, 5, number)), strict=True):
+        target = source + random.integers(-4, 5, number)
+        for (ids, offsets), lengths in zip(sides, (source, target), strict=True):
             ends = np.cumsum(lengths)
             tokens = random.integers(4, 16_004, ends[-1], dtype=np.uint16)
             tokens[ends - 1] = EOS
             offsets.append(ids.flush() + ends)
             ids.append(tokens)
-    for array in (array for side in arrays for array in side):
-        array.flush()
+    for ids, offsets in sides:
+        ids.flush()
+        offsets.flush()
 
 
 def _memory() -> dict[str, float]:
-    """MiB of this process by kind, as reported by Linux."""
+    """Returns the memory of this process in MiB by kind, as reported by Linux."""
     with open("/proc/self/status", encoding="utf-8") as file:
         lines = dict(line.split(":", 1) for line in file)
     return {name: int(lines[name].split()[0]) / 1024 for name in ("RssAnon", "RssFile")}
@@ -102,7 +104,7 @@ def _memory() -> dict[str, float]:
 
 def run() -> None:
     """Defines the flags, then runs `main`."""
-    flags.DEFINE_integer("pairs", 20_000_000, "Pairs of the corpus, if it is still to be written.", lower_bound=1)
+    flags.DEFINE_integer("pairs", 20_000_000, "Pairs of the corpus, if it does not exist.", lower_bound=1)
     flags.DEFINE_integer("batch_size", 128, "Pairs per batch.", lower_bound=1)
     flags.DEFINE_integer("batches", 5_000, "Batches to time.", lower_bound=1)
     flags.DEFINE_string("folder", "data/synthetic", "Folder of the corpus.")

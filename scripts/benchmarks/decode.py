@@ -1,4 +1,4 @@
-"""Times beam search of memattn and of the libraries on the same work, every hypothesis forced to the same length.
+"""Times beam search of memattn and of other libraries on the same work. All hypotheses are forced to one length.
 
 python scripts/benchmark.py decode --output results/speed/decode
 """
@@ -12,9 +12,10 @@ from absl import flags
 from benchmarks import systems
 from memattn.errors import ConfigError
 
-# The fastest for each system: processes that divide cores and batches among them (memattn decodes two batches at once
-# in one process); up to this length -> sources decoded together.
+# The fastest settings of each worker. Processes that share cores and batches (memattn decodes two batches at once in
+# a single process):
 PROCESSES = {"ours": 1, "tfa": 2, "onmt_tf": 2, "onmt_py": 2, "joey_nmt": 2, "marian": 2}
+# Greatest length -> sources decoded together:
 BATCH = {
     "ours": {math.inf: 32},
     "tfa": {20: 32, 50: 16, math.inf: 8},
@@ -26,7 +27,7 @@ BATCH = {
 
 
 def main() -> int:
-    from benchmarks import floor
+    from benchmarks import lower_bounds
 
     options = flags.FLAGS
     if options.beam_size >= options.vocabulary:
@@ -58,7 +59,7 @@ def main() -> int:
             system = systems.SYSTEMS[name]
             has_floor = system.model.keys() <= {"input_feeding"} and system.attention["name"] != "luong_dot"
             if system.worker == "ours" and has_floor:
-                needed = floor.decoding(
+                needed = lower_bounds.decoding(
                     system.attention,
                     source_lengths=systems.source_lengths(work),
                     steps=length,
@@ -74,7 +75,7 @@ def main() -> int:
 
 
 def _check_selection(name: str, in_sources: int, vocabulary: int) -> None:
-    """Raises ConfigError unless a system selects more tokens than a batch's sources have, and not all there are."""
+    """Raises ConfigError unless a system selects more tokens than a batch's sources have, and less than all."""
     selected = systems.SYSTEMS[name].selected
     if selected and not in_sources < selected < vocabulary:
         raise ConfigError(

@@ -1,9 +1,9 @@
-"""Times one sentence at a time: decoding with a batch of one, as a translation service does it.
+"""Times decoding of one sentence at a time, as a translation service does it.
 
 python scripts/benchmark.py latency --output results/speed/latency
 
-For memattn, `over steps` is the time of a sentence over that of its decoder steps alone; a step's time is the
-difference between decoding twice as many steps and decoding these, divided by their number.
+For memattn, `over steps` is the time of a sentence divided by that of its decoder steps alone. The time of a step is
+measured by decoding twice as many steps.
 """
 
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
@@ -50,11 +50,10 @@ def main() -> int:
                 if twice:
                     pairs = zip(result.seconds, twice.seconds, strict=True)
                     steps = statistics.median(long - short for short, long in pairs)
-                    told = steps > 0  # else the runs differ by more than a step takes
-                    row |= {
-                        "ms a step": float(f"{1e3 * steps / length:.3g}") if told else "",
-                        "over steps": round(result.median / steps, 2) if told else "",
-                    }
+                    row |= {"ms a step": "", "over steps": ""}
+                    if steps > 0:  # else runs differ by more than the steps take
+                        row["ms a step"] = float(f"{1e3 * steps / length:.3g}")
+                        row["over steps"] = round(result.median / steps, 2)
                 rows.append(row)
     title = "Decode time of one sentence"
     return systems.report(rows, options, title=title, units=options.units, vocabulary=options.vocabulary)

@@ -3,13 +3,13 @@
 python scripts/benchmark.py paper --table 1 --output results/speed/table1
 python scripts/benchmark.py paper --table 3 --output results/speed/table3
 
-Hypotheses are as long as their sources, as those of a model that has learned to copy.
+Hypotheses are as long as their sources, as if the model had learned to copy.
 """
 
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
 
 from absl import flags
-from studies.britz2017 import printed as paper_tables
+from studies.britz2017 import printed
 
 from benchmarks import systems
 
@@ -38,13 +38,13 @@ def main() -> int:
             "vocabulary": table["vocabulary"],
         }
         measured = systems.race({name: (name, work) for name in options.systems}, options)
-        printed = paper_tables.TABLE_3_SECONDS
+        paper = printed.TABLE_3_SECONDS
         if options.table == "1":
-            printed = dict(zip(paper_tables.TABLE_1_MODELS, paper_tables.TABLE_1_SECONDS[length], strict=True))
+            paper = dict(zip(printed.TABLE_1_MODELS, printed.TABLE_1_SECONDS[length], strict=True))
         for name, result in measured.items():
             system = systems.SYSTEMS[name]
-            seconds = None if system.selected else printed.get(paper_tables.model(system.attention))
-            ratio = round(printed["bahdanau"] / seconds, 2) if seconds else ""
+            seconds = None if system.selected else paper.get(printed.model(system.attention))
+            ratio = round(paper["bahdanau"] / seconds, 2) if seconds else ""
             rows.append({**systems.row(name, length, result, measured), "paper: Bahdanau / it": ratio})
     title = f"Table {options.table}: decode time of {work['examples']:,} sources"
     if work["examples"] < table["examples"]:

@@ -1,10 +1,10 @@
-"""Counts the bytes that a step moves between GPUs, and projects their cost; times nothing.
+"""Counts the bytes that a training step moves between GPUs, and projects their cost; times nothing.
 
 python scripts/benchmark.py replicas
 
 Assumes a ring all-reduce of the gradients, in which each of N GPUs sends and receives 2 (N - 1) / N of their bytes, at
-the links' full rate and with nothing else at the same time. If a step takes T without it, N GPUs do N T / (T + ms)
-times the work of one, each with a batch of the same size: 90% of N if T is 9 times ms.
+the full rate of the links and not at the same time as other work. If a step takes T without it, N GPUs do N T / (T +
+ms) times the work of one, each with a batch of the same size: 90% of N if T is 9 times ms.
 """
 
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
@@ -62,7 +62,7 @@ def main() -> int:
 
 
 def all_reduced_bytes(model) -> int:
-    """What an update sums over the replicas: each weight's gradient, loss and correct tokens, in float32."""
+    """Counts what a training step sums over the replicas in float32: gradients, loss and number of correct tokens."""
     return 4 * (sum(math.prod(variable.shape) for variable in model.trainable_variables) + 2)
 
 

@@ -2,7 +2,7 @@
 
 python scripts/benchmark.py tokens --output results/speed/tokens
 
-A step's time is the difference in time between decoding many and few steps, over the difference in steps.
+The time of a step is the difference in time between decoding many and few steps, divided by the difference in steps.
 """
 
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)

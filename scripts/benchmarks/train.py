@@ -1,4 +1,4 @@
-"""Times one update of the weights of memattn and of the libraries on the same batch.
+"""Times one training step of memattn and of other libraries on the same batch.
 
 python scripts/benchmark.py train --output results/speed/train
 """
@@ -34,7 +34,7 @@ def main() -> int:
 
 def run() -> None:
     """Defines the flags, then runs `main`."""
-    known = [name for name, one in systems.SYSTEMS.items() if not one.selected and one.worker != "marian"]
+    known = [name for name, system in systems.SYSTEMS.items() if not system.selected and system.worker != "marian"]
     systems.define_flags(output="results/speed/train", systems=systems.TRAINED, known=known)
     systems.define_sizes("50")
     flags.DEFINE_integer("batch_size", 128, "Sentence pairs, all of full length.", lower_bound=1)

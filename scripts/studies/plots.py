@@ -1,4 +1,4 @@
-"""Pictures that only the studies draw."""
+"""Pictures that only studies draw."""
 
 import math
 
@@ -25,7 +25,10 @@ def surface(path: str, encodings: np.ndarray) -> None:
 
 
 def residuals(path: str, left: dict[str, np.ndarray], needed: dict[str, int | None], title: str) -> None:
-    """Draws what is left of the contexts of each task by number of directions, with a ring at the slots it needs."""
+    """Draws the share of the contexts that is left by number of directions, for each task.
+
+    A ring marks the slots that the task needs.
+    """
     figure = Figure(figsize=(7, 4.5), layout="constrained")
     axes = figure.subplots()
     for i, (task, shares) in enumerate(left.items()):
@@ -46,7 +49,7 @@ def residuals(path: str, left: dict[str, np.ndarray], needed: dict[str, int | No
 
 
 def memory(path: str, tokens: list[str], maps: np.ndarray, title: str) -> None:
-    """Draws maps of an active memory [steps, n, maps], each over positions and steps; `tokens` [n] fill it first."""
+    """Draws maps of an active memory [steps, n, maps], each over positions and steps; `tokens` [n] are its source."""
     figure = Figure(figsize=(9, 6), layout="constrained")
     limit = np.abs(maps).max()
     for i, axes in enumerate(figure.subplots(2, math.ceil(maps.shape[2] / 2), sharex=True, sharey=True).flat):

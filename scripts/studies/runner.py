@@ -1,4 +1,4 @@
-"""Makes the paper's tables and figures by name, training missing runs."""
+"""Makes tables and figures by name, training missing runs."""
 
 import json
 import os
@@ -13,10 +13,10 @@ from memattn.runs import provenance
 from memattn.sweeps import runner as sweep
 from memattn.sweeps.expand import expand
 from memattn.sweeps.runner import Run
-from studies.britz2017 import family, future_work, open_questions
-from studies.britz2017 import figures as paper_figures
-from studies.britz2017 import printed as paper_tables
-from studies.kaiser2016 import tables as active_memory
+from studies import family
+from studies.britz2017 import figures, future_work, open_questions, printed, tables
+from studies.kaiser2016 import arithmetic, translation
+from studies.output import Output
 
 # Folders of configs/studies that make up a kind of runs; any other kind has one of its name. The order counts: each run
 # of a curriculum starts from the weights of the one before.
@@ -29,7 +29,8 @@ _FOLDERS = {
         "addition_columns_20",
     ),
 }
-# Kinds of runs that are evaluated on the test set. The others have only a validation set, or were chosen on it.
+# Kinds of runs that are evaluated on the test set. Tasks have only a validation set; `memory_rows` compares validation
+# BLEU.
 _TESTED = (
     "translation",
     "taught_translation",
@@ -39,18 +40,19 @@ _TESTED = (
     "active_translation",
     "renormalize",
 )
-# Kinds of runs whose decode times are shown, and how often each of their runs is decoded for it.
-_TIMED, _REPEATS = ("table1", "ablations", "family", "rnnsearch", "longer", "training_choices"), 5
+# Kinds of runs whose decode times are shown.
+_TIMED = ("table1", "ablations", "family", "rnnsearch", "longer", "training_choices")
+_REPEATS = 5  # timed decodings of each of these runs
 
 
 class Target(NamedTuple):
-    """How a table or figure is made.
+    """Recipe of a table or figure.
 
     Attributes:
       kinds: kinds of runs that it needs (see `configs_of`); `write` gets a list of runs for each, in this order.
       write: writes the results into an Output.
-      has_part: whether a run of these kinds is needed, by its config.
-      is_benchmark: whether `write` measures instead, and writes its own conditions.
+      has_part: tells from its config whether a run of these kinds is needed.
+      is_benchmark: `write` runs a benchmark, which writes the conditions.
     """
 
     kinds: tuple[str, ...]
@@ -60,16 +62,16 @@ class Target(NamedTuple):
 
 
 TARGETS = {
-    "table1": Target(("table1",), paper_figures.table_1),
-    "table2": Target(("translation",), paper_figures.table_2),
-    "table3": Target((), paper_figures.table_3, is_benchmark=True),
-    "figure2": Target((), paper_figures.figure_2),
-    "figure3": Target(("table1", "scorings"), paper_figures.figure_3),
-    "figure4": Target(("translation",), paper_figures.figure_4),
-    "figure5": Target(("translation",), paper_figures.figure_5),
-    "figure6": Target(("alignments",), paper_figures.figure_6),
-    "figure7": Target(("alignments",), paper_figures.figure_7),
-    "figure8": Target(("translation",), paper_figures.figure_8, has_part=paper_figures.in_figure_8),
+    "table1": Target(("table1",), tables.table_1),
+    "table2": Target(("translation",), tables.table_2),
+    "table3": Target((), tables.table_3, is_benchmark=True),
+    "figure2": Target((), figures.figure_2),
+    "figure3": Target(("table1", "scorings"), figures.figure_3),
+    "figure4": Target(("translation",), figures.figure_4),
+    "figure5": Target(("translation",), figures.figure_5),
+    "figure6": Target(("alignments",), figures.figure_6),
+    "figure7": Target(("alignments",), figures.figure_7),
+    "figure8": Target(("translation",), figures.figure_8, has_part=figures.in_figure_8),
     "ablations": Target(("ablations",), open_questions.ablations),
     "training_choices": Target(("training_choices",), open_questions.training_choices),
     "renormalize": Target(("renormalize",), open_questions.renormalize),
@@ -95,8 +97,8 @@ TARGETS = {
     "long_sources": Target(("long_sources",), future_work.long_sources),
     "family": Target(("family", "rnnsearch", "family_translation", "rnnsearch_translation"), family.family),
     "rnnsearch_by_length": Target(("rnnsearch_translation",), family.rnnsearch_by_length),
-    "arithmetic": Target(("arithmetic",), active_memory.arithmetic),
-    "active_translation": Target(("active_translation",), active_memory.translation),
+    "arithmetic": Target(("arithmetic",), arithmetic.arithmetic),
+    "active_translation": Target(("active_translation",), translation.translation),
     "training_cost": Target((), open_questions.training_cost, is_benchmark=True),
 }
 
@@ -104,7 +106,7 @@ TARGETS = {
 def configs_of(kind: str, scale: str) -> list[str]:
     """Paths of the configs of a kind of runs; none if the scale lacks the kind."""
     if (kind, scale) == ("translation", "paper"):
-        return [f"configs/wmt17/{pair}.yaml" for pair in paper_tables.TABLE_2_PAIRS]
+        return [f"configs/wmt17/{pair}.yaml" for pair in printed.TABLE_2_PAIRS]
     paths = [f"configs/studies/{folder}/{scale}.yaml" for folder in _FOLDERS.get(kind, (kind,))]
     return [path for path in paths if os.path.exists(path)]
 
@@ -147,10 +149,10 @@ def check(names: list[str], scale: str, runs_dir: str) -> None:
 
 
 class Reproduction:
-    """Makes tables and figures at one scale; trains and evaluates each run once for all of them.
+    """Makes tables and figures at one scale. Each run is trained and evaluated once for all of them.
 
     Attributes:
-      failed: folders of the failed runs; tables and figures are made without them, and say so.
+      failed: folders of the failed runs. Tables and figures are made without them, and name them.
     """
 
     def __init__(self, scale: str, *, runs_dir: str, results_dir: str, jobs: int, strategy: str):
@@ -170,7 +172,7 @@ class Reproduction:
             raise RunError("none of its runs succeeded")
         folders = {os.path.join(sweep_folder(self._runs_dir, path), run) for path in wanted for run in wanted[path]}
         missing = [folder for folder in self.failed if folder in folders]
-        output = paper_figures.Output(os.path.join(self._results_dir, name, self._scale), self._scale, missing)
+        output = Output(os.path.join(self._results_dir, name, self._scale), self._scale, missing)
         os.makedirs(output.folder, exist_ok=True)
         target.write(output, *runs.values())
         if not target.is_benchmark:
@@ -225,8 +227,8 @@ def sweep_folder(runs_dir: str, path: str) -> str:
     return os.path.join(runs_dir, f"{os.path.basename(folder)}.{name}")
 
 
-def _conditions(output: paper_figures.Output, runs: Mapping[str, list[Run]]) -> dict[str, Any]:
-    """Where, when and from which runs (by kind) a table or figure was made."""
+def _conditions(output: Output, runs: Mapping[str, list[Run]]) -> dict[str, Any]:
+    """Returns the machine, versions and runs (by kind) that a table or figure was made with."""
     return {
         "scale": output.scale,
         **provenance.conditions(),

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from conftest import ROOT
-from studies import runner as reproduce
-from studies.britz2017.figures import Output
-from studies.kaiser2016 import tables as active_memory
+from studies import runner
+from studies.kaiser2016 import arithmetic
+from studies.output import Output
 from studies.raffel2016 import adding_problem, subsequence
 from test_reproduce import TINY, rows_of, write_study
 
@@ -183,12 +183,12 @@ def test_the_table_of_arithmetic(tmp_path, monkeypatch, command):
         return command(tmp_path, module, "--run_dir", folder, *arguments)[0]
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(reproduce.sweep, "_command", forked)
-    monkeypatch.setattr(active_memory, "_DIGITS", (2, 6))
-    monkeypatch.setattr(active_memory, "_SUMS", 8)
+    monkeypatch.setattr(runner.sweep, "_command", forked)
+    monkeypatch.setattr(arithmetic, "DIGITS", (2, 6))
+    monkeypatch.setattr(arithmetic, "NUM_PAIRS", 8)
     (tmp_path / "tiny.yaml").write_text(TINY, encoding="utf-8")
     write_study(tmp_path, "addition", ARITHMETIC)
-    reproduction = reproduce.Reproduction("small", runs_dir="runs", results_dir="results", jobs=1, strategy="none")
+    reproduction = runner.Reproduction("small", runs_dir="runs", results_dir="results", jobs=1, strategy="none")
     reproduction.make("arithmetic")
     assert reproduction.failed == []
     rows = rows_of(Output(str(tmp_path / "results" / "arithmetic" / "small"), "small"))

@@ -1,4 +1,4 @@
-"""The benchmarks: all workers get the same work, runs are interleaved, the floor counts what the algebra needs."""
+"""The benchmarks: all workers get the same work, runs are interleaved, lower bounds count what the algebra needs."""
 
 import csv
 import json
@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import tensorflow as tf
-from benchmarks import floor, systems
+from benchmarks import lower_bounds, systems
 from benchmarks.peers import worker
 from conftest import ROOT
 
@@ -80,23 +80,23 @@ def test_every_worker_is_there_and_has_its_environment():
         ({"name": "linear", "projection": 3}, 3 * 4 * 128 + 4 * 248 + 4 * 12 + 3 * 3 * (3 + 8) + 276),
     ],
 )
-def test_the_floor_counts_by_hand(attention, expected):
+def test_the_lower_bound_is_counted_by_hand(attention, expected):
     sizes = {"source_lengths": np.array([3]), "steps": 2, "beam_size": 2, "units": 4, "vocabulary": 10}
-    assert floor.decoding(attention, **sizes) == expected
+    assert lower_bounds.decoding(attention, **sizes) == expected
 
 
-def test_a_mechanism_that_the_floor_does_not_count_is_named():
+def test_a_mechanism_without_a_lower_bound_is_named():
     sizes = {"source_lengths": np.array([3]), "steps": 2, "beam_size": 2, "units": 4, "vocabulary": 10}
     message = r"^model\.attention\.name: no lower bound for tfa_luong; known: none, memory, linear, bahdanau"
     with pytest.raises(ConfigError, match=message):
-        floor.decoding({"name": "tfa_luong"}, **sizes)
+        lower_bounds.decoding({"name": "tfa_luong"}, **sizes)
 
 
-def test_the_floor_without_input_feeding_reads_contexts_once():
+def test_the_lower_bound_without_input_feeding_reads_contexts_once():
     sizes = {"source_lengths": np.array([3]), "steps": 2, "beam_size": 2, "units": 4, "vocabulary": 10}
     attention = {"name": "memory", "num_slots": 2}  # K * 8 * 4 + 4 * K * 4 = 96, not 480
-    fed = floor.decoding(attention, **sizes)
-    assert floor.decoding(attention, input_feeding=False, **sizes) == fed - 480 + 96
+    fed = lower_bounds.decoding(attention, **sizes)
+    assert lower_bounds.decoding(attention, input_feeding=False, **sizes) == fed - 480 + 96
 
 
 def test_the_rate_is_that_of_the_fastest_products(monkeypatch):
@@ -107,9 +107,9 @@ def test_the_rate_is_that_of_the_fastest_products(monkeypatch):
         return multiply(left, right)
 
     ticks = iter([0.0, 0.1, 0.2, 0.7, 0.8, 0.81, 0.86, 1.2])  # two turns, of 0.5 and of 0.05 seconds
-    monkeypatch.setattr(floor.tf, "matmul", counted)
-    monkeypatch.setattr(floor.time, "perf_counter", lambda: next(ticks))
-    rate = floor.multiply_adds_per_second(8, 4, 2, seconds=1.0)
+    monkeypatch.setattr(lower_bounds.tf, "matmul", counted)
+    monkeypatch.setattr(lower_bounds.time, "perf_counter", lambda: next(ticks))
+    rate = lower_bounds.multiply_adds_per_second(8, 4, 2, seconds=1.0)
     assert products == [((8, 4), (4, 2))] * 20
     assert rate == pytest.approx(20 * 8 * 4 * 2 / 0.05)
 
@@ -214,7 +214,7 @@ def measure(command, tmp_path):
     return measure
 
 
-def test_decoding_is_timed_beside_its_floor(measure, tmp_path):
+def test_decoding_is_timed_beside_its_lower_bound(measure, tmp_path):
     sizes = ["--lengths", "5", "--units", "8", "--examples", "4", "--beam_size", "2"]
     (row,), caption = measure("decode", "--systems", "memattn: Bahdanau", *sizes)
     assert (row["L"], row["system"], row["our Bahdanau / it"]) == ("5", "memattn: Bahdanau", "1.0")

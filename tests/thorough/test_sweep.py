@@ -12,7 +12,7 @@ import time
 
 import pytest
 from conftest import ROOT
-from studies.britz2017 import printed as paper_tables
+from studies.britz2017 import printed
 
 from memattn import config as configs
 from memattn import files
@@ -529,7 +529,7 @@ def full_scale(**changes):
     ],
 )
 def test_a_config_at_full_scale_has_its_row_of_the_paper(changes, expected):
-    assert paper_tables.table_1(full_scale(**changes)) == expected
+    assert printed.table_1(full_scale(**changes)) == expected
 
 
 @pytest.mark.parametrize(
@@ -574,7 +574,7 @@ def test_a_config_at_full_scale_has_its_row_of_the_paper(changes, expected):
     ids=lambda change: next(iter(change)),
 )
 def test_a_config_off_full_scale_has_none(change):
-    assert paper_tables.table_1(full_scale(**change)) is None
+    assert printed.table_1(full_scale(**change)) is None
 
 
 def test_the_printed_table_is_that_of_the_reference():
@@ -582,15 +582,15 @@ def test_the_printed_table_is_that_of_the_reference():
     if not path.exists():
         pytest.skip("the paper's tables are not beside the repository")
     tables = json.loads(path.read_text(encoding="utf-8"))
-    assert list(map(list, paper_tables.TABLE_3_SECONDS.items())) == tables["table3_en_de_decode_seconds"]["rows"]
-    printed = {"valid": paper_tables.TABLE_2_VALID, "test": paper_tables.TABLE_2_TEST}
+    assert list(map(list, printed.TABLE_3_SECONDS.items())) == tables["table3_en_de_decode_seconds"]["rows"]
+    by_split = {"valid": printed.TABLE_2_VALID, "test": printed.TABLE_2_TEST}
     for kind, split, slots, *bleu in tables["table2_wmt17_bleu"]["rows"]:
         model = f"K={slots}{' + PE' if 'PE' in kind else ''}" if slots else kind
-        assert printed[split][model] == tuple(bleu)
+        assert by_split[split][model] == tuple(bleu)
     rows = tables["table1_copy"]["rows"]
     ours = [
-        [length, model, paper_tables.TABLE_1_BLEU[length][place], paper_tables.TABLE_1_SECONDS[length][place]]
-        for length in paper_tables.TABLE_1_BLEU
-        for place, model in enumerate(paper_tables.TABLE_1_MODELS)
+        [length, model, printed.TABLE_1_BLEU[length][place], printed.TABLE_1_SECONDS[length][place]]
+        for length in printed.TABLE_1_BLEU
+        for place, model in enumerate(printed.TABLE_1_MODELS)
     ]
     assert ours == rows
