@@ -18,9 +18,9 @@ MOUNTING := --map-root-user --mount # what lets any user mount a disk to fill
 .PHONY: demo test test-rest test-all test-addons test-faults lint check clean
 
 demo: $(VENV)/installed
-	$(BIN)/python -m memattn.sweep --config configs/toy_copy/demo.yaml --sweep_dir runs/demo --jobs 2 --plot 2 \
+	$(BIN)/python -m memattn.sweep --config configs/copy/demo.yaml --sweep_dir runs/demo --jobs 2 --plot 2 \
 		--title "Copy task, L = 12, scaled down (1 layer, 128 units)"
-	$(BIN)/python scripts/benchmark_tokens.py --lengths 20,200,2000 --units 128 --batch_size 4 \
+	$(BIN)/python scripts/benchmark.py tokens --lengths 20,200,2000 --units 128 --batch_size 4 \
 		--output runs/demo/tokens
 	@echo "Tables: runs/demo/table.md, tokens.md; pictures: runs/demo/tokens.png, learning_curves.png, */alignments/*.png"
 

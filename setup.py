@@ -16,8 +16,7 @@ setup(
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     package_dir={"": "."},  # an editable install is then a line in a .pth file, without a warning
-    # The paper's tables and the benchmarks need a clone: its configs/, scripts/ and results/.
-    packages=find_packages(include=["memattn", "memattn.*"], exclude=["studies", "benchmarks"]),
+    packages=find_packages(include=["memattn", "memattn.*"]),
     package_data={"memattn": ["py.typed"]},
     python_requires=">=3.10,<3.14",
     install_requires=[

@@ -52,9 +52,9 @@ __all__ = [
 ]
 
 _MODULES = {
-    "Seq2Seq": "model.seq2seq",
+    "Seq2Seq": "models.seq2seq",
     "beam_search": "search.beam_search",
-    "load": "search.translator",
+    "load": "serving.translator",
     "sample": "search.sampling",
 }
 

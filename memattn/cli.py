@@ -173,7 +173,11 @@ def _help(main: Callable[..., int | None]) -> None:
     module = main.__module__
     text = inspect.getdoc(main) or sys.modules[module].__doc__.strip()
     own = sys.argv[0] if module == "__main__" else module
-    shared = [name for name in flags.FLAGS.flags_by_module_dict() if name.startswith("memattn.") and name != own]
+    shared = [
+        name
+        for name in flags.FLAGS.flags_by_module_dict()
+        if name.startswith(("memattn.", "benchmarks.")) and name != own
+    ]
     print("\n".join([text, *map(flags.FLAGS.module_help, [own, *shared])]))
     sys.exit(0)
 

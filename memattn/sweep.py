@@ -1,6 +1,6 @@
 """Trains and evaluates a grid of configs, each in its own process, and writes one table.
 
-python -m memattn.sweep --config configs/toy_copy/demo.yaml --sweep_dir runs/demo
+python -m memattn.sweep --config configs/copy/demo.yaml --sweep_dir runs/demo
 """
 
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
@@ -9,6 +9,7 @@ from absl import flags
 
 from memattn import config as configs
 from memattn.errors import ConfigError
+from memattn.sweeps.expand import expand
 
 
 def _main() -> int:
@@ -16,7 +17,7 @@ def _main() -> int:
 
     options = flags.FLAGS
     config = configs.load(options.config, options.set)
-    names = list(configs.expand(config))
+    names = list(expand(config))
     if options.list:
         for number, name in enumerate(names):
             print(f"{number}\t{name}")

@@ -1,6 +1,6 @@
 """Trains a model. If it was stopped, the same command resumes.
 
-python -m memattn.train --config configs/toy_copy/small.yaml --run_dir runs/small
+python -m memattn.train --config configs/copy/small.yaml --run_dir runs/small
 """
 
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)

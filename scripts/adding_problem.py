@@ -2,8 +2,8 @@
 
 python scripts/adding_problem.py --output results/adding_problem/table
 
-A cell of the table is what Keras' `fit` needs until all test sequences are right, in epochs of 100,000 sequences, or
-the share that is right after --epochs or --minutes. Cells that the output has are not trained again.
+A cell of the table is the number of epochs (100,000 sequences each) until all test sequences are right, or the share
+that is right after --epochs or --minutes. Cells that the output already has are not trained again.
 """
 
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
@@ -11,14 +11,15 @@ import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is
 import json
 import math
 import os
+from collections.abc import Callable
 
 from absl import flags
 
 from memattn import files, processes, reading
 from memattn.errors import ConfigError, RunError
-from memattn.sweeps import tables
+from memattn.evaluation import formatting
 
-_SAME = ("task", "length", "model", "learning_rate", "seed")
+_SETTINGS = ("task", "length", "model", "learning_rate", "seed")  # two cells with the same values are one
 _NUMBERS = ("learning_rate", "seed", "right", "epochs", "constant_right", "seconds")
 
 
@@ -39,8 +40,8 @@ def main() -> int:
     return 0
 
 
-def _fill(found: list[dict]) -> None:
-    """Trains the cells that are not finished and writes the table after each."""
+def _fill(cells: list[dict]) -> None:
+    """Trains the cells that `cells` lacks or has unfinished, and writes the table after each."""
     from studies.raffel2016 import adding_problem
 
     from memattn.runs import provenance
@@ -50,17 +51,27 @@ def _fill(found: list[dict]) -> None:
         for length in options.lengths:
             for model in options.models:
                 rate = options.learning_rate or adding_problem.LEARNING_RATES[task]
-                settings = {"learning_rate": rate, "seed": options.seed}
-                cell = dict(zip(_SAME, (task, length, model, *settings.values()), strict=True))
-                before = [one for one in found if all(one[key] == cell[key] for key in _SAME)]
-                if any(map(_is_finished, before)):
+                settings = (task, length, model, rate, options.seed)
+                same = [cell for cell in cells if _settings(cell) == settings]
+                if any(map(_is_finished, same)):
                     continue
                 print(f"{task}, length {length}, {model}", flush=True)
-                limits = {"minutes": options.minutes, "epochs": options.epochs}
-                cell = adding_problem.train(task, length, model, **settings, **limits)
-                found = [one for one in found if one not in before] + [{**cell, **provenance.conditions()}]
-                _write(found, adding_problem)
-    _write(found, adding_problem)
+                cell = adding_problem.train(
+                    task,
+                    length,
+                    model,
+                    learning_rate=rate,
+                    seed=options.seed,
+                    minutes=options.minutes,
+                    epochs=options.epochs,
+                )
+                cells = [cell for cell in cells if cell not in same] + [{**cell, **provenance.conditions()}]
+                _write(cells, adding_problem.published)
+    _write(cells, adding_problem.published)
+
+
+def _settings(cell: dict) -> tuple:
+    return tuple(cell[key] for key in _SETTINGS)
 
 
 def _is_finished(cell: dict) -> bool:
@@ -69,22 +80,23 @@ def _is_finished(cell: dict) -> bool:
 
 
 def _read(path: str) -> list[dict]:
-    """The cells of an earlier table. Raises RunError for a file that is not this script's."""
+    """Reads the cells of an earlier table. Raises RunError for a file that this script has not written."""
     if not os.path.exists(path):
         return []
     try:
         cells = reading.json_file(path, {"cells": list})["cells"]
         if not all(math.isfinite(cell[key]) for cell in cells for key in _NUMBERS):
             raise ValueError("cells")
-        _ = [cell[key] for cell in cells for key in _SAME]
+        for cell in cells:
+            _settings(cell)  # raises KeyError
     except (ValueError, TypeError, KeyError) as error:
         raise RunError(f"{path}: not a table of this script; remove it, or give another --output") from error
     return cells
 
 
-def _write(found: list[dict], adding_problem) -> None:
+def _write(cells: list[dict], published: Callable[[str, str, str], str]) -> None:
     rows = []
-    for cell in found:
+    for cell in cells:
         task, length, model = (cell[key] for key in ("task", "length", "model"))
         done = cell["right"] == 1
         rows.append(
@@ -94,16 +106,16 @@ def _write(found: list[dict], adding_problem) -> None:
                 "model": model,
                 "seed": cell["seed"],
                 "epochs to 100% (or % right)": cell["epochs"] if done else f"{100 * cell['right']:.1f}%",
-                "published": adding_problem.published(task, model, length),
+                "published": published(task, model, length),
                 "epochs": cell["epochs"],
                 "learning rate": f"{cell['learning_rate']:g}",
                 "a constant, % right": f"{100 * cell['constant_right']:.1f}",
             }
         )
     output = flags.FLAGS.output
-    files.write(f"{output}.json", json.dumps({"cells": found}, indent=2) + "\n")
+    files.write(f"{output}.json", json.dumps({"cells": cells}, indent=2) + "\n")
     files.write_csv(f"{output}.csv", rows)
-    files.write(f"{output}.md", tables.markdown(rows))
+    files.write(f"{output}.md", formatting.markdown(rows))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""From a clone, what `memattn-prepare copy` does: writes the copy task's corpora.
+"""Writes the corpora of the copy task, as `memattn-prepare copy` does, from a clone.
 
 python scripts/make_copy_data.py
 """

@@ -1,4 +1,4 @@
-"""From a clone, what `memattn-prepare wmt17` does: downloads a language pair of WMT'17 and prepares it.
+"""Downloads a language pair of WMT'17 and prepares it, as `memattn-prepare wmt17` does, from a clone.
 
 python scripts/prepare_wmt17.py --pair en-de
 """

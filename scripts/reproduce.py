@@ -1,5 +1,7 @@
-"""Makes the paper's tables and figures: at the paper's scale, scaled down for two CPU cores (small), or at the paper's
-size with fewer updates at a higher learning rate (cpu: the copy task).
+"""Makes the paper's tables and figures, and those of other questions.
+
+At three scales: the paper's (paper), scaled down for two CPU cores (small), and for the copy task the paper's size with
+fewer training steps at a higher learning rate (cpu).
 
 python scripts/reproduce.py table1 figure3 --scale small
 python scripts/reproduce.py all --scale paper --dry_run
@@ -19,16 +21,15 @@ from memattn.errors import ConfigError, RunError
 
 
 def main(*names: str) -> int:
-    from studies import estimates
-    from studies import runner as reproduce
+    from studies import estimates, runner
 
     options = flags.FLAGS
     if not names:
-        raise ConfigError(f"give targets: all, or some of {', '.join(reproduce.TARGETS)}")
+        raise ConfigError(f"give targets: all, or some of {', '.join(runner.TARGETS)}")
     for name in names:
-        if name not in ("all", *reproduce.TARGETS):
-            raise ConfigError(f"{name}: no such target; known: all, {', '.join(reproduce.TARGETS)}")
-    available = reproduce.available(options.scale)
+        if name not in ("all", *runner.TARGETS):
+            raise ConfigError(f"{name}: no such target; known: all, {', '.join(runner.TARGETS)}")
+    available = runner.available(options.scale)
     if missing := [name for name in names if name not in ("all", *available)]:
         raise ConfigError(f"{missing[0]}: not made at --scale {options.scale}, which has {', '.join(available)}")
     if options.dry_run and options.rehearse:
@@ -42,8 +43,8 @@ def main(*names: str) -> int:
     if options.rehearse:
         print(estimates.rehearse(targets, options.scale, steps=options.rehearse, strategy=options.strategy))
         return 0
-    reproduce.check(targets, options.scale, options.runs_dir)
-    reproduction = reproduce.Reproduction(
+    runner.check(targets, options.scale, options.runs_dir)
+    reproduction = runner.Reproduction(
         options.scale,
         runs_dir=options.runs_dir,
         results_dir=options.results_dir,
@@ -74,6 +75,6 @@ if __name__ == "__main__":
     )
     flags.DEFINE_integer("jobs", 1, "Trainings that run concurrently.", lower_bound=1)
     flags.DEFINE_string("runs_dir", "runs/reproduce", "Folder of the runs.")
-    flags.DEFINE_string("results_dir", "results", "Folder of the results, with a folder for each target.")
+    flags.DEFINE_string("results_dir", "results", "Folder of the results: TARGET/SCALE for each target.")
     flags.DEFINE_enum("strategy", "auto", ["auto", "none", "mirrored"], "As in memattn.train.")
     cli.run(main, positional=True, tensorflow=True)

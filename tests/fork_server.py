@@ -25,7 +25,11 @@ def commands(servers):
     signal's number if one ended it, -14 if it took too long.
     """
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    settings = {"env": {**os.environ, "PYTHONPATH": root}, "stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    settings = {
+        "env": {**os.environ, "PYTHONPATH": os.pathsep.join([root, os.path.join(root, "scripts")])},
+        "stdin": subprocess.PIPE,
+        "stdout": subprocess.PIPE,
+    }
     started = [subprocess.Popen([sys.executable, __file__], **settings, text=True) for _ in range(servers)]
     idle = queue.Queue()
     for server in started:

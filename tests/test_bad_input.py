@@ -21,6 +21,7 @@ from memattn.errors import reason
 from memattn.evaluation import evaluate as evaluation
 from memattn.runs import checkpoints, run_folder
 from memattn.runs.checkpoints import Checkpoint
+from memattn.sweeps.expand import expand
 from memattn.training.trainer import TrainingStep, train
 
 FAILURE, USAGE = 1, 2
@@ -275,7 +276,7 @@ def test_broken_config(name, tmp_path, capsys):
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
 
     def command():
-        return configs.expand(configs.load(str(path), overrides))
+        return expand(configs.load(str(path), overrides))
 
     assert refused(capsys, command, *fragments) == USAGE
 

@@ -7,6 +7,7 @@ import pytest
 
 from memattn import config as configs
 from memattn.errors import ConfigError
+from memattn.sweeps.expand import expand
 
 
 class Memory:
@@ -189,7 +190,7 @@ def test_a_sweep_is_every_cell_with_every_point_of_the_grid_in_order(load):
         "    - {model.attention: {name: memory, num_slots: 4}}\n"
         "    - {model.attention.name: content}\n"
     )
-    runs = configs.expand(load(text))
+    runs = expand(load(text))
     assert list(runs) == [
         f"{cell}-seed={seed}-max_length={length}"
         for cell in ("memory-num_slots=4", "content")
@@ -214,28 +215,28 @@ def test_the_runs_of_a_sweep_are_its_cells_and_the_union_of_its_grids(load):
         "    - {model.attention.num_slots: [4, 16]}\n"
         "    - {model.attention.num_slots: [8, 16]}\n"
     )
-    runs = configs.expand(load(text))
+    runs = expand(load(text))
     points = ["num_slots=4-scoring=sigmoid", "num_slots=8-scoring=sigmoid", "num_slots=16", "num_slots=8"]
     assert list(runs) == [f"{run}-seed={seed}" for run in ("content", "num_slots=4", *points) for seed in (1, 2)]
     assert runs["num_slots=8-scoring=sigmoid-seed=2"].model.attention["num_slots"] == 8
 
 
 def test_a_sweep_needs_neither_grid_nor_cells(load):
-    assert list(configs.expand(load(COPY + "sweep: {cells: [{model.units: 8}]}"))) == ["units=8"]
-    assert list(configs.expand(load(COPY + "sweep: {grid: {model.units: [8]}}"))) == ["units=8"]
-    assert configs.expand(load()) == {"run": load()}
+    assert list(expand(load(COPY + "sweep: {cells: [{model.units: 8}]}"))) == ["units=8"]
+    assert list(expand(load(COPY + "sweep: {grid: {model.units: [8]}}"))) == ["units=8"]
+    assert expand(load()) == {"run": load()}
 
 
 def test_a_run_of_a_sweep_is_the_config_with_the_same_overrides(load):
     config = load(COPY + "training: {seed: 7}\nsweep: {grid: {model.attention.name: [content], model.units: [3]}}")
-    runs = configs.expand(config)
+    runs = expand(config)
     assert runs == {
         "content-units=3": load(COPY, "training.seed=7", "model.attention.name=content", "model.units=3"),
     }
 
 
 def test_names_of_runs_are_single_folders(load):
-    runs = configs.expand(load(COPY + "sweep: {grid: {data.folder: [../a b, c/d]}}"))
+    runs = expand(load(COPY + "sweep: {grid: {data.folder: [../a b, c/d]}}"))
     assert list(runs) == ["folder=.._ab", "folder=c_d"]
 
 
@@ -251,27 +252,25 @@ def test_names_of_runs_are_single_folders(load):
 def test_a_run_that_a_sweep_has_twice_is_refused(load, sweep):
     names = "units=3|content|units=3 and units=3-layers=2"
     with pytest.raises(ConfigError, match=rf"^sweep: two of its runs are the same: ({names})$"):
-        configs.expand(load(COPY + f"sweep: {{{sweep}}}"))
+        expand(load(COPY + f"sweep: {{{sweep}}}"))
 
 
 def test_a_name_of_a_run_is_one_line(load):
-    assert list(configs.expand(load(COPY + 'sweep: {grid: {data.folder: ["a\\nb"]}}'))) == ["folder=a_b"]
+    assert list(expand(load(COPY + 'sweep: {grid: {data.folder: ["a\\nb"]}}'))) == ["folder=a_b"]
 
 
 def test_keys_that_end_alike_are_named_whole(load):
     sizes = "cells: [{training.batch_size: 32}, {decoding.batch_size: 16}, {decoding.batch_size: 32}]"
-    runs = configs.expand(load(COPY + f"sweep: {{{sizes}}}"))
+    runs = expand(load(COPY + f"sweep: {{{sizes}}}"))
     assert list(runs) == ["batch_size=32", "batch_size=16", "decoding.batch_size=32"]
     assert runs["decoding.batch_size=32"].decoding.batch_size == 32
     folders = "cells: [{data.folder: a b}, {data.folder: ab}, {data.folder: a  b}]"
     with pytest.raises(ConfigError, match="^sweep: two different runs are both named data.folder=ab$"):
-        configs.expand(load(f"data: {{folder: x}}\nsweep: {{{folders}}}"))
+        expand(load(f"data: {{folder: x}}\nsweep: {{{folders}}}"))
 
 
 def test_a_point_that_two_grids_have_is_one_run_though_one_writes_a_default(load):
-    runs = configs.expand(
-        load(COPY + "sweep: {grids: [{model.units: [3, 4]}, {model.units: [4], model.layers: [2, 1]}]}")
-    )
+    runs = expand(load(COPY + "sweep: {grids: [{model.units: [3, 4]}, {model.units: [4], model.layers: [2, 1]}]}"))
     assert list(runs) == ["units=3", "units=4", "units=4-layers=1"]
     assert [run.model.layers for run in runs.values()] == [2, 2, 1]
 
@@ -302,7 +301,7 @@ def test_attention_without_a_name_is_memory_attention(load):
 )
 def test_a_sweep_is_checked_as_a_whole_before_its_first_run(load, sweep, message):
     with pytest.raises(ConfigError) as refused:
-        configs.expand(load(COPY + f"sweep: {{{sweep}}}"))
+        expand(load(COPY + f"sweep: {{{sweep}}}"))
     assert str(refused.value).startswith(message)
 
 
@@ -364,8 +363,9 @@ def test_another_mechanism_than_the_bases_drops_its_options(family):
 def test_a_sweep_replaces_that_of_the_base(family):
     below = COPY + "sweep: {grid: {model.units: [1, 2]}, cells: [{training.seed: 1}]}\n"
     config = family(run="base: below.yaml\nsweep: {grid: {model.units: [3]}}\n", below=below)
-    assert list(configs.expand(config)) == ["units=3"]
-    assert list(configs.expand(family(run="base: below.yaml\n", below=below))) == ["seed=1-units=1", "seed=1-units=2"]
+    assert list(expand(config)) == ["units=3"]
+    assert list(expand(family(run="base: below.yaml\n", below=below))) == ["seed=1-units=1", "seed=1-units=2"]
+    assert family(run="base: below.yaml\nsweep: null\n", below=below).sweep is None
 
 
 def test_an_error_names_the_file_of_the_family_that_holds_the_value(family):

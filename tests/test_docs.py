@@ -13,6 +13,7 @@ from memattn import config as configs
 from memattn.attention import MECHANISMS, AttentionMechanism
 from memattn.config import reference
 from memattn.errors import ConfigError
+from memattn.sweeps.expand import expand
 
 PAGES = {
     name: (ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("api.md", "configuration.md", "search.md")
@@ -44,7 +45,7 @@ def test_links_lead_somewhere(path):
 
 def test_the_tables_of_all_keys_are_those_of_the_program():
     page = PAGES["configuration.md"]
-    assert page == reference.updated(page), "run python scripts/write_configuration.py"
+    assert page == reference.updated(page), "run python scripts/write_docs.py"
     for key in ("data.copy.max_length", "training.schedule", "model.attention.num_slots", "sweep.grids"):
         assert f"| `{key}` |" in page
 
@@ -118,12 +119,12 @@ def test_the_configs_of_the_page_load_and_expand(examples):
     counts = {}
     for name, text in examples.items():
         if name != "wrong.yaml":
-            runs = configs.expand(configs.load(name, []))
+            runs = expand(configs.load(name, []))
             said = re.search(r": (\d+) runs", text)
             counts[name] = len(runs)
             assert len(runs) == (int(said[1]) if said else 1), name
     assert len(counts) == 6
-    assert "bahdanau-seed=1" in configs.expand(configs.load("together.yaml", []))
+    assert "bahdanau-seed=1" in expand(configs.load("together.yaml", []))
     small = configs.load("small.yaml", [])
     assert (small.model.units, small.model.attention["num_slots"], small.training.max_steps) == (64, 32, 1000)
 
@@ -140,7 +141,7 @@ def test_the_overrides_of_the_page_are_accepted(examples):
     for override in overrides:
         assert configs.load("small.yaml", [override]) != configs.load("small.yaml", []) or "null" in override
     sweep = configs.load("grid.yaml", ["model.attention.num_slots=4", "training.seed=9"])
-    assert {run.model.attention["num_slots"] for run in configs.expand(sweep).values()} == {8, 16, 32}
+    assert {run.model.attention["num_slots"] for run in expand(sweep).values()} == {8, 16, 32}
 
 
 def signatures():

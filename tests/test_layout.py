@@ -1,4 +1,4 @@
-"""The house's rules: imports point down only."""
+"""The layers of the package: a module imports only from the layers below its own."""
 
 import ast
 import re
@@ -10,59 +10,54 @@ from conftest import ROOT
 
 from memattn import __version__
 
-# The rooms of memattn/: a module imports from the rooms before its own, and from its own.
-ROOMS = [
-    "attention",
-    "config",
-    "data",
-    "model",
-    "active_memory",
-    "runs",
-    "search",
-    "evaluation",
-    "training",
-    "benchmark",
-    "paper",
-]
+# The layers of memattn/, lowest first: a module imports from the layers before its own, and from its own.
+LAYERS = ["attention", "config", "data", "models", "runs", "search", "serving", "evaluation", "training", "sweeps"]
 EVERYWHERE = {"console", "errors", "files", "keras_parts", "processes", "reading", "xla"}
 COMMANDS = {"cli", "eval", "export", "prepare", "sweep", "train", "translate"}
 MODULES = sorted((ROOT / "memattn").rglob("*.py"))
 
 
-def room(path):
+def layer(path):
     """The folder of memattn/ that a file is in, or its own name."""
     return path.relative_to(ROOT / "memattn").with_suffix("").parts[0]
 
 
-def ours(path):
-    """What a file imports of memattn: rooms, or modules that stand in none."""
-    found = set()
+def imports(path):
+    """Dotted names that a file imports."""
+    names = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
+            names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
-        else:
-            continue
-        found |= {name.split(".")[1] for name in names if name.startswith("memattn.")}
-    return found - {"__version__"}
+            names += [f"{node.module}.{alias.name}" for alias in node.names]
+    return names
+
+
+def ours(path):
+    """Layers of memattn that a file imports from, or modules that stand in none."""
+    return {name.split(".")[1] for name in imports(path) if name.startswith("memattn.")} - {"__version__"}
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT / "memattn")))
 def test_imports_point_down(path):
-    here = room(path)
-    if here in ROOMS:
-        assert ours(path) <= {*ROOMS[: ROOMS.index(here) + 1], *EVERYWHERE}
+    here = layer(path)
+    if here in LAYERS:
+        assert ours(path) <= {*LAYERS[: LAYERS.index(here) + 1], *EVERYWHERE}
     elif here in EVERYWHERE:
         assert ours(path) <= EVERYWHERE
     else:
-        assert ours(path) <= {*ROOMS, *EVERYWHERE, *COMMANDS} - {"benchmark", "paper"}
+        assert ours(path) <= {*LAYERS, *EVERYWHERE, *COMMANDS}
 
 
 def test_the_model_takes_arguments_and_the_search_any_step():
-    for path in (ROOT / "memattn" / "model").glob("*.py"):
+    for path in (ROOT / "memattn" / "models").rglob("*.py"):
         assert "config" not in ours(path)
     assert ours(ROOT / "memattn" / "search" / "beam_search.py") == set()
+
+
+def test_the_library_imports_no_study():
+    for path in MODULES:
+        assert not {name.partition(".")[0] for name in imports(path)} & {"studies", "benchmarks"}
 
 
 def test_attention_imports_only_itself():

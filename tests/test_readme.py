@@ -8,15 +8,16 @@ import pytest
 import tensorflow as tf
 import yaml
 from conftest import ROOT
-from studies.britz2017 import figures as paper_figures
-from studies.britz2017 import summary
+from studies.britz2017 import summary, tables
+from studies.output import Output
 from test_conformance import assert_trains, make_model, padded
 
 import memattn
 from memattn import attention, config
 from memattn.data.vocabulary import EOS
+from memattn.evaluation.formatting import markdown, pivot
 from memattn.sweeps import runner as sweep
-from memattn.sweeps.tables import markdown, pivot
+from memattn.sweeps.expand import expand
 
 # Tables that are not results, by page.
 _TABLES_OF_WORDS = {
@@ -82,23 +83,23 @@ def test_the_first_config_of_the_usage_page_loads(tmp_path):
     assert len(text.splitlines()) == 5
     path = tmp_path / "tiny.yaml"
     path.write_text(text, encoding="utf-8")
-    assert len(config.expand(config.load(str(path), []))) == 2
+    assert len(expand(config.load(str(path), []))) == 2
 
 
 def test_the_summary_is_made_of_committed_results():
     with open(ROOT / "results/summary.csv", encoding="utf-8", newline="") as file:
-        assert list(csv.DictReader(file)) == summary.rows(str(ROOT / "results")), "run python scripts/write_summary.py"
+        assert list(csv.DictReader(file)) == summary.rows(str(ROOT / "results")), "run python scripts/write_docs.py"
 
 
 def test_the_table_at_the_papers_size_is_made_of_its_committed_rows(tmp_path):
     runs = sweep.finished(
-        config.load(str(ROOT / "configs/cpu/table1.yaml"), []), str(ROOT / "results/table1/cpu"), "valid"
+        config.load(str(ROOT / "configs/studies/table1/cpu.yaml"), []), str(ROOT / "results/table1/cpu/runs"), "valid"
     )
-    output = paper_figures.Output(str(tmp_path), "cpu")
-    paper_figures.table_1(output, runs)
-    assert len(runs) == len(list((ROOT / "results/table1/cpu").iterdir()))
-    for ending in (".csv", ".bleu.csv", ".md"):
-        assert (ROOT / f"results/table1/cpu{ending}").read_bytes() == (tmp_path / f"cpu{ending}").read_bytes()
+    output = Output(str(tmp_path), "cpu")
+    tables.table_1(output, runs)
+    assert len(runs) == len(list((ROOT / "results/table1/cpu/runs").iterdir()))
+    for name in ("table.csv", "bleu.csv", "table.md"):
+        assert (ROOT / "results/table1/cpu" / name).read_bytes() == (tmp_path / name).read_bytes()
 
 
 def test_every_shipped_config_loads():
@@ -106,7 +107,7 @@ def test_every_shipped_config_loads():
     assert paths
     for path in paths:
         loaded = config.load(str(path), [])
-        for run in config.expand(loaded).values():
+        for run in expand(loaded).values():
             model = run.model
             agree = 2 * (model.encoder_units or model.units) == model.units
             assert agree or model.attention["name"] != "luong_dot", path
@@ -117,9 +118,9 @@ def test_every_shipped_config_loads():
 @pytest.mark.parametrize("name", _TABLES_OF_WORDS)
 def test_the_tables_are_the_committed_results(name):
     text = page(name)
-    tables = re.findall(r"<!-- (?:table|([^\n]*) by L): (\S+) -->\n(.*?)<!-- end of table -->", text, flags=re.DOTALL)
-    assert len(tables) == len(re.findall(r"^\|[-|]+\|$", text, flags=re.MULTILINE)) - _TABLES_OF_WORDS[name]
-    for measure, path, table in tables:
+    shown = re.findall(r"<!-- (?:table|([^\n]*) by L): (\S+) -->\n(.*?)<!-- end of table -->", text, flags=re.DOTALL)
+    assert len(shown) == len(re.findall(r"^\|[-|]+\|$", text, flags=re.MULTILINE)) - _TABLES_OF_WORDS[name]
+    for measure, path, table in shown:
         with open(ROOT / path, encoding="utf-8", newline="") as file:
             rows = list(csv.DictReader(file))
         assert table == markdown(pivot(rows, "L", "system", measure) if measure else rows)
@@ -130,15 +131,16 @@ def test_every_file_of_the_map_exists():
     there = {path.name for path in ROOT.rglob("*.py")}
     for name in re.findall(r"\b(\w+\.py)\b", text):
         assert name in there, name
-    for path in (ROOT / "memattn").iterdir():
-        assert path.name.startswith(("__", "py.typed")) or path.name in text, path
+    package = ROOT / "memattn"
+    for name in {path.relative_to(package).parts[0] for path in package.rglob("*.py")}:
+        assert name == "__init__.py" or name in text, name
 
 
 def test_every_key_that_the_pages_set_exists():
     text = "".join(map(page, _TABLES_OF_WORDS))
     keys = re.findall(r"--set[\s=]+([\w.]+)=", text)
     assert len(keys) == len(re.findall(r"--set\b(?!`)", text)) > 6
-    tree = yaml.safe_load(config.dump(config.load(str(ROOT / "configs/toy_copy/small.yaml"), ["decoding.sample={}"])))
+    tree = yaml.safe_load(config.dump(config.load(str(ROOT / "configs/copy/small.yaml"), ["decoding.sample={}"])))
     for key in keys:
         node = tree
         for part in key.split("."):

@@ -4,6 +4,7 @@ import os
 
 import numpy as np
 import pytest
+from benchmarks import plots as benchmark_plots
 from matplotlib import image
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
@@ -30,8 +31,9 @@ def assert_is_a_picture(path):
 @pytest.fixture
 def figure(monkeypatch):
     """The figure that was drawn."""
-    drawn, save = [], plots._save
-    monkeypatch.setattr(plots, "_save", lambda figure, path: drawn.append(figure) or save(figure, path))
+    drawn, save = [], plots.save
+    for module in (plots, benchmark_plots):
+        monkeypatch.setattr(module, "save", lambda figure, path: drawn.append(figure) or save(figure, path))
     return lambda: drawn[-1]
 
 
@@ -219,7 +221,7 @@ def test_pictures_of_an_evaluation_before_are_removed(tmp_path, number):
 def test_times_are_named_at_the_ends_of_their_lines(tmp_path, figure):
     lines = {"memory": {20: 2.0, 2000: 2.1}, "none": {20: 2.0, 2000: 2.1}, "bahdanau": {20: 3.0, 2000: 90.0}}
     for scale, lowest in (("linear", 0), ("log", 1)):
-        plots.times(str(tmp_path / "times.png"), lines, title="a step", x="tokens", y="seconds", scale=scale)
+        benchmark_plots.times(str(tmp_path / "times.png"), lines, title="a step", x="tokens", y="seconds", scale=scale)
         assert_is_a_picture(tmp_path / "times.png")
         (axes,) = figure().axes
         heights = {text.get_text(): text.get_position()[1] for text in axes.texts}

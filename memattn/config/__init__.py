@@ -1,4 +1,4 @@
-"""A run's configuration: YAML and overrides into checked dataclasses, and sweeps into runs."""
+"""A run's configuration: YAML and overrides into checked dataclasses."""
 
 from memattn.config.config import (
     Config,
@@ -19,7 +19,6 @@ from memattn.config.config import (
     to_dict,
 )
 from memattn.config.schema import Source
-from memattn.sweeps.expand import changes, expand, run_name
 
 __all__ = [
     "Config",
@@ -33,13 +32,10 @@ __all__ = [
     "TaskConfig",
     "TrainingConfig",
     "apply_changes",
-    "changes",
     "checked",
     "differences",
     "dump",
-    "expand",
     "from_dict",
     "load",
-    "run_name",
     "to_dict",
 ]

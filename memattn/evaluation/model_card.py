@@ -6,8 +6,8 @@ from typing import Any
 
 import yaml
 
+from memattn.evaluation import formatting
 from memattn.runs.run_folder import BEST
-from memattn.sweeps import tables
 
 FILE = "model_card.md"
 _PAPERS = {  # by whether the model is one of active memory
@@ -57,7 +57,8 @@ def model_card(result: dict[str, Any]) -> str:
         f"chrF ({result['chrf_signature']})": f"{result['chrf']:.2f}",
         "exact match": f"{result['exact_match']:.1f}%",
         "perplexity": f"{result['perplexity']:.4g}",
-        "decode time": f"{result['decode_seconds']:.3g} s ({tables.spread(result)}; timed runs: {result['repeats']})",
+        "decode time": f"{result['decode_seconds']:.3g} s "
+        f"({formatting.spread(result)}; timed runs: {result['repeats']})",
         "sentences a second": f"{result['sentences_per_second']:,.1f}",
     }
     how = (

@@ -1,4 +1,4 @@
-"""Alignments, learning curves and times as pictures."""
+"""Alignments and learning curves as pictures."""
 
 import io
 import math
@@ -7,7 +7,7 @@ import textwrap
 import warnings
 
 import numpy as np
-from matplotlib import colors, ticker
+from matplotlib import colors
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -68,7 +68,7 @@ def alignments(
     axes.set_ylabel("source token", fontsize=12)
     axes.set_title("all slots: $\\beta \\cdot \\alpha$" if len(slots) else "attention", fontsize=12)
     right.colorbar(image, ax=axes, shrink=0.8).set_label("attention score (colours by its square root)", size=11)
-    _save(figure, path)
+    save(figure, path)
 
 
 def _root(scores: np.ndarray) -> np.ndarray:
@@ -119,95 +119,7 @@ def learning_curves(path: str, curves: dict[str, dict[int, list[float]]], title:
     axes.grid(alpha=0.3)
     if curves:
         figure.legend(fontsize=8, ncols=columns, loc="outside right center" if beside else "outside lower center")
-    _save(figure, path)
-
-
-def surface(path: str, encodings: np.ndarray) -> None:
-    """Draws position encodings [S, K] over slots and positions, as the paper's Figure 2."""
-    positions, slots = encodings.shape
-    figure = Figure(figsize=(6, 4.5), layout="constrained")
-    axes = figure.add_subplot(projection="3d")
-    x, y = np.meshgrid(np.arange(1, slots + 1), np.arange(1, positions + 1))
-    drawn = axes.plot_surface(x, y, encodings, cmap="viridis", rcount=20, ccount=16, edgecolor="white", linewidth=0.2)
-    axes.set_xlabel("slot k")
-    axes.set_ylabel("source position s")
-    axes.set_zlabel("$L_{ks}$")
-    axes.set_title(f"position encodings (Eq. 10), K = {slots}, S = {positions}", fontsize=10)
-    axes.set_box_aspect(None, zoom=0.95)
-    figure.colorbar(drawn, ax=axes, shrink=0.6)
-    _save(figure, path)
-
-
-def times(path: str, lines: dict[str, dict[int, float]], *, title: str, x: str, y: str, scale: str = "log") -> None:
-    """Draws times against lengths, a line for each system: name -> length -> time.
-
-    Both axes have the `scale`, "log" or "linear"; linear ones start at 0. Names stand at the ends of the lines.
-    """
-    figure = Figure(figsize=(7, 4.5), layout="constrained")
-    axes = figure.subplots()
-    for i, (name, points) in enumerate(lines.items()):
-        colour, dash = COLOURS[i % len(COLOURS)], DASHES[i % len(DASHES)]
-        axes.plot(list(points), list(points.values()), dash, color=colour, label=name, marker="o", clip_on=False)
-    axes.set(xscale=scale, yscale=scale, xlabel=x, ylabel=y)
-    ticks = sorted({length for points in lines.values() for length in points})
-    axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
-    if scale == "log":
-        axes.minorticks_off()
-        axes.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
-        axes.yaxis.set_major_formatter("{x:g}")
-    else:
-        axes.set(xlim=(0, ticks[-1]), ylim=(0, 1.05 * max(max(points.values()) for points in lines.values())))
-    figure.suptitle(title, fontsize=10, parse_math=False)
-    axes.grid(alpha=0.3)
-    axes.spines[["top", "right"]].set_visible(False)
-    _label_ends(axes)
-    _save(figure, path)
-
-
-def residuals(path: str, left: dict[str, np.ndarray], needed: dict[str, int | None], title: str) -> None:
-    """Draws what is left of the contexts of each task by number of directions, with a ring at the slots it needs."""
-    figure = Figure(figsize=(7, 4.5), layout="constrained")
-    axes = figure.subplots()
-    for i, (task, shares) in enumerate(left.items()):
-        colour, dash = COLOURS[i % len(COLOURS)], DASHES[i % len(DASHES)]
-        axes.plot(range(len(shares)), shares, dash, color=colour, label=task)
-        if needed[task]:
-            axes.plot(needed[task], shares[needed[task]], "o", color=colour, fillstyle="none", markersize=9)
-    ticks = [1, 2, 4, 8, 16, 32]
-    axes.set_xscale("log")
-    axes.set_xticks(ticks, ticks)
-    axes.minorticks_off()
-    axes.set(xlim=(1, 40), ylim=(0, None), xlabel="directions; rings: slots that the task needs")
-    axes.set_ylabel("share of the contexts that is left")
-    axes.grid(alpha=0.3)
-    axes.legend(fontsize=9)
-    figure.suptitle(title, fontsize=10, parse_math=False)
-    _save(figure, path)
-
-
-def memory(path: str, tokens: list[str], maps: np.ndarray, title: str) -> None:
-    """Draws maps of an active memory [steps, n, maps], each over positions and steps; `tokens` [n] fill it first."""
-    figure = Figure(figsize=(9, 6), layout="constrained")
-    limit = np.abs(maps).max()
-    for i, axes in enumerate(figure.subplots(2, math.ceil(maps.shape[2] / 2), sharex=True, sharey=True).flat):
-        drawn = axes.imshow(maps[:, :, i], cmap="RdBu", vmin=-limit, vmax=limit, aspect="auto", origin="lower")
-        axes.set_xticks(range(len(tokens)), tokens, fontsize=7, parse_math=False)
-        axes.set_xlabel("position, and its source token" if i >= maps.shape[2] / 2 else "")
-        axes.set_ylabel("step" if i % math.ceil(maps.shape[2] / 2) == 0 else "")
-    figure.colorbar(drawn, ax=figure.axes, shrink=0.6)
-    figure.suptitle(title, fontsize=10, parse_math=False)
-    _save(figure, path)
-
-
-def _label_ends(axes: Axes) -> None:
-    """Writes each line's label to the right of its end, at least 6% of the axes' height above the next lower one."""
-    axes.autoscale_view()
-    to_axes = axes.transData + axes.transAxes.inverted()
-    ends = {line: to_axes.transform(line.get_xydata()[-1])[1] for line in axes.lines}
-    height = -1.0
-    for line in sorted(ends, key=ends.get):
-        height = max(ends[line], height + 0.06)
-        axes.text(1.02, height, line.get_label(), transform=axes.transAxes, color=line.get_color(), va="center")
+    save(figure, path)
 
 
 def _name_axes(axes: Axes, source: list[str], target: list[str]) -> None:
@@ -219,7 +131,7 @@ def _name_axes(axes: Axes, source: list[str], target: list[str]) -> None:
         axis.set_ticks(places, names, rotation=rotation, fontsize=size, parse_math=False)
 
 
-def _save(figure: Figure, path: str) -> None:
+def save(figure: Figure, path: str) -> None:
     """Writes a picture; a character missing from the font becomes a box, without a warning."""
     picture = io.BytesIO()
     with warnings.catch_warnings():

@@ -22,10 +22,11 @@ from memattn.config import Config
 from memattn.data import corpus, task_corpus
 from memattn.errors import ConfigError
 from memattn.evaluation import evaluate as evaluation
-from memattn.evaluation import plots
+from memattn.evaluation import formatting, plots
 from memattn.runs.provenance import conditions
 from memattn.runs.run_folder import BEST, CHECKPOINTS, CONFIG, load_config
 from memattn.sweeps import tables
+from memattn.sweeps.expand import changes, expand
 
 LOG = "log.txt"
 _TIMES = ("decode_seconds", "decode_seconds_min", "decode_seconds_max")
@@ -102,7 +103,7 @@ def run_sweep(
     runs or a corpus lacks the split, RunError if another process is at work on the same sweep or the same runs of it,
     OSError if the folder cannot be written.
     """
-    every = configs.expand(config)
+    every = expand(config)
     runs = {name: one for name, one in every.items() if only is None or name in only}
     for data in (one.data for one in runs.values()):
         if data.generated or os.path.isdir(data.path):  # else training reports what is missing
@@ -163,7 +164,7 @@ def run_sweep(
 def finished(config: Config, sweep_dir: str, split: str, average: int | None = None) -> list[Run]:
     """The runs of a sweep that have a result on a split."""
     done = []
-    for name, one in configs.expand(config).items():
+    for name, one in expand(config).items():
         folder = os.path.join(sweep_dir, name)
         result = _result(folder, one, split, average)
         if result is not None:
@@ -190,19 +191,19 @@ def _write_table(config: Config, runs: list[Run], failed: dict[str, str], sweep_
 
     `failed` says why other runs have no result.
     """
-    changes = configs.changes(config)
+    changed = changes(config)
     done = {run.name: tables.row(run.name, run.config, run.result, run.validations) for run in runs}
-    rows = [done.get(name) or tables.failed_row(name, failed[name]) for name in changes]
+    rows = [done.get(name) or tables.failed_row(name, failed[name]) for name in changed]
     columns = dict.fromkeys(column for row in [*done.values(), *rows] for column in row)  # that of failures is last
     rows = [{**dict.fromkeys(columns, ""), **row} for row in rows]
     files.write_csv(os.path.join(sweep_dir, "table.csv"), rows)
-    markdown = tables.markdown(rows)
+    markdown = formatting.markdown(rows)
     with contextlib.suppress(FileNotFoundError):
         os.remove(os.path.join(sweep_dir, "seeds.csv"))  # of an earlier sweep
-    settings = [run.config for run in runs], [changes[run.name] for run in runs]
+    settings = [run.config for run in runs], [changed[run.name] for run in runs]
     if seeds := tables.over_seeds(list(done.values()), *settings):
         files.write_csv(os.path.join(sweep_dir, "seeds.csv"), seeds)
-        markdown += f"\nOver seeds:\n\n{tables.markdown(seeds)}"
+        markdown += f"\nOver seeds:\n\n{formatting.markdown(seeds)}"
     files.write(os.path.join(sweep_dir, "table.md"), f"{title}\n\n{markdown}")
     manifest = {
         "title": title,

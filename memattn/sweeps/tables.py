@@ -1,44 +1,31 @@
-"""Results of runs as rows of a table, single or averaged over seeds, and rows as Markdown."""
+"""Results of runs as rows of a table, single or averaged over seeds."""
 
 import json
 import statistics
 from collections.abc import Mapping
 from typing import Any
 
-from studies.britz2017 import printed as paper_tables
-
-from memattn.config import Config, run_name, to_dict
+from memattn.config import Config, to_dict
+from memattn.evaluation import formatting
+from memattn.sweeps.expand import run_name
 
 
 def row(name: str, config: Config, result: dict, validations: list[dict]) -> dict:
-    """A run's result, and the paper's if the paper has one for its settings."""
-    printed = paper_tables.table_1(config)
+    """A run's row of the table."""
     return {
         "run": name,
         "BLEU": f"{result['bleu']:.2f}",
-        "paper BLEU": f"{printed.bleu:.2f}" if printed else "",
         "sacreBLEU": f"{result['sacrebleu']:.2f}" if config.data.generated is None else "",
         "chrF": f"{result['chrf']:.2f}" if config.data.generated is None and "chrf" in result else "",
         "exact match %": f"{result['exact_match']:.1f}",
         "decode s": f"{result['decode_seconds']:.3g}",
-        "decode s min-max": spread(result),
-        "paper decode s (K40m)": f"{printed.decode_seconds:.2f}" if printed else "",
+        "decode s min-max": formatting.spread(result),
         "sentences": result["sentences"],
         "parameters": result["parameters"],
         "best step": result["step"],
         "steps": validations[-1]["step"],
         "training s": validations[-1]["seconds"],
     }
-
-
-def spread(result: dict) -> str:
-    """The shortest and the longest decode time, in seconds."""
-    return extent([result["decode_seconds_min"], result["decode_seconds_max"]], ".3g")
-
-
-def extent(values: list[float], form: str) -> str:
-    """The least and the greatest value, in a form such as ".2f"."""
-    return f"{min(values):{form}}-{max(values):{form}}"
 
 
 def failed_row(name: str, reason: str) -> dict:
@@ -80,7 +67,7 @@ def over_seeds(rows: list[dict], configs: list[Config], changes: list[Mapping[st
         for column, digits in (("BLEU", 2), ("sacreBLEU", 2), ("chrF", 2), ("decode s", 3), ("training s", 0)):
             values = [float(rows[place][column]) for place in places if rows[place][column] != ""]
             line[f"{column} mean"] = f"{statistics.mean(values):.{digits}f}" if values else ""
-            line[f"{column} min-max"] = extent(values, f".{digits}f") if values else ""
+            line[f"{column} min-max"] = formatting.extent(values, f".{digits}f") if values else ""
         summary.append(line)
     return summary
 
@@ -88,23 +75,3 @@ def over_seeds(rows: list[dict], configs: list[Config], changes: list[Mapping[st
 def at_common_steps(curves: list[dict[int, float]]) -> dict[int, list[float]]:
     """BLEU of each learning curve (step -> BLEU) at the steps that all have."""
     return {step: [curve[step] for curve in curves] for step in sorted(set.intersection(*map(set, curves)))}
-
-
-def markdown(rows: list[dict]) -> str:
-    """Rows as a Markdown table, without the columns in which no row has a value."""
-    columns = [column for column in rows[0] if any(str(row[column]) for row in rows)]
-    widths = {column: max(len(column), *(len(str(row[column])) for row in rows)) for column in columns}
-    lines = [
-        "| " + " | ".join(column.ljust(widths[column]) for column in columns) + " |",
-        "|" + "|".join("-" * (widths[column] + 2) for column in columns) + "|",
-    ]
-    lines += ["| " + " | ".join(str(row[column]).ljust(widths[column]) for column in columns) + " |" for row in rows]
-    return "\n".join(lines) + "\n"
-
-
-def pivot(rows: list[dict], index: str, columns: str, value: str) -> list[dict]:
-    """Rows that have a value for each `index` and each of `columns`: a row for each index, a column for each other."""
-    table = {}
-    for row in rows:
-        table.setdefault(row[index], {index: row[index]})[row[columns]] = row[value]
-    return list(table.values())

@@ -1,7 +1,5 @@
 """One update of the weights from a global batch, on one replica or on several."""
 
-import math
-
 import numpy as np
 import tensorflow as tf
 
@@ -198,11 +196,6 @@ SCHEDULES = {
     "linear": lambda config, step, decays: 1 - step / config.max_steps,
     "plateau": lambda config, step, decays: config.decay_factor**decays,
 }
-
-
-def all_reduced_bytes(model: Seq2Seq) -> int:
-    """What an update sums over the replicas: each weight's gradient, loss and correct tokens, in float32."""
-    return 4 * (sum(math.prod(variable.shape) for variable in model.trainable_variables) + 2)
 
 
 class _Adam(tf.keras.optimizers.Adam):

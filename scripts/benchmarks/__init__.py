@@ -1,1 +1,1 @@
-"""Systems timed in turns on the same work, and the least work there is."""
+"""Times systems in turns on the same work, and counts lower bounds of that work."""

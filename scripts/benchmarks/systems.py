@@ -17,22 +17,23 @@ import numpy as np
 from absl import flags
 from tqdm import tqdm
 
+from benchmarks import plots
+from benchmarks.peers import worker
 from memattn import files, processes
 from memattn.errors import RunError
-from memattn.evaluation import plots
-from memattn.sweeps import tables
+from memattn.evaluation import formatting
 
-WORKERS = os.path.join(pathlib.Path(__file__).resolve().parents[2], "scripts", "peers")
+WORKERS = os.path.join(pathlib.Path(__file__).resolve().parent, "peers")
 
 
 class System(NamedTuple):
-    """A worker's file in `scripts/peers`, and what it times.
+    """A worker's file in `scripts/benchmarks/peers`, and what it times.
 
     Attributes:
-      attention: of its model.
-      model: other options of memattn's model.
-      selected: tokens that a lexicon selects for a batch; 0: no lexicon.
-      precision: what memattn's layers compute in.
+      attention: options of the model's attention.
+      model: other options of a model of memattn.
+      selected: number of tokens that a lexicon selects for a batch; 0: no lexicon.
+      precision: of the layers of memattn.
     """
 
     worker: str
@@ -44,7 +45,8 @@ class System(NamedTuple):
 
 NONE, BAHDANAU, MEMORY = {"name": "none"}, {"name": "bahdanau"}, {"name": "memory", "num_slots": 32}
 RNNSEARCH = {"encoder": "gru", "decoder": "rnnsearch", "layers": 1}
-STOPS = {"offset": 0.0}  # at about every other position; with random weights and the default, a hypothesis never stops
+# With random weights, monotonic attention stops at about every other position; with the default offset, at none.
+STOPS = {"offset": 0.0}
 FAMILY = {
     "memattn: linear": System("ours", {"name": "linear"}),
     "memattn: Luong": System("ours", {"name": "luong"}),
@@ -77,15 +79,16 @@ SYSTEMS = {
     "OpenNMT-tf: no attention": System("onmt_tf", NONE),
     "OpenNMT-py: no attention": System("onmt_py", NONE),
 }
-DECODED = [  # by default
+DECODED = [  # systems that are timed by default
     name
     for name, system in SYSTEMS.items()
     if name not in FAMILY and not system.selected and system.precision == "float32"
 ]
 TRAINED = [name for name in DECODED if SYSTEMS[name].attention != NONE and SYSTEMS[name].worker != "marian"]
-PRODUCTS = System("products", NONE)  # of matrices, for the machine's speed
-OURS = ("ours", "products")  # workers in this process' Python environment
-# On this work, the libraries' TensorFlow is faster without oneDNN; PyTorch is very slow if its threads spin.
+PRODUCTS = System("products", NONE)  # matrix products, which measure the speed of the machine
+OURS = ("ours", "products")  # workers that run in this process' Python environment
+# Environment variables of workers. On this work, TensorFlow 2.15 is faster without oneDNN; PyTorch is very slow if its
+# threads spin.
 VARIABLES = {
     "ours": {},
     "products": {},
@@ -102,12 +105,12 @@ class Measured:
     """The measurements of one system.
 
     Attributes:
-      seconds: of each repeat.
-      other_cores: cores that other processes used, averaged over a repeat; the largest of all repeats.
-      peak_memory: MiB.
+      seconds: time of each repeat.
+      other_cores: background load: cores that other processes used, averaged over a repeat; the largest of all repeats.
+      peak_memory: in MiB.
       versions, notes: as reported by the worker.
-      fold_seconds: for folding the token embeddings once per model, not in `seconds`; None if they are not folded.
-      batches_at_once: decoded concurrently in one process.
+      fold_seconds: time of folding the token embeddings, once per model and not in `seconds`; None if not folded.
+      batches_at_once: batches that one process decodes concurrently.
     """
 
     seconds: list[float]
@@ -124,26 +127,26 @@ class Measured:
 
 
 def define_sizes(lengths: str) -> None:
-    """Flags of benchmarks with sizes of the user's choice."""
+    """Defines the flags of benchmarks whose sizes the user chooses."""
     define_numbers("lengths", lengths, "Lengths L.")
     flags.DEFINE_integer("units", 256, "Units per layer and direction; also the embedding size.", lower_bound=1)
     flags.DEFINE_integer("vocabulary", 24, "Number of ids, including four special ones.", lower_bound=5)
 
 
 def define_numbers(name: str, numbers: str, meaning: str) -> None:
-    """A flag for whole numbers above 0, separated by commas."""
+    """Defines a flag for positive integers, separated by commas."""
     flags.DEFINE_list(name, numbers.split(","), meaning)
     flags.register_validator(
         name,
-        lambda given: bool(given) and all(one.isdecimal() and int(one) for one in given),
-        "whole numbers above 0, separated by commas",
+        lambda given: bool(given) and all(number.isdecimal() and int(number) for number in given),
+        "positive integers, separated by commas",
     )
 
 
 def define_flags(*, output: str | None, systems: list[str], known: list[str]) -> None:
-    """Flags that all benchmarks share; of the `known` systems, `systems` are timed by default."""
+    """Defines the flags that all benchmarks share; of the `known` systems, `systems` are timed by default."""
     flags.DEFINE_multi_enum("systems", systems, known, "System to time; repeatable.")
-    flags.DEFINE_enum("device", "cpu", ["cpu", "gpu"], "Device of memattn; the libraries run on the CPU.")
+    flags.DEFINE_enum("device", "cpu", ["cpu", "gpu"], "Device of memattn; other libraries run on the CPU.")
     flags.DEFINE_integer("threads", processes.cores(), "Threads per system.", lower_bound=1)
     flags.DEFINE_enum("jit_compile", "auto", ["auto", "true", "false"], "Whether XLA compiles memattn.")
     flags.DEFINE_integer("repeats", 5, "Runs per system, in turns.", lower_bound=1)
@@ -155,10 +158,10 @@ def define_flags(*, output: str | None, systems: list[str], known: list[str]) ->
 def race(
     runners: Mapping[str, tuple[str, Mapping[str, Any]]], options: flags.FlagValues, *, warming_up: int = 1
 ) -> dict[str, Measured]:
-    """Warms up runners (name -> system and work), then has each do its work in turn, `repeats` times.
+    """Warms up runners (name -> system and work), then times them in turns, `repeats` times.
 
-    Runners warm up `warming_up` at a time; with more than one, `fold_seconds`, which is measured then, is disturbed.
-    Raises RunError.
+    `warming_up` runners warm up at the same time; if there are several, they disturb `fold_seconds`, which is measured
+    then. Raises RunError.
     """
     os.makedirs(options.logs, exist_ok=True)
     if options.device == "cpu":
@@ -186,21 +189,22 @@ def race(
                     process.stdin.flush()
             replies = _replies(children[name], name, options)
             seconds = max(reply["seconds"] for reply in replies)
-            others = (_busy_seconds() - busy - sum(reply["cpu_seconds"] for reply in replies)) / seconds
-            measured[name].append((seconds, others, sum(reply["peak_memory_MiB"] for reply in replies)))
+            background = _busy_seconds() - busy - sum(reply["cpu_seconds"] for reply in replies)
+            memory = sum(reply["peak_memory_MiB"] for reply in replies)
+            measured[name].append((seconds, background / seconds, memory))
     finally:
         for process in itertools.chain(*children.values()):
             process.kill()
             process.communicate()
     results = {}
     for name, runs in measured.items():
-        seconds, others, memory = zip(*runs, strict=True)
-        results[name] = Measured(list(seconds), round(max(0.0, *others), 2), round(max(memory)), **ready[name])
+        seconds, other_cores, memory = zip(*runs, strict=True)
+        results[name] = Measured(list(seconds), round(max(0.0, *other_cores), 2), round(max(memory)), **ready[name])
     return results
 
 
 def multiply_adds_per_second(rows: int, inner: int, columns: int, options: flags.FlagValues) -> float:
-    """`floor.multiply_adds_per_second` on the device and with the threads of memattn's systems. Raises RunError."""
+    """Measures the rate of matrix products on the device and with the threads of the systems. Raises RunError."""
     os.makedirs(options.logs, exist_ok=True)
     name, work = "matrix products", {"rows": rows, "inner": inner, "columns": columns}
     (process,) = _start(name, PRODUCTS, work, options)
@@ -211,7 +215,7 @@ def multiply_adds_per_second(rows: int, inner: int, columns: int, options: flags
 
 
 def _start(name: str, system: System, work: Mapping[str, Any], options: flags.FlagValues) -> list[subprocess.Popen]:
-    """The processes of a system: `work["processes"]`, which divide batches and threads among them, or one."""
+    """Starts the processes of a system: `work["processes"]`, which share batches and threads, or one."""
     python = sys.executable
     if system.worker not in OURS:
         python = os.path.join(options.environments, system.worker, "bin", "python")
@@ -221,7 +225,7 @@ def _start(name: str, system: System, work: Mapping[str, Any], options: flags.Fl
             )
     jit_compile = {"auto": "auto", "true": True, "false": False}[options.jit_compile]
     parts = work.get("processes", 1)
-    own = {
+    settings = {
         "attention": system.attention,
         "model": system.model,
         "selected": system.selected,
@@ -236,7 +240,7 @@ def _start(name: str, system: System, work: Mapping[str, Any], options: flags.Fl
     with open(_log(name, options), "wb") as file:
         return [
             subprocess.Popen(
-                [python, os.path.join(WORKERS, f"{system.worker}.py"), json.dumps({**work, **own, "part": part})],
+                [python, os.path.join(WORKERS, f"{system.worker}.py"), json.dumps({**work, **settings, "part": part})],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=file,
@@ -248,6 +252,7 @@ def _start(name: str, system: System, work: Mapping[str, Any], options: flags.Fl
 
 
 def _replies(children: list[subprocess.Popen], name: str, options: flags.FlagValues) -> list[dict]:
+    """Reads a reply of each process. Raises RunError if one has ended."""
     lines = [process.stdout.readline() for process in children]
     if not all(lines):
         raise RunError(f"{name}: its process ended; see {_log(name, options)}")
@@ -255,7 +260,7 @@ def _replies(children: list[subprocess.Popen], name: str, options: flags.FlagVal
 
 
 def _busy_seconds() -> float:
-    """CPU seconds used on the whole machine."""
+    """Returns the CPU seconds used on the whole machine since it started."""
     with open("/proc/stat", encoding="utf-8") as file:
         fields = [int(field) for field in file.readline().split()[1:9]]
     return (sum(fields) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")
@@ -266,18 +271,15 @@ def _log(name: str, options: flags.FlagValues) -> str:
 
 
 def source_lengths(work: Mapping[str, Any]) -> np.ndarray:
-    """Lengths of the sources that the workers make for `work`."""
-    sys.path.insert(0, WORKERS)
-    import worker  # noqa: PLC0415 (in the workers' folder)
-
+    """Returns the lengths of the sources that the workers make for `work`."""
     return np.array([len(source) for source in worker.sources(worker.SimpleNamespace(**work))])
 
 
 def row(name: str, length: int, result: Measured, everything: Mapping[str, Measured]) -> dict[str, Any]:
-    """A system's row of the table; "best library" is the fastest one with attention."""
+    """Returns a system's row of the table; "best library" is the fastest other library with attention."""
     libraries = [
-        other.median
-        for key, other in everything.items()
+        library.median
+        for key, library in everything.items()
         if SYSTEMS[key].worker != "ours" and SYSTEMS[key].attention != NONE
     ]
     bahdanau = everything.get("memattn: Bahdanau")
@@ -285,7 +287,7 @@ def row(name: str, length: int, result: Measured, everything: Mapping[str, Measu
         "L": length,
         "system": name,
         "seconds": round(result.median, 4),
-        "min-max": tables.extent(result.seconds, ".4g"),
+        "min-max": formatting.extent(result.seconds, ".4g"),
         "fold s (apart)": "" if result.fold_seconds is None else f"{result.fold_seconds:.2g}",
         "best library / it": round(min(libraries) / result.median, 2) if libraries else "",
         "our Bahdanau / it": round(bahdanau.median / result.median, 2) if bahdanau else "",
@@ -309,34 +311,34 @@ def report(
 ) -> int:
     """Writes the table as CSV and Markdown, its conditions, and a picture; prints the table.
 
-    The picture shows the column `measure` against the length, both on axes of a `scale`, "log" or "linear"; `lead`
-    stands above the table.
+    The picture shows the column `measure` against the length, both on axes of a `scale`, "log" or "linear", if there
+    are several lengths. `lead` is text above the table.
     """
     from memattn.runs import provenance
 
     os.makedirs(os.path.dirname(options.output) or ".", exist_ok=True)
-    keys = list(dict.fromkeys(key for one in rows for key in one if key not in ("notes", "batches at once")))
-    table = [{key: one.get(key, "") for key in keys} for one in rows]
+    keys = list(dict.fromkeys(key for row in rows for key in row if key not in ("notes", "batches at once")))
+    table = [{key: row.get(key, "") for key in keys} for row in rows]
     conditions = provenance.conditions()
     made = {
         **conditions,
         "repeats": options.repeats,
         "threads": options.threads,
         "load_average": os.getloadavg()[0],
-        "systems": {one["system"]: one["notes"] for one in rows},
+        "systems": {row["system"]: row["notes"] for row in rows},
     }
     files.write_csv(f"{options.output}.csv", table)
     files.write(f"{options.output}.json", json.dumps(made, indent=2) + "\n")
-    markdown = lead + tables.markdown(table)
+    markdown = lead + formatting.markdown(table)
     size = f"two layers of {units} units, vocabulary {vocabulary:,}, {conditions['device']}"
     caption = f"{title}: {size}, {options.threads} threads"
-    if (at_once := max(one.get("batches at once", 1) for one in rows)) > 1:
+    if (at_once := max(row.get("batches at once", 1) for row in rows)) > 1:
         caption += f"; memattn decodes {'two' if at_once == 2 else at_once} batches at once"
     files.write(f"{options.output}.md", f"{caption}\n\n{markdown}\n")
-    if len({one["L"] for one in rows}) > 1:
+    if len({row["L"] for row in rows}) > 1:
         lines = {}
-        for one in rows:
-            lines.setdefault(one["system"], {})[one["L"]] = float(one[measure])
+        for row in rows:
+            lines.setdefault(row["system"], {})[row["L"]] = float(row[measure])
         labels = {"title": f"{title}\n{size}", "x": "length L, in tokens", "y": measure}
         plots.times(f"{options.output}.png", lines, scale=scale, **labels)
     print(f"\n{title}\n\n{markdown}")

@@ -1,1 +1,1 @@
-"""The paper's tables and figures, made from finished runs."""
+"""Tables and figures of papers and of other questions, made from finished runs."""

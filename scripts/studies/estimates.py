@@ -1,4 +1,4 @@
-"""The cost of the paper's tables and figures: counted, or measured for a few steps at full size."""
+"""The cost of making tables and figures: counted, or measured for a few training steps at full size."""
 
 import functools
 import json
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
-from benchmarks import floor
+from benchmarks import lower_bounds
 from tqdm import tqdm
 
 from memattn import config as configs
@@ -17,32 +17,33 @@ from memattn.data import corpus
 from memattn.data.tasks import TASKS
 from memattn.data.vocabulary import SPECIAL_TOKENS
 from memattn.errors import RunError
+from memattn.evaluation import formatting
 from memattn.runs import run_folder
-from memattn.sweeps import tables
 from memattn.training.distribution import STRATEGIES
 from memattn.training.step import TrainingStep
 from studies.runner import runs_of
 
 
 def estimate(names: list[str], scale: str, *, gigaflops: float | None) -> str:
-    """The runs of targets as a Markdown table, with a lower bound of their cost.
+    """Returns the runs of targets as a Markdown table, with lower bounds of their cost.
 
     `gigaflops` is the rate of matrix products (2 per multiply-add); by default, it is measured on this machine.
     """
-    rate = gigaflops * 5e8 if gigaflops else floor.multiply_adds_per_second(1280, 512, 1024)
-    rows, parameters = [], {}
+    rate = gigaflops * 5e8 if gigaflops else lower_bounds.multiply_adds_per_second(1280, 512, 1024)
+    rows = []
+    parameters = {}  # model and vocabulary -> number of parameters
     for path, runs in runs_of(names, scale).items():
         for name, config in tqdm(runs.items(), desc=path, unit="run", disable=None):
             text = _text(config.data)
-            shape = json.dumps(configs.to_dict(config)["model"]) + str(text.vocabulary)
-            if shape not in parameters:
-                parameters[shape] = run_folder.build_model(config, text.vocabulary, 100).count_params()
-            least = _least(config, text, parameters[shape])
+            key = json.dumps(configs.to_dict(config)["model"]) + str(text.vocabulary)
+            if key not in parameters:
+                parameters[key] = run_folder.build_model(config, text.vocabulary, 100).count_params()
+            least = _lower_bounds(config, text, parameters[key])
             rows.append(
                 {
                     "config": path,
                     "run": name,
-                    "parameters": f"{parameters[shape]:,}",
+                    "parameters": f"{parameters[key]:,}",
                     "steps": f"{config.training.max_steps:,}",
                     "GiB": f"{least.bytes / 2**30:.2f}",
                     "hours": f"{config.training.max_steps * least.multiply_adds / rate / 3600:.3g}",
@@ -52,27 +53,29 @@ def estimate(names: list[str], scale: str, *, gigaflops: float | None) -> str:
         return f"{', '.join(names)}: nothing is trained"
     hours = sum(float(row["hours"]) for row in rows)
     return (
-        f"{tables.markdown(rows)}\n{len(rows)} runs, {hours:.3g} hours at {rate / 5e8:,.0f} GFLOP/s. Steps are upper "
-        "bounds; memory and time lower ones, without padding, TensorFlow's own memory and all but matrix products. "
-        "Unprepared text is assumed to have 16,000 BPE units and sentences of 30.\n"
+        f"{formatting.markdown(rows)}\n{len(rows)} runs, {hours:.3g} hours at {rate / 5e8:,.0f} GFLOP/s. Steps are "
+        "upper bounds; memory and time lower ones, without padding, TensorFlow's own memory and all but matrix "
+        "products. Unprepared text is assumed to have 16,000 BPE units and sentences of 30.\n"
     )
 
 
 def rehearse(names: list[str], scale: str, *, steps: int, strategy: str) -> str:
-    """Updates the costliest run of each config `steps` times, with full batches of random ids at the greatest length.
+    """Does `steps` training steps of the costliest run of each config: full batches of random ids, greatest length.
 
     Returns a Markdown table of the times. Raises RunError if the loss is not finite.
     """
     rows = []
     for path, runs in runs_of(names, scale).items():
-        name, config = max(runs.items(), key=lambda item: _least(item[1], _text(item[1].data), 0).multiply_adds)
+        name, config = max(runs.items(), key=lambda item: _lower_bounds(item[1], _text(item[1].data), 0).multiply_adds)
         text = _text(config.data)
         print(f"{path}: {name}, {text.longest} tokens", flush=True)
         devices = STRATEGIES[strategy]()
         with devices.scope():
             model = run_folder.build_model(config, text.vocabulary, text.longest)
             step = TrainingStep(model, config.training, devices)
-        random, seconds, training = np.random.default_rng(0), [], config.training
+        random = np.random.default_rng(0)
+        training = config.training
+        seconds = []
         sentences = training.batch_size
         if training.batch_type == "tokens":
             sentences = max(1, sentences // text.longest)
@@ -98,16 +101,16 @@ def rehearse(names: list[str], scale: str, *, steps: int, strategy: str) -> str:
         tf.keras.backend.clear_session()
     if not rows:
         return f"{', '.join(names)}: nothing is trained"
-    return f"{tables.markdown(rows)}\nThe first step includes tracing and compiling; most sentences are shorter.\n"
+    return f"{formatting.markdown(rows)}\nThe first step includes tracing and compiling; most sentences are shorter.\n"
 
 
 def vocabulary_size(config: Config) -> int:
-    """Number of ids of a config's corpus, estimated if it is not prepared."""
+    """Returns the number of ids of a config's corpus, or an estimate if it is not prepared."""
     return _text(config.data).vocabulary
 
 
 class _Text(NamedTuple):
-    """Training data: number of ids, and tokens per sentence on each side, including its end."""
+    """Training data: number of ids, and mean and greatest number of tokens per sentence, its end included."""
 
     vocabulary: int
     source_length: float
@@ -117,7 +120,7 @@ class _Text(NamedTuple):
 
 @functools.cache
 def _text(data: DataConfig) -> _Text:
-    """Facts of a prepared corpus or a task; of other text, 16,000 BPE units and 30 per sentence."""
+    """Measures a prepared corpus or a task; assumes 16,000 BPE units and sentences of 30 for unprepared text."""
     if (task := data.generated) is not None:
         random = np.random.RandomState(task.seed)  # noqa: NPY002
         pairs = TASKS[task.name].pairs(task, random, np.arange(task.max_length + 1))  # each length once
@@ -133,8 +136,8 @@ def _text(data: DataConfig) -> _Text:
     return _Text(len(vocabulary), lengths[0].mean(), lengths[1].mean(), int(longest))
 
 
-def _least(config: Config, text: _Text, parameters: int) -> floor.Update:
-    return floor.training(
+def _lower_bounds(config: Config, text: _Text, parameters: int) -> lower_bounds.Update:
+    return lower_bounds.training(
         config,
         vocabulary=text.vocabulary,
         source_length=text.source_length,

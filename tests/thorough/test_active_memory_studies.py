@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from conftest import ROOT
-from studies import runner as reproduce
-from studies.britz2017.figures import Output
-from studies.kaiser2016 import tables as active_memory
+from studies import runner
+from studies.kaiser2016 import arithmetic
+from studies.output import Output
 from studies.raffel2016 import adding_problem, subsequence
-from test_reproduce import TINY, rows_of
+from test_reproduce import TINY, rows_of, write_study
 
 from memattn import processes
 from memattn.runs.trained import load
 
 ARITHMETIC = """
-base: tiny.yaml
+base: ../../../tiny.yaml
 data:
   copy: null
   task: {name: addition, max_length: 3, num_symbols: 2, train_examples: 40, valid_examples: 20}
@@ -183,18 +183,17 @@ def test_the_table_of_arithmetic(tmp_path, monkeypatch, command):
         return command(tmp_path, module, "--run_dir", folder, *arguments)[0]
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(reproduce.sweep, "_command", forked)
-    monkeypatch.setattr(active_memory, "_DIGITS", (2, 6))
-    monkeypatch.setattr(active_memory, "_SUMS", 8)
-    for kind, text in {"tiny": TINY, "arithmetic": ARITHMETIC}.items():
-        (tmp_path / f"{kind}.yaml").write_text(text, encoding="utf-8")
-    monkeypatch.setitem(reproduce.CONFIGS["small"], "arithmetic", ["arithmetic.yaml"])
-    reproduction = reproduce.Reproduction("small", runs_dir="runs", results_dir="results", jobs=1, strategy="none")
+    monkeypatch.setattr(runner.sweep, "_command", forked)
+    monkeypatch.setattr(arithmetic, "DIGITS", (2, 6))
+    monkeypatch.setattr(arithmetic, "NUM_PAIRS", 8)
+    (tmp_path / "tiny.yaml").write_text(TINY, encoding="utf-8")
+    write_study(tmp_path, "addition", ARITHMETIC)
+    reproduction = runner.Reproduction("small", runs_dir="runs", results_dir="results", jobs=1, strategy="none")
     reproduction.make("arithmetic")
     assert reproduction.failed == []
-    rows = rows_of(Output(str(tmp_path / "results" / "arithmetic"), "small"))
+    rows = rows_of(Output(str(tmp_path / "results" / "arithmetic" / "small"), "small"))
     assert [row["model"] for row in rows] == ["neural_gpu dngpu, 1 x 8", "LSTM, bahdanau"]
     assert all(row["6 digits"].endswith("%") for row in rows)
-    assert (tmp_path / "results" / "arithmetic" / "small.png").stat().st_size > 10_000
+    assert (tmp_path / "results" / "arithmetic" / "small" / "memory.png").stat().st_size > 10_000
     run = next((tmp_path / "runs").rglob("best")).parent
     assert load([str(run)], [], None).models

@@ -1,4 +1,4 @@
-"""The benchmarks: all workers get the same work, runs are interleaved, the floor counts what the algebra needs."""
+"""The benchmarks: all workers get the same work, runs are interleaved, lower bounds count what the algebra needs."""
 
 import csv
 import json
@@ -11,13 +11,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import tensorflow as tf
-from benchmarks import floor, systems
+from benchmarks import lower_bounds, systems
+from benchmarks.peers import worker
 from conftest import ROOT
 
 from memattn.errors import ConfigError
-
-sys.path.insert(0, systems.WORKERS)
-import worker
 
 WORK = {
     "task": "decode",
@@ -82,23 +80,23 @@ def test_every_worker_is_there_and_has_its_environment():
         ({"name": "linear", "projection": 3}, 3 * 4 * 128 + 4 * 248 + 4 * 12 + 3 * 3 * (3 + 8) + 276),
     ],
 )
-def test_the_floor_counts_by_hand(attention, expected):
+def test_the_lower_bound_is_counted_by_hand(attention, expected):
     sizes = {"source_lengths": np.array([3]), "steps": 2, "beam_size": 2, "units": 4, "vocabulary": 10}
-    assert floor.decoding(attention, **sizes) == expected
+    assert lower_bounds.decoding(attention, **sizes) == expected
 
 
-def test_a_mechanism_that_the_floor_does_not_count_is_named():
+def test_a_mechanism_without_a_lower_bound_is_named():
     sizes = {"source_lengths": np.array([3]), "steps": 2, "beam_size": 2, "units": 4, "vocabulary": 10}
     message = r"^model\.attention\.name: no lower bound for tfa_luong; known: none, memory, linear, bahdanau"
     with pytest.raises(ConfigError, match=message):
-        floor.decoding({"name": "tfa_luong"}, **sizes)
+        lower_bounds.decoding({"name": "tfa_luong"}, **sizes)
 
 
-def test_the_floor_without_input_feeding_reads_contexts_once():
+def test_the_lower_bound_without_input_feeding_reads_contexts_once():
     sizes = {"source_lengths": np.array([3]), "steps": 2, "beam_size": 2, "units": 4, "vocabulary": 10}
     attention = {"name": "memory", "num_slots": 2}  # K * 8 * 4 + 4 * K * 4 = 96, not 480
-    fed = floor.decoding(attention, **sizes)
-    assert floor.decoding(attention, input_feeding=False, **sizes) == fed - 480 + 96
+    fed = lower_bounds.decoding(attention, **sizes)
+    assert lower_bounds.decoding(attention, input_feeding=False, **sizes) == fed - 480 + 96
 
 
 def test_the_rate_is_that_of_the_fastest_products(monkeypatch):
@@ -109,9 +107,9 @@ def test_the_rate_is_that_of_the_fastest_products(monkeypatch):
         return multiply(left, right)
 
     ticks = iter([0.0, 0.1, 0.2, 0.7, 0.8, 0.81, 0.86, 1.2])  # two turns, of 0.5 and of 0.05 seconds
-    monkeypatch.setattr(floor.tf, "matmul", counted)
-    monkeypatch.setattr(floor.time, "perf_counter", lambda: next(ticks))
-    rate = floor.multiply_adds_per_second(8, 4, 2, seconds=1.0)
+    monkeypatch.setattr(lower_bounds.tf, "matmul", counted)
+    monkeypatch.setattr(lower_bounds.time, "perf_counter", lambda: next(ticks))
+    rate = lower_bounds.multiply_adds_per_second(8, 4, 2, seconds=1.0)
     assert products == [((8, 4), (4, 2))] * 20
     assert rate == pytest.approx(20 * 8 * 4 * 2 / 0.05)
 
@@ -193,13 +191,13 @@ def test_the_caption_tells_of_batches_at_once(tmp_path, capsys):
 
 @pytest.fixture
 def measure(command, tmp_path):
-    """measure(script, options...) runs a benchmark of tiny models and gives the rows of its table and the caption."""
+    """measure(name, options...) runs a benchmark of tiny models and gives the rows of its table and the caption."""
 
-    def measure(script, *options):
+    def measure(name, *options):
         small = ["--repeats", "2", "--jit_compile", "false", "--threads", "1"]
-        small += ["--batch_size", "2"] if script != "benchmark_latency" else []  # of one
+        small += ["--batch_size", "2"] if name != "latency" else []  # of one
         places = ["--output", tmp_path / "out" / "times", "--logs", tmp_path / "logs"]
-        status, _, stderr = command(ROOT, f"scripts.{script}", *small, *places, *options)
+        status, _, stderr = command(ROOT, "scripts.benchmark", name, *small, *places, *options)
         assert status == 0, stderr[-2000:]
         with open(tmp_path / "out" / "times.csv", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
@@ -216,9 +214,9 @@ def measure(command, tmp_path):
     return measure
 
 
-def test_decoding_is_timed_beside_its_floor(measure, tmp_path):
+def test_decoding_is_timed_beside_its_lower_bound(measure, tmp_path):
     sizes = ["--lengths", "5", "--units", "8", "--examples", "4", "--beam_size", "2"]
-    (row,), caption = measure("benchmark_decode", "--systems", "memattn: Bahdanau", *sizes)
+    (row,), caption = measure("decode", "--systems", "memattn: Bahdanau", *sizes)
     assert (row["L"], row["system"], row["our Bahdanau / it"]) == ("5", "memattn: Bahdanau", "1.0")
     assert float(row["over floor"]) > 1
     assert 0 < float(row["fold s (apart)"]) < float(row["seconds"])
@@ -230,7 +228,7 @@ def test_decoding_is_timed_beside_its_floor(measure, tmp_path):
 def test_updates_are_timed(measure):
     names = ["memattn: memory, K = 32", "memattn: Bahdanau"]
     systems = [argument for name in names for argument in ("--systems", name)]
-    rows, caption = measure("benchmark_train", *systems, "--lengths", "4", "--units", "8")
+    rows, caption = measure("train", *systems, "--lengths", "4", "--units", "8")
     assert [row["system"] for row in rows] == names
     assert float(rows[0]["our Bahdanau / it"]) == pytest.approx(
         float(rows[1]["seconds"]) / float(rows[0]["seconds"]), rel=0.05, abs=0.02
@@ -241,7 +239,7 @@ def test_updates_are_timed(measure):
 
 def test_a_decoder_step_is_timed_and_drawn(measure, tmp_path):
     sizes = ["--lengths", "3,6", "--units", "8", "--beam_size", "2"]
-    rows, caption = measure("benchmark_tokens", "--systems", "memattn: Bahdanau", *sizes)
+    rows, caption = measure("tokens", "--systems", "memattn: Bahdanau", *sizes)
     assert [row["L"] for row in rows] == ["3", "6"]
     assert caption.startswith("Time to decode one token")
     medians = [[row["L"], row["microseconds per token"]] for row in rows]
@@ -253,7 +251,7 @@ def test_a_decoder_step_is_timed_and_drawn(measure, tmp_path):
 def test_one_sentence_is_timed_beside_its_steps(measure):
     names = ["memattn: no attention", "memattn: Bahdanau"]
     systems = [argument for name in names for argument in ("--systems", name)]
-    rows, _ = measure("benchmark_latency", *systems, "--lengths", "40", "--units", "8", "--beam_sizes", "1,2")
+    rows, _ = measure("latency", *systems, "--lengths", "40", "--units", "8", "--beam_sizes", "1,2")
     assert [row["system"] for row in rows] == [f"{name}, beam {k}" for k in (1, 2) for name in names]
     for row in rows:
         if row["ms a step"]:  # a busy machine may not tell it
@@ -267,13 +265,13 @@ def test_one_sentence_is_timed_beside_its_steps(measure):
 def test_a_table_of_the_paper_has_its_ratios(measure):
     names = ["memattn: memory, K = 64", "memattn: Bahdanau"]
     systems = [argument for name in names for argument in ("--systems", name)]
-    rows, caption = measure("benchmark_paper", "--table", "3", "--examples", "2", *systems)
+    rows, caption = measure("paper", "--table", "3", "--examples", "2", *systems)
     assert [row["paper: Bahdanau / it"] for row in rows] == ["1.23", "1.0"]  # 33.28 s by 27.13 s
     assert caption.startswith("Table 3: decode time of 2 sources (SCALED DOWN from 2,169): ")
 
 
 def test_help_shows_the_flags_that_benchmarks_share(command):
-    status, stdout, _ = command(ROOT, "scripts.benchmark_tokens", "--help")
+    status, stdout, _ = command(ROOT, "scripts.benchmark", "tokens", "--help")
     assert status == 0
     for flag in ("--beam_size", "--output", "--systems", "--lengths"):
         assert stdout.count(f"  {flag}: ") == 1
@@ -281,6 +279,6 @@ def test_help_shows_the_flags_that_benchmarks_share(command):
 
 def test_a_library_that_is_not_installed_is_named(command, tmp_path):
     places = ["--environments", tmp_path / "none", "--logs", tmp_path, "--output", tmp_path / "times"]
-    status, _, stderr = command(ROOT, "scripts.benchmark_train", "--systems", "Joey NMT: Bahdanau", *places)
+    status, _, stderr = command(ROOT, "scripts.benchmark", "train", "--systems", "Joey NMT: Bahdanau", *places)
     assert status == 1
     assert "scripts/benchmarks/peers/setup.sh creates it" in stderr.splitlines()[-1]

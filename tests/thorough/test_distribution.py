@@ -18,6 +18,7 @@ import types
 import numpy as np
 import pytest
 import tensorflow as tf
+from benchmarks.replicas import all_reduced_bytes
 from conftest import ROOT, replicas
 from test_training import BATCH, NO_STRATEGY, latest, one_step, weights
 
@@ -26,7 +27,7 @@ from memattn import train as command
 from memattn.errors import ConfigError, LostWorkerError, RunError
 from memattn.runs import run_folder
 from memattn.training import distribution
-from memattn.training.step import TrainingStep, all_reduced_bytes
+from memattn.training.step import TrainingStep
 from memattn.training.trainer import train
 
 

@@ -2,8 +2,9 @@
 
 import csv
 
-from studies.britz2017 import family
-from studies.britz2017.figures import Output, model_name
+from studies import family
+from studies.britz2017.runs import model_name
+from studies.output import Output
 from test_reproduce import made_up, rows_of
 
 KINDS = ("family", "rnnsearch", "family_translation", "rnnsearch_translation")
@@ -27,18 +28,21 @@ def test_a_row_for_each_mechanism(tmp_path):
     assert by_name["RNNsearch"]["Multi30k"] == "97.00"  # one seed, trained on sentences of any length
     assert by_name["matcha"]["Multi30k"] == "98.00"
     assert all(all(row.values()) for row in rows)
-    with open(output.path(".updates.csv"), encoding="utf-8") as file:
+    with open(output.path("updates.csv"), encoding="utf-8") as file:
         updates = {row["mechanism"]: row for row in csv.DictReader(file)}
     assert (updates["mocha"]["lookup, L = 8"], updates["none"]["lookup, L = 8"]) == ("20", "")
-    with open(output.path(".seeds.csv"), encoding="utf-8") as file:
+    with open(output.path("seeds.csv"), encoding="utf-8") as file:
         seeds = {row["mechanism"]: row for row in csv.DictReader(file)}
     assert (seeds["linear"]["copy, L = 20"], seeds["linear"]["copy, L = 40"]) == ("97.00-99.00", "")
 
 
 def test_rnnsearch_by_length(tmp_path, monkeypatch):
     output, runs = Output(str(tmp_path), "small"), made_up("rnnsearch_translation", bleu=bleu)
-    quarters = lambda own: {("1-9", 4): 30.0 if model_name(own[0]) == "bahdanau" else 10.0, ("10-40", 6): 5.0}  # noqa: E731
-    monkeypatch.setattr(family, "by_length", quarters)
+
+    def quarters(runs):
+        return {("1-9", 4): 30.0 if model_name(runs[0]) == "bahdanau" else 10.0, ("10-40", 6): 5.0}
+
+    monkeypatch.setattr(family, "bleu_by_length", quarters)
     family.rnnsearch_by_length(output, runs)
     rows = rows_of(output)
     assert [row["source tokens"] for row in rows] == ["1-9", "10-40"]

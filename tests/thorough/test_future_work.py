@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from studies import runner as reproduce
+from studies import runner
 from studies.britz2017 import directions, future_work
-from studies.britz2017.figures import Output
-from test_reproduce import TINY, made_up, rows_of
+from studies.output import Output
+from test_reproduce import TINY, made_up, rows_of, write_study
 
 TASKS = """
-base: tiny.yaml
+base: ../../../tiny.yaml
 data:
   copy: null
   task: {num_symbols: 3, train_examples: 40, valid_examples: 20}
@@ -20,17 +20,17 @@ sweep:
     model.attention: [{name: bahdanau}, {name: memory, num_slots: 2}, {name: memory, num_slots: 4, nested: true}]
 """
 TEACHERS = """
-base: tiny.yaml
+base: ../../../tiny.yaml
 sweep:
   grid: {data.copy.max_length: [5], model.attention: [{name: bahdanau}]}
 """
 TAUGHT = """
-base: tiny.yaml
+base: ../../../tiny.yaml
 training: {stop_at_bleu: 95}
 sweep:
   cells:
     - {data.copy.max_length: 5}
-    - {data.copy.max_length: 5, training.teacher: runs/teachers/max_length=5-bahdanau}
+    - {data.copy.max_length: 5, training.teacher: runs/teachers.small/max_length=5-bahdanau}
 """
 
 
@@ -42,20 +42,17 @@ def made(tmp_path, monkeypatch, command):
         del name, processes
         return command(tmp_path, module, "--run_dir", folder, *arguments)[0]
 
-    kinds = {"tiny": TINY, "tasks": TASKS, "teachers": TEACHERS, "taught": TAUGHT}
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(reproduce.sweep, "_command", forked)
-    monkeypatch.setattr(reproduce, "sweep_folder", lambda runs_dir, path: f"{runs_dir}/{path.partition('.')[0]}")
-    for kind, text in kinds.items():
-        (tmp_path / f"{kind}.yaml").write_text(text, encoding="utf-8")
-        monkeypatch.setitem(reproduce.CONFIGS["small"], kind, [f"{kind}.yaml"])
-    monkeypatch.setitem(reproduce.CONFIGS["small"], "long", ["tasks.yaml"])
-    reproduction = reproduce.Reproduction("small", runs_dir="runs", results_dir="results", jobs=1, strategy="none")
+    monkeypatch.setattr(runner.sweep, "_command", forked)
+    (tmp_path / "tiny.yaml").write_text(TINY, encoding="utf-8")
+    for kind, text in {"tasks": TASKS, "long_sources": TASKS, "teachers": TEACHERS, "taught": TAUGHT}.items():
+        write_study(tmp_path, kind, text)
+    reproduction = runner.Reproduction("small", runs_dir="runs", results_dir="results", jobs=1, strategy="none")
 
     def make(name):
         reproduction.make(name)
         assert reproduction.failed == []
-        return rows_of(Output(str(tmp_path / "results" / name), "small"))
+        return rows_of(Output(str(tmp_path / "results" / name / "small"), "small"))
 
     return make
 
@@ -63,9 +60,9 @@ def made(tmp_path, monkeypatch, command):
 def test_the_tables_of_tiny_runs(made, tmp_path, monkeypatch):
     tasks = ["reverse, L = 6", "selective_copy, L = 6, 2 marked"]
     assert [row["task"] for row in made("slots")] == tasks
-    assert (tmp_path / "results" / "slots" / "small.png").stat().st_size > 10_000
+    assert (tmp_path / "results" / "slots" / "small" / "residuals.png").stat().st_size > 10_000
     assert [(row["task"], row["K"]) for row in made("nested_slots")] == [(task, "2") for task in tasks]
-    monkeypatch.setattr(future_work, "_LONG", (6, 30))
+    monkeypatch.setattr(future_work, "LONG_LENGTHS", (6, 30))
     rows = made("long_sources")
     systems = [(row["model"], row["L"]) for row in rows[:4]]
     assert systems == [("bahdanau", "6"), ("bahdanau", "30"), ("K=2", "6"), ("K=2", "30")]
@@ -87,7 +84,7 @@ def test_fewest_and_predicted_slots(tmp_path, monkeypatch):
         return 90.0 if attention["name"] == "memory" and attention["num_slots"] < needed(config) else 99.0
 
     runs = made_up("tasks", bleu=bleu)
-    monkeypatch.setattr(future_work, "_left", lambda run: np.linspace(1, 0, needed(run.config) + 1).clip(1e-9))
+    monkeypatch.setattr(future_work, "residuals_of", lambda run: np.linspace(1, 0, needed(run.config) + 1).clip(1e-9))
     output = Output(str(tmp_path), "small")
     future_work.slots(output, runs)
     for row in rows_of(output):
@@ -111,7 +108,7 @@ def test_updates_until_a_student_copies(tmp_path):
 
 
 def test_a_teacher_in_translation_stands_beside_as_many_updates(tmp_path):
-    needed = reproduce.TARGETS["teacher_translation"].has_part
+    needed = runner.TARGETS["teacher_translation"].has_part
     alone, taught = (
         [run for run in made_up(kind, bleu=lambda config: config.training.max_steps / 100) if needed(run.config)]
         for kind in ("translation", "taught_translation")

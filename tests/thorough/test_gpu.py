@@ -15,6 +15,7 @@ from memattn.runs import run_folder
 from memattn.runs.trained import load
 from memattn.search.searcher import Searcher
 from memattn.serving.translator import of_run
+from memattn.sweeps.expand import expand
 from memattn.training.step import TrainingStep
 from memattn.training.trainer import train
 
@@ -37,7 +38,7 @@ def cases():
     known = {}
     for path in CONFIGS:
         mechanisms = {}
-        for one in configs.expand(configs.load(str(path), [])).values():
+        for one in expand(configs.load(str(path), [])).values():
             mechanisms.setdefault((one.model.kind, one.model.attention["name"]), one)
         for (kind, name), one in mechanisms.items():
             if name in FAMILY and path.stem != "family":

@@ -839,10 +839,10 @@ def test_the_place_where_sides_part_is_found():
 def test_a_script_names_the_file_that_is_missing(files, tmp_path):
     prefix = files["train"][0].removesuffix(".en")
     arguments = ["--source", "en", "--target", "de", "--folder", tmp_path / "out", "--bpe_units", 50, "--workers", 2]
-    result = run_script("prepare_parallel.py", "--train", prefix, "--valid", tmp_path / "none", *arguments)
+    result = run_command("memattn.prepare", "parallel", "--train", prefix, "--valid", tmp_path / "none", *arguments)
     one_error(result, "none.en: neither this file nor ", "none.en.gz is there")
     valid = files["valid"][0].removesuffix(".en")
-    result = run_script("prepare_parallel.py", "--train", prefix, "--valid", valid, *arguments)
+    result = run_command("memattn.prepare", "parallel", "--train", prefix, "--valid", valid, *arguments)
     assert result.returncode == 0, result.stderr
     assert "87 training pairs of 90" in result.stdout
 

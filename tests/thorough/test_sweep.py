@@ -12,14 +12,16 @@ import time
 
 import pytest
 from conftest import ROOT
-from studies.britz2017 import printed as paper_tables
+from studies.britz2017 import printed
 
 from memattn import config as configs
 from memattn import files
 from memattn.errors import ConfigError, RunError
+from memattn.evaluation import formatting
 from memattn.runs import run_folder
 from memattn.sweeps import runner as sweep
 from memattn.sweeps import tables
+from memattn.sweeps.expand import changes, expand
 
 CELLS = [{"model.attention.name": "luong", "training.teacher": "nowhere"}, {"model.attention.name": "memory"}]
 FAILING = "luong-teacher=nowhere"
@@ -142,13 +144,11 @@ def test_trainings_share_the_machine_and_evaluations_do_not(load, tmp_path, monk
     assert table(tmp_path / "sweep")[0] == {
         "run": "num_slots=1",
         "BLEU": "50.25",
-        "paper BLEU": "",
         "sacreBLEU": "",
         "chrF": "",
         "exact match %": "25.0",
         "decode s": "1.5",
         "decode s min-max": "1.25-2",
-        "paper decode s (K40m)": "",
         "sentences": "12",
         "parameters": "99",
         "best step": "4",
@@ -260,8 +260,8 @@ def test_a_result_without_its_figures_is_none(load, tmp_path, monkeypatch):
 
 def groups(cells, load):
     config = load(cells)
-    runs = configs.expand(config)
-    return tables.seed_groups(list(runs), list(runs.values()), list(configs.changes(config).values()))
+    runs = expand(config)
+    return tables.seed_groups(list(runs), list(runs.values()), list(changes(config).values()))
 
 
 def test_groups_of_seeds_have_names_of_their_own(load):
@@ -339,7 +339,7 @@ def test_a_split_that_is_not_there_is_said_before_anything_is_trained(load, copy
 
 
 def test_a_cell_beyond_the_last_is_said(command):
-    flags = ["--config", "configs/toy_copy/demo.yaml", "--sweep_dir", "runs/nowhere", "--cell", "9"]
+    flags = ["--config", "configs/copy/demo.yaml", "--sweep_dir", "runs/nowhere", "--cell", "9"]
     status, _, stderr = command(ROOT, "memattn.sweep", *flags)
     assert status == 2
     assert stderr.splitlines()[-1] == "error: --cell: 9 is not one of the runs 0 to 2; see --list"
@@ -347,7 +347,7 @@ def test_a_cell_beyond_the_last_is_said(command):
 
 
 def test_the_list_of_a_sweep(command):
-    status, stdout, stderr = command(ROOT, "memattn.sweep", "--config", "configs/toy_copy/demo.yaml", "--list")
+    status, stdout, stderr = command(ROOT, "memattn.sweep", "--config", "configs/copy/demo.yaml", "--list")
     assert status == 0, stderr
     assert stdout.splitlines() == ["0\tmemory-num_slots=32", "1\tbahdanau", "2\tnone-max_steps=500"]
 
@@ -494,7 +494,7 @@ def test_a_sweep_runs_in_any_thread(load, tmp_path, monkeypatch):
 
 def test_a_markdown_table_leaves_out_what_no_row_has():
     rows = [{"run": "a", "paper": "", "steps": 10}, {"run": "long name", "paper": "", "steps": 2}]
-    assert tables.markdown(rows) == (
+    assert formatting.markdown(rows) == (
         "| run       | steps |\n|-----------|-------|\n| a         | 10    |\n| long name | 2     |\n"
     )
 
@@ -511,10 +511,10 @@ def test_the_seeds_of_a_sweep_before_do_not_stay(load, tmp_path, monkeypatch, ca
 
 def scored(config, bleu):
     """Rows of a sweep with those scores, the configs of its runs, and what sets these apart."""
-    runs = configs.expand(config)
+    runs = expand(config)
     columns = [{"BLEU": one, "sacreBLEU": one + 1, "chrF": "", "decode s": 2.0, "training s": 60} for one in bleu]
     rows = [{"run": name, **row} for name, row in zip(runs, columns, strict=True)]
-    return rows, list(runs.values()), list(configs.changes(config).values())
+    return rows, list(runs.values()), list(changes(config).values())
 
 
 def test_rows_that_differ_by_their_seeds_are_summed_up(load):
@@ -572,7 +572,7 @@ def full_scale(**changes):
     ],
 )
 def test_a_config_at_full_scale_has_its_row_of_the_paper(changes, expected):
-    assert paper_tables.table_1(full_scale(**changes)) == expected
+    assert printed.table_1(full_scale(**changes)) == expected
 
 
 @pytest.mark.parametrize(
@@ -621,7 +621,7 @@ def test_a_config_at_full_scale_has_its_row_of_the_paper(changes, expected):
     ids=lambda change: next(iter(change)),
 )
 def test_a_config_off_full_scale_has_none(change):
-    assert paper_tables.table_1(full_scale(**change)) is None
+    assert printed.table_1(full_scale(**change)) is None
 
 
 def test_the_printed_table_is_that_of_the_reference():
@@ -629,15 +629,15 @@ def test_the_printed_table_is_that_of_the_reference():
     if not path.exists():
         pytest.skip("the paper's tables are not beside the repository")
     tables = json.loads(path.read_text(encoding="utf-8"))
-    assert list(map(list, paper_tables.TABLE_3_SECONDS.items())) == tables["table3_en_de_decode_seconds"]["rows"]
-    printed = {"valid": paper_tables.TABLE_2_VALID, "test": paper_tables.TABLE_2_TEST}
+    assert list(map(list, printed.TABLE_3_SECONDS.items())) == tables["table3_en_de_decode_seconds"]["rows"]
+    by_split = {"valid": printed.TABLE_2_VALID, "test": printed.TABLE_2_TEST}
     for kind, split, slots, *bleu in tables["table2_wmt17_bleu"]["rows"]:
         model = f"K={slots}{' + PE' if 'PE' in kind else ''}" if slots else kind
-        assert printed[split][model] == tuple(bleu)
+        assert by_split[split][model] == tuple(bleu)
     rows = tables["table1_copy"]["rows"]
     ours = [
-        [length, model, paper_tables.TABLE_1_BLEU[length][place], paper_tables.TABLE_1_SECONDS[length][place]]
-        for length in paper_tables.TABLE_1_BLEU
-        for place, model in enumerate(paper_tables.TABLE_1_MODELS)
+        [length, model, printed.TABLE_1_BLEU[length][place], printed.TABLE_1_SECONDS[length][place]]
+        for length in printed.TABLE_1_BLEU
+        for place, model in enumerate(printed.TABLE_1_MODELS)
     ]
     assert ours == rows

@@ -18,8 +18,6 @@ from test_layout import COMMANDS
 
 import memattn
 
-STUDIES = {"benchmark", "paper"}  # need a clone: configs/, scripts/, results/
-
 
 def run(*command, folder, **variables):
     done = subprocess.run(
@@ -54,15 +52,17 @@ def installed(wheel, tmp_path_factory):
     target, empty = tmp_path_factory.mktemp("target"), tmp_path_factory.mktemp("empty")
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", target, wheel]
     run(*pip, folder=empty)
-    return empty, lambda command, *arguments: run(
-        target / "bin" / command, *arguments, folder=empty, PYTHONPATH=str(target)
-    )
+
+    def command(name, *arguments):
+        return run(target / "bin" / name, *arguments, folder=empty, PYTHONPATH=str(target))
+
+    return empty, command, target
 
 
-def test_it_holds_the_package_without_the_studies(wheel):
+def test_the_wheel_holds_the_package(wheel):
     package = ROOT / "memattn"
     paths = [path.relative_to(ROOT) for path in package.rglob("*.py")]
-    expected = {path.as_posix() for path in paths if path.parts[1] not in STUDIES} | {"memattn/py.typed"}
+    expected = {path.as_posix() for path in paths} | {"memattn/py.typed"}
     with zipfile.ZipFile(wheel) as file:
         names = {name for name in file.namelist() if ".dist-info/" not in name}
     assert names == expected
@@ -114,7 +114,7 @@ def test_help_comes_alone(installed, command):
 
 
 def test_an_installed_memattn_prepares_trains_and_evaluates(installed):
-    folder, command = installed
+    folder, command, _ = installed
     sides = {"en": "a dog sees a house\n", "de": "ein Hund sieht ein Haus\n"}
     for language, line in sides.items():
         (folder / f"text.{language}").write_text(line * 20, encoding="utf-8")
@@ -126,3 +126,13 @@ def test_an_installed_memattn_prepares_trains_and_evaluates(installed):
     evaluated = command("memattn-eval", "--run_dir=run", "--repeats=1")
     assert len(Path(folder / "run" / "hypotheses.txt").read_text(encoding="utf-8").splitlines()) == 20
     assert trained.stderr + evaluated.stderr == ""
+
+
+def test_the_scripts_of_a_clone_run_with_the_installed_package(installed, tmp_path):
+    """As in the container, where `pip install .` copies the package."""
+    target = installed[2]
+    flags = ["table1", "--scale", "small", "--dry_run", "--gigaflops", "100"]
+    reproduce = [sys.executable, ROOT / "scripts" / "reproduce.py", *flags]
+    assert "configs/studies/table1/small.yaml" in run(*reproduce, folder=ROOT, PYTHONPATH=str(target)).stdout
+    benchmark = [sys.executable, ROOT / "scripts" / "benchmark.py", "decode", "--help"]
+    assert "--beam_size" in run(*benchmark, folder=tmp_path, PYTHONPATH=str(target)).stdout

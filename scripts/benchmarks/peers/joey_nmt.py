@@ -46,7 +46,7 @@ if work.task == "decode":
         states, final, _, _ = model(
             return_type="encode", src=source, src_length=torch.from_numpy(lengths), src_mask=mask
         )
-        found, _, _ = beam_search(
+        hypotheses, _, _ = beam_search(
             model=model,
             beam_size=work.beam,
             encoder_output=states,
@@ -57,10 +57,11 @@ if work.task == "decode":
             alpha=1.0,
             n_best=1,
         )
-        found = torch.as_tensor(found)
-        if (found == END).any():
+        hypotheses = torch.as_tensor(hypotheses)
+        if (hypotheses == END).any():
             raise SystemExit("a hypothesis ended early")
-        return torch.where(found == worker.EOS, torch.full_like(found, UNKNOWN), found).numpy()  # its id 2 is no end
+        # Here, the id of worker.EOS is another token.
+        return torch.where(hypotheses == worker.EOS, torch.full_like(hypotheses, UNKNOWN), hypotheses).numpy()
 
     worker.serve_decoding(work, versions, "the library's beam_search as it is", decode)
 else:

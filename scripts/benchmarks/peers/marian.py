@@ -1,7 +1,7 @@
 """Worker: Marian's `s2s` model, as PyPI's pymarian has it (built for any x86-64). It decodes only.
 
-Two layers as memattn's, in another order: an LSTM over the embedding, attention, and an LSTM over the context. Keys
-are as wide as the encoder's states, 2U.
+Two layers like those of memattn's model, in another order: an LSTM over the embedding, attention, and an LSTM over the
+context. Keys are as wide as the states of the encoder, 2U.
 """
 
 import os
@@ -19,7 +19,7 @@ words = [f"w{i}" for i in range(work.vocabulary - 2)]
 
 
 def make_model(folder: str) -> None:
-    """A model with random weights, which never ends a sentence: one update on one line, then a bias."""
+    """Makes a model with random weights that never ends a sentence: one training step on one line, then a bias."""
     with open(os.path.join(folder, "vocabulary.yml"), "w", encoding="utf-8") as file:
         file.writelines(f'"{word}": {i}\n' for i, word in enumerate([END, UNKNOWN, *words]))
     with open(os.path.join(folder, "text"), "w", encoding="utf-8") as file:
@@ -38,7 +38,10 @@ def make_model(folder: str) -> None:
 
 
 def translator(folder: str, width: int) -> pymarian.Translator:
-    """Its limit is a multiple of a batch's `width`, which counts the end of sentence: one translator a width."""
+    """Makes a translator for batches of a `width`, which counts the end of sentence.
+
+    The limit of a hypothesis is a multiple of the width, so each width needs a translator.
+    """
     return pymarian.Translator(
         models=[os.path.join(folder, "model.npz")],
         vocabs=[os.path.join(folder, "vocabulary.yml")] * 2,
@@ -60,8 +63,8 @@ translators = {}
 
 def decode(ids, lengths):
     sources = [row[:length] - worker.FIRST_SYMBOL for row, length in zip(ids, lengths, strict=True)]
-    found = translators[ids.shape[1]].translate([" ".join(words[i] for i in source) for source in sources])
-    return [[worker.FIRST_SYMBOL + int(word[1:]) for word in line.split()] for line in found]
+    lines = translators[ids.shape[1]].translate([" ".join(words[i] for i in source) for source in sources])
+    return [[worker.FIRST_SYMBOL + int(word[1:]) for word in line.split()] for line in lines]
 
 
 with tempfile.TemporaryDirectory() as folder:

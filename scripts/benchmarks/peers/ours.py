@@ -51,24 +51,25 @@ notes = f"{'XLA' if compiled else 'graph'}, batch {work.batch}, {work.precision}
 
 if work.task == "decode":
     bias = model.output_layer.bias.numpy()
-    bias[: worker.FIRST_SYMBOL] = worker.NO_END  # nor the other special ids, which a translation does not contain
+    bias[: worker.FIRST_SYMBOL] = worker.NO_END  # and no other special id, which hypotheses must not have either
     model.output_layer.bias.assign(bias)
     sentences = Sentences(np.concatenate(rows).astype(np.int32), np.cumsum([0, *map(len, rows)]))
     lexicon = None
-    if work.selected:  # beside the tokens of the sources, which are about batch * length / 2
-        others = np.arange(worker.FIRST_SYMBOL, work.vocabulary, dtype=np.int32)
-        others = np.random.default_rng(2).permutation(others)[: work.selected - work.batch * work.length // 2]
-        lexicon = Lexicon(np.tile(others, [work.vocabulary, 1]))
+    if work.selected:  # includes the tokens of the sources, about batch * length / 2
+        symbols = np.random.default_rng(2).permutation(np.arange(worker.FIRST_SYMBOL, work.vocabulary, dtype=np.int32))
+        translations = symbols[: work.selected - work.batch * work.length // 2]
+        lexicon = Lexicon(np.tile(translations, [work.vocabulary, 1]))
         notes += f", about {work.selected:,} of {work.vocabulary:,} tokens selected"
     searcher = Searcher(model, config.decoding, lexicon)
-    buckets = max(config.data.num_buckets, min(16, -(-work.examples // work.batch)))  # each of another shape, up to 16
+    buckets = max(config.data.num_buckets, min(16, -(-work.examples // work.batch)))  # of one shape each
     warm_up(searcher, sentences, buckets)
 
     vocabulary = Vocabulary([f"w{i}" for i in range(work.vocabulary - worker.FIRST_SYMBOL)])
 
     def decode_all():
         translations, _ = decode(searcher, sentences, vocabulary, buckets)
-        if [len(one.best) for one in translations] != [len(row) if work.as_source else work.length for row in rows]:
+        lengths = [len(row) if work.as_source else work.length for row in rows]
+        if [len(translation.best) for translation in translations] != lengths:
             raise SystemExit("a hypothesis does not have the required length")
 
     def fold():

@@ -1,4 +1,4 @@
-"""What all benchmarked systems share: the work, and the protocol with `benchmarks`. Needs NumPy only.
+"""Shared by all benchmarked systems: the work, and the protocol with `benchmarks`. Needs only NumPy.
 
 A worker is a process: `python tfa.py '{"task": "decode", "length": 50, ...}'`. It does all of the work once to warm up
 and writes a JSON line that describes it. Then, for each line that it reads, it does the work once and replies with a
@@ -16,22 +16,23 @@ import numpy as np
 PAD, BOS, EOS, UNK = 0, 1, 2, 3
 FIRST_SYMBOL = 4
 NO_END = -1e9  # bias that prevents the end of sentence
-_NEWS_SHAPE = 3.67  # of the gamma distribution with the mean and variance of newstest2016's 21.4 words a sentence
+# Shape of the gamma distribution with the mean (21.4) and the variance of the words per sentence of newstest2016.
+_NEWS_SHAPE = 3.67
 
 
 def options() -> SimpleNamespace:
-    """The work to do: task, length, examples, batch, beam, units, vocabulary, attention, threads and so on.
+    """Reads the work to do: task, length, examples, batch, beam, units, vocabulary, attention, threads and so on.
 
-    Where it is shared by several processes, this one's `part` is every `parts`-th batch.
+    If several processes share it, this one does every `parts`-th batch, from batch `part`.
     """
     return SimpleNamespace(**json.loads(sys.argv[1]))
 
 
 def sources(work: SimpleNamespace) -> list[np.ndarray]:
-    """Ids of sources, longest first; at least one token each, because some systems refuse empty sources.
+    """Makes sources (token ids), longest first; at least one token each, because some systems refuse empty sources.
 
-    `work.source_lengths` are "uniform" on 0..L; "news": distributed as in newstest2016 (English), with mean L; or a
-    number.
+    Their lengths are `work.source_lengths`: "uniform" on 0..L, "news" for the distribution of newstest2016 (English)
+    with mean L, or a number.
     """
     random = np.random.default_rng(0)
     if work.source_lengths == "uniform":
@@ -45,26 +46,26 @@ def sources(work: SimpleNamespace) -> list[np.ndarray]:
 
 
 def batches(work: SimpleNamespace) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Padded ids [B, S] and lengths [B] of this process' part, longest first."""
+    """Returns padded ids [B, S] and lengths [B] of the batches of this process, longest first."""
     rows, padded = sources(work), []
     for start in range(work.part * work.batch, len(rows), work.parts * work.batch):
         batch = rows[start : start + work.batch]
         lengths = np.array([len(row) for row in batch], np.int64)
         ids = np.full((len(batch), lengths.max()), PAD, np.int64)
-        for row, own in zip(ids, batch, strict=True):
-            row[: len(own)] = own
+        for row, source in zip(ids, batch, strict=True):
+            row[: len(source)] = source
         padded.append((ids, lengths))
     return padded
 
 
 def training_batch(work: SimpleNamespace) -> tuple[np.ndarray, np.ndarray]:
-    """Source and target ids [B, L], all of full length."""
+    """Makes source and target ids [B, L], all of full length."""
     random = np.random.default_rng(1)
     return tuple(random.integers(FIRST_SYMBOL, work.vocabulary, (2, work.batch, work.length)))
 
 
 def serve(versions: dict, notes: str, run, **facts) -> None:
-    """Warms up with one run() and replies that it is ready, with `facts`; then does one run() per order."""
+    """Warms up with one run() and replies that it is ready, with `facts`; then does one run() per line of input."""
     replies = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # the libraries' output goes to standard error
     run()
@@ -77,23 +78,20 @@ def serve(versions: dict, notes: str, run, **facts) -> None:
 
 
 def serve_decoding(work: SimpleNamespace, versions: dict, notes: str, decode) -> None:
-    """Decodes this process' batches per order: decode(ids [B, S], lengths [B]) gives the best hypotheses [B, L]."""
-    everything = batches(work)
-
-    def check(ids, found):
-        found = np.asarray(found)
-        if found.shape != (len(ids), work.length) or (found == EOS).any():
-            raise SystemExit(f"hypotheses of shape {found.shape}, not all {work.length} tokens long")
+    """Decodes the batches of this process in each run: decode(ids [B, S], lengths [B]) gives hypotheses [B, L]."""
+    all_batches = batches(work)
 
     def run():
-        for ids, lengths in everything:
-            check(ids, decode(ids, lengths))
+        for ids, lengths in all_batches:
+            hypotheses = np.asarray(decode(ids, lengths))
+            if hypotheses.shape != (len(ids), work.length) or (hypotheses == EOS).any():
+                raise SystemExit(f"hypotheses of shape {hypotheses.shape}, not all {work.length} tokens long")
 
     serve(versions, notes, run)
 
 
 def serve_training(work: SimpleNamespace, versions: dict, notes: str, step) -> None:
-    """Does one update of the weights per order; step() returns the loss."""
+    """Does one training step in each run; step() returns the loss."""
 
     def run():
         if not np.isfinite(step()):
@@ -104,7 +102,10 @@ def serve_training(work: SimpleNamespace, versions: dict, notes: str, step) -> N
 
 
 def _peak_memory() -> float:
-    """MiB that this process has held at most; getrusage() would count what its parent held when it was made."""
+    """Returns the most MiB that this process has held.
+
+    getrusage() would include the memory of the parent when the process was made.
+    """
     with open("/proc/self/status", encoding="utf-8") as file:
         (line,) = (line for line in file if line.startswith("VmHWM:"))
     return int(line.split()[1]) / 1024

@@ -1,7 +1,5 @@
-"""What the paper leaves open or asks for, from finished runs and measurements."""
+"""Questions that the paper leaves open, from finished runs and measurements."""
 
-import os
-import statistics
 from collections.abc import Mapping
 from itertools import zip_longest
 
@@ -9,63 +7,60 @@ import numpy as np
 import tensorflow as tf
 
 from memattn import config as configs
-from memattn.data import corpus
 from memattn.data.vocabulary import split_words
-from memattn.evaluation import evaluate as evaluation
-from memattn.evaluation import metrics
+from memattn.evaluation import formatting
 from memattn.runs import run_folder
-from memattn.sweeps import tables
 from memattn.sweeps.runner import Run
-from studies.britz2017 import printed as paper_tables
-from studies.britz2017.figures import (
-    PRINTED_LENGTHS,
-    Output,
-    as_in_table_1,
-    benchmark,
-    best_scorings,
-    has_encodings,
-    is_memory,
-    model_name,
-    scorings_name,
-)
+from studies.britz2017 import printed
+from studies.britz2017.runs import LEARNT, ON_PAR, best_scorings, has_encodings, is_memory, model_name, scorings_name
+from studies.britz2017.tables import PRINTED_LENGTHS, place_in_table_1
+from studies.lengths import bleu_by_length as mean_bleu_by_length
+from studies.lengths import hypotheses_and_references
+from studies.output import Output
 
-LEARNT = 95  # validation BLEU, of a copy task
-ON_PAR = 0.5  # BLEU behind attention, at most
+_FIFTHS = 5  # parts of a source in `errors_by_position`
 
-_FIFTHS = 5
-
-_FIRST_OF = {"paper": "configs/wmt17/en-de.yaml", "small": "configs/small/translation.yaml"}
-_STARTS = (
-    *(("softmax/softmax", 1), ("softmax/softmax", 16), ("sigmoid/softmax", 1), ("softmax/sigmoid", 1)),
-    *(("sigmoid/sigmoid", 1), ("softmax_time/softmax", 1)),
+# Scale -> config of the models whose first contexts are measured.
+_FIRST_CONTEXTS_CONFIGS = {"paper": "configs/wmt17/en-de.yaml", "small": "configs/studies/translation/small.yaml"}
+# Scorings (encoder/decoder) and `vote_scale` of these models.
+_FIRST_CONTEXTS_MODELS = (
+    ("softmax/softmax", 1),
+    ("softmax/softmax", 16),
+    ("sigmoid/softmax", 1),
+    ("softmax/sigmoid", 1),
+    ("sigmoid/sigmoid", 1),
+    ("softmax_time/softmax", 1),
 )
 
 
 def training_cost(output: Output) -> None:
-    """Time and memory of an update against length and K."""
+    """Measures time and memory of a training step against length and K."""
     lengths = "20,50,100" if output.scale == "small" else "20,50,100,200"
     models = ["no attention", *(f"memory, K = {slots}" for slots in (4, 16, 64)), "Bahdanau"]
-    benchmark("train", output, models, ["--lengths", lengths, "--repeats", "3"])
+    output.benchmark("train", models, ["--lengths", lengths, "--repeats", "3"])
 
 
 def first_contexts(output: Output) -> None:
-    """Before the first update, for random sentences: contexts, and gradients of W_alpha and W_beta, by scorings."""
-    path, vocabulary_size, length = _FIRST_OF[output.scale], 4_000, 20
+    """Compares scorings before the first training step: norms of contexts, and of gradients of W_alpha and W_beta.
+
+    The sentences are random.
+    """
+    path, vocabulary_size, length = _FIRST_CONTEXTS_CONFIGS[output.scale], 4_000, 20
     source, target = tf.unstack(tf.random.stateless_uniform([2, 64, length], [1, 1], 4, vocabulary_size, tf.int32))
     rows = []
-    for scorings, vote_scale in _STARTS:
+    for scorings, vote_scale in _FIRST_CONTEXTS_MODELS:
         encoder, decoder = scorings.split("/")
-        attention = {"encoder_scoring": encoder, "decoder_scoring": decoder, "vote_scale": vote_scale}
-        config = configs.load(path, [f"model.attention={ {'name': 'memory', 'num_slots': 32, **attention} }"])
+        attention = {"name": "memory", "num_slots": 32, "encoder_scoring": encoder, "decoder_scoring": decoder}
+        config = configs.load(path, [f"model.attention={attention | {'vote_scale': vote_scale}}"])
         tf.keras.utils.set_random_seed(config.training.seed)
         model = run_folder.build_model(config, vocabulary_size, length)
         with tf.GradientTape() as tape:
             loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(target, model(source, target)))
         mechanism = model.decoder.attention
-        kernels = [layer.kernel for layer in (mechanism.encoder_scores, mechanism.decoder_scores)]
-        alpha, beta = (f"{float(tf.norm(gradient)):.1e}" for gradient in tape.gradient(loss, kernels))
+        kernels = [mechanism.encoder_scores.kernel, mechanism.decoder_scores.kernel]
+        alpha, beta = (float(tf.norm(gradient)) for gradient in tape.gradient(loss, kernels))
         memory = model.encode(source).memory
-        states = memory["values"]  # of sources shorter than K
+        states = memory["values"]  # sources shorter than K are read as they are
         scores, _ = mechanism.score(tf.zeros([len(states), 1, config.model.units]), memory)
         scale = float(tf.norm(scores @ states) / tf.norm(tf.reduce_mean(states, 1)))
         rows.append(
@@ -73,18 +68,18 @@ def first_contexts(output: Output) -> None:
                 "scorings": scorings,
                 "vote_scale": vote_scale,
                 "context / mean state": f"{scale:.2f}",
-                "gradient of W_alpha": alpha,
-                "gradient of W_beta": beta,
+                "gradient of W_alpha": f"{alpha:.1e}",
+                "gradient of W_beta": f"{beta:.1e}",
             }
         )
     sizes = config.model
-    model = f"{sizes.layers} x {sizes.units} units, weights from +-{sizes.init_scale}, K = 32"
+    model_size = f"{sizes.layers} x {sizes.units} units, weights from +-{sizes.init_scale}, K = 32"
     sentences = f"64 random sentences of {length} tokens, {vocabulary_size:,} types"
-    output.table(rows, f"Norms before the first update: {model}, {sentences}")
+    output.table(rows, f"Norms before the first update: {model_size}, {sentences}")
 
 
 def ablations(output: Output, runs: list[Run]) -> None:
-    """Copy task: what the paper leaves open, one choice changed at a time."""
+    """Copy task: the paper's open choices, one changed at a time."""
     rows = []
     for run in runs:
         model = run.config.model
@@ -94,33 +89,52 @@ def ablations(output: Output, runs: list[Run]) -> None:
                 "model": model_name(run),
                 "scorings": scorings_name(run) if is_memory(run) else "",
                 "renormalize": attention["renormalize"] if has_encodings(run) else "",
-                "input feeding": _yes(model.input_feeding),
-                "mixing layer": _yes(model.mix),
-                "cached keys": _yes(attention["cache_keys"]) if "cache_keys" in attention else "",
+                "input feeding": _yes_or_no(model.input_feeding),
+                "mixing layer": _yes_or_no(model.mix),
+                "cached keys": _yes_or_no(attention["cache_keys"]) if "cache_keys" in attention else "",
                 "BLEU": f"{run.result['bleu']:.2f}",
                 "exact match %": f"{run.result['exact_match']:.1f}",
                 "steps to 95 BLEU": run.updates_to(LEARNT) or "never",
                 "decode s": f"{run.result['decode_seconds']:.3g}",
-                "decode s min-max": tables.spread(run.result),
+                "decode s min-max": formatting.spread(run.result),
             }
         )
     output.table(rows, f"What the paper leaves open: the copy task, L = {runs[0].config.data.copy.max_length}")
 
 
+def training_choices(output: Output, runs: list[Run]) -> None:
+    """Copy task: what the paper leaves open about training, one choice changed at a time."""
+    output.runs(runs, "What the paper leaves open about training: the copy task")
+
+
+def renormalize(output: Output, runs: list[Run]) -> None:
+    """Translation: position encodings renormalized to a mean of 1, and not at all."""
+    output.runs(runs, "Multi30k English to German: position encodings renormalized")
+
+
+def memory_rows(output: Output, runs: list[Run]) -> None:
+    """Translation: memory attention with larger slots, with slots that are means, and with additive reading."""
+    output.runs(runs, "Multi30k English to German: what the slots of the memory hold")
+
+
+def longer(output: Output, runs: list[Run]) -> None:
+    """Copy task: K = 32 and 64 trained three times as long."""
+    output.runs(runs, f"Copy task, L = {runs[0].config.data.copy.max_length}, trained three times as long")
+
+
 def slots_by_length(output: Output, runs: list[Run]) -> None:
     """Copy task: the fewest slots within half a BLEU of attention, by length."""
-    printed = PRINTED_LENGTHS[output.scale]
     rows = []
-    for length, paper_length in printed.items():
-        ours = {model_name(run): run.result["bleu"] for run in runs if run.config.data.copy.max_length == length}
-        theirs = dict(zip(paper_tables.TABLE_1_MODELS, paper_tables.TABLE_1_BLEU[paper_length], strict=True))
+    for length, paper_length in PRINTED_LENGTHS[output.scale].items():
+        bleu = {model_name(run): run.result["bleu"] for run in runs if run.config.data.copy.max_length == length}
+        paper_bleu = dict(zip(printed.TABLE_1_MODELS, printed.TABLE_1_BLEU[paper_length], strict=True))
         rows.append(
             {
                 "L": length,
-                "Bahdanau BLEU": f"{ours['bahdanau']:.2f}" if "bahdanau" in ours else "",
-                "fewest slots": _fewest_slots(ours),
+                "Bahdanau BLEU": f"{bleu['bahdanau']:.2f}" if "bahdanau" in bleu else "",
+                "fewest slots": _fewest_slots(bleu),
                 "paper L": paper_length,
-                "paper: fewest slots": _fewest_slots(theirs),
+                "paper: fewest slots": _fewest_slots(paper_bleu),
             }
         )
     output.table(rows, "The smallest K within 0.5 BLEU of Bahdanau attention on the copy task")
@@ -132,14 +146,19 @@ def bleu_by_length(output: Output, copy: list[Run], translation: list[Run]) -> N
     groups = {
         (f"copy, L = {longest}", model_name(run)): [run] for run in copy if run.config.data.copy.max_length == longest
     } | best_scorings(translation)
+    by_text = {}
+    for (text, model), runs in groups.items():
+        by_text.setdefault(text, {})[model] = mean_bleu_by_length(runs)
+    models = list(dict.fromkeys(model for _, model in groups))
     rows = []
-    for text in dict.fromkeys(text for text, _ in groups):
-        by_model = {model: by_length(own) for (of, model), own in groups.items() if of == text}
-        for lengths, sentences in next(iter(by_model.values())):
-            bleu = {model: f"{own[lengths, sentences]:.2f}" for model, own in by_model.items()}
-            rows.append({"text": text, "source tokens": lengths, "sentences": sentences, **bleu})
-    columns = dict.fromkeys(key for row in rows for key in row)
-    output.table([{key: row.get(key, "") for key in columns} for row in rows], "BLEU by the length of the source")
+    for text, by_model in by_text.items():
+        for quarter in next(iter(by_model.values())):
+            lengths, sentences = quarter
+            row = {"text": text, "source tokens": lengths, "sentences": sentences}
+            for model in models:
+                row[model] = f"{by_model[model][quarter]:.2f}" if model in by_model else ""
+            rows.append(row)
+    output.table(rows, "BLEU by the length of the source")
 
 
 def errors_by_position(output: Output, runs: list[Run]) -> None:
@@ -148,46 +167,28 @@ def errors_by_position(output: Output, runs: list[Run]) -> None:
     for run in runs:
         longest = run.config.data.copy.max_length
         wrong = [[] for _ in range(_FIFTHS)]
-        for hypothesis, reference in zip(*(map(split_words, side) for side in _outputs(run)), strict=True):
-            for position, (token, written) in enumerate(zip_longest(reference, hypothesis[: len(reference)])):
-                wrong[position * _FIFTHS // longest].append(token != written)
-        shares = {
-            f"fifth {fifth}": f"{100 * np.mean(own):.2f}" if own else "" for fifth, own in enumerate(wrong, start=1)
-        }
-        rows.append({"L": longest, "model": model_name(run), **shares})
-    rows.sort(key=as_in_table_1)
+        for hypothesis, reference in zip(*hypotheses_and_references(run), strict=True):
+            expected = split_words(reference)
+            written = split_words(hypothesis)[: len(expected)]
+            for position, (token, copy) in enumerate(zip_longest(expected, written)):
+                wrong[position * _FIFTHS // longest].append(token != copy)
+        row = {"L": longest, "model": model_name(run)}
+        for number, errors in enumerate(wrong, start=1):
+            row[f"fifth {number}"] = f"{100 * np.mean(errors):.2f}" if errors else ""
+        rows.append(row)
+    rows.sort(key=place_in_table_1)
     output.table(rows, "Wrong tokens of the copy task, %, by position in fifths of L")
 
 
-def by_length(runs: list[Run]) -> dict[tuple[str, int], float]:
-    """Source lengths and number of sentences -> mean BLEU of runs, for each quarter of their test set."""
-    data = runs[0].config.data
-    vocabulary = corpus.read_vocabulary(os.path.join(data.path, corpus.VOCABULARY))
-    sources = corpus.read_corpus(data.path, runs[0].result["split"], vocabulary).source
-    lengths = sources.lengths() - 1  # without the end of sentence
-    ends = np.unique(np.quantile(lengths, (0.25, 0.5, 0.75, 1), method="lower"))
-    texts = list(map(_outputs, runs))
-    quarters = {}
-    for start, end in zip([lengths.min(), *(ends[:-1] + 1)], ends, strict=True):
-        wanted = np.flatnonzero((start <= lengths) & (lengths <= end))
-        bleu = [metrics.score(*([side[i] for i in wanted] for side in sides)).bleu for sides in texts]
-        quarters[f"{start}-{end}", len(wanted)] = statistics.mean(bleu)
-    return quarters
-
-
-def _outputs(run: Run) -> list[list[str]]:
-    """What the run wrote in its evaluation, and the references."""
-    names = (evaluation.HYPOTHESES, evaluation.REFERENCES)
-    return [corpus.read_lines(os.path.join(run.folder, name)) for name in names]
-
-
 def _fewest_slots(bleu: Mapping[str, float]) -> str:
-    """The smallest K whose BLEU is within 0.5 of attention's; empty if models are missing."""
-    if not bleu.keys() >= set(paper_tables.TABLE_1_MODELS):
+    """Returns the smallest K whose BLEU is within 0.5 of attention's; empty if models are missing."""
+    if not bleu.keys() >= set(printed.TABLE_1_MODELS):
         return ""
-    slots = [model for model in paper_tables.TABLE_1_MODELS if model.startswith("K=")]
-    return next((model[2:] for model in slots if bleu[model] >= bleu["bahdanau"] - ON_PAR), "none of them")
+    for model in printed.TABLE_1_MODELS:
+        if model.startswith("K=") and bleu[model] >= bleu["bahdanau"] - ON_PAR:
+            return model.removeprefix("K=")
+    return "none of them"
 
 
-def _yes(value: bool) -> str:
+def _yes_or_no(value: bool) -> str:
     return "yes" if value else "no"

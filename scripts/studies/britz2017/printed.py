@@ -1,4 +1,4 @@
-"""The paper's printed results, and the configs that they belong to."""
+"""Results printed in the paper, and the configs that reproduce them."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -50,13 +50,19 @@ TABLE_2_TEST = {
 TABLE_3_SECONDS = {"K=32": 26.85, "K=64": 27.13, "bahdanau": 33.28}
 
 # Keys that a run of Table 1 may choose freely. The paper says that position encodings change almost nothing there, and
-# that all scorings fit the data; the other keys do not influence what is learned or found.
+# that all scorings fit the data; the other keys influence neither the weights nor the hypotheses.
 _FREE_KEYS = {
     "data": ("folder", "copy.seed", "num_buckets"),
     "model.attention": ("encoder_scoring", "decoder_scoring", "position_encoding", "renormalize", "cache_keys"),
     "training": (
-        *("seed", "max_bad_steps", "log_every", "validate_every", "jit_compile"),
-        *("checkpoint_every", "checkpoint_minutes", "keep_checkpoints"),
+        "seed",
+        "max_bad_steps",
+        "log_every",
+        "validate_every",
+        "jit_compile",
+        "checkpoint_every",
+        "checkpoint_minutes",
+        "keep_checkpoints",
     ),
     "decoding": ("batch_size", "n_best", "jit_compile"),
 }
@@ -64,7 +70,7 @@ _EXTENSIONS = ["softmax_time"]  # values of free keys that the paper does not ha
 
 
 def table_1(config: Config) -> PaperRow | None:
-    """The row of Table 1 that a config reproduces at full scale, or None."""
+    """Returns the row of Table 1 that a config reproduces at full scale, or None."""
     copy, attention = config.data.copy, config.model.attention
     column = model({**attention, "position_encoding": False})
     if copy is None or copy.max_length not in TABLE_1_BLEU or column not in TABLE_1_MODELS:
@@ -86,9 +92,7 @@ def _is_in_paper(config: Config, settings: dict) -> bool:
     """Whether a config differs from the paper's, with these settings and its own mechanism, in free keys alone."""
     attention = config.model.attention
     asked = {key: attention[key] for key in ("name", "num_slots") if key in attention}
-    paper = configs.from_dict(
-        {"data": {"copy": {}}, **settings, "model": {"attention": asked}}
-    )  # by default, all of it
+    paper = configs.from_dict({"data": {"copy": {}}, **settings, "model": {"attention": asked}})  # the rest is default
     free = {f"{section}.{key}" for section, keys in _FREE_KEYS.items() for key in keys}
     return all(
         difference.key in free and difference.theirs not in _EXTENSIONS
@@ -97,12 +101,13 @@ def _is_in_paper(config: Config, settings: dict) -> bool:
 
 
 def model(attention: Mapping[str, Any]) -> str:
-    """The tables' name of the model with an attention mechanism."""
+    """Returns the tables' name of the model with an attention mechanism."""
     if attention["name"] != "memory":
         return attention["name"]
-    return f"K={attention['num_slots']}" + " + PE" * attention.get("position_encoding", False)
+    encodings = " + PE" if attention.get("position_encoding", False) else ""
+    return f"K={attention['num_slots']}{encodings}"
 
 
 def scorings(attention: Mapping[str, Any]) -> str:
-    """The scoring functions of memory attention, encoder's and decoder's."""
+    """Returns the scoring functions of memory attention, as encoder/decoder."""
     return f"{attention['encoder_scoring']}/{attention['decoder_scoring']}"

@@ -1,4 +1,4 @@
-"""The README's table: a few committed results beside the paper's figures."""
+"""The README's table: a few committed results beside those of the paper."""
 
 import csv
 import io
@@ -6,73 +6,68 @@ import os
 from typing import Any
 
 from memattn import reading
-from studies.britz2017 import printed as paper_tables
+from studies.britz2017 import printed
 
+# Model in the paper's tables -> name in the README.
 MODELS = {"none": "no attention", "K=32": "memory, K = 32", "bahdanau": "Bahdanau"}
-_SYSTEMS = {"none": "memattn: no attention", "K=32": "memattn: memory, K = 32", "bahdanau": "memattn: Bahdanau"}
-# Runs of configs/multi30k/seeds.yaml
-_AS_PRINTED = "memory-num_slots=32-encoder_scoring=softmax-decoder_scoring=sigmoid"
-_BEYOND = "memory-num_slots=32-encoder_scoring=softmax_time-position_windows=True-read=additive-read_units=128"
+# The same models -> runs in results/table1/cpu, and systems in results/speed/decode.csv.
 _CPU_RUNS = {
     "none": "none-max_length=20",
     "K=32": "memory-num_slots=32-max_length=20",
     "bahdanau": "bahdanau-max_length=20",
 }
+_SYSTEMS = {model: f"memattn: {name}" for model, name in MODELS.items()}
+# Runs of configs/multi30k/seeds.yaml: memory attention as in the paper, and with extensions.
+_AS_IN_PAPER = "memory-num_slots=32-encoder_scoring=softmax-decoder_scoring=sigmoid"
+_EXTENDED = "memory-num_slots=32-encoder_scoring=softmax_time-position_windows=True-read=additive-read_units=128"
+_EN_DE = printed.TABLE_2_PAIRS.index("en-de")
 
 
 def rows(results: str) -> list[dict[str, str]]:
-    """One row for each claim, from the files in the folder `results`."""
-    place = {model: paper_tables.TABLE_1_MODELS.index(model) for model in MODELS}
-    en_de = paper_tables.TABLE_2_PAIRS.index("en-de")
-    printed = {
-        length: {model: paper_tables.TABLE_1_BLEU[length][place[model]] for model in MODELS} for length in (20, 200)
-    }
-    seconds = {
-        length: {model: paper_tables.TABLE_1_SECONDS[length][place[model]] for model in MODELS} for length in (50, 200)
-    }
+    """Returns a row for each claim, from the files in the folder `results`."""
 
     def path(*names: str) -> str:
         return os.path.join(results, *names)
 
-    cpu = {model: _json(path("table1", "cpu", run, "result.json"))["bleu"] for model, run in _CPU_RUNS.items()}
-    small = {row["model"]: float(row["BLEU"]) for row in _csv(path("table1", "small.csv")) if row["L"] == "40"}
-    seeds = {row["run"]: float(row["BLEU mean"]) for row in _csv(path("multi30k", "seeds.csv"))}
-    decoded = {
-        length: {
-            row["system"]: float(row["seconds"]) for row in _csv(path("speed", "decode.csv")) if row["L"] == length
-        }
-        for length in ("50", "200")
-    }
-
+    cpu = {model: _json(path("table1", "cpu", "runs", run, "result.json"))["bleu"] for model, run in _CPU_RUNS.items()}
+    small = {row["model"]: float(row["BLEU"]) for row in _csv(path("table1", "small", "table.csv")) if row["L"] == "40"}
+    seeds = {row["run"]: float(row["BLEU mean"]) for row in _csv(path("multi30k", "small", "seeds.csv"))}
+    bahdanau = seeds["bahdanau"]
     table = [
-        _row("BLEU, copy, L = 20, our learning rate", cpu, printed[20]),
-        _row("BLEU, copy, L = 40 (paper: 200), scaled down", small, printed[200]),
+        _row("BLEU, copy, L = 20, our learning rate", cpu, _of_table_1(printed.TABLE_1_BLEU[20])),
+        _row("BLEU, copy, L = 40 (paper: 200), scaled down", small, _of_table_1(printed.TABLE_1_BLEU[200])),
         _row(
             "BLEU, Multi30k en-de (paper: WMT'17), scaled down",
-            {"K=32": seeds[_AS_PRINTED], "bahdanau": seeds["bahdanau"]},
-            {model: paper_tables.TABLE_2_TEST[model][en_de] for model in ("K=32", "bahdanau")},
+            {"K=32": seeds[_AS_IN_PAPER], "bahdanau": bahdanau},
+            {model: printed.TABLE_2_TEST[model][_EN_DE] for model in ("K=32", "bahdanau")},
         ),
-        _row(
-            "the same, memory attention beyond the paper", {"K=32": seeds[_BEYOND], "bahdanau": seeds["bahdanau"]}, {}
-        ),
+        _row("the same, memory attention beyond the paper", {"K=32": seeds[_EXTENDED], "bahdanau": bahdanau}, {}),
     ]
+    decoded = _csv(path("speed", "decode.csv"))
     for length in (50, 200):
-        ours = {model: decoded[str(length)][system] for model, system in _SYSTEMS.items()}
-        table.append(_row(f"decoding speed, L = {length}", _speeds(ours), _speeds(seconds[length])))
+        seconds = {row["system"]: float(row["seconds"]) for row in decoded if row["L"] == str(length)}
+        speeds = _speeds({model: seconds[system] for model, system in _SYSTEMS.items()})
+        paper_speeds = _speeds(_of_table_1(printed.TABLE_1_SECONDS[length]))
+        table.append(_row(f"decoding speed, L = {length}", speeds, paper_speeds))
     return table
 
 
-def _row(what: str, ours: dict[str, float], paper: dict[str, float]) -> dict[str, str]:
-    columns = {"": what}
-    for prefix, figures in (("", ours), ("paper: ", paper)):
-        columns |= {
-            prefix + name: f"{figures[model]:.2f}" if model in figures else "" for model, name in MODELS.items()
-        }
-    return columns
+def _of_table_1(values: tuple[float, ...]) -> dict[str, float]:
+    """Picks the values of MODELS from a row of the paper's Table 1."""
+    return {model: values[printed.TABLE_1_MODELS.index(model)] for model in MODELS}
+
+
+def _row(claim: str, ours: dict[str, float], paper: dict[str, float]) -> dict[str, str]:
+    row = {"": claim}
+    for model, name in MODELS.items():
+        row[name] = f"{ours[model]:.2f}" if model in ours else ""
+    for model, name in MODELS.items():
+        row[f"paper: {name}"] = f"{paper[model]:.2f}" if model in paper else ""
+    return row
 
 
 def _speeds(seconds: dict[str, float]) -> dict[str, float]:
-    """Of each model, with Bahdanau attention's as 1."""
+    """Returns the speed of each model relative to Bahdanau attention."""
     return {model: seconds["bahdanau"] / taken for model, taken in seconds.items()}
 
 

@@ -1,1 +1,1 @@
-"""Kaiser & Bengio (2016): active memory beside attention."""
+"""Kaiser & Sutskever (2016) and Kaiser & Bengio (2016): active memory beside attention."""

@@ -15,15 +15,15 @@ Task = Literal["addition", "multiplication"]
 
 UNITS, BATCH = 100, 100
 EPOCH = 1_000  # batches between tests
-LEARNING_RATES = {"addition": 0.01, "multiplication": 0.003}  # of 0.0003, 0.001, 0.003 and 0.01, best at length 100
-RIGHT = 0.04  # a prediction that is nearer is right
+LEARNING_RATES = {"addition": 0.01, "multiplication": 0.003}  # best at length 100 among 0.0003, 0.001, 0.003 and 0.01
+RIGHT = 0.04  # error below which a prediction counts as right
 MIXED = (50, 10_000)  # lengths of the row "50-10000"
-_CONSTANTS = {"addition": 0.5, "multiplication": 0.04}  # the best predictions that look at nothing
-# A config, of which each layer makes its own: an initializer draws its seed when it is made.
+_CONSTANTS = {"addition": 0.5, "multiplication": 0.04}  # best predictions that do not depend on the input
+# A config, from which each layer makes an initializer: a shared one would give layers of one shape the same weights.
 _KERNELS = {"class_name": "VarianceScaling", "config": {"mode": "fan_in", "distribution": "untruncated_normal"}}
 
-# Epochs of 100,000 sequences until all of the test is right, or the share that is right after 100 of them, at each of
-# LENGTHS (Raffel's slides of 2016).
+# Published results (Raffel's slides of 2016) at each of LENGTHS: epochs of 100,000 sequences until all test sequences
+# are right, or the share that is right after 100 epochs.
 PUBLISHED = {
     ("addition", "feed-forward attention"): ("1", "1", "1", "1", "2", "3", "99.9%"),
     ("addition", "unweighted"): ("1", "1", "1", "2", "8", "17", "77.4%"),
@@ -34,11 +34,12 @@ LENGTHS = ("50", "100", "500", "1000", "5000", "10000", "50-10000")
 
 
 def published(task: str, model: str, length: str) -> str:
+    """Returns the published result; empty if there is none."""
     return dict(zip(LENGTHS, PUBLISHED.get((task, model), ()), strict=False)).get(length, "")
 
 
 def pooled(attention: tf.keras.layers.Layer) -> Callable[[tf.Tensor], tf.Tensor]:
-    """What an attention layer reads of states [B, T, D] with their mean as the query: [B, D]."""
+    """Makes a function of states [B, T, D] that returns the context [B, D] for their mean as the query."""
 
     def read(states):
         query = tf.keras.layers.GlobalAveragePooling1D(keepdims=True)(states)
@@ -67,10 +68,10 @@ MODELS = {
 def sequences(
     task: Task, lengths: np.ndarray, random: np.random.Generator, longest: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Inputs [rows, T, 2] of sequences of these lengths, with zeros up to T = `longest`, and targets [rows, 1].
+    """Makes inputs [rows, T, 2] of sequences of these lengths, padded to T = `longest`, and targets [rows, 1].
 
     Channel 0 is noise; channel 1 is -1 at both ends, and 1 at the two positions whose noise is to be added or
-    multiplied. As in the authors' code, the first of them is among the first ten, the other in the first half of T.
+    multiplied. As in the authors' code, one of these is among the first ten, the second in the first half of T.
     """
     rows = np.arange(len(lengths))
     inputs = np.zeros([len(rows), longest, 2], np.float32)
@@ -81,13 +82,13 @@ def sequences(
     second = random.integers(1, longest // 2 - 1, len(rows))
     second += second == first
     inputs[rows, first, 1] = inputs[rows, second, 1] = 1
-    one, other = inputs[rows, first, 0], inputs[rows, second, 0]
-    targets = 0.5 + (one + other) / 4 if task == "addition" else one * other
+    a, b = inputs[rows, first, 0], inputs[rows, second, 0]
+    targets = 0.5 + (a + b) / 4 if task == "addition" else a * b
     return inputs, targets[:, None]
 
 
 def batch(task: Task, length: str, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """A batch of a row of the table: of L to 1.1 L positions each, or all of one length from 50 to 10,000."""
+    """Makes a training batch: sequences of L to 1.1 L positions, or for "50-10000" all of one random length."""
     if "-" in length:
         longest = int(random.integers(MIXED[0], MIXED[1] + 1))
         return sequences(task, np.full(BATCH, longest), random, longest)
@@ -96,14 +97,15 @@ def batch(task: Task, length: str, random: np.random.Generator) -> tuple[np.ndar
 
 
 def test_batches(task: Task, length: str, random: np.random.Generator) -> list[tuple[np.ndarray, np.ndarray]]:
-    """A thousand sequences: ten batches, or ten sequences of each of 100 lengths."""
+    """Makes a thousand test sequences: ten batches, or ten sequences of each of 100 lengths."""
     if "-" in length:
-        return [sequences(task, np.full(10, int(own)), random, int(own)) for own in np.linspace(*MIXED, 100)]
+        lengths = np.linspace(*MIXED, 100).astype(int)
+        return [sequences(task, np.full(10, length), random, length) for length in lengths]
     return [batch(task, length, random) for _ in range(10)]
 
 
 def make_model(name: str) -> tf.keras.Model:
-    """Sequences [B, T, 2] to predictions [B, 1]: states of 100 units, the attention, and two layers."""
+    """Makes a model from sequences [B, T, 2] to predictions [B, 1]: states of 100 units, attention, two layers."""
 
     def dense(units, inputs):
         return tf.keras.layers.LeakyReLU(0.01)(tf.keras.layers.Dense(units, kernel_initializer=_KERNELS)(inputs))
@@ -114,12 +116,15 @@ def make_model(name: str) -> tf.keras.Model:
 
 
 def right(targets: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
-    """1 for each prediction [B, 1] nearer than RIGHT, else 0."""
+    """Metric: 1 for each prediction [B, 1] with an error below RIGHT, else 0."""
     return tf.cast(tf.abs(targets - predictions) < RIGHT, tf.float32)
 
 
 class _Stop(tf.keras.callbacks.Callback):
-    """Ends training when all of the test is right, after so many minutes, or when the loss is not finite."""
+    """Ends training when all test sequences are right, or after `minutes`.
+
+    Raises RunError if the loss is not finite.
+    """
 
     def __init__(self, minutes: float):
         super().__init__()
@@ -135,7 +140,7 @@ class _Stop(tf.keras.callbacks.Callback):
 def train(
     task: Task, length: str, name: str, *, learning_rate: float, minutes: float, epochs: int, seed: int
 ) -> dict[str, Any]:
-    """Trains a model of one row and column of the table; raises RunError if its loss is not finite."""
+    """Trains a model and returns its cell of the table. Raises RunError if the loss is not finite."""
     tf.keras.utils.set_random_seed(seed)
     random = np.random.default_rng([seed, 0])
     tests = test_batches(task, length, np.random.default_rng([seed, 1]))
@@ -143,7 +148,7 @@ def train(
     jit = "-" not in length and xla.jit_compile("auto")  # mixed lengths would be compiled one by one
     model.compile(tf.keras.optimizers.Adam(learning_rate), "mean_squared_error", metrics=[right], jit_compile=jit)
     stop, start = _Stop(minutes), time.monotonic()
-    signature = tuple(tf.TensorSpec([None, *rest]) for rest in ([None, 2], [1]))
+    signature = tf.TensorSpec([None, None, 2]), tf.TensorSpec([None, 1])
 
     def endless() -> Iterator:
         while True:
@@ -152,12 +157,19 @@ def train(
     options = tf.data.Options()
     options.autotune.enabled = False  # with it, `fit` ends up to a minute late: TensorFlow waits for the autotuner
     data, test = (
-        tf.data.Dataset.from_generator(made, output_signature=signature).prefetch(2).with_options(options)
-        for made in (endless, lambda: iter(tests))
+        tf.data.Dataset.from_generator(batches, output_signature=signature).prefetch(2).with_options(options)
+        for batches in (endless, lambda: iter(tests))
     )
     test = test.apply(tf.data.experimental.assert_cardinality(len(tests)))
-    how = {"steps_per_epoch": EPOCH, "shuffle": False, "callbacks": [stop], "verbose": 2}
-    model.fit(data, epochs=epochs, validation_data=test, **how)
+    model.fit(
+        data,
+        epochs=epochs,
+        validation_data=test,
+        steps_per_epoch=EPOCH,
+        shuffle=False,
+        callbacks=[stop],
+        verbose=2,
+    )
     return {
         "task": task,
         "length": length,
@@ -172,6 +184,6 @@ def train(
 
 
 def constant(task: Task, tests: list[tuple[np.ndarray, np.ndarray]]) -> float:
-    """The share of the test that is right if the best constant is predicted."""
-    targets = np.concatenate([own for _, own in tests])
+    """Returns the share of the test that is right if the best constant is predicted."""
+    targets = np.concatenate([targets for _, targets in tests])
     return float(np.mean(np.abs(targets - _CONSTANTS[task]) < RIGHT))

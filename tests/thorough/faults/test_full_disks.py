@@ -80,7 +80,7 @@ def test_evaluation(command, disk, write_config, tmp_path, times):
 def test_preparation(command, disk, tmp_path, times):
     for name in ("train.a", "train.b", "valid.a", "valid.b"):
         (tmp_path / name).write_text("der Mann läuft über die Straße .\n" * 400, encoding="utf-8")
-    prepare = ["scripts.prepare_parallel", f"--train={tmp_path / 'train'}", f"--valid={tmp_path / 'valid'}"]
+    prepare = ["memattn.prepare", "parallel", f"--train={tmp_path / 'train'}", f"--valid={tmp_path / 'valid'}"]
     prepare += ["--source=a", "--target=b", "--bpe_units=20", "--workers=1"]
     assert command(tmp_path, *prepare, f"--folder={tmp_path / 'whole'}")[0] == 0
     for left in until_it_fits(

@@ -53,7 +53,7 @@ def corpora(tmp_path_factory):
     (text / "vocab.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
     pairs = [f"--{split}={folder / split}" for split in ("train", "valid")]
     flags = ["--source=source", "--target=target", f"--folder={folder / 'bpe'}", "--bpe_units=20"]
-    done = run_command("scripts.prepare_parallel", *pairs, *flags)
+    done = run_command("memattn.prepare", "parallel", *pairs, *flags)
     assert done.returncode == 0, done.stderr
     return {"text": text, "bpe": folder / "bpe"}
 

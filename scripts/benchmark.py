@@ -1,0 +1,33 @@
+"""Measures memattn, and other libraries on the same work.
+
+decode      beam search of a batch of sources
+train       one training step
+latency     one sentence at a time
+tokens      one decoder step against the length of the source
+paper       decode times in the layout of the paper's Tables 1 and 3
+data        the input pipeline on a corpus of millions of pairs
+replicas    bytes that a training step moves between GPUs (counted, not timed)
+
+python scripts/benchmark.py decode --help
+"""
+
+import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
+
+from benchmarks import data, decode, latency, paper, replicas, tokens, train
+
+
+def main() -> None:
+    benchmarks = {
+        "decode": decode,
+        "train": train,
+        "latency": latency,
+        "tokens": tokens,
+        "paper": paper,
+        "data": data,
+        "replicas": replicas,
+    }
+    cli.run_one({name: module.run for name, module in benchmarks.items()}, __doc__)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+"""Measures the input pipeline on a synthetic corpus: start-up, memory, speed, and resuming late in an epoch.
+
+python scripts/benchmark.py data --pairs 20000000 --output results/speed/data.json
+"""
+
+import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
+
+import json
+import os
+import shutil
+import time
+
+import numpy as np
+from absl import flags
+from tqdm import tqdm
+
+from memattn import files
+from memattn.data import corpus
+from memattn.data.vocabulary import EOS, Vocabulary
+
+_RESUMED_STEP = 100_000  # step at which resuming is timed
+_BLOCK = 500_000  # pairs written at a time
+
+
+def main() -> int:
+    from memattn.data.batches import TrainingBatches
+    from memattn.runs import provenance
+
+    options = flags.FLAGS
+    vocabulary = Vocabulary([str(i) for i in range(16_000)])
+    if not os.path.exists(corpus.binary_paths(options.folder, "train", "source")["ids"]):
+        unfinished = f"{options.folder.rstrip('/')}{files.UNFINISHED}"
+        shutil.rmtree(unfinished, ignore_errors=True)
+        _write(unfinished, options.pairs)
+        files.move(unfinished, options.folder)
+    before = _memory()
+    start = time.perf_counter()
+    pairs = corpus.read_corpus(options.folder, "train", vocabulary)
+    batches = TrainingBatches(pairs, batch_size=options.batch_size, num_buckets=8, seed=1)
+    stream = batches.stream(0, 0, 0)
+    next(stream)
+    started = time.perf_counter() - start
+    start, examples = time.perf_counter(), 0
+    for _ in range(options.batches):
+        (source, _), _ = next(stream)
+        examples += int(np.count_nonzero(source[:, 0]))
+    elapsed = time.perf_counter() - start
+    epoch, left = divmod(_RESUMED_STEP * options.batch_size, len(pairs))
+    window, left = divmod(left, batches.window_size)
+    start = time.perf_counter()
+    fresh = TrainingBatches(pairs, batch_size=options.batch_size, num_buckets=8, seed=1)
+    next(fresh.stream(epoch, window, left // options.batch_size))
+    resumed = time.perf_counter() - start
+    after = _memory()
+    result = {
+        "pairs": len(pairs),
+        "tokens": int(pairs.source.offsets[-1] + pairs.target.offsets[-1]),
+        "start_up_seconds": started,
+        f"resume_at_step_{_RESUMED_STEP}_seconds": resumed,
+        "examples_per_second": examples / elapsed,
+        "batches": options.batches,
+        "batch_size": options.batch_size,
+        "private_memory_MiB": {"before": before["RssAnon"], "after": after["RssAnon"]},
+        "mapped_pages_in_memory_MiB": {"before": before["RssFile"], "after": after["RssFile"]},
+        **provenance.conditions(),
+    }
+    print(json.dumps(result, indent=2))
+    if options.output:
+        os.makedirs(os.path.dirname(options.output) or ".", exist_ok=True)
+        files.write(options.output, json.dumps(result, indent=2) + "\n")
+    return 0
+
+
+def _write(folder: str, pairs: int) -> None:
+    """Writes a corpus of sentences of 5 to 45 random tokens; a target is about as long as its source."""
+    os.makedirs(folder)
+    random = np.random.default_rng(1)
+    sides = []
+    for side in corpus.SIDES:
+        paths = corpus.binary_paths(folder, "train", side)
+        np.save(paths["offsets"], np.zeros(1, np.int64))
+        sides.append((corpus.Appender(paths["ids"], np.uint16, 0), corpus.Appender(paths["offsets"], np.int64, 1)))
+    for start in tqdm(range(0, pairs, _BLOCK), desc="writing", unit=" blocks", disable=None):
+        number = min(_BLOCK, pairs - start)
+        source = random.integers(5, 46, number)
+        target = source + random.integers(-4, 5, number)
+        for (ids, offsets), lengths in zip(sides, (source, target), strict=True):
+            ends = np.cumsum(lengths)
+            tokens = random.integers(4, 16_004, ends[-1], dtype=np.uint16)
+            tokens[ends - 1] = EOS
+            offsets.append(ids.flush() + ends)
+            ids.append(tokens)
+    for ids, offsets in sides:
+        ids.flush()
+        offsets.flush()
+
+
+def _memory() -> dict[str, float]:
+    """Returns the memory of this process in MiB by kind, as reported by Linux."""
+    with open("/proc/self/status", encoding="utf-8") as file:
+        lines = dict(line.split(":", 1) for line in file)
+    return {name: int(lines[name].split()[0]) / 1024 for name in ("RssAnon", "RssFile")}
+
+
+def run() -> None:
+    """Defines the flags, then runs `main`."""
+    flags.DEFINE_integer("pairs", 20_000_000, "Pairs of the corpus, if it does not exist.", lower_bound=1)
+    flags.DEFINE_integer("batch_size", 128, "Pairs per batch.", lower_bound=1)
+    flags.DEFINE_integer("batches", 5_000, "Batches to time.", lower_bound=1)
+    flags.DEFINE_string("folder", "data/synthetic", "Folder of the corpus.")
+    flags.DEFINE_string("output", None, "JSON file for the result.")
+    cli.run(main, tensorflow=True)

@@ -1,0 +1,95 @@
+"""Times beam search of memattn and of other libraries on the same work. All hypotheses are forced to one length.
+
+python scripts/benchmark.py decode --output results/speed/decode
+"""
+
+import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
+
+import math
+
+from absl import flags
+
+from benchmarks import systems
+from memattn.errors import ConfigError
+
+# The fastest settings of each worker. Processes that share cores and batches (memattn decodes two batches at once in
+# a single process):
+PROCESSES = {"ours": 1, "tfa": 2, "onmt_tf": 2, "onmt_py": 2, "joey_nmt": 2, "marian": 2}
+# Greatest length -> sources decoded together:
+BATCH = {
+    "ours": {math.inf: 32},
+    "tfa": {20: 32, 50: 16, math.inf: 8},
+    "onmt_tf": {20: 32, math.inf: 8},
+    "onmt_py": {20: 32, math.inf: 8},
+    "joey_nmt": {20: 32, math.inf: 8},
+    "marian": {20: 32, math.inf: 16},
+}
+
+
+def main() -> int:
+    from benchmarks import lower_bounds
+
+    options = flags.FLAGS
+    if options.beam_size >= options.vocabulary:
+        raise ConfigError("--beam_size: must be less than --vocabulary")
+    rows = []
+    for length in map(int, options.lengths):
+        work = {
+            "task": "decode",
+            "length": length,
+            "source_lengths": options.source_length or "uniform",
+            "as_source": False,
+            "examples": options.examples,
+            "beam": options.beam_size,
+            "units": options.units,
+            "vocabulary": options.vocabulary,
+        }
+        runners = {}
+        for name in options.systems:
+            worker = systems.SYSTEMS[name].worker
+            sizes, processes = BATCH[worker], PROCESSES[worker]
+            batch = options.batch_size or next(size for longest, size in sizes.items() if length <= longest)
+            batch = min(batch, -(-options.examples // processes))
+            _check_selection(name, batch * length // 2, options.vocabulary)
+            runners[name] = name, {**work, "batch": batch, "processes": processes}
+        measured = systems.race(runners, options)
+        rate = systems.multiply_adds_per_second(32 * options.beam_size, 2 * options.units, 4 * options.units, options)
+        for name, result in measured.items():
+            row = systems.row(name, length, result, measured)
+            system = systems.SYSTEMS[name]
+            has_floor = system.model.keys() <= {"input_feeding"} and system.attention["name"] != "luong_dot"
+            if system.worker == "ours" and has_floor:
+                needed = lower_bounds.decoding(
+                    system.attention,
+                    source_lengths=systems.source_lengths(work),
+                    steps=length,
+                    beam_size=options.beam_size,
+                    units=options.units,
+                    vocabulary=system.selected or options.vocabulary,
+                    input_feeding=system.model.get("input_feeding", True),
+                )
+                row |= {"floor s": round(needed / rate, 4), "over floor": round(result.median * rate / needed, 2)}
+            rows.append({**row, "tokens/s": round(options.examples * length / result.median)})
+    title = "Decode time of all sources"
+    return systems.report(rows, options, title=title, units=options.units, vocabulary=options.vocabulary)
+
+
+def _check_selection(name: str, in_sources: int, vocabulary: int) -> None:
+    """Raises ConfigError unless a system selects more tokens than a batch's sources have, and less than all."""
+    selected = systems.SYSTEMS[name].selected
+    if selected and not in_sources < selected < vocabulary:
+        raise ConfigError(
+            f"{name}: selects {selected:,} tokens; it needs a --vocabulary above that, not {vocabulary:,}, and batches "
+            f"of fewer source tokens, not {in_sources:,}"
+        )
+
+
+def run() -> None:
+    """Defines the flags, then runs `main`."""
+    systems.define_flags(output="results/speed/decode", systems=systems.DECODED, known=list(systems.SYSTEMS))
+    systems.define_sizes("20,50,100,200")
+    flags.DEFINE_integer("examples", 128, "Sources, lengths uniform on 0..L.", lower_bound=1)
+    flags.DEFINE_integer("source_length", None, "Length of all sources, instead of uniform on 0..L.", lower_bound=1)
+    flags.DEFINE_integer("beam_size", 10, "Hypotheses per source.", lower_bound=1)
+    flags.DEFINE_integer("batch_size", None, "Sources decoded together (default: each system's best).", lower_bound=1)
+    cli.run(main, tensorflow=True)

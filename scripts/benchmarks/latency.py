@@ -1,0 +1,68 @@
+"""Times decoding of one sentence at a time, as a translation service does it.
+
+python scripts/benchmark.py latency --output results/speed/latency
+
+For memattn, `over steps` is the time of a sentence divided by that of its decoder steps alone. The time of a step is
+measured by decoding twice as many steps.
+"""
+
+import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
+
+import statistics
+
+from absl import flags
+
+from benchmarks import systems
+
+LATENT = [
+    "memattn: no attention",
+    "memattn: memory, K = 32",
+    "memattn: Bahdanau",
+    *(name for name in systems.DECODED if systems.SYSTEMS[name].worker != "ours"),
+]
+
+
+def main() -> int:
+    options, rows = flags.FLAGS, []
+    for beam_size in map(int, options.beam_sizes):
+        for length in map(int, options.lengths):
+            runners = {}
+            for name in options.systems:
+                is_ours = systems.SYSTEMS[name].worker == "ours"
+                for times in (1, 2) if is_ours else (1,):
+                    work = {
+                        "task": "decode",
+                        "length": times * length,
+                        "source_lengths": length,
+                        "as_source": False,
+                        "examples": 1,
+                        "batch": 1,
+                        "beam": beam_size,
+                        "units": options.units,
+                        "vocabulary": options.vocabulary,
+                    }
+                    runners[f"{name}, {times * length} steps"] = name, work
+            measured = systems.race(runners, options)
+            once = {name: measured[f"{name}, {length} steps"] for name in options.systems}
+            for name, result in once.items():
+                row = {**systems.row(name, length, result, once), "system": f"{name}, beam {beam_size}"}
+                twice = measured.get(f"{name}, {2 * length} steps")
+                if twice:
+                    pairs = zip(result.seconds, twice.seconds, strict=True)
+                    steps = statistics.median(long - short for short, long in pairs)
+                    row |= {"ms a step": "", "over steps": ""}
+                    if steps > 0:  # else runs differ by more than the steps take
+                        row["ms a step"] = float(f"{1e3 * steps / length:.3g}")
+                        row["over steps"] = round(result.median / steps, 2)
+                rows.append(row)
+    title = "Decode time of one sentence"
+    return systems.report(rows, options, title=title, units=options.units, vocabulary=options.vocabulary)
+
+
+def run() -> None:
+    """Defines the flags, then runs `main`."""
+    systems.define_flags(output="results/speed/latency", systems=LATENT, known=list(systems.SYSTEMS))
+    systems.define_sizes("25")
+    systems.define_numbers("beam_sizes", "1,5", "Hypotheses of the sentence.")
+    flags.FLAGS.set_default("repeats", 30)
+    cli.run(main, tensorflow=True)

@@ -1,0 +1,199 @@
+"""Lower bounds of decoding and training: multiply-adds and memory, from the algebra alone."""
+
+import time
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from memattn.config import Config, ModelConfig
+from memattn.errors import ConfigError
+from memattn.models.neural_gpu.cells import CELLS
+from memattn.models.neural_gpu.model import KINDS
+
+
+class Update(NamedTuple):
+    """Lower bounds of one training step, with all batches whose gradients it sums."""
+
+    multiply_adds: float
+    bytes: float
+
+
+class _Mechanism(NamedTuple):
+    """Costs of an attention mechanism, for each of several sources.
+
+    Attributes:
+      rows: vectors that a decoder step reads.
+      per_source: multiply-adds of scores, once for a source.
+      per_step: multiply-adds of scores in each decoder step.
+    """
+
+    rows: np.ndarray
+    per_source: np.ndarray
+    per_step: np.ndarray
+
+
+class _Token(NamedTuple):
+    """Costs of a token in a forward pass: multiply-adds, and numbers that are kept for the gradients."""
+
+    multiply_adds: float
+    kept: float
+
+
+def decoding(
+    attention: Mapping[str, Any],
+    *,
+    source_lengths: np.ndarray,
+    steps: int,
+    beam_size: int,
+    units: int,
+    vocabulary: int,
+    input_feeding: bool = True,
+) -> float:
+    """Counts multiply-adds of decoding sources with `steps` steps each: two layers, E = U, D = 2U, a mixing layer.
+
+    Padding is not counted. Contexts are folded if that takes less; token embeddings are folded. Raises ConfigError for
+    a mechanism whose scores are not counted here.
+    """
+    width, hypothesis_steps = 2 * units, beam_size * steps
+    encoder = source_lengths * 2 * 2 * (2 * units * 4 * units)
+    step = units * 4 * units + 2 * units * 4 * units + units * units + units * vocabulary
+    mechanisms = _mechanisms(attention, source_lengths, units, width)
+    if attention["name"] not in mechanisms:
+        known = ", ".join(mechanisms)
+        raise ConfigError(f"model.attention.name: no lower bound for {attention['name']}; known: {known}")
+    mechanism = mechanisms[attention["name"]]
+    scores = mechanism.per_source + hypothesis_steps * mechanism.per_step
+    if not attention.get("cache_keys", True):
+        scores += (steps - 1) * source_lengths * width * units
+    columns = (5 if input_feeding else 1) * units  # of the matrices that multiply a context
+    context = attention.get("projection") or width  # a projection is an option of linear attention
+    rows = mechanism.rows
+    folded = rows * context * columns + hypothesis_steps * rows * columns
+    unfolded = hypothesis_steps * (rows * context + np.where(rows > 0, context * columns, 0))
+    return float(np.sum(encoder + hypothesis_steps * step + scores + np.minimum(folded, unfolded)))
+
+
+def _mechanisms(attention: Mapping[str, Any], length: np.ndarray, units: int, width: int) -> dict[str, _Mechanism]:
+    """Returns the costs of each mechanism with these options, for sources of these lengths.
+
+    Monotonic mechanisms count as in training: all positions in each step.
+    """
+    none = 0 * length
+    keys, additive = length * width * units, units * units + length * units
+    slots = attention.get("num_slots", 32)
+    # A source shorter than the memory: a step reads its states by beta alpha^T, and C is not computed.
+    is_short = length < slots
+    memory = _Mechanism(
+        np.minimum(slots, length),
+        length * width * slots * np.where(is_short, 1, 2),
+        units * slots + np.where(is_short, slots * length, 0),
+    )
+    projection = attention.get("projection")
+    features = projection or width
+    linear = _Mechanism(
+        np.full_like(length, features),
+        length * features * (features + (width if projection else 0)),
+        units * features,
+    )
+    return {
+        "none": _Mechanism(none, none, none),
+        "memory": memory,
+        "linear": linear,
+        "bahdanau": _Mechanism(length, keys, additive),
+        "luong": _Mechanism(length, keys, length * units),
+        "luong_dot": _Mechanism(length, none, length * units),
+        "location": _Mechanism(length, none, length * units),
+        "feed_forward": _Mechanism(np.ones_like(length), 2 * length * width, none),
+        "local_m": _Mechanism(length, keys, length * units),
+        "local_p": _Mechanism(length, keys, length * units + units * units),
+        "monotonic": _Mechanism(length, keys, additive),
+        "mocha": _Mechanism(length, 2 * keys, 2 * additive),
+        "matcha": _Mechanism(length, 2 * keys, 2 * additive),
+    }
+
+
+def training(config: Config, *, vocabulary: int, source_length: float, target_length: float, parameters: int) -> Update:
+    """Counts a training step on sentences of these mean lengths: the forward pass, and twice that for the gradients.
+
+    A mechanism that is not known here counts as dot-product attention.
+
+    Memory holds the weights, their gradients and Adam's two moments, and in float32 what the gradients are computed
+    from: inputs, gates and outputs of the cells, scores, contexts, logits. Padding is not counted.
+    """
+    sentences = config.training.batch_size
+    if config.training.batch_type == "tokens":
+        sentences /= max(source_length, target_length)
+    count = _seq2seq if config.model.kind == "seq2seq" else _active_memory
+    source, target = count(config.model, vocabulary, source_length, target_length)
+    multiply_adds = sentences * (source_length * source.multiply_adds + target_length * target.multiply_adds)
+    kept = sentences * (source_length * source.kept + target_length * target.kept)
+    return Update(3 * config.training.accumulate * float(multiply_adds), 4 * (4 * parameters + float(kept)))
+
+
+def _seq2seq(model: ModelConfig, vocabulary: int, source_length: float, target_length: float) -> tuple[_Token, _Token]:
+    """Returns the costs of a token of the source, and of a token of the target."""
+    del target_length
+    attention = model.attention
+    layers, units, embedding = model.layers, model.units, model.embedding_size
+    encoder_units = model.encoder_units or units
+    width = 2 * encoder_units
+    context = {"none": 0, "linear": attention.get("projection") or width}.get(attention["name"], width)
+    fed = context if model.input_feeding else 0
+    encoder_gates, decoder_gates = (4 if kind == "lstm" else 3 for kind in (model.encoder, model.decoder))
+    features = units if model.mix else units + context
+    if model.decoder == "rnnsearch":
+        features = units // 2
+    mechanisms = _mechanisms(attention, np.float64(source_length), units, width)
+    mechanism = mechanisms.get(attention["name"], mechanisms["luong_dot"])
+    encoder_cells = 2 * (embedding + (2 * layers - 1) * encoder_units) * encoder_gates * encoder_units
+    decoder_cells = (embedding + fed + (2 * layers - 1) * units) * decoder_gates * units
+    mixing = (units + context) * units if model.mix else 0
+    target = decoder_cells + mixing + features * vocabulary + mechanism.per_step + mechanism.rows * context
+    kept_source = 2 * layers * 7 * encoder_units + embedding + attention.get("num_slots", 0)
+    kept_target = layers * 7 * units + embedding + fed + context + units + 2 * mechanism.rows + 2 * vocabulary
+    if attention["name"] == "bahdanau":
+        kept_target += mechanism.rows * units
+    return _Token(encoder_cells + mechanism.per_source / source_length, kept_source), _Token(target, kept_target)
+
+
+def _active_memory(
+    model: ModelConfig, vocabulary: int, source_length: float, target_length: float
+) -> tuple[_Token, _Token]:
+    """Returns the costs of a token of the source, and of a token of the target.
+
+    The n steps of the encoder count as the source's.
+    """
+    kind, cell = KINDS[model.kind], CELLS[model.cell]
+    positions = max(source_length, target_length)
+    cells = positions * model.width * model.layers  # that change in a step
+    kernel = 3 * (3 if model.width > 1 else 1) * model.units**2
+    step = cells * cell.parts * kernel
+    kept_step = cells * model.units * (2 * cell.parts + 1 if cell.parts > 1 else 1)
+    features = kind.num_features * model.units
+    steps = positions / source_length
+    source = _Token(steps * step, model.units + steps * kept_step)
+    target = _Token(
+        features * vocabulary + kind.decoder_layers * step,
+        features + 2 * vocabulary + kind.decoder_layers * kept_step,
+    )
+    return source, target
+
+
+def multiply_adds_per_second(rows: int, inner: int, columns: int, seconds: float = 1.0) -> float:
+    """Measures the best rate of [rows, inner] @ [inner, columns] in float32.
+
+    Batches of 20 products are timed for `seconds`; the fastest counts.
+    """
+    lefts, right = tf.random.normal([20, rows, inner]), tf.random.normal([inner, columns])
+    products = tf.function(
+        lambda: tf.add_n([tf.reduce_max(tf.matmul(left, right)) for left in tf.unstack(lefts)]), autograph=False
+    )
+    products()
+    best, end = float("inf"), time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        start = time.perf_counter()
+        products().numpy()
+        best = min(best, time.perf_counter() - start)
+    return 20 * rows * inner * columns / best

@@ -1,0 +1,64 @@
+"""Times decoding as the paper's Tables 1 and 3 do, and compares the ratios to Bahdanau attention with the paper's.
+
+python scripts/benchmark.py paper --table 1 --output results/speed/table1
+python scripts/benchmark.py paper --table 3 --output results/speed/table3
+
+Hypotheses are as long as their sources, as if the model had learned to copy.
+"""
+
+import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
+
+from absl import flags
+from studies.britz2017 import printed
+
+from benchmarks import systems
+
+# Lengths are uniform on 0..L in Table 1 and average 35 in Table 3.
+TABLES = {
+    1: {"lengths": [20, 50, 100, 200], "source_lengths": "uniform", "examples": 1000, "units": 256, "vocabulary": 24},
+    3: {"lengths": [35], "source_lengths": "news", "examples": 2169, "units": 512, "vocabulary": 16_004},
+}
+
+TIMED = ["memattn: memory, K = 32", "memattn: memory, K = 64", "memattn: Bahdanau"]
+
+
+def main() -> int:
+    options = flags.FLAGS
+    table, rows = TABLES[int(options.table)], []
+    for length in table["lengths"]:
+        work = {
+            "task": "decode",
+            "length": length,
+            "source_lengths": table["source_lengths"],
+            "as_source": True,
+            "examples": options.examples or table["examples"],
+            "batch": options.batch_size,
+            "beam": 10,
+            "units": table["units"],
+            "vocabulary": table["vocabulary"],
+        }
+        measured = systems.race({name: (name, work) for name in options.systems}, options)
+        paper = printed.TABLE_3_SECONDS
+        if options.table == "1":
+            paper = dict(zip(printed.TABLE_1_MODELS, printed.TABLE_1_SECONDS[length], strict=True))
+        for name, result in measured.items():
+            system = systems.SYSTEMS[name]
+            seconds = None if system.selected else paper.get(printed.model(system.attention))
+            ratio = round(paper["bahdanau"] / seconds, 2) if seconds else ""
+            rows.append({**systems.row(name, length, result, measured), "paper: Bahdanau / it": ratio})
+    title = f"Table {options.table}: decode time of {work['examples']:,} sources"
+    if work["examples"] < table["examples"]:
+        title += f" (SCALED DOWN from {table['examples']:,})"
+    options.output = options.output or f"results/speed/table{options.table}"
+    return systems.report(rows, options, title=title, units=table["units"], vocabulary=table["vocabulary"])
+
+
+def run() -> None:
+    """Defines the flags, then runs `main`."""
+    # The libraries cannot end hypotheses at their sources' lengths.
+    ours = [name for name in systems.SYSTEMS if name.startswith("memattn")]
+    systems.define_flags(output=None, systems=TIMED, known=ours)
+    flags.DEFINE_enum("table", "1", ["1", "3"], "Table of the paper.")
+    flags.DEFINE_integer("examples", None, "Number of sources (default: the table's).", lower_bound=1)
+    flags.DEFINE_integer("batch_size", 32, "Sources decoded together.", lower_bound=1)
+    cli.run(main, tensorflow=True)

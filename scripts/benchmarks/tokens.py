@@ -1,0 +1,79 @@
+"""Times one decoder step of the search against the length of the source, without encoding.
+
+python scripts/benchmark.py tokens --output results/speed/tokens
+
+The time of a step is the difference in time between decoding many and few steps, divided by the difference in steps.
+"""
+
+import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
+
+import statistics
+
+from absl import flags
+
+from benchmarks import systems
+from memattn.evaluation import formatting
+
+FEW, MANY = 20, 420  # steps
+MEASURE = "microseconds per token"
+
+
+def main() -> int:
+    options = flags.FLAGS
+    rows = []
+    for length in map(int, options.lengths):
+        runners = {}
+        for name in options.systems:
+            for steps in (FEW, MANY):
+                work = {
+                    "task": "decode",
+                    "length": steps,
+                    "source_lengths": length,
+                    "as_source": False,
+                    "examples": options.batch_size,
+                    "batch": options.batch_size,
+                    "beam": options.beam_size,
+                    "units": options.units,
+                    "vocabulary": options.vocabulary,
+                }
+                runners[f"{name}, {steps} steps"] = name, work
+        measured = systems.race(runners, options, warming_up=options.threads)
+        for name in options.systems:
+            few, many = (measured[f"{name}, {steps} steps"] for steps in (FEW, MANY))
+            tokens = (MANY - FEW) * options.batch_size * options.beam_size
+            each = [1e6 * (long - short) / tokens for short, long in zip(few.seconds, many.seconds, strict=True)]
+            rows.append(
+                {
+                    "L": length,
+                    "system": name.removeprefix("memattn: "),
+                    MEASURE: f"{float(f'{statistics.median(each):.3g}'):g}",
+                    "min-max": formatting.extent(each, ".3g"),
+                    "peak MiB": many.peak_memory,
+                    "other cores": max(few.other_cores, many.other_cores),
+                    "notes": many.notes,
+                }
+            )
+    medians = formatting.markdown(formatting.pivot(rows, "L", "system", MEASURE))
+    return systems.report(
+        rows,
+        options,
+        title="Time to decode one token of one hypothesis, against the length L of the source",
+        units=options.units,
+        vocabulary=options.vocabulary,
+        measure=MEASURE,
+        scale="linear",
+        lead=f"Sources decoded together: {options.batch_size}; hypotheses of each: {options.beam_size}. The weights\n"
+        "are random, which does not change the time of a step.\n\n"
+        f"{MEASURE.capitalize()}, median of {options.repeats} repeats:\n\n{medians}\n"
+        "Range, memory and other processes' use of the machine:\n\n",
+    )
+
+
+def run() -> None:
+    """Defines the flags, then runs `main`."""
+    timed = ["memattn: no attention", "memattn: memory, K = 32", "memattn: dot product", "memattn: Bahdanau"]
+    systems.define_flags(output="results/speed/tokens", systems=timed, known=list(systems.SYSTEMS))
+    systems.define_sizes("50,200,500,1000,2000,5000,10000,20000")
+    flags.DEFINE_integer("batch_size", 2, "Sources decoded together.", lower_bound=1)
+    flags.DEFINE_integer("beam_size", 10, "Hypotheses per source.", lower_bound=1)
+    cli.run(main, tensorflow=True)

@@ -1,0 +1,41 @@
+"""Times one training step of memattn and of other libraries on the same batch.
+
+python scripts/benchmark.py train --output results/speed/train
+"""
+
+import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
+
+from absl import flags
+
+from benchmarks import systems
+
+
+def main() -> int:
+    options = flags.FLAGS
+    rows = []
+    for length in map(int, options.lengths):
+        work = {
+            "task": "train",
+            "beam": 1,
+            "length": length,
+            "source_lengths": "uniform",
+            "as_source": False,
+            "batch": options.batch_size,
+            "units": options.units,
+            "vocabulary": options.vocabulary,
+        }
+        measured = systems.race({name: (name, work) for name in options.systems}, options)
+        for name, result in measured.items():
+            tokens = round(options.batch_size * length / result.median)
+            rows.append({**systems.row(name, length, result, measured), "tokens/s": tokens})
+    title = "Time of one update"
+    return systems.report(rows, options, title=title, units=options.units, vocabulary=options.vocabulary)
+
+
+def run() -> None:
+    """Defines the flags, then runs `main`."""
+    known = [name for name, system in systems.SYSTEMS.items() if not system.selected and system.worker != "marian"]
+    systems.define_flags(output="results/speed/train", systems=systems.TRAINED, known=known)
+    systems.define_sizes("50")
+    flags.DEFINE_integer("batch_size", 128, "Sentence pairs, all of full length.", lower_bound=1)
+    cli.run(main, tensorflow=True)

@@ -1,0 +1,119 @@
+"""Tables 1 to 3 of the paper, from finished runs and measured times, each beside the paper's results."""
+
+import statistics
+from collections.abc import Mapping
+
+from memattn import files
+from memattn.evaluation import formatting
+from memattn.sweeps.runner import Run
+from studies.britz2017 import printed
+from studies.britz2017.runs import best_scorings, is_memory, model_name, scorings_name, valid_bleu
+from studies.output import OTHER_SETTINGS, Output
+
+# Scale -> L of its copy tasks -> L in the paper's Table 1 that it stands for.
+PRINTED_LENGTHS = {
+    "paper": {length: length for length in printed.TABLE_1_BLEU},
+    "cpu": {20: 20, 50: 50, 100: 100},
+    "small": {5: 20, 10: 50, 20: 100, 40: 200},
+}
+# Columns of Table 1 that the scale "cpu" leaves out: its runs take hours and come from several machines.
+_TIMES = ("decode s", "decode s min-max", "Bahdanau / it", "paper: Bahdanau / it", "training s")
+
+
+def table_1(output: Output, runs: list[Run]) -> None:
+    """Writes BLEU, exact matches and times of the copy task by length and model, and the BLEU alone as bleu.csv."""
+    paper_column = f"paper ({OTHER_SETTINGS})" if output.scale == "cpu" else "paper BLEU"
+    bahdanau = {
+        run.config.data.copy.max_length: run.result["decode_seconds"] for run in runs if model_name(run) == "bahdanau"
+    }
+    rows = [_row_of_table_1(run, output.scale, paper_column, bahdanau) for run in runs]
+    if output.scale == "cpu":
+        rows = [{column: value for column, value in row.items() if column not in _TIMES} for row in rows]
+    rows.sort(key=place_in_table_1)
+    output.table(rows, "Table 1: the copy task by length and model")
+    lengths = PRINTED_LENGTHS[output.scale]
+    models = printed.TABLE_1_MODELS
+    files.write_csv(output.path("bleu.csv"), [_bleu_of_model(model, rows, lengths, paper_column) for model in models])
+
+
+def place_in_table_1(row: dict) -> tuple[int, int]:
+    """Sorts rows by length and model as the paper's Table 1 does."""
+    return row["L"], printed.TABLE_1_MODELS.index(row["model"])
+
+
+def _row_of_table_1(run: Run, scale: str, paper_column: str, bahdanau: Mapping[int, float]) -> dict:
+    """Returns the row of a run; `bahdanau` has the decode time of Bahdanau attention by length."""
+    length, model, result = run.config.data.copy.max_length, model_name(run), run.result
+    place, paper_length = printed.TABLE_1_MODELS.index(model), PRINTED_LENGTHS[scale][length]
+    bleu, seconds = printed.TABLE_1_BLEU[paper_length], printed.TABLE_1_SECONDS[paper_length]
+    is_reproduction = printed.table_1(run.config) is not None
+    # At the other scales, rows of the paper's models have its results beside them; "paper L" and the title tell the
+    # difference.
+    is_scaled = scale != "paper" and not printed.has_extension(run.config.model.attention)
+    shows_paper = is_reproduction or is_scaled
+    shows_difference = is_reproduction or (is_scaled and scale == "cpu")
+    return {
+        "L": length,
+        "model": model,
+        "BLEU": f"{result['bleu']:.2f}",
+        "exact match %": f"{result['exact_match']:.1f}",
+        "paper L": paper_length,
+        paper_column: f"{bleu[place]:.2f}" if shows_paper else "",
+        "difference": f"{result['bleu'] - bleu[place]:+.2f}" if shows_difference else "",
+        "decode s": f"{result['decode_seconds']:.3g}",
+        "decode s min-max": formatting.spread(result),
+        "Bahdanau / it": f"{bahdanau[length] / result['decode_seconds']:.2f}" if length in bahdanau else "",
+        "paper: Bahdanau / it": f"{seconds[-1] / seconds[place]:.2f}" if shows_paper else "",
+        "best step": result["step"],
+        "steps": run.validations[-1]["step"],
+        "training s": run.validations[-1]["seconds"],
+    }
+
+
+def _bleu_of_model(model: str, rows: list[dict], lengths: Mapping[int, int], paper_column: str) -> dict[str, str]:
+    """Returns a model's BLEU at each length, then the paper's; empty where the model has no row."""
+    by_length = {row["L"]: row for row in rows if row["model"] == model}
+    bleu, paper = {}, {}
+    for length, paper_length in lengths.items():
+        row = by_length.get(length, {})
+        bleu[f"L = {length}"] = row.get("BLEU", "")
+        paper[f"paper: L = {paper_length}"] = row.get(paper_column, "")
+    return {"model": model, **bleu, **paper}
+
+
+def table_2(output: Output, runs: list[Run]) -> None:
+    """Writes BLEU of translation for each model with its best scorings by validation BLEU, means over seeds."""
+    rows = []
+    for (text, model), seeds in best_scorings(runs).items():
+        bleu = [run.result["bleu"] for run in seeds]
+        paper_valid = _bleu_of_paper(printed.TABLE_2_VALID, text, seeds[0])
+        paper_test = _bleu_of_paper(printed.TABLE_2_TEST, text, seeds[0])
+        rows.append(
+            {
+                "text": text,
+                "model": model,
+                "best scorings": scorings_name(seeds[0]) if is_memory(seeds[0]) else "",
+                "seeds": len(bleu),
+                "valid BLEU (greedy)": f"{statistics.mean(map(valid_bleu, seeds)):.2f}",
+                "paper valid": "" if paper_valid is None else f"{paper_valid:.2f}",
+                "test BLEU": f"{statistics.mean(bleu):.2f}",
+                "min-max": formatting.extent(bleu, ".2f"),
+                "paper test": "" if paper_test is None else f"{paper_test:.2f}",
+                "difference": "" if paper_test is None else f"{statistics.mean(bleu) - paper_test:+.2f}",
+            }
+        )
+    output.table(rows, "Table 2: translation, the best scorings of each model by validation BLEU")
+
+
+def table_3(output: Output) -> None:
+    """Measures decode times of models as large as the translation models."""
+    size = ["--repeats", "10"] if output.scale == "paper" else ["--repeats", "5", "--examples", "217"]
+    output.benchmark("paper", ["memory, K = 32", "memory, K = 64", "Bahdanau"], ["--table", "3", *size])
+
+
+def _bleu_of_paper(table: Mapping[str, tuple], text: str, run: Run) -> float | None:
+    """Returns the paper's BLEU for the model of a run, or None if the table lacks the text or the model."""
+    texts, model = [f"wmt17.{pair}" for pair in printed.TABLE_2_PAIRS], model_name(run)
+    if text not in texts or model not in table or printed.has_extension(run.config.model.attention):
+        return None
+    return table[model][texts.index(text)]

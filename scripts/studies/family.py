@@ -1,0 +1,82 @@
+"""Every mechanism on the same tasks, and RNNsearch by the length of the source."""
+
+import statistics
+from collections.abc import Callable
+
+from memattn import files
+from memattn.evaluation import formatting
+from memattn.sweeps.runner import Run
+from studies.britz2017.runs import LEARNT, is_memory, model_name, task_name
+from studies.lengths import bleu_by_length
+from studies.output import Output
+
+
+def family(
+    output: Output, tasks: list[Run], rnnsearch: list[Run], translation: list[Run], rnnsearch_translation: list[Run]
+) -> None:
+    """Writes BLEU of each mechanism in each task; then exact matches, steps to 95 BLEU, decode times, BLEU by seed."""
+    longest = max(map(_max_length, rnnsearch_translation))
+    trained_on_all = [
+        run for run in rnnsearch_translation if _max_length(run) == longest and model_name(run) == "bahdanau"
+    ]
+    groups = {}
+    for run in [*tasks, *rnnsearch, *translation, *trained_on_all]:
+        groups.setdefault(_mechanism(run), {}).setdefault(_task(run), []).append(run)
+    columns = list(dict.fromkeys(task for by_task in groups.values() for task in by_task))
+
+    def rows(cell: Callable[[list[Run]], str]) -> list[dict]:
+        return [
+            {"mechanism": mechanism, **{task: cell(by_task[task]) if task in by_task else "" for task in columns}}
+            for mechanism, by_task in groups.items()
+        ]
+
+    output.table(rows(lambda runs: f"{_mean(runs, 'bleu'):.2f}"), "BLEU of each mechanism in each task")
+    cells = {
+        "exact": lambda runs: f"{_mean(runs, 'exact_match'):.1f}",
+        "updates": _median_steps,
+        "seconds": lambda runs: f"{_mean(runs, 'decode_seconds'):.3g}",
+        "seeds": _range_over_seeds,
+    }
+    for name, cell in cells.items():
+        files.write_csv(output.path(f"{name}.csv"), rows(cell))
+
+
+def rnnsearch_by_length(output: Output, runs: list[Run]) -> None:
+    """Writes BLEU by source length of models that were trained on sentences up to a length."""
+    by_model = {f"{model_name(run)}, trained to {_max_length(run)}": bleu_by_length([run]) for run in runs}
+    rows = []
+    for quarter in next(iter(by_model.values())):
+        lengths, sentences = quarter
+        bleu = {name: f"{quarters[quarter]:.2f}" for name, quarters in by_model.items()}
+        rows.append({"source tokens": lengths, "sentences": sentences, **bleu})
+    output.table(rows, "RNNsearch: BLEU by the length of the source")
+
+
+def _mechanism(run: Run) -> str:
+    name = model_name(run)
+    if is_memory(run):
+        return f"memory, {name}"
+    return "RNNsearch" if (run.config.model.decoder, name) == ("rnnsearch", "bahdanau") else name
+
+
+def _task(run: Run) -> str:
+    return task_name(run) if run.config.data.generated else "Multi30k"
+
+
+def _max_length(run: Run) -> int:
+    return run.config.data.max_source_length
+
+
+def _mean(runs: list[Run], key: str) -> float:
+    return statistics.mean(run.result[key] for run in runs)
+
+
+def _range_over_seeds(runs: list[Run]) -> str:
+    """Smallest and greatest BLEU; empty for a single seed."""
+    return formatting.extent([run.result["bleu"] for run in runs], ".2f") if len(runs) > 1 else ""
+
+
+def _median_steps(runs: list[Run]) -> str:
+    """Median over seeds of the training steps until a task is learnt; empty if a seed does not learn it."""
+    steps = [run.updates_to(LEARNT) for run in runs]
+    return f"{statistics.median(steps):.0f}" if all(steps) else ""

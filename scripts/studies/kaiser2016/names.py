@@ -1,0 +1,12 @@
+"""Names of models with active memory, and of those with attention beside them."""
+
+from memattn.sweeps.runner import Run
+from studies.britz2017 import runs
+
+
+def model_name(run: Run) -> str:
+    """The kind of model, with its cell or its attention."""
+    model = run.config.model
+    if model.kind == "seq2seq":
+        return f"{model.encoder.upper()}, {runs.model_name(run)}"
+    return f"{model.kind} {model.cell}, {model.width} x {model.units}"

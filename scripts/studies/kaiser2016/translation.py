@@ -1,0 +1,34 @@
+"""Active memory beside attention in translation (Kaiser & Bengio, 2016)."""
+
+from benchmarks import plots
+
+from memattn.sweeps.runner import Run
+from studies.kaiser2016.names import model_name
+from studies.lengths import bleu_by_length
+from studies.output import Output
+
+
+def translation(output: Output, runs: list[Run]) -> None:
+    """Writes perplexity and BLEU of active memory and of attention, and BLEU by the length of the source."""
+    rows, curves = [], {}
+    for run in runs:
+        by_length = {lengths: bleu for (lengths, _), bleu in bleu_by_length([run]).items()}
+        rows.append(
+            {
+                "model": model_name(run),
+                "parameters": f"{run.result['parameters']:,}",
+                "updates": run.validations[-1]["step"],
+                "training minutes": f"{float(run.validations[-1]['seconds']) / 60:.0f}",
+                "perplexity": f"{run.result['perplexity']:.2f}",
+                "test BLEU": f"{run.result['bleu']:.2f}",
+                **{f"BLEU, {lengths} tokens": f"{bleu:.2f}" for lengths, bleu in by_length.items()},
+            }
+        )
+        curves[model_name(run)] = {int(lengths.partition("-")[2]): bleu for lengths, bleu in by_length.items()}
+    output.table(rows, "Multi30k English to German: active memory and attention")
+    title = f"BLEU by the length of the source{output.label}"
+
+    def draw(path: str) -> None:
+        plots.times(path, curves, title=title, x="tokens, at most", y="BLEU", scale="linear")
+
+    output.pictures("bleu_by_length", draw)

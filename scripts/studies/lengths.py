@@ -1,0 +1,53 @@
+"""BLEU by the length of the source, and test sets of one length."""
+
+import dataclasses
+import os
+import statistics
+
+import numpy as np
+
+from memattn.data import corpus
+from memattn.data.tasks import TASKS
+from memattn.evaluation import evaluate as evaluation
+from memattn.evaluation import metrics
+from memattn.runs.trained import Trained
+from memattn.sweeps.runner import Run
+
+
+def bleu_by_length(runs: list[Run]) -> dict[tuple[str, int], float]:
+    """Returns (source lengths, number of sentences) -> mean BLEU of runs, for each quarter of their test set."""
+    data = runs[0].config.data
+    vocabulary = corpus.read_vocabulary(os.path.join(data.path, corpus.VOCABULARY))
+    sources = corpus.read_corpus(data.path, runs[0].result["split"], vocabulary).source
+    lengths = sources.lengths() - 1  # without the end of sentence
+    ends = np.unique(np.quantile(lengths, (0.25, 0.5, 0.75, 1), method="lower"))
+    starts = [lengths.min(), *(ends[:-1] + 1)]
+    outputs = [hypotheses_and_references(run) for run in runs]
+    quarters = {}
+    for start, end in zip(starts, ends, strict=True):
+        places = np.flatnonzero((start <= lengths) & (lengths <= end))
+        bleu = [
+            metrics.score([hypotheses[i] for i in places], [references[i] for i in places]).bleu
+            for hypotheses, references in outputs
+        ]
+        quarters[f"{start}-{end}", len(places)] = statistics.mean(bleu)
+    return quarters
+
+
+def hypotheses_and_references(run: Run) -> tuple[list[str], list[str]]:
+    """Reads what an evaluation has written: a hypothesis and a reference per line."""
+    hypotheses, references = (
+        corpus.read_lines(os.path.join(run.folder, name)) for name in (evaluation.HYPOTHESES, evaluation.REFERENCES)
+    )
+    return hypotheses, references
+
+
+def task_of_length(trained: Trained, length: int, number: int) -> evaluation.TestSet:
+    """Makes `number` new pairs of a run's task, each of `length` symbols."""
+    task = dataclasses.replace(trained.config.data.task, max_length=length, uneven=False)
+    random = np.random.RandomState(length)  # noqa: NPY002
+    pairs = TASKS[task.name].pairs(task, random, np.full(number, length))
+    sources, targets = zip(*pairs, strict=True)
+    references = [" ".join(target) for target in targets]
+    ids = [corpus.from_ids([trained.vocabulary.encode(tokens) for tokens in side]) for side in (sources, targets)]
+    return evaluation.TestSet(f"L = {length}", *ids, references, references)

@@ -1,0 +1,108 @@
+"""Writes the tables and pictures of a study, and the times that a benchmark measures for it."""
+
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from memattn import files
+from memattn.errors import RunError
+from memattn.evaluation import formatting, plots
+from memattn.sweeps import tables
+from memattn.sweeps.runner import Run
+
+BENCHMARK = Path(__file__).resolve().parents[1] / "benchmark.py"
+OTHER_SETTINGS = "other learning rate and updates"  # how the scale "cpu" differs from the paper
+_LABELS = {"small": " (SCALED DOWN)", "cpu": f" ({OTHER_SETTINGS} THAN THE PAPER'S)".upper()}
+
+
+class Output(NamedTuple):
+    """A folder for the results of a target at one scale.
+
+    Attributes:
+      folder: holds table.csv, table.md, conditions.json, and what else a target writes.
+      scale: names the label of titles.
+      missing: folders of failed runs, which the results lack.
+    """
+
+    folder: str
+    scale: str
+    missing: list[str] = []
+
+    @property
+    def label(self) -> str:
+        """Ending of titles, which states the scale."""
+        return _LABELS.get(self.scale, "")
+
+    def path(self, name: str) -> str:
+        return os.path.join(self.folder, name)
+
+    def table(self, rows: list[dict], title: str) -> None:
+        """Writes rows as CSV and, with the title and the missing runs, as Markdown; prints them.
+
+        Raises RunError if there are none.
+        """
+        markdown = f"{title}{self.label}\n\n{formatting.markdown(at_least_one(rows, 'that the table needs'))}"
+        if self.missing:
+            markdown += f"\nRuns that failed and are missing: {', '.join(self.missing)}\n"
+        files.write_csv(self.path("table.csv"), rows)
+        files.write(self.path("table.md"), markdown)
+        print(f"\n{markdown}", flush=True)
+
+    def runs(self, runs: list[Run], title: str) -> None:
+        """Writes a table with a row for each run, and another over seeds if runs differ in seed."""
+        rows = [tables.row(run.name, run.config, run.result, run.validations) for run in runs]
+        self.table(rows, title)
+        if seeds := tables.over_seeds(rows, [run.config for run in runs]):
+            files.write_csv(self.path("seeds.csv"), seeds)
+
+    def learning_curves(self, name: str, groups: dict[str, list[Run]], title: str) -> None:
+        """Writes a picture and a table of learning curves: label -> runs that differ in seed.
+
+        A curve has the steps that all of its runs have.
+        """
+        curves = {label: tables.at_common_steps([dict(run.curve) for run in runs]) for label, runs in groups.items()}
+        rows = [
+            {
+                "run": label,
+                "step": step,
+                "seeds": len(bleu),
+                "validation BLEU": f"{statistics.mean(bleu):.2f}",
+                "min-max": formatting.extent(bleu, ".2f"),
+            }
+            for label, curve in curves.items()
+            for step, bleu in curve.items()
+        ]
+        files.write_csv(self.path(f"{name}.csv"), rows)
+        self.pictures(name, lambda path: plots.learning_curves(path, curves, f"{title}{self.label}"))
+
+    def pictures(self, name: str, draw: Callable[[str], None]) -> None:
+        """Calls `draw(path)` for a PNG, which web pages show, and for an SVG, which papers include."""
+        for ending in ("png", "svg"):
+            draw(self.path(f"{name}.{ending}"))
+
+    def benchmark(self, name: str, models: list[str], arguments: list[str]) -> None:
+        """Times models of memattn with a benchmark, which writes the table and its conditions. Raises RunError."""
+        table = self.path("table")
+        device = "gpu" if tf.config.list_physical_devices("GPU") else "cpu"
+        command = [sys.executable, str(BENCHMARK), name, "--output", table, "--device", device, *arguments]
+        for model in models:
+            command += ["--systems", f"memattn: {model}"]
+        status = subprocess.call(command)
+        if status:
+            raise RunError(f"{BENCHMARK} {name} ended with status {status}")
+        os.replace(f"{table}.json", self.path("conditions.json"))
+        if os.path.exists(f"{table}.png"):
+            os.replace(f"{table}.png", self.path("times.png"))
+
+
+def at_least_one(items: list, which: str) -> list:
+    """Returns `items`; raises RunError if there are none."""
+    if not items:
+        raise RunError(f"no run {which} succeeded")
+    return items

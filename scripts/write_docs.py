@@ -1,0 +1,24 @@
+"""Writes the generated parts of the documents: the tables of docs/configuration.md, and results/summary.csv.
+
+python scripts/write_docs.py
+"""
+
+from pathlib import Path
+
+from studies.britz2017 import summary
+
+from memattn import cli, files
+from memattn.config import reference
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def main() -> int:
+    page = ROOT / "docs" / "configuration.md"
+    files.write(str(page), reference.updated(page.read_text(encoding="utf-8")))
+    files.write_csv(str(ROOT / "results" / "summary.csv"), summary.rows(str(ROOT / "results")))
+    return 0
+
+
+if __name__ == "__main__":
+    cli.run(main, tensorflow=True)
