@@ -134,7 +134,7 @@ def test_steps_are_teacher_forcing(kind, cell, width):
     forced = model(sources, targets)
     rows = tf.constant([len(TARGET), 3])
     encoded = model.encode(sources)._replace(lengths=rows)
-    decoding, state = model.start(encoded, queries, model.token_gates())
+    decoding, state = model.start(encoded, queries, model.token_table())
     shifted = np.pad(targets, [[0, 0], [1, 0]], constant_values=BOS)
     for step in range(targets.shape[1]):
         tokens = tf.repeat(tf.constant(shifted[:, step : step + 1]), queries, 1)

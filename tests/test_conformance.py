@@ -104,7 +104,7 @@ def steps(model):
 
     B are the SOURCES.
     """
-    shared, state = model.start(model.encode(padded(SOURCES)), 1, model.token_gates())
+    shared, state = model.start(model.encode(padded(SOURCES)), 1, model.token_table())
 
     def step(tokens):
         nonlocal state
@@ -166,7 +166,7 @@ def test_folded_steps_are_the_unfolded_ones(model, queries, monkeypatch):
     steps = []
     for pays in (False, True):
         monkeypatch.setattr(stepper, "_folding_pays", lambda *_, pays=pays: pays)
-        decoding, state = model.start(encoded, queries, model.token_gates())
+        decoding, state = model.start(encoded, queries, model.token_table())
         assert type(decoding.stepper._reader) is (FoldedReader if pays else Reader)
         logits = []
         for own in tokens:

@@ -6,13 +6,17 @@ from collections.abc import Iterator
 
 import tensorflow as tf
 
-from memattn.models.seq2seq import Encoded, Seq2Seq
+from memattn.models.interface import Alternative, Model
 
 
 class Ensemble:
-    """The methods of `Seq2Seq` that decoding calls; decodings, states and scores are lists, one item per model."""
+    """Decodes with several models at once.
 
-    def __init__(self, models: list[Seq2Seq]):
+    Keeps `memattn.models.interface.AligningModel`. Encodings, decodings, states and scores are lists with one item
+    per model.
+    """
+
+    def __init__(self, models: list[Model]):
         self._models = models
 
     @property
@@ -25,29 +29,28 @@ class Ensemble:
         dtypes = {model.compute_dtype for model in self._models}
         return dtypes.pop() if len(dtypes) == 1 else "float32"
 
-    def token_gates(self) -> list[tf.Tensor]:
-        return [model.token_gates() for model in self._models]
+    def token_table(self) -> list[tf.Tensor]:
+        return [model.token_table() for model in self._models]
 
-    def encode(self, source: tf.Tensor) -> list[Encoded]:
-        return [model.encode(source) for model in self._models]
+    def encode(self, source: tf.Tensor, seed: tf.Tensor | None = None) -> list:
+        return [model.encode(source, seed) for model in self._models]
 
-    def candidates(self, encoded: list[Encoded], ratio: float | None) -> Iterator[list[Encoded]]:
-        each = zip(self._models, encoded, strict=True)
-        return map(list, zip(*(model.candidates(own, ratio) for model, own in each), strict=True))
-
-    def most_steps(self, encoded: list[Encoded]) -> tf.Tensor:
-        each = zip(self._models, encoded, strict=True)
-        return functools.reduce(tf.minimum, [model.most_steps(own) for model, own in each])
+    def alternatives(self, encoded: list, ratio: float | None) -> Iterator[Alternative]:
+        of_models = (model.alternatives(part, ratio) for model, part in zip(self._models, encoded, strict=True))
+        for together in zip(*of_models, strict=True):
+            limits = [alternative.max_steps for alternative in together if alternative.max_steps is not None]
+            shortest = functools.reduce(tf.minimum, limits) if limits else None
+            yield Alternative([alternative.encoded for alternative in together], shortest)
 
     def start(
         self,
-        encoded: list[Encoded],
+        encoded: list,
         num_queries: int,
-        token_gates: list[tf.Tensor],
+        token_table: list[tf.Tensor],
         selected: tf.Tensor | None = None,
     ) -> tuple[list, list]:
-        each = zip(self._models, encoded, token_gates, strict=True)
-        started = (model.start(own, num_queries, gates, selected) for model, own, gates in each)
+        each = zip(self._models, encoded, token_table, strict=True)
+        started = (model.start(part, num_queries, table, selected) for model, part, table in each)
         decodings, states = zip(*started, strict=True)
         return list(decodings), list(states)
 

@@ -12,6 +12,7 @@ from memattn.models.bridge import BackwardBridge, Cells, DenseBridge, ZeroBridge
 from memattn.models.decoder import Decoder
 from memattn.models.dropout import split
 from memattn.models.encoder import Encoder
+from memattn.models.interface import Alternative
 from memattn.models.rnnsearch import RNNsearchDecoder
 from memattn.models.stepper import Stepper
 
@@ -40,7 +41,7 @@ class Decoding(NamedTuple):
 
     memory: dict[str, tf.Tensor]
     stepper: Stepper
-    token_gates: tf.Tensor
+    token_table: tf.Tensor
     output: tuple[tf.Tensor, tf.Tensor]
 
 
@@ -213,37 +214,30 @@ class Seq2Seq(tf.keras.Model):
             memory = self.attention.memorize_in_training(states, mask, own)
         return Encoded(memory, self.bridge(final_state))
 
-    def candidates(self, encoded: Encoded, ratio: float | None) -> list[Encoded]:
-        """What a search decodes of each source: what `encode` returned. `ratio` is for models of active memory."""
+    def alternatives(self, encoded: Encoded, ratio: float | None) -> list[Alternative]:
+        """Returns the one encoding that a search decodes."""
         del ratio
-        return [encoded]
+        return [Alternative(encoded)]
 
-    def most_steps(self, encoded: Encoded) -> tf.Tensor:
-        """The most steps that decoding may take: no limit of its own."""
-        del encoded
-        return tf.constant(tf.int32.max)
-
-    def token_gates(self) -> tf.Tensor:
-        """What each token adds to the gates of the first decoder cell [V, G]: embedding times kernel, plus bias."""
+    def token_table(self) -> tf.Tensor:
+        """Computes what each token adds to the gates of the first decoder cell [V, G]: embedding x kernel + bias."""
         return self.decoder.gates(tf.cast(self.target_embedding.embeddings, self.compute_dtype))
 
     def start(
-        self, encoded: Encoded, num_queries: int, token_gates: tf.Tensor, selected: tf.Tensor | None = None
+        self, encoded: Encoded, num_queries: int, token_table: tf.Tensor, selected: tf.Tensor | None = None
     ) -> tuple[Decoding, dict[str, Any]]:
-        """Starts decoding what `encode` returned, with `num_queries` queries per source: what `step` needs, and the
-        first state.
+        """Returns what all decoder steps share, and the first state with `num_queries` queries per source.
 
-        `token_gates` is the result of `token_gates()`; compute it again when the weights change. With the ids
-        `selected` [N], `step` computes the logits of these tokens alone.
+        `token_table` comes from `token_table()`. With token ids `selected` [N], `step` computes logits of these only.
         """
         memory, cells = encoded
         stepper = self.decoder.stepper(memory, fold=True)
-        decoding = Decoding(memory, stepper, token_gates, self._output(selected))
+        decoding = Decoding(memory, stepper, token_table, self._output(selected))
         return decoding, stepper.initial_state(cells, num_queries)
 
     def step(self, tokens: tf.Tensor, state: dict, decoding: Decoding) -> tuple[tf.Tensor, tf.Tensor, dict]:
         """Logits [B, Q, V or N] of the token after `tokens` [B, Q], attention scores [B, Q, M], and the next state."""
-        gates = tf.gather(decoding.token_gates, tokens)
+        gates = tf.gather(decoding.token_table, tokens)
         outputs, contexts, scores, state = decoding.stepper(gates, state)
         return logits_of(decoding.stepper.read_out(outputs, contexts), decoding.output), scores, state
 

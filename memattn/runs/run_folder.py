@@ -14,6 +14,7 @@ from memattn.data.corpus import VOCABULARY, read_vocabulary
 from memattn.data.vocabulary import Vocabulary
 from memattn.errors import ConfigError, DataError, RunError, reason, shown
 from memattn.files import write
+from memattn.models.interface import Model
 from memattn.models.neural_gpu.model import KINDS as ACTIVE_MEMORY
 from memattn.models.seq2seq import Seq2Seq
 
@@ -90,7 +91,7 @@ def load_config(folder: str, overrides: Sequence[str] = ()) -> Config:
     return config.load(path, overrides)
 
 
-def load_model(folder: str, run_config: Config, precision: str | None = None) -> tuple[Seq2Seq, Vocabulary]:
+def load_model(folder: str, run_config: Config, precision: str | None = None) -> tuple[Model, Vocabulary]:
     """The model of a run folder with initial weights, and its vocabulary.
 
     Raises DataError, RunError, and ConfigError for options that do not fit the installed libraries.
@@ -122,7 +123,7 @@ def _facts(path: str) -> dict[str, int | str]:
 
 def build_model(
     run_config: Config, vocabulary_size: int, max_source_length: int, precision: str | None = None
-) -> Seq2Seq:
+) -> Model:
     """The model of a config with initial weights, computing in `precision` or as in training. Raises ConfigError."""
     sizes = {"vocabulary_size": vocabulary_size, "max_source_length": max_source_length}
     try:

@@ -11,7 +11,7 @@ from memattn.data.tokenizer import Text, Tokens
 from memattn.data.vocabulary import Vocabulary
 from memattn.errors import ConfigError, RunError
 from memattn.models.ensemble import Ensemble
-from memattn.models.seq2seq import Seq2Seq
+from memattn.models.interface import DecodingModel, Model
 from memattn.runs import checkpoints, run_folder
 from memattn.runs.checkpoints import Checkpoint
 
@@ -28,8 +28,8 @@ class Trained:
       checkpoints: paths of the weights' checkpoints.
     """
 
-    model: Seq2Seq | Ensemble
-    models: list[Seq2Seq]
+    model: DecodingModel
+    models: list[Model]
     config: Config
     vocabulary: Vocabulary
     text: Text | Tokens

@@ -20,8 +20,7 @@ from memattn.data.corpus import Sentences
 from memattn.data.lexicon import Lexicon
 from memattn.data.vocabulary import BOS, EOS, PAD, Vocabulary
 from memattn.errors import ConfigError
-from memattn.models.ensemble import Ensemble
-from memattn.models.seq2seq import Seq2Seq
+from memattn.models.interface import Alternative, DecodingModel
 from memattn.search.beam_search import Hypotheses, beam_search
 from memattn.search.sampling import sample
 
@@ -84,7 +83,7 @@ class Searcher:
 
     max_source_length = None  # a searcher of a run takes sources of any length
 
-    def __init__(self, model: Seq2Seq | Ensemble, config: DecodingConfig, lexicon: Lexicon | None = None):
+    def __init__(self, model: DecodingModel, config: DecodingConfig, lexicon: Lexicon | None = None):
         if config.coverage_penalty and not model.has_alignments:
             raise ConfigError("decoding.coverage_penalty: needs a model with attention")
         self.config, self._model, self._lexicon = config, model, lexicon
@@ -94,14 +93,14 @@ class Searcher:
         self._encode = tf.function(model.encode, autograph=False)
         compiles = jit and not tf.config.list_logical_devices("GPU")
         self._encode_one = tf.function(model.encode, autograph=False, jit_compile=True) if compiles else self._encode
-        self._fold = tf.function(model.token_gates, autograph=False)
+        self._fold = tf.function(model.token_table, autograph=False)
         self._align = tf.function(lambda source, target: model.alignments(source, target)[0], autograph=False)
         self.renew()
 
     def renew(self) -> None:
         """Repeats the work done once per model; call it when the weights have changed."""
         with self._optimizer:
-            self.token_gates = self._fold()
+            self.token_table = self._fold()
 
     @property
     def has_alignments(self) -> bool:
@@ -118,15 +117,18 @@ class Searcher:
             numbers = range(len(source)) if numbers is None else numbers
             uniforms = tf.constant(self._uniforms(numbers, *source.shape))
         with self._optimizer:
-            found = self.search(tf.constant(source, tf.int32), self.token_gates, selection, uniforms)
+            found = self.search(tf.constant(source, tf.int32), self.token_table, selection, uniforms)
             return Hypotheses(*(tensor.numpy() for tensor in found))
 
-    def search(self, source: tf.Tensor, token_gates: Any, selection: Any = None, uniforms: Any = None) -> Hypotheses:
+    def search(self, source: tf.Tensor, token_table: Any, selection: Any = None, uniforms: Any = None) -> Hypotheses:
         """The same for tensors, also in a graph, in which S is static."""
         encode = self._encode_one if source.shape[0] == 1 else self._encode
-        candidates = list(self._model.candidates(encode(source), self.config.memory_ratio))
-        found = [self._search(source, one, token_gates, selection, uniforms) for one in candidates]
-        return _likeliest(found, [self._max_lengths(source, one) for one in candidates]) if len(found) > 1 else found[0]
+        alternatives = list(self._model.alternatives(encode(source), self.config.memory_ratio))
+        results = [self._search(source, alternative, token_table, selection, uniforms) for alternative in alternatives]
+        if len(results) == 1:
+            return results[0]
+        limits = [self._max_lengths(source, alternative.max_steps) for alternative in alternatives]
+        return _most_probable(results, limits)
 
     def _uniforms(self, numbers: Iterable[int], rows: int, width: int) -> np.ndarray:
         """Random numbers [steps, B, n] for sentences of these numbers, the same in any batch of any width."""
@@ -146,12 +148,12 @@ class Searcher:
         return source.shape, len(self._lexicon(source).ids) if self._lexicon else None
 
     def _search_batch(
-        self, source: tf.Tensor, encoded: Any, token_gates: Any, selection: Any, uniforms: Any
+        self, source: tf.Tensor, alternative: Alternative, token_table: Any, selection: Any, uniforms: Any
     ) -> Hypotheses:
         model, config = self._model, self.config
         ids, allowed = selection or (None, None)
         queries = config.n_best if config.sample else config.beam_size
-        decoding, state = model.start(encoded, queries, token_gates, ids)
+        decoding, state = model.start(alternative.encoded, queries, token_table, ids)
 
         def logits_of(tokens, state):
             if selection is None:
@@ -178,7 +180,7 @@ class Searcher:
                 return logits, state
 
         shared = {
-            "max_lengths": self._max_lengths(source, encoded),
+            "max_lengths": self._max_lengths(source, alternative.max_steps),
             "length_penalty_weight": config.length_penalty,
             "no_repeat_ngram_size": config.no_repeat_ngram_size or 0,
             "start": BOS,
@@ -200,12 +202,13 @@ class Searcher:
             )
         return found if selection is None else found._replace(tokens=tf.gather(ids, found.tokens))
 
-    def _max_lengths(self, source: tf.Tensor, encoded: Any) -> tf.Tensor:
-        """Most steps [B] for source ids [B, S]."""
+    def _max_lengths(self, source: tf.Tensor, allowed: tf.Tensor | None) -> tf.Tensor:
+        """Most decoder steps [B] for source ids [B, S], of which the model allows `allowed` [B]; None: any number."""
         lengths = tf.reduce_sum(tf.cast(tf.not_equal(source, PAD), tf.int32), 1)
         # Computed in Python, where products are exact.
         limits = tf.constant([self._limit(length) for length in range(source.shape[1] + 1)], tf.int32)
-        return tf.minimum(tf.gather(limits, lengths), self._model.most_steps(encoded))
+        most = tf.gather(limits, lengths)
+        return most if allowed is None else tf.minimum(most, allowed)
 
     def _limit(self, length: int) -> int:
         """Most steps for a source of `length` tokens, both including the end of sentence; 0 for a padding row."""
@@ -247,7 +250,7 @@ def warm_up(searcher: Searcher, sentences: Sentences, num_buckets: int) -> None:
 class Scorer:
     """Log-probabilities of given targets, traced once per padded shape."""
 
-    def __init__(self, model: Seq2Seq | Ensemble):
+    def __init__(self, model: DecodingModel):
         self._model = model
         self._score = tf.function(self._score_batch, autograph=False)
 
@@ -261,16 +264,16 @@ class Scorer:
         return tf.reduce_sum(tf.where(tf.equal(target, PAD), 0.0, tokens), 1)
 
 
-def _likeliest(found: list[Hypotheses], max_lengths: list[tf.Tensor]) -> Hypotheses:
-    """For each source, the hypotheses of the memory whose best one has the highest score.
+def _most_probable(results: list[Hypotheses], max_lengths: list[tf.Tensor]) -> Hypotheses:
+    """Returns, for each source, the hypotheses of the alternative whose best hypothesis has the highest score.
 
-    A best one that was cut at its maximum length counts only where all are cut.
+    A best hypothesis that was cut at its maximum length counts only where all are cut.
     """
-    scores = tf.stack([one.scores[:, 0] for one in found])
-    ended = tf.stack([one.lengths[:, 0] < most for one, most in zip(found, max_lengths, strict=True)])
+    scores = tf.stack([hypotheses.scores[:, 0] for hypotheses in results])
+    ended = tf.stack([result.lengths[:, 0] < most for result, most in zip(results, max_lengths, strict=True)])
     counted = ended | ~tf.reduce_any(ended, 0)
     best = tf.argmax(tf.where(counted, scores, -float("inf")), 0)
-    return Hypotheses(*(tf.gather(tf.stack(values, 1), best, batch_dims=1) for values in zip(*found, strict=True)))
+    return Hypotheses(*(tf.gather(tf.stack(values, 1), best, batch_dims=1) for values in zip(*results, strict=True)))
 
 
 def translation(hypotheses: Hypotheses, row: int, vocabulary: Vocabulary) -> Translation:

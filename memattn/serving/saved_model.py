@@ -96,8 +96,8 @@ class _Module(tf.Module):
         self._longest, self._widths = longest, _widths(longest + 1)
         self._model = trained.model
         self.weights = [tensorflow_variable(weight) for model in trained.models for weight in model.weights]
-        self.token_gates = [
-            tf.Variable(gates, trainable=False) for gates in tf.nest.flatten(self._searcher.token_gates)
+        self.token_table = [
+            tf.Variable(gates, trainable=False) for gates in tf.nest.flatten(self._searcher.token_table)
         ]
         ids = trained.vocabulary.ids
         table = tf.lookup.KeyValueTensorInitializer(list(ids), tf.constant(list(ids.values()), tf.int32))
@@ -123,13 +123,13 @@ class _Module(tf.Module):
         check = tf.debugging.assert_less_equal(lengths, self._longest, f"a source has more than {self._longest} tokens")
         source = tf.where(present, source, PAD)[:, : self._widths[-1]]
         width = tf.shape(source)[1]
-        token_gates = tf.nest.pack_sequence_as(
-            self._searcher.token_gates, [tf.convert_to_tensor(gates) for gates in self.token_gates]
+        token_table = tf.nest.pack_sequence_as(
+            self._searcher.token_table, [tf.convert_to_tensor(gates) for gates in self.token_table]
         )
 
         def at(own):
             padded = tf.pad(source, [[0, 0], [0, own - width]], constant_values=PAD)
-            return tuple(self._searcher.search(tf.ensure_shape(padded, [None, own]), token_gates))
+            return tuple(self._searcher.search(tf.ensure_shape(padded, [None, own]), token_table))
 
         with tf.control_dependencies([check]):
             place = tf.reduce_sum(tf.cast(width > self._widths, tf.int32))  # of the first that holds the source

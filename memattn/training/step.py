@@ -7,6 +7,7 @@ from memattn import keras_parts, xla
 from memattn.config import TrainingConfig
 from memattn.data.vocabulary import PAD
 from memattn.models.dropout import split
+from memattn.models.interface import Model
 from memattn.models.seq2seq import Encoded, Seq2Seq
 
 _KERAS_SUMS = ("_all_reduce_sum_gradients", "aggregate_gradients")  # sum gradients in Keras 3 and Keras 2
@@ -32,7 +33,7 @@ class TrainingStep:
     """
 
     def __init__(
-        self, model: Seq2Seq, config: TrainingConfig, strategy: tf.distribute.Strategy, teacher: Seq2Seq | None = None
+        self, model: Model, config: TrainingConfig, strategy: tf.distribute.Strategy, teacher: Seq2Seq | None = None
     ):
         self._model, self._config, self._strategy, self._teacher = model, config, strategy, teacher
         self._replicas = strategy.num_replicas_in_sync

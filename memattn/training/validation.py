@@ -12,7 +12,7 @@ from memattn.data.tokenizer import Text, Tokens, bleu_problem
 from memattn.data.vocabulary import Vocabulary, split_words
 from memattn.evaluation import metrics
 from memattn.evaluation.metrics import Scores
-from memattn.models.seq2seq import Seq2Seq
+from memattn.models.interface import Model
 from memattn.search.beam_search import Hypotheses
 from memattn.search.searcher import Searcher, decode
 
@@ -24,7 +24,7 @@ class Validation:
       problem: a line that says why BLEU will tell nothing, None if it will.
     """
 
-    def __init__(self, config: Config, model: Seq2Seq, vocabulary: Vocabulary, text: Text | Tokens):
+    def __init__(self, config: Config, model: Model, vocabulary: Vocabulary, text: Text | Tokens):
         path = config.data.path
         pairs = corpus.read_corpus(path, "valid", vocabulary)
         self._source = pairs.source

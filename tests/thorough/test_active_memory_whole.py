@@ -74,7 +74,7 @@ def test_a_search_keeps_the_likeliest_of_all_lengths(kind):
 
 def best_of(model, encoded, length):
     """The score of the best hypothesis that ends, by a plain beam of V."""
-    decoding, state = model.start(encoded, 1, model.token_gates())
+    decoding, state = model.start(encoded, 1, model.token_table())
     beam, ended = [(0.0, BOS, state)], []
     for _ in range(length):
         grown = []
@@ -90,10 +90,9 @@ def best_of(model, encoded, length):
 
 def test_a_ratio_gives_one_length_and_no_hypothesis_is_longer():
     model, sources = make_model("extended"), padded([SOURCE, [5, EOS], []], 5)
-    found = list(model.candidates(model.encode(sources), 1.5))
-    assert len(found) == 1
-    assert found[0].lengths.numpy().tolist() == [6, 3, 0]
-    assert found[0].embedded.shape == (3, 8, M)
+    (alternative,) = model.alternatives(model.encode(sources), 1.5)
+    assert alternative.max_steps.numpy().tolist() == [6, 3, 0]
+    assert alternative.encoded.embedded.shape == (3, 8, M)
     hypotheses = Searcher(model, DecodingConfig(beam_size=2, memory_ratio=1.0, jit_compile=False))(sources.numpy())
     assert (hypotheses.lengths[:2].max(1) <= [4, 2]).all()
 

@@ -28,7 +28,7 @@ def updated(student, teacher, step=0, **changes):
 def contexts(model, source, target):
     """What each step reads, over the sum of its weights, from the mechanism's parts and the step-wise decoder."""
     encoded, found = model.encode(source), []
-    shared, state = model.start(encoded, 1, model.token_gates())
+    shared, state = model.start(encoded, 1, model.token_table())
     shifted = np.pad(target[:, :-1], [(0, 0), (1, 0)], constant_values=1)
     for tokens in shifted.T:
         _, scores, state = model.step(tf.constant(tokens)[:, None], state, shared)

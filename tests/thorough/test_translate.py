@@ -225,7 +225,7 @@ def test_scores_are_those_of_given_pairs(trained):
 def test_pairs_are_scored_as_the_steps_do():
     model = make_model("memory", {"num_slots": 2})
     source, target = [4, 5, 6, EOS], [7, 8, EOS]
-    shared, state = model.start(model.encode(padded([source])), 1, model.token_gates())
+    shared, state = model.start(model.encode(padded([source])), 1, model.token_table())
     total, token = 0.0, BOS
     for following in target:
         logits, _, state = model.step(tf.constant([[token]]), state, shared)
@@ -325,7 +325,7 @@ def test_coverage_penalty_is_the_search_on_the_models_own_weights(name):
     source = padded([[4, 5, 6, EOS], [7, EOS]])
     config = DecodingConfig(beam_size=3, n_best=3, max_length=1, coverage_penalty=0.4, jit_compile=False)
     found = Searcher(model, config)(source.numpy())
-    shared, state = model.start(model.encode(source), 1, model.token_gates())
+    shared, state = model.start(model.encode(source), 1, model.token_table())
     logits, scores, _ = model.step(tf.fill([2, 1], BOS), state, shared)
     weights = model.attention_weights(shared, scores).numpy()[:, 0]
     for row, length in enumerate((4, 2)):
@@ -340,7 +340,7 @@ def test_an_ensemble_averages_probabilities(runs):
     source, target = padded([[4, 5, 6, EOS]]), padded([[7, 8, EOS]])
     mean = (tf.nn.softmax(one.model(source, target)) + tf.nn.softmax(other.model(source, target))) / 2
     np.testing.assert_allclose(tf.exp(both.model(source, target)), mean, rtol=1e-4)
-    shared, state = both.model.start(both.model.encode(source), 1, both.model.token_gates())
+    shared, state = both.model.start(both.model.encode(source), 1, both.model.token_table())
     token = BOS
     for position, following in enumerate([7, 8, EOS]):
         log_probs, scores, state = both.model.step(tf.constant([[token]]), state, shared)

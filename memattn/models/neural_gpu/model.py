@@ -10,6 +10,7 @@ import tensorflow as tf
 from memattn.attention.base import cast
 from memattn.data.vocabulary import PAD
 from memattn.models.dropout import of_step, split
+from memattn.models.interface import Alternative
 from memattn.models.neural_gpu.cells import CELLS
 from memattn.models.seq2seq import columns_of, logits_of, shifted
 
@@ -40,7 +41,7 @@ class NeuralGPU(tf.keras.Model):
     change it n times; then position k's first column gives the k-th output, independent of the others. In training n is
     the longer of source and target, both with their end of sentence; in decoding a search chooses it.
 
-    Its methods are those of `Seq2Seq` that training and decoding call.
+    Its methods are those of `memattn.models.interface.Model`.
 
     Args:
       vocabulary_size: V, shared by source and target, the special ids of `memattn.data.vocabulary` included.
@@ -125,9 +126,16 @@ class NeuralGPU(tf.keras.Model):
         embedded = self.source_embedding(source)
         return Encoded(tf.where(real[:, :, None], embedded, tf.zeros_like(embedded)), _count(real))
 
-    def candidates(self, encoded: Encoded, ratio: float | None) -> Iterator[Encoded]:
-        """The sources in memories of each length that a search tries: from the source's to twice it, or with a ratio
-        that many times the source's, rounded up."""
+    def alternatives(self, encoded: Encoded, ratio: float | None) -> Iterator[Alternative]:
+        """Yields the sources in memories of each length that a search tries.
+
+        Lengths go from the source's length to twice that; with a `ratio`, there is one: ceil(ratio * source length). A
+        memory has room for as many outputs as positions, the end of sentence included.
+        """
+        for resized in self._resized_memories(encoded, ratio):
+            yield Alternative(resized, resized.lengths)
+
+    def _resized_memories(self, encoded: Encoded, ratio: float | None) -> Iterator[Encoded]:
         longest = encoded.embedded.shape[1]
         if ratio is None:
             for more in range(longest + 1):
@@ -137,23 +145,19 @@ class NeuralGPU(tf.keras.Model):
             sizes = [math.ceil(Fraction(str(ratio)) * length) for length in range(longest + 1)]
             yield _resized(encoded, tf.gather(tf.constant(sizes), encoded.lengths), sizes[-1])
 
-    def most_steps(self, encoded: Encoded) -> tf.Tensor:
-        """Outputs [B] that a memory has room for, the end of sentence included."""
-        return encoded.lengths
-
-    def token_gates(self) -> tf.Tensor:
-        """Embeddings [V, m] of outputs, as `start` takes them; [0] for a model that does not read its outputs."""
+    def token_table(self) -> tf.Tensor:
+        """Returns the embeddings [V, m] of outputs; an empty tensor for a model that does not read its outputs."""
         embedding = self.target_embedding
         return tf.zeros([0]) if embedding is None else tf.cast(embedding.embeddings, self.compute_dtype)
 
     def start(
-        self, encoded: Encoded, num_queries: int, token_gates: tf.Tensor, selected: tf.Tensor | None = None
+        self, encoded: Encoded, num_queries: int, token_table: tf.Tensor, selected: tf.Tensor | None = None
     ) -> tuple[Decoding, dict[str, Any]]:
-        """Runs the memory, for `num_queries` hypotheses of each source: what `step` needs, and the first state.
+        """Runs the memory; returns what all decoder steps share, and the first state of `num_queries` hypotheses.
 
-        With the ids `selected` [N], `step` computes the logits of these tokens alone.
+        With token ids `selected` [N], `step` computes logits of these only.
         """
-        decoding = Decoding(self.run(encoded), encoded.lengths, token_gates, self._output(selected))
+        decoding = Decoding(self.run(encoded), encoded.lengths, token_table, self._output(selected))
         return decoding, self._first_state(decoding, num_queries)
 
     def step(self, tokens: tf.Tensor, state: dict, decoding: Decoding) -> tuple[tf.Tensor, tf.Tensor, dict]:
@@ -174,7 +178,7 @@ class NeuralGPU(tf.keras.Model):
         sizes = [side.shape[1] or tf.shape(side)[1] for side in (encoded.embedded, target)]
         largest = max(sizes) if all(isinstance(size, int) for size in sizes) else tf.maximum(*sizes)
         encoded = _resized(encoded, tf.maximum(encoded.lengths, targets), largest)
-        decoding = Decoding(self.run(encoded, seed), encoded.lengths, self.token_gates(), self._output())
+        decoding = Decoding(self.run(encoded, seed), encoded.lengths, self.token_table(), self._output())
         return logits_of(self._teacher_forced(decoding, target, seed), decoding.output)
 
     def run(self, encoded: Encoded, seed: tf.Tensor | None = None) -> tf.Tensor:
