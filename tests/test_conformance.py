@@ -254,6 +254,35 @@ def test_every_mechanism_trains_by_default(name):
     assert_trains(make_model(name, {}))
 
 
+def assert_close_to_full_precision(model):
+    """Logits under teacher forcing and step by step, close to those of the same weights in float32."""
+    full = type(model).from_config({**model.get_config(), "dtype": "float32"})
+    full.set_weights(model.get_weights())
+    targets = padded([[5, 7, EOS], [6, EOS], [EOS], [9, 3, EOS]]).numpy()  # no longer than their sources
+    real, step = targets != PAD, steps(model)
+    expected = tf.nn.log_softmax(full(padded(SOURCES), targets)).numpy()[real]
+    few = {"float16": 1e-3, "bfloat16": 1e-2}[model.compute_dtype]  # relative rounding
+    close = {"rtol": 2 * few, "atol": 20 * few * expected.std()}
+    forced = model(padded(SOURCES), targets)
+    assert forced.dtype == model.compute_dtype
+    np.testing.assert_allclose(tf.nn.log_softmax(tf.cast(forced, tf.float32)).numpy()[real], expected, **close)
+    step_wise = [step(tokens) for tokens in (np.full(len(SOURCES), BOS), *targets.T[:-1])]
+    np.testing.assert_allclose(np.stack(step_wise, 1)[real].astype(np.float32), expected, **close)
+
+
+@pytest.mark.parametrize("name", [name for name in attention.MECHANISMS if not name.startswith("tfa_")])
+def test_every_mechanism_computes_in_few_bits(name):
+    """Its weights stay in float32; a row of padding fills the batch up."""
+    model, batch = make_model(name, {}, dtype="mixed_bfloat16"), padded([*SOURCES, []])
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(tf.square(tf.cast(model(batch, batch, tf.constant([1, 2])), tf.float32)))
+    gradients = tape.gradient(loss, model.trainable_variables)
+    for weight, gradient in zip(model.trainable_variables, gradients, strict=True):
+        assert tf.as_dtype(weight.dtype) == tf.float32
+        assert np.isfinite(tf.convert_to_tensor(gradient)).all()
+    assert_close_to_full_precision(model)
+
+
 @pytest.fixture
 def optimizer():
     """TensorFlow's graph optimizer as it is by default."""

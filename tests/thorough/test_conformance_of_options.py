@@ -2,14 +2,19 @@
 
 import inspect
 
+import numpy as np
 import pytest
+import tensorflow as tf
 import test_conformance
 import test_keras
 import test_layers
 from conftest import free
-from test_conformance import FAMILY, identify, make_model, optimizer  # noqa: F401 (a fixture)
+from test_conformance import FAMILY, SOURCES, V, arrays, identify, make_model, optimizer, padded  # noqa: F401
 
 from memattn import attention
+from memattn.active_memory.neural_gpu import KINDS
+from memattn.config import TrainingConfig
+from memattn.training.step import TrainingStep
 
 MONOTONIC = ("monotonic", "mocha", "matcha")
 VARIANTS = [
@@ -75,6 +80,55 @@ def test_a_mechanism_with_options_is_an_ordinary_layer(name, options):
     test_keras.test_keras_own_layer_test(name, options)
     test_keras.test_a_layer_of_mixed_precision_takes_states_of_float32(name, options, "mixed_float16")
     test_keras.test_a_layer_of_mixed_precision_takes_states_of_float32(name, options, "mixed_bfloat16")
+
+
+def assert_trains_and_decodes(model):
+    """Training steps on a batch that padding fills up, and a search; weights stay in float32."""
+    precision, batch, before = model.dtype_policy.name, padded([*SOURCES, []]), arrays(model)
+    config = TrainingConfig(batch_size=5, jit_compile=False, precision=precision)
+    step = TrainingStep(model, config, tf.distribute.get_strategy())
+    if precision == "mixed_float16":
+        step.state[0].assign(2.0**8)  # no gradient overflows
+    for update in range(2):
+        assert np.isfinite(step([(batch.numpy(), batch.numpy())], update, 0.01)).all()
+    assert {weight.dtype for weight in arrays(model)} == {np.dtype("float32")}
+    assert any((old != new).any() for old, new in zip(before, arrays(model), strict=True))
+    for row in test_conformance.search(model, SOURCES, width=7, beam_size=2):
+        assert len(row) == 2
+    test_conformance.searcher.cache_clear()
+
+
+FEW_BITS = ("mixed_float16", "mixed_bfloat16")
+PRECISE = [
+    *((name, options, {}) for name, options in OF_LAYERS),
+    *((name, {}, switches) for name in ("memory", "local_p", "mocha") for switches in (RNNSEARCH, {"layers": 2})),
+    *((name, {}, {"input_feeding": False, "mix": False}) for name in ("memory", "local_p", "mocha")),
+]
+
+
+@pytest.mark.parametrize("made", PRECISE, ids=identify)
+def test_a_model_works_in_few_bits(made):
+    name, options, switches = made
+    for precision in FEW_BITS:
+        test_conformance.assert_close_to_full_precision(make_model(name, options, dtype=precision, **switches))
+
+
+@pytest.mark.parametrize("precision", FEW_BITS)
+@pytest.mark.parametrize("name", test_layers.NAMES)
+def test_a_model_trains_and_decodes_in_few_bits(name, precision):
+    assert_trains_and_decodes(make_model(name, {}, dtype=precision))
+
+
+@pytest.mark.parametrize("precision", FEW_BITS)
+@pytest.mark.parametrize(
+    ("kind", "cell"), [("neural_gpu", "cgru"), ("markovian", "dngpu"), ("extended", "residual"), ("extended", "cgru")]
+)
+def test_a_neural_gpu_trains_and_decodes_in_few_bits(kind, cell, precision):
+    tf.keras.utils.set_random_seed(7)
+    sizes = {"vocabulary_size": V, "max_source_length": 6, "layers": 1, "units": 8, "width": 2}
+    model = KINDS[kind](**sizes, cell=cell, dropout=0.1, dtype=precision)
+    test_conformance.assert_close_to_full_precision(model)
+    assert_trains_and_decodes(model)
 
 
 @pytest.fixture(params=[case for case in OF_LAYERS if case not in test_layers.CASES], ids=test_layers.identify)
