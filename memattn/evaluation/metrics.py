@@ -76,7 +76,7 @@ def default_bleu(language: str) -> BLEU:
         return BLEU(trg_lang=language, **silent)
     except RuntimeError:
         warnings.warn(
-            f"sacreBLEU's tokenizer of {language!r} is missing (memattn's extra `cjk`: pip install 'sacrebleu[ja,ko]'); "
+            f"sacreBLEU's tokenizer of {language!r} is missing (extra `cjk`: pip install 'sacrebleu[ja,ko]'); "
             "its BLEU is on characters instead",
             stacklevel=3,
         )
