@@ -261,7 +261,7 @@ def _segment(pool, split: str, sides, processor, unfinished: str) -> None:
 
 
 def _warn(path: str, processor: text.Text, unfinished: str) -> None:
-    """Warns if the targets of the validation split, of a path, would get other blanks, or tell nothing by their BLEU."""
+    """Warns if the validation targets, from the file `path`, get other blanks, or if BLEU tells nothing of them."""
     tokens, references = corpus.read_references(unfinished, "valid")
     words = [processor.decode(split_words(line)) for line in tokens]
     for problem in (text.blank_problem(processor.settings, references), text.bleu_problem(processor, words)):
