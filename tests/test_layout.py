@@ -24,7 +24,7 @@ ROOMS = [
     "benchmark",
     "paper",
 ]
-EVERYWHERE = {"console", "errors", "files", "keras_parts", "processes", "xla"}
+EVERYWHERE = {"console", "errors", "files", "keras_parts", "memory", "processes", "xla"}
 COMMANDS = {"cli", "eval", "export", "prepare", "sweep", "train", "translate"}
 MODULES = sorted((ROOT / "memattn").rglob("*.py"))
 
