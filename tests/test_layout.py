@@ -12,7 +12,7 @@ from memattn import __version__
 
 # The layers of memattn/, lowest first: a module imports from the layers before its own, and from its own.
 LAYERS = ["attention", "config", "data", "models", "runs", "search", "serving", "evaluation", "training", "sweeps"]
-EVERYWHERE = {"console", "errors", "files", "keras_parts", "processes", "reading", "xla"}
+EVERYWHERE = {"console", "errors", "files", "keras_parts", "processes", "reading", "resources", "xla"}
 COMMANDS = {"cli", "eval", "export", "prepare", "sweep", "train", "translate"}
 MODULES = sorted((ROOT / "memattn").rglob("*.py"))
 
