@@ -5,12 +5,12 @@ import json
 import numpy as np
 import pytest
 import tensorflow as tf
-from memattn.model.bridge import BackwardBridge, DenseBridge
-from memattn.model.decoder import Decoder
-from memattn.model.encoder import Encoder
-from memattn.model.rnnsearch import RNNsearchDecoder
 
 from memattn import attention
+from memattn.models.bridge import BackwardBridge, DenseBridge
+from memattn.models.decoder import Decoder
+from memattn.models.encoder import Encoder
+from memattn.models.rnnsearch import RNNsearchDecoder
 
 KERAS_3 = not hasattr(tf.keras, "__internal__")
 B, T, S, D = 2, 3, 5, 8  # queries as wide as values, as luong_dot wants them

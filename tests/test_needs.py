@@ -168,11 +168,11 @@ def test_a_sweep_of_too_many_runs_is_refused(write_config):
 
 
 def test_memory_is_that_of_the_container(tmp_path, monkeypatch):
-    machine = memory.total.__wrapped__()
+    machine = resources.total.__wrapped__()
     limits = [tmp_path / name for name in ("max", "limit")]
     limits[0].write_text("max\n")
     monkeypatch.setattr(resources, "_LIMITS", [str(path) for path in limits])
-    assert memory.total.__wrapped__() >= machine
+    assert resources.total.__wrapped__() >= machine
     limits[1].write_text("123456\n")
-    assert memory.total.__wrapped__() == 123456
+    assert resources.total.__wrapped__() == 123456
     assert [resources.shown(size) for size in (12, 3_400, 25e9, 4e18)] == ["12 bytes", "3.4 kB", "25 GB", "4e+03 PB"]
