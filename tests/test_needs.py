@@ -15,6 +15,7 @@ from memattn.data.batches import bucket_widths
 from memattn.errors import ConfigError
 from memattn.runs import run_folder
 from memattn.search.searcher import Searcher
+from memattn.sweeps.expand import expand
 from memattn.training import needs
 from memattn.training.trainer import Trainer, train
 
@@ -164,7 +165,7 @@ def test_a_sweep_of_too_many_runs_is_refused(write_config):
     }
     config = configs.load(write_config({"sweep": {"grid": grid}}), [])
     with pytest.raises(ConfigError, match="^sweep: has 10,000,000,000 runs; at most 10,000$"):
-        configs.expand(config)
+        expand(config)
 
 
 def test_memory_is_that_of_the_container(tmp_path, monkeypatch):
