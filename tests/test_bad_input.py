@@ -13,7 +13,7 @@ import tensorflow as tf
 import yaml
 from conftest import TINY, evaluate
 
-from memattn import cli
+from memattn import cli, memory
 from memattn import config as configs
 from memattn.data import task_corpus
 from memattn.data.vocabulary import Vocabulary
@@ -767,6 +767,7 @@ def test_no_memory(config, tmp_path, monkeypatch, capsys):
         return full(shape, *arguments, **options)
 
     monkeypatch.setattr(np, "full", small_only)
+    monkeypatch.setattr(memory, "total", lambda: 1 << 60)
     huge = tiny(config.data.path, {"training.batch_size": 2**31 - 1})
     message = "out of memory: Unable to allocate an array of shape (2147483647, "
     assert refused(capsys, training(huge, tmp_path / "new"), message) == FAILURE
