@@ -137,7 +137,7 @@ class Searcher:
         if len(results) == 1:
             return results[0]
         limits = [self._max_lengths(source, alternative.max_steps) for alternative in alternatives]
-        return _most_probable(results, limits)
+        return most_probable(results, limits)
 
     def _uniforms(self, numbers: Iterable[int], rows: int, width: int) -> np.ndarray:
         """Random numbers [steps, B, n] for sentences of these numbers, the same in any batch of any width."""
@@ -275,7 +275,7 @@ class Scorer:
         return tf.reduce_sum(tf.where(tf.equal(target, PAD), 0.0, tokens), 1)
 
 
-def _most_probable(results: list[Hypotheses], max_lengths: list[tf.Tensor]) -> Hypotheses:
+def most_probable(results: list[Hypotheses], max_lengths: list[tf.Tensor]) -> Hypotheses:
     """Returns, for each source, the hypotheses of the alternative whose best hypothesis has the highest score.
 
     A best hypothesis that was cut at its maximum length counts only where all are cut.

@@ -70,7 +70,8 @@ class Trainer:
             self._read_data()
             self._read_models()
             files_of_text = json.dumps(self.text.files(), sort_keys=True)
-            facts = configs.dump(self.config), str(self.vocabulary), files_of_text, self.batches.corpus.checksum()
+            self.checksum = self.batches.corpus.checksum()
+            facts = configs.dump(self.config), str(self.vocabulary), files_of_text, self.checksum
             digest = hashlib.sha256("\0".join(facts).encode("utf-8")).digest()
             newest = checkpoints.step_of(self.written[0]) if self.written else -1
             same.extend([int.from_bytes(digest[:6], "big"), newest])  # which a float64 holds
@@ -178,6 +179,8 @@ class Trainer:
                 if path.startswith(_ENCODER):
                     weight.assign(taught[path])
 
+        self.initial = self.teacher = None  # no longer needed
+
         def read_validation():
             self.validation = Validation(config, self.model, self.vocabulary, self.text)
             return []
@@ -194,7 +197,7 @@ class Trainer:
 
         def make_folder():
             sizes = {"max_source_length": self.longest_source, "training_pairs": self.batches.pairs}
-            facts = {**sizes, "checksum": self.batches.corpus.checksum()}
+            facts = {**sizes, "checksum": self.checksum}
             run_folder.create(self.run_dir, self.config, self.vocabulary, facts, self.text.files())
 
         self._by_chief(make_folder)
