@@ -226,6 +226,8 @@ def load(folder: str, n_best: int | None = None) -> tuple[SavedSearcher, Text | 
     config = dataclasses.replace(config, n_best=n_best or config.n_best)
     try:
         with checkpoints.plain_path(folder) as plain:
+            with contextlib.suppress(FileNotFoundError):
+                tf.saved_model.experimental.read_fingerprint(plain)  # `load` goes on without it, and logs a stack trace
             model = tf.saved_model.load(plain)
     except Exception as error:  # TensorFlow raises errors of any type for a truncated file
         raise RunError(f"{folder}: damaged; export it again: {reason(error)}") from error

@@ -221,7 +221,8 @@ def test_an_empty_string_or_a_pad_ends_a_source(exported):
 
 
 @pytest.mark.parametrize(
-    "name", ["saved_model.pb", "variables/variables.data-00000-of-00001", "variables/variables.index"]
+    "name",
+    ["saved_model.pb", "variables/variables.data-00000-of-00001", "variables/variables.index", "fingerprint.pb"],
 )
 def test_a_truncated_model_is_said_in_a_line(exported, tmp_path, name):
     damaged = tmp_path / "damaged"
