@@ -4,6 +4,7 @@ import csv
 import gc
 import os
 import signal
+import time
 import weakref
 
 import numpy as np
@@ -20,6 +21,7 @@ from memattn.errors import RunError
 from memattn.runs import run_folder
 from memattn.runs.checkpoints import Checkpoint
 from memattn.runs.trained import load
+from memattn.search.searcher import Searcher
 from memattn.training.step import TrainingStep, learning_rate
 from memattn.training.trainer import Trainer, train
 
@@ -327,3 +329,30 @@ def test_checkpoints_by_minutes(tiny_config, tmp_path):
 
 def test_copy_is_learned_with_bahdanau_attention(tiny_config, tmp_path):
     assert_copy_is_learned(tiny_config, tmp_path, "bahdanau")
+
+
+def test_stopped_in_every_validation_equals_uninterrupted(tiny_config, tmp_path, monkeypatch, capsys):
+    """A signal before the second batch of a validation is answered before it, and the validation is made up for."""
+    config = tiny_config({"training.validate_every": 2})
+    assert train(config, str(tmp_path / "whole"), NO_STRATEGY) == 0
+    capsys.readouterr()
+    search, searched, trainers = Searcher.__call__, [], []
+
+    def search_then_terminate(self, *arguments):
+        searched.append(len(searched))
+        if len(searched) in (1, 4, 7):  # of two batches in a validation
+            os.kill(os.getpid(), signal.SIGTERM)
+            while not trainers[-1].signal:
+                time.sleep(0.001)
+        return search(self, *arguments)
+
+    monkeypatch.setattr("memattn.search.searcher.BATCHES_AT_ONCE", 1)
+    monkeypatch.setattr(Searcher, "__call__", search_then_terminate)
+    statuses = []
+    while not statuses or statuses[-1]:
+        trainers.append(Trainer(config, str(tmp_path / "pieces"), NO_STRATEGY))
+        statuses.append(trainers[-1].train())
+        assert len(statuses) < 10
+    assert statuses == [143, 143, 143, 0]
+    assert "stopped by SIGTERM at step 2; the same command resumes it" in capsys.readouterr().out
+    assert_same_run(tmp_path / "whole", tmp_path / "pieces")
