@@ -10,7 +10,7 @@ from conftest import free
 from tensorflow.python.eager import context
 
 from memattn import attention
-from memattn.attention.base import masked_softmax
+from memattn.attention.ops import masked_softmax
 from memattn.config import DecodingConfig, TrainingConfig
 from memattn.data.corpus import Sentences
 from memattn.data.vocabulary import BOS, EOS, PAD

@@ -7,7 +7,7 @@ config's attention section.
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from memattn.attention.errors import OptionError
+from memattn.attention.options import OptionError
 from memattn.attention.registry import MECHANISMS, build
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ Raffel's slides name it without a formula; the definition here is ours.
 
 import tensorflow as tf
 
-from memattn.attention.base import masked_softmax
 from memattn.attention.monotonic import MonotonicAttention, stops
+from memattn.attention.ops import masked_softmax
 
 
 class MatchaAttention(MonotonicAttention):

@@ -7,29 +7,13 @@ from typing import Literal
 import numpy as np
 import tensorflow as tf
 
-from memattn.attention.base import (
-    AttentionMechanism,
-    Initializer,
-    accurate,
-    additive_energies,
-    initializer_config,
-    initializer_of,
-    masked_softmax,
-    one_of,
-    products,
-    whole,
-)
-from memattn.attention.errors import OptionError
+from memattn.attention.base import AttentionMechanism
+from memattn.attention.initializers import Initializer, initializer_of
+from memattn.attention.ops import accurate, additive_energies, masked_softmax, products
+from memattn.attention.options import OptionError, whole
 
 SCORING_FUNCTIONS = {"softmax": tf.nn.softmax, "sigmoid": tf.sigmoid}
 _LOWEST_WINDOW_LOGIT = -8.0  # far from a slot's window; content can still overrule it
-_CHOICES = {
-    "encoder_scoring": (*SCORING_FUNCTIONS, "softmax_time"),
-    "decoder_scoring": tuple(SCORING_FUNCTIONS),
-    "encoder_normalize": ("none", "time"),
-    "read": ("address", "content", "additive"),
-    "renormalize": ("sum", "mean", "none"),
-}
 
 
 class MemoryAttention(AttentionMechanism):
@@ -82,19 +66,6 @@ class MemoryAttention(AttentionMechanism):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self.check(
-            num_slots,
-            read_units,
-            vote_scale,
-            nested=nested,
-            position_windows=position_windows,
-            position_encoding=position_encoding,
-            encoder_scoring=encoder_scoring,
-            decoder_scoring=decoder_scoring,
-            encoder_normalize=encoder_normalize,
-            read=read,
-            renormalize=renormalize,
-        )
         if position_encoding:
             max_source_length = whole("max_source_length (for position_encoding)", max_source_length)
         if read == "content":
@@ -120,15 +91,14 @@ class MemoryAttention(AttentionMechanism):
             self._v_initializer = tf.keras.initializers.get(initializer_of("v", initializer))
 
     @classmethod
-    def check(cls, num_slots, read_units, vote_scale, nested, position_windows, position_encoding, **choices):
+    def check(cls, *, num_slots, read_units, vote_scale, nested, position_windows, position_encoding, **options):
+        super().check(**options)
         whole("num_slots", num_slots)
         whole("read_units", read_units)
         if not (isinstance(vote_scale, numbers.Real) and 0 < vote_scale < math.inf):
             raise OptionError("vote_scale", f"must be a number above 0, not {vote_scale!r}")
         if nested and (position_windows or position_encoding):
             raise OptionError("nested", "position encodings and windows give each slot a place; switch them off")
-        for key, known in _CHOICES.items():
-            one_of(key, choices[key], known)
 
     def keep(self, num_slots: int) -> None:
         """Cuts the memory to its first slots, for models trained with `nested`. Raises ValueError.
@@ -223,25 +193,6 @@ class MemoryAttention(AttentionMechanism):
         lengths = tf.reduce_sum(weights, 1, keepdims=True)  # [B, 1, 1]
         shares = tf.math.divide_no_nan(encodings, totals)
         return shares * lengths if self.renormalize == "mean" else shares
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "num_slots": self.num_slots,
-            "encoder_scoring": self.encoder_scoring,
-            "decoder_scoring": self.decoder_scoring,
-            "encoder_normalize": self.encoder_normalize,
-            "vote_scale": self.vote_scale,
-            "read": self.read,
-            "read_units": self.read_units,
-            "nested": self.nested,
-            "position_windows": self.position_windows,
-            "position_encoding": self.position_encoding,
-            "renormalize": self.renormalize,
-            "max_source_length": self.max_source_length,
-            "units": self.units,
-            "initializer": initializer_config(self.initializer),
-        }
 
 
 def _scored(scoring: str, logits: tf.Tensor, used: tf.Tensor | None) -> tf.Tensor:

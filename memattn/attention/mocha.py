@@ -4,8 +4,10 @@ from typing import Literal
 
 import tensorflow as tf
 
-from memattn.attention.base import Initializer, masked_softmax, whole
+from memattn.attention.initializers import Initializer
 from memattn.attention.monotonic import MonotonicAttention
+from memattn.attention.ops import masked_softmax
+from memattn.attention.options import whole
 
 
 class MochaAttention(MonotonicAttention):
@@ -37,14 +39,13 @@ class MochaAttention(MonotonicAttention):
         super().__init__(
             units=units, offset=offset, noise=noise, test_mode=test_mode, initializer=initializer, **kwargs
         )
-        self.check(chunk_size=chunk_size, offset=offset, noise=noise, test_mode=test_mode)
         self.chunk_size = None if chunk_size is None else int(chunk_size)
 
     @classmethod
-    def check(cls, *, chunk_size=None, **options):
+    def check(cls, *, chunk_size, **options):
+        super().check(**options)
         if chunk_size is not None:
             whole("chunk_size", chunk_size)
-        super().check(**options)
 
     def score(self, query, memory, state, seed=None):
         alpha = self._stops(query, memory, state, seed)
@@ -80,9 +81,6 @@ class MochaAttention(MonotonicAttention):
             tf.pad(weights[..., i], [[0, 0], [0, 0], [0, width - 1 - i]])[:, :, width - 1 - i :] for i in range(width)
         ]
         return tf.reduce_sum(tf.stack(spread, -1), -1)
-
-    def get_config(self):
-        return {**super().get_config(), "chunk_size": self.chunk_size}
 
 
 def _before(alpha: tf.Tensor, energies: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:

@@ -5,22 +5,13 @@ from typing import Literal
 
 import tensorflow as tf
 
-from memattn.attention.base import (
-    GENERATOR,
-    AttentionMechanism,
-    Initializer,
-    accurate,
-    cast,
-    initializer_config,
-    initializer_of,
-    one_of,
-    whole,
-)
-from memattn.attention.errors import OptionError
+from memattn.attention.base import AttentionMechanism
+from memattn.attention.initializers import Initializer, initializer_of
+from memattn.attention.ops import GENERATOR, accurate, cast
+from memattn.attention.options import OptionError, whole
 
 _LOWEST = -1e9  # energy of padding: the sigmoid is 0
 _BLOCK = 8  # positions that hard attention looks at together
-_TEST_MODES = ("hard", "soft")
 
 
 class ScaledEnergy(tf.keras.layers.Layer):
@@ -106,19 +97,18 @@ class MonotonicAttention(AttentionMechanism):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self.check(offset=offset, noise=noise, test_mode=test_mode)
         self.units, self.offset, self.noise, self.test_mode = whole("units", units), offset, noise, test_mode
         self.initializer = initializer
         self.stop_energy = self._energy(offset, "stop")
         self.chunk_energy = self._energy(None, "chunk") if self._mixes_chunks else None
 
     @classmethod
-    def check(cls, *, offset, noise, test_mode, **_):
+    def check(cls, *, offset, noise, **options):
+        super().check(**options)
         if not (isinstance(noise, numbers.Real) and 0 <= noise < 1e30):
             raise OptionError("noise", f"must be a number of at least 0 and below 1e30, not {noise!r}")
         if not (isinstance(offset, numbers.Real) and abs(offset) < 1e30):
             raise OptionError("offset", f"must be a number between -1e30 and 1e30, not {offset!r}")
-        one_of("test_mode", test_mode, _TEST_MODES)
 
     def memorize(self, states, mask):
         memory = {"values": states, "mask": mask, "stop_keys": self.stop_energy.keys(states)}
@@ -191,16 +181,6 @@ class MonotonicAttention(AttentionMechanism):
         return ScaledEnergy(
             units=self.units, offset=offset, initializer=self.initializer, dtype=self.dtype_policy, name=name
         )
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "units": self.units,
-            "offset": self.offset,
-            "noise": self.noise,
-            "test_mode": self.test_mode,
-            "initializer": initializer_config(self.initializer),
-        }
 
 
 def stops(p: tf.Tensor, before: tf.Tensor) -> tf.Tensor:

@@ -7,8 +7,6 @@ the file, the line, the dotted key, the value and what would be right.
 import dataclasses
 import inspect
 import os
-import types
-import typing
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
@@ -16,6 +14,7 @@ import yaml
 
 from memattn import reading
 from memattn.attention import MECHANISMS, OptionError
+from memattn.attention.options import MODEL_FACTS, arguments
 from memattn.config.schema import Source, build, listed, nearest, not_one_of, number, parse, value_of, written
 from memattn.errors import ConfigError, DataError, reason, short, shown
 
@@ -23,7 +22,6 @@ _ARITHMETIC = ("addition", "multiplication")
 _OF_ACTIVE_MEMORY = ("width", "cell")
 _NO_ATTENTION = {"name": "none"}
 _OF_ANY_KIND = ("kind", "layers", "units", "dropout")
-MODEL_FACTS = ("units", "max_source_length", "initializer")  # a mechanism gets these from the model, not from a config
 
 
 @dataclasses.dataclass(frozen=True)
@@ -515,7 +513,7 @@ def _attention(section: Mapping, source: Source) -> dict:
             raise source.error(f"{key}.{option}", f"missing; {name} needs it")
         options.setdefault(option, parameter.default)
     try:
-        mechanism.check(**options)
+        mechanism.validate(options)
     except OptionError as error:
         raise source.error(f"{key}.{error.option}", error.problem) from error
     except ValueError as error:
@@ -524,25 +522,12 @@ def _attention(section: Mapping, source: Source) -> dict:
 
 
 def mechanism_parameters(mechanism: type) -> dict[str, inspect.Parameter]:
-    """The arguments of a mechanism's constructor that a config sets, their annotations evaluated where they are text.
-
-    Raises ConfigError for an annotation that cannot be evaluated.
-    """
-    parameters = {
-        name: parameter
-        for name, parameter in inspect.signature(mechanism).parameters.items()
-        if parameter.kind is not parameter.VAR_KEYWORD and name not in MODEL_FACTS
-    }
+    """The arguments of a mechanism's constructor that a config sets. Raises ConfigError for an unusable annotation."""
+    parameters = {name: one for name, one in arguments(mechanism).items() if name not in MODEL_FACTS}
     for name, parameter in parameters.items():
-        if not isinstance(parameter.annotation, str):  # as with `from __future__ import annotations`
-            continue
-        holder = types.SimpleNamespace(__annotations__={name: parameter.annotation})
-        try:
-            hints = typing.get_type_hints(holder, inspect.unwrap(mechanism.__init__).__globals__)
-        except Exception as error:  # of any kind: it is code
+        if isinstance(parameter.annotation, str):  # postponed, and not to be evaluated
             problem = f"the annotation {parameter.annotation!r} of argument {name} cannot be evaluated"
-            raise ConfigError(f"{mechanism.__name__}: {problem}: {reason(error)}") from error
-        parameters[name] = parameter.replace(annotation=hints[name])
+            raise ConfigError(f"{mechanism.__name__}: {problem}")
     return parameters
 
 

@@ -3,7 +3,8 @@
 import tensorflow as tf
 
 from memattn.attention import AttentionMechanism
-from memattn.attention.base import Initializer, cast, initializer_config, initializer_of
+from memattn.attention.initializers import Initializer, initializer_config, initializer_of
+from memattn.attention.ops import cast
 from memattn.models.dropout import dropout, split
 from memattn.models.stepper import LSTMStepper, make_reader, run_steps
 

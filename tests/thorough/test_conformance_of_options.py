@@ -9,10 +9,10 @@ import test_conformance
 import test_keras
 import test_layers
 from conftest import free
+from memattn.active_memory.neural_gpu import KINDS
 from test_conformance import FAMILY, SOURCES, V, arrays, identify, make_model, optimizer, padded  # noqa: F401
 
 from memattn import attention
-from memattn.active_memory.neural_gpu import KINDS
 from memattn.config import TrainingConfig
 from memattn.training.step import TrainingStep
 
