@@ -115,18 +115,13 @@ class AttentionMechanism(tf.keras.layers.Layer):
         """
         raise NotImplementedError("a mechanism defines memorize and score")
 
-    @property
-    def reads_few(self) -> bool:
-        """Whether a search may use `first_few` and `score_few`: a step has weights at few positions of the source."""
-        return False
+    def for_search(self) -> Any:
+        """Returns what the steps of a search score with: the mechanism, or an object of less work per step.
 
-    def first_few(self, memory: dict[str, tf.Tensor], num_queries: int) -> Any:
-        """As `initial_state`, of `score_few`."""
-        raise NotImplementedError
-
-    def score_few(self, query: tf.Tensor, memory: dict[str, tf.Tensor], state: Any) -> tuple[tf.Tensor, tf.Tensor, Any]:
-        """What `score` gives without a seed, as positions [B, Q, N] and their scores [B, Q, N]; all others are 0."""
-        raise NotImplementedError
+        The object has `initial_state` and `score` like the mechanism. Its scores may be `SparseScores`; they equal
+        those of the mechanism without a seed.
+        """
+        return self
 
     def alignments(self, memory: dict[str, tf.Tensor], scores: tf.Tensor) -> tf.Tensor:
         """Weights of the source positions [B, Q, S] for scores [B, Q, M], linear in the scores. For pictures."""

@@ -25,9 +25,8 @@ class MatchaAttention(MonotonicAttention):
 
     _mixes_chunks = True
 
-    @property
-    def reads_few(self):
-        return False  # a chunk may be the whole source
+    def for_search(self):
+        return self  # a chunk may be the whole source
 
     def score(self, query, memory, state, seed=None):
         p = self._probabilities(query, memory, seed)

@@ -78,9 +78,8 @@ class RNNsearchDecoder(tf.keras.layers.Layer):
         first = kernel.shape[0] - values.shape[2]
         reader = make_reader(values, kernel[first:], read_out[first : -self.units], self.dropout, fold=fold)
         return RNNsearchStepper(
-            attention=self.attention,
+            attention=self.attention.for_search() if fold else self.attention,
             memory=memory,
-            few=fold and self.attention.reads_few,
             reader=reader,
             gate_kernel=recurrent[:, : 2 * self.units],
             candidate_kernel=recurrent[:, 2 * self.units :],
