@@ -9,11 +9,11 @@ import test_conformance
 import test_keras
 import test_layers
 from conftest import free
-from memattn.active_memory.neural_gpu import KINDS
 from test_conformance import FAMILY, SOURCES, V, arrays, identify, make_model, optimizer, padded  # noqa: F401
 
 from memattn import attention
 from memattn.config import TrainingConfig
+from memattn.models.neural_gpu.model import KINDS
 from memattn.training.step import TrainingStep
 
 MONOTONIC = ("monotonic", "mocha", "matcha")
@@ -21,9 +21,11 @@ VARIANTS = [
     ("memory", {"num_slots": 1}),
     ("memory", {"num_slots": 3, "encoder_scoring": "softmax", "decoder_scoring": "sigmoid"}),
     ("memory", {"num_slots": 3, "encoder_scoring": "sigmoid", "decoder_scoring": "sigmoid"}),
-    ("memory", {"num_slots": 3, "encoder_normalize": "time"}),
-    ("memory", {"num_slots": 3, "encoder_scoring": "softmax_time", "read": "content"}),
-    ("memory", {"num_slots": 3, "encoder_scoring": "softmax_time", "read": "additive", "position_windows": True}),
+    ("windowed_memory", {"num_slots": 3, "read_units": 5}),
+    ("windowed_memory", {"num_slots": 3, "read": "address"}),
+    ("memory_variant", {"num_slots": 3, "encoder_normalize": "time"}),
+    ("memory_variant", {"num_slots": 3, "encoder_scoring": "softmax_time", "read": "additive"}),
+    ("memory_variant", {"num_slots": 3, "vote_scale": 2.0, "position_windows": True}),
     ("memory", {"num_slots": 3, "position_encoding": True, "renormalize": "sum"}),
     *((name, {}) for name in FAMILY if name not in MONOTONIC),
     ("linear", {"projection": 3, "gated": True, "normalize": "none"}),
@@ -37,8 +39,8 @@ VARIANTS = [
 OF_LAYERS = [
     *VARIANTS,
     ("bahdanau", {"cache_keys": False}),
-    ("memory", {"num_slots": 2, "encoder_scoring": "sigmoid", "decoder_scoring": "sigmoid", "vote_scale": 2.0}),
-    ("memory", {"num_slots": 3, "nested": True}),
+    ("memory_variant", {"num_slots": 2, "encoder_scoring": "sigmoid", "decoder_scoring": "sigmoid", "vote_scale": 2.0}),
+    ("nested_memory", {"num_slots": 3}),
     ("memory", {"num_slots": 3, "position_encoding": True, "renormalize": "mean"}),
     ("feed_forward", {"weighted": False}),
     ("local_m", {"window": 1}),
