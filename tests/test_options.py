@@ -49,6 +49,20 @@ class Forgetful(AttentionMechanism):
         self._margin = margin
 
 
+class Needy(AttentionMechanism):
+    """Has an option that must be given, and a range for it."""
+
+    def __init__(self, *, rate: float, **kwargs):
+        super().__init__(**kwargs)
+        self.rate = rate
+
+    @classmethod
+    def check(cls, *, rate, **options):
+        super().check(**options)
+        if rate <= 0:
+            raise OptionError("rate", f"must be above 0, not {rate}")
+
+
 class Positional(AttentionMechanism):
     """Takes an argument by its place."""
 
@@ -65,6 +79,7 @@ class Positional(AttentionMechanism):
         (lambda: Sharp(sharpness=0), "sharpness: must be a whole number of at least 1, not 0"),
         (lambda: Sharper(sharpness=0), "sharpness: must be a whole number"),
         (lambda: Sharper(scoring="softmx"), "scoring: 'softmx' is none of softmax, sigmoid"),
+        (lambda: Needy(rate=0), "rate: must be above 0, not 0"),
         (lambda: Positional("up"), "side: 'up' is none of left, right"),
         (lambda: MochaAttention(units=3, test_mode="easy"), "test_mode: 'easy' is none of hard, soft"),
     ],
@@ -80,8 +95,10 @@ def test_an_optional_choice_may_be_left_out():
 
 
 def test_wrong_arguments_are_the_constructors_error():
-    with pytest.raises(TypeError, match="side"):
+    with pytest.raises(TypeError, match="__init__.*side"):
         Positional()
+    with pytest.raises(TypeError, match="__init__.*rate"):
+        Needy()
     with pytest.raises((TypeError, ValueError), match="sharpnes"):
         Sharp(sharpnes=2)
 

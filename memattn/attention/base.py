@@ -43,8 +43,9 @@ class AttentionMechanism(tf.keras.layers.Layer):
         try:
             given = inspect.signature(cls.__init__).bind(None, *args, **kwargs).arguments
         except TypeError:
-            given = {}  # the constructor says what is wrong
-        cls.validate({**kwargs, **given})
+            pass  # the constructor says what is wrong
+        else:
+            cls.validate({**kwargs, **given})
         return super().__new__(cls, *args, **kwargs)
 
     def __init__(self, **kwargs):
@@ -56,7 +57,7 @@ class AttentionMechanism(tf.keras.layers.Layer):
 
     @classmethod
     def constructor_arguments(cls) -> dict[str, inspect.Parameter]:
-        """Arguments of the constructors of this class and of its base classes, without those of every Keras layer."""
+        """Returns the arguments of the constructors of this class and its bases, but for those of every Keras layer."""
         found = {}
         for ancestor in cls.__mro__[: cls.__mro__.index(AttentionMechanism)]:
             if "__init__" in vars(ancestor):
@@ -84,11 +85,11 @@ class AttentionMechanism(tf.keras.layers.Layer):
                 one_of(name, options[name], known)
 
     def context_size(self, value_size: int) -> int:
-        """Width of a context that is read from values of width `value_size`."""
+        """Returns the width of a context that is read from values of width `value_size`."""
         return value_size
 
     def memorize(self, states: tf.Tensor, mask: tf.Tensor) -> dict[str, tf.Tensor]:
-        """The memory that decoder steps read, from source states [B, S, D]; `mask` [B, S] marks the real ones.
+        """Returns the memory that decoder steps read, from states [B, S, D]; `mask` [B, S] marks the real positions.
 
         Padding rows have an all-False mask; their scores must still be finite, as those of `masked_softmax` are. Every
         tensor is batch-leading; "values" is [B, M, D]. Lengths and positions are integers: Keras casts floating tensors
@@ -97,19 +98,19 @@ class AttentionMechanism(tf.keras.layers.Layer):
         raise NotImplementedError("a mechanism defines memorize and score")
 
     def memorize_in_training(self, states: tf.Tensor, mask: tf.Tensor, seed: tf.Tensor) -> dict[str, tf.Tensor]:
-        """The same for an update of the weights; `seed` [2] is for mechanisms that draw at random then."""
+        """Returns the memory of a training step; `seed` [2] is for mechanisms that draw at random in training."""
         del seed
         return self.memorize(states, mask)
 
     def initial_state(self, memory: dict[str, tf.Tensor], num_queries: int) -> Any:
-        """The first state of a recurrent mechanism, each tensor [B, Q, ...]; () for all others."""
+        """Returns the first state of a recurrent mechanism, each tensor [B, Q, ...]; () for all others."""
         del memory, num_queries
         return ()
 
     def score(
         self, query: tf.Tensor, memory: dict[str, tf.Tensor], state: Any = (), seed: tf.Tensor | None = None
     ) -> tuple[tf.Tensor, Any]:
-        """Scores [B, Q, M] of queries [B, Q, U], and the next state; in training with a `seed` [2], for noise.
+        """Returns scores [B, Q, M] of queries [B, Q, U], and the next state. In training, `seed` [2] is for noise.
 
         `memorize` and `score` run outside of `__call__`: they take tensors of the compute dtype and cast raw weights.
         """
@@ -124,7 +125,7 @@ class AttentionMechanism(tf.keras.layers.Layer):
         return self
 
     def alignments(self, memory: dict[str, tf.Tensor], scores: tf.Tensor) -> tf.Tensor:
-        """Weights of the source positions [B, Q, S] for scores [B, Q, M], linear in the scores. For pictures."""
+        """Returns weights of the source positions [B, Q, S], linear in the scores [B, Q, M]; for pictures."""
         del memory
         return scores
 
@@ -139,7 +140,7 @@ class AttentionMechanism(tf.keras.layers.Layer):
         self.built = True
 
     def call(self, query, value, query_mask=None, value_mask=None, return_attention_scores=False, training=None):
-        """The context [B, T, D] of queries [B, T, U] that read values [B, S, D]; 0 for a masked query.
+        """Returns the context [B, T, D] of queries [B, T, U] that read values [B, S, D]; 0 for a masked query.
 
         A recurrent mechanism takes the queries in order. `query_mask` [B, T] and `value_mask` [B, S], tensors, arrays
         or lists, are true for real positions and default to Keras' own masks. With `return_attention_scores`, also
@@ -208,7 +209,7 @@ class AttentionMechanism(tf.keras.layers.Layer):
         return (context, scores) if return_attention_scores else context
 
     def get_config(self):
-        """The arguments of the constructor, from the attributes of their names."""
+        """Returns the arguments of the constructors, read from the attributes of their names."""
         config = super().get_config()
         for name in self.constructor_arguments():
             if name not in config:
