@@ -7,6 +7,8 @@ imported on first use of a name.
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from memattn.attention.registry import CLASSES
+
 if TYPE_CHECKING:
     from memattn.attention import (
         AttentionMechanism,
@@ -20,9 +22,12 @@ if TYPE_CHECKING:
         LuongDotAttention,
         MatchaAttention,
         MemoryAttention,
+        MemoryVariantAttention,
         MochaAttention,
         MonotonicAttention,
+        NestedMemoryAttention,
         NoAttention,
+        WindowedMemoryAttention,
     )
     from memattn.models.seq2seq import Seq2Seq
     from memattn.search.beam_search import beam_search
@@ -30,40 +35,21 @@ if TYPE_CHECKING:
     from memattn.serving.translator import load
 
 __version__ = "0.3.0"
-__all__ = [
-    "AttentionMechanism",
-    "BahdanauAttention",
-    "FeedForwardAttention",
-    "LinearAttention",
-    "LocalMonotonicAttention",
-    "LocalPredictiveAttention",
-    "LocationAttention",
-    "LuongAttention",
-    "LuongDotAttention",
-    "MatchaAttention",
-    "MemoryAttention",
-    "MochaAttention",
-    "MonotonicAttention",
-    "NoAttention",
-    "Seq2Seq",
-    "beam_search",
-    "load",
-    "sample",
-]
 
 _MODULES = {
-    "Seq2Seq": "models.seq2seq",
-    "beam_search": "search.beam_search",
-    "load": "serving.translator",
-    "sample": "search.sampling",
+    **dict.fromkeys(CLASSES, "memattn.attention"),
+    "Seq2Seq": "memattn.models.seq2seq",
+    "beam_search": "memattn.search.beam_search",
+    "load": "memattn.serving.translator",
+    "sample": "memattn.search.sampling",
 }
+__all__ = sorted(_MODULES)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = importlib.import_module(f"memattn.{_MODULES.get(name, 'attention')}")
-    return getattr(module, name)
+    return getattr(importlib.import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

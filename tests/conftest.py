@@ -19,6 +19,7 @@ import tensorflow as tf
 import yaml
 
 from memattn import config as configs
+from memattn.attention import MECHANISMS
 from memattn.evaluation import evaluate as evaluation
 from memattn.runs.trained import load
 
@@ -47,8 +48,25 @@ TINY = {
 }
 
 
+CHOSEN = []  # mechanisms of --mechanism, which conformance tests then run on in place of the registered ones
+
+
 def pytest_addoption(parser):
     parser.addoption("--full", action="store_true", help="Faults by the hundred; long.")
+    parser.addoption(
+        "--mechanism",
+        action="append",
+        default=[],
+        metavar="MODULE:CLASS",
+        help="Run conformance tests on this attention mechanism, with its default options; may be repeated.",
+    )
+
+
+@pytest.fixture(autouse=True)
+def chosen_mechanisms_known_to_keras():
+    """Lets Keras load chosen mechanisms from files, as registering them would."""
+    with tf.keras.utils.custom_object_scope({MECHANISMS[name].__name__: MECHANISMS[name] for name in CHOSEN}):
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -71,12 +89,12 @@ def command(commands):
 
 
 def pytest_configure(config):
-    """Four logical CPU devices, for the tests of distribution, graphs as they were written, SIGINT as at a terminal.
+    """Chosen mechanisms, four logical CPU devices, graphs as they were written, SIGINT as at a terminal.
 
-    Most graphs here run a few times, and optimizing one takes longer; commands in processes of their own do optimize.
-    The devices must come before TensorFlow starts.
+    The devices are for the tests of distribution, and must come before TensorFlow starts. Most graphs here run a few
+    times, and optimizing one takes longer; commands in processes of their own do optimize.
     """
-    del config
+    CHOSEN[:] = config.getoption("--mechanism")
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as a shell starts what is to run in the background
         signal.signal(signal.SIGINT, signal.default_int_handler)
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})

@@ -7,49 +7,22 @@ import sys
 import numpy as np
 import pytest
 import tensorflow as tf
+from equations import LENGTHS, QUERIES, SCORING, STATES, B, D, Q, S, U, read, softmax
 
 from memattn import attention, config
 from memattn.attention import registry
 from memattn.attention.memory import position_encodings
 from memattn.errors import ConfigError
 
-B, S, D, Q, U = 3, 7, 6, 4, 5
-LENGTHS = np.array([7, 4, 1])
-
 
 @pytest.fixture
 def states():
-    return np.random.default_rng(0).normal(size=(B, S, D)).astype(np.float32)
+    return STATES
 
 
 @pytest.fixture
 def queries():
-    return np.random.default_rng(1).normal(size=(B, Q, U)).astype(np.float32)
-
-
-def mask():
-    return np.arange(S)[None] < LENGTHS[:, None]
-
-
-def softmax(x):
-    e = np.exp(x - x.max(-1, keepdims=True))
-    return e / e.sum(-1, keepdims=True)
-
-
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
-
-
-SCORING = {"softmax": softmax, "sigmoid": sigmoid}
-
-
-def read(mechanism, states, queries):
-    """Scores, contexts and alignments of a mechanism, as arrays."""
-    memory = mechanism.memorize(tf.constant(states), tf.constant(mask()))
-    state = mechanism.initial_state(memory, Q)
-    scores, _ = mechanism.score(tf.constant(queries), memory, state)
-    contexts = tf.matmul(scores, memory["values"])
-    return scores.numpy(), contexts.numpy(), mechanism.alignments(memory, scores).numpy()
+    return QUERIES
 
 
 def renormalized(k, s, length, num_slots, longest, renormalize):
@@ -158,115 +131,14 @@ def test_luong_dot(states):
     np.testing.assert_allclose(contexts, expected_contexts, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(("scoring", "normalize"), [("softmax", "time"), ("softmax_time", "none")])
-def test_long_sources_in_few_bits(scoring, normalize):
-    layer = attention.MemoryAttention(
-        num_slots=1, encoder_scoring=scoring, encoder_normalize=normalize, dtype="mixed_float16"
-    )
-    states = tf.ones([1, 10_000, 2], tf.float16)
-    rows = layer.memorize(states, tf.ones([1, 10_000], tf.bool))["values"]
-    np.testing.assert_allclose(rows, np.ones([1, 1, 2]), rtol=0.01)
-
-
-@pytest.mark.parametrize("num_slots", [1, 3, 8])
-@pytest.mark.parametrize("encoder_scoring", [*SCORING, "softmax_time"])
-@pytest.mark.parametrize("encoder_normalize", ["none", "time"])
-@pytest.mark.parametrize("reading", ["address", "content", "additive"])
-def test_rows_over_time_and_ways_of_reading(states, queries, num_slots, encoder_scoring, encoder_normalize, reading):
-    mechanism = attention.MemoryAttention(
-        num_slots=num_slots,
-        encoder_scoring=encoder_scoring,
-        encoder_normalize=encoder_normalize,
-        vote_scale=2.5,
-        read=reading,
-        read_units=7,
-        units=U,
-    )
-    read(mechanism, states, queries)
-    if reading == "additive":
-        mechanism.query_layer.bias.assign(np.random.default_rng(2).normal(size=7))
-    _, contexts, alignments = read(mechanism, states, queries)
-    w_alpha = mechanism.encoder_scores.kernel.numpy()
-    for b in range(B):
-        real = states[b, : LENGTHS[b]].astype(np.float64)
-        logits = real @ w_alpha  # [S, K]
-        alpha = softmax(logits.T).T if encoder_scoring == "softmax_time" else SCORING[encoder_scoring](logits)
-        if encoder_normalize == "time":
-            alpha = alpha / alpha.sum(0)
-        alpha = 2.5 * alpha
-        memory = alpha.T @ real  # [K, D]
-        for q in range(Q):
-            if reading == "address":
-                beta = softmax(queries[b, q] @ mechanism.decoder_scores.kernel.numpy())
-            elif reading == "content":
-                beta = softmax(memory @ mechanism.key_layer.kernel.numpy() @ queries[b, q] / np.sqrt(U))
-            else:
-                query = queries[b, q] @ mechanism.query_layer.kernel.numpy() + mechanism.query_layer.bias.numpy()
-                v = tf.convert_to_tensor(mechanism.v).numpy()
-                beta = softmax(np.tanh(query + memory @ mechanism.key_layer.kernel.numpy()) @ v)
-            np.testing.assert_allclose(contexts[b, q], beta @ memory, rtol=1e-4, atol=1e-5)
-            np.testing.assert_allclose(alignments[b, q, : LENGTHS[b]], alpha @ beta, rtol=1e-4, atol=1e-6)
-            np.testing.assert_array_equal(alignments[b, q, LENGTHS[b] :], 0)
-
-
-@pytest.mark.parametrize("num_slots", [1, 3, 8])
-@pytest.mark.parametrize("encoder_scoring", [*SCORING, "softmax_time"])
-def test_position_windows(states, queries, num_slots, encoder_scoring):
-    mechanism = attention.MemoryAttention(num_slots=num_slots, encoder_scoring=encoder_scoring, position_windows=True)
-    _, contexts, _ = read(mechanism, states, queries)
-    for b, length in enumerate(LENGTHS):
-        logits = states[b, :length].astype(np.float64) @ mechanism.encoder_scores.kernel.numpy()
-        for k in range(num_slots):
-            middle, deviation = (k + 0.5) * length / num_slots, max(length / num_slots, 1) / 4
-            for s in range(length):
-                logits[s, k] += max(-((s + 0.5 - middle) ** 2) / (2 * deviation**2), -8)
-        alpha = softmax(logits.T).T if encoder_scoring == "softmax_time" else SCORING[encoder_scoring](logits)
-        beta = softmax(queries[b] @ mechanism.decoder_scores.kernel.numpy())  # [Q, K]
-        np.testing.assert_allclose(contexts[b], beta @ alpha.T @ states[b, :length], rtol=1e-4, atol=1e-5)
-
-
-def test_windows_lie_on_the_real_positions():
-    mechanism = attention.MemoryAttention(num_slots=4, position_windows=True)
-    query, value = tf.random.stateless_normal([1, 2, U], [1, 2]), tf.random.stateless_normal([1, 5, D], [3, 4])
-    padding, real = tf.zeros([1, 3, D]), tf.ones([1, 5], tf.bool)
-    plain = mechanism(query, value)
-    for before, after in ((3, 0), (0, 3)):
-        padded = tf.concat([padding[:, :before], value, padding[:, :after]], 1)
-        mask = tf.pad(real, [[0, 0], [before, after]])
-        np.testing.assert_allclose(mechanism(query, padded, value_mask=mask), plain, rtol=1e-5, atol=1e-6)
-
-
-def test_reading_by_content_does_not_overflow_in_float16():
-    mechanism = attention.MemoryAttention(num_slots=2, read="content", units=512, dtype="mixed_float16")
-    mechanism.build((1, 1, 512), (1, 200, 512))
-    mechanism.encoder_scores.kernel.assign(tf.zeros([512, 2]))
-    mechanism.key_layer.kernel.assign(tf.fill([512, 512], 0.02))
-    memory = mechanism.memorize(tf.fill([1, 200, 512], tf.constant(0.9, tf.float16)), tf.ones([1, 200], tf.bool))
-    scores, _ = mechanism.score(tf.ones([1, 1, 512], tf.float16), memory)
-    np.testing.assert_allclose(scores, [[[0.5, 0.5]]], atol=1e-2)
-
-
-def test_windows_of_a_source_twice_as_long_hold_two_positions_each():
-    mechanism = attention.MemoryAttention(num_slots=8, encoder_scoring="softmax_time", position_windows=True)
-    states, mask = tf.random.stateless_normal([1, 16, D], [1, 2]), tf.ones([1, 16], tf.bool)
-    mechanism.build((1, 1, U), (1, 16, D))
-    mechanism.encoder_scores.kernel.assign(tf.zeros_like(mechanism.encoder_scores.kernel))
-    alpha = mechanism.memorize(states, mask)["alpha"][0]  # [S, K]
-    np.testing.assert_array_equal(np.argsort(alpha, 0)[-2:].T // 2, np.repeat(np.arange(8)[:, None], 2, 1))
-    np.testing.assert_array_less(0.7, np.sum(np.sort(alpha, 0)[-2:], 0))
-
-
 def test_luong_dot_says_which_widths_differ(states, queries):
     with pytest.raises(ValueError, match="luong_dot: the queries are 5 wide and the values 6; .*encoder_units"):
         read(attention.LuongDotAttention(), states, queries)
 
 
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [("luong", {}), ("local_m", {}), ("local_p", {}), ("memory", {"num_slots": 3, "read": "content"})],
-)
-def test_units_are_the_width_of_the_queries(name, options):
-    layer = attention.MECHANISMS[name](units=5, **options)
+@pytest.mark.parametrize("name", ["luong", "local_m", "local_p"])
+def test_units_are_the_width_of_the_queries(name):
+    layer = attention.MECHANISMS[name](units=5)
     with pytest.raises(ValueError, match="units: 5, but the queries are 4 wide; they must be equal"):
         layer(tf.zeros([1, 2, 4]), tf.zeros([1, 3, 6]))
 
@@ -284,14 +156,8 @@ def test_no_attention_reads_nothing(states, queries):
         ({"num_slots": "8"}, "num_slots: must be a whole number of at least 1, not '8'"),
         ({"num_slots": 0}, "num_slots: must be a whole number of at least 1, not 0"),
         ({"num_slots": True}, "num_slots: must be a whole number of at least 1, not True"),
-        ({"encoder_scoring": "tanh"}, "encoder_scoring: 'tanh' is none of softmax, sigmoid, softmax_time"),
+        ({"encoder_scoring": "tanh"}, "encoder_scoring: 'tanh' is none of softmax, sigmoid$"),
         ({"decoder_scoring": "none"}, "decoder_scoring: 'none' is none of softmax, sigmoid"),
-        ({"encoder_normalize": "slots"}, "encoder_normalize: 'slots' is none of none, time"),
-        ({"read": "key"}, "read: 'key' is none of address, content, additive"),
-        ({"vote_scale": 0.0}, "vote_scale: must be a number above 0, not 0.0"),
-        ({"vote_scale": float("nan")}, "vote_scale: must be a number above 0, not nan"),
-        ({"read": "additive", "read_units": 0}, "read_units: must be a whole number of at least 1, not 0"),
-        ({"read": "content"}, r"units \(to read by content\): must be a whole number of at least 1, not None"),
         ({"renormalize": "max"}, "renormalize: 'max' is none of sum, mean, none"),
         (
             {"position_encoding": True},

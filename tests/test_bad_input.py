@@ -178,7 +178,7 @@ CONFIGS = {
     "scoring misspelt": (
         COPY + "model: {attention: {name: memory, encoder_scoring: softmx}}\n",
         [],
-        ["encoder_scoring: 'softmx' is none of softmax, sigmoid, softmax_time; did you mean softmax?"],
+        ["encoder_scoring: 'softmx' is none of softmax, sigmoid; did you mean softmax?"],
     ),
     "more hypotheses than the beam": (
         COPY + "decoding:\n  n_best: 11\n",

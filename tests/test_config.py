@@ -6,14 +6,13 @@ from typing import Literal
 import pytest
 
 from memattn import config as configs
+from memattn.attention import AttentionMechanism
 from memattn.errors import ConfigError
 from memattn.sweeps.expand import expand
 
 
-class Memory:
+class Memory(AttentionMechanism):
     """Stands in for a mechanism, whose constructor is its schema."""
-
-    equal_widths = False
 
     def __init__(
         self,
@@ -27,22 +26,17 @@ class Memory:
         raise NotImplementedError("checking a config makes no layer")
 
     @classmethod
-    def check(cls, num_slots, **options):
+    def check(cls, *, num_slots, **options):
+        super().check(**options)
         if num_slots < 1:
             raise ValueError(f"num_slots: must be at least 1, not {num_slots}")
 
 
-class Content:
+class Content(AttentionMechanism):
     """Another, which takes a fact of the model."""
-
-    equal_widths = False
 
     def __init__(self, *, units: int, cache_keys: bool = True, unchecked=None, **kwargs):
         raise NotImplementedError("checking a config makes no layer")
-
-    @classmethod
-    def check(cls, **options):
-        pass
 
 
 MECHANISMS = {"memory": Memory, "content": Content}
@@ -444,21 +438,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from memattn.attention import AttentionMechanism
+
 if TYPE_CHECKING:
     from somewhere import Sizes, Unit
 
 
-class Postponed:
-    equal_widths = False
-
+class Postponed(AttentionMechanism):
     def __init__(
         self, *, width: int, scoring: Literal["a", "b"] = "a", rate: float | None = None, units: Unit, **kwargs: Sizes
     ):
         raise NotImplementedError
-
-    @classmethod
-    def check(cls, **options):
-        pass
 
 
 class Unknown(Postponed):

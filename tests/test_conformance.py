@@ -1,4 +1,7 @@
-"""What must hold for every registered mechanism, whatever it computes; a new one is under test by its registry line."""
+"""What must hold for every mechanism, whatever it computes; a new one is under test by its registry line.
+
+A mechanism outside the package is tested by `pytest tests/test_conformance.py --mechanism my_package.my_module:Class`.
+"""
 
 import functools
 from types import SimpleNamespace
@@ -6,11 +9,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import tensorflow as tf
-from conftest import free
+from conftest import CHOSEN, free
 from tensorflow.python.eager import context
 
 from memattn import attention
-from memattn.attention.base import masked_softmax
+from memattn.attention.ops import masked_softmax
 from memattn.config import DecodingConfig, TrainingConfig
 from memattn.data.corpus import Sentences
 from memattn.data.vocabulary import BOS, EOS, PAD
@@ -23,12 +26,16 @@ from memattn.training.step import TrainingStep
 
 V, T = 11, 5
 # Mechanisms that thorough/test_conformance_of_options.py tries.
-FAMILY = ("feed_forward", "linear", "location", "local_m", "local_p", "monotonic", "mocha", "matcha")
-NAMES = [name for name in attention.MECHANISMS if name not in FAMILY]
-VARIANTS = [(name, {}) for name in NAMES] + [
+FAMILY = (
+    *("nested_memory", "memory_variant"),
+    *("feed_forward", "linear", "location", "local_m", "local_p", "monotonic", "mocha", "matcha"),
+)
+NAMES = CHOSEN or [name for name in attention.MECHANISMS if name not in FAMILY]
+OPTIONS = [
     ("bahdanau", {"cache_keys": False}),
     ("memory", {"num_slots": 3, "position_encoding": True, "renormalize": "mean", "encoder_scoring": "sigmoid"}),
 ]
+VARIANTS = [*((name, {}) for name in NAMES), *([] if CHOSEN else OPTIONS)]
 
 
 class LeastSeen(attention.AttentionMechanism):
@@ -82,7 +89,10 @@ SWITCHED = [
 ]
 
 
-@pytest.fixture(scope="module", params=[*((*variant, {}) for variant in VARIANTS), *SWITCHED], ids=identify)
+MODELS = [*((*variant, {}) for variant in VARIANTS), *([] if CHOSEN else SWITCHED)]
+
+
+@pytest.fixture(scope="module", params=MODELS, ids=identify)
 def model(request):
     name, options, switches = request.param
     with pytest.MonkeyPatch.context() as patch:
@@ -270,7 +280,7 @@ def assert_close_to_full_precision(model):
     np.testing.assert_allclose(np.stack(step_wise, 1)[real].astype(np.float32), expected, **close)
 
 
-@pytest.mark.parametrize("name", [name for name in attention.MECHANISMS if not name.startswith("tfa_")])
+@pytest.mark.parametrize("name", CHOSEN or [name for name in attention.MECHANISMS if not name.startswith("tfa_")])
 def test_every_mechanism_computes_in_few_bits(name):
     """Its weights stay in float32; a row of padding fills the batch up."""
     model, batch = make_model(name, {}, dtype="mixed_bfloat16"), padded([*SOURCES, []])

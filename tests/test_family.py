@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from memattn.attention import build
 from memattn.attention.monotonic import linear_recurrence, stops
+from memattn.attention.sparse import SparseScores, contexts, dense
 
 B, S, T, D, U, E = 2, 5, 3, 4, 6, 3
 LENGTHS = [5, 3]
@@ -142,17 +143,35 @@ def test_a_search_finds_the_few_positions_of_a_step(name, options):
     mechanism.stop_energy.r.assign(-2.0)
     states = tf.constant(random.normal(size=[3, length, D]).astype(np.float32))
     memory = mechanism.memorize(states, tf.sequence_mask([20, 13, 1], length))
-    whole, few, found = mechanism.initial_state(memory, queries), mechanism.first_few(memory, queries), []
+    search, found = mechanism.for_search(), []
+    whole, stops = mechanism.initial_state(memory, queries), search.initial_state(memory, queries)
     for _ in range(6):
         query = tf.constant(random.normal(size=[3, queries, U]).astype(np.float32))
         expected, whole = mechanism.score(query, memory, whole)
-        positions, scores, few = mechanism.score_few(query, memory, few)
-        dense = tf.reduce_sum(tf.one_hot(positions, length) * scores[..., None], 2)
-        np.testing.assert_allclose(dense, expected, rtol=1e-5, atol=1e-6)
-        found.append(few.numpy())
+        scores, stops = search.score(query, memory, stops)
+        assert scores.positions.shape == scores.weights.shape == (3, queries, options.get("chunk_size", 1))
+        np.testing.assert_allclose(scores.dense(length), expected, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(contexts(scores, states), expected @ states, rtol=1e-5, atol=1e-5)
+        found.append(stops.numpy())
     assert {0, length} < set(np.ravel(found))
     assert np.ptp(np.ravel(found)[np.ravel(found) < length]) > 8
     assert any((one[one < length] == other[one < length]).any() for one, other in itertools.pairwise(found))
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("memory", {}), ("monotonic", {"test_mode": "soft"}), ("mocha", {"chunk_size": None}), ("matcha", {})],
+)
+def test_a_search_scores_with_the_mechanism_itself_where_a_step_may_read_all_positions(name, options):
+    mechanism = build(name, options, **FACTS)
+    assert mechanism.for_search() is mechanism
+
+
+def test_weights_of_equal_positions_are_added():
+    scores = SparseScores(tf.constant([[[2, 0, 2]]]), tf.constant([[[0.5, 0.25, 0.125]]]))
+    np.testing.assert_allclose(dense(scores, 4), [[[0.25, 0.0, 0.625, 0.0]]])
+    values = tf.constant([[[1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0]]])
+    np.testing.assert_allclose(contexts(scores, values), contexts(dense(scores, 4), values))
 
 
 def test_the_steps_of_a_search_look_at_each_position_once(monkeypatch):
@@ -161,7 +180,8 @@ def test_the_steps_of_a_search_look_at_each_position_once(monkeypatch):
     mechanism = randomized(build("monotonic", {}, **FACTS))
     memory = mechanism.memorize(tf.zeros([1, length, D]), tf.ones([1, length], tf.bool))
     memory["stop_keys"] = tf.range(length, dtype=tf.float32)[None, :, None]
-    stop = mechanism.first_few(memory, 1)
+    search = mechanism.for_search()
+    stop = search.initial_state(memory, 1)
     for target in range(24, 24 * steps + 1, 24):
 
         def energies(query, keys, target=target):
@@ -169,7 +189,7 @@ def test_the_steps_of_a_search_look_at_each_position_once(monkeypatch):
             return tf.where(keys[..., 0] >= target, 1.0, -1.0)
 
         monkeypatch.setattr(mechanism.stop_energy, "energies", energies)
-        *_, stop = mechanism.score_few(tf.zeros([1, 1, U]), memory, stop)
+        _, stop = search.score(tf.zeros([1, 1, U]), memory, stop)
         assert int(stop[0, 0]) == target
     assert set(looks) == {8}
     assert len(looks) <= length / 8 + steps

@@ -228,7 +228,7 @@ SIZED = {name: SIZES & inspect.signature(attention.MECHANISMS[name]).parameters.
 @pytest.mark.parametrize(("name", "sizes"), [(name, sizes) for name, sizes in SIZED.items() if sizes])
 def test_sizes_are_whole_numbers_of_numpy_too(name, sizes):
     """Keras itself takes no NumPy integers."""
-    options = {"read": "content", "position_encoding": True} if name == "memory" else {}
+    options = {"position_encoding": True} if name == "memory" else {}
     made = attention.MECHANISMS[name](**options, **dict.fromkeys(sizes, np.int64(4)))
     assert all(type(made.get_config()[size]) is int for size in sizes)
     for wrong in ("4", 0, 2.5, True):

@@ -1,9 +1,11 @@
 """The public interface: names that come when they are asked for, and leave the process as it was."""
 
+import ast
 import os
 import random
 import subprocess
 import sys
+from pathlib import Path
 
 import matplotlib
 import numpy as np
@@ -13,6 +15,7 @@ from conftest import ROOT, evaluate
 from test_docs import run_block
 
 import memattn
+from memattn import attention
 from memattn.errors import ConfigError
 from memattn.training.trainer import train
 
@@ -40,6 +43,16 @@ def test_output_that_nobody_reads_is_no_error(arguments):
     ended = subprocess.run([sys.executable, "-m", *arguments], stdout=writing, stderr=subprocess.PIPE, check=False)
     os.close(writing)
     assert (ended.returncode, ended.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("module", [memattn, attention])
+def test_editors_see_the_public_names(module):
+    """What type checkers are told to import is what `__all__` holds, which comes from the registry."""
+    tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
+    (told,) = [node for node in tree.body if isinstance(node, ast.If)]
+    names = [alias.name for node in told.body for alias in node.names]
+    imported = {"MECHANISMS", "OptionError", "build"} if module is attention else set()
+    assert sorted(names) == sorted(set(module.__all__) - imported)
 
 
 def test_every_public_name_is_there():

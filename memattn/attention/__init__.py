@@ -7,8 +7,8 @@ config's attention section.
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from memattn.attention.errors import OptionError
-from memattn.attention.registry import MECHANISMS, build
+from memattn.attention.options import OptionError
+from memattn.attention.registry import CLASSES, MECHANISMS, build
 
 if TYPE_CHECKING:
     from memattn.attention.bahdanau import BahdanauAttention
@@ -21,50 +21,18 @@ if TYPE_CHECKING:
     from memattn.attention.luong_dot import LuongDotAttention
     from memattn.attention.matcha import MatchaAttention
     from memattn.attention.memory import MemoryAttention
+    from memattn.attention.memory_variants import MemoryVariantAttention
     from memattn.attention.mocha import MochaAttention
     from memattn.attention.monotonic import MonotonicAttention
+    from memattn.attention.nested_memory import NestedMemoryAttention
     from memattn.attention.none import NoAttention
+    from memattn.attention.windowed_memory import WindowedMemoryAttention
 
-__all__ = [
-    "MECHANISMS",
-    "AttentionMechanism",
-    "BahdanauAttention",
-    "FeedForwardAttention",
-    "LinearAttention",
-    "LocalMonotonicAttention",
-    "LocalPredictiveAttention",
-    "LocationAttention",
-    "LuongAttention",
-    "LuongDotAttention",
-    "MatchaAttention",
-    "MemoryAttention",
-    "MochaAttention",
-    "MonotonicAttention",
-    "NoAttention",
-    "OptionError",
-    "build",
-]
-
-_MODULES = {
-    "AttentionMechanism": "base",
-    "BahdanauAttention": "bahdanau",
-    "FeedForwardAttention": "feed_forward",
-    "LinearAttention": "linear",
-    "LocalMonotonicAttention": "local",
-    "LocalPredictiveAttention": "local",
-    "LocationAttention": "location",
-    "LuongAttention": "luong",
-    "LuongDotAttention": "luong_dot",
-    "MatchaAttention": "matcha",
-    "MemoryAttention": "memory",
-    "MochaAttention": "mocha",
-    "MonotonicAttention": "monotonic",
-    "NoAttention": "none",
-}
+__all__ = ["MECHANISMS", "OptionError", "build", *CLASSES]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
+    if name not in CLASSES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    modules = {own: importlib.import_module(f"memattn.attention.{own}") for own in _MODULES.values()}
-    return getattr(modules[_MODULES[name]], name)  # with it, Keras can load the others from a file
+    modules = {module: importlib.import_module(module) for module in CLASSES.values()}
+    return getattr(modules[CLASSES[name]], name)  # with it, Keras can load the others from a file

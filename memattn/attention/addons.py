@@ -4,7 +4,9 @@ import warnings
 
 import tensorflow as tf
 
-from memattn.attention.base import AttentionMechanism, Initializer, initializer_config, initializer_of, whole
+from memattn.attention.base import AttentionMechanism
+from memattn.attention.initializers import Initializer, initializer_of
+from memattn.attention.options import whole
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # its development has ended
@@ -52,9 +54,6 @@ class AddonsBahdanauAttention(AttentionMechanism):
         alignments, _ = self.mechanism([rows, tf.zeros([batch * queries, length], query.dtype)])  # [B * Q, S]
         weights = tf.reshape(alignments, [batch, queries, length])
         return weights * tf.cast(mask, weights.dtype)[:, None], state
-
-    def get_config(self):
-        return {**super().get_config(), "units": self.units, "initializer": initializer_config(self.initializer)}
 
 
 class AddonsLuongAttention(AddonsBahdanauAttention):

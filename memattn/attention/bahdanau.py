@@ -2,15 +2,10 @@
 
 import tensorflow as tf
 
-from memattn.attention.base import (
-    AttentionMechanism,
-    Initializer,
-    additive_energies,
-    initializer_config,
-    initializer_of,
-    masked_softmax,
-    whole,
-)
+from memattn.attention.base import AttentionMechanism
+from memattn.attention.initializers import Initializer, initializer_of
+from memattn.attention.ops import additive_energies, masked_softmax
+from memattn.attention.options import whole
 
 
 class BahdanauAttention(AttentionMechanism):
@@ -42,11 +37,3 @@ class BahdanauAttention(AttentionMechanism):
         keys = memory["keys"] if self.cache_keys else self.key_layer(memory["values"])  # [B, S, U]
         energies = additive_energies(self.query_layer(query), keys, self.v)  # [B, Q, S]
         return masked_softmax(energies, memory["mask"][:, None]), state
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "units": self.units,
-            "cache_keys": self.cache_keys,
-            "initializer": initializer_config(self.initializer),
-        }

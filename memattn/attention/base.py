@@ -1,20 +1,15 @@
 """The interface of every attention mechanism: an ordinary Keras layer, whose parts the decoder calls."""
 
-import numbers
-import zlib
-from collections.abc import Collection, Mapping
+import inspect
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from memattn.attention.errors import OptionError
-
-# Of random numbers. TensorFlow's default draws the same ones, but XLA takes a hundred times as long for them on CPUs.
-GENERATOR = "philox"
-
-
-Initializer = str | Mapping | tf.keras.initializers.Initializer
+from memattn.attention.initializers import initializer_config, initializer_of
+from memattn.attention.ops import real_first
+from memattn.attention.options import MODEL_FACTS, arguments, choices, one_of
 
 
 class AttentionMechanism(tf.keras.layers.Layer):
@@ -43,6 +38,16 @@ class AttentionMechanism(tf.keras.layers.Layer):
     reads_in_order = False
     """Whether scores depend on the places of the memory's rows, so that `memorize` needs real positions first."""
 
+    def __new__(cls, *args, **kwargs):
+        """Checks the options before the constructor runs."""
+        try:
+            given = inspect.signature(cls.__init__).bind(None, *args, **kwargs).arguments
+        except TypeError:
+            pass  # the constructor says what is wrong
+        else:
+            cls.validate({**kwargs, **given})
+        return super().__new__(cls, *args, **kwargs)
+
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
         self.supports_masking = True
@@ -51,15 +56,40 @@ class AttentionMechanism(tf.keras.layers.Layer):
         self._shapes = None
 
     @classmethod
+    def constructor_arguments(cls) -> dict[str, inspect.Parameter]:
+        """Returns the arguments of the constructors of this class and its bases, but for those of every Keras layer."""
+        found = {}
+        for ancestor in cls.__mro__[: cls.__mro__.index(AttentionMechanism)]:
+            if "__init__" in vars(ancestor):
+                found = {**arguments(ancestor), **found}
+        return found
+
+    @classmethod
+    def validate(cls, options: Mapping[str, Any]) -> None:
+        """Raises OptionError for an option that the constructor may not have; makes no layer.
+
+        Options that are missing have their defaults; what the model gives (`MODEL_FACTS`) is left out.
+        """
+        known = {name: one for name, one in cls.constructor_arguments().items() if name not in MODEL_FACTS}
+        defaults = {name: one.default for name, one in known.items() if one.default is not one.empty}
+        cls.check(**{**defaults, **{name: value for name, value in options.items() if name in known}})
+
+    @classmethod
     def check(cls, **options) -> None:
-        """Raises OptionError for an option out of range; makes no layer."""
+        """Raises OptionError for an option that is none of the choices of its Literal.
+
+        A mechanism extends it by ranges; `options` are all arguments of the constructor but `MODEL_FACTS`.
+        """
+        for name, argument in cls.constructor_arguments().items():
+            if name in options and (known := choices(argument.annotation)):
+                one_of(name, options[name], known)
 
     def context_size(self, value_size: int) -> int:
-        """Width of a context that is read from values of width `value_size`."""
+        """Returns the width of a context that is read from values of width `value_size`."""
         return value_size
 
     def memorize(self, states: tf.Tensor, mask: tf.Tensor) -> dict[str, tf.Tensor]:
-        """The memory that decoder steps read, from source states [B, S, D]; `mask` [B, S] marks the real ones.
+        """Returns the memory that decoder steps read, from states [B, S, D]; `mask` [B, S] marks the real positions.
 
         Padding rows have an all-False mask; their scores must still be finite, as those of `masked_softmax` are. Every
         tensor is batch-leading; "values" is [B, M, D]. Lengths and positions are integers: Keras casts floating tensors
@@ -68,39 +98,34 @@ class AttentionMechanism(tf.keras.layers.Layer):
         raise NotImplementedError("a mechanism defines memorize and score")
 
     def memorize_in_training(self, states: tf.Tensor, mask: tf.Tensor, seed: tf.Tensor) -> dict[str, tf.Tensor]:
-        """The same for an update of the weights; `seed` [2] is for mechanisms that draw at random then."""
+        """Returns the memory of a training step; `seed` [2] is for mechanisms that draw at random in training."""
         del seed
         return self.memorize(states, mask)
 
     def initial_state(self, memory: dict[str, tf.Tensor], num_queries: int) -> Any:
-        """The first state of a recurrent mechanism, each tensor [B, Q, ...]; () for all others."""
+        """Returns the first state of a recurrent mechanism, each tensor [B, Q, ...]; () for all others."""
         del memory, num_queries
         return ()
 
     def score(
         self, query: tf.Tensor, memory: dict[str, tf.Tensor], state: Any = (), seed: tf.Tensor | None = None
     ) -> tuple[tf.Tensor, Any]:
-        """Scores [B, Q, M] of queries [B, Q, U], and the next state; in training with a `seed` [2], for noise.
+        """Returns scores [B, Q, M] of queries [B, Q, U], and the next state. In training, `seed` [2] is for noise.
 
         `memorize` and `score` run outside of `__call__`: they take tensors of the compute dtype and cast raw weights.
         """
         raise NotImplementedError("a mechanism defines memorize and score")
 
-    @property
-    def reads_few(self) -> bool:
-        """Whether a search may use `first_few` and `score_few`: a step has weights at few positions of the source."""
-        return False
+    def for_search(self) -> Any:
+        """Returns what the steps of a search score with: the mechanism, or an object of less work per step.
 
-    def first_few(self, memory: dict[str, tf.Tensor], num_queries: int) -> Any:
-        """As `initial_state`, of `score_few`."""
-        raise NotImplementedError
-
-    def score_few(self, query: tf.Tensor, memory: dict[str, tf.Tensor], state: Any) -> tuple[tf.Tensor, tf.Tensor, Any]:
-        """What `score` gives without a seed, as positions [B, Q, N] and their scores [B, Q, N]; all others are 0."""
-        raise NotImplementedError
+        The object has `initial_state` and `score` like the mechanism. Its scores may be `SparseScores`; they equal
+        those of the mechanism without a seed.
+        """
+        return self
 
     def alignments(self, memory: dict[str, tf.Tensor], scores: tf.Tensor) -> tf.Tensor:
-        """Weights of the source positions [B, Q, S] for scores [B, Q, M], linear in the scores. For pictures."""
+        """Returns weights of the source positions [B, Q, S], linear in the scores [B, Q, M]; for pictures."""
         del memory
         return scores
 
@@ -115,7 +140,7 @@ class AttentionMechanism(tf.keras.layers.Layer):
         self.built = True
 
     def call(self, query, value, query_mask=None, value_mask=None, return_attention_scores=False, training=None):
-        """The context [B, T, D] of queries [B, T, U] that read values [B, S, D]; 0 for a masked query.
+        """Returns the context [B, T, D] of queries [B, T, U] that read values [B, S, D]; 0 for a masked query.
 
         A recurrent mechanism takes the queries in order. `query_mask` [B, T] and `value_mask` [B, S], tensors, arrays
         or lists, are true for real positions and default to Keras' own masks. With `return_attention_scores`, also
@@ -183,6 +208,20 @@ class AttentionMechanism(tf.keras.layers.Layer):
         context, scores = (tf.keras.KerasTensor(shape, self.compute_dtype) for shape in shapes)
         return (context, scores) if return_attention_scores else context
 
+    def get_config(self):
+        """Returns the arguments of the constructors, read from the attributes of their names."""
+        config = super().get_config()
+        for name in self.constructor_arguments():
+            if name not in config:
+                if not hasattr(self, name):
+                    raise TypeError(
+                        f"{type(self).__name__}: the constructor must keep its argument {name} as self.{name}"
+                    )
+                config[name] = getattr(self, name)
+        if "initializer" in config:
+            config["initializer"] = initializer_config(config["initializer"])
+        return config
+
     def get_build_config(self):
         return self._shapes
 
@@ -214,83 +253,3 @@ def _shape(name: str, tensor: Any) -> tf.TensorShape:
         return tf.TensorShape(tensor.shape if hasattr(tensor, "shape") else np.shape(tensor))
     except ValueError as error:  # lists of different lengths
         raise ValueError(ragged) from error
-
-
-def real_first(values: tf.Tensor, mask: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Values [B, S, D] and their mask [B, S] with the real positions first, and where each position went [B, S].
-
-    Both the real positions and the others keep their order.
-    """
-    real = tf.cast(mask, tf.int32)
-    counts = tf.reduce_sum(real, 1, keepdims=True)
-    places = tf.where(mask, tf.cumsum(real, 1), counts + tf.cumsum(1 - real, 1)) - 1
-    order = tf.argsort(places, 1)
-    return tf.gather(values, order, batch_dims=1), tf.range(tf.shape(mask)[1]) < counts, places
-
-
-def initializer_of(weight: str, initializer: Initializer) -> Initializer:
-    """The initializer of one weight, where a layer's weights share a name, config or object of Keras.
-
-    An object that has a seed draws the same numbers each time, so each weight gets a copy. A seed that the user gave is
-    changed by the weight's name.
-    """
-    if isinstance(initializer, str) or not (isinstance(initializer, Mapping) or hasattr(initializer, "get_config")):
-        return initializer
-    is_config = isinstance(initializer, Mapping)
-    options = dict(initializer.get("config") or {} if is_config else initializer.get_config())
-    seed = options.get("seed")
-    if isinstance(seed, numbers.Integral):
-        options["seed"] = (int(seed) + zlib.crc32(weight.encode())) % 2**31
-    elif isinstance(seed, Mapping):  # the config of a generator
-        options["seed"] = initializer_of(weight, seed)
-    elif is_config or "seed" not in options:
-        return initializer
-    return {**initializer, "config": options} if is_config else type(initializer).from_config(options)
-
-
-def initializer_config(initializer: Initializer) -> Initializer:
-    """An initializer as `get_config` gives it: a name or a config, an object serialized."""
-    if isinstance(initializer, (str, Mapping)):
-        return initializer
-    return tf.keras.initializers.serialize(initializer)
-
-
-def whole(name: str, value: Any) -> int:
-    """An int of at least 1 as Python's int: Keras takes no NumPy integers. Raises OptionError."""
-    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 1:
-        raise OptionError(name, f"must be a whole number of at least 1, not {value!r}")
-    return int(value)
-
-
-def one_of(name: str, value: Any, known: Collection[str]) -> None:
-    """Raises OptionError for a value that is none of the known ones."""
-    if value not in known:
-        raise OptionError(name, f"{value!r} is none of {', '.join(known)}")
-
-
-def cast(weight: Any, dtype: Any) -> tf.Tensor:
-    """A weight, of any of Keras' kinds, as a tensor of that type."""
-    return tf.cast(tf.convert_to_tensor(weight), dtype)
-
-
-def accurate(dtype: Any) -> tf.DType:
-    """The type of sums and positions for tensors of `dtype`: float32, or float64 for float64."""
-    return tf.float64 if tf.as_dtype(dtype) == tf.float64 else tf.float32
-
-
-def masked_softmax(logits: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-    """Softmax over the last axis where `mask` is true, 0 elsewhere; 0 everywhere if all of `mask` is false."""
-    lowest = tf.constant(logits.dtype.min / 2, logits.dtype)
-    return tf.where(mask, tf.nn.softmax(tf.where(mask, logits, lowest)), tf.zeros([], logits.dtype))
-
-
-def products(queries: tf.Tensor, keys: tf.Tensor) -> tf.Tensor:
-    """h . k [B, Q, M] of queries [B, Q, U] and keys [B, M, U]. Raises ValueError for queries of another width."""
-    if queries.shape[-1] != keys.shape[-1]:
-        raise ValueError(f"units: {keys.shape[-1]}, but the queries are {queries.shape[-1]} wide; they must be equal")
-    return tf.matmul(queries, keys, transpose_b=True)
-
-
-def additive_energies(queries: tf.Tensor, keys: tf.Tensor, v: tf.Variable) -> tf.Tensor:
-    """v . tanh(q + k) [B, Q, M] of projected queries [B, Q, U] and keys [B, M, U] (Bahdanau et al., 2015)."""
-    return tf.einsum("bqmu,u->bqm", tf.tanh(queries[:, :, None] + keys[:, None]), cast(v, queries.dtype))

@@ -2,7 +2,9 @@
 
 import tensorflow as tf
 
-from memattn.attention.base import AttentionMechanism, Initializer, initializer_config, masked_softmax
+from memattn.attention.base import AttentionMechanism
+from memattn.attention.initializers import Initializer
+from memattn.attention.ops import masked_softmax
 
 
 class FeedForwardAttention(AttentionMechanism):
@@ -32,6 +34,3 @@ class FeedForwardAttention(AttentionMechanism):
 
     def alignments(self, memory, scores):
         return scores @ memory["weights"]
-
-    def get_config(self):
-        return {**super().get_config(), "weighted": self.weighted, "initializer": initializer_config(self.initializer)}

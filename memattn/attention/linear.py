@@ -4,9 +4,9 @@ from typing import Literal
 
 import tensorflow as tf
 
-from memattn.attention.base import AttentionMechanism, Initializer, initializer_config, one_of, whole
-
-_NORMALIZE = ("none", "length")
+from memattn.attention.base import AttentionMechanism
+from memattn.attention.initializers import Initializer
+from memattn.attention.options import whole
 
 
 class LinearAttention(AttentionMechanism):
@@ -31,7 +31,6 @@ class LinearAttention(AttentionMechanism):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self.check(projection, normalize)
         self.projection = None if projection is None else int(projection)
         self.gated, self.normalize = gated, normalize
         self.initializer = initializer
@@ -40,10 +39,10 @@ class LinearAttention(AttentionMechanism):
             self.projection_layer = self._projection(self.projection, "projection")
 
     @classmethod
-    def check(cls, projection, normalize, **_):
+    def check(cls, *, projection, **options):
+        super().check(**options)
         if projection is not None:
             whole("projection", projection)
-        one_of("normalize", normalize, _NORMALIZE)
 
     def context_size(self, value_size):
         return self.projection or value_size
@@ -74,12 +73,3 @@ class LinearAttention(AttentionMechanism):
 
     def alignments(self, memory, scores):
         return tf.matmul(scores, memory["shares"], transpose_b=True)  # [B, Q, S], of either sign
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "projection": self.projection,
-            "gated": self.gated,
-            "normalize": self.normalize,
-            "initializer": initializer_config(self.initializer),
-        }

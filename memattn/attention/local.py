@@ -2,15 +2,10 @@
 
 import tensorflow as tf
 
-from memattn.attention.base import (
-    AttentionMechanism,
-    Initializer,
-    accurate,
-    initializer_config,
-    masked_softmax,
-    products,
-    whole,
-)
+from memattn.attention.base import AttentionMechanism
+from memattn.attention.initializers import Initializer
+from memattn.attention.ops import accurate, masked_softmax, products
+from memattn.attention.options import whole
 
 
 class LocalMonotonicAttention(AttentionMechanism):
@@ -28,7 +23,8 @@ class LocalMonotonicAttention(AttentionMechanism):
         self.key_layer = self._projection(self.units, "key")
 
     @classmethod
-    def check(cls, window, **_):
+    def check(cls, *, window, **options):
+        super().check(**options)
         whole("window", window)
 
     def memorize(self, states, mask):
@@ -46,14 +42,6 @@ class LocalMonotonicAttention(AttentionMechanism):
         energies = products(query, memory["keys"])
         distances = tf.abs(_positions(memory, centres.dtype) - centres)
         return masked_softmax(energies, memory["mask"][:, None] & (distances <= self.window))
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "units": self.units,
-            "window": self.window,
-            "initializer": initializer_config(self.initializer),
-        }
 
 
 class LocalPredictiveAttention(LocalMonotonicAttention):

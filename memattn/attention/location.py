@@ -2,7 +2,10 @@
 
 import tensorflow as tf
 
-from memattn.attention.base import AttentionMechanism, Initializer, initializer_config, masked_softmax, whole
+from memattn.attention.base import AttentionMechanism
+from memattn.attention.initializers import Initializer
+from memattn.attention.ops import masked_softmax
+from memattn.attention.options import whole
 
 
 class LocationAttention(AttentionMechanism):
@@ -30,10 +33,3 @@ class LocationAttention(AttentionMechanism):
         logits = tf.pad(logits, [[0, 0], [0, 0], [0, tf.maximum(0, length - self.max_source_length)]])
         logits = tf.ensure_shape(logits[:, :, :length], [None, None, memory["values"].shape[1]])
         return masked_softmax(logits, memory["mask"][:, None]), state
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "max_source_length": self.max_source_length,
-            "initializer": initializer_config(self.initializer),
-        }

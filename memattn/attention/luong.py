@@ -1,6 +1,9 @@
 """Luong et al. (2015), the general score: h^T W s, softmax over the source."""
 
-from memattn.attention.base import AttentionMechanism, Initializer, initializer_config, masked_softmax, products, whole
+from memattn.attention.base import AttentionMechanism
+from memattn.attention.initializers import Initializer
+from memattn.attention.ops import masked_softmax, products
+from memattn.attention.options import whole
 
 
 class LuongAttention(AttentionMechanism):
@@ -22,10 +25,3 @@ class LuongAttention(AttentionMechanism):
 
     def score(self, query, memory, state=(), seed=None):
         return masked_softmax(products(query, memory["keys"]), memory["mask"][:, None]), state
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "units": self.units,
-            "initializer": initializer_config(self.initializer),
-        }

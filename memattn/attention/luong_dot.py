@@ -2,7 +2,8 @@
 
 import tensorflow as tf
 
-from memattn.attention.base import AttentionMechanism, masked_softmax
+from memattn.attention.base import AttentionMechanism
+from memattn.attention.ops import masked_softmax
 
 
 class LuongDotAttention(AttentionMechanism):

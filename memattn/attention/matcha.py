@@ -5,8 +5,8 @@ Raffel's slides name it without a formula; the definition here is ours.
 
 import tensorflow as tf
 
-from memattn.attention.base import masked_softmax
 from memattn.attention.monotonic import MonotonicAttention, stops
+from memattn.attention.ops import masked_softmax
 
 
 class MatchaAttention(MonotonicAttention):
@@ -25,9 +25,8 @@ class MatchaAttention(MonotonicAttention):
 
     _mixes_chunks = True
 
-    @property
-    def reads_few(self):
-        return False  # a chunk may be the whole source
+    def for_search(self):
+        return self  # a chunk may be the whole source
 
     def score(self, query, memory, state, seed=None):
         p = self._probabilities(query, memory, seed)

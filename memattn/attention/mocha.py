@@ -4,8 +4,11 @@ from typing import Literal
 
 import tensorflow as tf
 
-from memattn.attention.base import Initializer, masked_softmax, whole
-from memattn.attention.monotonic import MonotonicAttention
+from memattn.attention.initializers import Initializer
+from memattn.attention.monotonic import HardStops, MonotonicAttention
+from memattn.attention.ops import masked_softmax
+from memattn.attention.options import whole
+from memattn.attention.sparse import SparseScores
 
 
 class MochaAttention(MonotonicAttention):
@@ -37,14 +40,13 @@ class MochaAttention(MonotonicAttention):
         super().__init__(
             units=units, offset=offset, noise=noise, test_mode=test_mode, initializer=initializer, **kwargs
         )
-        self.check(chunk_size=chunk_size, offset=offset, noise=noise, test_mode=test_mode)
         self.chunk_size = None if chunk_size is None else int(chunk_size)
 
     @classmethod
-    def check(cls, *, chunk_size=None, **options):
+    def check(cls, *, chunk_size, **options):
+        super().check(**options)
         if chunk_size is not None:
             whole("chunk_size", chunk_size)
-        super().check(**options)
 
     def score(self, query, memory, state, seed=None):
         alpha = self._stops(query, memory, state, seed)
@@ -53,19 +55,9 @@ class MochaAttention(MonotonicAttention):
         spread = (_before if self.chunk_size is None else self._chunks)(alpha, energies, mask)
         return tf.cast(spread, query.dtype), alpha  # the next step begins from alpha, not beta
 
-    @property
-    def reads_few(self):
-        return super().reads_few and self.chunk_size is not None
-
-    def score_few(self, query, memory, state):
-        stop = self._next_stop(query, memory, state)
-        length = tf.shape(memory["values"])[1]
-        positions = stop[..., None] + tf.range(1 - self.chunk_size, 1)  # [B, Q, w]
-        real = (positions >= 0) & (stop < length)[..., None]
-        positions = tf.clip_by_value(positions, 0, length - 1)
-        keys = tf.gather(memory["chunk_keys"], positions, batch_dims=1)
-        energies = self.chunk_energy.energies(self.chunk_energy.query_layer(query), keys)
-        return positions, tf.cast(masked_softmax(energies, real), query.dtype), stop
+    def for_search(self):
+        is_sparse = self.test_mode == "hard" and self.chunk_size is not None
+        return HardChunks(self) if is_sparse else self
 
     def _chunks(self, alpha: tf.Tensor, energies: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
         """beta [B, Q, S] with chunks of w positions."""
@@ -81,8 +73,19 @@ class MochaAttention(MonotonicAttention):
         ]
         return tf.reduce_sum(tf.stack(spread, -1), -1)
 
-    def get_config(self):
-        return {**super().get_config(), "chunk_size": self.chunk_size}
+
+class HardChunks(HardStops):
+    """Scores of hard MoChA: those of the chunk before each stop."""
+
+    def score(self, query, memory, state, seed=None):
+        stop, length = self.next_stop(query, memory, state), tf.shape(memory["values"])[1]
+        positions = stop[..., None] + tf.range(1 - self.attention.chunk_size, 1)  # [B, Q, w]
+        real = (positions >= 0) & (stop < length)[..., None]
+        positions = tf.clip_by_value(positions, 0, length - 1)
+        energy = self.attention.chunk_energy
+        keys = tf.gather(memory["chunk_keys"], positions, batch_dims=1)
+        energies = energy.energies(energy.query_layer(query), keys)
+        return SparseScores(positions, tf.cast(masked_softmax(energies, real), query.dtype)), stop
 
 
 def _before(alpha: tf.Tensor, energies: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:

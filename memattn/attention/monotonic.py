@@ -5,22 +5,14 @@ from typing import Literal
 
 import tensorflow as tf
 
-from memattn.attention.base import (
-    GENERATOR,
-    AttentionMechanism,
-    Initializer,
-    accurate,
-    cast,
-    initializer_config,
-    initializer_of,
-    one_of,
-    whole,
-)
-from memattn.attention.errors import OptionError
+from memattn.attention.base import AttentionMechanism
+from memattn.attention.initializers import Initializer, initializer_of
+from memattn.attention.ops import GENERATOR, accurate, cast
+from memattn.attention.options import OptionError, whole
+from memattn.attention.sparse import SparseScores
 
 _LOWEST = -1e9  # energy of padding: the sigmoid is 0
 _BLOCK = 8  # positions that hard attention looks at together
-_TEST_MODES = ("hard", "soft")
 
 
 class ScaledEnergy(tf.keras.layers.Layer):
@@ -106,19 +98,18 @@ class MonotonicAttention(AttentionMechanism):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self.check(offset=offset, noise=noise, test_mode=test_mode)
         self.units, self.offset, self.noise, self.test_mode = whole("units", units), offset, noise, test_mode
         self.initializer = initializer
         self.stop_energy = self._energy(offset, "stop")
         self.chunk_energy = self._energy(None, "chunk") if self._mixes_chunks else None
 
     @classmethod
-    def check(cls, *, offset, noise, test_mode, **_):
+    def check(cls, *, offset, noise, **options):
+        super().check(**options)
         if not (isinstance(noise, numbers.Real) and 0 <= noise < 1e30):
             raise OptionError("noise", f"must be a number of at least 0 and below 1e30, not {noise!r}")
         if not (isinstance(offset, numbers.Real) and abs(offset) < 1e30):
             raise OptionError("offset", f"must be a number between -1e30 and 1e30, not {offset!r}")
-        one_of("test_mode", test_mode, _TEST_MODES)
 
     def memorize(self, states, mask):
         memory = {"values": states, "mask": mask, "stop_keys": self.stop_energy.keys(states)}
@@ -136,41 +127,8 @@ class MonotonicAttention(AttentionMechanism):
         alpha = self._stops(query, memory, state, seed)
         return tf.cast(alpha, query.dtype), alpha
 
-    @property
-    def reads_few(self):
-        return self.test_mode == "hard"
-
-    def first_few(self, memory, num_queries):
-        return tf.zeros([tf.shape(memory["values"])[0], num_queries], tf.int32)  # the last stop; S: it ran past the end
-
-    def score_few(self, query, memory, state):
-        stop = self._next_stop(query, memory, state)
-        length = tf.shape(memory["values"])[1]
-        positions = tf.minimum(stop, length - 1)[..., None]
-        return positions, tf.cast(stop < length, query.dtype)[..., None], stop
-
-    def _next_stop(self, query: tf.Tensor, memory: dict, before: tf.Tensor) -> tf.Tensor:
-        """The first position [B, Q] from `before` on whose energy is above 0; S if there is none.
-
-        It looks at _BLOCK positions at a time, until all queries have stopped: all steps together look at each position
-        once, and at one block each.
-        """
-        length = tf.shape(memory["values"])[1]
-        lengths = memory["lengths"][:, None]
-        projected = self.stop_energy.query_layer(query)
-
-        def undecided(start, stop):
-            return tf.reduce_any((stop == length) & (start < lengths))
-
-        def look(start, stop):
-            positions = start[..., None] + tf.range(_BLOCK)  # [B, Q, _BLOCK]
-            keys = tf.gather(memory["stop_keys"], tf.minimum(positions, length - 1), batch_dims=1)
-            stops_here = (self.stop_energy.energies(projected, keys) > 0) & (positions < lengths[..., None])
-            first = tf.argmax(stops_here, -1, tf.int32) + start
-            found = tf.reduce_any(stops_here, -1) & (stop == length)
-            return start + _BLOCK, tf.where(found, first, stop)
-
-        return tf.while_loop(undecided, look, (before, tf.zeros_like(before) + length))[1]
+    def for_search(self):
+        return HardStops(self) if self.test_mode == "hard" else self
 
     def _stops(self, query: tf.Tensor, memory: dict, before: tf.Tensor, seed: tf.Tensor | None) -> tf.Tensor:
         """alpha [B, Q, S], in float32 or float64, given that of the step before."""
@@ -192,15 +150,50 @@ class MonotonicAttention(AttentionMechanism):
             units=self.units, offset=offset, initializer=self.initializer, dtype=self.dtype_policy, name=name
         )
 
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "units": self.units,
-            "offset": self.offset,
-            "noise": self.noise,
-            "test_mode": self.test_mode,
-            "initializer": initializer_config(self.initializer),
-        }
+
+class HardStops:
+    """Scores of hard monotonic attention: 1 at the position where a step stops.
+
+    The state is the last stop [B, Q]; S once it ran past the end.
+    """
+
+    def __init__(self, attention: MonotonicAttention):
+        self.attention = attention
+
+    def initial_state(self, memory: dict[str, tf.Tensor], num_queries: int) -> tf.Tensor:
+        return tf.zeros([tf.shape(memory["values"])[0], num_queries], tf.int32)
+
+    def score(
+        self, query: tf.Tensor, memory: dict[str, tf.Tensor], state: tf.Tensor, seed: tf.Tensor | None = None
+    ) -> tuple[SparseScores, tf.Tensor]:
+        """Returns scores of one position, and the next state. Without noise: a search has no `seed`."""
+        stop, length = self.next_stop(query, memory, state), tf.shape(memory["values"])[1]
+        positions = tf.minimum(stop, length - 1)[..., None]
+        return SparseScores(positions, tf.cast(stop < length, query.dtype)[..., None]), stop
+
+    def next_stop(self, query: tf.Tensor, memory: dict, before: tf.Tensor) -> tf.Tensor:
+        """Returns the first position [B, Q] from `before` on whose energy is above 0; S if there is none.
+
+        It looks at _BLOCK positions at a time, until all queries have stopped: all steps together look at each position
+        once, and at one block each.
+        """
+        energy = self.attention.stop_energy
+        length = tf.shape(memory["values"])[1]
+        lengths = memory["lengths"][:, None]
+        projected = energy.query_layer(query)
+
+        def undecided(start, stop):
+            return tf.reduce_any((stop == length) & (start < lengths))
+
+        def look(start, stop):
+            positions = start[..., None] + tf.range(_BLOCK)  # [B, Q, _BLOCK]
+            keys = tf.gather(memory["stop_keys"], tf.minimum(positions, length - 1), batch_dims=1)
+            stops_here = (energy.energies(projected, keys) > 0) & (positions < lengths[..., None])
+            first = tf.argmax(stops_here, -1, tf.int32) + start
+            found = tf.reduce_any(stops_here, -1) & (stop == length)
+            return start + _BLOCK, tf.where(found, first, stop)
+
+        return tf.while_loop(undecided, look, (before, tf.zeros_like(before) + length))[1]
 
 
 def stops(p: tf.Tensor, before: tf.Tensor) -> tf.Tensor:

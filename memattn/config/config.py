@@ -7,8 +7,6 @@ the file, the line, the dotted key, the value and what would be right.
 import dataclasses
 import inspect
 import os
-import types
-import typing
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
@@ -16,6 +14,9 @@ import yaml
 
 from memattn import reading
 from memattn.attention import MECHANISMS, OptionError
+from memattn.attention.options import MODEL_FACTS, arguments
+from memattn.attention.registry import is_reference
+from memattn.config import aliases
 from memattn.config.schema import Source, build, listed, nearest, not_one_of, number, parse, value_of, written
 from memattn.errors import ConfigError, DataError, reason, short, shown
 
@@ -23,7 +24,6 @@ _ARITHMETIC = ("addition", "multiplication")
 _OF_ACTIVE_MEMORY = ("width", "cell")
 _NO_ATTENTION = {"name": "none"}
 _OF_ANY_KIND = ("kind", "layers", "units", "dropout")
-MODEL_FACTS = ("units", "max_source_length", "initializer")  # a mechanism gets these from the model, not from a config
 
 
 @dataclasses.dataclass(frozen=True)
@@ -220,7 +220,7 @@ class DecodingConfig:
     # vocabulary selection: file of `memattn-prepare lexicon`; null: a hypothesis may have any token
     lexicon: str | None = None
     lexicon_size: int = number(50, at_least=1)  # translations of each source token that are selected
-    # memory attention trained with `nested`: its first slots that are used; null: all
+    # nested_memory: its first slots that are used; null: all
     num_slots: int | None = number(None, at_least=1)
     # what layers compute in; null: as in training
     precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] | None = None
@@ -411,13 +411,14 @@ def _check_decoding(decoding: DecodingConfig, kind: str, source: Source) -> None
 
 def _check_attention(attention: dict, model: ModelConfig, decoded_slots: int | None, source: Source) -> None:
     """What the mechanism's options and other keys have to do with each other."""
-    if decoded_slots and not attention.get("nested"):
-        raise source.error("decoding.num_slots", "needs a model with memory attention and model.attention.nested: true")
+    mechanism = MECHANISMS[attention["name"]]
+    if decoded_slots and not hasattr(mechanism, "keep"):
+        raise source.error("decoding.num_slots", "needs model.attention.name: nested_memory, whose slots can be cut")
     if decoded_slots and decoded_slots > attention["num_slots"]:
         slots = f"{decoded_slots} is more than model.attention.num_slots = {attention['num_slots']}"
         raise source.error("decoding.num_slots", slots)
     width = 2 * (model.encoder_units or model.units)
-    if MECHANISMS[attention["name"]].equal_widths and width != model.units:
+    if mechanism.equal_widths and width != model.units:
         wide = f"{attention['name']} needs states as wide as model.units = {model.units}, not {width}"
         raise source.error("model.attention", f"{wide}; set model.encoder_units to half of it, or use luong")
 
@@ -489,13 +490,14 @@ def _check_sweep(sweep: SweepConfig, source: Source) -> None:
 def _attention(section: Mapping, source: Source) -> dict:
     """The section checked against the keyword arguments of the mechanism that it names, defaults filled in."""
     key = "model.attention"
+    section = aliases.current(section, key, source)
     name = section.get("name", "memory")
-    if not (isinstance(name, str) and name in MECHANISMS):
+    if not (isinstance(name, str) and name in MECHANISMS) and not is_reference(name):
         raise source.error(f"{key}.name", not_one_of(name, list(MECHANISMS)))
     try:
         mechanism = MECHANISMS[name]
     except ImportError as error:
-        raise source.error(f"{key}.name", f"{name}: {reason(error)}") from error
+        raise source.error(f"{key}.name", f"{short(name)}: {reason(error)}") from error
     try:
         parameters = mechanism_parameters(mechanism)
     except ConfigError as error:
@@ -515,7 +517,7 @@ def _attention(section: Mapping, source: Source) -> dict:
             raise source.error(f"{key}.{option}", f"missing; {name} needs it")
         options.setdefault(option, parameter.default)
     try:
-        mechanism.check(**options)
+        mechanism.validate(options)
     except OptionError as error:
         raise source.error(f"{key}.{error.option}", error.problem) from error
     except ValueError as error:
@@ -524,25 +526,12 @@ def _attention(section: Mapping, source: Source) -> dict:
 
 
 def mechanism_parameters(mechanism: type) -> dict[str, inspect.Parameter]:
-    """The arguments of a mechanism's constructor that a config sets, their annotations evaluated where they are text.
-
-    Raises ConfigError for an annotation that cannot be evaluated.
-    """
-    parameters = {
-        name: parameter
-        for name, parameter in inspect.signature(mechanism).parameters.items()
-        if parameter.kind is not parameter.VAR_KEYWORD and name not in MODEL_FACTS
-    }
+    """The arguments of a mechanism's constructor that a config sets. Raises ConfigError for an unusable annotation."""
+    parameters = {name: one for name, one in arguments(mechanism).items() if name not in MODEL_FACTS}
     for name, parameter in parameters.items():
-        if not isinstance(parameter.annotation, str):  # as with `from __future__ import annotations`
-            continue
-        holder = types.SimpleNamespace(__annotations__={name: parameter.annotation})
-        try:
-            hints = typing.get_type_hints(holder, inspect.unwrap(mechanism.__init__).__globals__)
-        except Exception as error:  # of any kind: it is code
+        if isinstance(parameter.annotation, str):  # postponed, and not to be evaluated
             problem = f"the annotation {parameter.annotation!r} of argument {name} cannot be evaluated"
-            raise ConfigError(f"{mechanism.__name__}: {problem}: {reason(error)}") from error
-        parameters[name] = parameter.replace(annotation=hints[name])
+            raise ConfigError(f"{mechanism.__name__}: {problem}")
     return parameters
 
 

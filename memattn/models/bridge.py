@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from memattn.attention.base import Initializer, initializer_config
+from memattn.attention.initializers import Initializer, initializer_config
 
 Cells = list[tuple[tf.Tensor, ...]]  # the state of each decoder layer, tensors [B, U]
 

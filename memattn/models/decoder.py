@@ -3,7 +3,8 @@
 import tensorflow as tf
 
 from memattn.attention import AttentionMechanism
-from memattn.attention.base import Initializer, cast, initializer_config, initializer_of
+from memattn.attention.initializers import Initializer, initializer_config, initializer_of
+from memattn.attention.ops import cast
 from memattn.models.dropout import dropout, split
 from memattn.models.stepper import LSTMStepper, make_reader, run_steps
 
@@ -75,8 +76,8 @@ class Decoder(tf.keras.layers.Layer):
     def stepper(self, memory: dict[str, tf.Tensor], *, fold: bool = False) -> LSTMStepper:
         """The steps that read one memory; their shared work is done here.
 
-        `fold` is for searches: values are folded if that takes fewer multiply-adds per step, and positions without a
-        score are not read where the mechanism can tell. There is then no dropout.
+        `fold` is for searches: values are folded if that takes fewer multiply-adds per step, and scores come from what
+        the mechanism has for searches. There is then no dropout.
         """
         first, *upper = [lstm.cell for lstm in self.stack]
         kernel, width = self._cast(first.kernel), memory["values"].shape[2]
@@ -84,9 +85,8 @@ class Decoder(tf.keras.layers.Layer):
         mix_kernel, mix_bias = map(self._cast, self.mixing_layer.weights) if self.mix else (None, None)
         kernels = feed_kernel, mix_kernel[self.units :] if self.mix else None
         return LSTMStepper(
-            attention=self.attention,
+            attention=self.attention.for_search() if fold else self.attention,
             memory=memory,
-            few=fold and self.attention.reads_few,
             reader=make_reader(memory["values"], *kernels, self.dropout, fold=fold),
             recurrent_kernel=self._cast(first.recurrent_kernel),
             upper=[

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from memattn.attention.base import GENERATOR
+from memattn.attention.ops import GENERATOR
 
 
 def dropout(inputs: tf.Tensor, rate: float, seed: tf.Tensor | None) -> tf.Tensor:

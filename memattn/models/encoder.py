@@ -4,7 +4,7 @@ from typing import Literal
 
 import tensorflow as tf
 
-from memattn.attention.base import Initializer, initializer_config, initializer_of
+from memattn.attention.initializers import Initializer, initializer_config, initializer_of
 from memattn.models.dropout import dropout, split
 
 

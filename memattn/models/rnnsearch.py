@@ -3,7 +3,8 @@
 import tensorflow as tf
 
 from memattn.attention import AttentionMechanism
-from memattn.attention.base import Initializer, cast, initializer_config, initializer_of
+from memattn.attention.initializers import Initializer, initializer_config, initializer_of
+from memattn.attention.ops import cast
 from memattn.models.dropout import dropout, split
 from memattn.models.stepper import Stepper, make_reader, run_steps
 
@@ -77,9 +78,8 @@ class RNNsearchDecoder(tf.keras.layers.Layer):
         first = kernel.shape[0] - values.shape[2]
         reader = make_reader(values, kernel[first:], read_out[first : -self.units], self.dropout, fold=fold)
         return RNNsearchStepper(
-            attention=self.attention,
+            attention=self.attention.for_search() if fold else self.attention,
             memory=memory,
-            few=fold and self.attention.reads_few,
             reader=reader,
             gate_kernel=recurrent[:, : 2 * self.units],
             candidate_kernel=recurrent[:, 2 * self.units :],

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from memattn import attention as attention_mechanisms
-from memattn.attention.base import cast, one_of
+from memattn.attention.ops import cast
+from memattn.attention.options import one_of
 from memattn.data.vocabulary import BOS, PAD
 from memattn.models.bridge import BackwardBridge, Cells, DenseBridge, ZeroBridge
 from memattn.models.decoder import Decoder

@@ -4,23 +4,24 @@ from typing import Any
 
 import tensorflow as tf
 
+from memattn.attention import sparse
+from memattn.attention.sparse import SparseScores
 from memattn.models.dropout import dropout, of_step, split
 
-_OF_ATTENTION = 1  # makes the attention's seed of a step's
+_ATTENTION = 1  # makes the attention's seed of a step's
 
 
 class Stepper:
     """Runs a decoder step by step, for Q queries that share one memory; made by the decoder's `stepper` method.
 
     Args:
-      attention: the mechanism.
-      memory: its memory of the source.
+      attention: the mechanism, or its `for_search`.
+      memory: the mechanism's memory of the source.
       reader: reads contexts from the memory.
-      few: whether scores are those of few positions (`AttentionMechanism.score_few`).
     """
 
-    def __init__(self, *, attention, memory, reader, few=False):
-        self._attention, self._memory, self._reader, self._few = attention, memory, reader, few
+    def __init__(self, *, attention, memory, reader):
+        self._attention, self._memory, self._reader = attention, memory, reader
 
     def initial_state(self, cells: list, num_queries: int) -> dict[str, Any]:
         """The state before the first step; each tensor [B, Q, ...].
@@ -29,9 +30,7 @@ class Stepper:
         """
         return {
             "cells": [[tf.repeat(part[:, None], num_queries, 1) for part in cell] for cell in cells],
-            "attention": (self._attention.first_few if self._few else self._attention.initial_state)(
-                self._memory, num_queries
-            ),
+            "attention": self._attention.initial_state(self._memory, num_queries),
         }
 
     def __call__(
@@ -51,15 +50,10 @@ class Stepper:
         self, queries: tf.Tensor, state: Any, seed: tf.Tensor | None = None
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, Any]:
         """Scores [B, Q, M] of queries [B, Q, U], what the reader reads with them, the mechanism's next state."""
-        rows = self._memory["values"].shape[1]
-        if self._few:
-            positions, few, state = self._attention.score_few(queries, self._memory, state)
-            length = tf.shape(self._memory["values"])[1]
-            scores = tf.reduce_sum(tf.one_hot(positions, length, dtype=few.dtype) * few[..., None], 2)  # if asked for
-            return tf.ensure_shape(scores, [None, None, rows]), *self._reader.read_few(positions, few), state
-        scores, state = self._attention.score(queries, self._memory, state, of_step(seed, _OF_ATTENTION))
-        scores = tf.ensure_shape(scores, [None, None, rows])
-        return scores, *self._reader.read(scores), state
+        values = self._memory["values"]
+        scores, state = self._attention.score(queries, self._memory, state, of_step(seed, _ATTENTION))
+        every = sparse.dense(scores, tf.shape(values)[1])  # of sparse scores, a graph computes it if it is asked for
+        return tf.ensure_shape(every, [None, None, values.shape[1]]), *self._reader.read(scores), state
 
 
 class LSTMStepper(Stepper):
@@ -159,14 +153,9 @@ class Reader:
         self._values, self._feed_kernel, self._mix_kernel, self._rate = values, feed_kernel, mix_kernel, rate
         self.width = 0 if feed_kernel is None else feed_kernel.shape[0]
 
-    def read(self, scores: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def read(self, scores: tf.Tensor | SparseScores) -> tuple[tf.Tensor, tf.Tensor]:
         """Reads by scores [B, Q, M]: [B, Q, width] for `feed` in the next step, and the input of `mix` in this one."""
-        return self._parts(tf.matmul(scores, self._values))
-
-    def read_few(self, positions: tf.Tensor, scores: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """The same by the scores [B, Q, N] of positions [B, Q, N]."""
-        rows = tf.gather(self._values, positions, batch_dims=1)  # [B, Q, N, ...]
-        return self._parts(tf.reduce_sum(scores[..., None] * rows, 2))
+        return self._parts(sparse.contexts(scores, self._values))
 
     def _parts(self, contexts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         return contexts[:, :, : self.width], contexts

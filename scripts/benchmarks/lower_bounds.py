@@ -78,7 +78,7 @@ def decoding(
 def _mechanisms(attention: Mapping[str, Any], length: np.ndarray, units: int, width: int) -> dict[str, _Mechanism]:
     """Returns the costs of each mechanism with these options, for sources of these lengths.
 
-    Monotonic mechanisms count as in training: all positions in each step.
+    Monotonic mechanisms count as in training: all positions in each step. Additive reading of slots is not counted.
     """
     none = 0 * length
     keys, additive = length * width * units, units * units + length * units
@@ -99,7 +99,7 @@ def _mechanisms(attention: Mapping[str, Any], length: np.ndarray, units: int, wi
     )
     return {
         "none": _Mechanism(none, none, none),
-        "memory": memory,
+        **dict.fromkeys(("memory", "windowed_memory", "nested_memory", "memory_variant"), memory),
         "linear": linear,
         "bahdanau": _Mechanism(length, keys, additive),
         "luong": _Mechanism(length, keys, length * units),

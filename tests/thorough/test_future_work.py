@@ -17,7 +17,7 @@ sweep:
     - {data.task.name: reverse, data.task.max_length: 6}
     - {data.task.name: selective_copy, data.task.max_length: 6, data.task.marked: 2}
   grid:
-    model.attention: [{name: bahdanau}, {name: memory, num_slots: 2}, {name: memory, num_slots: 4, nested: true}]
+    model.attention: [{name: bahdanau}, {name: memory, num_slots: 2}, {name: nested_memory, num_slots: 4}]
 """
 LONG_SOURCES = """
 base: ../../../tiny.yaml

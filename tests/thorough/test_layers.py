@@ -1,10 +1,11 @@
-"""What must hold for every registered mechanism as a Keras layer; a new one is under test by its registry line."""
+"""What must hold for every mechanism as a Keras layer; a new one is under test by its registry line, or --mechanism."""
 
 import json
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from conftest import CHOSEN
 
 from memattn import attention
 from memattn.models.bridge import BackwardBridge, DenseBridge
@@ -15,14 +16,15 @@ from memattn.models.rnnsearch import RNNsearchDecoder
 KERAS_3 = not hasattr(tf.keras, "__internal__")
 B, T, S, D = 2, 3, 5, 8  # queries as wide as values, as luong_dot wants them
 FACTS = {"units": D, "max_source_length": S}
-NAMES = [name for name in attention.MECHANISMS if not name.startswith("tfa_")]  # theirs keep a memory on themselves
+# Those of tensorflow-addons keep a memory on themselves.
+NAMES = CHOSEN or [name for name in attention.MECHANISMS if not name.startswith("tfa_")]
 # The options of a mechanism are tried in thorough/test_conformance_of_options.py, but for these.
-CASES = [
-    *((name, {}) for name in NAMES),
+OPTIONS = [
     ("memory", {"num_slots": 3, "position_encoding": True, "renormalize": "none"}),
-    ("memory", {"num_slots": 3, "read": "additive", "position_windows": True}),
+    ("memory_variant", {"num_slots": 3, "vote_scale": 2.0, "read": "additive", "position_windows": True}),
     ("mocha", {"test_mode": "soft", "chunk_size": 3}),
 ]
+CASES = [*((name, {}) for name in NAMES), *([] if CHOSEN else OPTIONS)]
 every_name = pytest.mark.parametrize("name", NAMES)
 
 

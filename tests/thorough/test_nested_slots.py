@@ -1,11 +1,13 @@
-"""Nested slots: training with the first k slots of each source, and a trained memory cut to its first slots."""
+"""Nested memory: training with the first k slots of each source, and a trained memory cut to its first slots."""
+
+import itertools
 
 import numpy as np
 import pytest
 import tensorflow as tf
 from conftest import evaluate
 
-from memattn import MemoryAttention
+from memattn import MemoryAttention, NestedMemoryAttention
 from memattn import config as configs
 from memattn.errors import ConfigError
 from memattn.runs.trained import load
@@ -17,36 +19,28 @@ STATES = RANDOM.normal(size=[B, S, D]).astype(np.float32)
 QUERIES = RANDOM.normal(size=[B, T, U]).astype(np.float32)
 LENGTHS = [7, 3, 5, 1, 7, 4]
 MASK = np.arange(S) < np.array(LENGTHS)[:, None]
-SCORINGS = [(one, other) for one in ("softmax", "sigmoid", "softmax_time") for other in ("softmax", "sigmoid")]
+SCORINGS = list(itertools.product(("softmax", "sigmoid"), repeat=2))
 
 
 def layer(num_slots=K, **options):
-    attention = MemoryAttention(num_slots=num_slots, nested=True, units=U, **options)
+    attention = NestedMemoryAttention(num_slots=num_slots, **options)
     attention(tf.constant(QUERIES), tf.constant(STATES))
     return attention
 
 
 def alone(attention, slots, row, **options):
     """The context [T, D] that a memory of the first slots, with their weights alone, gives for one source."""
-    small = MemoryAttention(num_slots=slots, units=U, **options)
+    small = MemoryAttention(num_slots=slots, **options)
     small(tf.constant(QUERIES), tf.constant(STATES))
-    for name in ("encoder_scores", "decoder_scores"):
-        own = getattr(small, name)
-        if own is not None:
-            own.kernel.assign(getattr(attention, name).kernel[:, :slots])
-    for name in ("key_layer", "query_layer"):
-        if getattr(small, name) is not None:
-            getattr(small, name).set_weights(getattr(attention, name).get_weights())
-    if small.v is not None:
-        small.v.assign(attention.v)
+    small.encoder_scores.kernel.assign(attention.encoder_scores.kernel[:, :slots])
+    small.decoder_scores.kernel.assign(attention.decoder_scores.kernel[:, :slots])
     real = slice(row, row + 1), slice(LENGTHS[row])
     return small(tf.constant(QUERIES[row : row + 1]), tf.constant(STATES[real])).numpy()[0]
 
 
 @pytest.mark.parametrize(("encoder", "decoder"), SCORINGS)
-@pytest.mark.parametrize("read", ["address", "additive"])
-def test_each_source_trains_with_its_first_slots_alone(encoder, decoder, read):
-    options = {"encoder_scoring": encoder, "decoder_scoring": decoder, "read": read}
+def test_each_source_trains_with_its_first_slots_alone(encoder, decoder):
+    options = {"encoder_scoring": encoder, "decoder_scoring": decoder}
     attention, used = layer(**options), set()
     for seed in range(4):
         memory = attention.memorize_in_training(tf.constant(STATES), tf.constant(MASK), tf.constant([seed, 1]))
@@ -61,13 +55,12 @@ def test_each_source_trains_with_its_first_slots_alone(encoder, decoder, read):
 
 
 @pytest.mark.parametrize("slots", [1, 3, 8])
-@pytest.mark.parametrize("read", ["address", "content", "additive"])
-def test_a_memory_is_cut_to_its_first_slots(slots, read):
-    attention = layer(read=read)
+def test_a_memory_is_cut_to_its_first_slots(slots):
+    attention = layer()
     attention.keep(slots)
     contexts = attention(tf.constant(QUERIES), tf.constant(STATES), value_mask=tf.constant(MASK)).numpy()
     for row in range(B):
-        np.testing.assert_allclose(contexts[row], alone(attention, slots, row, read=read), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(contexts[row], alone(attention, slots, row), rtol=1e-4, atol=1e-5)
     memory = attention.memorize(tf.constant(STATES), tf.constant(MASK))
     assert memory["values"].shape[1] == min(slots, S)
 
@@ -93,19 +86,14 @@ def test_a_layer_that_was_cut_trains_with_what_is_left():
         attention.keep(2.5)
 
 
-@pytest.mark.parametrize("option", ["position_windows", "position_encoding"])
-def test_slots_with_places_are_not_nested(option):
-    with pytest.raises(ValueError, match="nested: position encodings and windows give each slot a place"):
-        MemoryAttention(nested=True, max_source_length=5, **{option: True})
+def test_a_memory_cannot_be_cut_to_more_slots_than_it_has():
     with pytest.raises(ValueError, match="num_slots: must be at most 8, not 9"):
         layer().keep(9)
-    with pytest.raises(ValueError, match="only a layer with nested=True can be cut"):
-        MemoryAttention(num_slots=8).keep(1)
 
 
 def test_a_run_is_cut_when_it_decodes(tiny_config, tmp_path):
     run_dir = tmp_path / "run"
-    nested = {"model.attention.nested": True, "model.attention.num_slots": 4}
+    nested = {"model.attention.name": "nested_memory", "model.attention.num_slots": 4}
     assert train(tiny_config(nested), str(run_dir), tf.distribute.get_strategy()) == 0
     model = load([str(run_dir)], ["decoding.num_slots=2"], None).model
     memory = model.encode(tf.constant([[4, 5, 6, 4, 5, 2]])).memory
@@ -117,6 +105,6 @@ def test_a_run_is_cut_when_it_decodes(tiny_config, tmp_path):
     with pytest.raises(ConfigError, match="decoding.num_slots: is for a trained model"):
         train(tiny_config({**nested, "decoding.num_slots": 2}), str(tmp_path / "other"), tf.distribute.get_strategy())
     plain = {"data": {"copy": {}}, "decoding": {"num_slots": 2}}
-    needed = "decoding.num_slots: needs a model with memory attention and model.attention.nested: true"
+    needed = "decoding.num_slots: needs model.attention.name: nested_memory, whose slots can be cut"
     with pytest.raises(ConfigError, match=needed):
         configs.checked(plain, configs.Source("test"))

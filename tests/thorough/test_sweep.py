@@ -585,7 +585,7 @@ def test_a_config_at_full_scale_has_its_row_of_the_paper(changes, expected):
         {"data": {"folder": "data/mine"}},
         {"model__attention__num_slots": 5},
         {"model__attention__encoder_scoring": "softmax_time"},
-        {"model__attention__read": "content"},
+        {"model__attention__name": "windowed_memory"},
         {"model__attention__vote_scale": 2.0},
         {"model__attention__nested": True},
         {"model__attention__name": "luong"},

@@ -223,19 +223,19 @@ def test_mixed_precision_is_close_to_full(tiny_config):
 
 
 @pytest.mark.parametrize(
-    "options",
+    ("name", "options"),
     [
-        {"position_encoding": True, "renormalize": "sum"},
-        {"position_encoding": True, "renormalize": "mean"},
-        {"position_encoding": True, "renormalize": "none"},
-        {"read": "content"},
-        {"encoder_scoring": "softmax_time", "position_windows": True, "read": "additive"},
+        ("memory", {"position_encoding": True, "renormalize": "sum"}),
+        ("memory", {"position_encoding": True, "renormalize": "mean"}),
+        ("memory", {"position_encoding": True, "renormalize": "none"}),
+        ("windowed_memory", {}),
+        ("memory_variant", {"encoder_normalize": "time"}),
     ],
     ids=str,
 )
-def test_float16_updates_from_a_batch_with_a_row_of_padding(options):
+def test_float16_updates_from_a_batch_with_a_row_of_padding(name, options):
     tf.keras.mixed_precision.set_global_policy("mixed_float16")
-    model = make_model("memory", {"num_slots": 2, **options})
+    model = make_model(name, {"num_slots": 2, **options})
     step = TrainingStep(model, TrainingConfig(batch_size=4, jit_compile=False, precision="mixed_float16"), NO_STRATEGY)
     step.state[0].assign(2.0**10)  # no gradient overflows
     before, batch = arrays(model), np.pad(BATCH, [(0, 1), (0, 0)])

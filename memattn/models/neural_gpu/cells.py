@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from memattn.attention.base import GENERATOR, cast
+from memattn.attention.ops import GENERATOR, cast
 from memattn.models.dropout import dropout
 
 _SATURATED = 0.9  # from this size on, what enters a hard nonlinearity of the diagonal cell is pulled back

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from memattn.attention.base import cast
+from memattn.attention.ops import cast
 from memattn.data.vocabulary import PAD
 from memattn.models.dropout import of_step, split
 from memattn.models.interface import Alternative

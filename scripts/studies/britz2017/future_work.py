@@ -62,7 +62,7 @@ def nested_slots(output: Output, runs: list[Run]) -> None:
     rows = []
     for task, runs_of_task in _by_task(runs).items():
         trained_with = {num_slots(run): run for run in runs_of_task if _is_plain_memory(run)}
-        nested = next((run for run in runs_of_task if run.config.model.attention.get("nested")), None)
+        nested = next((run for run in runs_of_task if run.config.model.attention["name"] == "nested_memory"), None)
         attention = next((run for run in runs_of_task if not is_memory(run)), None)
         if nested is None:  # its run failed
             continue
@@ -196,8 +196,8 @@ def _by_task(runs: list[Run]) -> dict[str, list[Run]]:
 
 
 def _is_plain_memory(run: Run) -> bool:
-    """Whether a run has memory attention without nested slots."""
-    return is_memory(run) and not run.config.model.attention["nested"]
+    """Whether a run has memory attention as in the paper."""
+    return run.config.model.attention["name"] == "memory"
 
 
 def residuals_of(run: Run) -> np.ndarray:

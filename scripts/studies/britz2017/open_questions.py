@@ -50,7 +50,7 @@ def first_contexts(output: Output) -> None:
     rows = []
     for scorings, vote_scale in _FIRST_CONTEXTS_MODELS:
         encoder, decoder = scorings.split("/")
-        attention = {"name": "memory", "num_slots": 32, "encoder_scoring": encoder, "decoder_scoring": decoder}
+        attention = {"name": "memory_variant", "num_slots": 32, "encoder_scoring": encoder, "decoder_scoring": decoder}
         config = configs.load(path, [f"model.attention={attention | {'vote_scale': vote_scale}}"])
         tf.keras.utils.set_random_seed(config.training.seed)
         model = run_folder.build_model(config, vocabulary_size, length)

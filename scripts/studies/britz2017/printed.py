@@ -66,7 +66,8 @@ _FREE_KEYS = {
     ),
     "decoding": ("batch_size", "n_best", "jit_compile"),
 }
-_EXTENSIONS = ["softmax_time"]  # values of free keys that the paper does not have
+# Memory attention as in the paper, and mechanisms that the tables name by K alike.
+_MEMORY = ("memory", "windowed_memory", "nested_memory", "memory_variant")
 
 
 def table_1(config: Config) -> PaperRow | None:
@@ -83,31 +84,37 @@ def table_1(config: Config) -> PaperRow | None:
 
 def has_extension(attention: Mapping[str, Any]) -> bool:
     """Whether an attention mechanism is not in the paper, or has an option that is not."""
-    if attention["name"] not in ("none", "memory", "bahdanau"):
-        return True
     return not _is_in_paper(configs.from_dict({"data": {"copy": {}}, "model": {"attention": dict(attention)}}), {})
 
 
 def _is_in_paper(config: Config, settings: dict) -> bool:
     """Whether a config differs from the paper's, with these settings and its own mechanism, in free keys alone."""
     attention = config.model.attention
+    if attention["name"] not in ("none", "memory", "bahdanau"):
+        return False
     asked = {key: attention[key] for key in ("name", "num_slots") if key in attention}
     paper = configs.from_dict({"data": {"copy": {}}, **settings, "model": {"attention": asked}})  # the rest is default
     free = {f"{section}.{key}" for section, keys in _FREE_KEYS.items() for key in keys}
     return all(
-        difference.key in free and difference.theirs not in _EXTENSIONS
-        for difference in configs.differences(configs.to_dict(config), configs.to_dict(paper))
+        difference.key in free for difference in configs.differences(configs.to_dict(config), configs.to_dict(paper))
     )
 
 
 def model(attention: Mapping[str, Any]) -> str:
     """Returns the tables' name of the model with an attention mechanism."""
-    if attention["name"] != "memory":
+    if not is_memory(attention):
         return attention["name"]
     encodings = " + PE" if attention.get("position_encoding", False) else ""
     return f"K={attention['num_slots']}{encodings}"
 
 
+def is_memory(attention: Mapping[str, Any]) -> bool:
+    """Whether a mechanism is memory attention, as in the paper or extended."""
+    return attention["name"] in _MEMORY
+
+
 def scorings(attention: Mapping[str, Any]) -> str:
     """Returns the scoring functions of memory attention, as encoder/decoder."""
+    if attention["name"] == "windowed_memory":
+        return "softmax_time/softmax"
     return f"{attention['encoder_scoring']}/{attention['decoder_scoring']}"

@@ -20,7 +20,7 @@ def scorings_name(run: Run) -> str:
 
 
 def is_memory(run: Run) -> bool:
-    return run.config.model.attention["name"] == "memory"
+    return printed.is_memory(run.config.model.attention)
 
 
 def num_slots(run: Run) -> int:

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from memattn import xla
-from memattn.attention import FeedForwardAttention, MemoryAttention
+from memattn.attention import FeedForwardAttention, MemoryAttention, MemoryVariantAttention
 from memattn.errors import RunError
 
 Task = Literal["addition", "multiplication"]
@@ -49,7 +49,8 @@ def pooled(attention: tf.keras.layers.Layer) -> Callable[[tf.Tensor], tf.Tensor]
 
 
 def _memory(slots: int, encoder: str, decoder: str) -> Callable:
-    return lambda: pooled(MemoryAttention(num_slots=slots, encoder_scoring=encoder, decoder_scoring=decoder))
+    kind = MemoryVariantAttention if encoder == "softmax_time" else MemoryAttention
+    return lambda: pooled(kind(num_slots=slots, encoder_scoring=encoder, decoder_scoring=decoder))
 
 
 # Each makes the layer between the states and the output layers. Memory attention's names tell K and its two scorings.

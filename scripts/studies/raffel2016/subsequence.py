@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from memattn.attention import FeedForwardAttention, MemoryAttention
+from memattn.attention import FeedForwardAttention, MemoryVariantAttention
 
 TONES = 12
 MARGIN = 1.0  # m of the loss
@@ -30,7 +30,7 @@ class Slots(tf.keras.layers.Layer):
     def __init__(self, num_slots: int, windows: bool = False, **kwargs):
         super().__init__(**kwargs)
         self.num_slots, self.windows = num_slots, windows
-        self.attention = MemoryAttention(
+        self.attention = MemoryVariantAttention(
             num_slots=num_slots, encoder_scoring="softmax_time", position_windows=windows, dtype=self.dtype_policy
         )
         self.attention.decoder_scores.trainable = False  # not used: there is no decoder

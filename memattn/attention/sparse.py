@@ -1,0 +1,35 @@
+"""Scores that are above 0 at few positions of a source, and how contexts are read by them."""
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+
+class SparseScores(NamedTuple):
+    """Scores of N positions for each query; those of all others are 0.
+
+    Attributes:
+      positions: int [B, Q, N], with or without repetitions.
+      weights: [B, Q, N].
+    """
+
+    positions: tf.Tensor
+    weights: tf.Tensor
+
+    def dense(self, length: int | tf.Tensor) -> tf.Tensor:
+        """Returns scores [B, Q, length]; weights of equal positions are added."""
+        places = tf.one_hot(self.positions, length, dtype=self.weights.dtype)  # [B, Q, N, length]
+        return tf.reduce_sum(places * self.weights[..., None], 2)
+
+
+def contexts(scores: tf.Tensor | SparseScores, values: tf.Tensor) -> tf.Tensor:
+    """Returns scores @ values [B, Q, D] (Eqs. 1 and 6) for scores [B, Q, M] or sparse ones, and values [B, M, D]."""
+    if isinstance(scores, SparseScores):
+        rows = tf.gather(values, scores.positions, batch_dims=1)  # [B, Q, N, D]
+        return tf.reduce_sum(scores.weights[..., None] * rows, 2)
+    return tf.matmul(scores, values)
+
+
+def dense(scores: tf.Tensor | SparseScores, length: int | tf.Tensor) -> tf.Tensor:
+    """Returns scores [B, Q, M]."""
+    return scores.dense(length) if isinstance(scores, SparseScores) else scores

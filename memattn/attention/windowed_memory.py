@@ -1,0 +1,79 @@
+"""Memory attention whose slots are weighted means over stretches of the source; not in the paper."""
+
+from typing import Literal
+
+import tensorflow as tf
+
+from memattn.attention.initializers import Initializer
+from memattn.attention.memory import row_scores
+from memattn.attention.ops import accurate, masked_softmax
+from memattn.attention.options import whole
+from memattn.attention.slot_reading import SlotReader
+
+_LOWEST_LOGIT = -8.0  # far from a slot's window; content can still overrule it
+
+
+class WindowedMemoryAttention(SlotReader):
+    """A softmax over time makes each slot a weighted mean of states, C = alpha^T s; a step reads softmax(..) C.
+
+    A window is added to the logits W_alpha s_t: slot k prefers the k-th of K equal stretches of the source. A window is
+    at least one position wide, so that slots share the positions of a shorter source.
+
+    Args:
+      num_slots: K, the rows of C; at least 1.
+      read: what the logits of beta are: "address", W_beta h (Eq. 7), or "additive", v . tanh(W_q h + b + W_read C_k),
+        as in Bahdanau attention.
+      read_units: width of v and of what is added in the tanh; for `read: additive` only.
+      initializer: name, config or object, of all weight matrices and v.
+    """
+
+    def __init__(
+        self,
+        *,
+        num_slots: int = 32,
+        read: Literal["address", "additive"] = "additive",
+        read_units: int = 128,
+        initializer: Initializer = "glorot_uniform",
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.num_slots, self.read_units = whole("num_slots", num_slots), whole("read_units", read_units)
+        self.read, self.initializer = read, initializer
+        self.encoder_scores = self._projection(self.num_slots, "encoder_scores")  # W_alpha
+        self._make_reading_layers()
+
+    @classmethod
+    def check(cls, *, num_slots, read_units, **options):
+        super().check(**options)
+        whole("num_slots", num_slots)
+        whole("read_units", read_units)
+
+    def memorize(self, states, mask):
+        self._make_v()
+        logits = self.encoder_scores(states)  # [B, S, K]
+        logits = logits + tf.cast(position_windows(self.num_slots, mask, accurate(logits.dtype)), logits.dtype)
+        alpha = softmax_over_time(logits, mask)
+        return self._stored(tf.matmul(alpha, states, transpose_a=True), alpha, states)
+
+    def score(self, query, memory, state=(), seed=None):
+        beta = tf.nn.softmax(self._slot_logits(query, memory))  # [B, Q, K]
+        return row_scores(beta, memory), state
+
+
+def position_windows(num_slots: int, mask: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
+    """Returns logits [B, S, K]: -d^2 / (2 sigma^2), d the distance to the middle of slot k's stretch.
+
+    They are at least _LOWEST_LOGIT; sigma is a quarter of a stretch, or of one position if that is longer. `mask`
+    [B, S] marks the real positions, among which the stretches lie.
+    """
+    real = tf.cast(mask, dtype)
+    positions = tf.expand_dims(tf.cumsum(real, 1), -1) - 0.5  # [B, S, 1], middles of the real positions
+    stretch = tf.reduce_sum(real, 1)[:, None, None] / num_slots  # [B, 1, 1]
+    middles = (tf.range(num_slots, dtype=dtype) + 0.5) * stretch  # [B, 1, K]
+    deviation = tf.maximum(stretch, 1.0) / 4
+    return tf.maximum(-0.5 * tf.square((positions - middles) / deviation), _LOWEST_LOGIT)
+
+
+def softmax_over_time(logits: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+    """Returns alpha [B, S, K]: softmax of logits [B, S, K] over the real positions, which `mask` [B, S] marks."""
+    return tf.transpose(masked_softmax(tf.transpose(logits, [0, 2, 1]), mask[:, None]), [0, 2, 1])

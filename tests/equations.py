@@ -1,0 +1,34 @@
+"""What tests of equations share: inputs, scoring functions in NumPy, and how they read a mechanism."""
+
+import numpy as np
+import tensorflow as tf
+
+B, S, D, Q, U = 3, 7, 6, 4, 5
+LENGTHS = np.array([7, 4, 1])
+STATES = np.random.default_rng(0).normal(size=(B, S, D)).astype(np.float32)
+QUERIES = np.random.default_rng(1).normal(size=(B, Q, U)).astype(np.float32)
+
+
+def mask():
+    return np.arange(S)[None] < LENGTHS[:, None]
+
+
+def softmax(x):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+SCORING = {"softmax": softmax, "sigmoid": sigmoid}
+
+
+def read(mechanism, states, queries):
+    """Returns scores, contexts and alignments of a mechanism as arrays."""
+    memory = mechanism.memorize(tf.constant(states), tf.constant(mask()))
+    state = mechanism.initial_state(memory, Q)
+    scores, _ = mechanism.score(tf.constant(queries), memory, state)
+    contexts = tf.matmul(scores, memory["values"])
+    return scores.numpy(), contexts.numpy(), mechanism.alignments(memory, scores).numpy()
