@@ -3,7 +3,6 @@
 import json
 import math
 
-import numpy as np
 import tensorflow as tf
 
 from memattn import reading
@@ -28,9 +27,8 @@ class Progress(tf.train.experimental.PythonState):
         self.diverged = ""  # what is wrong with the weights at the end
         self.validations = []
 
-    def add_loss(self, result: np.ndarray) -> None:
-        """Adds an update's [summed loss, correct tokens, tokens, gradient norm], all finite."""
-        loss, tokens = float(result[0]), float(result[2])
+    def add_loss(self, loss: float, tokens: float) -> None:
+        """Adds the loss of an update, summed over so many target tokens; both are finite."""
         self.interval_loss += loss
         self.interval_tokens += tokens
         if self.first_loss is None and tokens:

@@ -32,7 +32,8 @@ from memattn.runs import checkpoints, run_folder, trained
 from memattn.runs.checkpoints import Checkpoint
 from memattn.training import distribution
 from memattn.training.progress import Progress, clock
-from memattn.training.step import TrainingStep, learning_rate
+from memattn.training.schedules import decays_by_validation, depends_on_max_steps, learning_rate
+from memattn.training.step import StepResult, TrainingStep
 from memattn.training.validation import Validation
 
 _EVENTS = "events"
@@ -188,7 +189,8 @@ class Trainer:
         def make_folder():
             sizes = {"max_source_length": self.longest_source, "training_pairs": self.batches.pairs}
             facts = {**sizes, "checksum": self.batches.corpus.checksum()}
-            run_folder.create(self.run_dir, self.config, self.vocabulary, facts, self.text.files())
+            may_grow = not depends_on_max_steps(self.config.training)
+            run_folder.create(self.run_dir, self.config, self.vocabulary, facts, self.text.files(), may_grow=may_grow)
 
         self._by_chief(make_folder)
         distribution.together(self.strategy, self._restore)
@@ -335,10 +337,10 @@ class Trainer:
         """Waits for pending steps. Raises RunError, and keeps a step's batch, if too many were not finite."""
         progress = self.progress
         for step, (result, batches) in enumerate(self.pending, progress.step - len(self.pending) + 1):
-            self.results.append(result.numpy())
-            if np.isfinite(self.results[-1]).all():
+            self.results.append(StepResult.read(result))
+            if self.results[-1].is_finite:
                 progress.bad_steps = 0
-                progress.add_loss(self.results[-1])
+                progress.add_loss(self.results[-1].loss, self.results[-1].tokens)
             else:
                 progress.bad_steps += 1
             if progress.bad_steps > self.config.training.max_bad_steps:
@@ -375,25 +377,26 @@ class Trainer:
         self._collect()
         if not self.results:
             return
-        results = np.array(self.results)
+        results = self.results.copy()
         self.results.clear()
         now = time.monotonic()
         passed, self.logged_at = now - self.logged_at, now
         speed = len(results) / passed
         step, last = self.progress.step, self.config.training.max_steps
-        good = results[np.isfinite(results).all(1)]
+        good = [result for result in results if result.is_finite]
         if len(good) < len(results):
             self._say(f"step {step:,}: {len(results) - len(good)} updates skipped: loss or gradient not finite")
-        if not len(good):
+        if not good:
             return
-        loss, correct, tokens, _ = good.sum(0)
+        total = StepResult(*map(sum, zip(*good, strict=True)))
+        loss, correct, tokens = total.loss, total.correct, total.tokens
         self._say(
             f"step {step:,}/{last:,}  loss {loss / tokens:.4f}  perplexity {math.exp(min(loss / tokens, 99)):.3f}  "
             f"accuracy {100 * correct / tokens:.2f}%  {speed:.2f} steps/s  "
             f"{tokens / passed:,.0f} target tokens/s  {clock((last - step) / speed)} left"
         )
-        scalars = {"loss": loss / tokens, "accuracy": correct / tokens, "gradient_norm": good[:, 3].mean()}
-        scalars["learning_rate"] = self.learning_rate
+        scalars = {"loss": loss / tokens, "accuracy": correct / tokens}
+        scalars |= {"gradient_norm": total.gradient_norm / len(good), "learning_rate": self.learning_rate}
         self._record("train", {**scalars, "steps_per_second": speed})
 
     def _record(self, prefix: str, scalars: dict[str, float]) -> None:
@@ -420,7 +423,7 @@ class Trainer:
         )
         self._record("validation", {"bleu": bleu, "exact_match": exact_match})
         progress.stalled = 0 if better else progress.stalled + 1
-        if training.schedule == "plateau" and progress.stalled and progress.stalled % training.decay_patience == 0:
+        if decays_by_validation(training) and progress.stalled and progress.stalled % training.decay_patience == 0:
             progress.decays += 1
             rate = learning_rate(training, progress.step, progress.decays)
             self._say(f"no better for {progress.stalled} validations: the learning rate is now {rate:.3g}")
