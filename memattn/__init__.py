@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from memattn.search.sampling import sample
     from memattn.serving.translator import load
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 __all__ = [
     "AttentionMechanism",
     "BahdanauAttention",

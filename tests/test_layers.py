@@ -1,10 +1,16 @@
 """What must hold for every registered mechanism as a Keras layer; a new one is under test by its registry line."""
 
+import json
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from memattn import attention
+from memattn.models.bridge import BackwardBridge, DenseBridge
+from memattn.models.decoder import Decoder
+from memattn.models.encoder import Encoder
+from memattn.models.rnnsearch import RNNsearchDecoder
 
 KERAS_3 = not hasattr(tf.keras, "__internal__")
 B, T, S, D = 2, 3, 5, 8  # queries as wide as values, as luong_dot wants them
@@ -56,8 +62,8 @@ def started(name, options, initializer):
 
 
 def drawn(layer):
-    """Its random weights, flat."""
-    return [values for values in (array(weight).ravel() for weight in layer.weights) if np.ptp(values) > 0]
+    """Its random weights, flat: those that are more than zeros and ones."""
+    return [values for values in (array(weight).ravel() for weight in layer.weights) if len(np.unique(values)) > 2]
 
 
 @pytest.mark.parametrize(
@@ -91,6 +97,41 @@ def test_a_seed_gives_the_same_weights_again(name):
     layers = [started(name, {}, tf.keras.initializers.HeNormal(seed=4)) for _ in range(2)]
     if layers[0] is not None:
         for one, other in zip(*map(drawn, layers), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+PARTS = {
+    "encoder": lambda initializer: Encoder(layers=2, units=D, initializer=initializer),
+    "encoder of GRUs": lambda initializer: Encoder(layers=2, units=D, cell="gru", initializer=initializer),
+    "decoder": lambda initializer: Decoder(
+        attention=make("luong", {}, initializer=initializer), layers=2, units=D, initializer=initializer
+    ),
+    "rnnsearch": lambda initializer: RNNsearchDecoder(
+        attention=make("luong", {}, initializer=initializer), units=D, initializer=initializer
+    ),
+    "dense bridge": lambda initializer: DenseBridge(layers=1, units=D, initializer=initializer),
+    "backward bridge": lambda initializer: BackwardBridge(layers=1, units=D, encoder_units=D, initializer=initializer),
+}
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("seed", [None, 5])
+def test_no_two_weights_of_a_part_of_a_model_start_alike(part, seed):
+    def weights(made):
+        made.build(*[(None, None, D), {"values": (None, None, D)}][: 2 if hasattr(made, "attention") else 1])
+        return drawn(made)
+
+    layer = PARTS[part](tf.keras.initializers.RandomUniform(-0.1, 0.1, seed=seed))
+    found = weights(layer)
+    for i, one in enumerate(found):
+        for other in found[:i]:
+            assert one.shape != other.shape or np.abs(one - other).max() > 1e-3
+    config = json.loads(json.dumps(layer.get_config()))
+    assert config["initializer"]["class_name"] == "RandomUniform"
+    again = weights(type(layer).from_config(layer.get_config()))
+    assert [one.shape for one in again] == [one.shape for one in found]
+    if seed is not None:
+        for one, other in zip(again, found, strict=True):
             np.testing.assert_array_equal(one, other)
 
 

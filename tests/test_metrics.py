@@ -170,7 +170,7 @@ def test_bleu_on_characters_tells_texts_without_blanks_apart(language):
 def test_without_its_tokenizer_a_language_is_scored_on_characters(monkeypatch, language, module):
     monkeypatch.setattr(module, "MeCab", None)
     metrics.default_bleu.cache_clear()
-    problem = rf"tokenizer of '{language}' is missing \(memattn's extra `cjk`: pip install 'sacrebleu\[ja,ko\]'\)"
+    problem = rf"tokenizer of '{language}' is missing \(extra `cjk`: pip install 'sacrebleu\[ja,ko\]'\)"
     with pytest.warns(UserWarning, match=problem) as said:
         written = [score_written(*TEXTS[language], language) for _ in range(3)]
     metrics.default_bleu.cache_clear()

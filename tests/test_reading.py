@@ -149,7 +149,7 @@ BAD_TEXTS = {
     "another form": (
         '{"form": "cooked", "source_language": "en", "target_language": "de"}',
         CODES,
-        "text.json: form: 'cooked' is none of raw, tokenized, truecased",
+        "text.json: form: 'cooked' is none of raw, tokenized, truecased, untokenized",
     ),
     "no text.json": (None, CODES, "text.json: unreadable (No such file or directory)"),
 }

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import threading
 
-LONGEST = 120  # seconds that a function may take
+LONGEST = 300  # seconds that a function may take
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 

@@ -204,7 +204,7 @@ class MemoryAttention(AttentionMechanism):
         At least _LOWEST_WINDOW_LOGIT; sigma is a quarter of a stretch, or of one position if that is longer.
         """
         real = tf.cast(mask, dtype)
-        positions = tf.cumsum(real, 1)[:, :, None] - 0.5  # [B, S, 1], middles of the real positions
+        positions = tf.expand_dims(tf.cumsum(real, 1), -1) - 0.5  # [B, S, 1], middles of the real positions
         stretch = tf.reduce_sum(real, 1)[:, None, None] / self.num_slots  # [B, 1, 1]
         middles = (tf.range(self.num_slots, dtype=dtype) + 0.5) * stretch  # [B, 1, K]
         deviation = tf.maximum(stretch, 1.0) / 4

@@ -1,5 +1,6 @@
 """Cuts a corpus of any size into bucketed batches, in an order that is a function of seed and epoch."""
 
+import math
 from collections.abc import Iterator
 from typing import Literal
 
@@ -23,6 +24,7 @@ def bucket_widths(lengths: np.ndarray, num_buckets: int) -> np.ndarray:
 
 def _widths(histogram: np.ndarray, num_buckets: int) -> np.ndarray:
     """The same from the number of sentences of each length."""
+    num_buckets = min(num_buckets, int(histogram.sum()))  # more give the same widths: each length that occurs
     wanted = histogram.sum() * np.arange(1, num_buckets + 1) / num_buckets
     return np.unique(np.searchsorted(np.cumsum(histogram), wanted - 1e-9))
 
@@ -47,6 +49,7 @@ class TrainingBatches:
       pairs: in an epoch.
       longest_source: of those pairs, including its end of sentence.
       window_size: pairs of a window, including the skipped ones.
+      largest: rows and width of the batch with the most ids.
     """
 
     def __init__(
@@ -64,6 +67,7 @@ class TrainingBatches:
         self._limits = [max_source_length or np.inf, max_target_length or np.inf]
         self._scan(num_buckets)
         self._rows = {width: self._rows_of(width) for width in self.widths.tolist()}
+        self.largest = max(((rows, width) for width, rows in self._rows.items()), key=math.prod)
         self.window_size = max(WINDOW, _BATCHES_IN_WINDOW * max(self._rows.values()))
 
     def _scan(self, num_buckets: int) -> None:

@@ -75,6 +75,7 @@ def read(path: str, vocabulary: Vocabulary, size: int) -> Lexicon:
             found.setdefault(ids[source], []).append((probability, ids[target]))
     if not found:
         raise DataError(f"{path}: holds no token of the model's vocabulary")
+    size = min(size, max(map(len, found.values())))
     translations = np.full([len(vocabulary), size], PAD, np.int32)
     for source, candidates in found.items():
         best = sorted(candidates, key=lambda one: -one[0])[:size]

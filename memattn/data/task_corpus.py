@@ -9,7 +9,7 @@ import tempfile
 import numpy as np
 from tqdm import tqdm
 
-from memattn import files, processes, reading
+from memattn import console, files, processes, reading, resources
 from memattn.config import CopyConfig, differences
 from memattn.data.tasks import TASKS, draw_lengths
 from memattn.data.vocabulary import Vocabulary
@@ -20,6 +20,9 @@ SPLITS = ("train", "valid")
 _FILES = ("vocab.txt", *(f"{split}.{side}" for split in SPLITS for side in ("source", "target")), MANIFEST)
 _UNFINISHED = "unfinished-"
 _BLOCK = 10_000
+_SYMBOL = 100  # bytes of a symbol in a vocabulary
+_TOKEN = 16  # bytes of a token that is drawn
+_LARGE = 1e9  # bytes of a corpus that takes minutes to write
 
 
 def prepare(config: CopyConfig, folder: str) -> None:
@@ -27,12 +30,13 @@ def prepare(config: CopyConfig, folder: str) -> None:
 
     One process writes a folder; others wait for it. Files are written elsewhere, then moved into place whole, so that
     without locks in the file system several processes may write the folder. The manifest comes last; a folder with it
-    and all files is not touched. Raises ValueError for a folder that holds another task's data, OSError if it cannot be
-    written.
+    and all files is not touched. Raises ValueError for a folder that holds another task's data, ConfigError for a
+    corpus for which memory or disk is too small, OSError if it cannot be written.
     """
     settings = config.settings
     if _whole(folder, settings):
         return
+    _check_size(config, folder)
     os.makedirs(folder, exist_ok=True)
     making = processes.making(os.path.join(folder, MANIFEST), "is writing it; waiting", wait=True)
     with files.naming(folder), making as locked:
@@ -40,6 +44,28 @@ def prepare(config: CopyConfig, folder: str) -> None:
             _make(config, folder, settings)
             if locked:
                 _clear(folder)
+
+
+def least_size(config: CopyConfig) -> tuple[int, int]:
+    """A lower bound of a corpus: tokens of all sources, and bytes of all files."""
+    examples = config.train_examples + config.valid_examples
+    tokens = examples * config.max_length // 2  # of which a task has at least as many in its sources
+    return tokens, 2 * tokens + 4 * config.num_symbols
+
+
+def _check_size(config: CopyConfig, folder: str) -> None:
+    """Raises ConfigError for a corpus that cannot be written; says that a large one will be."""
+    tokens, size = least_size(config)
+    key = "data.copy" if type(config) is CopyConfig else "data.task"
+    pairs = f"{config.train_examples + config.valid_examples:,} pairs of up to {config.max_length:,}"
+    resources.check(
+        _SYMBOL * config.num_symbols, f"{key}.num_symbols", f"a vocabulary of {config.num_symbols:,} symbols"
+    )
+    at_once = min(_BLOCK, max(config.train_examples, config.valid_examples)) * config.max_length // 2
+    resources.check(_TOKEN * at_once, f"{key}.max_length", f"drawing {pairs}")
+    resources.check_disk(size, folder, key, f"a corpus of {pairs}")
+    if size > _LARGE:
+        console.say(f"{folder}: writing {pairs}, at least {resources.shown(size)}")
 
 
 def _whole(folder: str, settings: dict) -> bool:

@@ -15,7 +15,7 @@ import tensorflow as tf
 from tqdm import tqdm
 
 from memattn import config as configs
-from memattn import files
+from memattn import files, reading
 from memattn.data import corpus
 from memattn.data import tokenizer as text
 from memattn.data.batches import streaming_batches
@@ -165,9 +165,8 @@ def default_folder(run_dir: str, name: str) -> str:
     RUN/eval/valid if the run folder holds the result of another split, as sweeps write it.
     """
     try:
-        with open(os.path.join(run_dir, RESULT), encoding="utf-8") as file:
-            stored = json.load(file)["split"]
-    except (OSError, ValueError, KeyError, TypeError):  # none that can be used
+        stored = reading.json_file(os.path.join(run_dir, RESULT), {"split": str})["split"]
+    except (OSError, DataError):  # no result that can be used
         stored = "valid"
     return run_dir if name == stored == "valid" else os.path.join(run_dir, EVALUATIONS, os.path.basename(name))
 

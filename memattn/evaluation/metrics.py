@@ -76,8 +76,8 @@ def default_bleu(language: str) -> BLEU:
         return BLEU(trg_lang=language, **silent)
     except RuntimeError:
         warnings.warn(
-            f"sacreBLEU's tokenizer of {language!r} is missing; its BLEU is on characters instead "
-            "(memattn's extra `cjk` has the tokenizer: pip install 'sacrebleu[ja,ko]')",
+            f"sacreBLEU's tokenizer of {language!r} is missing (extra `cjk`: pip install 'sacrebleu[ja,ko]'); "
+            "its BLEU is on characters instead",
             stacklevel=3,
         )
         return BLEU(tokenize="char", **silent)

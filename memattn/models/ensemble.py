@@ -29,6 +29,10 @@ class Ensemble:
         dtypes = {model.compute_dtype for model in self._models}
         return dtypes.pop() if len(dtypes) == 1 else "float32"
 
+    @property
+    def vocabulary_size(self) -> int:
+        return self._models[0].vocabulary_size
+
     def token_table(self) -> list[tf.Tensor]:
         return [model.token_table() for model in self._models]
 

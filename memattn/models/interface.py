@@ -31,10 +31,12 @@ class DecodingModel(Protocol):
     Attributes:
       has_alignments: whether the model weighs source positions; if so, it is also an `AligningModel`.
       compute_dtype: type that the model computes in, such as "float32".
+      vocabulary_size: V, of source and target.
     """
 
     has_alignments: bool
     compute_dtype: str
+    vocabulary_size: int
 
     def encode(self, source: tf.Tensor, seed: tf.Tensor | None = None) -> Any:
         """Encodes source ids [B, S], padded with PAD. A `seed` [2] turns on dropout."""
@@ -82,11 +84,9 @@ class Model(DecodingModel, Protocol):
     """A model that can be trained; also a Keras model.
 
     Attributes:
-      vocabulary_size: V, of source and target.
       max_source_length: longest source of the training set, its end of sentence included.
     """
 
-    vocabulary_size: int
     max_source_length: int
 
     def decode(self, encoded: Any, target: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:

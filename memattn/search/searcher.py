@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from memattn import xla
+from memattn import resources, xla
 from memattn.config import DecodingConfig
 from memattn.data.batches import decoding_batches
 from memattn.data.corpus import Sentences
@@ -116,9 +116,18 @@ class Searcher:
         if self.config.sample:
             numbers = range(len(source)) if numbers is None else numbers
             uniforms = tf.constant(self._uniforms(numbers, *source.shape))
+        self.check(*source.shape)
         with self._optimizer:
             found = self.search(tf.constant(source, tf.int32), self.token_table, selection, uniforms)
             return Hypotheses(*(tensor.numpy() for tensor in found))
+
+    def check(self, rows: int, width: int) -> None:
+        """Raises ConfigError if a batch of that shape does not fit into memory."""
+        hypotheses = rows * (self.config.n_best if self.config.sample else self.config.beam_size)
+        logits = 0 if self._lexicon else self._model.vocabulary_size
+        needed = 4 * rows * width + hypotheses * (8 * self._limit(width) + 4 * logits)
+        what = f"{rows:,} sources of up to {width:,} tokens, {hypotheses // max(rows, 1):,} hypotheses of each,"
+        resources.check(needed, "decoding.batch_size", f"decoding {what}")
 
     def search(self, source: tf.Tensor, token_table: Any, selection: Any = None, uniforms: Any = None) -> Hypotheses:
         """The same for tensors, also in a graph, in which S is static."""
@@ -128,7 +137,7 @@ class Searcher:
         if len(results) == 1:
             return results[0]
         limits = [self._max_lengths(source, alternative.max_steps) for alternative in alternatives]
-        return _most_probable(results, limits)
+        return most_probable(results, limits)
 
     def _uniforms(self, numbers: Iterable[int], rows: int, width: int) -> np.ndarray:
         """Random numbers [steps, B, n] for sentences of these numbers, the same in any batch of any width."""
@@ -224,6 +233,7 @@ def decode(
     The seconds do not include work done once per model, batching, and turning ids into tokens. They include tracing
     unless `warm_up` ran before.
     """
+    searcher.check(searcher.config.batch_size, int(sentences.lengths().max(initial=0)))
     batches = list(decoding_batches(sentences, batch_size=searcher.config.batch_size, num_buckets=num_buckets))
     start = time.perf_counter()
     with ThreadPoolExecutor(BATCHES_AT_ONCE) as pool:
@@ -238,6 +248,7 @@ def decode(
 
 def warm_up(searcher: Searcher, sentences: Sentences, num_buckets: int) -> None:
     """Runs one batch of each shape, so that a timed run does no tracing or compiling."""
+    searcher.check(searcher.config.batch_size, int(sentences.lengths().max(initial=0)))
     seen = set()
     batches = decoding_batches(sentences, batch_size=searcher.config.batch_size, num_buckets=num_buckets)
     for _, source in batches:
@@ -264,7 +275,7 @@ class Scorer:
         return tf.reduce_sum(tf.where(tf.equal(target, PAD), 0.0, tokens), 1)
 
 
-def _most_probable(results: list[Hypotheses], max_lengths: list[tf.Tensor]) -> Hypotheses:
+def most_probable(results: list[Hypotheses], max_lengths: list[tf.Tensor]) -> Hypotheses:
     """Returns, for each source, the hypotheses of the alternative whose best hypothesis has the highest score.
 
     A best hypothesis that was cut at its maximum length counts only where all are cut.

@@ -1,12 +1,15 @@
 """The runs of a sweep, each a config of its own."""
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from memattn.config.config import Config, SweepConfig, apply_changes, checked, to_dict
 from memattn.config.schema import Source
 from memattn.errors import ConfigError, short
+
+_MOST_RUNS = 10_000  # which are compared with each other
 
 
 def expand(config: Config) -> dict[str, Config]:
@@ -21,6 +24,9 @@ def changes(config: Config) -> dict[str, dict[str, Any]]:
 
 def _expanded(config: Config) -> dict[str, tuple[Config, dict[str, Any]]]:
     sweep = config.sweep or SweepConfig()
+    combined = sum(map(_number, sweep.grids)) + len(sweep.cells) or 1
+    if (number := combined * _number(sweep.grid)) > _MOST_RUNS:
+        raise ConfigError(f"sweep: has {number:,} runs; at most {_MOST_RUNS:,}")
     base = to_dict(config)
     union = list(itertools.chain.from_iterable(map(_points, sweep.grids)))
     runs = {}
@@ -41,6 +47,11 @@ def _expanded(config: Config) -> dict[str, tuple[Config, dict[str, Any]]]:
                     f"sweep: two of its runs are the same: {' and '.join(map(short, dict.fromkeys([same, name])))}"
                 )
     return runs
+
+
+def _number(grid: Mapping[str, list]) -> int:
+    """The number of points of a grid."""
+    return math.prod(map(len, grid.values()))
 
 
 def _points(grid: Mapping[str, list]) -> Iterator[dict[str, Any]]:

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple, TextIO
 
 from memattn import config as configs
@@ -36,13 +36,19 @@ _LARGEST_FIGURE = 1e15
 
 
 class Run(NamedTuple):
-    """A trained and evaluated run of a sweep; `validations` are the rows of its validation.csv."""
+    """A trained and evaluated run of a sweep.
+
+    Attributes:
+      validations: rows of its validation.csv.
+      changes: dotted keys with the values that set it apart from the other runs.
+    """
 
     name: str
     folder: str
     config: Config
     result: dict[str, Any]
     validations: list[dict[str, str]]
+    changes: Mapping[str, Any] = {}
 
     @property
     def curve(self) -> list[tuple[int, float]]:
@@ -163,14 +169,14 @@ def run_sweep(
 
 def finished(config: Config, sweep_dir: str, split: str, average: int | None = None) -> list[Run]:
     """The runs of a sweep that have a result on a split."""
-    done = []
+    done, changed = [], changes(config)
     for name, one in expand(config).items():
         folder = os.path.join(sweep_dir, name)
         result = _result(folder, one, split, average)
         if result is not None:
             path = os.path.join(folder, "validation.csv")
             if validations := _validations(path):
-                done.append(Run(name, folder, one, result, validations))
+                done.append(Run(name, folder, one, result, validations, changed[name]))
             else:
                 warnings.warn(f"{name}: {path} is damaged; remove {folder} to train it again", stacklevel=2)
     return done
@@ -200,7 +206,7 @@ def _write_table(config: Config, runs: list[Run], failed: dict[str, str], sweep_
     markdown = formatting.markdown(rows)
     with contextlib.suppress(FileNotFoundError):
         os.remove(os.path.join(sweep_dir, "seeds.csv"))  # of an earlier sweep
-    settings = [run.config for run in runs], [changed[run.name] for run in runs]
+    settings = [run.config for run in runs], [run.changes for run in runs]
     if seeds := tables.over_seeds(list(done.values()), *settings):
         files.write_csv(os.path.join(sweep_dir, "seeds.csv"), seeds)
         markdown += f"\nOver seeds:\n\n{formatting.markdown(seeds)}"

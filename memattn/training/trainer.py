@@ -20,7 +20,7 @@ import numpy as np
 import tensorflow as tf
 
 from memattn import config as configs
-from memattn import console, files
+from memattn import console, files, resources
 from memattn.config import Config, TrainingConfig
 from memattn.data import corpus, task_corpus
 from memattn.data import tokenizer as text
@@ -30,7 +30,7 @@ from memattn.errors import ConfigError, RunError
 from memattn.models.seq2seq import Seq2Seq
 from memattn.runs import checkpoints, run_folder, trained
 from memattn.runs.checkpoints import Checkpoint
-from memattn.training import distribution
+from memattn.training import distribution, needs
 from memattn.training.progress import Progress, clock
 from memattn.training.schedules import decays_by_validation, depends_on_max_steps, learning_rate
 from memattn.training.step import StepResult, TrainingStep
@@ -71,7 +71,8 @@ class Trainer:
             self._read_data()
             self._read_models()
             files_of_text = json.dumps(self.text.files(), sort_keys=True)
-            facts = configs.dump(self.config), str(self.vocabulary), files_of_text, self.batches.corpus.checksum()
+            self.checksum = self.batches.corpus.checksum()
+            facts = configs.dump(self.config), str(self.vocabulary), files_of_text, self.checksum
             digest = hashlib.sha256("\0".join(facts).encode("utf-8")).digest()
             newest = checkpoints.step_of(self.written[0]) if self.written else -1
             same.extend([int.from_bytes(digest[:6], "big"), newest])  # which a float64 holds
@@ -91,11 +92,13 @@ class Trainer:
     def _read_data(self) -> None:
         data, training = self.config.data, self.config.training
         if data.generated is not None:
+            needs.check_task(self.config)
             try:
                 task_corpus.prepare(data.generated, data.path)
             except ValueError as error:
                 raise ConfigError(str(error)) from error
         corpus.check_folder(data.path)
+        needs.check_text(data.path)
         self.vocabulary = corpus.read_vocabulary(os.path.join(data.path, corpus.VOCABULARY))
         self.text = text.read(data.path)
         self.batches = TrainingBatches(
@@ -107,6 +110,11 @@ class Trainer:
             max_source_length=data.max_source_length,
             max_target_length=data.max_target_length,
         )
+        replicas, tokens = self.strategy.num_replicas_in_sync, len(self.vocabulary)
+        lines = needs.check_model(self.config.model, tokens)
+        lines += needs.check_batches(self.config, self.batches, tokens, replicas)
+        for line in lines:
+            self._say(f"{self.run_dir}: {line}")
 
     def _model_of(self, key: str, must_match: Callable[[str], bool]) -> Seq2Seq | None:
         """The model of the run folder that a key of `training` names, None if it names none.
@@ -172,6 +180,8 @@ class Trainer:
                 if path.startswith(_ENCODER):
                     weight.assign(taught[path])
 
+        self.initial = self.teacher = None  # no longer needed
+
         def read_validation():
             self.validation = Validation(config, self.model, self.vocabulary, self.text)
             return []
@@ -188,7 +198,7 @@ class Trainer:
 
         def make_folder():
             sizes = {"max_source_length": self.longest_source, "training_pairs": self.batches.pairs}
-            facts = {**sizes, "checksum": self.batches.corpus.checksum()}
+            facts = {**sizes, "checksum": self.checksum}
             may_grow = not depends_on_max_steps(self.config.training)
             run_folder.create(self.run_dir, self.config, self.vocabulary, facts, self.text.files(), may_grow=may_grow)
 
@@ -283,6 +293,9 @@ class Trainer:
         state = tf.train.get_checkpoint_state(self.manager.directory)
         if state and state.model_checkpoint_path != self.manager.latest_checkpoint:
             raise RunError(f"{self.run_dir}: another training has just resumed it; start again")
+        if not self.restored:
+            needed = 12 * sum(math.prod(weight.shape) for weight in self.model.trainable_variables)
+            resources.check_disk(needed, self.run_dir, "--run_dir", "a checkpoint")
         events = tf.summary.create_file_writer(os.path.join(self.run_dir, _EVENTS))
         stack.enter_context(contextlib.closing(events))
         stack.enter_context(events.as_default())

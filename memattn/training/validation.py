@@ -18,7 +18,7 @@ from memattn.search.searcher import Searcher, decode
 
 
 class Validation:
-    """Decodes the validation split with `training.validation_beam_size`. Raises DataError.
+    """Decodes the validation split with `training.validation_beam_size`. Raises DataError, ConfigError.
 
     Attributes:
       problem: a line that says why BLEU will tell nothing, None if it will.
@@ -31,6 +31,7 @@ class Validation:
         self._references = [text.decode(split_words(line)) for line in corpus.read_references(path, "valid")[0]]
         self.problem = bleu_problem(text, self._references)
         self._searcher = Searcher(model, _decoding(config, pairs))
+        self._searcher.check(self._searcher.config.batch_size, int(pairs.source.lengths().max()))
         self._vocabulary, self._text, self._num_buckets = vocabulary, text, config.data.num_buckets
 
     def scores(self, stop: Callable[[], bool] = lambda: False) -> Scores | None:
@@ -53,7 +54,8 @@ class _Stoppable:
     """A searcher that searches only until `stop()` is true, then raises _StoppedError."""
 
     def __init__(self, searcher: Searcher, stop: Callable[[], bool]):
-        self._searcher, self._stop, self.config = searcher, stop, searcher.config
+        self._searcher, self._stop = searcher, stop
+        self.config, self.check = searcher.config, searcher.check
 
     def __call__(self, source: np.ndarray, numbers: np.ndarray) -> Hypotheses:
         if self._stop():

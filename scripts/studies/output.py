@@ -58,7 +58,7 @@ class Output(NamedTuple):
         """Writes a table with a row for each run, and another over seeds if runs differ in seed."""
         rows = [tables.row(run.name, run.config, run.result, run.validations) for run in runs]
         self.table(rows, title)
-        if seeds := tables.over_seeds(rows, [run.config for run in runs]):
+        if seeds := tables.over_seeds(rows, [run.config for run in runs], [run.changes for run in runs]):
             files.write_csv(self.path("seeds.csv"), seeds)
 
     def learning_curves(self, name: str, groups: dict[str, list[Run]], title: str) -> None:

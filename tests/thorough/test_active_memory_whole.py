@@ -21,7 +21,7 @@ from memattn.models.neural_gpu.cells import CELLS
 from memattn.models.neural_gpu.model import KINDS
 from memattn.runs.trained import load
 from memattn.search.beam_search import Hypotheses
-from memattn.search.searcher import Scorer, Searcher, _likeliest
+from memattn.search.searcher import Scorer, Searcher, most_probable
 from memattn.serving import saved_model
 from memattn.training.trainer import TrainingStep, train
 from memattn.training.validation import Validation
@@ -55,7 +55,7 @@ def test_every_weight_learns(kind, cell):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_search_keeps_the_likeliest_of_all_lengths(kind):
+def test_a_search_keeps_the_most_probable_of_all_lengths(kind):
     model, sources = make_model(kind), padded([SOURCE, [5, EOS], [EOS]], 5)
     config = DecodingConfig(beam_size=V, n_best=2, jit_compile=False)
     found = Searcher(model, config)(sources.numpy())
@@ -111,7 +111,7 @@ def test_what_was_cut_counts_only_where_all_is_cut():
 
     # three sources: a whole one and a cut one, two cut ones, two whole ones
     both = [found([[2], [3], [1]], [[-2.0], [-9.0], [-1.0]]), found([[3], [4], [2]], [[-1.0], [-2.0], [-0.5]])]
-    kept = _likeliest(both, [tf.constant([3, 3, 3]), tf.constant([3, 4, 3])])
+    kept = most_probable(both, [tf.constant([3, 3, 3]), tf.constant([3, 4, 3])])
     assert kept.scores.numpy().tolist() == [[-2.0], [-2.0], [-0.5]]
     assert kept.tokens.numpy()[:, 0, 0].tolist() == [2, 4, 2]
 

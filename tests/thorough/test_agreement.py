@@ -10,7 +10,6 @@ from unittest import mock
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from worker_pair import WorkerPair
 
 from memattn import config as configs
@@ -186,7 +185,7 @@ def with_a_full_disk(rank, strategy, config, run_dir):
     def full(*_, **__):
         raise OSError(28, "No space left on device", run_dir)
 
-    with mock.patch.object(tf.train.CheckpointManager, "save", full):
+    with mock.patch.object(checkpointing.Kept, "save", full):
         return trained(strategy, config, run_dir)
 
 

@@ -12,8 +12,8 @@ from conftest import free
 from test_conformance import FAMILY, SOURCES, V, arrays, identify, make_model, optimizer, padded  # noqa: F401
 
 from memattn import attention
-from memattn.active_memory.neural_gpu import KINDS
 from memattn.config import TrainingConfig
+from memattn.models.neural_gpu.model import KINDS
 from memattn.training.step import TrainingStep
 
 MONOTONIC = ("monotonic", "mocha", "matcha")

@@ -111,7 +111,7 @@ def test_a_rate_that_falls_to_0_cannot_be_made_longer(tiny_config, tmp_path):
 
 
 def test_a_run_that_its_scores_ended_is_not_made_longer(tiny_config, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(Trainer, "_scores", lambda self: [100.0, 100.0])
+    monkeypatch.setattr(Trainer, "_scores", lambda self: [False, 100.0, 100.0])
     changes = {"training.stop_at_bleu": 99.0}
     assert train(tiny_config(changes), str(tmp_path / "run"), NO_STRATEGY) == 0
     assert train(tiny_config({**changes, "training.max_steps": 20}), str(tmp_path / "run"), NO_STRATEGY) == 0

@@ -103,7 +103,7 @@ def test_a_run_trains_evaluates_and_translates(jit_compile, write_config, tmp_pa
     assert train(config, run_dir, tf.distribute.get_strategy()) == 0
     assert np.isfinite(evaluate(run_dir, "decoding.batch_size=5")["bleu"])  # 12 sentences: 3 rows are left
     translator = of_run(load([run_dir], [], None), alignment="hard")
-    assert len(translator(["a b", "", "a"], 0)) == 3
+    assert len(list(translator(["a b", "", "a"], 0))) == 3
     assert uses is None or uses
 
 

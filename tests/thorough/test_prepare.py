@@ -783,7 +783,7 @@ def test_too_little_text_is_said(files, tmp_path):
 
 def test_a_byte_order_mark_alone_is_an_empty_line(files, tmp_path):
     Path(files["valid"][0]).write_bytes(b"\xef\xbb\xbf")
-    Path(files["valid"][1]).write_bytes(b"x\n")
+    Path(files["valid"][1]).write_bytes(b"Hund Katze Haus Stadt\n")
     prepare.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
     assert corpus.read_lines(str(tmp_path / "out" / "valid.source")) == [""]
 

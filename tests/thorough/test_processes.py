@@ -195,7 +195,7 @@ def test_a_stack_trace_is_shown_where_it_is_asked_for():
 
 def test_the_library_is_imported_without_the_effects_of_a_command():
     """Not even the modules of training change signals or the environment, as memattn.cli does."""
-    code = "import sys, memattn.training.trainer, memattn.training.sweep; sys.exit('memattn.cli' in sys.modules)"
+    code = "import sys, memattn.training.trainer, memattn.sweeps.runner; sys.exit('memattn.cli' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
 
 

@@ -411,7 +411,7 @@ def test_a_line_without_end_is_refused_after_the_lines_before_it(tmp_path, monke
     monkeypatch.setattr(reading, "LONGEST_LINE", 1 << 17)
     (tmp_path / "lines").write_bytes(b"a\nb\n" + b"x" * (1 << 18))
     with open(tmp_path / "lines", "rb") as file:
-        lines = available_lines(file.fileno(), 5)
+        lines = available_lines(file.fileno(), 5, 5)
         assert next(lines) == ["a", "b"]
         with pytest.raises(DataError, match="standard input:3: a line of more than 131,072 bytes"):
             next(lines)

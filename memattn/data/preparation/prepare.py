@@ -113,9 +113,9 @@ def _make(splits: dict, settings: Settings, folder: str, workers: int, started: 
         for split, sides in splits.items():
             if split != "train":
                 counts[split] = {"pairs": lines[split]}
-                written = _segment(pool, split, sides, processor, unfinished)
+                _segment(pool, split, sides, processor, unfinished)
                 if split == "valid":
-                    _warn(sides[1], processor, written)
+                    _warn(sides[1], processor, unfinished)
     return _finish(unfinished, folder, started, counts)
 
 
@@ -253,8 +253,8 @@ def _flush(arrays: list, journal: dict, path: str) -> None:
     files.write(path, json.dumps(journal) + "\n")
 
 
-def _segment(pool, split: str, sides, processor, unfinished: str) -> dict[str, list[str]]:
-    """Writes a split for decoding, and returns it: tokens of both sides, and the target as people write it."""
+def _segment(pool, split: str, sides, processor, unfinished: str) -> None:
+    """Writes a split for decoding: tokens of both sides, and the target as people write it."""
     work = chunks.Segment(processor.settings, processor.codes)
     written = {"source": [], "target": [], "reference": []}
     for result in pool.map(work, chunks.chunks(*sides)):
@@ -262,16 +262,13 @@ def _segment(pool, split: str, sides, processor, unfinished: str) -> dict[str, l
             written[name] += lines
     for name, lines in written.items():
         files.write(os.path.join(unfinished, f"{split}.{name}"), "".join(f"{line}\n" for line in lines))
-    return written
 
 
-def _warn(path: str, processor: text.Text, written: dict[str, list[str]]) -> None:
-    """Warns of text whose blanks or scores would be wrong, by the lines of the validation split."""
-    targets = [processor.decode(split_words(line)) for line in written["target"]]
-    for problem in (
-        text.blank_problem(processor.settings, written["reference"]),
-        text.bleu_problem(processor, targets),
-    ):
+def _warn(path: str, processor: text.Text, unfinished: str) -> None:
+    """Warns if the validation targets, from the file `path`, get other blanks, or if BLEU tells nothing of them."""
+    tokens, references = corpus.read_references(unfinished, "valid")
+    words = [processor.decode(split_words(line)) for line in tokens]
+    for problem in (text.blank_problem(processor.settings, references), text.bleu_problem(processor, words)):
         if problem:
             warnings.warn(f"{path}: {problem}", stacklevel=3)
 
