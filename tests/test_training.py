@@ -15,7 +15,6 @@ import tensorflow as tf
 from conftest import evaluate
 from test_conformance import arrays, make_model, padded
 
-import memattn.evaluation.metrics
 from memattn import xla
 from memattn.config import TrainingConfig
 from memattn.data.vocabulary import EOS
@@ -398,12 +397,11 @@ def test_a_run_without_the_facts_of_its_data_is_refused(tiny_config, tmp_path):
     [
         ({"training.patience": 2}, "2 validations without a better BLEU at step 12"),
         ({"training.stop_at_bleu": 30.0}, "BLEU 30.00 at step 6"),
+        ({"training.stop_at": 30.0}, "BLEU 30.00 at step 6"),
     ],
 )
-def test_patience_and_bleu_end_a_run(tiny_config, tmp_path, monkeypatch, capsys, option, end):
-    scores = iter([10.0, 30.0, 20.0, 25.0])
-    real = memattn.evaluation.metrics.score
-    monkeypatch.setattr(memattn.evaluation.metrics, "score", lambda *texts: real(*texts)._replace(bleu=next(scores)))
+def test_patience_and_scores_end_a_run(tiny_config, tmp_path, made_up_scores, capsys, option, end):
+    made_up_scores(bleu=[10.0, 30.0, 20.0, 25.0])
     config = tiny_config({"training.max_steps": 100, **option})
     assert train(config, str(tmp_path / "run"), NO_STRATEGY) == 0
     assert f"finished: {end}; best validation BLEU 30.00" in capsys.readouterr().out
@@ -419,21 +417,15 @@ def test_targets_too_short_for_bleu_are_said(tiny_config, tmp_path, capsys, max_
     assert (said in capsys.readouterr().out) == is_said
 
 
-def test_best_checkpoint_is_of_the_best_validation(tiny_config, tmp_path, monkeypatch):
-    scores = iter([10.0, 30.0, 20.0])
-    real = memattn.evaluation.metrics.score
-    monkeypatch.setattr(memattn.evaluation.metrics, "score", lambda *texts: real(*texts)._replace(bleu=next(scores)))
+def test_best_checkpoint_is_of_the_best_validation(tiny_config, tmp_path, made_up_scores):
+    made_up_scores(bleu=[10.0, 30.0, 20.0])
     run_dir = str(tmp_path / "run")
     assert train(tiny_config({"training.max_steps": 9}), run_dir, NO_STRATEGY) == 0
     assert tf.train.latest_checkpoint(os.path.join(run_dir, run_folder.BEST)).endswith("step-6")
 
 
-def test_where_bleu_is_0_exact_match_tells_the_best(tiny_config, tmp_path, monkeypatch):
-    matches = iter([50.0, 90.0, 90.0])
-    real = memattn.evaluation.metrics.score
-    monkeypatch.setattr(
-        memattn.evaluation.metrics, "score", lambda *texts: real(*texts)._replace(bleu=0.0, exact_match=next(matches))
-    )
+def test_where_bleu_is_0_exact_match_tells_the_best(tiny_config, tmp_path, made_up_scores):
+    made_up_scores(bleu=[0.0], exact_match=[50.0, 90.0, 90.0])
     run_dir = str(tmp_path / "run")
     assert train(tiny_config({"training.max_steps": 9}), run_dir, NO_STRATEGY) == 0
     assert tf.train.latest_checkpoint(os.path.join(run_dir, run_folder.BEST)).endswith("step-6")

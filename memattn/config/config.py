@@ -172,6 +172,9 @@ class TrainingConfig:
     checkpoint_every: int = number(1_000, at_least=1)  # updates between checkpoints
     checkpoint_minutes: float = number(30.0, above=0)  # minutes after which a checkpoint is written in any case
     keep_checkpoints: int = number(3, at_least=1)  # last checkpoints that are kept, beside the best one
+    # tells the best checkpoint; patience, stop_at and plateau go by it; where its values are equal, exact match decides
+    metric: str = choice("bleu", "memattn.evaluation.metrics:METRICS")
+    stop_at: float | None = None  # training ends when the metric reaches it in validation
     stop_at_bleu: float | None = number(None, above=0)  # training ends when validation BLEU reaches it
     patience: int | None = number(None, at_least=1)  # training ends after so many validations without a better one
     # fine-tuning: a run folder; training begins with its best weights, and the data needs its vocabulary

@@ -30,9 +30,9 @@ from memattn.errors import ConfigError, RunError
 from memattn.models.seq2seq import Seq2Seq
 from memattn.runs import checkpoints, run_folder, trained
 from memattn.runs.checkpoints import Checkpoint
-from memattn.training import distribution, needs
-from memattn.training.progress import Progress, clock
-from memattn.training.schedules import decays_by_validation, depends_on_max_steps, learning_rate
+from memattn.training import distribution, needs, reporting
+from memattn.training.progress import Progress
+from memattn.training.schedules import depends_on_max_steps, learning_rate
 from memattn.training.step import StepResult, TrainingStep
 from memattn.training.validation import Validation
 
@@ -214,12 +214,11 @@ class Trainer:
             self.restored = checkpoints.restore(checkpoint, folder)
         except RunError as error:
             raise RunError(f"{error}; move the folder away to start over") from error
-        if self.progress.step < config.training.max_steps and self.progress.finished == _all_steps(self.progress.step):
-            self.progress.finished = self.progress.diverged = ""  # max_steps has been raised
+        self.progress.go_on(config.training)
         self.manager = checkpoints.Kept(checkpoint.trackable, folder, config.training.keep_checkpoints)
         folder = os.path.join(run_dir, run_folder.BEST)
         if not checkpoints.listed(folder):  # if it was removed
-            self.progress.best = [-1.0, -1.0]
+            self.progress.best = None
         self.best = checkpoints.Kept(Checkpoint(self.model).trackable, folder, 1)
         return []
 
@@ -277,7 +276,7 @@ class Trainer:
             return 128 + self.stopping
         self._check_end()
         self._say(
-            f"finished: {progress.finished}; best validation BLEU {progress.best[0]:.2f}\n"
+            f"{reporting.of_end(progress.finished, training.metric, progress.best and progress.best[0])}\n"
             f"evaluate with: python -m memattn.eval --run_dir {shlex.quote(self.run_dir)}"
         )
         return 0
@@ -390,27 +389,19 @@ class Trainer:
         self._collect()
         if not self.results:
             return
-        results = self.results.copy()
-        self.results.clear()
         now = time.monotonic()
-        passed, self.logged_at = now - self.logged_at, now
-        speed = len(results) / passed
-        step, last = self.progress.step, self.config.training.max_steps
-        good = [result for result in results if result.is_finite]
-        if len(good) < len(results):
-            self._say(f"step {step:,}: {len(results) - len(good)} updates skipped: loss or gradient not finite")
-        if not good:
-            return
-        total = StepResult(*map(sum, zip(*good, strict=True)))
-        loss, correct, tokens = total.loss, total.correct, total.tokens
-        self._say(
-            f"step {step:,}/{last:,}  loss {loss / tokens:.4f}  perplexity {math.exp(min(loss / tokens, 99)):.3f}  "
-            f"accuracy {100 * correct / tokens:.2f}%  {speed:.2f} steps/s  "
-            f"{tokens / passed:,.0f} target tokens/s  {clock((last - step) / speed)} left"
+        report = reporting.of_steps(
+            self.results,
+            step=self.progress.step,
+            max_steps=self.config.training.max_steps,
+            seconds=now - self.logged_at,
+            learning_rate=self.learning_rate,
         )
-        scalars = {"loss": loss / tokens, "accuracy": correct / tokens}
-        scalars |= {"gradient_norm": total.gradient_norm / len(good), "learning_rate": self.learning_rate}
-        self._record("train", {**scalars, "steps_per_second": speed})
+        self.results.clear()
+        self.logged_at = now
+        for line in report.lines:
+            self._say(line)
+        self._record("train", report.scalars)
 
     def _record(self, prefix: str, scalars: dict[str, float]) -> None:
         try:
@@ -424,53 +415,32 @@ class Trainer:
         progress, training = self.progress, self.config.training
         self._collect()
         begin = time.monotonic()
-        interrupted, bleu, exact_match = distribution.together(self.strategy, self._scores, 3)
+        names = self.validation.metrics
+        interrupted, *values = distribution.together(self.strategy, self._scores, 1 + len(names))
         if interrupted:
             self._stop()
             return
+        scores = dict(zip(names, values, strict=True))
         progress.validation_due = False
-        better = [bleu, exact_match] > progress.best
-        self._say(
-            f"validation at step {progress.step:,}: BLEU {bleu:.2f}  exact match {exact_match:.1f}%  "
-            f"({time.monotonic() - begin:.1f} s){'  best so far' if better else ''}"
-        )
-        self._record("validation", {"bleu": bleu, "exact_match": exact_match})
-        progress.stalled = 0 if better else progress.stalled + 1
-        if decays_by_validation(training) and progress.stalled and progress.stalled % training.decay_patience == 0:
-            progress.decays += 1
+        progress.seconds = time.monotonic() - self.started
+        better = progress.add_validation(training, scores)
+        self._say(reporting.of_validation(progress.step, scores, time.monotonic() - begin, is_best=better))
+        self._record("validation", scores)
+        if progress.decay(training):
             rate = learning_rate(training, progress.step, progress.decays)
             self._say(f"no better for {progress.stalled} validations: the learning rate is now {rate:.3g}")
-        progress.seconds = time.monotonic() - self.started
-        progress.validations.append(
-            {
-                "step": progress.step,
-                "examples": progress.examples,
-                "bleu": round(bleu, 4),
-                "exact_match": round(exact_match, 4),
-                "seconds": round(progress.seconds, 1),
-            }
-        )
         if better:
-            progress.best = [bleu, exact_match]
             self._by_chief(lambda: self.best.save(checkpoint_number=progress.step))
-        if training.stop_at_bleu is not None and bleu >= training.stop_at_bleu:
-            progress.finished = f"BLEU {bleu:.2f} at step {progress.step:,}"
-        elif training.patience is not None and progress.stalled >= training.patience:
-            progress.finished = f"{progress.stalled} validations without a better BLEU at step {progress.step:,}"
-        elif progress.step >= training.max_steps:
-            progress.finished = _all_steps(progress.step)
-        if progress.finished:
-            progress.diverged = progress.divergence(len(self.vocabulary))
-        progress.interval_loss = progress.interval_tokens = 0.0
+        progress.end(training, scores, len(self.vocabulary))
         path = os.path.join(self.run_dir, "validation.csv")
         self._by_chief(lambda: files.write_csv(path, progress.validations))
         self.logged_at += time.monotonic() - begin
 
     def _scores(self) -> list[float]:
-        """Whether a signal interrupted the validation, BLEU and exact match; the first worker's count."""
+        """Whether a signal interrupted the validation, then its scores; the first worker's count."""
         self._check_worker()
         scores = self.validation.scores(lambda: self.signal is not None) if self.chief else None
-        return [0.0, scores.bleu, scores.exact_match] if scores else [1.0, 0.0, 0.0]
+        return [0.0, *scores.values()] if scores else [1.0, *[0.0] * len(self.validation.metrics)]
 
     def _save(self) -> None:
         self._collect()
@@ -489,10 +459,6 @@ class Trainer:
         if self.signal and number == signal.SIGINT:  # schedulers repeat SIGTERM
             sys.exit(128 + number)
         self.signal = signal.Signals(number)
-
-
-def _all_steps(step: int) -> str:
-    return f"{step:,} steps"
 
 
 def train(config: Config, run_dir: str, strategy: tf.distribute.Strategy) -> int:

@@ -110,8 +110,8 @@ def test_a_rate_that_falls_to_0_cannot_be_made_longer(tiny_config, tmp_path):
         assert yaml.safe_load(file)["training"]["max_steps"] == 2
 
 
-def test_a_run_that_its_scores_ended_is_not_made_longer(tiny_config, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(Trainer, "_scores", lambda self: [False, 100.0, 100.0])
+def test_a_run_that_its_scores_ended_is_not_made_longer(tiny_config, tmp_path, made_up_scores, capsys):
+    made_up_scores(bleu=[100.0])
     changes = {"training.stop_at_bleu": 99.0}
     assert train(tiny_config(changes), str(tmp_path / "run"), NO_STRATEGY) == 0
     assert train(tiny_config({**changes, "training.max_steps": 20}), str(tmp_path / "run"), NO_STRATEGY) == 0

@@ -7,7 +7,7 @@ import os
 
 import pytest
 from benchmarks import lower_bounds
-from conftest import ROOT
+from conftest import ROOT, made_up_result
 from matplotlib import image
 from studies import estimates, runner
 from studies.britz2017 import figures, open_questions, printed, tables
@@ -18,7 +18,7 @@ from memattn import config as configs
 from memattn.config import Config, CopyConfig, DataConfig, ModelConfig, TrainingConfig
 from memattn.errors import ConfigError, RunError
 from memattn.sweeps.expand import expand
-from memattn.sweeps.runner import Run
+from memattn.sweeps.results import Run
 
 TINY = """
 data:
@@ -42,7 +42,7 @@ def made_up(kind, *, bleu, valid=None, seconds=1.0, scale="small"):
         for name, one in expand(config).items():
             times = {"decode_seconds": seconds, "decode_seconds_min": 0.5, "decode_seconds_max": 4.0}
             scores = {"bleu": bleu(one), "sacrebleu": bleu(one), "exact_match": 50.0}
-            result = {**scores, "step": 20, "sentences": 100, "parameters": 1000, **times}
+            result = made_up_result(one, scores=scores, step=20, sentences=100, parameters=1000, **times)
             last = {"step": "20", "bleu": str((valid or bleu)(one)), "seconds": "7"}
             curve = [{"step": "10", "bleu": "1.0"}, last]
             folder = os.path.join(runner.sweep_folder("runs/reproduce", path), name)
@@ -64,9 +64,9 @@ def rows_of(output):
 
 def test_table_1_stands_beside_the_paper(tmp_path):
     runs = made_up("table1", bleu=lambda config: 90.0 if config.model.attention["name"] == "none" else 99.0)
-    for run in runs:
+    for place, run in enumerate(runs):
         if run.config.model.attention["name"] == "bahdanau":
-            run.result["decode_seconds"] = 3.0
+            runs[place] = run._replace(result=dataclasses.replace(run.result, decode_seconds=3.0))
     output = Output(str(tmp_path), "small")
     tables.table_1(output, runs)
     rows = rows_of(output)

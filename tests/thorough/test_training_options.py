@@ -13,7 +13,6 @@ from conftest import evaluate, replicas
 from test_conformance import arrays, make_model, padded
 from test_training import BATCH, NO_STRATEGY, assert_copy_is_learned, assert_same_run
 
-import memattn.evaluation.metrics
 from memattn.config import TrainingConfig
 from memattn.data.vocabulary import EOS
 from memattn.errors import RunError
@@ -143,10 +142,8 @@ def test_the_rate_reaches_the_optimizer_without_retracing(monkeypatch):
     assert step._update.experimental_get_tracing_count() == 1
 
 
-def test_the_rate_decays_when_bleu_stalls(tiny_config, tmp_path, monkeypatch, capsys):
-    scores = iter([10.0, 9.0, 11.0, 10.0, 10.0])
-    real = memattn.evaluation.metrics.score
-    monkeypatch.setattr(memattn.evaluation.metrics, "score", lambda *texts: real(*texts)._replace(bleu=next(scores)))
+def test_the_rate_decays_when_bleu_stalls(tiny_config, tmp_path, made_up_scores, capsys):
+    made_up_scores(bleu=[10.0, 9.0, 11.0, 10.0, 10.0])
     config = tiny_config({"training.max_steps": 15, "training.schedule": "plateau", "training.decay_factor": 0.1})
     trainer = Trainer(config, str(tmp_path / "run"), NO_STRATEGY)
     assert trainer.train() == 0
