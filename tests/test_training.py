@@ -230,14 +230,14 @@ def test_updates_that_are_not_finite_are_left_out(tiny_config, tmp_path, monkeyp
     step, kept = TrainingStep.__call__, []
 
     def lose_a_weight(self, batches, number, learning_rate):
-        weight = self._model.trainable_variables[0]
-        before = [variable.numpy() for variable in self._model.trainable_variables]
+        weight = self.model.trainable_variables[0]
+        before = [variable.numpy() for variable in self.model.trainable_variables]
         if number in (1, 2):
             weight.assign(weight * np.nan)
         results = step(self, batches, number, learning_rate)
         if number in (1, 2):
             weight.assign(before[0])
-            kept.extend(zip(before, [variable.numpy() for variable in self._model.trainable_variables], strict=True))
+            kept.extend(zip(before, [variable.numpy() for variable in self.model.trainable_variables], strict=True))
         return results
 
     monkeypatch.setattr(TrainingStep, "__call__", lose_a_weight)
@@ -306,7 +306,7 @@ def test_training_keeps_few_batches_whatever_log_every_says(tiny_config, tmp_pat
         return step(*arguments)
 
     monkeypatch.setattr(TrainingStep, "__call__", counting)
-    monkeypatch.setattr("memattn.training.trainer._MOST_PENDING", 2)
+    monkeypatch.setattr("memattn.training.trainer.MOST_PENDING", 2)
     assert trainer.train() == 0
     assert kept == [0, 1, 0, 1, 0, 1]
     assert "step 6/6  loss " in capsys.readouterr().out
@@ -316,7 +316,7 @@ def test_training_keeps_few_batches_whatever_log_every_says(tiny_config, tmp_pat
 def test_time_of_updates_that_were_all_skipped_is_not_counted_again(tiny_config, tmp_path):
     trainer = Trainer(tiny_config(), str(tmp_path / "run"), NO_STRATEGY)
     trainer.results, trainer.logged_at = [StepResult(*[np.nan] * 4)], 0.0
-    trainer._log()
+    trainer.log()
     assert trainer.logged_at > 0
 
 

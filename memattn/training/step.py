@@ -55,6 +55,7 @@ class TrainingStep:
     falls to 0.
 
     Attributes:
+      model: the model that is trained.
       optimizer: of Keras, as the config names it.
       state: for checkpoints: float16's loss scale, and the steps since it last changed.
       jit_compile: whether XLA compiles.
@@ -63,7 +64,7 @@ class TrainingStep:
     def __init__(
         self, model: Model, config: TrainingConfig, strategy: tf.distribute.Strategy, teacher: Seq2Seq | None = None
     ):
-        self._model, self._config, self._strategy, self._teacher = model, config, strategy, teacher
+        self.model, self._config, self._strategy, self._teacher = model, config, strategy, teacher
         self._replicas = strategy.num_replicas_in_sync
         self._loss = LOSSES[config.loss]
         self.optimizer = optimizer(config)
@@ -123,11 +124,11 @@ class TrainingStep:
         encoder_seed, decoder_seed = split(seed, 2)
         taught = None if pull is None else (self._of_teacher(self._teacher.encode(source), target), pull)
         with tf.GradientTape() as tape:
-            encoded = self._model.encode(source, encoder_seed)
+            encoded = self.model.encode(source, encoder_seed)
         of_encoded, of_decoder, sums = self._of_decoder(encoded, target, decoder_seed, tokens, taught)
         read = [pair for pair in zip(_differentiable(encoded), of_encoded, strict=True) if pair[1] is not None]
         tensors, gradients = map(list, zip(*read, strict=True))
-        of_encoder = tape.gradient(tensors, self._model.trainable_variables, gradients)
+        of_encoder = tape.gradient(tensors, self.model.trainable_variables, gradients)
         parts = zip(of_encoder, of_decoder, strict=True)
         return [tf.add_n([tf.convert_to_tensor(part) for part in own if part is not None]) for own in parts], sums
 
@@ -140,9 +141,9 @@ class TrainingStep:
         with tf.GradientTape() as tape:
             tape.watch(_differentiable(encoded))
             if taught is None:
-                logits = self._model.decode(encoded, target, seed)
+                logits = self.model.decode(encoded, target, seed)
             else:
-                logits, read = self._model.decode_and_read(encoded, target, seed)
+                logits, read = self.model.decode_and_read(encoded, target, seed)
             logits = tf.cast(logits, tf.float32)
             objective, cross_entropy = self._loss(logits, target, real, label_smoothing=self._config.label_smoothing)
             if taught is not None:
@@ -153,7 +154,7 @@ class TrainingStep:
                 objective *= self.state[0]
         correct = real & tf.equal(tf.argmax(logits, -1, tf.int32), target)
         sums = tf.stack([cross_entropy, tf.reduce_sum(tf.cast(correct, tf.float32))])
-        sources = [_differentiable(encoded), self._model.trainable_variables]
+        sources = [_differentiable(encoded), self.model.trainable_variables]
         return *tape.gradient(objective, sources), sums
 
     def _teacher_reads(self, encoded, target):
@@ -181,7 +182,7 @@ class TrainingStep:
         return tf.stack(StepResult(loss=loss, correct=correct, tokens=tokens, gradient_norm=norm))
 
     def _apply_on_replica(self, gradients):
-        self.optimizer.apply_gradients(zip(gradients, self._model.trainable_variables, strict=True))
+        self.optimizer.apply_gradients(zip(gradients, self.model.trainable_variables, strict=True))
 
     def _reduce_and_clip(self, total):
         """On a replica: clipped gradients, sums and the gradients' norm, over all replicas."""

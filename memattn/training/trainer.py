@@ -27,21 +27,17 @@ from memattn.data import tokenizer as text
 from memattn.data.batches import TrainingBatches
 from memattn.data.vocabulary import PAD
 from memattn.errors import ConfigError, RunError
-from memattn.models.seq2seq import Seq2Seq
-from memattn.runs import checkpoints, run_folder, trained
+from memattn.runs import checkpoints, run_folder
 from memattn.runs.checkpoints import Checkpoint
-from memattn.training import distribution, needs, reporting
+from memattn.training import distribution, needs, reporting, starting
 from memattn.training.progress import Progress
 from memattn.training.schedules import depends_on_max_steps, learning_rate
 from memattn.training.step import StepResult, TrainingStep
 from memattn.training.validation import Validation
 
 _EVENTS = "events"
-_NO_SIZES = {"dropout", "init_scale"}  # keys of the model that its weights do not depend on
-_ENCODER = ("encoder/", "source_embedding/")  # its weights' paths
-_OF_ENCODER = {"kind", "encoder", "layers", "units", "encoder_units", "embedding_size", "tie_embeddings"}
 _HELPS = "a smaller training.learning_rate or training.clip_norm may help"
-_MOST_PENDING = 100  # steps that may run before training waits for their results
+MOST_PENDING = 100  # steps that may run before training waits for their results
 
 
 class Trainer:
@@ -116,82 +112,35 @@ class Trainer:
         for line in lines:
             self._say(f"{self.run_dir}: {line}")
 
-    def _model_of(self, key: str, must_match: Callable[[str], bool]) -> Seq2Seq | None:
-        """The model of the run folder that a key of `training` names, None if it names none.
-
-        Every model key for which `must_match` is true must equal this run's. Raises ConfigError, RunError, DataError,
-        OSError.
-        """
-        folder = getattr(self.config.training, key)
-        if not folder:
-            return None
-        try:
-            other = trained.load([folder], ["decoding.lexicon=null"], None)
-        except (ConfigError, RunError) as error:
-            problem = error.problem if isinstance(error, RunError) else error
-            raise type(error)(f"training.{key}: {problem}") from error
-        if not other.reads_as(self.vocabulary, self.text):
-            right = f"prepare the data with --vocabulary_of {folder}"
-            if self.config.data.generated:
-                right = "it needs a task with the same tokens"
-            raise ConfigError(f"training.{key}: the vocabulary or BPE of {folder} differs from the data's; {right}")
-        models = [configs.to_dict(config)["model"] for config in (other.config, self.config)]
-        models = [{name: value for name, value in model.items() if must_match(name)} for model in models]
-        if differing := configs.differences(*models, "model."):
-            raise ConfigError(f"training.{key}: {folder} holds another model: {', '.join(map(str, differing))}")
-        return other.models[0]
-
     def _read_models(self) -> None:
-        """Reads the trained models that the run begins with or learns from."""
+        """Reads the trained models that the run starts with or learns from."""
         self.written = checkpoints.listed(os.path.join(self.run_dir, run_folder.CHECKPOINTS))
-        self.begins = not self.written
-        must_match = {
-            "init_from": lambda key: key not in _NO_SIZES,
-            "teacher": lambda key: key in _OF_ENCODER,
-        }
-        self.initial = self._model_of("init_from", must_match["init_from"]) if self.begins else None
-        taught = self.begins or self._is_taught()
-        self.teacher = self._model_of("teacher", must_match["teacher"]) if taught else None
+        oldest_step = checkpoints.step_of(self.written[-1]) if self.written else None
+        self.start = starting.read(self.config, self.vocabulary, self.text, oldest_step)
         if self.config.decoding.num_slots:
             raise ConfigError("decoding.num_slots: is for a trained model; training and its validations use all slots")
         self.longest_source = self.batches.longest_source
         if self.config.training.init_from:  # S of Eq. 10 stays that of its weights
-            begun = self.initial.max_source_length if self.begins else run_folder.longest_source(self.run_dir)
-            self.longest_source = begun
+            initial = self.start.initial
+            self.longest_source = initial.max_source_length if initial else run_folder.longest_source(self.run_dir)
 
     def _make_model(self) -> None:
-        """Builds the model. Where it has no checkpoint, it starts with the weights of `init_from`, or of the teacher's
-        encoder."""
-        config, initial, teacher = self.config, self.initial, self.teacher
+        """Builds the model with the weights that it starts with, and what updates and validates it."""
+        config, teacher = self.config, self.start.teacher
         tf.keras.utils.set_random_seed(config.training.seed)
         with self.strategy.scope():
             self.model = run_folder.build_model(config, len(self.vocabulary), self.longest_source)
             self.step = TrainingStep(self.model, config.training, self.strategy, teacher)
         if teacher and config.training.teacher_weight:
-            widths = [model.attention.context_size(2 * model.encoder.units) for model in (teacher, self.model)]
-            if not widths[0] or widths[0] != widths[1]:
-                problem = f"its contexts are {widths[0]} wide, and those of this model {widths[1]}"
-                raise ConfigError(f"training.teacher: {problem}; only its encoder can be had (teacher_weight: 0)")
-        if initial:
-            self.model.set_weights(initial.get_weights())
-        elif teacher and self.begins:
-            taught = checkpoints.named_weights(teacher)
-            for path, weight in checkpoints.named_weights(self.model).items():
-                if path.startswith(_ENCODER):
-                    weight.assign(taught[path])
-
-        self.initial = self.teacher = None  # no longer needed
+            starting.check_contexts(self.model, teacher)
+        self.start.give_weights(self.model)
+        self.start = None  # no longer needed
 
         def read_validation():
             self.validation = Validation(config, self.model, self.vocabulary, self.text)
             return []
 
         distribution.together(self.strategy, read_validation)
-
-    def _is_taught(self) -> bool:
-        """Whether contexts of a teacher are still to pull those of the run, which has checkpoints."""
-        training = self.config.training
-        return training.teacher_weight > 0 and checkpoints.step_of(self.written[-1]) < training.teacher_steps
 
     def _open_run(self) -> None:
         """Makes the run folder, or restores the run in it."""
@@ -251,13 +200,13 @@ class Trainer:
         if training.init_from and not progress.step:
             self._say(f"starting with the best weights of {training.init_from}")
         if progress.finished:
-            if progress.best == [-1.0, -1.0]:  # the best is lost: use the last weights
+            if progress.best is None:  # the best checkpoint is lost: use the last weights
                 self._by_chief(lambda: self.best.save(checkpoint_number=progress.step))
             self._say(f"already finished: {progress.finished} ({self.restored})")
             self._check_end()
             return 0
         heard = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
-        former = {number: signal.signal(number, self._on_signal) for number in heard}
+        former = {number: signal.signal(number, self.on_signal) for number in heard}
         self.saved_at = self.logged_at = time.monotonic()
         self.started = time.monotonic() - progress.seconds
         try:
@@ -306,9 +255,9 @@ class Trainer:
     def _loop(self, training: TrainingConfig) -> None:
         progress = self.progress
         if progress.validation_due:
-            self._validate()
+            self.validate()
             if progress.finished:
-                self._save()
+                self.save()
         stream = self.batches.stream(progress.epoch, progress.window, progress.batch)
         while not progress.finished and not self.stopping:
             batches = list(itertools.islice(stream, training.accumulate))
@@ -316,20 +265,20 @@ class Trainer:
             ids = [ids for ids, _ in batches]
             self.pending.append((self.step(ids, progress.step, self.learning_rate), ids))
             progress.step += 1
-            if len(self.pending) == _MOST_PENDING:
+            if len(self.pending) == MOST_PENDING:
                 self._collect()
             checkpoint_due = self._ask()
             progress.epoch, progress.window, progress.batch = batches[-1][1]
             progress.examples += sum(int((source[:, 0] != PAD).sum()) for (source, _), _ in batches)
             if progress.step % training.log_every == 0 or progress.step == training.max_steps:
-                self._log()
+                self.log()
             progress.validation_due = (
                 progress.step % training.validate_every == 0 or progress.step == training.max_steps
             )
             if progress.validation_due and not self.stopping:
-                self._validate()
+                self.validate()
             if checkpoint_due or progress.finished or self.stopping or progress.step % training.checkpoint_every == 0:
-                self._save()
+                self.save()
 
     def _ask(self) -> bool:
         """Notes whether any worker got a signal; returns whether a checkpoint is due by the first worker's clock."""
@@ -356,17 +305,20 @@ class Trainer:
             else:
                 progress.bad_steps += 1
             if progress.bad_steps > self.config.training.max_bad_steps:
-                file, sides = io.BytesIO(), ("source", "target")
-                np.savez(
-                    file, **{f"{sides[i]}_{n}": ids for n, batch in enumerate(batches) for i, ids in enumerate(batch)}
-                )
-                path = os.path.join(self.run_dir, f"bad_step-{step}.npz")
-                if self.chief:
-                    files.write(path, file.getvalue())
+                path = self._keep(batches, step)
                 raise self._not_finite(
                     f"the loss or its gradient is not finite at step {step}, whose batch is in {path}"
                 )
         self.pending.clear()
+
+    def _keep(self, batches: list[tuple[np.ndarray, np.ndarray]], step: int) -> str:
+        """Writes the batches of a step into the run folder; returns the path."""
+        file, sides = io.BytesIO(), ("source", "target")
+        np.savez(file, **{f"{sides[i]}_{n}": ids for n, batch in enumerate(batches) for i, ids in enumerate(batch)})
+        path = os.path.join(self.run_dir, f"bad_step-{step}.npz")
+        if self.chief:
+            files.write(path, file.getvalue())
+        return path
 
     def _check_worker(self) -> None:
         """Raises what this process could not do since the workers last met, or RunError for weights not finite."""
@@ -385,7 +337,8 @@ class Trainer:
         if self.progress.diverged:
             raise RunError(f"{self.run_dir}: diverged: {self.progress.diverged}; {_HELPS}")
 
-    def _log(self) -> None:
+    def log(self) -> None:
+        """Says what the steps since the last line came to."""
         self._collect()
         if not self.results:
             return
@@ -410,8 +363,8 @@ class Trainer:
         except (OSError, tf.errors.OpError) as error:
             self.failure = error  # of the first worker, which alone has events
 
-    def _validate(self) -> None:
-        """Scores the weights. A signal to the first worker interrupts it, and it stays due."""
+    def validate(self) -> None:
+        """Scores the weights, and decides what follows. A signal to the first worker interrupts it; it stays due."""
         progress, training = self.progress, self.config.training
         self._collect()
         begin = time.monotonic()
@@ -442,7 +395,8 @@ class Trainer:
         scores = self.validation.scores(lambda: self.signal is not None) if self.chief else None
         return [0.0, *scores.values()] if scores else [1.0, *[0.0] * len(self.validation.metrics)]
 
-    def _save(self) -> None:
+    def save(self) -> None:
+        """Writes a checkpoint, if no worker has a reason against it."""
         self._collect()
         self.progress.seconds = time.monotonic() - self.started
 
@@ -455,7 +409,8 @@ class Trainer:
         distribution.together(self.strategy, save)
         self.saved_at = time.monotonic()
 
-    def _on_signal(self, number, _) -> None:
+    def on_signal(self, number: int, _: Any) -> None:
+        """Makes training stop after this step; a second SIGINT ends the process at once."""
         if self.signal and number == signal.SIGINT:  # schedulers repeat SIGTERM
             sys.exit(128 + number)
         self.signal = signal.Signals(number)

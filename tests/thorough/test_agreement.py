@@ -231,7 +231,7 @@ def with_lost_weights(rank, strategy, config, run_dir, losing, number):
     def then_lost(self, batches, n, rate):
         result = step(self, batches, n, rate)
         if (rank, n) == (losing, number):
-            weight = self._model.trainable_variables[-1]
+            weight = self.model.trainable_variables[-1]
             weight.assign(np.full(weight.shape, np.nan))
         return result
 

@@ -45,7 +45,7 @@ def test_training_begins_with_the_best_weights_of_the_run(base, tuning, tmp_path
 
 def test_it_resumes_without_the_run_that_it_began_with(base, tuning, tmp_path, monkeypatch):
     assert train(tuning(), str(tmp_path / "whole"), NO_STRATEGY) == 0
-    monkeypatch.setattr(Trainer, "_save", stopping_after(Trainer._save, 2))
+    monkeypatch.setattr(Trainer, "save", stopping_after(Trainer.save, 2))
     assert train(tuning(), str(tmp_path / "resumed"), NO_STRATEGY) != 0
     monkeypatch.undo()
     shutil.rmtree(base)
@@ -58,7 +58,7 @@ def stopping_after(save, step):
     def saving(trainer):
         save(trainer)
         if trainer.progress.step == step:
-            trainer._on_signal(signal.SIGTERM, None)
+            trainer.on_signal(signal.SIGTERM, None)
 
     return saving
 

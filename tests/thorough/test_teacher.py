@@ -92,7 +92,7 @@ def test_training_begins_with_the_encoder_of_the_teacher(taught, tmp_path):
 
 def test_a_student_that_was_stopped_equals_one_that_was_not(taught, tmp_path, monkeypatch):
     assert train(taught(), str(tmp_path / "whole"), NO_STRATEGY) == 0
-    monkeypatch.setattr(Trainer, "_save", stopping_after(Trainer._save, 2))
+    monkeypatch.setattr(Trainer, "save", stopping_after(Trainer.save, 2))
     assert train(taught(), str(tmp_path / "resumed"), NO_STRATEGY) != 0
     monkeypatch.undo()
     assert train(taught(), str(tmp_path / "resumed"), NO_STRATEGY) == 0
