@@ -5,32 +5,36 @@ python -m memattn.eval --run_dir runs/small
 
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from absl import flags
 
 from memattn.errors import ConfigError
 
+if TYPE_CHECKING:
+    from memattn.evaluation.result import Result
 
-def report(result: dict[str, Any]) -> str:
+
+def report(result: "Result") -> str:
     """The result in a few readable lines."""
-    spread = f"{result['decode_seconds_min']:.3g} to {result['decode_seconds_max']:.3g}"
-    search = "sampled" if result["config"]["decoding"]["sample"] else f"beam {result['beam_size']}"
-    return (
-        f"BLEU                {result['bleu']:.2f}  {result['bleu_signature']}\n"
-        f"BLEU, sacreBLEU's   {result['sacrebleu']:.2f}  {result['sacrebleu_signature']}\n"
-        f"chrF                {result['chrf']:.2f}  {result['chrf_signature']}\n"
-        f"exact match         {result['exact_match']:.1f}%\n"
-        f"perplexity          {result['perplexity']:.4g}, of the references' tokens\n"
-        f"decode time         {result['decode_seconds']:.3g} s, median of {result['repeats']} ({spread} s) for "
-        f"{result['sentences']:,} sentences\n"
-        f"                    {result['sentences_per_second']:,.1f} sentences/s, "
-        f"{result['tokens_per_second']:,.0f} tokens/s\n"
-        f"                    {search}, batch {result['batch_size']}, "
-        f"{'XLA' if result['jit_compile'] else 'graph'}, {result['dtype']}, {result['device']}, "
-        f"{result['cores']} cores, TensorFlow {result['tensorflow']}\n"
-        f"checkpoint          step {result['step']:,}, {result['parameters']:,} parameters"
-    )
+    from memattn.evaluation.metrics import METRICS
+
+    search = "sampled" if result.config["decoding"]["sample"] else f"beam {result.beam_size}"
+    scores = [
+        f"{metric.title:20}{metric.shown(result.scores[name])}  {result.signatures.get(name, '')}".rstrip()
+        for name, metric in METRICS.items()
+        if metric.is_shown and name in result.scores
+    ]
+    lines = [
+        *scores,
+        f"decode time         {result.decode_seconds:.3g} s, median of {result.repeats} ({result.time_range} s) for "
+        f"{result.sentences:,} sentences",
+        f"                    {result.sentences_per_second:,.1f} sentences/s, {result.tokens_per_second:,.0f} tokens/s",
+        f"                    {search}, batch {result.batch_size}, {'XLA' if result.jit_compile else 'graph'}, "
+        f"{result.dtype}, {result.device}, {result.cores} cores, TensorFlow {result.tensorflow}",
+        f"checkpoint          step {result.step:,}, {result.parameters:,} parameters",
+    ]
+    return "\n".join(lines)
 
 
 def _main() -> int:

@@ -59,9 +59,9 @@ def naming(path: str) -> Iterator[None]:
 
 
 def write_csv(path: str, rows: list[dict]) -> None:
-    """Writes rows that share their keys as a CSV file."""
+    """Writes rows as a CSV file; a row has empty cells in columns that it lacks."""
     text = io.StringIO()
-    table = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    table = csv.DictWriter(text, list(dict.fromkeys(key for row in rows for key in row)), lineterminator="\n")
     table.writeheader()
     table.writerows(rows)
     write(path, text.getvalue())

@@ -10,10 +10,13 @@ def part(owner: Any, *names: str) -> Any:
     for name in names:
         if hasattr(owner, name):
             return getattr(owner, name)
+    raise unsupported(owner, f"has no {' or '.join(names)}")
+
+
+def unsupported(owner: Any, problem: str) -> RunError:
+    """The error that says what a class, an object or a module of Keras `has`, or does otherwise than expected."""
     import keras
 
-    kind = owner if isinstance(owner, type) else type(owner)
-    raise RunError(
-        f"Keras {keras.__version__}: its {kind.__name__} has no {' or '.join(names)}; "
-        "install a Keras that the setup.py of memattn allows"
-    )
+    name = getattr(owner, "__name__", type(owner).__name__)
+    advice = "install a Keras that the setup.py of memattn allows"
+    return RunError(f"Keras {keras.__version__}: its {name} {problem}", advice)

@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import dataclasses
 import gc
 import os
 import signal
@@ -21,6 +22,8 @@ import yaml
 from memattn import config as configs
 from memattn.attention import MECHANISMS
 from memattn.evaluation import evaluate as evaluation
+from memattn.evaluation.metrics import METRICS, Score
+from memattn.evaluation.result import Result
 from memattn.runs.trained import load
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -140,11 +143,48 @@ def tiny_config(write_config):
 
 
 def evaluate(run_dir, *overrides, split="valid", plots=0, output_dir=None):
-    """Evaluates a split with a run's best checkpoint, once; the result."""
+    """Evaluates a split with a run's best checkpoint, once; the content of result.json."""
     trained = load([str(run_dir)], list(overrides), None)
     evaluated = evaluation.evaluate(trained, evaluation.read_split(trained, split), repeats=1)
     evaluation.write(evaluated, trained, str(output_dir or run_dir), plots=plots)
-    return evaluated.result
+    return evaluated.result.to_json()
+
+
+@pytest.fixture
+def made_up_scores(monkeypatch):
+    """made_up_scores(bleu=[...]) gives a metric these values in turn, and the last one for good."""
+
+    def make_up(**values):
+        for name, scores in values.items():
+            left = list(scores)
+
+            def score(_, left=left):
+                return Score(left.pop(0) if len(left) > 1 else left[0])
+
+            monkeypatch.setitem(METRICS, name, dataclasses.replace(METRICS[name], score=score))
+
+    return make_up
+
+
+def made_up_result(config, **changes):
+    """A result of a config, with the figures that matter to a test."""
+    figures = {
+        "scores": {"bleu": 50.25, "exact_match": 25.0},
+        "signatures": {},
+        "decode_seconds": 1.5,
+        "decode_seconds_min": 1.25,
+        "decode_seconds_max": 2.0,
+        "sentences": 12,
+        "parameters": 99,
+        "step": 4,
+        "split": "valid",
+        "checkpoints": ["run/best/step-4"],
+        "config": configs.to_dict(config),
+    }
+    unset = {"int": 0, "float": 0.0, "str": "", "bool": False, "str | None": None}
+    fields = {field.name: getattr(field.type, "__name__", str(field.type)) for field in dataclasses.fields(Result)}
+    others = {name: unset[kind] for name, kind in fields.items() if kind in unset}
+    return Result(**{**others, **figures, **changes})
 
 
 def second(do, said):

@@ -835,7 +835,7 @@ def test_weights_that_are_lost_in_mid_run(config, tmp_path, monkeypatch, capsys)
     def lose_a_weight(self, batches, number, learning_rate):
         if number == 2:
             kept.update(contents(tmp_path / "new" / run_folder.CHECKPOINTS))
-            self._model.trainable_variables[0].assign(self._model.trainable_variables[0] * np.nan)
+            self.model.trainable_variables[0].assign(self.model.trainable_variables[0] * np.nan)
         return step(self, batches, number, learning_rate)
 
     monkeypatch.setattr(TrainingStep, "__call__", lose_a_weight)

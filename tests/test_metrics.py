@@ -10,7 +10,20 @@ import pytest
 from sacrebleu.tokenizers import tokenizer_ja_mecab, tokenizer_ko_mecab
 
 from memattn.evaluation import metrics
-from memattn.evaluation.metrics import score, score_written
+from memattn.evaluation.metrics import METRICS, Comparison
+
+
+def scored(metric, hypotheses, references, **options):
+    return METRICS[metric].score(Comparison(hypotheses, references, **options))
+
+
+def bleu(hypotheses, references, by_characters=False):
+    return scored("bleu", hypotheses, references, by_characters=by_characters).value
+
+
+def of_text(hypotheses, references, language=""):
+    """Metric -> score of text as people write it."""
+    return {name: scored(name, hypotheses, references, language=language) for name in ("sacrebleu", "chrf")}
 
 
 def ngrams(words, order):
@@ -83,7 +96,7 @@ def test_bleu_is_as_defined(name):
     expected = multi_bleu(hypotheses, references)
     if by_hand is not None:
         assert expected == pytest.approx(by_hand, abs=1e-9)
-    assert score(hypotheses, references).bleu == pytest.approx(expected, abs=1e-6)
+    assert bleu(hypotheses, references) == pytest.approx(expected, abs=1e-6)
 
 
 @pytest.mark.parametrize("blank", ODD_BLANKS, ids=ascii)
@@ -91,8 +104,8 @@ def test_words_are_divided_by_blanks_alone(blank):
     hypotheses, references = [f"the price is a{blank}b today .", blank], ["the price is a b today .", ""]
     for sides in ((hypotheses, references), (references, hypotheses)):
         assert multi_bleu(*sides) < 99
-        assert score(*sides).bleu == pytest.approx(multi_bleu(*sides), abs=1e-6)
-    assert score(hypotheses, hypotheses).bleu == pytest.approx(100)
+        assert bleu(*sides) == pytest.approx(multi_bleu(*sides), abs=1e-6)
+    assert bleu(hypotheses, hypotheses) == pytest.approx(100)
 
 
 def test_the_noisy_corpus_tells_scores_apart():
@@ -102,7 +115,7 @@ def test_the_noisy_corpus_tells_scores_apart():
 
 def test_bleu_counts_over_the_corpus_and_not_over_sentences():
     hypotheses, references = ["a b c d e", "x y"], ["a b c d e", "v w"]
-    assert score(hypotheses, references).bleu == pytest.approx(100 * (5 / 7 * 4 / 5) ** (1 / 4), abs=1e-6)
+    assert bleu(hypotheses, references) == pytest.approx(100 * (5 / 7 * 4 / 5) ** (1 / 4), abs=1e-6)
 
 
 TEXTS = {  # language -> hypotheses, references
@@ -132,38 +145,38 @@ def test_tokens_are_scored_as_by_the_command_line(tmp_path):
     hypotheses, references = noisy_copies()
     hypotheses, references = [*hypotheses, "It is, I say,good."], [*references, "It is, I say, Good ."]
     options = ["--tokenize", "none", "--smooth-method", "none", "--force"]
-    assert command_line(tmp_path, hypotheses, references, *options) == f"{score(hypotheses, references).bleu:.6f}"
-    written = score_written(hypotheses, references)
-    assert command_line(tmp_path, hypotheses, references) == f"{written.sacrebleu:.6f}"
-    assert command_line(tmp_path, hypotheses, references, "-m", "chrf") == f"{written.chrf:.6f}"
+    assert command_line(tmp_path, hypotheses, references, *options) == f"{bleu(hypotheses, references):.6f}"
+    written = of_text(hypotheses, references)
+    assert command_line(tmp_path, hypotheses, references) == f"{written['sacrebleu'].value:.6f}"
+    assert command_line(tmp_path, hypotheses, references, "-m", "chrf") == f"{written['chrf'].value:.6f}"
 
 
 @pytest.mark.parametrize("language", ["zh", "ja", "ko"])
 def test_a_language_has_the_tokenizer_that_the_command_line_gives_it(tmp_path, language):
-    written = score_written(*TEXTS[language], language)
-    assert command_line(tmp_path, *TEXTS[language], "-l", f"en-{language}") == f"{written.sacrebleu:.6f}"
-    assert written.sacrebleu > 20
+    written = of_text(*TEXTS[language], language)
+    assert command_line(tmp_path, *TEXTS[language], "-l", f"en-{language}") == f"{written['sacrebleu'].value:.6f}"
+    assert written["sacrebleu"].value > 20
 
 
 @pytest.mark.parametrize("language", TEXTS)
 def test_signatures_tell_the_protocols(language):
     for by_characters, name in ((False, "none"), (True, "char")):
-        signature = score(*TEXTS[language], by_characters).bleu_signature
+        signature = scored("bleu", *TEXTS[language], by_characters=by_characters).signature
         assert f"tok:{name}|smooth:none" in signature
         assert "nrefs:1|case:mixed" in signature
-    written = score_written(*TEXTS[language], language)
-    assert f"|tok:{TOKENIZERS[language]}" in written.sacrebleu_signature
-    assert "|smooth:exp|" in written.sacrebleu_signature
-    assert "|nc:6|nw:0|" in written.chrf_signature
+    written = of_text(*TEXTS[language], language)
+    assert f"|tok:{TOKENIZERS[language]}" in written["sacrebleu"].signature
+    assert "|smooth:exp|" in written["sacrebleu"].signature
+    assert "|nc:6|nw:0|" in written["chrf"].signature
 
 
 @pytest.mark.parametrize("language", ["zh", "ja", "th"])
 def test_bleu_on_characters_tells_texts_without_blanks_apart(language):
     hypotheses, references = TEXTS[language]
-    assert score(hypotheses, references).bleu == 0
-    assert 20 < score(hypotheses, references, True).bleu < 99
+    assert bleu(hypotheses, references) == 0
+    assert 20 < bleu(hypotheses, references, True) < 99
     divided = [" ".join(line) for line in hypotheses]  # as a tokenizer may divide it
-    assert score(divided, references, True).bleu == score(hypotheses, references, True).bleu
+    assert bleu(divided, references, True) == bleu(hypotheses, references, True)
 
 
 @pytest.mark.parametrize(("language", "module"), [("ja", tokenizer_ja_mecab), ("ko", tokenizer_ko_mecab)])
@@ -172,11 +185,11 @@ def test_without_its_tokenizer_a_language_is_scored_on_characters(monkeypatch, l
     metrics.default_bleu.cache_clear()
     problem = rf"tokenizer of '{language}' is missing \(extra `cjk`: pip install 'sacrebleu\[ja,ko\]'\)"
     with pytest.warns(UserWarning, match=problem) as said:
-        written = [score_written(*TEXTS[language], language) for _ in range(3)]
+        written = [of_text(*TEXTS[language], language) for _ in range(3)]
     metrics.default_bleu.cache_clear()
     assert len(said) == 1
-    assert "|tok:char|" in written[0].sacrebleu_signature
-    assert written[0].sacrebleu > 20
+    assert "|tok:char|" in written[0]["sacrebleu"].signature
+    assert written[0]["sacrebleu"].value > 20
 
 
 # name -> hypothesis, reference, BLEU with sacreBLEU's defaults, chrF
@@ -196,27 +209,61 @@ BY_HAND = {
 @pytest.mark.parametrize("name", BY_HAND)
 def test_written_text_is_scored_as_by_hand(name):
     hypothesis, reference, bleu, chrf = BY_HAND[name]
-    written = score_written([hypothesis], [reference])
+    written = of_text([hypothesis], [reference])
     if bleu is not None:
-        assert written.sacrebleu == pytest.approx(bleu, abs=1e-6)
+        assert written["sacrebleu"].value == pytest.approx(bleu, abs=1e-6)
     if chrf is not None:
-        assert written.chrf == pytest.approx(chrf, abs=1e-6)
+        assert written["chrf"].value == pytest.approx(chrf, abs=1e-6)
 
 
 def test_exact_match_is_a_rate_of_whole_lines():
-    assert score(["a b", "", "c", "d"], ["a b", "", "c d", "e"]).exact_match == 50.0
-    assert score(["a"], ["b"]).exact_match == 0.0
-    assert score(["a", ""], ["a", ""]).exact_match == 100.0
+    assert scored("exact_match", ["a b", "", "c", "d"], ["a b", "", "c d", "e"]).value == 50.0
+    assert scored("exact_match", ["a"], ["b"]).value == 0.0
+    assert scored("exact_match", ["a", ""], ["a", ""]).value == 100.0
 
 
 def test_different_numbers_of_lines_are_refused():
     with pytest.raises(ValueError, match="2 hypotheses for 1 references"):
-        score(["a", "b"], ["a"])
-    with pytest.raises(ValueError, match="0 hypotheses for 1 references"):
-        score_written([], ["a"])
+        Comparison(["a", "b"], ["a"])
 
 
-@pytest.mark.parametrize("metric", [score, score_written])
-def test_without_a_sentence_there_is_no_score(metric):
+def test_without_a_sentence_there_is_no_score():
     with pytest.raises(ValueError, match="there is no sentence to score"):
-        metric([], [])
+        Comparison([], [])
+
+
+def test_perplexity_is_that_of_the_loss_which_is_computed_once():
+    asked = []
+    comparison = Comparison(["a"], ["a"], target_loss=lambda: asked.append("loss") or 2.5)
+    assert METRICS["loss"].score(comparison).value == 2.5
+    assert METRICS["perplexity"].score(comparison).value == pytest.approx(math.exp(2.5))
+    assert asked == ["loss"]
+    assert METRICS["perplexity"].score(Comparison(["a"], ["a"], target_loss=lambda: math.inf)).value > 1e300
+
+
+def test_text_is_detokenized_once_and_only_for_metrics_of_text():
+    lines = []
+    comparison = Comparison(
+        ["a b ."], ["a b ."], detokenize=lambda line: lines.append(line) or "a b.", written_references=["a b."]
+    )
+    for name, metric in METRICS.items():
+        if not metric.of_text and name not in ("loss", "perplexity"):
+            metric.score(comparison)
+    assert lines == []
+    assert METRICS["chrf"].score(comparison).value == pytest.approx(100)
+    METRICS["sacrebleu"].score(comparison)
+    assert lines == ["a b ."]
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_a_metric_tells_the_better_of_two_values(name):
+    metric = METRICS[name]
+    assert metric.is_better(2.0, 1.0) is metric.higher_is_better
+    assert metric.is_better(1.0, 2.0) is not metric.higher_is_better
+    assert not metric.is_better(1.0, 1.0)
+    assert metric.title and metric.score.__doc__.endswith(".")
+
+
+def test_a_validation_has_the_metric_that_decides_and_cheap_ones():
+    assert metrics.of_validation("bleu") == ["bleu", "exact_match"]
+    assert metrics.of_validation("chrf") == ["bleu", "chrf", "exact_match"]

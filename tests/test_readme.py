@@ -16,8 +16,8 @@ import memattn
 from memattn import attention, config
 from memattn.data.vocabulary import EOS
 from memattn.evaluation.formatting import markdown, pivot
-from memattn.sweeps import runner as sweep
 from memattn.sweeps.expand import expand
+from memattn.sweeps.results import finished
 
 # Tables that are not results, by page.
 _TABLES_OF_WORDS = {
@@ -92,7 +92,7 @@ def test_the_summary_is_made_of_committed_results():
 
 
 def test_the_table_at_the_papers_size_is_made_of_its_committed_rows(tmp_path):
-    runs = sweep.finished(
+    runs = finished(
         config.load(str(ROOT / "configs/studies/table1/cpu.yaml"), []), str(ROOT / "results/table1/cpu/runs"), "valid"
     )
     output = Output(str(tmp_path), "cpu")

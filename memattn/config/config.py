@@ -17,7 +17,7 @@ from memattn.attention import MECHANISMS, OptionError
 from memattn.attention.options import MODEL_FACTS, arguments
 from memattn.attention.registry import is_reference
 from memattn.config import aliases
-from memattn.config.schema import Source, build, listed, nearest, not_one_of, number, parse, value_of, written
+from memattn.config.schema import Source, build, choice, listed, nearest, not_one_of, number, parse, value_of, written
 from memattn.errors import ConfigError, DataError, reason, short, shown
 
 _ARITHMETIC = ("addition", "multiplication")
@@ -140,18 +140,23 @@ class ModelConfig:
 
 @dataclasses.dataclass(frozen=True)
 class TrainingConfig:
-    """Adam, validation, checkpoints and stopping."""
+    """Loss, optimizer, validation, checkpoints and stopping."""
 
     seed: int = number(1, at_least=0, below=2**31)  # seed of weights, order and dropout
     batch_size: int = number(128, at_least=1)  # size of a batch, all replicas together
     # what batch_size counts: sentence pairs, or tokens of the longer side, padding included
     batch_type: Literal["sentences", "tokens"] = "sentences"
     accumulate: int = number(1, at_least=1)  # batches in one update
-    learning_rate: float = number(1e-4, above=0, below=3.4e38)  # Adam's, before the schedule
-    adam_epsilon: float = number(1e-7, at_least=1e-30, below=1)  # Adam's; google/seq2seq's example configs have 8e-7
+    loss: str = choice("cross_entropy", "memattn.training.loss:LOSSES")  # what updates minimize
+    optimizer: str = choice("adam", "memattn.training.optimizers:OPTIMIZERS")  # optimizer, by its name in Keras
+    # more arguments of the optimizer in Keras, such as {momentum: 0.9} of sgd
+    optimizer_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    learning_rate: float = number(1e-4, above=0, below=3.4e38)  # rate of the optimizer, before the schedule
+    # epsilon of adam, and of the other optimizers that have one; google/seq2seq's example configs have 8e-7
+    adam_epsilon: float = number(1e-7, at_least=1e-30, below=1)
     # the course of the learning rate. inverse_sqrt: rises, then falls with the root of the step; linear: falls to 0 at
     # max_steps; plateau: falls when validation does not improve
-    schedule: Literal["constant", "inverse_sqrt", "linear", "plateau"] = "constant"
+    schedule: str = choice("constant", "memattn.training.schedules:SCHEDULES")
     warmup_steps: int = number(4_000, at_least=1)  # inverse_sqrt: updates in which the rate rises from 0
     decay_factor: float = number(0.5, above=0, below=1)  # plateau: multiplies the rate
     decay_patience: int = number(1, at_least=1)  # plateau: validations without a better one before the rate falls
@@ -167,6 +172,9 @@ class TrainingConfig:
     checkpoint_every: int = number(1_000, at_least=1)  # updates between checkpoints
     checkpoint_minutes: float = number(30.0, above=0)  # minutes after which a checkpoint is written in any case
     keep_checkpoints: int = number(3, at_least=1)  # last checkpoints that are kept, beside the best one
+    # tells the best checkpoint; patience, stop_at and plateau go by it; where its values are equal, exact match decides
+    metric: str = choice("bleu", "memattn.evaluation.metrics:METRICS")
+    stop_at: float | None = None  # training ends when the metric reaches it in validation
     stop_at_bleu: float | None = number(None, above=0)  # training ends when validation BLEU reaches it
     patience: int | None = number(None, at_least=1)  # training ends after so many validations without a better one
     # fine-tuning: a run folder; training begins with its best weights, and the data needs its vocabulary

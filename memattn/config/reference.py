@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from memattn.attention import MECHANISMS
 from memattn.config.config import Config, mechanism_parameters
-from memattn.config.schema import written
+from memattn.config.schema import choices, written
 from memattn.errors import ConfigError
 
 BEGIN, END = "<!-- keys -->\n", "<!-- end of keys -->\n"
@@ -105,6 +105,8 @@ def _options(hint: Any) -> tuple:
 
 def _type(hint: Any, limits: Mapping) -> str:
     """The values that a hint allows, and their range."""
+    if "registry" in limits:
+        return ", ".join(f"`{name}`" for name in choices(limits))
     names = []
     for option in _options(hint):
         if typing.get_origin(option) is Literal:

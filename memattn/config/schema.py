@@ -2,6 +2,7 @@
 
 import dataclasses
 import difflib
+import importlib
 import math
 import re
 import textwrap
@@ -25,6 +26,21 @@ _MOST_VALUES = 100_000  # of a config, its aliases written out
 def number(default: Any, *, at_least: float | None = None, above: float | None = None, below: float | None = None):
     """A dataclass field with a range, checked at load."""
     return dataclasses.field(default=default, metadata={"at_least": at_least, "above": above, "below": below})
+
+
+def choice(default: str, registry: str):
+    """A dataclass field whose values are the names in a dictionary, given as "module:dictionary".
+
+    The dictionary may be in any layer of the package: it is imported when a config names something else than the
+    default, so that a new entry is known to configs and their documentation without further edits.
+    """
+    return dataclasses.field(default=default, metadata={"registry": registry, "known": (default,)})
+
+
+def choices(metadata: Mapping) -> list[str]:
+    """The names that a field of `choice` may have."""
+    module, _, dictionary = metadata["registry"].partition(":")
+    return list(getattr(importlib.import_module(module), dictionary))
 
 
 class _Loader(yaml.SafeLoader):
@@ -162,15 +178,17 @@ def value_of(hint: Any, value: Any, key: str, source: Source, limits: Mapping) -
             and isinstance(value, option)
             and (option is bool or not isinstance(value, bool))
         ):
+            if "registry" in limits and value not in limits["known"] and value not in (names := choices(limits)):
+                raise source.error(key, not_one_of(value, names))
             return _in_range(value, key, source, limits)
-    choices = [
-        choice for option in options if typing.get_origin(option) is Literal for choice in typing.get_args(option)
+    literals = [
+        literal for option in options if typing.get_origin(option) is Literal for literal in typing.get_args(option)
     ]
-    if choices and bool not in options:
-        raise source.error(key, not_one_of(value, choices))
+    if literals and bool not in options:
+        raise source.error(key, not_one_of(value, literals))
     names = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "null"}
     kinds = [names.get(option, str(option)) for option in options if typing.get_origin(option) is not Literal]
-    expected = " or ".join([*kinds, *map(str, choices)])
+    expected = " or ".join([*kinds, *map(str, literals)])
     unquoted = "; quote it if it is text" if str in options and isinstance(value, (bool, int, float)) else ""
     raise source.error(key, f"expected {expected}, not {shown(value)}{unquoted}")
 

@@ -4,11 +4,9 @@ import contextlib
 import dataclasses
 import glob
 import json
-import math
 import os
 import re
 import statistics
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -18,12 +16,14 @@ from memattn import config as configs
 from memattn import files, reading
 from memattn.data import corpus
 from memattn.data import tokenizer as text
-from memattn.data.batches import streaming_batches
 from memattn.data.corpus import Sentences
 from memattn.data.vocabulary import Vocabulary, split_words
 from memattn.errors import ConfigError, DataError
 from memattn.evaluation import metrics, model_card
+from memattn.evaluation.metrics import Comparison
 from memattn.evaluation.plots import alignments
+from memattn.evaluation.result import Result
+from memattn.evaluation.target_loss import target_loss
 from memattn.models.seq2seq import Seq2Seq
 from memattn.runs import provenance, run_folder
 from memattn.runs.trained import Trained
@@ -32,8 +32,6 @@ from memattn.search.searcher import Scorer, Searcher, Translation, decode, warm_
 RESULT, HYPOTHESES, REFERENCES, N_BEST = "result.json", "hypotheses.txt", "references.txt", "n_best.tsv"
 ALIGNMENTS, EVALUATIONS = "alignments", "eval"
 _DETOKENIZED = ("hypotheses.detokenized.txt", "references.detokenized.txt")
-_SCORED = 16  # sentences at once, whose logits for all target positions are in memory
-_LARGEST_EXPONENT = 700.0  # of a floating-point number
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,14 +86,13 @@ class Evaluation:
     """The results on a test set.
 
     Attributes:
-      result: scores, times and conditions, as result.json holds them.
       translations: the n best of each source.
       hypotheses: the best of each source, words divided by spaces.
       written: the same, as people write them.
     """
 
     test_set: TestSet
-    result: dict[str, Any]
+    result: Result
     translations: list[Translation]
     hypotheses: list[str]
     written: list[str]
@@ -113,50 +110,48 @@ def evaluate(trained: Trained, test_set: TestSet, *, repeats: int) -> Evaluation
         seconds.append(elapsed)
     spoken, one_line = trained.text, text.one_line
     hypotheses = [one_line(spoken.decode(translation.best)) for translation in translations]
-    written = [one_line(spoken.detokenize(hypothesis)) for hypothesis in hypotheses]
-    scores = metrics.score(hypotheses, test_set.references, spoken.by_characters)
-    written_scores = metrics.score_written(written, test_set.written, spoken.target_language)
+    comparison = Comparison(
+        hypotheses=hypotheses,
+        references=test_set.references,
+        by_characters=spoken.by_characters,
+        language=spoken.target_language,
+        detokenize=lambda hypothesis: one_line(spoken.detokenize(hypothesis)),
+        written_references=test_set.written,
+        target_loss=lambda: target_loss(Scorer(trained.model), test_set.source, test_set.target),
+    )
+    scores = metrics.scores(comparison)
+    written, _ = comparison.written
     tokens = sum(len(translation.best) + 1 for translation in translations)
-    own = run_folder.load_config(os.path.dirname(os.path.dirname(trained.checkpoints[0])))  # of RUN/best/step-N
-    searches = [dataclasses.asdict(one.decoding) for one in (own, config)]
+    run_config = run_folder.load_config(os.path.dirname(os.path.dirname(trained.checkpoints[0])))  # of RUN/best/step-N
+    searches = [dataclasses.asdict(each.decoding) for each in (run_config, config)]
     changed = {key: value for key, value in searches[1].items() if value != searches[0][key]}
     median = statistics.median(seconds)
-    result = {
-        **scores._asdict(),
-        **written_scores._asdict(),
-        "perplexity": perplexity(trained, test_set),
-        "decode_seconds": median,
-        "decode_seconds_min": min(seconds),
-        "decode_seconds_max": max(seconds),
-        "repeats": repeats,
-        "sentences_per_second": sentences / median,
-        "tokens_per_second": tokens / median,
-        "excluded_from_time": "model construction, tracing and compiling, data loading, batching, ids to text",
-        "sentences": sentences,
-        "split": test_set.name,
-        "beam_size": config.decoding.beam_size,
-        "batch_size": config.decoding.batch_size,
-        "jit_compile": searcher.jit_compile,
-        "dtype": ", ".join(sorted({model.dtype_policy.name for model in trained.models})),
-        "trained_on": own.data.path,
-        "overrides": [f"decoding.{key}={json.dumps(value)}" for key, value in changed.items()],
-        "seed": config.training.seed,
-        "parameters": sum(model.count_params() for model in trained.models),
-        "step": max(int(path.rpartition("-")[2]) for path in trained.checkpoints),
-        "checkpoints": trained.checkpoints,
+    result = Result(
+        scores={name: score.value for name, score in scores.items()},
+        signatures={name: score.signature for name, score in scores.items() if score.signature},
+        decode_seconds=median,
+        decode_seconds_min=min(seconds),
+        decode_seconds_max=max(seconds),
+        repeats=repeats,
+        sentences_per_second=sentences / median,
+        tokens_per_second=tokens / median,
+        excluded_from_time="model construction, tracing and compiling, data loading, batching, ids to text",
+        sentences=sentences,
+        split=test_set.name,
+        beam_size=config.decoding.beam_size,
+        batch_size=config.decoding.batch_size,
+        jit_compile=searcher.jit_compile,
+        dtype=", ".join(sorted({model.dtype_policy.name for model in trained.models})),
+        trained_on=run_config.data.path,
+        overrides=[f"decoding.{key}={json.dumps(value)}" for key, value in changed.items()],
+        seed=config.training.seed,
+        parameters=sum(model.count_params() for model in trained.models),
+        step=max(int(path.rpartition("-")[2]) for path in trained.checkpoints),
+        checkpoints=trained.checkpoints,
         **provenance.conditions(),
-        "config": configs.to_dict(config),
-    }
+        config=configs.to_dict(config),
+    )
     return Evaluation(test_set, result, translations, hypotheses, written)
-
-
-def perplexity(trained: Trained, test_set: TestSet) -> float:
-    """Of the reference's tokens, its end of sentence included, each given the true ones before it."""
-    scorer, found = Scorer(trained.model), 0.0
-    for members, source, target in streaming_batches(test_set.source, test_set.target, batch_size=_SCORED):
-        scores = np.nan_to_num(scorer(source, target)[: len(members)], nan=-np.inf)
-        found += float(np.sum(scores, dtype=np.float64))
-    return math.exp(min(-found / len(test_set.target.ids), _LARGEST_EXPONENT))
 
 
 def default_folder(run_dir: str, name: str) -> str:
@@ -193,7 +188,7 @@ def write(evaluation: Evaluation, trained: Trained, output_dir: str, *, plots: i
             os.remove(os.path.join(output_dir, name))
     for name, lines in texts.items():
         files.write(os.path.join(output_dir, name), "".join(f"{line}\n" for line in lines))
-    files.write(os.path.join(output_dir, RESULT), json.dumps(evaluation.result, indent=2) + "\n")
+    files.write(os.path.join(output_dir, RESULT), json.dumps(evaluation.result.to_json(), indent=2) + "\n")
     files.write(os.path.join(output_dir, model_card.FILE), model_card.model_card(evaluation.result))
     drawn = _plot(trained, evaluation, plots, os.path.join(output_dir, ALIGNMENTS))
     return [RESULT, model_card.FILE, *texts, *[f"{ALIGNMENTS}/ (by line, from 0)"] * bool(drawn)]

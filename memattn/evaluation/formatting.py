@@ -6,11 +6,6 @@ def extent(values: list[float], form: str) -> str:
     return f"{min(values):{form}}-{max(values):{form}}"
 
 
-def spread(result: dict) -> str:
-    """The shortest and the longest decode time, in seconds."""
-    return extent([result["decode_seconds_min"], result["decode_seconds_max"]], ".3g")
-
-
 def markdown(rows: list[dict]) -> str:
     """Rows as a Markdown table, without the columns in which no row has a value."""
     columns = [column for column in rows[0] if any(str(row[column]) for row in rows)]

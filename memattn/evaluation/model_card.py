@@ -6,7 +6,8 @@ from typing import Any
 
 import yaml
 
-from memattn.evaluation import formatting
+from memattn.evaluation.metrics import METRICS
+from memattn.evaluation.result import Result
 from memattn.runs.run_folder import BEST
 
 FILE = "model_card.md"
@@ -21,15 +22,15 @@ _DECODERS = {"lstm": "LSTM", "rnnsearch": "RNNsearch"}
 _NOT_EXPORTED = ("decoding.sample", "decoding.lexicon")  # an exported model searches by beam, over all tokens
 
 
-def model_card(result: dict[str, Any]) -> str:
-    """The page, in Markdown, of what `memattn-eval` writes into result.json."""
-    config = result["config"]
-    run_dirs = list(dict.fromkeys(os.path.dirname(os.path.dirname(path)) for path in result["checkpoints"]))
-    averaged = len(result["checkpoints"]) // len(run_dirs)
-    of_best = os.path.basename(os.path.dirname(result["checkpoints"][0])) == BEST
+def model_card(result: Result) -> str:
+    """The page on a result, in Markdown."""
+    config = result.config
+    run_dirs = list(dict.fromkeys(os.path.dirname(os.path.dirname(path)) for path in result.checkpoints))
+    averaged = len(result.checkpoints) // len(run_dirs)
+    of_best = os.path.basename(os.path.dirname(result.checkpoints[0])) == BEST
     given = " ".join([f"--run_dir {run_dir}" for run_dir in run_dirs] + [f"--average {averaged}"] * (not of_best))
     search, exported = (
-        " ".join([given, *(f"--set {shlex.quote(one)}" for one in result["overrides"] if not one.startswith(without))])
+        " ".join([given, *(f"--set {shlex.quote(one)}" for one in result.overrides if not one.startswith(without))])
         for without in ((), _NOT_EXPORTED)
     )
     model, training, decoding = (config[section] for section in ("model", "training", "decoding"))
@@ -42,43 +43,43 @@ def model_card(result: dict[str, Any]) -> str:
         beam = ", ".join(["sampled", *(f"{key} {value}" for key, value in sample.items() if value is not None)])
     facts = {
         **(_of_active_memory(model) if active else _of_attention(model)),
-        "parameters": f"{result['parameters']:,}",
-        "training data": result["trained_on"],
-        "training": f"{result['step']:,} updates ({weights}), batches of {training['batch_size']} "
-        f"{training['batch_type']}, Adam, learning rate {training['learning_rate']:g}, seed {training['seed']}",
+        "parameters": f"{result.parameters:,}",
+        "training data": result.trained_on,
+        "training": f"{result.step:,} updates ({weights}), batches of {training['batch_size']} "
+        f"{training['batch_type']}, {training['optimizer']}, learning rate {training['learning_rate']:g}, "
+        f"seed {training['seed']}",
     }
     if training["init_from"]:
         facts["trained on from"] = training["init_from"]
     if training["teacher"]:
         facts["teacher"] = f"{training['teacher']}, weight of its contexts {training['teacher_weight']:g}"
-    scores = {
-        f"BLEU ({result['bleu_signature']})": f"{result['bleu']:.2f}",
-        f"sacreBLEU ({result['sacrebleu_signature']})": f"{result['sacrebleu']:.2f}",
-        f"chrF ({result['chrf_signature']})": f"{result['chrf']:.2f}",
-        "exact match": f"{result['exact_match']:.1f}%",
-        "perplexity": f"{result['perplexity']:.4g}",
-        "decode time": f"{result['decode_seconds']:.3g} s "
-        f"({formatting.spread(result)}; timed runs: {result['repeats']})",
-        "sentences a second": f"{result['sentences_per_second']:,.1f}",
+    scores = {}
+    for name, metric in METRICS.items():
+        if metric.is_shown and name in result.scores:
+            signature = f" ({result.signatures[name]})" if name in result.signatures else ""
+            scores[f"{metric.title}{signature}"] = metric.shown(result.scores[name])
+    times = {
+        "decode time": f"{result.decode_seconds:.3g} s ({result.time_range}; timed runs: {result.repeats})",
+        "sentences a second": f"{result.sentences_per_second:,.1f}",
     }
     how = (
         f"{beam}, {decoding['n_best']} best, batches of {decoding['batch_size']}, length penalty "
-        f"{decoding['length_penalty']:g}, {'XLA' if result['jit_compile'] else 'graph mode'}, {result['dtype']}"
+        f"{decoding['length_penalty']:g}, {'XLA' if result.jit_compile else 'graph mode'}, {result.dtype}"
     )
     conditions = {
-        "command": f"`{result['command']}`",
-        "hardware": f"{result['device']}, {result['cores']} cores",
-        "versions": f"memattn {result['memattn']} ({result['commit'] or 'no commit'}), TensorFlow "
-        f"{result['tensorflow']}, Keras {result['keras']}, Python {result['python']}",
-        "checkpoints": ", ".join(result["checkpoints"]),
-        "not in the decode time": result["excluded_from_time"],
+        "command": f"`{result.command}`",
+        "hardware": f"{result.device}, {result.cores} cores",
+        "versions": f"memattn {result.memattn} ({result.commit or 'no commit'}), TensorFlow "
+        f"{result.tensorflow}, Keras {result.keras}, Python {result.python}",
+        "checkpoints": ", ".join(result.checkpoints),
+        "not in the decode time": result.excluded_from_time,
     }
     parts = [
         f"# {', '.join(run_dirs)}",
         f"A {_PAPERS[active][0]} trained by memattn, after *{_PAPERS[active][1]}.",
         _listed(facts),
-        f"## {result['sentences']:,} sentences of `{result['split']}`",
-        _listed(scores),
+        f"## {result.sentences:,} sentences of `{result.split}`",
+        _listed({**scores, **times}),
         f"Search: {how}.",
         "## Use",
         f"```\nmemattn-translate {search} < source.txt > translations.txt\n"

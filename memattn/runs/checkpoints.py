@@ -14,28 +14,29 @@ from typing import Any
 import tensorflow as tf
 
 from memattn import files
-from memattn.errors import RunError, reason
-from memattn.keras_parts import part
+from memattn.errors import RunError, reason, short
+from memattn.keras_parts import unsupported
 
 _NAME = "step-"  # and the number of the step
 _PATTERN = re.compile(r"[*?\[\\]")  # what TensorFlow takes for a part of a pattern
 _LISTING = "checkpoint"  # TensorFlow's list of the checkpoints in a folder, written after the first
 _REPLACED = 0.2  # seconds; longer than TensorFlow takes from removing a checkpoint to listing the next
+_SLOTS = {"momentums": "momentum", "velocities": "velocity"}  # attributes of Keras' optimizers: names in checkpoints
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"  # TensorFlow's suffix to a variable's path
 
 
 class Checkpoint:
-    """What a checkpoint holds: a model's weights, Adam's state, and other objects that TensorFlow can save.
+    """What a checkpoint holds: a model's weights, the optimizer's state, and other objects that TensorFlow can save.
 
-    A weight is stored under its path of attributes, as `model/encoder/forward/0/kernel`, and its moments under
-    `optimizer/momentum/` and `optimizer/velocity/`, independent of Keras' names and the order in which layers are made.
-    Checkpoints from before 0.2, which number the weights, can be read.
+    A weight is stored under its path of attributes, as `model/encoder/forward/0/kernel`, and its slots in the optimizer
+    under the slots' names, as `optimizer/momentum/encoder/forward/0/kernel`, independent of Keras' names of weights and
+    the order in which layers are made. Checkpoints from before 0.2, which number the weights, can be read.
 
     Attributes:
       trackable: what `Kept` saves.
     """
 
-    def __init__(self, model: tf.keras.Model, optimizer: tf.keras.optimizers.Adam | None = None, **others):
+    def __init__(self, model: tf.keras.Model, optimizer: tf.keras.optimizers.Optimizer | None = None, **others):
         self._others = others
         named = named_weights(model)
         self._weights = {path: tensorflow_variable(weight) for path, weight in named.items()}
@@ -43,16 +44,10 @@ class Checkpoint:
         if optimizer is not None:
             paths = {id(weight): path for path, weight in named.items()}
             trained = [paths[id(weight)] for weight in model.trainable_variables]
-            self._momentum, self._velocity = (
-                {path: tensorflow_variable(moment) for path, moment in zip(trained, moments, strict=True)}
-                for moments in (part(optimizer, "_momentums"), part(optimizer, "_velocities"))
-            )
+            self._slots, single = optimizer_state(optimizer, trained)
             self._iterations = tensorflow_variable(optimizer.iterations)
-            parts["optimizer"] = {
-                "iterations": self._iterations,
-                "momentum": _nested(self._momentum),
-                "velocity": _nested(self._velocity),
-            }
+            slots = {name: _nested(variables) for name, variables in self._slots.items()}
+            parts["optimizer"] = {"iterations": self._iterations, **single, **slots}
         self._has_optimizer = optimizer is not None
         self.trackable = tf.train.Checkpoint(**parts, **others)
 
@@ -102,8 +97,9 @@ class Checkpoint:
         if not self._has_optimizer:
             return tf.train.Checkpoint(model=weights, **self._others)
         paths = {id(weight): path for path, weight in self._weights.items()}
-        own = [paths[id(weight)] for weight in weights.values() if paths[id(weight)] in self._momentum]
-        moments = [slot[path] for path in own for slot in (self._momentum, self._velocity)]
+        momentum, velocity = (self._slots.get(name, {}) for name in ("momentum", "velocity"))  # Adam's
+        own = [paths[id(weight)] for weight in weights.values() if paths[id(weight)] in momentum]
+        moments = [slot[path] for path in own for slot in (momentum, velocity)]
         first = sum(key.startswith("optimizer/") for key in kinds) - len(moments)  # 2 in Keras 3, with the rate
         optimizer = {"0": self._iterations, **{str(first + i): moment for i, moment in enumerate(moments)}}
         return tf.train.Checkpoint(model=weights, optimizer=optimizer, **self._others)
@@ -203,6 +199,32 @@ def _variables(
     for name, one in inside.items():
         if not str(name).startswith("_self_"):  # TensorFlow's own lists of the parts
             yield from _variables(one, weights, (*path, str(name).lstrip("_")))
+
+
+def optimizer_state(
+    optimizer: tf.keras.optimizers.Optimizer, paths: list[str]
+) -> tuple[dict[str, dict[str, tf.Variable]], dict[str, tf.Variable]]:
+    """Returns the variables of an optimizer: slot -> path of the weight -> variable, and those beside the slots.
+
+    `paths` are those of the trained weights, in the order in which the optimizer was built with them. Raises RunError
+    for a variable that is no attribute of the optimizer, or in none of its lists.
+    """
+    slots, single = {}, {}
+    known = {id(optimizer.iterations), id(optimizer.learning_rate)}  # the rate is set before each update
+    variables = optimizer.variables() if callable(optimizer.variables) else optimizer.variables
+    state = {id(variable): variable for variable in variables}
+    for attribute, value in vars(optimizer).items():
+        name = attribute.strip("_")
+        new = state.keys() - known
+        if id(value) in new:
+            single[name] = tensorflow_variable(value)
+            known.add(id(value))
+        elif isinstance(value, list) and len(value) == len(paths) and all(id(variable) in new for variable in value):
+            slots[_SLOTS.get(name, name)] = dict(zip(paths, map(tensorflow_variable, value), strict=True))
+            known.update(map(id, value))
+    if lost := [variable.name for key, variable in state.items() if key not in known]:
+        raise unsupported(optimizer, f"keeps {short(', '.join(lost))} in no attribute that has one for each weight")
+    return slots, single
 
 
 @functools.cache

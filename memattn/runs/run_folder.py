@@ -24,12 +24,18 @@ CHECKPOINTS, BEST, LOCK = "checkpoints", "best", "lock"
 
 
 def create(
-    folder: str, run_config: Config, vocabulary: Vocabulary, corpus: dict[str, int | str], text_files: dict[str, str]
+    folder: str,
+    run_config: Config,
+    vocabulary: Vocabulary,
+    corpus: dict[str, int | str],
+    text_files: dict[str, str],
+    *,
+    may_grow: bool = True,
 ) -> None:
     """Makes a run folder, or checks that an existing one has the same config and training data.
 
-    `training.max_steps` may have been raised since. `corpus` holds the facts of the training data that the model needs,
-    `text_files` how its text became tokens. Raises ConfigError, OSError.
+    `training.max_steps` may have been raised since, if `may_grow`. `corpus` holds the facts of the training data that
+    the model needs, `text_files` how its text became tokens. Raises ConfigError, OSError.
     """
     path = os.path.join(folder, CONFIG)
     facts = {VOCABULARY: str(vocabulary), CORPUS: json.dumps(corpus) + "\n", **text_files}
@@ -39,10 +45,10 @@ def create(
         if run_config.training.max_steps < found.training.max_steps:
             steps = f"{found.training.max_steps}, not {run_config.training.max_steps}"
             raise ConfigError(f"{folder}: training.max_steps may only grow from {steps}; use another --run_dir")
-        if is_longer and run_config.training.schedule == "linear":
+        if is_longer and not may_grow:
             raise ConfigError(
-                f"{folder}: with training.schedule: linear the rate falls to 0 at training.max_steps, which cannot "
-                "change; start another run with training.init_from"
+                f"{folder}: with training.schedule: {run_config.training.schedule} the learning rate depends on "
+                "training.max_steps, which cannot change; start another run with training.init_from"
             )
         if is_longer:
             longer = dataclasses.replace(found.training, max_steps=run_config.training.max_steps)

@@ -2,9 +2,6 @@
 
 import concurrent.futures
 import contextlib
-import csv
-import io
-import json
 import os
 import shlex
 import signal
@@ -12,56 +9,24 @@ import subprocess
 import sys
 import threading
 import time
-import warnings
-from collections.abc import Collection, Iterator, Mapping
-from typing import Any, NamedTuple, TextIO
+from collections.abc import Collection, Iterator
+from typing import TextIO
 
 from memattn import config as configs
-from memattn import console, files, processes, reading
+from memattn import console, files, processes
 from memattn.config import Config
 from memattn.data import corpus, task_corpus
 from memattn.errors import ConfigError
-from memattn.evaluation import evaluate as evaluation
-from memattn.evaluation import formatting, plots
-from memattn.runs.provenance import conditions
-from memattn.runs.run_folder import BEST, CHECKPOINTS, CONFIG, load_config
+from memattn.runs.run_folder import CONFIG, load_config
 from memattn.sweeps import tables
-from memattn.sweeps.expand import changes, expand
+from memattn.sweeps.expand import expand
+from memattn.sweeps.results import finished, result_of
 
 LOG = "log.txt"
-_TIMES = ("decode_seconds", "decode_seconds_min", "decode_seconds_max")
-_FIGURES = ("bleu", "exact_match", *_TIMES, "sentences", "parameters", "step")  # of every result
-_KINDS = {"config": dict, "checkpoints": list, "split": str, **dict.fromkeys(_FIGURES, float)}
-_LARGEST_FIGURE = 1e15
-
-
-class Run(NamedTuple):
-    """A trained and evaluated run of a sweep.
-
-    Attributes:
-      validations: rows of its validation.csv.
-      changes: dotted keys with the values that set it apart from the other runs.
-    """
-
-    name: str
-    folder: str
-    config: Config
-    result: dict[str, Any]
-    validations: list[dict[str, str]]
-    changes: Mapping[str, Any] = {}
-
-    @property
-    def curve(self) -> list[tuple[int, float]]:
-        """Steps, and validation BLEU after each."""
-        return [(int(row["step"]), float(row["bleu"])) for row in self.validations]
-
-    def updates_to(self, bleu: float) -> int | None:
-        """The first step whose validation BLEU is at least `bleu`; None if there is none."""
-        return next((step for step, own in self.curve if own >= bleu), None)
 
 
 @contextlib.contextmanager
-def _terminable() -> Iterator[None]:
+def terminable() -> Iterator[None]:
     """Makes SIGTERM, like Ctrl-C, end this process and those that it started; a second signal is ignored.
 
     Does nothing outside of the main thread, which alone receives signals.
@@ -85,7 +50,7 @@ def _terminable() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-@_terminable()
+@terminable()
 def run_sweep(
     config: Config,
     sweep_dir: str,
@@ -130,13 +95,13 @@ def run_sweep(
                     raise ConfigError(f"{folder}: holds a run of another config: {keys}; use another --sweep_dir")
             os.makedirs(folder, exist_ok=True)
             files.write(os.path.join(sweep_dir, f"{name}.yaml"), configs.dump(runs[name]))
-        missing = [name for name in runs if _result(folders[name], runs[name], split, average) is None]
+        missing = [name for name in runs if result_of(folders[name], runs[name], split, average) is None]
         console.say(f"{len(runs)} runs, {len(runs) - len(missing)} done before, {len(missing)} to do")
-        failed, children = {}, _Processes()
+        failed, children = {}, Processes()
 
         def train(name: str) -> None:
             arguments = ["--config", os.path.join(sweep_dir, f"{name}.yaml"), "--strategy", strategy]
-            status = _command("memattn.train", name, folders[name], arguments, children)
+            status = command("memattn.train", name, folders[name], arguments, children)
             if status:
                 failed[name] = f"training ended with status {status}"
 
@@ -145,7 +110,7 @@ def run_sweep(
             arguments += ["--repeats", str(repeats), "--plot", str(plots)]
             arguments += ["--average", str(average)] if average else []
             if name not in failed:
-                status = _command("memattn.eval", name, folders[name], arguments, children)
+                status = command("memattn.eval", name, folders[name], arguments, children)
                 if status:
                     failed[name] = f"evaluation ended with status {status}"
 
@@ -163,81 +128,19 @@ def run_sweep(
             done = finished(config, sweep_dir, split, average)
             lost = set(runs) - {run.name for run in done} - set(failed)
             reasons |= dict.fromkeys(lost, "validation.csv is damaged")
-            _write_table(config, done, reasons, sweep_dir, title)
+            tables.write(config, done, reasons, sweep_dir, title)
         return list(failed)
-
-
-def finished(config: Config, sweep_dir: str, split: str, average: int | None = None) -> list[Run]:
-    """The runs of a sweep that have a result on a split."""
-    done, changed = [], changes(config)
-    for name, one in expand(config).items():
-        folder = os.path.join(sweep_dir, name)
-        result = _result(folder, one, split, average)
-        if result is not None:
-            path = os.path.join(folder, "validation.csv")
-            if validations := _validations(path):
-                done.append(Run(name, folder, one, result, validations, changed[name]))
-            else:
-                warnings.warn(f"{name}: {path} is damaged; remove {folder} to train it again", stacklevel=2)
-    return done
-
-
-def _validations(path: str) -> list[dict[str, str]]:
-    """The rows of a run's validation.csv; none if it is missing or damaged."""
-    try:
-        rows = list(csv.DictReader(io.StringIO(reading.text(path), newline="")))
-        _ = [(int(row["step"]), float(row["bleu"]), float(row["seconds"])) for row in rows]
-    except (OSError, ValueError, TypeError, KeyError, csv.Error):
-        return []
-    return rows
-
-
-def _write_table(config: Config, runs: list[Run], failed: dict[str, str], sweep_dir: str, title: str) -> None:
-    """Writes table.csv, table.md and manifest.json, and of runs with a result also seeds.csv and learning_curves.png.
-
-    `failed` says why other runs have no result.
-    """
-    changed = changes(config)
-    done = {run.name: tables.row(run.name, run.config, run.result, run.validations) for run in runs}
-    rows = [done.get(name) or tables.failed_row(name, failed[name]) for name in changed]
-    columns = dict.fromkeys(column for row in [*done.values(), *rows] for column in row)  # that of failures is last
-    rows = [{**dict.fromkeys(columns, ""), **row} for row in rows]
-    files.write_csv(os.path.join(sweep_dir, "table.csv"), rows)
-    markdown = formatting.markdown(rows)
-    with contextlib.suppress(FileNotFoundError):
-        os.remove(os.path.join(sweep_dir, "seeds.csv"))  # of an earlier sweep
-    settings = [run.config for run in runs], [run.changes for run in runs]
-    if seeds := tables.over_seeds(list(done.values()), *settings):
-        files.write_csv(os.path.join(sweep_dir, "seeds.csv"), seeds)
-        markdown += f"\nOver seeds:\n\n{formatting.markdown(seeds)}"
-    files.write(os.path.join(sweep_dir, "table.md"), f"{title}\n\n{markdown}")
-    manifest = {
-        "title": title,
-        **conditions(),
-        "configs": {run.name: configs.to_dict(run.config) for run in runs},
-        "failed": failed,
-    }
-    files.write(os.path.join(sweep_dir, "manifest.json"), json.dumps(manifest, indent=2) + "\n")
-    if runs:
-        groups = tables.seed_groups(list(done), *settings)
-        curves = {
-            name: tables.at_common_steps([dict(runs[place].curve) for place in places])
-            for name, places in groups.items()
-        }
-        plots.learning_curves(os.path.join(sweep_dir, "learning_curves.png"), curves, title)
-    written = ["table.csv", "table.md", *["seeds.csv"] * bool(seeds), *["learning_curves.png"] * bool(runs)]
-    console.say(f"\n{title}\n\n{markdown}\nwritten to {sweep_dir}: {', '.join([*written, 'manifest.json'])}")
 
 
 def _failure(name: str, problem: str, folder: str) -> str:
     """Prints why a run failed, and returns the same for its row of the table."""
     log = os.path.join(folder, LOG)
-    error = _last_error(log)
+    error = last_error(log)
     print(f"{name}: {problem}; see {log}{error}", file=sys.stderr)
     return f"{problem}{error}"
 
 
-def _last_error(log: str) -> str:
+def last_error(log: str) -> str:
     """The last message of a failed run, to append to the name of its log; empty if there is none."""
     last = ""
     with contextlib.suppress(OSError), open(log, encoding="utf-8", errors="replace") as file:
@@ -249,21 +152,7 @@ def _last_error(log: str) -> str:
     return last
 
 
-def _result(folder: str, config: Config, split: str, average: int | None) -> dict | None:
-    """The result of a run; None if there is none for exactly this config, split and choice of checkpoints."""
-    try:
-        of_text = {} if config.data.generated else {"sacrebleu": float}
-        result = reading.json_file(os.path.join(folder, evaluation.RESULT), {**_KINDS, **of_text})
-        found = configs.from_dict(result["config"])  # with the defaults of newer keys
-        folders = [os.path.basename(os.path.dirname(path)) for path in result["checkpoints"]]
-        same = result["split"] == split and configs.to_dict(found) == configs.to_dict(config)
-        whole = all(abs(result[figure]) < _LARGEST_FIGURE for figure in _FIGURES)
-    except (OSError, ValueError, TypeError, KeyError):
-        return None
-    return result if same and whole and folders == ([CHECKPOINTS] * average if average else [BEST]) else None
-
-
-class _Processes:
+class Processes:
     """The processes of a sweep: `end` ends them all, and none starts afterwards."""
 
     def __init__(self):
@@ -300,7 +189,7 @@ class _Processes:
                 process.terminate()
 
 
-def _command(module: str, name: str, folder: str, arguments: list[str], children: _Processes) -> int:
+def command(module: str, name: str, folder: str, arguments: list[str], children: Processes) -> int:
     """Runs a module on a run folder; shows its lines with the run's name, and keeps them in the run's log."""
     command = [sys.executable, "-m", module, "--run_dir", folder, *arguments]
     started, path = time.monotonic(), os.path.join(folder, LOG)

@@ -1,33 +1,62 @@
 """One update of the weights from a global batch, on one replica or on several."""
 
+from typing import NamedTuple
+
 import numpy as np
 import tensorflow as tf
 
-from memattn import keras_parts, xla
+from memattn import xla
 from memattn.config import TrainingConfig
 from memattn.data.vocabulary import PAD
 from memattn.models.dropout import split
 from memattn.models.interface import Model
 from memattn.models.seq2seq import Encoded, Seq2Seq
+from memattn.training.loss import LOSSES, context_distance
+from memattn.training.optimizers import optimizer
 
-_KERAS_SUMS = ("_all_reduce_sum_gradients", "aggregate_gradients")  # sum gradients in Keras 3 and Keras 2
 _FIRST_SCALE, _LARGEST_SCALE, _RAISE_AFTER = 2.0**15, 2.0**24, 2_000  # of float16's loss; steps
+
+
+class StepResult(NamedTuple):
+    """The results of an update.
+
+    Attributes:
+      loss: cross-entropy, summed over the target tokens.
+      correct: target tokens that had the highest logit.
+      tokens: target tokens, without padding.
+      gradient_norm: norm of all gradients together, before clipping.
+    """
+
+    loss: float
+    correct: float
+    tokens: float
+    gradient_norm: float
+
+    @classmethod
+    def read(cls, results: tf.Tensor) -> "StepResult":
+        """Waits for an update, and names its results [4]."""
+        return cls(*results.numpy().tolist())
+
+    @property
+    def is_finite(self) -> bool:
+        return bool(np.isfinite(self).all())
 
 
 class TrainingStep:
     """One update of the weights, on one replica or on several, from one global batch or several in turn.
 
-    The loss is the cross-entropy summed over all replicas and batches, divided by their real target tokens; the
-    gradients are summed likewise, then clipped together. Updates with NaN or infinite loss or gradients are skipped.
+    The loss (`loss.py`) is summed over all replicas and batches, and divided by their target tokens; the gradients are
+    summed likewise, then clipped together. Updates with NaN or infinite loss or gradients are skipped.
     float16 uses dynamic loss scaling: halved on overflow but never below 1, doubled after 2,000 steps without one.
     XLA compiles the decoder and, on one replica, the update, but not the encoder, where TensorFlow's own kernels (on
     GPUs, cuDNN's) are faster.
 
-    With a teacher, the mean squared difference between what student and teacher read, summed over all steps and divided
-    by the tokens, is added to the loss, times a weight that falls to 0.
+    With a teacher, the distance between the contexts of student and teacher is added to the loss, times a weight that
+    falls to 0.
 
     Attributes:
-      optimizer: Adam.
+      model: the model that is trained.
+      optimizer: of Keras, as the config names it.
       state: for checkpoints: float16's loss scale, and the steps since it last changed.
       jit_compile: whether XLA compiles.
     """
@@ -35,10 +64,10 @@ class TrainingStep:
     def __init__(
         self, model: Model, config: TrainingConfig, strategy: tf.distribute.Strategy, teacher: Seq2Seq | None = None
     ):
-        self._model, self._config, self._strategy, self._teacher = model, config, strategy, teacher
+        self.model, self._config, self._strategy, self._teacher = model, config, strategy, teacher
         self._replicas = strategy.num_replicas_in_sync
-        keras_parts.part(tf.keras.optimizers.Adam, *_KERAS_SUMS)
-        self.optimizer = _Adam(config.learning_rate, epsilon=config.adam_epsilon)
+        self._loss = LOSSES[config.loss]
+        self.optimizer = optimizer(config)
         self.optimizer.build(model.trainable_variables)
         self._scaled = config.precision == "mixed_float16"
         self.state = [tf.Variable(_FIRST_SCALE), tf.Variable(0)] if self._scaled else []
@@ -51,7 +80,7 @@ class TrainingStep:
         self._update = tf.function(self._gradients_and_apply, autograph=False)
 
     def __call__(self, batches: list[tuple[np.ndarray, np.ndarray]], step: int, learning_rate: float) -> tf.Tensor:
-        """Updates from batches of ids [B, S] and [B, T]: [summed loss, correct tokens, tokens, gradient norm]."""
+        """Updates from batches of ids [B, S] and [B, T]; returns the results, not waited for: see `StepResult.read`."""
         self.optimizer.learning_rate.assign(np.float32(learning_rate))  # TensorFlow would cache every Python number
         tokens = tf.constant(np.float32(sum(np.count_nonzero(target != PAD) for _, target in batches)))
         shared = [(self._shared_out(source), self._shared_out(target)) for source, target in batches]
@@ -95,11 +124,11 @@ class TrainingStep:
         encoder_seed, decoder_seed = split(seed, 2)
         taught = None if pull is None else (self._of_teacher(self._teacher.encode(source), target), pull)
         with tf.GradientTape() as tape:
-            encoded = self._model.encode(source, encoder_seed)
+            encoded = self.model.encode(source, encoder_seed)
         of_encoded, of_decoder, sums = self._of_decoder(encoded, target, decoder_seed, tokens, taught)
         read = [pair for pair in zip(_differentiable(encoded), of_encoded, strict=True) if pair[1] is not None]
         tensors, gradients = map(list, zip(*read, strict=True))
-        of_encoder = tape.gradient(tensors, self._model.trainable_variables, gradients)
+        of_encoder = tape.gradient(tensors, self.model.trainable_variables, gradients)
         parts = zip(of_encoder, of_decoder, strict=True)
         return [tf.add_n([tf.convert_to_tensor(part) for part in own if part is not None]) for own in parts], sums
 
@@ -112,27 +141,20 @@ class TrainingStep:
         with tf.GradientTape() as tape:
             tape.watch(_differentiable(encoded))
             if taught is None:
-                logits = self._model.decode(encoded, target, seed)
+                logits = self.model.decode(encoded, target, seed)
             else:
-                logits, read = self._model.decode_and_read(encoded, target, seed)
+                logits, read = self.model.decode_and_read(encoded, target, seed)
             logits = tf.cast(logits, tf.float32)
-            losses = tf.nn.sparse_softmax_cross_entropy_with_logits(target, logits)
-            loss = tf.reduce_sum(tf.where(real, losses, 0.0))
-            objective = loss
-            if self._config.label_smoothing:
-                totals = losses + tf.gather(logits, target, batch_dims=2)  # log sum exp, computed once
-                uniform = tf.reduce_sum(tf.where(real, totals - tf.reduce_mean(logits, -1), 0.0))
-                objective += self._config.label_smoothing * (uniform - loss)
+            objective, cross_entropy = self._loss(logits, target, real, label_smoothing=self._config.label_smoothing)
             if taught is not None:
                 contexts, pull = taught
-                distances = tf.reduce_mean(tf.math.squared_difference(tf.cast(read, tf.float32), contexts), -1)
-                objective += pull * tf.reduce_sum(tf.where(real, distances, 0.0))
+                objective += pull * context_distance(read, contexts, real)
             objective /= tokens
             if self._scaled:
                 objective *= self.state[0]
         correct = real & tf.equal(tf.argmax(logits, -1, tf.int32), target)
-        sums = tf.stack([loss, tf.reduce_sum(tf.cast(correct, tf.float32))])
-        sources = [_differentiable(encoded), self._model.trainable_variables]
+        sums = tf.stack([cross_entropy, tf.reduce_sum(tf.cast(correct, tf.float32))])
+        sources = [_differentiable(encoded), self.model.trainable_variables]
         return *tape.gradient(objective, sources), sums
 
     def _teacher_reads(self, encoded, target):
@@ -156,10 +178,11 @@ class TrainingStep:
         if self._scaled:
             norm = tf.where(finite | (self.state[0] <= 1), norm, 0.0)  # a lower scale corrects an overflow
             self._next_scale(finite)
-        return tf.concat([sums, [tokens, norm]], 0)
+        loss, correct = tf.unstack(sums)
+        return tf.stack(StepResult(loss=loss, correct=correct, tokens=tokens, gradient_norm=norm))
 
     def _apply_on_replica(self, gradients):
-        self.optimizer.apply_gradients(zip(gradients, self._model.trainable_variables, strict=True))
+        self.optimizer.apply_gradients(zip(gradients, self.model.trainable_variables, strict=True))
 
     def _reduce_and_clip(self, total):
         """On a replica: clipped gradients, sums and the gradients' norm, over all replicas."""
@@ -178,34 +201,6 @@ class TrainingStep:
         lowered = tf.maximum(scale / 2, 1.0)
         scale.assign(tf.where(finite, tf.where(raised, tf.minimum(2 * scale, _LARGEST_SCALE), scale), lowered))
         steps.assign(tf.where(finite & ~raised, steps + 1, 0))
-
-
-def learning_rate(config: TrainingConfig, step: int, decays: int) -> float:
-    """The learning rate after `step` updates and `decays` decays by validation.
-
-    `inverse_sqrt` rises linearly to `learning_rate` in `warmup_steps`, then falls with the root of the step
-    (Vaswani et al., 2017). `linear` falls from `learning_rate` at the first step to 0 after `max_steps`.
-    """
-    return config.learning_rate * SCHEDULES[config.schedule](config, step, decays)
-
-
-SCHEDULES = {
-    "constant": lambda config, step, decays: 1.0,
-    "inverse_sqrt": lambda config, step, decays: min(
-        (step + 1) / config.warmup_steps, (config.warmup_steps / (step + 1)) ** 0.5
-    ),
-    "linear": lambda config, step, decays: 1 - step / config.max_steps,
-    "plateau": lambda config, step, decays: config.decay_factor**decays,
-}
-
-
-class _Adam(tf.keras.optimizers.Adam):
-    """Adam for gradients that are already summed over the replicas; Keras would sum them only after clipping."""
-
-    def aggregate_gradients(self, grads_and_vars):
-        return grads_and_vars
-
-    _all_reduce_sum_gradients = aggregate_gradients
 
 
 def _differentiable(encoded: Encoded) -> list[tf.Tensor]:

@@ -27,20 +27,17 @@ from memattn.data import tokenizer as text
 from memattn.data.batches import TrainingBatches
 from memattn.data.vocabulary import PAD
 from memattn.errors import ConfigError, RunError
-from memattn.models.seq2seq import Seq2Seq
-from memattn.runs import checkpoints, run_folder, trained
+from memattn.runs import checkpoints, run_folder
 from memattn.runs.checkpoints import Checkpoint
-from memattn.training import distribution, needs
-from memattn.training.progress import Progress, clock
-from memattn.training.step import TrainingStep, learning_rate
+from memattn.training import distribution, needs, reporting, starting
+from memattn.training.progress import Progress
+from memattn.training.schedules import depends_on_max_steps, learning_rate
+from memattn.training.step import StepResult, TrainingStep
 from memattn.training.validation import Validation
 
 _EVENTS = "events"
-_NO_SIZES = {"dropout", "init_scale"}  # keys of the model that its weights do not depend on
-_ENCODER = ("encoder/", "source_embedding/")  # its weights' paths
-_OF_ENCODER = {"kind", "encoder", "layers", "units", "encoder_units", "embedding_size", "tie_embeddings"}
 _HELPS = "a smaller training.learning_rate or training.clip_norm may help"
-_MOST_PENDING = 100  # steps that may run before training waits for their results
+MOST_PENDING = 100  # steps that may run before training waits for their results
 
 
 class Trainer:
@@ -115,71 +112,29 @@ class Trainer:
         for line in lines:
             self._say(f"{self.run_dir}: {line}")
 
-    def _model_of(self, key: str, must_match: Callable[[str], bool]) -> Seq2Seq | None:
-        """The model of the run folder that a key of `training` names, None if it names none.
-
-        Every model key for which `must_match` is true must equal this run's. Raises ConfigError, RunError, DataError,
-        OSError.
-        """
-        folder = getattr(self.config.training, key)
-        if not folder:
-            return None
-        try:
-            other = trained.load([folder], ["decoding.lexicon=null"], None)
-        except (ConfigError, RunError) as error:
-            problem = error.problem if isinstance(error, RunError) else error
-            raise type(error)(f"training.{key}: {problem}") from error
-        if not other.reads_as(self.vocabulary, self.text):
-            right = f"prepare the data with --vocabulary_of {folder}"
-            if self.config.data.generated:
-                right = "it needs a task with the same tokens"
-            raise ConfigError(f"training.{key}: the vocabulary or BPE of {folder} differs from the data's; {right}")
-        models = [configs.to_dict(config)["model"] for config in (other.config, self.config)]
-        models = [{name: value for name, value in model.items() if must_match(name)} for model in models]
-        if differing := configs.differences(*models, "model."):
-            raise ConfigError(f"training.{key}: {folder} holds another model: {', '.join(map(str, differing))}")
-        return other.models[0]
-
     def _read_models(self) -> None:
-        """Reads the trained models that the run begins with or learns from."""
+        """Reads the trained models that the run starts with or learns from."""
         self.written = checkpoints.listed(os.path.join(self.run_dir, run_folder.CHECKPOINTS))
-        self.begins = not self.written
-        must_match = {
-            "init_from": lambda key: key not in _NO_SIZES,
-            "teacher": lambda key: key in _OF_ENCODER,
-        }
-        self.initial = self._model_of("init_from", must_match["init_from"]) if self.begins else None
-        taught = self.begins or self._is_taught()
-        self.teacher = self._model_of("teacher", must_match["teacher"]) if taught else None
+        oldest_step = checkpoints.step_of(self.written[-1]) if self.written else None
+        self.start = starting.read(self.config, self.vocabulary, self.text, oldest_step)
         if self.config.decoding.num_slots:
             raise ConfigError("decoding.num_slots: is for a trained model; training and its validations use all slots")
         self.longest_source = self.batches.longest_source
         if self.config.training.init_from:  # S of Eq. 10 stays that of its weights
-            begun = self.initial.max_source_length if self.begins else run_folder.longest_source(self.run_dir)
-            self.longest_source = begun
+            initial = self.start.initial
+            self.longest_source = initial.max_source_length if initial else run_folder.longest_source(self.run_dir)
 
     def _make_model(self) -> None:
-        """Builds the model. Where it has no checkpoint, it starts with the weights of `init_from`, or of the teacher's
-        encoder."""
-        config, initial, teacher = self.config, self.initial, self.teacher
+        """Builds the model with the weights that it starts with, and what updates and validates it."""
+        config, teacher = self.config, self.start.teacher
         tf.keras.utils.set_random_seed(config.training.seed)
         with self.strategy.scope():
             self.model = run_folder.build_model(config, len(self.vocabulary), self.longest_source)
             self.step = TrainingStep(self.model, config.training, self.strategy, teacher)
         if teacher and config.training.teacher_weight:
-            widths = [model.attention.context_size(2 * model.encoder.units) for model in (teacher, self.model)]
-            if not widths[0] or widths[0] != widths[1]:
-                problem = f"its contexts are {widths[0]} wide, and those of this model {widths[1]}"
-                raise ConfigError(f"training.teacher: {problem}; only its encoder can be had (teacher_weight: 0)")
-        if initial:
-            self.model.set_weights(initial.get_weights())
-        elif teacher and self.begins:
-            taught = checkpoints.named_weights(teacher)
-            for path, weight in checkpoints.named_weights(self.model).items():
-                if path.startswith(_ENCODER):
-                    weight.assign(taught[path])
-
-        self.initial = self.teacher = None  # no longer needed
+            starting.check_contexts(self.model, teacher)
+        self.start.give_weights(self.model)
+        self.start = None  # no longer needed
 
         def read_validation():
             self.validation = Validation(config, self.model, self.vocabulary, self.text)
@@ -187,18 +142,14 @@ class Trainer:
 
         distribution.together(self.strategy, read_validation)
 
-    def _is_taught(self) -> bool:
-        """Whether contexts of a teacher are still to pull those of the run, which has checkpoints."""
-        training = self.config.training
-        return training.teacher_weight > 0 and checkpoints.step_of(self.written[-1]) < training.teacher_steps
-
     def _open_run(self) -> None:
         """Makes the run folder, or restores the run in it."""
 
         def make_folder():
             sizes = {"max_source_length": self.longest_source, "training_pairs": self.batches.pairs}
             facts = {**sizes, "checksum": self.checksum}
-            run_folder.create(self.run_dir, self.config, self.vocabulary, facts, self.text.files())
+            may_grow = not depends_on_max_steps(self.config.training)
+            run_folder.create(self.run_dir, self.config, self.vocabulary, facts, self.text.files(), may_grow=may_grow)
 
         self._by_chief(make_folder)
         distribution.together(self.strategy, self._restore)
@@ -212,12 +163,11 @@ class Trainer:
             self.restored = checkpoints.restore(checkpoint, folder)
         except RunError as error:
             raise RunError(f"{error}; move the folder away to start over") from error
-        if self.progress.step < config.training.max_steps and self.progress.finished == _all_steps(self.progress.step):
-            self.progress.finished = self.progress.diverged = ""  # max_steps has been raised
+        self.progress.go_on(config.training)
         self.manager = checkpoints.Kept(checkpoint.trackable, folder, config.training.keep_checkpoints)
         folder = os.path.join(run_dir, run_folder.BEST)
         if not checkpoints.listed(folder):  # if it was removed
-            self.progress.best = [-1.0, -1.0]
+            self.progress.best = None
         self.best = checkpoints.Kept(Checkpoint(self.model).trackable, folder, 1)
         return []
 
@@ -250,13 +200,13 @@ class Trainer:
         if training.init_from and not progress.step:
             self._say(f"starting with the best weights of {training.init_from}")
         if progress.finished:
-            if progress.best == [-1.0, -1.0]:  # the best is lost: use the last weights
+            if progress.best is None:  # the best checkpoint is lost: use the last weights
                 self._by_chief(lambda: self.best.save(checkpoint_number=progress.step))
             self._say(f"already finished: {progress.finished} ({self.restored})")
             self._check_end()
             return 0
         heard = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
-        former = {number: signal.signal(number, self._on_signal) for number in heard}
+        former = {number: signal.signal(number, self.on_signal) for number in heard}
         self.saved_at = self.logged_at = time.monotonic()
         self.started = time.monotonic() - progress.seconds
         try:
@@ -275,7 +225,7 @@ class Trainer:
             return 128 + self.stopping
         self._check_end()
         self._say(
-            f"finished: {progress.finished}; best validation BLEU {progress.best[0]:.2f}\n"
+            f"{reporting.of_end(progress.finished, training.metric, progress.best and progress.best[0])}\n"
             f"evaluate with: python -m memattn.eval --run_dir {shlex.quote(self.run_dir)}"
         )
         return 0
@@ -305,9 +255,9 @@ class Trainer:
     def _loop(self, training: TrainingConfig) -> None:
         progress = self.progress
         if progress.validation_due:
-            self._validate()
+            self.validate()
             if progress.finished:
-                self._save()
+                self.save()
         stream = self.batches.stream(progress.epoch, progress.window, progress.batch)
         while not progress.finished and not self.stopping:
             batches = list(itertools.islice(stream, training.accumulate))
@@ -315,20 +265,20 @@ class Trainer:
             ids = [ids for ids, _ in batches]
             self.pending.append((self.step(ids, progress.step, self.learning_rate), ids))
             progress.step += 1
-            if len(self.pending) == _MOST_PENDING:
+            if len(self.pending) == MOST_PENDING:
                 self._collect()
             checkpoint_due = self._ask()
             progress.epoch, progress.window, progress.batch = batches[-1][1]
             progress.examples += sum(int((source[:, 0] != PAD).sum()) for (source, _), _ in batches)
             if progress.step % training.log_every == 0 or progress.step == training.max_steps:
-                self._log()
+                self.log()
             progress.validation_due = (
                 progress.step % training.validate_every == 0 or progress.step == training.max_steps
             )
             if progress.validation_due and not self.stopping:
-                self._validate()
+                self.validate()
             if checkpoint_due or progress.finished or self.stopping or progress.step % training.checkpoint_every == 0:
-                self._save()
+                self.save()
 
     def _ask(self) -> bool:
         """Notes whether any worker got a signal; returns whether a checkpoint is due by the first worker's clock."""
@@ -348,24 +298,27 @@ class Trainer:
         """Waits for pending steps. Raises RunError, and keeps a step's batch, if too many were not finite."""
         progress = self.progress
         for step, (result, batches) in enumerate(self.pending, progress.step - len(self.pending) + 1):
-            self.results.append(result.numpy())
-            if np.isfinite(self.results[-1]).all():
+            self.results.append(StepResult.read(result))
+            if self.results[-1].is_finite:
                 progress.bad_steps = 0
-                progress.add_loss(self.results[-1])
+                progress.add_loss(self.results[-1].loss, self.results[-1].tokens)
             else:
                 progress.bad_steps += 1
             if progress.bad_steps > self.config.training.max_bad_steps:
-                file, sides = io.BytesIO(), ("source", "target")
-                np.savez(
-                    file, **{f"{sides[i]}_{n}": ids for n, batch in enumerate(batches) for i, ids in enumerate(batch)}
-                )
-                path = os.path.join(self.run_dir, f"bad_step-{step}.npz")
-                if self.chief:
-                    files.write(path, file.getvalue())
+                path = self._keep(batches, step)
                 raise self._not_finite(
                     f"the loss or its gradient is not finite at step {step}, whose batch is in {path}"
                 )
         self.pending.clear()
+
+    def _keep(self, batches: list[tuple[np.ndarray, np.ndarray]], step: int) -> str:
+        """Writes the batches of a step into the run folder; returns the path."""
+        file, sides = io.BytesIO(), ("source", "target")
+        np.savez(file, **{f"{sides[i]}_{n}": ids for n, batch in enumerate(batches) for i, ids in enumerate(batch)})
+        path = os.path.join(self.run_dir, f"bad_step-{step}.npz")
+        if self.chief:
+            files.write(path, file.getvalue())
+        return path
 
     def _check_worker(self) -> None:
         """Raises what this process could not do since the workers last met, or RunError for weights not finite."""
@@ -384,30 +337,24 @@ class Trainer:
         if self.progress.diverged:
             raise RunError(f"{self.run_dir}: diverged: {self.progress.diverged}; {_HELPS}")
 
-    def _log(self) -> None:
+    def log(self) -> None:
+        """Says what the steps since the last line came to."""
         self._collect()
         if not self.results:
             return
-        results = np.array(self.results)
-        self.results.clear()
         now = time.monotonic()
-        passed, self.logged_at = now - self.logged_at, now
-        speed = len(results) / passed
-        step, last = self.progress.step, self.config.training.max_steps
-        good = results[np.isfinite(results).all(1)]
-        if len(good) < len(results):
-            self._say(f"step {step:,}: {len(results) - len(good)} updates skipped: loss or gradient not finite")
-        if not len(good):
-            return
-        loss, correct, tokens, _ = good.sum(0)
-        self._say(
-            f"step {step:,}/{last:,}  loss {loss / tokens:.4f}  perplexity {math.exp(min(loss / tokens, 99)):.3f}  "
-            f"accuracy {100 * correct / tokens:.2f}%  {speed:.2f} steps/s  "
-            f"{tokens / passed:,.0f} target tokens/s  {clock((last - step) / speed)} left"
+        report = reporting.of_steps(
+            self.results,
+            step=self.progress.step,
+            max_steps=self.config.training.max_steps,
+            seconds=now - self.logged_at,
+            learning_rate=self.learning_rate,
         )
-        scalars = {"loss": loss / tokens, "accuracy": correct / tokens, "gradient_norm": good[:, 3].mean()}
-        scalars["learning_rate"] = self.learning_rate
-        self._record("train", {**scalars, "steps_per_second": speed})
+        self.results.clear()
+        self.logged_at = now
+        for line in report.lines:
+            self._say(line)
+        self._record("train", report.scalars)
 
     def _record(self, prefix: str, scalars: dict[str, float]) -> None:
         try:
@@ -416,60 +363,40 @@ class Trainer:
         except (OSError, tf.errors.OpError) as error:
             self.failure = error  # of the first worker, which alone has events
 
-    def _validate(self) -> None:
-        """Scores the weights. A signal to the first worker interrupts it, and it stays due."""
+    def validate(self) -> None:
+        """Scores the weights, and decides what follows. A signal to the first worker interrupts it; it stays due."""
         progress, training = self.progress, self.config.training
         self._collect()
         begin = time.monotonic()
-        interrupted, bleu, exact_match = distribution.together(self.strategy, self._scores, 3)
+        names = self.validation.metrics
+        interrupted, *values = distribution.together(self.strategy, self._scores, 1 + len(names))
         if interrupted:
             self._stop()
             return
+        scores = dict(zip(names, values, strict=True))
         progress.validation_due = False
-        better = [bleu, exact_match] > progress.best
-        self._say(
-            f"validation at step {progress.step:,}: BLEU {bleu:.2f}  exact match {exact_match:.1f}%  "
-            f"({time.monotonic() - begin:.1f} s){'  best so far' if better else ''}"
-        )
-        self._record("validation", {"bleu": bleu, "exact_match": exact_match})
-        progress.stalled = 0 if better else progress.stalled + 1
-        if training.schedule == "plateau" and progress.stalled and progress.stalled % training.decay_patience == 0:
-            progress.decays += 1
+        progress.seconds = time.monotonic() - self.started
+        better = progress.add_validation(training, scores)
+        self._say(reporting.of_validation(progress.step, scores, time.monotonic() - begin, is_best=better))
+        self._record("validation", scores)
+        if progress.decay(training):
             rate = learning_rate(training, progress.step, progress.decays)
             self._say(f"no better for {progress.stalled} validations: the learning rate is now {rate:.3g}")
-        progress.seconds = time.monotonic() - self.started
-        progress.validations.append(
-            {
-                "step": progress.step,
-                "examples": progress.examples,
-                "bleu": round(bleu, 4),
-                "exact_match": round(exact_match, 4),
-                "seconds": round(progress.seconds, 1),
-            }
-        )
         if better:
-            progress.best = [bleu, exact_match]
             self._by_chief(lambda: self.best.save(checkpoint_number=progress.step))
-        if training.stop_at_bleu is not None and bleu >= training.stop_at_bleu:
-            progress.finished = f"BLEU {bleu:.2f} at step {progress.step:,}"
-        elif training.patience is not None and progress.stalled >= training.patience:
-            progress.finished = f"{progress.stalled} validations without a better BLEU at step {progress.step:,}"
-        elif progress.step >= training.max_steps:
-            progress.finished = _all_steps(progress.step)
-        if progress.finished:
-            progress.diverged = progress.divergence(len(self.vocabulary))
-        progress.interval_loss = progress.interval_tokens = 0.0
+        progress.end(training, scores, len(self.vocabulary))
         path = os.path.join(self.run_dir, "validation.csv")
         self._by_chief(lambda: files.write_csv(path, progress.validations))
         self.logged_at += time.monotonic() - begin
 
     def _scores(self) -> list[float]:
-        """Whether a signal interrupted the validation, BLEU and exact match; the first worker's count."""
+        """Whether a signal interrupted the validation, then its scores; the first worker's count."""
         self._check_worker()
         scores = self.validation.scores(lambda: self.signal is not None) if self.chief else None
-        return [0.0, scores.bleu, scores.exact_match] if scores else [1.0, 0.0, 0.0]
+        return [0.0, *scores.values()] if scores else [1.0, *[0.0] * len(self.validation.metrics)]
 
-    def _save(self) -> None:
+    def save(self) -> None:
+        """Writes a checkpoint, if no worker has a reason against it."""
         self._collect()
         self.progress.seconds = time.monotonic() - self.started
 
@@ -482,14 +409,11 @@ class Trainer:
         distribution.together(self.strategy, save)
         self.saved_at = time.monotonic()
 
-    def _on_signal(self, number, _) -> None:
+    def on_signal(self, number: int, _: Any) -> None:
+        """Makes training stop after this step; a second SIGINT ends the process at once."""
         if self.signal and number == signal.SIGINT:  # schedulers repeat SIGTERM
             sys.exit(128 + number)
         self.signal = signal.Signals(number)
-
-
-def _all_steps(step: int) -> str:
-    return f"{step:,} steps"
 
 
 def train(config: Config, run_dir: str, strategy: tf.distribute.Strategy) -> int:

@@ -8,50 +8,61 @@ import numpy as np
 from memattn.config import Config, DecodingConfig
 from memattn.data import corpus
 from memattn.data.corpus import Corpus
-from memattn.data.tokenizer import Text, Tokens, bleu_problem
+from memattn.data.tokenizer import Text, Tokens, bleu_problem, one_line
 from memattn.data.vocabulary import Vocabulary, split_words
 from memattn.evaluation import metrics
-from memattn.evaluation.metrics import Scores
+from memattn.evaluation.metrics import Comparison
+from memattn.evaluation.target_loss import StoppedError, target_loss
 from memattn.models.interface import Model
 from memattn.search.beam_search import Hypotheses
-from memattn.search.searcher import Searcher, decode
+from memattn.search.searcher import Scorer, Searcher, decode
 
 
 class Validation:
-    """Decodes the validation split with `training.validation_beam_size`. Raises DataError, ConfigError.
+    """Scores the weights of a model by `training.metric`, and by the metrics that every validation has.
+
+    It decodes the validation split with `training.validation_beam_size`. Raises DataError, ConfigError.
 
     Attributes:
-      problem: a line that says why BLEU will tell nothing, None if it will.
+      metrics: names of the metrics, in the order of their scores.
+      problem: a line that says why BLEU will tell nothing, None if it will, or if another metric decides.
     """
 
     def __init__(self, config: Config, model: Model, vocabulary: Vocabulary, text: Text | Tokens):
         path = config.data.path
-        pairs = corpus.read_corpus(path, "valid", vocabulary)
-        self._source = pairs.source
-        self._references = [text.decode(split_words(line)) for line in corpus.read_references(path, "valid")[0]]
-        self.problem = bleu_problem(text, self._references)
-        self._searcher = Searcher(model, _decoding(config, pairs))
-        self._searcher.check(self._searcher.config.batch_size, int(pairs.source.lengths().max()))
+        self._pairs = corpus.read_corpus(path, "valid", vocabulary)
+        tokens, written = corpus.read_references(path, "valid")
+        self._references = [text.decode(split_words(line)) for line in tokens]
+        self._written = list(map(one_line, written))
+        self.metrics = metrics.of_validation(config.training.metric)
+        self.problem = bleu_problem(text, self._references) if config.training.metric == "bleu" else None
+        self._searcher, self._scorer = Searcher(model, _decoding(config, self._pairs)), Scorer(model)
+        self._searcher.check(self._searcher.config.batch_size, int(self._pairs.source.lengths().max()))
         self._vocabulary, self._text, self._num_buckets = vocabulary, text, config.data.num_buckets
 
-    def scores(self, stop: Callable[[], bool] = lambda: False) -> Scores | None:
+    def scores(self, stop: Callable[[], bool] = lambda: False) -> dict[str, float] | None:
         """Scores of the current weights; None if `stop()` became true, which is asked before each batch."""
         self._searcher.renew()
-        searcher = _Stoppable(self._searcher, stop)
         try:
-            translations, _ = decode(searcher, self._source, self._vocabulary, self._num_buckets)
-        except _StoppedError:
+            translations, _ = decode(
+                _Stoppable(self._searcher, stop), self._pairs.source, self._vocabulary, self._num_buckets
+            )
+            comparison = Comparison(
+                hypotheses=[self._text.decode(translation.best) for translation in translations],
+                references=self._references,
+                by_characters=self._text.by_characters,
+                language=self._text.target_language,
+                detokenize=lambda hypothesis: one_line(self._text.detokenize(hypothesis)),
+                written_references=self._written,
+                target_loss=lambda: target_loss(self._scorer, self._pairs.source, self._pairs.target, stop),
+            )
+            return {name: score.value for name, score in metrics.scores(comparison, self.metrics).items()}
+        except StoppedError:
             return None
-        hypotheses = [self._text.decode(translation.best) for translation in translations]
-        return metrics.score(hypotheses, self._references, self._text.by_characters)
-
-
-class _StoppedError(Exception):
-    """The end of a validation that is not wanted now."""
 
 
 class _Stoppable:
-    """A searcher that searches only until `stop()` is true, then raises _StoppedError."""
+    """A searcher that searches only until `stop()` is true, then raises StoppedError."""
 
     def __init__(self, searcher: Searcher, stop: Callable[[], bool]):
         self._searcher, self._stop = searcher, stop
@@ -59,7 +70,7 @@ class _Stoppable:
 
     def __call__(self, source: np.ndarray, numbers: np.ndarray) -> Hypotheses:
         if self._stop():
-            raise _StoppedError
+            raise StoppedError
         return self._searcher(source, numbers)
 
 

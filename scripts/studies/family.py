@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from memattn import files
 from memattn.evaluation import formatting
-from memattn.sweeps.runner import Run
+from memattn.sweeps.results import Run
 from studies.britz2017.runs import LEARNT, is_memory, model_name, task_name
 from studies.lengths import bleu_by_length
 from studies.output import Output
@@ -30,11 +30,11 @@ def family(
             for mechanism, by_task in groups.items()
         ]
 
-    output.table(rows(lambda runs: f"{_mean(runs, 'bleu'):.2f}"), "BLEU of each mechanism in each task")
+    output.table(rows(lambda runs: f"{_mean_score(runs, 'bleu'):.2f}"), "BLEU of each mechanism in each task")
     cells = {
-        "exact": lambda runs: f"{_mean(runs, 'exact_match'):.1f}",
+        "exact": lambda runs: f"{_mean_score(runs, 'exact_match'):.1f}",
         "updates": _median_steps,
-        "seconds": lambda runs: f"{_mean(runs, 'decode_seconds'):.3g}",
+        "seconds": lambda runs: f"{statistics.mean(run.result.decode_seconds for run in runs):.3g}",
         "seeds": _range_over_seeds,
     }
     for name, cell in cells.items():
@@ -67,13 +67,13 @@ def _max_length(run: Run) -> int:
     return run.config.data.max_source_length
 
 
-def _mean(runs: list[Run], key: str) -> float:
-    return statistics.mean(run.result[key] for run in runs)
+def _mean_score(runs: list[Run], metric: str) -> float:
+    return statistics.mean(run.result.scores[metric] for run in runs)
 
 
 def _range_over_seeds(runs: list[Run]) -> str:
     """Smallest and greatest BLEU; empty for a single seed."""
-    return formatting.extent([run.result["bleu"] for run in runs], ".2f") if len(runs) > 1 else ""
+    return formatting.extent([run.result.scores["bleu"] for run in runs], ".2f") if len(runs) > 1 else ""
 
 
 def _median_steps(runs: list[Run]) -> str:

@@ -10,15 +10,16 @@ from memattn.data import corpus
 from memattn.data.tasks import TASKS
 from memattn.evaluation import evaluate as evaluation
 from memattn.evaluation import metrics
+from memattn.evaluation.metrics import Comparison
 from memattn.runs.trained import Trained
-from memattn.sweeps.runner import Run
+from memattn.sweeps.results import Run
 
 
 def bleu_by_length(runs: list[Run]) -> dict[tuple[str, int], float]:
     """Returns (source lengths, number of sentences) -> mean BLEU of runs, for each quarter of their test set."""
     data = runs[0].config.data
     vocabulary = corpus.read_vocabulary(os.path.join(data.path, corpus.VOCABULARY))
-    sources = corpus.read_corpus(data.path, runs[0].result["split"], vocabulary).source
+    sources = corpus.read_corpus(data.path, runs[0].result.split, vocabulary).source
     lengths = sources.lengths() - 1  # without the end of sentence
     ends = np.unique(np.quantile(lengths, (0.25, 0.5, 0.75, 1), method="lower"))
     starts = [lengths.min(), *(ends[:-1] + 1)]
@@ -27,7 +28,7 @@ def bleu_by_length(runs: list[Run]) -> dict[tuple[str, int], float]:
     for start, end in zip(starts, ends, strict=True):
         places = np.flatnonzero((start <= lengths) & (lengths <= end))
         bleu = [
-            metrics.score([hypotheses[i] for i in places], [references[i] for i in places]).bleu
+            metrics.bleu(Comparison([hypotheses[i] for i in places], [references[i] for i in places])).value
             for hypotheses, references in outputs
         ]
         quarters[f"{start}-{end}", len(places)] = statistics.mean(bleu)

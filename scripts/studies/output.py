@@ -14,7 +14,7 @@ from memattn import files
 from memattn.errors import RunError
 from memattn.evaluation import formatting, plots
 from memattn.sweeps import tables
-from memattn.sweeps.runner import Run
+from memattn.sweeps.results import Run
 
 BENCHMARK = Path(__file__).resolve().parents[1] / "benchmark.py"
 OTHER_SETTINGS = "other learning rate and updates"  # how the scale "cpu" differs from the paper

@@ -12,7 +12,7 @@ from memattn.errors import ConfigError, RunError
 from memattn.runs import provenance
 from memattn.sweeps import runner as sweep
 from memattn.sweeps.expand import expand
-from memattn.sweeps.runner import Run
+from memattn.sweeps.results import Run, finished
 from studies import family
 from studies.britz2017 import figures, future_work, open_questions, printed, tables
 from studies.kaiser2016 import arithmetic, translation
@@ -205,7 +205,7 @@ class Reproduction:
                 only=wanted,
             )
             self.failed = list(dict.fromkeys([*self.failed, *(os.path.join(folder, name) for name in failed)]))
-            self._finished[key] = [run for run in sweep.finished(config, folder, split) if run.name in wanted]
+            self._finished[key] = [run for run in finished(config, folder, split) if run.name in wanted]
         return self._finished[key]
 
 
@@ -241,9 +241,10 @@ def _conditions(output: Output, runs: Mapping[str, list[Run]]) -> dict[str, Any]
 
 
 def _facts(run: Run) -> dict[str, Any]:
-    kept = ("bleu", "step", "commit", "device", "cores", "jit_compile", "repeats")
+    kept = ("step", "commit", "device", "cores", "jit_compile", "repeats")
     return {
         "config": configs.to_dict(run.config),
-        **{key: run.result.get(key) for key in kept},
+        "bleu": run.result.scores["bleu"],
+        **{name: getattr(run.result, name) for name in kept},
         "training_seconds": float(run.validations[-1]["seconds"]),
     }

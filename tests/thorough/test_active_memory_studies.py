@@ -183,7 +183,7 @@ def test_the_table_of_arithmetic(tmp_path, monkeypatch, command):
         return command(tmp_path, module, "--run_dir", folder, *arguments)[0]
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(runner.sweep, "_command", forked)
+    monkeypatch.setattr(runner.sweep, "command", forked)
     monkeypatch.setattr(arithmetic, "DIGITS", (2, 6))
     monkeypatch.setattr(arithmetic, "NUM_PAIRS", 8)
     (tmp_path / "tiny.yaml").write_text(TINY, encoding="utf-8")

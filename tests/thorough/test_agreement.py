@@ -1,6 +1,7 @@
 """Two real workers agree on whatever decides what they do next, though clocks, signals, disks and data differ."""
 
 import contextlib
+import dataclasses
 import glob
 import os
 import signal
@@ -17,7 +18,7 @@ from memattn import files, xla
 from memattn.data import task_corpus
 from memattn.data.batches import TrainingBatches
 from memattn.errors import DataError
-from memattn.evaluation import metrics
+from memattn.evaluation.metrics import METRICS, Score
 from memattn.runs import checkpoints as checkpointing
 from memattn.runs import trained as trained_runs
 from memattn.training import trainer
@@ -230,7 +231,7 @@ def with_lost_weights(rank, strategy, config, run_dir, losing, number):
     def then_lost(self, batches, n, rate):
         result = step(self, batches, n, rate)
         if (rank, n) == (losing, number):
-            weight = self._model.trainable_variables[-1]
+            weight = self.model.trainable_variables[-1]
             weight.assign(np.full(weight.shape, np.nan))
         return result
 
@@ -263,8 +264,8 @@ def with_lost_best(rank, strategy, config, run_dir, lost, steps):
     def unseen(folder):
         return [] if rank == lost and os.path.basename(folder) == "best" else listed(folder)
 
-    scores = metrics.Scores(*[0.0] * len(metrics.Scores._fields))
-    with mock.patch.object(checkpointing, "listed", unseen), mock.patch.object(metrics, "score", lambda *_: scores):
+    nothing = {name: dataclasses.replace(metric, score=lambda _: Score(0.0)) for name, metric in METRICS.items()}
+    with mock.patch.object(checkpointing, "listed", unseen), mock.patch.dict(METRICS, nothing):
         return trained(strategy, config, run_dir, f"training.max_steps={steps}", "training.patience=100")
 
 

@@ -45,7 +45,7 @@ def test_training_begins_with_the_best_weights_of_the_run(base, tuning, tmp_path
 
 def test_it_resumes_without_the_run_that_it_began_with(base, tuning, tmp_path, monkeypatch):
     assert train(tuning(), str(tmp_path / "whole"), NO_STRATEGY) == 0
-    monkeypatch.setattr(Trainer, "_save", stopping_after(Trainer._save, 2))
+    monkeypatch.setattr(Trainer, "save", stopping_after(Trainer.save, 2))
     assert train(tuning(), str(tmp_path / "resumed"), NO_STRATEGY) != 0
     monkeypatch.undo()
     shutil.rmtree(base)
@@ -58,7 +58,7 @@ def stopping_after(save, step):
     def saving(trainer):
         save(trainer)
         if trainer.progress.step == step:
-            trainer._on_signal(signal.SIGTERM, None)
+            trainer.on_signal(signal.SIGTERM, None)
 
     return saving
 
@@ -102,14 +102,16 @@ def test_a_rate_that_falls_to_0_cannot_be_made_longer(tiny_config, tmp_path):
     config = tiny_config({"training.schedule": "linear", "training.max_steps": 2})
     assert train(config, str(tmp_path / "run"), NO_STRATEGY) == 0
     longer = dataclasses.replace(config, training=dataclasses.replace(config.training, max_steps=4))
-    with pytest.raises(ConfigError, match=r"falls to 0 at training.max_steps.*training.init_from"):
+    with pytest.raises(
+        ConfigError, match=r"linear the learning rate depends on training.max_steps.*training.init_from"
+    ):
         train(longer, str(tmp_path / "run"), NO_STRATEGY)
     with open(os.path.join(tmp_path, "run", run_folder.CONFIG), encoding="utf-8") as file:
         assert yaml.safe_load(file)["training"]["max_steps"] == 2
 
 
-def test_a_run_that_its_scores_ended_is_not_made_longer(tiny_config, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(Trainer, "_scores", lambda self: [False, 100.0, 100.0])
+def test_a_run_that_its_scores_ended_is_not_made_longer(tiny_config, tmp_path, made_up_scores, capsys):
+    made_up_scores(bleu=[100.0])
     changes = {"training.stop_at_bleu": 99.0}
     assert train(tiny_config(changes), str(tmp_path / "run"), NO_STRATEGY) == 0
     assert train(tiny_config({**changes, "training.max_steps": 20}), str(tmp_path / "run"), NO_STRATEGY) == 0

@@ -52,7 +52,7 @@ def made(tmp_path, monkeypatch, command):
         return command(tmp_path, module, "--run_dir", folder, *arguments)[0]
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(runner.sweep, "_command", forked)
+    monkeypatch.setattr(runner.sweep, "command", forked)
     (tmp_path / "tiny.yaml").write_text(TINY, encoding="utf-8")
     studies = {"tasks": TASKS, "long_sources": LONG_SOURCES, "teachers": TEACHERS, "taught": TAUGHT}
     for kind, text in studies.items():

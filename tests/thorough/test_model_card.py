@@ -1,6 +1,5 @@
 """The model card: what a reader of a result needs, from the result alone."""
 
-import json
 import re
 
 import pytest
@@ -9,6 +8,7 @@ import yaml
 from conftest import evaluate
 
 from memattn.evaluation.model_card import FILE, model_card
+from memattn.evaluation.result import Result
 from memattn.training.trainer import train
 
 
@@ -22,7 +22,7 @@ def test_an_evaluation_writes_what_its_result_says(run):
     result = evaluate(run)
     card = (run / FILE).read_text(encoding="utf-8")
     assert card.startswith(f"# {run}\n")
-    assert card == model_card(json.loads((run / "result.json").read_text(encoding="utf-8")))
+    assert card == model_card(Result.read(str(run / "result.json")))
     for said in (
         "memory (num_slots 3, encoder_scoring softmax",
         f"**parameters**: {result['parameters']:,}",
@@ -42,7 +42,7 @@ def test_samples_and_ensembles_are_said(run):
     result = evaluate(run, "decoding.sample.top_k=3")
     assert "sampled, top_k 3, temperature 1.0, seed 1" in (run / FILE).read_text(encoding="utf-8")
     both = {**result, "checkpoints": ["runs/a/best/step-1", "runs/b/best/step-2"], "overrides": []}
-    assert "memattn-export --run_dir runs/a --run_dir runs/b --output" in model_card(both)
+    assert "memattn-export --run_dir runs/a --run_dir runs/b --output" in model_card(Result.from_json(both))
 
 
 def test_the_commands_use_the_model_and_the_search_of_the_result(run):
@@ -53,13 +53,13 @@ def test_the_commands_use_the_model_and_the_search_of_the_result(run):
     assert f"memattn-export --run_dir {run} --set decoding.beam_size=3 --output" in card  # which refuses to sample
     result = evaluate(run)
     averaged = {**result, "checkpoints": [f"{run}/checkpoints/step-{step}" for step in (2, 4)]}
-    assert f"memattn-translate --run_dir {run} --average 2 <" in model_card(averaged)
-    assert "(average of 2)" in model_card(averaged)
-    assert "(best checkpoint)" in model_card(result)
+    assert f"memattn-translate --run_dir {run} --average 2 <" in model_card(Result.from_json(averaged))
+    assert "(average of 2)" in model_card(Result.from_json(averaged))
+    assert "(best checkpoint)" in model_card(Result.from_json(result))
 
 
 def test_a_teacher_is_said(run):
     result = evaluate(run)
-    assert "**teacher**" not in model_card(result)
+    assert "**teacher**" not in model_card(Result.from_json(result))
     result["config"]["training"]["teacher"] = "runs/bahdanau"
-    assert "- **teacher**: runs/bahdanau, weight of its contexts 1\n" in model_card(result)
+    assert "- **teacher**: runs/bahdanau, weight of its contexts 1\n" in model_card(Result.from_json(result))

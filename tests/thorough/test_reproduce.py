@@ -7,7 +7,7 @@ import os
 
 import pytest
 from benchmarks import lower_bounds
-from conftest import ROOT
+from conftest import ROOT, made_up_result
 from matplotlib import image
 from studies import estimates, runner
 from studies.britz2017 import figures, open_questions, printed, tables
@@ -18,7 +18,7 @@ from memattn import config as configs
 from memattn.config import Config, CopyConfig, DataConfig, ModelConfig, TrainingConfig
 from memattn.errors import ConfigError, RunError
 from memattn.sweeps.expand import expand
-from memattn.sweeps.runner import Run
+from memattn.sweeps.results import Run
 
 TINY = """
 data:
@@ -42,7 +42,7 @@ def made_up(kind, *, bleu, valid=None, seconds=1.0, scale="small"):
         for name, one in expand(config).items():
             times = {"decode_seconds": seconds, "decode_seconds_min": 0.5, "decode_seconds_max": 4.0}
             scores = {"bleu": bleu(one), "sacrebleu": bleu(one), "exact_match": 50.0}
-            result = {**scores, "step": 20, "sentences": 100, "parameters": 1000, **times}
+            result = made_up_result(one, scores=scores, step=20, sentences=100, parameters=1000, **times)
             last = {"step": "20", "bleu": str((valid or bleu)(one)), "seconds": "7"}
             curve = [{"step": "10", "bleu": "1.0"}, last]
             folder = os.path.join(runner.sweep_folder("runs/reproduce", path), name)
@@ -64,9 +64,9 @@ def rows_of(output):
 
 def test_table_1_stands_beside_the_paper(tmp_path):
     runs = made_up("table1", bleu=lambda config: 90.0 if config.model.attention["name"] == "none" else 99.0)
-    for run in runs:
+    for place, run in enumerate(runs):
         if run.config.model.attention["name"] == "bahdanau":
-            run.result["decode_seconds"] = 3.0
+            runs[place] = run._replace(result=dataclasses.replace(run.result, decode_seconds=3.0))
     output = Output(str(tmp_path), "small")
     tables.table_1(output, runs)
     rows = rows_of(output)
@@ -274,7 +274,7 @@ def test_figure_8_trains_the_one_run_that_it_shows(monkeypatch, tmp_path):
     assert [len(own) for own in runner.runs_of(["figure8", "figure4"], "small").values()] == [39]
     trained = []
     monkeypatch.setattr(runner.sweep, "run_sweep", lambda *args, only, **options: trained.append(list(only)) or [])
-    monkeypatch.setattr(runner.sweep, "finished", lambda *args: made_up("translation", bleu=lambda config: 50.0))
+    monkeypatch.setattr(runner, "finished", lambda *args: made_up("translation", bleu=lambda config: 50.0))
     monkeypatch.setattr(figures, "draw_alignments", lambda output, runs, *args, **options: None)
     places = {"runs_dir": "runs", "results_dir": str(tmp_path), "jobs": 1, "strategy": "none"}
     runner.Reproduction("small", **places).make("figure8")
@@ -287,7 +287,7 @@ def test_a_manifest_keeps_runs_of_one_name(monkeypatch, tmp_path):
     first, *_ = made_up("translation", bleu=lambda config: 50.0)
     runs = [first._replace(folder=f"runs/{sweep}/{first.name}") for sweep in ("addition", "multiplication")]
     monkeypatch.setattr(runner.sweep, "run_sweep", lambda *args, **options: [])
-    monkeypatch.setattr(runner.sweep, "finished", lambda *args: runs)
+    monkeypatch.setattr(runner, "finished", lambda *args: runs)
     monkeypatch.setitem(runner.TARGETS, "two", runner.Target(("translation",), lambda output, runs: None))
     places = {"runs_dir": "runs", "results_dir": str(tmp_path), "jobs": 1, "strategy": "none"}
     runner.Reproduction("small", **places).make("two")
@@ -298,7 +298,7 @@ def test_a_manifest_keeps_runs_of_one_name(monkeypatch, tmp_path):
 def test_what_is_missing_is_said(tmp_path, monkeypatch):
     runs = made_up("table1", bleu=lambda config: 50.0)
     monkeypatch.setattr(runner.sweep, "run_sweep", lambda *args, **options: [runs[-1].name])
-    monkeypatch.setattr(runner.sweep, "finished", lambda *args: runs[:-1])
+    monkeypatch.setattr(runner, "finished", lambda *args: runs[:-1])
     monkeypatch.chdir(ROOT)
     places = {"runs_dir": "runs", "results_dir": str(tmp_path), "jobs": 1, "strategy": "none"}
     made = runner.Reproduction("small", **places)
@@ -309,7 +309,7 @@ def test_what_is_missing_is_said(tmp_path, monkeypatch):
     assert table.endswith(f"\nRuns that failed and are missing: {made.failed[0]}\n")
     rows = rows_of(Output(str(tmp_path / "slots_by_length" / "small"), "small"))
     assert [row["fewest slots"] for row in rows] == ["1", "1", "1", ""]  # Bahdanau attention at the greatest length
-    monkeypatch.setattr(runner.sweep, "finished", lambda *args: [])
+    monkeypatch.setattr(runner, "finished", lambda *args: [])
     with pytest.raises(RunError, match="none of its runs succeeded"):
         runner.Reproduction("small", **places).make("table1")
 
@@ -321,7 +321,7 @@ def test_a_figure_from_nothing_and_again_at_once(command, tmp_path, monkeypatch,
 
     write_study(tmp_path, "alignments", TINY)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(runner.sweep, "_command", forked)
+    monkeypatch.setattr(runner.sweep, "command", forked)
     places = {"runs_dir": "runs", "results_dir": "results", "jobs": 2, "strategy": "none"}
     for done in ("0 done before", "2 done before"):
         made = runner.Reproduction("small", **places)
@@ -454,7 +454,7 @@ def test_bleu_by_length_is_that_of_the_sentences_so_long(tmp_path):
         (folder / "references.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
         (folder / "hypotheses.txt").write_text("\n".join(hypotheses) + "\n", encoding="utf-8")
         config = Config(data=data, model=ModelConfig(attention={"name": name}))
-        runs.append(Run(name, str(folder), config, {"split": "valid"}, [{"step": "1", "bleu": "1.0"}]))
+        runs.append(Run(name, str(folder), config, made_up_result(config), [{"step": "1", "bleu": "1.0"}]))
     output = Output(str(tmp_path), "small")
     open_questions.bleu_by_length(output, runs, [])
     rows = rows_of(output)

@@ -11,7 +11,7 @@ import threading
 import time
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, made_up_result
 from studies.britz2017 import printed
 
 from memattn import config as configs
@@ -22,6 +22,7 @@ from memattn.runs import run_folder
 from memattn.sweeps import runner as sweep
 from memattn.sweeps import tables
 from memattn.sweeps.expand import changes, expand
+from memattn.sweeps.results import finished
 
 CELLS = [{"model.attention.name": "luong", "training.teacher": "nowhere"}, {"model.attention.name": "memory"}]
 FAILING = "luong-teacher=nowhere"
@@ -117,17 +118,12 @@ class Commands:
             files.write(f"{folder}/config.yaml", configs.dump(configs.load(arguments[1], [])))
             files.write(f"{folder}/validation.csv", "step,bleu,seconds\n2,12.5,3.5\n4,50.25,7.5\n")
         else:
-            result = {"bleu": 50.25, "exact_match": 25.0, "sentences": 12, "parameters": 99, "step": 4}
-            seconds = {"decode_seconds": 1.5, "decode_seconds_min": 1.25, "decode_seconds_max": 2.0}
             average = int(arguments[arguments.index("--average") + 1]) if "--average" in arguments else None
             paths = [f"{folder}/checkpoints/step-{i}" for i in range(average)] if average else [f"{folder}/best/step-4"]
-            made_with = {
-                "split": arguments[arguments.index("--split") + 1],
-                "checkpoints": paths,
-                "config": configs.to_dict(run_folder.load_config(folder)),
-            }
+            split = arguments[arguments.index("--split") + 1]
+            result = made_up_result(run_folder.load_config(folder), checkpoints=paths, split=split)
             written_to = arguments[arguments.index("--output_dir") + 1]
-            files.write(f"{written_to}/result.json", json.dumps({**result, **seconds, **made_with}))
+            files.write(f"{written_to}/result.json", json.dumps(result.to_json()))
         return 0
 
 
@@ -136,7 +132,7 @@ GRID = [{"model.attention.num_slots": slots} for slots in (1, 2, 4, 8)]
 
 def test_trainings_share_the_machine_and_evaluations_do_not(load, tmp_path, monkeypatch):
     commands = Commands()
-    monkeypatch.setattr(sweep, "_command", commands)
+    monkeypatch.setattr(sweep, "command", commands)
     assert sweep.run_sweep(load(GRID), str(tmp_path / "sweep"), **OPTIONS) == []
     assert commands.most == {"memattn.train": 2, "memattn.eval": 1}
     assert [module for module, _ in commands.called] == ["memattn.train"] * 4 + ["memattn.eval"] * 4
@@ -147,6 +143,7 @@ def test_trainings_share_the_machine_and_evaluations_do_not(load, tmp_path, monk
         "sacreBLEU": "",
         "chrF": "",
         "exact match %": "25.0",
+        "perplexity": "",
         "decode s": "1.5",
         "decode s min-max": "1.25-2",
         "sentences": "12",
@@ -159,7 +156,7 @@ def test_trainings_share_the_machine_and_evaluations_do_not(load, tmp_path, monk
 
 def test_what_failed_is_run_again_and_nothing_else(load, tmp_path, monkeypatch, capsys):
     commands = Commands(failing=[("memattn.train", "num_slots=2"), ("memattn.eval", "num_slots=4")])
-    monkeypatch.setattr(sweep, "_command", commands)
+    monkeypatch.setattr(sweep, "command", commands)
     assert sweep.run_sweep(load(GRID), str(tmp_path / "sweep"), **OPTIONS) == ["num_slots=2", "num_slots=4"]
     assert ("memattn.eval", "num_slots=2") not in commands.called
     errors = capsys.readouterr().err
@@ -182,7 +179,7 @@ def test_what_failed_is_run_again_and_nothing_else(load, tmp_path, monkeypatch, 
 @pytest.mark.parametrize("change", [{"split": "train"}, {"config": {}}, {"checkpoints": ["checkpoints/step-4"]}, None])
 def test_a_result_of_other_conditions_is_evaluated_again(load, tmp_path, monkeypatch, change):
     commands = Commands()
-    monkeypatch.setattr(sweep, "_command", commands)
+    monkeypatch.setattr(sweep, "command", commands)
     assert sweep.run_sweep(load(GRID[:1]), str(tmp_path / "sweep"), **OPTIONS) == []
     path = tmp_path / "sweep" / "num_slots=1" / "result.json"
     result = json.loads(path.read_text("utf-8"))
@@ -195,16 +192,16 @@ def test_a_result_of_other_conditions_is_evaluated_again(load, tmp_path, monkeyp
 
 def test_the_last_error_is_that_of_the_last_command(tmp_path):
     log = tmp_path / "log.txt"
-    assert sweep._last_error(str(log)) == ""
+    assert sweep.last_error(str(log)) == ""
     log.write_text("$ first\nerror: one\nerror: two\n", encoding="utf-8")
-    assert sweep._last_error(str(log)) == ": error: two"
+    assert sweep.last_error(str(log)) == ": error: two"
     log.write_text("$ first\nerror: one\n$ second\nkilled\n", encoding="utf-8")
-    assert sweep._last_error(str(log)) == ""
+    assert sweep.last_error(str(log)) == ""
 
 
 def test_averaged_checkpoints_are_evaluated_beside_the_best(load, tmp_path, monkeypatch):
     commands = Commands()
-    monkeypatch.setattr(sweep, "_command", commands)
+    monkeypatch.setattr(sweep, "command", commands)
     for average in (None, 2, 2, 3):
         assert sweep.run_sweep(load(GRID[:1]), str(tmp_path / "sweep"), **{**OPTIONS, "average": average}) == []
     evaluations = [name for module, name in commands.called if module == "memattn.eval"]
@@ -212,7 +209,7 @@ def test_averaged_checkpoints_are_evaluated_beside_the_best(load, tmp_path, monk
 
 
 def test_of_any_split_the_result_is_in_the_run_folder(load, tmp_path, monkeypatch):
-    monkeypatch.setattr(sweep, "_command", commands := Commands())
+    monkeypatch.setattr(sweep, "command", commands := Commands())
     monkeypatch.setattr(sweep.task_corpus, "SPLITS", ("train", "valid", "test"))
     for _ in range(2):  # the second finds the result of the first
         assert sweep.run_sweep(load(GRID[:1]), str(tmp_path / "sweep"), **{**OPTIONS, "split": "test"}) == []
@@ -221,7 +218,7 @@ def test_of_any_split_the_result_is_in_the_run_folder(load, tmp_path, monkeypatc
 
 
 def test_cells_one_by_one_and_then_the_table(load, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(sweep, "_command", Commands())
+    monkeypatch.setattr(sweep, "command", Commands())
     folder = tmp_path / "sweep"
     config = load([{"model.attention.num_slots": slots} for slots in (2, 3)])
     for only, names in (("num_slots=3", {"num_slots=3"}), ("num_slots=2", {"num_slots=2", "num_slots=3"})):
@@ -235,7 +232,7 @@ def test_cells_one_by_one_and_then_the_table(load, tmp_path, monkeypatch, capsys
 
 @pytest.mark.parametrize("content", ["", "step,bleu,seconds\n", "step,bleu,seconds\n20", "\udcff\udcfe\0"])
 def test_the_row_of_a_run_with_damaged_validations_says_so(load, tmp_path, monkeypatch, content):
-    monkeypatch.setattr(sweep, "_command", Commands())
+    monkeypatch.setattr(sweep, "command", Commands())
     config, folder = load(GRID[:2]), tmp_path / "sweep"
     assert sweep.run_sweep(config, str(folder), **OPTIONS) == []
     path = folder / "num_slots=1" / "validation.csv"
@@ -246,16 +243,16 @@ def test_the_row_of_a_run_with_damaged_validations_says_so(load, tmp_path, monke
 
 
 def test_a_result_without_its_figures_is_none(load, tmp_path, monkeypatch):
-    monkeypatch.setattr(sweep, "_command", Commands())
+    monkeypatch.setattr(sweep, "command", Commands())
     config, folder = load(GRID[:1]), tmp_path / "sweep"
     assert sweep.run_sweep(config, str(folder), **OPTIONS) == []
     path = folder / "num_slots=1" / "result.json"
     whole = json.loads(path.read_text())
     for damage in ({"bleu": None}, {"bleu": float("nan")}, {"step": True}, {"decode_seconds": 10**40}):
         path.write_text(json.dumps({**whole, **damage}))
-        assert sweep.finished(config, str(folder), "valid") == []
+        assert finished(config, str(folder), "valid") == []
     path.write_text(json.dumps(whole))
-    assert len(sweep.finished(config, str(folder), "valid")) == 1
+    assert len(finished(config, str(folder), "valid")) == 1
 
 
 def groups(cells, load):
@@ -293,16 +290,16 @@ def test_groups_of_seeds_have_names_of_their_own(load):
     "content", ["[]", "3", "{}", '{"config": 5}', '{"config": {}, "checkpoints": 3}', "[" * 100_000]
 )
 def test_a_result_of_another_shape_is_none(load, tmp_path, monkeypatch, content):
-    monkeypatch.setattr(sweep, "_command", Commands())
+    monkeypatch.setattr(sweep, "command", Commands())
     config, folder = load(GRID[:1]), tmp_path / "sweep"
     assert sweep.run_sweep(config, str(folder), **OPTIONS) == []
     (folder / "num_slots=1" / "result.json").write_text(content)
-    assert sweep.finished(config, str(folder), "valid") == []
+    assert finished(config, str(folder), "valid") == []
 
 
 def test_a_second_sweep_is_kept_out_but_cells_are_done_beside_each_other(load, tmp_path, monkeypatch):
-    monkeypatch.setattr(sweep, "_command", Commands())
-    config, folder, found, nested = load(GRID[:2]), str(tmp_path / "sweep"), sweep._result, []
+    monkeypatch.setattr(sweep, "command", Commands())
+    config, folder, found, nested = load(GRID[:2]), str(tmp_path / "sweep"), sweep.result_of, []
 
     def beside(*arguments):
         if not nested:
@@ -318,7 +315,7 @@ def test_a_second_sweep_is_kept_out_but_cells_are_done_beside_each_other(load, t
                     sweep.run_sweep(config, folder, **OPTIONS, only=["num_slots=2"])
         return found(*arguments)
 
-    monkeypatch.setattr(sweep, "_result", beside)
+    monkeypatch.setattr(sweep, "result_of", beside)
     for only in (["num_slots=1"], None):
         nested.clear()
         assert sweep.run_sweep(config, folder, **OPTIONS, only=only) == []
@@ -354,7 +351,7 @@ def test_the_list_of_a_sweep(command):
 
 def test_a_result_of_an_earlier_version_is_kept(load, tmp_path, monkeypatch, capsys):
     """Whose config lacks keys that have come since, of a section and of the mechanism."""
-    monkeypatch.setattr(sweep, "_command", Commands())
+    monkeypatch.setattr(sweep, "command", Commands())
     config, path = load(GRID[:1]), tmp_path / "sweep" / "num_slots=1" / "result.json"
     assert sweep.run_sweep(config, str(tmp_path / "sweep"), **OPTIONS) == []
     result = json.loads(path.read_text("utf-8"))
@@ -369,14 +366,14 @@ def test_a_result_of_an_earlier_version_is_kept(load, tmp_path, monkeypatch, cap
 
 
 def test_a_sweep_in_which_all_fail_has_a_table_of_failures(load, tmp_path, monkeypatch):
-    monkeypatch.setattr(sweep, "_command", Commands(failing=[("memattn.train", "num_slots=1")]))
+    monkeypatch.setattr(sweep, "command", Commands(failing=[("memattn.train", "num_slots=1")]))
     assert sweep.run_sweep(load(GRID[:1]), str(tmp_path / "sweep"), **OPTIONS) == ["num_slots=1"]
     assert table(tmp_path / "sweep") == [{"run": "num_slots=1", "failed": "training ended with status 1"}]
     assert not (tmp_path / "sweep" / "learning_curves.png").exists()
 
 
 def test_the_folder_of_another_sweep_is_refused(load, tmp_path, monkeypatch):
-    monkeypatch.setattr(sweep, "_command", Commands())
+    monkeypatch.setattr(sweep, "command", Commands())
     sweep.run_sweep(load(GRID), str(tmp_path / "sweep"), **OPTIONS)
     with pytest.raises(ConfigError, match=r"num_slots=1: .*training\.learning_rate \(0\.01 there, 0\.02 here\)"):
         sweep.run_sweep(load(GRID, {"training.learning_rate": 0.02}), str(tmp_path / "sweep"), **OPTIONS)
@@ -428,7 +425,7 @@ def test_a_killed_sweep_leaves_no_training_behind(child, tmp_path):
 
 
 def test_a_process_writes_on_when_nobody_reads(child, tmp_path):
-    processes = sweep._Processes()
+    processes = sweep.Processes()
     with open(tmp_path / "errors", "w", encoding="utf-8") as errors:
         process, reading = processes.start(child, errors)
     with process, open(reading, encoding="utf-8") as lines:
@@ -452,7 +449,7 @@ def test_a_process_that_is_being_started_is_ended_with_the_others(monkeypatch):
             ended.append(self)
 
     monkeypatch.setattr(sweep.subprocess, "Popen", Process)
-    processes = sweep._Processes()
+    processes = sweep.Processes()
     starting = threading.Thread(target=processes.start, args=([], None))
     starting.start()
     assert begun.wait(20)
@@ -473,7 +470,7 @@ def test_a_second_signal_does_not_disturb_the_ending(first):
         return [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
 
     before, cleaned = handlers(), False
-    with pytest.raises(KeyboardInterrupt if first == signal.SIGINT else SystemExit), sweep._terminable():
+    with pytest.raises(KeyboardInterrupt if first == signal.SIGINT else SystemExit), sweep.terminable():
         try:
             os.kill(os.getpid(), first)
             time.sleep(20)
@@ -487,7 +484,7 @@ def test_a_second_signal_does_not_disturb_the_ending(first):
 
 
 def test_a_sweep_runs_in_any_thread(load, tmp_path, monkeypatch):
-    monkeypatch.setattr(sweep, "_command", Commands())
+    monkeypatch.setattr(sweep, "command", Commands())
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         assert pool.submit(sweep.run_sweep, load(GRID[:1]), str(tmp_path / "sweep"), **OPTIONS).result() == []
 
@@ -500,7 +497,7 @@ def test_a_markdown_table_leaves_out_what_no_row_has():
 
 
 def test_the_seeds_of_a_sweep_before_do_not_stay(load, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(sweep, "_command", Commands())
+    monkeypatch.setattr(sweep, "command", Commands())
     folder = str(tmp_path / "sweep")
     assert sweep.run_sweep(load([{"training.seed": seed} for seed in (1, 2)]), folder, **OPTIONS) == []
     assert "written to " + folder + ": table.csv, table.md, seeds.csv, " in capsys.readouterr().out

@@ -14,15 +14,15 @@ from memattn.config import TrainingConfig
 from memattn.errors import ConfigError
 from memattn.runs.checkpoints import named_weights
 from memattn.runs.trained import load
-from memattn.training.step import TrainingStep
+from memattn.training.step import StepResult, TrainingStep
 from memattn.training.trainer import Trainer, train
 
 
 def updated(student, teacher, step=0, **changes):
-    """The result of an update: [summed loss, correct tokens, tokens, gradient norm]."""
+    """The result of an update."""
     options = {"batch_size": 4, "jit_compile": False, "clip_norm": 1e9, "teacher_steps": 4, **changes}
     training = TrainingStep(student, TrainingConfig(**options), NO_STRATEGY, teacher)
-    return training([(BATCH, BATCH)], step, 0.01).numpy()
+    return StepResult.read(training([(BATCH, BATCH)], step, 0.01))
 
 
 def contexts(model, source, target):
@@ -51,8 +51,10 @@ def test_the_loss_adds_the_distance_from_what_the_teacher_reads(step, pull, jit_
         [tf.convert_to_tensor(one) for one in tape.gradient(objective, student.trainable_variables)]
     )
     result = updated(student, teacher, step, teacher_weight=0.3, jit_compile=jit_compile)
-    np.testing.assert_allclose(result[3], norm, rtol=1e-3)
-    np.testing.assert_allclose(result[0], tf.reduce_sum(tf.where(real, losses, 0.0)), rtol=1e-4)  # cross-entropy alone
+    np.testing.assert_allclose(result.gradient_norm, norm, rtol=1e-3)
+    np.testing.assert_allclose(
+        result.loss, tf.reduce_sum(tf.where(real, losses, 0.0)), rtol=1e-4
+    )  # cross-entropy alone
 
 
 def test_the_teacher_is_not_trained():
@@ -65,8 +67,8 @@ def test_the_teacher_is_not_trained():
 
 def test_a_student_that_reads_as_its_teacher_does_is_not_pulled():
     student, teacher = make_model("memory", {"num_slots": 2}), make_model("memory", {"num_slots": 2})
-    taught = updated(student, teacher, teacher_weight=1000.0)[3]
-    np.testing.assert_allclose(taught, updated(make_model("memory", {"num_slots": 2}), None)[3], rtol=1e-3)
+    taught = updated(student, teacher, teacher_weight=1000.0).gradient_norm
+    np.testing.assert_allclose(taught, updated(make_model("memory", {"num_slots": 2}), None).gradient_norm, rtol=1e-3)
 
 
 @pytest.fixture
@@ -90,7 +92,7 @@ def test_training_begins_with_the_encoder_of_the_teacher(taught, tmp_path):
 
 def test_a_student_that_was_stopped_equals_one_that_was_not(taught, tmp_path, monkeypatch):
     assert train(taught(), str(tmp_path / "whole"), NO_STRATEGY) == 0
-    monkeypatch.setattr(Trainer, "_save", stopping_after(Trainer._save, 2))
+    monkeypatch.setattr(Trainer, "save", stopping_after(Trainer.save, 2))
     assert train(taught(), str(tmp_path / "resumed"), NO_STRATEGY) != 0
     monkeypatch.undo()
     assert train(taught(), str(tmp_path / "resumed"), NO_STRATEGY) == 0

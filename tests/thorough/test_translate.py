@@ -25,6 +25,7 @@ from memattn.data.vocabulary import BOS, EOS
 from memattn.errors import ConfigError, DataError
 from memattn.evaluation import evaluate as evaluation
 from memattn.evaluation import metrics
+from memattn.evaluation.metrics import Comparison
 from memattn.models.ensemble import Ensemble
 from memattn.runs.trained import load
 from memattn.search import long_lines
@@ -89,7 +90,7 @@ def test_raw_files_are_evaluated_as_the_prepared_split_is(runs, trained, tmp_pat
     test_set = evaluation.read_files(trained, *files)
     evaluated = evaluation.evaluate(trained, test_set, repeats=1)
     evaluation.write(evaluated, trained, str(tmp_path / "files"), plots=0)
-    raw = evaluated.result
+    raw = evaluated.result.to_json()
     for name in ("bleu", "sacrebleu", "exact_match"):
         assert raw[name] == prepared[name]
     assert raw["bleu"] > 20
@@ -129,12 +130,12 @@ def test_odd_white_space_leaves_lines_and_columns_whole(trained, tmp_path, monke
         assert text.count("\t") == (40 if name == "n_best" else 0), name
     assert texts["hypotheses"].splitlines()[-1] == "a b\u00a0c"
     lines = [texts[name].splitlines() for name in ("hypotheses", "references")]
-    assert evaluated.result["bleu"] == metrics.score(*lines).bleu
+    assert evaluated.result.scores["bleu"] == metrics.bleu(Comparison(*lines)).value
     for name, options in (("sacrebleu", []), ("chrf", ["-m", "chrf"])):
         files = [tmp_path / f"{side}.detokenized.txt" for side in ("references", "hypotheses")]
         command = ["-m", "sacrebleu", files[0], "-i", files[1], "-l", "en-de", "-b", "-w", "9", *options]
         printed = subprocess.run([sys.executable, *command], capture_output=True, text=True, timeout=60, check=True)
-        assert printed.stdout.strip() == f"{evaluated.result[name]:.9f}"
+        assert printed.stdout.strip() == f"{evaluated.result.scores[name]:.9f}"
 
 
 def test_a_split_evaluated_by_hand_leaves_the_result_of_another(runs, command):

@@ -9,7 +9,7 @@ from memattn.evaluation import evaluate as evaluation
 from memattn.evaluation import plots
 from memattn.runs.trained import load
 from memattn.search.searcher import Searcher, translation
-from memattn.sweeps.runner import Run
+from memattn.sweeps.results import Run
 from studies import plots as study_plots
 from studies.britz2017 import printed
 from studies.britz2017.runs import has_encodings, is_memory, model_name, num_slots, scorings_name, text_name
@@ -104,7 +104,7 @@ def draw_alignments(output: Output, runs: list[Run], title: str, *, length: int 
         found = Searcher(trained.model, run.config.decoding, trained.lexicon)(source[None])
         hypothesis = translation(found, 0, trained.vocabulary).best
         aligned = evaluation.aligned(trained.model, trained.vocabulary, source, hypothesis)
-        settings = f"{scorings_name(run)}, K = {num_slots(run)}, BLEU {run.result['bleu']:.1f}"
+        settings = f"{scorings_name(run)}, K = {num_slots(run)}, BLEU {run.result.scores['bleu']:.1f}"
         heading = f"{title}: {settings}{output.label}"
 
         def draw(path: str, aligned=aligned, heading=heading) -> None:

@@ -14,7 +14,7 @@ from memattn.evaluation import evaluate as evaluation
 from memattn.evaluation import formatting
 from memattn.models.seq2seq import Seq2Seq
 from memattn.runs.trained import load
-from memattn.sweeps.runner import Run
+from memattn.sweeps.results import Run
 from studies import plots
 from studies.britz2017 import directions
 from studies.britz2017.runs import LEARNT, ON_PAR, is_memory, model_name, num_slots, task_name
@@ -35,8 +35,10 @@ def slots(output: Output, runs: list[Run]) -> None:
         if attention is None:  # its run failed
             continue
         left[task] = residuals_of(attention)
-        least = attention.result["bleu"] - ON_PAR
-        enough = [num_slots(run) for run in runs_of_task if _is_plain_memory(run) and run.result["bleu"] >= least]
+        least = attention.result.scores["bleu"] - ON_PAR
+        enough = [
+            num_slots(run) for run in runs_of_task if _is_plain_memory(run) and run.result.scores["bleu"] >= least
+        ]
         needed[task] = min(enough, default=None)
     rows = []
     for task, shares in left.items():
@@ -73,9 +75,9 @@ def nested_slots(output: Output, runs: list[Run]) -> None:
                 {
                     "task": task,
                     "K": slots,
-                    "trained with K": f"{run.result['bleu']:.2f}",
-                    "nested, cut to K": f"{result['bleu']:.2f}",
-                    "attention": f"{attention.result['bleu']:.2f}" if attention else "",
+                    "trained with K": f"{run.result.scores['bleu']:.2f}",
+                    "nested, cut to K": f"{result.scores['bleu']:.2f}",
+                    "attention": f"{attention.result.scores['bleu']:.2f}" if attention else "",
                 }
             )
     output.table(rows, "BLEU by K: a model for each, and one with nested slots cut to each")
@@ -124,7 +126,7 @@ def teacher_translation(output: Output, alone: list[Run], taught: list[Run]) -> 
         groups.setdefault((model_name(run), _from_teacher(run), run.config.training.max_steps), []).append(run)
     rows = []
     for (model, from_teacher, steps), runs in groups.items():
-        bleu = [run.result["bleu"] for run in runs]
+        bleu = [run.result.scores["bleu"] for run in runs]
         rows.append(
             {
                 "model": model,
@@ -163,10 +165,10 @@ def long_sources(output: Output, runs: list[Run]) -> None:
                 {
                     "L": length,
                     "model": model_name(run),
-                    "BLEU": f"{result['bleu']:.2f}",
-                    "exact match %": f"{result['exact_match']:.1f}",
-                    "decode s": f"{result['decode_seconds']:.3g}",
-                    "decode s min-max": formatting.spread(result),
+                    "BLEU": f"{result.scores['bleu']:.2f}",
+                    "exact match %": f"{result.scores['exact_match']:.1f}",
+                    "decode s": f"{result.decode_seconds:.3g}",
+                    "decode s min-max": result.time_range,
                     "a step reads, KiB": f"{_bytes_read(trained.models[0], test_set.source[0]) / 1024:,.1f}",
                 }
             )

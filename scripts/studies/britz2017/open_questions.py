@@ -8,9 +8,8 @@ import tensorflow as tf
 
 from memattn import config as configs
 from memattn.data.vocabulary import split_words
-from memattn.evaluation import formatting
 from memattn.runs import run_folder
-from memattn.sweeps.runner import Run
+from memattn.sweeps.results import Run
 from studies.britz2017 import printed
 from studies.britz2017.runs import LEARNT, ON_PAR, best_scorings, has_encodings, is_memory, model_name, scorings_name
 from studies.britz2017.tables import PRINTED_LENGTHS, place_in_table_1
@@ -92,11 +91,11 @@ def ablations(output: Output, runs: list[Run]) -> None:
                 "input feeding": _yes_or_no(model.input_feeding),
                 "mixing layer": _yes_or_no(model.mix),
                 "cached keys": _yes_or_no(attention["cache_keys"]) if "cache_keys" in attention else "",
-                "BLEU": f"{run.result['bleu']:.2f}",
-                "exact match %": f"{run.result['exact_match']:.1f}",
+                "BLEU": f"{run.result.scores['bleu']:.2f}",
+                "exact match %": f"{run.result.scores['exact_match']:.1f}",
                 "steps to 95 BLEU": run.updates_to(LEARNT) or "never",
-                "decode s": f"{run.result['decode_seconds']:.3g}",
-                "decode s min-max": formatting.spread(run.result),
+                "decode s": f"{run.result.decode_seconds:.3g}",
+                "decode s min-max": run.result.time_range,
             }
         )
     output.table(rows, f"What the paper leaves open: the copy task, L = {runs[0].config.data.copy.max_length}")
@@ -126,7 +125,7 @@ def slots_by_length(output: Output, runs: list[Run]) -> None:
     """Copy task: the fewest slots within half a BLEU of attention, by length."""
     rows = []
     for length, paper_length in PRINTED_LENGTHS[output.scale].items():
-        bleu = {model_name(run): run.result["bleu"] for run in runs if run.config.data.copy.max_length == length}
+        bleu = {model_name(run): run.result.scores["bleu"] for run in runs if run.config.data.copy.max_length == length}
         paper_bleu = dict(zip(printed.TABLE_1_MODELS, printed.TABLE_1_BLEU[paper_length], strict=True))
         rows.append(
             {

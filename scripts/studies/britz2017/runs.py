@@ -4,7 +4,7 @@ import os
 import statistics
 
 from memattn.config import CopyConfig
-from memattn.sweeps.runner import Run
+from memattn.sweeps.results import Run
 from studies.britz2017 import printed
 
 LEARNT = 95  # validation BLEU from which a copy task counts as learnt

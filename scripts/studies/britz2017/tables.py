@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from memattn import files
 from memattn.evaluation import formatting
-from memattn.sweeps.runner import Run
+from memattn.sweeps.results import Run
 from studies.britz2017 import printed
 from studies.britz2017.runs import best_scorings, is_memory, model_name, scorings_name, valid_bleu
 from studies.output import OTHER_SETTINGS, Output
@@ -24,7 +24,7 @@ def table_1(output: Output, runs: list[Run]) -> None:
     """Writes BLEU, exact matches and times of the copy task by length and model, and the BLEU alone as bleu.csv."""
     paper_column = f"paper ({OTHER_SETTINGS})" if output.scale == "cpu" else "paper BLEU"
     bahdanau = {
-        run.config.data.copy.max_length: run.result["decode_seconds"] for run in runs if model_name(run) == "bahdanau"
+        run.config.data.copy.max_length: run.result.decode_seconds for run in runs if model_name(run) == "bahdanau"
     }
     rows = [_row_of_table_1(run, output.scale, paper_column, bahdanau) for run in runs]
     if output.scale == "cpu":
@@ -55,16 +55,16 @@ def _row_of_table_1(run: Run, scale: str, paper_column: str, bahdanau: Mapping[i
     return {
         "L": length,
         "model": model,
-        "BLEU": f"{result['bleu']:.2f}",
-        "exact match %": f"{result['exact_match']:.1f}",
+        "BLEU": f"{result.scores['bleu']:.2f}",
+        "exact match %": f"{result.scores['exact_match']:.1f}",
         "paper L": paper_length,
         paper_column: f"{bleu[place]:.2f}" if shows_paper else "",
-        "difference": f"{result['bleu'] - bleu[place]:+.2f}" if shows_difference else "",
-        "decode s": f"{result['decode_seconds']:.3g}",
-        "decode s min-max": formatting.spread(result),
-        "Bahdanau / it": f"{bahdanau[length] / result['decode_seconds']:.2f}" if length in bahdanau else "",
+        "difference": f"{result.scores['bleu'] - bleu[place]:+.2f}" if shows_difference else "",
+        "decode s": f"{result.decode_seconds:.3g}",
+        "decode s min-max": result.time_range,
+        "Bahdanau / it": f"{bahdanau[length] / result.decode_seconds:.2f}" if length in bahdanau else "",
         "paper: Bahdanau / it": f"{seconds[-1] / seconds[place]:.2f}" if shows_paper else "",
-        "best step": result["step"],
+        "best step": result.step,
         "steps": run.validations[-1]["step"],
         "training s": run.validations[-1]["seconds"],
     }
@@ -85,7 +85,7 @@ def table_2(output: Output, runs: list[Run]) -> None:
     """Writes BLEU of translation for each model with its best scorings by validation BLEU, means over seeds."""
     rows = []
     for (text, model), seeds in best_scorings(runs).items():
-        bleu = [run.result["bleu"] for run in seeds]
+        bleu = [run.result.scores["bleu"] for run in seeds]
         paper_valid = _bleu_of_paper(printed.TABLE_2_VALID, text, seeds[0])
         paper_test = _bleu_of_paper(printed.TABLE_2_TEST, text, seeds[0])
         rows.append(

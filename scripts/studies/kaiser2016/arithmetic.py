@@ -4,7 +4,7 @@ import numpy as np
 
 from memattn.evaluation import evaluate as evaluation
 from memattn.runs.trained import Trained, load
-from memattn.sweeps.runner import Run
+from memattn.sweeps.results import Run
 from studies import plots
 from studies.britz2017.runs import task_name
 from studies.kaiser2016.names import model_name
@@ -29,7 +29,7 @@ def arithmetic(output: Output, runs: list[Run]) -> None:
                 "model": model_name(run),
                 "seed": run.config.training.seed,
                 "updates": run.validations[-1]["step"],
-                "valid, exact match %": f"{run.result['exact_match']:.1f}",
+                "valid, exact match %": f"{run.result.scores['exact_match']:.1f}",
                 **{f"{digits} digits": f"{_exact_matches(trained, digits):.0f}%" for digits in DIGITS},
                 "training s": f"{float(run.validations[-1]['seconds']):.0f}",
             }
@@ -41,7 +41,8 @@ def arithmetic(output: Output, runs: list[Run]) -> None:
 
 
 def _exact_matches(trained: Trained, digits: int) -> float:
-    return evaluation.evaluate(trained, task_of_length(trained, digits, NUM_PAIRS), repeats=1).result["exact_match"]
+    evaluated = evaluation.evaluate(trained, task_of_length(trained, digits, NUM_PAIRS), repeats=1)
+    return evaluated.result.scores["exact_match"]
 
 
 def _draw_memory(output: Output, run: Run) -> None:

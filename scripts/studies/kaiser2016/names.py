@@ -1,6 +1,6 @@
 """Names of models with active memory, and of those with attention beside them."""
 
-from memattn.sweeps.runner import Run
+from memattn.sweeps.results import Run
 from studies.britz2017 import runs
 
 

@@ -2,7 +2,7 @@
 
 from benchmarks import plots
 
-from memattn.sweeps.runner import Run
+from memattn.sweeps.results import Run
 from studies.kaiser2016.names import model_name
 from studies.lengths import bleu_by_length
 from studies.output import Output
@@ -16,11 +16,11 @@ def translation(output: Output, runs: list[Run]) -> None:
         rows.append(
             {
                 "model": model_name(run),
-                "parameters": f"{run.result['parameters']:,}",
+                "parameters": f"{run.result.parameters:,}",
                 "updates": run.validations[-1]["step"],
                 "training minutes": f"{float(run.validations[-1]['seconds']) / 60:.0f}",
-                "perplexity": f"{run.result['perplexity']:.2f}",
-                "test BLEU": f"{run.result['bleu']:.2f}",
+                "perplexity": f"{run.result.scores['perplexity']:.2f}",
+                "test BLEU": f"{run.result.scores['bleu']:.2f}",
                 **{f"BLEU, {lengths} tokens": f"{bleu:.2f}" for lengths, bleu in by_length.items()},
             }
         )

@@ -17,13 +17,13 @@ def test_nothing_grows(tiny_config, tmp_path, times):
         "training.checkpoint_every": every,
     }
     trainer = Trainer(tiny_config(changes), str(tmp_path / "run"), tf.distribute.get_strategy())
-    validate, measured = trainer._validate, []
+    validate, measured = trainer.validate, []
 
     def validate_and_measure():
         validate()
         measured.append((resident(), traces(trainer.step) + traces(trainer.validation._searcher)))
 
-    trainer._validate = validate_and_measure
+    trainer.validate = validate_and_measure
     assert trainer.train() == 0
     assert len(measured) == validations
     memory, traced = zip(*measured[validations // 10 :], strict=True)

@@ -1,0 +1,56 @@
+"""Optimizers of Keras, by name, for gradients that are already summed over the replicas."""
+
+import inspect
+
+import tensorflow as tf
+
+from memattn import keras_parts
+from memattn.config import TrainingConfig
+from memattn.config.schema import listed, nearest
+from memattn.errors import ConfigError, reason
+
+OPTIMIZERS = {  # by the names of training.optimizer: classes of tf.keras.optimizers
+    "adam": "Adam",
+    "adamw": "AdamW",
+    "nadam": "Nadam",
+    "adamax": "Adamax",
+    "adagrad": "Adagrad",
+    "adadelta": "Adadelta",
+    "rmsprop": "RMSprop",
+    "sgd": "SGD",
+    "lion": "Lion",
+}
+_KERAS_SUMS = ("_all_reduce_sum_gradients", "aggregate_gradients")  # sum gradients in Keras 3 and Keras 2
+# Arguments that other keys of `training` set, or that need steps which training does not do.
+_NO_OPTIONS = {
+    *("learning_rate", "epsilon", "name", "kwargs", "jit_compile", "is_legacy_optimizer"),
+    *("clipnorm", "clipvalue", "global_clipnorm", "loss_scale_factor", "gradient_accumulation_steps"),
+    *("use_ema", "ema_momentum", "ema_overwrite_frequency"),
+}
+
+
+class _Summed:
+    """Keeps an optimizer from summing gradients over the replicas, which it would do only after they were clipped."""
+
+    def aggregate_gradients(self, grads_and_vars):
+        return grads_and_vars
+
+    _all_reduce_sum_gradients = aggregate_gradients
+
+
+def optimizer(training: TrainingConfig) -> tf.keras.optimizers.Optimizer:
+    """Makes the optimizer of a config. Raises ConfigError for `optimizer_options` that it does not have, RunError."""
+    kind = keras_parts.part(tf.keras.optimizers, OPTIMIZERS[training.optimizer])
+    keras_parts.part(kind, *_KERAS_SUMS)
+    parameters = inspect.signature(kind).parameters
+    options = [name for name in parameters if name not in _NO_OPTIONS]
+    for name in training.optimizer_options:
+        if name not in options:
+            problem = f"unknown option of {training.optimizer}; {nearest(name, options)}its options: {listed(options)}"
+            raise ConfigError(f"training.optimizer_options.{name}: {problem}")
+    epsilon = {"epsilon": training.adam_epsilon} if "epsilon" in parameters else {}
+    summed = type(f"Summed{kind.__name__}", (_Summed, kind), {})
+    try:
+        return summed(learning_rate=training.learning_rate, **epsilon, **training.optimizer_options)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"training.optimizer_options: {reason(error)}") from error
