@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from test_beam_search import END, START, TABLE, V, next_code, plain_beam_search, search, taken
+from helpers.fake_search import END, START, TABLE, V, next_code, plain_beam_search, search, taken
 
 from memattn.attention import MECHANISMS, build
 from memattn.attention.monotonic import stops
@@ -12,6 +12,8 @@ if "tfa_bahdanau" not in MECHANISMS:
     pytest.skip("needs the extra addons: make test-addons", allow_module_level=True)
 
 from memattn.attention.addons import tfa  # imported without its warning
+
+pytestmark = pytest.mark.slow
 
 B, S, D, Q, U = 3, 7, 8, 4, 6
 RANDOM = np.random.default_rng(5)

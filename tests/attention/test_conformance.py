@@ -1,98 +1,40 @@
-"""What must hold for every mechanism, whatever it computes; a new one is under test by its registry line.
+"""Properties of every attention mechanism within a model. A mechanism is under test once the registry holds it.
 
-A mechanism outside the package is tested by `pytest tests/test_conformance.py --mechanism my_package.my_module:Class`.
+`pytest tests/attention/test_conformance.py --mechanism my_package.my_module:MyAttention` tests one outside the package.
 """
 
-import functools
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from conftest import CHOSEN, free
+from helpers.mechanisms import EVERY_CASE, EVERY_MODEL, EVERY_NAME, LAYER_NAMES, LeastSeen, identify
+from helpers.models import (
+    SOURCES,
+    T,
+    V,
+    assert_close_to_full_precision,
+    assert_trains,
+    make_model,
+    padded,
+    search,
+    searcher,
+    steps,
+)
+from helpers.runs import free
 from tensorflow.python.eager import context
 
 from memattn import attention
-from memattn.attention.ops import masked_softmax
-from memattn.config import DecodingConfig, TrainingConfig
+from memattn.config import DecodingConfig
 from memattn.data.corpus import Sentences
-from memattn.data.vocabulary import BOS, EOS, PAD
+from memattn.data.vocabulary import BOS, EOS
 from memattn.models import stepper
 from memattn.models.ensemble import Ensemble
-from memattn.models.seq2seq import Seq2Seq
 from memattn.models.stepper import FoldedReader, Reader
 from memattn.search.searcher import Searcher, decode
-from memattn.training.step import TrainingStep
-
-V, T = 11, 5
-# Mechanisms that thorough/test_conformance_of_options.py tries.
-FAMILY = (
-    *("nested_memory", "memory_variant"),
-    *("feed_forward", "linear", "location", "local_m", "local_p", "monotonic", "mocha", "matcha"),
-)
-NAMES = CHOSEN or [name for name in attention.MECHANISMS if name not in FAMILY]
-OPTIONS = [
-    ("bahdanau", {"cache_keys": False}),
-    ("memory", {"num_slots": 3, "position_encoding": True, "renormalize": "mean", "encoder_scoring": "sigmoid"}),
-]
-VARIANTS = [*((name, {}) for name in NAMES), *([] if CHOSEN else OPTIONS)]
 
 
-class LeastSeen(attention.AttentionMechanism):
-    """A recurrent mechanism, which looks where it has looked least: its state is the sum of its scores so far."""
-
-    def memorize(self, states, mask):
-        return {"values": states, "mask": mask}
-
-    def initial_state(self, memory, num_queries):
-        batch, length = tf.unstack(tf.shape(memory["mask"]))
-        return tf.zeros([batch, num_queries, length])
-
-    def score(self, query, memory, state=(), seed=None):
-        logits = tf.reduce_sum(memory["values"], -1)[:, None] + tf.reduce_sum(query, -1, keepdims=True) - 3 * state
-        scores = masked_softmax(logits, memory["mask"][:, None])
-        return scores, state + scores
-
-
-SOURCES = [[4, 5, 6, 7, 8, 9, EOS], [10, EOS], [EOS], [5, 5, 3, 5, EOS]]
-
-
-def make_model(name, options, **switches):
-    tf.keras.utils.set_random_seed(7)
-    settings = {
-        "vocabulary_size": V,
-        "max_source_length": 6,
-        "layers": 1,
-        "units": 8,
-        "encoder_units": 4,  # so that luong_dot's widths agree
-        "embedding_size": 8,
-        "dropout": 0.0,
-        "init_scale": 0.8,
-        "input_feeding": True,
-        "mix": True,
-        "bridge": "auto",
-        "tie_embeddings": "none",
-        **switches,
-    }
-    return Seq2Seq(attention={"name": name, **options}, **settings)
-
-
-def identify(model):
-    name, options, switches = model
-    return "-".join([name, *map(str, options.values()), *switches])
-
-
-SWITCHED = [
-    ("memory", {}, {"input_feeding": False}),
-    ("memory", {}, {"layers": 2, "mix": False}),
-    ("least_seen", {}, {"input_feeding": False}),
-]
-
-
-MODELS = [*((*variant, {}) for variant in VARIANTS), *([] if CHOSEN else SWITCHED)]
-
-
-@pytest.fixture(scope="module", params=MODELS, ids=identify)
+@pytest.fixture(scope="module", params=EVERY_MODEL, ids=identify)
 def model(request):
     name, options, switches = request.param
     with pytest.MonkeyPatch.context() as patch:
@@ -102,56 +44,19 @@ def model(request):
     free()
 
 
-def padded(rows, width=0):
-    batch = np.full((len(rows), max(width, *map(len, rows))), PAD, np.int32)
-    for i, row in enumerate(rows):
-        batch[i, : len(row)] = row
-    return tf.constant(batch)
-
-
-def steps(model):
-    """Folded, from `start` and `step` alone: a function of tokens [B] that gives log-probabilities [B, V] of the next.
-
-    B are the SOURCES.
-    """
-    shared, state = model.start(model.encode(padded(SOURCES)), 1, model.token_table())
-
-    def step(tokens):
-        nonlocal state
-        logits, _, state = model.step(tf.constant(tokens)[:, None], state, shared)
-        return tf.nn.log_softmax(logits[:, 0]).numpy()
-
-    return step
-
-
 def limit(source):
-    """Tokens of a hypothesis, at most."""
+    """Most tokens of a hypothesis."""
     return int(np.ceil(1.5 * len(source)))
 
 
 def greedy(model):
-    """The hypothesis of each source."""
+    """The greedy hypothesis of each source."""
     step, tokens, found = steps(model), np.full(len(SOURCES), BOS), []
     for _ in range(max(map(limit, SOURCES))):
         tokens = step(tokens).argmax(-1)
         found.append(tokens)
     rows = [list(row[: limit(source)]) for row, source in zip(np.stack(found, 1), SOURCES, strict=True)]
     return [row[: row.index(EOS)] if EOS in row else row for row in rows]
-
-
-@functools.cache
-def searcher(model, **options):
-    options = {"beam_size": 4, "jit_compile": False, "max_length_ratio": 1.5, "length_penalty": 0.7, **options}
-    config = DecodingConfig(**{"n_best": options["beam_size"], **options})
-    return Searcher(model, config)
-
-
-def search(model, sources, width=12, **options):
-    found = searcher(model, **options)(padded(sources, width).numpy())
-    return [
-        [(list(tokens[:length]), score) for tokens, length, score in zip(*row, strict=True) if np.isfinite(score)]
-        for row in zip(found.tokens, found.lengths, found.scores, strict=True)
-    ]
 
 
 def assert_same(found, expected):
@@ -246,43 +151,14 @@ def test_graph_and_xla_agree(model):
     assert_same(search(model, SOURCES, jit_compile=True), search(model, SOURCES))
 
 
-def arrays(model):
-    return [tf.convert_to_tensor(weight).numpy() for weight in model.trainable_variables]
-
-
-def assert_trains(model):
-    """As by default (in XLA from TensorFlow 2.20 on), on a batch that padding fills up, as the last one of an epoch."""
-    before = arrays(model)
-    step = TrainingStep(model, TrainingConfig(batch_size=5), tf.distribute.get_strategy())
-    batch = padded([*SOURCES, []]).numpy()
-    assert np.isfinite(step([(batch, batch)], 0, 0.1)).all()
-    assert all((old != new).any() for old, new in zip(before, arrays(model), strict=True))
-
-
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EVERY_NAME)
 def test_every_mechanism_trains_by_default(name):
     assert_trains(make_model(name, {}))
 
 
-def assert_close_to_full_precision(model):
-    """Logits under teacher forcing and step by step, close to those of the same weights in float32."""
-    full = type(model).from_config({**model.get_config(), "dtype": "float32"})
-    full.set_weights(model.get_weights())
-    targets = padded([[5, 7, EOS], [6, EOS], [EOS], [9, 3, EOS]]).numpy()  # no longer than their sources
-    real, step = targets != PAD, steps(model)
-    expected = tf.nn.log_softmax(full(padded(SOURCES), targets)).numpy()[real]
-    few = {"float16": 1e-3, "bfloat16": 1e-2}[model.compute_dtype]  # relative rounding
-    close = {"rtol": 2 * few, "atol": 20 * few * expected.std()}
-    forced = model(padded(SOURCES), targets)
-    assert forced.dtype == model.compute_dtype
-    np.testing.assert_allclose(tf.nn.log_softmax(tf.cast(forced, tf.float32)).numpy()[real], expected, **close)
-    step_wise = [step(tokens) for tokens in (np.full(len(SOURCES), BOS), *targets.T[:-1])]
-    np.testing.assert_allclose(np.stack(step_wise, 1)[real].astype(np.float32), expected, **close)
-
-
-@pytest.mark.parametrize("name", CHOSEN or [name for name in attention.MECHANISMS if not name.startswith("tfa_")])
-def test_every_mechanism_computes_in_few_bits(name):
-    """Its weights stay in float32; a row of padding fills the batch up."""
+@pytest.mark.parametrize("name", LAYER_NAMES)
+def test_every_mechanism_computes_in_mixed_precision(name):
+    """Weights stay in float32. A row of padding fills the batch up."""
     model, batch = make_model(name, {}, dtype="mixed_bfloat16"), padded([*SOURCES, []])
     with tf.GradientTape() as tape:
         loss = tf.reduce_mean(tf.square(tf.cast(model(batch, batch, tf.constant([1, 2])), tf.float32)))
@@ -302,7 +178,7 @@ def optimizer():
     tf.config.optimizer.set_experimental_options(before)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EVERY_NAME)
 @pytest.mark.usefixtures("optimizer")
 def test_batches_at_once_share_no_temporary_variable(name):
     """TensorFlow may put a sum of three, which its optimizer makes one AddN, into a variable of the whole process."""
@@ -352,7 +228,7 @@ def test_slot_alignments_sum_to_the_combined_alignment(model):
     assert np.abs(combined.numpy()[1, :, 2:]).max() == 0  # padding gets no weight
 
 
-@pytest.mark.parametrize(("name", "options"), VARIANTS)
+@pytest.mark.parametrize(("name", "options"), EVERY_CASE)
 def test_mechanisms_serialize(name, options):
     def read(mechanism):
         memory = mechanism.memorize(tf.constant(states), tf.sequence_mask([5, 3], 5))

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 import tensorflow as tf
-from equations import LENGTHS, QUERIES, SCORING, STATES, B, D, Q, S, U, read, softmax
+from helpers.equations import LENGTHS, QUERIES, SCORING, STATES, B, D, Q, S, U, read, softmax
 
 from memattn import attention, config
 from memattn.attention import registry

@@ -7,16 +7,18 @@ import sys
 import numpy as np
 import pytest
 import tensorflow as tf
-from conftest import ROOT
-from test_conformance import EOS, VARIANTS, LeastSeen, make_model, padded
+from helpers.mechanisms import ADDONS_NAMES, EVERY_CASE, QUICK_NAMES, SLOW_NAMES, LeastSeen, slow
+from helpers.models import make_model, padded
+from helpers.repository import ROOT
 
 from memattn import attention
+from memattn.data.vocabulary import EOS
 
 KERAS_3 = not hasattr(tf.keras, "__internal__")
 B, T, S, D = 2, 3, 5, 8  # queries as wide as values, as luong_dot wants them
 FACTS = {"units": D, "max_source_length": S}
-EVERY = [pytest.param(name, options, id="-".join([name, *map(str, options.values())])) for name, options in VARIANTS]
-OWN = [one for one in EVERY if not one.values[0].startswith("tfa_")]  # theirs keep a memory on themselves
+# Mechanisms of tensorflow-addons keep a memory on themselves.
+ORDINARY = [case for case in EVERY_CASE if case.values[0] not in ADDONS_NAMES]
 
 
 def make(name, options, **kwargs):
@@ -29,7 +31,7 @@ def inputs(seed=1):
 
 
 @pytest.mark.skipif(not KERAS_3, reason="Keras 2 has no such test")
-@pytest.mark.parametrize(("name", "options"), OWN)
+@pytest.mark.parametrize(("name", "options"), ORDINARY)
 def test_keras_own_layer_test(name, options):
     """Of the config, building by shapes, symbolic calls and mixed precision."""
     from keras.src import testing  # noqa: PLC0415
@@ -46,7 +48,7 @@ def test_keras_own_layer_test(name, options):
     )
 
 
-@pytest.mark.parametrize(("name", "options"), EVERY)
+@pytest.mark.parametrize(("name", "options"), EVERY_CASE)
 def test_a_call_is_what_the_decoder_reads(name, options):
     query, value = inputs()
     mask = tf.constant([[True] * S, [True, True, False, False, False]])
@@ -125,7 +127,7 @@ def test_other_shapes_are_refused(shapes, message):
 
 
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
-@pytest.mark.parametrize(("name", "options"), OWN)
+@pytest.mark.parametrize(("name", "options"), ORDINARY)
 def test_a_layer_of_mixed_precision_takes_states_of_float32(name, options, policy):
     query, value = inputs()
     full = make(name, options)
@@ -155,10 +157,15 @@ def test_keras_compiles_mechanisms_whose_steps_need_no_former_one():
 SOURCE = np.array([[4, 5, 6, 7, 0], [8, 4, 0, 0, 0]] * 4, np.int32)
 
 
-@pytest.mark.parametrize("jit_compile", [True, False])
-@pytest.mark.parametrize(("name", "options"), [one for one in OWN if not one.values[1]])
-def test_a_functional_model_learns(name, options, jit_compile):
-    model = functional(name, options)
+@pytest.mark.parametrize(
+    ("name", "jit_compile"),
+    [
+        *((name, jit_compile) for name in QUICK_NAMES if name not in ADDONS_NAMES for jit_compile in (True, False)),
+        *(slow(name, "auto" if KERAS_3 else False) for name in SLOW_NAMES),  # compiled where Keras does so by itself
+    ],
+)
+def test_a_functional_model_learns(name, jit_compile):
+    model = functional(name, {})
     loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile("adam", loss, jit_compile=jit_compile)
     losses = model.fit(SOURCE, SOURCE % 2, epochs=3, verbose=0).history["loss"]

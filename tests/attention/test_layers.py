@@ -1,11 +1,15 @@
-"""What must hold for every mechanism as a Keras layer; a new one is under test by its registry line, or --mechanism."""
+"""Properties of every attention mechanism as a Keras layer: initial weights, files, masks, types, gradients.
+
+A mechanism is under test once the registry holds it, or by --mechanism.
+"""
 
 import json
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from conftest import CHOSEN
+from helpers.layers import FACTS, KERAS_3, B, D, S, T, array, make, random
+from helpers.mechanisms import LAYER_CASES, LAYER_NAMES, identify
 
 from memattn import attention
 from memattn.models.bridge import BackwardBridge, DenseBridge
@@ -13,42 +17,13 @@ from memattn.models.decoder import Decoder
 from memattn.models.encoder import Encoder
 from memattn.models.rnnsearch import RNNsearchDecoder
 
-KERAS_3 = not hasattr(tf.keras, "__internal__")
-B, T, S, D = 2, 3, 5, 8  # queries as wide as values, as luong_dot wants them
-FACTS = {"units": D, "max_source_length": S}
-# Those of tensorflow-addons keep a memory on themselves.
-NAMES = CHOSEN or [name for name in attention.MECHANISMS if not name.startswith("tfa_")]
-# The options of a mechanism are tried in thorough/test_conformance_of_options.py, but for these.
-OPTIONS = [
-    ("memory", {"num_slots": 3, "position_encoding": True, "renormalize": "none"}),
-    ("memory_variant", {"num_slots": 3, "vote_scale": 2.0, "read": "additive", "position_windows": True}),
-    ("mocha", {"test_mode": "soft", "chunk_size": 3}),
-]
-CASES = [*((name, {}) for name in NAMES), *([] if CHOSEN else OPTIONS)]
-every_name = pytest.mark.parametrize("name", NAMES)
+pytestmark = pytest.mark.slow
+every_name = pytest.mark.parametrize("name", LAYER_NAMES)
 
 
-def identify(case):
-    name, options = case
-    return "-".join([name, *map(str, options.values())])
-
-
-@pytest.fixture(params=CASES, ids=identify)
+@pytest.fixture(params=LAYER_CASES, ids=identify)
 def case(request):
     return request.param
-
-
-def make(name, options, **kwargs):
-    tf.keras.utils.set_random_seed(3)
-    return attention.build(name, {**options, **kwargs}, **FACTS)
-
-
-def random(*shape, seed=1):
-    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
-
-
-def array(value):
-    return tf.convert_to_tensor(value).numpy()
 
 
 # Initial weights

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from equations import LENGTHS, QUERIES, SCORING, STATES, B, D, Q, U, read, softmax
+from helpers.equations import LENGTHS, QUERIES, SCORING, STATES, B, D, Q, U, read, softmax
 
 from memattn.attention import MemoryVariantAttention, OptionError, WindowedMemoryAttention
 

@@ -5,13 +5,15 @@ import itertools
 import numpy as np
 import pytest
 import tensorflow as tf
-from conftest import evaluate
+from helpers.runs import evaluate
 
 from memattn import MemoryAttention, NestedMemoryAttention
 from memattn import config as configs
 from memattn.errors import ConfigError
 from memattn.runs.trained import load
 from memattn.training.trainer import train
+
+pytestmark = pytest.mark.slow
 
 B, S, T, D, U, K = 6, 7, 3, 5, 4, 8
 RANDOM = np.random.default_rng(5)

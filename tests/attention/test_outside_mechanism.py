@@ -4,8 +4,8 @@ import importlib
 import os
 import sys
 
-import outside
 import pytest
+from helpers import outside_mechanism as outside
 
 from memattn import attention
 from memattn import config as configs

@@ -3,21 +3,20 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from test_conformance_of_options import OF_LAYERS
-from test_layers import CASES, KERAS_3, D, S, T, identify, make, random
+from helpers.layers import KERAS_3, D, S, T, make, random
+from helpers.mechanisms import LAYER_CASES, identify
 
-pytestmark = pytest.mark.skipif(not KERAS_3, reason="Keras 2 converts otherwise")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not KERAS_3, reason="Keras 2 converts otherwise")]
 MASK = np.array([[True, True, False, True, False]])
 
 
 def steps_alone(case):
-    """Whether a mechanism's steps do not depend on each other."""
+    """Whether a mechanism's decoder steps do not depend on each other."""
     return make(*case).supports_jit
 
 
-EVERY = [*CASES, *(case for case in OF_LAYERS if case not in CASES)]
-CONVERTED = [case for case in EVERY if case[0] != "none" and steps_alone(case)]
-RECURRENT = [case for case in CASES if not steps_alone(case)]
+CONVERTED = [case for case in LAYER_CASES if case[0] != "none" and steps_alone(case)]
+RECURRENT = [case for case in LAYER_CASES if not case[1] and not steps_alone(case)]
 
 
 def model_of(case, masked):

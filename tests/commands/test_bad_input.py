@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import yaml
-from conftest import TINY, evaluate
+from helpers.files import contents, cut, read
+from helpers.runs import TINY, evaluate
 
 from memattn import cli
 from memattn import config as configs
@@ -248,25 +249,6 @@ def refused(capsys, command, *fragments):
     for fragment in fragments:
         assert fragment in lines[0]
     return stopped.value.code
-
-
-def contents(folder):
-    """Every file below a folder, with its bytes."""
-    return {
-        os.path.relpath(os.path.join(where, name), folder): read(os.path.join(where, name))
-        for where, _, names in os.walk(folder)
-        for name in names
-    }
-
-
-def read(path):
-    with open(path, "rb") as file:
-        return file.read()
-
-
-def cut(path, size=10):
-    with open(path, "r+b") as file:
-        file.truncate(size)
 
 
 @pytest.mark.parametrize("name", CONFIGS)

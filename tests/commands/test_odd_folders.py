@@ -2,9 +2,12 @@
 
 import pytest
 import yaml
-from conftest import TINY, run_command
+from helpers.repository import run_command
+from helpers.runs import TINY
 
 from memattn import config as configs
+
+pytestmark = pytest.mark.slow
 
 ODD = "d[1]*?\\ x"
 WORDS = ["a", "man", "rides", "the", "old", "red", "horse", "over", "the", "hill"]

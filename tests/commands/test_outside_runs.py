@@ -3,8 +3,11 @@
 import json
 import os
 
-import outside
-from conftest import run_command
+import pytest
+from helpers import outside_mechanism as outside
+from helpers.repository import run_command
+
+pytestmark = pytest.mark.slow
 
 
 def test_a_run_trains_is_evaluated_and_exported_in_the_folder_of_the_mechanism(command, write_config, tmp_path):
@@ -27,7 +30,16 @@ def test_a_run_trains_is_evaluated_and_exported_in_the_folder_of_the_mechanism(c
 
 def test_the_conformance_tests_run_on_it(tmp_path):
     outside.write(tmp_path)
-    arguments = ["-n", "0", "-q", "-p", "no:cacheprovider", "tests/test_conformance.py", "-k", "serialize or greedy"]
+    arguments = [
+        "-n",
+        "0",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "tests/attention/test_conformance.py",
+        "-k",
+        "serialize or greedy",
+    ]
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
     chosen = ["--mechanism", "outside_package.looks:Uniform"]
     done = run_command("pytest", *arguments, *chosen, env={**os.environ, "PYTHONPATH": path})

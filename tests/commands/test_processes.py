@@ -12,13 +12,16 @@ import threading
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, run_command, second
-from test_training import NO_STRATEGY
+from helpers.repository import ROOT, run_command
+from helpers.runs import NO_STRATEGY
+from helpers.threads import second
 
 from memattn import cli, files, prepare, processes
 from memattn.errors import RunError
 from memattn.training.step import TrainingStep
 from memattn.training.trainer import train
+
+pytestmark = pytest.mark.slow
 
 
 def test_who_comes_second_is_told_who_is_at_work(tmp_path):

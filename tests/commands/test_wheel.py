@@ -13,10 +13,12 @@ from pathlib import Path
 
 import pytest
 import yaml
-from conftest import ROOT, TINY
-from test_layout import COMMANDS
+from helpers.repository import COMMANDS, ROOT
+from helpers.runs import TINY
 
 import memattn
+
+pytestmark = pytest.mark.slow
 
 
 def run(*command, folder, **variables):

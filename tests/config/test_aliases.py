@@ -1,7 +1,7 @@
 """Configs of version 0.2.0, in which `memory` had the options of all memory mechanisms, load as what they are now."""
 
 import pytest
-from conftest import ROOT
+from helpers.repository import ROOT
 
 from memattn import config as configs
 from memattn.errors import ConfigError

@@ -7,7 +7,7 @@ import subprocess
 
 import numpy as np
 import pytest
-from conftest import ROOT
+from helpers.repository import ROOT
 
 from memattn.data import batches, lexicon
 from memattn.data.batches import TrainingBatches, bucket_widths, decoding_batches, streaming_batches

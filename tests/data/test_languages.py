@@ -9,7 +9,7 @@ import sys
 
 import pytest
 import tensorflow as tf
-from conftest import evaluate, free
+from helpers.runs import evaluate, free
 
 from memattn import config as configs
 from memattn.data import corpus
@@ -19,6 +19,8 @@ from memattn.data.tokenizer import TextSettings
 from memattn.runs.trained import load
 from memattn.serving.translator import of_run
 from memattn.training.trainer import train
+
+pytestmark = pytest.mark.slow
 
 ENGLISH = """
 i you he she we they teacher student doctor child | now today tomorrow sometimes often always

@@ -17,7 +17,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import ROOT, SHARED, run_command, second
+from helpers.repository import ROOT, run_command
+from helpers.texts import SETTINGS, sentences
+from helpers.threads import second
 
 from memattn.data import bpe, corpus
 from memattn.data import tokenizer as text
@@ -28,56 +30,20 @@ from memattn.data.preparation.prepare import Settings
 from memattn.data.tokenizer import TextSettings
 from memattn.errors import ConfigError, DataError, RunError
 
-WORDS = [
-    "der",
-    "die",
-    "das",
-    "ein",
-    "eine",
-    "und",
-    "ist",
-    "war",
-    "Haus",
-    "Hund",
-    "Katze",
-    "Stadt",
-    "Fluss",
-    "geht",
-    "kommt",
-    "sieht",
-    "alt",
-    "neu",
-    "grün",
-    "schnell",
-    "&apos;s",
-    "@-@",
-]
+pytestmark = pytest.mark.slow
+
 DEV = {"de": "newstest2015", "tr": "newsdev2016"}
 
 
-def sentences(number, seed):
-    draw = random.Random(seed)
-    return [" ".join(draw.choices(WORDS, k=draw.randint(1, 25))) for _ in range(number)]
-
-
 def made_up_sentences(number, seed):
-    """Of thousands of words, the later the rarer."""
+    """Sentences of thousands of made-up words, the later the rarer."""
     draw = random.Random(seed)
     words = ["".join(draw.choices("abcdefghijklmnoprstuvwzäöü", k=draw.randint(2, 11))) for _ in range(3000)]
     weights = [1 / rank for rank in range(1, 3001)]
     return [" ".join(draw.choices(words, weights, k=draw.randint(5, 40))) + " ." for _ in range(number)]
 
 
-def release_text():
-    """Two sides of tokenized, truecased text: the real newstest2016 where it is at hand."""
-    folder = SHARED / "data" / "newstest2016"
-    if not folder.is_dir():
-        return [made_up_sentences(600, seed) for seed in (1, 2)]
-    sides = [(folder / f"newstest2016.tc.{language}").read_text(encoding="utf-8") for language in ("en", "de")]
-    return [side.split("\n")[:600] for side in sides]
-
-
-ENGLISH, FOREIGN = release_text()
+ENGLISH, FOREIGN = (made_up_sentences(600, seed) for seed in (1, 2))
 
 
 def packed(lines):
@@ -355,13 +321,6 @@ def test_a_file_of_another_checksum_is_refused(server, tmp_path):
     assert target.read_bytes() == b"theirs"
 
 
-@pytest.mark.skipif(not (SHARED / "data").is_dir(), reason="Multi30k is not beside this checkout")
-def test_multi30k_is_known_by_its_checksums():
-    folder = SHARED / "data" / "multi30k"
-    found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.glob("*.gz")}
-    assert found == releases.MULTI30K_SHA256
-
-
 @pytest.mark.parametrize("tags", [True, False])
 def test_without_a_length_an_archive_says_whether_it_is_whole(server, tmp_path, tags):
     server.length, server.tags = None, tags
@@ -513,9 +472,6 @@ def files(tmp_path):
             with open(path, "w", encoding="utf-8", newline="\n") as file:
                 file.writelines(f"{line}\r\n" for line in lines)
     return splits
-
-
-SETTINGS = Settings(TextSettings("raw", "en", "de"), bpe_units=100, max_length=200)
 
 
 def test_a_prepared_corpus_holds_what_the_text_says(files, tmp_path):

@@ -10,7 +10,8 @@ import sys
 
 import numpy as np
 import pytest
-from conftest import ROOT, second
+from helpers.repository import ROOT
+from helpers.threads import second
 
 from memattn import config as configs
 from memattn.config import CopyConfig, TaskConfig

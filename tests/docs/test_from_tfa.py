@@ -7,9 +7,11 @@ import warnings
 import numpy as np
 import pytest
 import tensorflow as tf
-from conftest import ROOT
+from helpers.repository import ROOT
 
 from memattn.attention import MECHANISMS
+
+pytestmark = pytest.mark.slow
 
 PAGE = (ROOT / "docs/from_tfa.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n# (in both|tensorflow-addons|memattn)\n(.*?)```", PAGE, flags=re.DOTALL)

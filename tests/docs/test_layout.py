@@ -6,14 +6,13 @@ import subprocess
 
 import pytest
 import yaml
-from conftest import ROOT
+from helpers.repository import COMMANDS, ROOT
 
 from memattn import __version__
 
 # The layers of memattn/, lowest first: a module imports from the layers before its own, and from its own.
 LAYERS = ["attention", "config", "data", "models", "runs", "search", "serving", "evaluation", "training", "sweeps"]
 EVERYWHERE = {"console", "errors", "files", "keras_parts", "processes", "reading", "resources", "xla"}
-COMMANDS = {"eval", "export", "prepare", "sweep", "train", "translate"}
 MODULES = sorted((ROOT / "memattn").rglob("*.py"))
 
 
@@ -63,6 +62,12 @@ def test_the_library_imports_no_study():
 def test_attention_imports_only_itself():
     for path in (ROOT / "memattn" / "attention").glob("*.py"):
         assert ours(path) <= {"attention"}
+
+
+def test_no_test_module_imports_another():
+    for path in (ROOT / "tests").rglob("*.py"):
+        modules = {name.partition(".")[0] for name in imports(path)}
+        assert not {name for name in modules if name == "conftest" or name.startswith("test_")}, path
 
 
 def test_no_large_file_is_tracked():

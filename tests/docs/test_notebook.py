@@ -5,7 +5,9 @@ import re
 import nbclient
 import nbformat
 import pytest
-from conftest import ROOT
+from helpers.repository import ROOT
+
+pytestmark = pytest.mark.slow
 
 PATH = ROOT / "docs" / "memory_attention.ipynb"
 

@@ -11,8 +11,9 @@ import matplotlib
 import numpy as np
 import pytest
 import tensorflow as tf
-from conftest import ROOT, evaluate
-from test_docs import run_block
+from helpers.pages import run_block
+from helpers.repository import ROOT
+from helpers.runs import evaluate
 
 import memattn
 from memattn import attention

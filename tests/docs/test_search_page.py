@@ -1,8 +1,11 @@
 """What docs/search.md shows: a Transformer decoder with its cache, searched and sampled."""
 
 import numpy as np
+import pytest
 import tensorflow as tf
-from test_docs import blocks
+from helpers.pages import blocks
+
+pytestmark = pytest.mark.slow
 
 
 def forward(decoder, states, mask, ids):

@@ -5,11 +5,13 @@ import re
 import pytest
 import tensorflow as tf
 import yaml
-from conftest import evaluate
+from helpers.runs import evaluate
 
 from memattn.evaluation.model_card import FILE, model_card
 from memattn.evaluation.result import Result
 from memattn.training.trainer import train
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture

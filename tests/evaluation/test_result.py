@@ -3,7 +3,8 @@
 import json
 
 import pytest
-from conftest import ROOT, made_up_result
+from helpers.repository import ROOT
+from helpers.runs import made_up_result
 
 from memattn import config as configs
 from memattn.errors import DataError

@@ -4,8 +4,10 @@ import os
 import subprocess
 
 import pytest
-from test_bad_input import contents
-from test_training import assert_same_run, latest
+from helpers.files import contents
+from helpers.runs import assert_same_run, latest
+
+pytestmark = pytest.mark.slow
 
 SIZE = 16 << 20  # bytes
 

@@ -7,8 +7,11 @@ import subprocess
 import sys
 import time
 
-from conftest import ROOT, run_command
-from test_training import assert_same_run, latest
+import pytest
+from helpers.repository import ROOT, run_command
+from helpers.runs import assert_same_run, latest
+
+pytestmark = pytest.mark.slow
 
 EVERY = 5  # steps between checkpoints
 

@@ -2,9 +2,12 @@
 
 import os
 
+import pytest
 import tensorflow as tf
 
 from memattn.training.trainer import Trainer
+
+pytestmark = pytest.mark.slow
 
 
 def test_nothing_grows(tiny_config, tmp_path, times):

@@ -7,10 +7,13 @@ import shutil
 
 import pytest
 import yaml
-from conftest import TINY, run_command
-from test_bad_input import contents
+from helpers.files import contents
+from helpers.repository import run_command
+from helpers.runs import TINY
 
 from memattn import config as configs
+
+pytestmark = pytest.mark.slow
 
 # What keeps a training short whatever else its config says.
 SHORT = ["training.max_steps=2", "training.jit_compile=false", "decoding.jit_compile=false"]

@@ -13,6 +13,8 @@ import subprocess
 import sys
 import tempfile
 
+from helpers.repository import ROOT
+
 LONGEST = 120  # seconds of a command
 MEMORY = 12 << 30  # bytes of its address space
 
@@ -21,16 +23,17 @@ MEMORY = 12 << 30  # bytes of its address space
 def commands(servers):
     """Starts so many servers; gives run(folder, module, arguments...) and map(run, cases), so many at once.
 
-    run does `python -m module arguments` in a folder and returns [status, stdout, stderr]; the status is minus the
-    signal's number if one ended it, -14 if it took too long.
+    run does `python -m module arguments` in a folder and returns [status, stdout, stderr]. The status is minus the
+    number of the signal that ended the command, -14 if it took too long.
     """
-    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     settings = {
-        "env": {**os.environ, "PYTHONPATH": os.pathsep.join([root, os.path.join(root, "scripts")])},
+        "env": {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "scripts", ROOT / "tests")))},
         "stdin": subprocess.PIPE,
         "stdout": subprocess.PIPE,
     }
-    started = [subprocess.Popen([sys.executable, __file__], **settings, text=True) for _ in range(servers)]
+    started = [
+        subprocess.Popen([sys.executable, "-m", "helpers.fork_server"], **settings, text=True) for _ in range(servers)
+    ]
     idle = queue.Queue()
     for server in started:
         idle.put(server)

@@ -10,8 +10,9 @@ import sys
 import tempfile
 import threading
 
+from helpers.repository import ROOT
+
 LONGEST = 300  # seconds that a function may take
-HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 class WorkerPair:
@@ -62,14 +63,16 @@ def _start():
         for each in free:
             each.bind(("localhost", 0))
         cluster = {"worker": [f"localhost:{each.getsockname()[1]}" for each in free]}
-    path = os.pathsep.join([os.path.dirname(HERE), HERE, os.path.join(HERE, "thorough")])
+    path = os.pathsep.join(map(str, (ROOT, ROOT / "tests", ROOT / "tests" / "training")))
     workers = []
     for rank in range(2):
         task = {"cluster": cluster, "task": {"type": "worker", "index": rank}}
         env = {**os.environ, "PYTHONPATH": path, "TF_CONFIG": json.dumps(task)}
         errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 (closed by end)
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": errors}
-        workers.append((subprocess.Popen([sys.executable, __file__], env=env, text=True, **pipes), errors))
+        workers.append(
+            (subprocess.Popen([sys.executable, "-m", "helpers.worker_pair"], env=env, text=True, **pipes), errors)
+        )
     return workers
 
 

@@ -5,31 +5,22 @@ import itertools
 import numpy as np
 import pytest
 import tensorflow as tf
-from conftest import TINY
+from helpers.mechanisms import slow
+from helpers.neural_gpu import SOURCE, TARGET, M, make_model, padded
+from helpers.runs import TINY
 
 from memattn import config as configs
-from memattn.data.vocabulary import BOS, EOS, PAD
+from memattn.data.vocabulary import BOS, EOS
 from memattn.errors import ConfigError
 from memattn.models.neural_gpu.cells import CELLS, convolution, hard_sigmoid, hard_tanh
 from memattn.models.neural_gpu.model import KINDS
 from memattn.search.searcher import Searcher
 
-V, M = 9, 6
-SOURCE, TARGET = [4, 5, 6, EOS], [7, 4, 8, 5, EOS]
-VARIANTS = [("neural_gpu", "cgru", 4), ("markovian", "residual", 1), ("extended", "dngpu", 1), ("extended", "cgru", 4)]
-
-
-def make_model(kind, cell="cgru", width=4, **changes):
-    tf.keras.utils.set_random_seed(3)
-    model = KINDS[kind](
-        vocabulary_size=V,
-        max_source_length=6,
-        **{"layers": 2, "units": M, "width": width, "cell": cell, "dropout": 0.0, **changes},
-    )
-    random = np.random.default_rng(8)
-    for weight in model.trainable_variables:  # biases as well
-        weight.assign(np.array(weight) * 0.5 + random.normal(scale=0.1, size=weight.shape))
-    return model
+QUICK = [("neural_gpu", "cgru", 4), ("markovian", "residual", 1), ("extended", "dngpu", 1), ("extended", "cgru", 4)]
+every_model = pytest.mark.parametrize(
+    ("kind", "cell", "width"),
+    [model if model in QUICK else slow(*model) for model in itertools.product(KINDS, CELLS, (1, 4))],
+)
 
 
 def array(weight):
@@ -99,10 +90,6 @@ def expected_logits(model, source, target):
     return np.array(rows) @ kernel + bias
 
 
-def padded(rows, width):
-    return tf.constant([row + [PAD] * (width - len(row)) for row in rows])
-
-
 @pytest.mark.parametrize("kernel_columns", [1, 3])
 def test_a_convolution_has_zeros_around(kernel_columns):
     random = np.random.default_rng(1)
@@ -111,14 +98,14 @@ def test_a_convolution_has_zeros_around(kernel_columns):
     np.testing.assert_allclose(found, convolved(kernel, s), rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize(("kind", "cell", "width"), VARIANTS)
+@every_model
 def test_a_model_is_the_papers(kind, cell, width):
     model = make_model(kind, cell, width)
     found = model(tf.constant([SOURCE]), tf.constant([TARGET]))[0]
     np.testing.assert_allclose(found, expected_logits(model, SOURCE, TARGET), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(("kind", "cell", "width"), VARIANTS)
+@every_model
 def test_padding_and_other_rows_change_nothing(kind, cell, width):
     model = make_model(kind, cell, width)
     alone = model(tf.constant([SOURCE]), tf.constant([TARGET]))[0]
@@ -127,7 +114,7 @@ def test_padding_and_other_rows_change_nothing(kind, cell, width):
     np.testing.assert_allclose(among, alone, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(("kind", "cell", "width"), VARIANTS)
+@every_model
 def test_steps_are_teacher_forcing(kind, cell, width):
     model, queries = make_model(kind, cell, width), 2
     sources, targets = padded([SOURCE, [5, EOS]], 5), padded([TARGET, [4, 6, EOS]], 5)

@@ -1,4 +1,4 @@
-"""Active memory, thoroughly: every cell in every kind, its training, search and commands, and the studies with it."""
+"""Active memory in training, search and commands."""
 
 import itertools
 import os
@@ -7,12 +7,9 @@ import signal
 import numpy as np
 import pytest
 import tensorflow as tf
-from conftest import evaluate, run_command
-from test_active_memory import SOURCE, TARGET, M, V, make_model, padded
-from test_active_memory import test_a_model_is_the_papers as is_the_papers
-from test_active_memory import test_padding_and_other_rows_change_nothing as padding_changes_nothing
-from test_active_memory import test_steps_are_teacher_forcing as steps_are_teacher_forcing
-from test_training import NO_STRATEGY, assert_same_run
+from helpers.neural_gpu import SOURCE, TARGET, M, V, make_model, padded
+from helpers.repository import run_command
+from helpers.runs import NO_STRATEGY, assert_same_run, evaluate
 
 from memattn.config import DecodingConfig, TrainingConfig
 from memattn.data.vocabulary import BOS, EOS
@@ -26,14 +23,7 @@ from memattn.serving import saved_model
 from memattn.training.trainer import TrainingStep, train
 from memattn.training.validation import Validation
 
-ALL = [*itertools.product(KINDS, CELLS, (1, 4))]
-
-
-@pytest.mark.parametrize(("kind", "cell", "width"), ALL)
-def test_every_cell_in_every_kind(kind, cell, width):
-    is_the_papers(kind, cell, width)
-    padding_changes_nothing(kind, cell, width)
-    steps_are_teacher_forcing(kind, cell, width)
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize(("kind", "cell"), [*itertools.product(KINDS, CELLS)])

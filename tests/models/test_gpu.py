@@ -3,12 +3,13 @@
 import dataclasses
 import itertools
 
-import cudnn
 import numpy as np
 import pytest
 import tensorflow as tf
-from conftest import ROOT, evaluate, replicas
-from test_conformance import FAMILY, NAMES
+from helpers import cudnn
+from helpers.mechanisms import QUICK_NAMES, SLOW_NAMES
+from helpers.repository import ROOT
+from helpers.runs import evaluate, replicas
 
 from memattn import config as configs
 from memattn.runs import run_folder
@@ -19,6 +20,8 @@ from memattn.sweeps.expand import expand
 from memattn.training.step import TrainingStep
 from memattn.training.trainer import train
 
+pytestmark = pytest.mark.slow
+
 CONFIGS = sorted(ROOT.glob("configs/*/*.yaml"))
 SIZES = {"layers": 1, "units": 8, "encoder_units": 4, "embedding_size": 8}  # such as luong_dot can take
 SOURCE = np.array([[4, 5, 6, 2], [4, 2, 0, 0], [2, 0, 0, 0], [0, 0, 0, 0]], np.int32)  # a row of padding comes last
@@ -26,14 +29,14 @@ SOURCE = np.array([[4, 5, 6, 2], [4, 2, 0, 0], [2, 0, 0, 0], [0, 0, 0, 0]], np.i
 
 @pytest.fixture
 def uses(monkeypatch):
-    """Of cuDNN's operation; a test must show that there were any, None under Keras 2."""
+    """Uses of cuDNN's operation, at least one in each test; None under Keras 2."""
     return cudnn.emulate(monkeypatch)
 
 
 def cases():
-    """One run of each mechanism and kind of each config, and the same without input feeding, shrunk; equal ones once.
+    """One run of each mechanism and kind of each config, with and without input feeding, shrunk; equal ones once.
 
-    Those of the family occur in one config, with input feeding.
+    The rarer mechanisms occur in one config, with input feeding.
     """
     known = {}
     for path in CONFIGS:
@@ -41,10 +44,10 @@ def cases():
         for one in expand(configs.load(str(path), [])).values():
             mechanisms.setdefault((one.model.kind, one.model.attention["name"]), one)
         for (kind, name), one in mechanisms.items():
-            if name in FAMILY and path.stem != "family":
+            if name in SLOW_NAMES and path.stem != "family":
                 continue
             attention = {**one.model.attention, **{key: 3 for key in one.model.attention if key == "num_slots"}}
-            only_fed = name in FAMILY or one.model.decoder == "rnnsearch" or kind != "seq2seq"
+            only_fed = name in SLOW_NAMES or one.model.decoder == "rnnsearch" or kind != "seq2seq"
             for input_feeding in (True,) if only_fed else (True, False):
                 model = dataclasses.replace(one.model, **SIZES, attention=attention, input_feeding=input_feeding)
                 training = dataclasses.replace(one.training, seed=1)
@@ -75,15 +78,15 @@ def test_every_config_updates_and_decodes(config, uses):
     assert uses is None or bool(uses) == has_lstms  # cuDNN has no GRU of this kind
 
 
-SWITCHED = [(name, *switches) for name in NAMES for switches in itertools.product((True, False), repeat=2)]
-FED = [(name, True, False) for name in FAMILY]
+SWITCHED = [(name, *switches) for name in QUICK_NAMES for switches in itertools.product((True, False), repeat=2)]
+FED = [(name, True, False) for name in SLOW_NAMES]
 
 
 @pytest.mark.parametrize(
     ("name", "input_feeding", "jit_compile"), [one for one in SWITCHED + FED if not one[0].startswith("tfa_")]
 )
 def test_every_mechanism_updates_on_two_replicas(name, input_feeding, jit_compile, tiny_config, uses):
-    """One of which has rows of padding alone."""
+    """One replica has rows of padding alone."""
     changes = {f"model.{key}": size for key, size in SIZES.items()} | {"model.attention": {"name": name}}
     config = tiny_config({**changes, "model.input_feeding": input_feeding, "training.jit_compile": jit_compile})
     strategy = replicas(2)

@@ -1,8 +1,8 @@
 """Every kind of model keeps the interface that training and decoding call."""
 
 import pytest
-from test_active_memory import make_model as make_neural_gpu
-from test_conformance import make_model as make_seq2seq
+from helpers.models import make_model as make_seq2seq
+from helpers.neural_gpu import make_model as make_neural_gpu
 
 from memattn.models.ensemble import Ensemble
 from memattn.models.interface import AligningModel, DecodingModel, Model

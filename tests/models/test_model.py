@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from test_conformance import make_model, padded
+from helpers.models import make_model, padded
 
 from memattn.data.vocabulary import BOS, EOS
 from memattn.models.bridge import DenseBridge, ZeroBridge

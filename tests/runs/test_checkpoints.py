@@ -7,9 +7,9 @@ import shutil
 import numpy as np
 import pytest
 import tensorflow as tf
-from conftest import ROOT
-from test_bad_input import cut
-from test_conformance import make_model
+from helpers.files import cut
+from helpers.models import make_model
+from helpers.repository import ROOT
 
 from memattn.errors import RunError
 from memattn.runs import checkpoints, run_folder

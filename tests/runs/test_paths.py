@@ -5,13 +5,15 @@ import shutil
 import numpy as np
 import pytest
 import tensorflow as tf
-from conftest import evaluate
+from helpers.runs import evaluate
 
 from memattn.runs import checkpoints, run_folder
 from memattn.runs.checkpoints import Checkpoint
 from memattn.runs.trained import load
 from memattn.serving import saved_model
 from memattn.training.trainer import train
+
+pytestmark = pytest.mark.slow
 
 PATTERNS = ["d[1]", "d*?\\[!a]{b,c} $(x) %s~'\""]
 NO_STRATEGY = tf.distribute.get_strategy()

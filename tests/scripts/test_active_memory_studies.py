@@ -9,15 +9,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import tensorflow as tf
-from conftest import ROOT
+from helpers.repository import ROOT
+from helpers.studies import TINY, rows_of, write_study
 from studies import runner
 from studies.kaiser2016 import arithmetic
 from studies.output import Output
 from studies.raffel2016 import adding_problem, subsequence
-from test_reproduce import TINY, rows_of, write_study
 
 from memattn import processes
 from memattn.runs.trained import load
+
+pytestmark = pytest.mark.slow
 
 ARITHMETIC = """
 base: ../../../tiny.yaml

@@ -13,9 +13,11 @@ import pytest
 import tensorflow as tf
 from benchmarks import lower_bounds, systems
 from benchmarks.peers import worker
-from conftest import ROOT
+from helpers.repository import ROOT
 
 from memattn.errors import ConfigError
+
+pytestmark = pytest.mark.slow
 
 WORK = {
     "task": "decode",

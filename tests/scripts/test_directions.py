@@ -2,8 +2,8 @@
 
 import numpy as np
 import tensorflow as tf
+from helpers.models import make_model, padded
 from studies.britz2017.directions import residuals, slots_for
-from test_conformance import make_model, padded
 
 from memattn.data.vocabulary import EOS
 

@@ -2,10 +2,13 @@
 
 import csv
 
+import pytest
+from helpers.studies import made_up, rows_of
 from studies import family
 from studies.britz2017.runs import model_name
 from studies.output import Output
-from test_reproduce import made_up, rows_of
+
+pytestmark = pytest.mark.slow
 
 KINDS = ("family", "rnnsearch", "family_translation", "rnnsearch_translation")
 TASKS = {"copy, L = 20", "copy, L = 40", "reverse, L = 20", "lookup, L = 8", "selective_copy, L = 40, 4 marked"}

@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from helpers.studies import TINY, made_up, rows_of, write_study
 from studies import runner
 from studies.britz2017 import directions, future_work
 from studies.output import Output
-from test_reproduce import TINY, made_up, rows_of, write_study
+
+pytestmark = pytest.mark.slow
 
 TASKS = """
 base: ../../../tiny.yaml

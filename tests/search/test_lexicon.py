@@ -6,7 +6,7 @@ import dataclasses
 import numpy as np
 import pytest
 import tensorflow as tf
-from conftest import TINY
+from helpers.runs import TINY
 
 from memattn import config as configs
 from memattn.config import DecodingConfig, SampleConfig

@@ -12,9 +12,10 @@ import textwrap
 import numpy as np
 import pytest
 import tensorflow as tf
-from conftest import ROOT
-from test_conformance import make_model
-from test_translate import lines_of, runs, trained, translator  # noqa: F401 (fixtures)
+from helpers.files import lines_of
+from helpers.models import make_model
+from helpers.repository import ROOT
+from helpers.runs import translator
 
 from memattn.data.corpus import VOCABULARY
 from memattn.data.vocabulary import EOS
@@ -23,6 +24,8 @@ from memattn.runs.trained import load
 from memattn.serving import saved_model
 from memattn.serving.saved_model import EXTRA, FACTS
 from memattn.serving.translator import Translator
+
+pytestmark = pytest.mark.slow
 
 STRANGE = ["", "Haus quux Hund.", "   ", "<unk> <s> Haus"]
 

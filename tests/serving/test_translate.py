@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 import sacrebleu
 import tensorflow as tf
-from conftest import ROOT, evaluate
-from test_conformance import make_model, padded
-from test_prepare import SETTINGS, sentences
+from helpers.files import lines_of
+from helpers.models import make_model, padded
+from helpers.repository import ROOT
+from helpers.runs import evaluate, translator
+from helpers.texts import SETTINGS
 
-from memattn import config as configs
 from memattn import reading
 from memattn.config import DecodingConfig
-from memattn.data import corpus
 from memattn.data.preparation import prepare
 from memattn.data.tokenizer import Text
 from memattn.data.vocabulary import BOS, EOS
@@ -30,58 +30,12 @@ from memattn.models.ensemble import Ensemble
 from memattn.runs.trained import load
 from memattn.search import long_lines
 from memattn.search.searcher import Scorer, Searcher, Translation
-from memattn.serving.translator import PairScorer, available_lines, of_run
+from memattn.serving.translator import PairScorer, available_lines
 from memattn.training.trainer import train
 
+pytestmark = pytest.mark.slow
+
 NO_STRATEGY = tf.distribute.get_strategy()
-
-
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    """Run folders of two models that learned to copy raw text, and the prepared corpus."""
-    folder = tmp_path_factory.mktemp("text")
-    files = {}
-    for split, number in (("train", 400), ("valid", 20), ("test", 20)):
-        words = [[word for word in line.split() if word.isalpha()][:5] for line in sentences(number, split)]
-        lines = [" ".join(["Haus", *line]) + "." for line in words]
-        files[split] = tuple(str(folder / f"{split}.{side}") for side in ("en", "de"))
-        for path in files[split]:
-            with open(path, "w", encoding="utf-8") as file:
-                file.writelines(f"{line}\n" for line in lines)
-    prepare.prepare(files, SETTINGS, str(folder / "data"), 1)
-    run_dirs = []
-    for name in ("memory", "bahdanau"):
-        tree = {
-            "data": {"folder": str(folder / "data"), "num_buckets": 1},
-            "model": {"layers": 1, "units": 48, "embedding_size": 48, "dropout": 0.0, "init_scale": 0.1},
-            "training": {
-                "batch_size": 50,
-                "learning_rate": 0.01,
-                "max_steps": 120,
-                "validate_every": 60,
-                "checkpoint_every": 60,
-                "jit_compile": False,
-            },
-            "decoding": {"beam_size": 3, "batch_size": 8, "jit_compile": False},
-        }
-        tree["model"]["attention"] = {"name": name}
-        config = configs.checked(tree, configs.Source("test"))
-        run_dirs.append(str(folder / name))
-        assert train(config, run_dirs[-1], NO_STRATEGY) == 0
-    return run_dirs, folder
-
-
-@pytest.fixture(scope="module")
-def trained(runs):
-    return load(runs[0][1:], [], None)
-
-
-def translator(trained, **options):
-    return of_run(trained, **{"n_best": 1, **options})
-
-
-def lines_of(path):
-    return corpus.read_lines(str(path))
 
 
 def test_raw_files_are_evaluated_as_the_prepared_split_is(runs, trained, tmp_path):

@@ -11,7 +11,8 @@ import threading
 import time
 
 import pytest
-from conftest import ROOT, made_up_result
+from helpers.repository import ROOT
+from helpers.runs import made_up_result
 from studies.britz2017 import printed
 
 from memattn import config as configs
@@ -23,6 +24,8 @@ from memattn.sweeps import runner as sweep
 from memattn.sweeps import tables
 from memattn.sweeps.expand import changes, expand
 from memattn.sweeps.results import finished
+
+pytestmark = pytest.mark.slow
 
 CELLS = [{"model.attention.name": "luong", "training.teacher": "nowhere"}, {"model.attention.name": "memory"}]
 FAILING = "luong-teacher=nowhere"

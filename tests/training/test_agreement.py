@@ -11,7 +11,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from worker_pair import WorkerPair
+from helpers.worker_pair import WorkerPair
 
 from memattn import config as configs
 from memattn import files, xla
@@ -23,6 +23,8 @@ from memattn.runs import checkpoints as checkpointing
 from memattn.runs import trained as trained_runs
 from memattn.training import trainer
 from memattn.training.step import TrainingStep
+
+pytestmark = pytest.mark.slow
 
 STOPPED = 128 + signal.SIGTERM
 FAILED = ["RunError", "another worker failed; see its output"]

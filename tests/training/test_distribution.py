@@ -19,8 +19,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from benchmarks.replicas import all_reduced_bytes
-from conftest import ROOT, replicas
-from test_training import BATCH, NO_STRATEGY, latest, one_step, weights
+from helpers.repository import ROOT
+from helpers.runs import NO_STRATEGY, latest, replicas, weights
+from helpers.updates import BATCH, one_step
 
 from memattn import config as run_configs
 from memattn import train as command
@@ -29,6 +30,8 @@ from memattn.runs import run_folder
 from memattn.training import distribution
 from memattn.training.step import TrainingStep
 from memattn.training.trainer import train
+
+pytestmark = pytest.mark.slow
 
 
 def start(config, run_dir, number=2):

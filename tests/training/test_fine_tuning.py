@@ -3,19 +3,19 @@
 import dataclasses
 import os
 import shutil
-import signal
 
 import numpy as np
 import pytest
 import yaml
-from conftest import evaluate
-from test_conformance import arrays
-from test_training import NO_STRATEGY, assert_same_run
+from helpers.models import arrays
+from helpers.runs import NO_STRATEGY, assert_same_run, evaluate, stopping_after
 
 from memattn.errors import ConfigError, RunError
 from memattn.runs import run_folder
 from memattn.runs.trained import load
 from memattn.training.trainer import Trainer, train
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
@@ -52,15 +52,6 @@ def test_it_resumes_without_the_run_that_it_began_with(base, tuning, tmp_path, m
     assert train(tuning(), str(tmp_path / "resumed"), NO_STRATEGY) == 0
     assert_same_run(str(tmp_path / "whole"), str(tmp_path / "resumed"))
     assert evaluate(tmp_path / "resumed")["config"]["training"]["init_from"] == base
-
-
-def stopping_after(save, step):
-    def saving(trainer):
-        save(trainer)
-        if trainer.progress.step == step:
-            trainer.on_signal(signal.SIGTERM, None)
-
-    return saving
 
 
 def test_another_model_is_refused_before_a_folder_is_made(base, tuning, tmp_path):

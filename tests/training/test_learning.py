@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from conftest import replicas
-from test_conformance import make_model
-from test_training import BATCH, NO_STRATEGY
+from helpers.models import make_model
+from helpers.runs import NO_STRATEGY, replicas
+from helpers.updates import BATCH
 
 from memattn import config as configs
 from memattn.config import TrainingConfig

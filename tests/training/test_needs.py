@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from test_conformance import make_model
-from test_training import NO_STRATEGY
+from helpers.models import make_model
+from helpers.runs import NO_STRATEGY
 
 from memattn import config as configs
 from memattn import resources

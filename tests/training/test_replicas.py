@@ -3,22 +3,16 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from conftest import replicas
-from test_conformance import padded
-from test_training import BATCH, NO_STRATEGY, assert_update_is_adams, one_step, weights
+from helpers.models import padded
+from helpers.runs import NO_STRATEGY, replicas, weights
+from helpers.updates import BATCH, one_step
 
 from memattn.data.vocabulary import EOS
 from memattn.runs import run_folder
 from memattn.runs.trained import load
 from memattn.training.trainer import train
 
-
-@pytest.mark.parametrize(
-    ("name", "options", "changes"),
-    [("bahdanau", {"cache_keys": False}, {"tie_embeddings": "all"}), ("none", {}, {"input_feeding": False})],
-)
-def test_an_update_in_xla_is_the_one_that_the_equations_give(name, options, changes):
-    assert_update_is_adams(name, options, changes, jit_compile=True)
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("rows", [4, 1])

@@ -6,9 +6,9 @@ import shutil
 import numpy as np
 import pytest
 import tensorflow as tf
-from test_conformance import arrays, make_model
-from test_fine_tuning import stopping_after
-from test_training import BATCH, NO_STRATEGY, assert_same_run
+from helpers.models import arrays, make_model
+from helpers.runs import NO_STRATEGY, assert_same_run, stopping_after
+from helpers.updates import BATCH
 
 from memattn.config import TrainingConfig
 from memattn.errors import ConfigError
@@ -16,6 +16,8 @@ from memattn.runs.checkpoints import named_weights
 from memattn.runs.trained import load
 from memattn.training.step import StepResult, TrainingStep
 from memattn.training.trainer import Trainer, train
+
+pytestmark = pytest.mark.slow
 
 
 def updated(student, teacher, step=0, **changes):

@@ -1,7 +1,6 @@
 """Training: one update against NumPy, resuming bit for bit, stopping, and BLEU on the copy task."""
 
 import concurrent.futures
-import csv
 import dataclasses
 import json
 import os
@@ -11,12 +10,13 @@ import signal
 import numpy as np
 import pytest
 import tensorflow as tf
-from conftest import evaluate
-from test_conformance import arrays, make_model, padded
+from helpers.mechanisms import slow
+from helpers.models import arrays, make_model
+from helpers.runs import NO_STRATEGY, assert_same_run, evaluate, latest
+from helpers.updates import BATCH, one_step
 
 from memattn import xla
 from memattn.config import TrainingConfig
-from memattn.data.vocabulary import EOS
 from memattn.errors import ConfigError, RunError
 from memattn.evaluation import evaluate as evaluation
 from memattn.runs import run_folder
@@ -26,43 +26,6 @@ from memattn.training.progress import Progress
 from memattn.training.step import StepResult
 from memattn.training.trainer import Trainer, TrainingStep, train
 
-NO_STRATEGY = tf.distribute.get_strategy()
-
-
-def weights(run_dir):
-    """Every tensor of a run's newest checkpoint."""
-    reader = tf.train.load_checkpoint(os.path.join(run_dir, run_folder.CHECKPOINTS))
-    return {name: reader.get_tensor(name) for name in sorted(reader.get_variable_to_shape_map())}
-
-
-def assert_same_run(one, other):
-    """Weights, optimizer and validation scores are equal to the last bit; only clocks may differ."""
-    left, right = weights(one), weights(other)
-    assert left.keys() == right.keys()
-    numeric = [name for name, value in left.items() if name.startswith(("model", "optimizer"))]
-    assert len(numeric) > 15
-    for name in numeric:
-        np.testing.assert_array_equal(left[name], right[name], err_msg=name)
-    scores = []
-    for run_dir in (one, other):
-        with open(os.path.join(run_dir, "validation.csv"), encoding="utf-8") as file:
-            scores.append([(row["step"], row["bleu"], row["exact_match"]) for row in csv.DictReader(file)])
-    assert scores[0] == scores[1]
-    best = [tf.train.latest_checkpoint(os.path.join(run_dir, run_folder.BEST)) for run_dir in (one, other)]
-    assert os.path.basename(best[0]) == os.path.basename(best[1])
-
-
-def one_step(strategy, batch, **changes):
-    """A model after one update, with the results of the step."""
-    config = TrainingConfig(**{"batch_size": 4, "learning_rate": 0.1, "jit_compile": False, **changes})
-    with strategy.scope():
-        model = make_model("memory", {"num_slots": 2})
-        step = TrainingStep(model, config, strategy)
-    return model, [StepResult.read(step([(batch, batch)], number, 0.1)) for number in range(3)]
-
-
-BATCH = padded([[4, 5, 6, EOS], [7, EOS], [EOS], [8, 9, 10, EOS]]).numpy()
-
 
 @pytest.mark.parametrize(
     ("name", "options", "changes", "jit_compile"),
@@ -71,16 +34,11 @@ BATCH = padded([[4, 5, 6, EOS], [7, EOS], [EOS], [8, 9, 10, EOS]]).numpy()
         ("memory", {"num_slots": 2}, {}, True),
         ("bahdanau", {"cache_keys": False}, {"tie_embeddings": "all"}, False),
         ("none", {}, {"input_feeding": False}, False),
+        slow("bahdanau", {"cache_keys": False}, {"tie_embeddings": "all"}, True),
+        slow("none", {}, {"input_feeding": False}, True),
     ],
 )
-def test_loss_is_the_mean_over_real_target_tokens_and_gradients_are_clipped_together(
-    name, options, changes, jit_compile
-):
-    assert_update_is_adams(name, options, changes, jit_compile)
-
-
-def assert_update_is_adams(name, options, changes, jit_compile):
-    """The first update of a model is Adam's, for the clipped gradient of the mean over real target tokens."""
+def test_the_first_update_is_adams_for_the_clipped_mean_over_real_target_tokens(name, options, changes, jit_compile):
     model = make_model(name, options, **changes)
     with tf.GradientTape() as tape:
         logits = model(tf.constant(BATCH), tf.constant(BATCH))
@@ -312,13 +270,6 @@ def test_a_second_training_is_kept_out(tiny_config, tmp_path):
         early.train()
 
 
-def latest(run_dir):
-    try:
-        return tf.train.latest_checkpoint(os.path.join(run_dir, run_folder.CHECKPOINTS))
-    except (tf.errors.OpError, ValueError):
-        return None
-
-
 def test_a_finished_run_is_left_alone(tiny_config, tmp_path, capsys):
     config, run_dir = tiny_config(), tmp_path / "run"
     assert train(config, str(run_dir), NO_STRATEGY) == 0
@@ -411,11 +362,8 @@ def test_a_lost_best_checkpoint_is_written_again(tiny_config, tmp_path):
     assert tf.train.latest_checkpoint(str(run_dir / run_folder.BEST)).endswith("step-6")
 
 
-def test_copy_is_learned(tiny_config, tmp_path):
-    assert_copy_is_learned(tiny_config, tmp_path, "memory")
-
-
-def assert_copy_is_learned(tiny_config, tmp_path, name):
+@pytest.mark.parametrize("name", ["memory", slow("bahdanau")])
+def test_copy_is_learned(tiny_config, tmp_path, name):
     config = tiny_config(
         {
             "data.copy": {"max_length": 6, "num_symbols": 6, "train_examples": 4000, "valid_examples": 100, "seed": 1},

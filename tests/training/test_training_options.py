@@ -10,9 +10,9 @@ import weakref
 import numpy as np
 import pytest
 import tensorflow as tf
-from conftest import evaluate, replicas
-from test_conformance import arrays, make_model, padded
-from test_training import BATCH, NO_STRATEGY, assert_copy_is_learned, assert_same_run
+from helpers.models import arrays, make_model, padded
+from helpers.runs import NO_STRATEGY, assert_same_run, evaluate, replicas
+from helpers.updates import BATCH
 
 from memattn.config import TrainingConfig
 from memattn.data.vocabulary import EOS
@@ -24,6 +24,8 @@ from memattn.search.searcher import Searcher
 from memattn.training.schedules import learning_rate
 from memattn.training.step import StepResult, TrainingStep
 from memattn.training.trainer import Trainer, train
+
+pytestmark = pytest.mark.slow
 
 OTHER = padded([[5, 5, EOS], [4, 9, 8, 7, EOS], [6, EOS], [10, EOS]]).numpy()
 
@@ -323,10 +325,6 @@ def test_checkpoints_by_minutes(tiny_config, tmp_path):
     assert train(config, run_dir, NO_STRATEGY) == 0
     state = tf.train.get_checkpoint_state(os.path.join(run_dir, run_folder.CHECKPOINTS))
     assert [path.rpartition("-")[2] for path in state.all_model_checkpoint_paths] == ["4", "5", "6"]
-
-
-def test_copy_is_learned_with_bahdanau_attention(tiny_config, tmp_path):
-    assert_copy_is_learned(tiny_config, tmp_path, "bahdanau")
 
 
 def test_stopped_in_every_validation_equals_uninterrupted(tiny_config, tmp_path, monkeypatch, capsys):
