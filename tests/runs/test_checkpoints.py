@@ -1,6 +1,5 @@
-"""Checkpoints: weights by the paths of their attributes; those of former versions, which any later one must read."""
+"""Checkpoints: weights by the paths of their attributes, damage, and those of version 0.2."""
 
-import json
 import os
 import shutil
 
@@ -10,41 +9,30 @@ import tensorflow as tf
 from helpers.files import cut
 from helpers.models import make_model
 from helpers.repository import ROOT
+from helpers.runs import NO_STRATEGY, evaluate
 
 from memattn.errors import RunError
+from memattn.evaluation import evaluate as evaluation
 from memattn.runs import checkpoints, run_folder
 from memattn.runs.checkpoints import Checkpoint
 from memattn.runs.trained import load
 from memattn.training.progress import Progress
-from memattn.training.trainer import train
-
-FORMER = {path.name: path for path in (ROOT / "tests" / "former_runs").iterdir()}
+from memattn.training.trainer import Trainer, train
 
 
-def log_probs(model, expected):
-    """Of the first two positions under teacher forcing, as the former version computed them."""
-    logits = model(tf.constant(expected["source"]), tf.constant(expected["target"]))
-    return tf.nn.log_softmax(logits)[:, :2].numpy().reshape(-1)
-
-
-@pytest.mark.parametrize("name", ["keras2-memory", "keras3-memory"])
-def test_a_run_of_memattn_0_1_evaluates_and_resumes_as_it_did_then(name, tmp_path, monkeypatch):
+def test_a_run_of_version_0_2_evaluates_and_resumes_as_in_that_version(tmp_path, monkeypatch):
+    """The run was stopped at step 4 of 6. Its config names the data relative to the working directory."""
     monkeypatch.chdir(tmp_path)
-    assert_resumes_as_then(FORMER[name])
-
-
-def assert_resumes_as_then(former):
-    """A run folder of 8fda5a8, stopped at step 4 of 6; its config names the data relative to the working directory."""
-    shutil.copytree(former, "run")
-    expected = json.loads((former / "expected.json").read_text(encoding="utf-8"))
-    trained = load(["run"], [], None)
-    np.testing.assert_allclose(log_probs(trained.model, expected), expected["best"], atol=1e-5)
-
+    shutil.copytree(ROOT / "tests" / "runs" / "version_0_2", "run")
     config = run_folder.load_config("run")
-    assert train(config, "run", tf.distribute.get_strategy()) == 0
-    model, _ = run_folder.load_model("run", config)
-    assert checkpoints.restore(checkpoints.Checkpoint(model), "run/checkpoints").endswith("step-6")
-    np.testing.assert_allclose(log_probs(model, expected), expected["last"], atol=1e-5)
+    assert config.model.attention["name"] == "windowed_memory"
+    Trainer(config, "run", NO_STRATEGY)  # makes the data
+    assert evaluate("run")["perplexity"] == pytest.approx(7.72437808, rel=1e-4)
+    assert train(config, "run", NO_STRATEGY) == 0
+    resumed = load(["run"], [], 1)
+    assert resumed.checkpoints[0].endswith("step-6")
+    result = evaluation.evaluate(resumed, evaluation.read_split(resumed, "valid"), repeats=1).result
+    assert result.scores["perplexity"] == pytest.approx(7.40183182, rel=1e-3)
     names = [name for name, _ in tf.train.list_variables("run/checkpoints/step-6")]
     assert "model/encoder/forward/0/kernel/.ATTRIBUTES/VARIABLE_VALUE" in names
     assert "optimizer/momentum/encoder/forward/0/kernel/.ATTRIBUTES/VARIABLE_VALUE" in names

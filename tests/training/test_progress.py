@@ -85,7 +85,7 @@ def test_a_run_goes_on_after_its_last_step_if_there_are_more_now():
 
 
 @pytest.mark.parametrize(("stored", "best"), [([-1.0, -1.0], None), ([30.5, 12.0], [30.5, 12.0]), (None, None)])
-def test_the_best_scores_of_every_version_can_be_read(stored, best):
+def test_the_best_scores_of_version_0_2_can_be_read(stored, best):
     progress = Progress()
     progress.deserialize(json.dumps({**json.loads(progress.serialize()), "best": stored}))
     assert progress.best == best
