@@ -132,14 +132,14 @@ def test_luong_dot(states):
 
 
 def test_luong_dot_says_which_widths_differ(states, queries):
-    with pytest.raises(ValueError, match="luong_dot: the queries are 5 wide and the values 6; .*encoder_units"):
+    with pytest.raises(ValueError, match="luong_dot: .*encoder_units"):
         read(attention.LuongDotAttention(), states, queries)
 
 
 @pytest.mark.parametrize("name", ["luong", "local_m", "local_p"])
 def test_units_are_the_width_of_the_queries(name):
     layer = attention.MECHANISMS[name](units=5)
-    with pytest.raises(ValueError, match="units: 5, but the queries are 4 wide; they must be equal"):
+    with pytest.raises(ValueError, match="units: 5, .*4 wide"):
         layer(tf.zeros([1, 2, 4]), tf.zeros([1, 3, 6]))
 
 
@@ -188,7 +188,7 @@ def test_a_tensorflow_addons_that_does_not_fit_harms_its_own_mechanisms_only(tmp
     monkeypatch.setattr("memattn.config.config.MECHANISMS", mechanisms)
     path = str(tmp_path / "config.yaml")
     assert config.load(path, []).model.attention["name"] == "memory"
-    with pytest.raises(ConfigError, match=r"name: tfa_luong: tensorflow-addons cannot .*keras.*; it needs"):
+    with pytest.raises(ConfigError, match="name: tfa_luong: .*keras"):
         config.load(path, ["model.attention.name=tfa_luong"])
 
 

@@ -34,9 +34,9 @@ def loaded(attention):
 def test_its_options_are_checked_by_its_constructor(folder):
     name = "outside_package.looks:Uniform"
     assert loaded({"name": name, "sharpness": 2}) == {"name": name, "sharpness": 2.0, "side": "left"}
-    with pytest.raises(ConfigError, match="model.attention.side: 'up' is none of left, right"):
+    with pytest.raises(ConfigError, match="model.attention.side: 'up' .*left, right"):
         loaded({"name": name, "side": "up"})
-    with pytest.raises(ConfigError, match="sharpnes: unknown key for outside_package.looks:Uniform; did you mean"):
+    with pytest.raises(ConfigError, match="sharpnes: unknown key .*sharpness"):
         loaded({"name": name, "sharpnes": 2})
 
 

@@ -6,19 +6,20 @@ import glob
 import os
 import resource
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
 import tensorflow as tf
 import yaml
 from helpers.files import contents, cut, read
-from helpers.runs import TINY, evaluate
+from helpers.runs import NO_STRATEGY, TINY, evaluate
 
 from memattn import cli
 from memattn import config as configs
 from memattn.data import task_corpus
 from memattn.data.vocabulary import Vocabulary
-from memattn.errors import reason
+from memattn.errors import ConfigError, reason
 from memattn.evaluation import evaluate as evaluation
 from memattn.runs import checkpoints, run_folder
 from memattn.runs.checkpoints import Checkpoint
@@ -26,219 +27,249 @@ from memattn.sweeps.expand import expand
 from memattn.training.trainer import TrainingStep, train
 
 FAILURE, USAGE = 1, 2
-NO_STRATEGY = tf.distribute.get_strategy()
 COPY = "data: {copy: {}}\n"
 
-# id: (the file, overrides, what the message holds)
+# id: (the file, overrides, what the message holds: the place and the key, and a word or a value)
 CONFIGS = {
-    "empty": ("# nothing\n", [], ["config.yaml: the config is empty; it needs at least a `data` section"]),
-    "list": ("- data\n", [], ["config.yaml: a config is a mapping with the sections data, model"]),
-    "tab": ("data:\n\tcopy: {}\n", [], ["config.yaml:2: not valid YAML: found character '\\t'"]),
-    "bracket": (COPY + "model: {units: 3\n", [], ["config.yaml:3: not valid YAML: expected ',' or '}'"]),
-    "indentation": ("data:\n  copy: {}\n model: {}\n", [], ["config.yaml:3: not valid YAML: expected <block end>"]),
-    "alias": ("data: *nowhere\n", [], ["config.yaml:1: not valid YAML: found undefined alias 'nowhere'"]),
-    "two documents": (COPY + "---\nmodel: {}\n", [], ["config.yaml:2: not valid YAML: but found another document"]),
-    "escape": (COPY + 'model: {bridge: "\\U99999999"}\n', [], ["config.yaml: not valid YAML: "]),
-    "control character": (COPY + "model: {bridge: \a}\n", [], ["not valid YAML: unacceptable character #x0007"]),
-    "alias of itself": ("data: &d {copy: *d}\n", [], ["config.yaml: nested too deep, or an alias within its own"]),
+    "empty": ("# nothing\n", [], ["config.yaml:", "empty"]),
+    "list": ("- data\n", [], ["config.yaml:", "data, model"]),
+    "tab": ("data:\n\tcopy: {}\n", [], ["config.yaml:2:", "YAML"]),
+    "bracket": (COPY + "model: {units: 3\n", [], ["config.yaml:3:", "YAML"]),
+    "indentation": ("data:\n  copy: {}\n model: {}\n", [], ["config.yaml:3:", "YAML"]),
+    "alias": ("data: *nowhere\n", [], ["config.yaml:1:", "nowhere"]),
+    "two documents": (COPY + "---\nmodel: {}\n", [], ["config.yaml:2:", "document"]),
+    "escape": (COPY + 'model: {bridge: "\\U99999999"}\n', [], ["config.yaml:", "YAML"]),
+    "control character": (COPY + "model: {bridge: \a}\n", [], ["config.yaml:", "#x0007"]),
+    "alias of itself": ("data: &d {copy: *d}\n", [], ["config.yaml:", "deep"]),
     "aliases of aliases": (
         COPY
         + "model:\n  a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1]\n"
         + "".join(f"  a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 12)),
         [],
-        ["the config has more than 100,000 values, its aliases written out"],
+        ["config.yaml:3: model.a5", "100,000"],
     ),
-    "nested deep": (COPY + "model: " + "[" * 3000 + "]" * 3000, [], ["config.yaml: nested too deep"]),
-    "bytes": (b"data: {copy: {}}\nmodel: {bridge: \xff}\n", [], ["config.yaml:2: not UTF-8 text: byte 0xff"]),
-    "UTF-16": (COPY.encode("utf-16"), [], ["config.yaml:1: not UTF-8 text: byte 0xff"]),
-    "key given twice": (COPY + "model:\n  units: 3\n  units: 4\n", [], ["config.yaml:4: model.units: given twice"]),
-    "no data": (
-        "model: {units: 3}\n",
-        [],
-        ["config.yaml: data: missing; give data.folder (a prepared corpus), data.copy"],
-    ),
-    "no data but": ("dat: {copy: {}}\n", [], ["config.yaml:1: dat: unknown key; did you mean data?"]),
-    "data left empty": ("data:\n", [], ["config.yaml:1: data: give data.folder (a prepared corpus), data.copy"]),
-    "folder without name": ("data: {folder: ''}\n", [], ["config.yaml:1: data: give data.folder (a prepared corpus)"]),
-    "section misspelt": (COPY + "trianing: {}\n", [], ["config.yaml:2: trianing: unknown key; did you mean training?"]),
+    "nested deep": (COPY + "model: " + "[" * 3000 + "]" * 3000, [], ["config.yaml:", "deep"]),
+    "bytes": (b"data: {copy: {}}\nmodel: {bridge: \xff}\n", [], ["config.yaml:2:", "0xff"]),
+    "UTF-16": (COPY.encode("utf-16"), [], ["config.yaml:1:", "0xff"]),
+    "key given twice": (COPY + "model:\n  units: 3\n  units: 4\n", [], ["config.yaml:4: model.units:", "twice"]),
+    "no data": ("model: {units: 3}\n", [], ["config.yaml: data:", "data.folder"]),
+    "no data but": ("dat: {copy: {}}\n", [], ["config.yaml:1: dat:", "mean data?"]),
+    "data left empty": ("data:\n", [], ["config.yaml:1: data:", "data.folder"]),
+    "folder without name": ("data: {folder: ''}\n", [], ["config.yaml:1: data:", "data.folder"]),
+    "section misspelt": (COPY + "trianing: {}\n", [], ["config.yaml:2: trianing:", "mean training?"]),
     "key misspelt": (
         COPY + "training:\n  learnin_rate: 1\n",
         [],
-        ["config.yaml:3: training.learnin_rate: unknown key; did you mean learning_rate?", "known keys: seed, batch"],
+        ["config.yaml:3: training.learnin_rate:", "mean learning_rate?"],
     ),
     "key deep down misspelt": (
         "data: {copy: {max_lenght: 3}}\n",
         [],
-        ["config.yaml:1: data.copy.max_lenght: unknown key; did you mean max_length?"],
+        ["config.yaml:1: data.copy.max_lenght:", "mean max_length?"],
     ),
-    "dotted key in a file": (COPY + "model.units: 3\n", [], ["config.yaml:2: model.units: unknown key; did you mean"]),
-    "number as key": ("3: x\n" + COPY, [], ["config.yaml:1: 3: unknown key; known keys: data, model"]),
-    "line break in a key": (COPY + '"a\\nerror: b": 3\n', [], ["config.yaml:2: a\\nerror: b: unknown key"]),
-    "merge key": ("data: &d {copy: {}}\nmodel:\n  <<: *d\n", [], ["config.yaml:3: model.<<: unknown key"]),
-    "number for a section": (COPY + "model: 3\n", [], ["config.yaml:2: model: expected a section with keys, not 3"]),
-    "list for a section": (COPY + "model: [a]\n", [], ["config.yaml:2: model: expected a section with keys, not ['a"]),
-    "text for a number": (COPY + "model: {units: many}\n", [], ["model.units: expected a whole number, not 'many'"]),
-    "fraction for a whole number": (COPY + "model: {units: 2.5}\n", [], ["expected a whole number, not 2.5"]),
-    "truth for a whole number": (COPY + "model: {units: true}\n", [], ["expected a whole number, not True"]),
-    "truth for a number": (COPY + "model: {dropout: yes}\n", [], ["model.dropout: expected a number, not True"]),
-    "date for a number": (COPY + "training: {seed: 2017-09-09}\n", [], ["training.seed: expected a whole number, not"]),
-    "impossible date": (COPY + "training: {seed: 2017-13-45}\n", [], ["seed: expected a whole number, not '2017-13-"]),
-    "leading zero": (
-        COPY + "training:\n  seed: 010\n",
+    "dotted key in a file": (COPY + "model.units: 3\n", [], ["config.yaml:2: model.units:", "unknown"]),
+    "number as key": ("3: x\n" + COPY, [], ["config.yaml:1: 3:", "unknown"]),
+    "line break in a key": (COPY + '"a\\nerror: b": 3\n', [], ["config.yaml:2: a\\nerror: b:", "unknown"]),
+    "merge key": ("data: &d {copy: {}}\nmodel:\n  <<: *d\n", [], ["config.yaml:3: model.<<:", "unknown"]),
+    "number for a section": (COPY + "model: 3\n", [], ["config.yaml:2: model:", "not 3"]),
+    "list for a section": (COPY + "model: [a]\n", [], ["config.yaml:2: model:", "not ['a']"]),
+    "text for a number": (COPY + "model: {units: many}\n", [], ["config.yaml:2: model.units:", "not 'many'"]),
+    "fraction for a whole number": (COPY + "model: {units: 2.5}\n", [], ["config.yaml:2: model.units:", "not 2.5"]),
+    "truth for a whole number": (COPY + "model: {units: true}\n", [], ["config.yaml:2: model.units:", "not True"]),
+    "truth for a number": (COPY + "model: {dropout: yes}\n", [], ["config.yaml:2: model.dropout:", "not True"]),
+    "date for a number": (
+        COPY + "training: {seed: 2017-09-09}\n",
         [],
-        ["config.yaml:3: training.seed: '010' is octal in YAML 1.1 and decimal in 1.2; leave out the zero, write 0o"],
+        ["config.yaml:2: training.seed:", "not '2017-09-09'"],
     ),
-    "--set with a leading zero": (COPY, ["training.seed=010"], ["--set training.seed: '010' is octal"]),
-    "leading zero for text": ("data: {folder: 010}\n", [], ["data.folder: '010' is octal", "or quote it as text"]),
-    "base 60": (COPY + "training: {max_steps: 1:30}\n", [], ["max_steps: expected a whole number, not '1:30'"]),
-    "--set in base 60": (COPY, ["training.max_steps=1:30"], ["training.max_steps: expected a whole number, not '1:3"]),
-    "fraction in base 60": (COPY + "model: {dropout: 1:30.5}\n", [], ["dropout: expected a number, not '1:30.5'"]),
-    "bool for text": ("data: {folder: no}\n", [], ["expected text or null, not False; quote it if it is text"]),
-    "tag of an int on a mapping": (
-        COPY + "model: !!int {}\n",
+    "impossible date": (
+        COPY + "training: {seed: 2017-13-45}\n",
         [],
-        ["config.yaml:2: model: the tag 'tag:yaml.org,2002"],
+        ["config.yaml:2: training.seed:", "not '2017-13-45'"],
     ),
-    "--set of a tag on a mapping": (COPY, ["model.units=!!int {}"], ["units: the tag 'tag:yaml.org,2002:int' is for"]),
-    "tag of Python on a mapping": (COPY + "model: !!python/object:os.x {}\n", [], ["model: the tag 'tag:yaml.org"]),
-    "tag of a set": (COPY + "model: !!set {units}\n", [], ["model: the tag 'tag:yaml.org,2002:set' is for no list or"]),
-    "list as a key": (COPY + "? [a, b]\n: c\n", [], ["config.yaml: a key is a str, not a list or a mapping"]),
-    "half of a surrogate pair": ('data: {folder: "\\ud800"}\n', [], ["data.folder: not a character: '\\ud800'"]),
-    "half of a surrogate pair in a key": (COPY + '"\\ud800": 1\n', [], ["config.yaml: not a character: '\\ud800'"]),
-    "too large": (COPY + "#" * (1 << 20), [], ["config.yaml: larger than 1,048,576 bytes"]),
+    "leading zero": (COPY + "training:\n  seed: 010\n", [], ["config.yaml:3: training.seed:", "octal"]),
+    "--set with a leading zero": (COPY, ["training.seed=010"], ["--set training.seed", "octal"]),
+    "leading zero for text": ("data: {folder: 010}\n", [], ["config.yaml:1: data.folder:", "octal"]),
+    "base 60": (COPY + "training: {max_steps: 1:30}\n", [], ["config.yaml:2: training.max_steps:", "not '1:30'"]),
+    "--set in base 60": (COPY, ["training.max_steps=1:30"], ["--set training.max_steps=1:30:", "not '1:30'"]),
+    "fraction in base 60": (COPY + "model: {dropout: 1:30.5}\n", [], ["config.yaml:2: model.dropout:", "not '1:30.5'"]),
+    "bool for text": ("data: {folder: no}\n", [], ["config.yaml:1: data.folder:", "not False"]),
+    "tag of an int on a mapping": (COPY + "model: !!int {}\n", [], ["config.yaml:2: model:", "tag:yaml.org,2002:int"]),
+    "--set of a tag on a mapping": (COPY, ["model.units=!!int {}"], ["--set model.units", "tag:yaml.org,2002:int"]),
+    "tag of Python on a mapping": (
+        COPY + "model: !!python/object:os.x {}\n",
+        [],
+        ["config.yaml:2: model:", "python/object:os.x"],
+    ),
+    "tag of a set": (COPY + "model: !!set {units}\n", [], ["config.yaml:2: model:", "tag:yaml.org,2002:set"]),
+    "list as a key": (COPY + "? [a, b]\n: c\n", [], ["config.yaml:", "list"]),
+    "half of a surrogate pair": ('data: {folder: "\\ud800"}\n', [], ["config.yaml:1: data.folder:", "'\\ud800'"]),
+    "half of a surrogate pair in a key": (COPY + '"\\ud800": 1\n', [], ["config.yaml:", "'\\ud800'"]),
+    "too large": (COPY + "#" * (1 << 20), [], ["config.yaml:", "1,048,576"]),
     "octal number without end": (
         COPY + f"model: {{units: 0o{'7' * 9000}}}\n",
         [],
-        ["expected a whole number, not '0o77"],
+        ["config.yaml:2: model.units:", "'0o77"],
     ),
-    "tag without value": (COPY + "model: {units: !!int ''}\n", [], ["model.units: not a plain value: ''"]),
-    "tag of Python": (COPY + "model: {units: !!python/name:os.system ''}\n", [], ["model.units: not a plain value"]),
-    "number for a truth": (COPY + "model: {mix: 1}\n", [], ["model.mix: expected true or false, not 1"]),
-    "number for text": ("data: {folder: 3}\n", [], ["config.yaml:1: data.folder: expected text or null, not 3"]),
-    "null for a number": (COPY + "model: {units: }\n", [], ["model.units: expected a whole number, not None"]),
+    "tag without value": (
+        COPY + "model: {units: !!int ''}\n",
+        [],
+        ["config.yaml:2: model.units:", "not a plain value"],
+    ),
+    "tag of Python": (
+        COPY + "model: {units: !!python/name:os.system ''}\n",
+        [],
+        ["config.yaml:2: model.units:", "not a plain value"],
+    ),
+    "number for a truth": (COPY + "model: {mix: 1}\n", [], ["config.yaml:2: model.mix:", "not 1"]),
+    "number for text": ("data: {folder: 3}\n", [], ["config.yaml:1: data.folder:", "not 3"]),
+    "null for a number": (COPY + "model: {units: }\n", [], ["config.yaml:2: model.units:", "not "]),
     "neither truth nor auto": (
         COPY + "decoding: {jit_compile: 1}\n",
         [],
-        ["decoding.jit_compile: expected true or false or auto, not 1"],
+        ["config.yaml:2: decoding.jit_compile:", "auto"],
     ),
-    "choice misspelt": (
-        COPY + "model: {bridge: dens}\n",
-        [],
-        ["config.yaml:2: model.bridge: 'dens' is none of auto, zero, dense, backward; did you mean dense?"],
-    ),
-    "long value": (COPY + f"model: {{bridge: {'x' * 3000}}}\n", [], [f"model.bridge: '{'x' * 75} ... is none of"]),
-    "negative dropout": (COPY + "model: {dropout: -0.1}\n", [], ["model.dropout: must be at least 0, not -0.1"]),
-    "dropout of all": (COPY + "model: {dropout: 1}\n", [], ["model.dropout: must be below 1, not 1.0"]),
-    "no learning": (COPY + "training: {learning_rate: 0}\n", [], ["learning_rate: must be above 0, not 0.0"]),
-    "NaN": (COPY + "training: {learning_rate: .nan}\n", [], ["learning_rate: must be finite, not nan"]),
-    "infinity": (COPY + "training: {learning_rate: 1e400}\n", [], ["learning_rate: must be finite, not inf"]),
-    "seed beyond 32 bits": (
-        COPY + "training: {seed: 2147483648}\n",
-        [],
-        ["seed: a whole number must fit 32 bits, not 2"],
-    ),
+    "choice misspelt": (COPY + "model: {bridge: dens}\n", [], ["config.yaml:2: model.bridge:", "mean dense?"]),
+    "long value": (COPY + f"model: {{bridge: {'x' * 3000}}}\n", [], ["config.yaml:2: model.bridge:", "xxx ... "]),
+    "negative dropout": (COPY + "model: {dropout: -0.1}\n", [], ["config.yaml:2: model.dropout:", "not -0.1"]),
+    "dropout of all": (COPY + "model: {dropout: 1}\n", [], ["config.yaml:2: model.dropout:", "not 1.0"]),
+    "no learning": (COPY + "training: {learning_rate: 0}\n", [], ["config.yaml:2: training.learning_rate:", "not 0.0"]),
+    "NaN": (COPY + "training: {learning_rate: .nan}\n", [], ["config.yaml:2: training.learning_rate:", "nan"]),
+    "infinity": (COPY + "training: {learning_rate: 1e400}\n", [], ["config.yaml:2: training.learning_rate:", "inf"]),
+    "seed beyond 32 bits": (COPY + "training: {seed: 2147483648}\n", [], ["config.yaml:2: training.seed:", "32 bits"]),
     "huge number": (
         COPY + f"training: {{clip_norm: 1{'0' * 400}}}\n",
         [],
-        ["clip_norm: a number of 1,329 bits is too"],
+        ["config.yaml:2: training.clip_norm:", "1,329 bits"],
     ),
-    "endless number": (COPY + f"model: {{units: {'9' * 5000}}}\n", [], ["model.units: not a plain value: '999"]),
+    "endless number": (COPY + f"model: {{units: {'9' * 5000}}}\n", [], ["config.yaml:2: model.units:", "'999"]),
     "K = 0": (
         COPY + "model:\n  attention: {name: memory, num_slots: 0}\n",
         [],
-        ["config.yaml:3: model.attention.num_slots: must be a whole number of at least 1, not 0"],
+        ["config.yaml:3: model.attention.num_slots:", "not 0"],
     ),
     "unequal widths": (
         COPY + "model:\n  attention: {name: luong_dot}\n",
         [],
-        ["config.yaml:3: model.attention: luong_dot needs states as wide as model.units = 256, not 512; set"],
+        ["config.yaml:3: model.attention:", "luong_dot"],
     ),
     "unequal widths in a sweep": (
         COPY + "sweep: {grid: {model.attention.name: [luong, luong_dot]}}\n",
         [],
-        ["sweep run luong_dot: model.attention: luong_dot needs states as wide as model.units = 256, not 512"],
+        ["sweep run luong_dot: model.attention:", "luong_dot"],
     ),
     "mechanism misspelt": (
         COPY + "model: {attention: {name: memry}}\n",
         [],
-        ["config.yaml:2: model.attention.name: 'memry' is none of none, bahdanau", "did you mean memory?"],
+        ["config.yaml:2: model.attention.name:", "mean memory?"],
     ),
-    "list for a mechanism": (COPY + "model: {attention: {name: [memory]}}\n", [], ["name: ['memory'] is none of none"]),
-    "text for the attention": (COPY + "model: {attention: memory}\n", [], ["attention: expected a mapping, not 'mem"]),
+    "list for a mechanism": (
+        COPY + "model: {attention: {name: [memory]}}\n",
+        [],
+        ["config.yaml:2: model.attention.name:", "['memory']"],
+    ),
+    "text for the attention": (
+        COPY + "model: {attention: memory}\n",
+        [],
+        ["config.yaml:2: model.attention:", "'memory'"],
+    ),
     "option misspelt": (
         COPY + "model: {attention: {name: memory, num_slot: 3}}\n",
         [],
-        ["model.attention.num_slot: unknown key for memory; did you mean num_slots?; its keys: num_slots, encoder_"],
+        ["config.yaml:2: model.attention.num_slot:", "mean num_slots?"],
     ),
     "option of another mechanism": (
         COPY + "model: {attention: {name: bahdanau, num_slots: 3}}\n",
         [],
-        ["model.attention.num_slots: unknown key for bahdanau", "its keys: cache_keys"],
+        ["config.yaml:2: model.attention.num_slots:", "cache_keys"],
     ),
-    "option that the model gives": (COPY + "model: {attention: {name: bahdanau, units: 3}}\n", [], ["unknown key for"]),
+    "option that the model gives": (
+        COPY + "model: {attention: {name: bahdanau, units: 3}}\n",
+        [],
+        ["config.yaml:2: model.attention.units:", "unknown"],
+    ),
     "scoring misspelt": (
         COPY + "model: {attention: {name: memory, encoder_scoring: softmx}}\n",
         [],
-        ["encoder_scoring: 'softmx' is none of softmax, sigmoid; did you mean softmax?"],
+        ["config.yaml:2: model.attention.encoder_scoring:", "mean softmax?"],
     ),
     "more hypotheses than the beam": (
         COPY + "decoding:\n  n_best: 11\n",
         [],
-        ["config.yaml:3: decoding.n_best: 11 is more than decoding.beam_size = 10"],
+        ["config.yaml:3: decoding.n_best:", "beam_size"],
     ),
     "ties that do not fit": (
         COPY + "model: {tie_embeddings: all, units: 3}\n",
         [],
-        ["model.tie_embeddings: 'all' needs model.mix: true and model.embedding_size = model.units", "256 and 3"],
+        ["config.yaml:2: model.tie_embeddings:", "embedding_size"],
     ),
-    "grid as list": (COPY + "sweep: {grid: [1]}\n", [], ["config.yaml:2: sweep.grid: expected a mapping, not [1]"]),
+    "grid as list": (COPY + "sweep: {grid: [1]}\n", [], ["config.yaml:2: sweep.grid:", "not [1]"]),
     "grid without values": (
         COPY + "sweep:\n  grid:\n    model.units: []\n",
         [],
-        ["config.yaml:4: sweep.grid.model.units: expected a list of one value or more, not []"],
+        ["config.yaml:4: sweep.grid.model.units:", "not []"],
     ),
-    "cell without keys": (COPY + "sweep:\n  cells: [3]\n", [], ["config.yaml:3: sweep.cells[0]: expected a mapping"]),
-    "cell misspelt": (COPY + "sweep: {cells: [{model.unit: 3}]}\n", [], ["sweep run unit=3: model.unit: unknown key"]),
+    "cell without keys": (COPY + "sweep:\n  cells: [3]\n", [], ["config.yaml:3: sweep.cells[0]:", "not 3"]),
+    "cell misspelt": (
+        COPY + "sweep: {cells: [{model.unit: 3}]}\n",
+        [],
+        ["sweep run unit=3: model.unit:", "mean units?"],
+    ),
     "cell out of range": (
         COPY + "sweep: {grid: {model.units: [0]}}\n",
         [],
-        ["sweep run units=0: model.units: must be"],
+        ["sweep run units=0: model.units:", "not 0"],
     ),
-    "run twice": (COPY + "sweep: {grid: {model.units: [3, 3]}}\n", [], ["two of its runs are the same: units=3"]),
-    "long key": (COPY + f"{'x' * 900}: 1\n", [], [f"config.yaml:2: {'x' * 116} ...: unknown key"]),
-    "long key deep down": (COPY + f"model: {{{'x' * 900}: 1}}\n", [], ["xxx ...: unknown key; known keys: kind"]),
-    "long base": (f"base: {'x' * 9000}\n", [], ["no such file: ", "xxx ..."]),
-    "long cell": (COPY + f"sweep: {{cells: [{{{'x' * 900}: 3}}]}}\n", [], ["sweep run ", "xxx ...: unknown key"]),
-    "long --set": (
-        COPY,
-        [f"model.bridge={'x' * 9000}"],
-        [f"--set model.bridge={'x' * 50}", "xxx ...: model.bridge: 'x"],
-    ),
-    "long key of --set": (COPY, [f"model.{'x' * 9000}=1"], ["xxx ...: unknown key; known keys: kind, width"]),
-    "long --set without value": (COPY, ["x" * 9000], ["xxx ...: write --set key=value"]),
+    "run twice": (COPY + "sweep: {grid: {model.units: [3, 3]}}\n", [], ["sweep:", "units=3"]),
+    "long key": (COPY + f"{'x' * 900}: 1\n", [], ["config.yaml:2: xxx", "xxx ...: unknown"]),
+    "long key deep down": (COPY + f"model: {{{'x' * 900}: 1}}\n", [], ["config.yaml:2: model.xxx", "xxx ...: unknown"]),
+    "long base": (f"base: {'x' * 9000}\n", [], ["config.yaml:1: base:", "xxx ..."]),
+    "long cell": (COPY + f"sweep: {{cells: [{{{'x' * 900}: 3}}]}}\n", [], ["sweep run xxx", "xxx ...: unknown"]),
+    "long --set": (COPY, [f"model.bridge={'x' * 9000}"], ["--set model.bridge=xxx", "xxx ...: model.bridge: 'x"]),
+    "long key of --set": (COPY, [f"model.{'x' * 9000}=1"], ["--set model.xxx", "xxx ...: unknown"]),
+    "long --set without value": (COPY, ["x" * 9000], ["--set xxx", "key=value"]),
     "long --set below a value": (
         COPY + "model: {units: 2}\n",
         [f"model.units.{'x.' * 2000}y=3"],
-        [" ...: model.units is a value, not a section"],
+        ["--set model.units.x.x", " ...: model.units "],
     ),
-    "long --set that is no YAML": (COPY, [f"model.{'x' * 9000}=["], ["xxx ...: not valid YAML"]),
-    "--set without value": (COPY, ["model.units"], ["--set model.units: write --set key=value"]),
-    "--set of nothing": (COPY, [""], ["--set : write --set key=value"]),
-    "--set misspelt": (COPY, ["model.unit=3"], ["--set model.unit=3: model.unit: unknown key; did you mean units?"]),
-    "--set of a section": (COPY, ["model=3"], ["--set model=3: model: expected a section with keys, not 3"]),
+    "long --set that is no YAML": (COPY, [f"model.{'x' * 9000}=["], ["--set model.xxx", "YAML"]),
+    "--set without value": (COPY, ["model.units"], ["--set model.units:", "key=value"]),
+    "--set of nothing": (COPY, [""], ["--set :", "key=value"]),
+    "--set misspelt": (COPY, ["model.unit=3"], ["--set model.unit=3: model.unit:", "mean units?"]),
+    "--set of a section": (COPY, ["model=3"], ["--set model=3: model:", "not 3"]),
     "--set below a value": (
         COPY + "model: {units: 2}\n",
         ["model.units.x=3"],
-        ["--set model.units.x=3: model.units.x: model.units is a value, not a section"],
+        ["--set model.units.x=3: model.units.x:", "model.units "],
     ),
-    "--set out of range": (COPY, ["model.dropout=-1"], ["--set model.dropout=-1: model.dropout: must be at least 0"]),
-    "--set not YAML": (COPY, ["model.units=["], ["--set model.units: not valid YAML: expected the node content"]),
-    "--set of the grid": (COPY, ["sweep.grid=3"], ["--set sweep.grid=3: sweep.grid: expected a mapping, not 3"]),
+    "--set out of range": (COPY, ["model.dropout=-1"], ["--set model.dropout=-1: model.dropout:", "not -1.0"]),
+    "--set not YAML": (COPY, ["model.units=["], ["--set model.units:", "YAML"]),
+    "--set of the grid": (COPY, ["sweep.grid=3"], ["--set sweep.grid=3: sweep.grid:", "not 3"]),
+}
+
+# Whole messages, of the kinds that users see most. The other tests look for the key and a word.
+WORDINGS = {
+    "no data": "config.yaml: data: missing; give data.folder (a prepared corpus), data.copy or data.task",
+    "bracket": "config.yaml:3: not valid YAML: expected ',' or '}', but got '<stream end>'",
+    "section misspelt": "config.yaml:2: trianing: unknown key; did you mean training?; known keys: data, model, "
+    "training, decoding, sweep",
+    "text for a number": "config.yaml:2: model.units: expected a whole number, not 'many'",
+    "choice misspelt": "config.yaml:2: model.bridge: 'dens' is none of auto, zero, dense, backward; did you mean "
+    "dense?",
+    "negative dropout": "config.yaml:2: model.dropout: must be at least 0, not -0.1",
+    "leading zero": "config.yaml:3: training.seed: '010' is octal in YAML 1.1 and decimal in 1.2; leave out the zero, "
+    "write 0o... for octal, or quote it as text",
+    "option of another mechanism": "config.yaml:2: model.attention.num_slots: unknown key for bahdanau; its keys: "
+    "cache_keys",
+    "unequal widths": "config.yaml:3: model.attention: luong_dot needs states as wide as model.units = 256, not 512; "
+    "set model.encoder_units to half of it, or use luong",
+    "--set without value": "--set model.units: write --set key=value, e.g. --set model.units=128",
 }
 
 
 def refused(capsys, command, *fragments):
-    """The exit status of a command that fails, its one line holding the fragments."""
+    """Runs a command that fails with one line, which holds the fragments; returns its exit status."""
     with pytest.raises(SystemExit) as stopped:
         cli._guarded(command)
     lines = capsys.readouterr().err.splitlines()
@@ -251,8 +282,18 @@ def refused(capsys, command, *fragments):
     return stopped.value.code
 
 
+@pytest.mark.parametrize("name", WORDINGS)
+def test_messages_say_what_is_wrong_and_what_to_do(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    content, overrides, _ = CONFIGS[name]
+    Path("config.yaml").write_text(content, encoding="utf-8")
+    with pytest.raises(ConfigError) as refusal:
+        expand(configs.load("config.yaml", overrides))
+    assert str(refusal.value) == WORDINGS[name]
+
+
 @pytest.mark.parametrize("name", CONFIGS)
-def test_broken_config(name, tmp_path, capsys):
+def test_a_broken_config_is_refused(name, tmp_path, capsys):
     content, overrides, fragments = CONFIGS[name]
     path = tmp_path / "config.yaml"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -270,8 +311,7 @@ def test_broken_config(name, tmp_path, capsys):
 def test_config_that_cannot_be_read(path, problem, tmp_path, capsys):
     (tmp_path / "file").touch()
     path = str(tmp_path / path)
-    message = f"{path}: cannot read the config: {problem}"
-    assert refused(capsys, lambda: configs.load(path, []), message) == USAGE
+    assert refused(capsys, lambda: configs.load(path, []), f"{path}: ", problem) == USAGE
 
 
 def tiny(data, changes=None):
@@ -322,10 +362,10 @@ def corpus(config, tmp_path):
 
 # id: (what breaks the corpus, what the message holds, the exit status)
 CORPORA = {
-    "no folder": (shutil.rmtree, ["data.folder: ", "corpus is not a folder; it should hold vocab.txt"], USAGE),
+    "no folder": (shutil.rmtree, ["data.folder: ", "corpus", "not a folder"], USAGE),
     "a file for a folder": (
         lambda corpus: (shutil.rmtree(corpus), corpus.touch()),
-        ["data.folder: ", "corpus is not a folder"],
+        ["data.folder: ", "corpus", "not a folder"],
         USAGE,
     ),
     "no source": (
@@ -345,22 +385,22 @@ CORPORA = {
     ),
     "sides of different lengths": (
         lambda corpus: (corpus / "train.target").write_text("1 2\n"),
-        ["corpus/train.source has 60 lines and ", "corpus/train.target has 1: a line of one must be the translation"],
+        ["corpus/train.source", "60 lines", "corpus/train.target"],
         FAILURE,
     ),
     "bytes": (
         lambda corpus: (corpus / "valid.target").write_bytes(b"1 2\n3\n\xe4 1\n"),
-        ["corpus/valid.target:3: not UTF-8 text: byte 0xe4"],
+        ["corpus/valid.target:3: ", "0xe4"],
         FAILURE,
     ),
     "empty": (
         lambda corpus: [(corpus / f"train.{side}").write_text("") for side in ("source", "target")],
-        ["corpus/train.source: empty; a split needs at least one line"],
+        ["corpus/train.source: ", "empty"],
         FAILURE,
     ),
     "empty validation": (
         lambda corpus: [(corpus / f"valid.{side}").write_text("") for side in ("source", "target")],
-        ["corpus/valid.source: empty; a split needs at least one line"],
+        ["corpus/valid.source: ", "empty"],
         FAILURE,
     ),
     "no vocabulary": (
@@ -370,22 +410,22 @@ CORPORA = {
     ),
     "empty vocabulary": (
         lambda corpus: cut(corpus / "vocab.txt", 0),
-        ["corpus/vocab.txt: empty; it needs at least"],
+        ["corpus/vocab.txt: ", "empty"],
         FAILURE,
     ),
     "token twice": (
         lambda corpus: (corpus / "vocab.txt").write_text("a\nb\na\n"),
-        ["corpus/vocab.txt:3: the token 'a' is in line 1 already"],
+        ["corpus/vocab.txt:3: ", "'a'", "line 1"],
         FAILURE,
     ),
     "space in a token": (
         lambda corpus: (corpus / "vocab.txt").write_text("a\nb c\n"),
-        ["corpus/vocab.txt:2: the token 'b c' holds white space that separates tokens"],
+        ["corpus/vocab.txt:2: ", "'b c'"],
         FAILURE,
     ),
     "bytes in the vocabulary": (
         lambda corpus: (corpus / "vocab.txt").write_bytes(b"a\n\xff\n"),
-        ["corpus/vocab.txt:2: not UTF-8 text: byte 0xff"],
+        ["corpus/vocab.txt:2: ", "0xff"],
         FAILURE,
     ),
 }
@@ -404,12 +444,12 @@ def test_broken_corpus(name, corpus, tmp_path, capsys):
 COPY_FOLDERS = {
     "other settings": (
         lambda corpus: (corpus / "copy.json").write_text('{"seed": 3}'),
-        ["corpus: holds a task with other settings: seed (3 there, 1 here), max_length (null there, 5 here), "],
+        ["corpus: ", "seed (3 there, 1 here), max_length (null there, 5 here), "],
         USAGE,
     ),
     "another corpus": (
         lambda corpus: (corpus / "copy.json").unlink(),
-        ["corpus: holds a corpus that is not of a task; use another folder"],
+        ["corpus: ", "not of a task"],
         USAGE,
     ),
     "a file for a folder": (
@@ -420,12 +460,12 @@ COPY_FOLDERS = {
     "settings cut off": (lambda corpus: cut(corpus / "copy.json"), ["corpus/copy.json: not JSON: "], USAGE),
     "settings nested deep": (
         lambda corpus: (corpus / "copy.json").write_text("[" * 100_000),
-        ["corpus/copy.json: nested deeper than 100 levels; remove the folder"],
+        ["corpus/copy.json: ", "100 levels"],
         USAGE,
     ),
     "settings of bytes": (
         lambda corpus: (corpus / "copy.json").write_bytes(b"\xff"),
-        ["corpus/copy.json:1: not UTF-8 text: byte 0xff; remove the folder"],
+        ["corpus/copy.json:1: ", "0xff"],
         USAGE,
     ),
 }
@@ -447,13 +487,13 @@ RUNS = {
     "of another config": (
         lambda run_dir: None,
         lambda config, run_dir: training(tiny(config.data.path, {"model.units": 9, "training.seed": 2}), run_dir),
-        ["run: holds a run of another config: model.units (8 there, 9 here), training.seed (1 there, 2 here); use"],
+        ["run: ", "model.units (8 there, 9 here), training.seed (1 there, 2 here)"],
         USAGE,
     ),
     "without config": (
         lambda run_dir: (run_dir / run_folder.CONFIG).unlink(),
         training,
-        ["run: holds checkpoints but no config.yaml; use another --run_dir"],
+        ["run: ", "no config.yaml"],
         USAGE,
     ),
     "config cut off": (lambda run_dir: cut(run_dir / run_folder.CONFIG), training, ["run/config.yaml:"], USAGE),
@@ -478,55 +518,55 @@ RUNS = {
     "another model for its weights": (
         lambda run_dir: None,
         lambda config, run_dir: evaluating(run_dir, "model.units=9"),
-        ["--set model.units: the model is trained; only data.folder and decoding.* may change now"],
+        ["--set model.units: ", "trained"],
         USAGE,
     ),
     "no beam": (
         lambda run_dir: None,
         lambda config, run_dir: evaluating(run_dir, "decoding.beam_size=0"),
-        ["--set decoding.beam_size=0: decoding.beam_size: must be at least 1, not 0"],
+        ["--set decoding.beam_size=0: decoding.beam_size: ", "not 0"],
         USAGE,
     ),
     "more hypotheses than its beam": (
         lambda run_dir: None,
         lambda config, run_dir: evaluating(run_dir, "decoding.n_best=3"),
-        ["--set decoding.n_best=3: decoding.n_best: 3 is more than decoding.beam_size = 2"],
+        ["--set decoding.n_best=3: decoding.n_best: ", "decoding.beam_size"],
         USAGE,
     ),
     "no lexicon": (
         lambda run_dir: None,
         lambda config, run_dir: evaluating(run_dir, "decoding.lexicon=/nowhere/lexicon.tsv"),
-        ["decoding.lexicon: no file /nowhere/lexicon.tsv; `memattn-prepare lexicon` writes one"],
+        ["decoding.lexicon: ", "/nowhere/lexicon.tsv"],
         USAGE,
     ),
     "a line of a lexicon without a probability": (
         lambda run_dir: (run_dir / "lexicon.tsv").write_text("1\t2\t0.5\n1\t2\n", encoding="utf-8"),
         lambda config, run_dir: evaluating(run_dir, f"decoding.lexicon={run_dir}/lexicon.tsv"),
-        ["lexicon.tsv:2: expected a source token, a target token and a probability"],
+        ["lexicon.tsv:2: ", "probability"],
         FAILURE,
     ),
     "a lexicon's probability that is none": (
         lambda run_dir: (run_dir / "lexicon.tsv").write_text("1\t2\tnan\n", encoding="utf-8"),
         lambda config, run_dir: evaluating(run_dir, f"decoding.lexicon={run_dir}/lexicon.tsv"),
-        ["lexicon.tsv:1: expected a source token, a target token and a probability"],
+        ["lexicon.tsv:1: ", "probability"],
         FAILURE,
     ),
     "another vocabulary's lexicon": (
         lambda run_dir: (run_dir / "lexicon.tsv").write_text("cat\tKatze\t0.5\n", encoding="utf-8"),
         lambda config, run_dir: evaluating(run_dir, f"decoding.lexicon={run_dir}/lexicon.tsv"),
-        ["lexicon.tsv: holds no token of the model's vocabulary"],
+        ["lexicon.tsv: ", "vocabulary"],
         FAILURE,
     ),
     "no such split": (
         lambda run_dir: None,
         lambda config, run_dir: evaluating(run_dir, split="test"),
-        ["data: has no split test; it has train, valid"],
+        ["data: ", "test", "train, valid"],
         USAGE,
     ),
     "no such data": (
         lambda run_dir: None,
         lambda config, run_dir: evaluating(run_dir, "data.folder=/nowhere"),
-        ["data.folder: /nowhere is not a folder; ", "; prepare it, or say where it is by --set data.folder=..."],
+        ["data.folder: /nowhere ", "--set data.folder="],
         USAGE,
     ),
     "no vocabulary": (
@@ -538,31 +578,31 @@ RUNS = {
     "no lengths": (
         lambda run_dir: (run_dir / run_folder.CORPUS).unlink(),
         lambda config, run_dir: evaluating(run_dir),
-        ["run/corpus.json: unreadable: No such file or directory"],
+        ["run/corpus.json: ", "No such file or directory"],
         FAILURE,
     ),
     "lengths cut off": (
         lambda run_dir: cut(run_dir / run_folder.CORPUS),
         lambda config, run_dir: evaluating(run_dir),
-        ["run/corpus.json: not JSON: ", "; the run folder is damaged"],
+        ["run/corpus.json: ", "JSON", "damaged"],
         FAILURE,
     ),
     "lengths of something else": (
         lambda run_dir: (run_dir / run_folder.CORPUS).write_text("[1]"),
         lambda config, run_dir: evaluating(run_dir),
-        ["run/corpus.json: expected a mapping, not [1]; the run folder is damaged"],
+        ["run/corpus.json: ", "not [1]", "damaged"],
         FAILURE,
     ),
     "negative lengths": (
         lambda run_dir: (run_dir / run_folder.CORPUS).write_text('{"max_source_length": -3}'),
         lambda config, run_dir: evaluating(run_dir),
-        ["run/corpus.json: damaged: max_source_length should be an int above 0, in {'max_source_length': -3}"],
+        ["run/corpus.json: ", "damaged", "{'max_source_length': -3}"],
         FAILURE,
     ),
     "no validation yet": (
         lambda run_dir: shutil.rmtree(run_dir / run_folder.BEST),
         lambda config, run_dir: evaluating(run_dir),
-        ["run: no best checkpoint yet; training writes one every 4 steps"],
+        ["run: ", "no best checkpoint", "4 steps"],
         FAILURE,
     ),
     "a file for the results": (
@@ -612,7 +652,7 @@ def test_an_unreadable_checkpoint_is_passed_over_for_an_older_one(name, config, 
     damage(run_dir / run_folder.CHECKPOINTS / f"step-4.{part}")
     folder = str(run_dir / run_folder.CHECKPOINTS)
     model, _ = run_folder.load_model(str(run_dir), config)
-    with pytest.warns(UserWarning, match="step-4: unreadable checkpoint, skipped: "):
+    with pytest.warns(UserWarning, match="step-4: .*skipped"):
         assert checkpoints.restore(Checkpoint(model), folder) == os.path.join(folder, "step-2")
     good = tf.train.load_checkpoint(os.path.join(folder, "step-2"))
     for path, weight in checkpoints.named_weights(model).items():
@@ -622,7 +662,7 @@ def test_an_unreadable_checkpoint_is_passed_over_for_an_older_one(name, config, 
 def test_training_goes_on_from_the_older_checkpoint(config, run_dir, trained, capsys):
     damaged = run_dir / run_folder.CHECKPOINTS / "step-4.data-00000-of-00001"
     cut(damaged)
-    with pytest.warns(UserWarning, match="step-4: unreadable checkpoint, skipped: "):
+    with pytest.warns(UserWarning, match="step-4: .*skipped"):
         assert training(config, run_dir)() == 0
     assert "resuming from " in capsys.readouterr().out
     whole = tf.train.load_checkpoint(str(trained[1] / run_folder.CHECKPOINTS / "step-4"))
@@ -635,16 +675,16 @@ def test_training_goes_on_from_the_older_checkpoint(config, run_dir, trained, ca
 @pytest.mark.parametrize(
     ("folder", "command", "advice"),
     [
-        (run_folder.CHECKPOINTS, training, "move the folder away to start over"),
-        (run_folder.BEST, lambda config, run_dir: evaluating(run_dir), "--average 1 uses the last of checkpoints/"),
+        (run_folder.CHECKPOINTS, training, "move the folder away"),
+        (run_folder.BEST, lambda config, run_dir: evaluating(run_dir), "--average 1"),
     ],
 )
 def test_a_run_without_a_readable_checkpoint(folder, command, advice, config, run_dir, capsys):
     for path in glob.glob(str(run_dir / folder / "*.data*")):
         cut(path)
     before = contents(run_dir)
-    with pytest.warns(UserWarning, match="unreadable checkpoint, skipped: "):
-        assert refused(capsys, command(config, run_dir), f"{folder}: no checkpoint can be read; {advice}") == FAILURE
+    with pytest.warns(UserWarning, match="skipped"):
+        assert refused(capsys, command(config, run_dir), f"{folder}: ", advice) == FAILURE
     assert contents(run_dir) == before
 
 
@@ -653,14 +693,13 @@ def test_a_run_without_a_readable_checkpoint(folder, command, advice, config, ru
 def test_a_run_whose_list_of_checkpoints_is_damaged_is_not_begun_anew(content, folder, config, run_dir, capsys):
     (run_dir / folder / "checkpoint").write_bytes(content)
     before = contents(run_dir)
-    message = f"run/{folder}/checkpoint: damaged; remove it to use the checkpoints in its folder by name"
-    assert refused(capsys, training(config, run_dir), message) == FAILURE
+    assert refused(capsys, training(config, run_dir), f"run/{folder}/checkpoint: ", "damaged") == FAILURE
     assert contents(run_dir) == before
 
 
 def test_a_run_whose_list_of_checkpoints_is_lost_takes_them_by_their_names(config, run_dir, capsys):
     (run_dir / run_folder.CHECKPOINTS / "checkpoint").unlink()
-    with pytest.warns(UserWarning, match="checkpoint: missing; using the checkpoints in its folder by name"):
+    with pytest.warns(UserWarning, match="checkpoint: missing"):
         assert training(config, run_dir)() == 0
     assert f"({run_dir / run_folder.CHECKPOINTS / 'step-4'})\n" in capsys.readouterr().out
 
@@ -671,7 +710,7 @@ def test_the_best_checkpoint_stays_where_its_list_is_lost(config, run_dir):
         path.rename(path.with_name(path.name.replace("step-4", "step-3")))
     (run_dir / run_folder.BEST / "checkpoint").unlink()
     before = contents(run_dir / run_folder.BEST)
-    with pytest.warns(UserWarning, match="best/checkpoint: missing; using the checkpoints in its folder by name"):
+    with pytest.warns(UserWarning, match="best/checkpoint: missing"):
         assert training(config, run_dir)() == 0
     assert contents(run_dir / run_folder.BEST) == before
 
@@ -806,8 +845,7 @@ def test_no_memory(config, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(np, "full", small_only)
     monkeypatch.setattr("memattn.resources.total", lambda: 1e18)  # else the batch is refused before it is made
     huge = tiny(config.data.path, {"training.batch_size": 2**31 - 1})
-    message = "out of memory: Unable to allocate an array of shape (2147483647, "
-    assert refused(capsys, training(huge, tmp_path / "new"), message) == FAILURE
+    assert refused(capsys, training(huge, tmp_path / "new"), "memory", "(2147483647, ") == FAILURE
 
 
 def test_weights_that_are_lost_in_mid_run(config, tmp_path, monkeypatch, capsys):
@@ -821,7 +859,7 @@ def test_weights_that_are_lost_in_mid_run(config, tmp_path, monkeypatch, capsys)
         return step(self, batches, number, learning_rate)
 
     monkeypatch.setattr(TrainingStep, "__call__", lose_a_weight)
-    fragments = ["not finite at step 3, whose batch is in ", "the last checkpoint is ", "checkpoints/step-2; a smaller"]
+    fragments = ["not finite at step 3", "bad_step-3.npz", "checkpoints/step-2", "learning_rate"]
     strict = tiny(config.data.path, {"training.max_bad_steps": 0})
     assert refused(capsys, training(strict, tmp_path / "new"), *fragments) == FAILURE
     assert "step-2.index" in kept
@@ -829,14 +867,14 @@ def test_weights_that_are_lost_in_mid_run(config, tmp_path, monkeypatch, capsys)
     assert not os.listdir(tmp_path / "new" / run_folder.BEST)
     with np.load(tmp_path / "new" / "bad_step-3.npz", allow_pickle=False) as batch:
         assert batch["source_0"].shape == batch["target_0"].shape == (8, batch["source_0"].shape[1])
-    assert refused(capsys, training(config, tmp_path / "lenient"), "the weights are not finite at step 4") == FAILURE
+    assert refused(capsys, training(config, tmp_path / "lenient"), "not finite at step 4") == FAILURE
 
 
 @pytest.mark.parametrize("learning_rate", [1e38, 3e38])
 def test_no_checkpoint_holds_weights_that_are_not_finite(learning_rate, config, tmp_path, capsys):
     changes = {"training.learning_rate": learning_rate, "training.clip_norm": 1e30, "training.checkpoint_every": 1}
     command = training(tiny(config.data.path, {**changes, "training.max_bad_steps": 0}), tmp_path / "new")
-    assert refused(capsys, command, "new: ", "not finite at step ", "smaller training.learning_rate") == FAILURE
+    assert refused(capsys, command, "new: ", "not finite", "training.learning_rate") == FAILURE
     for index in glob.glob(str(tmp_path / "new" / "*" / "*.index")):
         reader = tf.train.load_checkpoint(index.removesuffix(".index"))
         for name in reader.get_variable_to_shape_map():
@@ -861,20 +899,20 @@ def test_the_line_that_says_why_is_found_among_root_errors():
 
 # id: (module, arguments, what the message holds, the exit status)
 COMMANDS = {
-    "unknown flag": ("train", ["--confg=x"], ["Unknown command line flag 'confg'"], USAGE),
-    "missing flag": ("train", ["--run_dir=x"], ["error: --config is missing; see --help"], USAGE),
-    "no flag": ("eval", ["--run_dir=x", "deeper"], ["deeper: not a flag; all arguments are flags, see --help"], USAGE),
+    "unknown flag": ("train", ["--confg=x"], ["'confg'"], USAGE),
+    "missing flag": ("train", ["--run_dir=x"], ["--config", "missing"], USAGE),
+    "no flag": ("eval", ["--run_dir=x", "deeper"], ["deeper: ", "not a flag"], USAGE),
     "argument that is no text": (
         "train",
         ["--run_dir=\udcff", "--config=x"],
-        ["--run_dir=\\udcff: not UTF-8 text"],
+        ["--run_dir=\\udcff: ", "UTF-8"],
         USAGE,
     ),
     "long path": ("train", [f"--config={'x' * 9000}", "--run_dir=y"], ["xxx ... xxx"], USAGE),
     "long flag": ("train", [f"--{'x' * 9000}=1"], ["xxx ... xxx"], USAGE),
     "long split": ("eval", [f"--run_dir={'x' * 9000}", f"--split={'x' * 9000}"], ["xxx ... xxx"], USAGE),
-    "split and files": ("eval", ["--run_dir=x", "--split=valid", "--source=a", "--target=b"], ["or a --split"], USAGE),
-    "ensemble": ("eval", ["--run_dir=x", "--run_dir=y"], ["--output_dir: required for an ensemble"], USAGE),
+    "split and files": ("eval", ["--run_dir=x", "--split=valid", "--source=a", "--target=b"], ["--split"], USAGE),
+    "ensemble": ("eval", ["--run_dir=x", "--run_dir=y"], ["--output_dir: "], USAGE),
     "config": ("train", ["--config=broken.yaml", "--run_dir=new"], ["broken.yaml:2: modle: "], USAGE),
     "run": ("train", ["--config=good.yaml", "--run_dir=file/new"], ["file/new: Not a dir"], FAILURE),
 }

@@ -70,7 +70,7 @@ def test_vocabulary_survives_its_text():
 
 @pytest.mark.parametrize("token", ["", "a b", "a\t", "\n", "a\fb"])
 def test_vocabulary_refuses_white_space_that_separates_tokens(token):
-    with pytest.raises(ValueError, match="line 2: the (line is empty|token .* holds white space)"):
+    with pytest.raises(ValueError, match="line 2: .*(empty|white space)"):
         Vocabulary(["x", token])
 
 
@@ -162,7 +162,7 @@ def test_a_missing_file_is_named(tmp_path):
 def test_a_bad_vocabulary_file_is_named(tmp_path):
     path = tmp_path / "vocab.txt"
     path.write_text("a\nb\na\n", encoding="utf-8")
-    with pytest.raises(DataError, match=r"vocab\.txt:3: the token 'a' is in line 1 already"):
+    with pytest.raises(DataError, match=r"vocab\.txt:3: .*'a'.*line 1"):
         read_vocabulary(str(path))
     path.write_text("a\n\nb\n", encoding="utf-8")
     with pytest.raises(DataError, match=r"vocab\.txt:2: the line is empty"):
@@ -201,7 +201,7 @@ def test_a_corpus_keeps_its_pairs_together(tmp_path, vocabulary):
 
 def test_sides_of_different_length_are_refused_with_both_counts(tmp_path, vocabulary):
     folder = write_split(tmp_path, "a\nb\nc\n", "a\nb\n")
-    with pytest.raises(DataError, match=r"train\.source has 3 lines and .*train\.target has 2"):
+    with pytest.raises(DataError, match=r"train\.source .*3 .*train\.target .*2"):
         read_corpus(folder, "train", vocabulary)
 
 
@@ -253,7 +253,7 @@ def test_token_batches_hold_at_most_so_many_tokens_a_side():
     shapes = {source.shape for epoch in range(3) for source, _ in epoch_of(batches, epoch)}
     assert shapes == {(60 // width, width) for width in batches.widths}
     assert len({rows for rows, _ in shapes}) > 1
-    with pytest.raises(DataError, match=r"training.batch_size: a batch of 5 tokens cannot hold a \d+-token pair"):
+    with pytest.raises(DataError, match=r"training.batch_size: .*5 tokens .*\d+-token"):
         make_batches(batch_size=5, batch_type="tokens")
 
 
@@ -284,7 +284,7 @@ def test_pairs_over_the_limits_are_left_out(window):
     assert batches.longest_source == 9
     seen = {row[0] - 1000 for source, _ in epoch_of(batches, 0) for row in source if row[0]}
     assert seen == set(np.flatnonzero(fits))
-    with pytest.raises(DataError, match=r"no training pair is within data.max_source_length"):
+    with pytest.raises(DataError, match="data.max_source_length"):
         make_batches(max_source_length=1, max_target_length=1, corpus=make_corpus(pairs=3, seed=1))
 
 

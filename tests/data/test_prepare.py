@@ -281,7 +281,7 @@ def test_a_server_in_trouble_is_asked_again_but_not_for_ever(server, tmp_path):
     server.contents, server.statuses = {"/file": b"x"}, {"/file": [503, 500]}
     download.fetch(f"{server.url}/file", str(tmp_path / "file"), pause=0)
     server.statuses = {"/other": [503] * 50}
-    with pytest.raises(DataError, match=r"/other: not downloaded after 5 attempts: 503 .*; the same command resumes"):
+    with pytest.raises(DataError, match="/other: .*5 attempts.*503"):
         download.fetch(f"{server.url}/other", str(tmp_path / "other"), pause=0)
     assert len(server.requests) == 8
     for url in ("http://:0/nowhere", "example.org/nowhere", "gopher://example.org/nowhere"):
@@ -314,7 +314,7 @@ def test_a_file_is_downloaded_by_one_and_others_wait(server, tmp_path, capfd):
 def test_a_file_of_another_checksum_is_refused(server, tmp_path):
     server.contents, target = {"/file": b"theirs"}, tmp_path / "file"
     for _ in range(2):  # downloaded, and found
-        with pytest.raises(DataError, match=r"file: not the file .* SHA-256 is [0-9a-f]{64}, not 00; remove it, and"):
+        with pytest.raises(DataError, match=r"file: .*SHA-256 is [0-9a-f]{64}, not 00"):
             download.fetch(f"{server.url}/file", str(target), sha256="00")
     target.unlink()
     download.fetch(f"{server.url}/file", str(target), sha256=hashlib.sha256(b"theirs").hexdigest())
@@ -333,21 +333,21 @@ def test_without_a_length_an_archive_says_whether_it_is_whole(server, tmp_path, 
     download.fetch(f"{server.url}/text", str(tmp_path / "text"), pause=0)
     assert (tmp_path / "text").stat().st_size == 4000  # nothing says that more was to come
     server.contents["/half.tgz"] = archive({"a": ENGLISH})[:9_000]
-    with pytest.raises(DataError, match="half.tgz: not downloaded after 5 attempts: the connection was closed too ear"):
+    with pytest.raises(DataError, match="half.tgz: .*5 attempts"):
         download.fetch(f"{server.url}/half.tgz", str(tmp_path / "half.tgz"), pause=0)
 
 
 @pytest.mark.parametrize("length", ["banana", "-5", "1e3", "9" * 5000])
 def test_a_length_that_is_none_is_said(server, tmp_path, length):
     server.contents, server.length = {"/file": b"x"}, length
-    with pytest.raises(DataError, match=f"/file: the server's Content-Length is '{length}', not a number of bytes"):
+    with pytest.raises(DataError, match=f"/file: .*Content-Length.*'{length}'"):
         download.fetch(f"{server.url}/file", str(tmp_path / "file"), pause=0)
 
 
 def test_of_two_files_of_one_name_none_is_taken(tmp_path, monkeypatch):
     packed = tmp_path / "dev.tgz"
     packed.write_bytes(archive({"old/a": ["1"], "new/a": ["2"], "b": ["3"], "./b": ["4"]}))
-    with pytest.raises(DataError, match=r"dev.tgz: holds old/a and new/a; put the right one into .*out yourself"):
+    with pytest.raises(DataError, match="dev.tgz: .*old/a and new/a"):
         download.take_out(str(packed), ["a"], str(tmp_path / "out"))
     (tmp_path / "out" / "a").write_text("mine")
     assert download.take_out(str(packed), ["a"], str(tmp_path / "out")) == [str(tmp_path / "out" / "a")]
@@ -565,7 +565,7 @@ def test_what_a_damaged_preparation_encoded_is_encoded_anew(files, tmp_path, mon
         with pytest.raises(KeyboardInterrupt):
             prepare.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
     spoil(tmp_path / "out.unfinished" / name)
-    with pytest.warns(UserWarning, match="journal.json: it or one of its arrays is damaged; encoding all pairs"):
+    with pytest.warns(UserWarning, match="journal.json: .*damaged"):
         prepare.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
     prepare.prepare(files, SETTINGS, str(tmp_path / "whole"), 1)
     assert without_commands(tmp_path / "out") == without_commands(tmp_path / "whole")
@@ -575,7 +575,7 @@ def test_other_settings_or_files_are_refused_where_a_corpus_is_whole(files, tmp_
     folder = tmp_path / "out"
     prepare.prepare(files, SETTINGS, str(folder), 1)
     before = contents(folder)
-    with pytest.raises(ConfigError, match=r"holds another corpus \(bpe_units \(\d+ there, 50 here\)\)"):
+    with pytest.raises(ConfigError, match=r"bpe_units \(\d+ there, 50 here\)"):
         prepare.prepare(files, Settings(SETTINGS.text, bpe_units=50), str(folder), 1)
     with open(files["valid"][0], "a", encoding="utf-8") as file:
         file.write("\n")
@@ -585,7 +585,7 @@ def test_other_settings_or_files_are_refused_where_a_corpus_is_whole(files, tmp_
     (folder / "bpe.codes").write_text("")
     with open(files["valid"][0], "rb+") as file:
         file.truncate(os.path.getsize(files["valid"][0]) - 1)
-    with pytest.raises(ConfigError, match=r"bpe.codes: missing or changed; remove .*out to prepare it again"):
+    with pytest.raises(ConfigError, match="bpe.codes: missing or changed"):
         prepare.prepare(files, SETTINGS, str(folder), 1)
 
 
@@ -608,20 +608,20 @@ def test_the_vocabulary_of_another_corpus_is_used(files, tmp_path, monkeypatch):
         assert len(found) == len(lines) == 20
     assert prepare.prepare(others, SETTINGS, folder, 1, shared) == manifest
     assert contents(tmp_path / "second") == before
-    with pytest.raises(ConfigError, match=r"second: holds another corpus \(other files\)"):
+    with pytest.raises(ConfigError, match=r"second: .*\(other files\)"):
         prepare.prepare(others, SETTINGS, folder, 1)
 
 
 def test_a_vocabulary_that_does_not_fit_is_refused(files, tmp_path):
     prepare.prepare(files, SETTINGS, str(tmp_path / "first"), 1)
     tokenized = Settings(TextSettings("tokenized", "en", "de"))
-    with pytest.raises(ConfigError, match=r"--vocabulary_of .*first: its text is raw en de, not tokenized en de"):
+    with pytest.raises(ConfigError, match="--vocabulary_of .*first: .*raw en de.*tokenized en de"):
         prepare.prepare(files, tokenized, str(tmp_path / "out"), 1, str(tmp_path / "first"))
-    with pytest.raises(ConfigError, match="--vocabulary_of nowhere: neither a run folder nor a prepared corpus"):
+    with pytest.raises(ConfigError, match="--vocabulary_of nowhere: "):
         prepare.prepare(files, SETTINGS, str(tmp_path / "out"), 1, "nowhere")
     (tmp_path / "tokens").mkdir()
     (tmp_path / "tokens" / "vocab.txt").write_text("a\n")
-    with pytest.raises(ConfigError, match="--vocabulary_of .*tokens: its corpus came as tokens, without a BPE"):
+    with pytest.raises(ConfigError, match="--vocabulary_of .*tokens: .*BPE"):
         prepare.prepare(files, SETTINGS, str(tmp_path / "out"), 1, str(tmp_path / "tokens"))
     assert not (tmp_path / "out").exists()
 
@@ -632,7 +632,7 @@ def test_a_folder_of_something_else_is_left_alone(files, tmp_path):
         (folder / "diary.txt").write_text("dear")
     with pytest.raises(ConfigError, match="mine: exists, but is not a prepared corpus"):
         prepare.prepare(files, SETTINGS, str(tmp_path / "mine"), 1)
-    with pytest.raises(ConfigError, match="other.unfinished: exists, but is not an unfinished preparation"):
+    with pytest.raises(ConfigError, match="other.unfinished: "):
         prepare.prepare(files, SETTINGS, str(tmp_path / "other"), 1)
     assert (tmp_path / "mine" / "diary.txt").read_text() == (tmp_path / "other.unfinished" / "diary.txt").read_text()
 
@@ -645,9 +645,7 @@ def test_settings_of_something_else_are_left_alone(files, tmp_path, content):
     for name in ("settings.json", "thesis.tex"):
         (tmp_path / "out.unfinished" / name).write_bytes(content.encode("latin-1"))
     before = contents(tmp_path / "out.unfinished")
-    with pytest.raises(
-        ConfigError, match=r"out.unfinished: exists, but is not an unfinished preparation .* remove it, or"
-    ):
+    with pytest.raises(ConfigError, match="out.unfinished: .*remove"):
         prepare.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
     assert contents(tmp_path / "out.unfinished") == before
 
@@ -656,7 +654,7 @@ def test_a_second_preparation_is_kept_out(files, tmp_path, monkeypatch):
     folder, segment, refused = str(tmp_path / "out"), prepare._segment, []
 
     def beside(*arguments):
-        with pytest.raises(RunError, match="out: process .* on .* is preparing it; wait, or use another --folder"):
+        with pytest.raises(RunError, match="out: process .*--folder"):
             prepare.prepare(files, SETTINGS, folder, 1)
         refused.append(True)
         segment(*arguments)
@@ -733,7 +731,7 @@ def test_a_line_that_tokenization_empties_is_dropped(files, tmp_path):
 def test_too_little_text_is_said(files, tmp_path):
     for path in files["train"]:
         Path(path).write_text("x\n", encoding="utf-8")
-    with pytest.raises(DataError, match="too little text for BPE: no two letters come together twice in 1 pairs"):
+    with pytest.raises(DataError, match="too little text"):
         prepare.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
 
 
@@ -834,7 +832,7 @@ def test_targets_that_are_single_words_are_said(files, tmp_path):
     for path in files["valid"]:
         with open(path, "w", encoding="utf-8") as file:
             file.writelines(["Haus\n"] * 8)
-    with pytest.warns(UserWarning, match=r"valid\.de: BLEU will stay near 0: it counts runs of four words"):
+    with pytest.warns(UserWarning, match=r"valid\.de: BLEU"):
         prepare.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
 
 
@@ -906,7 +904,5 @@ def test_an_id_beyond_the_vocabulary_is_refused_when_it_is_read(files, tmp_path,
     vocabulary = corpus.read_vocabulary(str(tmp_path / "out/vocab.txt"))
     found = corpus.read_corpus(str(tmp_path / "out"), "train", vocabulary)
     batches = TrainingBatches(found, batch_size=8, num_buckets=1, seed=1)
-    with pytest.raises(
-        DataError, match=f"target.ids.npy: damaged: it holds the id {damage}, and .* {len(vocabulary)} "
-    ):
+    with pytest.raises(DataError, match=f"target.ids.npy: damaged: .*{damage}.*{len(vocabulary)} "):
         list(batches.window(0, 0))

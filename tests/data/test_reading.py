@@ -172,5 +172,5 @@ def test_bad_settings_of_a_text_are_refused(name, tmp_path):
 def test_a_damaged_export_is_refused(facts, tmp_path):
     (tmp_path / "assets.extra").mkdir()
     (tmp_path / "assets.extra" / "export.json").write_text(facts)
-    with pytest.raises(RunError, match="export.json: unreadable; .* is no export of memattn, or damaged"):
+    with pytest.raises(RunError, match="export.json: unreadable"):
         saved_model.load(str(tmp_path))

@@ -152,13 +152,13 @@ def test_tasks_have_folders_of_their_own():
     tasks = [{"name": name} for name in RULES] + [{"name": "selective_copy", "marked": 5}, {"name": "sort", "seed": 2}]
     tasks += [{"name": name, "uneven": True} for name in ("addition", "multiplication")]
     assert len({load({"task": task}).path for task in tasks}) == len(tasks)
-    with pytest.raises(ConfigError, match="data.task.uneven: is for addition and multiplication, not sort"):
+    with pytest.raises(ConfigError, match="data.task.uneven: .*addition"):
         load({"task": {"name": "sort", "uneven": True}})
-    with pytest.raises(ConfigError, match="data.task.marked: is for selective_copy, not sort"):
+    with pytest.raises(ConfigError, match="data.task.marked: .*selective_copy"):
         load({"task": {"name": "sort", "marked": 5}})
     with pytest.raises(ConfigError, match="data.task: given beside data.copy"):
         load({"copy": {}, "task": {"name": "sort"}})
-    with pytest.raises(ConfigError, match="data.task.name: 'sorted' is none of .*; did you mean sort"):
+    with pytest.raises(ConfigError, match="data.task.name: 'sorted' .*mean sort"):
         load({"task": {"name": "sorted"}})
 
 

@@ -51,7 +51,7 @@ def test_what_the_tables_need_of_a_mechanism(monkeypatch):
             raise NotImplementedError
 
     monkeypatch.setitem(MECHANISMS, "bare", Bare)
-    with pytest.raises(ConfigError, match="Bare: argument sharpness needs an annotation, and a line in its Args:"):
+    with pytest.raises(ConfigError, match="Bare: .*sharpness .*Args:"):
         reference.updated(PAGES["configuration.md"])
 
 
@@ -88,13 +88,13 @@ def test_the_tables_take_annotations_that_are_postponed(monkeypatch):
     row = "| `model.attention.sharpness` | number, null | `1.0` | how sharply |"
     assert row in reference.updated(PAGES["configuration.md"])
     monkeypatch.setitem(MECHANISMS, "strange", namespace["Strange"])
-    with pytest.raises(ConfigError, match="Strange: argument sharpness: no config has a <class 'complex'>"):
+    with pytest.raises(ConfigError, match="Strange: .*sharpness.*complex"):
         reference.updated(PAGES["configuration.md"])
 
 
 def test_a_wrong_class_in_the_registry_is_named(monkeypatch):
     monkeypatch.setitem(MECHANISMS, "uniform", "memattn.attention.none:UniformAttention")
-    with pytest.raises(ConfigError, match="uniform: memattn.attention.none has no class UniformAttention; see"):
+    with pytest.raises(ConfigError, match="uniform: memattn.attention.none .*UniformAttention"):
         configs.checked({"data": {"copy": {}}, "model": {"attention": {"name": "uniform"}}}, configs.Source("test"))
 
 

@@ -72,7 +72,7 @@ def test_a_run_is_loaded_as_the_page_shows_and_leaves_the_process_as_it_was(tiny
     options = tf.config.optimizer.get_experimental_options()
     translations = run_block("memattn.load(", tmp_path, monkeypatch)["translations"]
     evaluate(run_dir, plots=1)
-    with pytest.raises(ConfigError, match="overrides: must be a list of strings, not 'decoding.beam_size=5'"):
+    with pytest.raises(ConfigError, match="overrides: .*not 'decoding.beam_size=5'"):
         memattn.load(run_dir, "decoding.beam_size=5")
     assert len(translations) == 3
     assert translations[1] == ""

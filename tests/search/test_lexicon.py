@@ -50,7 +50,7 @@ def plain_model_1(sentences, rounds):
 def test_a_damaged_id_is_named():
     source, target = (corpus.from_ids([[5, 900, EOS]]) for _ in range(2))
     source = dataclasses.replace(source, path="train.source.ids.npy", num_ids=V)
-    with pytest.raises(DataError, match="train.source.ids.npy: damaged: it holds the id 900"):
+    with pytest.raises(DataError, match="train.source.ids.npy: damaged: .*900"):
         lexicon.learn(Corpus(source, target), V)
 
 

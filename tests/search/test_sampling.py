@@ -127,7 +127,7 @@ def test_the_config_samples_as_many_as_are_asked_for():
     assert load(sample=None).sample is None
     with pytest.raises(ConfigError, match=r"decoding.sample.top_p: must be below 1"):
         load(sample={"top_p": 1.5})
-    with pytest.raises(ConfigError, match=r"decoding.coverage_penalty: is for beam search"):
+    with pytest.raises(ConfigError, match="decoding.coverage_penalty: "):
         load(sample={}, coverage_penalty=0.2)
 
 

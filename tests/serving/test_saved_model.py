@@ -79,7 +79,7 @@ def test_its_best_hypotheses_are_the_first(exported):
     lines = ["Haus Hund Katze."]
     one, three = (list(Translator(*saved_model.load(exported[0][0], n))(lines, 7)) for n in (1, 3))
     assert three[0] == f"7\t{one[0]}"
-    with pytest.raises(ConfigError, match=r"--nbest: 4 is more than the export's decoding.n_best = 3; export"):
+    with pytest.raises(ConfigError, match="--nbest: 4 .*decoding.n_best = 3"):
         saved_model.load(exported[0][0], 4)
 
 
@@ -173,14 +173,14 @@ def test_a_source_that_is_too_long_is_named_after_those_before_it(exported):
     lines = translate(["Haus.", "ü" * longest, "ü" * (longest + 1), "Haus."], 7)
     assert next(lines) == translate.translate(["Haus."])[0]
     next(lines)
-    with pytest.raises(DataError, match=rf"standard input:9: {longest + 1:,} tokens, and .* is {longest:,}"):
+    with pytest.raises(DataError, match=f"standard input:9: {longest + 1:,} tokens.*{longest:,}"):
         next(lines)
 
 
 def test_a_source_that_is_too_long_is_split(exported):
     translate = Translator(*saved_model.load(exported[0][0], 1))
     longest = translate._most
-    with pytest.warns(UserWarning, match=r"lines:2: .* tokens, and .*; it is translated in \d+ pieces"):
+    with pytest.warns(UserWarning, match=r"lines:2: .*\d+ pieces"):
         found = translate.translate(["Haus.", "Haus Hund. " * longest, "Haus."])
     assert found[0] == found[2] == translate.translate(["Haus."])[0]
     assert len(found[1].split()) > longest
@@ -232,7 +232,7 @@ def test_a_truncated_model_is_said_in_a_line(exported, tmp_path, name):
     shutil.copytree(exported[0][0], damaged)
     with open(damaged / name, "r+b") as file:
         file.truncate(os.path.getsize(damaged / name) // 2)
-    with pytest.raises(RunError, match=rf"{re.escape(str(damaged))}: damaged; export it again: .+") as raised:
+    with pytest.raises(RunError, match=f"{re.escape(str(damaged))}: damaged") as raised:
         saved_model.load(str(damaged))
     assert "\n" not in str(raised.value)
 
@@ -242,10 +242,10 @@ def test_another_vocabulary_is_refused(exported, tmp_path):
     shutil.copytree(exported[0][0], other)
     with open(other / EXTRA / VOCABULARY, "a", encoding="utf-8") as file:
         file.write("more\n")
-    with pytest.raises(RunError, match=r"vocab.txt: missing, or not the file of the export"):
+    with pytest.raises(RunError, match="vocab.txt: missing"):
         saved_model.load(str(other))
     (other / EXTRA / FACTS).write_text("{}")
-    with pytest.raises(RunError, match=r"export.json: unreadable; .* is no export of memattn"):
+    with pytest.raises(RunError, match="export.json: unreadable"):
         saved_model.load(str(other))
     with pytest.raises(ConfigError, match="nowhere: not a folder"):
         saved_model.load("nowhere")

@@ -165,7 +165,7 @@ def test_n_best_scores_and_their_order(trained):
         assert scores == sorted(scores, reverse=True)
         assert len({text for *_, text in group}) > 1
     assert list(translator(trained, n_best=3, scores=True)([""], 7)) == ["7\t0.000000\t"]  # its only hypothesis
-    with pytest.raises(ConfigError, match=r"--nbest: 4 is more than decoding.beam_size = 3"):
+    with pytest.raises(ConfigError, match="--nbest: 4 .*decoding.beam_size = 3"):
         translator(trained, n_best=4)
 
 
@@ -196,7 +196,7 @@ def test_pairs_are_scored_as_the_steps_do():
 def test_a_line_that_is_no_pair_is_named(trained, line):
     scores = PairScorer(trained)(["a\tb", line], 11)
     assert float(next(scores)) < 0  # what came before is not lost
-    with pytest.raises(DataError, match="standard input:12: expected a source, a tab and a target"):
+    with pytest.raises(DataError, match="standard input:12: .*tab"):
         next(scores)
 
 
@@ -245,10 +245,10 @@ def test_unknown_tokens_are_replaced_by_the_most_attended_source_token(trained, 
 
 def test_a_model_without_source_weights_has_no_alignments(trained):
     blind = dataclasses.replace(trained, model=make_model("none", {}, vocabulary_size=len(trained.vocabulary)))
-    with pytest.raises(ConfigError, match="--alignment, --replace_unknown: a model without attention"):
+    with pytest.raises(ConfigError, match="--alignment, --replace_unknown: .*attention"):
         translator(blind, alignment="hard")
     for model in (blind.model, Ensemble([trained.model, blind.model])):
-        with pytest.raises(ConfigError, match="decoding.coverage_penalty: needs a model with attention"):
+        with pytest.raises(ConfigError, match="decoding.coverage_penalty: "):
             Searcher(model, DecodingConfig(coverage_penalty=0.2))
 
 
@@ -315,7 +315,7 @@ def test_an_ensemble_of_one_model_twice_is_that_model(runs, trained):
 
 def test_models_of_other_vocabularies_make_no_ensemble(runs, tiny_config, tmp_path):
     assert train(tiny_config(), str(tmp_path / "run"), NO_STRATEGY) == 0
-    with pytest.raises(ConfigError, match=r"run: its vocabulary or BPE differs from that of .*memory;"):
+    with pytest.raises(ConfigError, match="run: .*vocabulary"):
         load([runs[0][0], str(tmp_path / "run")], [], None)
 
 
@@ -329,7 +329,7 @@ def test_lines_are_taken_as_they_come():
         assert next(batches) == ["zweite ü", "third"]
         os.write(writer, b"th\n\xff\n")
         assert next(batches) == ["fourth"]
-        with pytest.raises(DataError, match="standard input:5: not UTF-8 text: byte 0xff"):
+        with pytest.raises(DataError, match="standard input:5: .*0xff"):
             next(batches)
         os.write(writer, b"\xff\nlost\n")
         with pytest.raises(DataError, match="standard input:1: not UTF-8 text"):
@@ -368,7 +368,7 @@ def test_a_line_without_end_is_refused_after_the_lines_before_it(tmp_path, monke
     with open(tmp_path / "lines", "rb") as file:
         lines = available_lines(file.fileno(), 5, 5)
         assert next(lines) == ["a", "b"]
-        with pytest.raises(DataError, match="standard input:3: a line of more than 131,072 bytes"):
+        with pytest.raises(DataError, match="standard input:3: .*131,072 bytes"):
             next(lines)
 
 
@@ -400,7 +400,7 @@ def test_a_hypothesis_that_is_lost_leaves_an_empty_line(trained, monkeypatch):
 def test_a_corpus_that_is_not_the_runs_is_not_evaluated(runs, tmp_path):
     files = {split: tuple(str(runs[1] / f"{split}.{side}") for side in ("en", "de")) for split in ("train", "valid")}
     prepare.prepare(files, dataclasses.replace(SETTINGS, bpe_units=10), str(tmp_path / "other"), 1)
-    with pytest.raises(ConfigError, match=r"data.folder: the vocabulary or BPE of .*other differs from the run's"):
+    with pytest.raises(ConfigError, match="data.folder: .*vocabulary"):
         evaluate(runs[0][0], f"data.folder={tmp_path / 'other'}")
 
 
@@ -484,9 +484,7 @@ def test_a_line_that_is_split_has_the_translations_of_its_pieces(trained):
     pieces = ["Haus Hund Katze.", "Hund Katze Haus.", "Katze Haus Hund."]
     lines, most = ["Haus Hund.", " ".join(pieces), "neu."], len(trained.text.encode(pieces[0], "source"))
     translate = of_lines(trained, most=most, n_best=2, scores=True)
-    with pytest.warns(
-        UserWarning, match=rf"^standard input:6: \d+ tokens, .* is {most}; it is translated in 3 pieces$"
-    ):
+    with pytest.warns(UserWarning, match=rf"^standard input:6: \d+ tokens, .*{most}; .*3 pieces$"):
         found = [line.split("\t") for line in translate(lines, 5)]
     assert [number for number, *_ in found] == ["5", "5", "6", "6", "7", "7"]
     alone = [[line.split("\t")[1:] for line in translate([piece], 1)] for piece in pieces]
@@ -508,7 +506,7 @@ def test_a_line_that_is_refused_is_named_after_those_before_it(trained):
     translate = of_lines(trained, "refuse", 3)
     lines = translate(["Haus", "Haus Hund Katze alt neu", "Haus"], 4)
     assert next(lines) == translate.translate(["Haus"])[0]
-    with pytest.raises(DataError, match=r"standard input:5: \d+ tokens, and decoding.max_source_length is 3"):
+    with pytest.raises(DataError, match=r"standard input:5: \d+ tokens.*decoding.max_source_length"):
         next(lines)
     pairs = PairScorer(
         dataclasses.replace(

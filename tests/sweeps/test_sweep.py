@@ -314,7 +314,7 @@ def test_a_second_sweep_is_kept_out_but_cells_are_done_beside_each_other(load, t
             if only:
                 assert sweep.run_sweep(config, folder, **OPTIONS, only=["num_slots=2"]) == []
             else:
-                with pytest.raises(RunError, match="sweep/num_slots=2: process .* on .* is working on it"):
+                with pytest.raises(RunError, match="sweep/num_slots=2: process "):
                     sweep.run_sweep(config, folder, **OPTIONS, only=["num_slots=2"])
         return found(*arguments)
 

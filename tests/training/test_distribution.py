@@ -190,7 +190,7 @@ def validations(run_dir):
 )
 def test_workers_that_are_named_badly_are_refused(told, monkeypatch):
     monkeypatch.setenv("TF_CONFIG", json.dumps(told))
-    with pytest.raises(ConfigError, match="--strategy multi_worker: cannot use the workers of TF_CONFIG or Slurm: "):
+    with pytest.raises(ConfigError, match="--strategy multi_worker: .*TF_CONFIG"):
         distribution.several_machines()
 
 
@@ -201,7 +201,7 @@ def test_the_command_knows_the_strategies():
 def test_workers_that_nobody_names_are_asked_for(monkeypatch):
     for key in [key for key in os.environ if key == "TF_CONFIG" or key.startswith("SLURM")]:
         monkeypatch.delenv(key)
-    with pytest.raises(ConfigError, match="--strategy multi_worker: cannot use the workers of TF_CONFIG or Slurm: "):
+    with pytest.raises(ConfigError, match="--strategy multi_worker: .*TF_CONFIG"):
         distribution.several_machines()
 
 

@@ -55,14 +55,14 @@ def test_it_resumes_without_the_run_that_it_began_with(base, tuning, tmp_path, m
 
 
 def test_another_model_is_refused_before_a_folder_is_made(base, tuning, tmp_path):
-    with pytest.raises(ConfigError, match=r"base holds another model: model.units \(8 there, 16 here\)"):
+    with pytest.raises(ConfigError, match=r"base .*model.units \(8 there, 16 here\)"):
         train(tuning({"model.units": 16}), str(tmp_path / "run"), NO_STRATEGY)
     assert not (tmp_path / "run").exists()
 
 
 def test_another_vocabulary_is_refused(tuning, tmp_path):
     config = tuning({"data.copy.num_symbols": 5, "data.folder": str(tmp_path / "other")})
-    with pytest.raises(ConfigError, match=r"training.init_from: the vocabulary or BPE of .*base differs from the data"):
+    with pytest.raises(ConfigError, match="training.init_from: .*vocabulary"):
         train(config, str(tmp_path / "run"), NO_STRATEGY)
 
 
@@ -85,7 +85,7 @@ def test_a_finished_run_trains_longer(tiny_config, tmp_path, capsys):
     capsys.readouterr()
     assert train(longer, str(tmp_path / "run"), NO_STRATEGY) == 0
     assert "already finished: 6 steps" in capsys.readouterr().out
-    with pytest.raises(ConfigError, match="training.max_steps may only grow from 6, not 3"):
+    with pytest.raises(ConfigError, match="training.max_steps .*6, not 3"):
         train(shorter, str(tmp_path / "run"), NO_STRATEGY)
 
 
@@ -93,9 +93,7 @@ def test_a_rate_that_falls_to_0_cannot_be_made_longer(tiny_config, tmp_path):
     config = tiny_config({"training.schedule": "linear", "training.max_steps": 2})
     assert train(config, str(tmp_path / "run"), NO_STRATEGY) == 0
     longer = dataclasses.replace(config, training=dataclasses.replace(config.training, max_steps=4))
-    with pytest.raises(
-        ConfigError, match=r"linear the learning rate depends on training.max_steps.*training.init_from"
-    ):
+    with pytest.raises(ConfigError, match="training.max_steps.*training.init_from"):
         train(longer, str(tmp_path / "run"), NO_STRATEGY)
     with open(os.path.join(tmp_path, "run", run_folder.CONFIG), encoding="utf-8") as file:
         assert yaml.safe_load(file)["training"]["max_steps"] == 2

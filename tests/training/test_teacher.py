@@ -110,13 +110,13 @@ def test_a_teacher_is_not_needed_once_its_weight_is_0(taught, tmp_path):
 
 
 def test_a_teacher_of_another_size_is_refused(taught, tmp_path):
-    with pytest.raises(ConfigError, match=r"teacher holds another model: model.units \(8 there, 16 here\)"):
+    with pytest.raises(ConfigError, match=r"teacher .*model.units \(8 there, 16 here\)"):
         train(taught({"model.units": 16}), str(tmp_path / "run"), NO_STRATEGY)
-    with pytest.raises(ConfigError, match=r"teacher holds another model: model.encoder \(lstm there, gru here\)"):
+    with pytest.raises(ConfigError, match=r"teacher .*model.encoder \(lstm there, gru here\)"):
         train(taught({"model.encoder": "gru"}), str(tmp_path / "run"), NO_STRATEGY)
     narrow = {"model.attention": {"name": "linear", "projection": 1}}
-    with pytest.raises(ConfigError, match="training.teacher: its contexts are 16 wide, and those of this model 1"):
+    with pytest.raises(ConfigError, match="training.teacher: .*16 wide"):
         train(taught(narrow), str(tmp_path / "run"), NO_STRATEGY)
     assert train(taught({**narrow, "training.teacher_weight": 0}), str(tmp_path / "run"), NO_STRATEGY) == 0
-    with pytest.raises(ConfigError, match="training.teacher: given beside training.init_from"):
+    with pytest.raises(ConfigError, match="training.teacher: .*training.init_from"):
         taught({"training.init_from": "anything"})

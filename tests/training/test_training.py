@@ -65,7 +65,7 @@ def test_a_keras_without_the_sum_that_is_replaced_is_refused(monkeypatch):
         for name in ("_all_reduce_sum_gradients", "aggregate_gradients"):
             if name in vars(kind):
                 monkeypatch.delattr(kind, name)
-    with pytest.raises(RunError, match=r"Keras [\d.]+: its Adam has no _all_reduce_sum_gradients or aggregate_grad"):
+    with pytest.raises(RunError, match=r"Keras [\d.]+: .*_all_reduce_sum_gradients"):
         TrainingStep(make_model("memory", {"num_slots": 2}), TrainingConfig(), NO_STRATEGY)
 
 
@@ -75,7 +75,7 @@ def test_a_keras_without_the_moments_of_adam_is_refused():
     del optimizer._velocities
     with pytest.raises(
         RunError,
-        match=r"Keras [\d.]+: its SummedAdam keeps .*velocity.* in no attribute that has one for each weight; ",
+        match=r"Keras [\d.]+: .*velocity",
     ):
         Checkpoint(model, optimizer)
 
@@ -177,7 +177,7 @@ def test_updates_that_are_not_finite_are_left_out(tiny_config, tmp_path, monkeyp
     output = capsys.readouterr().out
     assert "step 2: 1 updates skipped: loss or gradient not finite" in output
     assert "step 4: 1 updates skipped" in output
-    with pytest.raises(RunError, match="not finite at step 3, whose batch is in .*bad_step-3.npz"):
+    with pytest.raises(RunError, match="not finite at step 3, .*bad_step-3.npz"):
         train(tiny_config({"training.max_bad_steps": 1}), str(tmp_path / "strict"), NO_STRATEGY)
 
 
@@ -261,12 +261,12 @@ def test_a_second_training_is_kept_out(tiny_config, tmp_path):
     os.makedirs(run_dir)
     with (
         run_folder.locked(run_dir),
-        pytest.raises(RunError, match=f"run: process {os.getpid()} on .* is training in it; wait, or use another"),
+        pytest.raises(RunError, match=f"run: process {os.getpid()} on .*training"),
     ):
         train(config, run_dir, NO_STRATEGY)
     early = Trainer(config, run_dir, NO_STRATEGY)
     assert train(config, run_dir, NO_STRATEGY) == 0
-    with pytest.raises(RunError, match="run: another training has just resumed it; start again"):
+    with pytest.raises(RunError, match="run: another training"):
         early.train()
 
 
@@ -296,7 +296,7 @@ def test_a_run_whose_data_changed_is_refused(tiny_config, tmp_path, change):
     assert train(config, str(run_dir), NO_STRATEGY) == 0
     files = {path: path.read_bytes() for path in run_dir.rglob("*") if path.is_file()}
     change(tmp_path / "data")
-    with pytest.raises(ConfigError, match="corpus.json: does not fit the data in .*data, which has changed"):
+    with pytest.raises(ConfigError, match="corpus.json: .*changed"):
         train(config, str(run_dir), NO_STRATEGY)
     assert {path: path.read_bytes() for path in run_dir.rglob("*") if path.is_file()} == files
 
@@ -305,7 +305,7 @@ def test_a_run_without_the_facts_of_its_data_is_refused(tiny_config, tmp_path):
     config, run_dir = tiny_config(), tmp_path / "run"
     assert train(config, str(run_dir), NO_STRATEGY) == 0
     (run_dir / run_folder.CORPUS).unlink()
-    with pytest.raises(ConfigError, match="corpus.json: missing, and a run cannot go on without it; use another"):
+    with pytest.raises(ConfigError, match="corpus.json: missing"):
         train(config, str(run_dir), NO_STRATEGY)
 
 

@@ -306,7 +306,7 @@ def test_averaged_checkpoints_are_the_mean_of_their_weights(tiny_config, tmp_pat
     for mean, *each in zip(arrays(averaged.model), *weights, strict=True):
         np.testing.assert_allclose(mean, np.mean(each, 0), rtol=1e-5, atol=1e-6)
     assert any((one != mean).any() for one, mean in zip(weights[-1], arrays(averaged.model), strict=True))
-    with pytest.raises(RunError, match="3 checkpoints to average, not 4; see training.keep_checkpoints"):
+    with pytest.raises(RunError, match="3 checkpoints .*training.keep_checkpoints"):
         load([run_dir], [], 4)
 
 
