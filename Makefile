@@ -1,7 +1,7 @@
 # make demo      trains memory, Bahdanau and no attention on a small copy task, then times their decoder steps on
 #                sources of 20 to 2,000 tokens: about 3 minutes on two CPU cores; tables and pictures in runs/demo
 # make test      what one runs at every change: under 4 minutes on two CPU cores
-# make test-all  every test: 20 to 25 minutes; test-rest are those that make test leaves out
+# make test-all  every test: 20 to 25 minutes; test-rest are the slow ones, which make test leaves out
 # make test-addons   the tests against tensorflow-addons, in an environment with the extra `addons` (Python 3.11)
 # make test-faults   kill -9 and the like by the hundred; long
 # make check     the linter and make test
@@ -25,20 +25,20 @@ demo: $(VENV)/installed
 	@echo "Tables: runs/demo/table.md, tokens.md; pictures: runs/demo/tokens.png, learning_curves.png, */alignments/*.png"
 
 test: $(VENV)/installed
-	$(BIN)/python -m pytest -n 2 --dist worksteal --ignore tests/thorough
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 test-rest: $(VENV)/installed
-	$(BIN)/python -m pytest -n 2 --dist worksteal tests/thorough
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
 
 test-all: test test-rest
 
 test-addons: .venv-addons/installed
-	.venv-addons/bin/python -m pytest -n 2 --dist worksteal tests/thorough/test_addons.py tests/thorough/test_from_tfa.py \
-		tests/test_conformance.py -k "addons or tfa"
+	.venv-addons/bin/python -m pytest -n 2 --dist worksteal tests/attention/test_addons.py tests/attention/test_conformance.py \
+		tests/docs/test_from_tfa.py -k "addons or tfa"
 
 test-faults: $(VENV)/installed
 	$$(unshare $(MOUNTING) true 2> /dev/null && echo unshare $(MOUNTING)) \
-		$(BIN)/python -m pytest tests/thorough/faults tests/thorough/test_distribution.py --full
+		$(BIN)/python -m pytest tests/faults tests/training/test_distribution.py --full
 
 lint: $(VENV)/installed
 	$(BIN)/ruff check .

@@ -12,7 +12,7 @@ from absl import flags
 from memattn import console
 from memattn.errors import ConfigError
 
-_OF_TRANSLATIONS = ("nbest", "scores", "alignment", "alignments", "replace_unknown")
+_OF_TRANSLATIONS = ("nbest", "scores", "alignment", "replace_unknown")
 _OF_RUNS = ("set", "average", "score")
 
 
@@ -43,13 +43,7 @@ def _work(options: flags.FlagValues):
         raise ConfigError("--run_dir, --saved_model: give one of them")
     if options.score and (given := [f"--{name}" for name in _OF_TRANSLATIONS if options[name].value]):
         raise ConfigError(f"--score: scores given pairs; {', '.join(given)}: for translations")
-    if options.alignments and options.alignment == "soft":
-        raise ConfigError("--alignments: the same as --alignment hard, and given beside --alignment soft")
-    how = {
-        "scores": options.scores,
-        "alignment": options.alignment or ("hard" if options.alignments else None),
-        "replace_unknown": options.replace_unknown,
-    }
+    how = {"scores": options.scores, "alignment": options.alignment, "replace_unknown": options.replace_unknown}
     if options.saved_model:
         if given := [f"--{name}" for name in _OF_RUNS if options[name].value]:
             raise ConfigError(f"{', '.join(given)}: for --run_dir, not for an exported model")
@@ -66,7 +60,6 @@ def main() -> None:
     flags.DEFINE_integer("nbest", None, "Hypotheses per line, each after the number of its line.", lower_bound=1)
     flags.DEFINE_boolean("scores", False, "Print the score before each translation.")
     flags.DEFINE_enum("alignment", None, ["hard", "soft"], "Print word alignments after it; or JSON with all weights.")
-    flags.DEFINE_boolean("alignments", False, "The same as --alignment hard.")
     flags.DEFINE_boolean("replace_unknown", False, "Replace unknown tokens by the most attended source token.")
     flags.DEFINE_boolean("score", False, "Print log-probabilities of pairs: lines of source, tab, target.")
     cli.run(_main, tensorflow=True)

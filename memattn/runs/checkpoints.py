@@ -30,7 +30,7 @@ class Checkpoint:
 
     A weight is stored under its path of attributes, as `model/encoder/forward/0/kernel`, and its slots in the optimizer
     under the slots' names, as `optimizer/momentum/encoder/forward/0/kernel`, independent of Keras' names of weights and
-    the order in which layers are made. Checkpoints from before 0.2, which number the weights, can be read.
+    the order in which layers are made.
 
     Attributes:
       trackable: what `Kept` saves.
@@ -44,11 +44,9 @@ class Checkpoint:
         if optimizer is not None:
             paths = {id(weight): path for path, weight in named.items()}
             trained = [paths[id(weight)] for weight in model.trainable_variables]
-            self._slots, single = optimizer_state(optimizer, trained)
-            self._iterations = tensorflow_variable(optimizer.iterations)
-            slots = {name: _nested(variables) for name, variables in self._slots.items()}
-            parts["optimizer"] = {"iterations": self._iterations, **single, **slots}
-        self._has_optimizer = optimizer is not None
+            slots, single = optimizer_state(optimizer, trained)
+            nested = {name: _nested(variables) for name, variables in slots.items()}
+            parts["optimizer"] = {"iterations": tensorflow_variable(optimizer.iterations), **single, **nested}
         self.trackable = tf.train.Checkpoint(**parts, **others)
 
     def read(self, path: str) -> None:
@@ -58,51 +56,20 @@ class Checkpoint:
             self._read(os.path.join(plain, name))
 
     def _read(self, path: str) -> None:
-        reader = tf.train.load_checkpoint(path)
-        kinds = reader.get_variable_to_dtype_map()
-        numbered = f"model/0{_VALUE}" in kinds
-        weights = self._by_number(kinds) if numbered else self._weights
-        shapes = reader.get_variable_to_shape_map()
-        for key, weight in weights.items():
+        shapes = tf.train.load_checkpoint(path).get_variable_to_shape_map()
+        for key, weight in self._weights.items():
             if shapes.get(f"model/{key}{_VALUE}") != weight.shape:
                 raise ValueError(f"model/{key}: not a weight {weight.shape.as_list()} of this model")
-        found = self._numbered(weights, kinds) if numbered else self.trackable
         states = [one for one in self._others.values() if isinstance(one, tf.train.experimental.PythonState)]
         before = [state.serialize() for state in states]
         try:
-            status = found.read(path)
+            status = self.trackable.read(path)
             status.assert_existing_objects_matched()
-            status.expect_partial()  # the counter of TensorFlow's CheckpointManager, which wrote it once, is not read
+            status.expect_partial()  # the counter of TensorFlow's CheckpointManager, which 0.2 wrote, is not read
         except Exception:
             for state, value in zip(states, before, strict=True):  # TensorFlow restores these first
                 state.deserialize(value)
             raise
-
-    def _by_number(self, kinds: dict[str, tf.DType]) -> dict[str, tf.Variable]:
-        """The weights under the numbers of earlier versions: in Keras' order, which differs between Keras 2 and 3."""
-        numbers = [key for key in kinds if key.startswith("model/")]
-        floating = [n for n in range(len(numbers)) if kinds[f"model/{n}{_VALUE}"].is_floating]
-        is_keras_3 = len(floating) < len(numbers)  # whose weights include the seeds of LSTMs
-        layers = ["attention", "source_embedding", "target_embedding", "encoder", "bridge", "decoder", "output_layer"]
-        layers.insert(0 if is_keras_3 else len(layers), "output_bias")
-
-        def place(path):
-            layer, *rest = path.split("/")
-            return layers.index(layer), layer == "attention" and len(rest) > 1  # own weights first, then sublayers'
-
-        ordered = sorted(self._weights, key=place)
-        return {str(number): self._weights[path] for number, path in zip(floating, ordered, strict=True)}
-
-    def _numbered(self, weights: dict[str, tf.Variable], kinds: dict[str, tf.DType]) -> tf.train.Checkpoint:
-        if not self._has_optimizer:
-            return tf.train.Checkpoint(model=weights, **self._others)
-        paths = {id(weight): path for path, weight in self._weights.items()}
-        momentum, velocity = (self._slots.get(name, {}) for name in ("momentum", "velocity"))  # Adam's
-        own = [paths[id(weight)] for weight in weights.values() if paths[id(weight)] in momentum]
-        moments = [slot[path] for path in own for slot in (momentum, velocity)]
-        first = sum(key.startswith("optimizer/") for key in kinds) - len(moments)  # 2 in Keras 3, with the rate
-        optimizer = {"0": self._iterations, **{str(first + i): moment for i, moment in enumerate(moments)}}
-        return tf.train.Checkpoint(model=weights, optimizer=optimizer, **self._others)
 
 
 class Kept:

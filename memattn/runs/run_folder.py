@@ -62,8 +62,8 @@ def create(
             own = os.path.join(folder, name)
             if not os.path.exists(own):
                 raise ConfigError(f"{own}: missing, and a run cannot go on without it; use another --run_dir")
-            fits = _facts(own).items() <= corpus.items() if name == CORPUS else _holds(own, content)
-            if not fits:  # runs of former versions have fewer facts
+            fits = _facts(own) == corpus if name == CORPUS else _holds(own, content)
+            if not fits:
                 raise ConfigError(
                     f"{own}: does not fit the data in {run_config.data.path}, which has changed since this run began; "
                     "use another --run_dir"

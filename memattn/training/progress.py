@@ -15,7 +15,7 @@ from memattn.training.schedules import decays_by_validation
 class Progress(tf.train.experimental.PythonState):
     """The progress of a run: a checkpoint's content besides the weights and the optimizer.
 
-    What the checkpoints of former versions lack keeps its initial value.
+    What the checkpoints of version 0.2 lack keeps its initial value.
     """
 
     def __init__(self):
@@ -112,7 +112,7 @@ class Progress(tf.train.experimental.PythonState):
         rows = kept.get("validations", [])
         if best is not None and [isinstance(score, (int, float)) for score in best] != [True, True]:
             raise ValueError("best: expected two numbers")
-        if best == [-1.0, -1.0]:  # what former versions had before the first validation
+        if best == [-1.0, -1.0]:  # in version 0.2, before the first validation
             kept["best"] = None
         if not all(isinstance(row, dict) for row in rows):
             raise ValueError("validations: expected mappings")

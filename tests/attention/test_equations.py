@@ -1,0 +1,217 @@
+"""Every equation of the paper against a computation in NumPy that shares no code with the layers."""
+
+import itertools
+import runpy
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from helpers.equations import LENGTHS, QUERIES, SCORING, STATES, B, D, Q, S, U, read, softmax
+
+from memattn import attention, config
+from memattn.attention import registry
+from memattn.attention.memory import position_encodings
+from memattn.errors import ConfigError
+
+
+@pytest.fixture
+def states():
+    return STATES
+
+
+@pytest.fixture
+def queries():
+    return QUERIES
+
+
+def renormalized(k, s, length, num_slots, longest, renormalize):
+    """Entry (k, s), both from 1, of the position encodings of one source: Eq. 10 and the text below it."""
+
+    def entry(k, s):
+        s = min(s, longest)
+        return (1 - k / num_slots) * (1 - s / longest) + (k / num_slots) * (s / longest)
+
+    total = sum(entry(k, other) for other in range(1, length + 1))
+    return entry(k, s) * {"none": 1, "sum": 1 / total, "mean": length / total}[renormalize]
+
+
+@pytest.mark.parametrize("num_slots", [1, 3, 8])
+@pytest.mark.parametrize("encoder_scoring, decoder_scoring", list(itertools.product(SCORING, SCORING)))
+@pytest.mark.parametrize("renormalize", [None, "sum", "mean", "none"])
+def test_memory_attention_is_equations_4_to_10(
+    states, queries, num_slots, encoder_scoring, decoder_scoring, renormalize
+):
+    longest = 5  # shorter than the longest source here: what lies past it counts as the last position
+    mechanism = attention.MemoryAttention(
+        num_slots=num_slots,
+        encoder_scoring=encoder_scoring,
+        decoder_scoring=decoder_scoring,
+        position_encoding=renormalize is not None,
+        renormalize=renormalize or "sum",
+        max_source_length=longest,
+    )
+    scores, contexts, alignments = read(mechanism, states, queries)
+    w_alpha = mechanism.encoder_scores.kernel.numpy()
+    w_beta = mechanism.decoder_scores.kernel.numpy()
+    for b in range(B):
+        memory, alpha = np.zeros((num_slots, D)), np.zeros((S, num_slots))
+        for t in range(LENGTHS[b]):
+            logits = states[b, t] @ w_alpha
+            if renormalize is not None:
+                logits = logits * [
+                    renormalized(k, t + 1, LENGTHS[b], num_slots, longest, renormalize) for k in range(1, num_slots + 1)
+                ]  # Eq. 9
+            alpha[t] = SCORING[encoder_scoring](logits)  # Eq. 5
+            memory += np.outer(alpha[t], states[b, t])  # Eq. 4
+        for q in range(Q):
+            beta = SCORING[decoder_scoring](queries[b, q] @ w_beta)  # Eq. 7
+            scored = beta if num_slots <= S else alpha @ beta  # a short source is read by position
+            np.testing.assert_allclose(scores[b, q], scored, rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(contexts[b, q], beta @ memory, rtol=1e-4, atol=1e-5)  # Eq. 6
+            np.testing.assert_allclose(alignments[b, q], alpha @ beta, rtol=1e-4, atol=1e-6)
+
+
+def test_one_softmax_slot_is_the_sum_of_the_states(states, queries):
+    _, contexts, _ = read(attention.MemoryAttention(num_slots=1), states, queries)
+    for b in range(B):
+        np.testing.assert_allclose(contexts[b], np.tile(states[b, : LENGTHS[b]].sum(0), (Q, 1)), rtol=1e-5, atol=1e-5)
+
+
+def test_position_encodings_have_the_surface_of_figure_2():
+    table = position_encodings(64, 50)
+    assert table.shape == (50, 64)
+    np.testing.assert_allclose(table[24, 31], 0.5, atol=1e-6)  # the stationary point, k/K = s/S = 1/2
+    np.testing.assert_allclose(table[49], np.arange(1, 65) / 64, atol=1e-6)  # at the end, late slots weigh most
+    np.testing.assert_allclose(table[:, 63], np.arange(1, 51) / 50, atol=1e-6)
+    assert table[0, 0] > 0.95
+    assert (np.diff(table[:, 0]) < 0).all()
+
+
+def content_attention(energies, states):
+    """Eqs. 1 and 2 for energies [B, Q, S]."""
+    scores = np.zeros((B, Q, S))
+    for b in range(B):
+        scores[b, :, : LENGTHS[b]] = softmax(energies[b, :, : LENGTHS[b]])
+    return scores, np.einsum("bqs,bsd->bqd", scores, states)
+
+
+@pytest.mark.parametrize("cache_keys", [True, False])
+def test_bahdanau(states, queries, cache_keys):
+    mechanism = attention.BahdanauAttention(units=9, cache_keys=cache_keys)
+    read(mechanism, states, queries)
+    mechanism.query_layer.bias.assign(np.random.default_rng(2).normal(size=9))
+    scores, contexts, alignments = read(mechanism, states, queries)
+    keys = states @ mechanism.key_layer.kernel.numpy()
+    projected = queries @ mechanism.query_layer.kernel.numpy() + mechanism.query_layer.bias.numpy()
+    v = tf.convert_to_tensor(mechanism.v).numpy()
+    energies = np.array(
+        [[[v @ np.tanh(projected[b, q] + keys[b, s]) for s in range(S)] for q in range(Q)] for b in range(B)]
+    )
+    expected_scores, expected_contexts = content_attention(energies, states)
+    np.testing.assert_allclose(scores, expected_scores, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(contexts, expected_contexts, rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(alignments, scores)
+
+
+def test_luong(states, queries):
+    mechanism = attention.LuongAttention(units=U)
+    scores, contexts, _ = read(mechanism, states, queries)
+    energies = np.einsum("bqu,du,bsd->bqs", queries, mechanism.key_layer.kernel.numpy(), states)
+    expected_scores, expected_contexts = content_attention(energies, states)
+    np.testing.assert_allclose(scores, expected_scores, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(contexts, expected_contexts, rtol=1e-4, atol=1e-5)
+
+
+def test_luong_dot(states):
+    queries = np.random.default_rng(1).normal(size=(B, Q, D)).astype(np.float32)
+    scores, contexts, _ = read(attention.LuongDotAttention(), states, queries)
+    expected_scores, expected_contexts = content_attention(np.einsum("bqd,bsd->bqs", queries, states), states)
+    np.testing.assert_allclose(scores, expected_scores, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(contexts, expected_contexts, rtol=1e-4, atol=1e-5)
+
+
+def test_luong_dot_says_which_widths_differ(states, queries):
+    with pytest.raises(ValueError, match="luong_dot: .*encoder_units"):
+        read(attention.LuongDotAttention(), states, queries)
+
+
+@pytest.mark.parametrize("name", ["luong", "local_m", "local_p"])
+def test_units_are_the_width_of_the_queries(name):
+    layer = attention.MECHANISMS[name](units=5)
+    with pytest.raises(ValueError, match="units: 5, .*4 wide"):
+        layer(tf.zeros([1, 2, 4]), tf.zeros([1, 3, 6]))
+
+
+def test_no_attention_reads_nothing(states, queries):
+    scores, contexts, alignments = read(attention.NoAttention(), states, queries)
+    assert scores.shape == (B, Q, 0)
+    assert contexts.shape == (B, Q, 0)
+    np.testing.assert_array_equal(alignments, np.zeros((B, Q, S)))
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"num_slots": "8"}, "num_slots: must be a whole number of at least 1, not '8'"),
+        ({"num_slots": 0}, "num_slots: must be a whole number of at least 1, not 0"),
+        ({"num_slots": True}, "num_slots: must be a whole number of at least 1, not True"),
+        ({"encoder_scoring": "tanh"}, "encoder_scoring: 'tanh' is none of softmax, sigmoid$"),
+        ({"decoder_scoring": "none"}, "decoder_scoring: 'none' is none of softmax, sigmoid"),
+        ({"renormalize": "max"}, "renormalize: 'max' is none of sum, mean, none"),
+        (
+            {"position_encoding": True},
+            r"max_source_length \(for position_encoding\): must be a whole number of at least 1",
+        ),
+    ],
+)
+def test_memory_attention_refuses(options, message):
+    with pytest.raises(ValueError, match=message):
+        attention.MemoryAttention(**options)
+
+
+def test_no_source_at_all_gives_finite_zeros():
+    states = np.ones((1, 2, D), np.float32)
+    for mechanism in (attention.BahdanauAttention(units=U), attention.MemoryAttention(num_slots=2)):
+        memory = mechanism.memorize(tf.constant(states), tf.constant([[False, False]]))
+        scores, _ = mechanism.score(tf.ones([1, 1, U]), memory, ())
+        np.testing.assert_array_equal(tf.matmul(scores, memory["values"]).numpy(), np.zeros((1, 1, D)))
+
+
+def test_a_tensorflow_addons_that_does_not_fit_harms_its_own_mechanisms_only(tmp_path, monkeypatch):
+    (tmp_path / "tensorflow_addons.py").write_text("raise AttributeError('no engine\\nin keras')")
+    (tmp_path / "config.yaml").write_text("data: {copy: {}}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    for module in ("tensorflow_addons", "memattn.attention.addons"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    mechanisms = runpy.run_path(registry.__file__)["MECHANISMS"]  # as a first import makes it
+    monkeypatch.setattr("memattn.config.config.MECHANISMS", mechanisms)
+    path = str(tmp_path / "config.yaml")
+    assert config.load(path, []).model.attention["name"] == "memory"
+    with pytest.raises(ConfigError, match="name: tfa_luong: .*keras"):
+        config.load(path, ["model.attention.name=tfa_luong"])
+
+
+def test_the_registry_is_a_mapping_of_names_to_classes():
+    names = [name for name in attention.MECHANISMS if not name.startswith("tfa_")]
+    assert attention.MECHANISMS.get("memory") is attention.MECHANISMS["memory"] is attention.MemoryAttention
+    assert attention.MECHANISMS.get("nothing") is None
+    assert "memory" in attention.MECHANISMS
+    if len(names) == len(attention.MECHANISMS):  # the extra `addons` may be there and not fit
+        assert dict(attention.MECHANISMS.items()) == {name: attention.MECHANISMS[name] for name in names}
+        assert all(issubclass(one, attention.AttentionMechanism) for one in attention.MECHANISMS.values())
+
+
+@pytest.mark.parametrize("name", ["nothing", 3, None, ["memory"], {"memory": 1}])
+def test_a_name_of_any_type_is_refused(name):
+    assert name not in attention.MECHANISMS
+    with pytest.raises(KeyError):
+        attention.MECHANISMS[name]
+    with pytest.raises(ValueError, match="attention: .* is none of none, bahdanau"):
+        attention.build(name, {})
+
+
+@pytest.mark.parametrize("installed", [False, True])
+def test_mechanisms_of_tensorflow_addons_are_listed_where_it_is_installed(installed, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name if installed else None)
+    assert ("tfa_luong" in runpy.run_path(registry.__file__)["MECHANISMS"]) == installed

@@ -1,0 +1,244 @@
+"""Every mechanism is an ordinary Keras layer: masks, dtype policies, functional models, `.keras` files."""
+
+import inspect
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from helpers.mechanisms import ADDONS_NAMES, EVERY_CASE, QUICK_NAMES, SLOW_NAMES, LeastSeen, slow
+from helpers.models import make_model, padded
+from helpers.repository import ROOT
+
+from memattn import attention
+from memattn.data.vocabulary import EOS
+
+KERAS_3 = not hasattr(tf.keras, "__internal__")
+B, T, S, D = 2, 3, 5, 8  # queries as wide as values, as luong_dot wants them
+FACTS = {"units": D, "max_source_length": S}
+# Mechanisms of tensorflow-addons keep a memory on themselves.
+ORDINARY = [case for case in EVERY_CASE if case.values[0] not in ADDONS_NAMES]
+
+
+def make(name, options, **kwargs):
+    return attention.build(name, {**options, **kwargs}, **FACTS)
+
+
+def inputs(seed=1):
+    random = np.random.RandomState(seed)  # noqa: NPY002
+    return [tf.constant(random.normal(size=(B, length, D)), tf.float32) for length in (T, S)]
+
+
+@pytest.mark.skipif(not KERAS_3, reason="Keras 2 has no such test")
+@pytest.mark.parametrize(("name", "options"), ORDINARY)
+def test_keras_own_layer_test(name, options):
+    """Of the config, building by shapes, symbolic calls and mixed precision."""
+    from keras.src import testing  # noqa: PLC0415
+
+    mechanism = attention.MECHANISMS[name]
+    accepted = set(make(name, options).get_config())
+    testing.TestCase().run_layer_test(
+        mechanism,
+        init_kwargs={**options, **{fact: value for fact, value in FACTS.items() if fact in accepted}},
+        input_shape={"query_shape": (B, T, D), "value_shape": (B, S, D)},
+        expected_output_shape=(B, T, make(name, options).context_size(D)),
+        supports_masking=True,
+        run_training_check=False,  # it gives all inputs as one dictionary
+    )
+
+
+@pytest.mark.parametrize(("name", "options"), EVERY_CASE)
+def test_a_call_is_what_the_decoder_reads(name, options):
+    query, value = inputs()
+    mask = tf.constant([[True] * S, [True, True, False, False, False]])
+    layer = make(name, options)
+    context, weights = layer(query, value, value_mask=mask, return_attention_scores=True)
+    memory = layer.memorize(value, mask)
+    scores, state = [], layer.initial_state(memory, 1)
+    for time in range(T):
+        own, state = layer.score(query[:, time : time + 1], memory, state)
+        scores.append(own)
+    scores = tf.concat(scores, 1)
+    np.testing.assert_allclose(context, tf.matmul(scores, memory["values"]), atol=1e-6)
+    np.testing.assert_allclose(weights, layer.alignments(memory, scores), atol=1e-6)
+    assert context.shape == (B, T, layer.context_size(D))
+    assert weights.shape == (B, T, S)
+    np.testing.assert_array_equal(weights[1, :, 2:], np.zeros((T, 3)))
+
+
+def test_a_recurrent_mechanism_takes_the_queries_in_their_order():
+    query, value = inputs()
+    layer = LeastSeen()
+    _, weights = layer(query, value, return_attention_scores=True)
+    memory = layer.memorize(value, tf.ones([B, S], tf.bool))
+    state = layer.initial_state(memory, 1)
+    for time in range(T):
+        scores, state = layer.score(query[:, time : time + 1], memory, state)
+        np.testing.assert_allclose(weights[:, time], scores[:, 0], atol=1e-6)
+
+
+def test_masked_queries_read_nothing():
+    query, value = inputs()
+    context = make("bahdanau", {})(query, value, query_mask=tf.constant([[True, True, False]] * B))
+    np.testing.assert_array_equal(context[:, 2], np.zeros((B, D)))
+    assert np.abs(context[:, :2]).min() > 0
+
+
+def test_bahdanau_is_keras_additive_attention():
+    query, value = inputs()
+    mask = tf.constant([[True] * S, [True, True, False, False, False]])
+    ours, theirs = make("bahdanau", {}), tf.keras.layers.AdditiveAttention()
+    ours(query, value)
+    keys, queries = ours.key_layer(value), ours.query_layer(query)
+    theirs.build([(B, T, D), (B, S, D), (B, S, D)])
+    theirs.scale.assign(tf.convert_to_tensor(ours.v))
+    expected = theirs([queries, value, keys], mask=[None, mask])
+    np.testing.assert_allclose(ours(query, value, value_mask=mask), expected, atol=1e-5)
+
+
+def test_luong_is_keras_attention():
+    query, value = inputs()
+    mask = tf.constant([[True] * S, [True, True, False, False, False]])
+    ours = make("luong", {})
+    ours(query, value)
+    expected = tf.keras.layers.Attention()([query, value, ours.key_layer(value)], mask=[None, mask])
+    np.testing.assert_allclose(ours(query, value, value_mask=mask), expected, atol=1e-5)
+    dot = tf.keras.layers.Attention()([query, value], mask=[None, mask])
+    np.testing.assert_allclose(make("luong_dot", {})(query, value, value_mask=mask), dot, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
+        (([2, 4], [2, 5, 6]), r"query: expected \[B, T, U\], not shape \(2, 4\)"),
+        (([2, 3, 4], [2, 6]), r"value: expected \[B, S, D\], not shape \(2, 6\)"),
+        (([2, 3, 4], [1, 5, 6]), r"query \(2, 3, 4\) and value \(1, 5, 6\): batches of different sizes"),
+        (([2, 3, 4], [2, 5, 6], None, [2, 1, 5]), r"value_mask: expected \[B, S\], not shape \(2, 1, 5\)"),
+        (([2, 3, 4], [2, 5, 6], None, [2, 4]), r"value_mask: expected \[B, S\] = \(2, 5\), not shape \(2, 4\)"),
+        (([2, 3, 4], [2, 5, 6], [3, 3]), r"query_mask: expected \[B, T\] = \(2, 3\), not shape \(3, 3\)"),
+    ],
+)
+def test_other_shapes_are_refused(shapes, message):
+    query, value, *masks = (None if shape is None else tf.ones(shape) for shape in shapes)
+    layer = attention.MemoryAttention(num_slots=3)
+    with pytest.raises(ValueError, match=message):
+        layer(query, value, **dict(zip(("query_mask", "value_mask"), masks, strict=False)))
+
+
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+@pytest.mark.parametrize(("name", "options"), ORDINARY)
+def test_a_layer_of_mixed_precision_takes_states_of_float32(name, options, policy):
+    query, value = inputs()
+    full = make(name, options)
+    full(query, value)
+    mixed = make(name, options, dtype=policy)
+    context = mixed(query, value)
+    mixed.set_weights(full.get_weights())
+    assert context.dtype == mixed.compute_dtype
+    assert {tf.as_dtype(weight.dtype).name for weight in mixed.weights} <= {"float32"}
+    np.testing.assert_allclose(tf.cast(mixed(query, value), tf.float32), full(query, value), atol=0.2)
+
+
+def functional(name, options):
+    """Classifies sources of ids by what one query a position reads, masks from the embedding."""
+    source = tf.keras.Input([None], dtype="int32")
+    embedded = tf.keras.layers.Embedding(9, D, mask_zero=True)(source)
+    context, _ = make(name, options)(embedded, embedded, return_attention_scores=True)
+    features = tf.keras.layers.Concatenate()([embedded, context])
+    return tf.keras.Model(source, tf.keras.layers.Dense(2)(features))
+
+
+def test_keras_compiles_mechanisms_whose_steps_need_no_former_one():
+    compiled = {name: make(name, {}).supports_jit for name in ("memory", "local_m", "local_p", "monotonic")}
+    assert compiled == {"memory": True, "local_m": False, "local_p": True, "monotonic": False}
+
+
+SOURCE = np.array([[4, 5, 6, 7, 0], [8, 4, 0, 0, 0]] * 4, np.int32)
+
+
+@pytest.mark.parametrize(
+    ("name", "jit_compile"),
+    [
+        *((name, jit_compile) for name in QUICK_NAMES if name not in ADDONS_NAMES for jit_compile in (True, False)),
+        *(slow(name, "auto" if KERAS_3 else False) for name in SLOW_NAMES),  # compiled where Keras does so by itself
+    ],
+)
+def test_a_functional_model_learns(name, jit_compile):
+    model = functional(name, {})
+    loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile("adam", loss, jit_compile=jit_compile)
+    losses = model.fit(SOURCE, SOURCE % 2, epochs=3, verbose=0).history["loss"]
+    assert losses[-1] < losses[0]
+    longer = np.pad(SOURCE, [(0, 0), (0, 3)])  # padding changes nothing
+    np.testing.assert_allclose(model(longer)[:, :2], model(SOURCE)[:, :2], atol=1e-5)
+
+
+LOAD = """
+import sys
+import numpy as np
+import tensorflow as tf
+import memattn
+[getattr(memattn, name) for name in memattn.__all__]  # Keras must know the classes
+for path in sys.argv[1:]:
+    data = np.load(path + ".npz")
+    model = tf.keras.models.load_model(path + ".keras")
+    arguments = [tf.constant(data[f"arr_{i}"]) for i in range(len(data.files) - 1)]
+    np.testing.assert_allclose(model(*arguments), data[f"arr_{len(arguments)}"], atol=1e-5)
+"""
+
+
+def test_models_are_loaded_in_a_new_process_with_equal_outputs(tmp_path):
+    models = {name: functional(name, {}) for name in ("memory", "bahdanau", "luong", "luong_dot", "none")}
+    arguments = dict.fromkeys(models, [SOURCE])
+    for name in ("memory", "bahdanau", "none"):
+        models[f"{name}_model"] = make_model(name, {}, layers=2, tie_embeddings="all")
+        arguments[f"{name}_model"] = [padded([[4, 5, EOS]]).numpy(), padded([[5, EOS]]).numpy()]
+    for name, model in models.items():
+        model.save(tmp_path / f"{name}.keras")
+        outputs = model(*map(tf.constant, arguments[name]))
+        np.savez(tmp_path / f"{name}.npz", *arguments[name], outputs)
+    command = [sys.executable, "-c", LOAD, *[str(tmp_path / name) for name in models]]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+@pytest.mark.skipif(not KERAS_3, reason="Keras 2 exports by tf.saved_model.save")
+def test_a_functional_model_is_exported(tmp_path):
+    model = functional("memory", {})
+    model.export(str(tmp_path / "exported"), verbose=False)
+    exported = tf.saved_model.load(str(tmp_path / "exported"))
+    np.testing.assert_allclose(exported.serve(tf.constant(SOURCE)), model(SOURCE), atol=1e-5)
+
+
+def test_a_layer_of_a_users_own_is_not_registered_as_ours():
+    class MemoryAttention(attention.MemoryAttention):
+        pass
+
+    registered = tf.keras.utils.get_registered_object("memattn>MemoryAttention")
+    assert registered is attention.MemoryAttention
+    assert MemoryAttention is not registered
+
+
+@pytest.mark.skipif(not KERAS_3, reason="Keras 2 calls them multiple")
+def test_a_model_has_a_summary_with_shapes(capsys):
+    make_model("memory", {}).summary()
+    lines = [line for line in capsys.readouterr().out.splitlines() if "Encoder" in line or "Decoder" in line]
+    assert len(lines) == 2
+    assert all("8" in line for line in lines)
+
+
+SIZES = {"units", "max_source_length", "num_slots", "window", "chunk_size", "projection", "read_units"}
+SIZED = {name: SIZES & inspect.signature(attention.MECHANISMS[name]).parameters.keys() for name in attention.MECHANISMS}
+
+
+@pytest.mark.parametrize(("name", "sizes"), [(name, sizes) for name, sizes in SIZED.items() if sizes])
+def test_sizes_are_whole_numbers_of_numpy_too(name, sizes):
+    """Keras itself takes no NumPy integers."""
+    options = {"position_encoding": True} if name == "memory" else {}
+    made = attention.MECHANISMS[name](**options, **dict.fromkeys(sizes, np.int64(4)))
+    assert all(type(made.get_config()[size]) is int for size in sizes)
+    for wrong in ("4", 0, 2.5, True):
+        for size in sizes:
+            with pytest.raises(ValueError, match=rf"^{size}\b.*: .*not {wrong!r}"):
+                attention.MECHANISMS[name](**options, **{**dict.fromkeys(sizes, 4), size: wrong})

@@ -1,0 +1,367 @@
+"""Properties of every attention mechanism as a Keras layer: initial weights, files, masks, types, gradients.
+
+A mechanism is under test once the registry holds it, or by --mechanism.
+"""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from helpers.layers import FACTS, KERAS_3, B, D, S, T, array, make, random
+from helpers.mechanisms import LAYER_CASES, LAYER_NAMES, identify
+
+from memattn import attention
+from memattn.models.bridge import BackwardBridge, DenseBridge
+from memattn.models.decoder import Decoder
+from memattn.models.encoder import Encoder
+from memattn.models.rnnsearch import RNNsearchDecoder
+
+pytestmark = pytest.mark.slow
+every_name = pytest.mark.parametrize("name", LAYER_NAMES)
+
+
+@pytest.fixture(params=LAYER_CASES, ids=identify)
+def case(request):
+    return request.param
+
+
+# Initial weights
+
+
+def started(name, options, initializer):
+    """A layer whose weights the initializer starts, all of them as wide as possible alike; None if it has none."""
+    if "initializer" not in attention.build(name, options, **FACTS).get_config():
+        return None
+    layer = make(name, options, initializer=initializer)
+    layer.build((B, T, D), (B, S, D))
+    return layer
+
+
+def drawn(layer):
+    """Its random weights, flat: those that are more than zeros and ones."""
+    return [values for values in (array(weight).ravel() for weight in layer.weights) if len(np.unique(values)) > 2]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        lambda: tf.keras.initializers.TruncatedNormal(stddev=0.5),
+        lambda: tf.keras.initializers.GlorotUniform(seed=5),
+        lambda: {"class_name": "RandomUniform", "config": {"minval": -1.0, "maxval": 1.0, "seed": 5}},
+        lambda: {"class_name": "GlorotUniform", "config": {}},
+        lambda: "he_normal",
+        *([lambda: tf.keras.initializers.HeNormal(tf.keras.random.SeedGenerator(5))] if KERAS_3 else []),
+    ],
+    ids=["object", "seeded object", "seeded config", "config", "name", *["generator"] * KERAS_3],
+)
+def test_no_two_weights_start_alike(case, given):
+    name, options = case
+    layer = started(name, options, given())
+    if layer is None:
+        return
+    weights = drawn(layer)
+    for i, one in enumerate(weights):
+        for other in weights[:i]:
+            assert one.shape != other.shape or np.abs(one - other).max() > 1e-3
+    restored = type(layer).from_config(layer.get_config())
+    restored.build((B, T, D), (B, S, D))
+    assert [values.shape for values in drawn(restored)] == [values.shape for values in weights]
+
+
+@every_name
+def test_a_seed_gives_the_same_weights_again(name):
+    layers = [started(name, {}, tf.keras.initializers.HeNormal(seed=4)) for _ in range(2)]
+    if layers[0] is not None:
+        for one, other in zip(*map(drawn, layers), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+PARTS = {
+    "encoder": lambda initializer: Encoder(layers=2, units=D, initializer=initializer),
+    "encoder of GRUs": lambda initializer: Encoder(layers=2, units=D, cell="gru", initializer=initializer),
+    "decoder": lambda initializer: Decoder(
+        attention=make("luong", {}, initializer=initializer), layers=2, units=D, initializer=initializer
+    ),
+    "rnnsearch": lambda initializer: RNNsearchDecoder(
+        attention=make("luong", {}, initializer=initializer), units=D, initializer=initializer
+    ),
+    "dense bridge": lambda initializer: DenseBridge(layers=1, units=D, initializer=initializer),
+    "backward bridge": lambda initializer: BackwardBridge(layers=1, units=D, encoder_units=D, initializer=initializer),
+}
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("seed", [None, 5])
+def test_no_two_weights_of_a_part_of_a_model_start_alike(part, seed):
+    def weights(made):
+        made.build(*[(None, None, D), {"values": (None, None, D)}][: 2 if hasattr(made, "attention") else 1])
+        return drawn(made)
+
+    layer = PARTS[part](tf.keras.initializers.RandomUniform(-0.1, 0.1, seed=seed))
+    found = weights(layer)
+    for i, one in enumerate(found):
+        for other in found[:i]:
+            assert one.shape != other.shape or np.abs(one - other).max() > 1e-3
+    config = json.loads(json.dumps(layer.get_config()))
+    assert config["initializer"]["class_name"] == "RandomUniform"
+    again = weights(type(layer).from_config(layer.get_config()))
+    assert [one.shape for one in again] == [one.shape for one in found]
+    if seed is not None:
+        for one, other in zip(again, found, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_an_initializer_without_a_seed_is_used_as_it_is():
+    class Ascending(tf.keras.initializers.Initializer):
+        def __init__(self, step=1.0):
+            self.step = step
+
+        def __call__(self, shape, dtype=None, **_):
+            return self.step * tf.cast(tf.reshape(tf.range(np.prod(shape)), shape), dtype or tf.float32)
+
+    layer = started("luong", {}, Ascending(2.0))
+    np.testing.assert_allclose(layer.key_layer.kernel, 2.0 * np.arange(D * D).reshape(D, D))
+    layer = started("luong", {}, lambda shape, dtype=None: tf.fill(shape, tf.constant(0.5, dtype or tf.float32)))
+    np.testing.assert_allclose(layer.key_layer.kernel, np.full((D, D), 0.5))
+
+
+# Files
+
+
+class Block(tf.keras.layers.Layer):
+    """A layer with a mechanism of a fixed name inside."""
+
+    def __init__(self, case, **kwargs):
+        super().__init__(**kwargs)
+        name, options = case
+        self.inner = make(name, {**options, "name": "inner"})
+
+    def call(self, query, value):
+        return self.inner(query, value)
+
+
+def functional(layers):
+    query, value = (tf.keras.Input([None, D]) for _ in range(2))
+    return tf.keras.Model([query, value], [layer(query, value) for layer in layers])
+
+
+@pytest.mark.skipif(not KERAS_3, reason="Keras 2 has no paths")
+def test_each_weight_has_a_path_of_its_own_below_its_layer(case):
+    name, options = case
+    blocks = [Block(case) for _ in range(2)]
+    plain = [make(name, options) for _ in range(2)]
+    functional([*plain, *blocks])
+    paths = [weight.path for layer in [*plain, *blocks] for weight in layer.weights]
+    assert len(set(paths)) == len(paths)
+    for layer in plain:
+        assert all(weight.path.startswith(f"{layer.name}/") for weight in layer.weights)
+    for block in blocks:
+        assert all(weight.path.startswith(f"{block.name}/inner/") for weight in block.weights)
+
+
+@pytest.mark.skipif(not KERAS_3, reason="an older form of file")
+@pytest.mark.parametrize("form", ["keras", "h5", "weights.h5"])
+def test_files_keep_two_layers_of_a_model(case, form, tmp_path):
+    name, options = case
+    one = tf.keras.initializers.RandomNormal(stddev=0.7)
+    takes = "initializer" in attention.build(name, options, **FACTS).get_config()
+
+    def made():
+        return functional([make(name, options, **({"initializer": one} if takes else {})) for _ in range(2)])
+
+    model, path = made(), str(tmp_path / f"model.{form}")
+    model.get_layer(index=2).set_weights([random(*weight.shape) for weight in model.get_layer(index=2).weights])
+    inputs = [random(B, T, D), random(B, S, D, seed=2)]
+    if form == "weights.h5":
+        model.save_weights(path)
+        loaded = made()
+        loaded.load_weights(path)
+    else:
+        model.save(path)
+        loaded = tf.keras.models.load_model(path, compile=False)
+    for expected, found in zip(model(inputs), loaded(inputs), strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+# Masks and positions
+
+REAL = np.array([[True, True, True, True, True], [True, True, False, False, False]])
+
+
+def test_masks_may_be_lists_and_arrays(case):
+    name, options = case
+    query, value, layer = random(B, T, D), random(B, S, D, seed=2), make(name, options)
+    asked = np.array([[True, True, False], [True, False, True]])
+    expected = layer(query, value, query_mask=tf.constant(asked), value_mask=tf.constant(REAL))
+    for given in (np.ndarray.tolist, np.asarray, lambda mask: mask.astype(np.int32), lambda mask: mask.astype("f4")):
+        found = layer(query, value, query_mask=given(asked), value_mask=given(REAL))
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+    np.testing.assert_array_equal(array(expected)[~asked], 0)
+    shorter = layer(query[1:], value[1:, :2], query_mask=asked[1:].tolist())
+    np.testing.assert_allclose(expected[1:], shorter, atol=1e-5)
+
+
+@every_name
+def test_what_is_ragged_is_refused(name):
+    layer = make(name, {})
+    dense, ragged = tf.zeros([2, 3, D]), tf.RaggedTensor.from_row_lengths(tf.zeros([4, D]), [1, 3])
+    mask = tf.RaggedTensor.from_row_lengths(tf.ones([4], tf.bool), [1, 3])
+    for refused, arguments, masks in [
+        ("query", (ragged, dense), {}),
+        ("value", (dense, ragged), {}),
+        ("value_mask", (dense, dense), {"value_mask": mask}),
+        ("query_mask", (dense, dense), {"query_mask": [[True], [True, False, True]]}),
+    ]:
+        with pytest.raises(ValueError, match=f"{refused}: ragged"):
+            layer(*arguments, **masks)
+
+
+PLACES = {
+    "right": [True, True, True, False, False],
+    "left": [False, False, True, True, True],
+    "holes": [False, True, False, True, True],
+}
+
+
+@pytest.mark.parametrize("where", PLACES)
+def test_padding_may_stand_anywhere(case, where):
+    """Three values in a batch with five give what they give alone, wherever the padding is, and whatever is in it."""
+    name, options = case
+    query, value, places = random(2, 4, D), random(2, 5, D, seed=2), np.array(PLACES[where])
+    layer = make(name, options)
+    layer.build((1, 1, D), (1, 1, D))
+    layer.set_weights([1.5 * random(*weight.shape, seed=5 + i) for i, weight in enumerate(layer.weights)])
+    three = value[:1, :3]
+    expected, expected_weights = layer(query[:1], three, return_attention_scores=True)
+    batch = value.copy()
+    batch[0, places], batch[0, ~places] = three[0], 9.0
+    mask = np.stack([places, np.ones(5, bool)])
+    context, weights = layer(query, batch, value_mask=mask, return_attention_scores=True)
+    np.testing.assert_allclose(context[:1], expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(array(weights)[:1, :, places], expected_weights, rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(array(weights)[0][:, ~places], 0)
+    longest, longest_weights = layer(query[1:], value[1:], return_attention_scores=True)
+    np.testing.assert_allclose(context[1:], longest, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(weights[1:], longest_weights, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("where", PLACES)
+def test_a_memory_reads_padding_anywhere_unless_it_reads_in_order(case, where):
+    name, options = case
+    layer = make(name, options)
+    query, value, places = random(1, 1, D), random(1, 3, D, seed=2), np.array(PLACES[where])
+    if layer.reads_in_order and where != "right":
+        return
+    padded = np.full((1, 5, D), 9.0, np.float32)
+    padded[0, places] = value
+    contexts = []
+    for states, mask in ((value, [[True] * 3]), (padded, places[None])):
+        memory = layer.memorize(tf.constant(states), tf.constant(mask))
+        scores, _ = layer.score(tf.constant(query), memory, layer.initial_state(memory, 1))
+        contexts.append(tf.matmul(scores, memory["values"]))
+    np.testing.assert_allclose(*contexts, rtol=1e-4, atol=1e-5)
+
+
+def test_masks_of_embeddings_reach_the_layers_around(case):
+    """Padding of a query reads nothing, and stays padding for what comes next."""
+    name, options = case
+    ids = tf.constant([[4, 5, 6, 7, 0], [8, 4, 0, 0, 0]])
+    embedded = tf.keras.layers.Embedding(9, D, mask_zero=True)(ids)
+    layer = make(name, options)
+    context = layer(embedded, embedded)
+    explicit = layer(tf.identity(embedded), tf.identity(embedded), query_mask=ids != 0, value_mask=ids != 0)
+    np.testing.assert_allclose(context, explicit, atol=1e-6)
+    np.testing.assert_array_equal(array(context)[array(ids) == 0], 0)
+    pooled = tf.keras.layers.GlobalAveragePooling1D()(context)
+    np.testing.assert_allclose(pooled[1], tf.reduce_mean(context[1, :2], 0), atol=1e-6)
+
+
+# Values
+
+
+def test_a_source_of_no_positions_gives_nothing(case):
+    name, options = case
+    layer = make(name, options)
+    context, weights = layer(random(B, T, D), np.zeros((B, 0, D), np.float32), return_attention_scores=True)
+    np.testing.assert_array_equal(context, np.zeros((B, T, layer.context_size(D))))
+    assert weights.shape == (B, T, 0)
+    padded, zero = layer(random(B, T, D), random(B, S, D), value_mask=np.zeros((B, S)), return_attention_scores=True)
+    np.testing.assert_allclose(padded, np.zeros((B, T, layer.context_size(D))), atol=1e-6)
+    np.testing.assert_array_equal(zero, np.zeros((B, T, S)))
+
+
+def test_what_is_given_is_not_changed(case):
+    """Variables and arrays of the caller."""
+    name, options = case
+    query, value, layer = random(B, T, D), random(B, S, D, seed=2), make(name, options)
+    expected = array(layer(tf.constant(query), tf.constant(value), value_mask=REAL))
+    for given in (tf.Variable, np.copy, tf.keras.Variable if KERAS_3 else tf.Variable):
+        arguments = given(query), given(value)
+        np.testing.assert_allclose(layer(*arguments, value_mask=REAL), expected, atol=1e-6)
+        for argument, before in zip(arguments, (query, value), strict=True):
+            np.testing.assert_array_equal(argument, before)
+    states = value.copy()
+    memory = layer.memorize(states, REAL)
+    layer.score(tf.constant(query), memory, layer.initial_state(memory, T))
+    np.testing.assert_array_equal(states, value)
+
+
+@pytest.mark.parametrize(("policy", "dtype"), [("float64", "float64"), ("float32", "float32")])
+def test_a_layer_computes_in_the_type_of_its_policy(case, policy, dtype):
+    name, options = case
+    layer = make(name, options, dtype=policy)
+    query, value = (tf.constant(random(B, length, D), dtype) for length in (T, S))
+    outputs = layer(query, value, value_mask=REAL, return_attention_scores=True, training=True)
+    memory = layer.memorize(value, tf.constant(REAL))
+    state = layer.initial_state(memory, T)
+    outputs = [*outputs, *tf.nest.flatten(memory), *tf.nest.flatten(layer.score(query, memory, state))]
+    assert {one.dtype.name for one in outputs if one.dtype.is_floating} == {dtype}
+    assert {tf.as_dtype(weight.dtype).name for weight in layer.weights} <= {dtype}
+
+
+def test_gradients_are_the_numeric_ones_in_float64(case):
+    """Along one direction of all inputs and weights; a part in float32 would miss by a thousand times the tolerance."""
+    name, options = case
+    layer = make(name, options, dtype="float64")
+    layer.build((B, T, D), (B, S, D))
+    generator = np.random.default_rng(8)
+    points = [tf.constant(generator.normal(size=[B, length, D])) for length in (T, S)]
+    points += [tf.constant(generator.normal(size=weight.shape)) for weight in layer.weights]
+    directions = [tf.constant(generator.normal(size=point.shape)) for point in points]
+    factors = tf.constant(generator.normal(size=[B, T, layer.context_size(D)]))
+    mask = tf.constant([[True] * S, PLACES["left"]])
+
+    def loss(step=0.0):
+        for weight, point, direction in zip(layer.weights, points[2:], directions[2:], strict=True):
+            weight.assign(point + step * direction)
+        query, value = (point + step * direction for point, direction in zip(points[:2], directions, strict=False))
+        with tf.GradientTape() as tape:
+            tape.watch([query, value])
+            total = tf.reduce_sum(factors * layer(query, value, value_mask=mask))
+        return total, lambda: tape.gradient(total, [query, value, *layer.trainable_weights])
+
+    _, gradients = loss()
+    slope = sum(
+        tf.reduce_sum(tf.convert_to_tensor(gradient) * direction)
+        for gradient, direction in zip(gradients(), directions, strict=True)
+        if gradient is not None  # of the energies that a hard step compares
+    )
+    numeric = (loss(1e-6)[0] - loss(-1e-6)[0]) / 2e-6
+    np.testing.assert_allclose(slope, numeric, rtol=1e-6, atol=1e-6)
+
+
+def test_sizes_that_are_not_known_when_a_model_is_made(case):
+    name, options = case
+    query, value = (tf.keras.Input([None, D]) for _ in range(2))
+    layer = make(name, options)
+    context, weights = layer(query, value, return_attention_scores=True)
+    assert (tuple(context.shape), tuple(weights.shape)) == ((None, None, layer.context_size(D)), (None, None, None))
+    model = tf.keras.Model([query, value], [context, weights])
+    for steps, length in ((T, S), (1, 1), (2, 9)):
+        arguments = random(B, steps, D), random(B, length, D, seed=2)
+        expected = layer(*arguments, return_attention_scores=True)
+        found = tf.function(model)([*map(tf.constant, arguments)])
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_allclose(one, other, atol=1e-5)
+            assert one.shape == other.shape

@@ -1,0 +1,126 @@
+"""Options of a mechanism: checked before its constructor runs, and serialized from its signature."""
+
+from typing import Literal
+
+import pytest
+import tensorflow as tf
+
+from memattn.attention import AttentionMechanism, MemoryAttention, MochaAttention, OptionError
+from memattn.attention.options import whole
+
+
+class Sharp(AttentionMechanism):
+    """Has options of every kind."""
+
+    def __init__(
+        self,
+        *,
+        units: int = 4,
+        sharpness: int = 1,
+        scoring: Literal["softmax", "sigmoid"] = "softmax",
+        order: Literal["left", "right"] | None = None,
+        initializer="glorot_uniform",
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.units, self.sharpness, self.scoring, self.order = units, sharpness, scoring, order
+        self.initializer = initializer
+
+    @classmethod
+    def check(cls, *, sharpness, **options):
+        super().check(**options)
+        assert not {"units", "initializer"} & options.keys()
+        whole("sharpness", sharpness)
+
+
+class Sharper(Sharp):
+    """Adds an option, and fixes one."""
+
+    def __init__(self, *, margin: float = 0.5, **kwargs):
+        super().__init__(**{"sharpness": 3, **kwargs})
+        self.margin = margin
+
+
+class Forgetful(AttentionMechanism):
+    """Keeps its argument under another name."""
+
+    def __init__(self, *, margin: float = 0.5, **kwargs):
+        super().__init__(**kwargs)
+        self._margin = margin
+
+
+class Needy(AttentionMechanism):
+    """Has an option that must be given, and a range for it."""
+
+    def __init__(self, *, rate: float, **kwargs):
+        super().__init__(**kwargs)
+        self.rate = rate
+
+    @classmethod
+    def check(cls, *, rate, **options):
+        super().check(**options)
+        if rate <= 0:
+            raise OptionError("rate", f"must be above 0, not {rate}")
+
+
+class Positional(AttentionMechanism):
+    """Takes an argument by its place."""
+
+    def __init__(self, side: Literal["left", "right"], **kwargs):
+        super().__init__(**kwargs)
+        self.side = side
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Sharp(scoring="softmx"), "scoring: 'softmx' is none of softmax, sigmoid"),
+        (lambda: Sharp(order="up"), "order: 'up' is none of left, right, None"),
+        (lambda: Sharp(sharpness=0), "sharpness: must be a whole number of at least 1, not 0"),
+        (lambda: Sharper(sharpness=0), "sharpness: must be a whole number"),
+        (lambda: Sharper(scoring="softmx"), "scoring: 'softmx' is none of softmax, sigmoid"),
+        (lambda: Needy(rate=0), "rate: must be above 0, not 0"),
+        (lambda: Positional("up"), "side: 'up' is none of left, right"),
+        (lambda: MochaAttention(units=3, test_mode="easy"), "test_mode: 'easy' is none of hard, soft"),
+    ],
+)
+def test_options_are_checked_before_the_constructor_runs(make, message):
+    with pytest.raises(OptionError, match=message):
+        make()
+
+
+def test_an_optional_choice_may_be_left_out():
+    assert Sharp(order=None).order is None
+    assert Sharp(order="left").order == "left"
+
+
+def test_wrong_arguments_are_the_constructors_error():
+    with pytest.raises(TypeError, match="__init__.*side"):
+        Positional()
+    with pytest.raises(TypeError, match="__init__.*rate"):
+        Needy()
+    with pytest.raises((TypeError, ValueError), match="sharpnes"):
+        Sharp(sharpnes=2)
+
+
+def test_a_config_is_derived_from_the_constructors():
+    layer = Sharper(margin=0.25, scoring="sigmoid", initializer=tf.keras.initializers.Zeros(), name="sharper")
+    config = layer.get_config()
+    expected = {"units": 4, "sharpness": 3, "scoring": "sigmoid", "order": None, "margin": 0.25, "name": "sharper"}
+    assert {name: config[name] for name in expected} == expected
+    assert config["initializer"] == tf.keras.initializers.serialize(tf.keras.initializers.Zeros())
+    assert Sharper.from_config(config).get_config() == config
+
+
+def test_an_argument_that_is_not_kept_is_named():
+    with pytest.raises(TypeError, match="Forgetful: .*self.margin"):
+        Forgetful().get_config()
+
+
+def test_a_subclass_without_arguments_of_its_own_is_checked_like_its_base():
+    class Small(MemoryAttention):
+        def __init__(self):
+            super().__init__(num_slots=2)
+
+    assert Small().num_slots == 2
+    assert MemoryAttention.constructor_arguments().keys() == Small.constructor_arguments().keys()

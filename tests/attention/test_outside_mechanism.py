@@ -1,0 +1,75 @@
+"""A mechanism outside the package, which a config names as module:Class."""
+
+import importlib
+import os
+import sys
+
+import pytest
+from helpers import outside_mechanism as outside
+
+from memattn import attention
+from memattn import config as configs
+from memattn.errors import ConfigError
+from memattn.sweeps.expand import expand
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """The current directory, with a package of one module; a console script would not have it on its path."""
+    outside.write(tmp_path)
+    (tmp_path / "outside_broken.py").write_text("1 / 0\n")
+    (tmp_path / "outside_syntax.py").write_text("def f(:\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path not in ("", os.getcwd())])
+    importlib.invalidate_caches()
+    yield tmp_path
+    outside.forget()
+
+
+def loaded(attention):
+    tree = {"data": {"copy": {}}, "model": {"attention": attention}}
+    return configs.checked(tree, configs.Source("config.yaml")).model.attention
+
+
+def test_its_options_are_checked_by_its_constructor(folder):
+    name = "outside_package.looks:Uniform"
+    assert loaded({"name": name, "sharpness": 2}) == {"name": name, "sharpness": 2.0, "side": "left"}
+    with pytest.raises(ConfigError, match="model.attention.side: 'up' .*left, right"):
+        loaded({"name": name, "side": "up"})
+    with pytest.raises(ConfigError, match="sharpnes: unknown key .*sharpness"):
+        loaded({"name": name, "sharpnes": 2})
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("outside_package.nothing:Uniform", "module outside_package.nothing cannot be imported: ModuleNotFoundError"),
+        (
+            "no_package:Uniform",
+            "module no_package cannot be imported: ModuleNotFoundError: No module named",
+        ),
+        ("outside_broken:Uniform", "module outside_broken cannot be imported: ZeroDivisionError: division by zero"),
+        ("outside_syntax:Uniform", "module outside_syntax cannot be imported: SyntaxError"),
+        ("outside_package.looks:Unifrom", "module outside_package.looks has no class Unifrom"),
+        ("outside_package.looks:Nothing", "Nothing of module outside_package.looks is no memattn.AttentionMechanism"),
+        ("outside_package.looks:number", "number of module outside_package.looks is no memattn.AttentionMechanism"),
+        ("outside_package.looks:", "expected module:Class, such as my_package.my_module:MyAttention"),
+        (":Uniform", "expected module:Class"),
+        (".looks:Uniform", "module .looks cannot be imported: TypeError"),
+    ],
+)
+def test_what_cannot_be_used_is_said_in_one_line(folder, name, message):
+    with pytest.raises(ConfigError, match=message) as raised:
+        loaded({"name": name})
+    assert str(raised.value).startswith(f"config.yaml: model.attention.name: {name}: ")
+    assert "\n" not in str(raised.value)
+    with pytest.raises(ImportError, match=message):
+        attention.build(name, {})
+
+
+def test_a_sweep_names_runs_after_it(folder, write_config):
+    name = "outside_package.looks:Uniform"
+    path = write_config({"sweep": {"cells": [{"model.attention": {"name": name}}, {"model.attention.name": "none"}]}})
+    runs = expand(configs.load(path, []))
+    assert list(runs) == [name, "none"]
+    assert runs[name].model.attention["sharpness"] == 1.0

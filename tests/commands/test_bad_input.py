@@ -1,0 +1,935 @@
+"""Broken inputs: each gives one line that says what and where, the right exit status, and leaves runs intact."""
+
+import ctypes
+import errno
+import glob
+import os
+import resource
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import yaml
+from helpers.files import contents, cut, read
+from helpers.runs import NO_STRATEGY, TINY, evaluate
+
+from memattn import cli
+from memattn import config as configs
+from memattn.data import task_corpus
+from memattn.data.vocabulary import Vocabulary
+from memattn.errors import ConfigError, reason
+from memattn.evaluation import evaluate as evaluation
+from memattn.runs import checkpoints, run_folder
+from memattn.runs.checkpoints import Checkpoint
+from memattn.sweeps.expand import expand
+from memattn.training.trainer import TrainingStep, train
+
+FAILURE, USAGE = 1, 2
+COPY = "data: {copy: {}}\n"
+
+# id: (the file, overrides, what the message holds: the place and the key, and a word or a value)
+CONFIGS = {
+    "empty": ("# nothing\n", [], ["config.yaml:", "empty"]),
+    "list": ("- data\n", [], ["config.yaml:", "data, model"]),
+    "tab": ("data:\n\tcopy: {}\n", [], ["config.yaml:2:", "YAML"]),
+    "bracket": (COPY + "model: {units: 3\n", [], ["config.yaml:3:", "YAML"]),
+    "indentation": ("data:\n  copy: {}\n model: {}\n", [], ["config.yaml:3:", "YAML"]),
+    "alias": ("data: *nowhere\n", [], ["config.yaml:1:", "nowhere"]),
+    "two documents": (COPY + "---\nmodel: {}\n", [], ["config.yaml:2:", "document"]),
+    "escape": (COPY + 'model: {bridge: "\\U99999999"}\n', [], ["config.yaml:", "YAML"]),
+    "control character": (COPY + "model: {bridge: \a}\n", [], ["config.yaml:", "#x0007"]),
+    "alias of itself": ("data: &d {copy: *d}\n", [], ["config.yaml:", "deep"]),
+    "aliases of aliases": (
+        COPY
+        + "model:\n  a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1]\n"
+        + "".join(f"  a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 12)),
+        [],
+        ["config.yaml:3: model.a5", "100,000"],
+    ),
+    "nested deep": (COPY + "model: " + "[" * 3000 + "]" * 3000, [], ["config.yaml:", "deep"]),
+    "bytes": (b"data: {copy: {}}\nmodel: {bridge: \xff}\n", [], ["config.yaml:2:", "0xff"]),
+    "UTF-16": (COPY.encode("utf-16"), [], ["config.yaml:1:", "0xff"]),
+    "key given twice": (COPY + "model:\n  units: 3\n  units: 4\n", [], ["config.yaml:4: model.units:", "twice"]),
+    "no data": ("model: {units: 3}\n", [], ["config.yaml: data:", "data.folder"]),
+    "no data but": ("dat: {copy: {}}\n", [], ["config.yaml:1: dat:", "mean data?"]),
+    "data left empty": ("data:\n", [], ["config.yaml:1: data:", "data.folder"]),
+    "folder without name": ("data: {folder: ''}\n", [], ["config.yaml:1: data:", "data.folder"]),
+    "section misspelt": (COPY + "trianing: {}\n", [], ["config.yaml:2: trianing:", "mean training?"]),
+    "key misspelt": (
+        COPY + "training:\n  learnin_rate: 1\n",
+        [],
+        ["config.yaml:3: training.learnin_rate:", "mean learning_rate?"],
+    ),
+    "key deep down misspelt": (
+        "data: {copy: {max_lenght: 3}}\n",
+        [],
+        ["config.yaml:1: data.copy.max_lenght:", "mean max_length?"],
+    ),
+    "dotted key in a file": (COPY + "model.units: 3\n", [], ["config.yaml:2: model.units:", "unknown"]),
+    "number as key": ("3: x\n" + COPY, [], ["config.yaml:1: 3:", "unknown"]),
+    "line break in a key": (COPY + '"a\\nerror: b": 3\n', [], ["config.yaml:2: a\\nerror: b:", "unknown"]),
+    "merge key": ("data: &d {copy: {}}\nmodel:\n  <<: *d\n", [], ["config.yaml:3: model.<<:", "unknown"]),
+    "number for a section": (COPY + "model: 3\n", [], ["config.yaml:2: model:", "not 3"]),
+    "list for a section": (COPY + "model: [a]\n", [], ["config.yaml:2: model:", "not ['a']"]),
+    "text for a number": (COPY + "model: {units: many}\n", [], ["config.yaml:2: model.units:", "not 'many'"]),
+    "fraction for a whole number": (COPY + "model: {units: 2.5}\n", [], ["config.yaml:2: model.units:", "not 2.5"]),
+    "truth for a whole number": (COPY + "model: {units: true}\n", [], ["config.yaml:2: model.units:", "not True"]),
+    "truth for a number": (COPY + "model: {dropout: yes}\n", [], ["config.yaml:2: model.dropout:", "not True"]),
+    "date for a number": (
+        COPY + "training: {seed: 2017-09-09}\n",
+        [],
+        ["config.yaml:2: training.seed:", "not '2017-09-09'"],
+    ),
+    "impossible date": (
+        COPY + "training: {seed: 2017-13-45}\n",
+        [],
+        ["config.yaml:2: training.seed:", "not '2017-13-45'"],
+    ),
+    "leading zero": (COPY + "training:\n  seed: 010\n", [], ["config.yaml:3: training.seed:", "octal"]),
+    "--set with a leading zero": (COPY, ["training.seed=010"], ["--set training.seed", "octal"]),
+    "leading zero for text": ("data: {folder: 010}\n", [], ["config.yaml:1: data.folder:", "octal"]),
+    "base 60": (COPY + "training: {max_steps: 1:30}\n", [], ["config.yaml:2: training.max_steps:", "not '1:30'"]),
+    "--set in base 60": (COPY, ["training.max_steps=1:30"], ["--set training.max_steps=1:30:", "not '1:30'"]),
+    "fraction in base 60": (COPY + "model: {dropout: 1:30.5}\n", [], ["config.yaml:2: model.dropout:", "not '1:30.5'"]),
+    "bool for text": ("data: {folder: no}\n", [], ["config.yaml:1: data.folder:", "not False"]),
+    "tag of an int on a mapping": (COPY + "model: !!int {}\n", [], ["config.yaml:2: model:", "tag:yaml.org,2002:int"]),
+    "--set of a tag on a mapping": (COPY, ["model.units=!!int {}"], ["--set model.units", "tag:yaml.org,2002:int"]),
+    "tag of Python on a mapping": (
+        COPY + "model: !!python/object:os.x {}\n",
+        [],
+        ["config.yaml:2: model:", "python/object:os.x"],
+    ),
+    "tag of a set": (COPY + "model: !!set {units}\n", [], ["config.yaml:2: model:", "tag:yaml.org,2002:set"]),
+    "list as a key": (COPY + "? [a, b]\n: c\n", [], ["config.yaml:", "list"]),
+    "half of a surrogate pair": ('data: {folder: "\\ud800"}\n', [], ["config.yaml:1: data.folder:", "'\\ud800'"]),
+    "half of a surrogate pair in a key": (COPY + '"\\ud800": 1\n', [], ["config.yaml:", "'\\ud800'"]),
+    "too large": (COPY + "#" * (1 << 20), [], ["config.yaml:", "1,048,576"]),
+    "octal number without end": (
+        COPY + f"model: {{units: 0o{'7' * 9000}}}\n",
+        [],
+        ["config.yaml:2: model.units:", "'0o77"],
+    ),
+    "tag without value": (
+        COPY + "model: {units: !!int ''}\n",
+        [],
+        ["config.yaml:2: model.units:", "not a plain value"],
+    ),
+    "tag of Python": (
+        COPY + "model: {units: !!python/name:os.system ''}\n",
+        [],
+        ["config.yaml:2: model.units:", "not a plain value"],
+    ),
+    "number for a truth": (COPY + "model: {mix: 1}\n", [], ["config.yaml:2: model.mix:", "not 1"]),
+    "number for text": ("data: {folder: 3}\n", [], ["config.yaml:1: data.folder:", "not 3"]),
+    "null for a number": (COPY + "model: {units: }\n", [], ["config.yaml:2: model.units:", "not "]),
+    "neither truth nor auto": (
+        COPY + "decoding: {jit_compile: 1}\n",
+        [],
+        ["config.yaml:2: decoding.jit_compile:", "auto"],
+    ),
+    "choice misspelt": (COPY + "model: {bridge: dens}\n", [], ["config.yaml:2: model.bridge:", "mean dense?"]),
+    "long value": (COPY + f"model: {{bridge: {'x' * 3000}}}\n", [], ["config.yaml:2: model.bridge:", "xxx ... "]),
+    "negative dropout": (COPY + "model: {dropout: -0.1}\n", [], ["config.yaml:2: model.dropout:", "not -0.1"]),
+    "dropout of all": (COPY + "model: {dropout: 1}\n", [], ["config.yaml:2: model.dropout:", "not 1.0"]),
+    "no learning": (COPY + "training: {learning_rate: 0}\n", [], ["config.yaml:2: training.learning_rate:", "not 0.0"]),
+    "NaN": (COPY + "training: {learning_rate: .nan}\n", [], ["config.yaml:2: training.learning_rate:", "nan"]),
+    "infinity": (COPY + "training: {learning_rate: 1e400}\n", [], ["config.yaml:2: training.learning_rate:", "inf"]),
+    "seed beyond 32 bits": (COPY + "training: {seed: 2147483648}\n", [], ["config.yaml:2: training.seed:", "32 bits"]),
+    "huge number": (
+        COPY + f"training: {{clip_norm: 1{'0' * 400}}}\n",
+        [],
+        ["config.yaml:2: training.clip_norm:", "1,329 bits"],
+    ),
+    "endless number": (COPY + f"model: {{units: {'9' * 5000}}}\n", [], ["config.yaml:2: model.units:", "'999"]),
+    "K = 0": (
+        COPY + "model:\n  attention: {name: memory, num_slots: 0}\n",
+        [],
+        ["config.yaml:3: model.attention.num_slots:", "not 0"],
+    ),
+    "unequal widths": (
+        COPY + "model:\n  attention: {name: luong_dot}\n",
+        [],
+        ["config.yaml:3: model.attention:", "luong_dot"],
+    ),
+    "unequal widths in a sweep": (
+        COPY + "sweep: {grid: {model.attention.name: [luong, luong_dot]}}\n",
+        [],
+        ["sweep run luong_dot: model.attention:", "luong_dot"],
+    ),
+    "mechanism misspelt": (
+        COPY + "model: {attention: {name: memry}}\n",
+        [],
+        ["config.yaml:2: model.attention.name:", "mean memory?"],
+    ),
+    "list for a mechanism": (
+        COPY + "model: {attention: {name: [memory]}}\n",
+        [],
+        ["config.yaml:2: model.attention.name:", "['memory']"],
+    ),
+    "text for the attention": (
+        COPY + "model: {attention: memory}\n",
+        [],
+        ["config.yaml:2: model.attention:", "'memory'"],
+    ),
+    "option misspelt": (
+        COPY + "model: {attention: {name: memory, num_slot: 3}}\n",
+        [],
+        ["config.yaml:2: model.attention.num_slot:", "mean num_slots?"],
+    ),
+    "option of another mechanism": (
+        COPY + "model: {attention: {name: bahdanau, num_slots: 3}}\n",
+        [],
+        ["config.yaml:2: model.attention.num_slots:", "cache_keys"],
+    ),
+    "option that the model gives": (
+        COPY + "model: {attention: {name: bahdanau, units: 3}}\n",
+        [],
+        ["config.yaml:2: model.attention.units:", "unknown"],
+    ),
+    "scoring misspelt": (
+        COPY + "model: {attention: {name: memory, encoder_scoring: softmx}}\n",
+        [],
+        ["config.yaml:2: model.attention.encoder_scoring:", "mean softmax?"],
+    ),
+    "more hypotheses than the beam": (
+        COPY + "decoding:\n  n_best: 11\n",
+        [],
+        ["config.yaml:3: decoding.n_best:", "beam_size"],
+    ),
+    "ties that do not fit": (
+        COPY + "model: {tie_embeddings: all, units: 3}\n",
+        [],
+        ["config.yaml:2: model.tie_embeddings:", "embedding_size"],
+    ),
+    "grid as list": (COPY + "sweep: {grid: [1]}\n", [], ["config.yaml:2: sweep.grid:", "not [1]"]),
+    "grid without values": (
+        COPY + "sweep:\n  grid:\n    model.units: []\n",
+        [],
+        ["config.yaml:4: sweep.grid.model.units:", "not []"],
+    ),
+    "cell without keys": (COPY + "sweep:\n  cells: [3]\n", [], ["config.yaml:3: sweep.cells[0]:", "not 3"]),
+    "cell misspelt": (
+        COPY + "sweep: {cells: [{model.unit: 3}]}\n",
+        [],
+        ["sweep run unit=3: model.unit:", "mean units?"],
+    ),
+    "cell out of range": (
+        COPY + "sweep: {grid: {model.units: [0]}}\n",
+        [],
+        ["sweep run units=0: model.units:", "not 0"],
+    ),
+    "run twice": (COPY + "sweep: {grid: {model.units: [3, 3]}}\n", [], ["sweep:", "units=3"]),
+    "long key": (COPY + f"{'x' * 900}: 1\n", [], ["config.yaml:2: xxx", "xxx ...: unknown"]),
+    "long key deep down": (COPY + f"model: {{{'x' * 900}: 1}}\n", [], ["config.yaml:2: model.xxx", "xxx ...: unknown"]),
+    "long base": (f"base: {'x' * 9000}\n", [], ["config.yaml:1: base:", "xxx ..."]),
+    "long cell": (COPY + f"sweep: {{cells: [{{{'x' * 900}: 3}}]}}\n", [], ["sweep run xxx", "xxx ...: unknown"]),
+    "long --set": (COPY, [f"model.bridge={'x' * 9000}"], ["--set model.bridge=xxx", "xxx ...: model.bridge: 'x"]),
+    "long key of --set": (COPY, [f"model.{'x' * 9000}=1"], ["--set model.xxx", "xxx ...: unknown"]),
+    "long --set without value": (COPY, ["x" * 9000], ["--set xxx", "key=value"]),
+    "long --set below a value": (
+        COPY + "model: {units: 2}\n",
+        [f"model.units.{'x.' * 2000}y=3"],
+        ["--set model.units.x.x", " ...: model.units "],
+    ),
+    "long --set that is no YAML": (COPY, [f"model.{'x' * 9000}=["], ["--set model.xxx", "YAML"]),
+    "--set without value": (COPY, ["model.units"], ["--set model.units:", "key=value"]),
+    "--set of nothing": (COPY, [""], ["--set :", "key=value"]),
+    "--set misspelt": (COPY, ["model.unit=3"], ["--set model.unit=3: model.unit:", "mean units?"]),
+    "--set of a section": (COPY, ["model=3"], ["--set model=3: model:", "not 3"]),
+    "--set below a value": (
+        COPY + "model: {units: 2}\n",
+        ["model.units.x=3"],
+        ["--set model.units.x=3: model.units.x:", "model.units "],
+    ),
+    "--set out of range": (COPY, ["model.dropout=-1"], ["--set model.dropout=-1: model.dropout:", "not -1.0"]),
+    "--set not YAML": (COPY, ["model.units=["], ["--set model.units:", "YAML"]),
+    "--set of the grid": (COPY, ["sweep.grid=3"], ["--set sweep.grid=3: sweep.grid:", "not 3"]),
+}
+
+# Whole messages, of the kinds that users see most. The other tests look for the key and a word.
+WORDINGS = {
+    "no data": "config.yaml: data: missing; give data.folder (a prepared corpus), data.copy or data.task",
+    "bracket": "config.yaml:3: not valid YAML: expected ',' or '}', but got '<stream end>'",
+    "section misspelt": "config.yaml:2: trianing: unknown key; did you mean training?; known keys: data, model, "
+    "training, decoding, sweep",
+    "text for a number": "config.yaml:2: model.units: expected a whole number, not 'many'",
+    "choice misspelt": "config.yaml:2: model.bridge: 'dens' is none of auto, zero, dense, backward; did you mean "
+    "dense?",
+    "negative dropout": "config.yaml:2: model.dropout: must be at least 0, not -0.1",
+    "leading zero": "config.yaml:3: training.seed: '010' is octal in YAML 1.1 and decimal in 1.2; leave out the zero, "
+    "write 0o... for octal, or quote it as text",
+    "option of another mechanism": "config.yaml:2: model.attention.num_slots: unknown key for bahdanau; its keys: "
+    "cache_keys",
+    "unequal widths": "config.yaml:3: model.attention: luong_dot needs states as wide as model.units = 256, not 512; "
+    "set model.encoder_units to half of it, or use luong",
+    "--set without value": "--set model.units: write --set key=value, e.g. --set model.units=128",
+}
+
+
+def refused(capsys, command, *fragments):
+    """Runs a command that fails with one line, which holds the fragments; returns its exit status."""
+    with pytest.raises(SystemExit) as stopped:
+        cli._guarded(command)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1, lines
+    assert lines[0].startswith("error: ")
+    assert lines[0].isprintable()
+    assert len(lines[0]) < 500
+    for fragment in fragments:
+        assert fragment in lines[0]
+    return stopped.value.code
+
+
+@pytest.mark.parametrize("name", WORDINGS)
+def test_messages_say_what_is_wrong_and_what_to_do(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    content, overrides, _ = CONFIGS[name]
+    Path("config.yaml").write_text(content, encoding="utf-8")
+    with pytest.raises(ConfigError) as refusal:
+        expand(configs.load("config.yaml", overrides))
+    assert str(refusal.value) == WORDINGS[name]
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_broken_config_is_refused(name, tmp_path, capsys):
+    content, overrides, fragments = CONFIGS[name]
+    path = tmp_path / "config.yaml"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+    def command():
+        return expand(configs.load(str(path), overrides))
+
+    assert refused(capsys, command, *fragments) == USAGE
+
+
+@pytest.mark.parametrize(
+    ("path", "problem"),
+    [("none.yaml", "No such file or directory"), ("", "Is a directory"), ("file/x.yaml", "Not a directory")],
+)
+def test_config_that_cannot_be_read(path, problem, tmp_path, capsys):
+    (tmp_path / "file").touch()
+    path = str(tmp_path / path)
+    assert refused(capsys, lambda: configs.load(path, []), f"{path}: ", problem) == USAGE
+
+
+def tiny(data, changes=None):
+    """A config of four steps, a checkpoint at every second, its data in a folder."""
+    small = {"data.num_buckets": 1, "training.max_steps": 4, "training.validate_every": 4}
+    tree = configs.apply_changes(TINY, {"data.folder": str(data), **small, **(changes or {})})
+    path = f"{data}.yaml"
+    with open(path, "w", encoding="utf-8") as file:
+        yaml.safe_dump(tree, file)
+    return configs.load(path, [])
+
+
+def training(config, run_dir):
+    return lambda: train(config, str(run_dir), NO_STRATEGY)
+
+
+def evaluating(run_dir, *overrides, split="valid", output_dir=None):
+    return lambda: evaluate(run_dir, *overrides, split=split, output_dir=output_dir)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """The config and the folder of a finished run, which no test changes."""
+    folder = tmp_path_factory.mktemp("trained")
+    config = tiny(folder / "data")
+    assert training(config, folder / "run")() == 0
+    for step in (2, 4):
+        assert (folder / "run" / run_folder.CHECKPOINTS / f"step-{step}.index").exists()
+    return config, folder / "run"
+
+
+@pytest.fixture
+def config(trained):
+    return trained[0]
+
+
+@pytest.fixture
+def run_dir(trained, tmp_path):
+    """A copy of that run."""
+    return shutil.copytree(trained[1], tmp_path / "run")
+
+
+@pytest.fixture
+def corpus(config, tmp_path):
+    """A copy of its corpus."""
+    return shutil.copytree(config.data.path, tmp_path / "corpus")
+
+
+# id: (what breaks the corpus, what the message holds, the exit status)
+CORPORA = {
+    "no folder": (shutil.rmtree, ["data.folder: ", "corpus", "not a folder"], USAGE),
+    "a file for a folder": (
+        lambda corpus: (shutil.rmtree(corpus), corpus.touch()),
+        ["data.folder: ", "corpus", "not a folder"],
+        USAGE,
+    ),
+    "no source": (
+        lambda corpus: (corpus / "train.source").unlink(),
+        ["corpus/train.source: No such file or directory"],
+        FAILURE,
+    ),
+    "no validation": (
+        lambda corpus: (corpus / "valid.target").unlink(),
+        ["corpus/valid.target: No such file or directory"],
+        FAILURE,
+    ),
+    "a folder for a source": (
+        lambda corpus: ((corpus / "train.source").unlink(), (corpus / "train.source").mkdir()),
+        ["corpus/train.source: Is a directory"],
+        FAILURE,
+    ),
+    "sides of different lengths": (
+        lambda corpus: (corpus / "train.target").write_text("1 2\n"),
+        ["corpus/train.source", "60 lines", "corpus/train.target"],
+        FAILURE,
+    ),
+    "bytes": (
+        lambda corpus: (corpus / "valid.target").write_bytes(b"1 2\n3\n\xe4 1\n"),
+        ["corpus/valid.target:3: ", "0xe4"],
+        FAILURE,
+    ),
+    "empty": (
+        lambda corpus: [(corpus / f"train.{side}").write_text("") for side in ("source", "target")],
+        ["corpus/train.source: ", "empty"],
+        FAILURE,
+    ),
+    "empty validation": (
+        lambda corpus: [(corpus / f"valid.{side}").write_text("") for side in ("source", "target")],
+        ["corpus/valid.source: ", "empty"],
+        FAILURE,
+    ),
+    "no vocabulary": (
+        lambda corpus: (corpus / "vocab.txt").unlink(),
+        ["corpus/vocab.txt: No such file or directory"],
+        FAILURE,
+    ),
+    "empty vocabulary": (
+        lambda corpus: cut(corpus / "vocab.txt", 0),
+        ["corpus/vocab.txt: ", "empty"],
+        FAILURE,
+    ),
+    "token twice": (
+        lambda corpus: (corpus / "vocab.txt").write_text("a\nb\na\n"),
+        ["corpus/vocab.txt:3: ", "'a'", "line 1"],
+        FAILURE,
+    ),
+    "space in a token": (
+        lambda corpus: (corpus / "vocab.txt").write_text("a\nb c\n"),
+        ["corpus/vocab.txt:2: ", "'b c'"],
+        FAILURE,
+    ),
+    "bytes in the vocabulary": (
+        lambda corpus: (corpus / "vocab.txt").write_bytes(b"a\n\xff\n"),
+        ["corpus/vocab.txt:2: ", "0xff"],
+        FAILURE,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CORPORA)
+def test_broken_corpus(name, corpus, tmp_path, capsys):
+    damage, fragments, status = CORPORA[name]
+    config = tiny(corpus, {"data.copy": None})
+    damage(corpus)
+    assert refused(capsys, training(config, tmp_path / "new"), *fragments) == status
+    assert not (tmp_path / "new").exists()
+
+
+# id: (what breaks the folder of the copy task, what the message holds, the exit status)
+COPY_FOLDERS = {
+    "other settings": (
+        lambda corpus: (corpus / "copy.json").write_text('{"seed": 3}'),
+        ["corpus: ", "seed (3 there, 1 here), max_length (null there, 5 here), "],
+        USAGE,
+    ),
+    "another corpus": (
+        lambda corpus: (corpus / "copy.json").unlink(),
+        ["corpus: ", "not of a task"],
+        USAGE,
+    ),
+    "a file for a folder": (
+        lambda corpus: (shutil.rmtree(corpus), corpus.touch()),
+        ["corpus: File exists"],
+        FAILURE,
+    ),
+    "settings cut off": (lambda corpus: cut(corpus / "copy.json"), ["corpus/copy.json: not JSON: "], USAGE),
+    "settings nested deep": (
+        lambda corpus: (corpus / "copy.json").write_text("[" * 100_000),
+        ["corpus/copy.json: ", "100 levels"],
+        USAGE,
+    ),
+    "settings of bytes": (
+        lambda corpus: (corpus / "copy.json").write_bytes(b"\xff"),
+        ["corpus/copy.json:1: ", "0xff"],
+        USAGE,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", COPY_FOLDERS)
+def test_broken_copy_task(name, corpus, tmp_path, capsys):
+    damage, fragments, status = COPY_FOLDERS[name]
+    config = tiny(corpus)
+    damage(corpus)
+    before = contents(corpus)
+    assert refused(capsys, training(config, tmp_path / "new"), *fragments) == status
+    assert contents(corpus) == before
+    assert not (tmp_path / "new").exists()
+
+
+# id: (what breaks the run, the command on it, what the message holds, the exit status)
+RUNS = {
+    "of another config": (
+        lambda run_dir: None,
+        lambda config, run_dir: training(tiny(config.data.path, {"model.units": 9, "training.seed": 2}), run_dir),
+        ["run: ", "model.units (8 there, 9 here), training.seed (1 there, 2 here)"],
+        USAGE,
+    ),
+    "without config": (
+        lambda run_dir: (run_dir / run_folder.CONFIG).unlink(),
+        training,
+        ["run: ", "no config.yaml"],
+        USAGE,
+    ),
+    "config cut off": (lambda run_dir: cut(run_dir / run_folder.CONFIG), training, ["run/config.yaml:"], USAGE),
+    "a file for a folder": (
+        lambda run_dir: (shutil.rmtree(run_dir), run_dir.touch()),
+        training,
+        ["run: File exists"],
+        FAILURE,
+    ),
+    "below a file": (
+        lambda run_dir: None,
+        lambda config, run_dir: training(config, run_dir / run_folder.CONFIG / "deeper"),
+        ["run/config.yaml/deeper: Not a directory"],
+        FAILURE,
+    ),
+    "nowhere": (
+        lambda run_dir: None,
+        lambda config, run_dir: evaluating(run_dir / "deeper"),
+        ["run/deeper: no such folder"],
+        USAGE,
+    ),
+    "another model for its weights": (
+        lambda run_dir: None,
+        lambda config, run_dir: evaluating(run_dir, "model.units=9"),
+        ["--set model.units: ", "trained"],
+        USAGE,
+    ),
+    "no beam": (
+        lambda run_dir: None,
+        lambda config, run_dir: evaluating(run_dir, "decoding.beam_size=0"),
+        ["--set decoding.beam_size=0: decoding.beam_size: ", "not 0"],
+        USAGE,
+    ),
+    "more hypotheses than its beam": (
+        lambda run_dir: None,
+        lambda config, run_dir: evaluating(run_dir, "decoding.n_best=3"),
+        ["--set decoding.n_best=3: decoding.n_best: ", "decoding.beam_size"],
+        USAGE,
+    ),
+    "no lexicon": (
+        lambda run_dir: None,
+        lambda config, run_dir: evaluating(run_dir, "decoding.lexicon=/nowhere/lexicon.tsv"),
+        ["decoding.lexicon: ", "/nowhere/lexicon.tsv"],
+        USAGE,
+    ),
+    "a line of a lexicon without a probability": (
+        lambda run_dir: (run_dir / "lexicon.tsv").write_text("1\t2\t0.5\n1\t2\n", encoding="utf-8"),
+        lambda config, run_dir: evaluating(run_dir, f"decoding.lexicon={run_dir}/lexicon.tsv"),
+        ["lexicon.tsv:2: ", "probability"],
+        FAILURE,
+    ),
+    "a lexicon's probability that is none": (
+        lambda run_dir: (run_dir / "lexicon.tsv").write_text("1\t2\tnan\n", encoding="utf-8"),
+        lambda config, run_dir: evaluating(run_dir, f"decoding.lexicon={run_dir}/lexicon.tsv"),
+        ["lexicon.tsv:1: ", "probability"],
+        FAILURE,
+    ),
+    "another vocabulary's lexicon": (
+        lambda run_dir: (run_dir / "lexicon.tsv").write_text("cat\tKatze\t0.5\n", encoding="utf-8"),
+        lambda config, run_dir: evaluating(run_dir, f"decoding.lexicon={run_dir}/lexicon.tsv"),
+        ["lexicon.tsv: ", "vocabulary"],
+        FAILURE,
+    ),
+    "no such split": (
+        lambda run_dir: None,
+        lambda config, run_dir: evaluating(run_dir, split="test"),
+        ["data: ", "test", "train, valid"],
+        USAGE,
+    ),
+    "no such data": (
+        lambda run_dir: None,
+        lambda config, run_dir: evaluating(run_dir, "data.folder=/nowhere"),
+        ["data.folder: /nowhere ", "--set data.folder="],
+        USAGE,
+    ),
+    "no vocabulary": (
+        lambda run_dir: (run_dir / run_folder.VOCABULARY).unlink(),
+        lambda config, run_dir: evaluating(run_dir),
+        ["run/vocab.txt: No such file or directory"],
+        FAILURE,
+    ),
+    "no lengths": (
+        lambda run_dir: (run_dir / run_folder.CORPUS).unlink(),
+        lambda config, run_dir: evaluating(run_dir),
+        ["run/corpus.json: ", "No such file or directory"],
+        FAILURE,
+    ),
+    "lengths cut off": (
+        lambda run_dir: cut(run_dir / run_folder.CORPUS),
+        lambda config, run_dir: evaluating(run_dir),
+        ["run/corpus.json: ", "JSON", "damaged"],
+        FAILURE,
+    ),
+    "lengths of something else": (
+        lambda run_dir: (run_dir / run_folder.CORPUS).write_text("[1]"),
+        lambda config, run_dir: evaluating(run_dir),
+        ["run/corpus.json: ", "not [1]", "damaged"],
+        FAILURE,
+    ),
+    "negative lengths": (
+        lambda run_dir: (run_dir / run_folder.CORPUS).write_text('{"max_source_length": -3}'),
+        lambda config, run_dir: evaluating(run_dir),
+        ["run/corpus.json: ", "damaged", "{'max_source_length': -3}"],
+        FAILURE,
+    ),
+    "no validation yet": (
+        lambda run_dir: shutil.rmtree(run_dir / run_folder.BEST),
+        lambda config, run_dir: evaluating(run_dir),
+        ["run: ", "no best checkpoint", "4 steps"],
+        FAILURE,
+    ),
+    "a file for the results": (
+        lambda run_dir: None,
+        lambda config, run_dir: evaluating(run_dir, output_dir=run_dir / run_folder.CONFIG),
+        ["run/config.yaml: File exists"],
+        FAILURE,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_broken_run(name, config, run_dir, capsys):
+    damage, command, fragments, status = RUNS[name]
+    damage(run_dir)
+    before = contents(run_dir) if run_dir.is_dir() else {}
+    assert refused(capsys, command(config, run_dir), *fragments) == status
+    assert (contents(run_dir) if run_dir.is_dir() else {}) == before
+
+
+@pytest.mark.filterwarnings("ignore:.*unbuilt state:UserWarning")  # Keras 3 guesses at the reason first
+def test_a_model_that_cannot_be_built(config, tmp_path, capsys, monkeypatch):
+    def make(**_):
+        raise ValueError("units: too many")
+
+    monkeypatch.setitem(run_folder.KINDS, "seq2seq", make)
+    assert refused(capsys, training(config, tmp_path / "new"), "model: units: too many") == USAGE
+    assert not (tmp_path / "new").exists()
+
+
+def scramble(path):
+    path.write_bytes(read(path)[::-1])
+
+
+DAMAGES = {
+    "data cut off": ("data-00000-of-00001", cut),
+    "data scrambled": ("data-00000-of-00001", scramble),
+    "data gone": ("data-00000-of-00001", os.remove),
+    "index cut off": ("index", cut),
+    "index gone": ("index", os.remove),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_an_unreadable_checkpoint_is_passed_over_for_an_older_one(name, config, run_dir):
+    part, damage = DAMAGES[name]
+    damage(run_dir / run_folder.CHECKPOINTS / f"step-4.{part}")
+    folder = str(run_dir / run_folder.CHECKPOINTS)
+    model, _ = run_folder.load_model(str(run_dir), config)
+    with pytest.warns(UserWarning, match="step-4: .*skipped"):
+        assert checkpoints.restore(Checkpoint(model), folder) == os.path.join(folder, "step-2")
+    good = tf.train.load_checkpoint(os.path.join(folder, "step-2"))
+    for path, weight in checkpoints.named_weights(model).items():
+        np.testing.assert_array_equal(weight.numpy(), good.get_tensor(f"model/{path}/.ATTRIBUTES/VARIABLE_VALUE"))
+
+
+def test_training_goes_on_from_the_older_checkpoint(config, run_dir, trained, capsys):
+    damaged = run_dir / run_folder.CHECKPOINTS / "step-4.data-00000-of-00001"
+    cut(damaged)
+    with pytest.warns(UserWarning, match="step-4: .*skipped"):
+        assert training(config, run_dir)() == 0
+    assert "resuming from " in capsys.readouterr().out
+    whole = tf.train.load_checkpoint(str(trained[1] / run_folder.CHECKPOINTS / "step-4"))
+    again = tf.train.load_checkpoint(str(run_dir / run_folder.CHECKPOINTS / "step-4"))
+    for name in whole.get_variable_to_shape_map():
+        if name.startswith("model"):
+            np.testing.assert_array_equal(again.get_tensor(name), whole.get_tensor(name))
+
+
+@pytest.mark.parametrize(
+    ("folder", "command", "advice"),
+    [
+        (run_folder.CHECKPOINTS, training, "move the folder away"),
+        (run_folder.BEST, lambda config, run_dir: evaluating(run_dir), "--average 1"),
+    ],
+)
+def test_a_run_without_a_readable_checkpoint(folder, command, advice, config, run_dir, capsys):
+    for path in glob.glob(str(run_dir / folder / "*.data*")):
+        cut(path)
+    before = contents(run_dir)
+    with pytest.warns(UserWarning, match="skipped"):
+        assert refused(capsys, command(config, run_dir), f"{folder}: ", advice) == FAILURE
+    assert contents(run_dir) == before
+
+
+@pytest.mark.parametrize("folder", [run_folder.CHECKPOINTS, run_folder.BEST])
+@pytest.mark.parametrize("content", [b"", b"nonsense {", b"\xff\xfe"])
+def test_a_run_whose_list_of_checkpoints_is_damaged_is_not_begun_anew(content, folder, config, run_dir, capsys):
+    (run_dir / folder / "checkpoint").write_bytes(content)
+    before = contents(run_dir)
+    assert refused(capsys, training(config, run_dir), f"run/{folder}/checkpoint: ", "damaged") == FAILURE
+    assert contents(run_dir) == before
+
+
+def test_a_run_whose_list_of_checkpoints_is_lost_takes_them_by_their_names(config, run_dir, capsys):
+    (run_dir / run_folder.CHECKPOINTS / "checkpoint").unlink()
+    with pytest.warns(UserWarning, match="checkpoint: missing"):
+        assert training(config, run_dir)() == 0
+    assert f"({run_dir / run_folder.CHECKPOINTS / 'step-4'})\n" in capsys.readouterr().out
+
+
+def test_the_best_checkpoint_stays_where_its_list_is_lost(config, run_dir):
+    """The one in the folder differs from the last, which is written where there is none."""
+    for path in (run_dir / run_folder.BEST).glob("step-4.*"):
+        path.rename(path.with_name(path.name.replace("step-4", "step-3")))
+    (run_dir / run_folder.BEST / "checkpoint").unlink()
+    before = contents(run_dir / run_folder.BEST)
+    with pytest.warns(UserWarning, match="best/checkpoint: missing"):
+        assert training(config, run_dir)() == 0
+    assert contents(run_dir / run_folder.BEST) == before
+
+
+@pytest.mark.parametrize("name", [run_folder.CHECKPOINTS, run_folder.BEST, "events"])
+def test_a_file_where_training_needs_a_folder_is_said_before_the_first_step(name, config, tmp_path, capsys):
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / name).touch()
+    assert refused(capsys, training(config, tmp_path / "new"), f"new/{name}: File exists") == FAILURE
+    assert not glob.glob(str(tmp_path / "new" / "*" / "step-*"))
+
+
+@pytest.mark.usefixtures("no_privilege")
+def test_a_folder_that_takes_no_checkpoint_is_said_before_the_first_step(config, tmp_path, capsys):
+    (tmp_path / "new" / run_folder.BEST).mkdir(parents=True, mode=0o500)
+    assert refused(capsys, training(config, tmp_path / "new"), f"new/{run_folder.BEST}: Permission denied") == FAILURE
+    assert not glob.glob(str(tmp_path / "new" / "*" / "step-*"))
+
+
+class Disk:
+    """A disk that is full: no file may grow beyond a size, neither from Python nor from TensorFlow."""
+
+    def __init__(self):
+        self.limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def fill(self, size):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, self.limits[1]))
+
+    def clear(self):
+        resource.setrlimit(resource.RLIMIT_FSIZE, self.limits)
+
+
+@pytest.fixture
+def disk():
+    disk = Disk()
+    yield disk
+    disk.clear()
+
+
+def test_full_disk_while_the_copy_task_is_prepared(config, disk, tmp_path, capsys):
+    again = tiny(tmp_path / "corpus")
+    disk.fill(100)
+    assert refused(capsys, training(again, tmp_path / "new"), "corpus: File too large") == FAILURE
+    disk.clear()
+    assert not (tmp_path / "corpus" / "copy.json").exists()
+    assert not (tmp_path / "new").exists()
+    task_corpus.prepare(again.data.copy, again.data.path)
+    assert contents(again.data.path) == contents(config.data.path)
+
+
+def test_full_disk_while_a_run_folder_is_made(config, disk, tmp_path, capsys):
+    disk.fill(100)  # enough for the vocabulary, not for the config
+    assert refused(capsys, training(config, tmp_path / "new"), "new/config.yaml", "File too large") == FAILURE
+    disk.clear()
+    assert not (tmp_path / "new" / run_folder.CONFIG).exists()
+    assert run_folder.create(str(tmp_path / "new"), config, Vocabulary(["a"]), 3, {}) is None
+    assert run_folder.load_config(str(tmp_path / "new")) == config
+
+
+def test_full_disk_while_a_checkpoint_is_written(config, disk, tmp_path, monkeypatch, capsys):
+    kept = {}
+    step = TrainingStep.__call__
+
+    def fill_after_the_first_checkpoint(self, batches, number, learning_rate):
+        if number == 2:
+            kept.update(contents(tmp_path / "new" / run_folder.CHECKPOINTS))
+            disk.fill(4096)
+        return step(self, batches, number, learning_rate)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TrainingStep, "__call__", fill_after_the_first_checkpoint)
+        assert refused(capsys, training(config, tmp_path / "new"), "TensorFlow: ", "File too large") == FAILURE
+    disk.clear()
+    left = contents(tmp_path / "new" / run_folder.CHECKPOINTS)
+    assert "step-2.index" in kept
+    assert {name: left.get(name) for name in kept} == kept
+    assert training(config, tmp_path / "new")() == 0
+    assert "resuming from " in capsys.readouterr().out
+
+
+def test_full_disk_while_results_are_written(run_dir, disk, tmp_path, capsys):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / evaluation.RESULT).write_text("of an earlier evaluation")
+    before = contents(run_dir)
+    disk.fill(2)
+    assert refused(capsys, evaluating(run_dir, output_dir=out), "out/hypotheses.txt", "File too large") == FAILURE
+    disk.clear()
+    assert (out / evaluation.RESULT).read_text() == "of an earlier evaluation"
+    assert not (out / evaluation.HYPOTHESES).exists()
+    assert contents(run_dir) == before
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EACCES])
+def test_disk_that_takes_nothing(number, config, tmp_path, monkeypatch, capsys):
+    def refuse(path, *arguments, **options):
+        raise OSError(number, os.strerror(number), path)
+
+    monkeypatch.setattr(os, "makedirs", refuse)
+    command = training(config, tmp_path / "new")
+    assert refused(capsys, command, f"{tmp_path}/new: {os.strerror(number)}") == FAILURE
+
+
+@pytest.fixture
+def no_privilege():
+    """Root, too, is held to the modes of files: without the capabilities that let it pass them."""
+    libc, dac_override, dac_read_search = ctypes.CDLL(None, use_errno=True), 1 << 1, 1 << 2
+    header = (ctypes.c_uint32 * 2)(0x20080522, 0)  # version 3, this thread
+    held, fewer = (ctypes.c_uint32 * 6)(), (ctypes.c_uint32 * 6)()
+    assert libc.capget(header, held) == 0
+    fewer[:] = [held[0] & ~(dac_override | dac_read_search), *held[1:]]
+    assert libc.capset(header, fewer) == 0
+    yield
+    assert libc.capset(header, held) == 0
+
+
+@pytest.mark.usefixtures("no_privilege")
+def test_folder_without_permission(config, tmp_path, capsys):
+    (tmp_path / "locked").mkdir(mode=0o500)
+    command = training(config, tmp_path / "locked" / "new")
+    assert refused(capsys, command, "locked/new: Permission denied") == FAILURE
+
+
+def test_no_memory(config, tmp_path, monkeypatch, capsys):
+    full = np.full
+
+    def small_only(shape, *arguments, **options):
+        if np.prod(shape, dtype=float) > 1e9:
+            raise MemoryError(f"Unable to allocate an array of shape {shape}")
+        return full(shape, *arguments, **options)
+
+    monkeypatch.setattr(np, "full", small_only)
+    monkeypatch.setattr("memattn.resources.total", lambda: 1e18)  # else the batch is refused before it is made
+    huge = tiny(config.data.path, {"training.batch_size": 2**31 - 1})
+    assert refused(capsys, training(huge, tmp_path / "new"), "memory", "(2147483647, ") == FAILURE
+
+
+def test_weights_that_are_lost_in_mid_run(config, tmp_path, monkeypatch, capsys):
+    kept = {}
+    step = TrainingStep.__call__
+
+    def lose_a_weight(self, batches, number, learning_rate):
+        if number == 2:
+            kept.update(contents(tmp_path / "new" / run_folder.CHECKPOINTS))
+            self.model.trainable_variables[0].assign(self.model.trainable_variables[0] * np.nan)
+        return step(self, batches, number, learning_rate)
+
+    monkeypatch.setattr(TrainingStep, "__call__", lose_a_weight)
+    fragments = ["not finite at step 3", "bad_step-3.npz", "checkpoints/step-2", "learning_rate"]
+    strict = tiny(config.data.path, {"training.max_bad_steps": 0})
+    assert refused(capsys, training(strict, tmp_path / "new"), *fragments) == FAILURE
+    assert "step-2.index" in kept
+    assert contents(tmp_path / "new" / run_folder.CHECKPOINTS) == kept
+    assert not os.listdir(tmp_path / "new" / run_folder.BEST)
+    with np.load(tmp_path / "new" / "bad_step-3.npz", allow_pickle=False) as batch:
+        assert batch["source_0"].shape == batch["target_0"].shape == (8, batch["source_0"].shape[1])
+    assert refused(capsys, training(config, tmp_path / "lenient"), "not finite at step 4") == FAILURE
+
+
+@pytest.mark.parametrize("learning_rate", [1e38, 3e38])
+def test_no_checkpoint_holds_weights_that_are_not_finite(learning_rate, config, tmp_path, capsys):
+    changes = {"training.learning_rate": learning_rate, "training.clip_norm": 1e30, "training.checkpoint_every": 1}
+    command = training(tiny(config.data.path, {**changes, "training.max_bad_steps": 0}), tmp_path / "new")
+    assert refused(capsys, command, "new: ", "not finite", "training.learning_rate") == FAILURE
+    for index in glob.glob(str(tmp_path / "new" / "*" / "*.index")):
+        reader = tf.train.load_checkpoint(index.removesuffix(".index"))
+        for name in reader.get_variable_to_shape_map():
+            if name.startswith(("model", "optimizer")):
+                assert np.isfinite(reader.get_tensor(name)).all(), (index, name)
+
+
+def test_an_error_of_tensorflow_is_its_one_line_that_says_why(capsys):
+    def loop(x):  # in a loop, its message begins with a stack trace
+        return tf.while_loop(lambda x: x < 3, lambda x: tf.size(tf.reshape(tf.range(x), [x + 1])), [x])
+
+    fail = tf.function(loop, autograph=False)
+    status = refused(capsys, lambda: fail(tf.constant(1)), "TensorFlow: Input to reshape is a tensor with 1 values")
+    assert status == FAILURE
+
+
+def test_the_line_that_says_why_is_found_among_root_errors():
+    parts = ["Graph execution error:\n", "Detected at node a defined at (most recent call last):"]
+    parts += ["<stack traces unavailable>", "2 root error(s) found.", "  (0) INTERNAL: no room", "\t [[{{node a}}]]"]
+    assert reason(ValueError("\n".join(parts))) == "(0) INTERNAL: no room"
+
+
+# id: (module, arguments, what the message holds, the exit status)
+COMMANDS = {
+    "unknown flag": ("train", ["--confg=x"], ["'confg'"], USAGE),
+    "missing flag": ("train", ["--run_dir=x"], ["--config", "missing"], USAGE),
+    "no flag": ("eval", ["--run_dir=x", "deeper"], ["deeper: ", "not a flag"], USAGE),
+    "argument that is no text": (
+        "train",
+        ["--run_dir=\udcff", "--config=x"],
+        ["--run_dir=\\udcff: ", "UTF-8"],
+        USAGE,
+    ),
+    "long path": ("train", [f"--config={'x' * 9000}", "--run_dir=y"], ["xxx ... xxx"], USAGE),
+    "long flag": ("train", [f"--{'x' * 9000}=1"], ["xxx ... xxx"], USAGE),
+    "long split": ("eval", [f"--run_dir={'x' * 9000}", f"--split={'x' * 9000}"], ["xxx ... xxx"], USAGE),
+    "split and files": ("eval", ["--run_dir=x", "--split=valid", "--source=a", "--target=b"], ["--split"], USAGE),
+    "ensemble": ("eval", ["--run_dir=x", "--run_dir=y"], ["--output_dir: "], USAGE),
+    "config": ("train", ["--config=broken.yaml", "--run_dir=new"], ["broken.yaml:2: modle: "], USAGE),
+    "run": ("train", ["--config=good.yaml", "--run_dir=file/new"], ["file/new: Not a dir"], FAILURE),
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_commands_end_with_one_line_and_their_status(config, command, tmp_path, name):
+    module, arguments, fragments, expected = COMMANDS[name]
+    (tmp_path / "broken.yaml").write_text(COPY + "modle: {}\n")
+    (tmp_path / "good.yaml").write_text(configs.dump(config))
+    (tmp_path / "file").touch()
+    before = contents(tmp_path)
+    status, _, stderr = command(tmp_path, f"memattn.{module}", *arguments)
+    lines = [line for line in stderr.splitlines() if line.startswith("error: ")]
+    assert len(lines) == 1, stderr
+    assert all(fragment in lines[0] for fragment in fragments)
+    assert len(lines[0]) < 1_100
+    assert "Traceback" not in stderr
+    assert status == expected
+    assert contents(tmp_path) == before

@@ -1,0 +1,47 @@
+"""Runs of a mechanism outside the package: training, evaluation, export, and the conformance tests on it."""
+
+import json
+import os
+
+import pytest
+from helpers import outside_mechanism as outside
+from helpers.repository import run_command
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_run_trains_is_evaluated_and_exported_in_the_folder_of_the_mechanism(command, write_config, tmp_path):
+    outside.write(tmp_path)
+    path = write_config({"model.attention": {"name": "outside_package.looks:Uniform", "sharpness": 0.5}})
+    for module, *arguments in (
+        ("memattn.train", "--config", path),
+        ("memattn.eval", "--split", "valid"),
+        ("memattn.export", "--output", "exported"),
+    ):
+        status, _, errors = command(tmp_path, module, "--run_dir", "run", *arguments)
+        assert status == 0, errors
+    result = json.loads((tmp_path / "run" / "result.json").read_text(encoding="utf-8"))
+    assert result["config"]["model"]["attention"]["sharpness"] == 0.5
+    assert (tmp_path / "exported" / "saved_model.pb").exists()
+    status, _, errors = command(tmp_path / "data", "memattn.eval", "--run_dir", "../run", "--split", "valid")
+    assert status == 2
+    assert "outside_package.looks:Uniform: module outside_package.looks cannot be imported" in errors
+
+
+def test_the_conformance_tests_run_on_it(tmp_path):
+    outside.write(tmp_path)
+    arguments = [
+        "-n",
+        "0",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "tests/attention/test_conformance.py",
+        "-k",
+        "serialize or greedy",
+    ]
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    chosen = ["--mechanism", "outside_package.looks:Uniform"]
+    done = run_command("pytest", *arguments, *chosen, env={**os.environ, "PYTHONPATH": path})
+    assert done.returncode == 0, done.stdout
+    assert "2 passed" in done.stdout

@@ -1,0 +1,517 @@
+"""Loading a config: defaults, overrides, mechanisms' own keys, sweeps, and the way to a file and back."""
+
+import dataclasses
+from typing import Literal
+
+import pytest
+
+from memattn import config as configs
+from memattn.attention import AttentionMechanism
+from memattn.errors import ConfigError
+from memattn.sweeps.expand import expand
+
+
+class Memory(AttentionMechanism):
+    """Stands in for a mechanism, whose constructor is its schema."""
+
+    def __init__(
+        self,
+        *,
+        num_slots: int = 32,
+        scoring: Literal["softmax", "sigmoid"] = "softmax",
+        temperature: float = 1.0,
+        max_source_length: int | None = None,
+        **kwargs,
+    ):
+        raise NotImplementedError("checking a config makes no layer")
+
+    @classmethod
+    def check(cls, *, num_slots, **options):
+        super().check(**options)
+        if num_slots < 1:
+            raise ValueError(f"num_slots: must be at least 1, not {num_slots}")
+
+
+class Content(AttentionMechanism):
+    """Another, which takes a fact of the model."""
+
+    def __init__(self, *, units: int, cache_keys: bool = True, unchecked=None, **kwargs):
+        raise NotImplementedError("checking a config makes no layer")
+
+
+MECHANISMS = {"memory": Memory, "content": Content}
+CONTENT = {"name": "content", "unchecked": None}
+COPY = "data: {copy: {}}\n"
+
+
+@pytest.fixture(autouse=True)
+def stand_ins(monkeypatch):
+    """The mechanisms of these tests in place of the real ones."""
+    monkeypatch.setattr("memattn.config.config.MECHANISMS", MECHANISMS)
+
+
+@pytest.fixture
+def load(tmp_path):
+    """Loads a config from its text."""
+
+    def load(text=COPY, *overrides):
+        path = tmp_path / "config.yaml"
+        path.write_text(text, encoding="utf-8")
+        return configs.load(str(path), list(overrides))
+
+    return load
+
+
+def test_defaults_are_those_of_the_papers_copy_task(load):
+    config = load()
+    assert dataclasses.asdict(config.data.copy) == {
+        "max_length": 20,
+        "num_symbols": 20,
+        "train_examples": 100_000,
+        "valid_examples": 1_000,
+        "seed": 1,
+    }
+    assert (config.model.layers, config.model.units, config.model.dropout) == (2, 256, 0.2)
+    assert (config.training.batch_size, config.training.learning_rate) == (128, 1e-4)
+    assert config.training.max_steps == 200_000
+    assert config.decoding.beam_size == 10
+    assert config.sweep is None
+
+
+@pytest.mark.parametrize("section", ["model:", "model: {}", "training: ~", "decoding:", "sweep:"])
+def test_a_section_left_empty_has_its_defaults(load, section):
+    assert load(COPY + section) == load()
+
+
+def test_options_of_a_mechanism_get_the_defaults_of_its_constructor(load):
+    attention = load(COPY + "model: {attention: {name: memory, num_slots: 4}}").model.attention
+    assert attention == {"name": "memory", "num_slots": 4, "scoring": "softmax", "temperature": 1.0}
+    assert load(COPY + "model: {attention: {name: content}}").model.attention == {**CONTENT, "cache_keys": True}
+
+
+def test_a_config_is_frozen(load):
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        load().model.units = 3
+
+
+@pytest.mark.parametrize(
+    ("written", "number"), [("1e-4", 1e-4), ("1E-4", 1e-4), ("1.0e-4", 1e-4), ("'0.5'", 0.5), ("3", 3.0), ("+.5", 0.5)]
+)
+def test_numbers_as_people_write_them(load, written, number):
+    for config in (
+        load(COPY + f"training: {{learning_rate: {written}}}"),
+        load(COPY, f"training.learning_rate={written}"),
+    ):
+        assert config.training.learning_rate == number
+        assert type(config.training.learning_rate) is float
+
+
+def test_anchors_stand_for_their_values(load):
+    config = load("data: {copy: {max_length: &n 7, num_symbols: *n}}\nmodel: {units: *n}\n")
+    assert (config.data.copy.max_length, config.data.copy.num_symbols, config.model.units) == (7, 7, 7)
+
+
+def test_the_folder_of_a_copy_task_is_named_after_all_of_its_settings(load):
+    fields = ["max_length", "num_symbols", "train_examples", "valid_examples", "seed"]
+    paths = {load(COPY, f"data.copy.{field}=7").data.path for field in fields} | {load().data.path}
+    assert len(paths) == len(fields) + 1
+    assert load("data: {copy: {}, folder: somewhere}").data.path == "somewhere"
+
+
+def test_overrides_win_over_the_file_and_later_ones_over_earlier_ones(load):
+    text = COPY + "model: {units: 3, layers: 4}\n"
+    config = load(text, "model.units=5", "training.seed=9", "model.units=6")
+    assert (config.model.units, config.model.layers, config.training.seed) == (6, 4, 9)
+
+
+def test_an_override_may_name_a_section_that_the_file_leaves_out(load):
+    assert load(COPY, "decoding.beam_size=2").decoding.beam_size == 2
+    assert load("model: {units: 3}", "data.copy.max_length=2").data.copy.max_length == 2
+
+
+def test_an_override_of_a_section_replaces_it(load):
+    config = load(COPY + "model: {units: 3, layers: 4}\n", "model={units: 5}")
+    assert (config.model.units, config.model.layers) == (5, 2)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_overrides_within_an_overridden_section_hold_in_either_order(load, order):
+    overrides = ["model={units: 5, attention: {name: memory, num_slots: 9}}", "model.layers=1"]
+    config = load(COPY, *overrides[::order])
+    assert (config.model.units, config.model.layers) == (5, 1)
+    overrides = ["model={units: 5}", "model.attention.name=content"]
+    config = load(COPY, *overrides[::order])
+    assert (config.model.units, config.model.attention["name"]) == (5, "content")
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_another_mechanism_drops_the_options_of_the_former_one(load, order):
+    text = COPY + "model: {attention: {name: memory, num_slots: 4}}"
+    assert load(text, "model.attention.name=content").model.attention == {**CONTENT, "cache_keys": True}
+    overrides = ["model.attention.name=content", "model.attention.cache_keys=false"]
+    assert load(text, *overrides[::order]).model.attention == {**CONTENT, "cache_keys": False}
+
+
+def test_the_same_mechanism_keeps_its_options(load):
+    text = COPY + "model: {attention: {name: memory, num_slots: 4}}"
+    assert load(text, "model.attention.name=memory").model.attention["num_slots"] == 4
+
+
+def test_an_override_may_hold_any_yaml(load):
+    config = load(COPY, "training.stop_at_bleu=null", "model.mix=no", "sweep={grid: {model.units: [1, 2]}}")
+    assert config.training.stop_at_bleu is None
+    assert config.model.mix is False
+    assert config.sweep.grid == {"model.units": [1, 2]}
+
+
+def test_errors_name_the_line_of_the_file_or_the_override_that_the_value_came_from(load):
+    text = COPY + "model:\n  units: 0\n"
+    with pytest.raises(ConfigError, match=r"config.yaml:3: model.units: .*not 0"):
+        load(text)
+    with pytest.raises(ConfigError, match=r"^--set model.units=-1: model.units: .*not -1"):
+        load(text, "model.units=-1")
+    with pytest.raises(ConfigError, match=r"^--set model=\{units: -1\}: model.units: .*not -1"):
+        load(text, "model={units: -1}")
+    with pytest.raises(ConfigError, match=r"^--set modle.units=1: modle: .*model\?"):
+        load(COPY, "modle.units=1")
+
+
+def test_a_sweep_is_every_cell_with_every_point_of_the_grid_in_order(load):
+    text = COPY + (
+        "sweep:\n"
+        "  grid: {training.seed: [1, 2], data.copy.max_length: [5, 6]}\n"
+        "  cells:\n"
+        "    - {model.attention: {name: memory, num_slots: 4}}\n"
+        "    - {model.attention.name: content}\n"
+    )
+    runs = expand(load(text))
+    assert list(runs) == [
+        f"{cell}-seed={seed}-max_length={length}"
+        for cell in ("memory-num_slots=4", "content")
+        for seed in (1, 2)
+        for length in (5, 6)
+    ]
+    one = runs["memory-num_slots=4-seed=2-max_length=5"]
+    assert (one.training.seed, one.data.copy.max_length, one.model.attention["num_slots"]) == (2, 5, 4)
+    assert runs["content-seed=1-max_length=6"].model.attention == {**CONTENT, "cache_keys": True}
+    assert all(run.sweep is None for run in runs.values())
+
+
+def test_the_runs_of_a_sweep_are_its_cells_and_the_union_of_its_grids(load):
+    text = COPY + (
+        "sweep:\n"
+        "  grid: {training.seed: [1, 2]}\n"
+        "  cells:\n"
+        "    - {model.attention.name: content}\n"
+        "    - {model.attention.num_slots: 4}\n"
+        "  grids:\n"
+        "    - {model.attention.num_slots: [4, 8], model.attention.scoring: [sigmoid]}\n"
+        "    - {model.attention.num_slots: [4, 16]}\n"
+        "    - {model.attention.num_slots: [8, 16]}\n"
+    )
+    runs = expand(load(text))
+    points = ["num_slots=4-scoring=sigmoid", "num_slots=8-scoring=sigmoid", "num_slots=16", "num_slots=8"]
+    assert list(runs) == [f"{run}-seed={seed}" for run in ("content", "num_slots=4", *points) for seed in (1, 2)]
+    assert runs["num_slots=8-scoring=sigmoid-seed=2"].model.attention["num_slots"] == 8
+
+
+def test_a_sweep_needs_neither_grid_nor_cells(load):
+    assert list(expand(load(COPY + "sweep: {cells: [{model.units: 8}]}"))) == ["units=8"]
+    assert list(expand(load(COPY + "sweep: {grid: {model.units: [8]}}"))) == ["units=8"]
+    assert expand(load()) == {"run": load()}
+
+
+def test_a_run_of_a_sweep_is_the_config_with_the_same_overrides(load):
+    config = load(COPY + "training: {seed: 7}\nsweep: {grid: {model.attention.name: [content], model.units: [3]}}")
+    runs = expand(config)
+    assert runs == {
+        "content-units=3": load(COPY, "training.seed=7", "model.attention.name=content", "model.units=3"),
+    }
+
+
+def test_names_of_runs_are_single_folders(load):
+    runs = expand(load(COPY + "sweep: {grid: {data.folder: [../a b, c/d]}}"))
+    assert list(runs) == ["folder=.._ab", "folder=c_d"]
+
+
+@pytest.mark.parametrize(
+    "sweep",
+    [
+        "grid: {model.units: [3, 4, 3]}",
+        "cells: [{model.units: 3}, {model.units: 3}]",
+        "cells: [{model.attention: {name: content}}, {model.attention.name: content}]",
+        "cells: [{model.units: 3}, {model.units: 3, model.layers: 2}]",
+    ],
+)
+def test_a_run_that_a_sweep_has_twice_is_refused(load, sweep):
+    names = "units=3|content|units=3 and units=3-layers=2"
+    with pytest.raises(ConfigError, match=f"^sweep: .*({names})$"):
+        expand(load(COPY + f"sweep: {{{sweep}}}"))
+
+
+def test_a_name_of_a_run_is_one_line(load):
+    assert list(expand(load(COPY + 'sweep: {grid: {data.folder: ["a\\nb"]}}'))) == ["folder=a_b"]
+
+
+def test_keys_that_end_alike_are_named_whole(load):
+    sizes = "cells: [{training.batch_size: 32}, {decoding.batch_size: 16}, {decoding.batch_size: 32}]"
+    runs = expand(load(COPY + f"sweep: {{{sizes}}}"))
+    assert list(runs) == ["batch_size=32", "batch_size=16", "decoding.batch_size=32"]
+    assert runs["decoding.batch_size=32"].decoding.batch_size == 32
+    folders = "cells: [{data.folder: a b}, {data.folder: ab}, {data.folder: a  b}]"
+    with pytest.raises(ConfigError, match="^sweep: .*data.folder=ab$"):
+        expand(load(f"data: {{folder: x}}\nsweep: {{{folders}}}"))
+
+
+def test_a_point_that_two_grids_have_is_one_run_though_one_writes_a_default(load):
+    runs = expand(load(COPY + "sweep: {grids: [{model.units: [3, 4]}, {model.units: [4], model.layers: [2, 1]}]}"))
+    assert list(runs) == ["units=3", "units=4", "units=4-layers=1"]
+    assert [run.model.layers for run in runs.values()] == [2, 2, 1]
+
+
+@pytest.mark.parametrize("name", ["cells", "grids"])
+def test_a_key_of_the_grid_and_of_a_cell_is_refused(load, name):
+    with pytest.raises(ConfigError, match=rf"sweep.{name}\[0\].model.units: .*sweep.grid"):
+        load(COPY + f"sweep: {{grid: {{model.units: [3]}}, {name}: [{{model.units: [4]}}]}}")
+
+
+def test_attention_without_a_name_is_memory_attention(load):
+    assert (
+        load(COPY, "model.attention.num_slots=3").model.attention
+        == load(COPY, "model.attention={name: memory, num_slots: 3}").model.attention
+    )
+
+
+@pytest.mark.parametrize(
+    ("sweep", "message"),
+    [
+        ("grid: {model.unit: [3]}", "sweep run unit=3: model.unit: unknown key; did you mean units?"),
+        ("grid: {model.units: [3, 0]}", "sweep run units=0: model.units: must be at least 1, not 0"),
+        ("cells: [{model.units.x: 3}]", "sweep: model.units.x: model.units is a value, not a section"),
+        ("cells: [{model: 3}]", "sweep run model=3: model: expected a section with keys, not 3"),
+        ("grid: {sweep.grid: [1]}", "sweep run grid=1: sweep.grid: expected a mapping, not 1"),
+        ("grids: [{model.units: [3, 0]}]", "sweep run units=0: model.units: must be at least 1, not 0"),
+    ],
+)
+def test_a_sweep_is_checked_as_a_whole_before_its_first_run(load, sweep, message):
+    with pytest.raises(ConfigError) as refused:
+        expand(load(COPY + f"sweep: {{{sweep}}}"))
+    assert str(refused.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("grids", "message"),
+    [
+        ("3", "config.yaml:2: sweep.grids: expected a list, not 3"),
+        ("[3]", "config.yaml:2: sweep.grids[0]: expected a mapping of dotted keys to values, not 3"),
+        (
+            "[{model.units: 3}]",
+            "config.yaml:2: sweep.grids[0].model.units: expected a list of one value or more, not 3",
+        ),
+        (
+            "[{model.units: []}]",
+            "config.yaml:2: sweep.grids[0].model.units: expected a list of one value or more, not []",
+        ),
+    ],
+)
+def test_grids_that_are_none_are_refused(load, grids, message):
+    with pytest.raises(ConfigError) as refused:
+        load(COPY + f"sweep: {{grids: {grids}}}")
+    assert str(refused.value).endswith(message)
+
+
+@pytest.fixture
+def family(tmp_path):
+    """Writes configs by name and loads the first."""
+
+    def family(*overrides, **texts):
+        for name, text in texts.items():
+            path = tmp_path / f"{name.replace('__', '/')}.yaml"
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        return configs.load(str(tmp_path / f"{next(iter(texts)).replace('__', '/')}.yaml"), list(overrides))
+
+    return family
+
+
+def test_a_config_holds_what_it_changes_of_its_base(family):
+    config = family(
+        "training.seed=5",
+        study__run="base: ../paper.yaml\ntraining: {batch_size: 4}\nmodel: {attention: {temperature: 2}}\n",
+        paper="base: all.yaml\nmodel: {attention: {num_slots: 8}}\ntraining: {batch_size: 2, seed: 3}\n",
+        all="data: {copy: {max_length: 7}}\nmodel: {units: 5, attention: {name: memory, num_slots: 4}}\n",
+    )
+    assert (config.data.copy.max_length, config.model.units) == (7, 5)
+    assert (config.training.batch_size, config.training.seed) == (4, 5)
+    assert config.model.attention == {"name": "memory", "num_slots": 8, "scoring": "softmax", "temperature": 2.0}
+    assert "base" not in configs.to_dict(config)
+
+
+def test_another_mechanism_than_the_bases_drops_its_options(family):
+    below = COPY + "model: {units: 5, attention: {name: memory, num_slots: 4}}\n"
+    config = family(run="base: below.yaml\nmodel: {attention: {name: content}}\n", below=below)
+    assert config.model.attention == {**CONTENT, "cache_keys": True}
+    assert config.model.units == 5
+
+
+def test_a_sweep_replaces_that_of_the_base(family):
+    below = COPY + "sweep: {grid: {model.units: [1, 2]}, cells: [{training.seed: 1}]}\n"
+    config = family(run="base: below.yaml\nsweep: {grid: {model.units: [3]}}\n", below=below)
+    assert list(expand(config)) == ["units=3"]
+    assert list(expand(family(run="base: below.yaml\n", below=below))) == ["seed=1-units=1", "seed=1-units=2"]
+    assert family(run="base: below.yaml\nsweep: null\n", below=below).sweep is None
+
+
+def test_an_error_names_the_file_of_the_family_that_holds_the_value(family):
+    wrong = COPY + "model:\n  units: 0\n"
+    with pytest.raises(ConfigError, match="below.yaml:3: model.units: .*not 0$"):
+        family(run="base: below.yaml\nmodel: {layers: 1}\n", below=wrong)
+    assert family(run="base: below.yaml\nmodel: {units: 1}\n", below=wrong).model.units == 1
+    with pytest.raises(ConfigError, match="run.yaml:3: model.units: .*not -1$"):
+        family(run="base: below.yaml\nmodel:\n  units: -1\n", below=wrong)
+
+
+@pytest.mark.parametrize(
+    ("base", "message"),
+    [
+        ("3", r"run.yaml:1: base: expected the path of another config, not 3$"),
+        ("nowhere.yaml", r"run.yaml:1: base: no such file: .*nowhere.yaml$"),
+        (".", r"run.yaml:1: base: no such file: "),
+        ("run.yaml", r"run.yaml:1: base: run.yaml leads back to this file$"),
+        ("round.yaml", r"round.yaml:1: base: run.yaml leads back to this file$"),
+    ],
+)
+def test_a_base_that_cannot_be_is_refused(family, base, message):
+    with pytest.raises(ConfigError, match=message):
+        family(run=f"base: {base}\n{COPY}", round="base: run.yaml\n")
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        [],
+        ["training.learning_rate=1e-7", "training.stop_at_bleu=99.5", "model.encoder_units=8"],
+        ["data={folder: 'a: b # ünï'}", "model.attention={name: memory, temperature: 1e-30}", "model.bridge=zero"],
+        ["sweep={grid: {model.units: [1, 2]}}", "model.mix=false"],
+    ],
+)
+def test_a_dumped_config_loads_as_the_same(load, overrides):
+    config = load(COPY, *overrides)
+    text = configs.dump(config)
+    again = load(text)
+    assert again == dataclasses.replace(config, sweep=None)
+    assert configs.dump(again) == text
+    assert configs.to_dict(again) == configs.to_dict(config)
+
+
+def test_changes_leave_the_tree_that_they_are_applied_to(load):
+    tree = {"model": {"units": 3, "attention": {"name": "memory", "num_slots": 4}}}
+    changes = {"model.attention.name": "content", "training.seed": 2}
+    assert configs.apply_changes(tree, changes) == {
+        "model": {"units": 3, "attention": {"name": "content"}},
+        "training": {"seed": 2},
+    }
+    assert tree == {"model": {"units": 3, "attention": {"name": "memory", "num_slots": 4}}}
+
+
+def test_an_argument_without_an_annotation_cannot_be_set(load):
+    with pytest.raises(ConfigError, match="unchecked: .*annotation"):
+        load(COPY, "model.attention={name: content, unchecked: 3}")
+
+
+def test_an_argument_without_a_default_must_be_given(load, monkeypatch):
+    class Needy(Content):
+        def __init__(self, *, rate: float, sizes: dict[str, int] | None = None, **kwargs):
+            raise NotImplementedError
+
+    monkeypatch.setitem(MECHANISMS, "needy", Needy)
+    with pytest.raises(ConfigError, match="model.attention.rate: missing"):
+        load(COPY, "model.attention={name: needy}")
+    attention = {"name": "needy", "rate": 0.5, "sizes": {"a": 1}}
+    assert load(COPY, "model.attention={name: needy, rate: 0.5, sizes: {a: 1}}").model.attention == attention
+    with pytest.raises(ConfigError, match="model.attention.sizes: .*not 3"):
+        load(COPY, "model.attention={name: needy, rate: 0.5, sizes: 3}")
+
+
+POSTPONED = """
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from memattn.attention import AttentionMechanism
+
+if TYPE_CHECKING:
+    from somewhere import Sizes, Unit
+
+
+class Postponed(AttentionMechanism):
+    def __init__(
+        self, *, width: int, scoring: Literal["a", "b"] = "a", rate: float | None = None, units: Unit, **kwargs: Sizes
+    ):
+        raise NotImplementedError
+
+
+class Unknown(Postponed):
+    def __init__(self, *, width: Sizes = 3, **kwargs):
+        raise NotImplementedError
+
+
+class Strange(Postponed):
+    def __init__(self, *, width: complex = 3, **kwargs):
+        raise NotImplementedError
+"""
+
+
+def test_a_mechanism_may_postpone_its_annotations(load, monkeypatch):
+    namespace = {"__name__": "a_file"}
+    exec(compile(POSTPONED, "a_file.py", "exec", dont_inherit=True), namespace)
+    for name in ("Postponed", "Unknown", "Strange"):
+        monkeypatch.setitem(MECHANISMS, name.lower(), namespace[name])
+    loaded = load(COPY, "model.attention={name: postponed, width: 3, rate: 1}")
+    assert loaded.model.attention == {"name": "postponed", "width": 3, "scoring": "a", "rate": 1.0}
+    assert configs.from_dict(configs.to_dict(loaded)) == loaded
+    with pytest.raises(ConfigError, match="model.attention.width: .*not 'x'"):
+        load(COPY, "model.attention={name: postponed, width: x}")
+    with pytest.raises(ConfigError, match="model.attention.scoring: 'c' .*a, b"):
+        load(COPY, "model.attention={name: postponed, width: 3, scoring: c}")
+    with pytest.raises(ConfigError, match="Unknown: .*'Sizes'.*width"):
+        load(COPY, "model.attention={name: unknown, width: 3}")
+    with pytest.raises(ConfigError, match="model.attention.width: .*complex.*not 3"):
+        load(COPY, "model.attention={name: strange, width: 3}")
+
+
+def test_differences_are_the_dotted_keys_with_both_values(load):
+    one = configs.to_dict(load())
+    other = configs.to_dict(load(COPY, "training.seed=2", "model.attention.name=content"))
+    assert configs.differences(one, one) == []
+    assert [difference.key for difference in configs.differences(one, other)] == [
+        "model.attention.name",
+        "training.seed",
+    ]
+    assert [str(difference) for difference in configs.differences(one, other)] == [
+        "model.attention.name (memory there, content here)",
+        "training.seed (1 there, 2 here)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [("1e-4", 1e-4), ("1E5", 1e5), ("+.5", 0.5), ("1_000", 1000), ("0x1F", 31), ("0o17", 15), ("08", 8), ("3", 3)],
+)
+def test_a_number_is_read_as_in_yaml_1_2(written, value, load):
+    assert load(COPY, f"decoding.length_penalty={written}").decoding.length_penalty == value
+    if isinstance(value, int) and written != "08":
+        assert load(COPY, f"training.seed={written}").training.seed == value
+
+
+@pytest.mark.parametrize("folder", ["1:30", "2017-09-09", "1e-4", "0o17", "<<", "=", "'010'", "'no'", "12:30:45.5"])
+def test_text_that_yaml_1_1_takes_for_something_else_is_text_and_stays_so(folder, load, tmp_path):
+    config = load(f"data: {{folder: {folder}}}\n")
+    assert config.data.folder == folder.strip("'")
+    (tmp_path / "again.yaml").write_text(configs.dump(config))
+    assert configs.load(str(tmp_path / "again.yaml"), []) == config
+
+
+@pytest.mark.parametrize(("written", "value"), [("yes", True), ("off", False), ("true", True), ("False", False)])
+def test_truths_are_written_as_in_yaml_1_1(written, value, load):
+    assert load(COPY, f"model.mix={written}").model.mix is value

@@ -1,0 +1,385 @@
+"""The vocabulary, reading a prepared corpus, and cutting it into batches."""
+
+import itertools
+import os
+import re
+import subprocess
+
+import numpy as np
+import pytest
+from helpers.repository import ROOT
+
+from memattn.data import batches, lexicon
+from memattn.data.batches import TrainingBatches, bucket_widths, decoding_batches, streaming_batches
+from memattn.data.corpus import Corpus, Sentences, encode, read_corpus, read_lines, read_references, read_vocabulary
+from memattn.data.vocabulary import BOS, EOS, PAD, SPECIAL_TOKENS, UNK, Vocabulary
+from memattn.errors import DataError
+
+A, B, C = range(4, 7)
+
+
+@pytest.fixture
+def vocabulary():
+    return Vocabulary(["a", "b", "c"])
+
+
+def make_corpus(pairs=53, longest=17, seed=0):
+    """A corpus whose sentences all differ, so that a pair is known by its rows."""
+    random = np.random.default_rng(seed)
+    sides = []
+    for side in (1000, 2000):
+        lengths = random.integers(1, longest + 1, pairs)
+        rows = [[side + index] + [A] * (length - 1) for index, length in enumerate(lengths)]
+        sides.append(Sentences(np.concatenate(rows).astype(np.int32), np.concatenate([[0], np.cumsum(lengths)])))
+    return Corpus(*sides)
+
+
+def make_batches(batch_size=4, num_buckets=3, seed=5, corpus=None, **options):
+    return TrainingBatches(
+        corpus or make_corpus(), batch_size=batch_size, num_buckets=num_buckets, seed=seed, **options
+    )
+
+
+def epoch_of(batches, epoch):
+    return [ids for window in range(batches.windows) for ids in batches.window(epoch, window)]
+
+
+@pytest.fixture(params=[7, batches.WINDOW], ids=["many windows", "one window"])
+def window(request, monkeypatch):
+    """Windows of few pairs, as a large corpus has many, and one window for all."""
+    monkeypatch.setattr(batches, "WINDOW", request.param)
+    monkeypatch.setattr(batches, "_BATCHES_IN_WINDOW", 1)
+
+
+def as_lists(batches):
+    return [(source.tolist(), target.tolist()) for source, target in batches]
+
+
+def test_special_ids_are_the_files_contract():
+    assert (PAD, BOS, EOS, UNK) == (0, 1, 2, 3)
+    assert Vocabulary(["a"]).tokens == [*SPECIAL_TOKENS, "a"]
+
+
+def test_vocabulary_survives_its_text():
+    tokens = ["a", "é", "@@x", "#", "中"]
+    again = Vocabulary.parse(str(Vocabulary(tokens)))
+    assert again.tokens == [*SPECIAL_TOKENS, *tokens]
+    assert len(again) == 9
+    assert Vocabulary.parse("a\nb").tokens == Vocabulary.parse("a\nb\n").tokens
+
+
+@pytest.mark.parametrize("token", ["", "a b", "a\t", "\n", "a\fb"])
+def test_vocabulary_refuses_white_space_that_separates_tokens(token):
+    with pytest.raises(ValueError, match="line 2: .*(empty|white space)"):
+        Vocabulary(["x", token])
+
+
+@pytest.mark.parametrize("token", ["10\u00a0000", "\u00a0", "a\u2028b", "a\x85", "\u3000"])
+def test_a_token_may_hold_white_space_that_does_not_separate_tokens(token, tmp_path):
+    (tmp_path / "vocab.txt").write_text(f"x\n{token}\n", encoding="utf-8")
+    vocabulary = read_vocabulary(str(tmp_path / "vocab.txt"))
+    sentences = encode([f"x {token}  {token} y"], vocabulary)
+    assert sentences[0].tolist() == [4, 5, 5, UNK, EOS]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "problem"),
+    [
+        (["b", "a", "c", "a"], "line 4: the token 'a' is in line 2 already"),
+        (["</s>"], "line 1: '</s>' is a special token, which every vocabulary has already; remove the line"),
+        (["a", "<pad>", "a"], "line 2: '<pad>' is a special token"),
+    ],
+)
+def test_vocabulary_refuses_a_repeated_token(tokens, problem):
+    with pytest.raises(ValueError, match=problem):
+        Vocabulary(tokens)
+
+
+def test_unknown_words_become_unk(vocabulary):
+    assert vocabulary.encode(["a", "z", "c"]) == [A, UNK, C, EOS]
+    assert vocabulary.encode([]) == [EOS]
+
+
+def test_special_tokens_in_a_text_are_unknown_words(vocabulary):
+    assert vocabulary.encode(["a", *SPECIAL_TOKENS, "b"]) == [A, UNK, UNK, UNK, UNK, B, EOS]
+
+
+def test_decoding_ends_at_the_end_of_sentence(vocabulary):
+    assert vocabulary.decode(np.array([BOS, A, PAD, UNK, C, EOS, B])) == ["a", "<unk>", "c"]
+    assert vocabulary.decode(vocabulary.encode(["b", "a"])) == ["b", "a"]
+    assert vocabulary.decode(np.array([A, B])) == ["a", "b"]
+
+
+def test_encoded_lines_lie_one_after_the_other(vocabulary):
+    sentences = encode(["a b", "", "  c\tz "], vocabulary)
+    assert len(sentences) == 3
+    assert [sentence.tolist() for sentence in map(sentences.__getitem__, range(3))] == [
+        [A, B, EOS],
+        [EOS],
+        [C, UNK, EOS],
+    ]
+    assert sentences.lengths().tolist() == [3, 1, 3]
+    assert sentences.ids.dtype == np.int32
+    assert sentences.padded(np.array([2, 1]), rows=3, width=4).tolist() == [
+        [C, UNK, EOS, PAD],
+        [EOS, PAD, PAD, PAD],
+        [PAD] * 4,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "lines"),
+    [
+        ("a\nb\n", ["a", "b"]),
+        ("a\nb", ["a", "b"]),
+        ("", []),
+        ("\n", [""]),
+        ("a\n\n", ["a", ""]),
+        ("a\r\nb\r\n", ["a", "b"]),
+        ("a\u2028b\nc\x85d\ne\x0bf\x0cg\x1ch\ni\u3000j\n", ["a\u2028b", "c\x85d", "e\x0bf\x0cg\x1ch", "i\u3000j"]),
+        ("a\rb\n", ["a\rb"]),
+    ],
+)
+def test_only_a_line_feed_ends_a_line(tmp_path, content, lines):
+    path = tmp_path / "lines"
+    path.write_bytes(content.encode("utf-8"))
+    assert read_lines(str(path)) == lines
+
+
+def test_bytes_that_are_not_utf8_are_named_with_their_line(tmp_path):
+    path = tmp_path / "train.source"
+    path.write_bytes("a\né\nb ".encode() + b"\xff c\nd\n")
+    with pytest.raises(DataError) as caught:
+        read_lines(str(path))
+    assert str(caught.value) == f"{path}:3: not UTF-8 text: byte 0xff"
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(DataError, match=r"vocab\.txt: No such file"):
+        read_vocabulary(str(tmp_path / "vocab.txt"))
+
+
+def test_a_bad_vocabulary_file_is_named(tmp_path):
+    path = tmp_path / "vocab.txt"
+    path.write_text("a\nb\na\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"vocab\.txt:3: .*'a'.*line 1"):
+        read_vocabulary(str(path))
+    path.write_text("a\n\nb\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"vocab\.txt:2: the line is empty"):
+        read_vocabulary(str(path))
+
+
+def test_a_vocabulary_file_with_windows_line_ends_is_read(tmp_path):
+    (tmp_path / "vocab.txt").write_bytes(b"a\r\nb\r\n")
+    assert read_vocabulary(str(tmp_path / "vocab.txt")).tokens == [*SPECIAL_TOKENS, "a", "b"]
+
+
+@pytest.mark.parametrize("blank", ["\u00a0", "\u202f", "\u3000", "\u2028", "\x1c"], ids=ascii)
+def test_only_blanks_divide_tokens(tmp_path, blank):
+    word = f"10{blank}000"
+    vocabulary = Vocabulary(["a", word])
+    assert encode([f"a  {word}\ta "], vocabulary)[0].tolist() == [A, B, A, EOS]
+    (tmp_path / "test.target").write_text(f" a  {word}\n", encoding="utf-8", newline="\n")
+    assert read_references(str(tmp_path), "test") == ([f"a {word}"], [f"a {word}"])
+    (tmp_path / "lexicon.tsv").write_text(f"a\t{word}\t0.5\n", encoding="utf-8", newline="\n")
+    assert lexicon.read(str(tmp_path / "lexicon.tsv"), vocabulary, 1)(np.array([[A]])).ids[:6].tolist() == [*range(6)]
+
+
+def write_split(folder, source, target):
+    (folder / "train.source").write_bytes(source.encode("utf-8"))
+    (folder / "train.target").write_bytes(target.encode("utf-8"))
+    return str(folder)
+
+
+def test_a_corpus_keeps_its_pairs_together(tmp_path, vocabulary):
+    folder = write_split(tmp_path, "a\u2028b\r\n\r\nc\x85z\r\n", "b\nc\na")
+    corpus = read_corpus(folder, "train", vocabulary)
+    assert len(corpus) == 3
+    assert [corpus.source[i].tolist() for i in range(3)] == [[UNK, EOS], [EOS], [UNK, EOS]]
+    assert [corpus.target[i].tolist() for i in range(3)] == [[B, EOS], [C, EOS], [A, EOS]]
+
+
+def test_sides_of_different_length_are_refused_with_both_counts(tmp_path, vocabulary):
+    folder = write_split(tmp_path, "a\nb\nc\n", "a\nb\n")
+    with pytest.raises(DataError, match=r"train\.source .*3 .*train\.target .*2"):
+        read_corpus(folder, "train", vocabulary)
+
+
+def test_an_empty_split_is_refused(tmp_path, vocabulary):
+    with pytest.raises(DataError, match=r"train\.source: empty"):
+        read_corpus(write_split(tmp_path, "", ""), "train", vocabulary)
+
+
+def test_buckets_hold_like_shares_of_the_lengths():
+    assert bucket_widths(np.arange(1, 101), 4).tolist() == [25, 50, 75, 100]
+    assert bucket_widths(np.array([3, 9, 4]), 1).tolist() == [9]
+    assert bucket_widths(np.full(10, 7), 4).tolist() == [7]
+    assert bucket_widths(np.array([1, 1, 1, 50]), 2).tolist() == [1, 50]
+
+
+@pytest.mark.parametrize("options", [{}, {"batch_size": 40, "batch_type": "tokens"}])
+def test_an_epoch_has_each_pair_exactly_once(window, options):
+    corpus, batches = make_corpus(), make_batches(**options)
+    wanted = {1000 + i: (corpus.source[i].tolist(), corpus.target[i].tolist()) for i in range(len(corpus))}
+    seen = {}
+    for source, target in epoch_of(batches, 3):
+        assert source.shape == target.shape
+        for row, other in zip(source, target, strict=True):
+            real, other_real = row[row != PAD].tolist(), other[other != PAD].tolist()
+            assert bool(real) == bool(other_real)
+            if real:
+                assert real[0] not in seen
+                seen[real[0]] = (real, other_real)
+    assert seen == wanted
+    assert batches.pairs == 53
+
+
+def test_only_the_last_batch_of_a_window_is_filled_up_and_its_padding_comes_last():
+    rows = [(source != PAD).any(1) for source, _ in epoch_of(make_batches(), 0)]
+    assert sum(row.sum() for row in rows) == 53
+    assert all((np.diff(row.astype(int)) <= 0).all() for row in rows)
+    assert sum(not row.all() for row in rows) == 1  # 53 is no multiple of 4
+
+
+def test_shapes_are_as_few_as_buckets(window):
+    batches = make_batches()
+    shapes = {source.shape for epoch in range(3) for source, _ in epoch_of(batches, epoch)}
+    assert shapes == {(4, width) for width in batches.widths}
+    assert len(shapes) == 3
+
+
+def test_token_batches_hold_at_most_so_many_tokens_a_side():
+    batches = make_batches(batch_size=60, batch_type="tokens")
+    shapes = {source.shape for epoch in range(3) for source, _ in epoch_of(batches, epoch)}
+    assert shapes == {(60 // width, width) for width in batches.widths}
+    assert len({rows for rows, _ in shapes}) > 1
+    with pytest.raises(DataError, match=r"training.batch_size: .*5 tokens .*\d+-token"):
+        make_batches(batch_size=5, batch_type="tokens")
+
+
+def test_a_batch_is_as_wide_as_the_bucket_of_its_longest_pair(window):
+    batches = make_batches()
+    for source, target in epoch_of(batches, 0):
+        longest = max((source != PAD).sum(1).max(), (target != PAD).sum(1).max())
+        narrower = [width for width in batches.widths if width < source.shape[1]]
+        assert longest <= source.shape[1]
+        assert not narrower or longest > max(narrower)
+
+
+def test_little_is_padding():
+    batches = make_batches(batch_size=16, num_buckets=8, corpus=make_corpus(pairs=4000, longest=100))
+    real = total = 0
+    for source, target in epoch_of(batches, 0):
+        real += np.maximum((source != PAD).sum(1), (target != PAD).sum(1)).sum()
+        total += source.size
+    assert real / total > 0.9
+
+
+def test_pairs_over_the_limits_are_left_out(window):
+    corpus = make_corpus()
+    fits = (corpus.source.lengths() <= 9) & (corpus.target.lengths() <= 12)
+    assert 10 < fits.sum() < 45
+    batches = make_batches(max_source_length=9, max_target_length=12)
+    assert batches.pairs == fits.sum()
+    assert batches.longest_source == 9
+    seen = {row[0] - 1000 for source, _ in epoch_of(batches, 0) for row in source if row[0]}
+    assert seen == set(np.flatnonzero(fits))
+    with pytest.raises(DataError, match="data.max_source_length"):
+        make_batches(max_source_length=1, max_target_length=1, corpus=make_corpus(pairs=3, seed=1))
+
+
+def test_the_order_is_a_function_of_seed_and_epoch(window):
+    first = make_batches()
+    epoch_of(first, 0)
+    assert as_lists(epoch_of(first, 1)) == as_lists(epoch_of(make_batches(), 1))
+    assert as_lists(epoch_of(first, 1)) != as_lists(epoch_of(first, 0))
+    assert as_lists(epoch_of(first, 1)) != as_lists(epoch_of(make_batches(seed=6), 1))
+
+
+def test_pairs_meet_others_in_each_epoch(window):
+    batches = make_batches()
+    together = [{frozenset(source[:, 0].tolist()) for source, _ in epoch_of(batches, epoch)} for epoch in range(2)]
+    assert len(together[0] & together[1]) < len(together[0]) / 2
+
+
+def test_the_shuffle_is_a_permutation_of_the_whole_corpus_without_pattern():
+    pairs = 20_011
+    batches = make_batches(corpus=make_corpus(pairs=pairs, longest=2))
+    orders = [batches._shuffled(np.arange(pairs), epoch) for epoch in range(2)]
+    for order in orders:
+        assert np.array_equal(np.sort(order), np.arange(pairs))
+        for lag in (1, 2, 7):
+            assert abs(np.corrcoef(order[:-lag], order[lag:])[0, 1]) < 0.03
+        assert abs(np.corrcoef(order, np.arange(pairs))[0, 1]) < 0.03
+    assert abs(np.corrcoef(*orders)[0, 1]) < 0.03
+    assert np.array_equal(batches._shuffled(np.arange(500, 600), 1), orders[1][500:600])
+
+
+@pytest.mark.parametrize("start", [0, 1, 7, 29, 31])
+def test_a_stream_resumed_goes_on_with_the_same_rest(window, start):
+    batches = make_batches()
+    whole = list(itertools.islice(batches.stream(0, 0, 0), 40))
+    place = whole[start - 1][1] if start else (0, 0, 0)
+    again = list(itertools.islice(batches.stream(*place), 40 - start))
+    assert as_lists([ids for ids, _ in again]) == as_lists([ids for ids, _ in whole[start:]])
+    assert [place for _, place in again] == [place for _, place in whole[start:]]
+    assert whole[-1][1][0] >= 2
+
+
+def test_streaming_shapes_are_few_whatever_the_sentences(vocabulary):
+    shapes = set()
+    for lengths in ([3], [8], [9], [3, 40, 5], [100] * 7, [400] * 3):
+        sentences = encode([" ".join("a" * (length - 1)) for length in lengths], vocabulary)
+        batches = list(streaming_batches(sentences, batch_size=4))
+        assert sorted(index for members, _ in batches for index in members) == list(range(len(lengths)))
+        longest = [max(lengths[index] for index in members) for members, _ in batches]
+        assert longest == sorted(longest)  # short sentences do not wait for long ones
+        for members, ids in batches:
+            shapes.add(ids.shape)
+            for row, index in zip(ids, members, strict=False):
+                assert row[row != PAD].tolist() == sentences[index].tolist()
+    assert shapes == {(1, 8), (1, 16), (4, 8), (1, 64), (4, 128), (2, 512), (1, 512)}
+
+
+def test_decoding_covers_each_sentence_once_and_longest_first():
+    sentences = make_corpus().source
+    batches = list(decoding_batches(sentences, batch_size=8, num_buckets=3))
+    order = np.concatenate([members for members, _ in batches])
+    assert sorted(order) == list(range(53))
+    assert (np.diff(sentences.lengths()[order]) <= 0).all()
+    assert len({ids.shape for _, ids in batches}) <= 3
+    for members, ids in batches:
+        assert ids.shape[0] == 8
+        assert (ids[len(members) :] == PAD).all()
+        for row, index in zip(ids, members, strict=False):
+            assert row[: len(sentences[index])].tolist() == sentences[index].tolist()
+            assert (row[len(sentences[index]) :] == PAD).all()
+    assert len(batches[-1][0]) == 53 % 8
+
+
+def test_decoding_keeps_the_order_of_sentences_of_one_length(vocabulary):
+    sentences = encode(["a", "b", "c", "a b"], vocabulary)
+    ((members, ids),) = decoding_batches(sentences, batch_size=5, num_buckets=2)
+    assert members.tolist() == [3, 0, 1, 2]
+    assert ids.shape == (5, 3)
+
+
+@pytest.mark.parametrize("by_characters", [False, True])
+def test_the_recipes_for_own_tokens_make_a_vocabulary_that_is_accepted(by_characters, tmp_path):
+    words, characters = re.findall(r"```\n(.*?)```", (ROOT / "data" / "README.md").read_text("utf-8"), re.DOTALL)
+    text = "10\u00a0000 <s> cats <unk>\ttabs\r\n\n<pad> </s>  caf\u00e9 caf\u00e8 cats\n\u3000 a\u2028b \x00\r\n"
+    for name in ("train.en", "train.source", "train.target"):
+        (tmp_path / name).write_text(text, encoding="utf-8", newline="")
+    recipe = words if not by_characters else characters + words
+    settings = {"cwd": tmp_path, "env": {**os.environ, "LC_ALL": "C.UTF-8"}}
+    subprocess.run(["bash", "-e", "-o", "pipefail", "-c", recipe], **settings, check=True)
+    vocabulary = read_vocabulary(str(tmp_path / "vocab.txt"))
+    sentences = encode(read_lines(str(tmp_path / "train.source")), vocabulary)
+    known = [vocabulary.tokens[i] for i in sentences.ids if i != EOS]
+    if by_characters:
+        assert UNK not in sentences.ids
+        assert {"\u00a0", "\u2581", "\u3000"} <= set(vocabulary.tokens)
+    else:
+        unknown = "<unk>"  # what the special tokens are in text
+        assert known[:5] == ["10\u00a0000", unknown, "cats", unknown, "tabs"]
+        assert known[5:] == [unknown, unknown, "caf\u00e9", "caf\u00e8", "cats", "\u3000", "a\u2028b", "\x00"]

@@ -1,0 +1,346 @@
+"""The corpora of tasks: the rule of each, fixed bytes, uniform lengths, and folders that are safe to prepare again."""
+
+import contextlib
+import hashlib
+import operator
+import os
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from helpers.repository import ROOT
+from helpers.threads import second
+
+from memattn import config as configs
+from memattn.config import CopyConfig, TaskConfig
+from memattn.data import task_corpus
+from memattn.data.corpus import read_corpus, read_vocabulary
+from memattn.errors import ConfigError
+
+SMALL = CopyConfig(max_length=6, num_symbols=5, train_examples=30, valid_examples=10, seed=3)
+NAMES = ["copy.json", "train.source", "train.target", "valid.source", "valid.target", "vocab.txt"]
+SHA256 = {
+    "train.source": "54feeed212aa634a0d0deab0b13d0e77d04402b194a59008f92293f6b829dea3",
+    "valid.source": "124f5f48dcc6bb3a773a1fc6b6120cc93414818e0d1f1e5774b88fef7a76f6eb",
+}
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    task_corpus.prepare(SMALL, str(tmp_path / "copy"))
+    return tmp_path / "copy"
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """The lines of a corpus of more than one block of writing."""
+    folder = tmp_path_factory.mktemp("large")
+    task_corpus.prepare(CopyConfig(max_length=7, num_symbols=4, train_examples=20_500, valid_examples=500), str(folder))
+    return {
+        split: (folder / f"{split}.source").read_text(encoding="utf-8").splitlines() for split in ("train", "valid")
+    }
+
+
+def test_the_bytes_are_the_same_on_every_machine(folder):
+    for name, digest in SHA256.items():
+        assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == digest
+
+
+def test_targets_equal_sources(folder):
+    assert sorted(contents(folder)) == NAMES
+    for split, examples in (("train", 30), ("valid", 10)):
+        source = (folder / f"{split}.source").read_bytes()
+        assert source == (folder / f"{split}.target").read_bytes()
+        assert source.count(b"\n") == examples
+        assert b"\r" not in source
+
+
+def operands(source):
+    """The digits of both numbers."""
+    place = next(place for place, token in enumerate(source) if token in "+*")
+    return source[:place], source[place + 1 :]
+
+
+def result(source, operation, places):
+    """By Python's own reading of numbers in base 5; the lowest digit comes first."""
+    digits = operands(source)
+    numbers = [int("".join(own[::-1]) or "0", 5) for own in digits]
+    found = [str(operation(*numbers) // 5**power % 5) for power in range(places(*map(len, digits)))]
+    assert int("".join(found[::-1]) or "0", 5) == operation(*numbers)
+    return found
+
+
+RULES = {
+    "copy": lambda source: source,
+    "reverse": lambda source: source[::-1],
+    "sort": lambda source: sorted(source, key=int),
+    "lookup": lambda source: [
+        value for _, value in sorted(zip(source[::2], source[1::2], strict=True), key=lambda one: int(one[0][1:]))
+    ],
+    "duplicate": lambda source: source + source,
+    "addition": lambda source: result(source, operator.add, lambda one, other: max(one, other) + 1),
+    "multiplication": lambda source: result(source, operator.mul, operator.add),
+    "selective_copy": lambda source: [token[1:] for token in source if token.startswith("*")],
+}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_targets_follow_from_sources(name, tmp_path):
+    task = TaskConfig(**{**vars(SMALL), "max_length": 12, "train_examples": 300}, name=name, marked=3)
+    task_corpus.prepare(task, str(tmp_path / name))
+    vocabulary = read_vocabulary(str(tmp_path / name / "vocab.txt"))
+    lines = [(tmp_path / name / f"train.{side}").read_text("utf-8").splitlines() for side in ("source", "target")]
+    pairs = [tuple(line.split() for line in pair) for pair in zip(*lines, strict=True)]
+    assert len(pairs) == 300
+    for source, target in pairs:
+        assert target == RULES[name](source)
+        assert 3 not in vocabulary.encode(source) + vocabulary.encode(target)  # no unknown token
+    assert sum(source == target for source, target in pairs) < 100 or name == "copy"
+    longest = max(len(source) for source, _ in pairs)
+    assert longest == {"lookup": 24, "addition": 25, "multiplication": 25}.get(name, 12)
+    assert {token for source, _ in pairs for token in source} == set(vocabulary.tokens[4:])
+
+
+def test_a_lookup_has_each_key_once_and_marks_are_as_many_as_asked(tmp_path):
+    for name in ("lookup", "selective_copy"):
+        task = TaskConfig(max_length=9, num_symbols=5, train_examples=200, valid_examples=1, name=name, marked=2)
+        task_corpus.prepare(task, str(tmp_path / name))
+        for line in (tmp_path / name / "train.source").read_text("utf-8").splitlines():
+            tokens = line.split()
+            if name == "lookup":
+                assert len(set(tokens[::2])) == len(tokens[::2])
+                assert not any(token.startswith("k") for token in tokens[1::2])
+            else:
+                assert sum(token.startswith("*") for token in tokens) == min(2, len(tokens))
+
+
+@pytest.mark.parametrize("name", ["addition", "multiplication"])
+def test_uneven_operands(name, tmp_path):
+    """Half of the pairs have them, either one the shorter; otherwise, and without `uneven`, both are equally long."""
+    for uneven in (False, True):
+        task = TaskConfig(max_length=9, num_symbols=5, train_examples=2_000, valid_examples=1, name=name, uneven=uneven)
+        folder = tmp_path / str(uneven)
+        task_corpus.prepare(task, str(folder))
+        sources, targets = ((folder / f"train.{side}").read_text("utf-8").splitlines() for side in ("source", "target"))
+        for source, target in zip(sources, targets, strict=True):
+            assert target.split() == RULES[name](source.split())
+        found = np.array([[len(own) for own in operands(source.split())] for source in sources])
+        longer = np.bincount(found.max(1), minlength=10) / len(found)
+        np.testing.assert_allclose(longer, np.full(10, 0.1), atol=0.03)
+        for side in (0, 1):
+            shorter = np.mean(found[:, side] < found[:, 1 - side])
+            np.testing.assert_allclose(shorter, 0.25 * 0.9 * uneven, atol=0.03 * uneven)  # a tenth have no digits
+
+
+def test_the_task_copy_is_data_copy(tmp_path, folder):
+    task = TaskConfig(**vars(SMALL), name="copy")
+    assert (task.folder, task.settings) == (SMALL.folder, SMALL.settings)
+    task_corpus.prepare(task, str(tmp_path / "task"))
+    assert contents(tmp_path / "task") == contents(folder)
+
+
+def test_tasks_have_folders_of_their_own():
+    def load(task):
+        return configs.checked({"data": task}, configs.Source("test")).data
+
+    tasks = [{"name": name} for name in RULES] + [{"name": "selective_copy", "marked": 5}, {"name": "sort", "seed": 2}]
+    tasks += [{"name": name, "uneven": True} for name in ("addition", "multiplication")]
+    assert len({load({"task": task}).path for task in tasks}) == len(tasks)
+    with pytest.raises(ConfigError, match="data.task.uneven: .*addition"):
+        load({"task": {"name": "sort", "uneven": True}})
+    with pytest.raises(ConfigError, match="data.task.marked: .*selective_copy"):
+        load({"task": {"name": "sort", "marked": 5}})
+    with pytest.raises(ConfigError, match="data.task: given beside data.copy"):
+        load({"copy": {}, "task": {"name": "sort"}})
+    with pytest.raises(ConfigError, match="data.task.name: 'sorted' .*mean sort"):
+        load({"task": {"name": "sorted"}})
+
+
+def test_the_corpus_can_be_read(folder):
+    vocabulary = read_vocabulary(str(folder / "vocab.txt"))
+    assert vocabulary.tokens[4:] == ["0", "1", "2", "3", "4"]
+    corpus = read_corpus(str(folder), "train", vocabulary)
+    assert len(corpus) == 30
+    assert 3 not in corpus.source.ids
+
+
+def test_numbers_of_examples_are_kept_over_blocks(large):
+    assert {split: len(lines) for split, lines in large.items()} == {"train": 20_500, "valid": 500}
+
+
+def chi_square(counts):
+    expected = np.mean(counts)
+    return float(((np.array(counts) - expected) ** 2 / expected).sum())
+
+
+def test_lengths_are_uniform_from_0_to_the_longest(large):
+    lengths = [len(line.split()) for line in large["train"]]
+    counts = np.bincount(lengths)
+    assert len(counts) == 8
+    assert chi_square(counts) < 24.3  # 7 degrees of freedom: 1 in 1,000
+
+
+def test_symbols_are_uniform(large):
+    symbols = " ".join(large["train"]).split()
+    counts = np.bincount(list(map(int, symbols)))
+    assert len(counts) == 4
+    assert chi_square(counts) < 16.3  # 3 degrees of freedom: 1 in 1,000
+
+
+def test_training_and_validation_are_drawn_apart(large):
+    assert large["train"][:500] != large["valid"]
+    assert not set(large["valid"]) <= set(large["train"])
+
+
+@pytest.mark.parametrize("change", [{"seed": 4}, {"max_length": 7}, {"num_symbols": 6}])
+def test_other_settings_draw_other_sequences(tmp_path, folder, change):
+    task_corpus.prepare(CopyConfig(**{**vars(SMALL), **change}), str(tmp_path / "other"))
+    assert (tmp_path / "other" / "train.source").read_bytes() != (folder / "train.source").read_bytes()
+
+
+def test_a_whole_folder_is_left_untouched(folder):
+    (folder / "train.source").write_text("mine\n", encoding="utf-8")
+    before = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+    task_corpus.prepare(SMALL, str(folder))
+    assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == before
+    assert (folder / "train.source").read_text(encoding="utf-8") == "mine\n"
+
+
+@pytest.mark.parametrize("dies_at", ["train", "valid"])
+def test_a_preparation_that_raised_is_done_again(tmp_path, folder, monkeypatch, dies_at):
+    original = task_corpus._write_split
+
+    def full(config, where, split, *rest):
+        original(config, where, split, *rest)
+        if split == dies_at:
+            raise OSError(28, "No space left on device")
+
+    again = tmp_path / "again"
+    with monkeypatch.context() as patch:
+        patch.setattr(task_corpus, "_write_split", full)
+        with pytest.raises(OSError, match="No space"):
+            task_corpus.prepare(SMALL, str(again))
+    assert not (again / task_corpus.MANIFEST).exists()
+    task_corpus.prepare(SMALL, str(again))
+    assert contents(again) == contents(folder)
+
+
+def test_a_preparation_that_was_killed_is_done_again(tmp_path, folder, monkeypatch):
+    """Killed while files moved into place: some are there, some still aside, no manifest."""
+    again, moved = tmp_path / "again", []
+    replace = os.replace
+
+    def killed(source, target):
+        if moved:
+            raise KeyboardInterrupt
+        moved.append(target)
+        replace(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", killed)
+        patch.setattr(
+            task_corpus.tempfile.TemporaryDirectory, "__exit__", lambda self, *_: self._finalizer.detach() and None
+        )
+        with pytest.raises(KeyboardInterrupt):
+            task_corpus.prepare(SMALL, str(again))
+    assert len(moved) == 1
+    assert len(list(again.iterdir())) == 3  # and the lock
+    (again / "unfinished-thesis").mkdir()
+    (again / "unfinished-thesis" / "thesis.tex").touch()
+    task_corpus.prepare(SMALL, str(again))
+    assert [path.name for path in again.iterdir() if path.is_dir()] == ["unfinished-thesis"]
+    shutil.rmtree(again / "unfinished-thesis")
+    assert contents(again) == contents(folder)
+
+
+@pytest.mark.parametrize("name", NAMES[1:])
+def test_a_folder_that_lost_a_file_is_made_whole(tmp_path, folder, name):
+    before = contents(folder)
+    (folder / name).unlink()
+    task_corpus.prepare(SMALL, str(folder))
+    assert contents(folder) == before
+
+
+def test_who_comes_while_a_folder_is_prepared_waits_for_it(tmp_path, folder, monkeypatch, capfd):
+    together, original, written, waiting = tmp_path / "together", task_corpus._write_split, [], []
+
+    def overtaken(*arguments):
+        if not written:
+            lines = []
+            waiting.append(
+                second(
+                    lambda: task_corpus.prepare(SMALL, str(together)),
+                    lambda: lines.append(capfd.readouterr().err) or "is writing it; waiting" in "".join(lines),
+                )
+            )
+        written.append(arguments[2])
+        original(*arguments)
+
+    monkeypatch.setattr(task_corpus, "_write_split", overtaken)
+    task_corpus.prepare(SMALL, str(together))
+    waiting[0].join(20)
+    assert not waiting[0].is_alive()
+    assert written == ["train", "valid"]  # once
+    assert contents(together) == contents(folder)
+
+
+def test_without_locks_two_may_prepare_one_folder(tmp_path, folder, monkeypatch):
+    together, original, seen = tmp_path / "together", task_corpus._write_split, []
+    monkeypatch.setattr(task_corpus.processes, "making", lambda *_, **__: contextlib.nullcontext())
+
+    def overtaken(*arguments):
+        if not seen:
+            monkeypatch.setattr(task_corpus, "_write_split", original)
+            task_corpus.prepare(SMALL, str(together))
+            monkeypatch.setattr(task_corpus, "_write_split", overtaken)
+        original(*arguments)
+        seen.append({name: (together / name).read_bytes() for name in NAMES})
+
+    monkeypatch.setattr(task_corpus, "_write_split", overtaken)
+    task_corpus.prepare(SMALL, str(together))
+    assert contents(together) == contents(folder)
+    assert seen == [contents(folder)] * 2  # what the other reads, already training
+
+
+@pytest.mark.parametrize("change", [{"seed": 4}, {"train_examples": 31}, {"num_symbols": 6}])
+def test_a_folder_of_other_settings_is_refused(folder, change):
+    before = contents(folder)
+    with pytest.raises(ValueError, match="holds a task with other settings"):
+        task_corpus.prepare(CopyConfig(**{**vars(SMALL), **change}), str(folder))
+    assert contents(folder) == before
+
+
+@pytest.mark.parametrize("name", ["train.source", "test.target"])
+def test_the_corpus_of_another_is_refused(tmp_path, name):
+    (tmp_path / name).write_text("ein Satz\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="holds a corpus that is not of a task"):
+        task_corpus.prepare(SMALL, str(tmp_path))
+    assert contents(tmp_path) == {name: b"ein Satz\n"}
+
+
+def test_a_folder_with_other_files_may_be_used(tmp_path):
+    (tmp_path / "README.md").write_text("notes\n", encoding="utf-8")
+    task_corpus.prepare(SMALL, str(tmp_path))
+    assert sorted(contents(tmp_path)) == ["README.md", *NAMES]
+
+
+def test_the_script_writes_the_same_corpus(tmp_path, folder):
+    options = {name: value for name, value in vars(SMALL).items() if name != "max_length"}
+    result = subprocess.run(
+        [sys.executable, "scripts/make_copy_data.py", "--max_length=6", f"--folder={tmp_path / 'script'}"]
+        + [f"--{name}={value}" for name, value in options.items()],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == f"{tmp_path / 'script'}\n"
+    assert contents(tmp_path / "script") == contents(folder)

@@ -1,0 +1,267 @@
+"""Byte-pair encoding that is undone exactly, and the text of a corpus to tokens and back."""
+
+import random
+from collections import Counter
+
+import pytest
+
+from memattn.data import bpe
+from memattn.data import tokenizer as text
+from memattn.data.bpe import Subwords
+from memattn.data.tokenizer import Text, TextSettings
+from memattn.data.vocabulary import SPECIAL_TOKENS, split_words
+from memattn.errors import DataError
+
+ENGLISH = "a man in a green shirt rides his bike ; two women , three dogs and the boy 's ball . "
+CODES = bpe.learn(Counter((ENGLISH * 3).split()), 60)
+
+ODD_LINES = {
+    "empty": "",
+    "spaces": "  ",
+    "leading, trailing and double spaces": " a  man   rides ",
+    "tabs": "a\tman\t",
+    "emoji": "a man 👩‍👩‍👧‍👦 rides 🚲",
+    "combining marks": "cafe\u0301 n\u0303 \u0301",
+    "no-break spaces": "a\u00a0man\u202frides \u00a0",
+    "other white space": "a\u2028man\u2029\x85\x0b\x0c\x1c\x1d\x1e\x1f\u3000rides",
+    "separator at the end": "man@@",
+    "separators": "@@ @@ @ @@@ @@@@ a@@ b@ @@c d@@e",
+    "escape sign": "100％ ％ ％0020 ％ff05 ％d800",
+    "end of word mark": "</w> a</w> </w></w> <w>",
+    "special tokens": " ".join(SPECIAL_TOKENS),
+    "no characters at all": "\u200b\ufeff",
+    "a word of 10,000 characters": "rides" * 2000,
+    "10,000 characters": "a man " * 1666 + "boys",
+    "10,000 odd characters": "@@\u00a0％ " * 2000,
+}
+
+
+@pytest.mark.parametrize("name", ODD_LINES)
+def test_segmented_lines_are_undone_exactly(name):
+    line = ODD_LINES[name]
+    units = Subwords(CODES).segment(line)
+    assert Subwords.undo(units) == line
+    assert " ".join(units).split() == units  # nothing in them is taken for white space
+
+
+@pytest.mark.parametrize(
+    ("units", "line"), [("a％000dman", "a man"), ("x ％@@ 0@@ 0@@ 0@@ a y", "x   y"), ("％000d ％000a", "   ")]
+)
+def test_units_of_a_model_never_make_a_second_line(units, line):
+    assert Subwords.undo(units.split(" ")) == line
+
+
+def test_a_carriage_return_becomes_a_blank():
+    assert Subwords.undo(Subwords(CODES).segment("a\rman")) == "a man"
+
+
+# codes, line, units: by hand, as subword-nmt applies codes of version 0.2
+SEGMENTED = {
+    "earlier merges come first": ("b c\na b\n", "xabcx", "x@@ a@@ bc@@ x"),
+    "merges build on merges": ("l o\nlo w\n", "lowly slow", "low@@ l@@ y s@@ lo@@ w"),
+    "the end of a word is part of its last letter": ("o n\no n</w>\n", "onon", "on@@ on"),
+    "a merge is made wherever its pair stands": ("a b\n", "ababx", "ab@@ ab@@ x"),
+    "a no-break space is a part of a word": ("a b\n", "ab\u00a0x", "ab@@ ％@@ 0@@ 0@@ a@@ 0@@ x"),
+    "blanks at the ends are kept": ("a b\n", " abx", "％@@ 0@@ 0@@ 2@@ 0@@ ab@@ x"),
+    "nothing": ("a b\n", "", ""),
+    "no merge fits": ("a b\n", "中文 é", "中@@ 文 é"),
+}
+
+
+@pytest.mark.parametrize("name", SEGMENTED)
+def test_codes_are_applied(name):
+    codes, line, units = SEGMENTED[name]
+    assert " ".join(Subwords(f"#version: 0.2\n{codes}").segment(line)) == units
+
+
+def test_segmentation_does_not_depend_on_what_came_before():
+    words = ENGLISH.split() * 2
+    together = Subwords(CODES)
+    assert [together.segment(word) for word in words] == [Subwords(CODES).segment(word) for word in words]
+
+
+def test_lines_of_random_characters_are_undone_exactly():
+    draw, subwords = random.Random(4), Subwords(CODES)
+    characters = ENGLISH + "@@@％％0</w>  \t\u00a0\u2028\u0301éñ中文🚲"
+    for _ in range(2_000):
+        line = "".join(draw.choices(characters, k=draw.randint(0, 60)))
+        assert subwords.undo(subwords.segment(line)) == line
+
+
+def test_merges_are_the_most_frequent_pairs():
+    assert bpe.learn(Counter({"abab": 5, "abc": 3}), 2).splitlines() == ["#version: 0.2", "a b", "ab a"]
+    assert bpe.learn(Counter({"a": 5}), 10) == "#version: 0.2\n"  # no pair at all
+    units = bpe.most_frequent_units(Counter({"abab": 5, "abc": 3, "</s>": 9}), "#version: 0.2\na b\n", 10)
+    assert units[:5] == ["/@@", "<@@", ">", "s@@", "ab@@"]  # nine each of what </s> is made of, then eight
+    assert "</s>" not in units
+    assert set(units) == {"ab@@", "a@@", "b", "c", "<@@", "/@@", "s@@", ">"}
+    assert len(bpe.most_frequent_units(Counter({"abab": 5, "abc": 3}), "#version: 0.2\na b\n", 2)) == 2
+
+
+def test_words_are_numbered():
+    assert bpe.word_numbers(["a@@", "b", "c", "d@@", "e@@", "f"]) == [0, 0, 1, 2, 2, 2]
+    assert bpe.word_numbers([]) == []
+
+
+def test_units_are_words_in_scripts_without_blanks():
+    units = ["我们@@", "用@@", "Mo@@", "ses", "3@@", "本", "ไป@@", "บ@@", "้าน"]
+    assert bpe.word_numbers(units, segmented=False) == [0, 1, 2, 2, 3, 4, 5, 6, 6]
+    assert bpe.word_numbers(units) == [0, 0, 0, 0, 1, 1, 2, 2, 2]
+    for form, numbers in (("raw", [0, 1]), ("untokenized", [0, 1]), ("tokenized", [0, 0]), ("truecased", [0, 0])):
+        assert Text(TextSettings(form, "en", "zh"), CODES).word_numbers(["我们@@", "用"]) == numbers
+    european = ["a@@", "é@@", "나@@", "ж", "％@@", "0@@"]
+    assert bpe.word_numbers(european, segmented=False) == bpe.word_numbers(european)
+
+
+@pytest.mark.parametrize("line", ODD_LINES.values())
+def test_words_are_divided_by_blanks_and_tabs(line):
+    assert split_words(line) == [word.decode() for word in line.encode().split()]
+
+
+@pytest.mark.parametrize("language", ["zh", "ja", "th", "km", "bo", "de", "ko"])
+def test_the_form_and_the_language_say_what_bleu_counts(language):
+    for form in ("raw", "untokenized", "tokenized", "truecased"):
+        without_blanks = language not in ("de", "ko") and form in ("raw", "untokenized")
+        assert Text(TextSettings(form, "en", language), CODES).by_characters == without_blanks
+    assert not text.Tokens().by_characters
+
+
+@pytest.mark.parametrize(
+    ("code", "language", "has_rules"),
+    [
+        *[(code, code, True) for code in ("de", "fr", "zh", "ja", "ko", "ta")],
+        *[(code, "zh", True) for code in ("zh-TW", "zh_CN", "ZH", "zh-Hant-HK", "chinese")],
+        *[("KO", "ko", True), ("pt-BR", "pt", True)],
+        *[(code, code, False) for code in ("kor", "fra", "tgt", "th", "tr")],
+    ],
+)
+def test_a_language_has_one_code_and_perhaps_rules_of_moses(code, language, has_rules):
+    assert text.moses_language(code) == language
+    assert text.has_moses_rules(language) == has_rules
+
+
+KOREAN, THAI = "나는 학교에 갑니다.", "วันนี้ ฉันไปที่บ้าน"
+
+
+@pytest.mark.parametrize(
+    ("line", "language"),
+    [
+        (KOREAN, "ko"),
+        ("今天很好，我们说：“你好！”（真的）", "zh"),
+        ("我用 Windows 10, 他用iPhone。", "zh"),
+        ("今日は、とても良い「天気」です。", "ja"),
+        ("Das ist gut, oder?", "de"),
+    ],
+)
+def test_blanks_come_back_as_they_were(line, language):
+    settings = TextSettings("raw", "en", language)
+    raw = Text(settings, CODES)
+    assert raw.detokenize(raw.decode(raw.encode(line, "target"))) == line
+    assert text.blank_problem(settings, [line, line, ""]) is None
+
+
+def test_blanks_beside_punctuation_are_no_problem():
+    lines = ["Ein Hund , alt @-@ neu .", "der &apos;s ( alt )"]
+    assert text.blank_problem(TextSettings("raw", "en", "de"), lines) is None
+
+
+@pytest.mark.parametrize(("line", "language"), [(KOREAN, "kor"), (KOREAN, "tgt"), (THAI, "th")])
+def test_other_blanks_are_said(line, language):
+    problem = text.blank_problem(TextSettings("raw", "en", language), [line, line, "A b."])
+    assert "2 of 3 targets come back from Moses' tokenizer with other blanks between letters" in problem
+    assert f"{language!r} (--target_language)" in problem
+    assert text.blank_problem(TextSettings("raw", "en", language), [line, "A b.", ""]) is None
+
+
+@pytest.mark.parametrize("line", [KOREAN, THAI, "A man's bike (green), isn't it?", "10\u00a0000 €"])
+def test_untokenized_text_comes_back_as_it_was(line):
+    untokenized = Text(TextSettings("untokenized", "en", "th"), CODES)
+    for given in (line, f"  {line.replace(' ', '   ')}\t"):
+        assert untokenized.detokenize(untokenized.decode(untokenized.encode(given, "target"))) == line
+    assert untokenized.reference(line) == line
+
+
+def test_targets_too_short_for_bleu_are_said():
+    unsegmented = ["今天天气很好。", "我们去公园。", ""]
+    raw, tokenized = (Text(TextSettings(form, "en", "zh"), CODES) for form in ("raw", "tokenized"))
+    assert text.bleu_problem(raw, unsegmented) is None
+    assert "runs of four words, and nearly all targets are shorter" in text.bleu_problem(tokenized, unsegmented)
+    assert text.bleu_problem(tokenized, ["今天 天气 很 好 。"]) is None
+    assert "runs of four characters" in text.bleu_problem(raw, ["今天", "好 的"])
+    assert "runs of four words" in text.bleu_problem(text.Tokens(), [*["1 2 3"] * 20, "1 2 3 4"])
+    assert text.bleu_problem(text.Tokens(), [*["1 2 3"] * 19, "1 2 3 4"]) is None
+    assert text.bleu_problem(text.Tokens(), ["", ""]) is None
+
+
+def test_a_line_stays_one_line_in_every_reader():
+    line = text.one_line("a\tb\r\nc\vd\fe\x1cf\x1dg\x1eh\x85i\u2028j\u2029k\u00a0l")
+    assert line.splitlines() == ["a b  c d e f g h i j k\u00a0l"]
+    assert text.Tokens().detokenize("a\u2028b") == "a b"
+
+
+def test_raw_text_is_tokenized_and_detokenized():
+    raw = Text(TextSettings("raw", "en", "de"), CODES)
+    words = raw.decode(raw.encode("A man's bike (green), isn't it?", "source"))
+    assert words == "A man 's bike ( green ) , isn 't it ?"
+    line = 'Ein Mann, der "schläft" & träumt; 3.5 Euro.'
+    assert raw.detokenize(raw.decode(raw.encode(line, "target"))) == line
+    assert raw.reference("  as   it is ") == "  as   it is "
+
+
+def test_truecased_text_is_recased_and_unescaped():
+    truecased = Text(TextSettings("truecased", "en", "de"), CODES)
+    line = "das ist &quot; Bobs &quot; Haus @-@ Boot &amp; mehr ."
+    assert truecased.decode(truecased.encode(line, "target")) == line
+    assert truecased.detokenize(line) == 'Das ist "Bobs" Haus-Boot & mehr.'
+    assert truecased.reference(line) == truecased.detokenize(line)
+    assert truecased.detokenize("") == ""
+    tokenized = Text(TextSettings("tokenized", "en", "de"), CODES)
+    assert tokenized.detokenize("das ist gut .") == "das ist gut."
+
+
+def test_what_a_folder_says_of_its_text_survives_the_files(tmp_path):
+    original = Text(TextSettings("truecased", "en", "fi"), CODES)
+    for name, content in original.files().items():
+        (tmp_path / name).write_bytes(content.encode())
+    again = text.read(str(tmp_path))
+    assert again.settings == original.settings
+    assert again.files() == original.files()
+    assert text.read(str(tmp_path / "none")).files() == {}
+    assert text.read(str(tmp_path / "none")).encode("a  b\tc", "source") == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        (text.SETTINGS, "{", "text.json: not JSON: "),
+        (text.SETTINGS, "[]", "text.json: expected a mapping"),
+        (
+            text.SETTINGS,
+            '{"form": "cooked", "source_language": "en", "target_language": "de"}',
+            "'cooked' is none of raw",
+        ),
+        (text.SETTINGS, '{"form": "raw"}', "text.json: source_language is missing"),
+        (text.CODES, "a b\n", "not BPE codes"),
+        (text.CODES, CODES[:-1], "or cut short"),
+        (text.CODES, "#version: 0.2\na b\nc\n", "bpe.codes:3: a merge is two units"),
+        (
+            text.CODES,
+            "#version: 0.2\na b\nc \n",
+            "bpe.codes:3: a merge is two units with .*, not 'c '",
+        ),
+        (text.CODES, "#version: 0.2\n c\n", "bpe.codes:2: a merge is two units"),
+        (text.CODES, "#version: 0.2\na \r\n", "bpe.codes:2: a merge is two units"),
+        (text.CODES, b"\xff", "bpe.codes:1: not UTF-8 text: byte 0xff"),
+        (text.CODES, None, "No such file"),
+    ],
+)
+def test_broken_text_files_are_named(tmp_path, name, content, problem):
+    for good, lines in Text(TextSettings("raw", "en", "de"), CODES).files().items():
+        (tmp_path / good).write_text(lines, encoding="utf-8")
+    if content is None:
+        (tmp_path / name).unlink()
+    else:
+        (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(DataError, match=problem) as refused:
+        text.read(str(tmp_path))
+    assert str(tmp_path / name) in str(refused.value)

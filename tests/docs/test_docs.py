@@ -1,0 +1,202 @@
+"""What docs/api.md and docs/configuration.md show is what the program does; links between the pages lead somewhere."""
+
+import inspect
+import re
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from helpers.pages import PAGES, blocks, run_block
+from helpers.repository import ROOT
+
+import memattn
+from memattn import config as configs
+from memattn.attention import MECHANISMS, AttentionMechanism
+from memattn.config import reference
+from memattn.errors import ConfigError
+from memattn.sweeps.expand import expand
+
+
+def anchors(text):
+    """Of the headings, as GitHub makes them."""
+    prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    titles = re.findall(r"^#+ (.*)$", prose, flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("path", [ROOT / "README.md", *(ROOT / "docs").glob("*.md")], ids=lambda path: path.name)
+def test_links_lead_somewhere(path):
+    prose = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    links = re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)", prose)
+    for target, anchor in links:
+        if target.startswith("http"):
+            continue
+        there = path.parent / target if target else path
+        assert there.exists(), target
+        assert not anchor or anchor in anchors(there.read_text(encoding="utf-8")), anchor
+
+
+def test_the_tables_of_all_keys_are_those_of_the_program():
+    page = PAGES["configuration.md"]
+    assert page == reference.updated(page), "run python scripts/write_docs.py"
+    for key in ("data.copy.max_length", "training.schedule", "model.attention.num_slots", "sweep.grids"):
+        assert f"| `{key}` |" in page
+
+
+def test_what_the_tables_need_of_a_mechanism(monkeypatch):
+    class Bare(AttentionMechanism):
+        """Without `Args:`."""
+
+        def __init__(self, *, sharpness: float = 1.0, **kwargs):
+            raise NotImplementedError
+
+    monkeypatch.setitem(MECHANISMS, "bare", Bare)
+    with pytest.raises(ConfigError, match="Bare: .*sharpness .*Args:"):
+        reference.updated(PAGES["configuration.md"])
+
+
+POSTPONED = """
+from __future__ import annotations
+from memattn.attention import AttentionMechanism
+
+class Postponed(AttentionMechanism):
+    '''Looks.
+
+    Args:
+      sharpness: how sharply.
+    '''
+
+    def __init__(self, *, sharpness: float | None = 1.0, **kwargs):
+        raise NotImplementedError
+
+class Strange(AttentionMechanism):
+    '''Looks.
+
+    Args:
+      sharpness: how sharply.
+    '''
+
+    def __init__(self, *, sharpness: complex = 1.0, **kwargs):
+        raise NotImplementedError
+"""
+
+
+def test_the_tables_take_annotations_that_are_postponed(monkeypatch):
+    namespace = {"__name__": "a_file"}
+    exec(compile(POSTPONED, "a_file.py", "exec", dont_inherit=True), namespace)
+    monkeypatch.setitem(MECHANISMS, "postponed", namespace["Postponed"])
+    row = "| `model.attention.sharpness` | number, null | `1.0` | how sharply |"
+    assert row in reference.updated(PAGES["configuration.md"])
+    monkeypatch.setitem(MECHANISMS, "strange", namespace["Strange"])
+    with pytest.raises(ConfigError, match="Strange: .*sharpness.*complex"):
+        reference.updated(PAGES["configuration.md"])
+
+
+def test_a_wrong_class_in_the_registry_is_named(monkeypatch):
+    monkeypatch.setitem(MECHANISMS, "uniform", "memattn.attention.none:UniformAttention")
+    with pytest.raises(ConfigError, match="uniform: memattn.attention.none .*UniformAttention"):
+        configs.checked({"data": {"copy": {}}, "model": {"attention": {"name": "uniform"}}}, configs.Source("test"))
+
+
+@pytest.fixture
+def examples(tmp_path, monkeypatch):
+    """The configs of the page, each in the file that its first line names."""
+    monkeypatch.chdir(tmp_path)
+    found = {re.match(r"# (\S+\.yaml)", text)[1]: text for text in blocks("configuration.md", "yaml")}
+    for name, text in found.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    return found
+
+
+def test_the_configs_of_the_page_load_and_expand(examples):
+    for name, text in examples.items():
+        if name != "wrong.yaml":
+            runs = expand(configs.load(name, []))
+            number = re.search(r": (\d+) runs", text)
+            assert len(runs) == (int(number[1]) if number else 1), name
+    assert "bahdanau-seed=1" in expand(configs.load("together.yaml", []))
+    small = configs.load("small.yaml", [])
+    assert (small.model.units, small.model.attention["num_slots"], small.training.max_steps) == (64, 32, 1000)
+
+
+def test_the_error_of_the_page_is_the_one_that_comes(examples):
+    with pytest.raises(ConfigError) as raised:
+        configs.load("wrong.yaml", [])
+    assert f"```\n{raised.value}\n```" in PAGES["configuration.md"]
+
+
+def test_the_overrides_of_the_page_are_accepted(examples):
+    overrides = re.findall(r"^--set '?(.*?)'?$", PAGES["configuration.md"], flags=re.MULTILINE)
+    assert overrides
+    for override in overrides:
+        assert configs.load("small.yaml", [override]) != configs.load("small.yaml", []) or "null" in override
+    sweep = configs.load("grid.yaml", ["model.attention.num_slots=4", "training.seed=9"])
+    assert {run.model.attention["num_slots"] for run in expand(sweep).values()} == {8, 16, 32}
+
+
+def signatures():
+    """`name(arguments)` as the page prints it, by name."""
+    printed = " ".join("".join(blocks("api.md", "text")).split())
+    return {name: f"({arguments})" for name, arguments in re.findall(r"memattn\.(\w+)\((.*?[^(])\)(?= |$)", printed)}
+
+
+@pytest.mark.parametrize("name", memattn.__all__)
+def test_signatures_are_the_real_ones(name):
+    real = inspect.signature(getattr(memattn, name))
+    bare = [parameter.replace(annotation=parameter.empty) for parameter in real.parameters.values()]
+    assert signatures()[name] == str(real.replace(parameters=bare, return_annotation=real.empty))
+
+
+def test_the_call_of_a_mechanism_is_the_printed_one():
+    real = list(inspect.signature(memattn.AttentionMechanism.call).parameters.values())[1:]
+    assert f"attention{inspect.Signature(real)}\n" in "".join(blocks("api.md", "text"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "title"), [(memattn.AttentionMechanism, "## Attention mechanisms"), (memattn.Seq2Seq, "## The model")]
+)
+def test_methods_are_printed_as_they_are(kind, title):
+    section = PAGES["api.md"].split(title)[1].split("\n## ")[0]
+    methods = re.findall(r"^\| `(\w+)(\(.*?\))` \|", section, flags=re.MULTILINE)
+    assert methods
+    for name, printed in methods:
+        method = kind.call if name == "model" else getattr(kind, name)
+        names = [str(one.replace(annotation=one.empty)) for one in inspect.signature(method).parameters.values()]
+        assert printed.replace("shared", "decoding") == f"({', '.join(names[1:])})"
+
+
+def test_every_python_block_is_run():
+    """One by tests/docs/test_public.py, the others by the tests below."""
+    for block in blocks("api.md", "python"):
+        assert any(text in block for text in ("MemoryAttention(", "GRUCell", "Seq2Seq(", "memattn.load("))
+
+
+def test_the_mechanism_is_saved_within_a_model(tmp_path, monkeypatch):
+    names = run_block("MemoryAttention(", tmp_path, monkeypatch)
+    logits, weights = names["model"]([np.array([[4, 5, 0]]), np.array([[6, 7]])])
+    assert logits.shape == (1, 2, 1000)
+    assert weights.shape == (1, 2, 3)
+    np.testing.assert_array_equal(weights[:, :, 2], np.zeros((1, 2)))
+
+
+def test_a_gru_decoder_is_searched(tmp_path, monkeypatch):
+    names = run_block("GRUCell", tmp_path, monkeypatch)
+    found = names["found"]
+    assert found.tokens.shape == (2, 3, 10)
+    assert np.all(np.diff(found.scores) <= 0)
+    state = names["encoder"](names["embedding"](tf.constant([[4, 5, 6]])))[:, None]
+    before, total = 1, 0.0  # the best hypothesis of the first source, scored by the step function alone
+    best = found.tokens[0, 0].numpy().tolist()
+    for token in best[: found.lengths[0, 0].numpy() + 1]:
+        logits, state = names["step"](tf.constant([[before]]), state)
+        total += float(tf.nn.log_softmax(logits[0, 0])[token])
+        before = token
+    np.testing.assert_allclose(found.scores[0, 0], total, rtol=1e-5)
+
+
+def test_the_model_is_called_and_searched(tmp_path, monkeypatch):
+    names = run_block("Seq2Seq(", tmp_path, monkeypatch)
+    assert names["logits"].shape == (2, 4, 20)
+    assert names["combined"].shape == (2, 4, 4)
+    assert names["slots"].shape == (2, 4, 4, 4)
+    assert names["found"].tokens.shape == (2, 1, 8)

@@ -1,0 +1,86 @@
+"""The layers of the package: a module imports only from the layers below its own."""
+
+import ast
+import re
+import subprocess
+
+import pytest
+import yaml
+from helpers.repository import COMMANDS, ROOT
+
+from memattn import __version__
+
+# The layers of memattn/, lowest first: a module imports from the layers before its own, and from its own.
+LAYERS = ["attention", "config", "data", "models", "runs", "search", "serving", "evaluation", "training", "sweeps"]
+EVERYWHERE = {"console", "errors", "files", "keras_parts", "processes", "reading", "resources", "xla"}
+MODULES = sorted((ROOT / "memattn").rglob("*.py"))
+
+
+def layer(path):
+    """The folder of memattn/ that a file is in, or its own name."""
+    return path.relative_to(ROOT / "memattn").with_suffix("").parts[0]
+
+
+def imports(path):
+    """Dotted names that a file imports."""
+    names = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names += [f"{node.module}.{alias.name}" for alias in node.names]
+    return names
+
+
+def ours(path):
+    """Layers of memattn that a file imports from, or modules that stand in none."""
+    return {name.split(".")[1] for name in imports(path) if name.startswith("memattn.")} - {"__version__"}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT / "memattn")))
+def test_imports_point_down(path):
+    here = layer(path)
+    if here in LAYERS:
+        assert ours(path) <= {*LAYERS[: LAYERS.index(here) + 1], *EVERYWHERE}
+    elif here in EVERYWHERE:
+        assert ours(path) <= EVERYWHERE
+    else:
+        assert ours(path) <= {*LAYERS, *EVERYWHERE, *COMMANDS, "cli"}
+
+
+def test_the_model_takes_arguments_and_the_search_any_step():
+    for path in (ROOT / "memattn" / "models").rglob("*.py"):
+        assert "config" not in ours(path)
+    assert ours(ROOT / "memattn" / "search" / "beam_search.py") == set()
+
+
+def test_the_library_imports_no_study():
+    for path in MODULES:
+        assert not {name.partition(".")[0] for name in imports(path)} & {"studies", "benchmarks"}
+
+
+def test_attention_imports_only_itself():
+    for path in (ROOT / "memattn" / "attention").glob("*.py"):
+        assert ours(path) <= {"attention"}
+
+
+def test_no_test_module_imports_another():
+    for path in (ROOT / "tests").rglob("*.py"):
+        modules = {name.partition(".")[0] for name in imports(path)}
+        assert not {name for name in modules if name == "conftest" or name.startswith("test_")}, path
+
+
+def test_no_large_file_is_tracked():
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode:
+        pytest.skip("not a git checkout")
+    for path in (ROOT / name for name in listed.stdout.split("\0") if name):
+        assert not path.is_file() or path.stat().st_size < 1_000_000, path
+
+
+def test_the_version_is_the_same_everywhere():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    version, date = re.search(r"^## (\S+) \((\S+)\)$", changes, flags=re.MULTILINE).groups()
+    assert version == citation["version"] == __version__
+    assert date == citation["date-released"].isoformat()

@@ -1,0 +1,82 @@
+"""The public interface: names that come when they are asked for, and leave the process as it was."""
+
+import ast
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import pytest
+import tensorflow as tf
+from helpers.pages import run_block
+from helpers.repository import ROOT
+from helpers.runs import evaluate
+
+import memattn
+from memattn import attention
+from memattn.errors import ConfigError
+from memattn.training.trainer import train
+
+
+def test_the_package_is_imported_at_once_and_without_tensorflow():
+    code = (
+        "import sys, time; start = time.perf_counter(); import memattn; seconds = time.perf_counter() - start;"
+        "assert 'tensorflow' not in sys.modules and seconds < 0.2, seconds"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_help_needs_no_tensorflow():
+    commands = "eval, export, prepare, sweep, train, translate"
+    code = f"import sys; from memattn import {commands}; assert 'tensorflow' not in sys.modules"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["memattn.train", "--help"], ["memattn.prepare", "--help"]])
+def test_output_that_nobody_reads_is_no_error(arguments):
+    reading, writing = os.pipe()
+    os.close(reading)
+    ended = subprocess.run([sys.executable, "-m", *arguments], stdout=writing, stderr=subprocess.PIPE, check=False)
+    os.close(writing)
+    assert (ended.returncode, ended.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("module", [memattn, attention])
+def test_editors_see_the_public_names(module):
+    """What type checkers are told to import is what `__all__` holds, which comes from the registry."""
+    tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
+    (told,) = [node for node in tree.body if isinstance(node, ast.If)]
+    names = [alias.name for node in told.body for alias in node.names]
+    imported = {"MECHANISMS", "OptionError", "build"} if module is attention else set()
+    assert sorted(names) == sorted(set(module.__all__) - imported)
+
+
+def test_every_public_name_is_there():
+    for name in memattn.__all__:
+        assert callable(getattr(memattn, name))
+    assert set(memattn.__all__) <= set(dir(memattn))
+    with pytest.raises(AttributeError, match="module 'memattn' has no attribute 'MemoryAtention'"):
+        memattn.MemoryAtention  # noqa: B018
+
+
+def test_a_run_is_loaded_as_the_page_shows_and_leaves_the_process_as_it_was(tiny_config, tmp_path, monkeypatch):
+    run_dir = str(tmp_path / "runs" / "small")
+    changes = {"training.precision": "mixed_bfloat16", "training.seed": 5}
+    assert train(tiny_config(changes), run_dir, tf.distribute.get_strategy()) == 0
+    before = random.getstate(), np.random.get_state()[1].tolist(), matplotlib.get_backend()  # noqa: NPY002
+    options = tf.config.optimizer.get_experimental_options()
+    translations = run_block("memattn.load(", tmp_path, monkeypatch)["translations"]
+    evaluate(run_dir, plots=1)
+    with pytest.raises(ConfigError, match="overrides: .*not 'decoding.beam_size=5'"):
+        memattn.load(run_dir, "decoding.beam_size=5")
+    assert len(translations) == 3
+    assert translations[1] == ""
+    after = random.getstate(), np.random.get_state()[1].tolist(), matplotlib.get_backend()  # noqa: NPY002
+    assert before[1:] == after[1:]
+    assert tf.config.optimizer.get_experimental_options() == options
+    assert tf.keras.layers.Dense(3).compute_dtype == "float32"

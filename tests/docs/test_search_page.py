@@ -1,0 +1,44 @@
+"""What docs/search.md shows: a Transformer decoder with its cache, searched and sampled."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from helpers.pages import blocks
+
+pytestmark = pytest.mark.slow
+
+
+def forward(decoder, states, mask, ids):
+    """Logits [T, V] of the page's Transformer for a whole target [T], without a cache; `states` [S, D]."""
+    (query, key, value, output), heads = decoder.own, 4
+
+    def attend(q, k, v, allowed):
+        q, k, v = (tf.transpose(tf.reshape(x, [x.shape[0], heads, -1]), [1, 0, 2]) for x in (q, k, v))
+        scores = tf.matmul(q, k, transpose_b=True) / q.shape[-1] ** 0.5
+        read = tf.matmul(tf.nn.softmax(tf.where(allowed, scores, -1e9)), v)
+        return tf.reshape(tf.transpose(read, [1, 0, 2]), [-1, decoder.embedding.output_dim])
+
+    x = decoder.embedding(ids) + decoder.positions(tf.range(len(ids)))
+    normed = decoder.norms[0](x)
+    causal = tf.linalg.band_part(tf.ones([len(ids), len(ids)], tf.bool), -1, 0)
+    x += output(attend(query(normed), key(normed), value(normed), causal))
+    query, key, value, output = decoder.across
+    x += output(attend(query(decoder.norms[1](x)), key(states), value(states), mask[None]))
+    x += decoder.narrow(decoder.wide(decoder.norms[2](x)))
+    return decoder.output(decoder.norms[3](x))
+
+
+def test_a_transformer_decoder_is_searched_and_sampled(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tf.keras.utils.set_random_seed(3)
+    names = {}
+    for code in blocks("search.md", "python"):
+        exec(code, names)
+    for found, penalty in ((names["found"], 0.6), (names["drawn"], 0.0)):
+        for row in range(2):
+            for tokens, length, score in zip(found.tokens[row], found.lengths[row], found.scores[row], strict=True):
+                target = tokens.numpy()[: length.numpy() + 1]  # with its end, if it has one
+                ids = np.concatenate([[names["START"]], target[:-1]])
+                logits = forward(names["decoder"], names["states"][row], names["mask"][row], tf.constant(ids))
+                total = tf.reduce_sum(tf.gather(tf.nn.log_softmax(logits), target, batch_dims=1))
+                np.testing.assert_allclose(score, total / ((5 + length.numpy()) / 6) ** penalty, rtol=1e-4)

@@ -1,0 +1,67 @@
+"""The model card: what a reader of a result needs, from the result alone."""
+
+import re
+
+import pytest
+import tensorflow as tf
+import yaml
+from helpers.runs import evaluate
+
+from memattn.evaluation.model_card import FILE, model_card
+from memattn.evaluation.result import Result
+from memattn.training.trainer import train
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def run(tiny_config, tmp_path):
+    assert train(tiny_config(), str(tmp_path / "run"), tf.distribute.get_strategy()) == 0
+    return tmp_path / "run"
+
+
+def test_an_evaluation_writes_what_its_result_says(run):
+    result = evaluate(run)
+    card = (run / FILE).read_text(encoding="utf-8")
+    assert card.startswith(f"# {run}\n")
+    assert card == model_card(Result.read(str(run / "result.json")))
+    for said in (
+        "memory (num_slots 3, encoder_scoring softmax",
+        f"**parameters**: {result['parameters']:,}",
+        f"{result['bleu_signature']})**: {result['bleu']:.2f}\n",
+        result["sacrebleu_signature"],
+        "12 sentences of `valid`",
+        "beam 2, 1 best, batches of 4",
+        f"memattn-translate --run_dir {run} <",
+        result["device"],
+    ):
+        assert said in card, said
+    (settings,) = re.findall(r"```yaml\n(.*?)```", card, flags=re.DOTALL)
+    assert yaml.safe_load(settings) == result["config"]
+
+
+def test_samples_and_ensembles_are_said(run):
+    result = evaluate(run, "decoding.sample.top_k=3")
+    assert "sampled, top_k 3, temperature 1.0, seed 1" in (run / FILE).read_text(encoding="utf-8")
+    both = {**result, "checkpoints": ["runs/a/best/step-1", "runs/b/best/step-2"], "overrides": []}
+    assert "memattn-export --run_dir runs/a --run_dir runs/b --output" in model_card(Result.from_json(both))
+
+
+def test_the_commands_use_the_model_and_the_search_of_the_result(run):
+    evaluate(run, "decoding.beam_size=3", "decoding.sample={top_k: 2, seed: 0}")
+    card = (run / FILE).read_text(encoding="utf-8")
+    assert "sampled, top_k 2, temperature 1.0, seed 0" in card
+    assert f"memattn-translate --run_dir {run} --set decoding.beam_size=3 --set 'decoding.sample={{" in card
+    assert f"memattn-export --run_dir {run} --set decoding.beam_size=3 --output" in card  # which refuses to sample
+    result = evaluate(run)
+    averaged = {**result, "checkpoints": [f"{run}/checkpoints/step-{step}" for step in (2, 4)]}
+    assert f"memattn-translate --run_dir {run} --average 2 <" in model_card(Result.from_json(averaged))
+    assert "(average of 2)" in model_card(Result.from_json(averaged))
+    assert "(best checkpoint)" in model_card(Result.from_json(result))
+
+
+def test_a_teacher_is_said(run):
+    result = evaluate(run)
+    assert "**teacher**" not in model_card(Result.from_json(result))
+    result["config"]["training"]["teacher"] = "runs/bahdanau"
+    assert "- **teacher**: runs/bahdanau, weight of its contexts 1\n" in model_card(Result.from_json(result))

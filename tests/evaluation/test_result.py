@@ -1,0 +1,92 @@
+"""The result of an evaluation: as an object, as result.json, and as the pages and tables that show it."""
+
+import json
+
+import pytest
+from helpers.repository import ROOT
+from helpers.runs import made_up_result
+
+from memattn import config as configs
+from memattn.errors import DataError
+from memattn.eval import report
+from memattn.evaluation.model_card import model_card
+from memattn.evaluation.result import Result
+from memattn.runs import provenance
+from memattn.sweeps import tables
+
+
+@pytest.fixture
+def config(tiny_config):
+    return tiny_config()
+
+
+@pytest.fixture
+def result(config):
+    scores = {"bleu": 50.25, "exact_match": 25.0, "chrf": 61.5, "perplexity": 1.5}
+    return made_up_result(config, scores=scores, signatures={"bleu": "tok:none", "chrf": "nc:6"}, commit=None)
+
+
+def test_a_result_goes_into_json_and_back(result):
+    stored = json.loads(json.dumps(result.to_json()))
+    assert Result.from_json(stored) == result
+    assert (stored["bleu"], stored["bleu_signature"], stored["exact_match"]) == (50.25, "tok:none", 25.0)
+    assert "exact_match_signature" not in stored
+
+
+def test_stored_results_of_every_version_can_be_read():
+    paths = sorted((ROOT / "results").rglob("result.json"))
+    assert len(paths) > 20
+    for path in paths:
+        result, stored = Result.read(str(path)), json.loads(path.read_text("utf-8"))
+        assert {key: value for key, value in result.to_json().items() if key in stored} == stored
+
+
+@pytest.mark.parametrize(
+    ("damage", "problem"),
+    [
+        ({"bleu": None}, "bleu: expected number, not None"),
+        ({"bleu": float("nan")}, "bleu: nan cannot be"),
+        ({"chrf": "high"}, "chrf: expected number, not 'high'"),
+        ({"step": True}, "step: expected int, not True"),
+        ({"decode_seconds": 10**40}, "decode_seconds: 1000.* cannot be"),
+        ({"checkpoints": 3}, "checkpoints: expected list, not 3"),
+        ({"config": []}, "config: expected mapping"),
+    ],
+    ids=str,
+)
+def test_a_damaged_result_is_refused(result, tmp_path, damage, problem):
+    path = tmp_path / "result.json"
+    path.write_text(json.dumps({**result.to_json(), **damage}), "utf-8")
+    with pytest.raises(DataError, match=f"result.json: {problem}"):
+        Result.read(str(path))
+
+
+@pytest.mark.parametrize("missing", ["bleu", "exact_match", "sentences", "config"])
+def test_a_result_without_its_figures_is_refused(result, missing):
+    stored = result.to_json()
+    del stored[missing]
+    with pytest.raises(ValueError, match=f"{missing} is missing"):
+        Result.from_json(stored)
+    with pytest.raises(ValueError, match="expected a mapping"):
+        Result.from_json([])
+
+
+def test_every_condition_has_its_place_in_a_result(result):
+    assert provenance.conditions().keys() <= result.to_json().keys()
+
+
+def test_scores_are_shown_everywhere_and_missing_ones_left_out(result, config):
+    printed, card = report(result), model_card(result)
+    assert "BLEU                50.25  tok:none\n" in printed
+    assert "exact match         25.0%\n" in printed
+    assert "sacreBLEU" not in printed
+    assert "- **chrF (nc:6)**: 61.50\n" in card
+    assert "- **perplexity**: 1.5\n" in card
+    row = tables.row("run", config, result, [{"step": "4", "seconds": "7"}])
+    shown = [row[column] for column in ("BLEU", "sacreBLEU", "chrF", "exact match %", "perplexity")]
+    assert shown == ["50.25", "", "", "25.0", "1.5"]  # a task has no text
+
+
+def test_text_has_the_scores_of_text(result, config, tmp_path):
+    text = configs.from_dict({**configs.to_dict(config), "data": {"folder": str(tmp_path)}})
+    assert tables.row("run", text, result, [{"step": "4", "seconds": "7"}])["chrF"] == "61.50"

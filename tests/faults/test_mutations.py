@@ -1,0 +1,200 @@
+"""Configs and corpora damaged at random: each trains or is refused in one line, and no file that was there changes."""
+
+import copy
+import json
+import random
+import shutil
+
+import pytest
+import yaml
+from helpers.files import contents
+from helpers.repository import run_command
+from helpers.runs import TINY
+
+from memattn import config as configs
+
+pytestmark = pytest.mark.slow
+
+# What keeps a training short whatever else its config says.
+SHORT = ["training.max_steps=2", "training.jit_compile=false", "decoding.jit_compile=false"]
+ATTENTIONS = [
+    {
+        "name": "memory",
+        "num_slots": 3,
+        "encoder_scoring": "sigmoid",
+        "decoder_scoring": "softmax",
+        "position_encoding": True,
+    },
+    {"name": "bahdanau", "cache_keys": True},
+    {"name": "luong"},
+    {"name": "none"},
+]
+VALUES = [
+    *(-1, 0, 1, 2, 3, 17, 0.5, 1.5, -0.0, 1e-30, 1e30, 2**31 - 1, 2**31, 10**40, float("nan"), float("inf")),
+    *(True, False, None, "", "x", "7", "none", "null", "softmax", "sigmoid", "auto", "memory", "luong", "all", "é\n\0"),
+    *([], {}, [1], {"x": 1}, [[]], {"name": "memory"}),
+]
+SCRAPS = [
+    *("\t", ":", "- ", "#", "'", '"', "{", "]", "&a ", "*a"),
+    *("!!int ", "---\n", "\0", "\x85", "\ufeff", "9" * 50, "%"),
+]
+
+
+@pytest.fixture(scope="module")
+def corpora(tmp_path_factory):
+    """A folder of text, and one with BPE that was prepared from it."""
+    folder = tmp_path_factory.mktemp("corpora")
+    words, chance = ["ein", "Mann", "läuft", "über", "die", "Straße", ".", "日本"], random.Random(1)
+    for split, pairs in (("train", 40), ("valid", 6)):
+        lines = [" ".join(chance.choices(words, k=chance.randint(1, 6))) for _ in range(pairs)]
+        for side in ("source", "target"):
+            (folder / f"{split}.{side}").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    text = folder / "text"
+    text.mkdir()
+    for path in folder.glob("*.*"):
+        shutil.copy(path, text)
+    (text / "vocab.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
+    pairs = [f"--{split}={folder / split}" for split in ("train", "valid")]
+    flags = ["--source=source", "--target=target", f"--folder={folder / 'bpe'}", "--bpe_units=20"]
+    done = run_command("memattn.prepare", "parallel", *pairs, *flags)
+    assert done.returncode == 0, done.stderr
+    return {"text": text, "bpe": folder / "bpe"}
+
+
+def outcome(command, folder):
+    """The status of a training in a folder with its config, or what was wrong in how it ended."""
+    before = contents(folder)
+    flags = ["--config=config.yaml", "--run_dir=run", "--strategy=none", *(f"--set={setting}" for setting in SHORT)]
+    status, stdout, stderr = command(folder, "memattn.train", *flags)
+    after = contents(folder)
+    harmed = [path for path in before if after.get(path) != before[path]]
+    errors = [line for line in stderr.splitlines() if line.startswith("error: ")]
+    if harmed or "Traceback" in stderr or (status, len(errors)) not in ((0, 0), (1, 1), (2, 1)):
+        return f"{folder}: status {status}, changed {harmed}\n{stdout[-300:]}\n{stderr[-2000:]}"
+    return status
+
+
+def try_all(count, damaged, commands, tmp_path):
+    """Trains in `count` folders that `damaged` fills; how many ended with which status."""
+    command, everywhere = commands
+
+    def one(number):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        damaged(random.Random(number), folder)
+        status = outcome(command, folder)
+        if isinstance(status, int):
+            shutil.rmtree(folder)
+        return status
+
+    statuses = list(everywhere(one, range(count)))
+    problems = [status for status in statuses if not isinstance(status, int)]
+    assert not problems, "\n\n".join(problems)
+    return {status: statuses.count(status) for status in sorted(set(statuses))}
+
+
+def leaves(tree, path=()):
+    """Paths to everything in a tree of mappings and lists."""
+    items = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
+    return [found for key, value in items for found in [(*path, key), *leaves(value, (*path, key))]]
+
+
+def damage_tree(chance, tree):
+    """One key lost, misspelt, moved or given another value."""
+    path = chance.choice(leaves(tree))
+    *parents, key = path
+    node = tree
+    for parent in parents:
+        node = node[parent]
+    kind = chance.randrange(6)
+    if kind == 0:
+        del node[key]
+    elif kind == 1 and isinstance(node, dict):
+        letters = list(str(key))
+        letters[chance.randrange(len(letters))] = chance.choice("abcdefgh._")
+        node["".join(letters)] = node.pop(key)
+    elif kind == 2:
+        other = chance.choice(leaves(tree))
+        value = tree
+        for part in other:
+            value = value[part]
+        node[key] = json.loads(json.dumps(value))
+    else:
+        node[key] = copy.deepcopy(chance.choice(VALUES))
+
+
+def damage_bytes(chance, content):
+    """One place of a file changed, lost, doubled or broken off."""
+    if not content:
+        return b"\n"
+    start = chance.randrange(len(content))
+    end = min(len(content), start + chance.randint(1, 12))
+    kind = chance.randrange(6)
+    if kind == 0:
+        return content[:start]
+    if kind == 1:
+        return content[:start] + content[end:]
+    if kind == 2:
+        return content[:end] + content[start:]
+    if kind == 3:
+        return content[:start] + bytes([chance.randrange(256)]) + content[start + 1 :]
+    if kind == 4:
+        return content[:start] + chance.choice(SCRAPS).encode() + content[start:]
+    lines = content.splitlines(keepends=True)
+    chance.shuffle(lines)
+    return b"".join(lines)
+
+
+def damaged_config(chance, folder, corpora):
+    tree = configs.apply_changes(TINY, {"model.attention": chance.choice(ATTENTIONS)})
+    if chance.random() < 0.5:
+        shutil.copytree(corpora["text"], folder / "data")
+        del tree["data"]["copy"]
+        tree["data"]["folder"] = "data"
+    (folder / "whole.yaml").write_text(yaml.safe_dump(tree), encoding="utf-8")
+    tree = configs.to_dict(configs.load(str(folder / "whole.yaml"), []))  # with all defaults
+    in_tree = chance.random() < 0.7
+    for _ in range(chance.randint(1, 3) if in_tree else 0):
+        if leaves(tree):
+            damage_tree(chance, tree)
+    content = yaml.safe_dump(tree, sort_keys=False).encode()
+    for _ in range(0 if in_tree else chance.randint(1, 3)):
+        content = damage_bytes(chance, content)
+    (folder / "config.yaml").write_bytes(content)
+
+
+def damaged_corpus(chance, folder, corpora):
+    shutil.copytree(corpora[chance.choice(["text", "bpe"])], folder / "data")
+    tree = configs.apply_changes(TINY, {"data": {"folder": "data", "num_buckets": 2}})
+    (folder / "config.yaml").write_text(yaml.safe_dump(tree), encoding="utf-8")
+    for _ in range(chance.randint(1, 3)):
+        path = chance.choice(sorted((folder / "data").iterdir()))
+        kind = chance.randrange(10)
+        if kind == 0:
+            remove(path)
+        elif kind == 1:
+            remove(path)
+            path.mkdir()
+        elif kind == 2 and path.is_file():
+            other = chance.choice(sorted((folder / "data").iterdir()))
+            if other.is_file():
+                path.write_bytes(other.read_bytes())
+        elif path.is_file():
+            path.write_bytes(damage_bytes(chance, path.read_bytes()))
+
+
+def remove(path):
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
+def test_damaged_configs(corpora, commands, tmp_path, times):
+    statuses = try_all(times(short=12, full=2_000), lambda *made: damaged_config(*made, corpora), commands, tmp_path)
+    assert {0, 2} <= statuses.keys(), statuses
+
+
+def test_damaged_corpora(corpora, commands, tmp_path, times):
+    statuses = try_all(times(short=8, full=500), lambda *made: damaged_corpus(*made, corpora), commands, tmp_path)
+    assert {0, 1} <= statuses.keys(), statuses

@@ -1,0 +1,1 @@
+"""What several test modules use, by subject; no test module imports another."""

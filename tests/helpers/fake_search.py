@@ -1,0 +1,124 @@
+"""A fake model to search with, and a plain beam search over it."""
+
+import math
+
+import numpy as np
+import tensorflow as tf
+
+from memattn.search.beam_search import Hypotheses, beam_search
+
+START, END, V, CODES = 1, 2, 5, 997
+TABLE = np.random.default_rng(11).normal(scale=2.0, size=(CODES, V)).astype(np.float32)
+ATTENTION = np.random.default_rng(12).dirichlet(np.full(4, 0.3), CODES).astype(np.float32)  # of 4 source positions
+REAL = np.array([True, True, True, False])  # the last is padding
+
+
+def next_code(code, token):
+    """The fake model's state: a number that all tokens so far decide; works on integers, arrays and tensors."""
+    return (code * 31 + token * 7 + 5) % CODES
+
+
+def search(
+    sources,
+    max_lengths,
+    *,
+    beam_size,
+    n_best=None,
+    penalty=0.0,
+    coverage=0.0,
+    max_steps=None,
+    table=TABLE,
+    jit_compile=False,
+    ngram=0,
+) -> Hypotheses:
+    """Searches with the model whose next token's logits are table[code], its first code being the source."""
+    vocabulary = table.shape[1]
+    attending = {
+        "attended": lambda state: tf.gather(tf.constant(ATTENTION * REAL), state[0][:, :, 0]),
+        "covered": tf.tile(tf.constant(1.0 - REAL, tf.float32)[None], [len(sources), 1]),
+        "coverage_penalty_weight": coverage,
+    }
+
+    def step(tokens, state):
+        (code,) = state
+        code = next_code(code, tokens[:, :, None])  # [B, k, 1]
+        logits = tf.gather(tf.constant(table), code[:, :, 0])
+        return tf.ensure_shape(logits, [None, beam_size, vocabulary]), (code,)
+
+    @tf.function(jit_compile=jit_compile)
+    def run(sources, max_lengths):
+        return beam_search(
+            step,
+            (tf.tile(sources[:, None, None], [1, beam_size, 1]),),
+            beam_size=beam_size,
+            n_best=n_best or beam_size,
+            max_lengths=max_lengths,
+            max_steps=max_steps or max(max_lengths_given),
+            length_penalty_weight=penalty,
+            no_repeat_ngram_size=ngram,
+            start=START,
+            end=END,
+            **(attending if coverage else {}),
+        )
+
+    max_lengths_given = list(max_lengths)
+    found = run(tf.constant(sources, tf.int32), tf.constant(max_lengths, tf.int32))
+    return Hypotheses(*(tensor.numpy() for tensor in found))
+
+
+def taken(found, row):
+    """(tokens, score) of the places that a hypothesis took."""
+    return [
+        (tuple(found.tokens[row, k, : found.lengths[row, k]].tolist()), found.scores[row, k])
+        for k in range(found.scores.shape[1])
+        if found.scores[row, k] > -np.inf
+    ]
+
+
+def log_probabilities(code, table=TABLE):
+    logits = table[code].astype(np.float64)
+    return logits - np.log(np.exp(logits - logits.max()).sum()) - logits.max()
+
+
+def penalised(log_probability, length, penalty):
+    return log_probability / ((5 + length) / 6) ** penalty
+
+
+def repeats(tokens, size):
+    """Whether a sequence has the same `size` tokens in a row twice."""
+    ngrams = [tuple(tokens[i : i + size]) for i in range(len(tokens) - size + 1)]
+    return size > 0 and len(set(ngrams)) < len(ngrams)
+
+
+def plain_beam_search(source, max_length, beam_size, penalty, coverage=0.0, counted_end=0, ngram=0):
+    """The search of the docstring, one source and one hypothesis at a time.
+
+    `counted_end` is what the end of sentence adds to the length of a hypothesis that was finished before. No
+    hypothesis has the same `ngram` tokens in a row twice.
+    """
+
+    def score(hypothesis):
+        tokens, total, covered, *_, ended_before = hypothesis
+        uncovered = sum(math.log(min(max(amount, 1e-6), 1.0)) for amount in covered[REAL])
+        return penalised(total, len(tokens) + counted_end * ended_before, penalty) + coverage * uncovered
+
+    # tokens, log-probability, covered, code, last, finished, finished before
+    beam = [((), 0.0, np.zeros(4), source, START, False, False)]
+    for _ in range(max_length):
+        candidates = []
+        for tokens, total, covered, code, last, finished, _ in beam:
+            if finished:
+                candidates.append((tokens, total, covered, code, last, True, True))
+                continue
+            code = next_code(code, last)
+            for token, log_probability in enumerate(log_probabilities(code)):
+                longer = tokens if token == END else (*tokens, token)
+                if repeats(longer, ngram):
+                    continue
+                after = covered + ATTENTION[code]
+                candidates.append((longer, total + log_probability, after, code, token, token == END, False))
+        candidates.sort(key=lambda candidate: -score(candidate))
+        beam = candidates[:beam_size]
+        if all(finished for *_, finished, _ in beam):
+            break
+    return [(hypothesis[0], score(hypothesis)) for hypothesis in beam]

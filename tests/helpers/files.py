@@ -1,0 +1,28 @@
+"""Files and folders: what they hold, and damage to them."""
+
+import os
+
+from memattn.data import corpus
+
+
+def contents(folder):
+    """Every file below a folder, with its bytes."""
+    return {
+        os.path.relpath(os.path.join(where, name), folder): read(os.path.join(where, name))
+        for where, _, names in os.walk(folder)
+        for name in names
+    }
+
+
+def read(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def cut(path, size=10):
+    with open(path, "r+b") as file:
+        file.truncate(size)
+
+
+def lines_of(path):
+    return corpus.read_lines(str(path))

@@ -1,0 +1,114 @@
+"""Attention mechanisms and their options, as conformance tests take them: the common ones at every change, all others
+in slow tests. A mechanism chosen by --mechanism stands in place of all of them.
+"""
+
+import pytest
+import tensorflow as tf
+
+from helpers.chosen import CHOSEN
+from memattn import attention
+from memattn.attention.ops import masked_softmax
+
+_RARER = (
+    *("nested_memory", "memory_variant"),
+    *("feed_forward", "linear", "location", "local_m", "local_p", "monotonic", "mocha", "matcha"),
+)
+QUICK_NAMES = CHOSEN or [name for name in attention.MECHANISMS if name not in _RARER]
+SLOW_NAMES = [] if CHOSEN else list(_RARER)
+ADDONS_NAMES = [name for name in attention.MECHANISMS if name.startswith("tfa_")]
+
+# Each case is a name and its options.
+_QUICK_OPTIONS = [
+    ("bahdanau", {"cache_keys": False}),
+    ("memory", {"num_slots": 3, "position_encoding": True, "renormalize": "mean", "encoder_scoring": "sigmoid"}),
+]
+QUICK_CASES = [*((name, {}) for name in QUICK_NAMES), *([] if CHOSEN else _QUICK_OPTIONS)]
+_SLOW_CASES = [
+    ("memory", {"num_slots": 1}),
+    ("memory", {"num_slots": 3, "encoder_scoring": "softmax", "decoder_scoring": "sigmoid"}),
+    ("memory", {"num_slots": 3, "encoder_scoring": "sigmoid", "decoder_scoring": "sigmoid"}),
+    ("windowed_memory", {"num_slots": 3, "read_units": 5}),
+    ("windowed_memory", {"num_slots": 3, "read": "address"}),
+    ("memory_variant", {"num_slots": 3, "encoder_normalize": "time"}),
+    ("memory_variant", {"num_slots": 3, "encoder_scoring": "softmax_time", "read": "additive"}),
+    ("memory_variant", {"num_slots": 3, "vote_scale": 2.0, "position_windows": True}),
+    ("memory", {"num_slots": 3, "position_encoding": True, "renormalize": "sum"}),
+    *((name, {}) for name in _RARER if name not in ("monotonic", "mocha", "matcha")),
+    ("linear", {"projection": 3, "gated": True, "normalize": "none"}),
+    ("monotonic", {"offset": 0.0}),  # hard, and stops here and there
+    ("mocha", {"offset": 0.1, "chunk_size": 3}),
+    ("mocha", {"offset": 0.1, "chunk_size": None}),
+    ("matcha", {"offset": 0.1}),
+    ("mocha", {"test_mode": "soft", "chunk_size": 3}),
+    ("matcha", {"test_mode": "soft"}),
+]
+SLOW_CASES = [] if CHOSEN else _SLOW_CASES
+_LAYER_OPTIONS = [
+    *_SLOW_CASES,
+    ("bahdanau", {"cache_keys": False}),
+    ("memory_variant", {"num_slots": 2, "encoder_scoring": "sigmoid", "decoder_scoring": "sigmoid", "vote_scale": 2.0}),
+    ("nested_memory", {"num_slots": 3}),
+    ("memory", {"num_slots": 3, "position_encoding": True, "renormalize": "mean"}),
+    ("memory", {"num_slots": 3, "position_encoding": True, "renormalize": "none"}),
+    ("memory_variant", {"num_slots": 3, "vote_scale": 2.0, "read": "additive", "position_windows": True}),
+    ("feed_forward", {"weighted": False}),
+    ("local_m", {"window": 1}),
+    ("local_p", {"window": 2}),
+    ("monotonic", {"test_mode": "soft"}),
+]
+# Mechanisms of tensorflow-addons keep a memory on themselves, so they are no ordinary layers.
+LAYER_NAMES = CHOSEN or [name for name in attention.MECHANISMS if name not in ADDONS_NAMES]
+LAYER_CASES = [
+    *((name, {}) for name in LAYER_NAMES),
+    *([] if CHOSEN else [(name, options) for name, options in _LAYER_OPTIONS if options]),
+]
+
+# Each model is a name, its options, and switches of the model around the mechanism.
+RNNSEARCH = {"decoder": "rnnsearch", "encoder": "gru"}
+_QUICK_SWITCHES = [
+    ("memory", {}, {"input_feeding": False}),
+    ("memory", {}, {"layers": 2, "mix": False}),
+    ("least_seen", {}, {"input_feeding": False}),
+]
+_SLOW_SWITCHES = [
+    *((name, {}, {"input_feeding": False}) for name in ("none", "bahdanau", *ADDONS_NAMES)),
+    *((name, {}, RNNSEARCH) for name in ("none", "memory", "bahdanau", "monotonic")),
+    ("bahdanau", {}, {"encoder": "gru", "layers": 2, "bridge": "dense"}),
+]
+_QUICK_MODELS = [*((*case, {}) for case in QUICK_CASES), *([] if CHOSEN else _QUICK_SWITCHES)]
+_SLOW_MODELS = [*((*case, {}) for case in SLOW_CASES), *([] if CHOSEN else _SLOW_SWITCHES)]
+
+
+def slow(*values):
+    """A parameter of a slow test."""
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
+def identify(case):
+    """The id of a case or of a model in names of tests."""
+    name, options, *switches = case
+    return "-".join([name, *map(str, options.values()), *(key for each in switches for key in each)])
+
+
+EVERY_NAME = [*QUICK_NAMES, *map(slow, SLOW_NAMES)]
+EVERY_CASE = [
+    *(pytest.param(*case, id=identify(case)) for case in QUICK_CASES),
+    *(pytest.param(*case, id=identify(case), marks=pytest.mark.slow) for case in SLOW_CASES),
+]
+EVERY_MODEL = [*_QUICK_MODELS, *map(slow, _SLOW_MODELS)]
+
+
+class LeastSeen(attention.AttentionMechanism):
+    """A recurrent mechanism, which looks where it has looked least: its state is the sum of its scores so far."""
+
+    def memorize(self, states, mask):
+        return {"values": states, "mask": mask}
+
+    def initial_state(self, memory, num_queries):
+        batch, length = tf.unstack(tf.shape(memory["mask"]))
+        return tf.zeros([batch, num_queries, length])
+
+    def score(self, query, memory, state=(), seed=None):
+        logits = tf.reduce_sum(memory["values"], -1)[:, None] + tf.reduce_sum(query, -1, keepdims=True) - 3 * state
+        scores = masked_softmax(logits, memory["mask"][:, None])
+        return scores, state + scores

@@ -1,0 +1,101 @@
+"""Small sequence-to-sequence models, sources for them, and what every model must do."""
+
+import functools
+
+import numpy as np
+import tensorflow as tf
+
+from memattn.config import DecodingConfig, TrainingConfig
+from memattn.data.vocabulary import BOS, EOS, PAD
+from memattn.models.seq2seq import Seq2Seq
+from memattn.search.searcher import Searcher
+from memattn.training.step import TrainingStep
+
+V, T = 11, 5
+SOURCES = [[4, 5, 6, 7, 8, 9, EOS], [10, EOS], [EOS], [5, 5, 3, 5, EOS]]
+
+
+def make_model(name, options, **switches):
+    tf.keras.utils.set_random_seed(7)
+    settings = {
+        "vocabulary_size": V,
+        "max_source_length": 6,
+        "layers": 1,
+        "units": 8,
+        "encoder_units": 4,  # so that luong_dot's widths agree
+        "embedding_size": 8,
+        "dropout": 0.0,
+        "init_scale": 0.8,
+        "input_feeding": True,
+        "mix": True,
+        "bridge": "auto",
+        "tie_embeddings": "none",
+        **switches,
+    }
+    return Seq2Seq(attention={"name": name, **options}, **settings)
+
+
+def padded(rows, width=0):
+    batch = np.full((len(rows), max(width, *map(len, rows))), PAD, np.int32)
+    for i, row in enumerate(rows):
+        batch[i, : len(row)] = row
+    return tf.constant(batch)
+
+
+def steps(model):
+    """Folded, from `start` and `step` alone: a function of tokens [B] that gives log-probabilities [B, V] of the next.
+
+    B are the SOURCES.
+    """
+    shared, state = model.start(model.encode(padded(SOURCES)), 1, model.token_table())
+
+    def step(tokens):
+        nonlocal state
+        logits, _, state = model.step(tf.constant(tokens)[:, None], state, shared)
+        return tf.nn.log_softmax(logits[:, 0]).numpy()
+
+    return step
+
+
+@functools.cache
+def searcher(model, **options):
+    options = {"beam_size": 4, "jit_compile": False, "max_length_ratio": 1.5, "length_penalty": 0.7, **options}
+    config = DecodingConfig(**{"n_best": options["beam_size"], **options})
+    return Searcher(model, config)
+
+
+def search(model, sources, width=12, **options):
+    found = searcher(model, **options)(padded(sources, width).numpy())
+    return [
+        [(list(tokens[:length]), score) for tokens, length, score in zip(*row, strict=True) if np.isfinite(score)]
+        for row in zip(found.tokens, found.lengths, found.scores, strict=True)
+    ]
+
+
+def arrays(model):
+    return [tf.convert_to_tensor(weight).numpy() for weight in model.trainable_variables]
+
+
+def assert_trains(model):
+    """As by default (in XLA from TensorFlow 2.20 on), on a batch that padding fills up, as the last one of an epoch."""
+    before = arrays(model)
+    step = TrainingStep(model, TrainingConfig(batch_size=5), tf.distribute.get_strategy())
+    batch = padded([*SOURCES, []]).numpy()
+    assert np.isfinite(step([(batch, batch)], 0, 0.1)).all()
+    assert all((old != new).any() for old, new in zip(before, arrays(model), strict=True))
+
+
+def assert_close_to_full_precision(model):
+    """Logits under teacher forcing and step by step, close to those of the same weights in float32."""
+    full = type(model).from_config({**model.get_config(), "dtype": "float32"})
+    full.set_weights(model.get_weights())
+    targets = padded([[5, 7, EOS], [6, EOS], [EOS], [9, 3, EOS]]).numpy()  # no longer than their sources
+    real, step = targets != PAD, steps(model)
+    expected = tf.nn.log_softmax(full(padded(SOURCES), targets)).numpy()[real]
+    few = {"float16": 1e-3, "bfloat16": 1e-2}[model.compute_dtype]  # relative rounding
+    close = {"rtol": 2 * few, "atol": 20 * few * expected.std()}
+    forced = model(padded(SOURCES), targets)
+    assert forced.dtype == model.compute_dtype
+    np.testing.assert_allclose(tf.nn.log_softmax(tf.cast(forced, tf.float32)).numpy()[real], expected, **close)
+    step_wise = [step(tokens) for tokens in (np.full(len(SOURCES), BOS), *targets.T[:-1])]
+    np.testing.assert_allclose(np.stack(step_wise, 1)[real].astype(np.float32), expected, **close)

@@ -1,0 +1,132 @@
+"""Runs of a tiny config: their strategies, evaluation, and how two of them are compared."""
+
+import contextlib
+import csv
+import ctypes
+import dataclasses
+import gc
+import os
+import signal
+
+import numpy as np
+import tensorflow as tf
+
+from memattn import config as configs
+from memattn.evaluation import evaluate as evaluation
+from memattn.evaluation.result import Result
+from memattn.runs import run_folder
+from memattn.runs.trained import load
+from memattn.serving.translator import of_run
+
+TINY = {
+    "data": {"copy": {"max_length": 5, "num_symbols": 4, "train_examples": 60, "valid_examples": 12}, "num_buckets": 1},
+    "model": {
+        "layers": 1,
+        "units": 8,
+        "embedding_size": 8,
+        "dropout": 0.1,
+        "attention": {"name": "memory", "num_slots": 3},
+    },
+    "training": {
+        "batch_size": 8,
+        "learning_rate": 0.01,
+        "max_steps": 6,
+        "log_every": 2,
+        "validate_every": 3,
+        "checkpoint_every": 2,
+        "jit_compile": False,
+    },
+    "decoding": {"beam_size": 2, "batch_size": 4, "jit_compile": False},
+}
+NO_STRATEGY = tf.distribute.get_strategy()
+
+
+def replicas(number):
+    """A strategy of `number` CPU devices.
+
+    As in TensorFlow's own tests, its keys for collective operations differ from those of all strategies before it.
+    """
+    tf.distribute.MirroredStrategy._collective_key_base += 100_000
+    return tf.distribute.MirroredStrategy([f"CPU:{device}" for device in range(number)])
+
+
+def free():
+    """Frees the memory of unused models. Their graphs are cycles, and malloc keeps what was freed."""
+    gc.collect()
+    with contextlib.suppress(AttributeError):  # glibc's
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def evaluate(run_dir, *overrides, split="valid", plots=0, output_dir=None):
+    """Evaluates a split with a run's best checkpoint; returns the content of result.json."""
+    trained = load([str(run_dir)], list(overrides), None)
+    evaluated = evaluation.evaluate(trained, evaluation.read_split(trained, split), repeats=1)
+    evaluation.write(evaluated, trained, str(output_dir or run_dir), plots=plots)
+    return evaluated.result.to_json()
+
+
+def translator(trained, **options):
+    return of_run(trained, **{"n_best": 1, **options})
+
+
+def made_up_result(config, **changes):
+    """A result of a config, with the figures that matter to a test."""
+    figures = {
+        "scores": {"bleu": 50.25, "exact_match": 25.0},
+        "signatures": {},
+        "decode_seconds": 1.5,
+        "decode_seconds_min": 1.25,
+        "decode_seconds_max": 2.0,
+        "sentences": 12,
+        "parameters": 99,
+        "step": 4,
+        "split": "valid",
+        "checkpoints": ["run/best/step-4"],
+        "config": configs.to_dict(config),
+    }
+    unset = {"int": 0, "float": 0.0, "str": "", "bool": False, "str | None": None}
+    fields = {field.name: getattr(field.type, "__name__", str(field.type)) for field in dataclasses.fields(Result)}
+    others = {name: unset[kind] for name, kind in fields.items() if kind in unset}
+    return Result(**{**others, **figures, **changes})
+
+
+def weights(run_dir):
+    """Every tensor of a run's newest checkpoint."""
+    reader = tf.train.load_checkpoint(os.path.join(run_dir, run_folder.CHECKPOINTS))
+    return {name: reader.get_tensor(name) for name in sorted(reader.get_variable_to_shape_map())}
+
+
+def assert_same_run(one, other):
+    """Weights, optimizer and validation scores are equal to the last bit; only clocks may differ."""
+    left, right = weights(one), weights(other)
+    assert left.keys() == right.keys()
+    numeric = [name for name, value in left.items() if name.startswith(("model", "optimizer"))]
+    assert len(numeric) > 15
+    for name in numeric:
+        np.testing.assert_array_equal(left[name], right[name], err_msg=name)
+    scores = []
+    for run_dir in (one, other):
+        with open(os.path.join(run_dir, "validation.csv"), encoding="utf-8") as file:
+            scores.append([(row["step"], row["bleu"], row["exact_match"]) for row in csv.DictReader(file)])
+    assert scores[0] == scores[1]
+    best = [tf.train.latest_checkpoint(os.path.join(run_dir, run_folder.BEST)) for run_dir in (one, other)]
+    assert os.path.basename(best[0]) == os.path.basename(best[1])
+
+
+def latest(run_dir):
+    """The path of a run's newest checkpoint; None without any, or while their list is being written."""
+    try:
+        return tf.train.latest_checkpoint(os.path.join(run_dir, run_folder.CHECKPOINTS))
+    except (tf.errors.OpError, ValueError):
+        return None
+
+
+def stopping_after(save, step):
+    """Trainer.save that stops the training, as a signal does, once it has saved this step."""
+
+    def saving(trainer):
+        save(trainer)
+        if trainer.progress.step == step:
+            trainer.on_signal(signal.SIGTERM, None)
+
+    return saving

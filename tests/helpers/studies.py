@@ -1,0 +1,53 @@
+"""Tiny and made-up runs of studies, and the tables made of them."""
+
+import csv
+import os
+
+from studies import runner
+
+from helpers.repository import ROOT
+from helpers.runs import made_up_result
+from memattn import config as configs
+from memattn.sweeps.expand import expand
+from memattn.sweeps.results import Run
+
+TINY = """
+data:
+  copy: {max_length: 12, num_symbols: 3, train_examples: 40, valid_examples: 20}
+  num_buckets: 1
+model: {layers: 1, units: 8, embedding_size: 8, dropout: 0.0, attention: {name: memory, num_slots: 4}}
+training: {batch_size: 8, max_steps: 4, validate_every: 2, checkpoint_every: 2, jit_compile: false}
+decoding: {beam_size: 2, jit_compile: false}
+sweep:
+  cells:
+    - {model.attention.encoder_scoring: softmax, model.attention.decoder_scoring: softmax}
+    - {model.attention.encoder_scoring: sigmoid, model.attention.decoder_scoring: sigmoid}
+"""
+
+
+def made_up(kind, *, bleu, valid=None, seconds=1.0, scale="small"):
+    """Runs of a kind, as if finished: bleu(config) of the test set, valid(config) of the last validation."""
+    runs = []
+    for path in runner.configs_of(kind, scale):
+        config = configs.load(str(ROOT / path), [])
+        for name, one in expand(config).items():
+            times = {"decode_seconds": seconds, "decode_seconds_min": 0.5, "decode_seconds_max": 4.0}
+            scores = {"bleu": bleu(one), "sacrebleu": bleu(one), "exact_match": 50.0}
+            result = made_up_result(one, scores=scores, step=20, sentences=100, parameters=1000, **times)
+            last = {"step": "20", "bleu": str((valid or bleu)(one)), "seconds": "7"}
+            curve = [{"step": "10", "bleu": "1.0"}, last]
+            folder = os.path.join(runner.sweep_folder("runs/reproduce", path), name)
+            runs.append(Run(name, folder, one, result, curve))
+    return runs
+
+
+def write_study(folder, kind, text):
+    """Writes the config of a kind of runs at the scale "small"."""
+    path = folder / "configs" / "studies" / kind / "small.yaml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def rows_of(output):
+    with open(output.path("table.csv"), encoding="utf-8") as file:
+        return list(csv.DictReader(file))

@@ -1,0 +1,37 @@
+"""Text to prepare a corpus from."""
+
+import random
+
+from memattn.data.preparation.prepare import Settings
+from memattn.data.tokenizer import TextSettings
+
+WORDS = [
+    "der",
+    "die",
+    "das",
+    "ein",
+    "eine",
+    "und",
+    "ist",
+    "war",
+    "Haus",
+    "Hund",
+    "Katze",
+    "Stadt",
+    "Fluss",
+    "geht",
+    "kommt",
+    "sieht",
+    "alt",
+    "neu",
+    "grün",
+    "schnell",
+    "&apos;s",
+    "@-@",
+]
+SETTINGS = Settings(TextSettings("raw", "en", "de"), bpe_units=100, max_length=200)
+
+
+def sentences(number, seed):
+    draw = random.Random(seed)
+    return [" ".join(draw.choices(WORDS, k=draw.randint(1, 25))) for _ in range(number)]

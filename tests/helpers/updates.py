@@ -1,0 +1,17 @@
+"""Single updates of small models."""
+
+from helpers.models import make_model, padded
+from memattn.config import TrainingConfig
+from memattn.data.vocabulary import EOS
+from memattn.training.step import StepResult, TrainingStep
+
+BATCH = padded([[4, 5, 6, EOS], [7, EOS], [EOS], [8, 9, 10, EOS]]).numpy()
+
+
+def one_step(strategy, batch, **changes):
+    """A model after one update, with the results of the step."""
+    config = TrainingConfig(**{"batch_size": 4, "learning_rate": 0.1, "jit_compile": False, **changes})
+    with strategy.scope():
+        model = make_model("memory", {"num_slots": 2})
+        step = TrainingStep(model, config, strategy)
+    return model, [StepResult.read(step([(batch, batch)], number, 0.1)) for number in range(3)]

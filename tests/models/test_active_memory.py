@@ -1,0 +1,197 @@
+"""The Neural GPUs and their cells (Kaiser & Bengio, 2016) against NumPy, and what training and search ask of them."""
+
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from helpers.mechanisms import slow
+from helpers.neural_gpu import SOURCE, TARGET, M, make_model, padded
+from helpers.runs import TINY
+
+from memattn import config as configs
+from memattn.data.vocabulary import BOS, EOS
+from memattn.errors import ConfigError
+from memattn.models.neural_gpu.cells import CELLS, convolution, hard_sigmoid, hard_tanh
+from memattn.models.neural_gpu.model import KINDS
+from memattn.search.searcher import Searcher
+
+QUICK = [("neural_gpu", "cgru", 4), ("markovian", "residual", 1), ("extended", "dngpu", 1), ("extended", "cgru", 4)]
+every_model = pytest.mark.parametrize(
+    ("kind", "cell", "width"),
+    [model if model in QUICK else slow(*model) for model in itertools.product(KINDS, CELLS, (1, 4))],
+)
+
+
+def array(weight):
+    return tf.convert_to_tensor(weight).numpy().astype(np.float64)
+
+
+def convolved(kernel, s):
+    """U * s of section 2, element by element: s [n, w, m], kernel [3, k, m, m']."""
+    n, w, _ = s.shape
+    found = np.zeros([n, w, kernel.shape[3]])
+    for x, y, u, v in itertools.product(range(n), range(w), range(3), range(kernel.shape[1])):
+        place = x + u - 1, y + v - kernel.shape[1] // 2
+        if 0 <= place[0] < n and 0 <= place[1] < w:
+            found[x, y] += s[place] @ kernel[u, v]
+    return found
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def changed(cell, s, p=None):
+    """The next memory of one source, whose positions are all real, from the weights and an output tape p."""
+    own = [array(cell.kernel)] if cell.gates_kernel is None else [array(cell.gates_kernel), array(cell.kernel)]
+    bias = 0 if cell.bias is None else array(cell.bias)
+    tape = bias + (0 if p is None else convolved(array(cell.tape_kernel), p))
+    if type(cell) is CELLS["residual"]:
+        return s + convolved(own[0], s) + tape
+    gates = convolved(own[0], s) + (tape + np.zeros([*s.shape[:2], 3 * M]))[..., : 2 * M]
+    added = (tape + np.zeros([*s.shape[:2], 3 * M]))[..., 2 * M :]
+    if type(cell) is CELLS["cgru"]:
+        u, r = np.split(np.clip(1.2 * sigmoid(gates) - 0.1, 0, 1), 2, -1)
+        return u * s + (1 - u) * np.tanh(convolved(own[1], r * s) + added)
+    u, r = np.split(np.clip(gates / 2 + 0.5, 0, 1), 2, -1)
+    moved, third = s.copy(), M // 3
+    moved[:, :, :third] = np.concatenate([np.zeros_like(s[:1, :, :third]), s[:-1, :, :third]])
+    moved[:, :, third : 2 * third] = np.concatenate([s[1:, :, third : 2 * third], np.zeros_like(s[:1, :, :third])])
+    return u * moved + (1 - u) * np.clip(convolved(own[1], r * s) + added, -1, 1)
+
+
+def run(cells, s, p=None):
+    for cell in cells:
+        s = changed(cell, s, p)
+    return s
+
+
+def expected_logits(model, source, target):
+    """[T, V] of a pair, written as the paper has it."""
+    n = max(len(source), len(target))
+    s = np.zeros([n, model.width, M])
+    s[: len(source), 0] = array(model.source_embedding.embeddings)[source]
+    if type(model.encoder[0]) is CELLS["dngpu"]:
+        s = s.clip(-1, 1)
+    for _ in range(n):
+        s = run(model.encoder, s)
+    kernel, bias = array(model.output_layer.kernel), array(model.output_layer.bias)
+    rows, p = [], np.zeros_like(s)
+    for k, token in enumerate([BOS, *target[:-1]]):
+        embedded = None if model.target_embedding is None else array(model.target_embedding.embeddings)[token]
+        if model.decoder:
+            if k:
+                p[k - 1, 0] = embedded
+            s = run(model.decoder, s, p)
+            rows.append(s[k, 0])
+        else:
+            rows.append(s[k, 0] if embedded is None else np.concatenate([s[k, 0], embedded]))
+    return np.array(rows) @ kernel + bias
+
+
+@pytest.mark.parametrize("kernel_columns", [1, 3])
+def test_a_convolution_has_zeros_around(kernel_columns):
+    random = np.random.default_rng(1)
+    s, kernel = random.normal(size=[5, 4, M]), random.normal(size=[3, kernel_columns, M, 2])
+    found = convolution(tf.constant(s[None], tf.float32), tf.constant(kernel, tf.float32))[0]
+    np.testing.assert_allclose(found, convolved(kernel, s), rtol=1e-5, atol=1e-5)
+
+
+@every_model
+def test_a_model_is_the_papers(kind, cell, width):
+    model = make_model(kind, cell, width)
+    found = model(tf.constant([SOURCE]), tf.constant([TARGET]))[0]
+    np.testing.assert_allclose(found, expected_logits(model, SOURCE, TARGET), rtol=1e-4, atol=1e-5)
+
+
+@every_model
+def test_padding_and_other_rows_change_nothing(kind, cell, width):
+    model = make_model(kind, cell, width)
+    alone = model(tf.constant([SOURCE]), tf.constant([TARGET]))[0]
+    sources, targets = padded([[5, EOS], SOURCE, []], 9), padded([[4, EOS], TARGET, []], 7)
+    among = model(sources, targets)[1, : len(TARGET)]
+    np.testing.assert_allclose(among, alone, rtol=1e-4, atol=1e-5)
+
+
+@every_model
+def test_steps_are_teacher_forcing(kind, cell, width):
+    model, queries = make_model(kind, cell, width), 2
+    sources, targets = padded([SOURCE, [5, EOS]], 5), padded([TARGET, [4, 6, EOS]], 5)
+    forced = model(sources, targets)
+    rows = tf.constant([len(TARGET), 3])
+    encoded = model.encode(sources)._replace(lengths=rows)
+    decoding, state = model.start(encoded, queries, model.token_table())
+    shifted = np.pad(targets, [[0, 0], [1, 0]], constant_values=BOS)
+    for step in range(targets.shape[1]):
+        tokens = tf.repeat(tf.constant(shifted[:, step : step + 1]), queries, 1)
+        logits, scores, state = model.step(tokens, state, decoding)
+        assert scores.shape == (2, queries, 0)
+        for row in range(2):
+            if step < rows[row]:
+                for query in range(queries):
+                    np.testing.assert_allclose(logits[row, query], forced[row, step], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_logit_sees_its_own_or_a_later_output(kind):
+    model = make_model(kind)
+    base = model(tf.constant([SOURCE]), tf.constant([TARGET]))[0].numpy()
+    for k in range(len(TARGET) - 1):
+        other = list(TARGET)
+        other[k] = 6
+        moved = model(tf.constant([SOURCE]), tf.constant([other]))[0].numpy()
+        changes = np.abs(moved - base).max(-1)
+        assert changes[: k + 1].max() < 1e-5
+        seen = changes[k + 1 :] > 1e-5
+        if kind == "neural_gpu":
+            assert not seen.any()
+        else:
+            assert seen[0]
+            assert seen[1:].all() == (kind == "extended") or not seen[1:].size
+
+
+def test_the_diagonal_cell_pulls_saturated_sums_back():
+    sums = tf.constant([[-2.0, -0.95, -0.5, 0.5, 0.95, 2.0]])
+    for hard, slope in ((hard_sigmoid, 0.5), (hard_tanh, 1.0)):
+        with tf.GradientTape() as tape:
+            tape.watch(sums)
+            found = hard(sums)
+        gradient = tape.gradient(found, sums)[0].numpy()
+        passed = slope * np.array([0, 1, 1, 1, 1, 0])
+        pull = 0.01 * passed.mean() * np.array([-1, -1, 0, 0, 1, 1])  # descent moves against the gradient
+        np.testing.assert_allclose(gradient, passed + pull, rtol=1e-5)
+
+
+def tree(**changes):
+    return {**TINY, "model": {"kind": "extended", "units": 8, "layers": 1, "width": 1, "dropout": 0.1, **changes}}
+
+
+def test_a_config_of_active_memory_stays_one():
+    config = configs.from_dict(tree())
+    assert configs.from_dict(configs.to_dict(config)) == config
+    assert config.model.attention == {"name": "none"}
+    auto = {**tree(), "training": {}, "decoding": {}}
+    assert configs.from_dict(auto).training.jit_compile is configs.from_dict(auto).decoding.jit_compile is False
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model": {"kind": "neural"}}, "neural_gpu"),
+        ({"model": {**tree()["model"], "input_feeding": False}}, "model.input_feeding: is for seq2seq"),
+        ({"model": {**tree()["model"], "attention": {"name": "bahdanau"}}}, "model.attention: is for seq2seq"),
+        ({"model": {"width": 1}}, "model.width: is for a kind of active memory"),
+        ({"model": {"cell": "dngpu"}}, "model.cell: is for a kind of active memory"),
+        ({"model": {}, "decoding": {"memory_ratio": 1}}, "decoding.memory_ratio: is for active memory"),
+        ({"decoding": {"memory_ratio": 0.5}}, "decoding.memory_ratio"),
+        ({"decoding": {"sample": {}}}, "decoding.memory_ratio: decoding.sample needs one"),
+        ({"decoding": {"coverage_penalty": 1.0}}, "coverage_penalty"),
+        ({"training": {"teacher": "runs/x"}}, "training.teacher: needs model.kind: seq2seq"),
+        ({"data": {"task": {"name": "addition", "num_symbols": 1}}}, "num_symbols: is the base"),
+    ],
+)
+def test_what_does_not_fit_is_refused(changes, message):
+    with pytest.raises(ConfigError, match=message):
+        config = configs.from_dict({**tree(), **changes})
+        Searcher(make_model(config.model.kind), config.decoding)

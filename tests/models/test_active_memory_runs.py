@@ -1,0 +1,183 @@
+"""Active memory in training, search and commands."""
+
+import itertools
+import os
+import signal
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from helpers.neural_gpu import SOURCE, TARGET, M, V, make_model, padded
+from helpers.repository import run_command
+from helpers.runs import NO_STRATEGY, assert_same_run, evaluate
+
+from memattn.config import DecodingConfig, TrainingConfig
+from memattn.data.vocabulary import BOS, EOS
+from memattn.errors import ConfigError
+from memattn.models.neural_gpu.cells import CELLS
+from memattn.models.neural_gpu.model import KINDS
+from memattn.runs.trained import load
+from memattn.search.beam_search import Hypotheses
+from memattn.search.searcher import Scorer, Searcher, most_probable
+from memattn.serving import saved_model
+from memattn.training.trainer import TrainingStep, train
+from memattn.training.validation import Validation
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize(("kind", "cell"), [*itertools.product(KINDS, CELLS)])
+def test_every_weight_learns(kind, cell):
+    model = make_model(kind, cell, dropout=0.2)
+    before = [np.array(weight) for weight in model.trainable_variables]
+    training = TrainingConfig(learning_rate=0.01, jit_compile=False)
+    step = TrainingStep(model, training, tf.distribute.get_strategy())
+    losses = []
+    batch = (padded([SOURCE, [5, EOS]], 5).numpy(), padded([TARGET, [4, 6, EOS]], 5).numpy())
+    for number in range(8):
+        loss, _, tokens, norm = step([batch], number, 0.01).numpy()
+        losses.append(loss / tokens)
+        assert np.isfinite(norm)
+        assert norm > 0
+    assert losses[-1] < losses[0]
+    for weight, old in zip(model.trainable_variables, before, strict=True):
+        assert np.abs(np.array(weight) - old).max() > 1e-5, weight.path
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_search_keeps_the_most_probable_of_all_lengths(kind):
+    model, sources = make_model(kind), padded([SOURCE, [5, EOS], [EOS]], 5)
+    config = DecodingConfig(beam_size=V, n_best=2, jit_compile=False)
+    found = Searcher(model, config)(sources.numpy())
+    for row, source in enumerate([SOURCE, [5, EOS], [EOS]]):
+        best = -np.inf
+        for length in range(len(source), 2 * len(source) + 1):
+            encoded = model.encode(tf.constant([source]))
+            encoded = encoded._replace(
+                embedded=tf.pad(encoded.embedded, [[0, 0], [0, length - len(source)], [0, 0]]),
+                lengths=tf.constant([length]),
+            )
+            best = max(best, best_of(model, encoded, length))
+        assert found.scores[row, 0] == pytest.approx(best, abs=1e-4)
+        assert found.lengths[row, 0] < 2 * len(source)
+
+
+def best_of(model, encoded, length):
+    """The score of the best hypothesis that ends, by a plain beam of V."""
+    decoding, state = model.start(encoded, 1, model.token_table())
+    beam, ended = [(0.0, BOS, state)], []
+    for _ in range(length):
+        grown = []
+        for score, token, state in beam:
+            logits, _, after = model.step(tf.constant([[token]]), state, decoding)
+            for following, own in enumerate(tf.nn.log_softmax(logits)[0, 0].numpy()):
+                grown.append((score + own, following, after))
+        grown = sorted(grown, key=lambda one: -one[0])[:V]
+        ended += [one[0] for one in grown if one[1] == EOS]
+        beam = [one for one in grown if one[1] != EOS]
+    return max(ended, default=-np.inf)
+
+
+def test_a_ratio_gives_one_length_and_no_hypothesis_is_longer():
+    model, sources = make_model("extended"), padded([SOURCE, [5, EOS], []], 5)
+    (alternative,) = model.alternatives(model.encode(sources), 1.5)
+    assert alternative.max_steps.numpy().tolist() == [6, 3, 0]
+    assert alternative.encoded.embedded.shape == (3, 8, M)
+    hypotheses = Searcher(model, DecodingConfig(beam_size=2, memory_ratio=1.0, jit_compile=False))(sources.numpy())
+    assert (hypotheses.lengths[:2].max(1) <= [4, 2]).all()
+
+
+def test_scores_are_those_of_teacher_forcing():
+    model = make_model("extended")
+    log_probs = tf.nn.log_softmax(model(tf.constant([SOURCE]), tf.constant([TARGET])))[0].numpy()
+    found = Scorer(model)(np.array([SOURCE]), np.array([TARGET]))
+    assert found[0] == pytest.approx(log_probs[range(len(TARGET)), TARGET].sum(), abs=1e-4)
+
+
+def test_what_was_cut_counts_only_where_all_is_cut():
+    def found(lengths, scores):
+        tokens = tf.repeat(tf.constant(lengths)[:, :, None], 3, 2)  # tells which one was kept
+        return Hypotheses(tokens, tf.constant(lengths), tf.constant(scores))
+
+    # three sources: a whole one and a cut one, two cut ones, two whole ones
+    both = [found([[2], [3], [1]], [[-2.0], [-9.0], [-1.0]]), found([[3], [4], [2]], [[-1.0], [-2.0], [-0.5]])]
+    kept = most_probable(both, [tf.constant([3, 3, 3]), tf.constant([3, 4, 3])])
+    assert kept.scores.numpy().tolist() == [[-2.0], [-2.0], [-0.5]]
+    assert kept.tokens.numpy()[:, 0, 0].tolist() == [2, 4, 2]
+
+
+def test_a_teacher_of_another_kind_is_refused(tiny_config, tmp_path):
+    assert train(tiny_config(of_kind("extended")), str(tmp_path / "teacher"), NO_STRATEGY) == 0
+    student = tiny_config({"training.teacher": str(tmp_path / "teacher"), "data.num_buckets": 2})
+    with pytest.raises(ConfigError, match=r"training.teacher: .* model.kind \(extended there, seq2seq here\)"):
+        train(student, str(tmp_path / "student"), NO_STRATEGY)
+
+
+def test_validation_gives_the_targets_room(tiny_config, tmp_path):
+    task = {"name": "duplicate", "max_length": 4, "num_symbols": 3, "train_examples": 30, "valid_examples": 40}
+    config = tiny_config(of_kind("neural_gpu", **{"data.copy": None, "data.task": task, "training.max_steps": 1}))
+    assert train(config, str(tmp_path / "run"), NO_STRATEGY) == 0
+    model = load([str(tmp_path / "run")], [], 1)
+    validation = Validation(config, model.model, model.vocabulary, model.text)
+    assert validation._searcher.config.memory_ratio == pytest.approx(9 / 5, abs=0.01)  # two times four, and the end
+
+
+def of_kind(kind, **changes):
+    """Changes that make the tiny config one of active memory."""
+    model = {"model.kind": kind, "model.width": 1, "model.embedding_size": 256, "model.attention": {"name": "none"}}
+    return {**model, "data.num_buckets": 2, **changes}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_run_stops_resumes_and_is_evaluated(kind, tiny_config, tmp_path, monkeypatch):
+    config = tiny_config(of_kind(kind))
+    assert train(config, str(tmp_path / "whole"), NO_STRATEGY) == 0
+    step = TrainingStep.__call__
+
+    def step_then_terminate(self, *arguments):
+        results = step(self, *arguments)
+        os.kill(os.getpid(), signal.SIGTERM)
+        return results
+
+    monkeypatch.setattr(TrainingStep, "__call__", step_then_terminate)
+    while train(config, str(tmp_path / "pieces"), NO_STRATEGY):
+        pass
+    assert_same_run(tmp_path / "whole", tmp_path / "pieces")
+    result = evaluate(tmp_path / "whole", plots=1)
+    assert 1 < result["perplexity"] < 100
+    card = (tmp_path / "whole" / "model_card.md").read_text("utf-8")
+    assert f"{kind}, 1 column of 8 maps, 1 cell of kind cgru" in card
+    assert "**perplexity**" in card
+    assert "Can Active Memory Replace Attention" in card
+    assert not (tmp_path / "whole" / "alignments").exists()
+    both = load([str(tmp_path / name) for name in ("whole", "pieces")], [], None)
+    source = padded([[4, 5, EOS], [6, EOS]], 4).numpy()
+    alone = Searcher(load([str(tmp_path / "whole")], [], None).model, config.decoding)(source)
+    together = Searcher(both.model, config.decoding)(source)
+    np.testing.assert_array_equal(alone.tokens, together.tokens)  # of a model with itself
+    np.testing.assert_allclose(alone.scores, together.scores, rtol=1e-4)
+
+
+def test_it_has_no_pictures_and_an_export_of_one_length(tiny_config, tmp_path):
+    assert train(tiny_config(of_kind("extended")), str(tmp_path / "run"), NO_STRATEGY) == 0
+    evaluated = run_command("memattn.eval", f"--run_dir={tmp_path / 'run'}", "--repeats=1", "--plot=1")
+    assert "--plot: nothing drawn; the model has no attention\n" in evaluated.stdout
+    with pytest.raises(ConfigError, match="decoding.memory_ratio: "):
+        saved_model.export(load([str(tmp_path / "run")], [], None), str(tmp_path / "none"), 6)
+    trained = load([str(tmp_path / "run")], ["decoding.memory_ratio=1.5"], None)
+    saved_model.export(trained, str(tmp_path / "exported"), 6)
+    module = tf.saved_model.load(str(tmp_path / "exported"))
+    source = padded([[4, 5, 6, EOS], [6, EOS]], 8)
+    found = module.signatures["search"](source=source)
+    expected = Searcher(trained.model, trained.config.decoding)(source.numpy())
+    for row in range(2):
+        length = int(expected.lengths[row, 0])
+        np.testing.assert_array_equal(found["tokens"][row, 0, :length], expected.tokens[row, 0, :length])
+
+
+def test_an_ensemble_is_of_one_kind(tiny_config, tmp_path):
+    for kind in ("seq2seq", "extended"):
+        config = tiny_config(of_kind(kind) if kind == "extended" else {})
+        assert train(config, str(tmp_path / kind), NO_STRATEGY) == 0
+    with pytest.raises(ConfigError, match="model.kind"):
+        load([str(tmp_path / kind) for kind in ("seq2seq", "extended")], [], None)

@@ -1,0 +1,63 @@
+"""Mixed precision: every model computes nearly what it does in float32, trains and decodes."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from helpers.mechanisms import LAYER_CASES, LAYER_NAMES, RNNSEARCH, SLOW_NAMES, identify
+from helpers.models import SOURCES, V, arrays, assert_close_to_full_precision, make_model, padded, search, searcher
+
+from memattn.config import TrainingConfig
+from memattn.models.neural_gpu.model import KINDS
+from memattn.training.step import TrainingStep
+
+pytestmark = pytest.mark.slow
+
+
+def assert_trains_and_decodes(model):
+    """Training steps on a batch that padding fills up, and a search; weights stay in float32."""
+    precision, batch, before = model.dtype_policy.name, padded([*SOURCES, []]), arrays(model)
+    config = TrainingConfig(batch_size=5, jit_compile=False, precision=precision)
+    step = TrainingStep(model, config, tf.distribute.get_strategy())
+    if precision == "mixed_float16":
+        step.state[0].assign(2.0**8)  # no gradient overflows
+    for update in range(2):
+        assert np.isfinite(step([(batch.numpy(), batch.numpy())], update, 0.01)).all()
+    assert {weight.dtype for weight in arrays(model)} == {np.dtype("float32")}
+    assert any((old != new).any() for old, new in zip(before, arrays(model), strict=True))
+    for row in search(model, SOURCES, width=7, beam_size=2):
+        assert len(row) == 2
+    searcher.cache_clear()
+
+
+PRECISIONS = ("mixed_float16", "mixed_bfloat16")
+MODELS = [
+    *((*case, {}) for case in LAYER_CASES if case[1] or case[0] in SLOW_NAMES),
+    *((name, {}, switches) for name in ("memory", "local_p", "mocha") for switches in (RNNSEARCH, {"layers": 2})),
+    *((name, {}, {"input_feeding": False, "mix": False}) for name in ("memory", "local_p", "mocha")),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "switches"), [pytest.param(*model, id=identify(model)) for model in MODELS]
+)
+def test_a_model_works_in_mixed_precision(name, options, switches):
+    for precision in PRECISIONS:
+        assert_close_to_full_precision(make_model(name, options, dtype=precision, **switches))
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("name", LAYER_NAMES)
+def test_a_model_trains_and_decodes_in_mixed_precision(name, precision):
+    assert_trains_and_decodes(make_model(name, {}, dtype=precision))
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize(
+    ("kind", "cell"), [("neural_gpu", "cgru"), ("markovian", "dngpu"), ("extended", "residual"), ("extended", "cgru")]
+)
+def test_a_neural_gpu_trains_and_decodes_in_mixed_precision(kind, cell, precision):
+    tf.keras.utils.set_random_seed(7)
+    sizes = {"vocabulary_size": V, "max_source_length": 6, "layers": 1, "units": 8, "width": 2}
+    model = KINDS[kind](**sizes, cell=cell, dropout=0.1, dtype=precision)
+    assert_close_to_full_precision(model)
+    assert_trains_and_decodes(model)

@@ -1,0 +1,232 @@
+"""Encoder, bridge, decoder and model: each switch of the config against NumPy or against what it promises."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from helpers.models import make_model, padded
+
+from memattn.data.vocabulary import BOS, EOS
+from memattn.models.bridge import DenseBridge, ZeroBridge
+from memattn.models.decoder import Decoder
+from memattn.models.dropout import dropout
+from memattn.models.encoder import Encoder
+from memattn.models.seq2seq import Seq2Seq, logits_of
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def lstm(inputs, cell, h=None, c=None):
+    """One LSTM over inputs [T, D] in NumPy, Keras' gate order i, f, c, o; all outputs and the final state."""
+    kernel, recurrent, bias = (weight.numpy() for weight in (cell.kernel, cell.recurrent_kernel, cell.bias))
+    units = recurrent.shape[0]
+    h = np.zeros(units) if h is None else h
+    c = np.zeros(units) if c is None else c
+    outputs = []
+    for x in inputs:
+        i, f, g, o = np.split(x @ kernel + h @ recurrent + bias, 4)
+        c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+        h = sigmoid(o) * np.tanh(c)
+        outputs.append(h)
+    return np.array(outputs), h, c
+
+
+def test_encoder_is_two_independent_stacks():
+    tf.keras.utils.set_random_seed(0)
+    encoder = Encoder(layers=2, units=3)
+    inputs = np.random.default_rng(0).normal(size=(2, 5, 4)).astype(np.float32)
+    lengths = [5, 3]
+    states, final = encoder(tf.constant(inputs), tf.sequence_mask(lengths, 5))
+    assert states.shape == (2, 5, 6)
+    assert final.shape == (2, 24)
+    for b, length in enumerate(lengths):
+        real, expected_final = inputs[b, :length], []
+        tops = []
+        for stack, turn in ((encoder.forward, 1), (encoder.backward, -1)):
+            outputs = real[::turn]
+            for layer in stack:
+                outputs, h, c = lstm(outputs, layer.cell)
+                expected_final += [h, c]
+            tops.append(outputs[::turn])
+        np.testing.assert_allclose(states[b, :length], np.concatenate(tops, -1), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(final[b], np.concatenate(expected_final), rtol=1e-4, atol=1e-5)
+
+
+def test_bridges():
+    final = np.random.default_rng(0).normal(size=(2, 7)).astype(np.float32)
+    zero = ZeroBridge(layers=2, units=3)(tf.constant(final))
+    assert len(zero) == 2
+    assert all(not part.numpy().any() and part.shape == (2, 3) for cell in zero for part in cell)
+    bridge = DenseBridge(layers=2, units=3)
+    cells = bridge(tf.constant(final))
+    expected = final @ bridge.dense.kernel.numpy() + bridge.dense.bias.numpy()
+    np.testing.assert_allclose(np.concatenate([part for cell in cells for part in cell], -1), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("input_feeding", [True, False])
+@pytest.mark.parametrize("mix", [True, False])
+def test_decoder_computes_equations_3_6_and_7(input_feeding, mix):
+    model = make_model("memory", {"num_slots": 3}, input_feeding=input_feeding, mix=mix, layers=2)
+    source, target = [4, 7, EOS], [5, 6, 7, EOS]
+    logits = model(padded([source]), padded([target])).numpy()[0]
+    memory, cells = model.encode(padded([source]))
+    rows = memory["values"].numpy()[0]
+    w_beta = model.attention.decoder_scores.kernel.numpy()
+    embeddings = model.target_embedding.embeddings.numpy()
+    context = np.zeros(rows.shape[1])
+    states = [tuple(part.numpy()[0] for part in cell) for cell in cells]
+    for t, token in enumerate([BOS, *target[:-1]]):
+        h = np.concatenate([embeddings[token], context]) if input_feeding else embeddings[token]
+        for i, layer in enumerate(model.decoder.stack):
+            _, h, c = lstm([h], layer.cell, *states[i])
+            states[i] = (h, c)
+        beta = np.exp(h @ w_beta) / np.exp(h @ w_beta).sum()  # Eq. 7, of this step's output
+        context = beta @ rows  # Eq. 6
+        features = np.concatenate([h, context])
+        if mix:
+            dense = model.decoder.mixing_layer
+            features = np.tanh(features @ dense.kernel.numpy() + dense.bias.numpy())
+        expected = features @ model.output_layer.kernel.numpy() + model.output_layer.bias.numpy()  # Eq. 3
+        np.testing.assert_allclose(logits[t], expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "name, bridge, expected",
+    [
+        ("memory", "auto", ZeroBridge),
+        ("bahdanau", "auto", ZeroBridge),
+        ("none", "auto", DenseBridge),
+        ("memory", "dense", DenseBridge),
+        ("none", "zero", ZeroBridge),
+    ],
+)
+def test_bridge_switch(name, bridge, expected):
+    assert type(make_model(name, {}, bridge=bridge).bridge) is expected
+
+
+def test_tied_embeddings():
+    separate, shared, tied = (make_model("memory", {}, tie_embeddings=tie) for tie in ("none", "source_target", "all"))
+    assert separate.source_embedding is not separate.target_embedding
+    assert shared.source_embedding is shared.target_embedding
+    assert separate.count_params() - shared.count_params() == 11 * 8
+    assert shared.count_params() - tied.count_params() == 11 * 8
+    embeddings = tf.convert_to_tensor(tied.target_embedding.embeddings)
+    features = tf.constant(np.random.default_rng(0).normal(size=(1, 2, 8)).astype(np.float32))
+    np.testing.assert_allclose(
+        logits_of(features, tied._output()), tf.einsum("bte,ve->btv", features, embeddings), rtol=1e-4, atol=1e-5
+    )
+
+
+def test_weights_start_uniform_within_the_scale_and_each_on_its_own():
+    model = make_model("bahdanau", {}, init_scale=0.04, bridge="dense")
+    seen = []
+    for weight in model.trainable_variables:
+        values = tf.convert_to_tensor(weight).numpy()
+        if values.ndim == 2 or values.shape == (8,) and values.any():
+            assert np.abs(values).max() <= 0.04
+            assert values.std() > 0.01
+            assert all(values.shape != other.shape or (values != other).any() for other in seen)
+            seen.append(values)
+        else:
+            assert set(values) <= {0.0, 1.0}  # biases; 1 for the forget gates
+    assert sum(tf.convert_to_tensor(lstm.cell.bias).numpy()[8:16].sum() for lstm in model.decoder.stack) == 8
+
+
+def test_the_seed_decides_the_weights():
+    def build(seed):
+        tf.keras.utils.set_random_seed(seed)
+        encoder = Encoder(layers=1, units=4)
+        encoder(tf.ones([1, 2, 3]), tf.ones([1, 2], tf.bool))
+        return np.concatenate([tf.reshape(weight, [-1]) for weight in encoder.trainable_variables])
+
+    np.testing.assert_array_equal(build(1), build(1))
+    assert (build(1) != build(2)).any()
+
+
+def test_dropout_has_a_fresh_mask_each_step_and_keeps_the_mean():
+    inputs = tf.ones([4, 50, 100])
+    dropped = dropout(inputs, 0.2, tf.constant([1, 2])).numpy()
+    np.testing.assert_array_equal(np.unique(dropped), np.float32([0, 1.25]))
+    assert abs((dropped == 0).mean() - 0.2) < 0.01
+    assert all((dropped[:, 0] != dropped[:, t]).any() for t in range(1, 50))
+    np.testing.assert_array_equal(dropped, dropout(inputs, 0.2, tf.constant([1, 2])).numpy())
+    assert (dropped != dropout(inputs, 0.2, tf.constant([1, 3])).numpy()).any()
+    assert dropout(inputs, 0.2, None) is inputs
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_the_named_generator_draws_what_tensorflows_default_does(jit_compile):
+    """So naming it, for XLA's sake, changes no run."""
+    inputs, seed = tf.ones([3, 5, 40]), tf.constant([1, 2])
+    named = tf.function(lambda: dropout(inputs, 0.2, seed), jit_compile=jit_compile)()
+    default = tf.function(lambda: tf.nn.experimental.stateless_dropout(inputs, 0.2, seed), jit_compile=jit_compile)()
+    np.testing.assert_array_equal(named, default)
+
+
+@pytest.mark.parametrize("input_feeding", [True, False])
+def test_dropout_acts_in_training_only(input_feeding):
+    model = make_model("memory", {}, dropout=0.5, input_feeding=input_feeding)
+    source, target = padded([[4, 5, EOS]]), padded([[5, 6, EOS]])
+    plain = model(source, target).numpy()
+    np.testing.assert_allclose(plain, model(source, target), rtol=1e-5, atol=1e-6)
+    one, other = (model(source, target, tf.constant([1, step])).numpy() for step in (1, 2))
+    assert np.abs(one - plain).max() > 1e-3
+    assert np.abs(one - other).max() > 1e-3
+
+
+def test_each_decoder_step_draws_its_own_mask():
+    decoder = make_model("none", {}, dropout=0.5, bridge="zero", layers=2).decoder
+    stepper = decoder.stepper({"values": tf.zeros([1, 0, 0]), "positions": tf.zeros([1, 0, 2])})
+    gates, state = tf.ones([1, 1, 32]), stepper.initial_state([(tf.zeros([1, 8]), tf.zeros([1, 8]))] * 2, 1)
+    seeds = [tf.random.experimental.stateless_fold_in(tf.constant([1, 2]), time) for time in range(6)]
+    assert len({tuple(stepper(gates, state, seed)[0][0, 0].numpy()) for seed in seeds}) > 3
+
+
+def test_model_and_layers_come_back_from_their_config():
+    model = make_model("memory", {"num_slots": 3}, dropout=0.2)
+    copy = Seq2Seq.from_config(model.get_config())
+    source, target = padded([[4, 5, EOS]]), padded([[5, EOS]])
+    copy(source, target)
+    copy.set_weights(model.get_weights())
+    np.testing.assert_allclose(copy(source, target), model(source, target), rtol=1e-5, atol=1e-6)
+    for layer in (model.encoder, model.bridge, model.decoder):
+        again = type(layer).from_config(layer.get_config())
+        assert again.get_config() == layer.get_config()
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"encoder": "rnn"}, "encoder: 'rnn' is none of lstm, gru"),
+        ({"decoder": "gru"}, "decoder: 'gru' is none of lstm, rnnsearch"),
+        ({"bridge": None}, "bridge: None is none of auto, zero, dense, backward"),
+        ({"tie_embeddings": True}, "tie_embeddings: True is none of none, source_target, all"),
+        ({"attention": "mocha"}, "attention: expected a mechanism such as {'name': 'bahdanau'}, not 'mocha'"),
+        ({"attention": {"num_slots": 2}}, "attention: expected a mechanism"),
+        ({"attention": {"name": "foo"}}, "attention: 'foo' is none of none, bahdanau"),
+    ],
+)
+def test_choices_that_there_are_not_are_refused(changes, problem):
+    arguments = make_model("memory", {}).get_config()
+    with pytest.raises(ValueError, match=problem):
+        Seq2Seq(**{**arguments, **changes})
+
+
+def test_a_model_is_made_without_a_call(monkeypatch):
+    """Keras traces one, for the weights, where a layer does not build itself; that took most of a model's making."""
+
+    def called(*arguments, **named):
+        raise AssertionError
+
+    for layer in (Seq2Seq, Encoder, Decoder):
+        monkeypatch.setattr(layer, "call", called)
+    assert make_model("memory", {}).count_params() > 0
+
+
+def test_a_layer_of_ours_in_a_model_that_is_not_ours():
+    decoder = Decoder.from_config(make_model("memory", {"num_slots": 2}).decoder.get_config())
+    memory = decoder.attention.memorize(tf.random.normal([2, 5, 8]), tf.ones([2, 5], tf.bool))
+    features, scores = decoder(tf.random.normal([2, 3, 8]), [(tf.zeros([2, 8]), tf.zeros([2, 8]))], memory)
+    assert features.shape == (2, 3, 8)
+    assert scores.shape == (2, 3, 2)

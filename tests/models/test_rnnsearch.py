@@ -1,0 +1,99 @@
+"""RNNsearch, its bridge and its GRU encoder (Bahdanau et al., 2015, appendix A) against NumPy."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from helpers.models import make_model, padded
+
+from memattn import config as configs
+from memattn.data.vocabulary import BOS, EOS
+from memattn.errors import ConfigError
+
+SOURCE, TARGET = [4, 5, 6, 7, EOS], [9, 4, 8, EOS]
+SWITCHES = {"encoder": "gru", "decoder": "rnnsearch"}
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def array(weight):
+    return tf.convert_to_tensor(weight).numpy().astype(np.float64)
+
+
+def gru(inputs, cell):
+    """All states of a GRU over inputs [T, E]; Keras has the gates in the order z, r, candidate, and z the other way."""
+    kernel, recurrent, bias = (array(weight) for weight in (cell.kernel, cell.recurrent_kernel, cell.bias))
+    units, h, states = recurrent.shape[0], np.zeros(recurrent.shape[0]), []
+    for x in inputs:
+        z, r, candidate = np.split(x @ kernel + bias, 3)
+        z, r = sigmoid(z + h @ recurrent[:, :units]), sigmoid(r + h @ recurrent[:, units : 2 * units])
+        h = z * h + (1 - z) * np.tanh(candidate + (r * h) @ recurrent[:, 2 * units :])
+        states.append(h)
+    return np.array(states)
+
+
+def test_a_model_is_the_appendix_of_the_paper():
+    model = make_model("bahdanau", {}, **SWITCHES)
+    for weight in model.trainable_variables:  # biases as well
+        weight.assign(np.random.default_rng(len(weight.shape)).normal(scale=0.5, size=weight.shape))
+    embedded = array(model.source_embedding.embeddings)[SOURCE]
+    forward = gru(embedded, model.encoder.forward[0].cell)
+    backward = gru(embedded[::-1], model.encoder.backward[0].cell)[::-1]
+    states = np.concatenate([forward, backward], -1)
+    decoder, units = model.decoder, 8
+    kernel, recurrent, bias = map(array, (decoder.kernel, decoder.recurrent_kernel, decoder.bias))
+    read_out, read_out_bias = array(decoder.read_out_kernel), array(decoder.read_out_bias)
+    attention = model.attention
+    keys = states @ array(attention.key_layer.kernel)
+    s = np.tanh(backward[0] @ array(model.bridge.dense.kernel) + array(model.bridge.dense.bias))
+    expected = []
+    for token in [BOS, *TARGET[:-1]]:
+        y = array(model.target_embedding.embeddings)[token]
+        query = s @ array(attention.query_layer.kernel) + array(attention.query_layer.bias)
+        energies = np.tanh(query + keys) @ array(attention.v)
+        weights = np.exp(energies) / np.exp(energies).sum()
+        c = weights @ states
+        summed = np.concatenate([y, c, s]) @ read_out + read_out_bias
+        expected.append(
+            summed.reshape(-1, 2).max(-1) @ array(model.output_layer.kernel) + array(model.output_layer.bias)
+        )
+        z, r, candidate = np.split(np.concatenate([y, c]) @ kernel + bias, 3)
+        z, r = sigmoid(z + s @ recurrent[:, :units]), sigmoid(r + s @ recurrent[:, units : 2 * units])
+        s = (1 - z) * s + z * np.tanh(candidate + (r * s) @ recurrent[:, 2 * units :])
+    np.testing.assert_allclose(model(padded([SOURCE]), padded([TARGET]))[0], expected, rtol=1e-4, atol=1e-4)
+
+
+def test_padding_does_not_move_the_first_state():
+    model = make_model("bahdanau", {}, **SWITCHES)
+    alone, beside = (model.encode(padded([SOURCE], width)).cells[0][0][0] for width in (0, 9))
+    np.testing.assert_allclose(alone, beside, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("model", "problem"),
+    [
+        ({"decoder": "rnnsearch"}, "model.layers: must be 1 with model.decoder: rnnsearch"),
+        ({"decoder": "rnnsearch", "layers": 1, "mix": False}, "model.mix: must be true with model.decoder: rnnsearch"),
+        (
+            {"decoder": "rnnsearch", "layers": 1, "input_feeding": False},
+            "model.input_feeding: must be true with model.decoder: rnnsearch",
+        ),
+        ({"decoder": "rnnsearch", "layers": 1, "units": 7}, "model.units: must be even with model.decoder: rnnsearch"),
+        (
+            {"decoder": "rnnsearch", "layers": 1, "tie_embeddings": "all", "units": 8, "embedding_size": 8},
+            "model.embedding_size = half of model.units, not mix: true, 8 and 4",
+        ),
+        ({"bridge": "backward"}, "model.bridge: backward is for model.layers: 1, not 2"),
+        ({"encoder": "rnn"}, "model.encoder: "),
+    ],
+)
+def test_what_does_not_go_together_is_refused(model, problem):
+    with pytest.raises(ConfigError, match=problem):
+        configs.checked({"data": {"copy": {}}, "model": model}, configs.Source("test"))
+
+
+@pytest.mark.parametrize("tie_embeddings", ["source_target", "all"])
+def test_embeddings_are_tied(tie_embeddings):
+    model = make_model("memory", {}, **SWITCHES, tie_embeddings=tie_embeddings, embedding_size=4)
+    assert model(padded([SOURCE]), padded([TARGET])).shape == (1, 4, 11)

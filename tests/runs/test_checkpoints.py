@@ -1,0 +1,168 @@
+"""Checkpoints: weights by the paths of their attributes, damage, and those of version 0.2."""
+
+import os
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from helpers.files import cut
+from helpers.models import make_model
+from helpers.repository import ROOT
+from helpers.runs import NO_STRATEGY, evaluate
+
+from memattn.errors import RunError
+from memattn.evaluation import evaluate as evaluation
+from memattn.runs import checkpoints, run_folder
+from memattn.runs.checkpoints import Checkpoint
+from memattn.runs.trained import load
+from memattn.training.progress import Progress
+from memattn.training.trainer import Trainer, train
+
+
+def test_a_run_of_version_0_2_evaluates_and_resumes_as_in_that_version(tmp_path, monkeypatch):
+    """The run was stopped at step 4 of 6. Its config names the data relative to the working directory."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(ROOT / "tests" / "runs" / "version_0_2", "run")
+    config = run_folder.load_config("run")
+    assert config.model.attention["name"] == "windowed_memory"
+    Trainer(config, "run", NO_STRATEGY)  # makes the data
+    assert evaluate("run")["perplexity"] == pytest.approx(7.72437808, rel=1e-4)
+    assert train(config, "run", NO_STRATEGY) == 0
+    resumed = load(["run"], [], 1)
+    assert resumed.checkpoints[0].endswith("step-6")
+    result = evaluation.evaluate(resumed, evaluation.read_split(resumed, "valid"), repeats=1).result
+    assert result.scores["perplexity"] == pytest.approx(7.40183182, rel=1e-3)
+    names = [name for name, _ in tf.train.list_variables("run/checkpoints/step-6")]
+    assert "model/encoder/forward/0/kernel/.ATTRIBUTES/VARIABLE_VALUE" in names
+    assert "optimizer/momentum/encoder/forward/0/kernel/.ATTRIBUTES/VARIABLE_VALUE" in names
+
+
+class Pair(tf.keras.Model):
+    """Two layers of one shape, made in one order or the other."""
+
+    def __init__(self, names):
+        super().__init__()
+        for name in names:
+            setattr(self, name, [tf.keras.layers.Dense(3, name=f"made_up_{np.random.randint(1 << 30)}")])  # noqa: NPY002
+            getattr(self, name)[0].build((None, 3))
+        self.same_as_first = self.first
+        self.built = True
+
+
+def test_layers_made_in_another_order_keep_their_weights(tmp_path):
+    saved, restored = Pair(["first", "second"]), Pair(["second", "first"])
+    path = Checkpoint(saved).trackable.write(str(tmp_path / "step-1"))
+    Checkpoint(restored).read(path)
+    for name in ("first", "second"):
+        one, other = (getattr(model, name)[0].kernel.numpy() for model in (saved, restored))
+        np.testing.assert_array_equal(one, other)
+    assert sorted(checkpoints.named_weights(saved)) == [
+        "first/0/bias",
+        "first/0/kernel",
+        "second/0/bias",
+        "second/0/kernel",
+    ]
+
+
+def test_a_weight_that_no_attribute_leads_to_is_refused():
+    layer = tf.keras.layers.Layer()
+    layer.add_weight(shape=(2,), name="nobody")
+    with pytest.raises(ValueError, match="nobody.*: no attribute"):
+        checkpoints.named_weights(layer)
+
+
+def save(model, folder, *steps, keep=1, **others):
+    kept = checkpoints.Kept(Checkpoint(model, **others).trackable, str(folder), keep)
+    for step in steps:
+        kept.save(checkpoint_number=step)
+    return kept
+
+
+def test_a_checkpoint_of_another_model_changes_nothing(tmp_path):
+    model, other = make_model("memory", {"num_slots": 3}), make_model("memory", {"num_slots": 2})
+    save(other, tmp_path, 1)
+    before = [weight.numpy() for weight in model.weights]
+    with (
+        pytest.warns(UserWarning, match=r"skipped: model/attention/.*: not a weight \[.*\]"),
+        pytest.raises(RunError, match="no checkpoint can be read"),
+    ):
+        checkpoints.restore(Checkpoint(model), str(tmp_path))
+    for weight, value in zip(model.weights, before, strict=True):
+        np.testing.assert_array_equal(weight.numpy(), value)
+
+
+def test_a_damaged_checkpoint_leaves_no_progress_without_weights(tmp_path):
+    model, progress = make_model("none", {}), Progress()
+    progress.step, progress.finished = 7, "7 steps"
+    save(model, tmp_path, 7, progress=progress)
+    cut(next(tmp_path.glob("*.data*")))
+    os.remove(tmp_path / "checkpoint")
+    fresh = Progress()
+    with pytest.warns(UserWarning, match="skipped|missing"):
+        assert checkpoints.restore(Checkpoint(model, progress=fresh), str(tmp_path)) is None
+    assert (fresh.step, fresh.finished) == (0, "")
+
+
+def test_a_checkpoint_that_is_replaced_meanwhile_is_read_anew(tmp_path, monkeypatch):
+    model = make_model("none", {})
+    kept = save(model, tmp_path, 1)
+    read = Checkpoint.read
+
+    def replaced(self, path):
+        if path.endswith("step-1"):
+            kept.save(checkpoint_number=2)  # removes the first
+        read(self, path)
+
+    monkeypatch.setattr(Checkpoint, "read", replaced)
+    assert checkpoints.restore(Checkpoint(model), str(tmp_path)) == str(tmp_path / "step-2")
+
+
+@pytest.mark.filterwarnings("ignore:.*checkpoint. missing")
+@pytest.mark.parametrize("is_listed", [False, True])
+def test_checkpoints_are_known_by_their_names_and_ordered_by_step(tmp_path, is_listed):
+    names = ["step-100", "step-9", "step-copy", "step-10", "step-10-copy", "other"]
+    for name in names:
+        (tmp_path / f"{name}.index").touch()
+    if is_listed:
+        lines = [f'all_model_checkpoint_paths: "{name}"\n' for name in names]
+        (tmp_path / "checkpoint").write_text("".join(['model_checkpoint_path: "step-copy"\n', *lines]))
+    found = [os.path.basename(path) for path in checkpoints.listed(str(tmp_path))]
+    assert found == ["step-100", "step-10", "step-9"]
+
+
+def test_a_list_of_checkpoints_that_is_written_meanwhile_is_read_again(tmp_path, monkeypatch):
+    model = make_model("none", {})
+    save(model, tmp_path, 1)
+    state, answers = tf.train.get_checkpoint_state, [None]
+    monkeypatch.setattr(tf.train, "get_checkpoint_state", lambda folder: answers.pop() if answers else state(folder))
+    assert checkpoints.restore(Checkpoint(model), str(tmp_path)) == str(tmp_path / "step-1")
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        "[1]",
+        "{",
+        "[" * 100_000,
+        '{"step": "7"}',
+        '{"step": true}',
+        '{"best": [1]}',
+        '{"best": ["a", 1]}',
+        '{"validations": [1]}',
+    ],
+)
+def test_damaged_progress_is_refused_and_changes_nothing(damaged):
+    progress = Progress()
+    progress.step = 7
+    whole = progress.serialize()
+    with pytest.raises(ValueError, match=r"expected|not JSON|nested"):
+        progress.deserialize(damaged)
+    assert progress.serialize() == whole
+
+
+def test_progress_of_fewer_facts_keeps_the_defaults_of_the_others():
+    progress = Progress()
+    progress.deserialize('{"step": 7, "seconds": 3, "former": 1}')
+    assert (progress.step, progress.seconds, progress.finished) == (7, 3, "")
+    assert "former" not in progress.serialize()

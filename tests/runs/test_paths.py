@@ -1,0 +1,74 @@
+"""Names of files and folders are names: no character of theirs is read as a pattern."""
+
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from helpers.runs import evaluate
+
+from memattn.runs import checkpoints, run_folder
+from memattn.runs.checkpoints import Checkpoint
+from memattn.runs.trained import load
+from memattn.serving import saved_model
+from memattn.training.trainer import train
+
+pytestmark = pytest.mark.slow
+
+PATTERNS = ["d[1]", "d*?\\[!a]{b,c} $(x) %s~'\""]
+NO_STRATEGY = tf.distribute.get_strategy()
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_a_run_lives_in_a_folder_of_any_name(name, tiny_config, tmp_path, capsys):
+    folder = tmp_path / name
+    run_dir = str(folder / "run")
+    short = {"data.folder": str(folder / "data"), "training.max_steps": 4, "training.keep_checkpoints": 2}
+    for steps in (4, 6):
+        config = tiny_config({**short, "training.validate_every": 2, "training.max_steps": steps})
+        assert train(config, run_dir, NO_STRATEGY) == 0
+    assert f"resuming from {run_dir}/checkpoints/step-4\n" in capsys.readouterr().out
+    kept = {path.name for path in (folder / "run" / run_folder.CHECKPOINTS).iterdir()}
+    parts = ("index", "data-00000-of-00001")
+    assert kept == {"checkpoint", *(f"step-{step}.{part}" for step in (4, 6) for part in parts)}
+    assert len(list((folder / "run" / run_folder.BEST).iterdir())) == 3
+    assert list((folder / "run" / "events").iterdir())
+    assert evaluate(run_dir, output_dir=folder / "results")["sentences"] == 12
+    averaged = load([run_dir], [], 2)
+    assert averaged.checkpoints == [f"{run_dir}/checkpoints/step-{step}" for step in (6, 4)]
+    longest = saved_model.export(averaged, str(folder / "export"))
+    searcher, *_ = saved_model.load(str(folder / "export"))
+    assert searcher.max_source_length == longest
+
+
+def test_a_checkpoint_that_is_removed_takes_none_of_a_folder_that_its_name_would_match(tmp_path):
+    layer = tf.keras.layers.Dense(2)
+    layer.build([None, 3])
+    trackable = Checkpoint(layer).trackable
+    other = checkpoints.Kept(trackable, str(tmp_path / "d1"), 3)
+    for step in (1, 2):
+        other.save(checkpoint_number=step)
+    pattern = checkpoints.Kept(trackable, str(tmp_path / "d[1]"), 1)
+    for step in (1, 2, 3):
+        pattern.save(checkpoint_number=step)
+    assert {path.suffix for path in (tmp_path / "d1").glob("step-1.*")} == {".index", ".data-00000-of-00001"}
+    assert [path.name for path in sorted((tmp_path / "d[1]").glob("step-*.index"))] == ["step-3.index"]
+    assert checkpoints.listed(str(tmp_path / "d[1]")) == [str(tmp_path / "d[1]" / "step-3")]
+
+
+def test_a_folder_of_checkpoints_keeps_the_last_ones_and_continues_after_a_restart(tmp_path):
+    layer = tf.keras.layers.Dense(2)
+    layer.build([None, 3])
+    folder = str(tmp_path / "checkpoints")
+    for step in (1, 2, 3):
+        kept = checkpoints.Kept(Checkpoint(layer).trackable, folder, 2)
+        assert kept.latest_checkpoint == (None if step == 1 else f"{folder}/step-{step - 1}")
+        kept.save(checkpoint_number=step)
+        assert kept.latest_checkpoint == tf.train.latest_checkpoint(folder) == f"{folder}/step-{step}"
+    assert checkpoints.listed(folder) == [f"{folder}/step-3", f"{folder}/step-2"]
+    shutil.move(folder, tmp_path / "moved")  # paths are relative to the folder
+    assert checkpoints.listed(str(tmp_path / "moved"))[0] == str(tmp_path / "moved" / "step-3")
+    before = layer.kernel.numpy()
+    layer.kernel.assign(0 * layer.kernel)
+    assert checkpoints.restore(Checkpoint(layer), str(tmp_path / "moved")) is not None
+    np.testing.assert_array_equal(layer.kernel.numpy(), before)

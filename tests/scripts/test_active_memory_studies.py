@@ -1,0 +1,201 @@
+"""The studies beside active memory: the adding problem and subsequence search; arithmetic on longer numbers."""
+
+import json
+import math
+import subprocess
+import sys
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from helpers.repository import ROOT
+from helpers.studies import TINY, rows_of, write_study
+from studies import runner
+from studies.kaiser2016 import arithmetic
+from studies.output import Output
+from studies.raffel2016 import adding_problem, subsequence
+
+from memattn import processes
+from memattn.runs.trained import load
+
+pytestmark = pytest.mark.slow
+
+ARITHMETIC = """
+base: ../../../tiny.yaml
+data:
+  copy: null
+  task: {name: addition, max_length: 3, num_symbols: 2, train_examples: 40, valid_examples: 20}
+model: {embedding_size: 256}
+sweep:
+  grids:
+    - model.kind: [neural_gpu]
+      model.cell: [dngpu]
+      model.width: [1]
+      model.attention: [{name: none}]
+    - model.kind: [seq2seq]
+      model.attention: [{name: bahdanau}]
+"""
+
+
+@pytest.mark.parametrize("task", ["addition", "multiplication"])
+@pytest.mark.parametrize("length", ["50", "100", "50-10000"])
+def test_a_target_is_the_sum_or_the_product_of_what_is_marked(task, length):
+    random = np.random.default_rng(5)
+    for _ in range(3):
+        inputs, targets = adding_problem.batch(task, length, random)
+        assert inputs.shape[0] == adding_problem.BATCH
+        if "-" not in length:
+            assert inputs.shape[1] == math.ceil(Fraction(11, 10) * int(length))
+        for row, target in zip(inputs, targets, strict=True):
+            ends = np.flatnonzero(row[:, 1] == -1)
+            marked = np.flatnonzero(row[:, 1] == 1)
+            assert len(ends) == len(marked) == 2
+            assert ends[0] == 0
+            assert not row[ends[1] + 1 :].any()
+            one, other = row[marked, 0]
+            expected = 0.5 + (one + other) / 4 if task == "addition" else one * other
+            assert target[0] == pytest.approx(expected, abs=1e-6)
+            assert 0 <= target[0] <= 1
+
+
+def test_the_published_table_has_its_constants():
+    for task, share in {"addition": 15.4, "multiplication": 28.0}.items():
+        tests = [adding_problem.test_batches(task, "100", np.random.default_rng([seed, 1])) for seed in range(8)]
+        found = np.mean([adding_problem.constant(task, own) for own in tests])
+        assert 100 * found == pytest.approx(share, abs=2)
+    assert adding_problem.published("multiplication", "unweighted", "1000") == "33"
+    assert adding_problem.published("multiplication", "memory K=8 softmax/softmax", "1000") == ""
+
+
+@pytest.mark.parametrize("name", ["feed-forward attention", "unweighted", "memory K=8 sigmoid/softmax"])
+def test_a_model_of_the_adding_problem_learns(name, monkeypatch):
+    monkeypatch.setattr(adding_problem, "EPOCH", 150)
+    cell = adding_problem.train("addition", "50", name, learning_rate=0.003, minutes=1, epochs=6, seed=1)
+    assert cell["right"] > 0.3  # at best; a constant has 0.15
+    assert cell["epochs"] == 6 or cell["right"] == 1
+    assert cell["model"] == name
+
+
+def test_the_seed_sets_the_weights_of_the_adding_problem():
+    kernels = []
+    for seed in (1, 1, 2):
+        tf.keras.utils.set_random_seed(seed)
+        model = adding_problem.make_model("feed-forward attention")
+        kernels.append([weight.numpy() for weight in model.weights if len(weight.shape) == 2])
+    for first, same, other in zip(*kernels, strict=True):
+        np.testing.assert_array_equal(first, same)
+        assert np.abs(first - other).max() > 1e-3
+    assert np.abs(kernels[0][1] - kernels[0][3]).max() > 1e-3  # of one shape [100, 1]: the attention's, the output's
+
+
+def test_feed_forward_attention_is_the_papers():
+    model, inputs = adding_problem.make_model("feed-forward attention"), np.random.default_rng(2).normal(size=[1, 7, 2])
+    weights = [weight.numpy().astype(np.float64) for weight in model.weights]
+    (kernel, bias), (w, b), *dense = weights[:2], weights[2:4], weights[4:6], weights[6:]
+
+    def leaky(x):
+        return np.where(x > 0, x, 0.01 * x)
+
+    h = leaky(inputs[0] @ kernel + bias)
+    e = np.exp(np.tanh(h @ w[:, 0] + b))
+    x = e / e.sum() @ h
+    for own_kernel, own_bias in dense:
+        x = leaky(x @ own_kernel + own_bias)
+    np.testing.assert_allclose(model(inputs.astype(np.float32))[0], x, rtol=1e-4, atol=1e-5)
+
+
+def test_the_loss_of_subsequence_search():
+    one = tf.constant([[0.0, 0.0], [1.0, 0.0]])
+    np.testing.assert_allclose(subsequence.distances(one, one), [0, 0], atol=2e-4)
+    with tf.GradientTape() as tape:
+        tape.watch(one)
+        value = subsequence.loss(subsequence.distances(one, one), tf.constant([0.25, 2.0]))
+    assert float(value) == pytest.approx(0.75**2 / 2, abs=1e-4)
+    assert np.isfinite(tape.gradient(value, one)).all()
+
+
+def test_distances_that_do_not_overlap_have_the_coefficient_0():
+    random = np.random.default_rng(1)
+    near, far = random.uniform(0, 0.4, 500), random.uniform(0.6, 1, 500)
+    assert subsequence.bhattacharyya(near, far) == 0
+    assert subsequence.bhattacharyya(near, near) == pytest.approx(1)
+    points = random.normal(size=[200, 3])
+    found = subsequence.search(points, points + 1e-3, random)
+    assert (found["recall at 1"], found["median rank"]) == ("100.0%", 1)
+    found = subsequence.search(points, random.normal(size=[200, 3]), random)
+    assert float(found["recall at 100"].rstrip("%")) == pytest.approx(50, abs=15)
+
+
+def test_embeddings_that_are_all_one_find_nothing():
+    found = subsequence.search(np.ones([150, 4]), np.ones([150, 4]), np.random.default_rng(1))
+    assert (found["recall at 100"], found["median rank"]) == ("0.0%", 150)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--lengths", "60"], "--lengths: '60'; give some of 50"),
+        (["--models", ""], "--models: empty"),
+        (["--learning_rate", "nan"], "--learning_rate: must be a number"),
+        (["--minutes", "nan"], "--minutes: must be a number"),
+        (["--output", "damaged"], "damaged.json: not a table of this script"),
+        (["--output", "words"], "words.json: not a table of this script"),
+        (["--output", "nan"], "nan.json: not a table of this script"),
+    ],
+)
+def test_the_adding_problem_says_what_is_wrong(arguments, message, tmp_path):
+    (tmp_path / "damaged.json").write_text('{"cells": [{"task": "addition"}]}', encoding="utf-8")
+    cell = {"task": "addition", "length": "50", "model": "unweighted", "learning_rate": 0.01, "seed": 1}
+    cell |= {"right": 1, "epochs": 1, "constant_right": 0.1}
+    for name, seconds in (("words", "abc"), ("nan", math.nan)):
+        (tmp_path / f"{name}.json").write_text(json.dumps({"cells": [{**cell, "seconds": seconds}]}), encoding="utf-8")
+    script = [sys.executable, str(ROOT / "scripts" / "adding_problem.py"), *arguments]
+    ended = subprocess.run(script, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ended.returncode
+    assert message in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_table_is_written_by_one_process(tmp_path):
+    script = [sys.executable, str(ROOT / "scripts" / "adding_problem.py"), "--output", "table"]
+    with processes.locked(str(tmp_path / "table.lock"), "table", "is busy"):
+        ended = subprocess.run(script, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert "error: table: process" in ended.stderr
+    assert "is writing this table; wait, or use another --output" in ended.stderr
+
+
+@pytest.mark.parametrize("pooling", ["feed-forward attention", "position windows, K = 4"])
+def test_an_embedding_finds_more_after_training(pooling):
+    found = [
+        float(
+            subsequence.evaluate(subsequence.train(pooling, updates=updates, seed=1), rows=150, seed=1)["recall at 10"][
+                :-1
+            ]
+        )
+        for updates in (1, 150)
+    ]
+    assert found[1] > found[0] + 15
+
+
+def test_the_table_of_arithmetic(tmp_path, monkeypatch, command):
+    def forked(module, name, folder, arguments, processes):
+        del name, processes
+        return command(tmp_path, module, "--run_dir", folder, *arguments)[0]
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(runner.sweep, "command", forked)
+    monkeypatch.setattr(arithmetic, "DIGITS", (2, 6))
+    monkeypatch.setattr(arithmetic, "NUM_PAIRS", 8)
+    (tmp_path / "tiny.yaml").write_text(TINY, encoding="utf-8")
+    write_study(tmp_path, "addition", ARITHMETIC)
+    reproduction = runner.Reproduction("small", runs_dir="runs", results_dir="results", jobs=1, strategy="none")
+    reproduction.make("arithmetic")
+    assert reproduction.failed == []
+    rows = rows_of(Output(str(tmp_path / "results" / "arithmetic" / "small"), "small"))
+    assert [row["model"] for row in rows] == ["neural_gpu dngpu, 1 x 8", "LSTM, bahdanau"]
+    assert all(row["6 digits"].endswith("%") for row in rows)
+    assert (tmp_path / "results" / "arithmetic" / "small" / "memory.png").stat().st_size > 10_000
+    run = next((tmp_path / "runs").rglob("best")).parent
+    assert load([str(run)], [], None).models

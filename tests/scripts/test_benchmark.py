@@ -1,0 +1,286 @@
+"""The benchmarks: all workers get the same work, runs are interleaved, lower bounds count what the algebra needs."""
+
+import csv
+import json
+import os
+import re
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from benchmarks import lower_bounds, systems
+from benchmarks.peers import worker
+from helpers.repository import ROOT
+
+from memattn.errors import ConfigError
+
+pytestmark = pytest.mark.slow
+
+WORK = {
+    "task": "decode",
+    "length": 9,
+    "source_lengths": "uniform",
+    "examples": 7,
+    "batch": 3,
+    "units": 4,
+    "vocabulary": 9,
+    "part": 0,
+    "parts": 1,
+}
+
+
+def test_sources_are_sorted_and_not_empty():
+    lengths = systems.source_lengths(WORK)
+    assert len(lengths) == 7
+    assert (np.diff(lengths) <= 0).all()
+    assert lengths.min() >= 1
+    assert lengths.max() <= 9
+    assert set(systems.source_lengths({**WORK, "source_lengths": 5})) == {5}
+    news = systems.source_lengths({**WORK, "source_lengths": "news", "length": 35, "examples": 2169})
+    assert news.mean() == pytest.approx(35, abs=1)
+    assert news.std() == pytest.approx(35 / 3.67**0.5, abs=1)  # 18: a third of the sentences beyond 17 to 53
+    batches = worker.batches(worker.SimpleNamespace(**WORK))
+    assert [ids.shape for ids, _ in batches] == [(3, lengths[0]), (3, lengths[3]), (1, lengths[6])]
+    for ids, own in batches:
+        np.testing.assert_array_equal((ids != worker.PAD).sum(1), own)
+    shares = [worker.batches(worker.SimpleNamespace(**{**WORK, "part": part, "parts": 2})) for part in (0, 1)]
+    for (ids, _), (shared, _) in zip(batches, [shares[0][0], shares[1][0], shares[0][1]], strict=True):
+        np.testing.assert_array_equal(ids, shared)
+
+
+def test_every_worker_is_there_and_has_its_environment():
+    for system in [*systems.SYSTEMS.values(), systems.PRODUCTS]:
+        assert os.path.exists(os.path.join(systems.WORKERS, f"{system.worker}.py"))
+        assert system.worker in systems.VARIABLES
+    made = (ROOT / "scripts/benchmarks/peers/setup.sh").read_text("utf-8")
+    for key in systems.VARIABLES:
+        assert key in systems.OURS or f"make_environment {key} " in made
+
+
+@pytest.mark.parametrize(
+    ("attention", "expected"),
+    [
+        # One source of 3 tokens, 2 steps, beam 2, U = 4, D = 8, V = 10: 4 hypothesis steps.
+        # Encoder: 3 tokens * 2 directions * 2 layers * (8 * 16). A step: 4*16 + 8*16 + 4*4 + 4*10.
+        ({"name": "none"}, 3 * 4 * 128 + 4 * 248),
+        # W_beta and W_alpha, C; folded K * 8 * 20 + 4 * K * 20 = 480 against 4 * (2 * 8 + 8 * 20) = 704.
+        ({"name": "memory", "num_slots": 2}, 3 * 4 * 128 + 4 * 248 + 4 * 4 * 2 + 2 * 3 * 8 * 2 + 480),
+        # A source shorter than K: its states are read, and beta alpha^T weighs them; folded 720 as below.
+        ({"name": "memory", "num_slots": 5}, 3 * 4 * 128 + 4 * 248 + 4 * (4 * 5 + 5 * 3) + 3 * 8 * 5 + 720),
+        # Query, v . tanh, keys once; folded 3 * 8 * 20 + 4 * 3 * 20 = 720 against 4 * (3 * 8 + 160) = 736.
+        ({"name": "bahdanau"}, 3 * 4 * 128 + 4 * 248 + 4 * (16 + 12) + 3 * 8 * 4 + 720),
+        ({"name": "bahdanau", "cache_keys": False}, 3 * 4 * 128 + 4 * 248 + 4 * (16 + 12) + 2 * 3 * 8 * 4 + 720),
+        # As many rows; the weights are products with the query.
+        ({"name": "luong"}, 3 * 4 * 128 + 4 * 248 + 4 * 12 + 3 * 8 * 4 + 720),
+        ({"name": "location"}, 3 * 4 * 128 + 4 * 248 + 4 * 12 + 720),
+        ({"name": "local_p"}, 3 * 4 * 128 + 4 * 248 + 4 * (16 + 12) + 3 * 8 * 4 + 720),
+        ({"name": "mocha"}, 3 * 4 * 128 + 4 * 248 + 2 * (4 * (16 + 12) + 3 * 8 * 4) + 720),
+        # C is 3 x 3, of 3 features of each token; folded 3 * 3 * 20 + 4 * 3 * 20 = 420 against 4 * (3 * 3 + 3 * 20).
+        ({"name": "linear", "projection": 3}, 3 * 4 * 128 + 4 * 248 + 4 * 12 + 3 * 3 * (3 + 8) + 276),
+    ],
+)
+def test_the_lower_bound_is_counted_by_hand(attention, expected):
+    sizes = {"source_lengths": np.array([3]), "steps": 2, "beam_size": 2, "units": 4, "vocabulary": 10}
+    assert lower_bounds.decoding(attention, **sizes) == expected
+
+
+def test_a_mechanism_without_a_lower_bound_is_named():
+    sizes = {"source_lengths": np.array([3]), "steps": 2, "beam_size": 2, "units": 4, "vocabulary": 10}
+    message = r"^model\.attention\.name: no lower bound for tfa_luong; known: none, memory, linear, bahdanau"
+    with pytest.raises(ConfigError, match=message):
+        lower_bounds.decoding({"name": "tfa_luong"}, **sizes)
+
+
+def test_the_lower_bound_without_input_feeding_reads_contexts_once():
+    sizes = {"source_lengths": np.array([3]), "steps": 2, "beam_size": 2, "units": 4, "vocabulary": 10}
+    attention = {"name": "memory", "num_slots": 2}  # K * 8 * 4 + 4 * K * 4 = 96, not 480
+    fed = lower_bounds.decoding(attention, **sizes)
+    assert lower_bounds.decoding(attention, input_feeding=False, **sizes) == fed - 480 + 96
+
+
+def test_the_rate_is_that_of_the_fastest_products(monkeypatch):
+    products, multiply = [], tf.matmul
+
+    def counted(left, right):
+        products.append((tuple(left.shape), tuple(right.shape)))
+        return multiply(left, right)
+
+    ticks = iter([0.0, 0.1, 0.2, 0.7, 0.8, 0.81, 0.86, 1.2])  # two turns, of 0.5 and of 0.05 seconds
+    monkeypatch.setattr(lower_bounds.tf, "matmul", counted)
+    monkeypatch.setattr(lower_bounds.time, "perf_counter", lambda: next(ticks))
+    rate = lower_bounds.multiply_adds_per_second(8, 4, 2, seconds=1.0)
+    assert products == [((8, 4), (4, 2))] * 20
+    assert rate == pytest.approx(20 * 8 * 4 * 2 / 0.05)
+
+
+def test_the_rate_is_measured_with_the_threads_of_the_systems(monkeypatch, tmp_path):
+    commands = []
+
+    def started(command, **options):
+        commands.append((command, options["env"]))
+        reply = "print('{\"multiply_adds_per_second\": 5.0}')"
+        return subprocess.Popen([sys.executable, "-c", reply], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    options = SimpleNamespace(logs=str(tmp_path), device="cpu", threads=1, jit_compile="auto")
+    monkeypatch.setattr(systems, "subprocess", SimpleNamespace(Popen=started, PIPE=subprocess.PIPE))
+    assert systems.multiply_adds_per_second(8, 4, 2, options) == 5.0
+    ((python, path, work), environment) = commands[0]
+    assert (python, os.path.basename(path)) == (sys.executable, "products.py")
+    work = json.loads(work)
+    assert [work[key] for key in ("rows", "inner", "columns", "threads")] == [8, 4, 2, 1]
+    assert environment["CUDA_VISIBLE_DEVICES"] == ""
+
+
+def test_the_threads_are_the_cores_that_this_process_may_use(monkeypatch):
+    defined = {}
+
+    class Flags:
+        def __getattr__(self, _):
+            return lambda name, default, *_, **__: defined.update({name: default})
+
+    monkeypatch.setattr(systems, "flags", Flags())
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 5}, raising=False)
+    systems.define_flags(output="out", systems=[], known=[])
+    assert defined["threads"] == 2
+
+
+def test_every_system_warms_up_with_all_of_the_work():
+    code = (
+        "import worker\n"
+        "work, decoded = worker.options(), []\n"
+        "def decode(ids, lengths):\n"
+        "    decoded.append(len(ids))\n"
+        "    print('what a library prints', decoded)\n"
+        "    return worker.np.full((len(ids), work.length), worker.UNK)\n"
+        "worker.serve_decoding(work, {}, '', decode)\n"
+        "assert decoded == [3, 3, 1] * 2, decoded\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, json.dumps(WORK)],
+        cwd=systems.WORKERS,
+        input="run\n",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    ready, reply = map(json.loads, done.stdout.splitlines())
+    assert ready == {"versions": {}, "notes": ""}
+    assert reply["seconds"] > 0
+
+
+def test_the_caption_tells_of_batches_at_once(tmp_path, capsys):
+    def caption(batches, *lengths):
+        measured = systems.Measured([1.0], 0.0, 100, {}, "XLA", fold_seconds=0.0125, batches_at_once=batches)
+        name = "memattn: no attention"
+        options = SimpleNamespace(output=str(tmp_path / "times"), repeats=1, threads=2)
+        rows = [systems.row(name, length, measured, {name: measured}) for length in lengths]
+        systems.report(rows, options, title="T", units=8, vocabulary=9)
+        assert "batches at once" not in capsys.readouterr().out
+        return (tmp_path / "times.md").read_text("utf-8")
+
+    assert "; memattn decodes two batches at once\n" in caption(2, 5)
+    assert not (tmp_path / "times.png").exists()
+    assert "at once" not in caption(1, 5, 6)
+    assert (tmp_path / "times.png").exists()
+    with open(tmp_path / "times.csv", encoding="utf-8") as file:
+        assert next(csv.DictReader(file))["fold s (apart)"] == "0.013"
+
+
+@pytest.fixture
+def measure(command, tmp_path):
+    """measure(name, options...) runs a benchmark of tiny models and gives the rows of its table and the caption."""
+
+    def measure(name, *options):
+        small = ["--repeats", "2", "--jit_compile", "false", "--threads", "1"]
+        small += ["--batch_size", "2"] if name != "latency" else []  # of one
+        places = ["--output", tmp_path / "out" / "times", "--logs", tmp_path / "logs"]
+        status, _, stderr = command(ROOT, "scripts.benchmark", name, *small, *places, *options)
+        assert status == 0, stderr[-2000:]
+        with open(tmp_path / "out" / "times.csv", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        made = json.loads((tmp_path / "out" / "times.json").read_text("utf-8"))
+        assert (made["repeats"], made["threads"]) == (2, 1)
+        assert set(made["systems"]) == {row["system"] for row in rows}
+        for row in rows:
+            least, most = map(float, row["min-max"].split("-"))
+            median = row.get("seconds") or row["microseconds per token"]
+            assert 0 < 0.99 * least <= float(median) <= 1.01 * most
+            assert int(row["peak MiB"]) > 50
+        return rows, (tmp_path / "out" / "times.md").read_text("utf-8").splitlines()[0]
+
+    return measure
+
+
+def test_decoding_is_timed_beside_its_lower_bound(measure, tmp_path):
+    sizes = ["--lengths", "5", "--units", "8", "--examples", "4", "--beam_size", "2"]
+    (row,), caption = measure("decode", "--systems", "memattn: Bahdanau", *sizes)
+    assert (row["L"], row["system"], row["our Bahdanau / it"]) == ("5", "memattn: Bahdanau", "1.0")
+    assert float(row["over floor"]) > 1
+    assert 0 < float(row["fold s (apart)"]) < float(row["seconds"])
+    assert float(row["tokens/s"]) == pytest.approx(4 * 5 / float(row["seconds"]), rel=0.05)
+    assert "1 threads; memattn decodes two batches at once" in caption
+    assert (tmp_path / "logs" / "matrix products.log").exists()
+
+
+def test_updates_are_timed(measure):
+    names = ["memattn: memory, K = 32", "memattn: Bahdanau"]
+    systems = [argument for name in names for argument in ("--systems", name)]
+    rows, caption = measure("train", *systems, "--lengths", "4", "--units", "8")
+    assert [row["system"] for row in rows] == names
+    assert float(rows[0]["our Bahdanau / it"]) == pytest.approx(
+        float(rows[1]["seconds"]) / float(rows[0]["seconds"]), rel=0.05, abs=0.02
+    )
+    assert rows[1]["our Bahdanau / it"] == "1.0"
+    assert "at once" not in caption
+
+
+def test_a_decoder_step_is_timed_and_drawn(measure, tmp_path):
+    sizes = ["--lengths", "3,6", "--units", "8", "--beam_size", "2"]
+    rows, caption = measure("tokens", "--systems", "memattn: Bahdanau", *sizes)
+    assert [row["L"] for row in rows] == ["3", "6"]
+    assert caption.startswith("Time to decode one token")
+    medians = [[row["L"], row["microseconds per token"]] for row in rows]
+    text = (tmp_path / "out" / "times.md").read_text("utf-8")
+    assert re.findall(r"^\| (\d) +\| ([\d.e-]+) +\|$", text, flags=re.MULTILINE) == list(map(tuple, medians))
+    assert (tmp_path / "out" / "times.png").exists()
+
+
+def test_one_sentence_is_timed_beside_its_steps(measure):
+    names = ["memattn: no attention", "memattn: Bahdanau"]
+    systems = [argument for name in names for argument in ("--systems", name)]
+    rows, _ = measure("latency", *systems, "--lengths", "40", "--units", "8", "--beam_sizes", "1,2")
+    assert [row["system"] for row in rows] == [f"{name}, beam {k}" for k in (1, 2) for name in names]
+    for row in rows:
+        if row["ms a step"]:  # a busy machine may not tell it
+            steps = 40 * float(row["ms a step"]) / 1000
+            assert float(row["over steps"]) == pytest.approx(float(row["seconds"]) / steps, rel=0.02)
+        else:
+            assert row["over steps"] == ""
+    assert rows[1]["our Bahdanau / it"] == rows[3]["our Bahdanau / it"] == "1.0"
+
+
+def test_a_table_of_the_paper_has_its_ratios(measure):
+    names = ["memattn: memory, K = 64", "memattn: Bahdanau"]
+    systems = [argument for name in names for argument in ("--systems", name)]
+    rows, caption = measure("paper", "--table", "3", "--examples", "2", *systems)
+    assert [row["paper: Bahdanau / it"] for row in rows] == ["1.23", "1.0"]  # 33.28 s by 27.13 s
+    assert caption.startswith("Table 3: decode time of 2 sources (SCALED DOWN from 2,169): ")
+
+
+def test_help_shows_the_flags_that_benchmarks_share(command):
+    status, stdout, _ = command(ROOT, "scripts.benchmark", "tokens", "--help")
+    assert status == 0
+    for flag in ("--beam_size", "--output", "--systems", "--lengths"):
+        assert stdout.count(f"  {flag}: ") == 1
+
+
+def test_a_library_that_is_not_installed_is_named(command, tmp_path):
+    places = ["--environments", tmp_path / "none", "--logs", tmp_path, "--output", tmp_path / "times"]
+    status, _, stderr = command(ROOT, "scripts.benchmark", "train", "--systems", "Joey NMT: Bahdanau", *places)
+    assert status == 1
+    assert "scripts/benchmarks/peers/setup.sh creates it" in stderr.splitlines()[-1]

@@ -1,0 +1,505 @@
+"""The paper's tables and figures: what stands in them, what they are made of, and one of them from nothing."""
+
+import csv
+import dataclasses
+import json
+import os
+
+import pytest
+from benchmarks import lower_bounds
+from helpers.repository import ROOT
+from helpers.runs import made_up_result
+from helpers.studies import TINY, made_up, rows_of, write_study
+from matplotlib import image
+from studies import estimates, runner
+from studies.britz2017 import figures, open_questions, printed, tables
+from studies.output import Output
+
+import memattn.evaluation.plots
+from memattn.config import Config, CopyConfig, DataConfig, ModelConfig, TrainingConfig
+from memattn.errors import ConfigError, RunError
+from memattn.sweeps.results import Run
+
+pytestmark = pytest.mark.slow
+
+
+def test_table_1_stands_beside_the_paper(tmp_path):
+    runs = made_up("table1", bleu=lambda config: 90.0 if config.model.attention["name"] == "none" else 99.0)
+    for place, run in enumerate(runs):
+        if run.config.model.attention["name"] == "bahdanau":
+            runs[place] = run._replace(result=dataclasses.replace(run.result, decode_seconds=3.0))
+    output = Output(str(tmp_path), "small")
+    tables.table_1(output, runs)
+    rows = rows_of(output)
+    assert [row["model"] for row in rows[:7]] == list(printed.TABLE_1_MODELS)
+    assert [row["L"] for row in rows[::7]] == ["5", "10", "20", "40"]
+    first, memory, last = rows[0], rows[4], rows[-1]
+    assert [first[key] for key in ("BLEU", "paper L", "paper BLEU", "difference")] == ["90.00", "20", "99.93", ""]
+    assert (memory["Bahdanau / it"], memory["paper: Bahdanau / it"]) == ("3.00", "1.10")  # 2.86 s by 2.59 s
+    assert (last["L"], last["paper L"], last["Bahdanau / it"], last["difference"]) == ("40", "200", "1.00", "")
+    assert (tmp_path / "table.md").read_text("utf-8").splitlines()[0].endswith(" by length and model (SCALED DOWN)")
+    with open(output.path("bleu.csv"), encoding="utf-8") as file:
+        wide = {row["model"]: row for row in csv.DictReader(file)}
+    assert list(wide) == list(printed.TABLE_1_MODELS)
+    assert (wide["none"]["L = 40"], wide["K=4"]["L = 5"]) == ("90.00", "99.00")
+    assert (wide["none"]["paper: L = 200"], wide["K=4"]["paper: L = 20"]) == ("32.64", "99.56")
+
+
+def test_a_run_that_is_no_row_of_table_1_does_not_stand_beside_the_paper(tmp_path):
+    runs = made_up("table1", bleu=lambda config: 99.0, scale="paper")
+    shorter = dataclasses.replace(runs[0].config.training, stop_at_bleu=50.0)
+    runs[0] = runs[0]._replace(config=dataclasses.replace(runs[0].config, training=shorter))
+    output = Output(str(tmp_path), "paper")
+    tables.table_1(output, runs)
+    changed, memory = rows_of(output)[0], rows_of(output)[4]
+    shown = ("model", "paper BLEU", "difference", "paper: Bahdanau / it")
+    assert [changed[key] for key in shown] == ["none", "", "", ""]
+    assert [memory[key] for key in shown] == ["K=32", "99.57", "-0.57", "1.10"]
+    with open(output.path("bleu.csv"), encoding="utf-8") as file:
+        wide = next(csv.DictReader(file))
+    assert (wide["model"], wide["paper: L = 20"], wide["paper: L = 50"]) == ("none", "", "97.37")
+
+
+def test_rows_with_other_settings_say_so_beside_the_paper(tmp_path):
+    output = Output(str(tmp_path), "cpu")
+    tables.table_1(output, made_up("table1", bleu=lambda config: 99.0, scale="cpu"))
+    rows = rows_of(output)
+    assert [row["L"] for row in rows[::7]] == ["20", "50", "100"]
+    assert "paper BLEU" not in rows[0]
+    column = "paper (other learning rate and updates)"
+    assert [rows[4][key] for key in ("model", column, "difference")] == ["K=32", "99.57", "-0.57"]
+    title = (tmp_path / "table.md").read_text("utf-8").splitlines()[0]
+    assert title.endswith("(OTHER LEARNING RATE AND UPDATES THAN THE PAPER'S)")
+
+
+def test_all_leaves_out_what_a_scale_lacks(command):
+    assert runner.available("small") == list(runner.TARGETS)
+    beyond = {
+        "training_choices",
+        "renormalize",
+        "memory_rows",
+        "longer",
+        "slots",
+        "nested_slots",
+        "teacher",
+        "teacher_translation",
+        "teacher_nine_epochs",
+        "long_sources",
+        "family",
+        "rnnsearch_by_length",
+        "arithmetic",
+        "active_translation",
+    }
+    assert set(runner.TARGETS) - set(runner.available("paper")) == beyond
+    assert runner.available("cpu") == ["table1", "figure6", "figure7", "slots_by_length", "errors_by_position"]
+    status, stdout, stderr = command(ROOT, "scripts.reproduce", "all", "--scale=cpu", "--dry_run", "--gigaflops=300")
+    assert status == 0, stderr
+    assert "25 runs" in stdout
+    status, _, stderr = command(ROOT, "scripts.reproduce", "table1", "table2", "--scale=cpu")
+    assert (status, stderr.splitlines()[-1]) == (
+        2,
+        "error: table2: not made at --scale cpu, "
+        "which has table1, figure6, figure7, slots_by_length, errors_by_position",
+    )
+
+
+def test_a_folder_without_configs_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match="configs/studies: no such folder"):
+        runner.available("small")
+
+
+@pytest.mark.parametrize("name", ["training_choices", "renormalize", "memory_rows", "longer", "teacher_nine_epochs"])
+def test_each_run_is_a_row_and_seeds_are_averaged(name, tmp_path):
+    target, output = runner.TARGETS[name], Output(str(tmp_path), "small")
+    runs = [made_up(kind, bleu=lambda config: 50.0 + config.training.seed) for kind in target.kinds]
+    target.write(output, *runs)
+    assert [row["run"] for row in rows_of(output)] == [run.name for run in runs[-1]]
+    seeds = output.path("seeds.csv")
+    assert os.path.exists(seeds) == (name not in ("training_choices", "longer"))
+    if os.path.exists(seeds):
+        with open(seeds, encoding="utf-8") as file:
+            assert {row["BLEU mean"] for row in csv.DictReader(file)} == {"52.00"}
+
+
+def test_the_teacher_of_nine_epochs_is_the_only_run_beside_its_students():
+    wanted = runner.runs_of(["teacher_nine_epochs"], "small")
+    (teacher,), students = (list(runs) for runs in wanted.values())
+    assert teacher == "bahdanau-seed=1"
+    assert len(students) == 3
+
+
+def test_softmax_on_both_sides_has_the_smallest_first_contexts(tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    output = Output(str(tmp_path), "small")
+    open_questions.first_contexts(output)
+    rows = rows_of(output)
+    length, slots = 20, 32
+    expected = [length / slots, length / 2, length / 2, length / 2, length * slots / 4, 1]
+    scales = [float(row["context / mean state"]) for row in rows]
+    assert scales == pytest.approx(expected, rel=0.02)
+    gradients = [float(row["gradient of W_alpha"]) for row in rows]
+    assert all(other > 10 * gradients[0] for other in gradients[1:])
+
+
+def test_table_2_takes_the_best_scorings_by_validation(tmp_path):
+    def best(config):
+        attention = config.model.attention
+        return attention.get("encoder_scoring") == "sigmoid" and attention.get("decoder_scoring") == "softmax"
+
+    output = Output(str(tmp_path), "small")
+    runs = made_up(
+        "translation",
+        bleu=lambda config: 27.0 - 2 * best(config) + config.training.seed,  # on the test set they are the worst
+        valid=lambda config: 20.0 + 5 * best(config) + config.training.seed,
+    )
+    tables.table_2(output, runs)
+    rows = {row["model"]: row for row in rows_of(output)}
+    assert list(rows) == ["none", "bahdanau", "luong", "K=32", "K=32 + PE", "K=64", "K=64 + PE"]
+    assert rows["K=32"]["best scorings"] == "sigmoid/softmax"
+    means = [rows["K=32"][key] for key in ("seeds", "valid BLEU (greedy)", "test BLEU", "min-max")]
+    assert means == ["3", "27.00", "27.00", "26.00-28.00"]
+    assert rows["bahdanau"]["test BLEU"] == "29.00"
+    assert rows["bahdanau"]["paper test"] == ""  # Multi30k is not in the paper
+
+
+def test_table_2_at_full_scale_has_the_printed_figures(tmp_path):
+    output = Output(str(tmp_path), "paper")
+    tables.table_2(output, made_up("translation", bleu=lambda config: 30.0, scale="paper"))
+    rows = {(row["text"], row["model"]): row for row in rows_of(output)}
+    assert len(rows) == 4 * 5
+    assert rows["wmt17.en-de", "K=64 + PE"]["paper test"] == "30.61"
+    assert rows["wmt17.en-de", "K=64 + PE"]["difference"] == "-0.61"
+    assert rows["wmt17.en-tr", "bahdanau"]["paper valid"] == "13.76"
+    assert rows["wmt17.en-tr", "bahdanau"]["paper test"] == ""
+    assert "SCALED" not in (tmp_path / "table.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", ["figure2", "figure3", "figure4", "figure5"])
+def test_figures_are_drawn_for_pages_and_for_papers(name, tmp_path):
+    output = Output(str(tmp_path), "small")
+    kinds = runner.TARGETS[name].kinds
+    runner.TARGETS[name].write(output, *(made_up(kind, bleu=lambda config: 50.0) for kind in kinds))
+    pictures = sorted(tmp_path.glob("*.png"))
+    assert len(pictures) == {"figure3": 2}.get(name, 1)
+    for picture in pictures:
+        assert (image.imread(picture)[..., :3].min(-1) < 0.95).mean() > 0.01
+        assert "<svg" in picture.with_suffix(".svg").read_text("utf-8")
+
+
+def test_figure_5_compares_the_four_scorings(tmp_path, monkeypatch):
+    def bleu(config):
+        scorings = [config.model.attention.get(f"{side}_scoring") for side in ("encoder", "decoder")]
+        return 40.0 + 10 * (scorings[0] == "sigmoid") + 20 * (scorings[1] == "sigmoid") + config.training.seed
+
+    drawn = []
+    monkeypatch.setattr(memattn.evaluation.plots, "learning_curves", lambda path, *what: drawn.append(what))
+    runs = made_up("translation", bleu=bleu)
+    figures.figure_5(Output(str(tmp_path), "small"), runs)
+    curves, title = drawn[0]
+    assert "K = 32" in title
+    assert curves["softmax/softmax"] == {10: [1.0] * 3, 20: [41.0, 42.0, 43.0]}
+    with open(tmp_path / "multi30k.en-de.csv", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    last = {row["run"]: (row["seeds"], row["validation BLEU"], row["min-max"]) for row in rows if row["step"] == "20"}
+    assert last == {
+        "softmax/softmax": ("3", "42.00", "41.00-43.00"),
+        "sigmoid/softmax": ("3", "52.00", "51.00-53.00"),
+        "softmax/sigmoid": ("3", "62.00", "61.00-63.00"),
+        "sigmoid/sigmoid": ("3", "72.00", "71.00-73.00"),
+    }
+
+
+def test_figure_4_compares_position_encodings_with_the_baselines(tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(memattn.evaluation.plots, "learning_curves", lambda path, *what: drawn.append(what))
+    figures.figure_4(Output(str(tmp_path), "small"), made_up("translation", bleu=lambda config: 50.0))
+    assert set(drawn[0][0]) == {"none", "bahdanau", "luong", "K=32 + PE", "K=64 + PE"}
+
+
+def test_figure_8_is_of_english_and_german():
+    for scale, text in (("paper", "data/wmt17.en-de"), ("small", "data/multi30k.en-de")):
+        (runs,) = runner.runs_of(["figure8"], scale).values()
+        assert {config.data.path for config in runs.values()} == {text}
+
+
+def test_figure_8_trains_the_one_run_that_it_shows(monkeypatch, tmp_path):
+    monkeypatch.chdir(ROOT)
+    (runs,) = runner.runs_of(["figure8"], "small").values()
+    shown = {"num_slots": 32, "encoder_scoring": "sigmoid", "decoder_scoring": "sigmoid", "position_encoding": False}
+    (run,) = runs.values()
+    assert {key: run.model.attention[key] for key in shown} == shown
+    assert run.training.seed == 1
+    assert [len(own) for own in runner.runs_of(["figure8", "figure4"], "small").values()] == [39]
+    trained = []
+    monkeypatch.setattr(runner.sweep, "run_sweep", lambda *args, only, **options: trained.append(list(only)) or [])
+    monkeypatch.setattr(runner, "finished", lambda *args: made_up("translation", bleu=lambda config: 50.0))
+    monkeypatch.setattr(figures, "draw_alignments", lambda output, runs, *args, **options: None)
+    places = {"runs_dir": "runs", "results_dir": str(tmp_path), "jobs": 1, "strategy": "none"}
+    runner.Reproduction("small", **places).make("figure8")
+    assert trained == [list(runs)]
+    manifest = json.loads((tmp_path / "figure8" / "small" / "conditions.json").read_text("utf-8"))
+    assert [name.rpartition("/")[2] for name in manifest["runs"]["translation"]] == list(runs)
+
+
+def test_a_manifest_keeps_runs_of_one_name(monkeypatch, tmp_path):
+    first, *_ = made_up("translation", bleu=lambda config: 50.0)
+    runs = [first._replace(folder=f"runs/{sweep}/{first.name}") for sweep in ("addition", "multiplication")]
+    monkeypatch.setattr(runner.sweep, "run_sweep", lambda *args, **options: [])
+    monkeypatch.setattr(runner, "finished", lambda *args: runs)
+    monkeypatch.setitem(runner.TARGETS, "two", runner.Target(("translation",), lambda output, runs: None))
+    places = {"runs_dir": "runs", "results_dir": str(tmp_path), "jobs": 1, "strategy": "none"}
+    runner.Reproduction("small", **places).make("two")
+    manifest = json.loads((tmp_path / "two" / "small" / "conditions.json").read_text("utf-8"))
+    assert list(manifest["runs"]["translation"]) == [run.folder.removeprefix("runs/") for run in runs]
+
+
+def test_what_is_missing_is_said(tmp_path, monkeypatch):
+    runs = made_up("table1", bleu=lambda config: 50.0)
+    monkeypatch.setattr(runner.sweep, "run_sweep", lambda *args, **options: [runs[-1].name])
+    monkeypatch.setattr(runner, "finished", lambda *args: runs[:-1])
+    monkeypatch.chdir(ROOT)
+    places = {"runs_dir": "runs", "results_dir": str(tmp_path), "jobs": 1, "strategy": "none"}
+    made = runner.Reproduction("small", **places)
+    for name in ("table1", "slots_by_length"):
+        made.make(name)
+    assert made.failed == [f"runs/table1.small/{runs[-1].name}"]
+    table = (tmp_path / "table1" / "small" / "table.md").read_text("utf-8")
+    assert table.endswith(f"\nRuns that failed and are missing: {made.failed[0]}\n")
+    rows = rows_of(Output(str(tmp_path / "slots_by_length" / "small"), "small"))
+    assert [row["fewest slots"] for row in rows] == ["1", "1", "1", ""]  # Bahdanau attention at the greatest length
+    monkeypatch.setattr(runner, "finished", lambda *args: [])
+    with pytest.raises(RunError, match="none of its runs succeeded"):
+        runner.Reproduction("small", **places).make("table1")
+
+
+def test_a_figure_from_nothing_and_again_at_once(command, tmp_path, monkeypatch, capfd):
+    def forked(module, name, folder, arguments, processes):
+        del name, processes
+        return command(tmp_path, module, "--run_dir", folder, *arguments)[0]
+
+    write_study(tmp_path, "alignments", TINY)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(runner.sweep, "command", forked)
+    places = {"runs_dir": "runs", "results_dir": "results", "jobs": 2, "strategy": "none"}
+    for done in ("0 done before", "2 done before"):
+        made = runner.Reproduction("small", **places)
+        made.make("figure7")
+        assert made.failed == []
+        assert done in capfd.readouterr().out
+        names = sorted(path.name for path in (tmp_path / "results" / "figure7" / "small").iterdir())
+        pictures = [f"{name}-{name}.{ending}" for name in ("sigmoid", "softmax") for ending in ("png", "svg")]
+        assert names == sorted([*pictures, "conditions.json"])
+    written = json.loads((tmp_path / "results" / "figure7" / "small" / "conditions.json").read_text("utf-8"))
+    assert written["scale"] == "small"
+    assert len(written["runs"]["alignments"]) == 2
+
+
+def test_a_benchmarks_results_are_named_as_those_of_other_targets(tmp_path, monkeypatch):
+    def benchmark(command):
+        output = command[command.index("--output") + 1]
+        for ending in ("csv", "md", "json", "png"):
+            with open(f"{output}.{ending}", "w", encoding="utf-8") as file:
+                file.write(ending)
+        return 0
+
+    monkeypatch.setattr("studies.output.subprocess.call", benchmark)
+    open_questions.training_cost(Output(str(tmp_path), "small"))
+    written = {path.name: path.read_text("utf-8") for path in tmp_path.iterdir()}
+    assert written == {"table.csv": "csv", "table.md": "md", "conditions.json": "json", "times.png": "png"}
+
+
+@pytest.mark.parametrize(
+    ("attention", "context", "encoder", "decoder", "kept_source", "rows"),
+    [
+        ({"name": "memory", "num_slots": 1}, 4, 2 * 4 * 1, 1 * (2 + 4), 1, 1),  # W_alpha and C; W_beta and c
+        # Sources of 2, shorter than K: W_alpha; W_beta, beta alpha^T and c.
+        ({"name": "memory", "num_slots": 5}, 4, 4 * 5, 2 * 5 + 5 * 2 + 2 * 4, 5, 2),
+        ({"name": "none"}, 0, 0, 0, 0, 0),
+        ({"name": "linear", "projection": 3}, 3, 3 * (3 + 4), 2 * 3 + 3 * 3, 0, 3),
+    ],
+)
+def test_the_least_of_an_update_is_counted_by_hand(attention, context, encoder, decoder, kept_source, rows):
+    model = ModelConfig(layers=1, units=2, embedding_size=3, attention=attention)
+    config = Config(data=DataConfig(folder="none"), model=model, training=TrainingConfig(batch_size=7))
+    least = lower_bounds.training(config, vocabulary=11, source_length=2, target_length=3, parameters=100)
+    encoder += 2 * (3 + 2) * 8  # two LSTMs
+    decoder += (3 + context + 2) * 8 + (2 + context) * 2 + 2 * 11  # LSTM, mixing layer, logits
+    assert least.multiply_adds == 3 * 7 * (2 * encoder + 3 * decoder)
+    kept_source, kept_target = 2 * 7 * 2 + 3 + kept_source, 7 * 2 + 3 + 2 * context + 2 + 2 * rows + 2 * 11
+    assert least.bytes == 4 * (4 * 100 + 7 * (2 * kept_source + 3 * kept_target))
+
+
+@pytest.mark.parametrize("kind", ["neural_gpu", "markovian", "extended"])
+def test_the_least_of_an_update_of_active_memory_is_counted_by_hand(kind):
+    model = ModelConfig(kind=kind, layers=2, units=3, width=4, cell="cgru")
+    config = Config(data=DataConfig(folder="none"), model=model, training=TrainingConfig(batch_size=7))
+    least = lower_bounds.training(config, vocabulary=11, source_length=2, target_length=5, parameters=100)
+    step = 5 * 4 * 2 * 3 * (3 * 3 * 3 * 3)  # positions, columns, cells, convolutions of 3 x 3 from 3 maps to 3
+    steps = 5 + 5 * (kind == "extended")
+    features = 6 if kind == "markovian" else 3
+    assert least.multiply_adds == pytest.approx(3 * 7 * (steps * step + 5 * features * 11))
+    kept = steps * 5 * 4 * 2 * 3 * 7 + 2 * 3 + 5 * (features + 2 * 11)
+    assert least.bytes == pytest.approx(4 * (4 * 100 + 7 * kept))
+
+
+def test_an_update_of_token_batches_is_counted_by_its_sentences():
+    def least(**training):
+        config = Config(data=DataConfig(folder="none"), training=TrainingConfig(**training))
+        return lower_bounds.training(config, vocabulary=11, source_length=20, target_length=30, parameters=100)
+
+    plain = least(batch_size=7)
+    assert least(batch_size=7 * 30, batch_type="tokens") == plain  # of the longer side
+    assert least(batch_size=7, accumulate=3) == (3 * plain.multiply_adds, plain.bytes)
+
+
+def test_the_fewest_slots_are_those_within_half_a_bleu_of_attention(tmp_path):
+    def bleu(config):
+        slots = config.model.attention.get("num_slots", 64)
+        return 99.0 if slots >= config.data.copy.max_length else 98.4  # none but Bahdanau has no num_slots
+
+    output = Output(str(tmp_path), "small")
+    open_questions.slots_by_length(output, made_up("table1", bleu=bleu))
+    found = [(row["fewest slots"], row["paper: fewest slots"]) for row in rows_of(output)]
+    lengths = list(tables.PRINTED_LENGTHS["small"])
+    enough = [min(slots for slots in (1, 4, 16, 32, 64) if slots >= length) for length in lengths]
+    assert [ours for ours, _ in found] == [str(slots) for slots in enough]
+    assert [paper for _, paper in found] == ["1", "4", "4", "16"]  # 99.52 and 99.98; 99.95; 99.81; 99.98 and 100
+
+
+def test_wrong_tokens_are_counted_by_fifths_of_the_greatest_length(tmp_path):
+    runs = [
+        run._replace(folder=str(tmp_path / run.name))
+        for run in made_up("table1", bleu=lambda config: 50.0)
+        if run.config.data.copy.max_length == 10
+    ]
+    references = ["1 2 3 4 5 6 7 8", "", "1 2 3"]
+    hypotheses = ["1 9 3 4 5", "7", "1 2 8 3"]  # wrong second; three missing; one too many; third wrong, one too many
+    for run in runs:
+        (tmp_path / run.name).mkdir()
+        for name, lines in (("references.txt", references), ("hypotheses.txt", hypotheses)):
+            (tmp_path / run.name / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    output = Output(str(tmp_path), "small")
+    open_questions.errors_by_position(output, runs[::-1])
+    rows = rows_of(output)
+    assert [row["model"] for row in rows] == list(printed.TABLE_1_MODELS)
+    for row in rows:  # 1 of 4, 1 of 3, 1 of 2 and 2 of 2; no token in the last fifth
+        assert list(row.values())[2:] == ["25.00", "33.33", "50.00", "100.00", ""]
+
+
+def test_ablations_name_what_was_changed(tmp_path):
+    output = Output(str(tmp_path), "small")
+    open_questions.ablations(output, made_up("ablations", bleu=lambda config: 96.0 if config.model.mix else 50.0))
+    rows = rows_of(output)
+    choices = [tuple(row[key] for key in list(row)[:6]) for row in rows]
+    assert len(set(choices)) == len(rows) == 11
+    assert ("K=32", "softmax/softmax", "", "no", "yes", "") in choices
+    assert ("bahdanau", "", "", "yes", "yes", "no") in choices
+    assert [row["renormalize"] for row in rows if row["renormalize"]] == ["sum", "mean", "none"]
+    assert {row["steps to 95 BLEU"] for row in rows} == {"20", "never"}
+
+
+def test_bleu_by_length_is_that_of_the_sentences_so_long(tmp_path):
+    lines = [" ".join(["a"] * length) for length in range(1, 9)]
+    (tmp_path / "vocab.txt").write_text("a\nb\n", encoding="utf-8")
+    for name in ("valid.source", "valid.target"):
+        (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    data = DataConfig(folder=str(tmp_path), copy=CopyConfig(max_length=8))
+    runs = []
+    for name, wrong in (("none", 5), ("bahdanau", 100)):
+        folder = tmp_path / name
+        folder.mkdir()
+        hypotheses = [line.replace("a", "b") if len(line.split()) >= wrong else line for line in lines]
+        (folder / "references.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        (folder / "hypotheses.txt").write_text("\n".join(hypotheses) + "\n", encoding="utf-8")
+        config = Config(data=data, model=ModelConfig(attention={"name": name}))
+        runs.append(Run(name, str(folder), config, made_up_result(config), [{"step": "1", "bleu": "1.0"}]))
+    output = Output(str(tmp_path), "small")
+    open_questions.bleu_by_length(output, runs, [])
+    rows = rows_of(output)
+    assert [(row["source tokens"], row["sentences"]) for row in rows] == [
+        ("1-2", "2"),
+        ("3-4", "2"),
+        ("5-6", "2"),
+        ("7-8", "2"),
+    ]
+    assert [row["bahdanau"] for row in rows[1:]] == ["100.00"] * 3
+    assert [row["none"] for row in rows[1:]] == ["100.00", "0.00", "0.00"]
+
+
+def test_a_dry_run_lists_every_run(command):
+    flags = ["--scale=small", "--dry_run", "--gigaflops=300"]
+    status, stdout, stderr = command(ROOT, "scripts.reproduce", "table1", "figure3", *flags)
+    assert status == 0, stderr
+    assert len([line for line in stdout.splitlines() if "configs/studies/" in line]) == 28 + 4
+    assert "32 runs" in stdout
+    assert "at 300 GFLOP/s" in stdout
+
+
+def test_a_rehearsal_updates_the_costliest_run_at_full_size(tmp_path, monkeypatch):
+    write_study(tmp_path, "alignments", TINY)
+    monkeypatch.chdir(tmp_path)
+    table = estimates.rehearse(["figure7"], "small", steps=2, strategy="none")
+    row = [cell.strip() for cell in table.splitlines()[2].split("|")[1:-1]]
+    assert row[0] == "configs/studies/alignments/small.yaml"
+    assert row[3:5] == ["8", "13"]  # sentences of 12 tokens and their end
+    assert float(row[5]) > float(row[6]) > 0
+    assert estimates.rehearse(["figure2"], "small", steps=2, strategy="none") == "figure2: nothing is trained"
+
+
+def test_a_rehearsal_has_the_batches_of_the_training(tmp_path, monkeypatch):
+    class Step:
+        def __init__(self, *_):
+            pass
+
+        def __call__(self, batches, number, learning_rate):
+            del number, learning_rate
+            assert [[side.shape for side in batch] for batch in batches] == [[(8, 13)] * 2] * 3
+            return [1.0]
+
+    tokens = TINY.replace("batch_size: 8, ", "batch_size: 110, batch_type: tokens, accumulate: 3, ")
+    write_study(tmp_path, "alignments", tokens)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(estimates, "TrainingStep", Step)
+    table = estimates.rehearse(["figure7"], "small", steps=1, strategy="none")
+    assert table.splitlines()[2].split("|")[4].strip() == "8"
+
+
+def test_text_that_is_not_prepared_stops_it_before_anything_is_trained(command, tmp_path):
+    if (ROOT / "data" / "multi30k.en-de").exists():
+        pytest.skip("Multi30k is prepared here")
+    flags = [f"--runs_dir={tmp_path / 'runs'}", f"--results_dir={tmp_path}"]
+    status, _, stderr = command(ROOT, "scripts.reproduce", "all", *flags)
+    assert status == 2
+    line = "data/multi30k.en-de: not prepared yet; the head of configs/studies/translation/small.yaml has the command"
+    assert stderr.splitlines()[-1] == f"error: {line}"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_text_that_is_not_prepared_is_said_before_anything_is_trained(monkeypatch, tmp_path):
+    write_study(tmp_path, "translation", "data: {folder: data/nowhere}\n")
+    monkeypatch.chdir(tmp_path)
+    message = "data/nowhere: not prepared yet; the head of configs/studies/translation/small.yaml has the command"
+    with pytest.raises(ConfigError, match=message):
+        runner.check(["table2"], "small", "runs/reproduce")
+
+
+@pytest.mark.parametrize(("target", "key"), [("teacher", "teacher"), ("arithmetic", "init_from")])
+def test_a_run_that_others_need_and_none_trains_is_said_before_anything_is_trained(monkeypatch, target, key):
+    monkeypatch.chdir(ROOT)
+    runner.check([target], "small", "./runs/reproduce/")
+    wrong = f"training.{key}: runs/reproduce/.* is not trained with --runs_dir elsewhere"
+    with pytest.raises(ConfigError, match=wrong):
+        runner.check([target], "small", "elsewhere")
+
+
+def test_a_dry_run_is_no_rehearsal(command):
+    status, _, stderr = command(ROOT, "scripts.reproduce", "figure8", "--dry_run", "--rehearse=1")
+    assert status == 2
+    assert stderr.splitlines()[-1] == "error: --dry_run and --rehearse: give only one of them"
+
+
+def test_an_unknown_target_is_named(command):
+    status, _, stderr = command(ROOT, "scripts.reproduce", "table9")
+    assert status == 2
+    assert stderr.splitlines()[-1].startswith("error: table9: no such target; known: all, ")

@@ -1,0 +1,202 @@
+"""Vocabulary selection: the lexicon against a plain EM, the search with it against a search over masked logits."""
+
+import collections
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from helpers.runs import TINY
+
+from memattn import config as configs
+from memattn.config import DecodingConfig, SampleConfig
+from memattn.data import corpus, lexicon
+from memattn.data.corpus import Corpus
+from memattn.data.lexicon import Lexicon
+from memattn.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
+from memattn.errors import DataError
+from memattn.evaluation import evaluate as evaluation
+from memattn.models.ensemble import Ensemble
+from memattn.runs import run_folder
+from memattn.runs.trained import load
+from memattn.search.searcher import Searcher, decode, warm_up
+from memattn.training.trainer import train
+
+V = 32
+CONFIG = DecodingConfig(beam_size=3, n_best=3, length_penalty=1.0, jit_compile=False)
+
+
+def pairs(*, seed=0, number=7):
+    random = np.random.default_rng(seed)
+    return [[[*random.integers(4, 12, random.integers(0, 6)), EOS] for _ in range(2)] for _ in range(number)]
+
+
+def plain_model_1(sentences, rounds):
+    """Brown et al.'s EM, a pair of words at a time."""
+    together = {(s, t) for source, target in sentences for s in source for t in target}
+    probability = dict.fromkeys(together, 1.0)
+    for _ in range(rounds):
+        counts, totals = collections.Counter(), collections.Counter()
+        for source, target in sentences:
+            for t in target:
+                explained = sum(probability[s, t] for s in source)
+                for s in source:
+                    counts[s, t] += probability[s, t] / explained
+                    totals[s] += probability[s, t] / explained
+        probability = {(s, t): counts[s, t] / totals[s] for s, t in together}
+    return probability
+
+
+def test_a_damaged_id_is_named():
+    source, target = (corpus.from_ids([[5, 900, EOS]]) for _ in range(2))
+    source = dataclasses.replace(source, path="train.source.ids.npy", num_ids=V)
+    with pytest.raises(DataError, match="train.source.ids.npy: damaged: .*900"):
+        lexicon.learn(Corpus(source, target), V)
+
+
+@pytest.mark.parametrize("block", [2, 100])
+def test_it_learns_model_1(block, monkeypatch):
+    monkeypatch.setattr(lexicon, "_BLOCK", block)
+    sentences = pairs()
+    text = Corpus(*(corpus.from_ids(list(side)) for side in zip(*sentences, strict=True)))
+    found = {(s, t): probability for s, t, probability in zip(*lexicon.learn(text, V, 3), strict=True)}
+    expected = plain_model_1(sentences, 3)
+    assert found.keys() == expected.keys()
+    for key, probability in expected.items():
+        assert found[key] == pytest.approx(probability, rel=1e-9)
+
+
+def test_of_a_large_corpus_it_takes_blocks_at_equal_distances(monkeypatch):
+    monkeypatch.setattr(lexicon, "_BLOCK", 2)
+    monkeypatch.setattr(lexicon, "_PAIRS", 4)
+    sentences = [[[4 + i, EOS], [4 + i, EOS]] for i in range(12)]
+    text = Corpus(*(corpus.from_ids(list(side)) for side in zip(*sentences, strict=True)))
+    assert set(lexicon.learn(text, V)[0]) == {EOS, 4, 5, 10, 11}
+
+
+def some_lexicon():
+    random = np.random.default_rng(3)
+    return Lexicon(np.where(random.random([V, 4]) < 0.7, random.integers(4, V, [V, 4]), PAD).astype(np.int32))
+
+
+def sources(rows=5, width=6):
+    random = np.random.default_rng(4)
+    return np.array([[*random.integers(4, V, length), EOS, *[PAD] * (width - length)] for length in range(1, rows + 1)])
+
+
+def test_a_source_may_become_its_tokens_and_their_translations_whatever_is_beside_it():
+    translations = some_lexicon()._translations
+    batch = np.concatenate([sources(), np.full([1, 7], PAD)])
+    ids, allowed = some_lexicon()(batch)
+    assert ids[:4].tolist() == [PAD, BOS, EOS, UNK]
+    assert len(ids) % (V // 16) == 0
+    for row, own in zip(batch, allowed, strict=True):
+        expected = {*row, *translations[row].ravel(), EOS, UNK} - {PAD}
+        assert set(ids[own]) == expected
+        alone, alone_allowed = some_lexicon()(row[None])
+        assert set(alone[alone_allowed[0]]) == expected
+
+
+@pytest.fixture(scope="module")
+def model():
+    return models(1)[0]
+
+
+def models(number, **options):
+    tree = configs.apply_changes(
+        TINY, {"data.folder": "none", "model.dropout": 0.0, "model.init_scale": 1.0, **options}
+    )
+    return [run_folder.build_model(configs.from_dict(tree), V, 7) for _ in range(number)]
+
+
+def search(model, source, lexicon=None, **options):
+    return Searcher(model, dataclasses.replace(CONFIG, **options), lexicon)(source)
+
+
+def assert_same(found, expected):
+    np.testing.assert_array_equal(found.tokens, expected.tokens)
+    np.testing.assert_array_equal(found.lengths, expected.lengths)
+    np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("tie", ["none", "all"])
+@pytest.mark.parametrize("coverage", [0.0, 0.5])
+def test_scores_are_exact_over_the_selection(tie, coverage):
+    """The same as with the logits of all other tokens at minus infinity, for one source at a time."""
+    (model,) = models(1, **{"model.tie_embeddings": tie})
+    weight = model.output_bias if tie == "all" else model.output_layer.bias
+    ids, allowed = some_lexicon()(sources())
+    found = search(model, sources(), some_lexicon(), coverage_penalty=coverage)
+    for i, source in enumerate(sources()):
+        bias = np.full(V, -1e9, np.float32)
+        bias[ids[allowed[i]]] = 0.0
+        weight.assign(bias)
+        expected = search(model, source[None], coverage_penalty=coverage)
+        assert_same(type(found)(*(part[i : i + 1] for part in found)), expected)
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_a_selection_of_everything_changes_nothing(jit_compile):
+    for model in (models(1)[0], Ensemble(models(2))):
+        for one in model._models if isinstance(model, Ensemble) else [model]:
+            one.output_layer.bias.assign(np.where(np.isin(np.arange(V), [PAD, BOS]), -1e9, 0.0))
+        everything = Lexicon(np.tile(np.arange(V, dtype=np.int32), [V, 1]))
+        assert_same(search(model, sources(), everything, jit_compile=jit_compile), search(model, sources()))
+
+
+def test_each_size_of_a_selection_is_traced_in_warming_up(model):
+    sentences = corpus.from_ids([row[row != PAD].tolist() for row in np.concatenate([sources(), sources(2)])])
+    searcher = Searcher(model, dataclasses.replace(CONFIG, batch_size=2), some_lexicon())
+    warm_up(searcher, sentences, 2)
+    traces = searcher._search.experimental_get_tracing_count()
+    assert traces > 1
+    decode(searcher, sentences, Vocabulary([f"w{i}" for i in range(V - 4)]), 2)
+    assert searcher._search.experimental_get_tracing_count() == traces
+
+
+def test_a_file_holds_the_likeliest_of_each_token(tmp_path):
+    vocabulary = Vocabulary(["a", "b", "c", "d"])
+    (tmp_path / "train.source").write_text("a b\na\n\n", encoding="utf-8")
+    (tmp_path / "train.target").write_text("c d\nc\nd\n", encoding="utf-8")
+    path = lexicon.write(str(tmp_path), vocabulary, 1)
+    assert path == str(tmp_path / "lexicon.tsv")
+    lines = [line.split("\t") for line in (tmp_path / "lexicon.tsv").read_text(encoding="utf-8").splitlines()]
+    assert [line[:2] for line in lines] == [["</s>", "d"], ["a", "c"], ["b", "d"]]
+    ids, allowed = lexicon.read(path, vocabulary, 5)(np.array([[4, EOS]]))
+    assert [int(i) for i in ids[allowed[0]]] == [EOS, UNK, 4, 6, 7]  # a itself, c, and d of the empty source
+
+
+def test_a_run_decodes_with_a_lexicon(tiny_config, tmp_path):
+    assert train(tiny_config({"training.max_steps": 3}), str(tmp_path / "run"), tf.distribute.get_strategy()) == 0
+    path = tmp_path / "lexicon.tsv"
+    path.write_text("</s>\t3\t0.9\n</s>\t2\t0.1\n", encoding="utf-8")
+    trained = load([str(tmp_path / "run")], [f"decoding.lexicon={path}", "decoding.lexicon_size=1"], None)
+    trained.model.output_layer.bias.assign(tf.one_hot(EOS, 8) * -1e9)  # no hypothesis ends early
+    hypotheses = evaluation.evaluate(trained, evaluation.read_split(trained, "valid"), repeats=1).hypotheses
+    sources = (tmp_path / "data" / "valid.source").read_text(encoding="utf-8").splitlines()
+    for source, hypothesis in zip(sources, hypotheses, strict=True):
+        assert {*hypothesis.split()} & {*source.split(), "3"}
+        assert {*hypothesis.split()} <= {*source.split(), "3", "<unk>"}
+
+
+@pytest.mark.parametrize(
+    ("ensemble", "sampled", "selected"),
+    [(False, False, True), (False, True, False), (True, False, False), (True, True, True)],
+)
+def test_no_ngram_is_repeated_whatever_the_search(ensemble, sampled, selected):
+    """With a model that would write the same token again and again."""
+    (member,) = models(1)
+    member.output_layer.bias.assign(tf.one_hot(7, V, 20.0, 0.0) + tf.one_hot(EOS, V, -20.0, 0.0))
+    sample = SampleConfig() if sampled else None
+    source = np.array([[4, 5, 6, 7, EOS]], np.int32)
+    for size in (0, 2):
+        config = dataclasses.replace(CONFIG, no_repeat_ngram_size=size, sample=sample)
+        searcher = Searcher(
+            Ensemble([member] * 2) if ensemble else member, config, some_lexicon() if selected else None
+        )
+        found = searcher(source)
+        for tokens, length in zip(found.tokens[0], found.lengths[0], strict=True):
+            ngrams = [tuple(tokens[i : i + size]) for i in range(length - size + 1)] if size else []
+            assert len(set(ngrams)) == len(ngrams)
+            assert length > 4
+        assert size or (found.tokens == 7).sum() > 20

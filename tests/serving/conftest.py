@@ -1,0 +1,50 @@
+"""Two models of raw text, trained once for the tests of a module."""
+
+import pytest
+from helpers.runs import NO_STRATEGY
+from helpers.texts import SETTINGS, sentences
+
+from memattn import config as configs
+from memattn.data.preparation import prepare
+from memattn.runs.trained import load
+from memattn.training.trainer import train
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Run folders of two models that learned to copy raw text, and the prepared corpus."""
+    folder = tmp_path_factory.mktemp("text")
+    files = {}
+    for split, number in (("train", 400), ("valid", 20), ("test", 20)):
+        words = [[word for word in line.split() if word.isalpha()][:5] for line in sentences(number, split)]
+        lines = [" ".join(["Haus", *line]) + "." for line in words]
+        files[split] = tuple(str(folder / f"{split}.{side}") for side in ("en", "de"))
+        for path in files[split]:
+            with open(path, "w", encoding="utf-8") as file:
+                file.writelines(f"{line}\n" for line in lines)
+    prepare.prepare(files, SETTINGS, str(folder / "data"), 1)
+    run_dirs = []
+    for name in ("memory", "bahdanau"):
+        tree = {
+            "data": {"folder": str(folder / "data"), "num_buckets": 1},
+            "model": {"layers": 1, "units": 48, "embedding_size": 48, "dropout": 0.0, "init_scale": 0.1},
+            "training": {
+                "batch_size": 50,
+                "learning_rate": 0.01,
+                "max_steps": 120,
+                "validate_every": 60,
+                "checkpoint_every": 60,
+                "jit_compile": False,
+            },
+            "decoding": {"beam_size": 3, "batch_size": 8, "jit_compile": False},
+        }
+        tree["model"]["attention"] = {"name": name}
+        config = configs.checked(tree, configs.Source("test"))
+        run_dirs.append(str(folder / name))
+        assert train(config, run_dirs[-1], NO_STRATEGY) == 0
+    return run_dirs, folder
+
+
+@pytest.fixture(scope="module")
+def trained(runs):
+    return load(runs[0][1:], [], None)

@@ -1,0 +1,288 @@
+"""Exported models: what the run gives, without memattn; and what is refused."""
+
+import dataclasses
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from helpers.files import lines_of
+from helpers.models import make_model
+from helpers.repository import ROOT
+from helpers.runs import translator
+
+from memattn.data.corpus import VOCABULARY
+from memattn.data.vocabulary import EOS
+from memattn.errors import ConfigError, DataError, RunError
+from memattn.runs.trained import load
+from memattn.serving import saved_model
+from memattn.serving.saved_model import EXTRA, FACTS
+from memattn.serving.translator import Translator
+
+pytestmark = pytest.mark.slow
+
+STRANGE = ["", "Haus quux Hund.", "   ", "<unk> <s> Haus"]
+
+
+@pytest.fixture(scope="module")
+def exported(runs, tmp_path_factory):  # noqa: F811
+    """Folders of the two runs, exported, in graph mode and by XLA, with their runs."""
+    folder, found = tmp_path_factory.mktemp("exported"), []
+    for run_dir, jit_compile in zip(runs[0], ("false", "true"), strict=True):
+        overrides = ["decoding.n_best=3", f"decoding.jit_compile={jit_compile}"]
+        run = load([run_dir], overrides, None)
+        output = str(folder / os.path.basename(run_dir))
+        saved_model.export(run, output)
+        found.append((output, run))
+    return found
+
+
+def compare(expected, found):
+    """Lines of number, score and text: scores but for rounding, all else as it is."""
+    expected = list(expected)
+    assert expected
+    for one, other in zip(expected, found, strict=True):
+        (number, score, *text), (other_number, other_score, *other_text) = one.split("\t"), other.split("\t")
+        assert (number, text) == (other_number, other_text)
+        np.testing.assert_allclose(float(score), float(other_score), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("alignment", [None, "hard"])
+def test_the_exported_model_translates_as_the_run_does(exported, runs, which, alignment):  # noqa: F811
+    folder, run = exported[which]
+    lines = [*lines_of(runs[1] / "test.en"), *STRANGE]
+    how = {"scores": True, "alignment": alignment, "replace_unknown": bool(alignment)}
+    compare(translator(run, n_best=3, **how)(lines, 1), Translator(*saved_model.load(folder), **how)(lines, 1))
+
+
+@pytest.mark.parametrize("name", ["monotonic", "mocha", "matcha"])
+def test_recurrent_mechanisms_are_exported(runs, tmp_path, name):  # noqa: F811
+    """With random weights. Only in exports, loops know neither how many sources nor how many queries there are."""
+    overrides = ["decoding.jit_compile=false", "decoding.max_length=5", "decoding.n_best=3"]
+    run = load(runs[0][:1], overrides, None)
+    model = make_model(name, {}, vocabulary_size=len(run.vocabulary.tokens))
+    run = dataclasses.replace(run, model=model, models=[model])
+    saved_model.export(run, str(tmp_path / "exported"), 20)
+    exported = Translator(*saved_model.load(str(tmp_path / "exported")), scores=True)
+    lines = ["Haus Hund Katze.", "Haus."]
+    compare(translator(run, n_best=3, scores=True)(lines, 1), exported(lines, 1))
+
+
+def test_its_best_hypotheses_are_the_first(exported):
+    lines = ["Haus Hund Katze."]
+    one, three = (list(Translator(*saved_model.load(exported[0][0], n))(lines, 7)) for n in (1, 3))
+    assert three[0] == f"7\t{one[0]}"
+    with pytest.raises(ConfigError, match="--nbest: 4 .*decoding.n_best = 3"):
+        saved_model.load(exported[0][0], 4)
+
+
+def test_signatures_of_tokens_need_no_memattn(exported, tmp_path):
+    """In a process of its own, elsewhere: TensorFlow alone, tokens to tokens with alignments."""
+    folder, run = exported[1]
+    tokens = [run.text.encode(line, "source") for line in ("Haus Hund Katze.", "Haus.")]
+    program = """
+        import json, sys
+        import tensorflow as tf
+        model = tf.saved_model.load(sys.argv[1])
+        source = tf.constant(json.loads(sys.argv[2]))
+        plain = model.signatures["serving_default"](source=source)
+        both = model.signatures["translate_and_align"](source=source)
+        assert not any(name.split(".")[0] == "memattn" for name in sys.modules)
+        found = {name: tensor.numpy() for name, tensor in both.items()}
+        assert all((plain[name].numpy() == found[name]).all() for name in plain)
+        rows = found.pop("tokens").reshape(-1, found["alignments"].shape[2])
+        words = [[word.decode() for word in row] for row in rows]
+        print(json.dumps({"words": words, **{name: value.tolist() for name, value in found.items()}}))
+    """
+    width = max(map(len, tokens)) + 2
+    padded = json.dumps([[*row, *[""] * (width - len(row))] for row in tokens])
+    result = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program), folder, padded],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, "PYTHONPATH": ""},
+    )
+    assert result.returncode == 0, result.stderr[-2000:]
+    found = json.loads(result.stdout)
+    lines = list(translator(run, n_best=3, scores=True)(["Haus Hund Katze.", "Haus."], 1))
+    assert len(lines) == 6
+    for place, line in enumerate(lines):
+        _, score, text = line.split("\t")
+        words = [word for word in found["words"][place] if word]
+        assert len(words) == np.ravel(found["lengths"])[place]
+        assert run.text.detokenize(run.text.decode(words)) == text
+        np.testing.assert_allclose(np.ravel(found["scores"])[place], float(score), rtol=1e-3, atol=1e-4)
+    weights = np.array(found["alignments"])
+    assert weights.shape[:2] == (2, 3)
+    assert weights.shape[3] == width + 1
+    np.testing.assert_allclose(weights.sum(3), np.ones(weights.shape[:3]), rtol=1e-4)  # Bahdanau's
+    assert (weights[1, :, :, len(tokens[1]) + 1 :] == 0).all()
+
+
+def test_batches_and_widths_change_nothing(exported):
+    searcher, text, vocabulary = saved_model.load(exported[0][0])
+    ids = vocabulary.encode(text.encode("Haus Hund.", "source"))
+    found = []
+    for rows, width in ((1, len(ids)), (3, 9), (2, 33)):
+        source = np.zeros([rows, width], np.int32)
+        source[0, : len(ids)] = ids
+        found.append(searcher(source))
+    for other in found[1:]:
+        longest = int(found[0].lengths[0].max())
+        np.testing.assert_array_equal(found[0].tokens[0, :, :longest], other.tokens[0, :, :longest])
+        np.testing.assert_allclose(found[0].scores[0], other.scores[0], rtol=1e-3)
+
+
+def test_an_export_repeats_no_ngram_either(runs, tmp_path):  # noqa: F811
+    run = load(runs[0][1:], ["decoding.no_repeat_ngram_size=1"], None)
+    saved_model.export(run, str(tmp_path / "model"), 12)
+    lines = ["der der der.", "Haus Haus alt alt"]
+    found = Translator(*saved_model.load(str(tmp_path / "model")), alignment="soft").translate(lines)
+    assert found == translator(run, alignment="soft").translate(lines)
+    for line in found:
+        tokens = json.loads(line)["target"]
+        assert len(tokens) == len(set(tokens)) > 1
+
+
+def test_an_ensemble_is_exported(runs, tmp_path):  # noqa: F811
+    both = load(runs[0], [], None)
+    assert saved_model.export(both, str(tmp_path / "both"), max_source_length=12) == 12
+    lines = [line for line in lines_of(runs[1] / "test.en") if len(both.text.encode(line, "source")) <= 12]
+    exported = Translator(*saved_model.load(str(tmp_path / "both")))
+    assert list(exported(lines, 1)) == list(translator(both)(lines, 1))
+
+
+def test_a_source_that_is_too_long_is_named_after_those_before_it(exported):
+    folder, run = exported[0]
+    with open(os.path.join(folder, EXTRA, FACTS), encoding="utf-8") as file:
+        longest = json.load(file)["max_source_length"]
+    assert run.model.max_source_length < longest
+    searcher, *others = saved_model.load(folder, 1)
+    searcher.config = dataclasses.replace(searcher.config, long_lines="refuse")
+    translate = Translator(searcher, *others)
+    lines = translate(["Haus.", "ü" * longest, "ü" * (longest + 1), "Haus."], 7)
+    assert next(lines) == translate.translate(["Haus."])[0]
+    next(lines)
+    with pytest.raises(DataError, match=f"standard input:9: {longest + 1:,} tokens.*{longest:,}"):
+        next(lines)
+
+
+def test_a_source_that_is_too_long_is_split(exported):
+    translate = Translator(*saved_model.load(exported[0][0], 1))
+    longest = translate._most
+    with pytest.warns(UserWarning, match=r"lines:2: .*\d+ pieces"):
+        found = translate.translate(["Haus.", "Haus Hund. " * longest, "Haus."])
+    assert found[0] == found[2] == translate.translate(["Haus."])[0]
+    assert len(found[1].split()) > longest
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_batch_may_be_empty_or_of_padding_alone(exported, which):
+    signatures = tf.saved_model.load(exported[which][0]).signatures
+    for source in (np.zeros([0, 5], np.int32), np.zeros([2, 5], np.int32)):
+        found = signatures["search"](source=tf.constant(source))
+        assert found["tokens"].shape[:2] == found["lengths"].shape == found["scores"].shape == (len(source), 3)
+        assert (found["lengths"].numpy() == 0).all()
+    found = signatures["serving_default"](source=tf.constant(np.zeros([0, 5], "S1")))
+    assert found["tokens"].shape[:2] == (0, 3)
+    found = signatures["translate_and_align"](source=tf.constant(np.zeros([0, 5], "S1")))
+    assert found["alignments"].shape[::3] == (0, 6)
+
+
+def test_a_source_as_wide_as_the_last_padded_width_is_refused_too(runs, tmp_path):  # noqa: F811
+    """And not cut to it: 15 tokens and their end fill a width."""
+    run = load(runs[0][1:], [], None)
+    assert saved_model.export(run, str(tmp_path / "model"), max_source_length=15) == 15
+    search = tf.saved_model.load(str(tmp_path / "model")).signatures["search"]
+    source = np.full([1, 40], 5, np.int32)
+    source[:, 15] = EOS
+    source[:, 16:] = 0
+    assert search(source=tf.constant(source))["scores"].shape == (1, 1)
+    source[:, 15:] = 5
+    with pytest.raises(tf.errors.InvalidArgumentError, match="a source has more than 15 tokens"):
+        search(source=tf.constant(source))
+
+
+def test_an_empty_string_or_a_pad_ends_a_source(exported):
+    folder, run = exported[0]
+    signatures, (a, b, c) = tf.saved_model.load(folder).signatures, run.vocabulary.tokens[5:8]
+    words = [[a, b, "", "", ""], [a, b, "", c, a]]
+    found = signatures["serving_default"](source=tf.constant(words))
+    np.testing.assert_array_equal(*found["tokens"].numpy())
+    ids = tf.constant([[5, 6, EOS, 0, 0], [5, 6, EOS, 0, 7]])
+    np.testing.assert_array_equal(*signatures["search"](source=ids)["tokens"].numpy())
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["saved_model.pb", "variables/variables.data-00000-of-00001", "variables/variables.index", "fingerprint.pb"],
+)
+def test_a_truncated_model_is_said_in_a_line(exported, tmp_path, name):
+    damaged = tmp_path / "damaged"
+    shutil.copytree(exported[0][0], damaged)
+    with open(damaged / name, "r+b") as file:
+        file.truncate(os.path.getsize(damaged / name) // 2)
+    with pytest.raises(RunError, match=f"{re.escape(str(damaged))}: damaged") as raised:
+        saved_model.load(str(damaged))
+    assert "\n" not in str(raised.value)
+
+
+def test_another_vocabulary_is_refused(exported, tmp_path):
+    other = tmp_path / "other"
+    shutil.copytree(exported[0][0], other)
+    with open(other / EXTRA / VOCABULARY, "a", encoding="utf-8") as file:
+        file.write("more\n")
+    with pytest.raises(RunError, match="vocab.txt: missing"):
+        saved_model.load(str(other))
+    (other / EXTRA / FACTS).write_text("{}")
+    with pytest.raises(RunError, match="export.json: unreadable"):
+        saved_model.load(str(other))
+    with pytest.raises(ConfigError, match="nowhere: not a folder"):
+        saved_model.load("nowhere")
+
+
+def test_what_cannot_be_exported_is_refused(trained, exported, tmp_path, monkeypatch):  # noqa: F811
+    with pytest.raises(ConfigError, match="exists; use another --output"):
+        saved_model.export(trained, exported[0][0])
+    sampling = load([os.path.dirname(os.path.dirname(trained.checkpoints[0]))], ["decoding.sample={}"], None)
+    with pytest.raises(ConfigError, match=r"decoding.sample: sampling is not exported"):
+        saved_model.export(sampling, str(tmp_path / "new"))
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(tf.saved_model, "save", full)
+    with pytest.raises(OSError, match="No space left"):
+        saved_model.export(trained, str(tmp_path / "new"))
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_commands_export_and_translate(runs, command, tmp_path):  # noqa: F811
+    output = str(tmp_path / "model")
+    status, said, stderr = command(runs[1], "memattn.export", "--run_dir", "bahdanau", "--output", output)
+    assert (status, stderr) == (0, "")
+    assert said.startswith(f"{output}: takes sources of up to ")
+    process = [sys.executable, "-m", "memattn.translate", "--saved_model", output, "--alignment", "soft"]
+    result = subprocess.run(
+        process, cwd=ROOT, input="Haus.\n\n", capture_output=True, text=True, check=True, timeout=90
+    )
+    first, second = map(json.loads, result.stdout.splitlines())
+    assert first["source"][0] == "Haus"
+    assert np.shape(first["weights"]) == (len(first["target"]), len(first["source"]))
+    assert (second["line"], second["text"], second["weights"]) == (2, "", [])
+    status, _, stderr = command(runs[1], "memattn.translate", "--saved_model", output, "--average", "2")
+    assert status == 2
+    assert "--average: for --run_dir, not for an exported model" in stderr
+    status, _, stderr = command(runs[1], "memattn.translate")
+    assert status == 2
+    assert "--run_dir, --saved_model: give one of them" in stderr

@@ -1,0 +1,648 @@
+"""Decoding of text: files and standard input, n-best lists, alignments, unknown words, ensembles, given pairs."""
+
+import dataclasses
+import json
+import os
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import sacrebleu
+import tensorflow as tf
+from helpers.files import lines_of
+from helpers.models import make_model, padded
+from helpers.repository import ROOT
+from helpers.runs import evaluate, translator
+from helpers.texts import SETTINGS
+
+from memattn import reading
+from memattn.config import DecodingConfig
+from memattn.data.preparation import prepare
+from memattn.data.tokenizer import Text
+from memattn.data.vocabulary import BOS, EOS
+from memattn.errors import ConfigError, DataError
+from memattn.evaluation import evaluate as evaluation
+from memattn.evaluation import metrics
+from memattn.evaluation.metrics import Comparison
+from memattn.models.ensemble import Ensemble
+from memattn.runs.trained import load
+from memattn.search import long_lines
+from memattn.search.searcher import Scorer, Searcher, Translation
+from memattn.serving.translator import PairScorer, available_lines
+from memattn.training.trainer import train
+
+pytestmark = pytest.mark.slow
+
+NO_STRATEGY = tf.distribute.get_strategy()
+
+
+def test_raw_files_are_evaluated_as_the_prepared_split_is(runs, trained, tmp_path):
+    prepared = evaluate(runs[0][1], split="test", output_dir=tmp_path / "split")
+    files = [str(runs[1] / f"test.{side}") for side in ("en", "de")]
+    test_set = evaluation.read_files(trained, *files)
+    evaluated = evaluation.evaluate(trained, test_set, repeats=1)
+    evaluation.write(evaluated, trained, str(tmp_path / "files"), plots=0)
+    raw = evaluated.result.to_json()
+    for name in ("bleu", "sacrebleu", "exact_match"):
+        assert raw[name] == prepared[name]
+    assert raw["bleu"] > 20
+    names = ["hypotheses.txt", "references.txt", "hypotheses.detokenized.txt", "references.detokenized.txt"]
+    for name in names:
+        assert lines_of(tmp_path / "split" / name) == lines_of(tmp_path / "files" / name)
+    texts = [lines_of(tmp_path / "files" / name) for name in names]
+    assert texts[3] == lines_of(files[1])
+    assert raw["sacrebleu"] == sacrebleu.corpus_bleu(texts[2], [texts[3]]).score
+    assert raw["bleu"] == sacrebleu.corpus_bleu(*(texts[0], [texts[1]]), tokenize="none", smooth_method="none").score
+    assert "@@" not in "".join(texts[0])
+    assert texts[1][0].endswith(" .")
+    assert texts[3][0].endswith(".")
+    assert not texts[3][0].endswith(" .")
+
+
+def test_odd_white_space_leaves_lines_and_columns_whole(trained, tmp_path, monkeypatch):
+    """What a model writes may hold any white space, also where units of BPE make an escape."""
+    blanks = ["\t", "\n", "\r", "\v", "\f", "\x1c", "\x1e", "\x85", "\u2028", "\u2029", "\u00a0"]
+    written = [f"a b{blank}c d e f" for blank in blanks]
+    for name in ("source", "target"):
+        with open(tmp_path / name, "w", encoding="utf-8", newline="\n") as file:
+            file.writelines(f"{line}\n" for line in written if "\n" not in line)
+    tokenized = Text(dataclasses.replace(trained.text.settings, form="tokenized"), trained.text.codes)
+    config = dataclasses.replace(trained.config, decoding=dataclasses.replace(trained.config.decoding, n_best=2))
+    trained = dataclasses.replace(trained, text=tokenized, config=config)
+    said = [[f"a b％{ord(blank):04x}c".split(" "), ["d", f"％{ord(blank):04x}"]] for blank in blanks if blank != "\n"]
+    said[0] = [["a", "b％@@", "0@@", "0@@", "0@@", "a", "c"], []]  # a line feed of units
+    translations = [Translation(hypotheses, [-1.0, -2.0]) for hypotheses in said]
+    monkeypatch.setattr(evaluation, "decode", lambda *_: (translations, 1.0))
+    test_set = evaluation.read_files(trained, str(tmp_path / "source"), str(tmp_path / "target"))
+    evaluation.write(evaluated := evaluation.evaluate(trained, test_set, repeats=1), trained, str(tmp_path), plots=0)
+    texts = {path.stem: path.read_bytes().decode() for path in tmp_path.glob("*.t[xs][tv]")}
+    assert texts.keys() >= {"hypotheses", "references", "hypotheses.detokenized", "references.detokenized", "n_best"}
+    for name, text in texts.items():
+        assert len(text.splitlines()) == text.count("\n") == (20 if name == "n_best" else 10), name
+        assert text.count("\t") == (40 if name == "n_best" else 0), name
+    assert texts["hypotheses"].splitlines()[-1] == "a b\u00a0c"
+    lines = [texts[name].splitlines() for name in ("hypotheses", "references")]
+    assert evaluated.result.scores["bleu"] == metrics.bleu(Comparison(*lines)).value
+    for name, options in (("sacrebleu", []), ("chrf", ["-m", "chrf"])):
+        files = [tmp_path / f"{side}.detokenized.txt" for side in ("references", "hypotheses")]
+        command = ["-m", "sacrebleu", files[0], "-i", files[1], "-l", "en-de", "-b", "-w", "9", *options]
+        printed = subprocess.run([sys.executable, *command], capture_output=True, text=True, timeout=60, check=True)
+        assert printed.stdout.strip() == f"{evaluated.result.scores[name]:.9f}"
+
+
+def test_a_split_evaluated_by_hand_leaves_the_result_of_another(runs, command):
+    def evaluated(*flags):
+        status, out, _ = command(runs[1], "memattn.eval", "--run_dir", "memory", "--repeats", "1", *flags)
+        assert status == 0
+        return re.search("^written to (.*): result.json", out, re.MULTILINE)[1]
+
+    memory = runs[1] / "memory"
+
+    def files():
+        return {path: path.read_bytes() for path in memory.glob("*.*") if path.is_file()}
+
+    before = files()
+    assert evaluated("--split", "test") == "memory/eval/test"
+    assert evaluated("--source", "test.en", "--target", "test.de") == "memory/eval/test.en"
+    assert files() == before
+    assert evaluated("--split", "test", "--output_dir", "memory") == "memory"  # as a sweep does
+    before = files()
+    assert evaluated() == "memory/eval/valid"
+    assert files() == before
+    for content in ("{", "[]", "{}"):
+        (memory / "result.json").write_text(content)
+        assert evaluation.default_folder(str(memory), "valid") == str(memory)
+    (memory / "result.json").unlink()
+    assert evaluated() == evaluated("--split", "valid") == "memory"
+
+
+def test_files_of_an_earlier_evaluation_do_not_stay(trained, runs, tmp_path):
+    test_set = evaluation.read_files(trained, *(str(runs[1] / f"test.{side}") for side in ("en", "de")))
+    evaluated = evaluation.evaluate(trained, test_set, repeats=1)
+    tokens = dataclasses.replace(
+        evaluated,
+        written=evaluated.hypotheses,
+        test_set=dataclasses.replace(test_set, written=test_set.references),
+    )
+    for one, number in ((evaluated, 2), (tokens, 0)):
+        evaluation.write(one, trained, str(tmp_path), plots=0)
+        assert len(list(tmp_path.glob("*.detokenized.txt"))) == number
+
+
+@pytest.mark.parametrize("lines", ["Haus", None, 5, ["Haus", 3]])
+def test_lines_that_are_none_are_refused(trained, lines):
+    with pytest.raises(DataError, match="lines: must be a list of strings, not "):
+        translator(trained).translate(lines)
+
+
+def test_files_of_different_length_are_refused(runs, trained, tmp_path):
+    (tmp_path / "short").write_text("a\n")
+    with pytest.raises(DataError, match=r"test.en has 20 lines and .*short has 1"):
+        evaluation.read_files(trained, str(runs[1] / "test.en"), str(tmp_path / "short"))
+    (tmp_path / "none").write_text("")
+    with pytest.raises(DataError, match="none: empty; there is nothing to decode"):
+        evaluation.read_files(trained, str(tmp_path / "none"), str(tmp_path / "none"))
+
+
+def test_lines_are_translated_in_order_as_evaluation_does(runs, trained, tmp_path):
+    evaluate(runs[0][1], split="test", output_dir=tmp_path)
+    source = lines_of(runs[1] / "test.en")
+    expected = lines_of(tmp_path / "hypotheses.detokenized.txt")
+    translate = translator(trained)
+    assert list(translate(source, 1)) == expected
+    assert [list(translate([line], 1)) for line in source[:3]] == [[line] for line in expected[:3]]
+    assert list(translate([source[0], "", "  ", source[1]], 1)) == [expected[0], "", "", expected[1]]
+
+
+def test_n_best_scores_and_their_order(trained):
+    lines = translator(trained, n_best=3, scores=True)(["Haus Hund.", "alt neu grün."], 7)
+    fields = [line.split("\t") for line in lines]
+    assert [number for number, _, _ in fields] == ["7"] * 3 + ["8"] * 3
+    for group in (fields[:3], fields[3:]):
+        scores = [float(score) for _, score, _ in group]
+        assert scores == sorted(scores, reverse=True)
+        assert len({text for *_, text in group}) > 1
+    assert list(translator(trained, n_best=3, scores=True)([""], 7)) == ["7\t0.000000\t"]  # its only hypothesis
+    with pytest.raises(ConfigError, match="--nbest: 4 .*decoding.beam_size = 3"):
+        translator(trained, n_best=4)
+
+
+def test_scores_are_those_of_given_pairs(trained):
+    source = ["Haus Hund Katze.", "der alt Stadt."]
+    best = [line.split("\t") for line in translator(trained, scores=True)(source, 1)]
+    pairs = [f"{line}\t{text}" for line, (_, text) in zip(source, best, strict=True)]
+    scores = list(PairScorer(trained)(pairs, 1))
+    np.testing.assert_allclose([float(score) for score, _ in best], [float(score) for score in scores], atol=2e-3)
+
+
+def test_pairs_are_scored_as_the_steps_do():
+    model = make_model("memory", {"num_slots": 2})
+    source, target = [4, 5, 6, EOS], [7, 8, EOS]
+    shared, state = model.start(model.encode(padded([source])), 1, model.token_table())
+    total, token = 0.0, BOS
+    for following in target:
+        logits, _, state = model.step(tf.constant([[token]]), state, shared)
+        total += float(tf.nn.log_softmax(logits[0, 0])[following])
+        token = following
+    scorer = Scorer(model)
+    np.testing.assert_allclose(scorer(padded([source]).numpy(), padded([target]).numpy()), [total], rtol=1e-5)
+    wide = scorer(padded([source, [EOS]], 9).numpy(), padded([target, [EOS]], 12).numpy())
+    np.testing.assert_allclose(wide[0], total, rtol=1e-5)
+
+
+@pytest.mark.parametrize("line", ["no tab", "two\ttabs\there", ""])
+def test_a_line_that_is_no_pair_is_named(trained, line):
+    scores = PairScorer(trained)(["a\tb", line], 11)
+    assert float(next(scores)) < 0  # what came before is not lost
+    with pytest.raises(DataError, match="standard input:12: .*tab"):
+        next(scores)
+
+
+def test_alignments_are_word_pairs_of_most_attention(trained):
+    (line,) = translator(trained, alignment="hard")(["Haus Hund Katze."], 1)
+    text, pairs = line.split("\t")
+    places = [tuple(map(int, pair.split("-"))) for pair in pairs.split()]
+    words = trained.text.decode(trained.text.encode(text, "target")).split()
+    assert [word for _, word in places] == list(range(len(words)))
+    assert all(0 <= place < 4 for place, _ in places)
+
+
+def test_words_are_aligned_by_the_attention_of_their_units(trained):
+    aligning = translator(trained, alignment="hard")
+    weights = np.array([[0.1, 0.2, 0.3, 0.4], [0.1, 0.3, 0.5, 0.1], [0.0, 0.3, 0.35, 0.35]])
+    source, target = ["a@@", "b", "c", "d"], ["x", "y@@", "z"]
+    assert aligning._pairs([(source, target, weights)]) == "2-0 1-1"
+    weights[1:, 0] = 0.4
+    assert aligning._pairs([(source, target, weights)]) == "2-0 0-1"
+    assert aligning._pairs([(source, target, weights), ([], [], weights[:0, :0])] * 2) == "2-0 0-1 5-2 3-3"
+
+
+UNK = "<unk>"
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "attended", "expected"),
+    [
+        ("Ł@@ Ő@@ Ś@@ Ţ", [UNK, UNK, "Ś@@", UNK], [0, 1, 2, 3], "ŁŐŚŢ"),
+        ("old Ā@@ Ă house", ["old", UNK, UNK, "old"], [0, 1, 2, 0], "old ĀĂ old"),
+        ("便@@ 说@@ 一@@ 个", [UNK, "said", "the"], [0, 1, 2], "便 said the"),  # a word without blanks: a sentence
+        ("Zy@@ klop geht", ["x", UNK, UNK], [0, 1, 2], "x klop geht"),
+        ("Zy@@ klop geht", [UNK, "klop", "x"], [0, 1, 2], "Zyklop x"),
+        ("Ā@@ Ă", [UNK, UNK], [0, 0], "Ā Ā"),
+        ("Ā@@ Ă", [UNK, UNK], [1, 0], "Ă Ā"),
+        ("old Ā", [UNK], [1], "Ā"),
+    ],
+)
+def test_unknown_tokens_are_replaced_by_the_most_attended_source_token(trained, source, target, attended, expected):
+    source = source.split()
+    weights = np.eye(len(source))[attended]
+    known = translator(trained, replace_unknown=True)._known(source, target, weights)
+    assert trained.text.decode(known) == expected
+    assert translator(trained, replace_unknown=True)._known([], [UNK], np.zeros([1, 0])) == [UNK]
+
+
+def test_a_model_without_source_weights_has_no_alignments(trained):
+    blind = dataclasses.replace(trained, model=make_model("none", {}, vocabulary_size=len(trained.vocabulary)))
+    with pytest.raises(ConfigError, match="--alignment, --replace_unknown: .*attention"):
+        translator(blind, alignment="hard")
+    for model in (blind.model, Ensemble([trained.model, blind.model])):
+        with pytest.raises(ConfigError, match="decoding.coverage_penalty: "):
+            Searcher(model, DecodingConfig(coverage_penalty=0.2))
+
+
+@pytest.mark.parametrize(("ratio", "limits"), [(1.1, [11, 55]), (1.15, [12, 58]), (2, [20, 100])])
+def test_a_hypothesis_has_as_many_tokens_as_the_ratio_allows(ratio, limits):
+    model = make_model("none", {})
+    model.output_layer.bias.assign(tf.one_hot(EOS, 11, -1e9, 0.0))  # it never ends by itself
+    config = DecodingConfig(beam_size=1, max_length_ratio=ratio, jit_compile=False)
+    found = Searcher(model, config)(padded([[4] * 9 + [EOS], [4] * 49 + [EOS]]).numpy())
+    assert found.lengths[:, 0].tolist() == limits
+
+
+@pytest.mark.parametrize("name", ["memory", "bahdanau", "none"])
+def test_a_sentence_alone_is_decoded_as_in_a_batch(name):
+    """Alone, XLA compiles its encoder, too."""
+    searcher = Searcher(make_model(name, {}), DecodingConfig(beam_size=3, n_best=3, jit_compile=True))
+    sources = [[4, 5, 6, 7, EOS], [8, 9, EOS]]
+    together = searcher(padded(sources, 6).numpy())
+    for row, source in enumerate(sources):
+        alone = searcher(padded([source], 6).numpy())
+        np.testing.assert_array_equal(alone.tokens[0], together.tokens[row])
+        np.testing.assert_allclose(alone.scores[0], together.scores[row], rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["memory", "bahdanau"])
+def test_coverage_penalty_is_the_search_on_the_models_own_weights(name):
+    """With one step, the score of a hypothesis is its log-probability and the penalty of the weights it read."""
+    model = make_model(name, {})
+    source = padded([[4, 5, 6, EOS], [7, EOS]])
+    config = DecodingConfig(beam_size=3, n_best=3, max_length=1, coverage_penalty=0.4, jit_compile=False)
+    found = Searcher(model, config)(source.numpy())
+    shared, state = model.start(model.encode(source), 1, model.token_table())
+    logits, scores, _ = model.step(tf.fill([2, 1], BOS), state, shared)
+    weights = model.attention_weights(shared, scores).numpy()[:, 0]
+    for row, length in enumerate((4, 2)):
+        attended = weights[row, :length] / weights[row, :length].sum()
+        best = np.sort(tf.nn.log_softmax(logits[row, 0]).numpy())[::-1][:3]
+        expected = best + 0.4 * np.log(np.clip(attended, 1e-6, 1)).sum()
+        np.testing.assert_allclose(found.scores[row], expected, rtol=1e-4)
+
+
+def test_an_ensemble_averages_probabilities(runs):
+    one, other, both = load(runs[0][:1], [], None), load(runs[0][1:], [], None), load(runs[0], [], None)
+    source, target = padded([[4, 5, 6, EOS]]), padded([[7, 8, EOS]])
+    mean = (tf.nn.softmax(one.model(source, target)) + tf.nn.softmax(other.model(source, target))) / 2
+    np.testing.assert_allclose(tf.exp(both.model(source, target)), mean, rtol=1e-4)
+    shared, state = both.model.start(both.model.encode(source), 1, both.model.token_table())
+    token = BOS
+    for position, following in enumerate([7, 8, EOS]):
+        log_probs, scores, state = both.model.step(tf.constant([[token]]), state, shared)
+        np.testing.assert_allclose(tf.exp(log_probs[0, 0]), mean[0, position], rtol=1e-3, atol=1e-6)
+        token = following
+    assert both.model.attention_weights(shared, scores).shape == (1, 1, 4)
+    assert len(both.checkpoints) == 2
+
+
+def test_an_ensemble_of_one_model_twice_is_that_model(runs, trained):
+    twice = load([runs[0][1]] * 2, [], None)
+    assert isinstance(twice.model, Ensemble)
+    lines = lines_of(runs[1] / "test.en")[:5]
+    both, alone = translator(twice, alignment="hard"), translator(trained, alignment="hard")
+    assert list(both(lines, 1)) == list(alone(lines, 1))
+
+
+def test_models_of_other_vocabularies_make_no_ensemble(runs, tiny_config, tmp_path):
+    assert train(tiny_config(), str(tmp_path / "run"), NO_STRATEGY) == 0
+    with pytest.raises(ConfigError, match="run: .*vocabulary"):
+        load([runs[0][0], str(tmp_path / "run")], [], None)
+
+
+def test_lines_are_taken_as_they_come():
+    reader, writer = os.pipe()
+    try:
+        batches = available_lines(reader, 3, 3)
+        os.write(writer, b"first\n")
+        assert next(batches) == ["first"]  # though the pipe is open
+        os.write(writer, "zweite ü\r\nthird\nfour".encode())
+        assert next(batches) == ["zweite ü", "third"]
+        os.write(writer, b"th\n\xff\n")
+        assert next(batches) == ["fourth"]
+        with pytest.raises(DataError, match="standard input:5: .*0xff"):
+            next(batches)
+        os.write(writer, b"\xff\nlost\n")
+        with pytest.raises(DataError, match="standard input:1: not UTF-8 text"):
+            next(available_lines(reader, 3, 3))
+    finally:
+        os.close(reader)
+        os.close(writer)
+
+
+@pytest.mark.parametrize(
+    ("content", "batches"),
+    [
+        (b"a\nb\nc", [["a", "b"], ["c"]]),
+        (b"a\n\n \n", [["a", ""], [" "]]),
+        (b"", []),
+        (b"\n", [[""]]),
+        (b"\xef\xbb\xbfa\n", [["a"]]),
+        (b"\xef\xbb\xbf", [[""]]),
+    ],
+)
+def test_a_file_is_taken_in_batches(tmp_path, content, batches):
+    (tmp_path / "lines").write_bytes(content)
+    with open(tmp_path / "lines", "rb") as file:
+        assert list(available_lines(file.fileno(), 2, 2)) == batches
+
+
+def test_the_first_lines_do_not_wait_for_hundreds(tmp_path):
+    (tmp_path / "lines").write_bytes(b"a\n" * 100)
+    with open(tmp_path / "lines", "rb") as file:
+        assert [len(lines) for lines in available_lines(file.fileno(), 2, 32)] == [2, 4, 8, 16, 32, 32, 6]
+
+
+def test_a_line_without_end_is_refused_after_the_lines_before_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "LONGEST_LINE", 1 << 17)
+    (tmp_path / "lines").write_bytes(b"a\nb\n" + b"x" * (1 << 18))
+    with open(tmp_path / "lines", "rb") as file:
+        lines = available_lines(file.fileno(), 5, 5)
+        assert next(lines) == ["a", "b"]
+        with pytest.raises(DataError, match="standard input:3: .*131,072 bytes"):
+            next(lines)
+
+
+def test_an_error_ends_the_command_though_its_input_goes_on(runs):
+    command = [sys.executable, "-m", "memattn.translate", "--run_dir", runs[0][1], "--score"]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        process.stdin.write("Haus.\tHaus.\nno pair\n")
+        process.stdin.flush()
+        assert float(process.stdout.readline()) < 0
+        assert process.wait(timeout=60) == 1
+        assert process.stderr.read().splitlines()[-1].startswith("error: standard input:2: expected a source")
+
+
+def test_a_closed_input_is_said(runs):
+    command = f"{sys.executable} -m memattn.translate --run_dir {runs[0][1]} <&-"
+    result = subprocess.run(["sh", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert result.returncode == 2
+    assert result.stderr.splitlines()[-1] == "error: standard input is closed; give it lines to translate"
+
+
+def test_a_hypothesis_that_is_lost_leaves_an_empty_line(trained, monkeypatch):
+    writing = translator(trained, scores=True)
+    monkeypatch.setattr("memattn.serving.translator.translation", lambda *_: Translation([], []))
+    assert list(writing(["Haus"], 1)) == ["-inf\t"]
+
+
+def test_a_corpus_that_is_not_the_runs_is_not_evaluated(runs, tmp_path):
+    files = {split: tuple(str(runs[1] / f"{split}.{side}") for side in ("en", "de")) for split in ("train", "valid")}
+    prepare.prepare(files, dataclasses.replace(SETTINGS, bpe_units=10), str(tmp_path / "other"), 1)
+    with pytest.raises(ConfigError, match="data.folder: .*vocabulary"):
+        evaluate(runs[0][0], f"data.folder={tmp_path / 'other'}")
+
+
+def test_the_command_streams_on_a_pipe(runs, trained):
+    source = lines_of(runs[1] / "test.en")[:3]
+    expected = list(translator(trained)(source, 1))
+    command = [sys.executable, "-m", "memattn.translate", "--run_dir", runs[0][1]]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        for line, translation in zip(source, expected, strict=True):  # each answer before the next question
+            process.stdin.write(f"{line}\n")
+            process.stdin.flush()
+            assert process.stdout.readline() == f"{translation}\n"
+        process.stdin.close()
+        assert process.stdout.read() == ""
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("module", "flags", "problem"),
+    [
+        ("translate", ["--run_dir", "memory", "--score", "--scores"], "--score: scores given pairs"),
+        ("translate", ["--run_dir", "nowhere"], "nowhere: no such folder"),
+        (
+            "eval",
+            ["--run_dir", "memory", "--source", "test.en"],
+            "--source and --target: give both, or a --split",
+        ),
+    ],
+)
+def test_the_commands_say_what_is_wrong(runs, command, module, flags, problem):
+    status, _, stderr = command(runs[1], f"memattn.{module}", *flags)
+    assert status == 2
+    assert f"error: {problem}" in stderr
+
+
+def test_what_a_run_needs_for_text_is_in_its_folder(runs, tmp_path):
+    """A run moved away from its data still translates; its BPE is its own."""
+    (tmp_path / "moved").mkdir()
+    moved = tmp_path / "moved" / "run"
+    os.rename(runs[0][0], moved)
+    os.rename(runs[1] / "data", runs[1] / "gone")
+    try:
+        trained = load([str(moved)], [], None)
+        assert translator(trained).translate(["Haus."])[0]
+        assert json.loads((moved / "text.json").read_text())["form"] == "raw"
+    finally:
+        os.rename(runs[1] / "gone", runs[1] / "data")
+        os.rename(moved, runs[0][0])
+
+
+@pytest.mark.parametrize(
+    ("tokens", "numbers", "most", "expected"),
+    [
+        ("", [], 3, [""]),
+        ("a b c", [0, 1, 2], 3, ["a b c"]),
+        ("a b c d", [0, 1, 2, 3], 3, ["a b c", "d"]),
+        ("a b . d e f", range(6), 4, ["a b .", "d e f"]),  # at the end of a sentence
+        ("a . b c d e", range(6), 4, ["a . b c", "d e"]),  # but of none in the first half
+        ("a b@@ c@@ d e", [0, 1, 1, 1, 2], 3, ["a", "b@@ c@@ d", "e"]),  # at the end of a word
+        ("a@@ b@@ c@@ d@@ e", [0] * 5, 2, ["a@@ b@@", "c@@ d@@", "e"]),  # of a word that is too long
+        ("a@@ 3.@@ 5@@ d@@ e", [0] * 5, 4, ["a@@ 3.@@ 5@@ d@@", "e"]),  # a number is no end
+        ("a@@ b@@ 。@@ d@@ e", [0] * 5, 4, ["a@@ b@@ 。@@", "d@@ e"]),
+        ("a b c", [0, 1, 2], 1, ["a", "b", "c"]),
+    ],
+)
+def test_long_lines_are_split_at_ends_of_sentences_and_words(tokens, numbers, most, expected):
+    pieces = long_lines.pieces(tokens.split(), list(numbers), most)
+    assert [" ".join(piece) for piece in pieces] == expected
+
+
+def of_lines(trained, long="split", most=6, **options):
+    decoding = dataclasses.replace(trained.config.decoding, long_lines=long, max_source_length=most)
+    return translator(
+        dataclasses.replace(trained, config=dataclasses.replace(trained.config, decoding=decoding)), **options
+    )
+
+
+def test_a_line_that_is_split_has_the_translations_of_its_pieces(trained):
+    pieces = ["Haus Hund Katze.", "Hund Katze Haus.", "Katze Haus Hund."]
+    lines, most = ["Haus Hund.", " ".join(pieces), "neu."], len(trained.text.encode(pieces[0], "source"))
+    translate = of_lines(trained, most=most, n_best=2, scores=True)
+    with pytest.warns(UserWarning, match=rf"^standard input:6: \d+ tokens, .*{most}; .*3 pieces$"):
+        found = [line.split("\t") for line in translate(lines, 5)]
+    assert [number for number, *_ in found] == ["5", "5", "6", "6", "7", "7"]
+    alone = [[line.split("\t")[1:] for line in translate([piece], 1)] for piece in pieces]
+    for k in range(2):
+        assert float(found[2 + k][1]) == pytest.approx(sum(float(piece[k][0]) for piece in alone), abs=1e-4)
+    tokens = [trained.text.encode(piece[0][1], "target") for piece in alone]
+    assert found[2][2] == trained.text.detokenize(trained.text.decode(sum(tokens, [])))
+
+
+def test_a_line_that_is_cut_has_the_translation_of_its_first_tokens(trained):
+    line = "Haus Hund Katze alt neu"
+    most = len(trained.text.encode("Haus Hund Katze", "source"))
+    with pytest.warns(UserWarning, match=r"^lines:1: .*; the rest is dropped$"):
+        found = of_lines(trained, "cut", most).translate([line])
+    assert found == translator(trained).translate(["Haus Hund Katze"])
+
+
+def test_a_line_that_is_refused_is_named_after_those_before_it(trained):
+    translate = of_lines(trained, "refuse", 3)
+    lines = translate(["Haus", "Haus Hund Katze alt neu", "Haus"], 4)
+    assert next(lines) == translate.translate(["Haus"])[0]
+    with pytest.raises(DataError, match=r"standard input:5: \d+ tokens.*decoding.max_source_length"):
+        next(lines)
+    pairs = PairScorer(
+        dataclasses.replace(
+            trained,
+            config=dataclasses.replace(
+                trained.config,
+                decoding=dataclasses.replace(trained.config.decoding, long_lines="refuse", max_source_length=3),
+            ),
+        )
+    )
+    scores = pairs(["Haus\tHaus", "Haus\tHaus Hund Katze alt neu"], 4)
+    assert float(next(scores)) < 0
+    with pytest.raises(DataError, match="standard input:5: "):
+        next(scores)
+
+
+@pytest.mark.filterwarnings("ignore:standard input")
+def test_alignments_of_a_line_that_is_split(trained):
+    line = "Haus Hund Katze. alt neu. der Stadt"
+    (hard,) = of_lines(trained, alignment="hard")([line], 1)
+    (soft,) = of_lines(trained, alignment="soft")([line], 1)
+    text, pairs = hard.split("\t")
+    pairs = [tuple(map(int, pair.split("-"))) for pair in pairs.split()]
+    assert [word for _, word in pairs] == list(
+        range(len(trained.text.decode(trained.text.encode(text, "target")).split()))
+    )
+    soft = json.loads(soft)
+    assert soft["text"] == text
+    assert sum((piece["source"] for piece in soft["pieces"]), []) == trained.text.encode(line, "source")
+    for piece in soft["pieces"]:
+        assert np.shape(piece["weights"]) == (len(piece["target"]), len(piece["source"]))
+        assert 0 < len(piece["source"]) <= 6
+
+
+def test_a_slow_line_does_not_hold_back_those_before_it(trained, monkeypatch):
+    """The first lines are there when the search comes to a longer one."""
+    translate, searched = of_lines(trained, most=99), []
+    searcher = translate._searcher
+
+    class Watched:
+        config, has_alignments = searcher.config, True
+
+        def __call__(self, source, numbers):
+            searched.append(source.shape)
+            return searcher(source, numbers)
+
+    monkeypatch.setattr(translate, "_searcher", Watched())
+    lines = translate(["Haus."] * 5 + [" ".join(["Haus"] * 33)], 1)
+    for _ in range(5):
+        next(lines)
+    assert searched == [(8, 8)]
+    assert next(lines)
+    assert searched == [(8, 8), (1, 64)]
+
+
+ODD_LINES = {
+    "empty": "",
+    "blank": " ",
+    "blanks and tabs": " \t  ",
+    "controls": "a\x01\x02\x1b[0m\x7fb",
+    "NUL": "Haus\0Hund",
+    "emoji": "Haus 👩‍👩‍👧‍👦 🚲",
+    "right to left": "בית كلب \u202eHaus",
+    "Chinese": "便说一个女人买新鲜面包和冷水。" * 3,
+    "unknown scripts": "ᚠᚢᚦ 𐎠𐎡 ꙮ",
+    "byte order mark": "\ufeffHaus",
+    "tabs": "Haus\tHund",
+    "carriage return": "Haus\r Hund\r",
+    "line separators": "Haus\u2028Hund\u2029\x85\x0b\x0cKatze",
+    "no-break spaces": "Haus\u00a0Hund\u202fKatze",
+    "special tokens": "<s> </s> <unk> <pad> @@ a@@ ％0020",
+    "combining marks": "cafe" + "\u0301" * 50,
+    "zero width": "\u200b\u200d",
+    "4,000 letters": "Donaudampfschiff" * 250,
+    "4,000 odd letters": "Ł" * 4_000,
+    "400 words": "Haus Hund " * 200,
+    "punctuation": "." * 300,
+    "20,000 characters": "der Hund sieht die Katze . " * 740,
+}
+
+
+@pytest.mark.filterwarnings("ignore:standard input:UserWarning")
+@pytest.mark.parametrize("options", [{}, {"n_best": 2, "scores": True, "alignment": "hard", "replace_unknown": True}])
+def test_each_odd_line_has_its_translation(trained, options):
+    lines, translate = list(ODD_LINES.values()), translator(trained, **options)
+    found = list(translate(lines, 1))
+    assert all("\n" not in line and "\r" not in line for line in found)
+    if options:
+        numbers = [int(line.split("\t")[0]) for line in found]
+        assert set(numbers) == set(range(1, len(lines) + 1))
+        assert sorted(numbers) == numbers
+    else:
+        assert len(found) == len(lines)
+        assert [not line for line in found[:3]] == [True] * 3
+        assert found[-1]
+
+
+@pytest.mark.parametrize("form", ["raw", "tokenized", "truecased"])
+def test_white_space_around_a_line_and_double_blanks_change_nothing(trained, form):
+    settings = dataclasses.replace(trained.text.settings, form=form)
+    translate = translator(dataclasses.replace(trained, text=type(trained.text)(settings, trained.text.codes)))
+    odd = ["Haus Hund .", "Haus Hund .\n", " Haus Hund .\r\n", "\tHaus  Hund . ", "Haus\u00a0Hund ."]
+    assert len(set(translate.translate(odd))) == 1
+    assert translate.translate([" ", "\n", "\u00a0\u2003", "\t"]) == [""] * 4
+
+
+@pytest.mark.parametrize("module", ["train", "eval", "translate", "export", "sweep", "prepare"])
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_end_no_command_in_a_stack_trace(module, closed):
+    for flag, status in (("--nonsense", 2), ("--help", 0)):
+        command = f"{sys.executable} -m memattn.{module} {flag} {closed}"
+        done = subprocess.run(["sh", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == status
+        assert "Traceback" not in done.stderr
+        assert "error" not in done.stdout
+        assert len(done.stderr.splitlines()) == (status == 2 and "2>&-" not in closed)
+
+
+def test_a_closed_output_is_said(runs):
+    command = f"{sys.executable} -m memattn.translate --run_dir {runs[0][1]} >&-"
+    result = subprocess.run(["sh", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert result.returncode == 2
+    assert result.stderr.splitlines()[-1] == "error: standard output is closed; it is where the translations go"
+
+
+def test_an_error_does_not_land_among_translations(runs):
+    command = f"{sys.executable} -m memattn.translate --run_dir {runs[0][1]} --score 2>&-"
+    done = subprocess.run(
+        ["sh", "-c", command],
+        cwd=ROOT,
+        input="Haus\tHaus\nHaus\n",
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert len(done.stdout.splitlines()) == 1
+    assert float(done.stdout) < 0

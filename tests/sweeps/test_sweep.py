@@ -1,0 +1,643 @@
+"""Sweeps: every run trained and evaluated once, failures left behind, one table, the paper's figures beside it."""
+
+import concurrent.futures
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from helpers.repository import ROOT
+from helpers.runs import made_up_result
+from studies.britz2017 import printed
+
+from memattn import config as configs
+from memattn import files
+from memattn.errors import ConfigError, RunError
+from memattn.evaluation import formatting
+from memattn.runs import run_folder
+from memattn.sweeps import runner as sweep
+from memattn.sweeps import tables
+from memattn.sweeps.expand import changes, expand
+from memattn.sweeps.results import finished
+
+pytestmark = pytest.mark.slow
+
+CELLS = [{"model.attention.name": "luong", "training.teacher": "nowhere"}, {"model.attention.name": "memory"}]
+FAILING = "luong-teacher=nowhere"
+OPTIONS = {"jobs": 2, "split": "valid", "average": None, "repeats": 1, "plots": 0, "strategy": "none", "title": "Tiny"}
+
+
+@pytest.fixture
+def load(write_config, monkeypatch):
+    """The tiny config with a sweep; commands run in the repository."""
+    monkeypatch.chdir(ROOT)
+
+    def load(cells, changes=None):
+        path = write_config({"sweep": {"cells": cells}, "training.max_steps": 3, **(changes or {})})
+        return configs.load(path, [])
+
+    return load
+
+
+def table(folder):
+    with open(folder / "table.csv", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_sweep_in_processes(load, tmp_path, capsys):
+    folder = tmp_path / "sweep"
+    assert sweep.run_sweep(load(CELLS), str(folder), **OPTIONS) == [FAILING]
+    output = capsys.readouterr()
+    assert "2 runs, 0 done before, 2 to do" in output.out
+    assert "[memory] validation at step 3" in output.out
+    log = folder / FAILING / "log.txt"
+    assert f"{FAILING}: training ended with status 2; see {log}: error: training.teacher: " in output.err
+    log = (folder / FAILING / "log.txt").read_text("utf-8").splitlines()
+    assert " -m memattn.train --run_dir " in log[0]
+    assert "nowhere" in log[-1]
+    assert not (folder / FAILING / "result.json").exists()
+
+    result = json.loads((folder / "memory" / "result.json").read_text("utf-8"))
+    failure, row = table(folder)
+    assert (failure["run"], failure["BLEU"]) == (FAILING, "")
+    assert failure["failed"].startswith("training ended with status 2: error: training.teacher: ")
+    assert (row["run"], row["failed"]) == ("memory", "")
+    assert row["BLEU"] == f"{result['bleu']:.2f}"
+    assert row["exact match %"] == f"{result['exact_match']:.1f}"
+    assert row["decode s"] == f"{result['decode_seconds']:.3g}"
+    assert int(row["parameters"]) == result["parameters"]
+    assert (row["sentences"], row["best step"], row["steps"]) == ("12", "3", "3")
+    markdown = (folder / "table.md").read_text("utf-8").splitlines()
+    assert markdown[:2] == ["Tiny", ""]
+    assert "paper" not in markdown[2]
+    assert [line.split("|")[1].strip() for line in markdown[4:]] == [FAILING, "memory"]
+    assert (folder / "learning_curves.png").stat().st_size > 1000
+
+    def written():
+        return {path: path.stat().st_mtime_ns for path in folder.glob("*/*") if path.is_file()}
+
+    again, before = load(CELLS[1:]), written()
+    assert sweep.run_sweep(again, str(folder), **OPTIONS) == []
+    assert "1 runs, 1 done before, 0 to do" in capsys.readouterr().out
+    assert written() == before
+    del row["failed"]
+    assert table(folder) == [row]
+
+    (folder / "memory" / "result.json").unlink()
+    assert sweep.run_sweep(again, str(folder), **OPTIONS) == []
+    output = capsys.readouterr().out
+    assert "[memory] already finished: 3 steps" in output
+    assert f"[{FAILING}]" not in output
+    changed = {path.name for path, at in written().items() if before[path] != at}
+    assert changed == {"result.json", "model_card.md", "hypotheses.txt", "references.txt", "log.txt"}
+    repeated = json.loads((folder / "memory" / "result.json").read_text("utf-8"))
+    assert repeated["bleu"] == result["bleu"]
+    assert repeated["checkpoints"] == result["checkpoints"]
+
+
+class Commands:
+    """Stands in for the processes: notes what runs when, writes what a run leaves behind."""
+
+    def __init__(self, failing=()):
+        self.failing, self.called, self.most = failing, [], {}
+        self._running, self._lock = {}, threading.Lock()
+
+    def __call__(self, module, name, folder, arguments, _):
+        with self._lock:
+            self.called.append((module, name))
+            self._running[module] = self._running.get(module, 0) + 1
+            self.most[module] = max(self.most.get(module, 0), sum(self._running.values()))
+        time.sleep(0.02)
+        with self._lock:
+            self._running[module] -= 1
+        if (module, name) in self.failing:
+            return 1
+        if module == "memattn.train":
+            files.write(f"{folder}/config.yaml", configs.dump(configs.load(arguments[1], [])))
+            files.write(f"{folder}/validation.csv", "step,bleu,seconds\n2,12.5,3.5\n4,50.25,7.5\n")
+        else:
+            average = int(arguments[arguments.index("--average") + 1]) if "--average" in arguments else None
+            paths = [f"{folder}/checkpoints/step-{i}" for i in range(average)] if average else [f"{folder}/best/step-4"]
+            split = arguments[arguments.index("--split") + 1]
+            result = made_up_result(run_folder.load_config(folder), checkpoints=paths, split=split)
+            written_to = arguments[arguments.index("--output_dir") + 1]
+            files.write(f"{written_to}/result.json", json.dumps(result.to_json()))
+        return 0
+
+
+GRID = [{"model.attention.num_slots": slots} for slots in (1, 2, 4, 8)]
+
+
+def test_trainings_share_the_machine_and_evaluations_do_not(load, tmp_path, monkeypatch):
+    commands = Commands()
+    monkeypatch.setattr(sweep, "command", commands)
+    assert sweep.run_sweep(load(GRID), str(tmp_path / "sweep"), **OPTIONS) == []
+    assert commands.most == {"memattn.train": 2, "memattn.eval": 1}
+    assert [module for module, _ in commands.called] == ["memattn.train"] * 4 + ["memattn.eval"] * 4
+    assert [name for module, name in commands.called[4:]] == [f"num_slots={slots}" for slots in (1, 2, 4, 8)]
+    assert table(tmp_path / "sweep")[0] == {
+        "run": "num_slots=1",
+        "BLEU": "50.25",
+        "sacreBLEU": "",
+        "chrF": "",
+        "exact match %": "25.0",
+        "perplexity": "",
+        "decode s": "1.5",
+        "decode s min-max": "1.25-2",
+        "sentences": "12",
+        "parameters": "99",
+        "best step": "4",
+        "steps": "4",
+        "training s": "7.5",
+    }
+
+
+def test_what_failed_is_run_again_and_nothing_else(load, tmp_path, monkeypatch, capsys):
+    commands = Commands(failing=[("memattn.train", "num_slots=2"), ("memattn.eval", "num_slots=4")])
+    monkeypatch.setattr(sweep, "command", commands)
+    assert sweep.run_sweep(load(GRID), str(tmp_path / "sweep"), **OPTIONS) == ["num_slots=2", "num_slots=4"]
+    assert ("memattn.eval", "num_slots=2") not in commands.called
+    errors = capsys.readouterr().err
+    assert "num_slots=2: training ended with status 1" in errors
+    assert "num_slots=4: evaluation ended with status 1" in errors
+    reasons = {row["run"]: row["failed"] for row in table(tmp_path / "sweep")}
+    assert reasons == {
+        "num_slots=1": "",
+        "num_slots=2": "training ended with status 1",
+        "num_slots=4": "evaluation ended with status 1",
+        "num_slots=8": "",
+    }
+    commands.called, commands.failing = [], ()
+    assert sweep.run_sweep(load(GRID), str(tmp_path / "sweep"), **{**OPTIONS, "jobs": 1}) == []
+    names = ["num_slots=2", "num_slots=4"]
+    assert commands.called == [(module, name) for module in ("memattn.train", "memattn.eval") for name in names]
+    assert [row["run"] for row in table(tmp_path / "sweep")] == [f"num_slots={slots}" for slots in (1, 2, 4, 8)]
+
+
+@pytest.mark.parametrize("change", [{"split": "train"}, {"config": {}}, {"checkpoints": ["checkpoints/step-4"]}, None])
+def test_a_result_of_other_conditions_is_evaluated_again(load, tmp_path, monkeypatch, change):
+    commands = Commands()
+    monkeypatch.setattr(sweep, "command", commands)
+    assert sweep.run_sweep(load(GRID[:1]), str(tmp_path / "sweep"), **OPTIONS) == []
+    path = tmp_path / "sweep" / "num_slots=1" / "result.json"
+    result = json.loads(path.read_text("utf-8"))
+    path.write_text("{" if change is None else json.dumps({**result, **change}), encoding="utf-8")
+    commands.called = []
+    assert sweep.run_sweep(load(GRID[:1]), str(tmp_path / "sweep"), **OPTIONS) == []
+    assert ("memattn.eval", "num_slots=1") in commands.called
+    assert json.loads(path.read_text("utf-8")) == result
+
+
+def test_the_last_error_is_that_of_the_last_command(tmp_path):
+    log = tmp_path / "log.txt"
+    assert sweep.last_error(str(log)) == ""
+    log.write_text("$ first\nerror: one\nerror: two\n", encoding="utf-8")
+    assert sweep.last_error(str(log)) == ": error: two"
+    log.write_text("$ first\nerror: one\n$ second\nkilled\n", encoding="utf-8")
+    assert sweep.last_error(str(log)) == ""
+
+
+def test_averaged_checkpoints_are_evaluated_beside_the_best(load, tmp_path, monkeypatch):
+    commands = Commands()
+    monkeypatch.setattr(sweep, "command", commands)
+    for average in (None, 2, 2, 3):
+        assert sweep.run_sweep(load(GRID[:1]), str(tmp_path / "sweep"), **{**OPTIONS, "average": average}) == []
+    evaluations = [name for module, name in commands.called if module == "memattn.eval"]
+    assert evaluations == ["num_slots=1"] * 3  # the second 2 finds its result
+
+
+def test_of_any_split_the_result_is_in_the_run_folder(load, tmp_path, monkeypatch):
+    monkeypatch.setattr(sweep, "command", commands := Commands())
+    monkeypatch.setattr(sweep.task_corpus, "SPLITS", ("train", "valid", "test"))
+    for _ in range(2):  # the second finds the result of the first
+        assert sweep.run_sweep(load(GRID[:1]), str(tmp_path / "sweep"), **{**OPTIONS, "split": "test"}) == []
+    assert json.loads((tmp_path / "sweep" / "num_slots=1" / "result.json").read_text("utf-8"))["split"] == "test"
+    assert [module for module, _ in commands.called] == ["memattn.train", "memattn.eval"]
+
+
+def test_cells_one_by_one_and_then_the_table(load, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sweep, "command", Commands())
+    folder = tmp_path / "sweep"
+    config = load([{"model.attention.num_slots": slots} for slots in (2, 3)])
+    for only, names in (("num_slots=3", {"num_slots=3"}), ("num_slots=2", {"num_slots=2", "num_slots=3"})):
+        assert sweep.run_sweep(config, str(folder), **OPTIONS, only=[only]) == []
+        assert {path.name for path in folder.iterdir() if path.is_dir()} == names
+        assert not (folder / "table.csv").exists()
+    assert sweep.run_sweep(config, str(folder), **OPTIONS) == []
+    assert "2 runs, 2 done before, 0 to do" in capsys.readouterr().out
+    assert [row["run"] for row in table(folder)] == ["num_slots=2", "num_slots=3"]
+
+
+@pytest.mark.parametrize("content", ["", "step,bleu,seconds\n", "step,bleu,seconds\n20", "\udcff\udcfe\0"])
+def test_the_row_of_a_run_with_damaged_validations_says_so(load, tmp_path, monkeypatch, content):
+    monkeypatch.setattr(sweep, "command", Commands())
+    config, folder = load(GRID[:2]), tmp_path / "sweep"
+    assert sweep.run_sweep(config, str(folder), **OPTIONS) == []
+    path = folder / "num_slots=1" / "validation.csv"
+    path.write_text(content, errors="surrogateescape")
+    with pytest.warns(UserWarning, match=f"^num_slots=1: {path} is damaged; remove "):
+        assert sweep.run_sweep(config, str(folder), **OPTIONS) == []
+    assert [row["failed"] for row in table(folder)] == ["validation.csv is damaged", ""]
+
+
+def test_a_result_without_its_figures_is_none(load, tmp_path, monkeypatch):
+    monkeypatch.setattr(sweep, "command", Commands())
+    config, folder = load(GRID[:1]), tmp_path / "sweep"
+    assert sweep.run_sweep(config, str(folder), **OPTIONS) == []
+    path = folder / "num_slots=1" / "result.json"
+    whole = json.loads(path.read_text())
+    for damage in ({"bleu": None}, {"bleu": float("nan")}, {"step": True}, {"decode_seconds": 10**40}):
+        path.write_text(json.dumps({**whole, **damage}))
+        assert finished(config, str(folder), "valid") == []
+    path.write_text(json.dumps(whole))
+    assert len(finished(config, str(folder), "valid")) == 1
+
+
+def groups(cells, load):
+    config = load(cells)
+    runs = expand(config)
+    return tables.seed_groups(list(runs), list(runs.values()), list(changes(config).values()))
+
+
+def test_groups_of_seeds_have_names_of_their_own(load):
+    slots = "model.attention.num_slots"
+    cells = [{slots: 3}, {slots: 3, "training.learning_rate": 0.1}]
+    cells += [{slots: 3, "training.seed": 2, "training.learning_rate": 0.1}]
+    cells += [{"training.seed": 3, slots: 4}, {slots: 4, "training.seed": 2}, {"training.seed": 3, slots: 3}]
+    cells += [{slots: 3, "training.max_steps": 2, "training.seed": 2}, {slots: 3, "training.max_steps": 2}]
+    assert groups(cells, load) == {
+        "num_slots=3": [0, 5],
+        "num_slots=3-learning_rate=0.1": [1, 2],
+        "num_slots=4": [3, 4],
+        "num_slots=3-max_steps=2": [6, 7],
+    }
+    tiny = {"training.learning_rate": 1e-5, "training.adam_epsilon": 1e-5}
+    seeds = [{**tiny, "training.seed": seed} for seed in (1, 2)]
+    assert groups(seeds, load) == {"adam_epsilon=1e-05-learning_rate=1e-05": [0, 1]}
+    named = {"data.folder": "a-seed=1-b"}
+    assert groups([{**named, **change} for change in seeds], load) == {
+        "folder=a-seed=1-b-adam_epsilon=1e-05-learning_rate=1e-05": [0, 1]
+    }
+    alike = [{"training.seed": 1}, {"training.seed": 2}, {slots: 2, "model.units": 4}, {"data.folder": "all"}]
+    assert list(groups(alike, load)) == ["all", "num_slots=2-units=4", "folder=all"]
+    taken = [{slots: 2, "training.seed": 1}, {slots: 2, "training.seed": 2}, {"training.max_steps": 2, slots: 2}]
+    assert list(groups(taken, load)) == ["num_slots=2", "num_slots=2-max_steps=2"]
+
+
+@pytest.mark.parametrize(
+    "content", ["[]", "3", "{}", '{"config": 5}', '{"config": {}, "checkpoints": 3}', "[" * 100_000]
+)
+def test_a_result_of_another_shape_is_none(load, tmp_path, monkeypatch, content):
+    monkeypatch.setattr(sweep, "command", Commands())
+    config, folder = load(GRID[:1]), tmp_path / "sweep"
+    assert sweep.run_sweep(config, str(folder), **OPTIONS) == []
+    (folder / "num_slots=1" / "result.json").write_text(content)
+    assert finished(config, str(folder), "valid") == []
+
+
+def test_a_second_sweep_is_kept_out_but_cells_are_done_beside_each_other(load, tmp_path, monkeypatch):
+    monkeypatch.setattr(sweep, "command", Commands())
+    config, folder, found, nested = load(GRID[:2]), str(tmp_path / "sweep"), sweep.result_of, []
+
+    def beside(*arguments):
+        if not nested:
+            nested.append(True)
+            where = "sweep/num_slots=1" if only else "sweep"
+            busy = f"{where}: process .* on .* is working on it; wait, or use another --sweep_dir"
+            with pytest.raises(RunError, match=busy):
+                sweep.run_sweep(config, folder, **OPTIONS, only=only)
+            if only:
+                assert sweep.run_sweep(config, folder, **OPTIONS, only=["num_slots=2"]) == []
+            else:
+                with pytest.raises(RunError, match="sweep/num_slots=2: process "):
+                    sweep.run_sweep(config, folder, **OPTIONS, only=["num_slots=2"])
+        return found(*arguments)
+
+    monkeypatch.setattr(sweep, "result_of", beside)
+    for only in (["num_slots=1"], None):
+        nested.clear()
+        assert sweep.run_sweep(config, folder, **OPTIONS, only=only) == []
+    assert len(table(tmp_path / "sweep")) == 2
+
+
+@pytest.mark.parametrize(("copy", "known"), [(True, "train, valid"), (False, "test, valid")])
+def test_a_split_that_is_not_there_is_said_before_anything_is_trained(load, copy, known, tmp_path):
+    changes = {}
+    if not copy:
+        changes["data.copy"] = None
+        (tmp_path / "data").mkdir()
+        for split in ("valid", "test"):
+            (tmp_path / "data" / f"{split}.target").touch()
+    with pytest.raises(ConfigError, match=f"data: has no split nope; it has {known}$"):
+        sweep.run_sweep(load(GRID[:1], changes), str(tmp_path / "sweep"), **{**OPTIONS, "split": "nope"})
+    assert not (tmp_path / "sweep").exists()
+
+
+def test_a_cell_beyond_the_last_is_said(command):
+    flags = ["--config", "configs/copy/demo.yaml", "--sweep_dir", "runs/nowhere", "--cell", "9"]
+    status, _, stderr = command(ROOT, "memattn.sweep", *flags)
+    assert status == 2
+    assert stderr.splitlines()[-1] == "error: --cell: 9 is not one of the runs 0 to 2; see --list"
+    assert not (ROOT / "runs" / "nowhere").exists()
+
+
+def test_the_list_of_a_sweep(command):
+    status, stdout, stderr = command(ROOT, "memattn.sweep", "--config", "configs/copy/demo.yaml", "--list")
+    assert status == 0, stderr
+    assert stdout.splitlines() == ["0\tmemory-num_slots=32", "1\tbahdanau", "2\tnone-max_steps=500"]
+
+
+def test_a_result_of_an_earlier_version_is_kept(load, tmp_path, monkeypatch, capsys):
+    """Whose config lacks keys that have come since, of a section and of the mechanism."""
+    monkeypatch.setattr(sweep, "command", Commands())
+    config, path = load(GRID[:1]), tmp_path / "sweep" / "num_slots=1" / "result.json"
+    assert sweep.run_sweep(config, str(tmp_path / "sweep"), **OPTIONS) == []
+    result = json.loads(path.read_text("utf-8"))
+    training = result["config"]["training"]
+    del training["max_bad_steps"], result["config"]["model"]["attention"]["renormalize"]
+    for done in ("1 done before", "0 done before"):
+        path.write_text(json.dumps(result), encoding="utf-8")
+        capsys.readouterr()
+        assert sweep.run_sweep(config, str(tmp_path / "sweep"), **OPTIONS) == []
+        assert done in capsys.readouterr().out
+        training["max_bad_steps"] = 11  # not what the run has
+
+
+def test_a_sweep_in_which_all_fail_has_a_table_of_failures(load, tmp_path, monkeypatch):
+    monkeypatch.setattr(sweep, "command", Commands(failing=[("memattn.train", "num_slots=1")]))
+    assert sweep.run_sweep(load(GRID[:1]), str(tmp_path / "sweep"), **OPTIONS) == ["num_slots=1"]
+    assert table(tmp_path / "sweep") == [{"run": "num_slots=1", "failed": "training ended with status 1"}]
+    assert not (tmp_path / "sweep" / "learning_curves.png").exists()
+
+
+def test_the_folder_of_another_sweep_is_refused(load, tmp_path, monkeypatch):
+    monkeypatch.setattr(sweep, "command", Commands())
+    sweep.run_sweep(load(GRID), str(tmp_path / "sweep"), **OPTIONS)
+    with pytest.raises(ConfigError, match=r"num_slots=1: .*training\.learning_rate \(0\.01 there, 0\.02 here\)"):
+        sweep.run_sweep(load(GRID, {"training.learning_rate": 0.02}), str(tmp_path / "sweep"), **OPTIONS)
+
+
+CHILD = """
+import os, signal, sys, time
+from memattn import cli
+
+def main(folder):
+    stopped = []
+    signal.signal(signal.SIGTERM, lambda *_: stopped.append(True))
+    print("parent", parent, flush=True)
+    while not stopped:
+        print("a step", flush=True)
+        time.sleep(0.02)
+    print("stopped", flush=True)
+    with open(folder + "/checkpoint", "w") as file:
+        file.write("whole")
+    sys.exit(143)
+
+parent = os.environ.get("MEMATTN_PARENT")
+cli.run(main, positional=True)
+"""
+
+
+@pytest.fixture
+def child(tmp_path, monkeypatch):
+    """A module that stands in for a training: it writes a checkpoint at SIGTERM."""
+    (tmp_path / "child.py").write_text(CHILD, encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(tmp_path)]))
+    return [sys.executable, "-m", "child", "--", str(tmp_path)]
+
+
+def until(condition, seconds=20):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_a_killed_sweep_leaves_no_training_behind(child, tmp_path):
+    start = "import os, subprocess, sys, time; environment = {**os.environ, 'MEMATTN_PARENT': str(os.getpid())}; "
+    start += "subprocess.Popen(sys.argv[1:], env=environment, start_new_session=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", start, *child], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout.readline() == f"parent {parent.pid}\n"
+        parent.kill()
+        until((tmp_path / "checkpoint").exists)
+
+
+def test_a_process_writes_on_when_nobody_reads(child, tmp_path):
+    processes = sweep.Processes()
+    with open(tmp_path / "errors", "w", encoding="utf-8") as errors:
+        process, reading = processes.start(child, errors)
+    with process, open(reading, encoding="utf-8") as lines:
+        assert next(lines) == f"parent {os.getpid()}\n"
+        lines.close()
+        time.sleep(0.1)  # some lines
+        processes.end()
+    assert process.returncode == 143, (tmp_path / "errors").read_text("utf-8")
+    assert (tmp_path / "checkpoint").exists()
+
+
+def test_a_process_that_is_being_started_is_ended_with_the_others(monkeypatch):
+    begun, go_on, ended = threading.Event(), threading.Event(), []
+
+    class Process:
+        def __init__(self, *_, **__):
+            begun.set()
+            assert go_on.wait(20)
+
+        def terminate(self):
+            ended.append(self)
+
+    monkeypatch.setattr(sweep.subprocess, "Popen", Process)
+    processes = sweep.Processes()
+    starting = threading.Thread(target=processes.start, args=([], None))
+    starting.start()
+    assert begun.wait(20)
+    ending = threading.Thread(target=processes.end)
+    ending.start()
+    time.sleep(0.05)
+    go_on.set()
+    for thread in (starting, ending):
+        thread.join(20)
+    assert len(ended) == 1
+    with pytest.raises(concurrent.futures.CancelledError):
+        processes.start([], None)
+
+
+@pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_does_not_disturb_the_ending(first):
+    def handlers():
+        return [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+
+    before, cleaned = handlers(), False
+    with pytest.raises(KeyboardInterrupt if first == signal.SIGINT else SystemExit), sweep.terminable():
+        try:
+            os.kill(os.getpid(), first)
+            time.sleep(20)
+        finally:
+            for again in (signal.SIGINT, signal.SIGTERM):
+                os.kill(os.getpid(), again)
+            time.sleep(0.01)
+            cleaned = True
+    assert cleaned
+    assert handlers() == before
+
+
+def test_a_sweep_runs_in_any_thread(load, tmp_path, monkeypatch):
+    monkeypatch.setattr(sweep, "command", Commands())
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        assert pool.submit(sweep.run_sweep, load(GRID[:1]), str(tmp_path / "sweep"), **OPTIONS).result() == []
+
+
+def test_a_markdown_table_leaves_out_what_no_row_has():
+    rows = [{"run": "a", "paper": "", "steps": 10}, {"run": "long name", "paper": "", "steps": 2}]
+    assert formatting.markdown(rows) == (
+        "| run       | steps |\n|-----------|-------|\n| a         | 10    |\n| long name | 2     |\n"
+    )
+
+
+def test_the_seeds_of_a_sweep_before_do_not_stay(load, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sweep, "command", Commands())
+    folder = str(tmp_path / "sweep")
+    assert sweep.run_sweep(load([{"training.seed": seed} for seed in (1, 2)]), folder, **OPTIONS) == []
+    assert "written to " + folder + ": table.csv, table.md, seeds.csv, " in capsys.readouterr().out
+    assert (tmp_path / "sweep" / "seeds.csv").exists()
+    assert sweep.run_sweep(load(GRID[:1]), folder, **OPTIONS) == []
+    assert not (tmp_path / "sweep" / "seeds.csv").exists()
+
+
+def scored(config, bleu):
+    """Rows of a sweep with those scores, the configs of its runs, and what sets these apart."""
+    runs = expand(config)
+    columns = [{"BLEU": one, "sacreBLEU": one + 1, "chrF": "", "decode s": 2.0, "training s": 60} for one in bleu]
+    rows = [{"run": name, **row} for name, row in zip(runs, columns, strict=True)]
+    return rows, list(runs.values()), list(changes(config).values())
+
+
+def test_rows_that_differ_by_their_seeds_are_summed_up(load):
+    cells = [{"training.seed": seed, "model.attention.num_slots": slots} for slots in (2, 4) for seed in (1, 2, 3)]
+    rows, *runs = scored(load(cells), (30, 31, 35, 33, 34, 32))
+    summary = {row["run"]: row for row in tables.over_seeds(rows, *runs)}
+    assert summary.keys() == {"num_slots=2", "num_slots=4"}
+    assert summary["num_slots=2"]["seeds"] == 3
+    means = [(row["BLEU mean"], row["BLEU min-max"], row["sacreBLEU mean"]) for row in summary.values()]
+    assert {row["chrF mean"] for row in summary.values()} == {""}
+    assert means == [("32.00", "30.00-35.00", "33.00"), ("33.00", "32.00-34.00", "34.00")]
+    assert tables.over_seeds(rows[:1] + rows[3:4], *(part[:1] + part[3:4] for part in runs)) == []
+    assert [row["run"] for row in tables.over_seeds(rows[:3], *(part[:3] for part in runs))] == ["num_slots=2"]
+    rows, *runs = scored(load([{"training.seed": seed} for seed in (1, 2)]), (30, 31))
+    assert [row["run"] for row in tables.over_seeds(rows, *runs)] == ["all"]
+
+
+def test_other_data_are_no_other_seed_of_the_training(load):
+    rows, *runs = scored(load([{"data.copy.seed": seed} for seed in (1, 2)]), (30, 31))
+    assert tables.over_seeds(rows, *runs) == []
+    cells = [{"data.copy.seed": data, "training.seed": seed} for data in (1, 2) for seed in (1, 2)]
+    rows, *runs = scored(load(cells), (30, 31, 40, 41))
+    summary = tables.over_seeds(rows, *runs)
+    assert [(row["run"], row["seeds"], row["BLEU mean"]) for row in summary] == [
+        ("seed=1", 2, "30.50"),
+        ("seed=2", 2, "40.50"),
+    ]
+
+
+def full_scale(**changes):
+    """The paper's cell of L = 50 and K = 32, as the defaults have it."""
+    tree = {
+        "data": {"copy": {"max_length": 50}},
+        "model": {"attention": {"name": "memory", "num_slots": 32}},
+    }
+    changes = {key.replace("__", "."): value for key, value in changes.items()}
+    return configs.checked(configs.apply_changes(tree, changes), configs.Source("test"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, (99.96, 5.35)),
+        ({"data__copy__max_length": 200, "model__attention__num_slots": 1}, (44.22, 9.30)),
+        ({"data__copy__max_length": 20, "model__attention__name": "none"}, (99.93, 2.03)),
+        ({"data__copy__max_length": 100, "model__attention__name": "bahdanau"}, (100.0, 11.0)),
+        (
+            {"training__seed": 7, "data__copy__seed": 2, "data__num_buckets": 1, "training__validate_every": 5},
+            (99.96, 5.35),
+        ),
+        ({"model__attention__position_encoding": True}, (99.96, 5.35)),
+        ({"model__attention__encoder_scoring": "sigmoid", "data__folder": "data/mine"}, (99.96, 5.35)),
+        ({"model__attention": {"name": "bahdanau", "cache_keys": False}}, (99.94, 6.46)),
+        ({"training__checkpoint_minutes": 5.0, "training__jit_compile": False, "decoding__n_best": 3}, (99.96, 5.35)),
+    ],
+)
+def test_a_config_at_full_scale_has_its_row_of_the_paper(changes, expected):
+    assert printed.table_1(full_scale(**changes)) == expected
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"data__copy__max_length": 30},
+        {"data__copy__num_symbols": 10},
+        {"data__copy__train_examples": 50_000},
+        {"data__copy__valid_examples": 100},
+        {"data": {"folder": "data/mine"}},
+        {"model__attention__num_slots": 5},
+        {"model__attention__encoder_scoring": "softmax_time"},
+        {"model__attention__name": "windowed_memory"},
+        {"model__attention__vote_scale": 2.0},
+        {"model__attention__nested": True},
+        {"model__attention__name": "luong"},
+        {"model__layers": 1},
+        {"model__units": 128},
+        {"model__encoder_units": 128},
+        {"model__embedding_size": 128},
+        {"model__dropout": 0.1},
+        {"model__init_scale": 0.1},
+        {"model__input_feeding": False},
+        {"model__mix": False},
+        {"model__tie_embeddings": "source_target"},
+        {"training__batch_size": 64},
+        {"training__learning_rate": 0.001},
+        {"training__clip_norm": 1.0},
+        {"training__max_steps": 10_000},
+        {"decoding__beam_size": 5},
+        {"decoding__length_penalty": 0.6},
+        {"training__batch_type": "tokens"},
+        {"training__accumulate": 8},
+        {"training__schedule": "linear"},
+        {"training__label_smoothing": 0.1},
+        {"training__precision": "mixed_float16"},
+        {"training__stop_at_bleu": 99.9},
+        {"training__patience": 3},
+        {"training__validation_beam_size": 10},
+        {"data__max_source_length": 40},
+        {"data__max_target_length": 40},
+        {"decoding__max_length": 20},
+        {"decoding__max_length_ratio": 1.0},
+        {"decoding__coverage_penalty": 0.1},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_a_config_off_full_scale_has_none(change):
+    assert printed.table_1(full_scale(**change)) is None
+
+
+def test_the_printed_table_is_that_of_the_reference():
+    path = ROOT.parent / "shared" / "reference" / "paper_tables.json"
+    if not path.exists():
+        pytest.skip("the paper's tables are not beside the repository")
+    tables = json.loads(path.read_text(encoding="utf-8"))
+    assert list(map(list, printed.TABLE_3_SECONDS.items())) == tables["table3_en_de_decode_seconds"]["rows"]
+    by_split = {"valid": printed.TABLE_2_VALID, "test": printed.TABLE_2_TEST}
+    for kind, split, slots, *bleu in tables["table2_wmt17_bleu"]["rows"]:
+        model = f"K={slots}{' + PE' if 'PE' in kind else ''}" if slots else kind
+        assert by_split[split][model] == tuple(bleu)
+    rows = tables["table1_copy"]["rows"]
+    ours = [
+        [length, model, printed.TABLE_1_BLEU[length][place], printed.TABLE_1_SECONDS[length][place]]
+        for length in printed.TABLE_1_BLEU
+        for place, model in enumerate(printed.TABLE_1_MODELS)
+    ]
+    assert ours == rows

@@ -1,0 +1,279 @@
+"""Two real workers agree on whatever decides what they do next, though clocks, signals, disks and data differ."""
+
+import contextlib
+import dataclasses
+import glob
+import os
+import signal
+import time
+import types
+from unittest import mock
+
+import numpy as np
+import pytest
+from helpers.worker_pair import WorkerPair
+
+from memattn import config as configs
+from memattn import files, xla
+from memattn.data import task_corpus
+from memattn.data.batches import TrainingBatches
+from memattn.errors import DataError
+from memattn.evaluation.metrics import METRICS, Score
+from memattn.runs import checkpoints as checkpointing
+from memattn.runs import trained as trained_runs
+from memattn.training import trainer
+from memattn.training.step import TrainingStep
+
+pytestmark = pytest.mark.slow
+
+STOPPED = 128 + signal.SIGTERM
+FAILED = ["RunError", "another worker failed; see its output"]
+
+
+@pytest.fixture(scope="module")
+def pair():
+    started = WorkerPair()
+    yield started
+    started.end()
+
+
+@pytest.fixture
+def both(pair, write_config, tmp_path):
+    """both(function, changes, *arguments): what function(rank, strategy, config, run_dir, *arguments) gives on both."""
+    tiny = {"training.max_steps": 12, "training.batch_size": 4, "model.attention": {"name": "none"}}
+
+    def run(function, changes=None, *arguments):
+        config = write_config({**tiny, **(changes or {})})
+        return pair("test_agreement", function.__name__, config, str(tmp_path / "run"), *arguments)
+
+    return run
+
+
+def checkpoints(folder):
+    names = glob.glob(os.path.join(folder, "run", "checkpoints", "*.index"))
+    return sorted(int(os.path.basename(name).removeprefix("step-").removesuffix(".index")) for name in names)
+
+
+def trained(strategy, config, run_dir, *overrides):
+    return trainer.train(configs.load(config, list(overrides)), run_dir, strategy)
+
+
+def with_a_fast_clock(rank, strategy, config, run_dir, fast):
+    """On the worker `fast`, a minute passes in less than a step."""
+    clock = types.SimpleNamespace(monotonic=lambda: time.monotonic() * (1e6 if rank == fast else 1))
+    with mock.patch.object(trainer, "time", clock):
+        return trained(strategy, config, run_dir)
+
+
+@pytest.mark.parametrize(("fast", "written"), [(0, [10, 12]), (1, [12])])
+def test_the_first_workers_clock_decides_when_a_checkpoint_is_due(both, tmp_path, fast, written):
+    minutes = {"training.checkpoint_minutes": 1, "training.checkpoint_every": 1000, "training.validate_every": 1000}
+    assert both(with_a_fast_clock, minutes, fast) == [0, 0]
+    assert checkpoints(tmp_path) == written
+
+
+def with_a_signal(rank, strategy, config, run_dir, signalled, when):
+    """The worker `signalled` gets SIGTERM in a step."""
+    step = TrainingStep.__call__
+
+    def then_signalled(self, batches, number, rate):
+        if (rank, number) == (signalled, when):
+            signal.raise_signal(signal.SIGTERM)
+        return step(self, batches, number, rate)
+
+    with mock.patch.object(TrainingStep, "__call__", then_signalled):
+        return trained(strategy, config, run_dir)
+
+
+@pytest.mark.parametrize("signalled", [0, 1])
+def test_a_signal_to_one_stops_both_at_the_same_step(both, tmp_path, signalled):
+    rarely = {"training.max_steps": 30, "training.validate_every": 1000}
+    assert both(with_a_signal, rarely, signalled, 6) == [STOPPED, STOPPED]
+    assert checkpoints(tmp_path)[-1] == 10
+
+
+def test_a_signal_to_the_first_keeps_both_from_a_validation(both, tmp_path):
+    assert both(with_a_signal, {}, 0, 7) == [STOPPED, STOPPED]
+    assert checkpoints(tmp_path)[-1] == 9
+    assert "\n6," in validations(tmp_path) and "\n9," not in validations(tmp_path)
+    assert both(with_overrides, {}, [[], []]) == [0, 0]
+    assert "\n9," in validations(tmp_path)
+
+
+def validations(folder):
+    return (folder / "run" / "validation.csv").read_text("utf-8")
+
+
+def with_overrides(rank, strategy, config, run_dir, own):
+    """Each worker has its own overrides."""
+    return trained(strategy, config, run_dir, *own[rank])
+
+
+@pytest.mark.parametrize(
+    "own", [["model.units=16"], ["model.layers=2"], ["training.seed=2"], ["training.checkpoint_minutes=7"]], ids=str
+)
+def test_different_configs_are_refused_before_a_model_is_built(both, tmp_path, own):
+    problem = f"{tmp_path / 'run'}: the workers have different configs or data; start all with the same"
+    assert both(with_overrides, {}, [[], own]) == [["RunError", problem]] * 2
+    assert not (tmp_path / "run").exists()
+
+
+@contextlib.contextmanager
+def inside(folder):
+    """Changes the working directory."""
+    os.makedirs(folder, exist_ok=True)
+    before = os.getcwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+def with_disks(rank, strategy, config, run_dir, unequal, overrides, run_is_shared=True):
+    """Each worker has a disk with its corpus; `unequal` says [worker, file, content] of a file that differs."""
+    with inside(f"{run_dir}-disk-{rank}"):
+        loaded = configs.load(config, ["data.folder=data", *overrides])
+        task_corpus.prepare(loaded.data.generated, "data")
+        if rank == unequal[0]:
+            files.write(os.path.join("data", unequal[1]), unequal[2].encode("latin-1"))
+        return trainer.train(loaded, run_dir if run_is_shared else "run", strategy)
+
+
+def test_different_corpora_are_refused(both, tmp_path):
+    lines = "0 1\n" * 60
+    problem = f"{tmp_path / 'run'}: the workers have different configs or data; start all with the same"
+    assert both(with_disks, {}, [1, "train.source", lines], []) == [["RunError", problem]] * 2
+
+
+def test_different_run_folders_are_refused(both):
+    steps = ["training.max_steps=24"]
+    assert both(with_disks, {}, [None], [], False) == [0, 0]
+    problem = "run: the workers see different checkpoints in it; all must share the folder"
+    assert both(with_disks, {}, [None], steps, False) == [["RunError", problem]] * 2
+
+
+@pytest.mark.parametrize("broken", [0, 1])
+@pytest.mark.parametrize(
+    ("file", "error"),
+    [("valid.target", "data/valid.target:1: not UTF-8 text: byte 0xff"), ("vocab.txt", "data/vocab.txt: empty; ")],
+)
+def test_a_file_that_one_cannot_read_ends_both(both, broken, file, error):
+    answers = both(with_disks, {}, [broken, file, "" if "empty" in error else "\xff"], [])
+    assert answers[broken][0] == "DataError"
+    assert answers[broken][1].startswith(error)
+    assert answers[1 - broken] == FAILED
+
+
+@pytest.mark.parametrize("lacking", [0, 1])
+def test_a_run_to_start_from_that_one_lacks_ends_both(both, tmp_path, lacking):
+    assert both(with_overrides, {}, [[], []]) == [0, 0]
+    init_from = f"training.init_from={tmp_path / 'start'}"
+    answers = both(with_a_start, {}, init_from, lacking)
+    assert answers[lacking] == ["ConfigError", f"training.init_from: {tmp_path / 'start'}: no such folder"]
+    assert answers[1 - lacking] == FAILED
+
+
+def with_a_start(rank, strategy, config, run_dir, init_from, lacking):
+    """All but the worker `lacking` find the run in another folder."""
+    load = trained_runs.load
+    there = mock.patch.object(trained_runs, "load", lambda _, *rest: load([run_dir], *rest))
+    with there if rank != lacking else contextlib.nullcontext():
+        return trained(strategy, config, f"{run_dir}-second", init_from)
+
+
+def with_a_full_disk(rank, strategy, config, run_dir):
+    """No worker can write a checkpoint."""
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device", run_dir)
+
+    with mock.patch.object(checkpointing.Kept, "save", full):
+        return trained(strategy, config, run_dir)
+
+
+def test_a_full_disk_of_the_first_ends_both(both, tmp_path):
+    full = f"[Errno 28] No space left on device: '{tmp_path / 'run'}'"
+    assert both(with_a_full_disk) == [["OSError", full], FAILED]
+
+
+def with_broken_data(rank, strategy, config, run_dir, broken, number):
+    """The worker `broken` cannot read its batch of step `number`."""
+    stream = TrainingBatches.stream
+
+    def breaking(self, *place):
+        for n, batch in enumerate(stream(self, *place)):
+            if (rank, n) == (broken, number):
+                raise DataError("train.source.ids.npy: damaged")
+            yield batch
+
+    with mock.patch.object(TrainingBatches, "stream", breaking):
+        try:
+            return trained(strategy, config, run_dir)
+        except DataError as error:  # which ends a command, and with it the connection
+            os.write(2, str(error).encode("utf-8"))
+            os._exit(1)
+
+
+@pytest.mark.parametrize("broken", [0, 1])
+def test_data_that_one_cannot_read_in_training_ends_both(both, tmp_path, broken):
+    """The one that can read ends when the connection does, since it waits for the gradients of the other."""
+    often = {"training.checkpoint_every": 5, "training.validate_every": 1000, "training.max_steps": 30}
+    answers = both(with_broken_data, often, broken, 12)
+    assert answers[broken][0] == "NoAnswer" and "train.source.ids.npy: damaged" in answers[broken][1]
+    assert answers[1 - broken][0] == "LostWorkerError"
+    assert checkpoints(tmp_path) == [5, 10]
+    assert both(with_overrides, often, [[], []]) == [0, 0]
+
+
+def with_lost_weights(rank, strategy, config, run_dir, losing, number):
+    """A weight of the worker `losing` is no number after step `number`."""
+    step = TrainingStep.__call__
+
+    def then_lost(self, batches, n, rate):
+        result = step(self, batches, n, rate)
+        if (rank, n) == (losing, number):
+            weight = self.model.trainable_variables[-1]
+            weight.assign(np.full(weight.shape, np.nan))
+        return result
+
+    with mock.patch.object(TrainingStep, "__call__", then_lost):
+        return trained(strategy, config, run_dir)
+
+
+@pytest.mark.parametrize("losing", [0, 1])
+def test_weights_that_one_lost_end_both(both, losing):
+    answers = both(with_lost_weights, {}, losing, 2)
+    assert answers[losing][0] == "RunError"
+    assert "run: the weights are not finite at step 3; the last checkpoint is" in answers[losing][1]
+    assert answers[1 - losing] == FAILED
+
+
+def with_other_kernels(rank, strategy, config, run_dir):
+    """XLA compiles on one worker alone."""
+    with mock.patch.object(xla, "jit_compile", lambda *_: rank == 1):
+        return trained(strategy, config, run_dir)
+
+
+def test_xla_on_one_alone_hinders_neither(both):
+    assert both(with_other_kernels) == [0, 0]
+
+
+def with_lost_best(rank, strategy, config, run_dir, lost, steps):
+    """The worker `lost` does not see the best checkpoint, and no validation is as good as the first."""
+    listed = checkpointing.listed
+
+    def unseen(folder):
+        return [] if rank == lost and os.path.basename(folder) == "best" else listed(folder)
+
+    nothing = {name: dataclasses.replace(metric, score=lambda _: Score(0.0)) for name, metric in METRICS.items()}
+    with mock.patch.object(checkpointing, "listed", unseen), mock.patch.dict(METRICS, nothing):
+        return trained(strategy, config, run_dir, f"training.max_steps={steps}", "training.patience=100")
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_best_checkpoint_that_one_does_not_see_sets_neither_back(both, tmp_path, lost):
+    assert both(with_lost_best, {}, None, 12) == [0, 0]
+    assert both(with_lost_best, {}, lost, 24) == [0, 0]
+    (best,) = glob.glob(str(tmp_path / "run" / "best" / "*.index"))
+    assert os.path.basename(best) == ("step-15.index" if lost == 0 else "step-3.index")

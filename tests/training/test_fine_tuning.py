@@ -1,0 +1,107 @@
+"""Training that begins with a run's weights, and finished runs that train longer."""
+
+import dataclasses
+import os
+import shutil
+
+import numpy as np
+import pytest
+import yaml
+from helpers.models import arrays
+from helpers.runs import NO_STRATEGY, assert_same_run, evaluate, stopping_after
+
+from memattn.errors import ConfigError, RunError
+from memattn.runs import run_folder
+from memattn.runs.trained import load
+from memattn.training.trainer import Trainer, train
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def base(tiny_config, tmp_path):
+    """A finished run folder."""
+    changes = {"model.attention.position_encoding": True, "data.copy.max_length": 7}
+    folder = str(tmp_path / "base")
+    assert train(tiny_config({**changes, "data.folder": str(tmp_path / "base_data")}), folder, NO_STRATEGY) == 0
+    return folder
+
+
+@pytest.fixture
+def tuning(tiny_config, base):
+    """tuning(changes) is the config of a run that begins with `base`, on other data of its vocabulary."""
+    return lambda changes=(): tiny_config(
+        {"model.attention.position_encoding": True, "training.init_from": base, **dict(changes)}
+    )
+
+
+def test_training_begins_with_the_best_weights_of_the_run(base, tuning, tmp_path):
+    trainer = Trainer(tuning({"model.dropout": 0.3}), str(tmp_path / "run"), NO_STRATEGY)
+    trained = load([base], [], None).model
+    for own, theirs in zip(arrays(trainer.model), arrays(trained), strict=True):
+        np.testing.assert_array_equal(own, theirs)
+    assert trainer.batches.longest_source < trained.max_source_length == trainer.model.max_source_length
+
+
+def test_it_resumes_without_the_run_that_it_began_with(base, tuning, tmp_path, monkeypatch):
+    assert train(tuning(), str(tmp_path / "whole"), NO_STRATEGY) == 0
+    monkeypatch.setattr(Trainer, "save", stopping_after(Trainer.save, 2))
+    assert train(tuning(), str(tmp_path / "resumed"), NO_STRATEGY) != 0
+    monkeypatch.undo()
+    shutil.rmtree(base)
+    assert train(tuning(), str(tmp_path / "resumed"), NO_STRATEGY) == 0
+    assert_same_run(str(tmp_path / "whole"), str(tmp_path / "resumed"))
+    assert evaluate(tmp_path / "resumed")["config"]["training"]["init_from"] == base
+
+
+def test_another_model_is_refused_before_a_folder_is_made(base, tuning, tmp_path):
+    with pytest.raises(ConfigError, match=r"base .*model.units \(8 there, 16 here\)"):
+        train(tuning({"model.units": 16}), str(tmp_path / "run"), NO_STRATEGY)
+    assert not (tmp_path / "run").exists()
+
+
+def test_another_vocabulary_is_refused(tuning, tmp_path):
+    config = tuning({"data.copy.num_symbols": 5, "data.folder": str(tmp_path / "other")})
+    with pytest.raises(ConfigError, match="training.init_from: .*vocabulary"):
+        train(config, str(tmp_path / "run"), NO_STRATEGY)
+
+
+def test_what_is_no_run_is_refused(tiny_config, tmp_path):
+    with pytest.raises(ConfigError, match="nowhere: no such folder"):
+        train(tiny_config({"training.init_from": "nowhere"}), str(tmp_path / "run"), NO_STRATEGY)
+    assert train(tiny_config({"training.max_steps": 2}), str(tmp_path / "base"), NO_STRATEGY) == 0
+    shutil.rmtree(tmp_path / "base" / run_folder.BEST)
+    with pytest.raises(RunError, match="no best checkpoint yet"):
+        train(tiny_config({"training.init_from": str(tmp_path / "base")}), str(tmp_path / "run"), NO_STRATEGY)
+
+
+def test_a_finished_run_trains_longer(tiny_config, tmp_path, capsys):
+    shorter, longer = tiny_config({"training.max_steps": 3}), tiny_config()
+    assert train(longer, str(tmp_path / "whole"), NO_STRATEGY) == 0
+    for config in (shorter, longer):
+        assert train(config, str(tmp_path / "run"), NO_STRATEGY) == 0
+    assert_same_run(str(tmp_path / "whole"), str(tmp_path / "run"))
+    assert run_folder.load_config(str(tmp_path / "run")) == longer
+    capsys.readouterr()
+    assert train(longer, str(tmp_path / "run"), NO_STRATEGY) == 0
+    assert "already finished: 6 steps" in capsys.readouterr().out
+    with pytest.raises(ConfigError, match="training.max_steps .*6, not 3"):
+        train(shorter, str(tmp_path / "run"), NO_STRATEGY)
+
+
+def test_a_rate_that_falls_to_0_cannot_be_made_longer(tiny_config, tmp_path):
+    config = tiny_config({"training.schedule": "linear", "training.max_steps": 2})
+    assert train(config, str(tmp_path / "run"), NO_STRATEGY) == 0
+    longer = dataclasses.replace(config, training=dataclasses.replace(config.training, max_steps=4))
+    with pytest.raises(ConfigError, match="training.max_steps.*training.init_from"):
+        train(longer, str(tmp_path / "run"), NO_STRATEGY)
+    with open(os.path.join(tmp_path, "run", run_folder.CONFIG), encoding="utf-8") as file:
+        assert yaml.safe_load(file)["training"]["max_steps"] == 2
+
+
+def test_a_run_that_its_scores_ended_is_not_made_longer(tiny_config, tmp_path, made_up_scores, capsys):
+    made_up_scores(bleu=[100.0])
+    changes = {"training.stop_at_bleu": 99.0}
+    assert train(tiny_config(changes), str(tmp_path / "run"), NO_STRATEGY) == 0
+    assert train(tiny_config({**changes, "training.max_steps": 20}), str(tmp_path / "run"), NO_STRATEGY) == 0
+    assert "already finished: BLEU 100.00 at step 3" in capsys.readouterr().out

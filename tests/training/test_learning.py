@@ -1,0 +1,156 @@
+"""What an update minimizes and how: losses, learning-rate schedules and optimizers, each by its name in a config."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from helpers.models import make_model
+from helpers.runs import NO_STRATEGY, replicas
+from helpers.updates import BATCH
+
+from memattn import config as configs
+from memattn.config import TrainingConfig
+from memattn.errors import ConfigError
+from memattn.runs.checkpoints import Checkpoint
+from memattn.training import loss, schedules
+from memattn.training.optimizers import OPTIMIZERS, optimizer
+from memattn.training.step import StepResult, TrainingStep
+
+LOGITS = np.log([[[0.7, 0.2, 0.1], [0.25, 0.25, 0.5]], [[0.1, 0.8, 0.1], [0.9, 0.05, 0.05]]]).astype(np.float32)
+TARGETS, MASK = np.array([[0, 2], [1, 0]]), np.array([[True, True], [True, False]])
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.3])
+def test_cross_entropy_is_summed_over_the_tokens_of_smoothed_targets(smoothing):
+    smoothed = (1 - smoothing) * np.eye(3)[TARGETS] + smoothing / 3
+    expected = -(smoothed * LOGITS).sum(-1)[MASK].sum()
+    result = loss.cross_entropy(tf.constant(LOGITS + 2), TARGETS, MASK, label_smoothing=smoothing)
+    np.testing.assert_allclose(result.objective, expected, rtol=1e-5)
+    np.testing.assert_allclose(result.cross_entropy, -np.log(0.7 * 0.5 * 0.8), rtol=1e-5)
+
+
+def test_the_distance_of_contexts_leaves_padding_out():
+    contexts, taught = tf.constant([[[1.0, 2.0], [9.0, 9.0]]]), tf.constant([[[1.0, 5.0], [0.0, 0.0]]])
+    distance = loss.context_distance(contexts, taught, tf.constant([[True, False]]))
+    np.testing.assert_allclose(distance, (0 + 9) / 2, rtol=1e-6)
+
+
+def test_a_loss_that_was_added_is_minimized(monkeypatch):
+    """What is reported as the loss stays the cross-entropy."""
+
+    def nothing(logits, targets, mask, *, label_smoothing):
+        whole = loss.cross_entropy(logits, targets, mask, label_smoothing=label_smoothing)
+        return whole._replace(objective=0 * whole.objective)
+
+    monkeypatch.setitem(loss.LOSSES, "nothing", nothing)
+    training = TrainingConfig(loss="nothing", jit_compile=False)
+    step = TrainingStep(make_model("none", {}), training, NO_STRATEGY)
+    result = StepResult.read(step([(BATCH, BATCH)], 0, 0.1))
+    assert (result.gradient_norm, result.is_finite) == (0, True)
+    assert result.loss > result.tokens
+
+
+@pytest.mark.parametrize(
+    ("schedule", "by_validation", "by_max_steps"),
+    [
+        ("constant", False, False),
+        ("inverse_sqrt", False, False),
+        ("linear", False, True),
+        ("plateau", True, False),
+    ],
+)
+def test_what_a_schedule_depends_on(schedule, by_validation, by_max_steps):
+    training = TrainingConfig(schedule=schedule)
+    assert schedules.decays_by_validation(training) is by_validation
+    assert schedules.depends_on_max_steps(training) is by_max_steps
+
+
+def made(names):
+    """A model of two layers, made in the order of these names."""
+    model = tf.keras.Model()
+    for name in names:
+        layer = tf.keras.layers.Dense(2, kernel_initializer="ones")
+        layer.build((None, 3))
+        setattr(model, name, layer)
+    model.built = True
+    return model
+
+
+def moved(model, chosen, updates=1):
+    """Updates a model of `made`."""
+    weights = [*model.first.weights, *model.second.weights]
+    for i in range(updates):
+        gradients = [tf.fill(weight.shape, 0.1 * (i + n + 1)) for n, weight in enumerate(weights)]
+        chosen.apply_gradients(list(zip(gradients, weights, strict=True)))
+
+
+def values(model):
+    return [tf.convert_to_tensor(weight).numpy() for weight in (*model.first.weights, *model.second.weights)]
+
+
+@pytest.mark.parametrize("options", [{}, {"momentum": 0.9}, {"amsgrad": True}], ids=str)
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_an_optimizer_goes_on_from_a_checkpoint(name, options, tmp_path):
+    """Also where layers are made in another order."""
+    training = TrainingConfig(optimizer=name, learning_rate=0.1, optimizer_options=options)
+    try:
+        chosen = optimizer(training)
+    except ConfigError:
+        assert options
+        return
+    model = made(["first", "second"])
+    chosen.build(model.trainable_variables)
+    moved(model, chosen, 2)
+    path, before = Checkpoint(model, chosen).trackable.write(str(tmp_path / "step-2")), values(model)
+    moved(model, chosen)
+    assert all((old != new).all() for old, new in zip(before, values(model), strict=True))
+    resumed, fresh = made(["second", "first"]), optimizer(training)
+    fresh.build(resumed.trainable_variables)
+    Checkpoint(resumed, fresh).read(path)
+    moved(resumed, fresh)
+    for one, other in zip(values(resumed), values(model), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_an_optimizer_does_not_sum_over_replicas_what_is_summed_already(name):
+    updated = []
+    for strategy in (NO_STRATEGY, replicas(2)):
+        with strategy.scope():
+            model, chosen = made(["first", "second"]), optimizer(TrainingConfig(optimizer=name, learning_rate=0.1))
+            chosen.build(model.trainable_variables)
+        strategy.run(tf.function(lambda model=model, chosen=chosen: moved(model, chosen), autograph=False))
+        updated.append(values(model))
+    for one, other in zip(*updated, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
+
+
+def test_epsilon_is_that_of_the_config_where_there_is_one():
+    assert optimizer(TrainingConfig(adam_epsilon=1e-3)).epsilon == 1e-3
+    assert optimizer(TrainingConfig(adam_epsilon=1e-3, optimizer="rmsprop")).epsilon == 1e-3
+    assert optimizer(TrainingConfig(optimizer="sgd", optimizer_options={"momentum": 0.5})).momentum == 0.5
+
+
+def test_options_that_an_optimizer_does_not_have_are_refused():
+    with pytest.raises(ConfigError, match=r"optimizer_options.momentun: .*momentum\?"):
+        optimizer(TrainingConfig(optimizer="sgd", optimizer_options={"momentun": 0.5}))
+    with pytest.raises(ConfigError, match="optimizer_options.use_ema: unknown"):
+        optimizer(TrainingConfig(optimizer_options={"use_ema": True}))
+    with pytest.raises(ConfigError, match="training.optimizer_options: .*momentum"):
+        optimizer(TrainingConfig(optimizer="sgd", optimizer_options={"momentum": 5}))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "right"),
+    [
+        ("optimizer", "adamW", "adam, adamw, nadam, .*; did you mean adamw?"),
+        ("loss", "cross_entrpy", r"cross_entropy; did you mean cross_entropy\?"),
+        ("schedule", "linaer", r"constant, inverse_sqrt, linear, plateau; did you mean linear\?"),
+    ],
+)
+def test_a_name_that_no_dictionary_has_is_refused_with_the_names_that_it_has(key, value, right):
+    tree = {"data": {"copy": {}}, "training": {key: value}}
+    with pytest.raises(ConfigError, match=f"training.{key}: '{value}' .*{right}"):
+        configs.checked(tree, configs.Source("test"))
+    tree["training"][key] = 3
+    with pytest.raises(ConfigError, match=f"training.{key}: "):
+        configs.checked(tree, configs.Source("test"))

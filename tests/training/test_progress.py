@@ -1,0 +1,119 @@
+"""The progress of a run: which validation is the best, when the learning rate falls, when training ends."""
+
+import json
+
+import numpy as np
+import pytest
+
+from memattn.config import TrainingConfig
+from memattn.evaluation.metrics import METRICS
+from memattn.training import reporting
+from memattn.training.progress import Progress
+from memattn.training.step import StepResult
+
+
+def after(training, *validations):
+    """The progress after validations with these scores, and which of them were the best so far."""
+    progress, best = Progress(), []
+    for scores in validations:
+        progress.step += 1
+        progress.add_loss(loss=1.0, tokens=1.0)
+        scores = {"bleu": 0.0, "exact_match": 0.0, **scores}
+        best.append(progress.add_validation(training, scores))
+        progress.decay(training)
+        progress.end(training, scores, vocabulary_size=20)
+    return progress, best
+
+
+@pytest.mark.parametrize(
+    ("metric", "values", "best"),
+    [
+        ("bleu", [10, 30, 20], [True, True, False]),
+        ("chrf", [10, 30, 20], [True, True, False]),
+        ("perplexity", [10, 30, 5], [True, False, True]),
+        ("loss", [0.0, 0.0, -1.0], [True, False, True]),
+    ],
+)
+def test_the_best_validation_has_the_best_value_of_the_metric(metric, values, best):
+    progress, were_best = after(TrainingConfig(metric=metric), *({metric: value} for value in values))
+    assert were_best == best
+    assert progress.best[0] == (max if METRICS[metric].higher_is_better else min)(values)
+
+
+@pytest.mark.parametrize("metric", ["bleu", "perplexity"])
+def test_exact_match_decides_between_equal_values(metric):
+    scores = [{metric: 2.0, "exact_match": match} for match in (50.0, 90.0, 90.0)]
+    progress, best = after(TrainingConfig(metric=metric), *scores)
+    assert best == [True, True, False]
+    assert (progress.best, progress.stalled) == ([2.0, 90.0], 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "values", "end"),
+    [
+        ({"patience": 2}, [8, 9, 10], "2 validations without a better perplexity at step 3"),
+        ({"stop_at": 5.0}, [9, 5], "perplexity 5 at step 2"),
+        ({"max_steps": 2}, [9, 8], "2 steps"),
+        ({"stop_at": 5.0}, [9, 5.1], ""),
+        ({"patience": 2}, [9, 9, 8], ""),
+    ],
+)
+def test_the_metric_ends_training(options, values, end):
+    progress, _ = after(TrainingConfig(metric="perplexity", **options), *({"perplexity": value} for value in values))
+    assert (progress.finished, progress.diverged) == (end, "")
+
+
+def test_stop_at_bleu_is_about_bleu_whatever_the_metric():
+    training = TrainingConfig(metric="perplexity", stop_at_bleu=30.0)
+    progress, _ = after(training, {"perplexity": 9.0, "bleu": 29.0}, {"perplexity": 10.0, "bleu": 30.0})
+    assert progress.finished == "BLEU 30.00 at step 2"
+
+
+def test_the_learning_rate_falls_where_the_metric_stalls():
+    training = TrainingConfig(metric="perplexity", schedule="plateau", decay_patience=2)
+    progress, _ = after(training, *({"perplexity": value} for value in (5, 6, 6, 4, 5, 5, 5, 5)))
+    assert progress.decays == 3
+    assert after(TrainingConfig(), {}, {}, {})[0].decays == 0
+
+
+def test_a_run_goes_on_after_its_last_step_if_there_are_more_now():
+    progress, _ = after(TrainingConfig(max_steps=2), {}, {})
+    progress.go_on(TrainingConfig(max_steps=2))
+    assert progress.finished == "2 steps"
+    progress.go_on(TrainingConfig(max_steps=3))
+    assert progress.finished == ""
+
+
+@pytest.mark.parametrize(("stored", "best"), [([-1.0, -1.0], None), ([30.5, 12.0], [30.5, 12.0]), (None, None)])
+def test_the_best_scores_of_version_0_2_can_be_read(stored, best):
+    progress = Progress()
+    progress.deserialize(json.dumps({**json.loads(progress.serialize()), "best": stored}))
+    assert progress.best == best
+
+
+def report(*results):
+    return reporting.of_steps(results, step=1_200, max_steps=2_000, seconds=2.0, learning_rate=0.5)
+
+
+def test_steps_are_reported_per_token_and_second():
+    lines, scalars = report(StepResult(8.0, 1.0, 4.0, 3.0), StepResult(2.0, 5.0, 6.0, 5.0))
+    assert lines == [
+        "step 1,200/2,000  loss 1.0000  perplexity 2.718  accuracy 60.00%  1.00 steps/s  5 target tokens/s  13:20 left"
+    ]
+    numbers = {"loss": 1.0, "accuracy": 0.6, "gradient_norm": 4.0, "learning_rate": 0.5, "steps_per_second": 1.0}
+    assert scalars == pytest.approx(numbers)
+
+
+def test_updates_that_were_skipped_are_reported_apart():
+    skipped = StepResult(np.nan, 0.0, 4.0, 1.0)
+    lines, scalars = report(skipped, StepResult(8.0, 1.0, 4.0, np.inf), StepResult(8.0, 1.0, 4.0, 3.0))
+    assert lines[0] == "step 1,200: 2 updates skipped: loss or gradient not finite"
+    assert scalars["loss"] == pytest.approx(2)
+    assert report(skipped) == (["step 1,200: 1 updates skipped: loss or gradient not finite"], {})
+
+
+def test_a_validation_is_reported_with_each_of_its_metrics():
+    line = reporting.of_validation(1_200, {"bleu": 30.0, "exact_match": 12.34, "perplexity": 5.0}, 1.5, is_best=True)
+    assert line == ("validation at step 1,200: BLEU 30.00  exact match 12.3%  perplexity 5  (1.5 s)  best so far")
+    assert reporting.of_end("2 steps", "bleu", 30.0) == "finished: 2 steps; best validation BLEU 30.00"
+    assert reporting.of_end("2 steps", "bleu", None) == "finished: 2 steps; best validation BLEU none"

@@ -1,0 +1,387 @@
+"""Training: one update against NumPy, resuming bit for bit, stopping, and BLEU on the copy task."""
+
+import concurrent.futures
+import dataclasses
+import json
+import os
+import shutil
+import signal
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from helpers.mechanisms import slow
+from helpers.models import arrays, make_model
+from helpers.runs import NO_STRATEGY, assert_same_run, evaluate, latest
+from helpers.updates import BATCH, one_step
+
+from memattn import xla
+from memattn.config import TrainingConfig
+from memattn.errors import ConfigError, RunError
+from memattn.evaluation import evaluate as evaluation
+from memattn.runs import run_folder
+from memattn.runs.checkpoints import Checkpoint
+from memattn.search.searcher import Searcher
+from memattn.training.progress import Progress
+from memattn.training.step import StepResult
+from memattn.training.trainer import Trainer, TrainingStep, train
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "changes", "jit_compile"),
+    [
+        ("memory", {"num_slots": 2}, {}, False),
+        ("memory", {"num_slots": 2}, {}, True),
+        ("bahdanau", {"cache_keys": False}, {"tie_embeddings": "all"}, False),
+        ("none", {}, {"input_feeding": False}, False),
+        slow("bahdanau", {"cache_keys": False}, {"tie_embeddings": "all"}, True),
+        slow("none", {}, {"input_feeding": False}, True),
+    ],
+)
+def test_the_first_update_is_adams_for_the_clipped_mean_over_real_target_tokens(name, options, changes, jit_compile):
+    model = make_model(name, options, **changes)
+    with tf.GradientTape() as tape:
+        logits = model(tf.constant(BATCH), tf.constant(BATCH))
+        log_probs = tf.nn.log_softmax(logits)
+        real = [(b, t) for b in range(4) for t in range(4) if BATCH[b, t]]
+        loss = -sum(log_probs[b, t, BATCH[b, t]] for b, t in real)
+        mean = loss / len(real)
+    gradients = [tf.convert_to_tensor(g).numpy() for g in tape.gradient(mean, model.trainable_variables)]
+    norm = np.sqrt(sum((g.astype(np.float64) ** 2).sum() for g in gradients))
+    before = arrays(model)
+    config = TrainingConfig(batch_size=4, learning_rate=0.1, clip_norm=norm / 2, jit_compile=jit_compile)
+    result = StepResult.read(TrainingStep(model, config, NO_STRATEGY)([(BATCH, BATCH)], 0, 0.1))
+    np.testing.assert_allclose(result.loss, loss, rtol=1e-5)
+    assert result.tokens == len(real)
+    np.testing.assert_allclose(result.gradient_norm, norm, rtol=1e-4)
+    for weight, old, gradient in zip(model.trainable_variables, before, gradients, strict=True):
+        clipped = gradient / 2
+        moved = 0.1 * clipped / (np.abs(clipped) + 1e-7 / np.sqrt(0.001))  # Adam's first step, its epsilon unscaled
+        np.testing.assert_allclose(tf.convert_to_tensor(weight), old - moved, rtol=1e-3, atol=2e-4)
+
+
+def test_a_keras_without_the_sum_that_is_replaced_is_refused(monkeypatch):
+    for kind in tf.keras.optimizers.Adam.__mro__:
+        for name in ("_all_reduce_sum_gradients", "aggregate_gradients"):
+            if name in vars(kind):
+                monkeypatch.delattr(kind, name)
+    with pytest.raises(RunError, match=r"Keras [\d.]+: .*_all_reduce_sum_gradients"):
+        TrainingStep(make_model("memory", {"num_slots": 2}), TrainingConfig(), NO_STRATEGY)
+
+
+def test_a_keras_without_the_moments_of_adam_is_refused():
+    model = make_model("memory", {"num_slots": 2})
+    optimizer = TrainingStep(model, TrainingConfig(), NO_STRATEGY).optimizer
+    del optimizer._velocities
+    with pytest.raises(
+        RunError,
+        match=r"Keras [\d.]+: .*velocity",
+    ):
+        Checkpoint(model, optimizer)
+
+
+@pytest.mark.parametrize("precision", ["mixed_bfloat16", "float32"])
+def test_auto_means_xla_for_the_precision_that_the_model_computes_in(precision, tiny_config):
+    """On a CPU, in training and in search."""
+    auto = {"training.jit_compile": "auto", "decoding.jit_compile": "auto"}
+    config = tiny_config({**auto, "training.precision": precision})
+    assert config.decoding.precision is None
+    model = run_folder.build_model(config, 9, 5)
+    expected = precision == "float32" and xla.jit_compile("auto")
+    assert Searcher(model, config.decoding).jit_compile is expected
+    assert TrainingStep(model, config.training, NO_STRATEGY).jit_compile is expected
+
+
+def test_adam_has_the_epsilon_of_the_config():
+    model = make_model("memory", {"num_slots": 2})
+    assert TrainingStep(model, TrainingConfig(adam_epsilon=1e-3), NO_STRATEGY).optimizer.epsilon == 1e-3
+
+
+def test_rows_of_padding_change_nothing():
+    filled = np.concatenate([BATCH, np.zeros((2, 4), np.int32)])
+    (_, plain), (_, with_padding) = one_step(NO_STRATEGY, BATCH), one_step(NO_STRATEGY, filled)
+    np.testing.assert_allclose(plain, with_padding, rtol=1e-5)
+
+
+def test_training_runs_in_any_thread(tiny_config, tmp_path):
+    config = tiny_config({"training.max_steps": 1})
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        assert pool.submit(train, config, str(tmp_path / "run"), NO_STRATEGY).result() == 0
+
+
+def test_stopped_at_every_step_equals_uninterrupted(tiny_config, tmp_path, monkeypatch):
+    config = tiny_config({"data.num_buckets": 2})
+    assert train(config, str(tmp_path / "whole"), NO_STRATEGY) == 0
+    step = TrainingStep.__call__
+
+    def step_then_terminate(self, *arguments):
+        results = step(self, *arguments)
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)  # schedulers repeat it
+        return results
+
+    monkeypatch.setattr(TrainingStep, "__call__", step_then_terminate)
+    statuses = []
+    while not statuses or statuses[-1]:
+        statuses.append(train(config, str(tmp_path / "pieces"), NO_STRATEGY))
+        assert len(statuses) < 10
+    assert statuses.count(128 + signal.SIGTERM) >= 5
+    assert_same_run(tmp_path / "whole", tmp_path / "pieces")
+
+
+def without_a_reader():
+    reading, writing = os.pipe()
+    os.close(reading)
+    return os.fdopen(writing, "w")
+
+
+def full_disk():
+    return os.fdopen(os.open("/dev/full", os.O_WRONLY), "w")
+
+
+@pytest.mark.parametrize("output", [without_a_reader, full_disk])
+def test_output_that_cannot_be_written_costs_no_checkpoint(tiny_config, tmp_path, monkeypatch, output):
+    config, step = tiny_config({"training.checkpoint_every": 1000}), TrainingStep.__call__
+
+    def third_is_interrupted(self, batches, number, learning_rate):
+        if number == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+        return step(self, batches, number, learning_rate)
+
+    monkeypatch.setattr(TrainingStep, "__call__", third_is_interrupted)
+    with output() as stdout, monkeypatch.context() as patched:
+        patched.setattr("sys.stdout", stdout)
+        assert train(config, str(tmp_path / "run"), NO_STRATEGY) == 130
+    assert latest(tmp_path / "run").endswith("step-3")
+
+
+def test_updates_that_are_not_finite_are_left_out(tiny_config, tmp_path, monkeypatch, capsys):
+    """The weights are lost in steps 2 and 3, and found again."""
+    step, kept = TrainingStep.__call__, []
+
+    def lose_a_weight(self, batches, number, learning_rate):
+        weight = self.model.trainable_variables[0]
+        before = [variable.numpy() for variable in self.model.trainable_variables]
+        if number in (1, 2):
+            weight.assign(weight * np.nan)
+        results = step(self, batches, number, learning_rate)
+        if number in (1, 2):
+            weight.assign(before[0])
+            kept.extend(zip(before, [variable.numpy() for variable in self.model.trainable_variables], strict=True))
+        return results
+
+    monkeypatch.setattr(TrainingStep, "__call__", lose_a_weight)
+    assert train(tiny_config({"training.max_bad_steps": 2}), str(tmp_path / "run"), NO_STRATEGY) == 0
+    assert len(kept) > 20
+    assert all((before == after).all() for before, after in kept)
+    output = capsys.readouterr().out
+    assert "step 2: 1 updates skipped: loss or gradient not finite" in output
+    assert "step 4: 1 updates skipped" in output
+    with pytest.raises(RunError, match="not finite at step 3, .*bad_step-3.npz"):
+        train(tiny_config({"training.max_bad_steps": 1}), str(tmp_path / "strict"), NO_STRATEGY)
+
+
+def test_a_diverged_run_ends_with_an_error_each_time(tiny_config, tmp_path, capsys):
+    config, run_dir = tiny_config({"training.learning_rate": 1e30}), str(tmp_path / "run")
+    reason = (
+        r"run: diverged: the loss per token ended at .*e\+\d+, where equal probabilities for all tokens give 2.079; "
+    )
+    for _ in range(2):
+        with pytest.raises(RunError, match=reason):
+            train(config, run_dir, NO_STRATEGY)
+    assert "already finished: 6 steps" in capsys.readouterr().out
+
+
+def progress_of(*losses):
+    """The progress after a validation, and updates with those losses per token."""
+    progress = Progress()
+    for loss in losses:
+        progress.add_loss(10 * loss, 10)
+    return progress
+
+
+@pytest.mark.parametrize(
+    ("losses", "diverged"),
+    [
+        ([3.0, 2.0], False),
+        ([3.0, 50.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0], False),  # a peak that was overcome
+        ([90.0, 80.0, 70.0], False),  # large initial weights, in a run that learns
+        ([3.0, 20.0, 20.0], True),
+        ([90.0, 100.0, 100.0], True),
+        ([], True),
+    ],
+    ids=str,
+)
+def test_a_run_has_diverged_where_the_loss_is_useless(losses, diverged):
+    """Equal probabilities for 20 tokens give a loss of 3."""
+    assert bool(progress_of(*losses).divergence(20)) is diverged
+
+
+def test_progress_of_version_0_2_can_be_read():
+    older = json.loads(Progress().serialize())
+    for name in ("validation_due", "first_loss", "interval_loss", "interval_tokens", "diverged"):
+        del older[name]
+    progress = Progress()
+    progress.deserialize(json.dumps({**older, "step": 7}))
+    assert (progress.step, progress.validation_due, progress.diverged) == (7, False, "")
+
+
+def test_training_keeps_few_batches_whatever_log_every_says(tiny_config, tmp_path, monkeypatch, capsys):
+    kept, step = [], TrainingStep.__call__
+    config = tiny_config({"training.log_every": 6, "training.validate_every": 6, "training.checkpoint_every": 6})
+    trainer = Trainer(config, str(tmp_path / "run"), NO_STRATEGY)
+
+    def counting(*arguments):
+        kept.append(len(trainer.pending))
+        return step(*arguments)
+
+    monkeypatch.setattr(TrainingStep, "__call__", counting)
+    monkeypatch.setattr("memattn.training.trainer.MOST_PENDING", 2)
+    assert trainer.train() == 0
+    assert kept == [0, 1, 0, 1, 0, 1]
+    assert "step 6/6  loss " in capsys.readouterr().out
+    assert not trainer.results
+
+
+def test_time_of_updates_that_were_all_skipped_is_not_counted_again(tiny_config, tmp_path):
+    trainer = Trainer(tiny_config(), str(tmp_path / "run"), NO_STRATEGY)
+    trainer.results, trainer.logged_at = [StepResult(*[np.nan] * 4)], 0.0
+    trainer.log()
+    assert trainer.logged_at > 0
+
+
+def test_a_step_past_the_largest_int32():
+    config = TrainingConfig(batch_size=4, jit_compile=False)
+    step = TrainingStep(make_model("memory", {"num_slots": 2}), config, NO_STRATEGY)
+    assert np.isfinite(step([(BATCH, BATCH)], 2**31 + 5, 0.1).numpy()).all()
+
+
+def test_a_second_training_is_kept_out(tiny_config, tmp_path):
+    config, run_dir = tiny_config(), str(tmp_path / "run")
+    os.makedirs(run_dir)
+    with (
+        run_folder.locked(run_dir),
+        pytest.raises(RunError, match=f"run: process {os.getpid()} on .*training"),
+    ):
+        train(config, run_dir, NO_STRATEGY)
+    early = Trainer(config, run_dir, NO_STRATEGY)
+    assert train(config, run_dir, NO_STRATEGY) == 0
+    with pytest.raises(RunError, match="run: another training"):
+        early.train()
+
+
+def test_a_finished_run_is_left_alone(tiny_config, tmp_path, capsys):
+    config, run_dir = tiny_config(), tmp_path / "run"
+    assert train(config, str(run_dir), NO_STRATEGY) == 0
+    files = {path: path.read_bytes() for path in run_dir.rglob("*") if path.is_file()}
+    assert train(config, str(run_dir), NO_STRATEGY) == 0
+    assert "already finished: 6 steps" in capsys.readouterr().out
+    assert {path: path.read_bytes() for path in run_dir.rglob("*") if path.is_file()} == files
+
+
+def lengthen(data):
+    for side in ("source", "target"):
+        with open(data / f"train.{side}", "a", encoding="utf-8") as file:
+            file.write("1 2 3\n")
+
+
+def turn_round(data):
+    path = data / "train.target"
+    path.write_text("".join(path.read_text("utf-8").splitlines(keepends=True)[::-1]), "utf-8")
+
+
+@pytest.mark.parametrize("change", [lengthen, turn_round])
+def test_a_run_whose_data_changed_is_refused(tiny_config, tmp_path, change):
+    config, run_dir = tiny_config(), tmp_path / "run"
+    assert train(config, str(run_dir), NO_STRATEGY) == 0
+    files = {path: path.read_bytes() for path in run_dir.rglob("*") if path.is_file()}
+    change(tmp_path / "data")
+    with pytest.raises(ConfigError, match="corpus.json: .*changed"):
+        train(config, str(run_dir), NO_STRATEGY)
+    assert {path: path.read_bytes() for path in run_dir.rglob("*") if path.is_file()} == files
+
+
+def test_a_run_without_the_facts_of_its_data_is_refused(tiny_config, tmp_path):
+    config, run_dir = tiny_config(), tmp_path / "run"
+    assert train(config, str(run_dir), NO_STRATEGY) == 0
+    (run_dir / run_folder.CORPUS).unlink()
+    with pytest.raises(ConfigError, match="corpus.json: missing"):
+        train(config, str(run_dir), NO_STRATEGY)
+
+
+@pytest.mark.parametrize(
+    ("option", "end"),
+    [
+        ({"training.patience": 2}, "2 validations without a better BLEU at step 12"),
+        ({"training.stop_at_bleu": 30.0}, "BLEU 30.00 at step 6"),
+        ({"training.stop_at": 30.0}, "BLEU 30.00 at step 6"),
+    ],
+)
+def test_patience_and_scores_end_a_run(tiny_config, tmp_path, made_up_scores, capsys, option, end):
+    made_up_scores(bleu=[10.0, 30.0, 20.0, 25.0])
+    config = tiny_config({"training.max_steps": 100, **option})
+    assert train(config, str(tmp_path / "run"), NO_STRATEGY) == 0
+    assert f"finished: {end}; best validation BLEU 30.00" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("max_length", "is_said"), [(3, True), (5, False)])
+def test_targets_too_short_for_bleu_are_said(tiny_config, tmp_path, capsys, max_length, is_said):
+    config = tiny_config({"data.copy.max_length": max_length, "training.max_steps": 1})
+    assert train(config, str(tmp_path / "run"), NO_STRATEGY) == 0
+    said = (
+        f"{config.data.path}: BLEU will stay near 0: it counts runs of four words, and nearly all targets are shorter; "
+    )
+    assert (said in capsys.readouterr().out) == is_said
+
+
+def test_best_checkpoint_is_of_the_best_validation(tiny_config, tmp_path, made_up_scores):
+    made_up_scores(bleu=[10.0, 30.0, 20.0])
+    run_dir = str(tmp_path / "run")
+    assert train(tiny_config({"training.max_steps": 9}), run_dir, NO_STRATEGY) == 0
+    assert tf.train.latest_checkpoint(os.path.join(run_dir, run_folder.BEST)).endswith("step-6")
+
+
+def test_where_bleu_is_0_exact_match_tells_the_best(tiny_config, tmp_path, made_up_scores):
+    made_up_scores(bleu=[0.0], exact_match=[50.0, 90.0, 90.0])
+    run_dir = str(tmp_path / "run")
+    assert train(tiny_config({"training.max_steps": 9}), run_dir, NO_STRATEGY) == 0
+    assert tf.train.latest_checkpoint(os.path.join(run_dir, run_folder.BEST)).endswith("step-6")
+
+
+def test_a_lost_best_checkpoint_is_written_again(tiny_config, tmp_path):
+    config, run_dir = tiny_config(), tmp_path / "run"
+    assert train(config, str(run_dir), NO_STRATEGY) == 0
+    shutil.rmtree(run_dir / run_folder.BEST)
+    assert train(config, str(run_dir), NO_STRATEGY) == 0
+    assert tf.train.latest_checkpoint(str(run_dir / run_folder.BEST)).endswith("step-6")
+
+
+@pytest.mark.parametrize("name", ["memory", slow("bahdanau")])
+def test_copy_is_learned(tiny_config, tmp_path, name):
+    config = tiny_config(
+        {
+            "data.copy": {"max_length": 6, "num_symbols": 6, "train_examples": 4000, "valid_examples": 100, "seed": 1},
+            "model.units": 64,
+            "model.embedding_size": 32,
+            "model.dropout": 0.0,
+            "model.init_scale": 0.1,
+            "model.attention": {"name": name},
+            "training.batch_size": 64,
+            "training.max_steps": 3000,
+            "training.log_every": 100,
+            "training.validate_every": 100,
+            "training.stop_at_bleu": 97.0,
+            "training.checkpoint_every": 1000,
+            "training.jit_compile": "auto",
+            "decoding.beam_size": 4,
+            "decoding.batch_size": 32,
+        }
+    )
+    run_dir = str(tmp_path / name)
+    assert train(config, run_dir, NO_STRATEGY) == 0
+    result = evaluate(run_dir, plots=1)
+    assert result["bleu"] >= 95
+    assert result["exact_match"] >= 85
+    assert len((tmp_path / name / evaluation.HYPOTHESES).read_text(encoding="utf-8").splitlines()) == 100
+    assert os.listdir(os.path.join(run_dir, "alignments"))
+    assert dataclasses.asdict(config)["training"] == result["config"]["training"]

@@ -1,0 +1,354 @@
+"""What users switch on: label smoothing, schedules, accumulation, mixed precision, averaging, checkpoints by time."""
+
+import csv
+import gc
+import os
+import signal
+import time
+import weakref
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from helpers.models import arrays, make_model, padded
+from helpers.runs import NO_STRATEGY, assert_same_run, evaluate, replicas
+from helpers.updates import BATCH
+
+from memattn.config import TrainingConfig
+from memattn.data.vocabulary import EOS
+from memattn.errors import RunError
+from memattn.runs import run_folder
+from memattn.runs.checkpoints import Checkpoint
+from memattn.runs.trained import load
+from memattn.search.searcher import Searcher
+from memattn.training.schedules import learning_rate
+from memattn.training.step import StepResult, TrainingStep
+from memattn.training.trainer import Trainer, train
+
+pytestmark = pytest.mark.slow
+
+OTHER = padded([[5, 5, EOS], [4, 9, 8, 7, EOS], [6, EOS], [10, EOS]]).numpy()
+
+
+@pytest.fixture(autouse=True)
+def float32_again():
+    yield
+    tf.keras.mixed_precision.set_global_policy("float32")
+
+
+def stepped(batches, model=None, strategy=NO_STRATEGY, steps=1, **changes):
+    """A model after updates, with the result of the last."""
+    config = TrainingConfig(**{"batch_size": 4, "jit_compile": False, **changes})
+    with strategy.scope():
+        model = model or make_model("memory", {"num_slots": 2})
+        step = TrainingStep(model, config, strategy)
+    for number in range(steps):
+        result = StepResult.read(step(batches, number, 0.01))
+    return model, result
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.6])
+def test_label_smoothing_is_cross_entropy_with_a_smoothed_target(smoothing):
+    """The gradient of an update that is nothing but its clipping: compared by its norm, and by direction of Adam."""
+    model = make_model("memory", {"num_slots": 2})
+    with tf.GradientTape() as tape:
+        log_probs = tf.nn.log_softmax(model(tf.constant(BATCH), tf.constant(BATCH)))
+        vocabulary = log_probs.shape[-1]
+        target = np.eye(vocabulary)[BATCH] * (1 - smoothing) + smoothing / vocabulary
+        real = (BATCH != 0).astype(np.float32)
+        objective = -tf.reduce_sum(target.astype(np.float32) * log_probs * real[:, :, None]) / real.sum()
+        plain = -sum(log_probs[b, t, BATCH[b, t]] for b, t in zip(*np.nonzero(real), strict=True))
+    gradients = [tf.convert_to_tensor(g) for g in tape.gradient(objective, model.trainable_variables)]
+    before = arrays(model)
+    model, result = stepped([(BATCH, BATCH)], model, label_smoothing=smoothing, clip_norm=1e9)
+    np.testing.assert_allclose(result.gradient_norm, tf.linalg.global_norm(gradients), rtol=1e-4)
+    np.testing.assert_allclose(result.loss, plain, rtol=1e-5)  # what is reported stays unsmoothed
+    for old, new, gradient in zip(before, arrays(model), gradients, strict=True):
+        moved = 0.01 * gradient / (np.abs(gradient) + 1e-7 / np.sqrt(0.001))  # Adam's first step, its epsilon unscaled
+        np.testing.assert_allclose(new, old - moved, rtol=1e-3, atol=2e-5)
+
+
+def test_accumulation_keeps_no_more_gradients_for_more_batches(monkeypatch):
+    step = TrainingStep(make_model("memory", {"num_slots": 2}), TrainingConfig(jit_compile=False), NO_STRATEGY)
+    compute, kept, alive = step._gradients, [], []
+
+    def counting(*arguments):
+        gc.collect()
+        alive.append(sum(gradient() is not None for gradient in kept))
+        gradients, sums = compute(*arguments)
+        kept.append(weakref.ref(gradients[0]))
+        return gradients, sums
+
+    monkeypatch.setattr(step, "_gradients", counting)
+    step([(BATCH, BATCH)] * 5, 0, 0.1)
+    assert len(kept) == 5
+    assert max(alive) <= 1
+
+
+def test_accumulated_batches_are_one_large_batch():
+    small = [(BATCH, BATCH), (OTHER, OTHER)]
+    width = max(BATCH.shape[1], OTHER.shape[1])
+    large = np.concatenate([np.pad(ids, [(0, 0), (0, width - ids.shape[1])]) for ids in (BATCH, OTHER)])
+    (one, accumulated), (other, together) = stepped(small), stepped([(large, large)], batch_size=8)
+    np.testing.assert_allclose(accumulated, together, rtol=1e-5)
+    for left, right in zip(arrays(one), arrays(other), strict=True):
+        np.testing.assert_allclose(left, right, rtol=1e-3, atol=1e-5)
+
+
+def test_accumulation_works_on_two_replicas():
+    strategy = replicas(2)
+    batches = [(BATCH, BATCH), (OTHER, OTHER)]
+    (_, alone), (_, together) = stepped(batches), stepped(batches, strategy=strategy)
+    np.testing.assert_allclose(alone, together, rtol=1e-4)
+
+
+def test_accumulation_in_a_run_takes_batches_in_turn(tiny_config, tmp_path):
+    config = tiny_config({"training.accumulate": 3})
+    assert train(config, str(tmp_path / "run"), NO_STRATEGY) == 0
+    with open(tmp_path / "run" / "validation.csv", encoding="utf-8") as file:
+        examples = [int(row["examples"]) for row in csv.DictReader(file)]
+    assert examples[0] in range(3 * 3 * 8 - 8, 3 * 3 * 8 + 1)  # the last batch of an epoch is not full
+    assert 6 * 3 * 8 - 24 <= examples[1] <= 6 * 3 * 8
+
+
+@pytest.mark.parametrize(
+    ("schedule", "step", "decays", "expected"),
+    [
+        ("constant", 0, 0, 1.0),
+        ("constant", 10**6, 3, 1.0),
+        ("inverse_sqrt", 0, 0, 1 / 100),
+        ("inverse_sqrt", 49, 0, 0.5),
+        ("inverse_sqrt", 99, 0, 1.0),
+        ("inverse_sqrt", 399, 0, 0.5),
+        ("inverse_sqrt", 9_999, 0, 0.1),
+        ("linear", 0, 0, 1.0),
+        ("linear", 150, 3, 0.25),
+        ("linear", 199, 0, 0.005),
+        ("plateau", 10**6, 0, 1.0),
+        ("plateau", 5, 2, 0.09),
+    ],
+)
+def test_schedules(schedule, step, decays, expected):
+    config = TrainingConfig(learning_rate=2.0, schedule=schedule, warmup_steps=100, decay_factor=0.3, max_steps=200)
+    assert learning_rate(config, step, decays) == pytest.approx(2 * expected)
+
+
+def test_the_rate_reaches_the_optimizer_without_retracing(monkeypatch):
+    model = make_model("memory", {"num_slots": 2})
+    step = TrainingStep(model, TrainingConfig(batch_size=4, jit_compile=False), NO_STRATEGY)
+    moves = []
+    for number, rate in enumerate([0.1, 0.0, 0.001]):
+        before = arrays(model)
+        step([(BATCH, BATCH)], number, rate)
+        moves.append(max(np.abs(new - old).max() for new, old in zip(arrays(model), before, strict=True)))
+    assert moves[1] == 0
+    assert 0 < 20 * moves[2] < moves[0]
+    assert step._update.experimental_get_tracing_count() == 1
+
+
+def test_the_rate_decays_when_bleu_stalls(tiny_config, tmp_path, made_up_scores, capsys):
+    made_up_scores(bleu=[10.0, 9.0, 11.0, 10.0, 10.0])
+    config = tiny_config({"training.max_steps": 15, "training.schedule": "plateau", "training.decay_factor": 0.1})
+    trainer = Trainer(config, str(tmp_path / "run"), NO_STRATEGY)
+    assert trainer.train() == 0
+    assert trainer.progress.decays == 3
+    assert "the learning rate is now 0.001" in capsys.readouterr().out
+    np.testing.assert_allclose(trainer.learning_rate, 0.01 * 0.1**2, rtol=1e-5)  # of step 15
+    resumed = Trainer(config, str(tmp_path / "run"), NO_STRATEGY)
+    assert resumed.progress.decays == 3
+
+
+def test_a_stopped_run_with_options_equals_an_uninterrupted_one(tiny_config, tmp_path, monkeypatch):
+    shorter = {"training.max_steps": 4, "training.validate_every": 2, "training.checkpoint_every": 3}
+    options = {"schedule": "plateau", "batch_type": "tokens", "batch_size": 60, "accumulate": 2}
+    training = {f"training.{key}": value for key, value in options.items()}
+    config = tiny_config({"data.num_buckets": 2, **shorter, **training})
+    assert train(config, str(tmp_path / "whole"), NO_STRATEGY) == 0
+    call = TrainingStep.__call__
+
+    def step_then_stop(self, *arguments):
+        trainers[-1].signal = signal.SIGTERM
+        return call(self, *arguments)
+
+    monkeypatch.setattr(TrainingStep, "__call__", step_then_stop)
+    trainers = []
+    while not trainers or not trainers[-1].progress.finished:
+        trainers.append(Trainer(config, str(tmp_path / "pieces"), NO_STRATEGY))
+        trainers[-1].train()
+        assert len(trainers) < 10
+    assert len(trainers) >= 4
+    assert_same_run(tmp_path / "whole", tmp_path / "pieces")
+
+
+@pytest.mark.parametrize("attention", ["memory", "bahdanau"])
+@pytest.mark.parametrize(("precision", "dtype"), [("mixed_bfloat16", "bfloat16"), ("mixed_float16", "float16")])
+def test_mixed_precision_computes_in_few_bits_and_keeps_weights_in_many(
+    tiny_config, tmp_path, attention, precision, dtype
+):
+    changes = {"training.precision": precision, "model.attention": {"name": attention}, "model.tie_embeddings": "all"}
+    assert train(tiny_config(changes), str(tmp_path / "run"), NO_STRATEGY) == 0
+    trained = load([str(tmp_path / "run")], [], None)
+    assert {tf.as_dtype(weight.dtype).name for weight in trained.model.trainable_variables} == {"float32"}
+    assert trained.model(tf.constant([[4, EOS]]), tf.constant([[4, EOS]])).dtype == dtype
+    memory, _ = trained.model.encode(tf.constant([[4, EOS]]))
+    assert memory["values"].dtype == dtype
+    assert evaluate(tmp_path / "run")["dtype"] == precision
+
+
+@pytest.mark.parametrize(("precision", "dtype"), [("mixed_bfloat16", "bfloat16"), ("mixed_float16", "float16")])
+def test_what_was_trained_in_full_precision_decodes_in_few_bits(tiny_config, tmp_path, precision, dtype):
+    assert train(tiny_config(), str(tmp_path / "run"), NO_STRATEGY) == 0
+    full = load([str(tmp_path / "run")], [], None)
+    few = load([str(tmp_path / "run")], [f"decoding.precision={precision}"], None)
+    assert (full.model.compute_dtype, few.model.compute_dtype) == ("float32", dtype)
+    for one, other in zip(full.model.weights, few.model.weights, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert evaluate(tmp_path / "run")["dtype"] == "float32"
+    assert evaluate(tmp_path / "run", f"decoding.precision={precision}")["dtype"] == precision
+
+
+def test_mixed_precision_is_close_to_full(tiny_config):
+    """With weights as large as trained ones, and a row of padding."""
+    batch, logits = tf.constant(np.pad(BATCH, [(0, 1), (0, 0)])), {}
+    for precision in ("float32", "mixed_bfloat16", "mixed_float16"):
+        changes = {"training.precision": precision, "model.init_scale": 1.0}
+        tf.keras.utils.set_random_seed(1)
+        model = run_folder.build_model(tiny_config({**changes, "model.attention.position_encoding": True}), 12, 8)
+        logits[precision] = tf.cast(model(batch, batch), tf.float32).numpy()
+    assert np.isfinite(logits["mixed_float16"]).all()
+    scale = logits["float32"].std()
+    assert scale > 0.5
+    np.testing.assert_allclose(logits["mixed_bfloat16"], logits["float32"], atol=0.2 * scale)
+    np.testing.assert_allclose(logits["mixed_float16"], logits["float32"], atol=0.02 * scale)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("memory", {"position_encoding": True, "renormalize": "sum"}),
+        ("memory", {"position_encoding": True, "renormalize": "mean"}),
+        ("memory", {"position_encoding": True, "renormalize": "none"}),
+        ("windowed_memory", {}),
+        ("memory_variant", {"encoder_normalize": "time"}),
+    ],
+    ids=str,
+)
+def test_float16_updates_from_a_batch_with_a_row_of_padding(name, options):
+    tf.keras.mixed_precision.set_global_policy("mixed_float16")
+    model = make_model(name, {"num_slots": 2, **options})
+    step = TrainingStep(model, TrainingConfig(batch_size=4, jit_compile=False, precision="mixed_float16"), NO_STRATEGY)
+    step.state[0].assign(2.0**10)  # no gradient overflows
+    before, batch = arrays(model), np.pad(BATCH, [(0, 1), (0, 0)])
+    assert StepResult.read(step([(batch, batch)], 0, 0.1)).gradient_norm > 0
+    assert step.state[0] == 2.0**10
+    assert all((old != new).any() for old, new in zip(before, arrays(model), strict=True))
+
+
+def test_float16_leaves_out_updates_that_overflow(monkeypatch):
+    tf.keras.mixed_precision.set_global_policy("mixed_float16")
+    model = make_model("memory", {"num_slots": 2})
+    step = TrainingStep(model, TrainingConfig(batch_size=4, jit_compile=False, precision="mixed_float16"), NO_STRATEGY)
+    step.state[0].assign(2.0**40)
+    before = arrays(model)
+    result = step([(BATCH, BATCH)], 0, 0.1).numpy()
+    assert np.isfinite(result).all()
+    assert all((old == new).all() for old, new in zip(before, arrays(model), strict=True))
+    assert step.optimizer.iterations == 0
+    assert step.state[0] == 2.0**39
+    step.state[0].assign(2.0**10)
+    step([(BATCH, BATCH)], 1, 0.1)
+    assert any((old != new).any() for old, new in zip(before, arrays(model), strict=True))
+    assert (step.state[0], step.state[1]) == (2.0**10, 1)
+    step.state[1].assign(10**6)
+    step([(BATCH, BATCH)], 2, 0.1)
+    assert (step.state[0], step.state[1]) == (2.0**11, 0)
+
+
+def test_the_loss_scale_of_float16_stays_at_least_1():
+    tf.keras.mixed_precision.set_global_policy("mixed_float16")
+    model = make_model("memory", {"num_slots": 2})
+    step = TrainingStep(model, TrainingConfig(batch_size=4, jit_compile=False, precision="mixed_float16"), NO_STRATEGY)
+    step.state[0].assign(2.0)
+    weight = model.trainable_variables[0]
+    before = weight.numpy()
+    weight.assign(np.full_like(before, np.nan))
+    results = [step([(BATCH, BATCH)], number, 0.1).numpy() for number in range(3)]
+    assert step.state[0] == 1.0
+    assert not np.isfinite(results[-1]).all()  # no lower scale corrects it
+    weight.assign(before)
+    assert np.isfinite(step([(BATCH, BATCH)], 3, 0.1).numpy()).all()
+
+
+def test_float16_trains_two_replicas_as_one():
+    tf.keras.mixed_precision.set_global_policy("mixed_float16")
+    options = {"precision": "mixed_float16", "steps": 3}
+    strategy = replicas(2)
+    (_, alone), (_, together) = (
+        stepped([(BATCH, BATCH)], **options),
+        stepped([(BATCH, BATCH)], strategy=strategy, **options),
+    )
+    np.testing.assert_allclose(alone, together, rtol=1e-2)
+    assert alone.gradient_norm > 0
+
+
+def test_averaged_checkpoints_are_the_mean_of_their_weights(tiny_config, tmp_path):
+    run_dir = str(tmp_path / "run")
+    assert train(tiny_config(), run_dir, NO_STRATEGY) == 0
+    state = tf.train.get_checkpoint_state(os.path.join(run_dir, run_folder.CHECKPOINTS))
+    weights = []
+    for path in state.all_model_checkpoint_paths:
+        trained = load([run_dir], [], None)
+        Checkpoint(trained.model).read(path)
+        weights.append(arrays(trained.model))
+    assert len(weights) == 3
+    averaged = load([run_dir], [], 3)
+    assert sorted(averaged.checkpoints) == sorted(state.all_model_checkpoint_paths)
+    for mean, *each in zip(arrays(averaged.model), *weights, strict=True):
+        np.testing.assert_allclose(mean, np.mean(each, 0), rtol=1e-5, atol=1e-6)
+    assert any((one != mean).any() for one, mean in zip(weights[-1], arrays(averaged.model), strict=True))
+    with pytest.raises(RunError, match="3 checkpoints .*training.keep_checkpoints"):
+        load([run_dir], [], 4)
+
+
+def test_pairs_over_the_limits_are_no_part_of_training(tiny_config, tmp_path, capsys):
+    config = tiny_config({"data.max_source_length": 4, "data.max_target_length": 4})
+    assert train(config, str(tmp_path / "run"), NO_STRATEGY) == 0
+    lines = (tmp_path / "data" / "train.source").read_text(encoding="utf-8").splitlines()
+    short = sum(len(line.split()) <= 3 for line in lines)
+    assert 10 < short < 55
+    assert f"{short} training pairs" in capsys.readouterr().out
+
+
+def test_checkpoints_by_minutes(tiny_config, tmp_path):
+    config = tiny_config({"training.checkpoint_every": 1000, "training.checkpoint_minutes": 1e-6})
+    run_dir = str(tmp_path / "run")
+    assert train(config, run_dir, NO_STRATEGY) == 0
+    state = tf.train.get_checkpoint_state(os.path.join(run_dir, run_folder.CHECKPOINTS))
+    assert [path.rpartition("-")[2] for path in state.all_model_checkpoint_paths] == ["4", "5", "6"]
+
+
+def test_stopped_in_every_validation_equals_uninterrupted(tiny_config, tmp_path, monkeypatch, capsys):
+    """A signal before the second batch of a validation is answered before it, and the validation is made up for."""
+    config = tiny_config({"training.validate_every": 2})
+    assert train(config, str(tmp_path / "whole"), NO_STRATEGY) == 0
+    capsys.readouterr()
+    search, searched, trainers = Searcher.__call__, [], []
+
+    def search_then_terminate(self, *arguments):
+        searched.append(len(searched))
+        if len(searched) in (1, 4, 7):  # of two batches in a validation
+            os.kill(os.getpid(), signal.SIGTERM)
+            while not trainers[-1].signal:
+                time.sleep(0.001)
+        return search(self, *arguments)
+
+    monkeypatch.setattr("memattn.search.searcher.BATCHES_AT_ONCE", 1)
+    monkeypatch.setattr(Searcher, "__call__", search_then_terminate)
+    statuses = []
+    while not statuses or statuses[-1]:
+        trainers.append(Trainer(config, str(tmp_path / "pieces"), NO_STRATEGY))
+        statuses.append(trainers[-1].train())
+        assert len(statuses) < 10
+    assert statuses == [143, 143, 143, 0]
+    assert "stopped by SIGTERM at step 2; the same command resumes it" in capsys.readouterr().out
+    assert_same_run(tmp_path / "whole", tmp_path / "pieces")
