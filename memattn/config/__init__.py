@@ -1,24 +1,21 @@
 """A run's configuration: YAML and overrides into checked dataclasses."""
 
-from memattn.config.config import (
+from memattn.config.differences import differences
+from memattn.config.loading import apply_changes, checked, dump, from_dict, load, to_dict
+from memattn.config.schema import Origin
+from memattn.config.sections import (
     Config,
     CopyConfig,
     DataConfig,
     DecodingConfig,
     ModelConfig,
+    NeuralGPUConfig,
     SampleConfig,
+    Seq2SeqConfig,
     SweepConfig,
     TaskConfig,
     TrainingConfig,
-    apply_changes,
-    checked,
-    differences,
-    dump,
-    from_dict,
-    load,
-    to_dict,
 )
-from memattn.config.schema import Source
 
 __all__ = [
     "Config",
@@ -26,8 +23,10 @@ __all__ = [
     "DataConfig",
     "DecodingConfig",
     "ModelConfig",
+    "NeuralGPUConfig",
+    "Origin",
     "SampleConfig",
-    "Source",
+    "Seq2SeqConfig",
     "SweepConfig",
     "TaskConfig",
     "TrainingConfig",

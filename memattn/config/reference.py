@@ -1,24 +1,27 @@
-"""Tables of all configuration keys, from the dataclasses with their comments and from the mechanisms' constructors."""
+"""Writes the tables of all configuration keys.
+
+They come from the dataclasses with their comments, and from the constructors of the mechanisms with their docstrings.
+"""
 
 import dataclasses
 import inspect
 import re
-import types
 import typing
 from collections.abc import Mapping
 from typing import Any, Literal
 
 from memattn.attention import MECHANISMS
-from memattn.config.config import Config, mechanism_parameters
-from memattn.config.schema import choices, written
+from memattn.config.mechanism_options import mechanism_parameters
+from memattn.config.schema import as_yaml, choices, sections_of, types_of
+from memattn.config.sections import Config
 from memattn.errors import ConfigError
 
 BEGIN, END = "<!-- keys -->\n", "<!-- end of keys -->\n"
 _TYPES = {
     bool: "true or false",
-    int: "whole number",
+    int: "int",
     float: "number",
-    str: "text",
+    str: "str",
     list: "list",
     dict: "mapping",
     Mapping: "mapping",
@@ -27,92 +30,97 @@ _TYPES = {
 
 
 def updated(page: str) -> str:
-    """A page with what stands between BEGIN and END written anew."""
+    """Returns a page with new tables between BEGIN and END."""
     before, rest = page.split(BEGIN)
-    return before + BEGIN + "\n" + "\n".join([*_sections(Config, ""), *_mechanisms()]) + "\n" + END + rest.split(END)[1]
+    lines = [*_section_tables(Config, "", ""), *_mechanism_tables()]
+    return before + BEGIN + "\n" + "\n".join(lines) + "\n" + END + rest.split(END)[1]
 
 
-def _sections(kind: type, prefix: str) -> list[str]:
-    """The tables of a dataclass and of those within it."""
-    hints, said = typing.get_type_hints(kind), comments(kind)
-    own, within = [], []
-    for field in dataclasses.fields(kind):
-        nested = next((option for option in _options(hints[field.name]) if dataclasses.is_dataclass(option)), None)
-        if nested:
-            within += _sections(nested, f"{prefix}{field.name}.")
-        if not nested or field.name in said:
-            kinds = "section" if nested else _type(hints[field.name], field.metadata)
-            own.append(_row(f"{prefix}{field.name}", kinds, _default(field), said[field.name]))
-    return [*_table(prefix.rstrip("."), kind.__doc__, own), *within] if own else within
+def _section_tables(section: type, key: str, title: str) -> list[str]:
+    """Returns the tables of a dataclass, whose mapping has this dotted key, and of the dataclasses within it."""
+    hints, meanings = typing.get_type_hints(section), comments(section)
+    rows, tables_within = [], []
+    for field in dataclasses.fields(section):
+        dotted = f"{key}.{field.name}".lstrip(".")
+        sections = sections_of(hints[field.name])
+        for number, section_within in enumerate(sections):
+            kinds = typing.get_args(typing.get_type_hints(section_within).get("kind"))
+            title_within = f"{dotted}.kind: {', '.join(kinds)}" if number else dotted
+            tables_within += _section_tables(section_within, dotted, title_within)
+        if not sections or field.name in meanings:
+            values = "mapping" if sections else _values(hints[field.name], field.metadata)
+            rows.append(_row(dotted, values, _default(field), meanings[field.name]))
+    return [*_table(title, section, rows), *tables_within] if rows else tables_within
 
 
-def _mechanisms() -> list[str]:
-    """The tables of the mechanisms, but for those of the extra `addons`."""
+def _mechanism_tables() -> list[str]:
+    """Returns the tables of the mechanisms, without those of the extra `addons`."""
     lines = []
     for name in MECHANISMS:  # not items(), which would import the extra
         if name.startswith("tfa_"):
             continue
         mechanism = MECHANISMS[name]
-        said, rows = arguments(mechanism), []
-        for key, parameter in mechanism_parameters(mechanism).items():
-            if parameter.annotation is parameter.empty or key not in said:
-                raise ConfigError(f"{mechanism.__name__}: argument {key} needs an annotation, and a line in its Args:")
+        meanings, rows = arguments(mechanism), []
+        for option, parameter in mechanism_parameters(mechanism).items():
+            if parameter.annotation is parameter.empty or option not in meanings:
+                problem = f"argument {option} needs an annotation, and a line in its Args:"
+                raise ConfigError(f"{mechanism.__name__}: {problem}")
             try:
-                kinds = _type(parameter.annotation, {})
+                values = _values(parameter.annotation, {})
             except KeyError as error:
-                raise ConfigError(f"{mechanism.__name__}: argument {key}: no config has a {error.args[0]}") from error
-            rows.append(_row(f"model.attention.{key}", kinds, parameter.default, said[key]))
-        lines += _table(f"model.attention.name: {name}", mechanism.__doc__, rows)
+                problem = f"argument {option}: no config has a {error.args[0]}"
+                raise ConfigError(f"{mechanism.__name__}: {problem}") from error
+            rows.append(_row(f"model.attention.{option}", values, parameter.default, meanings[option]))
+        lines += _table(f"model.attention.name: {name}", mechanism, rows)
     return lines
 
 
-def comments(kind: type) -> dict[str, str]:
-    """What the source of a dataclass says of its fields: beside each, or in the comment lines above it."""
-    said, above = {}, []
-    classes = [one for one in reversed(kind.__mro__) if dataclasses.is_dataclass(one)]
+def comments(section: type) -> dict[str, str]:
+    """Returns the comment of each field in the source of a dataclass: beside the field, or in the lines above it."""
+    texts: dict[str, str] = {}
+    lines_above: list[str] = []
+    classes = [each for each in reversed(section.__mro__) if dataclasses.is_dataclass(each)]
     for line in "\n".join(map(inspect.getsource, classes)).splitlines():
         field = re.match(r"    (\w+): .*?(?:  # (.*))?$", line)
-        if field and (text := field[2] or " ".join(above)):
-            said[field[1]] = text
-        above = [*above, line.strip(" #")] if line.startswith("    # ") else []
-    return said
+        if field and (text := field[2] or " ".join(lines_above)):
+            texts[field[1]] = text
+        lines_above = [*lines_above, line.strip(" #")] if line.startswith("    # ") else []
+    return texts
 
 
-def arguments(kind: type) -> dict[str, str]:
-    """What the `Args:` of a docstring say of each argument."""
-    _, _, listed = inspect.getdoc(kind).partition("Args:\n")
-    found = re.findall(r"^  (\w[\w, ]*): (.*(?:\n    .*)*)", listed, flags=re.MULTILINE)
-    return {name: " ".join(text.split()) for names, text in found for name in names.split(", ")}
+def arguments(mechanism: type) -> dict[str, str]:
+    """Returns what the `Args:` of a class's docstring say of each argument."""
+    _, _, listed = (inspect.getdoc(mechanism) or "").partition("Args:\n")
+    entries = re.findall(r"^  (\w[\w, ]*): (.*(?:\n    .*)*)", listed, flags=re.MULTILINE)
+    return {name: " ".join(text.split()) for names, text in entries for name in names.split(", ")}
 
 
-def _table(title: str, summary: str, rows: list[str]) -> list[str]:
-    lines = [f"### `{title}`", "", " ".join(summary.partition("\n\n")[0].split()), ""]
+def _table(title: str, documented: type, rows: list[str]) -> list[str]:
+    """Returns the lines of a table under its title and the first paragraph of a class's docstring."""
+    summary, _, _ = (documented.__doc__ or "").partition("\n\n")
+    lines = [f"### `{title}`", "", " ".join(summary.split()), ""]
     return [*lines, "| key | value | default | meaning |", "|---|---|---|---|", *rows, ""] if rows else lines
 
 
-def _row(key: str, kinds: str, default: Any, meaning: str) -> str:
-    shown = "required" if default is inspect.Parameter.empty else f"`{written(default)}`"
-    return f"| `{key}` | {kinds} | {shown} | {meaning.rstrip('.')} |"
+def _row(key: str, values: str, default: Any, meaning: str) -> str:
+    default_text = "required" if default is inspect.Parameter.empty else f"`{as_yaml(default)}`"
+    return f"| `{key}` | {values} | {default_text} | {meaning.rstrip('.')} |"
 
 
 def _default(field: dataclasses.Field) -> Any:
     return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
 
 
-def _options(hint: Any) -> tuple:
-    return typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
-
-
-def _type(hint: Any, limits: Mapping) -> str:
-    """The values that a hint allows, and their range."""
-    if "registry" in limits:
-        return ", ".join(f"`{name}`" for name in choices(limits))
+def _values(hint: Any, metadata: Mapping) -> str:
+    """Returns the values that a hint and the metadata of its field allow. Raises KeyError for another type."""
+    if "registry" in metadata:
+        return ", ".join(f"`{name}`" for name in choices(metadata))
     names = []
-    for option in _options(hint):
+    for option in types_of(hint):
         if typing.get_origin(option) is Literal:
             names += [f"`{choice}`" for choice in typing.get_args(option)]
         else:
             names.append(_TYPES[typing.get_origin(option) or option])
     bounds = {"at_least": "at least {}", "above": "above {}", "below": "below {}"}
-    ranges = [text.format(limits[bound]) for bound, text in bounds.items() if limits.get(bound) is not None]
-    return ", ".join([*names, *ranges]) if len(names) == 1 else ", ".join([names[0], *ranges, *names[1:]])
+    ranges = [text.format(metadata[bound]) for bound, text in bounds.items() if metadata.get(bound) is not None]
+    return ", ".join([names[0], *ranges, *names[1:]])

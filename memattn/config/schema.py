@@ -1,4 +1,7 @@
-"""Reads YAML into frozen dataclasses, and says file, line, key, value and what would be right where it cannot."""
+"""Reads YAML into frozen dataclasses, checked by their type hints.
+
+Every error names the file, the line, the dotted key, the value and what would be right.
+"""
 
 import dataclasses
 import difflib
@@ -9,27 +12,35 @@ import textwrap
 import types
 import typing
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import yaml
 
 from memattn.errors import ConfigError, short, shown
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+_Section = TypeVar("_Section", bound="DataclassInstance")
+
 _MAPPINGS = (Mapping, dict)
+_SCALARS = {int: "an int", float: "a number", bool: "true or false", str: "a str"}
 _OCTAL = re.compile(r"0o[0-7]{1,22}")  # of YAML 1.2
 _LEADING_ZERO = re.compile(r"[-+]?0[0-9_]+")
-_COMPARED = 100  # characters of a name that is compared with known ones
-_PLAIN = "tag:yaml.org,2002:"
-_MOST_VALUES = 100_000  # of a config, its aliases written out
+_COMPARED_CHARACTERS = 100  # of a name that is compared with known ones
+_TAG_PREFIX = "tag:yaml.org,2002:"
+_MAX_VALUES = 100_000  # of a config, its aliases written out
 
 
-def number(default: Any, *, at_least: float | None = None, above: float | None = None, below: float | None = None):
-    """A dataclass field with a range, checked at load."""
+def number(
+    default: Any, *, at_least: float | None = None, above: float | None = None, below: float | None = None
+) -> Any:
+    """Declares a field of a dataclass with a range."""
     return dataclasses.field(default=default, metadata={"at_least": at_least, "above": above, "below": below})
 
 
-def choice(default: str, registry: str):
-    """A dataclass field whose values are the names in a dictionary, given as "module:dictionary".
+def choice(default: str, registry: str) -> Any:
+    """Declares a field whose values are the names in a dictionary, given as "module:dictionary".
 
     The dictionary may be in any layer of the package: it is imported when a config names something else than the
     default, so that a new entry is known to configs and their documentation without further edits.
@@ -38,170 +49,247 @@ def choice(default: str, registry: str):
 
 
 def choices(metadata: Mapping) -> list[str]:
-    """The names that a field of `choice` may have."""
+    """Returns the names that a field of `choice` may have."""
     module, _, dictionary = metadata["registry"].partition(":")
     return list(getattr(importlib.import_module(module), dictionary))
 
 
+class Origin:
+    """The file that a config came from, and the line of each of its dotted keys.
+
+    Attributes:
+      name: the file, or what else the config came from.
+      lines: dotted key -> its place, such as "config.yaml:3".
+    """
+
+    def __init__(self, name: str):
+        self.name = name
+        self.lines: dict[str, str] = {}
+
+    def replace(self, key: str, place: str) -> None:
+        """Records the place of a key with all below it, and of the keys above it that have none yet."""
+        self.lines = {known: line for known, line in self.lines.items() if not known.startswith((f"{key}.", f"{key}["))}
+        self.lines[key] = place
+        while key := key.rpartition(".")[0]:
+            self.lines.setdefault(key, place)
+
+    def error(self, key: str, problem: str) -> ConfigError:
+        """Returns an error that names the place of a key, or of the nearest key above it that has a place."""
+        known = key
+        while known and known not in self.lines:
+            known = known.rpartition(".")[0]
+        place = self.lines.get(known, self.name)
+        return ConfigError(f"{place}: {short(key)}: {problem}" if key else f"{place}: {problem}")
+
+
 class _Loader(yaml.SafeLoader):
-    """YAML 1.1 without the plain scalars that 1.2 reads otherwise: dates and numbers such as 1:30 are text."""
+    """Reads YAML 1.1, but dates and numbers such as 1:30, which YAML 1.2 does not know, as str."""
 
 
 _Loader.yaml_implicit_resolvers = {
     first: [
-        (tag, pattern) for tag, pattern in resolvers if tag.removeprefix(_PLAIN) in ("bool", "int", "float", "null")
+        (tag, pattern)
+        for tag, pattern in resolvers
+        if tag.removeprefix(_TAG_PREFIX) in ("bool", "int", "float", "null")
     ]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
 
 
-class Source:
-    """The file that a configuration came from, and the line of each dotted key."""
+def parse(text: str, origin: Origin) -> Any:
+    """Returns the plain values of a YAML text, None for an empty one; records the line of each key.
 
-    def __init__(self, name: str):
-        self.name, self.lines = name, {}
-
-    def replace(self, key: str, where: str) -> None:
-        """Notes that a key with all below it comes from elsewhere, and those above it where they are new."""
-        self.lines = {known: line for known, line in self.lines.items() if not known.startswith((f"{key}.", f"{key}["))}
-        self.lines[key] = where
-        while key := key.rpartition(".")[0]:
-            self.lines.setdefault(key, where)
-
-    def error(self, key: str, problem: str) -> ConfigError:
-        known = key
-        while known and known not in self.lines:
-            known = known.rpartition(".")[0]
-        where = self.lines.get(known, self.name)
-        return ConfigError(f"{where}: {short(key)}: {problem}" if key else f"{where}: {problem}")
-
-
-def parse(text: str, source: Source) -> Any:
-    """Plain values of a YAML text, None for an empty one; notes the line of each key. Raises ConfigError."""
+    Raises:
+      ConfigError: the text is no valid YAML, or holds what no config may hold.
+    """
     try:
         node = yaml.compose(text, Loader=_Loader)
-        return None if node is None else _construct(node, "", source)
+        return None if node is None else _construct(node, "", origin)
     except ConfigError:
         raise
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         mark = getattr(error, "problem_mark", None)
-        line = f":{mark.line + 1}" if mark and not source.name.startswith("--set") else ""
+        line = f":{mark.line + 1}" if mark and not origin.name.startswith("--set") else ""
         problem = getattr(error, "problem", None) or str(error).splitlines()[0]
-        raise ConfigError(f"{source.name}{line}: not valid YAML: {problem}") from error
+        raise ConfigError(f"{origin.name}{line}: not valid YAML: {problem}") from error
     except RecursionError as error:
-        raise ConfigError(f"{source.name}: nested too deep, or an alias within its own anchor") from error
+        raise ConfigError(f"{origin.name}: nested too deep, or an alias within its own anchor") from error
 
 
-def _construct(node: yaml.Node, key: str, source: Source) -> Any:
-    """Plain values of a YAML node, with the line of each key noted and repeated keys refused."""
-    if len(source.lines) > _MOST_VALUES:
-        raise source.error(key, f"the config has more than {_MOST_VALUES:,} values, its aliases written out")
-    if not isinstance(node, yaml.ScalarNode) and node.tag.removeprefix(_PLAIN) not in ("seq", "map"):
-        raise source.error(key, f"the tag {shown(node.tag)} is for no list or mapping; remove it")
+def _construct(node: yaml.Node, key: str, origin: Origin) -> Any:
+    """Returns the plain values of a YAML node; records the line of each key, and refuses repeated keys."""
+    if len(origin.lines) > _MAX_VALUES:
+        raise origin.error(key, f"the config has more than {_MAX_VALUES:,} values, its aliases written out")
+    if isinstance(node, yaml.ScalarNode):
+        return _scalar(node, key, origin)
+    if node.tag.removeprefix(_TAG_PREFIX) not in ("seq", "map"):
+        raise origin.error(key, f"the tag {shown(node.tag)} is for no list or mapping; remove it")
     if isinstance(node, yaml.SequenceNode):
         for i, item in enumerate(node.value):
-            source.lines[f"{key}[{i}]"] = f"{source.name}:{item.start_mark.line + 1}"
-        return [_construct(item, f"{key}[{i}]", source) for i, item in enumerate(node.value)]
-    if isinstance(node, yaml.ScalarNode):
-        return _scalar(node, key, source)
-    mapping = {}
+            origin.lines[f"{key}[{i}]"] = f"{origin.name}:{item.start_mark.line + 1}"
+        return [_construct(item, f"{key}[{i}]", origin) for i, item in enumerate(node.value)]
+    mapping: dict[str, Any] = {}
     for name_node, value_node in node.value:
         if not isinstance(name_node, yaml.ScalarNode):
-            raise source.error(key, "a key is a str, not a list or a mapping")
-        name = _encodable(name_node.value, key, source)
+            raise origin.error(key, "a key is a str, not a list or a mapping")
+        name = _encodable(name_node.value, key, origin)
         dotted = f"{key}.{name}" if key else name
-        source.lines[dotted] = f"{source.name}:{name_node.start_mark.line + 1}"  # not the value's: it may be an alias
+        # The line of the key, not of its value: the value may be an alias.
+        origin.lines[dotted] = f"{origin.name}:{name_node.start_mark.line + 1}"
         if name in mapping:
-            raise source.error(dotted, "given twice")
-        mapping[name] = _construct(value_node, dotted, source)
+            raise origin.error(dotted, "given twice")
+        mapping[name] = _construct(value_node, dotted, origin)
     return mapping
 
 
-def _scalar(node: yaml.ScalarNode, key: str, source: Source) -> Any:
-    """The value of a YAML scalar. Raises ConfigError for a number that YAML 1.1 and 1.2 read differently."""
-    kind, written = node.tag.removeprefix(_PLAIN), node.value
-    if kind in ("int", "float") and ":" in written and not node.style:
-        return written
-    if kind == "int" and _LEADING_ZERO.fullmatch(written):
-        right = "leave out the zero, write 0o... for octal, or quote it as text"
-        raise source.error(key, f"{shown(written)} is octal in YAML 1.1 and decimal in 1.2; {right}")
+def _scalar(node: yaml.ScalarNode, key: str, origin: Origin) -> Any:
+    """Returns the value of a YAML scalar. Refuses numbers that YAML 1.1 and 1.2 read differently."""
+    kind, text = node.tag.removeprefix(_TAG_PREFIX), node.value
+    if kind in ("int", "float") and ":" in text and not node.style:
+        return text
+    if kind == "int" and _LEADING_ZERO.fullmatch(text):
+        advice = "leave out the zero, write 0o... for octal, or quote it for a str"
+        raise origin.error(key, f"{shown(text)} is octal in YAML 1.1 and decimal in 1.2; {advice}")
     try:
         value = _Loader("").construct_object(node)
     except Exception as error:  # PyYAML's constructors raise whatever they run into
-        raise source.error(key, f"not a plain value: {shown(written)}") from error
+        raise origin.error(key, f"not a plain value: {shown(text)}") from error
     if isinstance(value, int) and value.bit_length() > 64:
-        raise source.error(key, f"a number of {value.bit_length():,} bits is too large")
-    return _encodable(value, key, source) if isinstance(value, str) else value
+        raise origin.error(key, f"a number of {value.bit_length():,} bits is too large")
+    return _encodable(value, key, origin) if isinstance(value, str) else value
 
 
-def _encodable(text: str, key: str, source: Source) -> str:
-    """The text. Raises ConfigError for half of a surrogate pair, which no file can hold."""
+def _encodable(text: str, key: str, origin: Origin) -> str:
+    """Returns the text. Refuses half of a surrogate pair, which no file can hold."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise source.error(key, f"not a character: {shown(text[error.start])}") from error
+        raise origin.error(key, f"not a character: {shown(text[error.start])}") from error
     return text
 
 
-def build(kind: type, tree: Any, key: str, source: Source) -> Any:
-    """A dataclass from the section of that dotted key, checked by its type hints and ranges. Raises ConfigError."""
+def build(section: type[_Section], tree: Any, key: str, origin: Origin) -> _Section:
+    """Returns a dataclass from plain values, each checked by its type hint and range.
+
+    Args:
+      section: the dataclass.
+      tree: a mapping of field names to values; None for all defaults.
+      key: dotted key of the mapping, "" for a whole config.
+      origin: where the values came from.
+
+    Raises:
+      ConfigError: a key is unknown, or a value is of another type or out of range.
+    """
+    if tree is None:
+        tree = {}
     if not isinstance(tree, dict):
-        raise source.error(key, f"expected a section with keys, not {shown(tree)}")
-    hints, fields = typing.get_type_hints(kind), {field.name: field for field in dataclasses.fields(kind)}
+        raise origin.error(key, f"expected a mapping, not {shown(tree)}")
+    hints, fields = typing.get_type_hints(section), {field.name: field for field in dataclasses.fields(section)}
     values = {}
     for name, value in tree.items():
         dotted = f"{key}.{name}" if key else name
         if name not in fields:
-            raise source.error(dotted, f"unknown key; {nearest(name, fields)}known keys: {listed(fields)}")
-        if value is None and (fields[name].default is dataclasses.MISSING) and dataclasses.is_dataclass(hints[name]):
-            value = {}
-        values[name] = value_of(hints[name], value, dotted, source, fields[name].metadata)
-    return kind(**values)
+            problems = ["unknown key", *did_you_mean(name, fields), f"known keys: {listed(fields)}"]
+            raise origin.error(dotted, "; ".join(problems))
+        values[name] = value_of(hints[name], value, dotted, origin, fields[name].metadata)
+    return section(**values)
 
 
-def value_of(hint: Any, value: Any, key: str, source: Source, limits: Mapping) -> Any:
-    """The value of that dotted key, checked against its type hint and range. Raises ConfigError."""
-    options = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
+def types_of(hint: Any) -> tuple[Any, ...]:
+    """Returns the members of a union; a hint of another kind alone."""
+    is_union = typing.get_origin(hint) in (typing.Union, types.UnionType)
+    return typing.get_args(hint) if is_union else (hint,)
+
+
+def sections_of(hint: Any) -> list[type["DataclassInstance"]]:
+    """Returns the dataclasses that a hint allows."""
+    return [option for option in types_of(hint) if isinstance(option, type) and dataclasses.is_dataclass(option)]
+
+
+def kinds(hint: Any) -> dict[str, type["DataclassInstance"]]:
+    """Returns the dataclasses of a union, by the values that the field `kind` of each allows."""
+    return {
+        kind: section
+        for section in sections_of(hint)
+        for kind in typing.get_args(typing.get_type_hints(section)["kind"])
+    }
+
+
+def keys_of_other_kinds(hint: Any, kind: Any) -> set[str]:
+    """Returns the fields that only other dataclasses of a union have; none for an unknown kind."""
+    sections = kinds(hint)
+    if kind not in list(sections):  # in a list, as a wrong kind may be without a hash
+        return set()
+    return {name for section in sections.values() for name in _names(section)} - _names(sections[kind])
+
+
+def _names(section: type["DataclassInstance"]) -> set[str]:
+    return {field.name for field in dataclasses.fields(section)}
+
+
+def _build_kind(hint: Any, tree: Any, key: str, origin: Origin) -> Any:
+    """Returns the dataclass of a union that the key `kind` chooses; the first one if the key is absent."""
+    sections = kinds(hint)
+    values = tree if isinstance(tree, dict) else {}  # `build` refuses other trees
+    kind = values.get("kind", next(iter(sections)))
+    if kind not in list(sections):
+        raise origin.error(f"{key}.kind", not_one_of(kind, list(sections)))
+    foreign = keys_of_other_kinds(hint, kind)
+    for name in values:
+        if name in foreign:
+            others = " or ".join(other for other, section in sections.items() if name in _names(section))
+            raise origin.error(f"{key}.{name}", f"is for {key}.kind: {others}, not {kind}")
+    return build(sections[kind], tree, key, origin)
+
+
+def value_of(hint: Any, value: Any, key: str, origin: Origin, limits: Mapping) -> Any:
+    """Returns the value of a dotted key, checked against a type hint and the metadata of its field.
+
+    Raises:
+      ConfigError: the value is of another type, out of range, or no name of a registry.
+    """
+    options = types_of(hint)
     if value is None and type(None) in options:
         return None
+    if sections := sections_of(hint):
+        return build(sections[0], value, key, origin) if len(sections) == 1 else _build_kind(hint, value, key, origin)
     for option in options:
-        if dataclasses.is_dataclass(option):
-            return build(option, value, key, source)
-        if typing.get_origin(option) is Literal and any(value == choice for choice in typing.get_args(option)):
+        kind = typing.get_origin(option) or option
+        if kind is Literal and any(value == literal for literal in typing.get_args(option)):
             return value
-        if (typing.get_origin(option) or option) in (*_MAPPINGS, list):
-            return _collection(option, value, key, source)
-        if option in (int, float) and isinstance(value, (int, str)) and not isinstance(value, bool):
-            value = _number_from(value, option)
-        if (
-            option in (int, float, bool, str)
-            and isinstance(value, option)
-            and (option is bool or not isinstance(value, bool))
-        ):
+        if kind in _MAPPINGS or kind is list:
+            return _collection(kind, value, key, origin)
+        if kind in (int, float):
+            value = _number_from(value, kind)
+        if kind in _SCALARS and isinstance(value, kind) and isinstance(value, bool) == (kind is bool):
             if "registry" in limits and value not in limits["known"] and value not in (names := choices(limits)):
-                raise source.error(key, not_one_of(value, names))
-            return _in_range(value, key, source, limits)
-    literals = [
-        literal for option in options if typing.get_origin(option) is Literal for literal in typing.get_args(option)
-    ]
+                raise origin.error(key, not_one_of(value, names))
+            return _in_range(value, key, origin, limits)
+    raise origin.error(key, _type_problem(options, value))
+
+
+def _type_problem(options: tuple[Any, ...], value: Any) -> str:
+    """Returns the problem of a value that is of none of these types."""
+    literals = [name for option in options if typing.get_origin(option) is Literal for name in typing.get_args(option)]
     if literals and bool not in options:
-        raise source.error(key, not_one_of(value, literals))
-    names = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "null"}
-    kinds = [names.get(option, str(option)) for option in options if typing.get_origin(option) is not Literal]
-    expected = " or ".join([*kinds, *map(str, literals)])
-    unquoted = "; quote it if it is text" if str in options and isinstance(value, (bool, int, float)) else ""
-    raise source.error(key, f"expected {expected}, not {shown(value)}{unquoted}")
+        return not_one_of(value, literals)
+    names = {**_SCALARS, type(None): "null"}
+    expected = [names.get(option, str(option)) for option in options if typing.get_origin(option) is not Literal]
+    advice = "; quote it for a str" if str in options and isinstance(value, (bool, int, float)) else ""
+    return f"expected {' or '.join([*expected, *map(str, literals)])}, not {shown(value)}{advice}"
 
 
-def _collection(hint: Any, value: Any, key: str, source: Source) -> Any:
-    expected = dict if (typing.get_origin(hint) or hint) in _MAPPINGS else list
+def _collection(kind: Any, value: Any, key: str, origin: Origin) -> Any:
+    expected, name = (list, "list") if kind is list else (dict, "mapping")
     if not isinstance(value, expected):
-        raise source.error(key, f"expected a {'mapping' if expected is dict else 'list'}, not {shown(value)}")
+        raise origin.error(key, f"expected a {name}, not {shown(value)}")
     return value
 
 
-def _number_from(value: int | str, kind: type) -> Any:
-    """The number that a value is in YAML 1.2, where PyYAML reads 1e-4 and 0o17 as text; else the value."""
+def _number_from(value: Any, kind: type) -> Any:
+    """Returns the number that YAML 1.2 reads where PyYAML reads a str, such as 1e-4 and 0o17; else the value."""
+    if isinstance(value, bool) or not isinstance(value, (int, str)):
+        return value
     if isinstance(value, str) and _OCTAL.fullmatch(value):
         value = int(value, 8)
     try:
@@ -210,35 +298,38 @@ def _number_from(value: int | str, kind: type) -> Any:
         return value
 
 
-def _in_range(value: Any, key: str, source: Source, limits: Mapping) -> Any:
+def _in_range(value: Any, key: str, origin: Origin, limits: Mapping) -> Any:
     at_least, above, below = (limits.get(name) for name in ("at_least", "above", "below"))
     if isinstance(value, float) and not math.isfinite(value):
-        raise source.error(key, f"must be finite, not {value}")
+        raise origin.error(key, f"must be finite, not {value}")
     if isinstance(value, int) and abs(value) >= 2**31:
-        raise source.error(key, f"a whole number must fit 32 bits, not {shown(value)}")
+        raise origin.error(key, f"an int must fit 32 bits, not {shown(value)}")
     if at_least is not None and value < at_least:
-        raise source.error(key, f"must be at least {at_least}, not {value}")
+        raise origin.error(key, f"must be at least {at_least}, not {value}")
     if above is not None and value <= above:
-        raise source.error(key, f"must be above {above}, not {value}")
+        raise origin.error(key, f"must be above {above}, not {value}")
     if below is not None and value >= below:
-        raise source.error(key, f"must be below {below}, not {value}")
+        raise origin.error(key, f"must be below {below}, not {value}")
     return value
 
 
-def not_one_of(value: Any, choices: list) -> str:
-    return f"{shown(value)} is none of {', '.join(map(str, choices))}{nearest(str(value), choices, '; ', '')}"
+def not_one_of(value: Any, known: Iterable[Any]) -> str:
+    """Returns the problem of a value that is none of the known ones, with the nearest of them."""
+    names = [str(name) for name in known]
+    return "; ".join([f"{shown(value)} is none of {', '.join(names)}", *did_you_mean(str(value), names)])
 
 
-def written(value: Any) -> str:
-    """A value as YAML, in one line."""
-    return yaml.safe_dump(value, default_flow_style=True, width=math.inf).splitlines()[0]
+def did_you_mean(name: str, known: Iterable[Any]) -> list[str]:
+    """Returns a question that names the nearest known name; none if no name is near."""
+    close = difflib.get_close_matches(name[:_COMPARED_CHARACTERS], [str(each) for each in known], n=1, cutoff=0.5)
+    return [f"did you mean {close[0]}?"] if close else []
 
 
 def listed(keys: Iterable[str]) -> str:
-    """Keys as an error lists them: the first ones, where they are many."""
+    """Returns keys as an error lists them: only the first ones if there are many."""
     return textwrap.shorten(", ".join(keys), 300, placeholder=" ...")
 
 
-def nearest(name: str, known: Any, before: str = "", after: str = "; ") -> str:
-    close = difflib.get_close_matches(name[:_COMPARED], [str(k) for k in known], n=1, cutoff=0.5)
-    return f"{before}did you mean {close[0]}?{after}" if close else ""
+def as_yaml(value: Any) -> str:
+    """Returns a value as YAML, in one line."""
+    return yaml.safe_dump(value, default_flow_style=True, width=math.inf).splitlines()[0]

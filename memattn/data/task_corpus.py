@@ -56,7 +56,7 @@ def least_size(config: CopyConfig) -> tuple[int, int]:
 def _check_size(config: CopyConfig, folder: str) -> None:
     """Raises ConfigError for a corpus that cannot be written; says that a large one will be."""
     tokens, size = least_size(config)
-    key = "data.copy" if type(config) is CopyConfig else "data.task"
+    key = config.key
     pairs = f"{config.train_examples + config.valid_examples:,} pairs of up to {config.max_length:,}"
     resources.check(
         _SYMBOL * config.num_symbols, f"{key}.num_symbols", f"a vocabulary of {config.num_symbols:,} symbols"

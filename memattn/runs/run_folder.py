@@ -1,7 +1,6 @@
 """The run folder: the config, vocabulary and checkpoints of one training run, and their model."""
 
 import dataclasses
-import inspect
 import json
 import os
 import warnings
@@ -135,9 +134,8 @@ def build_model(
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # Keras 3 warns, then raises
+            options = {key: value for key, value in vars(run_config.model).items() if key != "kind"}
             kind = KINDS[run_config.model.kind]
-            parameters = inspect.signature(kind).parameters
-            options = {key: value for key, value in vars(run_config.model).items() if key in parameters}
             return kind(**options, **sizes, dtype=precision or run_config.training.precision)
     except ValueError as error:
         raise ConfigError(f"model: {reason(error)}") from error

@@ -42,7 +42,7 @@ def export(trained: Trained, folder: str, max_source_length: int | None = None) 
     for key, what in {"lexicon": "vocabulary selection", "sample": "sampling"}.items():
         if getattr(trained.config.decoding, key):
             raise ConfigError(f"decoding.{key}: {what} is not exported; --set decoding.{key}=null")
-    if trained.config.model.kind != "seq2seq" and not trained.config.decoding.memory_ratio:
+    if trained.config.model.has_memory_length and not trained.config.decoding.memory_ratio:
         raise ConfigError("decoding.memory_ratio: an exported model needs one; --set decoding.memory_ratio=1.2, say")
     folder = os.path.normpath(folder)
     if os.path.exists(folder):

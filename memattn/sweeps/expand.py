@@ -5,8 +5,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from memattn.config.config import Config, SweepConfig, apply_changes, checked, to_dict
-from memattn.config.schema import Source
+from memattn.config import Config, Origin, SweepConfig, apply_changes, checked, to_dict
 from memattn.errors import ConfigError, short
 
 _MOST_RUNS = 10_000  # which are compared with each other
@@ -34,7 +33,7 @@ def _expanded(config: Config) -> dict[str, tuple[Config, dict[str, Any]]]:
         for point in _points(sweep.grid):
             changed = {**cell, **point}
             name = run_name(changed) or "run"
-            run = checked(apply_changes(base, changed), Source(f"sweep run {short(name)}"))
+            run = checked(apply_changes(base, changed), Origin(f"sweep run {short(name)}"))
             if name in runs and runs[name][0] != run:
                 name = run_name(changed, whole_keys=True)
             same = next((known for known, (its, _) in runs.items() if known == name or its == run), None)

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from memattn import keras_parts
 from memattn.config import TrainingConfig
-from memattn.config.schema import listed, nearest
+from memattn.config.schema import did_you_mean, listed
 from memattn.errors import ConfigError, reason
 
 OPTIMIZERS = {  # by the names of training.optimizer: classes of tf.keras.optimizers
@@ -46,8 +46,9 @@ def optimizer(training: TrainingConfig) -> tf.keras.optimizers.Optimizer:
     options = [name for name in parameters if name not in _NO_OPTIONS]
     for name in training.optimizer_options:
         if name not in options:
-            problem = f"unknown option of {training.optimizer}; {nearest(name, options)}its options: {listed(options)}"
-            raise ConfigError(f"training.optimizer_options.{name}: {problem}")
+            problems = [f"unknown option of {training.optimizer}", *did_you_mean(name, options)]
+            known = f"its options: {listed(options)}"
+            raise ConfigError(f"training.optimizer_options.{name}: {'; '.join([*problems, known])}")
     epsilon = {"epsilon": training.adam_epsilon} if "epsilon" in parameters else {}
     summed = type(f"Summed{kind.__name__}", (_Summed, kind), {})
     try:

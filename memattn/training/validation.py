@@ -82,7 +82,7 @@ def _decoding(config: Config, pairs: Corpus) -> DecodingConfig:
     beam_size = config.training.validation_beam_size
     batch_size = max(1, config.decoding.batch_size * config.decoding.beam_size // beam_size)
     decoding = dataclasses.replace(config.decoding, beam_size=beam_size, batch_size=batch_size, n_best=1, sample=None)
-    if config.model.kind == "seq2seq" or decoding.memory_ratio:
+    if not config.model.has_memory_length or decoding.memory_ratio:
         return decoding
     needed = np.quantile(pairs.target.lengths() / pairs.source.lengths(), 0.95)
     return dataclasses.replace(decoding, memory_ratio=round(float(np.clip(needed, 1, 2)), 2))

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from memattn.config import Config, ModelConfig
+from memattn.config import Config, NeuralGPUConfig, Seq2SeqConfig
 from memattn.errors import ConfigError
 from memattn.models.neural_gpu.cells import CELLS
 from memattn.models.neural_gpu.model import KINDS
@@ -125,14 +125,15 @@ def training(config: Config, *, vocabulary: int, source_length: float, target_le
     sentences = config.training.batch_size
     if config.training.batch_type == "tokens":
         sentences /= max(source_length, target_length)
-    count = _seq2seq if config.model.kind == "seq2seq" else _active_memory
-    source, target = count(config.model, vocabulary, source_length, target_length)
+    source, target = _COSTS[type(config.model)](config.model, vocabulary, source_length, target_length)
     multiply_adds = sentences * (source_length * source.multiply_adds + target_length * target.multiply_adds)
     kept = sentences * (source_length * source.kept + target_length * target.kept)
     return Update(3 * config.training.accumulate * float(multiply_adds), 4 * (4 * parameters + float(kept)))
 
 
-def _seq2seq(model: ModelConfig, vocabulary: int, source_length: float, target_length: float) -> tuple[_Token, _Token]:
+def _seq2seq(
+    model: Seq2SeqConfig, vocabulary: int, source_length: float, target_length: float
+) -> tuple[_Token, _Token]:
     """Returns the costs of a token of the source, and of a token of the target."""
     del target_length
     attention = model.attention
@@ -159,7 +160,7 @@ def _seq2seq(model: ModelConfig, vocabulary: int, source_length: float, target_l
 
 
 def _active_memory(
-    model: ModelConfig, vocabulary: int, source_length: float, target_length: float
+    model: NeuralGPUConfig, vocabulary: int, source_length: float, target_length: float
 ) -> tuple[_Token, _Token]:
     """Returns the costs of a token of the source, and of a token of the target.
 
@@ -179,6 +180,9 @@ def _active_memory(
         features + 2 * vocabulary + kind.decoder_layers * kept_step,
     )
     return source, target
+
+
+_COSTS = {Seq2SeqConfig: _seq2seq, NeuralGPUConfig: _active_memory}
 
 
 def multiply_adds_per_second(rows: int, inner: int, columns: int, seconds: float = 1.0) -> float:

@@ -185,7 +185,7 @@ def test_a_tensorflow_addons_that_does_not_fit_harms_its_own_mechanisms_only(tmp
     for module in ("tensorflow_addons", "memattn.attention.addons"):
         monkeypatch.delitem(sys.modules, module, raising=False)
     mechanisms = runpy.run_path(registry.__file__)["MECHANISMS"]  # as a first import makes it
-    monkeypatch.setattr("memattn.config.config.MECHANISMS", mechanisms)
+    monkeypatch.setattr("memattn.config.mechanism_options.MECHANISMS", mechanisms)
     path = str(tmp_path / "config.yaml")
     assert config.load(path, []).model.attention["name"] == "memory"
     with pytest.raises(ConfigError, match="name: tfa_luong: .*keras"):

@@ -109,4 +109,4 @@ def test_a_run_is_cut_when_it_decodes(tiny_config, tmp_path):
     plain = {"data": {"copy": {}}, "decoding": {"num_slots": 2}}
     needed = "decoding.num_slots: needs model.attention.name: nested_memory, whose slots can be cut"
     with pytest.raises(ConfigError, match=needed):
-        configs.checked(plain, configs.Source("test"))
+        configs.checked(plain, configs.Origin("test"))

@@ -28,7 +28,7 @@ def folder(tmp_path, monkeypatch):
 
 def loaded(attention):
     tree = {"data": {"copy": {}}, "model": {"attention": attention}}
-    return configs.checked(tree, configs.Source("config.yaml")).model.attention
+    return configs.checked(tree, configs.Origin("config.yaml")).model.attention
 
 
 def test_its_options_are_checked_by_its_constructor(folder):

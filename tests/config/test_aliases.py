@@ -1,4 +1,4 @@
-"""Configs of version 0.2.0, in which `memory` had the options of all memory mechanisms, load as what they are now."""
+"""Configs of version 0.2.0 load: `memory` had the options of all memory mechanisms, `model` the keys of all kinds."""
 
 import pytest
 from helpers.repository import ROOT
@@ -26,7 +26,7 @@ OVER_TIME = {"encoder_scoring": "softmax_time", "position_windows": True}
 
 def loaded(attention):
     tree = {"data": {"copy": {}}, "model": {"attention": attention}}
-    return configs.checked(tree, configs.Source("config.yaml")).model.attention
+    return configs.checked(tree, configs.Origin("config.yaml")).model.attention
 
 
 @pytest.mark.parametrize(
@@ -77,6 +77,43 @@ def test_a_former_section_becomes_the_mechanism_that_has_its_options(changes, ex
 def test_a_former_section_that_is_no_mechanism_now_is_refused(changes, message):
     with pytest.raises(ConfigError, match=message):
         loaded({**FORMER, **changes})
+
+
+# `model` as version 0.2.0 kept it in a run folder, without the keys that all kinds have.
+SEQ2SEQ_KEYS = {
+    "encoder": "lstm",
+    "decoder": "lstm",
+    "encoder_units": None,
+    "embedding_size": 256,
+    "init_scale": 0.04,
+    "input_feeding": True,
+    "mix": True,
+    "bridge": "auto",
+    "tie_embeddings": "none",
+    "attention": {"name": "none"},
+}
+ACTIVE_MEMORY_KEYS = {"width": 4, "cell": "cgru"}
+
+
+def loaded_model(**model):
+    return configs.to_dict(configs.from_dict({"data": {"copy": {}}, "model": model}))["model"]
+
+
+@pytest.mark.parametrize("kind", ["seq2seq", "neural_gpu", "markovian", "extended"])
+def test_a_former_model_loses_the_keys_of_other_kinds(kind):
+    expected = SEQ2SEQ_KEYS if kind == "seq2seq" else ACTIVE_MEMORY_KEYS
+    shared = {"kind": kind, "layers": 3, "units": 8, "dropout": 0.1}
+    assert loaded_model(**shared, **SEQ2SEQ_KEYS, **ACTIVE_MEMORY_KEYS) == {**shared, **expected}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"width": 1}, {"kind": "extended", "mix": False}, {"kind": "markovian", "attention": {"name": "bahdanau"}}],
+    ids=str,
+)
+def test_a_former_key_of_another_kind_is_refused_if_it_was_set(changes):
+    with pytest.raises(ConfigError, match=f"model.{list(changes)[-1]}: is for model.kind: "):
+        loaded_model(**{**SEQ2SEQ_KEYS, **ACTIVE_MEMORY_KEYS, **changes})
 
 
 def test_the_configs_of_the_committed_runs_load():

@@ -47,7 +47,8 @@ COPY = "data: {copy: {}}\n"
 @pytest.fixture(autouse=True)
 def stand_ins(monkeypatch):
     """The mechanisms of these tests in place of the real ones."""
-    monkeypatch.setattr("memattn.config.config.MECHANISMS", MECHANISMS)
+    for module in ("mechanism_options", "checks"):
+        monkeypatch.setattr(f"memattn.config.{module}.MECHANISMS", MECHANISMS)
 
 
 @pytest.fixture
@@ -287,8 +288,8 @@ def test_attention_without_a_name_is_memory_attention(load):
     [
         ("grid: {model.unit: [3]}", "sweep run unit=3: model.unit: unknown key; did you mean units?"),
         ("grid: {model.units: [3, 0]}", "sweep run units=0: model.units: must be at least 1, not 0"),
-        ("cells: [{model.units.x: 3}]", "sweep: model.units.x: model.units is a value, not a section"),
-        ("cells: [{model: 3}]", "sweep run model=3: model: expected a section with keys, not 3"),
+        ("cells: [{model.units.x: 3}]", "sweep: model.units.x: model.units is a value, not a mapping"),
+        ("cells: [{model: 3}]", "sweep run model=3: model: expected a mapping, not 3"),
         ("grid: {sweep.grid: [1]}", "sweep run grid=1: sweep.grid: expected a mapping, not 1"),
         ("grids: [{model.units: [3, 0]}]", "sweep run units=0: model.units: must be at least 1, not 0"),
     ],
@@ -352,6 +353,38 @@ def test_another_mechanism_than_the_bases_drops_its_options(family):
     config = family(run="base: below.yaml\nmodel: {attention: {name: content}}\n", below=below)
     assert config.model.attention == {**CONTENT, "cache_keys": True}
     assert config.model.units == 5
+
+
+def test_another_kind_of_model_drops_the_keys_that_it_does_not_have(family):
+    below = COPY + "model: {layers: 3, mix: false, attention: {name: content}}\n"
+    model = {"kind": "extended", "cell": "cgru", "width": 4, "layers": 3, "units": 9, "dropout": 0.2}
+    config = family(run="base: below.yaml\nmodel: {kind: extended, units: 9}\n", below=below)
+    assert configs.to_dict(config)["model"] == model
+    for overrides in (["model.kind=extended", "model.units=9"], ["model.units=9", "model.kind=extended"]):
+        assert family(*overrides, run=below) == config
+    runs = expand(family(run=below + "sweep: {cells: [{model.units: 9, model.kind: extended}]}\n"))
+    assert list(runs.values()) == [config]
+    back = family("model.kind=seq2seq", run="base: below.yaml\nmodel: {kind: extended, width: 1}\n", below=below)
+    assert (back.model.layers, back.model.mix) == (3, True)
+
+
+@pytest.mark.parametrize("changes", ["width: 1", "kind: extended, mix: false", "kind: [extended]", "kind: extendet"])
+def test_a_key_or_kind_that_cannot_be_is_refused_with_those_that_can(load, changes):
+    right = r"is for model.kind: .*|is none of seq2seq, neural_gpu, markovian, extended(; did you mean extended\?)?"
+    with pytest.raises(ConfigError, match=rf"config.yaml:2: model.(width|mix|kind): .*({right})"):
+        load(COPY + f"model: {{{changes}}}")
+
+
+def test_a_task_replaces_that_of_the_base(family):
+    below = "data: {num_buckets: 3, copy: {max_length: 5}}\n"
+    data = family(run="base: below.yaml\ndata: {task: {}}\n", below=below).data
+    assert (data.copy, data.task.max_length, data.num_buckets) == (None, 20, 3)
+    above = "base: run.yaml\ndata: {task: {name: sort}}\n"
+    data = family(above=above, run="base: below.yaml\ndata: {task: {seed: 2}}\n", below=below).data
+    assert (data.copy, data.task.name, data.task.seed) == (None, "sort", 2)
+    data = family(run="base: below.yaml\ndata: {copy: {}}\n", below="data: {task: {name: sort}}\n").data
+    assert (data.copy.max_length, data.task) == (20, None)
+    assert family(run="base: below.yaml\ndata: {folder: here}\n", below=below).data.copy.max_length == 5
 
 
 def test_a_sweep_replaces_that_of_the_base(family):

@@ -122,7 +122,7 @@ def test_a_language_is_learned_and_scored(tmp_path, language):
     }
     tree["model"]["attention"] = {"name": "bahdanau"}
     run_dir = tmp_path / "run"
-    assert train(configs.checked(tree, configs.Source("test")), str(run_dir), tf.distribute.get_strategy()) == 0
+    assert train(configs.checked(tree, configs.Origin("test")), str(run_dir), tf.distribute.get_strategy()) == 0
     with open(run_dir / "validation.csv", encoding="utf-8") as file:
         curve = [float(row["bleu"]) for row in csv.DictReader(file)]
     assert len(curve) == 4

@@ -147,7 +147,7 @@ def test_the_task_copy_is_data_copy(tmp_path, folder):
 
 def test_tasks_have_folders_of_their_own():
     def load(task):
-        return configs.checked({"data": task}, configs.Source("test")).data
+        return configs.checked({"data": task}, configs.Origin("test")).data
 
     tasks = [{"name": name} for name in RULES] + [{"name": "selective_copy", "marked": 5}, {"name": "sort", "seed": 2}]
     tasks += [{"name": name, "uneven": True} for name in ("addition", "multiplication")]

@@ -170,7 +170,7 @@ def tree(**changes):
 def test_a_config_of_active_memory_stays_one():
     config = configs.from_dict(tree())
     assert configs.from_dict(configs.to_dict(config)) == config
-    assert config.model.attention == {"name": "none"}
+    assert configs.to_dict(config)["model"] == {**tree()["model"], "cell": "cgru"}
     auto = {**tree(), "training": {}, "decoding": {}}
     assert configs.from_dict(auto).training.jit_compile is configs.from_dict(auto).decoding.jit_compile is False
 
@@ -179,10 +179,20 @@ def test_a_config_of_active_memory_stays_one():
     ("changes", "message"),
     [
         ({"model": {"kind": "neural"}}, "neural_gpu"),
-        ({"model": {**tree()["model"], "input_feeding": False}}, "model.input_feeding: is for seq2seq"),
-        ({"model": {**tree()["model"], "attention": {"name": "bahdanau"}}}, "model.attention: is for seq2seq"),
-        ({"model": {"width": 1}}, "model.width: is for a kind of active memory"),
-        ({"model": {"cell": "dngpu"}}, "model.cell: is for a kind of active memory"),
+        (
+            {"model": tree(input_feeding=False)["model"]},
+            "model.input_feeding: is for model.kind: seq2seq, not",
+        ),
+        ({"model": tree(attention={"name": "bahdanau"})["model"]}, "model.attention: is for model.kind: seq2seq, not"),
+        ({"model": {"width": 1}}, "model.width: is for model.kind: neural_gpu or markovian or extended, not"),
+        (
+            {"model": {"cell": "dngpu"}},
+            "model.cell: is for model.kind: neural_gpu or markovian or extended, not",
+        ),
+        (
+            {"model": tree(cells="dngpu")["model"]},
+            r"model.cells: unknown key; did you mean cell\?; known keys: kind",
+        ),
         ({"model": {}, "decoding": {"memory_ratio": 1}}, "decoding.memory_ratio: is for active memory"),
         ({"decoding": {"memory_ratio": 0.5}}, "decoding.memory_ratio"),
         ({"decoding": {"sample": {}}}, "decoding.memory_ratio: decoding.sample needs one"),

@@ -124,8 +124,7 @@ def test_validation_gives_the_targets_room(tiny_config, tmp_path):
 
 def of_kind(kind, **changes):
     """Changes that make the tiny config one of active memory."""
-    model = {"model.kind": kind, "model.width": 1, "model.embedding_size": 256, "model.attention": {"name": "none"}}
-    return {**model, "data.num_buckets": 2, **changes}
+    return {"model.kind": kind, "model.width": 1, "data.num_buckets": 2, **changes}
 
 
 @pytest.mark.parametrize("kind", KINDS)

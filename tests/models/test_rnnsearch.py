@@ -90,7 +90,7 @@ def test_padding_does_not_move_the_first_state():
 )
 def test_what_does_not_go_together_is_refused(model, problem):
     with pytest.raises(ConfigError, match=problem):
-        configs.checked({"data": {"copy": {}}, "model": model}, configs.Source("test"))
+        configs.checked({"data": {"copy": {}}, "model": model}, configs.Origin("test"))
 
 
 @pytest.mark.parametrize("tie_embeddings", ["source_target", "all"])

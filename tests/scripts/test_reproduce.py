@@ -320,7 +320,7 @@ def test_a_benchmarks_results_are_named_as_those_of_other_targets(tmp_path, monk
     ],
 )
 def test_the_least_of_an_update_is_counted_by_hand(attention, context, encoder, decoder, kept_source, rows):
-    model = ModelConfig(layers=1, units=2, embedding_size=3, attention=attention)
+    model = Seq2SeqConfig(layers=1, units=2, embedding_size=3, attention=attention)
     config = Config(data=DataConfig(folder="none"), model=model, training=TrainingConfig(batch_size=7))
     least = lower_bounds.training(config, vocabulary=11, source_length=2, target_length=3, parameters=100)
     encoder += 2 * (3 + 2) * 8  # two LSTMs
@@ -332,7 +332,7 @@ def test_the_least_of_an_update_is_counted_by_hand(attention, context, encoder, 
 
 @pytest.mark.parametrize("kind", ["neural_gpu", "markovian", "extended"])
 def test_the_least_of_an_update_of_active_memory_is_counted_by_hand(kind):
-    model = ModelConfig(kind=kind, layers=2, units=3, width=4, cell="cgru")
+    model = NeuralGPUConfig(kind=kind, layers=2, units=3, width=4, cell="cgru")
     config = Config(data=DataConfig(folder="none"), model=model, training=TrainingConfig(batch_size=7))
     least = lower_bounds.training(config, vocabulary=11, source_length=2, target_length=5, parameters=100)
     step = 5 * 4 * 2 * 3 * (3 * 3 * 3 * 3)  # positions, columns, cells, convolutions of 3 x 3 from 3 maps to 3
@@ -412,7 +412,7 @@ def test_bleu_by_length_is_that_of_the_sentences_so_long(tmp_path):
         hypotheses = [line.replace("a", "b") if len(line.split()) >= wrong else line for line in lines]
         (folder / "references.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
         (folder / "hypotheses.txt").write_text("\n".join(hypotheses) + "\n", encoding="utf-8")
-        config = Config(data=data, model=ModelConfig(attention={"name": name}))
+        config = Config(data=data, model=Seq2SeqConfig(attention={"name": name}))
         runs.append(Run(name, str(folder), config, made_up_result(config), [{"step": "1", "bleu": "1.0"}]))
     output = Output(str(tmp_path), "small")
     open_questions.bleu_by_length(output, runs, [])

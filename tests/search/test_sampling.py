@@ -121,7 +121,7 @@ def test_a_temperature_near_0_is_greedy():
 
 def test_the_config_samples_as_many_as_are_asked_for():
     def load(**decoding):
-        return configs.checked({"data": {"copy": {}}, "decoding": decoding}, configs.Source("test")).decoding
+        return configs.checked({"data": {"copy": {}}, "decoding": decoding}, configs.Origin("test")).decoding
 
     assert load(sample={}, n_best=20, beam_size=2).sample == SampleConfig()
     assert load(sample=None).sample is None

@@ -551,7 +551,7 @@ def full_scale(**changes):
         "model": {"attention": {"name": "memory", "num_slots": 32}},
     }
     changes = {key.replace("__", "."): value for key, value in changes.items()}
-    return configs.checked(configs.apply_changes(tree, changes), configs.Source("test"))
+    return configs.checked(configs.apply_changes(tree, changes), configs.Origin("test"))
 
 
 @pytest.mark.parametrize(

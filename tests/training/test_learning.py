@@ -153,4 +153,4 @@ def test_a_name_that_no_dictionary_has_is_refused_with_the_names_that_it_has(key
         configs.checked(tree, configs.Source("test"))
     tree["training"][key] = 3
     with pytest.raises(ConfigError, match=f"training.{key}: "):
-        configs.checked(tree, configs.Source("test"))
+        configs.checked(tree, configs.Origin("test"))

@@ -20,7 +20,7 @@ from memattn.training import needs
 from memattn.training.trainer import Trainer, train
 
 MANY = 2**31 - 1
-ACTIVE = {"model.kind": "neural_gpu", "model.attention": {"name": "none"}, "model.embedding_size": 256}
+ACTIVE = {"model.kind": "neural_gpu"}
 
 
 @pytest.fixture

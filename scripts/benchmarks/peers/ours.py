@@ -10,7 +10,7 @@ import tensorflow as tf
 import worker
 
 from memattn import xla
-from memattn.config import Config, DataConfig, DecodingConfig, ModelConfig, TrainingConfig
+from memattn.config import Config, DataConfig, DecodingConfig, Seq2SeqConfig, TrainingConfig
 from memattn.data.corpus import Sentences
 from memattn.data.lexicon import Lexicon
 from memattn.data.vocabulary import Vocabulary
@@ -23,7 +23,7 @@ tf.config.threading.set_intra_op_parallelism_threads(work.threads)
 tf.config.threading.set_inter_op_parallelism_threads(work.threads)
 config = Config(
     data=DataConfig(folder="none"),
-    model=ModelConfig(
+    model=Seq2SeqConfig(
         units=work.units,
         encoder_units=work.units // 2 if work.attention["name"] == "luong_dot" else None,  # queries as wide as states
         embedding_size=work.units,

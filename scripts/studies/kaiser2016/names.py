@@ -1,5 +1,6 @@
 """Names of models with active memory, and of those with attention beside them."""
 
+from memattn.config import NeuralGPUConfig
 from memattn.sweeps.results import Run
 from studies.britz2017 import runs
 
@@ -7,6 +8,6 @@ from studies.britz2017 import runs
 def model_name(run: Run) -> str:
     """The kind of model, with its cell or its attention."""
     model = run.config.model
-    if model.kind == "seq2seq":
-        return f"{model.encoder.upper()}, {runs.model_name(run)}"
-    return f"{model.kind} {model.cell}, {model.width} x {model.units}"
+    if isinstance(model, NeuralGPUConfig):
+        return f"{model.kind} {model.cell}, {model.width} x {model.units}"
+    return f"{model.encoder.upper()}, {runs.model_name(run)}"

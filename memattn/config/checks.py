@@ -1,0 +1,130 @@
+"""Checks rules between the keys of a config."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from memattn.attention import MECHANISMS
+from memattn.config.schema import Origin
+from memattn.config.sections import (
+    Config,
+    DataConfig,
+    DecodingConfig,
+    NeuralGPUConfig,
+    Seq2SeqConfig,
+    SweepConfig,
+    TaskConfig,
+)
+from memattn.errors import shown
+
+_ARITHMETIC = ("addition", "multiplication")
+
+
+def check(config: Config, origin: Origin) -> None:
+    """Raises ConfigError if values, each of which may be right, do not fit each other."""
+    model, decoding, training = config.model, config.decoding, config.training
+    _check_sweep(config.sweep or SweepConfig(), origin)
+    _check_data(config.data, origin)
+    if training.teacher and training.init_from:
+        raise origin.error("training.teacher", "given beside training.init_from; give one of them")
+    _check_decoding(decoding, origin)
+    if isinstance(model, Seq2SeqConfig):
+        _check_seq2seq(model, origin)
+        _check_attention(model, decoding.num_slots, origin)
+        if decoding.memory_ratio:
+            raise origin.error("decoding.memory_ratio", f"is for active memory, not for model.kind: {model.kind}")
+    else:
+        _check_active_memory(model, config, origin)
+
+
+def _check_active_memory(model: NeuralGPUConfig, config: Config, origin: Origin) -> None:
+    decoding = config.decoding
+    if config.training.teacher:
+        raise origin.error("training.teacher", f"needs model.kind: seq2seq, not {model.kind}")
+    if decoding.sample and not decoding.memory_ratio:
+        raise origin.error("decoding.memory_ratio", "decoding.sample needs one with active memory; give 1 or more")
+    if decoding.coverage_penalty:
+        raise origin.error("decoding.coverage_penalty", f"needs attention; model.kind: {model.kind} has none")
+    if decoding.num_slots:
+        raise origin.error("decoding.num_slots", f"needs attention; model.kind: {model.kind} has none")
+
+
+def _check_sweep(sweep: SweepConfig, origin: Origin) -> None:
+    for name in ("grids", "cells"):
+        for i, changes in enumerate(getattr(sweep, name)):
+            key = f"sweep.{name}[{i}]"
+            if not isinstance(changes, dict) or not changes:
+                raise origin.error(key, f"expected a mapping of dotted keys to values, not {shown(changes)}")
+            for changed_key in changes:
+                if changed_key in sweep.grid:
+                    raise origin.error(f"{key}.{changed_key}", "in sweep.grid too; give it in one of them")
+    _check_grid(sweep.grid, "sweep.grid", origin)
+    for i, grid in enumerate(sweep.grids):
+        _check_grid(grid, f"sweep.grids[{i}]", origin)
+
+
+def _check_grid(grid: Mapping[str, Any], key: str, origin: Origin) -> None:
+    for changed_key, values in grid.items():
+        if not isinstance(values, list) or not values:
+            raise origin.error(f"{key}.{changed_key}", f"expected a list of one value or more, not {shown(values)}")
+
+
+def _check_data(data: DataConfig, origin: Origin) -> None:
+    if not data.folder and data.generated is None:
+        raise origin.error("data", "names no corpus; give data.folder (a prepared corpus), data.copy or data.task")
+    if data.copy and data.task:
+        raise origin.error("data.task", "given beside data.copy, which is the task copy; one of them has to be null")
+    if data.task:
+        _check_task(data.task, origin)
+
+
+def _check_task(task: TaskConfig, origin: Origin) -> None:
+    is_arithmetic = task.name in _ARITHMETIC
+    if is_arithmetic and task.num_symbols < 2:
+        raise origin.error("data.task.num_symbols", f"is the base of {task.name}; at least 2, not 1")
+    if task.uneven and not is_arithmetic:
+        raise origin.error("data.task.uneven", f"is for {' and '.join(_ARITHMETIC)}, not {task.name}")
+    if task.marked != TaskConfig.marked and task.name != "selective_copy":
+        raise origin.error("data.task.marked", f"is for selective_copy, not {task.name}")
+
+
+def _check_decoding(decoding: DecodingConfig, origin: Origin) -> None:
+    if decoding.sample and decoding.coverage_penalty:
+        raise origin.error("decoding.coverage_penalty", "is for beam search; decoding.sample has no use for it")
+    if decoding.n_best > decoding.beam_size and not decoding.sample:
+        problem = f"{decoding.n_best} is more than decoding.beam_size = {decoding.beam_size}"
+        raise origin.error("decoding.n_best", problem)
+
+
+def _check_seq2seq(model: Seq2SeqConfig, origin: Origin) -> None:
+    is_rnnsearch = model.decoder == "rnnsearch"
+    if is_rnnsearch:
+        for key, needed in {"layers": 1, "input_feeding": True, "mix": True}.items():
+            if getattr(model, key) != needed:
+                raise origin.error(f"model.{key}", f"must be {str(needed).lower()} with model.decoder: rnnsearch")
+        if model.units % 2:
+            raise origin.error("model.units", f"must be even with model.decoder: rnnsearch, not {model.units}")
+    if model.bridge == "backward" and model.layers > 1:
+        raise origin.error("model.bridge", f"backward is for model.layers: 1, not {model.layers}")
+    features = model.units // 2 if is_rnnsearch else model.units  # width of the output layer's input
+    if model.tie_embeddings == "all" and not (model.mix and model.embedding_size == features):
+        needed_size = "half of model.units" if is_rnnsearch else "model.units"
+        raise origin.error(
+            "model.tie_embeddings",
+            f"'all' needs model.mix: true and model.embedding_size = {needed_size}, "
+            f"not mix: {str(model.mix).lower()}, {model.embedding_size} and {features}",
+        )
+
+
+def _check_attention(model: Seq2SeqConfig, decoded_slots: int | None, origin: Origin) -> None:
+    """Checks the mechanism, its options complete, against the model's other keys and `decoding.num_slots`."""
+    attention = model.attention
+    mechanism = MECHANISMS[attention["name"]]
+    if decoded_slots and not hasattr(mechanism, "keep"):
+        raise origin.error("decoding.num_slots", "needs model.attention.name: nested_memory, whose slots can be cut")
+    if decoded_slots and decoded_slots > attention["num_slots"]:
+        problem = f"{decoded_slots} is more than model.attention.num_slots = {attention['num_slots']}"
+        raise origin.error("decoding.num_slots", problem)
+    width = 2 * (model.encoder_units or model.units)
+    if mechanism.equal_widths and width != model.units:
+        problem = f"{attention['name']} needs states as wide as model.units = {model.units}, not {width}"
+        raise origin.error("model.attention", f"{problem}; set model.encoder_units to half of it, or use luong")

@@ -1,0 +1,36 @@
+"""Compares the configs of two runs."""
+
+from typing import Any, NamedTuple
+
+from memattn.config.schema import as_yaml
+from memattn.errors import short
+
+
+class Difference(NamedTuple):
+    """A dotted key in which two mappings differ, with both values; as a str, one line."""
+
+    key: str
+    theirs: Any
+    ours: Any
+
+    def __str__(self) -> str:
+        theirs, ours = (short(as_yaml(value)) for value in (self.theirs, self.ours))
+        return f"{short(self.key)} ({theirs} there, {ours} here)"
+
+
+def differences(theirs: dict, ours: dict, prefix: str = "") -> list[Difference]:
+    """Returns the dotted keys in which two mappings of plain values differ.
+
+    Where two mechanisms (`name`) or two kinds of model (`kind`) differ, keys that only one of them has are left out.
+    """
+    keys = dict.fromkeys([*theirs, *ours])
+    if any(theirs.get(choice) != ours.get(choice) for choice in ("name", "kind")):
+        keys = {key: None for key in keys if key in theirs and key in ours}
+    differing = []
+    for key in keys:
+        a, b = theirs.get(key), ours.get(key)
+        if isinstance(a, dict) and isinstance(b, dict):
+            differing += differences(a, b, f"{prefix}{key}.")
+        elif a != b:
+            differing.append(Difference(f"{prefix}{key}", a, b))
+    return differing

@@ -1,0 +1,180 @@
+"""Loads configs from files and overrides, and writes them back as plain values."""
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import yaml
+
+from memattn import reading
+from memattn.config import aliases, checks, mechanism_options
+from memattn.config.schema import Origin, build, keys_of_other_kinds, parse
+from memattn.config.sections import Config, ModelConfig, Seq2SeqConfig
+from memattn.errors import ConfigError, DataError, short, shown
+
+
+def load(path: str, overrides: Sequence[str]) -> Config:
+    """Reads a YAML file, applies overrides and checks every value.
+
+    Args:
+      path: the file. Its `base`, if any, is the path of another config, relative to this one, which it changes.
+      overrides: dotted keys with YAML values, such as "model.units=128".
+
+    Raises:
+      ConfigError: a file cannot be read, or a value cannot be used.
+    """
+    origin = Origin(path)
+    tree = _read(path, origin)
+    changes = {}
+    for override in overrides:
+        key, equals, text = override.partition("=")
+        if not equals or not key:
+            raise ConfigError(f"--set {short(override)}: write --set key=value, e.g. --set model.units=128")
+        changes[key] = parse(text, Origin(f"--set {short(key)}"))
+        origin.replace(key, f"--set {short(override)}")
+    return checked(apply_changes(tree, changes, origin), origin)
+
+
+def from_dict(tree: dict) -> Config:
+    """Returns the config of plain values, as `to_dict` returns them; absent keys get their defaults.
+
+    Raises:
+      ConfigError: a value cannot be used.
+    """
+    return checked(tree, Origin("config"))
+
+
+def checked(tree: dict, origin: Origin) -> Config:
+    """Returns the config of plain values, each checked, with defaults for absent keys.
+
+    Raises:
+      ConfigError: a key is unknown, or a value cannot be used; the message says where it came from.
+    """
+    config = build(Config, {"data": {}, **aliases.current(tree, origin)}, "", origin)
+    if isinstance(config.model, Seq2SeqConfig):
+        attention = mechanism_options.complete(config.model.attention, "model.attention", origin)
+        config = dataclasses.replace(config, model=dataclasses.replace(config.model, attention=attention))
+    else:
+        config = _without_xla(config)
+    checks.check(config, origin)
+    return config
+
+
+def _without_xla(config: Config) -> Config:
+    """Makes `jit_compile: auto` false. XLA's convolutions, which active memory needs, are slow on CPUs."""
+    training, decoding = config.training, config.decoding
+    if training.jit_compile == "auto":
+        training = dataclasses.replace(training, jit_compile=False)
+    if decoding.jit_compile == "auto":
+        decoding = dataclasses.replace(decoding, jit_compile=False)
+    return dataclasses.replace(config, training=training, decoding=decoding)
+
+
+def _read(path: str, origin: Origin, readers: tuple[str, ...] = ()) -> dict:
+    """Returns the values of a file merged into those of its base.
+
+    Args:
+      origin: gets the place of each key.
+      readers: files whose base this one is, directly or through others.
+    """
+    try:
+        text = reading.text(path, reading.LARGEST_CONFIG)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot read the config: {error.strerror}") from error
+    except DataError as error:
+        raise ConfigError(str(error)) from error
+    origin_of_file = Origin(path)
+    tree = parse(text, origin_of_file)
+    if tree is None:
+        raise ConfigError(f"{path}: the config is empty; it needs at least `data`")
+    if not isinstance(tree, dict):
+        raise ConfigError(f"{path}: a config is a mapping with the keys data, model, training, decoding, sweep")
+    base = tree.pop("base", None)
+    if base is not None:
+        base_path = _base_path(base, path, origin_of_file, readers)
+        tree = _merged(_read(base_path, origin, (path, *readers)), tree)
+    origin.lines.update(origin_of_file.lines)
+    return tree
+
+
+def _base_path(base: Any, path: str, origin: Origin, readers: tuple[str, ...]) -> str:
+    """Returns the path of the file that the `base` of a config names."""
+    if not isinstance(base, str):
+        raise origin.error("base", f"expected the path of another config, not {shown(base)}")
+    base_path = os.path.normpath(os.path.join(os.path.dirname(path), base))
+    if base_path in (path, *readers):
+        raise origin.error("base", f"{short(base)} leads back to this file")
+    if not os.path.isfile(base_path):
+        raise origin.error("base", f"no such file: {short(base_path)}")
+    return base_path
+
+
+def _merged(below: Mapping, above: Mapping, key: str = "") -> dict:
+    """Returns the mapping `below` of a dotted key with the changes of `above`, merged key by key.
+
+    Replaced as a whole are a sweep, the options of another mechanism, and the task by `data.copy` or the reverse.
+    Another kind of model drops the keys that it does not have.
+    """
+    changes_mechanism = key == "model.attention" and above.get("name", below.get("name")) != below.get("name")
+    if changes_mechanism or key == "sweep":
+        return dict(above)
+    merged = dict(below)
+    if key == "model" and "kind" in above:
+        _drop_other_kinds(merged, above["kind"])
+    if key == "data" and any(above.get(task) is not None for task in ("copy", "task")):
+        merged = {name: value for name, value in merged.items() if name not in ("copy", "task") or name in above}
+    for name, value in above.items():
+        both = isinstance(value, Mapping) and isinstance(merged.get(name), Mapping)
+        merged[name] = _merged(merged[name], value, f"{key}.{name}".lstrip(".")) if both else value
+    return merged
+
+
+def _drop_other_kinds(model: dict, kind: Any) -> None:
+    """Removes the keys of `model` that a kind does not have, if another kind has them."""
+    for name in keys_of_other_kinds(ModelConfig, kind) & model.keys():
+        del model[name]
+
+
+def apply_changes(tree: dict, changes: Mapping[str, Any], origin: Origin | None = None) -> dict:
+    """Returns a copy of plain values with dotted keys set.
+
+    Another `model.attention.name` drops the options of the former mechanism. Another `model.kind` drops the keys that
+    it does not have. Raises ConfigError for a key below a value that is no mapping.
+    """
+    origin = origin or Origin("sweep")
+    tree = _deep_copy(tree)
+    for key in sorted(changes, key=lambda key: (key.count("."), not key.endswith((".name", ".kind")))):
+        *parents, last = key.split(".")
+        node = tree
+        for depth, parent in enumerate(parents):
+            if node.get(parent) is None:
+                node[parent] = {}
+            node = node[parent]
+            if not isinstance(node, dict):
+                raise origin.error(key, f"{short('.'.join(parents[: depth + 1]))} is a value, not a mapping")
+        if key == "model.attention.name" and node.get("name") != changes[key]:
+            node.clear()
+        if key == "model.kind":
+            _drop_other_kinds(node, changes[key])
+        node[last] = _deep_copy(changes[key])
+    return tree
+
+
+def to_dict(config: Config) -> dict:
+    """Returns a run's config as plain values, without the sweep."""
+    tree = _deep_copy(dataclasses.asdict(config))
+    del tree["sweep"]
+    return tree
+
+
+def dump(config: Config) -> str:
+    """Returns a run's config as YAML, without the sweep."""
+    return yaml.safe_dump(to_dict(config), sort_keys=False)
+
+
+def _deep_copy(value: Any) -> Any:
+    """Returns a copy in which every mapping is a dict and every sequence a list."""
+    if isinstance(value, Mapping):
+        return {key: _deep_copy(item) for key, item in value.items()}
+    return [_deep_copy(item) for item in value] if isinstance(value, (list, tuple)) else value

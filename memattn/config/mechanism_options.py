@@ -1,0 +1,77 @@
+"""Checks `model.attention` by the constructor of the mechanism that it names."""
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from memattn.attention import MECHANISMS, OptionError
+from memattn.attention.options import MODEL_FACTS, arguments
+from memattn.attention.registry import is_reference
+from memattn.config.schema import Origin, did_you_mean, listed, not_one_of, value_of
+from memattn.errors import ConfigError, reason, short
+
+
+def complete(attention: Mapping[str, Any], key: str, origin: Origin) -> dict[str, Any]:
+    """Returns the name of a mechanism and all of its options, the absent ones at the constructor's defaults.
+
+    Args:
+      attention: `name`, by default "memory", and options.
+      key: dotted key of the mapping.
+      origin: where it came from.
+
+    Raises:
+      ConfigError: the mechanism cannot be imported, or an option is unknown, missing or out of range.
+    """
+    name = attention.get("name", "memory")
+    mechanism = _mechanism(name, f"{key}.name", origin)
+    try:
+        parameters = mechanism_parameters(mechanism)
+    except ConfigError as error:
+        raise origin.error(f"{key}.name", str(error)) from error
+    options = {}
+    for option, value in attention.items():
+        if option != "name":
+            if option not in parameters:
+                keys = f"its keys: {listed(parameters)}" if parameters else "it has no keys"
+                problems = [f"unknown key for {name}", *did_you_mean(option, parameters), keys]
+                raise origin.error(f"{key}.{option}", "; ".join(problems))
+            annotation = parameters[option].annotation
+            if annotation is inspect.Parameter.empty:
+                problem = f"the argument of {mechanism.__name__} has no annotation to check by"
+                raise origin.error(f"{key}.{option}", problem)
+            options[option] = value_of(annotation, value, f"{key}.{option}", origin, {})
+    for option, parameter in parameters.items():
+        if option not in options and parameter.default is parameter.empty:
+            raise origin.error(f"{key}.{option}", f"missing; {name} needs it")
+        options.setdefault(option, parameter.default)
+    try:
+        mechanism.validate(options)
+    except OptionError as error:
+        raise origin.error(f"{key}.{error.option}", error.problem) from error
+    except ValueError as error:
+        raise origin.error(key, str(error)) from error
+    return {"name": name, **options}
+
+
+def _mechanism(name: Any, key: str, origin: Origin) -> Any:
+    """Returns the class of a mechanism."""
+    if name not in MECHANISMS and not is_reference(name):
+        raise origin.error(key, not_one_of(name, list(MECHANISMS)))
+    try:
+        return MECHANISMS[name]
+    except ImportError as error:
+        raise origin.error(key, f"{short(name)}: {reason(error)}") from error
+
+
+def mechanism_parameters(mechanism: type) -> dict[str, inspect.Parameter]:
+    """Returns the arguments of a mechanism's constructor that a config sets.
+
+    Raises:
+      ConfigError: an annotation cannot be evaluated.
+    """
+    parameters = {name: argument for name, argument in arguments(mechanism).items() if name not in MODEL_FACTS}
+    for name, parameter in parameters.items():
+        if isinstance(parameter.annotation, str):  # a postponed annotation that names what cannot be imported
+            problem = f"the annotation {parameter.annotation!r} of argument {name} cannot be evaluated"
+            raise ConfigError(f"{mechanism.__name__}: {problem}")
+    return parameters
