@@ -95,7 +95,7 @@ def test_the_tables_take_annotations_that_are_postponed(monkeypatch):
 def test_a_wrong_class_in_the_registry_is_named(monkeypatch):
     monkeypatch.setitem(MECHANISMS, "uniform", "memattn.attention.none:UniformAttention")
     with pytest.raises(ConfigError, match="uniform: memattn.attention.none .*UniformAttention"):
-        configs.checked({"data": {"copy": {}}, "model": {"attention": {"name": "uniform"}}}, configs.Source("test"))
+        configs.checked({"data": {"copy": {}}, "model": {"attention": {"name": "uniform"}}}, configs.Origin("test"))
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from studies.britz2017 import figures, open_questions, printed, tables
 from studies.output import Output
 
 import memattn.evaluation.plots
-from memattn.config import Config, CopyConfig, DataConfig, ModelConfig, TrainingConfig
+from memattn.config import Config, CopyConfig, DataConfig, NeuralGPUConfig, Seq2SeqConfig, TrainingConfig
 from memattn.errors import ConfigError, RunError
 from memattn.sweeps.results import Run
 

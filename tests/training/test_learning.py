@@ -150,7 +150,7 @@ def test_options_that_an_optimizer_does_not_have_are_refused():
 def test_a_name_that_no_dictionary_has_is_refused_with_the_names_that_it_has(key, value, right):
     tree = {"data": {"copy": {}}, "training": {key: value}}
     with pytest.raises(ConfigError, match=f"training.{key}: '{value}' .*{right}"):
-        configs.checked(tree, configs.Source("test"))
+        configs.checked(tree, configs.Origin("test"))
     tree["training"][key] = 3
     with pytest.raises(ConfigError, match=f"training.{key}: "):
         configs.checked(tree, configs.Origin("test"))
