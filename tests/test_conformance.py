@@ -15,7 +15,7 @@ from tensorflow.python.eager import context
 from memattn import attention
 from memattn.attention.ops import masked_softmax
 from memattn.config import DecodingConfig, TrainingConfig
-from memattn.data.corpus import Sentences
+from memattn.data.sentences import Sentences
 from memattn.data.vocabulary import BOS, EOS, PAD
 from memattn.models import stepper
 from memattn.models.ensemble import Ensemble

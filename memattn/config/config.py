@@ -18,7 +18,7 @@ from memattn.attention.options import MODEL_FACTS, arguments
 from memattn.attention.registry import is_reference
 from memattn.config import aliases
 from memattn.config.schema import Source, build, choice, listed, nearest, not_one_of, number, parse, value_of, written
-from memattn.errors import ConfigError, DataError, reason, short, shown
+from memattn.errors import ConfigError, DataError, abbreviated, reason, short
 
 _ARITHMETIC = ("addition", "multiplication")
 _OF_ACTIVE_MEMORY = ("width", "cell")
@@ -293,7 +293,7 @@ def _read(path: str, source: Source, readers: tuple[str, ...] = ()) -> dict:
         source.lines.update(file_source.lines)
         return tree
     if not isinstance(base, str):
-        raise file_source.error("base", f"expected the path of another config, not {shown(base)}")
+        raise file_source.error("base", f"expected the path of another config, not {abbreviated(base)}")
     base_path = os.path.normpath(os.path.join(os.path.dirname(path), base))
     if base_path in (path, *readers):
         raise file_source.error("base", f"{short(base)} leads back to this file")
@@ -484,7 +484,7 @@ def _check_sweep(sweep: SweepConfig, source: Source) -> None:
         for i, one in enumerate(getattr(sweep, name)):
             if not isinstance(one, dict) or not one:
                 raise source.error(
-                    f"sweep.{name}[{i}]", f"expected a mapping of dotted keys to values, not {shown(one)}"
+                    f"sweep.{name}[{i}]", f"expected a mapping of dotted keys to values, not {abbreviated(one)}"
                 )
             for key in one:
                 if key in sweep.grid:
@@ -492,7 +492,9 @@ def _check_sweep(sweep: SweepConfig, source: Source) -> None:
     for key, grid in (("grid", sweep.grid), *((f"grids[{i}]", grid) for i, grid in enumerate(sweep.grids))):
         for name, values in grid.items():
             if not isinstance(values, list) or not values:
-                raise source.error(f"sweep.{key}.{name}", f"expected a list of one value or more, not {shown(values)}")
+                raise source.error(
+                    f"sweep.{key}.{name}", f"expected a list of one value or more, not {abbreviated(values)}"
+                )
 
 
 def _attention(section: Mapping, source: Source) -> dict:

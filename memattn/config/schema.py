@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import yaml
 
-from memattn.errors import ConfigError, short, shown
+from memattn.errors import ConfigError, abbreviated, short
 
 _MAPPINGS = (Mapping, dict)
 _OCTAL = re.compile(r"0o[0-7]{1,22}")  # of YAML 1.2
@@ -97,7 +97,7 @@ def _construct(node: yaml.Node, key: str, source: Source) -> Any:
     if len(source.lines) > _MOST_VALUES:
         raise source.error(key, f"the config has more than {_MOST_VALUES:,} values, its aliases written out")
     if not isinstance(node, yaml.ScalarNode) and node.tag.removeprefix(_PLAIN) not in ("seq", "map"):
-        raise source.error(key, f"the tag {shown(node.tag)} is for no list or mapping; remove it")
+        raise source.error(key, f"the tag {abbreviated(node.tag)} is for no list or mapping; remove it")
     if isinstance(node, yaml.SequenceNode):
         for i, item in enumerate(node.value):
             source.lines[f"{key}[{i}]"] = f"{source.name}:{item.start_mark.line + 1}"
@@ -124,11 +124,11 @@ def _scalar(node: yaml.ScalarNode, key: str, source: Source) -> Any:
         return written
     if kind == "int" and _LEADING_ZERO.fullmatch(written):
         right = "leave out the zero, write 0o... for octal, or quote it as text"
-        raise source.error(key, f"{shown(written)} is octal in YAML 1.1 and decimal in 1.2; {right}")
+        raise source.error(key, f"{abbreviated(written)} is octal in YAML 1.1 and decimal in 1.2; {right}")
     try:
         value = _Loader("").construct_object(node)
     except Exception as error:  # PyYAML's constructors raise whatever they run into
-        raise source.error(key, f"not a plain value: {shown(written)}") from error
+        raise source.error(key, f"not a plain value: {abbreviated(written)}") from error
     if isinstance(value, int) and value.bit_length() > 64:
         raise source.error(key, f"a number of {value.bit_length():,} bits is too large")
     return _encodable(value, key, source) if isinstance(value, str) else value
@@ -139,14 +139,14 @@ def _encodable(text: str, key: str, source: Source) -> str:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise source.error(key, f"not a character: {shown(text[error.start])}") from error
+        raise source.error(key, f"not a character: {abbreviated(text[error.start])}") from error
     return text
 
 
 def build(kind: type, tree: Any, key: str, source: Source) -> Any:
     """A dataclass from the section of that dotted key, checked by its type hints and ranges. Raises ConfigError."""
     if not isinstance(tree, dict):
-        raise source.error(key, f"expected a section with keys, not {shown(tree)}")
+        raise source.error(key, f"expected a section with keys, not {abbreviated(tree)}")
     hints, fields = typing.get_type_hints(kind), {field.name: field for field in dataclasses.fields(kind)}
     values = {}
     for name, value in tree.items():
@@ -190,13 +190,13 @@ def value_of(hint: Any, value: Any, key: str, source: Source, limits: Mapping) -
     kinds = [names.get(option, str(option)) for option in options if typing.get_origin(option) is not Literal]
     expected = " or ".join([*kinds, *map(str, literals)])
     unquoted = "; quote it if it is text" if str in options and isinstance(value, (bool, int, float)) else ""
-    raise source.error(key, f"expected {expected}, not {shown(value)}{unquoted}")
+    raise source.error(key, f"expected {expected}, not {abbreviated(value)}{unquoted}")
 
 
 def _collection(hint: Any, value: Any, key: str, source: Source) -> Any:
     expected = dict if (typing.get_origin(hint) or hint) in _MAPPINGS else list
     if not isinstance(value, expected):
-        raise source.error(key, f"expected a {'mapping' if expected is dict else 'list'}, not {shown(value)}")
+        raise source.error(key, f"expected a {'mapping' if expected is dict else 'list'}, not {abbreviated(value)}")
     return value
 
 
@@ -215,7 +215,7 @@ def _in_range(value: Any, key: str, source: Source, limits: Mapping) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         raise source.error(key, f"must be finite, not {value}")
     if isinstance(value, int) and abs(value) >= 2**31:
-        raise source.error(key, f"a whole number must fit 32 bits, not {shown(value)}")
+        raise source.error(key, f"a whole number must fit 32 bits, not {abbreviated(value)}")
     if at_least is not None and value < at_least:
         raise source.error(key, f"must be at least {at_least}, not {value}")
     if above is not None and value <= above:
@@ -226,7 +226,7 @@ def _in_range(value: Any, key: str, source: Source, limits: Mapping) -> Any:
 
 
 def not_one_of(value: Any, choices: list) -> str:
-    return f"{shown(value)} is none of {', '.join(map(str, choices))}{nearest(str(value), choices, '; ', '')}"
+    return f"{abbreviated(value)} is none of {', '.join(map(str, choices))}{nearest(str(value), choices, '; ', '')}"
 
 
 def written(value: Any) -> str:
