@@ -34,7 +34,7 @@ _MISSING_FLAG = re.compile(r"flags? .*: (?:Flag )?(--\w+) (?:must have a value o
 
 
 def _is_command() -> bool:
-    """Whether the program is a command of this project, not a notebook or a test that imports this module."""
+    """Returns whether the program is a command of this project, not a notebook or a test that imports this module."""
     program = os.path.abspath(getattr(sys.modules["__main__"], "__file__", None) or "")
     package = os.path.dirname(os.path.abspath(__file__))
     folders = package, os.path.join(os.path.dirname(package), "scripts")
@@ -197,7 +197,7 @@ def _parse_flags(argv: list[str], positional: bool) -> list[str]:
 
 
 def _is_utf8(argument: str) -> bool:
-    """Whether an argument was UTF-8: TensorFlow takes no other paths, and no file of this project could name one."""
+    """Returns whether an argument was UTF-8; TensorFlow takes no other paths, and configs cannot name them."""
     try:
         argument.encode("utf-8")
     except UnicodeEncodeError:

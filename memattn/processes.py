@@ -1,4 +1,4 @@
-"""What processes share: the machine's cores, locks on files, and ending together."""
+"""Processes on one machine: its cores, locks between them, and processes that end with another."""
 
 import contextlib
 import os

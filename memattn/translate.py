@@ -30,7 +30,7 @@ def _main() -> int:
     if sys.__stdout__ is None:
         raise ConfigError("standard output is closed; it is where the translations go")
     work = _work(options)
-    sys.stdout = sys.__stdout__  # which raises an error when nobody reads it: no work is left then
+    sys.stdout = sys.__stdout__  # raises BrokenPipeError once nobody reads it: then no work is left
     sys.stdout.reconfigure(encoding="utf-8", newline="\n")
     try:
         write_results(work, available_lines(sys.stdin.fileno(), work.batch_size, 16 * work.batch_size))

@@ -78,7 +78,7 @@ def word_numbers(units: list[str], *, segmented: bool = True) -> list[int]:
 
 
 def _are_two_words(left: str, right: str) -> bool:
-    """Whether adjacent units are two words because one of them is of a script without blanks between words."""
+    """Returns whether adjacent units are two words because one of them is of a script without blanks between words."""
     without_blanks = any(map(_SCRIPT_WITHOUT_BLANKS.match, (left[-1:], right)))
     return without_blanks and _COMBINING_MARK.match(right) is None
 

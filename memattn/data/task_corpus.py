@@ -73,7 +73,7 @@ def _check_resources(config: CopyConfig, folder: str) -> None:
 
 
 def _is_complete(folder: str, settings: dict) -> bool:
-    """Whether a folder holds the corpus of these settings. Raises ValueError if it holds another."""
+    """Returns whether a folder holds the corpus of these settings. Raises ValueError if it holds another."""
     manifest = os.path.join(folder, MANIFEST)
     names = os.listdir(folder) if os.path.isdir(folder) else []  # before the manifest: another may be writing it
     if os.path.exists(manifest):

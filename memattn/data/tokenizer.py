@@ -206,7 +206,7 @@ def moses_language(code: str) -> str:
 
 
 def has_moses_rules(language: str) -> bool:
-    """Whether Moses' tokenizer knows abbreviations or letters of the language; otherwise it uses those of English."""
+    """Returns whether Moses' tokenizer knows abbreviations or letters of a language; if not, it uses English ones."""
     known = NonbreakingPrefixes().available_langs.values()
     return language in known or _moses_tokenizer(language).IsAlnum != MosesTokenizer.IsAlnum
 

@@ -1,4 +1,4 @@
-"""What attention weights tell about a translation: word alignments, and sources of unknown tokens."""
+"""Word alignments, and replacements of unknown tokens, from the attention weights of a translation."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -34,8 +34,8 @@ def as_json(part: Part) -> dict[str, Any]:
 def word_alignment(parts: list[Part], word_numbers: Callable[[list[str]], list[int]]) -> str:
     """Returns the most attended source word of each target word, as pairs `source-target`, numbered from 0.
 
-    The weight between two words is the sum over their tokens. Words may go on from one part to the next: the first part
-    decides.
+    The weight between two words is the sum over their tokens. If a target word continues in the next part, its first
+    part decides.
 
     Args:
       parts: The parts of a line.
@@ -64,10 +64,14 @@ def _membership(words: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def replace_unknown(part: Part, word_numbers: Callable[[list[str]], list[int]]) -> list[str]:
-    """Returns the target tokens, each unknown one replaced by the source token with the largest weight.
+    """Returns the target tokens; an unknown one becomes the source token with the largest weight.
 
-    If the source token does not end its word, and the target does not continue that word, the token loses the mark that
-    the word continues.
+    A source token that its word continues after is marked by SEPARATOR. The mark stays only if the target, too, goes on
+    with the next token of that word.
+
+    Args:
+      part: A piece with its translation.
+      word_numbers: A function of tokens, which returns the number of each token's word.
     """
     source, target, weights = part
     if not source:

@@ -239,7 +239,7 @@ def load(folder: str, n_best: int | None = None) -> tuple[SavedSearcher, Tokeniz
     config = dataclasses.replace(config, n_best=n_best or config.n_best)
     try:
         with checkpoints.plain_path(folder) as path:
-            with contextlib.suppress(FileNotFoundError):  # `load` does without it, but logs a damaged one's stack trace
+            with contextlib.suppress(FileNotFoundError):  # `load` only logs a damaged one
                 tf.saved_model.experimental.read_fingerprint(path)
             model = tf.saved_model.load(path)
     except Exception as error:  # TensorFlow raises errors of any type for a truncated file

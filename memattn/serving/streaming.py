@@ -13,10 +13,10 @@ STDIN = "standard input"
 
 
 def available_lines(descriptor: int, first: int, most: int) -> Iterator[list[str]]:
-    """Yields lines of a file descriptor as they arrive: waits for one, then takes all that are waiting, up to a limit.
+    """Yields lines of a file descriptor as they arrive: waits for a line, then takes all that are there, up to a limit.
 
     The limit doubles each time, from `first` up to `most`, so that the first lines do not wait for hundreds of others.
-    Raises DataError after the lines before the wrong one, OSError.
+    Raises DataError for a line that cannot be used, after the lines before it; OSError.
     """
     number, limit = 1, first
     waiting: list[bytes] = []

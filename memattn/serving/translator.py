@@ -26,7 +26,7 @@ from memattn.serving.streaming import STDIN, in_order, too_long
 
 
 class LineSearcher(Protocol):
-    """What a `Translator` searches with: a `Searcher` of a trained model, or a `SavedSearcher` of an exported one."""
+    """The search that a `Translator` uses: a `Searcher`, or the `SavedSearcher` of an exported model."""
 
     config: DecodingConfig
 

@@ -108,7 +108,7 @@ def _start_anew(unfinished: str, version_path: str, response: requests.Response)
     with open(unfinished, "wb"):
         pass
     version = response.headers.get("ETag") or response.headers.get("Last-Modified")
-    if version and not version.startswith("W/"):  # a weak one may stay when bytes change
+    if version and not version.startswith("W/"):  # W/: a weak tag, which may stay the same when bytes change
         files.write(version_path, version)
     elif os.path.exists(version_path):
         os.remove(version_path)
@@ -130,7 +130,7 @@ def _append(path: str, response: requests.Response, progress: tqdm) -> None:
 
 
 def _is_truncated(path: str, name: str) -> bool:
-    """Whether the end of a gzip file is missing, which only the content tells if the server gave no length."""
+    """Returns whether the end of a gzip file is missing, which only the content tells if the server gave no length."""
     if not name.endswith((".gz", ".tgz")):
         return False
     try:
@@ -149,11 +149,11 @@ def extract(archive: str, names: list[str], folder: str) -> list[str]:
 
     Args:
       archive: The archive; it is not read if all files are in the folder.
-      names: Base names of the files; in the folder, they have no other part of their path.
+      names: Base names of the files, which become their names in the folder.
       folder: Where they go.
 
-    Raises DataError for a damaged archive, for one with a member that leads out of the folder, and for one that has no
-    file of a name, or several; OSError.
+    Raises DataError for a damaged archive, for a member that leads out of the folder, and for a name that no file or
+    several files have; OSError.
     """
     paths = [os.path.join(folder, name) for name in names]
     if all(map(os.path.exists, paths)):

@@ -73,7 +73,7 @@ class EncodeChunk:
 
 @dataclasses.dataclass
 class Journal:
-    """What was encoded when the arrays were last written to disk.
+    """The state of encoding when the arrays were last written to disk.
 
     Attributes:
       read: Number of pairs read.
@@ -125,7 +125,7 @@ def write_encoded(
 ) -> dict[str, int]:
     """Writes the arrays of the training split into a folder, and returns the counts of the manifest.
 
-    A journal in the folder says from time to time what is on disk. If there is one, encoding continues from there.
+    From time to time, the arrays and a journal are written to disk. If there is a journal, encoding resumes from it.
 
     Args:
       pool: The processes that encode.

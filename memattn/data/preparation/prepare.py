@@ -39,7 +39,7 @@ _MANIFEST_KINDS: reading.Kinds = {
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What a prepared corpus depends on, in addition to its source files.
+    """The settings of a prepared corpus: with its source files, they determine it.
 
     `bpe_units`, `bpe_sample` and `seed` are None if another corpus gives BPE and vocabulary.
 
@@ -59,7 +59,7 @@ class Settings:
 
 
 def prepare(splits: Splits, settings: Settings, folder: str, workers: int, shared: str | None = None) -> dict:
-    """Prepares splits in a folder; `train` becomes arrays of ids, the other splits text. Returns the manifest.
+    """Prepares splits in a folder: `train` as arrays of ids, the other splits as text. Returns the manifest.
 
     A folder that is already complete is not touched.
 
