@@ -26,7 +26,7 @@ class Part(NamedTuple):
 
 
 def as_json(part: Part) -> dict[str, Any]:
-    """Returns a part as JSON holds it."""
+    """Returns a part as a mapping that JSON can hold."""
     weights = [[round(float(weight), 4) for weight in row] for row in part.weights]
     return {"source": part.source, "target": part.target, "weights": weights}
 
@@ -66,8 +66,8 @@ def _membership(words: np.ndarray, dtype: np.dtype) -> np.ndarray:
 def replace_unknown(part: Part, word_numbers: Callable[[list[str]], list[int]]) -> list[str]:
     """Returns the target tokens; an unknown one becomes the source token with the largest weight.
 
-    A source token that its word continues after is marked by SEPARATOR. The mark stays only if the target, too, goes on
-    with the next token of that word.
+    A source token ends with SEPARATOR if its word continues. In the target, it loses that mark unless the same word
+    continues there.
 
     Args:
       part: A piece with its translation.

@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import functools
 import json
-import math
 import os
 import secrets
 import shutil
@@ -202,7 +201,8 @@ class SavedSearcher:
 
     def __init__(self, model: Any, facts: dict, config: DecodingConfig):
         self._model, self.config, self.has_alignments = model, config, facts["has_alignments"]
-        self.max_source_length = min(facts["max_source_length"], config.max_source_length or math.inf)
+        longest = facts["max_source_length"]
+        self.max_source_length: int = min(longest, config.max_source_length or longest)
 
     def __call__(self, source: np.ndarray, numbers: np.ndarray | None = None) -> Hypotheses:
         """Returns the n best hypotheses of source ids [B, S]."""

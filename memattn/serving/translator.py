@@ -35,7 +35,7 @@ class LineSearcher(Protocol):
         """Whether the model weighs source positions."""
 
     @property
-    def max_source_length(self) -> float | None:
+    def max_source_length(self) -> int | None:
         """Most tokens of a source; None if there is no limit."""
 
     def __call__(self, source: np.ndarray, numbers: np.ndarray | None = None) -> Hypotheses:
@@ -80,7 +80,7 @@ class Translator:
             raise ConfigError("--alignment, --replace_unknown: a model without attention has no alignments")
         self._searcher, self._text, self._vocabulary = searcher, text, vocabulary
         self._scores, self._alignment, self._replace_unknown = scores, alignment, replace_unknown
-        self._most_tokens = int(max_source_length or searcher.max_source_length or sys.maxsize)
+        self._most_tokens = max_source_length or searcher.max_source_length or sys.maxsize
         self._long_lines = searcher.config.long_lines
         self.batch_size = searcher.config.batch_size
 

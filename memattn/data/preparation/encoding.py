@@ -102,6 +102,19 @@ class Journal:
             max(longest, int(side.lengths().max(initial=0))) for longest, side in zip(self.longest, sides, strict=True)
         ]
 
+    def counts(self) -> dict[str, int]:
+        """Returns the counts as the manifest names them."""
+        return {
+            "read": self.read,
+            "pairs": self.pairs,
+            "dropped_empty": self.empty,
+            "dropped_too_long": self.too_long,
+            "source_tokens": self.sizes[0],
+            "target_tokens": self.sizes[2],
+            "longest_source": self.longest[0],
+            "longest_target": self.longest[1],
+        }
+
 
 class _SideArrays(NamedTuple):
     """The arrays of one side of the split."""
@@ -173,16 +186,7 @@ def write_encoded(
         flush()
     if not journal.pairs:
         raise DataError(f"{paths[0]}: no pair is left: {journal.empty:,} are empty, {journal.too_long:,} long")
-    return {
-        "read": journal.read,
-        "pairs": journal.pairs,
-        "dropped_empty": journal.empty,
-        "dropped_too_long": journal.too_long,
-        "source_tokens": source.ids.length,
-        "target_tokens": target.ids.length,
-        "longest_source": journal.longest[0],
-        "longest_target": journal.longest[1],
-    }
+    return journal.counts()
 
 
 def _array_paths(folder: str) -> list[str]:
