@@ -92,7 +92,7 @@ def run(main: Callable[..., int | None], *, positional: bool = False, tensorflow
 
 
 def run_one(commands: Mapping[str, Callable[[], None]], description: str) -> None:
-    """Calls the command that the first argument names; it parses the other arguments.
+    """Calls the command that the first argument names; the command parses the remaining arguments.
 
     In place of a command, --help prints the description.
     """

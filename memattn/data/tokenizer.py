@@ -212,7 +212,7 @@ def has_moses_rules(language: str) -> bool:
 
 
 def blank_problem(settings: TextSettings, references: Iterable[str]) -> str | None:
-    """Describes that most targets lose or gain blanks between letters when tokenized and detokenized; None if not."""
+    """Returns a warning if tokenizing and detokenizing changes blanks between letters in most targets, or None."""
     if settings.form != "raw":
         return None
     language = settings.target_language
@@ -228,9 +228,9 @@ def blank_problem(settings: TextSettings, references: Iterable[str]) -> str | No
 
 
 def bleu_problem(tokenizer: Tokenizer, references: Iterable[str]) -> str | None:
-    """Describes that nearly all references have less than four words, so that BLEU on tokens stays near 0; None if not.
+    """Returns a warning if nearly all references are shorter than the longest n-grams that BLEU counts, or None.
 
-    BLEU counts runs of four words, or of four characters where the tokenizer compares `by_characters`.
+    These are runs of four words, or of four characters if the tokenizer compares `by_characters`.
     """
     unit = "characters" if tokenizer.by_characters else "words"
     lengths = [

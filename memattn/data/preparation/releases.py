@@ -47,7 +47,7 @@ def wmt17(pair: str, base_url: str, folder: str) -> dict[str, tuple[str, str]]:
 
 
 def wmt17_problem(pair: str, pairs: int) -> str | None:
-    """Describes how a number of training pairs differs from the paper's; None if it does not."""
+    """Returns a warning if a number of training pairs is not the paper's, or None."""
     expected, rounding = WMT17_PAIRS[pair]
     if abs(pairs - expected) <= rounding:
         return None

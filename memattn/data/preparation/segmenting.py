@@ -12,7 +12,7 @@ from memattn.data.preparation.workers import Workers
 from memattn.data.tokenizer import SubwordTokenizer, TextSettings, blank_problem, bleu_problem
 from memattn.data.vocabulary import split_words
 
-_FILES = (*SIDES, "reference")  # what names the files of a split end with
+_ENDINGS = (*SIDES, "reference")  # of the names of a split's files
 _cached_tokenizer = functools.lru_cache(1)(SubwordTokenizer)  # made once per process
 
 
@@ -41,7 +41,7 @@ def write_segmented(
     """Writes {split}.{source,target,reference} into a folder. Raises DataError, OSError."""
     work = SegmentChunk(tokenizer.settings, tokenizer.codes)
     lines = [line for chunk in pool.map(work, read_chunks(*paths)) for line in chunk]
-    for name, column in zip(_FILES, zip(*lines, strict=True), strict=True):
+    for name, column in zip(_ENDINGS, zip(*lines, strict=True), strict=True):
         files.write(os.path.join(folder, f"{split}.{name}"), "".join(f"{line}\n" for line in column))
 
 
