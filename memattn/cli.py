@@ -16,7 +16,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TextIO
+from typing import Any, NoReturn, TextIO
 
 from absl import app, flags
 from absl import logging as absl_logging
@@ -26,26 +26,15 @@ from memattn.console import silence
 from memattn.errors import ConfigError, DataError, LostWorkerError, RunError, one_line, reason
 
 FAILURE, USAGE, INTERRUPTED = 1, 2, 130
+REQUEUE = 138  # 128 + SIGUSR1, which asks a scheduler to start the job again
 TRACEBACK = "MEMATTN_TRACEBACK"  # environment variable: 1 shows the stack trace of an error, too
-AGAIN = 138  # 128 + SIGUSR1, which schedulers take for: start it again
 _LONGEST_FLAG = 100  # characters of a name
 _HELP = {"-h", "-help", "--help"}
-_NOT_GIVEN = re.compile(r"flags? .*: (?:Flag )?(--\w+) (?:must have a value other than None\.|is missing)")
-# A program that passes on its input but the lines with which TensorFlow starts, which mean nothing to users.
-_FILTER = r"""
-import re, sys
-noise = re.compile(
-    rb"I0000 |WARNING: All log messages before absl|.*(Unable to register cu\w+ factory|computation placer already)"
-)
-for line in sys.stdin.buffer:
-    if not noise.match(line):
-        sys.stdout.buffer.write(line)
-        sys.stdout.buffer.flush()
-"""
+_MISSING_FLAG = re.compile(r"flags? .*: (?:Flag )?(--\w+) (?:must have a value other than None\.|is missing)")
 
 
 def _is_command() -> bool:
-    """Whether the program is one of ours, not a notebook or a test that imports us."""
+    """Returns whether the program is a command of this project, not a notebook or a test that imports this module."""
     program = os.path.abspath(getattr(sys.modules["__main__"], "__file__", None) or "")
     package = os.path.dirname(os.path.abspath(__file__))
     folders = package, os.path.join(os.path.dirname(package), "scripts")
@@ -60,7 +49,7 @@ def _end_at_once(*_) -> None:
 
 
 def _open_closed_streams() -> None:
-    """Opens /dev/null in place of closed standard streams, lest a file gets their number and, with it, messages."""
+    """Opens /dev/null in place of closed standard streams: otherwise a file might get their number, and messages."""
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:
             os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
@@ -77,16 +66,19 @@ if _is_command() and signal.getsignal(signal.SIGINT) is signal.default_int_handl
 
 
 def run(main: Callable[..., int | None], *, positional: bool = False, tensorflow: bool = False) -> None:
-    """Calls `main` once absl's flags are parsed, and ends the process with its status.
+    """Parses absl's flags, calls `main`, and ends the process with the status that `main` returns.
 
-    With `positional`, `main` gets the arguments that are not flags; otherwise these are an error. With `tensorflow`,
-    TensorFlow is imported only after the flags are parsed, so that --help and wrong flags do not wait for it. A command
-    that was started with a `processes.PARENT` ends with that process.
+    A command that was started with a `processes.PARENT` ends with that process.
+
+    Args:
+      main: The work of the command. Its docstring, or else that of its module, is what --help prints.
+      positional: Whether `main` gets the arguments that are not flags; otherwise they are an error.
+      tensorflow: Whether to import TensorFlow, after the flags are parsed: --help and wrong flags do not wait for it.
     """
 
-    def start(argv):
+    def start(argv: list[str]) -> NoReturn:
         if tensorflow:
-            with _without_noise():
+            with _filtered_stderr():
                 importlib.import_module("tensorflow")
         if parent := os.environ.pop(processes.PARENT, None):
             processes.end_with(int(parent))
@@ -94,12 +86,13 @@ def run(main: Callable[..., int | None], *, positional: bool = False, tensorflow
 
     with _patient_output():
         if _HELP & set(sys.argv[1:]):
-            _help(main)
+            _print_help(main)
+            sys.exit(0)
         app.run(start, flags_parser=lambda argv: _parse_flags(argv, positional))
 
 
 def run_one(commands: Mapping[str, Callable[[], None]], description: str) -> None:
-    """Calls the command that the first argument names, which finds the others in sys.argv.
+    """Calls the command that the first argument names; the command parses the remaining arguments.
 
     In place of a command, --help prints the description.
     """
@@ -116,19 +109,24 @@ def run_one(commands: Mapping[str, Callable[[], None]], description: str) -> Non
 
 
 @contextlib.contextmanager
-def _without_noise() -> Iterator[None]:
-    """Passes standard error through a filter, for what TF_CPP_MIN_LOG_LEVEL does not silence.
+def _filtered_stderr() -> Iterator[None]:
+    """Passes standard error through `startup_filter` while TensorFlow is imported.
 
-    The filter is a process of its own, so that what TensorFlow says before it aborts the process is seen.
+    TF_CPP_MIN_LOG_LEVEL does not hold for what newer versions log before absl's logging is initialized, and only a
+    process of its own still passes on the last message of an import that aborts this one.
     """
     stderr = os.dup(2)
-    command = [sys.executable, "-I", "-S", "-c", _FILTER]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=stderr, start_new_session=True) as process:
-        os.dup2(process.stdin.fileno(), 2)
+    read_end, write_end = os.pipe()
+    program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "startup_filter.py")
+    command = [sys.executable, "-I", "-S", program]
+    with subprocess.Popen(command, stdin=read_end, stdout=stderr, start_new_session=True):
+        os.close(read_end)
+        os.dup2(write_end, 2)
+        os.close(write_end)
         try:
             yield
         finally:
-            os.dup2(stderr, 2)
+            os.dup2(stderr, 2)  # closes the pipe, at whose end the filter ends
             os.close(stderr)
 
 
@@ -161,46 +159,45 @@ def _patient_output() -> Iterator[None]:
         try:
             yield
         finally:
-            with contextlib.suppress(OSError):  # of a full disk, Python speaks when it ends
+            with contextlib.suppress(OSError):  # Python reports a full disk at exit
                 output.flush()
 
 
-def _help(main: Callable[..., int | None]) -> None:
-    """Prints what `main`, or else its module, says of itself, and its flags, also those that our other modules define.
+def _print_help(main: Callable[..., int | None]) -> None:
+    """Prints the docstring of `main`, or else of its module, and the flags of all modules of this project.
 
-    absl finds the module's text only under `python -m`, and other modules' flags not at all.
+    absl prints the module's docstring only under `python -m`, and other modules' flags not at all.
     """
     module = main.__module__
-    text = inspect.getdoc(main) or sys.modules[module].__doc__.strip()
-    own = sys.argv[0] if module == "__main__" else module
-    shared = [
+    text = inspect.getdoc(main) or inspect.getdoc(sys.modules[module]) or ""
+    key_module = sys.argv[0] if module == "__main__" else module
+    others = [
         name
         for name in flags.FLAGS.flags_by_module_dict()
-        if name.startswith(("memattn.", "benchmarks.")) and name != own
+        if name.startswith(("memattn.", "benchmarks.")) and name != key_module
     ]
-    print("\n".join([text, *map(flags.FLAGS.module_help, [own, *shared])]))
-    sys.exit(0)
+    print("\n".join([text, *map(flags.FLAGS.module_help, [key_module, *others])]))
 
 
 def _parse_flags(argv: list[str], positional: bool) -> list[str]:
     for argument in argv:
-        if not _is_text(argument):
+        if not _is_utf8(argument):
             _fail(f"{argument}: not UTF-8 text", USAGE)
         name = argument.partition("=")[0]
         if name.startswith("-") and len(name) > _LONGEST_FLAG:  # absl compares it with all flags, by recursion
             _fail(f"{name}: not a flag; see --help", USAGE)
     try:
-        rest = flags.FLAGS(argv)
+        arguments = flags.FLAGS(argv)
     except flags.Error as error:
-        missing = "; ".join(_NOT_GIVEN.sub(r"\1 is missing", line) for line in str(error).splitlines())
-        _fail(f"{missing}; see --help", USAGE)
-    if len(rest) > 1 and not positional:
-        _fail(f"{rest[1]}: not a flag; all arguments are flags, see --help", USAGE)
-    return rest
+        problems = "; ".join(_MISSING_FLAG.sub(r"\1 is missing", line) for line in str(error).splitlines())
+        _fail(f"{problems}; see --help", USAGE)
+    if len(arguments) > 1 and not positional:
+        _fail(f"{arguments[1]}: not a flag; all arguments are flags, see --help", USAGE)
+    return arguments
 
 
-def _is_text(argument: str) -> bool:
-    """Whether an argument was UTF-8: TensorFlow takes no other paths, and no file of ours could name one."""
+def _is_utf8(argument: str) -> bool:
+    """Returns whether an argument was UTF-8; TensorFlow takes no other paths, and configs cannot name them."""
     try:
         argument.encode("utf-8")
     except UnicodeEncodeError:
@@ -209,6 +206,7 @@ def _is_text(argument: str) -> bool:
 
 
 def _guarded(main: Callable[..., int | None], arguments: Sequence[str] = ()) -> int:
+    """Calls `main` and returns its status; ends the process with one line for an error that a user can mend."""
     absl_logging.set_verbosity(absl_logging.WARNING)
     warnings.formatwarning = lambda message, *_: f"warning: {one_line(str(message))}\n"
     logging.getLogger("tensorflow").setLevel(logging.ERROR)  # it warns of retracing, which each padded length needs
@@ -219,7 +217,7 @@ def _guarded(main: Callable[..., int | None], arguments: Sequence[str] = ()) -> 
     except ConfigError as error:
         _fail(str(error), USAGE)
     except LostWorkerError as error:
-        _fail(str(error), AGAIN)
+        _fail(str(error), REQUEUE)
     except (DataError, RunError) as error:
         _fail(str(error), FAILURE)
     except OSError as error:
@@ -229,14 +227,14 @@ def _guarded(main: Callable[..., int | None], arguments: Sequence[str] = ()) -> 
     except KeyboardInterrupt:
         _fail("interrupted", INTERRUPTED)
     except Exception as error:
-        tensorflow = sys.modules.get("tensorflow")  # a command that does without it starts sooner
+        tensorflow = sys.modules.get("tensorflow")  # not every command imports it
         if tensorflow is None or not isinstance(error, tensorflow.errors.OpError):
             raise
         _fail(f"TensorFlow: {reason(error)}", FAILURE)
 
 
-def _fail(message: str, status: int) -> None:
-    """Ends the process with one line, after the stack trace of the error at hand if MEMATTN_TRACEBACK=1 is set."""
+def _fail(message: str, status: int) -> NoReturn:
+    """Ends the process with one line; if MEMATTN_TRACEBACK=1 is set, after the stack trace of the current error."""
     if os.environ.get(TRACEBACK) == "1" and sys.exc_info()[0]:
         traceback.print_exc()
     print(f"error: {one_line(message)}", file=sys.stderr)

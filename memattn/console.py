@@ -1,15 +1,15 @@
-"""What is printed: whole lines, from any thread, even once nobody reads them. Importing this changes nothing."""
+"""Prints what a command reports, from any thread."""
 
 import os
 import sys
 import threading
 
-_saying = threading.Lock()
+_lock = threading.Lock()
 
 
 def say(text: str, end: str = "\n") -> None:
-    """Prints, from one thread at a time; once nobody reads standard output or its disk is full, discards the text."""
-    with _saying:
+    """Prints text, from one thread at a time; discards it once nobody reads standard output, or its disk is full."""
+    with _lock:
         try:
             print(text, end=end, flush=True)
         except OSError:
@@ -17,5 +17,5 @@ def say(text: str, end: str = "\n") -> None:
 
 
 def silence() -> None:
-    """Discards what is printed from now on, once nobody reads standard output."""
+    """Discards everything that is printed from now on."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -15,7 +15,12 @@ class DataError(ValueError):
 
 
 class RunError(RuntimeError):
-    """A run that cannot continue: the problem, and the advice of the command that ran into it."""
+    """A run that cannot continue.
+
+    Args:
+      problem: What is wrong.
+      advice: What the command that ran into the problem advises.
+    """
 
     def __init__(self, problem: str = "", advice: str = ""):
         super().__init__(f"{problem}; {advice}" if advice else problem)
@@ -26,19 +31,19 @@ class LostWorkerError(RunError):
     """Another process of the same training has ended; all of them must be restarted."""
 
 
-def shown(value: Any) -> str:
-    """A value as an error shows it: its start, where it is long."""
+def abbreviated(value: Any) -> str:
+    """Returns a value's `repr` for an error; of a long one, the start."""
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:76]} ..."
 
 
 def short(text: str) -> str:
-    """A key, a name or a path as an error shows it: its start, where it is long."""
+    """Returns a key, a name or a path for an error; of a long one, the start."""
     return text if len(text) <= 120 else f"{text[:116]} ..."
 
 
 def one_line(message: str) -> str:
-    """The message as one line of printable characters, long words and a long line without their middle."""
+    """Returns a message as one line of printable characters; long words, and a long line, lose their middle."""
     line = "".join(character if character.isprintable() else repr(character)[1:-1] for character in message)
     line = re.sub(rf"\S{{{_LONGEST_WORD + 1},}}", lambda word: _without_middle(word[0], _LONGEST_WORD), line)
     return _without_middle(line, _LONGEST_LINE)
@@ -50,7 +55,7 @@ def _without_middle(text: str, most: int) -> str:
 
 
 def reason(error: Exception) -> str:
-    """The line of an error that gives the cause, without the lines and colours that TensorFlow and Keras add."""
+    """Returns the line of an error that names the cause, without what TensorFlow and Keras add around it."""
     lines = re.sub(r"\x1b\[[0-9;]*m|{{.*?}} ?| ?\[Op:.*", "", str(error)).splitlines()
-    around = r"Exception encountered|Graph execution error|\d+ root error|Detected at node|  File |<stack traces|\t|$"
-    return next((line.strip() for line in lines if not re.match(around, line)), type(error).__name__)
+    added = r"Exception encountered|Graph execution error|\d+ root error|Detected at node|  File |<stack traces|\t|$"
+    return next((line.strip() for line in lines if not re.match(added, line)), type(error).__name__)

@@ -1,4 +1,4 @@
-"""Writes files atomically: each exists whole or not at all. Computes checksums."""
+"""Writes files atomically: each is complete or absent. Computes checksums."""
 
 import contextlib
 import csv
@@ -15,14 +15,14 @@ UNFINISHED = ".unfinished"
 
 
 def write(path: str, content: str | bytes) -> None:
-    """Writes a file, text in UTF-8. Raises OSError, which names the file."""
+    """Writes a file, str in UTF-8. Raises OSError, which names the file."""
     with writing(path) as file:
         file.write(content.encode("utf-8") if isinstance(content, str) else content)
 
 
 @contextlib.contextmanager
 def writing(path: str) -> Iterator[BinaryIO]:
-    """A file that takes its name once it is whole; of several writers, the last one wins. Raises OSError."""
+    """Opens a file that takes its name when it is complete; of several writers, the last one wins. Raises OSError."""
     unfinished = f"{path}.{secrets.token_hex(4)}{UNFINISHED}"
     with naming(path):
         try:
@@ -50,7 +50,7 @@ def move(unfinished: str, path: str) -> None:
 
 @contextlib.contextmanager
 def naming(path: str) -> Iterator[None]:
-    """Adds the file's name to any OSError raised inside; a full disk is reported without one."""
+    """Adds the name of a file to any OSError raised inside: a full disk, for example, is reported without one."""
     try:
         yield
     except OSError as error:
@@ -59,7 +59,7 @@ def naming(path: str) -> Iterator[None]:
 
 
 def write_csv(path: str, rows: list[dict]) -> None:
-    """Writes rows as a CSV file; a row has empty cells in columns that it lacks."""
+    """Writes rows as a CSV file; a row that lacks a column has an empty cell there. Raises OSError."""
     text = io.StringIO()
     table = csv.DictWriter(text, list(dict.fromkeys(key for row in rows for key in row)), lineterminator="\n")
     table.writeheader()
@@ -68,9 +68,9 @@ def write_csv(path: str, rows: list[dict]) -> None:
 
 
 def checksum(path: str) -> str:
-    """SHA-256 of a regular file, in hexadecimal. Raises OSError."""
+    """Returns the SHA-256 of a regular file, in hexadecimal. Raises OSError."""
     digest = hashlib.sha256()
-    with reading.regular(path) as file:
+    with reading.open_regular(path) as file:
         while block := file.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()

@@ -27,43 +27,42 @@ from memattn.data.preparation import releases
 from memattn.data.tokenizer import Form, TextSettings, has_moses_rules, moses_language
 from memattn.errors import ConfigError
 
-_OF_LEARNING = ("bpe_units", "bpe_sample", "seed")
+_LEARNING_FLAGS = ("bpe_units", "bpe_sample", "seed")
 PAPER_LENGTHS = ["20", "50", "100", "200"]
-_MOST = 2**31 - 1
+_LARGEST_INT = 2**31 - 1
 _LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*")
-_NOT_COUNTED = "the end of sentence, which data.max_source_length counts, is not counted"
 
 
 def copy() -> None:
-    """Runs `memattn-prepare copy`."""
-    flags.DEFINE_list("max_length", PAPER_LENGTHS, "Longest source, in symbols; several by commas.")
-    flags.DEFINE_integer("num_symbols", 20, "Symbols in the vocabulary.", lower_bound=1, upper_bound=_MOST)
-    flags.DEFINE_integer("train_examples", 100_000, "Training pairs.", lower_bound=1, upper_bound=_MOST)
-    flags.DEFINE_integer("valid_examples", 1_000, "Validation pairs.", lower_bound=1, upper_bound=_MOST)
-    flags.DEFINE_integer("seed", 1, "Seed.", lower_bound=0, upper_bound=_MOST)
-    _define_folder(None, "Where to; by default under data/, named after the settings.")
-    cli.run(_copy)
+    """Runs the command `memattn-prepare copy`."""
+    flags.DEFINE_list("max_length", PAPER_LENGTHS, "Longest source, in symbols; several are separated by commas.")
+    flags.DEFINE_integer("num_symbols", 20, "Symbols in the vocabulary.", lower_bound=1, upper_bound=_LARGEST_INT)
+    flags.DEFINE_integer("train_examples", 100_000, "Training pairs.", lower_bound=1, upper_bound=_LARGEST_INT)
+    flags.DEFINE_integer("valid_examples", 1_000, "Validation pairs.", lower_bound=1, upper_bound=_LARGEST_INT)
+    flags.DEFINE_integer("seed", 1, "Seed.", lower_bound=0, upper_bound=_LARGEST_INT)
+    _define_folder(None, "Folder of the corpus; by default under data/, named after the settings.")
+    cli.run(_write_copy_corpora)
 
 
 def wmt17() -> None:
-    """Runs `memattn-prepare wmt17`."""
+    """Runs the command `memattn-prepare wmt17`."""
     flags.DEFINE_enum("pair", None, list(releases.WMT17_VALIDATION), "Source and target language.", required=True)
-    flags.DEFINE_string("base_url", releases.WMT17_URL, "Where the release is, a folder a pair in it.")
-    flags.DEFINE_string("download_dir", "data/downloads/wmt17", "Where its files are kept.")
+    flags.DEFINE_string("base_url", releases.WMT17_URL, "Address of the release, which has a folder for each pair.")
+    flags.DEFINE_string("download_dir", "data/downloads/wmt17", "Folder of the downloaded files.")
     _define_text_flags(folder="data/wmt17.{pair}")
-    cli.run(_wmt17)
+    cli.run(_prepare_wmt17)
 
 
 def multi30k() -> None:
-    """Runs `memattn-prepare multi30k`."""
-    flags.DEFINE_string("base_url", releases.MULTI30K_URL, "Where the text is.")
-    flags.DEFINE_string("download_dir", "data/downloads/multi30k", "Where its files are kept.")
+    """Runs the command `memattn-prepare multi30k`."""
+    flags.DEFINE_string("base_url", releases.MULTI30K_URL, "Address of the text.")
+    flags.DEFINE_string("download_dir", "data/downloads/multi30k", "Folder of the downloaded files.")
     _define_text_flags(folder="data/multi30k.en-de", bpe_units=4_000)
-    cli.run(_multi30k)
+    cli.run(_prepare_multi30k)
 
 
 def parallel() -> None:
-    """Runs `memattn-prepare parallel`."""
+    """Runs the command `memattn-prepare parallel`."""
     flags.DEFINE_string("train", None, "Prefix of the training text.", required=True)
     flags.DEFINE_string("valid", None, "Prefix of the validation text.", required=True)
     flags.DEFINE_string("test", None, "Prefix of the test text.")
@@ -75,20 +74,20 @@ def parallel() -> None:
         "form",
         "raw",
         get_args(Form),
-        "What the lines are: raw text, tokenized by Moses, also truecased, or text that is not to be tokenized.",
+        "Form of the lines: raw text, tokenized by Moses, also truecased, or text that is not to be tokenized.",
     )
     _define_text_flags()
-    cli.run(_parallel)
+    cli.run(_prepare_parallel)
 
 
 def lexicon() -> None:
-    """Runs `memattn-prepare lexicon`."""
+    """Runs the command `memattn-prepare lexicon`."""
     _define_folder(None, "A prepared corpus, which gets the lexicon.", required=True)
     flags.DEFINE_integer("size", 200, "Translations of each token, at most.", lower_bound=1)
-    cli.run(_lexicon)
+    cli.run(_learn_lexicon)
 
 
-def _copy() -> int:
+def _write_copy_corpora() -> int:
     """Writes the copy task's corpora (section 4.1 of the paper): the paper's four by default.
 
     memattn-prepare copy
@@ -100,8 +99,8 @@ def _copy() -> int:
     if options.folder and len(options.max_length) > 1:
         raise ConfigError("--folder: one folder holds one corpus: give one --max_length")
     for length in options.max_length:
-        if not length.isdecimal() or not 1 <= int(length) <= _MOST:
-            raise ConfigError(f"--max_length: {length!r} is not a whole number of at least 1 that fits 32 bits")
+        if not length.isdecimal() or not 1 <= int(length) <= _LARGEST_INT:
+            raise ConfigError(f"--max_length: {length!r} is not an int of at least 1 that fits 32 bits")
         config = CopyConfig(
             max_length=int(length),
             num_symbols=options.num_symbols,
@@ -118,7 +117,7 @@ def _copy() -> int:
     return 0
 
 
-def _wmt17() -> int:
+def _prepare_wmt17() -> int:
     """Downloads a language pair of WMT'17 (section 4.2 of the paper), preprocessed by its organisers; prepares it.
 
     memattn-prepare wmt17 --pair en-de
@@ -131,7 +130,7 @@ def _wmt17() -> int:
     return 0
 
 
-def _multi30k() -> int:
+def _prepare_multi30k() -> int:
     """Downloads Multi30k's English and German captions (Elliott et al., 2016) and prepares them.
 
     memattn-prepare multi30k
@@ -141,7 +140,7 @@ def _multi30k() -> int:
     return 0
 
 
-def _parallel() -> int:
+def _prepare_parallel() -> int:
     """Prepares parallel text: a prefix names the two files of a split, PREFIX.en and PREFIX.de, or .gz of them.
 
     memattn-prepare parallel --train text/train --valid text/dev --test text/test --source en --target de \\
@@ -152,7 +151,7 @@ def _parallel() -> int:
     options = flags.FLAGS
     prefixes = {"train": options.train, "valid": options.valid, "test": options.test}
     splits = {
-        split: tuple(_existing(f"{prefix}.{end}") for end in (options.source, options.target))
+        split: (_existing(f"{prefix}.{options.source}"), _existing(f"{prefix}.{options.target}"))
         for split, prefix in prefixes.items()
         if prefix
     }
@@ -160,7 +159,7 @@ def _parallel() -> int:
     return 0
 
 
-def _lexicon() -> int:
+def _learn_lexicon() -> int:
     """Learns a lexicon from a prepared corpus, for vocabulary selection (decoding.lexicon).
 
     memattn-prepare lexicon --folder data/multi30k.en-de
@@ -171,11 +170,12 @@ def _lexicon() -> int:
 
 
 def _language(side: str, form: Form) -> str:
-    """The language of a side, by the code that Moses has for it; warns if Moses has none. Raises ConfigError."""
-    given, end = flags.FLAGS[f"{side}_language"].value, flags.FLAGS[side].value
-    if given is not None and not _LANGUAGE_CODE.fullmatch(given):
-        raise ConfigError(f"--{side}_language: {given!r} is not the code of a language, such as de, zh or pt-BR")
-    language = moses_language(end if given is None else given)
+    """Returns the language of a side by its code in Moses; warns if Moses has no rules for it. Raises ConfigError."""
+    options = flags.FLAGS.flag_values_dict()
+    code = options[f"{side}_language"]
+    if code is not None and not _LANGUAGE_CODE.fullmatch(code):
+        raise ConfigError(f"--{side}_language: {code!r} is not the code of a language, such as de, zh or pt-BR")
+    language = moses_language(options[side] if code is None else code)
     if form != "untokenized" and not has_moses_rules(language):
         warnings.warn(
             f"--{side}_language: Moses has no rules for {language!r}, and those of English are used; "
@@ -186,7 +186,7 @@ def _language(side: str, form: Form) -> str:
 
 
 def _existing(path: str) -> str:
-    """The file itself, or its .gz."""
+    """Returns the path of a file, or of its .gz. Raises ConfigError if there is neither."""
     for candidate in (path, f"{path}.gz"):
         if os.path.exists(candidate):
             return candidate
@@ -199,32 +199,44 @@ def _define_folder(default: str | None, meaning: str, *, required: bool = False)
 
 
 def _define_text_flags(folder: str | None = None, bpe_units: int = 16_000) -> None:
-    """Defines what all preparations of text share, with these defaults; without a folder, the flag is required."""
-    _define_folder(folder, "Where the prepared corpus is to be.", required=folder is None)
+    """Defines the flags that all preparations of text share.
+
+    Args:
+      folder: Default of --folder; None makes the flag required.
+      bpe_units: Default of --bpe_units.
+    """
+    _define_folder(folder, "Folder of the prepared corpus.", required=folder is None)
     flags.DEFINE_integer("bpe_units", bpe_units, "Joint BPE merges, and units of the vocabulary.", lower_bound=1)
     flags.DEFINE_string(
-        "vocabulary_of", None, "Run folder or prepared corpus, whose BPE and vocabulary are used; none is learned."
+        "vocabulary_of",
+        None,
+        "Run folder or prepared corpus whose BPE and vocabulary are used; none is learned.",
     )
-    flags.DEFINE_integer("bpe_sample", 5_000_000, "Pairs that BPE is learned on, where there are more.", lower_bound=1)
+    flags.DEFINE_integer("bpe_sample", 5_000_000, "Pairs to learn BPE from, if there are more.", lower_bound=1)
     flags.DEFINE_integer(
-        "max_length", 200, f"Training pairs with more units on a side are dropped; {_NOT_COUNTED}.", lower_bound=1
+        "max_length",
+        200,
+        "Training pairs with more units on a side are dropped. The end of sentence is not counted here, but it is by "
+        "data.max_source_length.",
+        lower_bound=1,
     )
-    flags.DEFINE_integer("seed", 1, "Draws the sample.", lower_bound=0, upper_bound=2**32 - 1)
+    flags.DEFINE_integer("seed", 1, "Seed of the sample.", lower_bound=0, upper_bound=2**32 - 1)
     flags.DEFINE_integer("workers", processes.cores(), "Processes.", lower_bound=1)
 
 
 def _prepare_text(splits: dict[str, tuple[str, str]], form: Form, source_language: str, target_language: str) -> int:
-    """Prepares the splits as those flags say, and prints what came out; returns the number of training pairs read.
+    """Prepares splits as the flags say, and prints the counts of the training split.
 
-    Raises ConfigError, DataError, OSError.
-    In the folder's name, `{pair}` stands for the languages.
+    In --folder, `{pair}` stands for the languages.
+
+    Returns the number of training pairs read. Raises ConfigError, DataError, OSError.
     """
     options = flags.FLAGS
     folder = options.folder.replace("{pair}", f"{source_language}-{target_language}")
-    learning = {name: options[name].value for name in _OF_LEARNING}
+    learning = {name: options[name].value for name in _LEARNING_FLAGS}
     if options.vocabulary_of:
-        if given := [f"--{name}" for name in _OF_LEARNING if options[name].present]:
-            raise ConfigError(f"{', '.join(given)}: for learning BPE, and --vocabulary_of has learned it")
+        if unused := [f"--{name}" for name in _LEARNING_FLAGS if options[name].present]:
+            raise ConfigError(f"{', '.join(unused)}: for learning BPE, and --vocabulary_of has learned it")
         learning = dict.fromkeys(learning)
     settings = preparation.Settings(
         text=TextSettings(form, source_language, target_language), max_length=options.max_length, **learning
@@ -234,7 +246,7 @@ def _prepare_text(splits: dict[str, tuple[str, str]], form: Form, source_languag
     print(
         f"{folder}: {train['pairs']:,} training pairs of {train['read']:,} "
         f"({train['dropped_empty']:,} empty and {train['dropped_too_long']:,} of more than {options.max_length:,} "
-        f"units dropped), "
+        "units dropped), "
         f"{train['source_tokens']:,} source and {train['target_tokens']:,} target tokens"
     )
     return train["read"]

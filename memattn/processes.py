@@ -1,4 +1,4 @@
-"""What processes share: the machine's cores, locks on files, and ending together."""
+"""Processes on one machine: its cores, locks between them, and processes that end with another."""
 
 import contextlib
 import os
@@ -16,34 +16,41 @@ import filelock
 from memattn import reading
 from memattn.errors import DataError, RunError
 
-PARENT = "MEMATTN_PARENT"  # environment variable of a command: the process that it ends with
-_NAMED = 0.2  # seconds; enough for a new holder of a lock to write its name
+PARENT = "MEMATTN_PARENT"  # environment variable of a command: id of the process that it ends with
+_LOCK_NAME_DELAY = 0.2  # seconds; enough for a new holder of a lock to write its name
 
 
 def cores() -> int:
-    """Cores that this process may use; in a container or under a scheduler, fewer than the machine has."""
+    """Returns the number of cores that this process may use, which containers and schedulers limit."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def command() -> str:
-    """The command line; a program given by its absolute path, such as memattn-sweep, is shown by name."""
-    called = sys.orig_argv[1:]  # nothing at Python's prompt
-    if called and os.path.isabs(called[0]):
-        return shlex.join([os.path.basename(called[0]), *called[1:]])
-    return shlex.join(["python", *called])
+    """Returns the command line. A program with an absolute path, such as memattn-sweep, is given by its name."""
+    arguments = sys.orig_argv[1:]  # empty at Python's prompt
+    if arguments and os.path.isabs(arguments[0]):
+        return shlex.join([os.path.basename(arguments[0]), *arguments[1:]])
+    return shlex.join(["python", *arguments])
 
 
 @contextlib.contextmanager
 def locked(path: str, what: str, doing: str, *, wait: bool = False) -> Iterator[bool]:
-    """Holds a lock file, whose folder is made if missing; yields whether the lock is held.
+    """Holds a lock file inside the context, and yields whether the lock is held: not every file system has locks.
 
-    If another process holds it, raises RunError with the line "WHAT: process 7 on host DOING"; with `wait`, prints that
-    line and waits. If the file system has no locks, warns and continues. Raises OSError.
+    Without locks, warns and continues. The folder of the file is made if it is missing.
+
+    Args:
+      path: The lock file.
+      what: What is locked, for messages.
+      doing: What the holder of the lock is doing, for messages: "WHAT: process 7 on host DOING".
+      wait: Whether to print that line and wait if another process holds the lock; otherwise RunError is raised.
+
+    Raises RunError, OSError.
     """
     lock = filelock.FileLock(path, fallback_to_soft=False)
     try:
         try:
-            lock.acquire(timeout=_NAMED)
+            lock.acquire(timeout=_LOCK_NAME_DELAY)
         except filelock.Timeout as error:
             line = f"{what}: {_holder(path)} {doing}"
             if not wait:
@@ -64,18 +71,19 @@ def locked(path: str, what: str, doing: str, *, wait: bool = False) -> Iterator[
 
 @contextlib.contextmanager
 def making(path: str, doing: str, *, wait: bool = False) -> Iterator[bool]:
-    """As `locked`, for making a file or folder: only one process does, and holds `path`.lock.
+    """Lets only one process make the file or folder `path`: the context holds `path`.lock, as `locked` does.
 
-    The lock file is removed after the work: whoever gets the lock must check whether `path` exists.
+    The lock file is removed after the work, so a process that waited must check whether `path` exists.
     """
     lock = f"{path}.lock"
-    with locked(lock, path, doing, wait=wait) as held:
-        yield held
+    with locked(lock, path, doing, wait=wait) as is_locked:
+        yield is_locked
         with contextlib.suppress(OSError):
             os.remove(lock)
 
 
 def _holder(path: str) -> str:
+    """Returns what the holder of a lock wrote about itself."""
     with contextlib.suppress(OSError, DataError):
         if name := reading.text(path):
             return name
@@ -83,7 +91,7 @@ def _holder(path: str) -> str:
 
 
 def end_with(parent: int) -> None:
-    """Sends this process SIGTERM once `parent`, the process that started it, has ended in any way."""
+    """Sends this process SIGTERM when `parent`, the process that started it, has ended in any way."""
 
     def watch():
         while os.getppid() == parent:

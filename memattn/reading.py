@@ -1,4 +1,4 @@
-"""Reads files that may hold anything: regular files alone, within limits of size, of a line, and of nesting."""
+"""Reads files that may hold anything: only regular files, within limits of size, line length and nesting."""
 
 import errno
 import functools
@@ -10,17 +10,20 @@ import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
-from memattn.errors import DataError, shown
+from memattn.errors import DataError, abbreviated
 
 LONGEST_LINE = 1 << 24  # bytes of a line of text, its end included
-LARGEST = 1 << 26  # bytes of a file that is read as a whole
+LARGEST = 1 << 26  # bytes of a file that is read at once
 LARGEST_CONFIG = 1 << 20  # bytes of YAML
 DEEPEST = 100  # levels of lists and mappings in JSON
-_TYPES = {bool: "true or false", int: "int", float: "number", str: "str", list: "list", dict: "mapping"}
+_TYPE_NAMES = {bool: "true or false", int: "int", float: "number", str: "str", list: "list", dict: "mapping"}
+
+# Types of values, or tuples of types, by keys: str, or tuples of str for values in mappings within mappings.
+Kinds = Mapping[Any, Any]
 
 
 def check_regular(path: str) -> None:
-    """Raises OSError for anything but a regular file: reading a device or a pipe may never end."""
+    """Raises OSError for anything but a regular file: reading a device or a pipe might never end."""
     mode = os.stat(path).st_mode
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
@@ -28,31 +31,31 @@ def check_regular(path: str) -> None:
         raise OSError(errno.EINVAL, "not a regular file", path)
 
 
-def regular(path: str) -> BinaryIO:
+def open_regular(path: str) -> BinaryIO:
     """Opens a regular file for reading. Raises OSError, also for anything else, such as a folder or a device."""
     check_regular(path)
     return open(path, "rb")
 
 
-def regular_or_pipe(path: str) -> BinaryIO:
-    """Opens a regular file or a pipe, such as a shell's <(command). Raises OSError for anything else.
+def open_regular_or_pipe(path: str) -> BinaryIO:
+    """Opens a regular file or a pipe, such as a shell's <(command). A pipe that nobody writes into is empty.
 
-    A pipe that nobody writes into is empty.
+    Raises OSError for anything else.
     """
     if not stat.S_ISFIFO(os.stat(path).st_mode):
-        return regular(path)
+        return open_regular(path)
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # does not wait for a writer
     os.set_blocking(descriptor, True)
     return open(descriptor, "rb")
 
 
 def lines(path: str, *, pipes: bool = False) -> Iterator[bytes]:
-    """Lines of a file, plain or .gz, with their ends.
+    """Yields the lines of a file, plain or .gz, with their ends. `pipes` allows a pipe.
 
     Raises DataError for a broken archive, for a line of more than LONGEST_LINE bytes, and for a file whose lines end
     with a carriage return alone; OSError.
     """
-    with (regular_or_pipe if pipes else regular)(path) as stored:
+    with (open_regular_or_pipe if pipes else open_regular)(path) as stored:
         try:
             with gzip.GzipFile(fileobj=stored) if path.endswith(".gz") else stored as file:
                 for number, line in enumerate(iter(functools.partial(file.readline, LONGEST_LINE + 1), b""), 1):
@@ -60,7 +63,7 @@ def lines(path: str, *, pipes: bool = False) -> Iterator[bytes]:
                         _check_line(line, f"{path}:{number}")
                     yield line
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise DataError(f"{path}: not a whole gzip file: {error}; remove it and fetch it again") from error
+            raise DataError(f"{path}: not a complete gzip file: {error}; remove it and fetch it again") from error
 
 
 def _check_line(line: bytes, place: str) -> None:
@@ -72,8 +75,8 @@ def _check_line(line: bytes, place: str) -> None:
 
 
 def text(path: str, most: int = LARGEST) -> str:
-    """The content of a small UTF-8 file. Raises DataError for more than `most` bytes or other bytes, OSError."""
-    with regular(path) as file:
+    """Returns the content of a UTF-8 file. Raises DataError for more than `most` bytes and for other text, OSError."""
+    with open_regular(path) as file:
         content = file.read(most + 1)
     if len(content) > most:
         raise DataError(f"{path}: larger than {most:,} bytes")
@@ -84,11 +87,8 @@ def text(path: str, most: int = LARGEST) -> str:
         raise DataError(f"{path}:{line}: not UTF-8 text: byte 0x{content[error.start]:02x}") from error
 
 
-def json_file(path: str, kinds: Mapping[str | tuple[str, ...], Any] | None = None) -> Any:
-    """The content of a JSON file; with `kinds`, a mapping whose keys have values of these types.
-
-    Raises DataError, OSError.
-    """
+def json_file(path: str, kinds: Kinds | None = None) -> Any:
+    """Returns the content of a JSON file; with `kinds`, checked by `check_kinds`. Raises DataError, OSError."""
     try:
         content = json_value(text(path))
         if kinds is not None:
@@ -100,11 +100,11 @@ def json_file(path: str, kinds: Mapping[str | tuple[str, ...], Any] | None = Non
     return content
 
 
-def json_value(written: str) -> Any:
-    """The value of a JSON text. Raises ValueError, also for one that is nested too deep."""
+def json_value(document: str) -> Any:
+    """Returns the value of a JSON document. Raises ValueError, also for one that is nested too deep."""
     try:
-        value = json.loads(written)
-        if "\\u" in written:
+        value = json.loads(document)
+        if "\\u" in document:
             json.dumps(value, ensure_ascii=False).encode("utf-8")
     except UnicodeEncodeError as error:
         raise ValueError(f"half of a surrogate pair: {error}") from error
@@ -112,22 +112,28 @@ def json_value(written: str) -> Any:
         raise ValueError(f"not JSON: {error}") from error
     except RecursionError as error:
         raise ValueError(f"nested deeper than {DEEPEST} levels") from error
+    _check_nesting(value)
+    return value
+
+
+def _check_nesting(value: Any) -> None:
+    """Raises ValueError for lists and mappings that are nested deeper than DEEPEST levels."""
     level = [value]
     for _ in range(DEEPEST + 1):
         inside = [each.values() if isinstance(each, dict) else each for each in level if isinstance(each, (dict, list))]
         level = [each for values in inside for each in values]
         if not level:
-            return value
+            return
     raise ValueError(f"nested deeper than {DEEPEST} levels")
 
 
-def check_kinds(content: Any, kinds: Mapping[str | tuple[str, ...], Any]) -> None:
-    """Raises ValueError unless the content is a mapping whose keys have values of these types, or of one of several.
+def check_kinds(content: Any, kinds: Kinds) -> None:
+    """Raises ValueError unless the content is a mapping with these keys, and values of these types.
 
-    A tuple of keys names a value in mappings within mappings. An int counts as a float, and a bool only as a bool.
+    An int counts as a float, and a bool only as a bool.
     """
     if not isinstance(content, dict):
-        raise ValueError(f"expected a mapping, not {shown(content)}")
+        raise ValueError(f"expected a mapping, not {abbreviated(content)}")
     for keys, kind in kinds.items():
         _check_kind(content, (keys,) if isinstance(keys, str) else keys, kind if isinstance(kind, tuple) else (kind,))
 
@@ -137,11 +143,11 @@ def _check_kind(content: Any, keys: tuple[str, ...], types: tuple[type, ...]) ->
     for place, key in enumerate(keys):
         where = f"{'.'.join(keys[:place])}: " if place else ""
         if not isinstance(value, dict):
-            raise ValueError(f"{where}expected a mapping, not {shown(value)}")
+            raise ValueError(f"{where}expected a mapping, not {abbreviated(value)}")
         if key not in value:
             raise ValueError(f"{where}{key} is missing")
         value = value[key]
     fits = any(isinstance(value, (int, float) if each is float else each) for each in types)
     if not fits or (isinstance(value, bool) and bool not in types):
-        expected = " or ".join("null" if each is type(None) else _TYPES[each] for each in types)
-        raise ValueError(f"{'.'.join(keys)}: expected {expected}, not {shown(value)}")
+        expected = " or ".join("null" if each is type(None) else _TYPE_NAMES[each] for each in types)
+        raise ValueError(f"{'.'.join(keys)}: expected {expected}, not {abbreviated(value)}")

@@ -6,18 +6,23 @@ memattn-translate --run_dir runs/multi30k < source.txt > translations.txt
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
 
 import sys
+from typing import TYPE_CHECKING
 
 from absl import flags
 
 from memattn import console
 from memattn.errors import ConfigError
 
-_OF_TRANSLATIONS = ("nbest", "scores", "alignment", "replace_unknown")
-_OF_RUNS = ("set", "average", "score")
+if TYPE_CHECKING:
+    from memattn.serving.pair_scorer import PairScorer
+    from memattn.serving.translator import Translator
+
+_TRANSLATION_FLAGS = ("nbest", "scores", "alignment", "replace_unknown")
+_RUN_FLAGS = ("set", "average", "score")
 
 
 def _main() -> int:
-    from memattn.serving.translator import available_lines, translate
+    from memattn.serving.streaming import available_lines, write_results
 
     options = flags.FLAGS
     if sys.stdin is None:
@@ -25,31 +30,37 @@ def _main() -> int:
     if sys.__stdout__ is None:
         raise ConfigError("standard output is closed; it is where the translations go")
     work = _work(options)
-    sys.stdout = sys.__stdout__  # once nobody reads translations, there is no work left
+    sys.stdout = sys.__stdout__  # raises BrokenPipeError once nobody reads it: then no work is left
     sys.stdout.reconfigure(encoding="utf-8", newline="\n")
     try:
-        translate(work, available_lines(sys.stdin.fileno(), work.batch_size, 16 * work.batch_size))
-    except BrokenPipeError:  # the reader has closed it
+        write_results(work, available_lines(sys.stdin.fileno(), work.batch_size, 16 * work.batch_size))
+    except BrokenPipeError:
         console.silence()
     return 0
 
 
-def _work(options: flags.FlagValues):
+def _work(options: flags.FlagValues) -> "Translator | PairScorer":
+    """Returns what the flags ask for: translations by a run or an exported model, or scores. Raises ConfigError."""
     from memattn.runs.trained import load
     from memattn.serving import saved_model
-    from memattn.serving.translator import PairScorer, Translator, of_run
+    from memattn.serving.pair_scorer import PairScorer
+    from memattn.serving.translator import Translator, from_trained
 
     if bool(options.run_dir) == bool(options.saved_model):
         raise ConfigError("--run_dir, --saved_model: give one of them")
-    if options.score and (given := [f"--{name}" for name in _OF_TRANSLATIONS if options[name].value]):
-        raise ConfigError(f"--score: scores given pairs; {', '.join(given)}: for translations")
-    how = {"scores": options.scores, "alignment": options.alignment, "replace_unknown": options.replace_unknown}
+    if options.score and (unused := [f"--{name}" for name in _TRANSLATION_FLAGS if options[name].value]):
+        raise ConfigError(f"--score: scores given pairs; {', '.join(unused)}: for translations")
+    output = {
+        "scores": options.scores,
+        "alignment": options.alignment,
+        "replace_unknown": options.replace_unknown,
+    }
     if options.saved_model:
-        if given := [f"--{name}" for name in _OF_RUNS if options[name].value]:
-            raise ConfigError(f"{', '.join(given)}: for --run_dir, not for an exported model")
-        return Translator(*saved_model.load(options.saved_model, options.nbest), **how)
+        if unused := [f"--{name}" for name in _RUN_FLAGS if options[name].value]:
+            raise ConfigError(f"{', '.join(unused)}: for --run_dir, not for an exported model")
+        return Translator(*saved_model.load(options.saved_model, options.nbest), **output)
     trained = load(options.run_dir, ["decoding.jit_compile=false", *options.set], options.average)
-    return PairScorer(trained) if options.score else of_run(trained, n_best=options.nbest, **how)
+    return PairScorer(trained) if options.score else from_trained(trained, n_best=options.nbest, **output)
 
 
 def main() -> None:

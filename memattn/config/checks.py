@@ -14,7 +14,7 @@ from memattn.config.sections import (
     SweepConfig,
     TaskConfig,
 )
-from memattn.errors import shown
+from memattn.errors import abbreviated
 
 _ARITHMETIC = ("addition", "multiplication")
 
@@ -53,7 +53,7 @@ def _check_sweep(sweep: SweepConfig, origin: Origin) -> None:
         for i, changes in enumerate(getattr(sweep, name)):
             key = f"sweep.{name}[{i}]"
             if not isinstance(changes, dict) or not changes:
-                raise origin.error(key, f"expected a mapping of dotted keys to values, not {shown(changes)}")
+                raise origin.error(key, f"expected a mapping of dotted keys to values, not {abbreviated(changes)}")
             for changed_key in changes:
                 if changed_key in sweep.grid:
                     raise origin.error(f"{key}.{changed_key}", "in sweep.grid too; give it in one of them")
@@ -65,7 +65,8 @@ def _check_sweep(sweep: SweepConfig, origin: Origin) -> None:
 def _check_grid(grid: Mapping[str, Any], key: str, origin: Origin) -> None:
     for changed_key, values in grid.items():
         if not isinstance(values, list) or not values:
-            raise origin.error(f"{key}.{changed_key}", f"expected a list of one value or more, not {shown(values)}")
+            problem = f"expected a list of one value or more, not {abbreviated(values)}"
+            raise origin.error(f"{key}.{changed_key}", problem)
 
 
 def _check_data(data: DataConfig, origin: Origin) -> None:

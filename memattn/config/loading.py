@@ -11,7 +11,7 @@ from memattn import reading
 from memattn.config import aliases, checks, mechanism_options
 from memattn.config.schema import Origin, build, keys_of_other_kinds, parse
 from memattn.config.sections import Config, ModelConfig, Seq2SeqConfig
-from memattn.errors import ConfigError, DataError, short, shown
+from memattn.errors import ConfigError, DataError, abbreviated, short
 
 
 def load(path: str, overrides: Sequence[str]) -> Config:
@@ -101,7 +101,7 @@ def _read(path: str, origin: Origin, readers: tuple[str, ...] = ()) -> dict:
 def _base_path(base: Any, path: str, origin: Origin, readers: tuple[str, ...]) -> str:
     """Returns the path of the file that the `base` of a config names."""
     if not isinstance(base, str):
-        raise origin.error("base", f"expected the path of another config, not {shown(base)}")
+        raise origin.error("base", f"expected the path of another config, not {abbreviated(base)}")
     base_path = os.path.normpath(os.path.join(os.path.dirname(path), base))
     if base_path in (path, *readers):
         raise origin.error("base", f"{short(base)} leads back to this file")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import yaml
 
-from memattn.errors import ConfigError, short, shown
+from memattn.errors import ConfigError, abbreviated, short
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -123,7 +123,7 @@ def _construct(node: yaml.Node, key: str, origin: Origin) -> Any:
     if isinstance(node, yaml.ScalarNode):
         return _scalar(node, key, origin)
     if node.tag.removeprefix(_TAG_PREFIX) not in ("seq", "map"):
-        raise origin.error(key, f"the tag {shown(node.tag)} is for no list or mapping; remove it")
+        raise origin.error(key, f"the tag {abbreviated(node.tag)} is for no list or mapping; remove it")
     if isinstance(node, yaml.SequenceNode):
         for i, item in enumerate(node.value):
             origin.lines[f"{key}[{i}]"] = f"{origin.name}:{item.start_mark.line + 1}"
@@ -149,11 +149,11 @@ def _scalar(node: yaml.ScalarNode, key: str, origin: Origin) -> Any:
         return text
     if kind == "int" and _LEADING_ZERO.fullmatch(text):
         advice = "leave out the zero, write 0o... for octal, or quote it for a str"
-        raise origin.error(key, f"{shown(text)} is octal in YAML 1.1 and decimal in 1.2; {advice}")
+        raise origin.error(key, f"{abbreviated(text)} is octal in YAML 1.1 and decimal in 1.2; {advice}")
     try:
         value = _Loader("").construct_object(node)
     except Exception as error:  # PyYAML's constructors raise whatever they run into
-        raise origin.error(key, f"not a plain value: {shown(text)}") from error
+        raise origin.error(key, f"not a plain value: {abbreviated(text)}") from error
     if isinstance(value, int) and value.bit_length() > 64:
         raise origin.error(key, f"a number of {value.bit_length():,} bits is too large")
     return _encodable(value, key, origin) if isinstance(value, str) else value
@@ -164,7 +164,7 @@ def _encodable(text: str, key: str, origin: Origin) -> str:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise origin.error(key, f"not a character: {shown(text[error.start])}") from error
+        raise origin.error(key, f"not a character: {abbreviated(text[error.start])}") from error
     return text
 
 
@@ -183,7 +183,7 @@ def build(section: type[_Section], tree: Any, key: str, origin: Origin) -> _Sect
     if tree is None:
         tree = {}
     if not isinstance(tree, dict):
-        raise origin.error(key, f"expected a mapping, not {shown(tree)}")
+        raise origin.error(key, f"expected a mapping, not {abbreviated(tree)}")
     hints, fields = typing.get_type_hints(section), {field.name: field for field in dataclasses.fields(section)}
     values = {}
     for name, value in tree.items():
@@ -276,13 +276,13 @@ def _type_problem(options: tuple[Any, ...], value: Any) -> str:
     names = {**_SCALARS, type(None): "null"}
     expected = [names.get(option, str(option)) for option in options if typing.get_origin(option) is not Literal]
     advice = "; quote it for a str" if str in options and isinstance(value, (bool, int, float)) else ""
-    return f"expected {' or '.join([*expected, *map(str, literals)])}, not {shown(value)}{advice}"
+    return f"expected {' or '.join([*expected, *map(str, literals)])}, not {abbreviated(value)}{advice}"
 
 
 def _collection(kind: Any, value: Any, key: str, origin: Origin) -> Any:
     expected, name = (list, "list") if kind is list else (dict, "mapping")
     if not isinstance(value, expected):
-        raise origin.error(key, f"expected a {name}, not {shown(value)}")
+        raise origin.error(key, f"expected a {name}, not {abbreviated(value)}")
     return value
 
 
@@ -303,7 +303,7 @@ def _in_range(value: Any, key: str, origin: Origin, limits: Mapping) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         raise origin.error(key, f"must be finite, not {value}")
     if isinstance(value, int) and abs(value) >= 2**31:
-        raise origin.error(key, f"an int must fit 32 bits, not {shown(value)}")
+        raise origin.error(key, f"an int must fit 32 bits, not {abbreviated(value)}")
     if at_least is not None and value < at_least:
         raise origin.error(key, f"must be at least {at_least}, not {value}")
     if above is not None and value <= above:
@@ -316,7 +316,7 @@ def _in_range(value: Any, key: str, origin: Origin, limits: Mapping) -> Any:
 def not_one_of(value: Any, known: Iterable[Any]) -> str:
     """Returns the problem of a value that is none of the known ones, with the nearest of them."""
     names = [str(name) for name in known]
-    return "; ".join([f"{shown(value)} is none of {', '.join(names)}", *did_you_mean(str(value), names)])
+    return "; ".join([f"{abbreviated(value)} is none of {', '.join(names)}", *did_you_mean(str(value), names)])
 
 
 def did_you_mean(name: str, known: Iterable[Any]) -> list[str]:

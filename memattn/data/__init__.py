@@ -1,1 +1,1 @@
-"""A corpus: text into token ids, and ids into batches."""
+"""Turns text into token ids, and ids into batches."""

@@ -7,49 +7,53 @@ from typing import Literal
 import numpy as np
 import tensorflow as tf
 
-from memattn.data.corpus import Corpus, Sentences
+from memattn.data.sentences import Corpus, Sentences
 from memattn.errors import DataError
 
 WINDOW = 32_768  # pairs that are sorted into buckets at a time
-_BATCHES_IN_WINDOW = 16  # at least: a window grows to hold this many
 WIDE = 256  # padded width from which on streaming batches have fewer rows
-_SCANNED = 1 << 20  # pairs at a time
-_ROUNDS = 24  # of the shuffle; TensorFlow's default of 4 leaves neighbours and epochs correlated
+_LEAST_BATCHES = 16  # in a window: it grows to hold this many
+_SCANNED_AT_ONCE = 1 << 20  # pairs
+_SHUFFLE_ROUNDS = 24  # TensorFlow's default of 4 leaves neighbours and epochs correlated
 
 
 def bucket_widths(lengths: np.ndarray, num_buckets: int) -> np.ndarray:
-    """Padded lengths, ascending, at equal quantiles of the lengths: few shapes, little padding."""
-    return _widths(np.bincount(lengths), num_buckets)
+    """Returns padded widths, ascending, at equal quantiles of the lengths: few shapes, little padding."""
+    return _quantile_widths(np.bincount(lengths), num_buckets)
 
 
-def _widths(histogram: np.ndarray, num_buckets: int) -> np.ndarray:
-    """The same from the number of sentences of each length."""
-    num_buckets = min(num_buckets, int(histogram.sum()))  # more give the same widths: each length that occurs
-    wanted = histogram.sum() * np.arange(1, num_buckets + 1) / num_buckets
-    return np.unique(np.searchsorted(np.cumsum(histogram), wanted - 1e-9))
+def _quantile_widths(histogram: np.ndarray, num_buckets: int) -> np.ndarray:
+    """Returns `bucket_widths` for `histogram[n]` sentences of length n."""
+    num_buckets = min(num_buckets, int(histogram.sum()))  # more buckets would add no width
+    ranks = histogram.sum() * np.arange(1, num_buckets + 1) / num_buckets
+    return np.unique(np.searchsorted(np.cumsum(histogram), ranks - 1e-9))
 
 
 class TrainingBatches:
-    """Batches of sentence pairs of like length, in an order that seed and epoch alone decide.
+    """Batches of sentence pairs of similar length, in an order that depends only on seed and epoch.
 
     Each epoch takes every pair once, in a new order, a window of WINDOW pairs at a time. In a window, pairs are sorted
-    into buckets by their longer side and cut into batches, which are shuffled. So any batch is found in constant time,
-    and memory holds one window, whatever the size of the corpus. Both sides are padded to the width of the batch's
-    widest bucket; rows of PAD, which the loss ignores, complete the last batch of a window.
+    into buckets by their longer side and cut into batches, which are shuffled. Any batch is thus reached in constant
+    time, and memory holds one window, however large the corpus is. Both sides are padded to the width of the batch's
+    widest bucket. Rows of PAD, which the loss ignores, complete the last batch of a window.
 
     Args:
-      corpus: source and target sentences, which may be mapped from disk.
-      batch_size: in sentence pairs, or in tokens of the longer, padded side, as `batch_type` says.
-      num_buckets: number of padded widths.
-      seed: of the order.
-      max_source_length, max_target_length: pairs with a longer side, its end of sentence included, are skipped.
+      corpus: Sentence pairs, which may be mapped from disk.
+      batch_size: Size of a batch in the unit that `batch_type` names.
+      num_buckets: Number of padded widths.
+      seed: Seed of the order.
+      batch_type: "sentences" counts sentence pairs; "tokens" counts tokens of the longer side, padding included.
+      max_source_length: Pairs with a longer source, its end of sentence included, are skipped; None skips none.
+      max_target_length: Like `max_source_length`, for targets.
 
     Attributes:
-      widths: the buckets' padded widths, ascending.
-      pairs: in an epoch.
-      longest_source: of those pairs, including its end of sentence.
-      window_size: pairs of a window, including the skipped ones.
-      largest: rows and width of the batch with the most ids.
+      widths: Padded widths of the buckets, ascending.
+      pairs: Number of pairs in an epoch.
+      longest_source: Longest source in an epoch, including its end of sentence.
+      window_size: Number of pairs in a window, including the skipped ones.
+      largest: Rows and width of the batch with the most ids.
+
+    Raises DataError if no pair is short enough, or a batch of tokens cannot hold the longest pair.
     """
 
     def __init__(
@@ -65,27 +69,29 @@ class TrainingBatches:
     ):
         self.corpus, self.batch_size, self.batch_type, self.seed = corpus, batch_size, batch_type, seed
         self._limits = [max_source_length or np.inf, max_target_length or np.inf]
-        self._scan(num_buckets)
-        self._rows = {width: self._rows_of(width) for width in self.widths.tolist()}
-        self.largest = max(((rows, width) for width, rows in self._rows.items()), key=math.prod)
-        self.window_size = max(WINDOW, _BATCHES_IN_WINDOW * max(self._rows.values()))
-
-    def _scan(self, num_buckets: int) -> None:
-        histogram, self.longest_source = np.zeros(1, np.int64), 0
-        for start in range(0, len(self.corpus), _SCANNED):
-            source, target = self._lengths(start, min(start + _SCANNED, len(self.corpus)))
-            source, target = (side[self._fits(source, target)] for side in (source, target))
-            found = np.bincount(np.maximum(source, target))
-            histogram = np.pad(histogram, (0, max(0, len(found) - len(histogram))))
-            histogram[: len(found)] += found
-            self.longest_source = max(self.longest_source, int(source.max(initial=0)))
+        histogram, self.longest_source = self._scan()
         self.pairs = int(histogram.sum())
         if not self.pairs:
             raise DataError(
                 "no training pair is within data.max_source_length and data.max_target_length, which count the end of "
                 "sentence"
             )
-        self.widths = _widths(histogram, num_buckets)
+        self.widths = _quantile_widths(histogram, num_buckets)
+        self._rows = {width: self._rows_for(width) for width in self.widths.tolist()}
+        self.largest = max(((rows, width) for width, rows in self._rows.items()), key=math.prod)
+        self.window_size = max(WINDOW, _LEAST_BATCHES * max(self._rows.values()))
+
+    def _scan(self) -> tuple[np.ndarray, int]:
+        """Returns the number of pairs by the length of their longer side, and the length of the longest source."""
+        histogram, longest_source = np.zeros(1, np.int64), 0
+        for start in range(0, len(self.corpus), _SCANNED_AT_ONCE):
+            source, target = self._lengths(start, min(start + _SCANNED_AT_ONCE, len(self.corpus)))
+            source, target = (side[self._fits(source, target)] for side in (source, target))
+            counts = np.bincount(np.maximum(source, target))
+            histogram = np.pad(histogram, (0, max(0, len(counts) - len(histogram))))
+            histogram[: len(counts)] += counts
+            longest_source = max(longest_source, int(source.max(initial=0)))
+        return histogram, longest_source
 
     def _lengths(self, start: int, end: int) -> list[np.ndarray]:
         return [side.lengths(start, end) for side in (self.corpus.source, self.corpus.target)]
@@ -93,7 +99,7 @@ class TrainingBatches:
     def _fits(self, source: np.ndarray, target: np.ndarray) -> np.ndarray:
         return (source <= self._limits[0]) & (target <= self._limits[1])
 
-    def _rows_of(self, width: int) -> int:
+    def _rows_for(self, width: int) -> int:
         rows = self.batch_size if self.batch_type == "sentences" else self.batch_size // width
         if not rows:
             raise DataError(
@@ -104,18 +110,18 @@ class TrainingBatches:
 
     @property
     def windows(self) -> int:
-        """In an epoch."""
+        """Number of windows in an epoch."""
         return -(-len(self.corpus) // self.window_size)
 
     def window(self, epoch: int, window: int, start: int = 0) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Source and target ids, both [B, S], of the batches of one window of an epoch, from batch `start` on."""
+        """Yields source and target ids, both [B, S], of the batches of a window of an epoch, from batch `start` on."""
         places = np.arange(window * self.window_size, min((window + 1) * self.window_size, len(self.corpus)))
         members = self._shuffled(places, epoch)
-        lengths = [
+        source_lengths, target_lengths = (
             side.offsets[members + 1] - side.offsets[members] for side in (self.corpus.source, self.corpus.target)
-        ]
-        fits = self._fits(*lengths)
-        members, longer = members[fits], np.maximum(*lengths)[fits]
+        )
+        fits = self._fits(source_lengths, target_lengths)
+        members, longer = members[fits], np.maximum(source_lengths, target_lengths)[fits]
         buckets = np.searchsorted(self.widths, longer)
         order = np.argsort(-buckets, kind="stable")  # widest first: the rest of a bucket goes into a wider batch
         batches, cut = [], 0
@@ -125,12 +131,14 @@ class TrainingBatches:
             cut += self._rows[width]
         random = np.random.RandomState([self.seed, epoch, window])  # noqa: NPY002 (its streams are frozen)
         for index in random.permutation(len(batches))[start:]:
-            chosen, width = batches[index]
+            pairs, width = batches[index]
             rows = self._rows[width]
-            yield self.corpus.source.padded(chosen, rows, width), self.corpus.target.padded(chosen, rows, width)
+            yield self.corpus.source.padded(pairs, rows, width), self.corpus.target.padded(pairs, rows, width)
 
-    def stream(self, epoch: int, window: int, batch: int) -> Iterator[tuple[tuple[np.ndarray, np.ndarray], tuple]]:
-        """Batches from that place on, epoch after epoch without end, each with the place of the next one."""
+    def stream(
+        self, epoch: int, window: int, batch: int
+    ) -> Iterator[tuple[tuple[np.ndarray, np.ndarray], tuple[int, int, int]]]:
+        """Yields batches from (epoch, window, batch) on, without end, each with the place of the batch after it."""
         while True:
             for ids in self.window(epoch, window, batch):
                 batch += 1
@@ -140,48 +148,51 @@ class TrainingBatches:
                 epoch, window = epoch + 1, 0
 
     def _shuffled(self, places: np.ndarray, epoch: int) -> np.ndarray:
-        """The pairs at those places of an epoch: a permutation of the corpus without a table."""
+        """Returns the pairs at these places of an epoch: a permutation of the corpus that needs no table."""
         return tf.raw_ops.RandomIndexShuffle(
             index=tf.constant(places, tf.int64),
             seed=tf.constant([self.seed, epoch, 0], tf.uint32),
             max_index=tf.constant(len(self.corpus) - 1, tf.int64),
-            rounds=_ROUNDS,
+            rounds=_SHUFFLE_ROUNDS,
         ).numpy()
 
 
 def streaming_batches(*sides: Sentences, batch_size: int) -> Iterator[tuple[np.ndarray, ...]]:
-    """Indices and padded ids [rows, S] of sentences, or of pairs of them, the shortest first.
+    """Yields indices and padded ids [rows, S] of sentences or, given two sides, of pairs, the shortest first.
 
-    They have few shapes: widths are powers of two; rows are one or `batch_size`, but fewer in proportion for widths
-    above WIDE; rows of PAD complete a batch. The widths of the sentences of a batch differ at most by a factor of two,
-    so that short sentences neither wait for a long one nor make a large batch with it.
+    There are few shapes. Widths are powers of two. Rows are 1 or `batch_size`, and proportionally fewer for widths
+    above WIDE; rows of PAD complete a batch. Within a batch, widths differ at most by a factor of two, so that short
+    sentences neither wait for a long one nor form a large batch with it.
     """
     lengths = [side.lengths() for side in sides]
     longer = np.max(lengths, 0)
     order, start = np.argsort(longer, kind="stable"), 0
     while start < len(order):
-        widths = [_padded(length) for length in longer[order[start : start + batch_size]]]
-        fits = [count <= _rows(width, batch_size) and width <= 2 * widths[0] for count, width in enumerate(widths, 1)]
-        members = order[start : start + fits.index(False) if False in fits else start + len(fits)]
-        rows = _rows(widths[len(members) - 1], batch_size) if len(members) > 1 else 1
-        widths = [_padded(side[members].max()) for side in lengths]
+        widths = [_power_of_two(length) for length in longer[order[start : start + batch_size]]]
+        fits = [
+            count <= _streaming_rows(width, batch_size) and width <= 2 * widths[0]
+            for count, width in enumerate(widths, 1)
+        ]
+        members = order[start : start + (fits.index(False) if False in fits else len(fits))]
+        rows = _streaming_rows(widths[len(members) - 1], batch_size) if len(members) > 1 else 1
+        widths = [_power_of_two(side[members].max()) for side in lengths]
         yield members, *(side.padded(members, rows, width) for side, width in zip(sides, widths, strict=True))
         start += len(members)
 
 
-def _rows(width: int, batch_size: int) -> int:
+def _streaming_rows(width: int, batch_size: int) -> int:
     return max(1, batch_size * WIDE // max(WIDE, width))
 
 
-def _padded(length: int) -> int:
-    """A power of two, at least 8."""
+def _power_of_two(length: int) -> int:
+    """Returns the least power of two that is at least `length`, and at least 8."""
     return max(8, 1 << int(length - 1).bit_length())
 
 
 def decoding_batches(
     sentences: Sentences, *, batch_size: int, num_buckets: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Indices and padded ids [batch_size, S] of sentences, longest first; rows of PAD complete the last batch."""
+    """Yields indices and padded ids [batch_size, S] of sentences, longest first; rows of PAD complete the last one."""
     lengths = sentences.lengths()
     widths = bucket_widths(lengths, num_buckets)
     order = np.argsort(-lengths, kind="stable")

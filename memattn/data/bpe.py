@@ -12,30 +12,36 @@ from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 
 from memattn.data.vocabulary import SPECIAL_TOKENS
-from memattn.errors import DataError, shown
+from memattn.errors import DataError, abbreviated
 
 SEPARATOR = "@@"  # at the end of a unit: the word continues
 _CACHED_WORDS = 1_000_000
 # Escaped as by OpenNMT's Tokenizer, with a fullwidth percent sign and four hexadecimal digits: that sign itself, white
 # space other than single spaces between words, and an end of a word that looks like SEPARATOR.
 _TO_ESCAPE = re.compile(r"％|^ | $|(?<= ) |[^\S ]|[\x1c-\x1f\x85]|@(?=@(?: |$))")
-_MERGE = re.compile(r"[^ \r\n]+ [^ \r\n]+")
 _ESCAPED = re.compile(r"％(?!d[89a-f])([0-9a-f]{4})")  # half a surrogate pair is not a character
-_WITHOUT_BLANKS = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}]")
 _LINE_ENDS = str.maketrans("\r\n", "  ")
-_MARK = regex.compile(r"\p{M}")  # a part of the letter before it
+_MERGE = re.compile(r"[^ \r\n]+ [^ \r\n]+")
+_SCRIPT_WITHOUT_BLANKS = regex.compile(
+    r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}]"
+)
+_COMBINING_MARK = regex.compile(r"\p{M}")  # belongs to the letter before it
 
 
 class Subwords:
-    """Byte-pair encoding by subword-nmt, made reversible by an escape."""
+    """Byte-pair encoding made reversible by an escape.
+
+    Args:
+      codes: Merges, as subword-nmt writes them.
+    """
 
     def __init__(self, codes: str):
         self._bpe = BPE(io.StringIO(codes), separator=SEPARATOR)
 
     def segment(self, line: str) -> list[str]:
-        """Units of a line without its line feed.
+        """Splits a line without its line feed into units.
 
-        `undo` restores the line exactly, including its white space; of a carriage return, it makes a blank.
+        `undo` restores the line exactly, including its white space, but turns a carriage return into a blank.
         """
         if len(self._bpe.cache) > _CACHED_WORDS:
             self._bpe.cache.clear()
@@ -43,41 +49,45 @@ class Subwords:
 
     @staticmethod
     def undo(units: list[str]) -> str:
-        """The line of these units: one line, whatever a model wrote."""
+        """Joins units into a line. Whatever a model wrote, the result is one line."""
         joined = " ".join(units)
         return unescape(joined.replace(f"{SEPARATOR} ", "").removesuffix(SEPARATOR)).translate(_LINE_ENDS)
 
 
 def escape(line: str) -> str:
-    """The line as words divided by single spaces, without other white space."""
+    """Turns a line into words separated by single spaces, without other white space."""
     return _TO_ESCAPE.sub(lambda match: f"％{ord(match[0]):04x}", line)
 
 
 def unescape(line: str) -> str:
+    """Undoes `escape`."""
     return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), line)
 
 
 def word_numbers(units: list[str], *, segmented: bool = True) -> list[int]:
-    """For each unit, the number of the word that it belongs to.
+    """Returns, for each unit, the number of the word that it belongs to.
 
     In text that is not `segmented` into words by blanks throughout, units are words in the scripts that need no blanks:
     "我们@@ 用@@ Mo@@ ses" has three words.
     """
     starts = (
-        int(not left.endswith(SEPARATOR) or not segmented and _part(left.removesuffix(SEPARATOR), right))
+        int(not left.endswith(SEPARATOR) or not segmented and _are_two_words(left.removesuffix(SEPARATOR), right))
         for left, right in itertools.pairwise(units)
     )
     return [0, *itertools.accumulate(starts)][: len(units)]
 
 
-def _part(left: str, right: str) -> bool:
-    """Whether units that touch are two words, because one of them is of a script without blanks between words."""
-    touching = any(map(_WITHOUT_BLANKS.match, (left[-1:], right)))
-    return touching and _MARK.match(right) is None
+def _are_two_words(left: str, right: str) -> bool:
+    """Returns whether adjacent units are two words because one of them is of a script without blanks between words."""
+    without_blanks = any(map(_SCRIPT_WITHOUT_BLANKS.match, (left[-1:], right)))
+    return without_blanks and _COMBINING_MARK.match(right) is None
 
 
 def learn(words: Counter[str], merges: int) -> str:
-    """Codes of subword-nmt, learned from words' counts: up to `merges` merges of the most frequent pairs of units."""
+    """Learns up to `merges` merges of the most frequent pairs of units from words' counts; returns subword-nmt's codes.
+
+    Returns a single line, without any merge, if no two letters occur together twice.
+    """
     ranked = sorted(words.items(), key=lambda item: (-item[1], item[0]))
     counted, codes = io.StringIO("".join(f"{word} {count}\n" for word, count in ranked)), io.StringIO()
     quiet = contextlib.nullcontext() if sys.stderr.isatty() else contextlib.redirect_stderr(io.StringIO())
@@ -87,8 +97,8 @@ def learn(words: Counter[str], merges: int) -> str:
 
 
 def most_frequent_units(words: Counter[str], codes: str, size: int) -> list[str]:
-    """The units that occur most often in the words, most frequent first."""
-    subwords, units = Subwords(codes), Counter()
+    """Returns the `size` units that occur most often in the words, most frequent first."""
+    subwords, units = Subwords(codes), Counter[str]()
     for word, count in words.items():
         for unit in subwords.segment(unescape(word)):
             units[unit] += count
@@ -98,11 +108,13 @@ def most_frequent_units(words: Counter[str], codes: str, size: int) -> list[str]
 
 
 def checked(codes: str, path: str) -> str:
-    """The codes of a file, checked because subword-nmt ends the process for bad ones. Raises DataError."""
+    """Returns the codes of a file if subword-nmt can read them: for others it ends the process. Raises DataError."""
     version, *merges = codes.split("\n")
     if version != "#version: 0.2" or merges[-1:] != [""] or len(merges) == 1:
         raise DataError(f"{path}: not BPE codes of subword-nmt, version 0.2, or cut short")
     for number, merge in enumerate(merges[:-1], 2):
         if not _MERGE.fullmatch(merge):
-            raise DataError(f"{path}:{number}: a merge is two units with a space between them, not {shown(merge)}")
+            raise DataError(
+                f"{path}:{number}: a merge is two units with a space between them, not {abbreviated(merge)}"
+            )
     return codes

@@ -1,8 +1,8 @@
-"""Tasks whose pairs follow a rule: what tokens they have, and how a target follows from its source."""
+"""Tasks whose targets follow from their sources by a rule: their tokens, and how to draw pairs."""
 
 import operator
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,38 +12,44 @@ Pair = tuple[list[str], list[str]]
 
 
 class Task(NamedTuple):
-    """A kind of pairs.
+    """A kind of sentence pairs.
 
     Attributes:
-      tokens: of the vocabulary, for a config.
-      pairs: (config, random, lengths [N]) -> N pairs of source and target tokens, made of so many symbols.
+      tokens: A function of the task's config, which returns the tokens of its vocabulary.
+      pairs: A function of the config (of `CopyConfig` for copying, else of `TaskConfig`), a random generator and
+        lengths [N], which draws N pairs of source and target tokens. A length counts symbols of the source; for
+        `lookup`, keys; for arithmetic, digits of the longer operand.
     """
 
     tokens: Callable[[CopyConfig], list[str]]
-    pairs: Callable[[CopyConfig, np.random.RandomState, np.ndarray], list[Pair]]
+    pairs: Callable[[Any, np.random.RandomState, np.ndarray], list[Pair]]
+
+
+def draw_lengths(config: CopyConfig, random: np.random.RandomState, number: int) -> np.ndarray:
+    """Draws lengths [number], uniform on 0 to L (section 4.1 of the paper)."""
+    return random.randint(0, config.max_length + 1, size=number)
 
 
 def _symbols(config: CopyConfig) -> list[str]:
     return [str(symbol) for symbol in range(config.num_symbols)]
 
 
-def draw_lengths(config: CopyConfig, random: np.random.RandomState, number: int) -> np.ndarray:
-    """Lengths [number], uniform on 0 to L (section 4.1 of the paper)."""
-    return random.randint(0, config.max_length + 1, size=number)
-
-
-def _sequences(config: CopyConfig, random: np.random.RandomState, lengths: np.ndarray) -> list[np.ndarray]:
-    """A sequence of uniform symbols of each length."""
+def _draw_sequences(config: CopyConfig, random: np.random.RandomState, lengths: np.ndarray) -> list[np.ndarray]:
+    """Draws a sequence of uniform symbols of each length."""
     symbols = random.randint(0, config.num_symbols, size=lengths.sum())
     return np.split(symbols, np.cumsum(lengths)[:-1])
 
 
-def _of_sequences(change: Callable[[np.ndarray], np.ndarray]) -> Task:
-    """The task of which the target is a changed source."""
+def _as_tokens(symbols: np.ndarray) -> list[str]:
+    return [str(symbol) for symbol in symbols]
 
-    def pairs(config, random, lengths):
-        sequences = _sequences(config, random, lengths)
-        return [tuple([str(symbol) for symbol in side] for side in (one, change(one))) for one in sequences]
+
+def _transduction(change: Callable[[np.ndarray], np.ndarray]) -> Task:
+    """Returns the task whose target is `change(source)`."""
+
+    def pairs(config: CopyConfig, random: np.random.RandomState, lengths: np.ndarray) -> list[Pair]:
+        sequences = _draw_sequences(config, random, lengths)
+        return [(_as_tokens(source), _as_tokens(change(source))) for source in sequences]
 
     return Task(_symbols, pairs)
 
@@ -52,17 +58,17 @@ def _key(number: int) -> str:
     return f"k{number}"
 
 
-def _lookup_pairs(config: TaskConfig, random: np.random.RandomState, lengths: np.ndarray) -> list[Pair]:
-    """Up to L keys in random order, each before its value; the target has the values in the order of the keys.
+def _lookup_pairs(config: CopyConfig, random: np.random.RandomState, lengths: np.ndarray) -> list[Pair]:
+    """Draws up to L keys in random order, each before its value; the target has the values in the order of the keys.
 
-    So no token of the source tells what will be asked, and a memory must keep all pairs.
+    No token of the source tells what will be asked, so a memory must keep all pairs.
     """
-    found = []
-    for values in _sequences(config, random, lengths):
+    pairs = []
+    for values in _draw_sequences(config, random, lengths):
         keys = random.permutation(config.max_length)[: len(values)]
         source = [token for key, value in zip(keys, values, strict=True) for token in (_key(key), str(value))]
-        found.append((source, [str(values[place]) for place in np.argsort(keys)]))
-    return found
+        pairs.append((source, _as_tokens(values[np.argsort(keys)])))
+    return pairs
 
 
 def _marked(symbol: int) -> str:
@@ -70,40 +76,41 @@ def _marked(symbol: int) -> str:
 
 
 def _selective_pairs(config: TaskConfig, random: np.random.RandomState, lengths: np.ndarray) -> list[Pair]:
-    """A few marked symbols among many others; the target has the marked ones, in their order."""
-    found = []
-    for symbols in _sequences(config, random, lengths):
+    """Draws sources with a few marked symbols; the target has the marked symbols in their order."""
+    pairs = []
+    for symbols in _draw_sequences(config, random, lengths):
         places = np.sort(random.permutation(len(symbols))[: config.marked])
-        source = [str(symbol) for symbol in symbols]
+        source = _as_tokens(symbols)
         for place in places:
             source[place] = _marked(symbols[place])
-        found.append((source, [str(symbols[place]) for place in places]))
-    return found
+        pairs.append((source, _as_tokens(symbols[places])))
+    return pairs
 
 
-def _arithmetic(sign: str, operation: Callable[[int, int], int], places: Callable[[int, int], int]) -> Task:
-    """Two numbers and the sign between them; the target is the result, the lowest digit first.
+def _arithmetic(sign: str, operation: Callable[[int, int], int], num_digits: Callable[[int, int], int]) -> Task:
+    """Returns the task of two numbers with a sign between them; the target is the result. The lowest digit comes first.
 
-    Operands and result keep their leading zeros: the result of operands of k and l digits has `places(k, l)`.
+    Operands and result keep their leading zeros: the result for operands of k and l digits has `num_digits(k, l)`.
     """
 
-    def pairs(config, random, lengths):
-        found, base = [], config.num_symbols
-        one_has, other_has = _digits_of_operands(config, random, lengths)
-        for digits, cut in zip(_sequences(config, random, one_has + other_has), one_has, strict=True):
-            operands = digits[:cut], digits[cut:]
-            result = operation(*(_value(operand, base) for operand in operands))
-            one, other = ([str(digit) for digit in operand] for operand in operands)
-            found.append(([*one, sign, *other], _digits(result, base, places(len(one), len(other)))))
-        return found
+    def pairs(config: TaskConfig, random: np.random.RandomState, lengths: np.ndarray) -> list[Pair]:
+        drawn, base = [], config.num_symbols
+        left_lengths, right_lengths = _operand_lengths(config, random, lengths)
+        sequences = _draw_sequences(config, random, left_lengths + right_lengths)
+        for digits, cut in zip(sequences, left_lengths, strict=True):
+            left, right = digits[:cut], digits[cut:]
+            result = operation(_value(left, base), _value(right, base))
+            source = [*_as_tokens(left), sign, *_as_tokens(right)]
+            drawn.append((source, _digits(result, base, num_digits(len(left), len(right)))))
+        return drawn
 
     return Task(lambda config: [*_symbols(config), sign], pairs)
 
 
-def _digits_of_operands(
+def _operand_lengths(
     config: TaskConfig, random: np.random.RandomState, lengths: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """How many digits [N] the two numbers of each pair have: `lengths`, or one of them fewer where they are uneven."""
+    """Returns the numbers of digits [N] of both operands: `lengths`, and fewer for one of them in `uneven` pairs."""
     if not config.uneven:
         return lengths, lengths
     equal, swapped = random.randint(0, 2, [2, len(lengths)]) == 1
@@ -112,29 +119,29 @@ def _digits_of_operands(
 
 
 def _value(digits: np.ndarray, base: int) -> int:
-    """The number of these digits, the lowest first."""
+    """Returns the number with these digits, lowest first."""
     value = 0
     for digit in digits[::-1].tolist():
         value = value * base + digit
     return value
 
 
-def _digits(value: int, base: int, places: int) -> list[str]:
-    """The number in so many digits, the lowest first."""
+def _digits(value: int, base: int, number: int) -> list[str]:
+    """Returns the lowest `number` digits of a value, lowest first."""
     digits = []
-    for _ in range(places):
+    for _ in range(number):
         value, digit = divmod(value, base)
         digits.append(str(digit))
     return digits
 
 
 TASKS = {
-    "copy": _of_sequences(lambda source: source),
-    "reverse": _of_sequences(lambda source: source[::-1]),
-    "duplicate": _of_sequences(lambda source: np.tile(source, 2)),
-    "addition": _arithmetic("+", operator.add, lambda one, other: max(one, other) + 1),
+    "copy": _transduction(lambda source: source),
+    "reverse": _transduction(lambda source: source[::-1]),
+    "duplicate": _transduction(lambda source: np.tile(source, 2)),
+    "sort": _transduction(np.sort),
+    "addition": _arithmetic("+", operator.add, lambda left, right: max(left, right) + 1),
     "multiplication": _arithmetic("*", operator.mul, operator.add),
-    "sort": _of_sequences(np.sort),
     "lookup": Task(lambda config: [*_symbols(config), *map(_key, range(config.max_length))], _lookup_pairs),
     "selective_copy": Task(
         lambda config: [*_symbols(config), *map(_marked, range(config.num_symbols))], _selective_pairs

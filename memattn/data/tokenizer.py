@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable
-from typing import Literal, get_args
+from typing import Literal, Protocol, get_args
 
 import regex
 from sacremoses import MosesDetokenizer, MosesDetruecaser, MosesTokenizer
@@ -15,27 +15,60 @@ from sacremoses.corpus import NonbreakingPrefixes
 from memattn import reading
 from memattn.data import bpe
 from memattn.data.vocabulary import split_words
-from memattn.errors import DataError, shown
+from memattn.errors import DataError, abbreviated
 
 SETTINGS, CODES = "text.json", "bpe.codes"
 FILES = (SETTINGS, CODES)
 Form = Literal["raw", "tokenized", "truecased", "untokenized"]
-_AS_WRITTEN = ("raw", "untokenized")  # nobody has divided the lines into words
+_UNSEGMENTED_FORMS = ("raw", "untokenized")  # their lines are not divided into words
 _HAN = frozenset({"zh", "cmn", "yue", "wuu", "lzh", "ja"})
-_WITHOUT_BLANKS = _HAN | {"th", "lo", "km", "my", "shn", "bo", "dz"}
+_WITHOUT_BLANKS = _HAN | {"th", "lo", "km", "my", "shn", "bo", "dz"}  # languages without blanks between words
 _WIDE = r"[[\p{P}\p{S}]--[\x00-\x7f]]"  # punctuation and symbols that are not ASCII
 _BLANKS_AT_WIDE = regex.compile(rf"(?V1) (?={_WIDE})|(?<={_WIDE}) ")
 _PUNCTUATION = regex.compile(r" ?[\p{P}\p{S}] ?")
-_BREAKS = str.maketrans(dict.fromkeys("\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029", " "))
-_FEW = 0.05  # share of lines
+_LINE_BREAKS = str.maketrans(dict.fromkeys("\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029", " "))
+_LEAST_SHARE_FOR_BLEU = 0.05  # of the lines that have four words
+
+
+class Tokenizer(Protocol):
+    """Turns lines of a corpus into tokens, and tokens into lines."""
+
+    @property
+    def target_language(self) -> str:
+        """Code of the target's language; empty if it is unknown."""
+
+    @property
+    def by_characters(self) -> bool:
+        """Whether BLEU on tokens compares characters, not words."""
+
+    def files(self) -> dict[str, str]:
+        """Returns names and contents of the files from which `read` restores this tokenizer."""
+
+    def encode(self, line: str, side: Literal["source", "target"]) -> list[str]:
+        """Splits a line into tokens."""
+
+    def decode(self, tokens: list[str]) -> str:
+        """Joins tokens into words separated by spaces, for BLEU on tokens."""
+
+    def word_numbers(self, tokens: list[str]) -> list[int]:
+        """Returns, for each token, the number of the word that it belongs to."""
+
+    def detokenize(self, words: str) -> str:
+        """Turns words of the target, separated by spaces, into a line as people write it, for detokenized BLEU."""
+
+    def reference(self, line: str) -> str:
+        """Returns a line of the target as people write it: the line itself, unless it is tokenized."""
 
 
 @dataclasses.dataclass(frozen=True)
 class TextSettings:
-    """The form of a corpus' lines and their languages.
+    """The form of a corpus' lines, and their languages.
 
-    `raw` text is tokenized by Moses' rules; `tokenized` lines already are, `truecased` ones are also truecased.
-    `untokenized` text stays as it is but for repeated blanks, and its words are what blanks divide.
+    Attributes:
+      form: `raw` text is tokenized by Moses' rules; `tokenized` lines already are; `truecased` lines are also
+        truecased. In `untokenized` text, words are separated by blanks, and only repeated blanks change.
+      source_language: Code of the source's language, such as `de`.
+      target_language: Code of the target's language.
     """
 
     form: Form
@@ -43,55 +76,51 @@ class TextSettings:
     target_language: str
 
 
-class Text:
-    """Turns lines of a corpus into tokens and back, as its preparation did."""
+class SubwordTokenizer:
+    """The `Tokenizer` of prepared text: words by Moses' rules, then byte-pair encoding.
+
+    Args:
+      settings: Form and languages of the text.
+      codes: Merges, as subword-nmt writes them.
+    """
 
     def __init__(self, settings: TextSettings, codes: str):
         self.settings, self.codes = settings, codes
         self._subwords = bpe.Subwords(codes)
-        self._tokenize = {
-            side: tokenizer(settings.form, language)
-            for side, language in (("source", settings.source_language), ("target", settings.target_language))
+        self._split_words = {
+            "source": word_tokenizer(settings.form, settings.source_language),
+            "target": word_tokenizer(settings.form, settings.target_language),
         }
 
     @property
     def target_language(self) -> str:
-        """The code of the target's language."""
         return self.settings.target_language
 
     @property
     def by_characters(self) -> bool:
-        """Whether BLEU on tokens is on characters: the target's language has no blanks between words, and nobody has
-        divided its lines into words."""
-        return self.settings.form in _AS_WRITTEN and self.target_language in _WITHOUT_BLANKS
+        return self.settings.form in _UNSEGMENTED_FORMS and self.target_language in _WITHOUT_BLANKS
 
     def files(self) -> dict[str, str]:
-        """Names and contents of the files from which `read` restores this."""
         return {SETTINGS: json.dumps(dataclasses.asdict(self.settings), indent=2) + "\n", CODES: self.codes}
 
     def encode(self, line: str, side: Literal["source", "target"]) -> list[str]:
-        """Tokens of a line of text."""
-        return self._subwords.segment(self._tokenize[side](line))
+        return self._subwords.segment(self._split_words[side](line))
 
     def decode(self, tokens: list[str]) -> str:
-        """Tokens as words divided by spaces, for BLEU on tokens."""
         return self._subwords.undo(tokens)
 
     def word_numbers(self, tokens: list[str]) -> list[int]:
-        """For each token, the number of the word that it belongs to."""
-        return bpe.word_numbers(tokens, segmented=self.settings.form not in _AS_WRITTEN)
+        return bpe.word_numbers(tokens, segmented=self.settings.form not in _UNSEGMENTED_FORMS)
 
     def detokenize(self, words: str) -> str:
-        """The target's words as people write them, for detokenized BLEU."""
-        return detokenizer(self.settings.form, self.settings.target_language)(words)
+        return word_detokenizer(self.settings.form, self.settings.target_language)(words)
 
     def reference(self, line: str) -> str:
-        """A line of the target as people write it: itself, unless it is tokenized."""
-        return line if self.settings.form in _AS_WRITTEN else self.detokenize(line)
+        return line if self.settings.form in _UNSEGMENTED_FORMS else self.detokenize(line)
 
 
-class Tokens:
-    """Replaces `Text` for a corpus that came as tokens."""
+class WhitespaceTokenizer:
+    """The `Tokenizer` of a corpus that came as tokens: a token is a word of a line."""
 
     target_language, by_characters = "", False
 
@@ -115,50 +144,31 @@ class Tokens:
         return " ".join(split_words(line))
 
 
+def read(folder: str) -> SubwordTokenizer | WhitespaceTokenizer:
+    """Reads the tokenizer of a prepared corpus or a run folder. Raises DataError."""
+    paths = [os.path.join(folder, name) for name in FILES]
+    if not any(os.path.exists(path) for path in paths):
+        return WhitespaceTokenizer()
+    try:
+        fields = reading.json_file(paths[0], dict.fromkeys(TextSettings.__dataclass_fields__, str))
+        codes = reading.text(paths[1])
+    except OSError as error:
+        raise DataError(f"{error.filename}: unreadable ({error.strerror})") from error
+    if unknown := fields.keys() - TextSettings.__dataclass_fields__.keys():
+        raise DataError(f"{paths[0]}: {abbreviated(min(unknown))} is no setting of a text")
+    settings = TextSettings(**fields)
+    if settings.form not in get_args(Form):
+        raise DataError(f"{paths[0]}: form: {abbreviated(settings.form)} is none of {', '.join(get_args(Form))}")
+    return SubwordTokenizer(settings, bpe.checked(codes, paths[1]))
+
+
 def one_line(line: str) -> str:
-    """The line with blanks in place of tabs and of all characters that any program takes for the end of a line."""
-    return line.translate(_BREAKS)
+    """Replaces tabs, and all characters that any program takes for the end of a line, by blanks."""
+    return line.translate(_LINE_BREAKS)
 
 
-def moses_language(code: str) -> str:
-    """The code by which Moses and sacreBLEU know a language: `zh` for zh-TW or zh_CN, `ko` for KO."""
-    language = re.split("[-_]", code)[0].lower()
-    return NonbreakingPrefixes().available_langs.get(language, language)
-
-
-def has_moses_rules(language: str) -> bool:
-    """Whether Moses' tokenizer knows abbreviations or letters of the language; else it takes it for English."""
-    known = NonbreakingPrefixes().available_langs.values()
-    return language in known or _moses_tokenizer(language).IsAlnum != MosesTokenizer.IsAlnum
-
-
-def blank_problem(settings: TextSettings, references: Iterable[str]) -> str | None:
-    """Says that tokenization of the target and its inverse lose or add blanks between letters, if they mostly do."""
-    if settings.form != "raw":
-        return None
-    language = settings.target_language
-    there, back = tokenizer(settings.form, language), detokenizer(settings.form, language)
-    lines = [" ".join(line.split()) for line in references if line.strip()]
-    changed = sum(_PUNCTUATION.sub("", back(there(line))) != _PUNCTUATION.sub("", line) for line in lines)
-    if 2 * changed <= len(lines):
-        return None
-    return (
-        f"{changed:,} of {len(lines):,} targets come back from Moses' tokenizer with other blanks between letters; "
-        f"is their language {language!r} (--target_language)? --form untokenized leaves the text as it is"
-    )
-
-
-def bleu_problem(text: Text | Tokens, references: Iterable[str]) -> str | None:
-    """Says that BLEU on tokens, which counts runs of four words, stays near 0, if nearly all references are shorter."""
-    unit = "characters" if text.by_characters else "words"
-    lengths = [len("".join(words) if text.by_characters else words) for words in map(split_words, references) if words]
-    if sum(length >= 4 for length in lengths) >= _FEW * len(lengths):
-        return None
-    return f"BLEU will stay near 0: it counts runs of four {unit}, and nearly all targets are shorter"
-
-
-def tokenizer(form: Form, language: str) -> Callable[[str], str]:
-    """Turns a line into words divided by spaces, as the lines of a tokenized corpus already are."""
+def word_tokenizer(form: Form, language: str) -> Callable[[str], str]:
+    """Returns a function that turns a line into words separated by spaces."""
     if form == "untokenized":
         return lambda line: " ".join(split_words(line))
     if form != "raw":
@@ -172,8 +182,11 @@ def _moses_tokenizer(language: str) -> MosesTokenizer:
 
 
 @functools.cache
-def detokenizer(form: Form, language: str) -> Callable[[str], str]:
-    """Undoes truecasing if there was any, tokenization, and, if Moses did both, its escapes (`&apos;`)."""
+def word_detokenizer(form: Form, language: str) -> Callable[[str], str]:
+    """Returns a function that turns words separated by spaces into a line as people write it.
+
+    It undoes tokenization; truecasing, if the text is truecased; and escapes such as `&apos;`, if Moses wrote them.
+    """
     if form == "untokenized":
         return one_line
     detokenize, detruecase = MosesDetokenizer(language).detokenize, MosesDetruecaser().detruecase
@@ -186,19 +199,43 @@ def detokenizer(form: Form, language: str) -> Callable[[str], str]:
     return undo
 
 
-def read(folder: str) -> Text | Tokens:
-    """The text settings of a prepared corpus or a run folder. Raises DataError."""
-    paths = [os.path.join(folder, name) for name in FILES]
-    if not any(os.path.exists(path) for path in paths):
-        return Tokens()
-    try:
-        written = reading.json_file(paths[0], dict.fromkeys(TextSettings.__dataclass_fields__, str))
-        codes = reading.text(paths[1])
-    except OSError as error:
-        raise DataError(f"{error.filename}: unreadable ({error.strerror})") from error
-    if unknown := written.keys() - TextSettings.__dataclass_fields__.keys():
-        raise DataError(f"{paths[0]}: {shown(min(unknown))} is no setting of a text")
-    settings = TextSettings(**written)
-    if settings.form not in get_args(Form):
-        raise DataError(f"{paths[0]}: form: {shown(settings.form)} is none of {', '.join(get_args(Form))}")
-    return Text(settings, bpe.checked(codes, paths[1]))
+def moses_language(code: str) -> str:
+    """Returns the code by which Moses and sacreBLEU know a language: `zh` for zh-TW or zh_CN, `ko` for KO."""
+    language = re.split("[-_]", code)[0].lower()
+    return NonbreakingPrefixes().available_langs.get(language, language)
+
+
+def has_moses_rules(language: str) -> bool:
+    """Returns whether Moses' tokenizer knows abbreviations or letters of a language; if not, it uses English ones."""
+    known = NonbreakingPrefixes().available_langs.values()
+    return language in known or _moses_tokenizer(language).IsAlnum != MosesTokenizer.IsAlnum
+
+
+def blank_problem(settings: TextSettings, references: Iterable[str]) -> str | None:
+    """Returns a warning if tokenizing and detokenizing changes blanks between letters in most targets, or None."""
+    if settings.form != "raw":
+        return None
+    language = settings.target_language
+    tokenize, detokenize = word_tokenizer(settings.form, language), word_detokenizer(settings.form, language)
+    lines = [" ".join(line.split()) for line in references if line.strip()]
+    changed = sum(_PUNCTUATION.sub("", detokenize(tokenize(line))) != _PUNCTUATION.sub("", line) for line in lines)
+    if 2 * changed <= len(lines):
+        return None
+    return (
+        f"{changed:,} of {len(lines):,} targets come back from Moses' tokenizer with other blanks between letters; "
+        f"is their language {language!r} (--target_language)? --form untokenized leaves the text as it is"
+    )
+
+
+def bleu_problem(tokenizer: Tokenizer, references: Iterable[str]) -> str | None:
+    """Returns a warning if nearly all references are shorter than the longest n-grams that BLEU counts, or None.
+
+    These are runs of four words, or of four characters if the tokenizer compares `by_characters`.
+    """
+    unit = "characters" if tokenizer.by_characters else "words"
+    lengths = [
+        len("".join(words) if tokenizer.by_characters else words) for words in map(split_words, references) if words
+    ]
+    if sum(length >= 4 for length in lengths) >= _LEAST_SHARE_FOR_BLEU * len(lengths):
+        return None
+    return f"BLEU will stay near 0: it counts runs of four {unit}, and nearly all targets are shorter"

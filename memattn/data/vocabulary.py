@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from memattn.errors import shown
+from memattn.errors import abbreviated
 
 PAD, BOS, EOS, UNK = range(4)
 SPECIAL_TOKENS = ("<pad>", "<s>", "</s>", "<unk>")
@@ -13,40 +13,46 @@ _WORD = re.compile(r"\S+", re.ASCII)
 
 
 def split_words(line: str) -> list[str]:
-    """Words of a line, which blanks and tabs divide; other white space, such as a no-break space, is part of a word."""
-    found = line.split()  # fast, but at all white space
-    return found if " ".join(found) == line else _WORD.findall(line)
+    """Splits a line into words at ASCII white space. Other white space, such as a no-break space, is part of a word."""
+    words = line.split()  # fast, but splits at all white space
+    return words if " ".join(words) == line else _WORD.findall(line)
 
 
 def first_problem(tokens: Iterable[str]) -> tuple[int, str] | None:
-    """The first token that a vocabulary cannot have: its number, from 1, and what is wrong; None if there is none.
+    """Returns the number, from 1, of the first token that a vocabulary cannot have, and what is wrong; None if all fit.
 
     A token may hold white space that does not separate tokens, such as a no-break space.
     """
-    lines = {}
+    numbers: dict[str, int] = {}
     for number, token in enumerate(tokens, 1):
         if not token:
             return number, "the line is empty; it needs a token"
         if token in SPECIAL_TOKENS:
             return number, f"{token!r} is a special token, which every vocabulary has already; remove the line"
         if split_words(token) != [token]:
-            return number, f"the token {shown(token)} holds white space that separates tokens"
-        if (first := lines.setdefault(token, number)) != number:
-            return number, f"the token {shown(token)} is in line {first} already; remove one of the two"
+            return number, f"the token {abbreviated(token)} holds white space that separates tokens"
+        if (first := numbers.setdefault(token, number)) != number:
+            return number, f"the token {abbreviated(token)} is in line {first} already; remove one of the two"
     return None
 
 
 class Vocabulary:
-    """One vocabulary for source and target; `tokens` excludes the special ones.
+    """One vocabulary for source and target.
 
-    Raises ValueError for the tokens in which `first_problem` finds one.
+    Args:
+      tokens: All tokens but the special ones.
+
+    Attributes:
+      tokens: All tokens by id, the special ones first.
+      ids: Ids by token. Special tokens are left out: in text they are unknown words.
+
+    Raises ValueError for tokens in which `first_problem` finds one.
     """
 
     def __init__(self, tokens: list[str]):
         if problem := first_problem(tokens):
             raise ValueError(f"line {problem[0]}: {problem[1]}")
         self.tokens = [*SPECIAL_TOKENS, *tokens]
-        # Without the special tokens, which in text are unknown words.
         self.ids = {token: i for i, token in enumerate(tokens, len(SPECIAL_TOKENS))}
 
     def __len__(self) -> int:
@@ -54,18 +60,18 @@ class Vocabulary:
 
     @classmethod
     def parse(cls, text: str) -> "Vocabulary":
-        """The inverse of `str`: one token a line."""
+        """Reads one token per line: the inverse of `str`."""
         return cls(text.removesuffix("\n").split("\n"))
 
     def __str__(self) -> str:
         return "".join(f"{token}\n" for token in self.tokens[len(SPECIAL_TOKENS) :])
 
     def encode(self, words: list[str]) -> list[int]:
-        """Ids of the words, with the end of sentence appended."""
+        """Returns the ids of words, with the end of sentence appended."""
         return [self.ids.get(word, UNK) for word in words] + [EOS]
 
     def decode(self, ids: np.ndarray) -> list[str]:
-        """Tokens of the ids up to the end of sentence, without padding and starts."""
+        """Returns the tokens of ids up to the end of sentence, without padding and starts."""
         words = []
         for i in ids:
             if i == EOS:

@@ -16,7 +16,8 @@ from memattn import config as configs
 from memattn import files, reading
 from memattn.data import corpus
 from memattn.data import tokenizer as text
-from memattn.data.corpus import Sentences
+from memattn.data.sentences import Sentences
+from memattn.data.text_files import read_lines
 from memattn.data.vocabulary import Vocabulary, split_words
 from memattn.errors import ConfigError, DataError
 from memattn.evaluation import metrics, model_card
@@ -68,7 +69,7 @@ def read_split(trained: Trained, split: str) -> TestSet:
 
 def read_files(trained: Trained, source: str, target: str) -> TestSet:
     """Two files of text (plain or .gz) or pipes, processed as the training text was. Raises DataError."""
-    sources, targets = (corpus.read_lines(path, pipes=True) for path in (source, target))
+    sources, targets = (read_lines(path, pipes=True) for path in (source, target))
     if len(sources) != len(targets):
         raise DataError(f"{source} has {len(sources):,} lines and {target} has {len(targets):,}")
     if not sources:
@@ -76,7 +77,7 @@ def read_files(trained: Trained, source: str, target: str) -> TestSet:
     spoken, encode, one_line = trained.text, trained.vocabulary.encode, text.one_line
     tokens = [spoken.encode(line, "target") for line in targets]
     sentences = [spoken.encode(line, "source") for line in sources]
-    sides = [corpus.from_ids([encode(one) for one in side]) for side in (sentences, tokens)]
+    sides = [Sentences.from_ids([encode(one) for one in side]) for side in (sentences, tokens)]
     references = [one_line(spoken.decode(one)) for one in tokens]
     return TestSet(source, *sides, references, [one_line(spoken.reference(line)) for line in targets])
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from memattn import reading
-from memattn.errors import DataError, shown
+from memattn.errors import DataError, abbreviated
 from memattn.evaluation import formatting
 from memattn.evaluation.metrics import METRICS
 
@@ -97,7 +97,7 @@ class Result:
         reading.check_kinds(content, kinds)
         for name in kinds:
             if isinstance(content[name], (int, float)) and not abs(content[name]) < _LARGEST:  # nor NaN
-                raise ValueError(f"{name}: {shown(content[name])} cannot be")
+                raise ValueError(f"{name}: {abbreviated(content[name])} cannot be")
         return cls(
             scores={name: float(content[name]) for name in names},
             signatures={name: content[key] for name in names if (key := f"{name}_signature") in content},

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from memattn.data.batches import streaming_batches
-from memattn.data.corpus import Sentences
+from memattn.data.sentences import Sentences
 from memattn.search.searcher import Scorer
 
 _BATCH = 16  # sentences at once, whose logits for all target positions are in memory

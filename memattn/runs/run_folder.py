@@ -11,7 +11,7 @@ from memattn import config, processes, reading
 from memattn.config import Config
 from memattn.data.corpus import VOCABULARY, read_vocabulary
 from memattn.data.vocabulary import Vocabulary
-from memattn.errors import ConfigError, DataError, RunError, reason, shown
+from memattn.errors import ConfigError, DataError, RunError, abbreviated, reason
 from memattn.files import write
 from memattn.models.interface import Model
 from memattn.models.neural_gpu.model import KINDS as ACTIVE_MEMORY
@@ -122,7 +122,7 @@ def _facts(path: str) -> dict[str, int | str]:
     except OSError as error:
         raise RunError(f"{path}: unreadable: {error.strerror}") from error
     if not 0 < facts["max_source_length"] < 1 << 31:
-        raise RunError(f"{path}: damaged: max_source_length should be an int above 0, in {shown(facts)}")
+        raise RunError(f"{path}: damaged: max_source_length should be an int above 0, in {abbreviated(facts)}")
     return facts
 
 

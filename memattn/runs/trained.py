@@ -7,7 +7,7 @@ from memattn.config import Config
 from memattn.data import lexicon
 from memattn.data import tokenizer as text
 from memattn.data.lexicon import Lexicon
-from memattn.data.tokenizer import Text, Tokens
+from memattn.data.tokenizer import Tokenizer
 from memattn.data.vocabulary import Vocabulary
 from memattn.errors import ConfigError, RunError
 from memattn.models.ensemble import Ensemble
@@ -32,7 +32,7 @@ class Trained:
     models: list[Model]
     config: Config
     vocabulary: Vocabulary
-    text: Text | Tokens
+    text: Tokenizer
     checkpoints: list[str]
     lexicon: Lexicon | None = None
 
@@ -41,7 +41,7 @@ class Trained:
         """Tokens of the longest line that is translated whole, without the end of sentence."""
         return self.config.decoding.max_source_length or 2 * self.models[0].max_source_length
 
-    def reads_as(self, vocabulary: Vocabulary, text: Text | Tokens) -> bool:
+    def reads_as(self, vocabulary: Vocabulary, text: Tokenizer) -> bool:
         """Whether text becomes the same ids with that vocabulary and those text settings."""
         return (self.vocabulary.tokens, self.text.files()) == (vocabulary.tokens, text.files())
 

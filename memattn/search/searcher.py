@@ -16,8 +16,8 @@ import tensorflow as tf
 from memattn import resources, xla
 from memattn.config import DecodingConfig
 from memattn.data.batches import decoding_batches
-from memattn.data.corpus import Sentences
 from memattn.data.lexicon import Lexicon
+from memattn.data.sentences import Sentences
 from memattn.data.vocabulary import BOS, EOS, PAD, Vocabulary
 from memattn.errors import ConfigError
 from memattn.models.interface import Alternative, DecodingModel

@@ -1,1 +1,1 @@
-"""Translates lines with a trained model, and exports it."""
+"""Translates lines with a trained model, and exports the model."""

@@ -1,13 +1,13 @@
-"""A trained model with its search as TensorFlow's SavedModel, which runs without memattn: written, and read."""
+"""Exports a trained model with its search as TensorFlow's SavedModel, which runs without memattn, and loads it."""
 
 import contextlib
 import dataclasses
 import functools
 import json
-import math
 import os
 import secrets
 import shutil
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,10 +16,9 @@ import tensorflow as tf
 from memattn import config as configs
 from memattn import files, reading
 from memattn.config import DecodingConfig
-from memattn.data import corpus
-from memattn.data import tokenizer as text
-from memattn.data.corpus import VOCABULARY
-from memattn.data.tokenizer import Text, Tokens
+from memattn.data import tokenizer as tokenizers
+from memattn.data.corpus import VOCABULARY, read_vocabulary
+from memattn.data.tokenizer import Tokenizer
 from memattn.data.vocabulary import EOS, PAD, UNK, Vocabulary
 from memattn.errors import ConfigError, DataError, RunError, reason
 from memattn.runs import checkpoints, provenance
@@ -29,19 +28,24 @@ from memattn.search.beam_search import Hypotheses
 from memattn.search.searcher import Searcher
 
 EXTRA, FACTS = "assets.extra", "export.json"
-_KINDS = {"sha256": dict, "config": dict, "has_alignments": bool, "max_source_length": int}
+_FACTS_KINDS = {"sha256": dict, "config": dict, "has_alignments": bool, "max_source_length": int}
 _NO_TOKEN = ""  # pads tensors of tokens
 
 
 def export(trained: Trained, folder: str, max_source_length: int | None = None) -> int:
-    """Writes a SavedModel, which appears under its name once it is whole; returns the longest source that it takes.
+    """Writes a SavedModel, which appears under its name when it is complete.
 
-    It takes sources of `max_source_length` tokens, by default those of `decoding.max_source_length`, or twice as many
-    as training's longest source has. Raises ConfigError, OSError.
+    Args:
+      trained: The trained model.
+      folder: The folder of the SavedModel, which must not exist.
+      max_source_length: Most tokens of a source; by default `decoding.max_source_length`, or else twice as many as the
+        longest source of training has.
+
+    Returns the most tokens of a source. Raises ConfigError, OSError.
     """
-    for key, what in {"lexicon": "vocabulary selection", "sample": "sampling"}.items():
+    for key, option in {"lexicon": "vocabulary selection", "sample": "sampling"}.items():
         if getattr(trained.config.decoding, key):
-            raise ConfigError(f"decoding.{key}: {what} is not exported; --set decoding.{key}=null")
+            raise ConfigError(f"decoding.{key}: {option} is not exported; --set decoding.{key}=null")
     if trained.config.model.has_memory_length and not trained.config.decoding.memory_ratio:
         raise ConfigError("decoding.memory_ratio: an exported model needs one; --set decoding.memory_ratio=1.2, say")
     folder = os.path.normpath(folder)
@@ -53,7 +57,7 @@ def export(trained: Trained, folder: str, max_source_length: int | None = None) 
     unfinished = f"{folder}.{secrets.token_hex(4)}{files.UNFINISHED}"
     try:
         with files.naming(unfinished):
-            tf.saved_model.save(module, unfinished, module.functions())
+            tf.saved_model.save(module, unfinished, module.signatures())
         _write_extra(trained, longest, os.path.join(unfinished, EXTRA))
         files.move(unfinished, folder)
     except BaseException:
@@ -62,8 +66,8 @@ def export(trained: Trained, folder: str, max_source_length: int | None = None) 
     return longest
 
 
-def _widths(longest: int) -> list[int]:
-    """8, 12, 16, 24, 32, 48 and so on, up to the first that is not below `longest`."""
+def _padded_widths(longest: int) -> list[int]:
+    """Returns 8, 12, 16, 24, 32, 48 and so on, up to the first width of at least `longest`."""
     widths = [8]
     while widths[-1] < longest:
         widths.append(widths[-1] * 3 // 2 if len(widths) % 2 else widths[-1] * 4 // 3)
@@ -71,7 +75,7 @@ def _widths(longest: int) -> list[int]:
 
 
 def _write_extra(trained: Trained, longest: int, folder: str) -> None:
-    """The files beside the model, from which `load` restores what it needs: vocabulary, text settings, facts."""
+    """Writes the files beside the model that `load` needs: vocabulary, tokenizer, facts."""
     os.makedirs(folder)
     texts = {VOCABULARY: str(trained.vocabulary), **trained.text.files()}
     for name, content in texts.items():
@@ -88,130 +92,167 @@ def _write_extra(trained: Trained, longest: int, folder: str) -> None:
 
 
 class _Module(tf.Module):
-    """The functions of a SavedModel. Each padded width has a graph, in which it is static; the batch size is free."""
+    """The functions of a SavedModel. There is a graph for each padded width; the batch size is free."""
 
     def __init__(self, trained: Trained, longest: int):
         super().__init__()
         self._searcher = Searcher(trained.model, trained.config.decoding)
-        self._longest, self._widths = longest, _widths(longest + 1)
+        self._longest, self._widths = longest, _padded_widths(longest + 1)
         self._model = trained.model
+        # TensorFlow saves the variables that it finds in attributes.
         self.weights = [tensorflow_variable(weight) for model in trained.models for weight in model.weights]
         self.token_table = [
-            tf.Variable(gates, trainable=False) for gates in tf.nest.flatten(self._searcher.token_table)
+            tf.Variable(tensor, trainable=False) for tensor in tf.nest.flatten(self._searcher.token_table)
         ]
         ids = trained.vocabulary.ids
         table = tf.lookup.KeyValueTensorInitializer(list(ids), tf.constant(list(ids.values()), tf.int32))
         self.ids_of = tf.lookup.StaticHashTable(table, UNK)
         self._tokens = tf.constant(trained.vocabulary.tokens)
 
-    def functions(self) -> dict[str, Any]:
-        """The signatures. Tokens are padded with empty strings, ids with PAD after the end of sentence."""
-        ids, tokens = (tf.TensorSpec([None, None], kind, "source") for kind in (tf.int32, tf.string))
-        found = {"serving_default": (self._translate, [tokens]), "search": (self._search, [ids])}
+    def signatures(self) -> dict[str, Any]:
+        """Returns the functions by name.
+
+        Tokens are padded with empty strings, ids with PAD after the end of sentence.
+        """
+        tokens, ids = (tf.TensorSpec([None, None], dtype, "source") for dtype in (tf.string, tf.int32))
+        methods: dict[str, tuple[Callable[..., dict[str, tf.Tensor]], list[tf.TensorSpec]]] = {
+            "serving_default": (self._translate, [tokens]),
+            "search": (self._search, [ids]),
+        }
         if self._searcher.has_alignments:
             target = tf.TensorSpec([None, None], tf.int32, "target")
-            found |= {
-                "translate_and_align": (self._translate_and_align, [tokens]),
-                "align": (self._align, [ids, target]),
-            }
-        return {name: tf.function(method, specs, autograph=False) for name, (method, specs) in found.items()}
+            methods["translate_and_align"] = (self._translate_and_align, [tokens])
+            methods["align"] = (self._align, [ids, target])
+        return {name: tf.function(method, specs, autograph=False) for name, (method, specs) in methods.items()}
 
     def _search(self, source: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Hypotheses of source ids [B, S]."""
-        present = _first(tf.not_equal(source, PAD))
+        """Returns hypotheses of source ids [B, S]."""
+        present = _leading(tf.not_equal(source, PAD))
         lengths = tf.reduce_sum(tf.cast(present, tf.int32), 1) - 1  # without the end of sentence
         check = tf.debugging.assert_less_equal(lengths, self._longest, f"a source has more than {self._longest} tokens")
         source = tf.where(present, source, PAD)[:, : self._widths[-1]]
-        width = tf.shape(source)[1]
+        source_width = tf.shape(source)[1]
         token_table = tf.nest.pack_sequence_as(
-            self._searcher.token_table, [tf.convert_to_tensor(gates) for gates in self.token_table]
+            self._searcher.token_table, [tf.convert_to_tensor(variable) for variable in self.token_table]
         )
 
-        def at(own):
-            padded = tf.pad(source, [[0, 0], [0, own - width]], constant_values=PAD)
-            return tuple(self._searcher.search(tf.ensure_shape(padded, [None, own]), token_table))
+        def search_padded(width: int) -> tuple[tf.Tensor, ...]:
+            padded = tf.pad(source, [[0, 0], [0, width - source_width]], constant_values=PAD)
+            return tuple(self._searcher.search(tf.ensure_shape(padded, [None, width]), token_table))
 
         with tf.control_dependencies([check]):
-            place = tf.reduce_sum(tf.cast(width > self._widths, tf.int32))  # of the first that holds the source
-            found = tf.switch_case(place, [functools.partial(at, own) for own in self._widths])
-        return Hypotheses(*found)._asdict()
+            index = tf.reduce_sum(tf.cast(source_width > self._widths, tf.int32))  # of the least sufficient width
+            results = tf.switch_case(index, [functools.partial(search_padded, width) for width in self._widths])
+        return Hypotheses(*results)._asdict()
 
     def _align(self, source: tf.Tensor, target: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Weights of source positions [B, T, S] at each step of target ids [B, T], for source ids [B, S]."""
+        """Returns weights of source positions [B, T, S] at each step of target ids [B, T], for source ids [B, S]."""
         return {"alignments": self._model.alignments(source, target)[0]}
 
     def _translate(self, source: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Hypotheses of source tokens [B, S]."""
-        found = self._search(self._ids(source))
-        return {**found, "tokens": self._in_words(found)}
+        """Returns hypotheses of source tokens [B, S], as tokens."""
+        hypotheses = self._search(self._ids(source))
+        return {**hypotheses, "tokens": self._words(hypotheses)}
 
     def _translate_and_align(self, source: tf.Tensor) -> dict[str, tf.Tensor]:
-        """The same with the weights of source positions [B, n, L, S + 1], the last one the end of sentence."""
+        """Returns hypotheses of source tokens [B, S], as tokens, and their attention weights [B, n, L, S + 1].
+
+        The last position of a source is its end of sentence.
+        """
         ids = self._ids(source)
-        found = self._search(ids)
-        batch, samples, steps = tf.unstack(tf.shape(found["tokens"]))
-        targets = tf.reshape(found["tokens"], [batch * samples, steps])
-        weights = self._align(tf.repeat(ids, samples, 0), targets)["alignments"]
-        weights = tf.reshape(weights, [batch, samples, steps, tf.shape(ids)[1]])
-        return {**found, "tokens": self._in_words(found), "alignments": weights}
+        hypotheses = self._search(ids)
+        batch, n_best, steps = tf.unstack(tf.shape(hypotheses["tokens"]))
+        targets = tf.reshape(hypotheses["tokens"], [batch * n_best, steps])
+        weights = self._align(tf.repeat(ids, n_best, 0), targets)["alignments"]
+        weights = tf.reshape(weights, [batch, n_best, steps, tf.shape(ids)[1]])
+        return {**hypotheses, "tokens": self._words(hypotheses), "alignments": weights}
 
     def _ids(self, source: tf.Tensor) -> tf.Tensor:
-        """Ids [B, S + 1] of tokens [B, S], with the end of sentence."""
-        present = _first(tf.not_equal(source, _NO_TOKEN))
+        """Returns ids [B, S + 1] of tokens [B, S], with the end of sentence."""
+        present = _leading(tf.not_equal(source, _NO_TOKEN))
         ids = tf.pad(tf.where(present, self.ids_of.lookup(source), PAD), [[0, 0], [0, 1]], constant_values=PAD)
         lengths = tf.reduce_sum(tf.cast(present, tf.int32), 1)
         return tf.where(tf.range(tf.shape(ids)[1]) == lengths[:, None], EOS, ids)
 
-    def _in_words(self, found: dict[str, tf.Tensor]) -> tf.Tensor:
-        within = tf.range(tf.shape(found["tokens"])[2]) < found["lengths"][:, :, None]
-        return tf.where(within, tf.gather(self._tokens, found["tokens"]), _NO_TOKEN)
+    def _words(self, hypotheses: dict[str, tf.Tensor]) -> tf.Tensor:
+        """Returns the tokens [B, n, L] of hypotheses."""
+        within = tf.range(tf.shape(hypotheses["tokens"])[2]) < hypotheses["lengths"][:, :, None]
+        return tf.where(within, tf.gather(self._tokens, hypotheses["tokens"]), _NO_TOKEN)
 
 
-def _first(present: tf.Tensor) -> tf.Tensor:
-    """True [B, S] up to the first position of each row that is not `present`."""
+def _leading(present: tf.Tensor) -> tf.Tensor:
+    """Returns bool [B, S]: true up to the first position of each row that is not `present`."""
     return tf.cast(tf.math.cumprod(tf.cast(present, tf.int32), 1), tf.bool)
 
 
 class SavedSearcher:
-    """Replaces `Searcher` for a SavedModel.
+    """The search of a SavedModel, in place of a `Searcher`.
 
     Args:
-      model: as TensorFlow loads it.
-      facts: of its file FACTS.
-      config: of its search; it may return fewer hypotheses than were exported.
+      model: The model as TensorFlow loads it.
+      facts: Content of its file FACTS.
+      config: Config of its search, with as many hypotheses as were exported, or fewer.
 
     Attributes:
-      config: the same.
-      max_source_length: tokens of a source, at most.
+      config: The config.
+      has_alignments: Whether the model weighs source positions.
+      max_source_length: Most tokens of a source.
     """
 
     def __init__(self, model: Any, facts: dict, config: DecodingConfig):
         self._model, self.config, self.has_alignments = model, config, facts["has_alignments"]
-        self.max_source_length = min(facts["max_source_length"], config.max_source_length or math.inf)
+        longest = facts["max_source_length"]
+        self.max_source_length: int = min(longest, config.max_source_length or longest)
 
-    def __call__(self, source: np.ndarray, numbers: Any = None) -> Hypotheses:
-        """The n best hypotheses of source ids [B, S]."""
+    def __call__(self, source: np.ndarray, numbers: np.ndarray | None = None) -> Hypotheses:
+        """Returns the n best hypotheses of source ids [B, S]."""
         del numbers
-        found = self._run("search", source=source)
-        return Hypotheses(**{name: values[:, : self.config.n_best] for name, values in found.items()})
+        results = self._run("search", source=source)
+        return Hypotheses(**{name: values[:, : self.config.n_best] for name, values in results.items()})
 
     def align(self, source: np.ndarray, target: np.ndarray) -> np.ndarray:
-        """Weights of source positions [B, T, S] at each step of target ids [B, T], for source ids [B, S]."""
+        """Returns weights of source positions [B, T, S] at each step of target ids [B, T], for source ids [B, S]."""
         return self._run("align", source=source, target=target)["alignments"]
 
-    def _run(self, signature: str, **ids: np.ndarray) -> dict[str, np.ndarray]:
-        results = self._model.signatures[signature](**{name: tf.constant(one, tf.int32) for name, one in ids.items()})
-        return {name: tensor.numpy() for name, tensor in results.items()}
+    def _run(self, signature: str, **arguments: np.ndarray) -> dict[str, np.ndarray]:
+        tensors = {name: tf.constant(ids, tf.int32) for name, ids in arguments.items()}
+        return {name: tensor.numpy() for name, tensor in self._model.signatures[signature](**tensors).items()}
 
 
-def load(folder: str, n_best: int | None = None) -> tuple[SavedSearcher, Text | Tokens, Vocabulary]:
-    """What `export` wrote: the search, text settings and vocabulary. Raises ConfigError, RunError, DataError."""
-    extra = os.path.join(folder, EXTRA)
-    path = os.path.join(extra, FACTS)
+def load(folder: str, n_best: int | None = None) -> tuple[SavedSearcher, Tokenizer, Vocabulary]:
+    """Loads what `export` wrote.
+
+    Args:
+      folder: The folder of the SavedModel.
+      n_best: Number of hypotheses, by default as many as were exported.
+
+    Returns the search, the tokenizer and the vocabulary. Raises ConfigError, RunError, DataError.
+    """
     if not os.path.isdir(folder):
         raise ConfigError(f"{folder}: not a folder; give the --output of memattn-export")
+    extra = os.path.join(folder, EXTRA)
+    facts = _read_facts(folder, extra)
+    config = configs.from_dict(facts["config"]).decoding
+    if n_best and n_best > config.n_best:
+        advice = f"export it again with --set decoding.n_best={n_best}"
+        raise ConfigError(f"--nbest: {n_best} is more than the export's decoding.n_best = {config.n_best}; {advice}")
+    config = dataclasses.replace(config, n_best=n_best or config.n_best)
     try:
-        facts = reading.json_file(path, _KINDS)
+        with checkpoints.plain_path(folder) as path:
+            with contextlib.suppress(FileNotFoundError):  # `load` only logs a damaged one
+                tf.saved_model.experimental.read_fingerprint(path)
+            model = tf.saved_model.load(path)
+    except Exception as error:  # TensorFlow raises errors of any type for a truncated file
+        raise RunError(f"{folder}: damaged; export it again: {reason(error)}") from error
+    vocabulary = read_vocabulary(os.path.join(extra, VOCABULARY))
+    return SavedSearcher(model, facts, config), tokenizers.read(extra), vocabulary
+
+
+def _read_facts(folder: str, extra: str) -> dict[str, Any]:
+    """Reads the facts of an export, and checks the files beside them. Raises RunError."""
+    path = os.path.join(extra, FACTS)
+    try:
+        facts = reading.json_file(path, _FACTS_KINDS)
     except (OSError, DataError) as error:
         raise RunError(f"{path}: unreadable; {folder} is no export of memattn, or damaged") from error
     for name, expected in facts["sha256"].items():
@@ -219,17 +260,4 @@ def load(folder: str, n_best: int | None = None) -> tuple[SavedSearcher, Text | 
             if files.checksum(os.path.join(extra, name)) == expected:
                 continue
         raise RunError(f"{os.path.join(extra, name)}: missing, or not the file of the export; export it again")
-    config = configs.from_dict(facts["config"]).decoding
-    if n_best and n_best > config.n_best:
-        again = f"export it again with --set decoding.n_best={n_best}"
-        raise ConfigError(f"--nbest: {n_best} is more than the export's decoding.n_best = {config.n_best}; {again}")
-    config = dataclasses.replace(config, n_best=n_best or config.n_best)
-    try:
-        with checkpoints.plain_path(folder) as plain:
-            with contextlib.suppress(FileNotFoundError):
-                tf.saved_model.experimental.read_fingerprint(plain)  # `load` goes on without it, and logs a stack trace
-            model = tf.saved_model.load(plain)
-    except Exception as error:  # TensorFlow raises errors of any type for a truncated file
-        raise RunError(f"{folder}: damaged; export it again: {reason(error)}") from error
-    vocabulary = corpus.read_vocabulary(os.path.join(extra, VOCABULARY))
-    return SavedSearcher(model, facts, config), text.read(extra), vocabulary
+    return facts

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from memattn import config as configs
 from memattn.config import Config
-from memattn.data.tokenizer import Text, Tokens
+from memattn.data.tokenizer import Tokenizer
 from memattn.data.vocabulary import Vocabulary
 from memattn.errors import ConfigError, RunError
 from memattn.models.interface import Model
@@ -41,7 +41,7 @@ class Start(NamedTuple):
                     weight.assign(taught[path])
 
 
-def read(config: Config, vocabulary: Vocabulary, text: Text | Tokens, oldest_step: int | None) -> Start:
+def read(config: Config, vocabulary: Vocabulary, text: Tokenizer, oldest_step: int | None) -> Start:
     """Reads the models that the config of a run names.
 
     `oldest_step` is the step of the oldest checkpoint that the run could resume from, None for a new run. Raises
@@ -67,7 +67,7 @@ def _model(
     folder: str,
     must_match: Callable[[str], bool],
     vocabulary: Vocabulary,
-    text: Text | Tokens,
+    text: Tokenizer,
 ) -> Seq2Seq:
     """The model of the run folder that a key of `training` names; what `must_match` says equals that of `config`."""
     try:

@@ -7,8 +7,8 @@ import numpy as np
 
 from memattn.config import Config, DecodingConfig
 from memattn.data import corpus
-from memattn.data.corpus import Corpus
-from memattn.data.tokenizer import Text, Tokens, bleu_problem, one_line
+from memattn.data.sentences import Corpus
+from memattn.data.tokenizer import Tokenizer, bleu_problem, one_line
 from memattn.data.vocabulary import Vocabulary, split_words
 from memattn.evaluation import metrics
 from memattn.evaluation.metrics import Comparison
@@ -28,7 +28,7 @@ class Validation:
       problem: a line that says why BLEU will tell nothing, None if it will, or if another metric decides.
     """
 
-    def __init__(self, config: Config, model: Model, vocabulary: Vocabulary, text: Text | Tokens):
+    def __init__(self, config: Config, model: Model, vocabulary: Vocabulary, text: Tokenizer):
         path = config.data.path
         self._pairs = corpus.read_corpus(path, "valid", vocabulary)
         tokens, written = corpus.read_references(path, "valid")

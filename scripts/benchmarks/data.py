@@ -16,6 +16,7 @@ from tqdm import tqdm
 
 from memattn import files
 from memattn.data import corpus
+from memattn.data.preparation.appender import Appender
 from memattn.data.vocabulary import EOS, Vocabulary
 
 _RESUMED_STEP = 100_000  # step at which resuming is timed
@@ -78,8 +79,9 @@ def _write(folder: str, pairs: int) -> None:
     sides = []
     for side in corpus.SIDES:
         paths = corpus.binary_paths(folder, "train", side)
-        np.save(paths["offsets"], np.zeros(1, np.int64))
-        sides.append((corpus.Appender(paths["ids"], np.uint16, 0), corpus.Appender(paths["offsets"], np.int64, 1)))
+        ids, offsets = Appender(paths["ids"], np.uint16), Appender(paths["offsets"], np.int64)
+        offsets.append(np.zeros(1))
+        sides.append((ids, offsets))
     for start in tqdm(range(0, pairs, _BLOCK), desc="writing", unit=" blocks", disable=None):
         number = min(_BLOCK, pairs - start)
         source = random.integers(5, 46, number)
@@ -88,7 +90,7 @@ def _write(folder: str, pairs: int) -> None:
             ends = np.cumsum(lengths)
             tokens = random.integers(4, 16_004, ends[-1], dtype=np.uint16)
             tokens[ends - 1] = EOS
-            offsets.append(ids.flush() + ends)
+            offsets.append(ids.length + ends)
             ids.append(tokens)
     for ids, offsets in sides:
         ids.flush()

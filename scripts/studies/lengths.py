@@ -7,7 +7,9 @@ import statistics
 import numpy as np
 
 from memattn.data import corpus
+from memattn.data.sentences import Sentences
 from memattn.data.tasks import TASKS
+from memattn.data.text_files import read_lines
 from memattn.evaluation import evaluate as evaluation
 from memattn.evaluation import metrics
 from memattn.evaluation.metrics import Comparison
@@ -38,7 +40,7 @@ def bleu_by_length(runs: list[Run]) -> dict[tuple[str, int], float]:
 def hypotheses_and_references(run: Run) -> tuple[list[str], list[str]]:
     """Reads what an evaluation has written: a hypothesis and a reference per line."""
     hypotheses, references = (
-        corpus.read_lines(os.path.join(run.folder, name)) for name in (evaluation.HYPOTHESES, evaluation.REFERENCES)
+        read_lines(os.path.join(run.folder, name)) for name in (evaluation.HYPOTHESES, evaluation.REFERENCES)
     )
     return hypotheses, references
 
@@ -50,5 +52,5 @@ def task_of_length(trained: Trained, length: int, number: int) -> evaluation.Tes
     pairs = TASKS[task.name].pairs(task, random, np.full(number, length))
     sources, targets = zip(*pairs, strict=True)
     references = [" ".join(target) for target in targets]
-    ids = [corpus.from_ids([trained.vocabulary.encode(tokens) for tokens in side]) for side in (sources, targets)]
+    ids = [Sentences.from_ids([trained.vocabulary.encode(tokens) for tokens in side]) for side in (sources, targets)]
     return evaluation.TestSet(f"L = {length}", *ids, references, references)

@@ -26,7 +26,7 @@ from tensorflow.python.eager import context
 
 from memattn import attention
 from memattn.config import DecodingConfig
-from memattn.data.corpus import Sentences
+from memattn.data.sentences import Sentences
 from memattn.data.vocabulary import BOS, EOS
 from memattn.models import stepper
 from memattn.models.ensemble import Ensemble

@@ -157,9 +157,9 @@ def test_of_tensorflows_start_only_the_noise_is_dropped(tmp_path):
     )
     code = (
         f"import os, pathlib; from memattn import cli; said = pathlib.Path({str(said)!r}).read_bytes()\n"
-        "with cli._without_noise(): os.write(2, said)\n"
+        "with cli._filtered_stderr(): os.write(2, said)\n"
         "print('after')\n"
-        "with cli._without_noise(): os.write(2, b'the last words\\n'); os.abort()"
+        "with cli._filtered_stderr(): os.write(2, b'the last words\\n'); os.abort()"
     )
     done = subprocess.run([sys.executable, "-u", "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (-signal.SIGABRT, "after\n")

@@ -11,7 +11,9 @@ from helpers.repository import ROOT
 
 from memattn.data import batches, lexicon
 from memattn.data.batches import TrainingBatches, bucket_widths, decoding_batches, streaming_batches
-from memattn.data.corpus import Corpus, Sentences, encode, read_corpus, read_lines, read_references, read_vocabulary
+from memattn.data.corpus import read_corpus, read_references, read_vocabulary
+from memattn.data.sentences import Corpus, Sentences
+from memattn.data.text_files import read_lines
 from memattn.data.vocabulary import BOS, EOS, PAD, SPECIAL_TOKENS, UNK, Vocabulary
 from memattn.errors import DataError
 
@@ -48,7 +50,7 @@ def epoch_of(batches, epoch):
 def window(request, monkeypatch):
     """Windows of few pairs, as a large corpus has many, and one window for all."""
     monkeypatch.setattr(batches, "WINDOW", request.param)
-    monkeypatch.setattr(batches, "_BATCHES_IN_WINDOW", 1)
+    monkeypatch.setattr(batches, "_LEAST_BATCHES", 1)
 
 
 def as_lists(batches):
@@ -78,7 +80,7 @@ def test_vocabulary_refuses_white_space_that_separates_tokens(token):
 def test_a_token_may_hold_white_space_that_does_not_separate_tokens(token, tmp_path):
     (tmp_path / "vocab.txt").write_text(f"x\n{token}\n", encoding="utf-8")
     vocabulary = read_vocabulary(str(tmp_path / "vocab.txt"))
-    sentences = encode([f"x {token}  {token} y"], vocabulary)
+    sentences = Sentences.from_lines([f"x {token}  {token} y"], vocabulary)
     assert sentences[0].tolist() == [4, 5, 5, UNK, EOS]
 
 
@@ -111,7 +113,7 @@ def test_decoding_ends_at_the_end_of_sentence(vocabulary):
 
 
 def test_encoded_lines_lie_one_after_the_other(vocabulary):
-    sentences = encode(["a b", "", "  c\tz "], vocabulary)
+    sentences = Sentences.from_lines(["a b", "", "  c\tz "], vocabulary)
     assert len(sentences) == 3
     assert [sentence.tolist() for sentence in map(sentences.__getitem__, range(3))] == [
         [A, B, EOS],
@@ -178,7 +180,7 @@ def test_a_vocabulary_file_with_windows_line_ends_is_read(tmp_path):
 def test_only_blanks_divide_tokens(tmp_path, blank):
     word = f"10{blank}000"
     vocabulary = Vocabulary(["a", word])
-    assert encode([f"a  {word}\ta "], vocabulary)[0].tolist() == [A, B, A, EOS]
+    assert Sentences.from_lines([f"a  {word}\ta "], vocabulary)[0].tolist() == [A, B, A, EOS]
     (tmp_path / "test.target").write_text(f" a  {word}\n", encoding="utf-8", newline="\n")
     assert read_references(str(tmp_path), "test") == ([f"a {word}"], [f"a {word}"])
     (tmp_path / "lexicon.tsv").write_text(f"a\t{word}\t0.5\n", encoding="utf-8", newline="\n")
@@ -329,7 +331,7 @@ def test_a_stream_resumed_goes_on_with_the_same_rest(window, start):
 def test_streaming_shapes_are_few_whatever_the_sentences(vocabulary):
     shapes = set()
     for lengths in ([3], [8], [9], [3, 40, 5], [100] * 7, [400] * 3):
-        sentences = encode([" ".join("a" * (length - 1)) for length in lengths], vocabulary)
+        sentences = Sentences.from_lines([" ".join("a" * (length - 1)) for length in lengths], vocabulary)
         batches = list(streaming_batches(sentences, batch_size=4))
         assert sorted(index for members, _ in batches for index in members) == list(range(len(lengths)))
         longest = [max(lengths[index] for index in members) for members, _ in batches]
@@ -358,7 +360,7 @@ def test_decoding_covers_each_sentence_once_and_longest_first():
 
 
 def test_decoding_keeps_the_order_of_sentences_of_one_length(vocabulary):
-    sentences = encode(["a", "b", "c", "a b"], vocabulary)
+    sentences = Sentences.from_lines(["a", "b", "c", "a b"], vocabulary)
     ((members, ids),) = decoding_batches(sentences, batch_size=5, num_buckets=2)
     assert members.tolist() == [3, 0, 1, 2]
     assert ids.shape == (5, 3)
@@ -374,7 +376,7 @@ def test_the_recipes_for_own_tokens_make_a_vocabulary_that_is_accepted(by_charac
     settings = {"cwd": tmp_path, "env": {**os.environ, "LC_ALL": "C.UTF-8"}}
     subprocess.run(["bash", "-e", "-o", "pipefail", "-c", recipe], **settings, check=True)
     vocabulary = read_vocabulary(str(tmp_path / "vocab.txt"))
-    sentences = encode(read_lines(str(tmp_path / "train.source")), vocabulary)
+    sentences = Sentences.from_lines(read_lines(str(tmp_path / "train.source")), vocabulary)
     known = [vocabulary.tokens[i] for i in sentences.ids if i != EOS]
     if by_characters:
         assert UNK not in sentences.ids

@@ -12,12 +12,12 @@ import tensorflow as tf
 from helpers.runs import evaluate, free
 
 from memattn import config as configs
-from memattn.data import corpus
 from memattn.data.preparation import prepare
 from memattn.data.preparation.prepare import Settings
+from memattn.data.text_files import read_lines
 from memattn.data.tokenizer import TextSettings
 from memattn.runs.trained import load
-from memattn.serving.translator import of_run
+from memattn.serving.translator import from_trained
 from memattn.training.trainer import train
 
 pytestmark = pytest.mark.slow
@@ -137,11 +137,11 @@ def test_a_language_is_learned_and_scored(tmp_path, language):
     assert printed(run_dir, "-l", f"en-{language}", "-m", "chrf") == f"{result['chrf']:.12f}"
     assert json.loads((run_dir / "result.json").read_text("utf-8"))["chrf"] == result["chrf"] > 25
     references = "references.txt" if language == "th" else "references.detokenized.txt"
-    assert corpus.read_lines(str(run_dir / references)) == corpus.read_lines(splits["valid"][1])
+    assert read_lines(str(run_dir / references)) == read_lines(splits["valid"][1])
 
     trained = load([str(run_dir)], [], None)
-    source = corpus.read_lines(splits["valid"][0])[0]
-    (line,) = of_run(trained, n_best=1, alignment="hard")([source], 1)
+    source = read_lines(splits["valid"][0])[0]
+    (line,) = from_trained(trained, n_best=1, alignment="hard")([source], 1)
     aligned = [int(pair.split("-")[1]) for pair in line.split("\t")[1].split(" ")]
     assert aligned == list(range(len(aligned)))
     assert len(aligned) >= 5

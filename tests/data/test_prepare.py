@@ -24,9 +24,10 @@ from helpers.threads import second
 from memattn.data import bpe, corpus
 from memattn.data import tokenizer as text
 from memattn.data.batches import TrainingBatches
-from memattn.data.preparation import chunks, download, prepare, releases
-from memattn.data.preparation.chunks import parting
+from memattn.data.preparation import chunks, download, encoding, prepare, releases
+from memattn.data.preparation.chunks import misaligned_line
 from memattn.data.preparation.prepare import Settings
+from memattn.data.text_files import read_lines
 from memattn.data.tokenizer import TextSettings
 from memattn.errors import ConfigError, DataError, RunError
 
@@ -348,9 +349,9 @@ def test_of_two_files_of_one_name_none_is_taken(tmp_path, monkeypatch):
     packed = tmp_path / "dev.tgz"
     packed.write_bytes(archive({"old/a": ["1"], "new/a": ["2"], "b": ["3"], "./b": ["4"]}))
     with pytest.raises(DataError, match="dev.tgz: .*old/a and new/a"):
-        download.take_out(str(packed), ["a"], str(tmp_path / "out"))
+        download.extract(str(packed), ["a"], str(tmp_path / "out"))
     (tmp_path / "out" / "a").write_text("mine")
-    assert download.take_out(str(packed), ["a"], str(tmp_path / "out")) == [str(tmp_path / "out" / "a")]
+    assert download.extract(str(packed), ["a"], str(tmp_path / "out")) == [str(tmp_path / "out" / "a")]
     opened = tarfile.TarFile.extractfile
 
     class Pieces:
@@ -361,7 +362,7 @@ def test_of_two_files_of_one_name_none_is_taken(tmp_path, monkeypatch):
             return self.file.read(size)
 
     monkeypatch.setattr(tarfile.TarFile, "extractfile", lambda *arguments: Pieces(opened(*arguments)))
-    (path,) = download.take_out(str(packed), ["b"], str(tmp_path / "out"))
+    (path,) = download.extract(str(packed), ["b"], str(tmp_path / "out"))
     assert Path(path).read_text() == "4\n"  # of one file, the later, as tar does it
 
 
@@ -369,8 +370,8 @@ def test_an_archive_that_is_damaged_at_its_end_is_refused_before_anything_is_tak
     content = bytearray(archive({"a": ["1"]}))
     content[-6] ^= 1  # the checksum of the content
     (tmp_path / "dev.tgz").write_bytes(content)
-    with pytest.raises(DataError, match="dev.tgz: not a whole tar archive"):
-        download.take_out(str(tmp_path / "dev.tgz"), ["a"], str(tmp_path / "out"))
+    with pytest.raises(DataError, match="dev.tgz: not a complete tar archive"):
+        download.extract(str(tmp_path / "dev.tgz"), ["a"], str(tmp_path / "out"))
     assert not os.listdir(tmp_path / "out")
 
 
@@ -391,7 +392,7 @@ def test_a_number_of_pairs_that_is_not_the_papers_is_said(pair, pairs, is_right)
 @pytest.mark.parametrize(
     ("path", "breaks", "problems"),
     [
-        ("/de-en/dev.tgz", lambda content: content[: len(content) // 2], ["dev.tgz: not a whole tar archive"]),
+        ("/de-en/dev.tgz", lambda content: content[: len(content) // 2], ["dev.tgz: not a complete tar archive"]),
         ("/de-en/dev.tgz", lambda content: archive({"dev/x": ["a"]}), ["dev.tgz: holds no file newstest2015.tc.en"]),
         (
             "/de-en/dev.tgz",
@@ -402,14 +403,14 @@ def test_a_number_of_pairs_that_is_not_the_papers_is_said(pair, pairs, is_right)
         (
             "/de-en/corpus.tc.en.gz",
             lambda content: content[: len(content) // 2],
-            ["corpus.tc.en.gz: not a whole gzip file"],
+            ["corpus.tc.en.gz: not a complete gzip file"],
         ),
         (
             "/de-en/corpus.tc.en.gz",
             lambda content: content[:5000] + bytes(50) + content[5050:],
-            ["corpus.tc.en.gz: not a whole gzip file"],
+            ["corpus.tc.en.gz: not a complete gzip file"],
         ),
-        ("/de-en/corpus.tc.en.gz", lambda content: packed(["a", "b"])[:-8] + bytes(8), ["not a whole gzip file"]),
+        ("/de-en/corpus.tc.en.gz", lambda content: packed(["a", "b"])[:-8] + bytes(8), ["not a complete gzip file"]),
         (
             "/de-en/corpus.tc.en.gz",
             lambda content: packed(ENGLISH[:100] + ENGLISH[103:500]),
@@ -478,14 +479,14 @@ def test_a_prepared_corpus_holds_what_the_text_says(files, tmp_path):
     manifest = prepare.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
     counts = manifest["counts"]["train"]
     assert (counts["read"], counts["pairs"], counts["dropped_empty"], counts["dropped_too_long"]) == (90, 87, 2, 1)
-    lines = [corpus.read_lines(path) for path in files["train"]]
+    lines = [read_lines(path) for path in files["train"]]
     processor = text.read(str(tmp_path / "out"))
     kept = [i for i in range(90) if i not in (3, 40, 60)]
     for side, found, original in zip(corpus.SIDES, decoded(tmp_path / "out"), lines, strict=True):
         expected = [processor.decode(processor.encode(original[i], side)) for i in kept]
         assert len(found) == len(expected)
         assert sum(one != other for one, other in zip(found, expected, strict=True)) <= 1  # the line of odd letters
-    assert corpus.read_lines(str(tmp_path / "out" / "test.reference")) == corpus.read_lines(files["test"][1])
+    assert read_lines(str(tmp_path / "out" / "test.reference")) == read_lines(files["test"][1])
     mapped = corpus.read_corpus(str(tmp_path / "out"), "train", corpus.read_vocabulary(str(tmp_path / "out/vocab.txt")))
     assert isinstance(mapped.source.ids, np.memmap)
     assert mapped.source.ids.dtype == np.uint16
@@ -512,7 +513,7 @@ def test_processes_and_compression_change_nothing(files, tmp_path, monkeypatch):
 
 def test_interrupted_anywhere_the_same_command_goes_on(files, tmp_path, monkeypatch):
     monkeypatch.setattr(chunks, "CHUNK", 10)
-    monkeypatch.setattr(prepare, "_JOURNAL_EVERY", 20)
+    monkeypatch.setattr(encoding, "JOURNAL_EVERY", 20)
     prepare.prepare(files, SETTINGS, str(tmp_path / "whole"), 1)
     writes, limit = [], 0
     write = prepare.files.write
@@ -526,8 +527,10 @@ def test_interrupted_anywhere_the_same_command_goes_on(files, tmp_path, monkeypa
     monkeypatch.setattr(prepare.files, "write", interrupted_write)
     interruptions = 0
     encoded = []
-    encode = chunks.Encode.__call__
-    monkeypatch.setattr(chunks.Encode, "__call__", lambda work, chunk: encoded.append(chunk) or encode(work, chunk))
+    encode = encoding.EncodeChunk.__call__
+    monkeypatch.setattr(
+        encoding.EncodeChunk, "__call__", lambda work, chunk: encoded.append(chunk) or encode(work, chunk)
+    )
     while not (tmp_path / "pieces").exists():
         writes.clear()
         limit += 1
@@ -561,7 +564,7 @@ def test_what_a_damaged_preparation_encoded_is_encoded_anew(files, tmp_path, mon
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(prepare, "_segment", interrupted)
+        patch.setattr(prepare.segmenting, "write_segmented", interrupted)
         with pytest.raises(KeyboardInterrupt):
             prepare.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
     spoil(tmp_path / "out.unfinished" / name)
@@ -603,7 +606,7 @@ def test_the_vocabulary_of_another_corpus_is_used(files, tmp_path, monkeypatch):
     for name in ("vocab.txt", "bpe.codes"):
         assert before[name][0] == contents(tmp_path / "first")[name][0]
     assert [os.path.basename(one["path"]) for one in manifest["sources"]["vocabulary_of"]] == ["bpe.codes", "vocab.txt"]
-    sides = [corpus.read_lines(path) for path in others["train"]]
+    sides = [read_lines(path) for path in others["train"]]
     for found, lines in zip(decoded(tmp_path / "second"), sides, strict=True):
         assert len(found) == len(lines) == 20
     assert prepare.prepare(others, SETTINGS, folder, 1, shared) == manifest
@@ -651,7 +654,7 @@ def test_settings_of_something_else_are_left_alone(files, tmp_path, content):
 
 
 def test_a_second_preparation_is_kept_out(files, tmp_path, monkeypatch):
-    folder, segment, refused = str(tmp_path / "out"), prepare._segment, []
+    folder, segment, refused = str(tmp_path / "out"), prepare.segmenting.write_segmented, []
 
     def beside(*arguments):
         with pytest.raises(RunError, match="out: process .*--folder"):
@@ -659,7 +662,7 @@ def test_a_second_preparation_is_kept_out(files, tmp_path, monkeypatch):
         refused.append(True)
         segment(*arguments)
 
-    monkeypatch.setattr(prepare, "_segment", beside)
+    monkeypatch.setattr(prepare.segmenting, "write_segmented", beside)
     prepare.prepare(files, SETTINGS, folder, 1)
     assert len(refused) == 2
     monkeypatch.undo()
@@ -721,7 +724,7 @@ def test_damaged_codes_of_an_interrupted_preparation_are_refused(files, tmp_path
 
 
 def test_a_line_that_tokenization_empties_is_dropped(files, tmp_path):
-    lines = corpus.read_lines(files["train"][0])
+    lines = read_lines(files["train"][0])
     lines[5] = "\x01\x02"
     Path(files["train"][0]).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     counts = prepare.prepare(files, SETTINGS, str(tmp_path / "out"), 1)["counts"]["train"]
@@ -739,12 +742,12 @@ def test_a_byte_order_mark_alone_is_an_empty_line(files, tmp_path):
     Path(files["valid"][0]).write_bytes(b"\xef\xbb\xbf")
     Path(files["valid"][1]).write_bytes(b"Hund Katze Haus Stadt\n")
     prepare.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
-    assert corpus.read_lines(str(tmp_path / "out" / "valid.source")) == [""]
+    assert read_lines(str(tmp_path / "out" / "valid.source")) == [""]
 
 
 def test_workers_end_with_their_parent():
     code = (
-        "import multiprocessing, time\nfrom memattn.data.preparation.chunks import Workers\n"
+        "import multiprocessing, time\nfrom memattn.data.preparation.workers import Workers\n"
         "with Workers(2) as pool:\n"
         "    assert list(pool.map(abs, [-1, -2])) == [1, 2]\n"
         "    print(*[worker.pid for worker in multiprocessing.active_children()], flush=True)\n"
@@ -785,9 +788,9 @@ def test_the_place_where_sides_part_is_found():
     source = draw.integers(5, 200, 2000)
     target = np.maximum(1, (source * draw.normal(1.1, 0.1, 2000)).astype(int))
     for missing in (0, 1, 700, 1999):
-        assert abs(parting(source, np.delete(target, missing)) - (missing + 1)) <= 5
-        assert abs(parting(np.delete(source, missing), target) - (missing + 1)) <= 5
-    assert abs(parting(source, np.delete(target, [900, 901, 902])) - 901) <= 5
+        assert abs(misaligned_line(source, np.delete(target, missing)) - (missing + 1)) <= 5
+        assert abs(misaligned_line(np.delete(source, missing), target) - (missing + 1)) <= 5
+    assert abs(misaligned_line(source, np.delete(target, [900, 901, 902])) - 901) <= 5
 
 
 def test_a_script_names_the_file_that_is_missing(files, tmp_path):
@@ -844,7 +847,7 @@ def test_targets_that_are_single_words_are_said(files, tmp_path):
         (["--folder=data", "copy"], "--folder=data: not a command; give one of copy"),
         (["copy", "multi30k"], "multi30k: not a flag"),
         (["copy", "--max_length="], "--max_length: empty; give one or more"),
-        (["copy", f"--max_length={10**20}"], f"--max_length: '{10**20}' is not a whole number of at least 1 that fits"),
+        (["copy", f"--max_length={10**20}"], f"--max_length: '{10**20}' is not an int of at least 1 that fits"),
         (["copy", f"--seed={10**23}"], "--seed"),
         (["multi30k", "--pair=en-de"], "Unknown command line flag 'pair'"),
         (["wmt17"], "error: --pair is missing; see --help"),
@@ -876,13 +879,17 @@ def test_help_is_of_the_command(command, flag):
 @pytest.mark.parametrize(
     ("name", "spoil", "problem"),
     [
-        ("train.source.ids.npy", lambda path: path.write_bytes(path.read_bytes()[:-7]), "not a whole array"),
-        ("train.target.offsets.npy", lambda path: path.write_bytes(b""), "not a whole array"),
-        ("train.source.offsets.npy", lambda path: np.save(path, np.zeros((2, 2), np.int64)), "not one row of whole"),
-        ("train.source.offsets.npy", lambda path: np.save(path, np.zeros(3)), "not one row of whole"),
+        ("train.source.ids.npy", lambda path: path.write_bytes(path.read_bytes()[:-7]), "not a complete array"),
+        ("train.target.offsets.npy", lambda path: path.write_bytes(b""), "not a complete array"),
+        (
+            "train.source.offsets.npy",
+            lambda path: np.save(path, np.zeros((2, 2), np.int64)),
+            "not a one-dimensional array",
+        ),
+        ("train.source.offsets.npy", lambda path: np.save(path, np.zeros(3)), "not a one-dimensional array"),
         ("train.target.ids.npy", lambda path: np.save(path, np.zeros(9, np.uint16)), "does not match its ids"),
         ("train.target.ids.npy", lambda path: path.unlink(), "No such file"),
-        ("train.source.ids.npy", lambda path: np.save(path, np.array([{}])), "not a whole array"),
+        ("train.source.ids.npy", lambda path: np.save(path, np.array([{}])), "not a complete array"),
         ("vocab.txt", lambda path: path.write_text("a\nb\n"), "vocab.txt: not the one that .*out was prepared with"),
         ("manifest.json", lambda path: path.write_text("{}"), "manifest.json: files is missing"),
     ],

@@ -7,9 +7,10 @@ import os
 import pytest
 
 from memattn import files, reading
-from memattn.data import corpus
 from memattn.data import tokenizer as text
+from memattn.data.corpus import map_array
 from memattn.data.preparation import chunks
+from memattn.data.text_files import read_lines
 from memattn.errors import DataError, RunError
 from memattn.serving import saved_model
 
@@ -62,12 +63,12 @@ def test_a_text_that_is_too_large_is_refused(tmp_path):
 
 
 READERS = {
-    "lines": corpus.read_lines,
-    "lines of preparation": chunks.count,
+    "lines": read_lines,
+    "lines of preparation": chunks.count_lines,
     "checksum": files.checksum,
     "settings": reading.text,
     "JSON": reading.json_file,
-    "array": corpus.map_array,
+    "array": map_array,
 }
 
 
@@ -88,16 +89,16 @@ def test_only_regular_files_are_read(name, kind, tmp_path):
 def test_a_pipe_is_read_where_it_is_meant(tmp_path):
     path = str(tmp_path / "pipe")
     os.mkfifo(path)
-    assert corpus.read_lines(path, pipes=True) == []  # nobody writes into it
+    assert read_lines(path, pipes=True) == []  # nobody writes into it
     reading_end, writing_end = os.pipe()
     with os.fdopen(writing_end, "wb") as file:
         file.write(b"a b\nc\n")
     try:
-        assert corpus.read_lines(f"/dev/fd/{reading_end}", pipes=True) == ["a b", "c"]
+        assert read_lines(f"/dev/fd/{reading_end}", pipes=True) == ["a b", "c"]
     finally:
         os.close(reading_end)
     with pytest.raises(DataError, match="/dev/zero: not a regular file"):
-        corpus.read_lines("/dev/zero", pipes=True)
+        read_lines("/dev/zero", pipes=True)
 
 
 @pytest.mark.parametrize("name", ["long.txt", "bomb.gz"])
@@ -107,11 +108,11 @@ def test_a_line_without_end_is_refused_and_not_kept(name, tmp_path, monkeypatch)
     with gzip.open(path, "wb") if name.endswith("gz") else open(path, "wb") as file:
         file.write(b"short\n" + b"x" * ((1 << 16) + 1))
     with pytest.raises(DataError) as refused:
-        corpus.read_lines(path)
+        read_lines(path)
     assert str(refused.value) == f"{path}:2: a line of more than 65,536 bytes"
     files.write(path, b"short\n" + b"x" * ((1 << 16) - 1) + b"\n")
     if not name.endswith("gz"):
-        assert len(corpus.read_lines(path)[1]) == (1 << 16) - 1
+        assert len(read_lines(path)[1]) == (1 << 16) - 1
 
 
 @pytest.mark.parametrize("ending", ["txt", "gz"])
@@ -121,15 +122,15 @@ def test_line_ends_of_old_macs_are_said(ending, tmp_path):
         file.write(b"a b\rc\rd\r")
     message = r"mac.*:1: lines end with a carriage return alone, as on old Macs; convert: tr '\\r' '\\n'"
     with pytest.raises(DataError, match=message):
-        corpus.read_lines(path)
+        read_lines(path)
     with pytest.raises(DataError, match=message):
-        chunks.count(path)
+        chunks.count_lines(path)
 
 
 @pytest.mark.parametrize("content", [b"a b\r\nc\r\n", b"a b\r\nc\r", b"a b\nc"])
 def test_other_line_ends_are_read(content, tmp_path):
     (tmp_path / "text").write_bytes(content)
-    assert corpus.read_lines(str(tmp_path / "text")) == ["a b", "c"]
+    assert read_lines(str(tmp_path / "text")) == ["a b", "c"]
 
 
 CODES = "#version: 0.2\na b\n"

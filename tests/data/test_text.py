@@ -8,7 +8,7 @@ import pytest
 from memattn.data import bpe
 from memattn.data import tokenizer as text
 from memattn.data.bpe import Subwords
-from memattn.data.tokenizer import Text, TextSettings
+from memattn.data.tokenizer import SubwordTokenizer, TextSettings
 from memattn.data.vocabulary import SPECIAL_TOKENS, split_words
 from memattn.errors import DataError
 
@@ -108,7 +108,7 @@ def test_units_are_words_in_scripts_without_blanks():
     assert bpe.word_numbers(units, segmented=False) == [0, 1, 2, 2, 3, 4, 5, 6, 6]
     assert bpe.word_numbers(units) == [0, 0, 0, 0, 1, 1, 2, 2, 2]
     for form, numbers in (("raw", [0, 1]), ("untokenized", [0, 1]), ("tokenized", [0, 0]), ("truecased", [0, 0])):
-        assert Text(TextSettings(form, "en", "zh"), CODES).word_numbers(["我们@@", "用"]) == numbers
+        assert SubwordTokenizer(TextSettings(form, "en", "zh"), CODES).word_numbers(["我们@@", "用"]) == numbers
     european = ["a@@", "é@@", "나@@", "ж", "％@@", "0@@"]
     assert bpe.word_numbers(european, segmented=False) == bpe.word_numbers(european)
 
@@ -122,8 +122,8 @@ def test_words_are_divided_by_blanks_and_tabs(line):
 def test_the_form_and_the_language_say_what_bleu_counts(language):
     for form in ("raw", "untokenized", "tokenized", "truecased"):
         without_blanks = language not in ("de", "ko") and form in ("raw", "untokenized")
-        assert Text(TextSettings(form, "en", language), CODES).by_characters == without_blanks
-    assert not text.Tokens().by_characters
+        assert SubwordTokenizer(TextSettings(form, "en", language), CODES).by_characters == without_blanks
+    assert not text.WhitespaceTokenizer().by_characters
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ KOREAN, THAI = "나는 학교에 갑니다.", "วันนี้ ฉันไ�
 )
 def test_blanks_come_back_as_they_were(line, language):
     settings = TextSettings("raw", "en", language)
-    raw = Text(settings, CODES)
+    raw = SubwordTokenizer(settings, CODES)
     assert raw.detokenize(raw.decode(raw.encode(line, "target"))) == line
     assert text.blank_problem(settings, [line, line, ""]) is None
 
@@ -175,7 +175,7 @@ def test_other_blanks_are_said(line, language):
 
 @pytest.mark.parametrize("line", [KOREAN, THAI, "A man's bike (green), isn't it?", "10\u00a0000 €"])
 def test_untokenized_text_comes_back_as_it_was(line):
-    untokenized = Text(TextSettings("untokenized", "en", "th"), CODES)
+    untokenized = SubwordTokenizer(TextSettings("untokenized", "en", "th"), CODES)
     for given in (line, f"  {line.replace(' ', '   ')}\t"):
         assert untokenized.detokenize(untokenized.decode(untokenized.encode(given, "target"))) == line
     assert untokenized.reference(line) == line
@@ -183,24 +183,24 @@ def test_untokenized_text_comes_back_as_it_was(line):
 
 def test_targets_too_short_for_bleu_are_said():
     unsegmented = ["今天天气很好。", "我们去公园。", ""]
-    raw, tokenized = (Text(TextSettings(form, "en", "zh"), CODES) for form in ("raw", "tokenized"))
+    raw, tokenized = (SubwordTokenizer(TextSettings(form, "en", "zh"), CODES) for form in ("raw", "tokenized"))
     assert text.bleu_problem(raw, unsegmented) is None
     assert "runs of four words, and nearly all targets are shorter" in text.bleu_problem(tokenized, unsegmented)
     assert text.bleu_problem(tokenized, ["今天 天气 很 好 。"]) is None
     assert "runs of four characters" in text.bleu_problem(raw, ["今天", "好 的"])
-    assert "runs of four words" in text.bleu_problem(text.Tokens(), [*["1 2 3"] * 20, "1 2 3 4"])
-    assert text.bleu_problem(text.Tokens(), [*["1 2 3"] * 19, "1 2 3 4"]) is None
-    assert text.bleu_problem(text.Tokens(), ["", ""]) is None
+    assert "runs of four words" in text.bleu_problem(text.WhitespaceTokenizer(), [*["1 2 3"] * 20, "1 2 3 4"])
+    assert text.bleu_problem(text.WhitespaceTokenizer(), [*["1 2 3"] * 19, "1 2 3 4"]) is None
+    assert text.bleu_problem(text.WhitespaceTokenizer(), ["", ""]) is None
 
 
 def test_a_line_stays_one_line_in_every_reader():
     line = text.one_line("a\tb\r\nc\vd\fe\x1cf\x1dg\x1eh\x85i\u2028j\u2029k\u00a0l")
     assert line.splitlines() == ["a b  c d e f g h i j k\u00a0l"]
-    assert text.Tokens().detokenize("a\u2028b") == "a b"
+    assert text.WhitespaceTokenizer().detokenize("a\u2028b") == "a b"
 
 
 def test_raw_text_is_tokenized_and_detokenized():
-    raw = Text(TextSettings("raw", "en", "de"), CODES)
+    raw = SubwordTokenizer(TextSettings("raw", "en", "de"), CODES)
     words = raw.decode(raw.encode("A man's bike (green), isn't it?", "source"))
     assert words == "A man 's bike ( green ) , isn 't it ?"
     line = 'Ein Mann, der "schläft" & träumt; 3.5 Euro.'
@@ -209,18 +209,18 @@ def test_raw_text_is_tokenized_and_detokenized():
 
 
 def test_truecased_text_is_recased_and_unescaped():
-    truecased = Text(TextSettings("truecased", "en", "de"), CODES)
+    truecased = SubwordTokenizer(TextSettings("truecased", "en", "de"), CODES)
     line = "das ist &quot; Bobs &quot; Haus @-@ Boot &amp; mehr ."
     assert truecased.decode(truecased.encode(line, "target")) == line
     assert truecased.detokenize(line) == 'Das ist "Bobs" Haus-Boot & mehr.'
     assert truecased.reference(line) == truecased.detokenize(line)
     assert truecased.detokenize("") == ""
-    tokenized = Text(TextSettings("tokenized", "en", "de"), CODES)
+    tokenized = SubwordTokenizer(TextSettings("tokenized", "en", "de"), CODES)
     assert tokenized.detokenize("das ist gut .") == "das ist gut."
 
 
 def test_what_a_folder_says_of_its_text_survives_the_files(tmp_path):
-    original = Text(TextSettings("truecased", "en", "fi"), CODES)
+    original = SubwordTokenizer(TextSettings("truecased", "en", "fi"), CODES)
     for name, content in original.files().items():
         (tmp_path / name).write_bytes(content.encode())
     again = text.read(str(tmp_path))
@@ -256,7 +256,7 @@ def test_what_a_folder_says_of_its_text_survives_the_files(tmp_path):
     ],
 )
 def test_broken_text_files_are_named(tmp_path, name, content, problem):
-    for good, lines in Text(TextSettings("raw", "en", "de"), CODES).files().items():
+    for good, lines in SubwordTokenizer(TextSettings("raw", "en", "de"), CODES).files().items():
         (tmp_path / good).write_text(lines, encoding="utf-8")
     if content is None:
         (tmp_path / name).unlink()

@@ -2,7 +2,7 @@
 
 import os
 
-from memattn.data import corpus
+from memattn.data.text_files import read_lines
 
 
 def contents(folder):
@@ -25,4 +25,4 @@ def cut(path, size=10):
 
 
 def lines_of(path):
-    return corpus.read_lines(str(path))
+    return read_lines(str(path))

@@ -16,7 +16,7 @@ from memattn.evaluation import evaluate as evaluation
 from memattn.evaluation.result import Result
 from memattn.runs import run_folder
 from memattn.runs.trained import load
-from memattn.serving.translator import of_run
+from memattn.serving.translator import from_trained
 
 TINY = {
     "data": {"copy": {"max_length": 5, "num_symbols": 4, "train_examples": 60, "valid_examples": 12}, "num_buckets": 1},
@@ -66,7 +66,7 @@ def evaluate(run_dir, *overrides, split="valid", plots=0, output_dir=None):
 
 
 def translator(trained, **options):
-    return of_run(trained, **{"n_best": 1, **options})
+    return from_trained(trained, **{"n_best": 1, **options})
 
 
 def made_up_result(config, **changes):

@@ -15,7 +15,7 @@ from memattn import config as configs
 from memattn.runs import run_folder
 from memattn.runs.trained import load
 from memattn.search.searcher import Searcher
-from memattn.serving.translator import of_run
+from memattn.serving.translator import from_trained
 from memattn.sweeps.expand import expand
 from memattn.training.step import TrainingStep
 from memattn.training.trainer import train
@@ -105,7 +105,7 @@ def test_a_run_trains_evaluates_and_translates(jit_compile, write_config, tmp_pa
     run_dir = str(tmp_path / "run")
     assert train(config, run_dir, tf.distribute.get_strategy()) == 0
     assert np.isfinite(evaluate(run_dir, "decoding.batch_size=5")["bleu"])  # 12 sentences: 3 rows are left
-    translator = of_run(load([run_dir], [], None), alignment="hard")
+    translator = from_trained(load([run_dir], [], None), alignment="hard")
     assert len(list(translator(["a b", "", "a"], 0))) == 3
     assert uses is None or uses
 

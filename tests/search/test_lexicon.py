@@ -10,9 +10,9 @@ from helpers.runs import TINY
 
 from memattn import config as configs
 from memattn.config import DecodingConfig, SampleConfig
-from memattn.data import corpus, lexicon
-from memattn.data.corpus import Corpus
+from memattn.data import lexicon
 from memattn.data.lexicon import Lexicon
+from memattn.data.sentences import Corpus, Sentences
 from memattn.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 from memattn.errors import DataError
 from memattn.evaluation import evaluate as evaluation
@@ -48,7 +48,7 @@ def plain_model_1(sentences, rounds):
 
 
 def test_a_damaged_id_is_named():
-    source, target = (corpus.from_ids([[5, 900, EOS]]) for _ in range(2))
+    source, target = (Sentences.from_ids([[5, 900, EOS]]) for _ in range(2))
     source = dataclasses.replace(source, path="train.source.ids.npy", num_ids=V)
     with pytest.raises(DataError, match="train.source.ids.npy: damaged: .*900"):
         lexicon.learn(Corpus(source, target), V)
@@ -58,7 +58,7 @@ def test_a_damaged_id_is_named():
 def test_it_learns_model_1(block, monkeypatch):
     monkeypatch.setattr(lexicon, "_BLOCK", block)
     sentences = pairs()
-    text = Corpus(*(corpus.from_ids(list(side)) for side in zip(*sentences, strict=True)))
+    text = Corpus(*(Sentences.from_ids(list(side)) for side in zip(*sentences, strict=True)))
     found = {(s, t): probability for s, t, probability in zip(*lexicon.learn(text, V, 3), strict=True)}
     expected = plain_model_1(sentences, 3)
     assert found.keys() == expected.keys()
@@ -68,9 +68,9 @@ def test_it_learns_model_1(block, monkeypatch):
 
 def test_of_a_large_corpus_it_takes_blocks_at_equal_distances(monkeypatch):
     monkeypatch.setattr(lexicon, "_BLOCK", 2)
-    monkeypatch.setattr(lexicon, "_PAIRS", 4)
+    monkeypatch.setattr(lexicon, "_MOST_PAIRS", 4)
     sentences = [[[4 + i, EOS], [4 + i, EOS]] for i in range(12)]
-    text = Corpus(*(corpus.from_ids(list(side)) for side in zip(*sentences, strict=True)))
+    text = Corpus(*(Sentences.from_ids(list(side)) for side in zip(*sentences, strict=True)))
     assert set(lexicon.learn(text, V)[0]) == {EOS, 4, 5, 10, 11}
 
 
@@ -145,7 +145,7 @@ def test_a_selection_of_everything_changes_nothing(jit_compile):
 
 
 def test_each_size_of_a_selection_is_traced_in_warming_up(model):
-    sentences = corpus.from_ids([row[row != PAD].tolist() for row in np.concatenate([sources(), sources(2)])])
+    sentences = Sentences.from_ids([row[row != PAD].tolist() for row in np.concatenate([sources(), sources(2)])])
     searcher = Searcher(model, dataclasses.replace(CONFIG, batch_size=2), some_lexicon())
     warm_up(searcher, sentences, 2)
     traces = searcher._search.experimental_get_tracing_count()

@@ -19,8 +19,9 @@ from helpers.texts import SETTINGS
 
 from memattn import reading
 from memattn.config import DecodingConfig
+from memattn.data import bpe
 from memattn.data.preparation import prepare
-from memattn.data.tokenizer import Text
+from memattn.data.tokenizer import SubwordTokenizer
 from memattn.data.vocabulary import BOS, EOS
 from memattn.errors import ConfigError, DataError
 from memattn.evaluation import evaluate as evaluation
@@ -30,7 +31,9 @@ from memattn.models.ensemble import Ensemble
 from memattn.runs.trained import load
 from memattn.search import long_lines
 from memattn.search.searcher import Scorer, Searcher, Translation
-from memattn.serving.translator import PairScorer, available_lines
+from memattn.serving.attention_output import Part, replace_unknown, word_alignment
+from memattn.serving.pair_scorer import PairScorer
+from memattn.serving.streaming import available_lines
 from memattn.training.trainer import train
 
 pytestmark = pytest.mark.slow
@@ -68,7 +71,7 @@ def test_odd_white_space_leaves_lines_and_columns_whole(trained, tmp_path, monke
     for name in ("source", "target"):
         with open(tmp_path / name, "w", encoding="utf-8", newline="\n") as file:
             file.writelines(f"{line}\n" for line in written if "\n" not in line)
-    tokenized = Text(dataclasses.replace(trained.text.settings, form="tokenized"), trained.text.codes)
+    tokenized = SubwordTokenizer(dataclasses.replace(trained.text.settings, form="tokenized"), trained.text.codes)
     config = dataclasses.replace(trained.config, decoding=dataclasses.replace(trained.config.decoding, n_best=2))
     trained = dataclasses.replace(trained, text=tokenized, config=config)
     said = [[f"a b％{ord(blank):04x}c".split(" "), ["d", f"％{ord(blank):04x}"]] for blank in blanks if blank != "\n"]
@@ -209,14 +212,13 @@ def test_alignments_are_word_pairs_of_most_attention(trained):
     assert all(0 <= place < 4 for place, _ in places)
 
 
-def test_words_are_aligned_by_the_attention_of_their_units(trained):
-    aligning = translator(trained, alignment="hard")
+def test_words_are_aligned_by_the_attention_of_their_units():
     weights = np.array([[0.1, 0.2, 0.3, 0.4], [0.1, 0.3, 0.5, 0.1], [0.0, 0.3, 0.35, 0.35]])
-    source, target = ["a@@", "b", "c", "d"], ["x", "y@@", "z"]
-    assert aligning._pairs([(source, target, weights)]) == "2-0 1-1"
+    part = Part(["a@@", "b", "c", "d"], ["x", "y@@", "z"], weights)
+    assert word_alignment([part], bpe.word_numbers) == "2-0 1-1"
     weights[1:, 0] = 0.4
-    assert aligning._pairs([(source, target, weights)]) == "2-0 0-1"
-    assert aligning._pairs([(source, target, weights), ([], [], weights[:0, :0])] * 2) == "2-0 0-1 5-2 3-3"
+    assert word_alignment([part], bpe.word_numbers) == "2-0 0-1"
+    assert word_alignment([part, Part([], [], weights[:0, :0])] * 2, bpe.word_numbers) == "2-0 0-1 5-2 3-3"
 
 
 UNK = "<unk>"
@@ -237,10 +239,9 @@ UNK = "<unk>"
 )
 def test_unknown_tokens_are_replaced_by_the_most_attended_source_token(trained, source, target, attended, expected):
     source = source.split()
-    weights = np.eye(len(source))[attended]
-    known = translator(trained, replace_unknown=True)._known(source, target, weights)
-    assert trained.text.decode(known) == expected
-    assert translator(trained, replace_unknown=True)._known([], [UNK], np.zeros([1, 0])) == [UNK]
+    part = Part(source, target, np.eye(len(source))[attended])
+    assert trained.text.decode(replace_unknown(part, trained.text.word_numbers)) == expected
+    assert replace_unknown(Part([], [UNK], np.zeros([1, 0])), trained.text.word_numbers) == [UNK]
 
 
 def test_a_model_without_source_weights_has_no_alignments(trained):

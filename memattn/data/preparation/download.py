@@ -1,6 +1,5 @@
 """Downloads files over HTTP, resuming broken transfers, and extracts single files from tar archives."""
 
-import collections
 import gzip
 import os
 import re
@@ -9,6 +8,7 @@ import tarfile
 import time
 import zlib
 from pathlib import PurePosixPath
+from typing import IO, cast
 
 import requests
 from requests.exceptions import InvalidSchema, InvalidURL, MissingSchema
@@ -19,45 +19,54 @@ from memattn.errors import DataError
 
 ATTEMPTS = 5  # without a byte of progress
 TIMEOUT = 60  # seconds to wait for a byte
-_NO_ADDRESS = (InvalidSchema, InvalidURL, MissingSchema)
 _BLOCK = 1 << 13  # bytes; what is lost when a connection breaks
+_INVALID_URL = (InvalidSchema, InvalidURL, MissingSchema)
+_RETRIED = (408, 429)  # statuses below 500 that may change: timeout, too many requests
 
 
 def fetch(url: str, path: str, sha256: str | None = None, pause: float = 1.0) -> None:
-    """Downloads a URL to a path, where the file appears once it is whole; a broken download resumes.
+    """Downloads a URL to a path, where the file appears when it is complete; a broken download resumes.
 
-    If another process is downloading the file, waits for it. `pause`, in seconds, doubles with each attempt. Raises
-    DataError, also if the file's checksum is not `sha256`, OSError.
+    If another process is downloading the file, waits for it.
+
+    Args:
+      url: What to download.
+      path: Where to; an existing file is not downloaded again.
+      sha256: Expected checksum; None checks nothing.
+      pause: Seconds to wait after a failed attempt, doubled after each.
+
+    Raises DataError, also for another checksum, OSError.
     """
     if not os.path.exists(path):
         with processes.making(path, "is downloading it; waiting", wait=True):
             if not os.path.exists(path):
                 _download(url, path, pause)
-    if sha256 and (found := files.checksum(path)) != sha256:
+    if sha256 and (checksum := files.checksum(path)) != sha256:
         raise DataError(
-            f"{path}: not the file that it should be: its SHA-256 is {found}, not {sha256}; "
+            f"{path}: not the file that it should be: its SHA-256 is {checksum}, not {sha256}; "
             "remove it, and the same command downloads it again"
         )
 
 
 def _download(url: str, path: str, pause: float) -> None:
+    """Attempts to download until the file is complete, or ATTEMPTS in a row brought nothing."""
     unfinished = f"{path}{files.UNFINISHED}"
-    failures, problem, most = 0, "", _size(unfinished)
+    failures, problem, largest = 0, "", _size(unfinished)
     while failures < ATTEMPTS:
         try:
             if _attempt(url, unfinished):
                 files.move(unfinished, path)
                 return
             problem = "the connection was closed too early"
-        except _NO_ADDRESS as error:
+        except _INVALID_URL as error:
             raise DataError(f"{url}: not an address: {error}") from error
         except requests.exceptions.RequestException as error:
             response = error.response
-            if response is not None and response.status_code < 500 and response.status_code not in (408, 429):
+            if response is not None and response.status_code < 500 and response.status_code not in _RETRIED:
                 raise DataError(f"{url}: {response.status_code} {response.reason}") from error
             problem = str(error)
-        if _size(unfinished) > most:
-            failures, most = 0, _size(unfinished)
+        if _size(unfinished) > largest:
+            failures, largest = 0, _size(unfinished)
         else:
             time.sleep(pause * 2**failures)
             failures += 1
@@ -65,37 +74,44 @@ def _download(url: str, path: str, pause: float) -> None:
 
 
 def _attempt(url: str, unfinished: str) -> bool:
-    """Downloads with one connection; returns whether the file is whole."""
-    start, version = _size(unfinished), f"{unfinished}.version"
+    """Downloads with one connection; returns whether the file is complete.
+
+    The version of the file, as the server names it, is kept beside the unfinished file: only the same version resumes.
+    """
+    start, version_path = _size(unfinished), f"{unfinished}.version"
     headers = {"Accept-Encoding": "identity"}
-    if start and os.path.exists(version):
-        headers |= {"Range": f"bytes={start}-", "If-Range": reading.text(version)}  # else two versions would be mixed
+    if start and os.path.exists(version_path):
+        headers |= {"Range": f"bytes={start}-", "If-Range": reading.text(version_path)}
     with requests.get(url, headers=headers, stream=True, timeout=TIMEOUT) as response:
         if response.status_code == 416:  # the partial file cannot be trusted
             os.remove(unfinished)
             return False
         response.raise_for_status()
-        resumed = response.status_code == 206
-        start = start if resumed else 0
+        if response.status_code != 206:
+            _start_anew(unfinished, version_path, response)
+            start = 0
         length = response.headers.get("Content-Length")
         if length and not re.fullmatch("[0-9]{1,18}", length):
             raise DataError(f"{url}: the server's Content-Length is {length!r}, not a number of bytes")
         size = start + int(length) if length else None
-        tag = response.headers.get("ETag") or response.headers.get("Last-Modified")
-        if not resumed:
-            with open(unfinished, "wb"):
-                pass
-            if tag and not tag.startswith("W/"):
-                files.write(version, tag)
-            elif os.path.exists(version):
-                os.remove(version)
         name = os.path.basename(unfinished).removesuffix(files.UNFINISHED)
         with tqdm(total=size, initial=start, desc=name, unit="B", unit_scale=True, disable=None) as progress:
             _append(unfinished, response, progress)
-    whole = _size(unfinished) == size if size is not None else not _breaks_off(unfinished, name)
-    if whole and os.path.exists(version):
-        os.remove(version)
-    return whole
+    is_complete = _size(unfinished) == size if size is not None else not _is_truncated(unfinished, name)
+    if is_complete and os.path.exists(version_path):
+        os.remove(version_path)
+    return is_complete
+
+
+def _start_anew(unfinished: str, version_path: str, response: requests.Response) -> None:
+    """Empties the unfinished file, and stores the version of the file that the response has."""
+    with open(unfinished, "wb"):
+        pass
+    version = response.headers.get("ETag") or response.headers.get("Last-Modified")
+    if version and not version.startswith("W/"):  # W/: a weak tag, which may stay the same when bytes change
+        files.write(version_path, version)
+    elif os.path.exists(version_path):
+        os.remove(version_path)
 
 
 def _append(path: str, response: requests.Response, progress: tqdm) -> None:
@@ -113,8 +129,8 @@ def _append(path: str, response: requests.Response, progress: tqdm) -> None:
         raise
 
 
-def _breaks_off(path: str, name: str) -> bool:
-    """Whether the end of a gzip file is missing; without a length from the server, only the content tells."""
+def _is_truncated(path: str, name: str) -> bool:
+    """Returns whether the end of a gzip file is missing, which only the content tells if the server gave no length."""
     if not name.endswith((".gz", ".tgz")):
         return False
     try:
@@ -128,12 +144,16 @@ def _breaks_off(path: str, name: str) -> bool:
     return not _size(path)
 
 
-def take_out(archive: str, names: list[str], folder: str) -> list[str]:
-    """Extracts files by base name from a tar archive into a folder, each atomically; returns their paths.
+def extract(archive: str, names: list[str], folder: str) -> list[str]:
+    """Extracts files from a tar archive into a folder, each atomically; returns their paths.
 
-    Members go to their base name in the folder. An archive with a member that leads elsewhere is refused, as is one
-    with several members of a wanted base name.
-    Raises DataError, also for an archive that is damaged behind these files, OSError.
+    Args:
+      archive: The archive; it is not read if all files are in the folder.
+      names: Base names of the files, which become their names in the folder.
+      folder: Where they go.
+
+    Raises DataError for a damaged archive, for a member that leads out of the folder, and for a name that no file or
+    several files have; OSError.
     """
     paths = [os.path.join(folder, name) for name in names]
     if all(map(os.path.exists, paths)):
@@ -144,26 +164,31 @@ def take_out(archive: str, names: list[str], folder: str) -> list[str]:
             members = tar.getmembers()
             while tar.fileobj.read(_BLOCK):  # to the checksum at the end
                 pass
-            for member in members:
-                if PurePosixPath(member.name).is_absolute() or ".." in PurePosixPath(member.name).parts:
-                    raise DataError(f"{archive}: unsafe: its member {member.name!r} leads out of the folder")
-            found = collections.defaultdict(dict)
-            for place, member in ((PurePosixPath(member.name), member) for member in members if member.isreg()):
-                found[place.name][str(place)] = member  # of members with the same path, the last counts, as for tar
             for name, path in zip(names, paths, strict=True):
-                if not found[name]:
-                    raise DataError(f"{archive}: holds no file {name}")
-                if len(found[name]) > 1:
-                    places = " and ".join(found[name])
-                    raise DataError(f"{archive}: holds {places}; put the right one into {folder} yourself")
-                (member,) = found[name].values()
+                content = tar.extractfile(_member(members, name, archive, folder))
                 with files.writing(path) as file:
-                    shutil.copyfileobj(tar.extractfile(member), file)
+                    shutil.copyfileobj(cast(IO[bytes], content), file)  # None only for what is no regular file
     except (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DataError(
-            f"{archive}: not a whole tar archive ({error}); remove it, and the same command downloads it again"
+            f"{archive}: not a complete tar archive ({error}); remove it, and the same command downloads it again"
         ) from error
     return paths
+
+
+def _member(members: list[tarfile.TarInfo], name: str, archive: str, folder: str) -> tarfile.TarInfo:
+    """Returns the only file with a base name. Raises DataError."""
+    candidates = {}
+    for member in members:
+        path = PurePosixPath(member.name)
+        if path.is_absolute() or ".." in path.parts:
+            raise DataError(f"{archive}: unsafe: its member {member.name!r} leads out of the folder")
+        if member.isreg() and path.name == name:
+            candidates[str(path)] = member  # of members with the same path, the last counts, as for tar
+    if not candidates:
+        raise DataError(f"{archive}: holds no file {name}")
+    if len(candidates) > 1:
+        raise DataError(f"{archive}: holds {' and '.join(candidates)}; put the right one into {folder} yourself")
+    return next(iter(candidates.values()))
 
 
 def _size(path: str) -> int:

@@ -1,51 +1,54 @@
-"""Prepares a parallel corpus: checks, byte-pair encoding, one vocabulary, and the binary form that training maps.
+"""Prepares a folder with a parallel corpus: checks, byte-pair encoding, one vocabulary, ids, and a manifest.
 
-The work is done in `FOLDER.unfinished`, where each file appears whole and is made once; the folder takes its name when
-it is whole.
+The work is done in `FOLDER.unfinished`, where each file appears complete and is made once. The folder takes its name
+when everything is done.
 """
 
-import contextlib
 import dataclasses
 import importlib.metadata
 import json
 import os
 import platform
 import shutil
-import warnings
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
-import numpy as np
 from tqdm import tqdm
 
 from memattn import __version__, files, processes, reading
 from memattn.config import differences
-from memattn.data import bpe, corpus
-from memattn.data import tokenizer as text
-from memattn.data.preparation import chunks
-from memattn.data.tokenizer import TextSettings
-from memattn.data.vocabulary import Vocabulary, split_words
+from memattn.data import bpe
+from memattn.data import tokenizer as tokenizers
+from memattn.data.corpus import MANIFEST, VOCABULARY, read_vocabulary
+from memattn.data.preparation import encoding, learning, segmenting
+from memattn.data.preparation.chunks import count_pairs
+from memattn.data.preparation.workers import Workers
+from memattn.data.tokenizer import SubwordTokenizer, TextSettings
 from memattn.errors import ConfigError, DataError
 
-_STARTED, _JOURNAL = "settings.json", "journal.json"
-_MARK = "memattn"  # in the first, with memattn's version: marks the folder as a preparation's
-_OWN = {_STARTED, _JOURNAL, corpus.MANIFEST}
-_JOURNAL_EVERY = 1_000_000  # pairs
-_COUNTS = ("read", "pairs", "dropped_empty", "dropped_too_long", "source_tokens", "target_tokens")  # of training
-_MANIFEST_KINDS = {"settings": dict, "sources": dict, "files": dict}
-_MANIFEST_KINDS |= {("counts", "train", name): int for name in _COUNTS}
+Splits = dict[str, tuple[str, str]]  # source and target file by the name of the split
+
+_INPUTS = "settings.json"  # what the unfinished corpus is made from
+_VERSION_KEY = "memattn"  # in _INPUTS, with memattn's version: marks the folder as a preparation's
+_WORK_FILES = {_INPUTS, encoding.JOURNAL}  # not part of the corpus
+_COUNTS = ("read", "pairs", "dropped_empty", "dropped_too_long", "source_tokens", "target_tokens")
+_MANIFEST_KINDS: reading.Kinds = {
+    **dict.fromkeys(("settings", "sources", "files"), dict),
+    **{("counts", "train", name): int for name in _COUNTS},
+}
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What a prepared corpus depends on, in addition to its source files.
+    """The settings of a prepared corpus: with its source files, they determine it.
+
+    `bpe_units`, `bpe_sample` and `seed` are None if another corpus gives BPE and vocabulary.
 
     Attributes:
-      text: form and languages.
-      bpe_units: byte-pair merges learned, and units kept in the vocabulary.
-      bpe_sample: pairs that they are learned on, drawn by `seed` if the corpus has more; all three are None if
-        another corpus gives the merges.
-      max_length: units on a side, without the end of sentence; training pairs with more are dropped.
+      text: Form and languages.
+      bpe_units: Byte-pair merges to learn, and units of the vocabulary.
+      bpe_sample: Number of pairs to learn them from, drawn at random if the corpus has more.
+      max_length: Most units on a side, without the end of sentence; training pairs with more are dropped.
+      seed: Seed of the sample.
     """
 
     text: TextSettings
@@ -55,243 +58,166 @@ class Settings:
     seed: int | None = 1
 
 
-def prepare(
-    splits: dict[str, tuple[str, str]], settings: Settings, folder: str, workers: int, shared: str | None = None
-) -> dict:
-    """Prepares the splits, each a source and a target file (plain or .gz), in a folder; returns the manifest.
+def prepare(splits: Splits, settings: Settings, folder: str, workers: int, shared: str | None = None) -> dict:
+    """Prepares splits in a folder: `train` as arrays of ids, the other splits as text. Returns the manifest.
 
-    `train` becomes binary, the other splits text. `shared` is another prepared corpus, or a run folder, whose BPE and
-    vocabulary are used. A folder that is already whole is not touched. Raises ConfigError for a folder that holds
-    something else, RunError if another process is preparing it, DataError, OSError.
+    A folder that is already complete is not touched.
+
+    Args:
+      splits: The files of each split, plain or .gz.
+      settings: How to prepare them.
+      folder: Where the corpus is to be.
+      workers: Number of processes.
+      shared: A prepared corpus or a run folder, whose BPE and vocabulary are used; None learns them.
+
+    Raises:
+      ConfigError: The folder holds something else, or `shared` does not fit.
+      RunError: Another process is preparing the folder.
+      DataError: The text cannot be used.
+      OSError: A file cannot be read or written.
     """
     folder = os.path.normpath(folder)
     if os.path.exists(folder):
-        return _existing(folder, _started(splits, settings, shared))
+        return _check_complete(folder, _describe_inputs(splits, settings, shared))
     with processes.making(folder, "is preparing it; wait, or use another --folder"):
-        started = _started(splits, settings, shared)
+        inputs = _describe_inputs(splits, settings, shared)
         if os.path.exists(folder):
-            return _existing(folder, started)
-        return _make(splits, settings, folder, workers, started)
+            return _check_complete(folder, inputs)
+        unfinished = f"{folder}{files.UNFINISHED}"
+        _start(unfinished, inputs)
+        _copy_shared(inputs, unfinished)
+        counts = _write_files(splits, settings, unfinished, workers)
+        return _finish(unfinished, folder, inputs, counts)
 
 
-def _started(splits: dict[str, tuple[str, str]], settings: Settings, shared: str | None) -> dict:
-    sources = {split: _facts(paths) for split, paths in splits.items()}
+def _describe_inputs(splits: Splits, settings: Settings, shared: str | None) -> dict:
+    """Returns what the manifest says about settings and source files. Raises ConfigError, DataError, OSError."""
+    sources = {split: _describe_files(paths) for split, paths in splits.items()}
     if shared:
-        if not os.path.exists(os.path.join(shared, corpus.VOCABULARY)):
+        if not os.path.exists(os.path.join(shared, VOCABULARY)):
             raise ConfigError(f"--vocabulary_of {shared}: neither a run folder nor a prepared corpus")
-        found = text.read(shared)
-        if not isinstance(found, text.Text):
+        tokenizer = tokenizers.read(shared)
+        if not isinstance(tokenizer, SubwordTokenizer):
             raise ConfigError(f"--vocabulary_of {shared}: its corpus came as tokens, without a BPE")
-        if found.settings != settings.text:
-            theirs, own = (" ".join(dataclasses.astuple(one)) for one in (found.settings, settings.text))
-            raise ConfigError(f"--vocabulary_of {shared}: its text is {theirs}, not {own}")
-        paths = [os.path.join(shared, name) for name in (text.CODES, corpus.VOCABULARY)]
-        sources["vocabulary_of"] = _facts(paths)
+        if tokenizer.settings != settings.text:
+            theirs, ours = (" ".join(dataclasses.astuple(text)) for text in (tokenizer.settings, settings.text))
+            raise ConfigError(f"--vocabulary_of {shared}: its text is {theirs}, not {ours}")
+        paths = [os.path.join(shared, name) for name in (tokenizers.CODES, VOCABULARY)]
+        sources["vocabulary_of"] = _describe_files(paths)
     return {"settings": dataclasses.asdict(settings), "sources": sources}
 
 
-def _facts(paths: Iterable[str]) -> list[dict[str, str | int]]:
-    """What a manifest says of files that a corpus is made from. Raises OSError."""
+def _describe_files(paths: Iterable[str]) -> list[dict[str, str | int]]:
     return [{"path": path, "bytes": os.path.getsize(path), "sha256": files.checksum(path)} for path in paths]
 
 
-def _make(splits: dict, settings: Settings, folder: str, workers: int, started: dict) -> dict:
-    unfinished = f"{folder}{files.UNFINISHED}"
-    _start(unfinished, started)
-    for shared in started["sources"].get("vocabulary_of", []):
-        with reading.regular(shared["path"]) as file:
-            files.write(os.path.join(unfinished, os.path.basename(shared["path"])), file.read())
-    with chunks.Workers(workers) as pool:
-        checked = tqdm(splits.items(), desc="checking lines", unit=" splits", disable=None)
-        lines = {split: chunks.count_lines(pool, *sides) for split, sides in checked}
-        codes = _codes(pool, splits["train"], lines["train"], settings, unfinished)
-        vocabulary = corpus.read_vocabulary(os.path.join(unfinished, corpus.VOCABULARY))
-        processor = text.Text(settings.text, codes)
-        for name, content in processor.files().items():
-            files.write(os.path.join(unfinished, name), content)
-        counts = {"train": _encode(pool, splits["train"], lines["train"], processor, vocabulary, settings, unfinished)}
-        for split, sides in splits.items():
-            if split != "train":
-                counts[split] = {"pairs": lines[split]}
-                _segment(pool, split, sides, processor, unfinished)
-                if split == "valid":
-                    _warn(sides[1], processor, unfinished)
-    return _finish(unfinished, folder, started, counts)
+def _comparable(inputs: dict) -> dict:
+    """Returns settings and checksums: a corpus made from the same files elsewhere is the same."""
+    sources = {split: [side["sha256"] for side in sides] for split, sides in inputs["sources"].items()}
+    return {"settings": inputs["settings"], "sources": sources}
 
 
-def _existing(folder: str, started: dict) -> dict:
-    path, wanted = os.path.join(folder, corpus.MANIFEST), _without_paths(started)
+def _check_complete(folder: str, inputs: dict) -> dict:
+    """Returns the manifest of an existing folder. Raises ConfigError unless it holds the corpus of these inputs."""
+    path, expected = os.path.join(folder, MANIFEST), _comparable(inputs)
     try:
         manifest = reading.json_file(path, _MANIFEST_KINDS)
-        found, sizes = _without_paths(manifest), {name: facts["bytes"] for name, facts in manifest["files"].items()}
-        differing = differences(found["settings"], wanted["settings"]) or ["other files"]
+        stored = _comparable(manifest)
+        sizes = {name: facts["bytes"] for name, facts in manifest["files"].items()}
+        differing = ", ".join(map(str, differences(stored["settings"], expected["settings"]))) or "other files"
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         problem = error if isinstance(error, DataError) else f"{path}: {getattr(error, 'strerror', None) or error!r}"
         raise ConfigError(f"{folder}: exists, but is not a prepared corpus ({problem}); use another") from error
-    if found != wanted:
-        raise ConfigError(
-            f"{folder}: holds another corpus ({', '.join(map(str, differing))}); use another folder, or remove it"
-        )
+    if stored != expected:
+        raise ConfigError(f"{folder}: holds another corpus ({differing}); use another folder, or remove it")
     for name, size in sizes.items():
-        own = os.path.join(folder, name)
-        if not os.path.exists(own) or os.path.getsize(own) != size:
-            raise ConfigError(f"{own}: missing or changed; remove {folder} to prepare it again")
+        file = os.path.join(folder, name)
+        if not os.path.exists(file) or os.path.getsize(file) != size:
+            raise ConfigError(f"{file}: missing or changed; remove {folder} to prepare it again")
     return manifest
 
 
-def _without_paths(started: dict) -> dict:
-    sources = {split: [side["sha256"] for side in sides] for split, sides in started["sources"].items()}
-    return {"settings": started["settings"], "sources": sources}
-
-
-def _start(unfinished: str, started: dict) -> None:
-    """Makes the working folder, or keeps one that was started with the same settings and files."""
-    path = os.path.join(unfinished, _STARTED)
-    if os.path.isdir(unfinished) and set(os.listdir(unfinished)) - set(_half_written(unfinished, _STARTED)):
+def _start(unfinished: str, inputs: dict) -> None:
+    """Makes the working folder, or keeps one that was started with the same inputs. Raises ConfigError."""
+    path = os.path.join(unfinished, _INPUTS)
+    if os.path.isdir(unfinished) and set(os.listdir(unfinished)) - set(_interrupted_writes(unfinished, _INPUTS)):
         try:
-            found = reading.json_file(path, {_MARK: str})
-            same = _without_paths(found) == _without_paths(started)
+            is_same = _comparable(reading.json_file(path, {_VERSION_KEY: str})) == _comparable(inputs)
         except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise ConfigError(
-                f"{unfinished}: exists, but is not an unfinished preparation (see its {_STARTED}); "
+                f"{unfinished}: exists, but is not an unfinished preparation (see its {_INPUTS}); "
                 "remove it, or use another --folder"
             ) from error
-        if same:
+        if is_same:
             return
         shutil.rmtree(unfinished)
     os.makedirs(unfinished, exist_ok=True)
-    files.write(path, json.dumps({_MARK: __version__, **started}, indent=2) + "\n")
+    files.write(path, json.dumps({_VERSION_KEY: __version__, **inputs}, indent=2) + "\n")
 
 
-def _codes(pool, sides, lines: int, settings: Settings, unfinished: str) -> str:
-    """The merges; learned, and written with the vocabulary, if they do not exist."""
-    codes_path, vocabulary_path = (os.path.join(unfinished, name) for name in (text.CODES, corpus.VOCABULARY))
-    if not os.path.exists(vocabulary_path):  # the later of the two
-        share = min(1.0, settings.bpe_sample / lines)
-        work = chunks.CountWords(settings.text, share, settings.seed)
-        words = Counter()
-        for counted in _progress(pool.map(work, chunks.chunks(*sides)), "counting words", lines):
-            words.update(counted)
-        codes = bpe.learn(words, settings.bpe_units)
-        if codes.count("\n") == 1:
-            raise DataError(
-                f"{sides[0]}: too little text for BPE: no two letters come together twice in {lines * share:,.0f} pairs"
-            )
-        files.write(codes_path, codes)
-        files.write(vocabulary_path, str(Vocabulary(bpe.most_frequent_units(words, codes, settings.bpe_units))))
-    return bpe.checked(reading.text(codes_path), codes_path)
+def _copy_shared(inputs: dict, unfinished: str) -> None:
+    """Copies BPE and vocabulary of another corpus, if they are shared."""
+    for shared in inputs["sources"].get("vocabulary_of", []):
+        with reading.open_regular(shared["path"]) as file:
+            files.write(os.path.join(unfinished, os.path.basename(shared["path"])), file.read())
 
 
-def _encode(pool, sides, lines: int, processor, vocabulary: Vocabulary, settings: Settings, unfinished: str) -> dict:
-    """Writes the training split as ids, with a journal from time to time; keeps the work of an earlier journal."""
-    journal_path = os.path.join(unfinished, _JOURNAL)
-    parts = [(side, part) for side in corpus.SIDES for part in ("ids", "offsets")]
-    dtype = np.uint16 if len(vocabulary) <= 1 << 16 else np.int32
-    paths = [corpus.binary_paths(unfinished, "train", side)[part] for side, part in parts]
-    journal = {"read": 0, "pairs": 0, "empty": 0, "too_long": 0, "longest": [0, 0], "sizes": [0, 1, 0, 1]}
-    if os.path.exists(journal_path):
-        journal = _kept(journal_path, paths, journal)
-    if not journal["read"]:
-        for path, kind, size in zip(paths, (dtype, np.int64) * 2, journal["sizes"], strict=True):
-            np.save(path, np.zeros(size, kind))
-    with contextlib.ExitStack() as stack:
-        arrays = [
-            stack.enter_context(corpus.Appender(path, kind, size))
-            for path, kind, size in zip(paths, (dtype, np.int64) * 2, journal["sizes"], strict=True)
-        ]
-        work = chunks.Encode(processor.settings, processor.codes, str(vocabulary), settings.max_length)
-        results = pool.map(work, chunks.chunks(*sides, skip=journal["read"]))
-        written = journal["read"]
-        for result in _progress(results, "encoding", lines, journal["read"], lambda result: result.read):
-            _append(result, arrays, journal)
-            if journal["read"] - written >= _JOURNAL_EVERY:
-                written = journal["read"]
-                _flush(arrays, journal, journal_path)
-        _flush(arrays, journal, journal_path)
-    if not journal["pairs"]:
-        raise DataError(f"{sides[0]}: no pair is left: {journal['empty']:,} are empty, {journal['too_long']:,} long")
-    return {
-        "read": journal["read"],
-        "pairs": journal["pairs"],
-        "dropped_empty": journal["empty"],
-        "dropped_too_long": journal["too_long"],
-        **{f"{side}_tokens": journal["sizes"][2 * i] for i, side in enumerate(corpus.SIDES)},
-        **{f"longest_{side}": journal["longest"][i] for i, side in enumerate(corpus.SIDES)},
-    }
+def _write_files(splits: Splits, settings: Settings, unfinished: str, workers: int) -> dict[str, dict[str, int]]:
+    """Writes all files but the manifest; returns its counts by split."""
+    with Workers(workers) as pool:
+        checked = tqdm(splits.items(), desc="checking lines", unit=" splits", disable=None)
+        pairs = {split: count_pairs(pool, *paths) for split, paths in checked}
+        tokenizer = _tokenizer(pool, splits["train"], pairs["train"], settings, unfinished)
+        vocabulary = read_vocabulary(os.path.join(unfinished, VOCABULARY))
+        for name, content in tokenizer.files().items():
+            files.write(os.path.join(unfinished, name), content)
+        counts = {split: {"pairs": number} for split, number in pairs.items()}
+        counts["train"] = encoding.write_encoded(
+            pool, splits["train"], pairs["train"], tokenizer, vocabulary, settings.max_length, unfinished
+        )
+        for split, paths in splits.items():
+            if split != "train":
+                segmenting.write_segmented(pool, split, paths, tokenizer, unfinished)
+    if "valid" in splits:
+        segmenting.warn_of_problems(splits["valid"][1], tokenizer, unfinished)
+    return counts
 
 
-def _kept(path: str, arrays: list[str], fresh: dict) -> dict:
-    """An earlier journal; if it or an array is damaged, warns and returns the fresh one, which keeps no work."""
-
-    def form(journal):
-        return {name: (np.shape(value), np.asarray(value).dtype) for name, value in journal.items()}
-
-    with contextlib.suppress(ValueError, AttributeError):
-        journal = reading.json_file(path)
-        lengths = [len(corpus.map_array(array)) for array in arrays]
-        if form(journal) == form(fresh) and np.greater_equal(lengths, journal["sizes"]).all():
-            return journal
-    warnings.warn(f"{path}: it or one of its arrays is damaged; encoding all pairs again", stacklevel=2)
-    return fresh
-
-
-def _append(result: chunks.Encoded, arrays: list[corpus.Appender], journal: dict) -> None:
-    for i, sentences in enumerate(result.sides):
-        arrays[2 * i].append(sentences.ids)
-        arrays[2 * i + 1].append(journal["sizes"][2 * i] + sentences.offsets[1:])
-        journal["sizes"][2 * i] += len(sentences.ids)
-        journal["sizes"][2 * i + 1] += len(sentences)
-        journal["longest"][i] = max(journal["longest"][i], int(sentences.lengths().max(initial=0)))
-    journal["read"] += result.read
-    journal["pairs"] += len(result.sides[0])
-    journal["empty"] += result.empty
-    journal["too_long"] += result.too_long
+def _tokenizer(
+    pool: Workers, paths: tuple[str, str], pairs: int, settings: Settings, unfinished: str
+) -> SubwordTokenizer:
+    """Returns the tokenizer, whose merges are learned if the folder has none."""
+    if not os.path.exists(os.path.join(unfinished, VOCABULARY)):
+        if settings.bpe_units is None or settings.bpe_sample is None or settings.seed is None:
+            raise ConfigError("bpe_units, bpe_sample, seed: needed where no other corpus gives the BPE")
+        learning.learn(
+            pool,
+            paths,
+            pairs,
+            settings.text,
+            units=settings.bpe_units,
+            sample=settings.bpe_sample,
+            seed=settings.seed,
+            folder=unfinished,
+        )
+    codes = os.path.join(unfinished, tokenizers.CODES)
+    return SubwordTokenizer(settings.text, bpe.checked(reading.text(codes), codes))
 
 
-def _flush(arrays: list, journal: dict, path: str) -> None:
-    journal["sizes"] = [array.flush() for array in arrays]
-    files.write(path, json.dumps(journal) + "\n")
+def _interrupted_writes(folder: str, prefix: str = "") -> list[str]:
+    """Returns the files that killed writes left, of names that begin with `prefix`."""
+    return [name for name in os.listdir(folder) if name.startswith(prefix) and name.endswith(files.UNFINISHED)]
 
 
-def _segment(pool, split: str, sides, processor, unfinished: str) -> None:
-    """Writes a split for decoding: tokens of both sides, and the target as people write it."""
-    work = chunks.Segment(processor.settings, processor.codes)
-    written = {"source": [], "target": [], "reference": []}
-    for result in pool.map(work, chunks.chunks(*sides)):
-        for name, lines in result.items():
-            written[name] += lines
-    for name, lines in written.items():
-        files.write(os.path.join(unfinished, f"{split}.{name}"), "".join(f"{line}\n" for line in lines))
-
-
-def _warn(path: str, processor: text.Text, unfinished: str) -> None:
-    """Warns if the validation targets, from the file `path`, get other blanks, or if BLEU tells nothing of them."""
-    tokens, references = corpus.read_references(unfinished, "valid")
-    words = [processor.decode(split_words(line)) for line in tokens]
-    for problem in (text.blank_problem(processor.settings, references), text.bleu_problem(processor, words)):
-        if problem:
-            warnings.warn(f"{path}: {problem}", stacklevel=3)
-
-
-def _progress(results: Iterable, what: str, total: int, done: int = 0, size=None) -> Iterator:
-    with tqdm(total=total, initial=done, desc=what, unit=" pairs", unit_scale=True, disable=None) as progress:
-        for result in results:
-            yield result
-            progress.update(size(result) if size else chunks.CHUNK)
-
-
-def _half_written(folder: str, start: str = "") -> list[str]:
-    """Files that killed writes left, of names that begin with `start`."""
-    return [name for name in os.listdir(folder) if name.startswith(start) and name.endswith(files.UNFINISHED)]
-
-
-def _finish(unfinished: str, folder: str, started: dict, counts: dict) -> dict:
-    for name in _half_written(unfinished):
+def _finish(unfinished: str, folder: str, inputs: dict, counts: dict[str, dict[str, int]]) -> dict:
+    """Writes the manifest, gives the folder its name, and removes what is not part of the corpus."""
+    for name in _interrupted_writes(unfinished):
         os.remove(os.path.join(unfinished, name))
-    paths = {name: os.path.join(unfinished, name) for name in sorted({*os.listdir(unfinished)} - _OWN)}
+    names = sorted({*os.listdir(unfinished)} - _WORK_FILES - {MANIFEST})
+    paths = {name: os.path.join(unfinished, name) for name in names}
     contents = {name: {"bytes": os.path.getsize(path), "sha256": files.checksum(path)} for name, path in paths.items()}
     manifest = {
-        **started,
+        **inputs,
         "counts": counts,
         "files": contents,
         "versions": {
@@ -301,9 +227,9 @@ def _finish(unfinished: str, folder: str, started: dict, counts: dict) -> dict:
         },
         "command": processes.command(),
     }
-    files.write(os.path.join(unfinished, corpus.MANIFEST), json.dumps(manifest, indent=2) + "\n")
+    files.write(os.path.join(unfinished, MANIFEST), json.dumps(manifest, indent=2) + "\n")
     files.move(unfinished, folder)
-    for name in _OWN - {corpus.MANIFEST}:
+    for name in _WORK_FILES:
         if os.path.exists(os.path.join(folder, name)):
             os.remove(os.path.join(folder, name))
     return manifest

@@ -1,4 +1,4 @@
-"""Released texts: where WMT'17 and Multi30k are, and which of their files make the splits."""
+"""Released corpora: where WMT'17 and Multi30k are, and which of their files make the splits."""
 
 import os
 
@@ -7,7 +7,7 @@ from memattn.data.preparation import download
 WMT17_URL = "https://data.statmt.org/wmt17/translation-task/preprocessed"
 WMT17_VALIDATION = {"en-cs": "newstest2015", "en-de": "newstest2015", "en-fi": "newstest2015", "en-tr": "newsdev2016"}
 WMT17_TEST = "newstest2016"
-# Training pairs as the paper counts them, and how far its rounding goes: the files have no published checksum.
+# Number of training pairs in the paper, and how far its rounding goes: the files have no published checksum.
 WMT17_PAIRS = {
     "en-cs": (52_000_000, 500_000),
     "en-de": (5_900_000, 50_000),
@@ -29,7 +29,7 @@ MULTI30K_SHA256 = {
 
 
 def wmt17(pair: str, base_url: str, folder: str) -> dict[str, tuple[str, str]]:
-    """Downloads a language pair, such as en-de, into a folder; the two files of each split, truecased text.
+    """Downloads a language pair, such as en-de, and returns the source and target file of each split: truecased text.
 
     Raises DataError, OSError.
     """
@@ -38,15 +38,16 @@ def wmt17(pair: str, base_url: str, folder: str) -> dict[str, tuple[str, str]]:
     folder = os.path.join(folder, release)
     for name in (f"corpus.tc.{source}.gz", f"corpus.tc.{target}.gz", "dev.tgz"):
         download.fetch(f"{base_url.rstrip('/')}/{release}/{name}", os.path.join(folder, name))
-    splits = {"train": tuple(os.path.join(folder, f"corpus.tc.{language}.gz") for language in (source, target))}
+    splits = {"train": (os.path.join(folder, f"corpus.tc.{source}.gz"), os.path.join(folder, f"corpus.tc.{target}.gz"))}
     for split, name in (("valid", WMT17_VALIDATION[pair]), ("test", WMT17_TEST)):
-        names = [f"{name}.tc.{language}" for language in (source, target)]
-        splits[split] = tuple(download.take_out(os.path.join(folder, "dev.tgz"), names, folder))
+        names = [f"{name}.tc.{source}", f"{name}.tc.{target}"]
+        source_path, target_path = download.extract(os.path.join(folder, "dev.tgz"), names, folder)
+        splits[split] = (source_path, target_path)
     return splits
 
 
 def wmt17_problem(pair: str, pairs: int) -> str | None:
-    """Says that a number of training pairs is not the paper's; None if it is."""
+    """Returns a warning if a number of training pairs is not the paper's, or None."""
     expected, rounding = WMT17_PAIRS[pair]
     if abs(pairs - expected) <= rounding:
         return None
@@ -58,14 +59,15 @@ def wmt17_problem(pair: str, pairs: int) -> str | None:
 
 
 def multi30k(base_url: str, folder: str) -> dict[str, tuple[str, str]]:
-    """Downloads the English and German captions into a folder; the two files of each split, raw text.
+    """Downloads the English and German captions, and returns the source and target file of each split: raw text.
 
-    Raises DataError, also for a file of another checksum, OSError.
+    Raises DataError, also for a file with another checksum, OSError.
     """
     splits = {}
-    for split, name in MULTI30K_SPLITS.items():
-        names = [f"{name}.{language}.gz" for language in ("en", "de")]
-        splits[split] = tuple(os.path.join(folder, name) for name in names)
-        for name, path in zip(names, splits[split], strict=True):
+    for split, prefix in MULTI30K_SPLITS.items():
+        source, target = (os.path.join(folder, f"{prefix}.{language}.gz") for language in ("en", "de"))
+        for path in (source, target):
+            name = os.path.basename(path)
             download.fetch(f"{base_url.rstrip('/')}/{name}", path, MULTI30K_SHA256[name])
+        splits[split] = (source, target)
     return splits

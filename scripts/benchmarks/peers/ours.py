@@ -11,8 +11,8 @@ import worker
 
 from memattn import xla
 from memattn.config import Config, DataConfig, DecodingConfig, Seq2SeqConfig, TrainingConfig
-from memattn.data.corpus import Sentences
 from memattn.data.lexicon import Lexicon
+from memattn.data.sentences import Sentences
 from memattn.data.vocabulary import Vocabulary
 from memattn.runs import provenance, run_folder
 from memattn.search.searcher import BATCHES_AT_ONCE, Searcher, decode, warm_up

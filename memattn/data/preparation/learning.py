@@ -1,0 +1,77 @@
+"""Learns byte-pair encoding and the vocabulary from the training split."""
+
+import dataclasses
+import os
+from collections import Counter
+
+import numpy as np
+from tqdm import tqdm
+
+from memattn import files
+from memattn.data import bpe
+from memattn.data.corpus import VOCABULARY
+from memattn.data.preparation.chunks import CHUNK, Chunk, read_chunks
+from memattn.data.preparation.workers import Workers
+from memattn.data.tokenizer import CODES, TextSettings, word_tokenizer
+from memattn.data.vocabulary import Vocabulary
+from memattn.errors import DataError
+
+
+@dataclasses.dataclass(frozen=True)
+class CountWords:
+    """Counts the words, escaped for byte-pair encoding, of a random share of a chunk's pairs."""
+
+    settings: TextSettings
+    share: float
+    seed: int
+
+    def __call__(self, chunk: Chunk) -> Counter[str]:
+        languages = (self.settings.source_language, self.settings.target_language)
+        tokenizers = [word_tokenizer(self.settings.form, language) for language in languages]
+        random = np.random.RandomState([self.seed, chunk.first])  # noqa: NPY002 (its streams are frozen)
+        words: Counter[str] = Counter()
+        for pair in chunk.pairs():
+            if self.share == 1 or random.random_sample() < self.share:
+                for tokenize, line in zip(tokenizers, pair, strict=True):
+                    words.update(word for word in bpe.escape(tokenize(line)).split(" ") if word)
+        return words
+
+
+def learn(
+    pool: Workers,
+    paths: tuple[str, str],
+    pairs: int,
+    settings: TextSettings,
+    *,
+    units: int,
+    sample: int,
+    seed: int,
+    folder: str,
+) -> None:
+    """Writes the merges and the vocabulary of a training split into a folder, the vocabulary last.
+
+    Args:
+      pool: The processes that count words.
+      paths: The source and the target file.
+      pairs: Number of their lines.
+      settings: Form and languages of the text.
+      units: Merges to learn, and units of the vocabulary, at most.
+      sample: Number of pairs to learn from, about; more are not used.
+      seed: Seed of the sample.
+      folder: Where the files go.
+
+    Raises DataError for text without any merge, OSError.
+    """
+    share = min(1.0, sample / pairs)
+    words: Counter[str] = Counter()
+    with tqdm(total=pairs, desc="counting words", unit=" pairs", unit_scale=True, disable=None) as progress:
+        for counts in pool.map(CountWords(settings, share, seed), read_chunks(*paths)):
+            words.update(counts)
+            progress.update(CHUNK)
+    codes = bpe.learn(words, units)
+    if codes.count("\n") == 1:
+        raise DataError(
+            f"{paths[0]}: too little text for BPE: no two letters come together twice in {pairs * share:,.0f} pairs"
+        )
+    files.write(os.path.join(folder, CODES), codes)
+    files.write(os.path.join(folder, VOCABULARY), str(Vocabulary(bpe.most_frequent_units(words, codes, units))))

@@ -1,0 +1,96 @@
+"""Sentences of token ids, and pairs of them, in one array per side."""
+
+import dataclasses
+import zlib
+
+import numpy as np
+
+from memattn.data.vocabulary import PAD, Vocabulary, split_words
+from memattn.errors import DataError
+
+_CHECKSUM_BLOCK = 1 << 20  # integers that are converted and summed at a time
+
+
+@dataclasses.dataclass(frozen=True)
+class Sentences:
+    """Sentences of token ids, each with its end of sentence, one after the other in one array.
+
+    Attributes:
+      ids: [all tokens], of any integer type; may be mapped from a file.
+      offsets: int64 [sentences + 1], where each sentence starts in `ids`.
+      path: The file of the ids, for messages.
+      num_ids: Size of the vocabulary. Ids are checked against it as they are read; None skips the check.
+    """
+
+    ids: np.ndarray
+    offsets: np.ndarray
+    path: str = ""
+    num_ids: int | None = None
+
+    @classmethod
+    def from_ids(cls, sentences: list[list[int]], dtype: type = np.int32) -> "Sentences":
+        """Joins lists of ids."""
+        offsets = np.zeros(len(sentences) + 1, np.int64)
+        np.cumsum([len(sentence) for sentence in sentences], out=offsets[1:])
+        return cls(np.fromiter((i for sentence in sentences for i in sentence), dtype, offsets[-1]), offsets)
+
+    @classmethod
+    def from_lines(cls, lines: list[str], vocabulary: Vocabulary) -> "Sentences":
+        """Encodes lines whose tokens are separated by blanks."""
+        return cls.from_ids([vocabulary.encode(split_words(line)) for line in lines])
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, index: int) -> np.ndarray:
+        return self.ids[self.offsets[index] : self.offsets[index + 1]]
+
+    def lengths(self, start: int = 0, end: int | None = None) -> np.ndarray:
+        """Returns the lengths of the sentences from `start` up to `end`, int64."""
+        return np.diff(self.offsets[start : len(self) + 1 if end is None else end + 1])
+
+    def checksum(self) -> int:
+        """Returns the CRC-32 of all ids and lengths, which does not depend on their integer types."""
+        crc = 0
+        for numbers in (self.ids, self.offsets):
+            for start in range(0, len(numbers), _CHECKSUM_BLOCK):
+                crc = zlib.crc32(np.asarray(numbers[start : start + _CHECKSUM_BLOCK], "<i8").data, crc)
+        return crc
+
+    def between(self, start: int, end: int) -> np.ndarray:
+        """Returns the ids of the sentences from `start` up to `end`, one after the other. Raises DataError."""
+        return self._checked(self.ids[self.offsets[start] : self.offsets[end]])
+
+    def padded(self, indices: np.ndarray, rows: int, width: int) -> np.ndarray:
+        """Returns the sentences with these indices as int32 [rows, width], padded with PAD. Raises DataError."""
+        starts, ends = self.offsets[indices], self.offsets[indices + 1]
+        lengths = ends - starts
+        is_token = np.arange(width) < lengths[:, None]
+        batch = np.full((rows, width), PAD, np.int32)
+        within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        batch[: len(indices)][is_token] = self._checked(self.ids[np.repeat(starts, lengths) + within])
+        return batch
+
+    def _checked(self, ids: np.ndarray) -> np.ndarray:
+        if self.num_ids and len(ids) and not 0 <= ids.min() <= ids.max() < self.num_ids:
+            invalid = ids.min() if ids.min() < 0 else ids.max()
+            raise DataError(
+                f"{self.path}: damaged: it holds the id {invalid}, and the vocabulary has {self.num_ids:,} tokens; "
+                "prepare the corpus again"
+            )
+        return ids
+
+
+@dataclasses.dataclass(frozen=True)
+class Corpus:
+    """Sentence pairs: sources, and the target of each."""
+
+    source: Sentences
+    target: Sentences
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def checksum(self) -> str:
+        """Returns the checksums of both sides, in hexadecimal."""
+        return f"{self.source.checksum():08x}{self.target.checksum():08x}"

@@ -1,0 +1,33 @@
+"""Reads lines of UTF-8 text files."""
+
+from memattn import reading
+from memattn.errors import DataError
+
+
+def read_lines(path: str, *, pipes: bool = False) -> list[str]:
+    """Returns the lines of a UTF-8 file, plain or .gz, without their ends; `pipes` allows a pipe. Raises DataError."""
+    try:
+        return decode_lines(b"".join(reading.lines(path, pipes=pipes)), path, 1)
+    except OSError as error:
+        raise DataError(f"{path}: {error.strerror}") from error
+
+
+def decode_lines(content: bytes, path: str, first: int) -> list[str]:
+    """Returns the lines in some bytes of a file.
+
+    Args:
+      content: Lines with their ends.
+      path: The file, for messages.
+      first: Number of the first line in the file. A byte order mark before line 1 is dropped.
+
+    Raises DataError for bytes that are not UTF-8.
+    """
+    try:
+        text = content.decode("utf-8-sig" if first == 1 else "utf-8")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + first
+        raise DataError(f"{path}:{line}: not UTF-8 text: byte 0x{content[error.start]:02x}") from error
+    lines = text.split("\n")
+    if not content or content.endswith(b"\n"):
+        lines.pop()
+    return [line.removesuffix("\r") for line in lines]

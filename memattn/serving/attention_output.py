@@ -1,0 +1,92 @@
+"""Word alignments, and replacements of unknown tokens, from the attention weights of a translation."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from memattn.data.bpe import SEPARATOR
+from memattn.data.vocabulary import SPECIAL_TOKENS, UNK
+
+UNKNOWN = SPECIAL_TOKENS[UNK]
+
+
+class Part(NamedTuple):
+    """A piece of a source line with its translation.
+
+    Attributes:
+      source: Tokens [S] of the piece.
+      target: Tokens [T] of its translation.
+      weights: Attention weights [T, S] of the source tokens for each target token; empty where none are needed.
+    """
+
+    source: list[str]
+    target: list[str]
+    weights: np.ndarray
+
+
+def as_json(part: Part) -> dict[str, Any]:
+    """Returns a part as a mapping that JSON can hold."""
+    weights = [[round(float(weight), 4) for weight in row] for row in part.weights]
+    return {"source": part.source, "target": part.target, "weights": weights}
+
+
+def word_alignment(parts: list[Part], word_numbers: Callable[[list[str]], list[int]]) -> str:
+    """Returns the most attended source word of each target word, as pairs `source-target`, numbered from 0.
+
+    The weight between two words is the sum over their tokens. If a target word continues in the next part, its first
+    part decides.
+
+    Args:
+      parts: The parts of a line.
+      word_numbers: A function of tokens, which returns the number of each token's word.
+    """
+    source_words = np.array(word_numbers([token for part in parts for token in part.source]))
+    target_words = np.array(word_numbers([token for part in parts for token in part.target]))
+    aligned: dict[int, int] = {}  # source word by target word
+    source_start = target_start = 0
+    for source, target, weights in parts:
+        sources = source_words[source_start : source_start + len(source)]
+        targets = target_words[target_start : target_start + len(target)]
+        source_start, target_start = source_start + len(source), target_start + len(target)
+        if not (source and target):
+            continue
+        between_words = _membership(targets, weights.dtype).T @ weights @ _membership(sources, weights.dtype)
+        for word, source_word in enumerate(between_words.argmax(1)):
+            aligned.setdefault(word + targets[0], source_word + sources[0])
+    return " ".join(f"{source_word}-{word}" for word, source_word in aligned.items())
+
+
+def _membership(words: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Returns a matrix [tokens, words] with 1 where a token belongs to a word; the words' numbers are consecutive."""
+    numbers = words - words[0]
+    return (numbers[:, None] == np.arange(numbers.max() + 1)).astype(dtype)
+
+
+def replace_unknown(part: Part, word_numbers: Callable[[list[str]], list[int]]) -> list[str]:
+    """Returns the target tokens; an unknown one becomes the source token with the largest weight.
+
+    A source token ends with SEPARATOR if its word continues. In the target, it loses that mark unless the same word
+    continues there.
+
+    Args:
+      part: A piece with its translation.
+      word_numbers: A function of tokens, which returns the number of each token's word.
+    """
+    source, target, weights = part
+    if not source:
+        return target
+    numbers, attended = word_numbers(source), weights.argmax(1)
+    known = []
+    for i, (token, place) in enumerate(zip(target, attended, strict=True)):
+        if token != UNKNOWN:
+            known.append(token)
+            continue
+        following = target[i + 1] if i + 1 < len(target) else None
+        continues = place + 1 < len(source) and numbers[place + 1] == numbers[place]
+        if following == UNKNOWN:
+            continues &= numbers[attended[i + 1]] == numbers[place] and attended[i + 1] > place
+        else:
+            continues &= following == source[min(place + 1, len(source) - 1)]
+        known.append(source[place] if continues else source[place].removesuffix(SEPARATOR))
+    return known
