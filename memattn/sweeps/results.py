@@ -66,7 +66,7 @@ def result_of(folder: str, config: Config, split: str, average: int | None) -> R
     except (OSError, ValueError, TypeError):
         return None
     same = result.split == split and configs.to_dict(stored) == configs.to_dict(config)
-    is_whole = config.data.generated or any(METRICS[name].of_text for name in result.scores)
+    is_whole = config.data.generated or any(METRICS[name].needs_detokenized for name in result.scores)
     chosen = folders == ([CHECKPOINTS] * average if average else [BEST])
     return result if same and is_whole and chosen else None
 

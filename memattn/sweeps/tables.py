@@ -56,7 +56,7 @@ def row(name: str, config: Config, result: Result, validations: list[dict[str, s
     """A run's row of the table."""
     scores = {}
     for metric, entry in _shown().items():
-        has_score = metric in result.scores and not (entry.of_text and config.data.generated)
+        has_score = metric in result.scores and not (entry.needs_detokenized and config.data.generated)
         scores[_column(entry)] = f"{result.scores[metric]:{entry.form}}" if has_score else ""
     return {
         "run": name,
@@ -72,7 +72,7 @@ def row(name: str, config: Config, result: Result, validations: list[dict[str, s
 
 
 def _shown() -> dict[str, Metric]:
-    return {name: metric for name, metric in METRICS.items() if metric.is_shown}
+    return {name: metric for name, metric in METRICS.items() if metric.is_reported}
 
 
 def _column(metric: Metric) -> str:
