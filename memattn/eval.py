@@ -1,4 +1,4 @@
-"""Evaluates a trained run: hypotheses, BLEU, decode time, pictures of alignments.
+"""Evaluates a trained run: decodes a test set, scores and times it, draws alignments.
 
 python -m memattn.eval --run_dir runs/small
 """
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def report(result: "Result") -> str:
-    """The result in a few readable lines."""
+    """Returns a result as a few readable lines."""
     from memattn.evaluation.metrics import METRICS
 
     search = "sampled" if result.config["decoding"]["sample"] else f"beam {result.beam_size}"
     scores = [
-        f"{metric.title:20}{metric.shown(result.scores[name])}  {result.signatures.get(name, '')}".rstrip()
+        f"{metric.title:20}{metric.with_unit(result.scores[name])}  {result.signatures.get(name, '')}".rstrip()
         for name, metric in METRICS.items()
-        if metric.is_shown and name in result.scores
+        if metric.is_reported and name in result.scores
     ]
     lines = [
         *scores,
@@ -53,12 +53,12 @@ def _main() -> int:
         test_set = read_split(trained, options.split or "valid")
     output_dir = options.output_dir or default_folder(options.run_dir[0], test_set.name)
     evaluation = evaluate(trained, test_set, repeats=options.repeats)
-    written = write(evaluation, trained, output_dir, plots=options.plot)
+    names = write(evaluation, trained, output_dir, num_plots=options.plot)
     print(report(evaluation.result))
-    if options.plot and not any(name.startswith(ALIGNMENTS) for name in written):
+    if options.plot and not any(name.startswith(ALIGNMENTS) for name in names):
         cause = "every translation is empty" if trained.model.has_alignments else "the model has no attention"
         print(f"--plot: nothing drawn; {cause}")
-    print(f"written to {output_dir}: {', '.join(written)}")
+    print(f"written to {output_dir}: {', '.join(names)}")
     return 0
 
 

@@ -45,7 +45,7 @@ def main() -> None:
     flags.DEFINE_multi_string("set", [], "Override, such as training.max_steps=500; repeatable.")
     flags.DEFINE_bool("list", False, "Print the number and the name of each run; train nothing.")
     flags.register_multi_flags_validator(
-        ["sweep_dir", "list"], lambda given: given["sweep_dir"] or given["list"], "--sweep_dir is missing"
+        ["sweep_dir", "list"], lambda values: values["sweep_dir"] or values["list"], "--sweep_dir is missing"
     )
     flags.DEFINE_integer("cell", None, "Number of the only run to do; makes no table.", lower_bound=0)
     flags.DEFINE_integer("jobs", 1, "Trainings that run concurrently.", lower_bound=1)

@@ -9,7 +9,7 @@ from absl import flags
 
 from memattn import config as configs
 
-STRATEGIES = ["none", "mirrored", "multi_worker", "auto"]  # of training.distribution, which needs TensorFlow
+STRATEGIES = ["none", "mirrored", "multi_worker", "auto"]  # keys of training.distribution.STRATEGIES
 
 
 def _main() -> int:
@@ -17,7 +17,7 @@ def _main() -> int:
     from memattn.training.trainer import train
 
     options = flags.FLAGS
-    strategy = distribution.STRATEGIES[options.strategy]()  # several workers: before anything else of TensorFlow
+    strategy = distribution.STRATEGIES[options.strategy]()  # first: several workers must meet before TensorFlow starts
     return train(configs.load(options.config, options.set), options.run_dir, strategy)
 
 

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import statistics
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -20,13 +21,13 @@ from memattn.data.sentences import Sentences
 from memattn.data.text_files import read_lines
 from memattn.data.vocabulary import Vocabulary, split_words
 from memattn.errors import ConfigError, DataError
-from memattn.evaluation import metrics, model_card
+from memattn.evaluation import metrics, model_card, plots
 from memattn.evaluation.metrics import Comparison
-from memattn.evaluation.plots import alignments
 from memattn.evaluation.result import Result
 from memattn.evaluation.target_loss import target_loss
-from memattn.models.seq2seq import Seq2Seq
+from memattn.models.interface import AligningModel
 from memattn.runs import provenance, run_folder
+from memattn.runs.checkpoints import step_of
 from memattn.runs.trained import Trained
 from memattn.search.searcher import Scorer, Searcher, Translation, decode, warm_up
 
@@ -40,93 +41,94 @@ class TestSet:
     """Sources to decode, and their references.
 
     Attributes:
-      name: of the split, or the source file's.
+      name: of the split, or of the file with the sources.
       source, target: sentences of ids.
       references: words divided by spaces, BPE undone.
-      written: the references as people write them. In both, none holds a tab or an end of a line.
+      detokenized_references: the references as ordinary text. Neither holds tabs or ends of lines.
     """
 
     name: str
     source: Sentences
     target: Sentences
     references: list[str]
-    written: list[str]
+    detokenized_references: list[str]
 
 
 def read_split(trained: Trained, split: str) -> TestSet:
-    """A split of the prepared corpus. Raises ConfigError for an unknown split or another run's corpus, DataError."""
+    """Reads a split of the prepared corpus.
+
+    Raises ConfigError if there is no such split, or if the corpus has another vocabulary than the run; DataError.
+    """
     folder = trained.config.data.path
     corpus.check_folder(folder)
     vocabulary = corpus.read_vocabulary(os.path.join(folder, corpus.VOCABULARY))
     if not trained.reads_as(vocabulary, text.read(folder)):
         raise ConfigError(f"data.folder: the vocabulary or BPE of {folder} differs from the run's; see --source")
     corpus.check_split(folder, split, corpus.splits(folder))
-    sides = corpus.read_corpus(folder, split, trained.vocabulary)
-    tokens, written = corpus.read_references(folder, split)
-    references = [text.one_line(trained.text.decode(split_words(line))) for line in tokens]
-    return TestSet(split, sides.source, sides.target, references, list(map(text.one_line, written)))
+    pairs = corpus.read_corpus(folder, split, trained.vocabulary)
+    tokenized, detokenized = corpus.read_references(folder, split)
+    references = [text.one_line(trained.text.decode(split_words(line))) for line in tokenized]
+    return TestSet(split, pairs.source, pairs.target, references, list(map(text.one_line, detokenized)))
 
 
 def read_files(trained: Trained, source: str, target: str) -> TestSet:
-    """Two files of text (plain or .gz) or pipes, processed as the training text was. Raises DataError."""
-    sources, targets = (read_lines(path, pipes=True) for path in (source, target))
-    if len(sources) != len(targets):
-        raise DataError(f"{source} has {len(sources):,} lines and {target} has {len(targets):,}")
-    if not sources:
+    """Reads two files of text (plain or .gz) or pipes, processed as the training text was. Raises DataError."""
+    source_lines, target_lines = (read_lines(path, pipes=True) for path in (source, target))
+    if len(source_lines) != len(target_lines):
+        raise DataError(f"{source} has {len(source_lines):,} lines and {target} has {len(target_lines):,}")
+    if not source_lines:
         raise DataError(f"{source}: empty; there is nothing to decode")
-    spoken, encode, one_line = trained.text, trained.vocabulary.encode, text.one_line
-    tokens = [spoken.encode(line, "target") for line in targets]
-    sentences = [spoken.encode(line, "source") for line in sources]
-    sides = [Sentences.from_ids([encode(one) for one in side]) for side in (sentences, tokens)]
-    references = [one_line(spoken.decode(one)) for one in tokens]
-    return TestSet(source, *sides, references, [one_line(spoken.reference(line)) for line in targets])
+    source_tokens = [trained.text.encode(line, "source") for line in source_lines]
+    target_tokens = [trained.text.encode(line, "target") for line in target_lines]
+    return TestSet(
+        name=source,
+        source=Sentences.from_ids([trained.vocabulary.encode(tokens) for tokens in source_tokens]),
+        target=Sentences.from_ids([trained.vocabulary.encode(tokens) for tokens in target_tokens]),
+        references=[text.one_line(trained.text.decode(tokens)) for tokens in target_tokens],
+        detokenized_references=[text.one_line(trained.text.reference(line)) for line in target_lines],
+    )
 
 
 @dataclasses.dataclass(frozen=True)
 class Evaluation:
-    """The results on a test set.
+    """The translations of a test set, and their scores.
 
     Attributes:
-      translations: the n best of each source.
-      hypotheses: the best of each source, words divided by spaces.
-      written: the same, as people write them.
+      test_set: what was decoded.
+      result: scores, times and conditions.
+      translations: the n best hypotheses of each source.
+      hypotheses: the best hypothesis of each source, words divided by spaces.
+      detokenized_hypotheses: the best hypotheses as ordinary text.
     """
 
     test_set: TestSet
     result: Result
     translations: list[Translation]
     hypotheses: list[str]
-    written: list[str]
+    detokenized_hypotheses: list[str]
 
 
 def evaluate(trained: Trained, test_set: TestSet, *, repeats: int) -> Evaluation:
     """Decodes a test set `repeats` times and scores it. Raises ConfigError, DataError."""
-    config, vocabulary = trained.config, trained.vocabulary
+    config, num_buckets, num_sentences = trained.config, trained.config.data.num_buckets, len(test_set.source)
     searcher = Searcher(trained.model, config.decoding, trained.lexicon)
-    warm_up(searcher, test_set.source, config.data.num_buckets)
+    warm_up(searcher, test_set.source, num_buckets)
     seconds = []
-    sentences = len(test_set.source)
-    for _ in tqdm(range(repeats), desc=f"decoding {sentences:,} sentences", unit="run", disable=None):
-        translations, elapsed = decode(searcher, test_set.source, vocabulary, config.data.num_buckets)
+    for _ in tqdm(range(repeats), desc=f"decoding {num_sentences:,} sentences", unit="run", disable=None):
+        translations, elapsed = decode(searcher, test_set.source, trained.vocabulary, num_buckets)
         seconds.append(elapsed)
-    spoken, one_line = trained.text, text.one_line
-    hypotheses = [one_line(spoken.decode(translation.best)) for translation in translations]
+    hypotheses = [text.one_line(trained.text.decode(translation.best)) for translation in translations]
     comparison = Comparison(
         hypotheses=hypotheses,
         references=test_set.references,
-        by_characters=spoken.by_characters,
-        language=spoken.target_language,
-        detokenize=lambda hypothesis: one_line(spoken.detokenize(hypothesis)),
-        written_references=test_set.written,
+        by_characters=trained.text.by_characters,
+        language=trained.text.target_language,
+        detokenize=lambda hypothesis: text.one_line(trained.text.detokenize(hypothesis)),
+        detokenized_references=test_set.detokenized_references,
         target_loss=lambda: target_loss(Scorer(trained.model), test_set.source, test_set.target),
     )
     scores = metrics.scores(comparison)
-    written, _ = comparison.written
-    tokens = sum(len(translation.best) + 1 for translation in translations)
-    run_config = run_folder.load_config(os.path.dirname(os.path.dirname(trained.checkpoints[0])))  # of RUN/best/step-N
-    searches = [dataclasses.asdict(each.decoding) for each in (run_config, config)]
-    changed = {key: value for key, value in searches[1].items() if value != searches[0][key]}
-    median = statistics.median(seconds)
+    median, num_tokens = statistics.median(seconds), sum(len(translation.best) + 1 for translation in translations)
     result = Result(
         scores={name: score.value for name, score in scores.items()},
         signatures={name: score.signature for name, score in scores.items() if score.signature},
@@ -134,91 +136,132 @@ def evaluate(trained: Trained, test_set: TestSet, *, repeats: int) -> Evaluation
         decode_seconds_min=min(seconds),
         decode_seconds_max=max(seconds),
         repeats=repeats,
-        sentences_per_second=sentences / median,
-        tokens_per_second=tokens / median,
+        sentences_per_second=num_sentences / median,
+        tokens_per_second=num_tokens / median,
         excluded_from_time="model construction, tracing and compiling, data loading, batching, ids to text",
-        sentences=sentences,
+        sentences=num_sentences,
         split=test_set.name,
         beam_size=config.decoding.beam_size,
         batch_size=config.decoding.batch_size,
         jit_compile=searcher.jit_compile,
-        dtype=", ".join(sorted({model.dtype_policy.name for model in trained.models})),
-        trained_on=run_config.data.path,
-        overrides=[f"decoding.{key}={json.dumps(value)}" for key, value in changed.items()],
-        seed=config.training.seed,
-        parameters=sum(model.count_params() for model in trained.models),
-        step=max(int(path.rpartition("-")[2]) for path in trained.checkpoints),
-        checkpoints=trained.checkpoints,
+        **_model_facts(trained),
         **provenance.conditions(),
         config=configs.to_dict(config),
     )
-    return Evaluation(test_set, result, translations, hypotheses, written)
+    detokenized_hypotheses, _ = comparison.detokenized
+    return Evaluation(test_set, result, translations, hypotheses, detokenized_hypotheses)
+
+
+def _model_facts(trained: Trained) -> dict[str, Any]:
+    """Returns the fields of a result that say what was trained, and how its search differs from the run's."""
+    run_config = run_folder.load_config(os.path.dirname(os.path.dirname(trained.checkpoints[0])))  # of RUN/best/step-N
+    run_decoding, decoding = (dataclasses.asdict(config.decoding) for config in (run_config, trained.config))
+    changes = {key: value for key, value in decoding.items() if value != run_decoding[key]}
+    return {
+        "dtype": ", ".join(sorted({model.dtype_policy.name for model in trained.models})),
+        "trained_on": run_config.data.path,
+        "overrides": [f"decoding.{key}={json.dumps(value)}" for key, value in changes.items()],
+        "seed": trained.config.training.seed,
+        "parameters": sum(model.count_params() for model in trained.models),
+        "step": max(map(step_of, trained.checkpoints)),
+        "checkpoints": trained.checkpoints,
+    }
 
 
 def default_folder(run_dir: str, name: str) -> str:
-    """Where a test set's results go: the run folder if it is `valid`, RUN/eval/NAME for others.
+    """Returns where the results of a test set go: into the run folder if it is `valid`, else into RUN/eval/NAME.
 
-    RUN/eval/valid if the run folder holds the result of another split, as sweeps write it.
+    The results of `valid`, too, go into RUN/eval/valid where the run folder holds those of another split, as a sweep
+    may have written them.
     """
     try:
-        stored = reading.json_file(os.path.join(run_dir, RESULT), {"split": str})["split"]
-    except (OSError, DataError):  # no result that can be used
-        stored = "valid"
-    return run_dir if name == stored == "valid" else os.path.join(run_dir, EVALUATIONS, os.path.basename(name))
+        split = reading.json_file(os.path.join(run_dir, RESULT), {"split": str})["split"]
+    except (OSError, DataError):  # no result, or a damaged one
+        split = "valid"
+    return run_dir if name == split == "valid" else os.path.join(run_dir, EVALUATIONS, os.path.basename(name))
 
 
-def write(evaluation: Evaluation, trained: Trained, output_dir: str, *, plots: int) -> list[str]:
-    """Writes the results and pictures of `plots` alignments, if there are any; returns the files' names.
+def write(evaluation: Evaluation, trained: Trained, output_dir: str, *, num_plots: int) -> list[str]:
+    """Writes the results, and pictures of `num_plots` alignments if the model has attention; returns the files' names.
 
-    Raises OSError.
+    Files of an earlier evaluation are replaced or removed. Raises OSError.
     """
-    test_set, translations = evaluation.test_set, evaluation.translations
-    plots = plots if trained.model.has_alignments else 0
     os.makedirs(output_dir, exist_ok=True)
-    texts = {HYPOTHESES: evaluation.hypotheses, REFERENCES: test_set.references}
-    if (evaluation.written, test_set.written) != (evaluation.hypotheses, test_set.references):
-        texts |= dict(zip(_DETOKENIZED, (evaluation.written, test_set.written), strict=True))
-    if trained.config.decoding.n_best > 1:
-        texts[N_BEST] = [
-            f"{i}\t{score:.6f}\t{text.one_line(trained.text.decode(tokens))}"
-            for i, translation in enumerate(translations)
-            for tokens, score in zip(translation.hypotheses, translation.scores, strict=True)
-        ]
-    for name in {N_BEST, *_DETOKENIZED} - texts.keys():  # of an earlier evaluation
+    texts = _texts(evaluation, trained)
+    for name in {N_BEST, *_DETOKENIZED} - texts.keys():
         with contextlib.suppress(FileNotFoundError):
             os.remove(os.path.join(output_dir, name))
     for name, lines in texts.items():
         files.write(os.path.join(output_dir, name), "".join(f"{line}\n" for line in lines))
     files.write(os.path.join(output_dir, RESULT), json.dumps(evaluation.result.to_json(), indent=2) + "\n")
     files.write(os.path.join(output_dir, model_card.FILE), model_card.model_card(evaluation.result))
-    drawn = _plot(trained, evaluation, plots, os.path.join(output_dir, ALIGNMENTS))
-    return [RESULT, model_card.FILE, *texts, *[f"{ALIGNMENTS}/ (by line, from 0)"] * bool(drawn)]
+    names = [RESULT, model_card.FILE, *texts]
+    pictures = os.path.join(output_dir, ALIGNMENTS)
+    remove_pictures(pictures)
+    model = trained.models[0]  # of an ensemble, too
+    if isinstance(model, AligningModel) and trained.model.has_alignments:
+        num_drawn = _plot(model, trained.vocabulary, evaluation, num_plots, pictures)
+        names += [f"{ALIGNMENTS}/ (by line, from 0)"] if num_drawn else []
+    return names
 
 
-def _plot(trained: Trained, evaluation: Evaluation, plots: int, folder: str) -> int:
-    """Draws alignments of the `plots` longest sources with a translation, in place of older pictures; how many.
+def _texts(evaluation: Evaluation, trained: Trained) -> dict[str, list[str]]:
+    """Returns the lines of each text file. Detokenized text has files only where it differs."""
+    test_set = evaluation.test_set
+    tokenized = evaluation.hypotheses, test_set.references
+    detokenized = evaluation.detokenized_hypotheses, test_set.detokenized_references
+    texts = dict(zip((HYPOTHESES, REFERENCES), tokenized, strict=True))
+    if detokenized != tokenized:
+        texts |= dict(zip(_DETOKENIZED, detokenized, strict=True))
+    if trained.config.decoding.n_best > 1:
+        texts[N_BEST] = [
+            f"{i}\t{score:.6f}\t{text.one_line(trained.text.decode(tokens))}"
+            for i, translation in enumerate(evaluation.translations)
+            for tokens, score in zip(translation.hypotheses, translation.scores, strict=True)
+        ]
+    return texts
 
-    An ensemble's are those of its first model.
-    """
+
+def remove_pictures(folder: str) -> None:
+    """Removes the pictures of an earlier evaluation, whose names are numbers."""
     for path in glob.glob(os.path.join(glob.escape(folder), "*.png")):
         if re.fullmatch(r"\d+\.png", os.path.basename(path)):
-            os.remove(path)  # of an earlier evaluation
+            os.remove(path)
+
+
+def _plot(model: AligningModel, vocabulary: Vocabulary, evaluation: Evaluation, num_plots: int, folder: str) -> int:
+    """Draws the alignments of the longest sources that have a translation; returns their number."""
     sources, translations = evaluation.test_set.source, evaluation.translations
     longest_first = sorted(range(len(sources)), key=lambda index: -len(sources[index]))
-    chosen = [index for index in longest_first if translations[index].best][:plots]
+    chosen = [index for index in longest_first if translations[index].best][:num_plots]
     if chosen:
         os.makedirs(folder, exist_ok=True)
     for index in chosen:
-        drawn = aligned(trained.models[0], trained.vocabulary, sources[index], translations[index].best)
-        alignments(os.path.join(folder, f"{index}.png"), *drawn)
+        alignment = align(model, vocabulary, sources[index], translations[index].best)
+        plots.alignments(os.path.join(folder, f"{index}.png"), *alignment)
     return len(chosen)
 
 
-def aligned(
-    model: Seq2Seq, vocabulary: Vocabulary, source: np.ndarray, hypothesis: list[str]
-) -> tuple[list[str], list[str], np.ndarray, np.ndarray]:
-    """The arguments of `plots.alignments` for source ids [S] and a hypothesis: both as tokens, and weights."""
+class Alignment(NamedTuple):
+    """Attention weights between a source and a hypothesis.
+
+    Attributes:
+      source, target: tokens.
+      weights: [T, S], of the source positions at each target token.
+      slot_weights: [K, T, S], each memory slot's share of the weights; K = 0 without slots.
+    """
+
+    source: list[str]
+    target: list[str]
+    weights: np.ndarray
+    slot_weights: np.ndarray
+
+
+def align(model: AligningModel, vocabulary: Vocabulary, source: np.ndarray, hypothesis: list[str]) -> Alignment:
+    """Returns how a model aligns a hypothesis with source ids [S]."""
     target = vocabulary.encode(hypothesis)
-    combined, slots = model.alignments(tf.constant([source]), tf.constant([target]))
-    tokens = [[vocabulary.tokens[i] for i in ids] for ids in (source, target)]
-    return *tokens, combined[0].numpy(), slots[0].numpy()
+    weights, slot_weights = model.alignments(tf.constant([source]), tf.constant([target]))
+    if slot_weights is None:
+        slot_weights = weights[:, None][:, :0]
+    source_tokens, target_tokens = ([vocabulary.tokens[i] for i in ids] for ids in (source, target))
+    return Alignment(source_tokens, target_tokens, weights[0].numpy(), slot_weights[0].numpy())

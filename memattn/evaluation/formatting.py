@@ -1,13 +1,15 @@
 """Ranges and tables as text."""
 
+from typing import Any
+
 
 def extent(values: list[float], form: str) -> str:
-    """The least and the greatest value, in a form such as ".2f"."""
+    """Returns the least and the greatest value as text, such as 1.50-2.25 in the format ".2f"."""
     return f"{min(values):{form}}-{max(values):{form}}"
 
 
 def markdown(rows: list[dict]) -> str:
-    """Rows as a Markdown table, without the columns in which no row has a value."""
+    """Returns rows as a Markdown table, without the columns that are empty in all of them."""
     columns = [column for column in rows[0] if any(str(row[column]) for row in rows)]
     widths = {column: max(len(column), *(len(str(row[column])) for row in rows)) for column in columns}
     lines = [
@@ -19,8 +21,11 @@ def markdown(rows: list[dict]) -> str:
 
 
 def pivot(rows: list[dict], index: str, columns: str, value: str) -> list[dict]:
-    """Rows that have a value for each `index` and each of `columns`: a row for each index, a column for each other."""
-    table = {}
+    """Turns rows of (index, column, value) into a table with one row for each index.
+
+    `index`, `columns` and `value` are keys of the rows: what names a row of the table, a column, and the entry there.
+    """
+    table: dict[Any, dict] = {}
     for row in rows:
         table.setdefault(row[index], {index: row[index]})[row[columns]] = row[value]
     return list(table.values())

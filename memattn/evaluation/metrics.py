@@ -1,7 +1,7 @@
-"""Metrics: what a test set's translations are compared by. One entry of METRICS brings a metric everywhere.
+"""Metrics, by which hypotheses are compared with references.
 
-That is: into `training.metric` of a config, validation.csv, result.json, the output of memattn-eval, the model card,
-and the tables of sweeps. A metric knows nothing of these.
+To add a metric, write a function from `Comparison` to `Score` and enter it in METRICS. All else reads METRICS:
+`training.metric` of a config, validation.csv, result.json, memattn-eval, the model card, the tables of sweeps.
 """
 
 import dataclasses
@@ -16,11 +16,16 @@ from sacrebleu.metrics import BLEU, CHRF
 from memattn.data.bpe import escape
 from memattn.data.vocabulary import split_words
 
-_LARGEST_EXPONENT = 700.0  # of a floating-point number
+_LARGEST_EXPONENT = 700.0  # of which the exponential is still a finite float
 
 
 class Score(NamedTuple):
-    """The value of a metric, and the settings that it was computed with, as sacreBLEU writes them; "" for none."""
+    """A metric's value.
+
+    Attributes:
+      value: the number.
+      signature: settings that it was computed with, as sacreBLEU writes them; "" for none.
+    """
 
     value: float
     signature: str = ""
@@ -28,15 +33,16 @@ class Score(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """Hypotheses beside one reference each, at least one. Raises ValueError if their counts differ or are 0.
+    """Hypotheses with one reference each. Raises ValueError if their numbers differ, or if there are none.
 
     Attributes:
-      hypotheses, references: words divided by blanks, BPE undone.
-      by_characters: whether `bleu` compares characters, as for languages that put no blanks between words.
+      hypotheses, references: words divided by spaces, BPE undone.
+      by_characters: whether `bleu` compares characters, as for languages without spaces between words.
       language: code of the target language, "" if there is none.
-      detokenize: returns a hypothesis as people write it.
-      written_references: the references as people write them; None: as `references`.
-      target_loss: returns the loss of the model per token of the references, each given the true ones before it.
+      detokenize: turns a hypothesis into ordinary text.
+      detokenized_references: the references as ordinary text; None: as `references`.
+      target_loss: computes the model's loss per reference token, each predicted from the true tokens before it; None
+        where no model is at hand, for metrics that need none.
     """
 
     hypotheses: list[str]
@@ -44,7 +50,7 @@ class Comparison:
     by_characters: bool = False
     language: str = ""
     detokenize: Callable[[str], str] = str
-    written_references: list[str] | None = None
+    detokenized_references: list[str] | None = None
     target_loss: Callable[[], float] | None = None
 
     def __post_init__(self):
@@ -54,50 +60,54 @@ class Comparison:
             raise ValueError("there is no sentence to score")
 
     @functools.cached_property
-    def written(self) -> tuple[list[str], list[str]]:
-        """Hypotheses and references as people write them."""
-        references = self.references if self.written_references is None else self.written_references
+    def detokenized(self) -> tuple[list[str], list[str]]:
+        """Hypotheses and references as ordinary text."""
+        references = self.references if self.detokenized_references is None else self.detokenized_references
         return list(map(self.detokenize, self.hypotheses)), references
 
     @functools.cached_property
     def loss(self) -> float:
-        """What `target_loss` returns, computed once."""
+        """The model's loss per reference token, computed once. Raises ValueError without `target_loss`."""
+        if self.target_loss is None:
+            raise ValueError("there is no model whose loss could be computed")
         return self.target_loss()
 
 
 def bleu(comparison: Comparison) -> Score:
-    """BLEU in percent, case-sensitive and unsmoothed, as Moses' multi-bleu.perl computes it (the paper's protocol)."""
+    """Returns BLEU in percent, case-sensitive and unsmoothed, as Moses' multi-bleu.perl does (the paper's protocol)."""
     by_characters = comparison.by_characters
     metric = BLEU(tokenize="char" if by_characters else "none", smooth_method="none", force=True)
-    sides = [comparison.hypotheses, comparison.references]
+    hypotheses, references = comparison.hypotheses, comparison.references
     if not by_characters:  # sacreBLEU would divide words at all white space
-        sides = [[escape(" ".join(split_words(line))) for line in side] for side in sides]
-    return _by_sacrebleu(metric, *sides)
+        hypotheses, references = (
+            [escape(" ".join(split_words(line))) for line in lines] for lines in (hypotheses, references)
+        )
+    return _by_sacrebleu(metric, hypotheses, references)
 
 
 def sacrebleu(comparison: Comparison) -> Score:
-    """BLEU in percent of text as people write it, with sacreBLEU's defaults for the language."""
-    return _by_sacrebleu(default_bleu(comparison.language), *comparison.written)
+    """Returns BLEU in percent of detokenized text, with sacreBLEU's defaults for the language."""
+    return _by_sacrebleu(default_bleu(comparison.language), *comparison.detokenized)
 
 
 def chrf(comparison: Comparison) -> Score:
-    """chrF of Popović (2015) in percent, of text as people write it, with sacreBLEU's defaults."""
-    return _by_sacrebleu(CHRF(), *comparison.written)
+    """Returns chrF (Popović, 2015) in percent, of detokenized text, with sacreBLEU's defaults."""
+    return _by_sacrebleu(CHRF(), *comparison.detokenized)
 
 
 def exact_match(comparison: Comparison) -> Score:
-    """Hypotheses that equal their reference, in percent."""
+    """Returns the share of hypotheses that equal their reference, in percent."""
     equal = sum(map(str.__eq__, comparison.hypotheses, comparison.references))
     return Score(100 * equal / len(comparison.references))
 
 
 def perplexity(comparison: Comparison) -> Score:
-    """Perplexity per token of the references, the end of sentence included, each given the true ones before it."""
+    """Returns the teacher-forced perplexity per reference token, ends of sentences included."""
     return Score(math.exp(min(comparison.loss, _LARGEST_EXPONENT)))
 
 
 def loss(comparison: Comparison) -> Score:
-    """Cross-entropy per token of the references, the end of sentence included, each given the true ones before it."""
+    """Returns the teacher-forced cross-entropy per reference token, ends of sentences included."""
     return Score(comparison.loss)
 
 
@@ -107,17 +117,19 @@ def _by_sacrebleu(metric: BLEU | CHRF, hypotheses: list[str], references: list[s
 
 @functools.cache
 def default_bleu(language: str) -> BLEU:
-    """BLEU as `sacrebleu -l SOURCE-LANGUAGE` computes it; on characters, with a warning, where a package is missing."""
-    silent = {"force": True}  # no warnings about lines that look tokenized; changes no score
+    """Returns the BLEU that `sacrebleu -l SOURCE-LANGUAGE` computes.
+
+    Where its tokenizer of the language is not installed, warns, and returns BLEU on characters.
+    """
     try:
-        return BLEU(trg_lang=language, **silent)
+        return BLEU(trg_lang=language, force=True)  # force: no warnings about lines that look tokenized
     except RuntimeError:
         warnings.warn(
             f"sacreBLEU's tokenizer of {language!r} is missing (extra `cjk`: pip install 'sacrebleu[ja,ko]'); "
             "its BLEU is on characters instead",
             stacklevel=3,
         )
-        return BLEU(tokenize="char", **silent)
+        return BLEU(tokenize="char", force=True)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,14 +137,14 @@ class Metric:
     """An entry of METRICS.
 
     Attributes:
-      score: computes it.
-      title: heading of its column or line.
-      form: its numbers, as in f"{value:{form}}".
+      score: computes the metric.
+      title: heading of a column or line.
+      form: format of a number, as in f"{value:{form}}".
       unit: stands after a number, such as "%".
       higher_is_better: whether the best model has the highest value.
-      of_text: whether it compares detokenized text, which the made-up tasks do not have.
-      at_validation: whether every validation computes it; others only if `training.metric` names them.
-      is_shown: whether pages, tables and the output of memattn-eval have it; result.json has all.
+      needs_detokenized: whether it compares detokenized text, which generated tasks do not have.
+      at_validation: whether every validation computes it; the others are computed only if `training.metric` names them.
+      is_reported: whether model cards, tables and memattn-eval have it; result.json has all.
     """
 
     score: Callable[[Comparison], Score]
@@ -140,33 +152,34 @@ class Metric:
     form: str = ".2f"
     unit: str = ""
     higher_is_better: bool = True
-    of_text: bool = False
+    needs_detokenized: bool = False
     at_validation: bool = False
-    is_shown: bool = True
+    is_reported: bool = True
 
-    def shown(self, value: float) -> str:
-        """The value with its unit."""
+    def with_unit(self, value: float) -> str:
+        """Returns the value as text, with its unit."""
         return f"{value:{self.form}}{self.unit}"
 
-    def is_better(self, one: float, other: float) -> bool:
-        return one > other if self.higher_is_better else one < other
+    def is_better(self, value: float, than: float) -> bool:
+        """Returns whether a value is better than another."""
+        return value > than if self.higher_is_better else value < than
 
 
-METRICS = {  # by the names of training.metric, and the keys in result.json
+METRICS = {  # by their names in training.metric and result.json
     "bleu": Metric(bleu, "BLEU", at_validation=True),
-    "sacrebleu": Metric(sacrebleu, "sacreBLEU", of_text=True),
-    "chrf": Metric(chrf, "chrF", of_text=True),
+    "sacrebleu": Metric(sacrebleu, "sacreBLEU", needs_detokenized=True),
+    "chrf": Metric(chrf, "chrF", needs_detokenized=True),
     "exact_match": Metric(exact_match, "exact match", ".1f", "%", at_validation=True),
     "perplexity": Metric(perplexity, "perplexity", ".4g", higher_is_better=False),
-    "loss": Metric(loss, "loss", ".4g", higher_is_better=False, is_shown=False),
+    "loss": Metric(loss, "loss", ".4g", higher_is_better=False, is_reported=False),
 }
 
 
 def scores(comparison: Comparison, names: Iterable[str] = ()) -> dict[str, Score]:
-    """Scores a comparison by the metrics of these names, or by all."""
+    """Returns the scores by the metrics of these names, or by all."""
     return {name: METRICS[name].score(comparison) for name in (names or METRICS)}
 
 
-def of_validation(chosen: str) -> list[str]:
-    """The names of the metrics that a validation computes where `training.metric` is `chosen`."""
-    return [name for name, metric in METRICS.items() if metric.at_validation or name == chosen]
+def validation_metrics(training_metric: str) -> list[str]:
+    """Returns the names of the metrics that a validation computes, given the value of `training.metric`."""
+    return [name for name, metric in METRICS.items() if metric.at_validation or name == training_metric]

@@ -11,38 +11,47 @@ from memattn.evaluation.result import Result
 from memattn.runs.run_folder import BEST
 
 FILE = "model_card.md"
-_PAPERS = {  # by whether the model is one of active memory
-    False: (
-        "sequence-to-sequence model",
-        "Efficient Attention using a Fixed-Size Memory Representation* (Britz, Guan & Luong, 2017)",
-    ),
-    True: ("model of active memory", "Can Active Memory Replace Attention?* (Kaiser & Bengio, 2016)"),
-}
 _DECODERS = {"lstm": "LSTM", "rnnsearch": "RNNsearch"}
 _NOT_EXPORTED = ("decoding.sample", "decoding.lexicon")  # an exported model searches by beam, over all tokens
 
 
 def model_card(result: Result) -> str:
-    """The page on a result, in Markdown."""
-    config = result.config
+    """Returns the page on a result, in Markdown."""
     run_dirs = list(dict.fromkeys(os.path.dirname(os.path.dirname(path)) for path in result.checkpoints))
+    if result.config["model"]["kind"] == "seq2seq":
+        model = "A sequence-to-sequence model"
+        paper = "Efficient Attention using a Fixed-Size Memory Representation* (Britz, Guan & Luong, 2017)"
+    else:
+        model = "A model of active memory"
+        paper = "Can Active Memory Replace Attention?* (Kaiser & Bengio, 2016)"
+    parts = [
+        f"# {', '.join(run_dirs)}",
+        f"{model} trained by memattn, after *{paper}.",
+        _bullets(_model_facts(result, run_dirs)),
+        f"## {result.sentences:,} sentences of `{result.split}`",
+        _bullets(_scores_and_times(result)),
+        f"Search: {_search(result)}.",
+        "## Use",
+        _commands(result, run_dirs),
+        "## Conditions",
+        _bullets(_conditions(result)),
+        "## Every setting",
+        f"```yaml\n{yaml.safe_dump(result.config, sort_keys=False)}```",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _is_best_checkpoint(result: Result) -> bool:
+    """Returns whether the weights are the best checkpoint's, not an average of the last ones."""
+    return os.path.basename(os.path.dirname(result.checkpoints[0])) == BEST
+
+
+def _model_facts(result: Result, run_dirs: list[str]) -> dict[str, str]:
+    model, training = result.config["model"], result.config["training"]
     averaged = len(result.checkpoints) // len(run_dirs)
-    of_best = os.path.basename(os.path.dirname(result.checkpoints[0])) == BEST
-    given = " ".join([f"--run_dir {run_dir}" for run_dir in run_dirs] + [f"--average {averaged}"] * (not of_best))
-    search, exported = (
-        " ".join([given, *(f"--set {shlex.quote(one)}" for one in result.overrides if not one.startswith(without))])
-        for without in ((), _NOT_EXPORTED)
-    )
-    model, training, decoding = (config[section] for section in ("model", "training", "decoding"))
-    active = model["kind"] != "seq2seq"
-    if active and not decoding["memory_ratio"]:
-        exported += " --set decoding.memory_ratio=1.2"
-    weights = "best checkpoint" if of_best else f"average of {averaged}"
-    beam = f"beam {decoding['beam_size']}"
-    if sample := decoding["sample"]:
-        beam = ", ".join(["sampled", *(f"{key} {value}" for key, value in sample.items() if value is not None)])
+    weights = "best checkpoint" if _is_best_checkpoint(result) else f"average of {averaged}"
     facts = {
-        **(_of_active_memory(model) if active else _of_attention(model)),
+        **(_attention_facts(model) if model["kind"] == "seq2seq" else _active_memory_facts(model)),
         "parameters": f"{result.parameters:,}",
         "training data": result.trained_on,
         "training": f"{result.step:,} updates ({weights}), batches of {training['batch_size']} "
@@ -53,49 +62,13 @@ def model_card(result: Result) -> str:
         facts["trained on from"] = training["init_from"]
     if training["teacher"]:
         facts["teacher"] = f"{training['teacher']}, weight of its contexts {training['teacher_weight']:g}"
-    scores = {}
-    for name, metric in METRICS.items():
-        if metric.is_shown and name in result.scores:
-            signature = f" ({result.signatures[name]})" if name in result.signatures else ""
-            scores[f"{metric.title}{signature}"] = metric.shown(result.scores[name])
-    times = {
-        "decode time": f"{result.decode_seconds:.3g} s ({result.time_range}; timed runs: {result.repeats})",
-        "sentences a second": f"{result.sentences_per_second:,.1f}",
-    }
-    how = (
-        f"{beam}, {decoding['n_best']} best, batches of {decoding['batch_size']}, length penalty "
-        f"{decoding['length_penalty']:g}, {'XLA' if result.jit_compile else 'graph mode'}, {result.dtype}"
-    )
-    conditions = {
-        "command": f"`{result.command}`",
-        "hardware": f"{result.device}, {result.cores} cores",
-        "versions": f"memattn {result.memattn} ({result.commit or 'no commit'}), TensorFlow "
-        f"{result.tensorflow}, Keras {result.keras}, Python {result.python}",
-        "checkpoints": ", ".join(result.checkpoints),
-        "not in the decode time": result.excluded_from_time,
-    }
-    parts = [
-        f"# {', '.join(run_dirs)}",
-        f"A {_PAPERS[active][0]} trained by memattn, after *{_PAPERS[active][1]}.",
-        _listed(facts),
-        f"## {result.sentences:,} sentences of `{result.split}`",
-        _listed({**scores, **times}),
-        f"Search: {how}.",
-        "## Use",
-        f"```\nmemattn-translate {search} < source.txt > translations.txt\n"
-        f"memattn-export {exported} --output exported    # a SavedModel, without memattn\n```",
-        "## Conditions",
-        _listed(conditions),
-        "## Every setting",
-        f"```yaml\n{yaml.safe_dump(config, sort_keys=False)}```",
-    ]
-    return "\n\n".join(parts) + "\n"
+    return facts
 
 
-def _of_attention(model: dict[str, Any]) -> dict[str, str]:
-    attention = dict(model["attention"])
+def _attention_facts(model: dict[str, Any]) -> dict[str, str]:
+    attention = model["attention"]
     options = ", ".join(f"{key} {value}" for key, value in attention.items() if key != "name")
-    layers = "1 layer" if model["layers"] == 1 else f"{model['layers']} layers"
+    layers = _counted(model["layers"], "layer")
     encoder_units = model["encoder_units"] or model["units"]
     return {
         "attention": f"{attention['name']} ({options})" if options else attention["name"],
@@ -105,11 +78,66 @@ def _of_attention(model: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _of_active_memory(model: dict[str, Any]) -> dict[str, str]:
-    cells = f"{model['layers']} {'cell' if model['layers'] == 1 else 'cells'} of kind {model['cell']}"
-    columns = f"{model['width']} {'column' if model['width'] == 1 else 'columns'} of {model['units']} maps"
+def _active_memory_facts(model: dict[str, Any]) -> dict[str, str]:
+    columns = f"{_counted(model['width'], 'column')} of {model['units']} maps"
+    cells = f"{_counted(model['layers'], 'cell')} of kind {model['cell']}"
     return {"active memory": f"{model['kind']}, {columns}, {cells}"}
 
 
-def _listed(facts: dict[str, str]) -> str:
+def _scores_and_times(result: Result) -> dict[str, str]:
+    scores = {}
+    for name, metric in METRICS.items():
+        if metric.is_reported and name in result.scores:
+            signature = f" ({result.signatures[name]})" if name in result.signatures else ""
+            scores[f"{metric.title}{signature}"] = metric.with_unit(result.scores[name])
+    return {
+        **scores,
+        "decode time": f"{result.decode_seconds:.3g} s ({result.time_range}; timed runs: {result.repeats})",
+        "sentences a second": f"{result.sentences_per_second:,.1f}",
+    }
+
+
+def _search(result: Result) -> str:
+    decoding = result.config["decoding"]
+    method = f"beam {decoding['beam_size']}"
+    if sample := decoding["sample"]:
+        method = ", ".join(["sampled", *(f"{key} {value}" for key, value in sample.items() if value is not None)])
+    return (
+        f"{method}, {decoding['n_best']} best, batches of {decoding['batch_size']}, length penalty "
+        f"{decoding['length_penalty']:g}, {'XLA' if result.jit_compile else 'graph mode'}, {result.dtype}"
+    )
+
+
+def _commands(result: Result, run_dirs: list[str]) -> str:
+    """Returns commands that decode with the weights and the search of the result."""
+    weights = [f"--run_dir {run_dir}" for run_dir in run_dirs]
+    if not _is_best_checkpoint(result):
+        weights.append(f"--average {len(result.checkpoints) // len(run_dirs)}")
+    translate = [*weights, *(f"--set {shlex.quote(override)}" for override in result.overrides)]
+    exportable = [override for override in result.overrides if not override.startswith(_NOT_EXPORTED)]
+    export = [*weights, *(f"--set {shlex.quote(override)}" for override in exportable)]
+    if result.config["model"]["kind"] != "seq2seq" and not result.config["decoding"]["memory_ratio"]:
+        export.append("--set decoding.memory_ratio=1.2")  # an exported model has one memory length
+    return (
+        f"```\nmemattn-translate {' '.join(translate)} < source.txt > translations.txt\n"
+        f"memattn-export {' '.join(export)} --output exported    # a SavedModel, without memattn\n```"
+    )
+
+
+def _conditions(result: Result) -> dict[str, str]:
+    return {
+        "command": f"`{result.command}`",
+        "hardware": f"{result.device}, {result.cores} cores",
+        "versions": f"memattn {result.memattn} ({result.commit or 'no commit'}), TensorFlow "
+        f"{result.tensorflow}, Keras {result.keras}, Python {result.python}",
+        "checkpoints": ", ".join(result.checkpoints),
+        "not in the decode time": result.excluded_from_time,
+    }
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _bullets(facts: dict[str, str]) -> str:
     return "\n".join(f"- **{key}**: {value}" for key, value in facts.items())

@@ -5,6 +5,7 @@ import math
 import statistics
 import textwrap
 import warnings
+from typing import Any
 
 import numpy as np
 from matplotlib import colors
@@ -19,50 +20,48 @@ DASHES = ("-", "--", "-.", ":")
 
 
 def alignments(
-    path: str, source: list[str], target: list[str], combined: np.ndarray, slots: np.ndarray, title: str = ""
+    path: str, source: list[str], target: list[str], weights: np.ndarray, slots: np.ndarray, title: str = ""
 ) -> None:
-    """Draws attention scores like the paper's Figures 6 and 7: source tokens downwards, target tokens to the right.
+    """Draws attention weights like the paper's Figures 6 and 7: source tokens downwards, target tokens to the right.
+
+    Slots stand in the order of the source positions that they weigh. They share one scale of colours with their sum.
 
     Args:
       path: of the picture; its ending chooses the format.
       source, target: S and T tokens.
-      combined: [T, S], the weights of the source positions in each step; negative ones are red.
-      slots: [K, T, S], what each memory slot contributes to `combined`; slots with at least 1% of the weight are
-        drawn beside it.
-      title: above everything.
-
-    Slots stand in the order of the positions they contribute. They share one scale of colours with their sum, by
-    square roots so that weak scores are visible.
+      weights: [T, S], of the source positions at each target token; negative ones are red.
+      slots: [K, T, S], each memory slot's share of `weights`. Slots with at least 1% of the weight are drawn on the
+        left.
+      title: heading of the picture.
     """
-    largest, negative = max(np.abs(combined).max(), 1e-9), combined.min() < 0
-    scale = colors.FuncNorm((_root, _square), vmin=-largest * negative, vmax=largest)
-    image_of = {"cmap": "RdBu" if negative else "Blues", "norm": scale, "aspect": "auto", "interpolation": "nearest"}
-    drawn = _in_order(slots)
+    drawn = _largest_slots(slots)
     columns = min(len(drawn), 6 if len(drawn) > 16 else 4)
     rows = math.ceil(len(drawn) / columns) if columns else 0
-    side = float(np.clip(0.18 * max(len(source), len(target)), 3.5, 5.5))
+    side = float(np.clip(0.18 * max(len(source), len(target)), 3.5, 5.5))  # inches, as are all sizes
     panel = max(1.0, side / max(rows, 3))
-    beside = float(np.clip(columns * panel, 1.6, 5.2)) if columns else 1e-3
-    width, height = side + 1.6 + beside, max(side, rows * panel) + 1.0
-    lines = textwrap.wrap(title, int(8 * width))  # of 13 points, up to 8 characters an inch
-    figure = Figure(figsize=(width, height + 0.3 * len(lines)), layout="constrained")
-    if lines:
-        figure.suptitle("\n".join(lines), fontsize=13, parse_math=False)
-    left, right = figure.subfigures(1, 2, width_ratios=[beside, side + 1.6])
+    left_width = float(np.clip(columns * panel, 1.6, 5.2)) if columns else 1e-3
+    right_width = side + 1.6
+    width, height = left_width + right_width, max(side, rows * panel) + 1.0
+    title_lines = textwrap.wrap(title, int(8 * width))  # of 13 points: up to 8 characters an inch
+    figure = Figure(figsize=(width, height + 0.3 * len(title_lines)), layout="constrained")
+    if title_lines:
+        figure.suptitle("\n".join(title_lines), fontsize=13, parse_math=False)
+    left, right = figure.subfigures(1, 2, squeeze=False, width_ratios=[left_width, right_width])[0]
+    style = _image_style(weights)
     if len(drawn):
         heading = f"{len(drawn)} of {len(slots)} slots", "carry 1% or more:", "$\\beta_k \\alpha_k$"
-        left.suptitle((" " if beside > 4 else "\n").join(heading), fontsize=12)
+        left.suptitle((" " if left_width > 4 else "\n").join(heading), fontsize=12)
         left.supxlabel("target", fontsize=12)
         left.supylabel("source", fontsize=12)
     else:
         left.set_visible(False)
     for i, k in enumerate(drawn):
         axes = left.add_subplot(rows, columns, i + 1)
-        axes.imshow(slots[k].T, **image_of)
+        axes.imshow(slots[k].T, **style)
         axes.set_title(f"slot {k + 1}", fontsize=11, pad=2)
         axes.set(xticks=[], yticks=[])
     axes = right.add_subplot()
-    image = axes.imshow(combined.T, **image_of)
+    image = axes.imshow(weights.T, **style)
     _name_axes(axes, source, target)
     axes.set_xlabel("target token", fontsize=12)
     axes.set_ylabel("source token", fontsize=12)
@@ -71,16 +70,23 @@ def alignments(
     save(figure, path)
 
 
-def _root(scores: np.ndarray) -> np.ndarray:
-    return np.sign(scores) * np.sqrt(np.abs(scores))
+def _image_style(weights: np.ndarray) -> dict[str, Any]:
+    """Returns colours for weights and for parts of them; by square roots, so that weak ones are visible."""
+    largest, has_negative = max(np.abs(weights).max(), 1e-9), weights.min() < 0
+    scale = colors.FuncNorm((_signed_root, _signed_square), vmin=-largest if has_negative else 0.0, vmax=largest)
+    return {"cmap": "RdBu" if has_negative else "Blues", "norm": scale, "aspect": "auto", "interpolation": "nearest"}
 
 
-def _square(roots: np.ndarray) -> np.ndarray:
+def _signed_root(values: np.ndarray) -> np.ndarray:
+    return np.sign(values) * np.sqrt(np.abs(values))
+
+
+def _signed_square(roots: np.ndarray) -> np.ndarray:
     return np.sign(roots) * roots**2
 
 
-def _in_order(slots: np.ndarray) -> np.ndarray:
-    """The slots [K, T, S] with at least 1% of the weight, by the mean source position that they contribute."""
+def _largest_slots(slots: np.ndarray) -> np.ndarray:
+    """Returns the indices of slots [K, T, S] with at least 1% of the weight, by their mean source position."""
     weights = slots.sum(1)  # [K, S]
     totals = weights.sum(1)
     centres = weights @ np.arange(weights.shape[1]) / np.maximum(totals, 1e-9)
@@ -89,41 +95,44 @@ def _in_order(slots: np.ndarray) -> np.ndarray:
 
 
 def learning_curves(path: str, curves: dict[str, dict[int, list[float]]], title: str) -> None:
-    """Draws validation BLEU against training steps: a line of means, shaded from the least to the greatest.
+    """Draws validation BLEU against training steps: for each name a line of means, and a shade over the range.
 
     Args:
       path: of the picture; its ending chooses the format.
-      curves: name -> step -> BLEU of each run of that name.
-      title: above the picture; should state the scale of the runs.
+      curves: for each name, BLEU of its runs by step.
+      title: heading of the picture; should state the scale of the runs.
     """
     curves = {textwrap.fill(name, 85): points for name, points in curves.items()}
     longest = max((len(line) for name in curves for line in name.splitlines()), default=0)
-    beside = longest <= 20 and len(curves) <= 16
-    columns = 1 if beside else max(1, 85 // (longest + 6))
+    legend_beside = longest <= 20 and len(curves) <= 16  # else below the picture
+    columns = 1 if legend_beside else max(1, 85 // (longest + 6))
     lines = math.ceil(sum(len(name.splitlines()) for name in curves) / columns)
-    figure = Figure(figsize=(7, 4 if beside else 4 + 0.2 * lines), layout="constrained")
+    figure = Figure(figsize=(7, 4 if legend_beside else 4 + 0.2 * lines), layout="constrained")
     axes = figure.subplots()
     for i, (name, points) in enumerate(curves.items()):
-        steps, means = list(points), [statistics.mean(bleu) for bleu in points.values()]
+        steps, scores = list(points), list(points.values())
         colour, dash = COLOURS[i % len(COLOURS)], DASHES[i % len(DASHES)]
-        axes.plot(steps, means, dash, color=colour, label=name, marker="o", markersize=3)
-        least, greatest = ([of(bleu) for bleu in points.values()] for of in (min, max))
-        axes.fill_between(steps, least, greatest, color=colour, alpha=0.15, linewidth=0)
-    several = any(len(bleu) > 1 for points in curves.values() for bleu in points.values())
+        axes.plot(steps, list(map(statistics.mean, scores)), dash, color=colour, label=name, marker="o", markersize=3)
+        lowest, highest = list(map(min, scores)), list(map(max, scores))
+        axes.fill_between(steps, lowest, highest, color=colour, alpha=0.15, linewidth=0)
+    all_scores = [scores for points in curves.values() for scores in points.values()]
+    has_ranges = any(len(scores) > 1 for scores in all_scores)
     axes.set_xlabel("training step")
-    axes.set_ylabel(f"validation BLEU{', mean and range over seeds' if several else ''}")
+    axes.set_ylabel(f"validation BLEU{', mean and range over seeds' if has_ranges else ''}")
     axes.set_xlim(left=0)
-    highest = max((bleu for points in curves.values() for own in points.values() for bleu in own), default=100)
-    axes.set_ylim(0, min(102, 1.4 * highest) if highest else 102)
+    top = max(map(max, all_scores), default=100)
+    axes.set_ylim(0, min(102, 1.4 * top) if top else 102)
     axes.set_title(textwrap.fill(title, 85), fontsize=10, parse_math=False)
     axes.grid(alpha=0.3)
     if curves:
-        figure.legend(fontsize=8, ncols=columns, loc="outside right center" if beside else "outside lower center")
+        figure.legend(
+            fontsize=8, ncols=columns, loc="outside right center" if legend_beside else "outside lower center"
+        )
     save(figure, path)
 
 
 def _name_axes(axes: Axes, source: list[str], target: list[str]) -> None:
-    """Writes the tokens on the axes, cut to 20 characters; every n-th if there are more than 40."""
+    """Writes the tokens on the axes, each cut to 20 characters; of more than 40, only every n-th."""
     for tokens, axis, rotation in ((target, axes.xaxis, 90), (source, axes.yaxis, 0)):
         places = range(0, len(tokens), math.ceil(len(tokens) / 40))
         names = [tokens[i] if len(tokens[i]) <= 20 else f"{tokens[i][:19]}…" for i in places]
@@ -132,7 +141,7 @@ def _name_axes(axes: Axes, source: list[str], target: list[str]) -> None:
 
 
 def save(figure: Figure, path: str) -> None:
-    """Writes a picture; a character missing from the font becomes a box, without a warning."""
+    """Writes a picture. A character missing from the font becomes a box, without a warning."""
     picture = io.BytesIO()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from")

@@ -12,8 +12,8 @@ from memattn.errors import DataError, abbreviated
 from memattn.evaluation import formatting
 from memattn.evaluation.metrics import METRICS
 
-_LARGEST = 1e15  # of a number that can be meant
-_IN_ALL_VERSIONS = ("bleu", "exact_match")
+_LARGEST = 1e15  # any greater number is a mistake
+_IN_ALL_VERSIONS = ("bleu", "exact_match")  # scores that no result.json lacks
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -21,17 +21,17 @@ class Result:
     """Scores, times and conditions of an evaluation.
 
     Attributes:
-      scores: name of a metric -> its value; results of former versions lack some.
-      signatures: name of a metric -> settings that it was computed with, where it has any.
-      decode_seconds: median over the repeats; of the whole set.
+      scores: values by the names of metrics; results of former versions lack some.
+      signatures: settings by the names of metrics, for those that have any.
+      decode_seconds: time for the whole test set; median over the repeats.
       excluded_from_time: what the time does not include.
       split: name of the test set.
-      dtype: what the model computed in.
+      dtype: type that the model computed in.
       trained_on: folder of the training data.
-      overrides: how the search differs from the run's config, as arguments of --set.
-      parameters: of all models of an ensemble together.
-      step: training steps before the (latest) checkpoint.
-      checkpoints: paths of the weights; several if they were averaged, or of an ensemble.
+      overrides: how the search differed from the run's config, as arguments of --set.
+      parameters: number of weights; of all models together in an ensemble.
+      step: training steps before the checkpoint, or before the latest one of several.
+      checkpoints: paths of the checkpoints; several for averaged weights or an ensemble.
       command, memattn, commit, python, tensorflow, keras, device, cores, intra_op_threads, inter_op_threads: as
         `runs.provenance.conditions` gives them.
       config: the run's config, with the overrides, as plain values.
@@ -72,36 +72,38 @@ class Result:
 
     @property
     def time_range(self) -> str:
-        """The shortest and the longest decode time, in seconds."""
+        """The shortest and the longest decode time in seconds, as text."""
         return formatting.extent([self.decode_seconds_min, self.decode_seconds_max], ".3g")
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the content of result.json: each score under its name, its signature under NAME_signature."""
-        flat = {}
+        """Returns the content of result.json: a score under its metric's NAME, its signature under NAME_signature."""
+        scores: dict[str, float | str] = {}
         for name, score in self.scores.items():
-            flat[name] = score
+            scores[name] = score
             if name in self.signatures:
-                flat[f"{name}_signature"] = self.signatures[name]
-        return {**flat, **{name: getattr(self, name) for name in _kinds()}}
+                scores[f"{name}_signature"] = self.signatures[name]
+        return {**scores, **{name: getattr(self, name) for name in _types_by_field()}}
 
     @classmethod
     def from_json(cls, content: Any) -> "Result":
-        """Makes a result from the content of a result.json. Raises ValueError if it is damaged, or lacks figures."""
+        """Makes a result from the content of a result.json.
+
+        Raises ValueError if it is damaged, or if a field is missing that has no default.
+        """
         reading.check_kinds(content, {})
-        added = {
-            field.name for field in dataclasses.fields(cls) if field.default_factory is list or field.default == ""
-        }
-        kinds = {name: kind for name, kind in _kinds().items() if name in content or name not in added}
-        names = [name for name in METRICS if name in content or name in _IN_ALL_VERSIONS]
-        kinds |= dict.fromkeys(names, (float,))
-        reading.check_kinds(content, kinds)
-        for name in kinds:
-            if isinstance(content[name], (int, float)) and not abs(content[name]) < _LARGEST:  # nor NaN
+        fields = dataclasses.fields(cls)
+        optional = {field.name for field in fields if field.default_factory is list or field.default == ""}
+        stored = {name: types for name, types in _types_by_field().items() if name in content or name not in optional}
+        metrics = [name for name in METRICS if name in content or name in _IN_ALL_VERSIONS]
+        reading.check_kinds(content, stored | dict.fromkeys(metrics, (float,)))
+        for name in (*stored, *metrics):
+            is_number = isinstance(content[name], (int, float))
+            if is_number and not abs(content[name]) < _LARGEST:  # NaN is not below it either
                 raise ValueError(f"{name}: {abbreviated(content[name])} cannot be")
         return cls(
-            scores={name: float(content[name]) for name in names},
-            signatures={name: content[key] for name in names if (key := f"{name}_signature") in content},
-            **{name: content[name] for name in _kinds() if name in content},
+            scores={name: float(content[name]) for name in metrics},
+            signatures={name: content[key] for name in metrics if (key := f"{name}_signature") in content},
+            **{name: content[name] for name in stored},
         )
 
     @classmethod
@@ -114,12 +116,13 @@ class Result:
 
 
 @functools.cache
-def _kinds() -> dict[str, tuple[type, ...]]:
-    """The fields of a result beside its scores, with the types of their values."""
+def _types_by_field() -> dict[str, tuple[type, ...]]:
+    """Returns the types that each field of a result may have, but for the scores and their signatures."""
     hints = typing.get_type_hints(Result)
     return {name: _types(hint) for name, hint in hints.items() if name not in ("scores", "signatures")}
 
 
 def _types(hint: Any) -> tuple[type, ...]:
+    """Returns the types of a union, or the single type; that of `list[str]` is `list`."""
     options = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
     return tuple(typing.get_origin(option) or option for option in options)

@@ -1,4 +1,4 @@
-"""The loss of a model on given targets, each token given the true ones before it."""
+"""The loss of a model under teacher forcing."""
 
 from collections.abc import Callable
 
@@ -8,24 +8,24 @@ from memattn.data.batches import streaming_batches
 from memattn.data.sentences import Sentences
 from memattn.search.searcher import Scorer
 
-_BATCH = 16  # sentences at once, whose logits for all target positions are in memory
+_BATCH_SIZE = 16  # sentences; the logits of all their target positions are in memory at once
 
 
 class StoppedError(Exception):
-    """The end of work that is not wanted now."""
+    """Work was stopped before its end, as a signal came."""
 
 
 def target_loss(
     scorer: Scorer, source: Sentences, target: Sentences, stop: Callable[[], bool] = lambda: False
 ) -> float:
-    """Returns the negative log-probability per target token, the ends of sentences included.
+    """Returns the negative log-probability per target token, ends of sentences included.
 
-    Raises StoppedError once `stop()` is true, which is asked before each batch.
+    Raises StoppedError once `stop()`, asked before each batch, is true.
     """
     total = 0.0
-    for members, *batch in streaming_batches(source, target, batch_size=_BATCH):
+    for members, *batch in streaming_batches(source, target, batch_size=_BATCH_SIZE):
         if stop():
             raise StoppedError
-        scores = np.nan_to_num(scorer(*batch)[: len(members)], nan=-np.inf)
+        scores = np.nan_to_num(scorer(*batch)[: len(members)], nan=-np.inf)  # without the rows of padding
         total += float(np.sum(scores, dtype=np.float64))
     return -total / len(target.ids)

@@ -1,4 +1,4 @@
-"""The checkpoints of a run: weights keyed by attribute paths, read whole or not at all."""
+"""The checkpoints of a run: weights stored by attribute path, read completely or not at all."""
 
 import contextlib
 import functools
@@ -17,20 +17,20 @@ from memattn import files
 from memattn.errors import RunError, reason, short
 from memattn.keras_parts import unsupported
 
-_NAME = "step-"  # and the number of the step
-_PATTERN = re.compile(r"[*?\[\\]")  # what TensorFlow takes for a part of a pattern
+_PREFIX = "step-"  # of a checkpoint's name, before the number of the step
+_PATTERN = re.compile(r"[*?\[\\]")  # characters that make a path a pattern for TensorFlow
 _LISTING = "checkpoint"  # TensorFlow's list of the checkpoints in a folder, written after the first
-_REPLACED = 0.2  # seconds; longer than TensorFlow takes from removing a checkpoint to listing the next
-_SLOTS = {"momentums": "momentum", "velocities": "velocity"}  # attributes of Keras' optimizers: names in checkpoints
-_VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"  # TensorFlow's suffix to a variable's path
+_REPLACING_TIME = 0.2  # seconds; more than training takes from removing a checkpoint to listing the next
+_SLOT_NAMES = {"momentums": "momentum", "velocities": "velocity"}  # names in checkpoints, by Keras' attributes
+_VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"  # TensorFlow appends it to a variable's path
 
 
 class Checkpoint:
-    """What a checkpoint holds: a model's weights, the optimizer's state, and other objects that TensorFlow can save.
+    """A model's weights, the optimizer's state, and other objects that TensorFlow can save, as one checkpoint.
 
-    A weight is stored under its path of attributes, as `model/encoder/forward/0/kernel`, and its slots in the optimizer
-    under the slots' names, as `optimizer/momentum/encoder/forward/0/kernel`, independent of Keras' names of weights and
-    the order in which layers are made.
+    A weight is stored under its attribute path, such as `model/encoder/forward/0/kernel`. The optimizer's variables for
+    it are stored under their kind and that path, such as `optimizer/momentum/encoder/forward/0/kernel`. So neither
+    Keras' names nor the order in which layers are made matter.
 
     Attributes:
       trackable: what `Kept` saves.
@@ -50,7 +50,7 @@ class Checkpoint:
         self.trackable = tf.train.Checkpoint(**parts, **others)
 
     def read(self, path: str) -> None:
-        """Restores a checkpoint. If it cannot be read, changes nothing and raises TensorFlow's error, of any type."""
+        """Restores a checkpoint. If it cannot be read, changes nothing, and raises TensorFlow's error, of any type."""
         folder, name = os.path.split(path)
         with plain_path(folder) as plain:
             self._read(os.path.join(plain, name))
@@ -60,123 +60,127 @@ class Checkpoint:
         for key, weight in self._weights.items():
             if shapes.get(f"model/{key}{_VALUE}") != weight.shape:
                 raise ValueError(f"model/{key}: not a weight {weight.shape.as_list()} of this model")
-        states = [one for one in self._others.values() if isinstance(one, tf.train.experimental.PythonState)]
+        states = [other for other in self._others.values() if isinstance(other, tf.train.experimental.PythonState)]
         before = [state.serialize() for state in states]
         try:
             status = self.trackable.read(path)
             status.assert_existing_objects_matched()
             status.expect_partial()  # the counter of TensorFlow's CheckpointManager, which 0.2 wrote, is not read
         except Exception:
-            for state, value in zip(states, before, strict=True):  # TensorFlow restores these first
-                state.deserialize(value)
+            for state, content in zip(states, before, strict=True):  # TensorFlow restores these before it reads weights
+                state.deserialize(content)
             raise
 
 
 class Kept:
-    """The last `most` checkpoints that training writes into a folder, listed for TensorFlow; older ones are removed.
+    """The last checkpoints that training writes into a folder; it removes older ones.
 
-    TensorFlow's CheckpointManager takes the paths of what it removes for patterns, and so removes files of other runs.
+    It replaces TensorFlow's CheckpointManager, which takes paths for patterns, and so can remove files of other runs.
 
     Attributes:
       directory: the folder.
     """
 
-    def __init__(self, trackable: tf.train.Checkpoint, directory: str, most: int):
-        self._trackable, self.directory, self._most = trackable, directory, most
+    def __init__(self, trackable: tf.train.Checkpoint, directory: str, number: int):
+        self._trackable, self.directory, self._number = trackable, directory, number
         state = tf.train.get_checkpoint_state(directory)
-        self._steps = [] if state is None else [step_of(path) for path in _ours(state.all_model_checkpoint_paths)]
+        paths = [] if state is None else _named_by_training(state.all_model_checkpoint_paths)
+        self._steps = [step_of(path) for path in paths]
 
     @property
     def latest_checkpoint(self) -> str | None:
-        """The path of the last checkpoint."""
+        """The path of the last checkpoint; None if there is none."""
         return self._path(self._steps[-1]) if self._steps else None
 
-    def save(self, checkpoint_number: int) -> str:
+    def save(self, step: int) -> str:
         """Writes the checkpoint of that step; returns its path. Raises TensorFlow's errors, OSError."""
-        path = self._path(checkpoint_number)
+        path = self._path(step)
         self._trackable.write(path)
-        self._steps = [step for step in self._steps if step != checkpoint_number] + [checkpoint_number]
-        self._list()  # with those to be removed: whoever reads the list meanwhile finds a whole checkpoint
-        removed, self._steps = self._steps[: -self._most], self._steps[-self._most :]
-        for step in removed:
-            for old in [f"{self._path(step)}.index", *glob.glob(f"{glob.escape(self._path(step))}.data-*-of-*")]:
+        self._steps = [earlier for earlier in self._steps if earlier != step] + [step]
+        self._write_listing()  # with those to be removed, so that every listed checkpoint is complete
+        removed, self._steps = self._steps[: -self._number], self._steps[-self._number :]
+        for old_step in removed:
+            old_path = self._path(old_step)
+            for old in [f"{old_path}.index", *glob.glob(f"{glob.escape(old_path)}.data-*-of-*")]:
                 with contextlib.suppress(FileNotFoundError):
                     os.remove(old)
         if removed:
-            self._list()
+            self._write_listing()
         return path
 
     def _path(self, step: int) -> str:
-        return os.path.join(self.directory, f"{_NAME}{step}")
+        return os.path.join(self.directory, f"{_PREFIX}{step}")
 
-    def _list(self) -> None:
-        """Writes the names in the form of TensorFlow's CheckpointState."""
-        lines = [f'all_model_checkpoint_paths: "{_NAME}{step}"\n' for step in self._steps]
-        latest = f'model_checkpoint_path: "{_NAME}{self._steps[-1]}"\n'
+    def _write_listing(self) -> None:
+        """Writes the names, as TensorFlow's CheckpointState."""
+        lines = [f'all_model_checkpoint_paths: "{_PREFIX}{step}"\n' for step in self._steps]
+        latest = f'model_checkpoint_path: "{_PREFIX}{self._steps[-1]}"\n'
         files.write(os.path.join(self.directory, _LISTING), "".join([latest, *lines]))
 
 
 @contextlib.contextmanager
 def plain_path(folder: str) -> Iterator[str]:
-    """A path by which TensorFlow, too, finds a folder: it takes paths of files that it reads for patterns."""
+    """Gives a path to a folder that TensorFlow, too, can read from: the folder's path, or a link if it is a pattern."""
     if not _PATTERN.search(folder):
         yield folder
         return
     elsewhere = "/tmp" if _PATTERN.search(tempfile.gettempdir()) else None
-    with tempfile.TemporaryDirectory(prefix="memattn-", dir=elsewhere) as aside:
-        link = os.path.join(aside, "folder")
+    with tempfile.TemporaryDirectory(prefix="memattn-", dir=elsewhere) as temporary:
+        link = os.path.join(temporary, "folder")
         os.symlink(os.path.join(os.getcwd(), folder), link)
         yield link
 
 
 def named_weights(model: tf.keras.layers.Layer) -> dict[str, Any]:
-    """The weights of a layer by their paths of attributes, as "encoder/forward/0/kernel".
+    """Returns the weights of a layer by attribute path, such as "encoder/forward/0/kernel".
 
-    Of several paths to a weight, the shortest counts, then the first in the alphabet. Raises ValueError for a weight
-    without a path.
+    Of several paths to a weight, the shortest counts, and the alphabetically first of these. Raises ValueError for a
+    weight without a path.
     """
     weights = {id(weight): weight for weight in model.weights}
-    paths = {}
-    for path, found in _variables(model, weights):
-        paths.setdefault(id(found), []).append(path)
+    paths: dict[int, list[tuple[str, ...]]] = {}
+    for path, weight in _paths_and_weights(model, weights):
+        paths.setdefault(id(weight), []).append(path)
     lost = [weight.name for key, weight in weights.items() if key not in paths]
     if lost:
         raise ValueError(f"{', '.join(lost)}: no attribute of a layer leads to this weight; assign it to one")
-    shortest = {key: min(found, key=lambda path: (len(path), path)) for key, found in paths.items()}
+    shortest = {key: min(candidates, key=lambda path: (len(path), path)) for key, candidates in paths.items()}
     return {"/".join(path): weights[key] for key, path in shortest.items()}
 
 
-def _variables(
+def _paths_and_weights(
     value: Any, weights: dict[int, Any], path: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """The weights in a layer, list or mapping, each with its path; an RNN counts as its cell."""
+    """Yields the weights in a layer, list or mapping, each with its path. An RNN stands for its cell."""
     if id(value) in weights:
         yield path, value
         return
     if isinstance(value, tf.keras.layers.RNN):
         value = value.cell
     if isinstance(value, tf.keras.layers.Layer):
-        inside = {name: one for name, one in vars(value).items() if name not in _of_keras()}
+        parts = {name: part for name, part in vars(value).items() if name not in _keras_attributes()}
     elif isinstance(value, (list, tuple)):
-        inside = {str(i): one for i, one in enumerate(value)}
+        parts = {str(i): part for i, part in enumerate(value)}
     elif isinstance(value, dict):
-        inside = value
+        parts = value
     else:
         return
-    for name, one in inside.items():
-        if not str(name).startswith("_self_"):  # TensorFlow's own lists of the parts
-            yield from _variables(one, weights, (*path, str(name).lstrip("_")))
+    for name, part in parts.items():
+        if not str(name).startswith("_self_"):  # TensorFlow lists the parts once more in such attributes
+            yield from _paths_and_weights(part, weights, (*path, str(name).lstrip("_")))
 
 
 def optimizer_state(
     optimizer: tf.keras.optimizers.Optimizer, paths: list[str]
 ) -> tuple[dict[str, dict[str, tf.Variable]], dict[str, tf.Variable]]:
-    """Returns the variables of an optimizer: slot -> path of the weight -> variable, and those beside the slots.
+    """Returns the variables of an optimizer: those of each weight, by slot and path, and single ones by name.
 
-    `paths` are those of the trained weights, in the order in which the optimizer was built with them. Raises RunError
-    for a variable that is no attribute of the optimizer, or in none of its lists.
+    A slot is a kind of variable that every weight has, such as momentum. `paths` are those of the trained weights, in
+    the order in which the optimizer was built with them. Raises RunError for a variable in no attribute of the
+    optimizer, as some version of Keras might have.
     """
-    slots, single = {}, {}
+    slots: dict[str, dict[str, tf.Variable]] = {}
+    single: dict[str, tf.Variable] = {}
     known = {id(optimizer.iterations), id(optimizer.learning_rate)}  # the rate is set before each update
     variables = optimizer.variables() if callable(optimizer.variables) else optimizer.variables
     state = {id(variable): variable for variable in variables}
@@ -187,7 +191,7 @@ def optimizer_state(
             single[name] = tensorflow_variable(value)
             known.add(id(value))
         elif isinstance(value, list) and len(value) == len(paths) and all(id(variable) in new for variable in value):
-            slots[_SLOTS.get(name, name)] = dict(zip(paths, map(tensorflow_variable, value), strict=True))
+            slots[_SLOT_NAMES.get(name, name)] = dict(zip(paths, map(tensorflow_variable, value), strict=True))
             known.update(map(id, value))
     if lost := [variable.name for key, variable in state.items() if key not in known]:
         raise unsupported(optimizer, f"keeps {short(', '.join(lost))} in no attribute that has one for each weight")
@@ -195,14 +199,14 @@ def optimizer_state(
 
 
 @functools.cache
-def _of_keras() -> set[str]:
-    """Attributes of every layer and model, in which Keras lists its parts."""
+def _keras_attributes() -> set[str]:
+    """Returns the attributes that every layer and model has, in some of which Keras lists the parts once more."""
     return {*vars(tf.keras.layers.Layer()), *vars(tf.keras.Model())}
 
 
 def _nested(variables: dict[str, tf.Variable]) -> dict:
-    """Paths as nested dictionaries."""
-    tree = {}
+    """Turns paths into nested dictionaries."""
+    tree: dict[str, Any] = {}
     for path, variable in variables.items():
         *parents, last = path.split("/")
         node = tree
@@ -213,14 +217,14 @@ def _nested(variables: dict[str, tf.Variable]) -> dict:
 
 
 def tensorflow_variable(variable) -> tf.Variable:
-    """The variable of a weight, which Keras 3 wraps in one of its own."""
+    """Returns TensorFlow's variable of a weight; Keras 3 wraps it in a variable of Keras."""
     return variable if isinstance(variable, tf.Variable) else variable.value
 
 
 def restore(checkpoint: Checkpoint, folder: str) -> str | None:
     """Restores the newest readable checkpoint of a folder and returns its path; None if the folder has none.
 
-    Unreadable checkpoints are skipped with a warning. Raises RunError if none of those listed can be read.
+    Skips unreadable checkpoints with a warning. Raises RunError if none of those listed can be read.
     """
     return next(_readable(checkpoint, folder), None)
 
@@ -244,9 +248,10 @@ def restore_average(model: tf.keras.Model, folder: str, number: int) -> list[str
 
 
 def _readable(checkpoint: Checkpoint, folder: str) -> Iterator[str]:
-    """Restores the readable checkpoints of a folder one by one, newest first, and yields their paths.
+    """Restores the readable checkpoints of a folder one after the other, newest first, and yields their paths.
 
-    Training may replace checkpoints meanwhile, so the folder is listed again each time.
+    Training may replace checkpoints meanwhile, so the folder is listed again each time. Raises RunError at the end if
+    there were checkpoints, but none could be read.
     """
     tried, damaged, readable = set(), False, False
     while path := next((path for path in listed(folder) if path not in tried), None):
@@ -254,7 +259,7 @@ def _readable(checkpoint: Checkpoint, folder: str) -> Iterator[str]:
         try:
             checkpoint.read(path)
         except Exception as error:  # TensorFlow raises errors of any type, such as IndexError for a truncated file
-            time.sleep(_REPLACED)
+            time.sleep(_REPLACING_TIME)
             if path in listed(folder):  # else training has replaced it
                 damaged = True
                 warnings.warn(f"{path}: unreadable checkpoint, skipped: {reason(error)}", stacklevel=2)
@@ -266,33 +271,32 @@ def _readable(checkpoint: Checkpoint, folder: str) -> Iterator[str]:
 
 
 def listed(folder: str) -> list[str]:
-    """The checkpoints in a folder, newest first. Raises RunError if the file that lists them is damaged."""
+    """Returns the paths of the checkpoints in a folder, newest first. Raises RunError if their list is damaged."""
     listing = os.path.join(folder, _LISTING)
     if not os.path.exists(listing):
         indices = glob.glob(os.path.join(glob.escape(folder), "*.index"))
-        paths = _by_step(path.removesuffix(".index") for path in indices)
+        paths = _newest_first(path.removesuffix(".index") for path in indices)
         if paths:
             warnings.warn(f"{listing}: missing; using the checkpoints in its folder by name", stacklevel=3)
         return paths
-    for pause in (0, _REPLACED):  # TensorFlow first asks for its size, which may be that of its replacement
+    for pause in (0, _REPLACING_TIME):  # TensorFlow reads as many bytes as a list has that may have been replaced since
         time.sleep(pause)
         with contextlib.suppress(ValueError):
             state = tf.train.get_checkpoint_state(folder)
-            if state and (paths := _by_step(state.all_model_checkpoint_paths)):
+            if state and (paths := _newest_first(state.all_model_checkpoint_paths)):
                 return paths
     raise RunError(f"{listing}: damaged; remove it to use the checkpoints in its folder by name")
 
 
 def step_of(path: str) -> int:
-    """The step of a checkpoint that training wrote."""
-    return int(os.path.basename(path).removeprefix(_NAME))
+    """Returns the step of a checkpoint that training wrote."""
+    return int(os.path.basename(path).removeprefix(_PREFIX))
 
 
-def _by_step(paths: Iterable[str]) -> list[str]:
-    """Checkpoints with the names that training gives, latest step first."""
-    return sorted(dict.fromkeys(_ours(paths)), key=step_of, reverse=True)
+def _newest_first(paths: Iterable[str]) -> list[str]:
+    return sorted(dict.fromkeys(_named_by_training(paths)), key=step_of, reverse=True)
 
 
-def _ours(paths: Iterable[str]) -> list[str]:
-    """The paths with the names that training gives."""
-    return [path for path in paths if re.fullmatch(rf"{_NAME}[0-9]{{1,18}}", os.path.basename(path))]
+def _named_by_training(paths: Iterable[str]) -> list[str]:
+    """Returns the paths whose names training gives to checkpoints."""
+    return [path for path in paths if re.fullmatch(rf"{_PREFIX}[0-9]{{1,18}}", os.path.basename(path))]

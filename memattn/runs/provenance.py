@@ -1,4 +1,4 @@
-"""The conditions of a result: command, versions, commit, hardware."""
+"""The conditions under which a result was obtained."""
 
 import functools
 import importlib.metadata
@@ -14,7 +14,7 @@ from memattn import __version__, processes
 
 
 def conditions() -> dict[str, Any]:
-    """The conditions of a result: command, versions, commit, hardware, threads."""
+    """Returns the command, versions, commit, hardware and threads of this process, by the names in result.json."""
     devices = tf.config.get_visible_devices("GPU")
     names = [tf.config.experimental.get_device_details(device).get("device_name", device.name) for device in devices]
     return {
@@ -33,21 +33,25 @@ def conditions() -> dict[str, Any]:
 
 @functools.cache
 def _commit() -> str | None:
-    """The commit of the checkout that contains this package; None if installed, even inside another checkout."""
+    """Returns the commit of the checkout that this package is run from, or None.
+
+    A package that is installed, be it inside another checkout, has none.
+    """
     checkout = str(pathlib.Path(__file__).resolve().parents[2])
     if not os.path.exists(os.path.join(checkout, ".git")):
         return None
     git = ["git", "-C", checkout]
     try:
         head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
-        changed = [*git, "status", "--porcelain", "--", ":/", ":(top,exclude)results"]  # other than results
-        status = subprocess.run(changed, capture_output=True, text=True, check=True).stdout
+        changes_but_results = [*git, "status", "--porcelain", "--", ":/", ":(top,exclude)results"]
+        changes = subprocess.run(changes_but_results, capture_output=True, text=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError):
         return None
-    return f"{head} with uncommitted changes" if status.strip() else head
+    return f"{head} with uncommitted changes" if changes.strip() else head
 
 
 def _processor() -> str:
+    """Returns the name of the processor; where the system does not tell it, its architecture."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
             return next(line.split(":")[1].strip() for line in file if line.startswith("model name"))

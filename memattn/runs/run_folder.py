@@ -1,4 +1,4 @@
-"""The run folder: the config, vocabulary and checkpoints of one training run, and their model."""
+"""The run folder: config, vocabulary and checkpoints of one training run, and the model that they make."""
 
 import dataclasses
 import json
@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from typing import Any
 
 from memattn import config, processes, reading
 from memattn.config import Config
@@ -17,7 +18,7 @@ from memattn.models.interface import Model
 from memattn.models.neural_gpu.model import KINDS as ACTIVE_MEMORY
 from memattn.models.seq2seq import Seq2Seq
 
-KINDS = {"seq2seq": Seq2Seq, **ACTIVE_MEMORY}
+KINDS = {"seq2seq": Seq2Seq, **ACTIVE_MEMORY}  # models, by the names in model.kind
 CONFIG, CORPUS = "config.yaml", "corpus.json"
 CHECKPOINTS, BEST, LOCK = "checkpoints", "best", "lock"
 
@@ -26,65 +27,88 @@ def create(
     folder: str,
     run_config: Config,
     vocabulary: Vocabulary,
-    corpus: dict[str, int | str],
+    corpus_facts: dict[str, int | str],
     text_files: dict[str, str],
     *,
     may_grow: bool = True,
 ) -> None:
     """Makes a run folder, or checks that an existing one has the same config and training data.
 
-    `training.max_steps` may have been raised since, if `may_grow`. `corpus` holds the facts of the training data that
-    the model needs, `text_files` how its text became tokens. Raises ConfigError, OSError.
+    Args:
+      folder: path of the run folder.
+      run_config: of the run.
+      vocabulary: of the training data.
+      corpus_facts: facts about the training data that the model depends on.
+      text_files: settings by which text became tokens: contents by file name.
+      may_grow: whether `training.max_steps` may have been raised since the folder was made.
+
+    Raises ConfigError, OSError.
     """
     path = os.path.join(folder, CONFIG)
-    facts = {VOCABULARY: str(vocabulary), CORPUS: json.dumps(corpus) + "\n", **text_files}
+    contents = {VOCABULARY: str(vocabulary), CORPUS: json.dumps(corpus_facts) + "\n", **text_files}
     if os.path.exists(path):
-        found = load_config(folder)
-        is_longer = run_config.training.max_steps > found.training.max_steps
-        if run_config.training.max_steps < found.training.max_steps:
-            steps = f"{found.training.max_steps}, not {run_config.training.max_steps}"
-            raise ConfigError(f"{folder}: training.max_steps may only grow from {steps}; use another --run_dir")
-        if is_longer and not may_grow:
-            raise ConfigError(
-                f"{folder}: with training.schedule: {run_config.training.schedule} the learning rate depends on "
-                "training.max_steps, which cannot change; start another run with training.init_from"
-            )
-        if is_longer:
-            longer = dataclasses.replace(found.training, max_steps=run_config.training.max_steps)
-            found = dataclasses.replace(found, training=longer)
-        differing = config.differences(config.to_dict(found), config.to_dict(run_config))
-        if differing:
-            raise ConfigError(
-                f"{folder}: holds a run of another config: {', '.join(map(str, differing))}; use another --run_dir"
-            )
-        for name, content in facts.items():
-            own = os.path.join(folder, name)
-            if not os.path.exists(own):
-                raise ConfigError(f"{own}: missing, and a run cannot go on without it; use another --run_dir")
-            fits = _facts(own) == corpus if name == CORPUS else _holds(own, content)
-            if not fits:
-                raise ConfigError(
-                    f"{own}: does not fit the data in {run_config.data.path}, which has changed since this run began; "
-                    "use another --run_dir"
-                )
-        if is_longer:
+        grows = _check_config(folder, run_config, may_grow)
+        _check_contents(folder, run_config, contents, corpus_facts)
+        if grows:
             write(path, config.dump(run_config))
         return
     if os.path.isdir(os.path.join(folder, CHECKPOINTS)):
         raise ConfigError(f"{folder}: holds checkpoints but no {CONFIG}; use another --run_dir")
     os.makedirs(folder, exist_ok=True)
-    for name, content in facts.items():
+    for name, content in contents.items():
         write(os.path.join(folder, name), content)
-    write(path, config.dump(run_config))
+    write(path, config.dump(run_config))  # last: it makes the folder a run folder
+
+
+def _check_config(folder: str, run_config: Config, may_grow: bool) -> bool:
+    """Returns whether `training.max_steps` has been raised. Raises ConfigError for any other change of the config."""
+    stored = load_config(folder)
+    stored_steps, steps = stored.training.max_steps, run_config.training.max_steps
+    if steps < stored_steps:
+        raise ConfigError(
+            f"{folder}: training.max_steps may only grow from {stored_steps}, not {steps}; use another --run_dir"
+        )
+    grows = steps > stored_steps
+    if grows and not may_grow:
+        raise ConfigError(
+            f"{folder}: with training.schedule: {run_config.training.schedule} the learning rate depends on "
+            "training.max_steps, which cannot change; start another run with training.init_from"
+        )
+    grown = dataclasses.replace(stored, training=dataclasses.replace(stored.training, max_steps=steps))
+    if differing := config.differences(config.to_dict(grown), config.to_dict(run_config)):
+        raise ConfigError(
+            f"{folder}: holds a run of another config: {', '.join(map(str, differing))}; use another --run_dir"
+        )
+    return grows
+
+
+def _check_contents(
+    folder: str, run_config: Config, contents: dict[str, str], corpus_facts: dict[str, int | str]
+) -> None:
+    """Raises ConfigError if a file of a run folder is missing, or if the training data is not as it was."""
+    for name, content in contents.items():
+        path = os.path.join(folder, name)
+        if not os.path.exists(path):
+            raise ConfigError(f"{path}: missing, and a run cannot go on without it; use another --run_dir")
+        # Former versions wrote fewer facts about the corpus.
+        fits = _corpus_facts(path).items() <= corpus_facts.items() if name == CORPUS else _holds(path, content)
+        if not fits:
+            raise ConfigError(
+                f"{path}: does not fit the data in {run_config.data.path}, which has changed since this run began; "
+                "use another --run_dir"
+            )
 
 
 def locked(folder: str) -> AbstractContextManager[bool]:
-    """Locks a run folder against other trainings; see `processes.locked`. Raises RunError if one is in it, OSError."""
+    """Locks a run folder against other processes that would train in it; see `processes.locked`.
+
+    Raises RunError if one does, OSError.
+    """
     return processes.locked(os.path.join(folder, LOCK), folder, "is training in it; wait, or use another --run_dir")
 
 
 def load_config(folder: str, overrides: Sequence[str] = ()) -> Config:
-    """The config of a run folder, with overrides of `decoding.*` and `data.folder`. Raises ConfigError."""
+    """Returns the config of a run folder, with overrides of `decoding.*` and `data.folder`. Raises ConfigError."""
     path = os.path.join(folder, CONFIG)
     if not os.path.exists(path):
         problem = f"not a run folder: it holds no {CONFIG}" if os.path.isdir(folder) else "no such folder"
@@ -93,28 +117,28 @@ def load_config(folder: str, overrides: Sequence[str] = ()) -> Config:
         key = override.partition("=")[0]
         if not key.startswith(("decoding.", "data.folder")):
             raise ConfigError(f"--set {key}: the model is trained; only data.folder and decoding.* may change now")
-    return config.load(path, overrides)
+    return config.load(path, list(overrides))
 
 
 def load_model(folder: str, run_config: Config, precision: str | None = None) -> tuple[Model, Vocabulary]:
-    """The model of a run folder with initial weights, and its vocabulary.
+    """Returns the model of a run folder with initial weights, and the vocabulary.
 
     Raises DataError, RunError, and ConfigError for options that do not fit the installed libraries.
     """
     vocabulary = read_vocabulary(os.path.join(folder, VOCABULARY))
     model = build_model(run_config, len(vocabulary), longest_source(folder), precision)
-    if run_config.decoding.num_slots:
+    if run_config.decoding.num_slots and isinstance(model, Seq2Seq):
         model.attention.keep(run_config.decoding.num_slots)
     return model, vocabulary
 
 
 def longest_source(folder: str) -> int:
-    """S of Eq. 10 of a run's model. Raises RunError."""
-    return _facts(os.path.join(folder, CORPUS))["max_source_length"]
+    """Returns the longest source that the model of a run folder knows: S of Eq. 10. Raises RunError."""
+    return _corpus_facts(os.path.join(folder, CORPUS))["max_source_length"]
 
 
-def _facts(path: str) -> dict[str, int | str]:
-    """Of the training data of a run. Raises RunError."""
+def _corpus_facts(path: str) -> dict[str, Any]:
+    """Reads the facts about a run's training data. Raises RunError."""
     try:
         facts = reading.json_file(path, {"max_source_length": int})
     except DataError as error:
@@ -129,7 +153,10 @@ def _facts(path: str) -> dict[str, int | str]:
 def build_model(
     run_config: Config, vocabulary_size: int, max_source_length: int, precision: str | None = None
 ) -> Model:
-    """The model of a config with initial weights, computing in `precision` or as in training. Raises ConfigError."""
+    """Returns the model of a config with initial weights; it computes in `precision`, by default that of training.
+
+    Raises ConfigError.
+    """
     sizes = {"vocabulary_size": vocabulary_size, "max_source_length": max_source_length}
     try:
         with warnings.catch_warnings():
@@ -142,6 +169,7 @@ def build_model(
 
 
 def _holds(path: str, content: str) -> bool:
+    """Returns whether a file has that content."""
     try:
         return reading.text(path) == content
     except (OSError, DataError):

@@ -1,4 +1,4 @@
-"""Trained models with their vocabulary and text settings, for the commands that decode."""
+"""Loads trained models with their vocabulary and text settings, for the commands that decode."""
 
 import dataclasses
 import os
@@ -18,14 +18,16 @@ from memattn.runs.checkpoints import Checkpoint
 
 @dataclasses.dataclass(frozen=True)
 class Trained:
-    """One model, or an ensemble.
+    """A trained model, or an ensemble.
 
     Attributes:
-      model: with trained weights.
+      model: with trained weights; of several models, an `Ensemble`.
       models: the single models.
-      config: of the first run, with the overrides applied.
-      lexicon: of `decoding.lexicon`.
-      checkpoints: paths of the weights' checkpoints.
+      config: of the first run, with overrides.
+      vocabulary: of source and target.
+      text: turns text into tokens and back.
+      checkpoints: paths of the checkpoints that the weights are from.
+      lexicon: of `decoding.lexicon`; None if a hypothesis may have any token.
     """
 
     model: DecodingModel
@@ -38,35 +40,41 @@ class Trained:
 
     @property
     def max_source_length(self) -> int:
-        """Tokens of the longest line that is translated whole, without the end of sentence."""
+        """The most tokens of a line that is translated in one piece, without the end of sentence."""
         return self.config.decoding.max_source_length or 2 * self.models[0].max_source_length
 
     def reads_as(self, vocabulary: Vocabulary, text: Tokenizer) -> bool:
-        """Whether text becomes the same ids with that vocabulary and those text settings."""
+        """Returns whether text becomes the same ids with that vocabulary and those text settings."""
         return (self.vocabulary.tokens, self.text.files()) == (vocabulary.tokens, text.files())
 
 
 def load(run_dirs: list[str], overrides: list[str], average: int | None) -> Trained:
-    """Models of run folders with their best weights, or the average of the last `average` checkpoints' weights.
+    """Loads the models of run folders, with their best weights or the average of the last `average` checkpoints.
 
     `overrides` may change `data.folder` and `decoding.*`. Raises ConfigError, DataError, RunError, OSError.
     """
-    loaded = [_load(run_dir, overrides, average) for run_dir in run_dirs]
-    first = dataclasses.replace(loaded[0], lexicon=_lexicon(loaded[0]))
-    for run_dir, other in zip(run_dirs, loaded, strict=True):
-        if not first.reads_as(other.vocabulary, other.text):
-            raise ConfigError(
-                f"{run_dir}: its vocabulary or BPE differs from that of {run_dirs[0]}; an ensemble needs the same"
-            )
-        if (kinds := [one.config.model.kind for one in (first, other)])[0] != kinds[1]:
-            raise ConfigError(
-                f"{run_dir}: its model.kind is {kinds[1]}, that of {run_dirs[0]} {kinds[0]}; an ensemble needs the same"
-            )
-    if len(loaded) == 1:
+    runs = [_load(run_dir, overrides, average) for run_dir in run_dirs]
+    first = dataclasses.replace(runs[0], lexicon=_lexicon(runs[0]))
+    for run_dir, run in zip(run_dirs, runs, strict=True):
+        _check_members(run_dirs[0], first, run_dir, run)
+    if len(runs) == 1:
         return first
-    models = [one.models[0] for one in loaded]
-    checkpoints = [path for one in loaded for path in one.checkpoints]
-    return dataclasses.replace(first, model=Ensemble(models), models=models, checkpoints=checkpoints)
+    models = [run.models[0] for run in runs]
+    paths = [path for run in runs for path in run.checkpoints]
+    return dataclasses.replace(first, model=Ensemble(models), models=models, checkpoints=paths)
+
+
+def _check_members(first_dir: str, first: Trained, run_dir: str, run: Trained) -> None:
+    """Raises ConfigError if two runs cannot be members of one ensemble."""
+    if not first.reads_as(run.vocabulary, run.text):
+        raise ConfigError(
+            f"{run_dir}: its vocabulary or BPE differs from that of {first_dir}; an ensemble needs the same"
+        )
+    first_kind, kind = first.config.model.kind, run.config.model.kind
+    if kind != first_kind:
+        raise ConfigError(
+            f"{run_dir}: its model.kind is {kind}, that of {first_dir} {first_kind}; an ensemble needs the same"
+        )
 
 
 def _lexicon(trained: Trained) -> Lexicon | None:
@@ -84,13 +92,17 @@ def _load(run_dir: str, overrides: list[str], average: int | None) -> Trained:
     if average:
         paths = checkpoints.restore_average(model, os.path.join(run_dir, run_folder.CHECKPOINTS), average)
     else:
-        try:
-            paths = [checkpoints.restore(Checkpoint(model), os.path.join(run_dir, run_folder.BEST))]
-        except RunError as error:
-            raise RunError(str(error), f"--average 1 uses the last of {run_folder.CHECKPOINTS}/") from error
-        if paths == [None]:
-            every = config.training.validate_every
-            raise RunError(
-                f"{run_dir}: no best checkpoint yet; training writes one every {every:,} steps, as it validates"
-            )
+        paths = [_restore_best(model, run_dir, config)]
     return Trained(model, [model], config, vocabulary, text.read(run_dir), paths)
+
+
+def _restore_best(model: Model, run_dir: str, config: Config) -> str:
+    """Restores the best checkpoint of a run folder; returns its path. Raises RunError if there is none."""
+    try:
+        path = checkpoints.restore(Checkpoint(model), os.path.join(run_dir, run_folder.BEST))
+    except RunError as error:
+        raise RunError(str(error), f"--average 1 uses the last of {run_folder.CHECKPOINTS}/") from error
+    if path is None:
+        every = config.training.validate_every
+        raise RunError(f"{run_dir}: no best checkpoint yet; training writes one every {every:,} steps, as it validates")
+    return path

@@ -1,4 +1,4 @@
-"""The finished runs of a sweep, collected from their folders."""
+"""Collects the finished runs of a sweep from their folders."""
 
 import csv
 import io
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from memattn import config as configs
 from memattn import reading
 from memattn.config import Config
-from memattn.evaluation import evaluate as evaluation
+from memattn.evaluation.evaluate import RESULT
 from memattn.evaluation.metrics import METRICS
 from memattn.evaluation.result import Result
 from memattn.runs.run_folder import BEST, CHECKPOINTS
@@ -21,8 +21,12 @@ class Run(NamedTuple):
     """A trained and evaluated run of a sweep.
 
     Attributes:
-      validations: rows of its validation.csv.
-      changes: dotted keys with the values that set it apart from the other runs.
+      name: within the sweep.
+      folder: path of the run folder.
+      config: of the run.
+      result: scores, times and conditions.
+      validations: rows of validation.csv.
+      changes: what the run changes in the sweep's config, by dotted key.
     """
 
     name: str
@@ -34,48 +38,52 @@ class Run(NamedTuple):
 
     @property
     def curve(self) -> list[tuple[int, float]]:
-        """Steps, and validation BLEU after each."""
+        """Training steps, each with the validation BLEU after it."""
         return [(int(row["step"]), float(row["bleu"])) for row in self.validations]
 
     def updates_to(self, bleu: float) -> int | None:
-        """The first step whose validation BLEU is at least `bleu`; None if there is none."""
-        return next((step for step, reached in self.curve if reached >= bleu), None)
+        """Returns the first step whose validation BLEU is at least `bleu`; None if no validation reached it."""
+        return next((step for step, validation_bleu in self.curve if validation_bleu >= bleu), None)
 
 
 def finished(config: Config, sweep_dir: str, split: str, average: int | None = None) -> list[Run]:
-    """The runs of a sweep that have a result on a split."""
-    done, changed = [], changes(config)
+    """Returns the runs of a sweep that have a result on a split."""
+    runs, changes_by_name = [], changes(config)
     for name, run_config in expand(config).items():
         folder = os.path.join(sweep_dir, name)
         result = result_of(folder, run_config, split, average)
         if result is not None:
             path = os.path.join(folder, "validation.csv")
             if validations := _validations(path):
-                done.append(Run(name, folder, run_config, result, validations, changed[name]))
+                runs.append(Run(name, folder, run_config, result, validations, changes_by_name[name]))
             else:
                 warnings.warn(f"{name}: {path} is damaged; remove {folder} to train it again", stacklevel=2)
-    return done
+    return runs
 
 
 def result_of(folder: str, config: Config, split: str, average: int | None) -> Result | None:
-    """The result of a run; None if there is none for exactly this config, split and choice of checkpoints."""
+    """Returns the result of a run; None if there is none for exactly this config, split and choice of checkpoints."""
     try:
-        result = Result.read(os.path.join(folder, evaluation.RESULT))
-        stored = configs.from_dict(result.config)  # with the defaults of newer keys
+        result = Result.read(os.path.join(folder, RESULT))
+        stored = configs.from_dict(result.config)  # adds the defaults of keys that are newer than the result
         folders = [os.path.basename(os.path.dirname(path)) for path in result.checkpoints]
     except (OSError, ValueError, TypeError):
         return None
-    same = result.split == split and configs.to_dict(stored) == configs.to_dict(config)
-    is_whole = config.data.generated or any(METRICS[name].of_text for name in result.scores)
-    chosen = folders == ([CHECKPOINTS] * average if average else [BEST])
-    return result if same and is_whole and chosen else None
+    fits = (
+        result.split == split
+        and configs.to_dict(stored) == configs.to_dict(config)
+        and folders == ([CHECKPOINTS] * average if average else [BEST])
+    )
+    # Former versions gave text no scores of detokenized text.
+    has_all_scores = config.data.generated or any(METRICS[name].needs_detokenized for name in result.scores)
+    return result if fits and has_all_scores else None
 
 
 def _validations(path: str) -> list[dict[str, str]]:
-    """The rows of a run's validation.csv; none if it is missing or damaged."""
+    """Returns the rows of a run's validation.csv; none if the file is missing or damaged."""
     try:
         rows = list(csv.DictReader(io.StringIO(reading.text(path), newline="")))
-        for row in rows:
+        for row in rows:  # raises where a number is missing
             int(row["step"]), float(row["bleu"]), float(row["seconds"])
     except (OSError, ValueError, TypeError, KeyError, csv.Error):
         return []

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import TextIO
 
 from memattn import config as configs
@@ -29,20 +29,21 @@ LOG = "log.txt"
 def terminable() -> Iterator[None]:
     """Makes SIGTERM, like Ctrl-C, end this process and those that it started; a second signal is ignored.
 
-    Does nothing outside of the main thread, which alone receives signals.
+    Does nothing outside of the main thread, as no other gets signals.
     """
 
     def end(number, _):
-        for each in former:
-            signal.signal(each, signal.SIG_IGN)
+        for caught in former:
+            signal.signal(caught, signal.SIG_IGN)
         if number == signal.SIGINT:
             raise KeyboardInterrupt
         sys.exit(128 + number)
 
     former = {}
     if threading.current_thread() is threading.main_thread():
-        heard = [one for one in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(one) != signal.SIG_IGN]
-        former = {number: signal.signal(number, end) for number in heard}
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if signal.getsignal(number) != signal.SIG_IGN:
+                former[number] = signal.signal(number, end)
     try:
         yield
     finally:
@@ -64,76 +65,115 @@ def run_sweep(
     title: str,
     only: Collection[str] | None = None,
 ) -> list[str]:
-    """Trains missing runs, `jobs` at a time, then evaluates one at a time, so that times are not disturbed.
+    """Trains and evaluates the runs of a sweep that have no result yet, and writes the table of all.
 
-    Runs are evaluated with their best checkpoint, or with the average of their last `average` ones.
+    Trains `jobs` runs at a time, but evaluates one at a time, so that nothing disturbs the decode times. With `only`,
+    does the runs of these names, and writes no table.
 
-    Writes table.csv, table.md, learning_curves.png and manifest.json into `sweep_dir`, and seeds.csv if runs differ
-    only in their seeds. The row of a run that failed says why. With `only`, does the runs of those names and writes
-    none of these. Returns the names of the runs that failed. Raises ConfigError if the folder holds another sweep's
-    runs or a corpus lacks the split, RunError if another process is at work on the same sweep or the same runs of it,
-    OSError if the folder cannot be written.
+    Args:
+      config: with the sweep.
+      sweep_dir: folder of the runs and of the files that `tables.write` makes.
+      jobs: trainings at a time.
+      split: split that the runs are evaluated on.
+      average: number of last checkpoints whose weights are averaged; None for the best checkpoint.
+      repeats: timed decodings of each run.
+      plots: sentences of each run whose alignments are drawn.
+      strategy: devices of each training, as in memattn.train.
+      title: heading of the table.
+      only: names of runs; None for all.
+
+    Returns:
+      The names of the runs that failed. Their rows of the table say why.
+
+    Raises:
+      ConfigError: if the folder holds the runs of another sweep, or a corpus lacks the split.
+      RunError: if another process works on the same runs.
+      OSError: if the folder cannot be written.
     """
-    every = expand(config)
-    runs = {name: one for name, one in every.items() if only is None or name in only}
-    for data in (one.data for one in runs.values()):
-        if data.generated or os.path.isdir(data.path):  # else training reports what is missing
-            corpus.check_split(data.path, split, task_corpus.SPLITS if data.generated else corpus.splits(data.path))
+    all_runs = expand(config)
+    runs = {name: run for name, run in all_runs.items() if only is None or name in only}
     folders = {name: os.path.join(sweep_dir, name) for name in runs}
+    _check_split(runs.values(), split)
     with contextlib.ExitStack() as stack:
-        works = {sweep_dir: "sweep"} if only is None else {}
-        works |= {folder: name for name, folder in folders.items()}
-        for folder, name in works.items():
-            lock = os.path.join(sweep_dir, f"{name}.lock")
-            stack.enter_context(processes.locked(lock, folder, "is working on it; wait, or use another --sweep_dir"))
+        if only is None:
+            stack.enter_context(_locked(sweep_dir, "sweep", sweep_dir))
         for name, folder in folders.items():
-            if os.path.exists(os.path.join(folder, CONFIG)):
-                found, wanted = configs.to_dict(load_config(folder)), configs.to_dict(runs[name])
-                differing = configs.differences(found, wanted)
-                if differing:
-                    keys = ", ".join(map(str, differing))
-                    raise ConfigError(f"{folder}: holds a run of another config: {keys}; use another --sweep_dir")
-            os.makedirs(folder, exist_ok=True)
-            files.write(os.path.join(sweep_dir, f"{name}.yaml"), configs.dump(runs[name]))
+            stack.enter_context(_locked(sweep_dir, name, folder))
+        for name, run in runs.items():
+            _write_config(run, sweep_dir, name)
         missing = [name for name in runs if result_of(folders[name], runs[name], split, average) is None]
         console.say(f"{len(runs)} runs, {len(runs) - len(missing)} done before, {len(missing)} to do")
-        failed, children = {}, Processes()
 
-        def train(name: str) -> None:
+        def train(name: str) -> int:
             arguments = ["--config", os.path.join(sweep_dir, f"{name}.yaml"), "--strategy", strategy]
-            status = command("memattn.train", name, folders[name], arguments, children)
-            if status:
-                failed[name] = f"training ended with status {status}"
+            return command("memattn.train", name, folders[name], arguments, children)
 
-        def evaluate(name: str) -> None:
+        def evaluate(name: str) -> int:
             arguments = ["--split", split, "--output_dir", folders[name]]
             arguments += ["--repeats", str(repeats), "--plot", str(plots)]
             arguments += ["--average", str(average)] if average else []
-            if name not in failed:
-                status = command("memattn.eval", name, folders[name], arguments, children)
-                if status:
-                    failed[name] = f"evaluation ended with status {status}"
+            return command("memattn.eval", name, folders[name], arguments, children)
 
-        for work, workers in ((train, jobs), (evaluate, 1)):
-            with concurrent.futures.ThreadPoolExecutor(workers) as pool:
-                try:
-                    list(pool.map(work, missing))
-                except BaseException:
-                    pool.shutdown(wait=False, cancel_futures=True)
-                    children.end()
-                    print("ending the runs; trainings write a checkpoint", file=sys.stderr, flush=True)
-                    raise
-        reasons = {name: _failure(name, problem, folders[name]) for name, problem in failed.items()}
-        if len(runs) == len(every):
+        children = Processes()
+        failed = _failed("training", train, missing, jobs, children)
+        trained = [name for name in missing if name not in failed]
+        failed |= _failed("evaluation", evaluate, trained, 1, children)
+        reasons = {name: _explain(name, problem, folders[name]) for name, problem in failed.items()}
+        if len(runs) == len(all_runs):
             done = finished(config, sweep_dir, split, average)
-            lost = set(runs) - {run.name for run in done} - set(failed)
-            reasons |= dict.fromkeys(lost, "validation.csv is damaged")
+            without_row = set(runs) - {run.name for run in done} - set(failed)
+            reasons |= dict.fromkeys(without_row, "validation.csv is damaged")
             tables.write(config, done, reasons, sweep_dir, title)
         return list(failed)
 
 
-def _failure(name: str, problem: str, folder: str) -> str:
-    """Prints why a run failed, and returns the same for its row of the table."""
+def _check_split(runs: Collection[Config], split: str) -> None:
+    """Raises ConfigError if a corpus lacks the split."""
+    for run in runs:
+        data = run.data
+        if data.generated:
+            corpus.check_split(data.path, split, task_corpus.SPLITS)
+        elif os.path.isdir(data.path):  # else training says what is missing
+            corpus.check_split(data.path, split, corpus.splits(data.path))
+
+
+def _locked(sweep_dir: str, name: str, folder: str) -> contextlib.AbstractContextManager:
+    """Locks a run of a sweep, or the sweep itself, against other processes."""
+    lock = os.path.join(sweep_dir, f"{name}.lock")
+    return processes.locked(lock, folder, "is working on it; wait, or use another --sweep_dir")
+
+
+def _write_config(run: Config, sweep_dir: str, name: str) -> None:
+    """Makes the folder of a run, and its config beside it. Raises ConfigError if the folder holds another run."""
+    folder = os.path.join(sweep_dir, name)
+    if os.path.exists(os.path.join(folder, CONFIG)):
+        stored = configs.to_dict(load_config(folder))
+        if differing := configs.differences(stored, configs.to_dict(run)):
+            keys = ", ".join(map(str, differing))
+            raise ConfigError(f"{folder}: holds a run of another config: {keys}; use another --sweep_dir")
+    os.makedirs(folder, exist_ok=True)
+    files.write(os.path.join(sweep_dir, f"{name}.yaml"), configs.dump(run))
+
+
+def _failed(
+    activity: str, work: Callable[[str], int], names: list[str], workers: int, children: "Processes"
+) -> dict[str, str]:
+    """Calls `work` with each name in so many threads. Returns problems by name, where its exit status is not 0."""
+    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+        try:
+            statuses = list(pool.map(work, names))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            children.end()
+            print("ending the runs; trainings write a checkpoint", file=sys.stderr, flush=True)
+            raise
+    return {
+        name: f"{activity} ended with status {status}" for name, status in zip(names, statuses, strict=True) if status
+    }
+
+
+def _explain(name: str, problem: str, folder: str) -> str:
+    """Prints why a run failed, and returns the same for the table."""
     log = os.path.join(folder, LOG)
     error = last_error(log)
     print(f"{name}: {problem}; see {log}{error}", file=sys.stderr)
@@ -141,11 +181,11 @@ def _failure(name: str, problem: str, folder: str) -> str:
 
 
 def last_error(log: str) -> str:
-    """The last message of a failed run, to append to the name of its log; empty if there is none."""
+    """Returns the last error in the log of a failed run, after ": "; "" if its last command reported none."""
     last = ""
     with contextlib.suppress(OSError), open(log, encoding="utf-8", errors="replace") as file:
         for line in file:
-            if line.startswith("$ "):  # another command
+            if line.startswith("$ "):  # the next command begins
                 last = ""
             elif line.startswith("error: "):
                 last = f": {line.strip()}"
@@ -153,15 +193,16 @@ def last_error(log: str) -> str:
 
 
 class Processes:
-    """The processes of a sweep: `end` ends them all, and none starts afterwards."""
+    """The processes of a sweep. After `end`, which ends all of them, none starts any more."""
 
-    def __init__(self):
-        self._lock, self._started, self._ended = threading.Lock(), [], False
+    def __init__(self) -> None:
+        self._lock, self._ended = threading.Lock(), False
+        self._started: list[subprocess.Popen] = []
 
     def start(self, command: list[str], errors: TextIO) -> tuple[subprocess.Popen, int]:
-        """A process that ends with this one, and the pipe of its output; `errors` receives its standard error.
+        """Starts a process that ends with this one; its standard error goes to the file `errors`.
 
-        Raises CancelledError after `end`, OSError.
+        Returns the process, and the descriptor of the pipe with its output. Raises CancelledError after `end`, OSError.
         """
         with self._lock:
             if self._ended:
@@ -172,7 +213,7 @@ class Processes:
                     command,
                     stdout=writing,
                     stderr=errors,
-                    pass_fds=[reading],  # a line without a reader must not end it
+                    pass_fds=[reading],  # so that output without a reader does not end it
                     env={**os.environ, processes.PARENT: str(os.getpid())},
                     start_new_session=True,  # Ctrl-C goes to the sweep alone, which then ends its processes
                 )
@@ -182,7 +223,7 @@ class Processes:
         return process, reading
 
     def end(self) -> None:
-        """Sends SIGTERM to all: trainings write a checkpoint, from which the same command resumes."""
+        """Sends SIGTERM to all. Trainings then write a checkpoint, from which the same command resumes."""
         with self._lock:
             self._ended = True
             for process in self._started:
@@ -190,10 +231,13 @@ class Processes:
 
 
 def command(module: str, name: str, folder: str, arguments: list[str], children: Processes) -> int:
-    """Runs a module on a run folder; shows its lines with the run's name, and keeps them in the run's log."""
+    """Runs a module on a run folder; returns its exit status.
+
+    Prints the lines of its output after the run's name, and appends them to the log in the run folder.
+    """
     command = [sys.executable, "-m", module, "--run_dir", folder, *arguments]
     started, path = time.monotonic(), os.path.join(folder, LOG)
-    with files.naming(path), open(path, "a", encoding="utf-8", buffering=1) as log:  # by lines: shared with the process
+    with files.naming(path), open(path, "a", encoding="utf-8", buffering=1) as log:  # by line: the process writes, too
         log.write(f"$ {shlex.join(command)}\n")
         process, reading = children.start(command, log)
         with process, open(reading, encoding="utf-8", errors="replace") as lines:

@@ -1,4 +1,4 @@
-"""Tables of the runs of a sweep, single and averaged over seeds, with a picture of their learning curves."""
+"""Tables of a sweep: each run, and means over seeds; a picture of the learning curves."""
 
 import contextlib
 import json
@@ -18,13 +18,13 @@ from memattn.sweeps.results import Run
 
 
 def write(config: Config, runs: list[Run], failed: dict[str, str], sweep_dir: str, title: str) -> None:
-    """Writes table.csv, table.md and manifest.json, and of runs with a result also seeds.csv and learning_curves.png.
+    """Writes table.csv, table.md, manifest.json and, if there are runs, learning_curves.png.
 
-    `failed` says why other runs have no result.
+    Writes seeds.csv, too, if runs differ only in `training.seed`. `failed` says why other runs have no result.
     """
     done = {run.name: row(run.name, run.config, run.result, run.validations) for run in runs}
     rows = [done.get(name) or failed_row(name, failed[name]) for name in expand(config)]
-    columns = dict.fromkeys(column for row in [*done.values(), *rows] for column in row)  # that of failures is last
+    columns = dict.fromkeys(column for row in [*done.values(), *rows] for column in row)  # the column of failures last
     rows = [{**dict.fromkeys(columns, ""), **row} for row in rows]
     files.write_csv(os.path.join(sweep_dir, "table.csv"), rows)
     markdown = formatting.markdown(rows)
@@ -45,19 +45,21 @@ def write(config: Config, runs: list[Run], failed: dict[str, str], sweep_dir: st
     if runs:
         groups = seed_groups(list(done), *settings)
         curves = {
-            name: at_common_steps([dict(runs[place].curve) for place in places]) for name, places in groups.items()
+            label: at_common_steps([dict(runs[index].curve) for index in indices]) for label, indices in groups.items()
         }
         plots.learning_curves(os.path.join(sweep_dir, "learning_curves.png"), curves, title)
-    written = ["table.csv", "table.md", *["seeds.csv"] * bool(seeds), *["learning_curves.png"] * bool(runs)]
-    console.say(f"\n{title}\n\n{markdown}\nwritten to {sweep_dir}: {', '.join([*written, 'manifest.json'])}")
+    names = ["table.csv", "table.md"]
+    names += ["seeds.csv"] if seeds else []
+    names += ["learning_curves.png"] if runs else []
+    console.say(f"\n{title}\n\n{markdown}\nwritten to {sweep_dir}: {', '.join([*names, 'manifest.json'])}")
 
 
 def row(name: str, config: Config, result: Result, validations: list[dict[str, str]]) -> dict[str, Any]:
-    """A run's row of the table."""
+    """Returns a run's row of the table."""
     scores = {}
-    for metric, entry in _shown().items():
-        has_score = metric in result.scores and not (entry.of_text and config.data.generated)
-        scores[_column(entry)] = f"{result.scores[metric]:{entry.form}}" if has_score else ""
+    for metric_name, metric in _reported().items():
+        has_score = metric_name in result.scores and not (metric.needs_detokenized and config.data.generated)
+        scores[_column(metric)] = f"{result.scores[metric_name]:{metric.form}}" if has_score else ""
     return {
         "run": name,
         **scores,
@@ -71,8 +73,8 @@ def row(name: str, config: Config, result: Result, validations: list[dict[str, s
     }
 
 
-def _shown() -> dict[str, Metric]:
-    return {name: metric for name, metric in METRICS.items() if metric.is_shown}
+def _reported() -> dict[str, Metric]:
+    return {name: metric for name, metric in METRICS.items() if metric.is_reported}
 
 
 def _column(metric: Metric) -> str:
@@ -80,51 +82,53 @@ def _column(metric: Metric) -> str:
 
 
 def failed_row(name: str, reason: str) -> dict:
-    """The row of a run without a result, which says why it has none."""
+    """Returns the row of a run without a result, which says why it has none."""
     return {"run": name, "failed": reason.replace("|", "/")}
 
 
 def seed_groups(names: list[str], configs: list[Config], changes: list[Mapping[str, Any]]) -> dict[str, list[int]]:
-    """Places of the runs whose configs differ only in `training.seed`, by a label.
+    """Groups the indices of runs whose configs differ only in `training.seed`, by a label.
 
-    It is the name of what all runs of a group change, without the seed. Where that is the name of other runs, it is the
-    name of the first run.
+    The label names the changes that all runs of a group share, without the seed. It is the name of the first run if the
+    group has a single run, or if another run or group has that label.
     """
-    groups = {}
-    for place, config in enumerate(configs):
+    groups: dict[str, list[int]] = {}
+    for index, config in enumerate(configs):
         settings = to_dict(config)
         del settings["training"]["seed"]
-        groups.setdefault(json.dumps(settings, sort_keys=True), []).append(place)
-    labelled = {}
-    for places in groups.values():
-        first = places[0]
-        members = [changes[place].items() for place in places]
+        groups.setdefault(json.dumps(settings, sort_keys=True), []).append(index)
+    groups_by_label: dict[str, list[int]] = {}
+    for indices in groups.values():
+        members = [changes[index].items() for index in indices]
         shared = {key: value for key, value in members[0] if all((key, value) in items for items in members)}
         shared.pop("training.seed", None)
         label = run_name(shared) or "all"
-        taken = {name for place, name in enumerate(names) if place not in places} | labelled.keys()
-        labelled[names[first] if len(places) == 1 or label in taken else label] = places
-    return labelled
+        other_labels = {name for index, name in enumerate(names) if index not in indices} | groups_by_label.keys()
+        if len(indices) == 1 or label in other_labels:
+            label = names[indices[0]]
+        groups_by_label[label] = indices
+    return groups_by_label
 
 
 def over_seeds(rows: list[dict], configs: list[Config], changes: list[Mapping[str, Any]]) -> list[dict]:
-    """Means and ranges of rows whose configs differ only in `training.seed`; none if no two do."""
+    """Returns means and ranges of rows whose configs differ only in `training.seed`; none if no two do."""
     groups = seed_groups([row["run"] for row in rows], configs, changes)
     if len(groups) == len(rows):
         return []
-    columns = {_column(metric): metric.form for metric in _shown().values()}
+    columns = {_column(metric): metric.form for metric in _reported().values()}
     columns |= {"decode s": ".3f", "training s": ".0f"}
     summary = []
-    for name, places in groups.items():
-        line = {"run": name, "seeds": len(places)}
+    for label, indices in groups.items():
+        summary_row = {"run": label, "seeds": len(indices)}
         for column, form in columns.items():
-            values = [float(value) for place in places if (value := rows[place].get(column, "")) != ""]
-            line[f"{column} mean"] = f"{statistics.mean(values):{form}}" if values else ""
-            line[f"{column} min-max"] = formatting.extent(values, form) if values else ""
-        summary.append(line)
+            texts = [rows[index].get(column, "") for index in indices]
+            values = [float(text) for text in texts if text != ""]
+            summary_row[f"{column} mean"] = f"{statistics.mean(values):{form}}" if values else ""
+            summary_row[f"{column} min-max"] = formatting.extent(values, form) if values else ""
+        summary.append(summary_row)
     return summary
 
 
 def at_common_steps(curves: list[dict[int, float]]) -> dict[int, list[float]]:
-    """BLEU of each learning curve (step -> BLEU) at the steps that all have."""
+    """Returns BLEU of all learning curves, given as BLEU by step, at the steps that they have in common."""
     return {step: [curve[step] for curve in curves] for step in sorted(set.intersection(*map(set, curves)))}

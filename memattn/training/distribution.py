@@ -1,10 +1,15 @@
-"""The devices that training runs on: one, all of a machine, or those of several machines."""
+"""The devices that training runs on: one, all of a machine, or those of several machines.
+
+In training on several machines, one process (a worker) runs on each. All execute the same program, and meet in the
+functions at the end of this file: each worker must call them in the same order, or all wait for ever. The chief is the
+worker that writes the run folder; a worker that trains alone is its own chief.
+"""
 
 import contextlib
 import os
 import re
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import tensorflow as tf
@@ -12,28 +17,30 @@ import tensorflow as tf
 from memattn import reading
 from memattn.errors import ConfigError, LostWorkerError, RunError, reason
 
-Strategy = tf.distribute.Strategy
-_ASK_EVERY = 10  # steps
+Strategy: TypeAlias = tf.distribute.Strategy
+T = TypeVar("T")
+_STEPS_BETWEEN_MEETINGS = 10  # of several workers, which agree on signals and clocks then
 _LOST_WORKER = (
     tf.errors.UnavailableError,
     tf.errors.AbortedError,
     tf.errors.CancelledError,
     tf.errors.DeadlineExceededError,
 )
-_OF_A_PEER = re.compile("collective|connection|grpc|nccl|peer|remote|rpc|socket", re.IGNORECASE)
+_PEER_FAILURE = re.compile("collective|connection|grpc|nccl|peer|remote|rpc|socket", re.IGNORECASE)
 
 
 def _is_lost_worker(error: tf.errors.OpError) -> bool:
-    """Whether this is an error that TensorFlow raises in the other workers some seconds after one has ended.
+    """Returns whether TensorFlow raises this error in the other workers some seconds after one has ended.
 
-    TensorFlow calls failures of cuDNN and XLA "internal", too, not only those of the connection.
+    It raises InternalError for a broken connection, but also for failures of cuDNN and XLA: the message decides.
     """
-    internal = isinstance(error, tf.errors.InternalError) and _OF_A_PEER.search(str(error))
-    return isinstance(error, _LOST_WORKER) or bool(internal)
+    if isinstance(error, tf.errors.InternalError):
+        return bool(_PEER_FAILURE.search(str(error)))
+    return isinstance(error, _LOST_WORKER)
 
 
 def several_machines() -> Strategy:
-    """The strategy of this process and the others that TF_CONFIG names, or that Slurm started with it.
+    """Returns the strategy of all workers that TF_CONFIG names, or that Slurm started with this process.
 
     Raises ConfigError if no workers are named, LostWorkerError if one does not join.
     """
@@ -61,7 +68,7 @@ def several_machines() -> Strategy:
 
 
 def _auto() -> Strategy:
-    """All workers of TF_CONFIG if it names several, else all GPUs if there are several. Raises ConfigError."""
+    """Returns the strategy of TF_CONFIG's workers if it names several, else that of all GPUs. Raises ConfigError."""
     try:
         cluster = reading.json_value(os.environ.get("TF_CONFIG", "{}")).get("cluster", {})
         several = sum(len(cluster.get(job, [])) for job in ("chief", "worker")) > 1
@@ -82,8 +89,12 @@ STRATEGIES: dict[str, Callable[[], Strategy]] = {
 }
 
 
+def has_several_workers(strategy: Strategy) -> bool:
+    return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
+
+
 def is_chief(strategy: Strategy) -> bool:
-    """Whether this process writes the run folder: of several workers, the one named chief, or the first."""
+    """Returns whether this process is the chief: the worker that TF_CONFIG names so, else the first."""
     if not has_several_workers(strategy):
         return True
     resolver = strategy.cluster_resolver
@@ -104,58 +115,51 @@ def losing_workers(strategy: Strategy, run_dir: str) -> Iterator[None]:
         ) from error
 
 
-def together(strategy: Strategy, work: Callable[[], list[float]], size: int = 0) -> list[float]:
-    """Runs `work` on every worker, and returns the chief's `size` numbers on all of them.
+def meets(strategy: Strategy, step: int) -> bool:
+    """Returns whether the workers agree on signals and clocks after this step; several seldom do, as it takes time."""
+    return step % _STEPS_BETWEEN_MEETINGS == 0 or not has_several_workers(strategy)
 
-    All workers must call this at the same place. Where the work raises, raises the same; on workers where it did not,
-    RunError. So no worker waits for one that has failed.
+
+def together(strategy: Strategy, work: Callable[[], T]) -> T:
+    """Runs `work` on every worker, and returns its result on this one.
+
+    Raises what `work` raises here, and RunError if it raises on another worker: so none waits for one that has failed.
     """
-    values, failure = [0.0] * size, None
     try:
-        values = work()
-    except Exception as error:
-        failure = error
-    if has_several_workers(strategy):
-        failed, *values = _sum(strategy, lambda context: _contribution(context, failure, values, size)).tolist()
-    else:
-        failed = failure is not None
-    if failed:
-        raise failure or RunError("another worker failed; see its output")
-    return values
+        result = work()
+    except Exception:
+        on_any_worker(strategy, [True])
+        raise
+    if on_any_worker(strategy, [False]) == [True]:
+        raise RunError("another worker failed; see its output")
+    return result
 
 
-def _contribution(
-    context: tf.distribute.experimental.ValueContext, failure, values: list[float], size: int
-) -> list[float]:
-    """The addends of one replica: whether its worker failed, and the numbers of the chief's first replica."""
-    speaks = context.replica_id_in_sync_group == 0 and failure is None
-    return [float(failure is not None), *(values if speaks else [0.0] * size)]
+def by_chief(strategy: Strategy, work: Callable[[], object]) -> None:
+    """Runs `work` on the chief while the others wait. Raises as `together`."""
+    together(strategy, work if is_chief(strategy) else lambda: None)
 
 
-def of_chief(strategy: Strategy, work: Callable[[], list[float]], size: int = 0) -> list[float]:
-    """Runs `work` on the chief, and returns its `size` numbers on every worker; raises as `together`."""
-    return together(strategy, work if is_chief(strategy) else lambda: [0.0] * size, size)
-
-
-def asks(strategy: Strategy, step: int) -> bool:
-    """Whether the workers ask each other after this step: only after every tenth if several, as it takes time."""
-    return step % _ASK_EVERY == 0 or not has_several_workers(strategy)
+def numbers_of_chief(strategy: Strategy, work: Callable[[], Sequence[float]], size: int) -> list[float]:
+    """Runs `work` on the chief, and returns its `size` numbers on every worker. Raises as `together`."""
+    nothing = [0.0] * size
+    numbers = together(strategy, work if is_chief(strategy) else lambda: nothing)
+    if not has_several_workers(strategy):
+        return list(numbers)
+    addends = _sum(strategy, lambda context: numbers if context.replica_id_in_sync_group == 0 else nothing)
+    return addends.tolist()
 
 
 def on_any_worker(strategy: Strategy, facts: list[bool]) -> list[bool]:
-    """For each fact, whether it is true on any worker. All workers must call this at the same place."""
+    """Returns for each fact whether it is true on any worker."""
     if not has_several_workers(strategy):
         return facts
     return (_sum(strategy, lambda _: [float(fact) for fact in facts]) > 0).tolist()
 
 
-def _sum(strategy: Strategy, value: Callable[[tf.distribute.experimental.ValueContext], Any]) -> np.ndarray:
-    """The sum over all replicas of all workers."""
-    shared = strategy.experimental_distribute_values_from_function(
-        lambda context: tf.constant(value(context), tf.float64)
+def _sum(strategy: Strategy, addend: Callable[[tf.distribute.experimental.ValueContext], Any]) -> np.ndarray:
+    """Returns the sum of each replica's addend, over all replicas of all workers."""
+    addends = strategy.experimental_distribute_values_from_function(
+        lambda context: tf.constant(addend(context), tf.float64)
     )
-    return strategy.reduce("SUM", shared, axis=None).numpy()
-
-
-def has_several_workers(strategy: Strategy) -> bool:
-    return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
+    return strategy.reduce("SUM", addends, axis=None).numpy()

@@ -1,4 +1,8 @@
-"""Losses: sums over the target tokens of a batch, from the logits of a model."""
+"""Losses: sums over the target tokens of a batch, computed from the logits of a model.
+
+To add a loss, write a function with the arguments of `cross_entropy` and enter it in LOSSES: `training.loss` then knows
+its name. `step.py` divides the sums by the number of target tokens.
+"""
 
 from typing import NamedTuple
 
@@ -9,7 +13,7 @@ class Loss(NamedTuple):
     """Sums over the target tokens of a batch, scalars.
 
     Attributes:
-      objective: what an update minimizes.
+      objective: quantity that an update minimizes.
       cross_entropy: negative log-probability of the targets, which training reports whatever it minimizes.
     """
 
@@ -18,7 +22,7 @@ class Loss(NamedTuple):
 
 
 def cross_entropy(logits: tf.Tensor, targets: tf.Tensor, mask: tf.Tensor, *, label_smoothing: float = 0.0) -> Loss:
-    """Returns the cross-entropy with smoothed targets: (1 - e) -log p(y) + e / V sum_v -log p(v), summed.
+    """Returns the sum of -(1 - e) log p(y) - e / V sum_v log p(v) over all target tokens y.
 
     Args:
       logits: [B, T, V], in float32.
@@ -26,7 +30,7 @@ def cross_entropy(logits: tf.Tensor, targets: tf.Tensor, mask: tf.Tensor, *, lab
       mask: [B, T], False at padding.
       label_smoothing: e, the probability that is spread over the vocabulary (Szegedy et al., 2016).
     """
-    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(targets, logits)  # [B, T]
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(targets, logits)  # [B, T], -log p(y)
     plain = tf.reduce_sum(tf.where(mask, losses, 0.0))
     if not label_smoothing:
         return Loss(plain, plain)
@@ -35,10 +39,15 @@ def cross_entropy(logits: tf.Tensor, targets: tf.Tensor, mask: tf.Tensor, *, lab
     return Loss(plain + label_smoothing * (uniform - plain), plain)
 
 
-def context_distance(contexts: tf.Tensor, taught: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-    """Returns the mean squared difference of a student's contexts [B, T, D] and its teacher's, summed over tokens."""
-    distances = tf.reduce_mean(tf.math.squared_difference(tf.cast(contexts, tf.float32), taught), -1)
+def context_distance(contexts: tf.Tensor, teacher_contexts: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+    """Returns the mean squared difference between contexts [B, T, D] of student and teacher, summed over tokens.
+
+    `mask` [B, T] is False at padding.
+    """
+    distances = tf.reduce_mean(
+        tf.math.squared_difference(tf.cast(contexts, tf.float32), teacher_contexts), -1
+    )  # [B, T]
     return tf.reduce_sum(tf.where(mask, distances, 0.0))
 
 
-LOSSES = {"cross_entropy": cross_entropy}  # by the names of training.loss; each takes the arguments of cross_entropy
+LOSSES = {"cross_entropy": cross_entropy}  # by the names in training.loss

@@ -1,4 +1,4 @@
-"""Optimizers of Keras, by name, for gradients that are already summed over the replicas."""
+"""Keras' optimizers by name, made to take gradients that are already summed over the replicas."""
 
 import inspect
 
@@ -9,7 +9,7 @@ from memattn.config import TrainingConfig
 from memattn.config.schema import did_you_mean, listed
 from memattn.errors import ConfigError, reason
 
-OPTIMIZERS = {  # by the names of training.optimizer: classes of tf.keras.optimizers
+OPTIMIZERS = {  # by the names in training.optimizer: classes of tf.keras.optimizers
     "adam": "Adam",
     "adamw": "AdamW",
     "nadam": "Nadam",
@@ -20,8 +20,8 @@ OPTIMIZERS = {  # by the names of training.optimizer: classes of tf.keras.optimi
     "sgd": "SGD",
     "lion": "Lion",
 }
-_KERAS_SUMS = ("_all_reduce_sum_gradients", "aggregate_gradients")  # sum gradients in Keras 3 and Keras 2
-# Arguments that other keys of `training` set, or that need steps which training does not do.
+_SUMMING_METHODS = ("_all_reduce_sum_gradients", "aggregate_gradients")  # of Keras 3, and of Keras 2
+# Arguments that other keys of `training` set, or that mean work which the training loop does not do.
 _NO_OPTIONS = {
     *("learning_rate", "epsilon", "name", "kwargs", "jit_compile", "is_legacy_optimizer"),
     *("clipnorm", "clipvalue", "global_clipnorm", "loss_scale_factor", "gradient_accumulation_steps"),
@@ -29,8 +29,11 @@ _NO_OPTIONS = {
 }
 
 
-class _Summed:
-    """Keeps an optimizer from summing gradients over the replicas, which it would do only after they were clipped."""
+class _WithoutSum:
+    """Mixin that keeps an optimizer from summing gradients over the replicas once more.
+
+    `TrainingStep` sums them, since they must be summed before they are clipped.
+    """
 
     def aggregate_gradients(self, grads_and_vars):
         return grads_and_vars
@@ -39,9 +42,12 @@ class _Summed:
 
 
 def optimizer(training: TrainingConfig) -> tf.keras.optimizers.Optimizer:
-    """Makes the optimizer of a config. Raises ConfigError for `optimizer_options` that it does not have, RunError."""
+    """Returns the optimizer of a config.
+
+    Raises ConfigError for `optimizer_options` that it does not have, RunError for a version of Keras that does not fit.
+    """
     kind = keras_parts.part(tf.keras.optimizers, OPTIMIZERS[training.optimizer])
-    keras_parts.part(kind, *_KERAS_SUMS)
+    keras_parts.part(kind, *_SUMMING_METHODS)
     parameters = inspect.signature(kind).parameters
     options = [name for name in parameters if name not in _NO_OPTIONS]
     for name in training.optimizer_options:
@@ -50,7 +56,7 @@ def optimizer(training: TrainingConfig) -> tf.keras.optimizers.Optimizer:
             known = f"its options: {listed(options)}"
             raise ConfigError(f"training.optimizer_options.{name}: {'; '.join([*problems, known])}")
     epsilon = {"epsilon": training.adam_epsilon} if "epsilon" in parameters else {}
-    summed = type(f"Summed{kind.__name__}", (_Summed, kind), {})
+    summed = type(f"Summed{kind.__name__}", (_WithoutSum, kind), {})
     try:
         return summed(learning_rate=training.learning_rate, **epsilon, **training.optimizer_options)
     except (TypeError, ValueError) as error:

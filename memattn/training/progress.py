@@ -1,38 +1,63 @@
-"""The progress of a training run, as kept in its checkpoints."""
+"""The progress of a training run, as its checkpoints hold it, and what follows from the scores of validations."""
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from memattn import reading
 from memattn.config import TrainingConfig
+from memattn.data.vocabulary import PAD
 from memattn.evaluation.metrics import METRICS
 from memattn.training.schedules import decays_by_validation
 
+_KINDS = {"first_loss": (float, type(None)), "best": (list, type(None))}  # of attributes that may be None
+
 
 class Progress(tf.train.experimental.PythonState):
-    """The progress of a run: a checkpoint's content besides the weights and the optimizer.
+    """The content of a checkpoint beside the weights and the state of the optimizer.
 
-    What the checkpoints of version 0.2 lack keeps its initial value.
+    Attributes:
+      step: updates of the weights so far.
+      examples: sentence pairs that they were computed from.
+      epoch, window, batch: place in the data of the next batch.
+      seconds: time spent on training, stops not counted.
+      bad_steps: the last updates in a row that were skipped, as their loss or gradient was not finite.
+      first_loss: loss per target token of the first update; None before it.
+      interval_loss, interval_tokens: sums over the updates since the last validation.
+      validation_due: whether a signal came before or in the validation of this step.
+      validations: rows of validation.csv.
+      best: `training.metric` of the best validation, then its exact match; None before the first validation.
+      stalled: validations since the best one.
+      decays: how often the learning rate has fallen after validations.
+      finished: why training has ended; "" before its end.
+      diverged: what makes the weights useless at the end; "" if nothing does.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.step = self.examples = self.stalled = self.decays = 0
-        self.bad_steps = 0  # the latest steps in a row whose loss or gradient was not finite
-        self.epoch = self.window = self.batch = 0  # the place in the data of the next batch
+        self.bad_steps = 0
+        self.epoch = self.window = self.batch = 0
         self.seconds = 0.0
-        self.best = None  # `training.metric` of the best validation, then its exact match
-        self.validation_due = False  # a signal came before or in the validation of this step
-        self.first_loss = None  # loss per target token of the first update
-        self.interval_loss = self.interval_tokens = 0.0  # summed over the updates since the last validation
-        self.finished = ""  # why training is at its end
-        self.diverged = ""  # what is wrong with the weights at the end
-        self.validations = []
+        self.best: list[float] | None = None
+        self.validation_due = False
+        self.first_loss: float | None = None
+        self.interval_loss = self.interval_tokens = 0.0
+        self.finished = ""
+        self.diverged = ""
+        self.validations: list[dict[str, float]] = []
+
+    def add_step(self, batches: Sequence[tuple[np.ndarray, np.ndarray]], place: tuple[int, int, int]) -> None:
+        """Counts an update from batches of source and target ids; `place` is the epoch, window and batch after them."""
+        self.step += 1
+        self.epoch, self.window, self.batch = place
+        self.examples += sum(int((source[:, 0] != PAD).sum()) for source, _ in batches)
 
     def add_loss(self, loss: float, tokens: float) -> None:
-        """Adds the loss of an update, summed over so many target tokens; both are finite."""
+        """Adds the loss of an update, summed over its target tokens; both are finite."""
         self.interval_loss += loss
         self.interval_tokens += tokens
         if self.first_loss is None and tokens:
@@ -41,91 +66,95 @@ class Progress(tf.train.experimental.PythonState):
     def add_validation(self, training: TrainingConfig, scores: Mapping[str, float]) -> bool:
         """Notes the scores of a validation after this step; returns whether they are the best so far.
 
-        They are where `training.metric` is better, or equal and exact match is higher (which still differs where BLEU
-        is 0).
+        `training.metric` decides. Where its values are equal, the higher exact match does, which still differs where
+        BLEU is 0.
         """
-        metric, value, match = METRICS[training.metric], scores[training.metric], scores["exact_match"]
-        best, best_match = self.best or (None, None)
-        better = best is None or metric.is_better(value, best) or (value == best and match > best_match)
-        self.stalled = 0 if better else self.stalled + 1
-        if better:
+        value, match = scores[training.metric], scores["exact_match"]
+        if self.best is None:
+            is_best = True
+        else:
+            best_value, best_match = self.best
+            is_better = METRICS[training.metric].is_better(value, best_value)
+            is_best = is_better or (value == best_value and match > best_match)
+        self.stalled = 0 if is_best else self.stalled + 1
+        if is_best:
             self.best = [value, match]
         rounded = {name: round(score, 4) for name, score in scores.items()}
         self.validations.append(
             {"step": self.step, "examples": self.examples, **rounded, "seconds": round(self.seconds, 1)}
         )
-        return better
+        return is_best
 
     def decay(self, training: TrainingConfig) -> bool:
-        """Lowers the learning rate of a schedule that goes by validations, if it is time; returns whether it was."""
-        due = decays_by_validation(training) and self.stalled and self.stalled % training.decay_patience == 0
-        self.decays += bool(due)
-        return bool(due)
+        """Lowers the learning rate if its schedule does so after so many stalled validations; returns whether."""
+        is_due = decays_by_validation(training) and self.stalled > 0 and self.stalled % training.decay_patience == 0
+        self.decays += is_due
+        return is_due
 
     def end(self, training: TrainingConfig, scores: Mapping[str, float], vocabulary_size: int) -> None:
         """Notes whether training ends with the validation that had these scores, and whether it has diverged."""
-        metric, value, step = METRICS[training.metric], scores[training.metric], f"at step {self.step:,}"
+        metric, value, place = METRICS[training.metric], scores[training.metric], f"at step {self.step:,}"
         if training.stop_at_bleu is not None and scores["bleu"] >= training.stop_at_bleu:
-            self.finished = f"BLEU {METRICS['bleu'].shown(scores['bleu'])} {step}"
+            self.finished = f"BLEU {METRICS['bleu'].with_unit(scores['bleu'])} {place}"
         elif training.stop_at is not None and not metric.is_better(training.stop_at, value):
-            self.finished = f"{metric.title} {metric.shown(value)} {step}"
+            self.finished = f"{metric.title} {metric.with_unit(value)} {place}"
         elif training.patience is not None and self.stalled >= training.patience:
-            self.finished = f"{self.stalled} validations without a better {metric.title} {step}"
+            self.finished = f"{self.stalled} validations without a better {metric.title} {place}"
         elif self.step >= training.max_steps:
             self.finished = all_steps(self.step)
         if self.finished:
             self.diverged = self.divergence(vocabulary_size)
         self.interval_loss = self.interval_tokens = 0.0
 
-    def go_on(self, training: TrainingConfig) -> None:
-        """Makes a run go on that had ended after all of its steps, where `max_steps` has been raised."""
+    def resume(self, training: TrainingConfig) -> None:
+        """Resumes a run that had done all of its steps, if `max_steps` has been raised since."""
         if self.step < training.max_steps and self.finished == all_steps(self.step):
             self.finished = self.diverged = ""
 
     def divergence(self, vocabulary_size: int) -> str:
-        """What is wrong with the loss since the last validation, if the weights are useless; else nothing.
+        """Returns what the loss since the last validation says against the weights; "" if they may be of use.
 
-        They are if all updates were skipped, or if the mean loss is above both that of the first update and twice that
-        of equal probabilities for all tokens. The loss of a run that learns anything falls below both.
+        They are useless if all updates were skipped, or if the mean loss is above two bounds: the loss of the first
+        update, and twice the loss of equal probabilities for all tokens. A run that learns anything falls below both.
         """
         if not self.interval_tokens:
             return "every update since the last validation was skipped, as its loss or gradient was not finite"
-        loss, equal = self.interval_loss / self.interval_tokens, math.log(vocabulary_size)
-        if loss <= max(2 * equal, self.first_loss or 0.0):
+        loss, uniform_loss = self.interval_loss / self.interval_tokens, math.log(vocabulary_size)
+        if loss <= max(2 * uniform_loss, self.first_loss or 0.0):
             return ""
-        return f"the loss per token ended at {loss:.4g}, where equal probabilities for all tokens give {equal:.4g}"
+        return (
+            f"the loss per token ended at {loss:.4g}, where equal probabilities for all tokens give {uniform_loss:.4g}"
+        )
 
     def serialize(self) -> str:
-        return json.dumps({name: value for name, value in vars(self).items() if not name.startswith("_")})
+        return json.dumps(self._attributes())
 
     def deserialize(self, string_value: str | bytes) -> None:
-        """Takes over what `serialize` gave. Raises ValueError, and changes nothing, if it is damaged."""
-        kept = reading.json_value(tf.compat.as_text(string_value))
-        reading.check_kinds(kept, {})
-        known = {name: value for name, value in vars(self).items() if not name.startswith("_")}
-        kinds = {name: type(value) for name, value in known.items()} | {
-            "first_loss": (float, type(None)),
-            "best": (list, type(None)),
-        }
-        reading.check_kinds(kept, {name: kind for name, kind in kinds.items() if name in kept})
-        best = kept.get("best")
-        rows = kept.get("validations", [])
+        """Reads what `serialize` returned. Attributes that version 0.2 lacked keep their values.
+
+        Raises ValueError, and changes nothing, if the content is damaged.
+        """
+        content = reading.json_value(tf.compat.as_text(string_value))
+        reading.check_kinds(content, {})
+        attributes = self._attributes()
+        content = {name: value for name, value in content.items() if name in attributes}
+        kinds = {name: _KINDS.get(name, type(attributes[name])) for name in content}
+        reading.check_kinds(content, kinds)
+        best = content.get("best")
         if best is not None and [isinstance(score, (int, float)) for score in best] != [True, True]:
             raise ValueError("best: expected two numbers")
-        if best == [-1.0, -1.0]:  # in version 0.2, before the first validation
-            kept["best"] = None
-        if not all(isinstance(row, dict) for row in rows):
+        if best == [-1.0, -1.0]:  # how version 0.2 wrote None
+            content["best"] = None
+        if not all(isinstance(row, dict) for row in content.get("validations", [])):
             raise ValueError("validations: expected mappings")
-        vars(self).update({name: value for name, value in kept.items() if name in known})
+        for name, value in content.items():
+            setattr(self, name, value)
+
+    def _attributes(self) -> dict[str, Any]:
+        """Returns all attributes but those that TensorFlow adds."""
+        return {name: value for name, value in vars(self).items() if not name.startswith("_")}
 
 
 def all_steps(step: int) -> str:
-    """Why a run ends that has done all of its steps."""
+    """Returns why a run has ended that has done all of its steps."""
     return f"{step:,} steps"
-
-
-def clock(seconds: float) -> str:
-    """Seconds in readable form: 1:02:03, or 2:03."""
-    minutes, seconds = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"

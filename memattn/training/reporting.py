@@ -1,37 +1,36 @@
-"""What training says of its steps and validations: lines for people, numbers for TensorBoard. It prints nothing."""
+"""Reports on training steps and validations: lines to print, numbers for TensorBoard. Prints nothing itself."""
 
 import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from memattn.evaluation.metrics import METRICS
-from memattn.training.progress import clock
 from memattn.training.step import StepResult
 
 
 class Report(NamedTuple):
-    """What is said of some training steps.
+    """A report on some training steps.
 
     Attributes:
-      lines: a line on the steps, and one on updates that were skipped.
-      scalars: name -> number, none if all updates were skipped.
+      lines: a line on the steps, after a line on updates that were skipped; either may be missing.
+      scalars: numbers by name; none if all updates were skipped.
     """
 
     lines: list[str]
     scalars: dict[str, float]
 
 
-def of_steps(
+def steps_report(
     results: Sequence[StepResult], *, step: int, max_steps: int, seconds: float, learning_rate: float
 ) -> Report:
-    """Reports on the last steps up to `step`, which took `seconds`; at least one."""
-    good = [result for result in results if result.is_finite]
-    lines, skipped = [], len(results) - len(good)
+    """Reports on the last steps up to `step`, at least one, which took `seconds`."""
+    finite = [result for result in results if result.is_finite]
+    lines, skipped = [], len(results) - len(finite)
     if skipped:
         lines.append(f"step {step:,}: {skipped} updates skipped: loss or gradient not finite")
-    if not good:
+    if not finite:
         return Report(lines, {})
-    total = StepResult(*map(sum, zip(*good, strict=True)))
+    total = StepResult(*map(sum, zip(*finite, strict=True)))
     loss, accuracy, speed = total.loss / total.tokens, total.correct / total.tokens, len(results) / seconds
     lines.append(
         f"step {step:,}/{max_steps:,}  loss {loss:.4f}  perplexity {math.exp(min(loss, 99)):.3f}  "
@@ -41,20 +40,27 @@ def of_steps(
     scalars = {
         "loss": loss,
         "accuracy": accuracy,
-        "gradient_norm": total.gradient_norm / len(good),
+        "gradient_norm": total.gradient_norm / len(finite),
         "learning_rate": learning_rate,
         "steps_per_second": speed,
     }
     return Report(lines, scalars)
 
 
-def of_validation(step: int, scores: Mapping[str, float], seconds: float, *, is_best: bool) -> str:
-    """The line on a validation after `step`."""
-    shown = "  ".join(f"{METRICS[name].title} {METRICS[name].shown(score)}" for name, score in scores.items())
-    return f"validation at step {step:,}: {shown}  ({seconds:.1f} s){'  best so far' if is_best else ''}"
+def validation_line(step: int, scores: Mapping[str, float], seconds: float, *, is_best: bool) -> str:
+    """Returns the line on a validation after `step`, which took `seconds`."""
+    texts = [f"{METRICS[name].title} {METRICS[name].with_unit(score)}" for name, score in scores.items()]
+    return f"validation at step {step:,}: {'  '.join(texts)}  ({seconds:.1f} s){'  best so far' if is_best else ''}"
 
 
-def of_end(finished: str, metric: str, best: float | None) -> str:
-    """The line on the end of training, and on the best value of `training.metric`."""
-    title, shown = METRICS[metric].title, "none" if best is None else METRICS[metric].shown(best)
-    return f"finished: {finished}; best validation {title} {shown}"
+def end_line(finished: str, metric: str, best: float | None) -> str:
+    """Returns the line on why training has ended, and on the best value of `training.metric`."""
+    value = "none" if best is None else METRICS[metric].with_unit(best)
+    return f"finished: {finished}; best validation {METRICS[metric].title} {value}"
+
+
+def clock(seconds: float) -> str:
+    """Returns seconds in readable form: 1:02:03, or 2:03."""
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"

@@ -1,4 +1,4 @@
-"""What a run takes from trained models: the weights that it starts with, and the teacher that it learns from."""
+"""Trained models that a new run uses: one to start with its weights, or a teacher to learn from."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -12,52 +12,60 @@ from memattn.models.interface import Model
 from memattn.models.seq2seq import Seq2Seq
 from memattn.runs import checkpoints, trained
 
-_SHAPELESS = {"dropout", "init_scale"}  # keys of the model that its weights' shapes do not depend on
+_MAY_DIFFER = {"dropout", "init_scale"}  # model keys that do not affect the shapes of weights
 _ENCODER_KEYS = {"kind", "encoder", "layers", "units", "encoder_units", "embedding_size", "tie_embeddings"}
-_ENCODER_PATHS = ("encoder/", "source_embedding/")  # how the paths of an encoder's weights start
+_ENCODER_PATHS = ("encoder/", "source_embedding/")  # prefixes of the paths of an encoder's weights
 
 
 class Start(NamedTuple):
-    """Trained models that a run takes from.
+    """Trained models that a run uses.
 
     Attributes:
-      initial: the model of `training.init_from`, for a run without a checkpoint.
-      teacher: the model of `training.teacher`, while its contexts still count.
+      initial: model of `training.init_from`; None for a run that resumes.
+      teacher: model of `training.teacher`; None once the run no longer needs it.
       is_new: whether the run has no checkpoint.
     """
 
-    initial: Seq2Seq | None
+    initial: Model | None
     teacher: Seq2Seq | None
     is_new: bool
 
-    def give_weights(self, model: Model) -> None:
-        """Gives a new run the weights of `initial`, or those of the teacher's encoder."""
-        if self.initial:
-            model.set_weights(self.initial.get_weights())
-        elif self.teacher and self.is_new:
-            taught = checkpoints.named_weights(self.teacher)
-            for path, weight in checkpoints.named_weights(model).items():
-                if path.startswith(_ENCODER_PATHS):
-                    weight.assign(taught[path])
+    def set_weights(self, model: Model) -> None:
+        """Copies all weights of `initial`, or those of the teacher's encoder, to the model of a new run."""
+        if self.initial is not None:
+            _copy_weights(self.initial, model)
+        elif self.teacher is not None and self.is_new:
+            _copy_weights(self.teacher, model, _ENCODER_PATHS)
+
+
+def _copy_weights(trained_model: Model, model: Model, prefixes: tuple[str, ...] = ("",)) -> None:
+    """Copies the weights whose paths start with one of the prefixes."""
+    trained_weights = checkpoints.named_weights(trained_model)
+    for path, weight in checkpoints.named_weights(model).items():
+        if path.startswith(prefixes):
+            weight.assign(trained_weights[path])
 
 
 def read(config: Config, vocabulary: Vocabulary, text: Tokenizer, oldest_step: int | None) -> Start:
-    """Reads the models that the config of a run names.
+    """Reads the models that the config of a run names, as far as the run still needs them.
 
-    `oldest_step` is the step of the oldest checkpoint that the run could resume from, None for a new run. Raises
+    `oldest_step` is the step of the oldest checkpoint that the run could resume from; None for a new run. Raises
     ConfigError, RunError, DataError, OSError.
     """
-    training, is_new = config.training, oldest_step is None
-    is_taught = is_new or (training.teacher_weight > 0 and oldest_step < training.teacher_steps)
+    training = config.training
 
-    def model(key: str, must_match: Callable[[str], bool]) -> Seq2Seq | None:
+    def model(key: str, must_match: Callable[[str], bool]) -> Model | None:
         folder = getattr(training, key)
         return _model(config, key, folder, must_match, vocabulary, text) if folder else None
 
+    initial = model("init_from", lambda name: name not in _MAY_DIFFER) if oldest_step is None else None
+    teacher = None
+    if oldest_step is None or (training.teacher_weight > 0 and oldest_step < training.teacher_steps):
+        teacher = model("teacher", lambda name: name in _ENCODER_KEYS)
     return Start(
-        initial=model("init_from", lambda name: name not in _SHAPELESS) if is_new else None,
-        teacher=model("teacher", lambda name: name in _ENCODER_KEYS) if is_taught else None,
-        is_new=is_new,
+        initial=initial,
+        teacher=teacher if isinstance(teacher, Seq2Seq) else None,  # its kind is the run's, which must be seq2seq
+        is_new=oldest_step is None,
     )
 
 
@@ -68,28 +76,38 @@ def _model(
     must_match: Callable[[str], bool],
     vocabulary: Vocabulary,
     text: Tokenizer,
-) -> Seq2Seq:
-    """The model of the run folder that a key of `training` names; what `must_match` says equals that of `config`."""
+) -> Model:
+    """Returns the model in a run folder that a key of `training` names.
+
+    Raises ConfigError if it differs from the model of `config` in a key for which `must_match` is true.
+    """
     try:
         run = trained.load([folder], ["decoding.lexicon=null"], None)
     except (ConfigError, RunError) as error:
         problem = error.problem if isinstance(error, RunError) else error
         raise type(error)(f"training.{key}: {problem}") from error
     if not run.reads_as(vocabulary, text):
-        right = f"prepare the data with --vocabulary_of {folder}"
+        advice = f"prepare the data with --vocabulary_of {folder}"
         if config.data.generated:
-            right = "it needs a task with the same tokens"
-        raise ConfigError(f"training.{key}: the vocabulary or BPE of {folder} differs from the data's; {right}")
-    models = [configs.to_dict(each)["model"] for each in (run.config, config)]
-    models = [{name: value for name, value in model.items() if must_match(name)} for model in models]
-    if differing := configs.differences(*models, "model."):
+            advice = "it needs a task with the same tokens"
+        raise ConfigError(f"training.{key}: the vocabulary or BPE of {folder} differs from the data's; {advice}")
+    theirs, ours = (
+        {name: value for name, value in configs.to_dict(each)["model"].items() if must_match(name)}
+        for each in (run.config, config)
+    )
+    if differing := configs.differences(theirs, ours, "model."):
         raise ConfigError(f"training.{key}: {folder} holds another model: {', '.join(map(str, differing))}")
     return run.models[0]
 
 
 def check_contexts(student: Model, teacher: Seq2Seq) -> None:
     """Raises ConfigError if a student's contexts cannot be compared with its teacher's."""
-    theirs, ours = (model.attention.context_size(2 * model.encoder.units) for model in (teacher, student))
+    theirs, ours = _context_size(teacher), _context_size(student)
     if not theirs or theirs != ours:
         problem = f"its contexts are {theirs} wide, and those of this model {ours}"
         raise ConfigError(f"training.teacher: {problem}; only its encoder can be had (teacher_weight: 0)")
+
+
+def _context_size(model: Model) -> int:
+    """Returns the width of a model's contexts; 0 without attention."""
+    return model.attention.context_size(2 * model.encoder.units) if isinstance(model, Seq2Seq) else 0

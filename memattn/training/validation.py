@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Callable
 
 import numpy as np
+import tensorflow as tf
 
 from memattn.config import Config, DecodingConfig
 from memattn.data import corpus
@@ -16,6 +17,9 @@ from memattn.evaluation.target_loss import StoppedError, target_loss
 from memattn.models.interface import Model
 from memattn.search.beam_search import Hypotheses
 from memattn.search.searcher import Scorer, Searcher, decode
+from memattn.training import distribution
+
+_COVERED_TARGETS = 0.95  # share of the validation targets that active memory must have room for
 
 
 class Validation:
@@ -25,35 +29,44 @@ class Validation:
 
     Attributes:
       metrics: names of the metrics, in the order of their scores.
-      problem: a line that says why BLEU will tell nothing, None if it will, or if another metric decides.
+      problem: why BLEU will tell nothing; None if it will, or if another metric decides.
     """
 
     def __init__(self, config: Config, model: Model, vocabulary: Vocabulary, text: Tokenizer):
         path = config.data.path
         self._pairs = corpus.read_corpus(path, "valid", vocabulary)
-        tokens, written = corpus.read_references(path, "valid")
-        self._references = [text.decode(split_words(line)) for line in tokens]
-        self._written = list(map(one_line, written))
-        self.metrics = metrics.of_validation(config.training.metric)
+        tokenized, detokenized = corpus.read_references(path, "valid")
+        self._references = [text.decode(split_words(line)) for line in tokenized]
+        self._detokenized_references = list(map(one_line, detokenized))
+        self.metrics = metrics.validation_metrics(config.training.metric)
         self.problem = bleu_problem(text, self._references) if config.training.metric == "bleu" else None
-        self._searcher, self._scorer = Searcher(model, _decoding(config, self._pairs)), Scorer(model)
+        self._searcher, self._scorer = _StoppableSearcher(model, _decoding(config, self._pairs)), Scorer(model)
         self._searcher.check(self._searcher.config.batch_size, int(self._pairs.source.lengths().max()))
         self._vocabulary, self._text, self._num_buckets = vocabulary, text, config.data.num_buckets
 
+    def chiefs_scores(self, strategy: tf.distribute.Strategy, stop: Callable[[], bool]) -> dict[str, float] | None:
+        """Returns the scores that the chief computes, on every worker; None if `stop()` became true on the chief."""
+
+        def numbers() -> list[float]:
+            scores = self.scores(stop)
+            return [0.0] * (1 + len(self.metrics)) if scores is None else [1.0, *scores.values()]
+
+        is_complete, *values = distribution.numbers_of_chief(strategy, numbers, 1 + len(self.metrics))
+        return dict(zip(self.metrics, values, strict=True)) if is_complete else None
+
     def scores(self, stop: Callable[[], bool] = lambda: False) -> dict[str, float] | None:
-        """Scores of the current weights; None if `stop()` became true, which is asked before each batch."""
+        """Returns the scores of the current weights; None if `stop()`, asked before each batch, became true."""
+        self._searcher.stop = stop
         self._searcher.renew()
         try:
-            translations, _ = decode(
-                _Stoppable(self._searcher, stop), self._pairs.source, self._vocabulary, self._num_buckets
-            )
+            translations, _ = decode(self._searcher, self._pairs.source, self._vocabulary, self._num_buckets)
             comparison = Comparison(
                 hypotheses=[self._text.decode(translation.best) for translation in translations],
                 references=self._references,
                 by_characters=self._text.by_characters,
                 language=self._text.target_language,
                 detokenize=lambda hypothesis: one_line(self._text.detokenize(hypothesis)),
-                written_references=self._written,
+                detokenized_references=self._detokenized_references,
                 target_loss=lambda: target_loss(self._scorer, self._pairs.source, self._pairs.target, stop),
             )
             return {name: score.value for name, score in metrics.scores(comparison, self.metrics).items()}
@@ -61,28 +74,28 @@ class Validation:
             return None
 
 
-class _Stoppable:
-    """A searcher that searches only until `stop()` is true, then raises StoppedError."""
+class _StoppableSearcher(Searcher):
+    """A searcher that raises StoppedError in place of searching once `stop()` is true."""
 
-    def __init__(self, searcher: Searcher, stop: Callable[[], bool]):
-        self._searcher, self._stop = searcher, stop
-        self.config, self.check = searcher.config, searcher.check
+    def __init__(self, model: Model, config: DecodingConfig):
+        super().__init__(model, config)
+        self.stop: Callable[[], bool] = lambda: False
 
-    def __call__(self, source: np.ndarray, numbers: np.ndarray) -> Hypotheses:
-        if self._stop():
+    def __call__(self, source: np.ndarray, numbers: np.ndarray | None = None) -> Hypotheses:
+        if self.stop():
             raise StoppedError
-        return self._searcher(source, numbers)
+        return super().__call__(source, numbers)
 
 
 def _decoding(config: Config, pairs: Corpus) -> DecodingConfig:
-    """As many hypotheses per batch as in decoding: with a smaller beam, more sources.
+    """Returns the settings of a validation's search, with as many hypotheses in a batch as `decoding` has.
 
-    Active memory has one length: that of `memory_ratio`, or without one that in which 19 of 20 targets have room.
+    Active memory gets a single length: that of `memory_ratio`, or one in which nearly all targets have room.
     """
     beam_size = config.training.validation_beam_size
     batch_size = max(1, config.decoding.batch_size * config.decoding.beam_size // beam_size)
     decoding = dataclasses.replace(config.decoding, beam_size=beam_size, batch_size=batch_size, n_best=1, sample=None)
     if not config.model.has_memory_length or decoding.memory_ratio:
         return decoding
-    needed = np.quantile(pairs.target.lengths() / pairs.source.lengths(), 0.95)
+    needed = np.quantile(pairs.target.lengths() / pairs.source.lengths(), _COVERED_TARGETS)
     return dataclasses.replace(decoding, memory_ratio=round(float(np.clip(needed, 1, 2)), 2))

@@ -24,7 +24,8 @@ from memattn.evaluation import evaluate as evaluation
 from memattn.runs import checkpoints, run_folder
 from memattn.runs.checkpoints import Checkpoint
 from memattn.sweeps.expand import expand
-from memattn.training.trainer import TrainingStep, train
+from memattn.training.step import TrainingStep
+from memattn.training.trainer import train
 
 FAILURE, USAGE = 1, 2
 COPY = "data: {copy: {}}\n"

@@ -244,10 +244,10 @@ def test_perplexity_is_that_of_the_loss_which_is_computed_once():
 def test_text_is_detokenized_once_and_only_for_metrics_of_text():
     lines = []
     comparison = Comparison(
-        ["a b ."], ["a b ."], detokenize=lambda line: lines.append(line) or "a b.", written_references=["a b."]
+        ["a b ."], ["a b ."], detokenize=lambda line: lines.append(line) or "a b.", detokenized_references=["a b."]
     )
     for name, metric in METRICS.items():
-        if not metric.of_text and name not in ("loss", "perplexity"):
+        if not metric.needs_detokenized and name not in ("loss", "perplexity"):
             metric.score(comparison)
     assert lines == []
     assert METRICS["chrf"].score(comparison).value == pytest.approx(100)
@@ -265,5 +265,5 @@ def test_a_metric_tells_the_better_of_two_values(name):
 
 
 def test_a_validation_has_the_metric_that_decides_and_cheap_ones():
-    assert metrics.of_validation("bleu") == ["bleu", "exact_match"]
-    assert metrics.of_validation("chrf") == ["bleu", "chrf", "exact_match"]
+    assert metrics.validation_metrics("bleu") == ["bleu", "exact_match"]
+    assert metrics.validation_metrics("chrf") == ["bleu", "chrf", "exact_match"]

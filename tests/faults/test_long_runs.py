@@ -24,7 +24,7 @@ def test_nothing_grows(tiny_config, tmp_path, times):
 
     def validate_and_measure():
         validate()
-        measured.append((resident(), traces(trainer.step) + traces(trainer.validation._searcher)))
+        measured.append((resident(), traces(trainer.run.step) + traces(trainer.run.validation._searcher)))
 
     trainer.validate = validate_and_measure
     assert trainer.train() == 0

@@ -61,7 +61,7 @@ def evaluate(run_dir, *overrides, split="valid", plots=0, output_dir=None):
     """Evaluates a split with a run's best checkpoint; returns the content of result.json."""
     trained = load([str(run_dir)], list(overrides), None)
     evaluated = evaluation.evaluate(trained, evaluation.read_split(trained, split), repeats=1)
-    evaluation.write(evaluated, trained, str(output_dir or run_dir), plots=plots)
+    evaluation.write(evaluated, trained, str(output_dir or run_dir), num_plots=plots)
     return evaluated.result.to_json()
 
 
@@ -126,7 +126,7 @@ def stopping_after(save, step):
 
     def saving(trainer):
         save(trainer)
-        if trainer.progress.step == step:
-            trainer.on_signal(signal.SIGTERM, None)
+        if trainer.run.progress.step == step:
+            trainer.stopping.on_signal(signal.SIGTERM, None)
 
     return saving

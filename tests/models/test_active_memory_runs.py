@@ -20,7 +20,8 @@ from memattn.runs.trained import load
 from memattn.search.beam_search import Hypotheses
 from memattn.search.searcher import Scorer, Searcher, most_probable
 from memattn.serving import saved_model
-from memattn.training.trainer import TrainingStep, train
+from memattn.training.step import TrainingStep
+from memattn.training.trainer import train
 from memattn.training.validation import Validation
 
 pytestmark = pytest.mark.slow

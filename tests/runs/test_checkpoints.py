@@ -75,7 +75,7 @@ def test_a_weight_that_no_attribute_leads_to_is_refused():
 def save(model, folder, *steps, keep=1, **others):
     kept = checkpoints.Kept(Checkpoint(model, **others).trackable, str(folder), keep)
     for step in steps:
-        kept.save(checkpoint_number=step)
+        kept.save(step)
     return kept
 
 
@@ -111,7 +111,7 @@ def test_a_checkpoint_that_is_replaced_meanwhile_is_read_anew(tmp_path, monkeypa
 
     def replaced(self, path):
         if path.endswith("step-1"):
-            kept.save(checkpoint_number=2)  # removes the first
+            kept.save(2)  # removes the first
         read(self, path)
 
     monkeypatch.setattr(Checkpoint, "read", replaced)

@@ -47,10 +47,10 @@ def test_a_checkpoint_that_is_removed_takes_none_of_a_folder_that_its_name_would
     trackable = Checkpoint(layer).trackable
     other = checkpoints.Kept(trackable, str(tmp_path / "d1"), 3)
     for step in (1, 2):
-        other.save(checkpoint_number=step)
+        other.save(step)
     pattern = checkpoints.Kept(trackable, str(tmp_path / "d[1]"), 1)
     for step in (1, 2, 3):
-        pattern.save(checkpoint_number=step)
+        pattern.save(step)
     assert {path.suffix for path in (tmp_path / "d1").glob("step-1.*")} == {".index", ".data-00000-of-00001"}
     assert [path.name for path in sorted((tmp_path / "d[1]").glob("step-*.index"))] == ["step-3.index"]
     assert checkpoints.listed(str(tmp_path / "d[1]")) == [str(tmp_path / "d[1]" / "step-3")]
@@ -63,7 +63,7 @@ def test_a_folder_of_checkpoints_keeps_the_last_ones_and_continues_after_a_resta
     for step in (1, 2, 3):
         kept = checkpoints.Kept(Checkpoint(layer).trackable, folder, 2)
         assert kept.latest_checkpoint == (None if step == 1 else f"{folder}/step-{step - 1}")
-        kept.save(checkpoint_number=step)
+        kept.save(step)
         assert kept.latest_checkpoint == tf.train.latest_checkpoint(folder) == f"{folder}/step-{step}"
     assert checkpoints.listed(folder) == [f"{folder}/step-3", f"{folder}/step-2"]
     shutil.move(folder, tmp_path / "moved")  # paths are relative to the folder

@@ -46,7 +46,7 @@ def test_raw_files_are_evaluated_as_the_prepared_split_is(runs, trained, tmp_pat
     files = [str(runs[1] / f"test.{side}") for side in ("en", "de")]
     test_set = evaluation.read_files(trained, *files)
     evaluated = evaluation.evaluate(trained, test_set, repeats=1)
-    evaluation.write(evaluated, trained, str(tmp_path / "files"), plots=0)
+    evaluation.write(evaluated, trained, str(tmp_path / "files"), num_plots=0)
     raw = evaluated.result.to_json()
     for name in ("bleu", "sacrebleu", "exact_match"):
         assert raw[name] == prepared[name]
@@ -79,7 +79,9 @@ def test_odd_white_space_leaves_lines_and_columns_whole(trained, tmp_path, monke
     translations = [Translation(hypotheses, [-1.0, -2.0]) for hypotheses in said]
     monkeypatch.setattr(evaluation, "decode", lambda *_: (translations, 1.0))
     test_set = evaluation.read_files(trained, str(tmp_path / "source"), str(tmp_path / "target"))
-    evaluation.write(evaluated := evaluation.evaluate(trained, test_set, repeats=1), trained, str(tmp_path), plots=0)
+    evaluation.write(
+        evaluated := evaluation.evaluate(trained, test_set, repeats=1), trained, str(tmp_path), num_plots=0
+    )
     texts = {path.stem: path.read_bytes().decode() for path in tmp_path.glob("*.t[xs][tv]")}
     assert texts.keys() >= {"hypotheses", "references", "hypotheses.detokenized", "references.detokenized", "n_best"}
     for name, text in texts.items():
@@ -126,11 +128,11 @@ def test_files_of_an_earlier_evaluation_do_not_stay(trained, runs, tmp_path):
     evaluated = evaluation.evaluate(trained, test_set, repeats=1)
     tokens = dataclasses.replace(
         evaluated,
-        written=evaluated.hypotheses,
-        test_set=dataclasses.replace(test_set, written=test_set.references),
+        detokenized_hypotheses=evaluated.hypotheses,
+        test_set=dataclasses.replace(test_set, detokenized_references=test_set.references),
     )
     for one, number in ((evaluated, 2), (tokens, 0)):
-        evaluation.write(one, trained, str(tmp_path), plots=0)
+        evaluation.write(one, trained, str(tmp_path), num_plots=0)
         assert len(list(tmp_path.glob("*.detokenized.txt"))) == number
 
 

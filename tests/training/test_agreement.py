@@ -21,7 +21,7 @@ from memattn.errors import DataError
 from memattn.evaluation.metrics import METRICS, Score
 from memattn.runs import checkpoints as checkpointing
 from memattn.runs import trained as trained_runs
-from memattn.training import trainer
+from memattn.training import stopping, trainer
 from memattn.training.step import TrainingStep
 
 pytestmark = pytest.mark.slow
@@ -61,7 +61,7 @@ def trained(strategy, config, run_dir, *overrides):
 def with_a_fast_clock(rank, strategy, config, run_dir, fast):
     """On the worker `fast`, a minute passes in less than a step."""
     clock = types.SimpleNamespace(monotonic=lambda: time.monotonic() * (1e6 if rank == fast else 1))
-    with mock.patch.object(trainer, "time", clock):
+    with mock.patch.object(stopping, "time", clock):
         return trained(strategy, config, run_dir)
 
 

@@ -150,7 +150,7 @@ def test_a_step_sums_each_gradient_once_over_the_replicas(tiny_config):
     with strategy.scope():
         model = run_folder.build_model(config, 10, 5)
         update = TrainingStep(model, config.training, strategy)
-    shared, tokens = update._shared_out(np.ones([4, 3], np.int32)), tf.constant(12.0)
+    shared, tokens = update._share(np.ones([4, 3], np.int32)), tf.constant(12.0)
     batch = shared, shared, tf.constant([1, 2]), tokens, None  # no teacher
     assert reduced_bytes(update._gradients, *batch) == []
     expected = [all_reduced_bytes(model)] * 2
@@ -233,7 +233,7 @@ def workers(monkeypatch):
 
 
 def test_the_first_worker_tells_the_others_what_came_out(workers):
-    assert workers(lambda rank: distribution.of_chief(rank, lambda: [rank + 3.0, 1.0], 2)) == [[3.0, 1.0]] * 2
+    assert workers(lambda rank: distribution.numbers_of_chief(rank, lambda: [rank + 3.0, 1.0], 2)) == [[3.0, 1.0]] * 2
     assert workers(lambda rank: distribution.on_any_worker(rank, [rank == 1, False])) == [[True, False]] * 2
 
 
@@ -243,7 +243,7 @@ def test_a_failure_of_the_first_worker_ends_the_others_with_its_status(workers):
     def full_disk():
         raise OSError(28, "No space left on device")
 
-    first, other = workers(lambda rank: distribution.of_chief(rank, full_disk, 1))
+    first, other = workers(lambda rank: distribution.numbers_of_chief(rank, full_disk, 1))
     assert isinstance(first, OSError)
     assert type(other) is RunError
     assert str(other) == "another worker failed; see its output"

@@ -38,9 +38,9 @@ def tuning(tiny_config, base):
 def test_training_begins_with_the_best_weights_of_the_run(base, tuning, tmp_path):
     trainer = Trainer(tuning({"model.dropout": 0.3}), str(tmp_path / "run"), NO_STRATEGY)
     trained = load([base], [], None).model
-    for own, theirs in zip(arrays(trainer.model), arrays(trained), strict=True):
+    for own, theirs in zip(arrays(trainer.run.model), arrays(trained), strict=True):
         np.testing.assert_array_equal(own, theirs)
-    assert trainer.batches.longest_source < trained.max_source_length == trainer.model.max_source_length
+    assert trainer.run.batches.longest_source < trained.max_source_length == trainer.run.model.max_source_length
 
 
 def test_it_resumes_without_the_run_that_it_began_with(base, tuning, tmp_path, monkeypatch):

@@ -115,7 +115,7 @@ def test_a_disk_without_room_for_a_checkpoint_is_said_before_the_first_step(tiny
     machine(10**10, free=1_000)
     with pytest.raises(ConfigError, match="--run_dir: .*checkpoint .*1 kB"):
         trainer.train()
-    assert trainer.progress.step == 0
+    assert trainer.run.progress.step == 0
 
 
 def test_what_takes_long_is_announced(tiny_config, tmp_path, capsys):

@@ -78,9 +78,9 @@ def test_the_learning_rate_falls_where_the_metric_stalls():
 
 def test_a_run_goes_on_after_its_last_step_if_there_are_more_now():
     progress, _ = after(TrainingConfig(max_steps=2), {}, {})
-    progress.go_on(TrainingConfig(max_steps=2))
+    progress.resume(TrainingConfig(max_steps=2))
     assert progress.finished == "2 steps"
-    progress.go_on(TrainingConfig(max_steps=3))
+    progress.resume(TrainingConfig(max_steps=3))
     assert progress.finished == ""
 
 
@@ -92,7 +92,7 @@ def test_the_best_scores_of_version_0_2_can_be_read(stored, best):
 
 
 def report(*results):
-    return reporting.of_steps(results, step=1_200, max_steps=2_000, seconds=2.0, learning_rate=0.5)
+    return reporting.steps_report(results, step=1_200, max_steps=2_000, seconds=2.0, learning_rate=0.5)
 
 
 def test_steps_are_reported_per_token_and_second():
@@ -113,7 +113,7 @@ def test_updates_that_were_skipped_are_reported_apart():
 
 
 def test_a_validation_is_reported_with_each_of_its_metrics():
-    line = reporting.of_validation(1_200, {"bleu": 30.0, "exact_match": 12.34, "perplexity": 5.0}, 1.5, is_best=True)
+    line = reporting.validation_line(1_200, {"bleu": 30.0, "exact_match": 12.34, "perplexity": 5.0}, 1.5, is_best=True)
     assert line == ("validation at step 1,200: BLEU 30.00  exact match 12.3%  perplexity 5  (1.5 s)  best so far")
-    assert reporting.of_end("2 steps", "bleu", 30.0) == "finished: 2 steps; best validation BLEU 30.00"
-    assert reporting.of_end("2 steps", "bleu", None) == "finished: 2 steps; best validation BLEU none"
+    assert reporting.end_line("2 steps", "bleu", 30.0) == "finished: 2 steps; best validation BLEU 30.00"
+    assert reporting.end_line("2 steps", "bleu", None) == "finished: 2 steps; best validation BLEU none"

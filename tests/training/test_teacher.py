@@ -83,7 +83,7 @@ def taught(tiny_config, tmp_path):
 
 def test_training_begins_with_the_encoder_of_the_teacher(taught, tmp_path):
     config = taught()
-    student = named_weights(Trainer(config, str(tmp_path / "run"), NO_STRATEGY).model)
+    student = named_weights(Trainer(config, str(tmp_path / "run"), NO_STRATEGY).run.model)
     teacher = named_weights(load([config.training.teacher], [], None).model)
     for path, weight in student.items():
         same = path in teacher and weight.shape == teacher[path].shape

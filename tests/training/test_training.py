@@ -23,8 +23,8 @@ from memattn.runs import run_folder
 from memattn.runs.checkpoints import Checkpoint
 from memattn.search.searcher import Searcher
 from memattn.training.progress import Progress
-from memattn.training.step import StepResult
-from memattn.training.trainer import Trainer, TrainingStep, train
+from memattn.training.step import StepResult, TrainingStep
+from memattn.training.trainer import Trainer, train
 
 
 @pytest.mark.parametrize(
@@ -232,22 +232,22 @@ def test_training_keeps_few_batches_whatever_log_every_says(tiny_config, tmp_pat
     trainer = Trainer(config, str(tmp_path / "run"), NO_STRATEGY)
 
     def counting(*arguments):
-        kept.append(len(trainer.pending))
+        kept.append(len(trainer.steps.pending))
         return step(*arguments)
 
     monkeypatch.setattr(TrainingStep, "__call__", counting)
-    monkeypatch.setattr("memattn.training.trainer.MOST_PENDING", 2)
+    monkeypatch.setattr("memattn.training.step_log.MOST_PENDING", 2)
     assert trainer.train() == 0
     assert kept == [0, 1, 0, 1, 0, 1]
     assert "step 6/6  loss " in capsys.readouterr().out
-    assert not trainer.results
+    assert not trainer.steps.results
 
 
 def test_time_of_updates_that_were_all_skipped_is_not_counted_again(tiny_config, tmp_path):
     trainer = Trainer(tiny_config(), str(tmp_path / "run"), NO_STRATEGY)
-    trainer.results, trainer.logged_at = [StepResult(*[np.nan] * 4)], 0.0
-    trainer.log()
-    assert trainer.logged_at > 0
+    trainer.steps.results, trainer.steps.logged_at = [StepResult(*[np.nan] * 4)], 0.0
+    trainer.steps.write()
+    assert trainer.steps.logged_at > 0
 
 
 def test_a_step_past_the_largest_int32():

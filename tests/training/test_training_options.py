@@ -151,11 +151,11 @@ def test_the_rate_decays_when_bleu_stalls(tiny_config, tmp_path, made_up_scores,
     config = tiny_config({"training.max_steps": 15, "training.schedule": "plateau", "training.decay_factor": 0.1})
     trainer = Trainer(config, str(tmp_path / "run"), NO_STRATEGY)
     assert trainer.train() == 0
-    assert trainer.progress.decays == 3
+    assert trainer.run.progress.decays == 3
     assert "the learning rate is now 0.001" in capsys.readouterr().out
-    np.testing.assert_allclose(trainer.learning_rate, 0.01 * 0.1**2, rtol=1e-5)  # of step 15
+    np.testing.assert_allclose(trainer.run.step.optimizer.learning_rate, 0.01 * 0.1**2, rtol=1e-5)  # of step 15
     resumed = Trainer(config, str(tmp_path / "run"), NO_STRATEGY)
-    assert resumed.progress.decays == 3
+    assert resumed.run.progress.decays == 3
 
 
 def test_a_stopped_run_with_options_equals_an_uninterrupted_one(tiny_config, tmp_path, monkeypatch):
@@ -167,12 +167,12 @@ def test_a_stopped_run_with_options_equals_an_uninterrupted_one(tiny_config, tmp
     call = TrainingStep.__call__
 
     def step_then_stop(self, *arguments):
-        trainers[-1].signal = signal.SIGTERM
+        trainers[-1].stopping.received = signal.SIGTERM
         return call(self, *arguments)
 
     monkeypatch.setattr(TrainingStep, "__call__", step_then_stop)
     trainers = []
-    while not trainers or not trainers[-1].progress.finished:
+    while not trainers or not trainers[-1].run.progress.finished:
         trainers.append(Trainer(config, str(tmp_path / "pieces"), NO_STRATEGY))
         trainers[-1].train()
         assert len(trainers) < 10
@@ -338,7 +338,7 @@ def test_stopped_in_every_validation_equals_uninterrupted(tiny_config, tmp_path,
         searched.append(len(searched))
         if len(searched) in (1, 4, 7):  # of two batches in a validation
             os.kill(os.getpid(), signal.SIGTERM)
-            while not trainers[-1].signal:
+            while not trainers[-1].stopping.received:
                 time.sleep(0.001)
         return search(self, *arguments)
 

@@ -103,7 +103,7 @@ def draw_alignments(output: Output, runs: list[Run], title: str, *, length: int 
         source = sentences[int((lengths == wanted).argmax())]
         found = Searcher(trained.model, run.config.decoding, trained.lexicon)(source[None])
         hypothesis = translation(found, 0, trained.vocabulary).best
-        aligned = evaluation.aligned(trained.model, trained.vocabulary, source, hypothesis)
+        aligned = evaluation.align(trained.model, trained.vocabulary, source, hypothesis)
         settings = f"{scorings_name(run)}, K = {num_slots(run)}, BLEU {run.result.scores['bleu']:.1f}"
         heading = f"{title}: {settings}{output.label}"
 

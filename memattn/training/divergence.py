@@ -1,0 +1,45 @@
+"""Training whose numbers are no longer finite, or whose loss is useless: the errors that end it, the batch at fault."""
+
+import io
+import os
+from collections.abc import Sequence
+
+import numpy as np
+
+from memattn import files
+from memattn.errors import RunError
+from memattn.training.opening import OpenRun
+
+_ADVICE = "a smaller training.learning_rate or training.clip_norm may help"
+
+
+def check_weights(run: OpenRun) -> None:
+    """Raises RunError if a weight is not finite on this worker."""
+    if not all(np.isfinite(variable.numpy()).all() for variable in run.model.trainable_variables):
+        raise _not_finite(run, f"the weights are not finite at step {run.progress.step}")
+
+
+def skipped_too_often(run: OpenRun, step: int, batches: Sequence[tuple[np.ndarray, np.ndarray]]) -> RunError:
+    """Returns the error for a step whose update was skipped, as too many before; writes its batches to a file."""
+    path = os.path.join(run.folder, f"bad_step-{step}.npz")
+    arrays = {
+        f"{side}_{number}": ids
+        for number, batch in enumerate(batches)
+        for side, ids in zip(("source", "target"), batch, strict=True)
+    }
+    content = io.BytesIO()
+    np.savez(content, allow_pickle=False, **arrays)
+    if run.is_chief:
+        files.write(path, content.getvalue())
+    return _not_finite(run, f"the loss or its gradient is not finite at step {step}, whose batch is in {path}")
+
+
+def _not_finite(run: OpenRun, problem: str) -> RunError:
+    latest = run.saved.recent.latest_checkpoint or "none"
+    return RunError(f"{run.folder}: {problem}; the last checkpoint is {latest}; {_ADVICE}")
+
+
+def check_end(run: OpenRun) -> None:
+    """Raises RunError if the run ended without having learned anything."""
+    if run.progress.diverged:
+        raise RunError(f"{run.folder}: diverged: {run.progress.diverged}; {_ADVICE}")

@@ -1,0 +1,206 @@
+"""Opens a run folder for training: reads the data, builds the model, and makes the folder or resumes the run in it."""
+
+import dataclasses
+import hashlib
+import json
+import os
+
+import tensorflow as tf
+
+from memattn import config as configs
+from memattn import console
+from memattn.config import Config
+from memattn.data import corpus, task_corpus
+from memattn.data import tokenizer as text
+from memattn.data.batches import TrainingBatches
+from memattn.data.tokenizer import Tokenizer
+from memattn.data.vocabulary import Vocabulary
+from memattn.errors import ConfigError, RunError
+from memattn.models.interface import Model
+from memattn.runs import checkpoints, run_folder
+from memattn.training import distribution, needs, saving, starting
+from memattn.training.progress import Progress
+from memattn.training.saving import SavedRun
+from memattn.training.schedules import depends_on_max_steps
+from memattn.training.starting import Start
+from memattn.training.step import TrainingStep
+from memattn.training.validation import Validation
+
+
+@dataclasses.dataclass(frozen=True)
+class OpenRun:
+    """A run that is ready to train.
+
+    Attributes:
+      config: of the run.
+      folder: path of the run folder.
+      strategy: devices that it trains on.
+      is_chief: whether this process writes the run folder.
+      batches: training data.
+      model: with initial weights, or those of the checkpoint that the run resumes from.
+      step: updates the model.
+      validation: scores the model.
+      progress: what the run has done so far, the same on every worker.
+      saved: checkpoints of the run.
+    """
+
+    config: Config
+    folder: str
+    strategy: tf.distribute.Strategy
+    is_chief: bool
+    batches: TrainingBatches
+    model: Model
+    step: TrainingStep
+    validation: Validation
+    progress: Progress
+    saved: SavedRun
+
+    def say(self, line: str) -> None:
+        """Prints a line, once for all workers."""
+        if self.is_chief:
+            console.say(line)
+
+
+def open_run(config: Config, folder: str, strategy: tf.distribute.Strategy) -> OpenRun:
+    """Opens a run folder. All workers must read the same data, and must see the same checkpoints.
+
+    Raises ConfigError, DataError, RunError, OSError.
+    """
+    inputs = distribution.together(strategy, lambda: _read(config, folder, strategy))
+    _compare(inputs, folder, strategy)
+    model, step = _build(config, inputs, strategy)
+    validation = distribution.together(strategy, lambda: Validation(config, model, inputs.vocabulary, inputs.text))
+    distribution.by_chief(strategy, lambda: _make_folder(config, folder, inputs))
+    progress = Progress()
+    saved = distribution.together(
+        strategy, lambda: saving.restore(folder, model, step, progress, config.training.keep_checkpoints)
+    )
+    progress.resume(config.training)
+    _share_progress(progress, folder, strategy)
+    is_chief = distribution.is_chief(strategy)
+    return OpenRun(config, folder, strategy, is_chief, inputs.batches, model, step, validation, progress, saved)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Inputs:
+    """What a model is made from.
+
+    Attributes:
+      longest_source: longest source that the model knows, in tokens: S of Eq. 10.
+      start: trained models that the run takes weights from.
+      newest_step: step of the newest checkpoint in the run folder, -1 if there is none.
+      checksum: of the training data.
+      digest: of the config and all data, 48 bits.
+    """
+
+    vocabulary: Vocabulary
+    text: Tokenizer
+    batches: TrainingBatches
+    longest_source: int
+    start: Start
+    newest_step: int
+    checksum: str
+    digest: int
+
+
+def _read(config: Config, folder: str, strategy: tf.distribute.Strategy) -> _Inputs:
+    if config.decoding.num_slots:
+        raise ConfigError("decoding.num_slots: is for a trained model; training and its validations use all slots")
+    path = config.data.path
+    if config.data.generated is not None:
+        needs.check_task(config)
+        try:
+            task_corpus.prepare(config.data.generated, path)
+        except ValueError as error:
+            raise ConfigError(str(error)) from error
+    corpus.check_folder(path)
+    needs.check_text(path)
+    vocabulary, settings = corpus.read_vocabulary(os.path.join(path, corpus.VOCABULARY)), text.read(path)
+    batches = _batches(config, vocabulary)
+    notes = needs.check_model(config.model, len(vocabulary))
+    notes += needs.check_batches(config, batches, len(vocabulary), strategy.num_replicas_in_sync)
+    if distribution.is_chief(strategy):
+        for note in notes:
+            console.say(f"{folder}: {note}")
+    steps = [checkpoints.step_of(path) for path in checkpoints.listed(os.path.join(folder, run_folder.CHECKPOINTS))]
+    start = starting.read(config, vocabulary, settings, steps[-1] if steps else None)
+    longest_source = batches.longest_source
+    if config.training.init_from:  # Eq. 10 keeps the S that the weights were trained with
+        longest_source = start.initial.max_source_length if start.initial else run_folder.longest_source(folder)
+    checksum = batches.corpus.checksum()
+    facts = configs.dump(config), str(vocabulary), json.dumps(settings.files(), sort_keys=True), checksum
+    digest = hashlib.sha256("\0".join(facts).encode("utf-8")).digest()
+    return _Inputs(
+        vocabulary=vocabulary,
+        text=settings,
+        batches=batches,
+        longest_source=longest_source,
+        start=start,
+        newest_step=steps[0] if steps else -1,
+        checksum=checksum,
+        digest=int.from_bytes(digest[:6], "big"),  # workers compare it as a float64, which is exact up to 53 bits
+    )
+
+
+def _batches(config: Config, vocabulary: Vocabulary) -> TrainingBatches:
+    data, training = config.data, config.training
+    return TrainingBatches(
+        corpus.read_corpus(data.path, "train", vocabulary),
+        batch_size=training.batch_size,
+        batch_type=training.batch_type,
+        num_buckets=data.num_buckets,
+        seed=training.seed,
+        max_source_length=data.max_source_length,
+        max_target_length=data.max_target_length,
+    )
+
+
+def _compare(inputs: _Inputs, folder: str, strategy: tf.distribute.Strategy) -> None:
+    """Raises RunError unless all workers have read the same."""
+    ours = [inputs.digest, inputs.newest_step]
+    chiefs = distribution.numbers_of_chief(strategy, lambda: ours, len(ours))
+    data_differ, checkpoints_differ = distribution.on_any_worker(
+        strategy, [value != chiefs_value for value, chiefs_value in zip(ours, chiefs, strict=True)]
+    )
+    if data_differ:
+        raise RunError(f"{folder}: the workers have different configs or data; start all with the same")
+    if checkpoints_differ:
+        raise _other_checkpoints(folder)
+
+
+def _other_checkpoints(folder: str) -> RunError:
+    return RunError(f"{folder}: the workers see different checkpoints in it; all must share the folder")
+
+
+def _build(config: Config, inputs: _Inputs, strategy: tf.distribute.Strategy) -> tuple[Model, TrainingStep]:
+    """Builds the model with the weights that training starts with, and its training step."""
+    teacher = inputs.start.teacher
+    tf.keras.utils.set_random_seed(config.training.seed)
+    with strategy.scope():
+        model = run_folder.build_model(config, len(inputs.vocabulary), inputs.longest_source)
+        step = TrainingStep(model, config.training, strategy, teacher)
+    if teacher and config.training.teacher_weight:
+        starting.check_contexts(model, teacher)
+    inputs.start.set_weights(model)
+    return model, step
+
+
+def _make_folder(config: Config, folder: str, inputs: _Inputs) -> None:
+    facts: dict[str, int | str] = {
+        "max_source_length": inputs.longest_source,
+        "training_pairs": inputs.batches.pairs,
+        "checksum": inputs.checksum,
+    }
+    may_grow = not depends_on_max_steps(config.training)
+    run_folder.create(folder, config, inputs.vocabulary, facts, inputs.text.files(), may_grow=may_grow)
+
+
+def _share_progress(progress: Progress, folder: str, strategy: tf.distribute.Strategy) -> None:
+    """Gives every worker the chief's progress. Raises RunError if a worker restored another checkpoint."""
+    (step,) = distribution.numbers_of_chief(strategy, lambda: [progress.step], 1)
+    if distribution.on_any_worker(strategy, [progress.step != step]) == [True]:
+        raise _other_checkpoints(folder)
+    content = progress.serialize().encode("utf-8")
+    (size,) = distribution.numbers_of_chief(strategy, lambda: [len(content)], 1)
+    codes = distribution.numbers_of_chief(strategy, lambda: list(content), int(size))
+    progress.deserialize(bytes(map(int, codes)).decode("utf-8"))

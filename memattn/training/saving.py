@@ -1,0 +1,75 @@
+"""The checkpoints of a run in training: restored at its start, written from then on by one process alone."""
+
+import contextlib
+import dataclasses
+import math
+import os
+import tempfile
+from collections.abc import Iterator
+
+import tensorflow as tf
+
+from memattn import files, resources
+from memattn.errors import RunError
+from memattn.models.interface import Model
+from memattn.runs import checkpoints, run_folder
+from memattn.runs.checkpoints import Checkpoint, Kept
+from memattn.training.events import EVENTS
+from memattn.training.progress import Progress
+from memattn.training.step import TrainingStep
+
+_BYTES_PER_WEIGHT = 12  # in a checkpoint: a float32 weight and Adam's two moments
+
+
+@dataclasses.dataclass(frozen=True)
+class SavedRun:
+    """The checkpoints of a run.
+
+    Attributes:
+      recent: the last checkpoints, from which training resumes: weights, optimizer, progress.
+      best: the weights of the best validation.
+      restored: path of the checkpoint that the run resumes from; None for a new run.
+    """
+
+    recent: Kept
+    best: Kept
+    restored: str | None
+
+
+def restore(folder: str, model: Model, step: TrainingStep, progress: Progress, keep_checkpoints: int) -> SavedRun:
+    """Restores the newest readable checkpoint of a run folder, if there is one.
+
+    Raises RunError if none of several can be read.
+    """
+    recent_folder, best_folder = (os.path.join(folder, name) for name in (run_folder.CHECKPOINTS, run_folder.BEST))
+    checkpoint = Checkpoint(model, step.optimizer, progress=progress, step=step.state)
+    try:
+        restored = checkpoints.restore(checkpoint, recent_folder)
+    except RunError as error:
+        raise RunError(f"{error}; move the folder away to start over") from error
+    if not checkpoints.listed(best_folder):  # it was removed: the next validation writes another
+        progress.best = None
+    recent = Kept(checkpoint.trackable, recent_folder, keep_checkpoints)
+    return SavedRun(recent, Kept(Checkpoint(model).trackable, best_folder, 1), restored)
+
+
+@contextlib.contextmanager
+def claimed(folder: str, saved: SavedRun, model: Model) -> Iterator[None]:
+    """Keeps other trainings out of a run folder, after checking that this one can write it.
+
+    Raises RunError if another process trains in it or has done so since the run was restored, ConfigError if the disk
+    has no room for a checkpoint, OSError.
+    """
+    with run_folder.locked(folder):
+        for name in ("", run_folder.CHECKPOINTS, run_folder.BEST, EVENTS):
+            path = os.path.join(folder, name) if name else folder
+            with files.naming(path):
+                os.makedirs(path, exist_ok=True)
+                tempfile.TemporaryFile(dir=path).close()
+        state = tf.train.get_checkpoint_state(saved.recent.directory)
+        if state and state.model_checkpoint_path != saved.recent.latest_checkpoint:
+            raise RunError(f"{folder}: another training has just resumed it; start again")
+        if not saved.restored:
+            weights = sum(math.prod(weight.shape) for weight in model.trainable_variables)
+            resources.check_disk(_BYTES_PER_WEIGHT * weights, folder, "--run_dir", "a checkpoint")
+        yield

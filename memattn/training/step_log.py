@@ -1,0 +1,93 @@
+"""The results of training steps, from the start of an update to its line of output.
+
+Training does not wait for a step's result: while the devices compute, it prepares further batches. Results are
+read when a line of output, a validation or a checkpoint needs them, or when many are pending.
+"""
+
+import time
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from memattn.training import divergence, reporting
+from memattn.training.events import Events
+from memattn.training.opening import OpenRun
+from memattn.training.schedules import learning_rate
+from memattn.training.step import StepResult
+
+MOST_PENDING = 100  # steps that may run before training waits for their results
+
+
+class PendingStep(NamedTuple):
+    """A training step whose result is not read yet.
+
+    Attributes:
+      number: of the step, the first being 1.
+      result: as `TrainingStep` returns it.
+      batches: ids that the update was computed from.
+    """
+
+    number: int
+    result: tf.Tensor
+    batches: list[tuple[np.ndarray, np.ndarray]]
+
+
+class StepLog:
+    """The results of the steps since the last line of output.
+
+    Attributes:
+      pending: steps whose results are not read yet.
+      results: results that are in no line yet.
+      logged_at: time of the last line; validations since then are not counted.
+    """
+
+    def __init__(self, run: OpenRun, events: Events):
+        self._run, self._events = run, events
+        self.pending: list[PendingStep] = []
+        self.results: list[StepResult] = []
+        self.logged_at = time.monotonic()
+
+    def add(self, step: PendingStep) -> None:
+        """Notes a step that has been started. Raises as `collect`."""
+        self.pending.append(step)
+        if len(self.pending) == MOST_PENDING:
+            self.collect()
+
+    def collect(self) -> None:
+        """Waits for the pending steps. Raises RunError if too many updates in a row were not finite, and so skipped."""
+        progress = self._run.progress
+        for step in self.pending:
+            result = StepResult.read(step.result)
+            self.results.append(result)
+            if result.is_finite:
+                progress.bad_steps = 0
+                progress.add_loss(result.loss, result.tokens)
+            else:
+                progress.bad_steps += 1
+            if progress.bad_steps > self._run.config.training.max_bad_steps:
+                raise divergence.skipped_too_often(self._run, step.number, step.batches)
+        self.pending.clear()
+
+    def write(self) -> None:
+        """Prints and records what the steps since the last line came to."""
+        self.collect()
+        if not self.results:
+            return
+        now, training, progress = time.monotonic(), self._run.config.training, self._run.progress
+        report = reporting.steps_report(
+            self.results,
+            step=progress.step,
+            max_steps=training.max_steps,
+            seconds=now - self.logged_at,
+            learning_rate=learning_rate(training, progress.step - 1, progress.decays),
+        )
+        self.results.clear()
+        self.logged_at = now
+        for line in report.lines:
+            self._run.say(line)
+        self._events.record("train", report.scalars, progress.step)
+
+    def leave_out(self, seconds: float) -> None:
+        """Leaves out time in which no step was done from the speed in the next line."""
+        self.logged_at += seconds

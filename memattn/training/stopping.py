@@ -1,0 +1,69 @@
+"""Signals that stop training, and the clock that makes a checkpoint due; all workers agree on both."""
+
+import contextlib
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from types import FrameType
+
+import tensorflow as tf
+
+from memattn.training import distribution
+
+
+class Stopping:
+    """Decides together with the other workers whether training stops, and whether a checkpoint is due.
+
+    Attributes:
+      received: the signal that this process got; None so far.
+      agreed: the signal that all workers stop for; None while they go on.
+    """
+
+    received: signal.Signals | None = None
+    agreed: signal.Signals | None = None
+
+    def __init__(self, strategy: tf.distribute.Strategy, checkpoint_minutes: float):
+        self._strategy, self._checkpoint_seconds = strategy, 60 * checkpoint_minutes
+        self._saved_at = time.monotonic()
+
+    @contextlib.contextmanager
+    def listening(self) -> Iterator[None]:
+        """Takes SIGINT and SIGTERM for requests to stop, but only in the main thread, as no other gets signals."""
+        in_main_thread = threading.current_thread() is threading.main_thread()
+        signals = (signal.SIGINT, signal.SIGTERM) if in_main_thread else ()
+        former = {number: signal.signal(number, self.on_signal) for number in signals}
+        try:
+            yield
+        finally:
+            for number, handler in former.items():
+                signal.signal(number, handler)
+
+    def on_signal(self, number: int, _: FrameType | None) -> None:
+        """Makes training stop after this step; a second SIGINT ends the process at once."""
+        if self.received and number == signal.SIGINT:  # schedulers repeat SIGTERM
+            sys.exit(128 + number)
+        self.received = signal.Signals(number)
+
+    def agree(self, step: int) -> bool:
+        """Stops all workers if one got a signal; returns whether a checkpoint is due by the chief's clock.
+
+        Several workers do both only after some steps.
+        """
+        if not distribution.meets(self._strategy, step):
+            return False
+        passed = time.monotonic() - self._saved_at
+        due = distribution.is_chief(self._strategy) and passed > self._checkpoint_seconds
+        signalled, due = distribution.on_any_worker(self._strategy, [self.received is not None, due])
+        if signalled:
+            self.stop()
+        return due
+
+    def stop(self) -> None:
+        """Notes that all workers stop."""
+        self.agreed = self.received or signal.SIGTERM  # the signal of another worker is not known here
+
+    def saved(self) -> None:
+        """Notes that a checkpoint was written."""
+        self._saved_at = time.monotonic()
