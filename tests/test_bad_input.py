@@ -145,7 +145,7 @@ CONFIGS = {
     "K = 0": (
         COPY + "model:\n  attention: {name: memory, num_slots: 0}\n",
         [],
-        ["config.yaml:3: model.attention.num_slots: must be a whole number of at least 1, not 0"],
+        ["config.yaml:3: model.attention.num_slots: must be an int of at least 1, not 0"],
     ),
     "unequal widths": (
         COPY + "model:\n  attention: {name: luong_dot}\n",

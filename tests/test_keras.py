@@ -233,5 +233,5 @@ def test_sizes_are_whole_numbers_of_numpy_too(name, sizes):
     assert all(type(made.get_config()[size]) is int for size in sizes)
     for wrong in ("4", 0, 2.5, True):
         for size in sizes:
-            with pytest.raises(ValueError, match=rf"^{size}\b.*: must be a whole number of at least 1, not {wrong!r}"):
+            with pytest.raises(ValueError, match=rf"^{size}\b.*: must be an int of at least 1, not {wrong!r}"):
                 attention.MECHANISMS[name](**options, **{**dict.fromkeys(sizes, 4), size: wrong})

@@ -14,7 +14,7 @@ import yaml
 
 from memattn import reading
 from memattn.attention import MECHANISMS, OptionError
-from memattn.attention.options import MODEL_FACTS, arguments
+from memattn.attention.options import MODEL_FACTS, constructor_parameters
 from memattn.attention.registry import is_reference
 from memattn.config import aliases
 from memattn.config.schema import Source, build, choice, listed, nearest, not_one_of, number, parse, value_of, written
@@ -535,7 +535,7 @@ def _attention(section: Mapping, source: Source) -> dict:
 
 def mechanism_parameters(mechanism: type) -> dict[str, inspect.Parameter]:
     """The arguments of a mechanism's constructor that a config sets. Raises ConfigError for an unusable annotation."""
-    parameters = {name: one for name, one in arguments(mechanism).items() if name not in MODEL_FACTS}
+    parameters = {name: one for name, one in constructor_parameters(mechanism).items() if name not in MODEL_FACTS}
     for name, parameter in parameters.items():
         if isinstance(parameter.annotation, str):  # postponed, and not to be evaluated
             problem = f"the annotation {parameter.annotation!r} of argument {name} cannot be evaluated"

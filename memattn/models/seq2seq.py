@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from memattn import attention as attention_mechanisms
 from memattn.attention.ops import cast
-from memattn.attention.options import one_of
+from memattn.attention.options import check_choice
 from memattn.data.vocabulary import BOS, PAD
 from memattn.models.bridge import BackwardBridge, Cells, DenseBridge, ZeroBridge
 from memattn.models.decoder import Decoder
@@ -110,8 +110,8 @@ class Seq2Seq(tf.keras.Model):
             "encoder": encoder,
             "decoder": decoder,
         }
-        for name, known in _CHOICES.items():
-            one_of(name, self._arguments[name], known)
+        for name, choices in _CHOICES.items():
+            check_choice(name, self._arguments[name], choices)
         self.vocabulary_size, self.max_source_length = vocabulary_size, max_source_length
         uniform = {"class_name": "RandomUniform", "config": {"minval": -init_scale, "maxval": init_scale}}
         options = {key: value for key, value in attention.items() if key != "name"}

@@ -82,7 +82,7 @@ def test_a_layer_that_was_cut_trains_with_what_is_left():
     seed = tf.constant([1, 2])
     drawn = attention.memorize_in_training(tf.constant(STATES), tf.constant(MASK), seed)["used"].numpy().sum((1, 2))
     assert set(drawn) == {1, 2}
-    with pytest.raises(ValueError, match="num_slots: must be a whole number of at least 1, not 2.5"):
+    with pytest.raises(ValueError, match="num_slots: must be an int of at least 1, not 2.5"):
         attention.keep(2.5)
 
 
