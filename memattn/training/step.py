@@ -8,7 +8,7 @@ import tensorflow as tf
 from memattn import xla
 from memattn.config import TrainingConfig
 from memattn.data.vocabulary import PAD
-from memattn.models.dropout import split
+from memattn.models.dropout import split_seed
 from memattn.models.interface import Model
 from memattn.models.seq2seq import Encoded, Seq2Seq
 from memattn.training.loss import LOSSES, context_distance
@@ -121,7 +121,7 @@ class TrainingStep:
         return self._strategy.run(replica_step, (source, target))
 
     def _one_replica(self, source, target, seed, tokens, pull):
-        encoder_seed, decoder_seed = split(seed, 2)
+        encoder_seed, decoder_seed = split_seed(seed, 2)
         taught = None if pull is None else (self._of_teacher(self._teacher.encode(source), target), pull)
         with tf.GradientTape() as tape:
             encoded = self.model.encode(source, encoder_seed)
