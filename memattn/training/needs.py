@@ -80,6 +80,6 @@ def check_batches(config: Config, batches: TrainingBatches, vocabulary_size: int
         rows = -(-rows // replicas)
         kept = share * width * (model.layers * (_POSITION + _UNIT * rows * model.units) + 4 * rows * vocabulary_size)
         resources.check(kept, "training.batch_size", f"a step on {rows:,} pairs with {width:,} tokens on a side")
-        if kept > resources.total() / 4:
-            lines.append(f"a step takes about {resources.shown(kept)} of memory")
+        if kept > resources.total_memory() / 4:
+            lines.append(f"a step takes about {resources.readable(kept)} of memory")
     return lines
