@@ -21,7 +21,7 @@ class MemoryAttention(AttentionMechanism):
     c = beta C: the query h gives the slots the weights beta.
 
     Args:
-      num_slots: K, the rows of C; at least 1.
+      num_slots: K, the number of slots; at least 1.
       encoder_scoring: what makes alpha_t of its K logits (Eq. 5): a softmax over the slots, or sigmoid gates.
       decoder_scoring: what makes beta of its K logits (Eq. 7).
       position_encoding: multiply the logits of alpha by the position encodings of Eqs. 8 to 10.

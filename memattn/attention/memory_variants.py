@@ -19,7 +19,7 @@ class MemoryVariantAttention(SlotReader):
     """Memory attention of Eqs. 4 to 7 with a choice of weights for the states, and of reading.
 
     Args:
-      num_slots: K, the rows of C; at least 1.
+      num_slots: K, the number of slots; at least 1.
       encoder_scoring: what makes alpha of its logits: a softmax over the K slots (Eq. 5), sigmoid gates, or a softmax
         over the time steps (softmax_time), as in ABC-MLP (Peng et al., 2022).
       decoder_scoring: what makes beta of its logits (Eq. 7).

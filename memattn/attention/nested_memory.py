@@ -18,7 +18,7 @@ class NestedMemoryAttention(AttentionMechanism):
     This nested dropout (Rippel et al., 2014) orders the slots, so that `keep` can cut a trained memory to any number.
 
     Args:
-      num_slots: K, the rows of C; at least 1.
+      num_slots: K, the number of slots; at least 1.
       encoder_scoring: what makes alpha_t of its logits (Eq. 5): a softmax over the slots, or sigmoid gates.
       decoder_scoring: what makes beta of its logits (Eq. 7).
       initializer: name, config or object, of W_alpha and W_beta.

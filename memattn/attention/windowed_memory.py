@@ -21,7 +21,7 @@ class WindowedMemoryAttention(SlotReader):
     step reads softmax(..) C, by logits that `read` chooses.
 
     Args:
-      num_slots: K, the rows of C; at least 1.
+      num_slots: K, the number of slots; at least 1.
       read: what the logits of beta are: "address", W_beta h (Eq. 7), or "additive", v . tanh(W_q h + b + W_read C_k),
         as in Bahdanau attention.
       read_units: width of v and of what is added in the tanh; for `read: additive` only.

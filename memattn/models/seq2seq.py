@@ -150,7 +150,16 @@ class Seq2Seq(tf.keras.Model):
             name="encoder",
         )
         self.bridge = self._make_bridge(bridge, decoder, layers, units, uniform)
-        self.decoder = self._make_decoder(decoder, layers, units, dropout, input_feeding, mix, uniform)
+        lstm_options: dict[str, Any] = {"layers": layers, "input_feeding": input_feeding, "mix": mix}
+        self.decoder = DECODERS[decoder](
+            attention=self.attention,
+            units=units,
+            dropout=dropout,
+            initializer=uniform,
+            dtype=self.dtype_policy,
+            name="decoder",
+            **(lstm_options if decoder == "lstm" else {}),
+        )
         self.tied_output = tie_embeddings == "all"
         if self.tied_output:
             self.output_bias = self.add_weight(shape=(vocabulary_size,), initializer="zeros", name="output_bias")
@@ -178,30 +187,6 @@ class Seq2Seq(tf.keras.Model):
             options["encoder_units"] = self.encoder.units
         parts = 1 if decoder == "rnnsearch" else 2
         return BRIDGES[kind](layers=layers, units=units, parts=parts, dtype=self.dtype_policy, name="bridge", **options)
-
-    def _make_decoder(
-        self,
-        kind: str,
-        layers: int,
-        units: int,
-        dropout: float,
-        input_feeding: bool,
-        mix: bool,
-        initializer: Initializer,
-    ) -> tf.keras.layers.Layer:
-        """Makes a decoder. The decoder rnnsearch has no choice of layers, input feeding and mixing."""
-        options: dict[str, Any] = {}
-        if kind == "lstm":
-            options = {"layers": layers, "input_feeding": input_feeding, "mix": mix}
-        return DECODERS[kind](
-            attention=self.attention,
-            units=units,
-            dropout=dropout,
-            initializer=initializer,
-            dtype=self.dtype_policy,
-            name="decoder",
-            **options,
-        )
 
     def _build_layers(self) -> None:
         """Makes all weights."""

@@ -66,7 +66,7 @@ class NeuralGPU(tf.keras.Model):
       dropout: rate in the cells.
     """
 
-    decoder_layers = False  # whether cells decode
+    has_decoder_cells = False  # whether cells change the memory again at each output
     has_alignments = False
     num_features = 1  # vectors of width m that the output layer gets
 
@@ -95,23 +95,12 @@ class NeuralGPU(tf.keras.Model):
         self.vocabulary_size, self.max_source_length = vocabulary_size, max_source_length
         self.width, self.units = width, units
         self.source_embedding = self._embedding("source_embedding")
-        self.target_embedding = (
-            self._embedding("target_embedding") if self.num_features > 1 or self.decoder_layers else None
-        )
-        self.encoder, self.decoder = (
-            [
-                CELLS[cell](
-                    maps=units,
-                    width=width,
-                    dropout=dropout,
-                    reads_tape=name == "decoder",
-                    dtype=self.dtype_policy,
-                    name=f"{name}_{layer}",
-                )
-                for layer in range(layers if name == "encoder" or self.decoder_layers else 0)
-            ]
-            for name in ("encoder", "decoder")
-        )
+        reads_outputs = self.num_features > 1 or self.has_decoder_cells
+        self.target_embedding = self._embedding("target_embedding") if reads_outputs else None
+        common = {"maps": units, "width": width, "dropout": dropout, "dtype": self.dtype_policy}
+        decoder_layers = layers if self.has_decoder_cells else 0
+        self.encoder = [CELLS[cell](name=f"encoder_{i}", **common) for i in range(layers)]
+        self.decoder = [CELLS[cell](name=f"decoder_{i}", reads_tape=True, **common) for i in range(decoder_layers)]
         self.output_layer = tf.keras.layers.Dense(vocabulary_size, dtype=self.dtype_policy, name="output")
         for layer in [*self.encoder, *self.decoder]:
             layer.build((None, None, width, units))
@@ -276,7 +265,7 @@ class ExtendedNeuralGPU(NeuralGPU):
     The state holds W * p in place of p, because an output changes W * p at three positions only.
     """
 
-    decoder_layers = True
+    has_decoder_cells = True
 
     def _first_state(self, decoding, num_queries):
         memory = tf.repeat(decoding.memory[:, None], num_queries, 1)  # [B, Q, N, w, m]
