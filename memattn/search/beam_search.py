@@ -147,7 +147,7 @@ def beam_search(
         scores, parents, (tokens, log_probs, lengths) = _best(continuations, scores, beam_size)
         finished = tf.gather(beam.finished, parents, batch_dims=1) | (tokens == end)
         finished |= (time + 1 >= max_lengths)[:, None]
-        bounds = log_probs / largest_penalty  # a hypothesis can gain no log-probability and no larger penalty
+        bounds = log_probs / largest_penalty  # on later scores: log-probabilities can only fall
         covered, state, history = tf.nest.map_structure(
             lambda tensor: tf.gather(tensor, parents, batch_dims=1), (covered, state, history)
         )
