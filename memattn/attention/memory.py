@@ -69,7 +69,7 @@ class MemoryAttention(AttentionMechanism):
         alpha = SCORINGS[self.encoder_scoring](logits)  # [B, S, K], Eq. 5
         alpha = alpha * tf.expand_dims(tf.cast(mask, alpha.dtype), -1)  # padding adds nothing
         slots = tf.matmul(alpha, states, transpose_a=True)  # C [B, K, D], Eqs. 4 and 8
-        return slot_memory(slots, alpha, states)
+        return slot_memory(slots, alpha, states)  # holds the slots, or the states of a source shorter than K
 
     def score(self, query, memory, state=(), seed=None):
         beta = SCORINGS[self.decoder_scoring](self.decoder_scores(query))  # [B, Q, K], Eq. 7

@@ -65,7 +65,7 @@ class MochaAttention(MonotonicAttention):
 
 
 class HardChunks(HardStops):
-    """Scores, for hard MoChA, of the chunk that ends at each step's stop.
+    """Hard MoChA for a search: scores of the chunk that ends where a step stops.
 
     Args:
       attention: with hard stops.

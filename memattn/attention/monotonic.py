@@ -155,7 +155,7 @@ class MonotonicAttention(AttentionMechanism):
 
 
 class HardStops:
-    """Scores, for hard monotonic attention, of the position where a step stops: 1.
+    """Hard monotonic attention for a search: the score is 1 at the position where a step stops.
 
     The state is the position of the last stop [B, Q], or S after a step has passed the end of the source.
     """
