@@ -1,4 +1,4 @@
-"""Parts of Keras that are not public and on which this package relies, looked up where another Keras may lack them."""
+"""Looks up parts of Keras that are not public, which another version of Keras may lack."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from memattn.errors import RunError
 
 
 def part(owner: Any, *names: str) -> Any:
-    """The first of these attributes that `owner`, a class or an object of Keras, has. Raises RunError for none."""
+    """Returns the first of these attributes that a class or an object of Keras has. Raises RunError if it has none."""
     for name in names:
         if hasattr(owner, name):
             return getattr(owner, name)
@@ -14,7 +14,7 @@ def part(owner: Any, *names: str) -> Any:
 
 
 def unsupported(owner: Any, problem: str) -> RunError:
-    """The error that says what a class, an object or a module of Keras `has`, or does otherwise than expected."""
+    """Returns the error for a class, an object or a module of Keras that is not as expected, as `problem` says."""
     import keras
 
     name = getattr(owner, "__name__", type(owner).__name__)

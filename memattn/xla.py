@@ -1,17 +1,20 @@
-"""Whether XLA compiles."""
+"""Decides whether XLA compiles a model's graphs."""
 
 import tensorflow as tf
 
 
 def jit_compile(choice: bool | str, compute_dtype: str = "float32") -> bool:
-    """Resolves `auto`: XLA where it was measured to be faster for a model that computes in `compute_dtype`.
+    """Returns a choice of `jit_compile`; "auto" is true where XLA was measured to be faster.
 
-    It was from TensorFlow 2.20 on.
+    XLA was faster from TensorFlow 2.20 on. The exception is bfloat16 on a CPU: XLA's matrix products then take as long
+    as in float32, and TensorFlow's take half of that, where the CPU has instructions for bfloat16.
 
-    XLA was not faster in bfloat16 on CPUs: its matrix products take as long as in float32, TensorFlow's own half of
-    that where the CPU has instructions for bfloat16.
+    Args:
+      choice: true, false or "auto".
+      compute_dtype: type that the model computes in.
     """
-    if choice != "auto":
+    if isinstance(choice, bool):
         return choice
     on_cpu = not tf.config.list_logical_devices("GPU")
-    return tuple(map(int, tf.__version__.split(".")[:2])) >= (2, 20) and not (on_cpu and compute_dtype == "bfloat16")
+    version = tuple(map(int, tf.__version__.split(".")[:2]))
+    return version >= (2, 20) and not (on_cpu and compute_dtype == "bfloat16")

@@ -1,7 +1,6 @@
-"""Attention mechanisms behind one interface: one file, and one line of the registry, for each.
+"""Attention mechanisms behind one interface; each has a file and a line of the registry.
 
-Classes, and TensorFlow with them, are imported on first use: not by `import memattn.config`, but by checking a
-config's attention section.
+A class, and TensorFlow with it, is imported when its name is first used, so that `import memattn.config` stays fast.
 """
 
 import importlib
@@ -34,5 +33,5 @@ __all__ = ["MECHANISMS", "OptionError", "build", *CLASSES]
 def __getattr__(name: str) -> Any:
     if name not in CLASSES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    modules = {module: importlib.import_module(module) for module in CLASSES.values()}
-    return getattr(modules[CLASSES[name]], name)  # with it, Keras can load the others from a file
+    modules = {module: importlib.import_module(module) for module in CLASSES.values()}  # all, so that Keras knows them
+    return getattr(modules[CLASSES[name]], name)

@@ -1,4 +1,4 @@
-"""tensorflow-addons' attention mechanisms behind our interface: an independent implementation to compare with."""
+"""The attention mechanisms of tensorflow-addons behind this interface, to compare this package's with."""
 
 import warnings
 
@@ -6,13 +6,13 @@ import tensorflow as tf
 
 from memattn.attention.base import AttentionMechanism
 from memattn.attention.initializers import Initializer, initializer_of
-from memattn.attention.options import whole
+from memattn.attention.options import positive_int
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # its development has ended
+    warnings.simplefilter("ignore")  # it warns that its development has ended
     try:
         import tensorflow_addons as tfa
-    except Exception as error:  # of any kind, with a TensorFlow that is too new
+    except Exception as error:  # of any kind, where TensorFlow is too new
         raise ImportError(
             f"tensorflow-addons cannot be imported with TensorFlow {tf.__version__} ({error!r}); "
             'it needs TensorFlow 2.15.1: pip install "memattn[addons]"'
@@ -22,8 +22,8 @@ with warnings.catch_warnings():
 class AddonsBahdanauAttention(AttentionMechanism):
     """`tfa.seq2seq.BahdanauAttention`: the additive score, without a bias.
 
-    A reference implementation, correct but slow: the library keeps one memory per query on the layer, so every step
-    passes the states, and projects their keys, for every query.
+    It is slow: the library keeps one memory per query on the layer, so that every step passes the states, and projects
+    their keys, for every query.
 
     Args:
       units: width of keys and projected queries.
@@ -32,7 +32,7 @@ class AddonsBahdanauAttention(AttentionMechanism):
 
     def __init__(self, *, units: int, initializer: Initializer = "glorot_uniform", **kwargs):
         super().__init__(**kwargs)
-        self.units, self.initializer = whole("units", units), initializer
+        self.units, self.initializer = positive_int("units", units), initializer
         self.mechanism = self._make_mechanism()
 
     def _make_mechanism(self) -> tf.keras.layers.Layer:

@@ -5,7 +5,7 @@ import tensorflow as tf
 from memattn.attention.base import AttentionMechanism
 from memattn.attention.initializers import Initializer, initializer_of
 from memattn.attention.ops import additive_energies, masked_softmax
-from memattn.attention.options import whole
+from memattn.attention.options import positive_int
 
 
 class BahdanauAttention(AttentionMechanism):
@@ -20,7 +20,7 @@ class BahdanauAttention(AttentionMechanism):
 
     def __init__(self, *, units: int, cache_keys: bool = True, initializer: Initializer = "glorot_uniform", **kwargs):
         super().__init__(**kwargs)
-        self.units, self.cache_keys = whole("units", units), cache_keys
+        self.units, self.cache_keys = positive_int("units", units), cache_keys
         self.initializer = initializer
         self.query_layer = self._projection(self.units, "query", use_bias=True)
         self.key_layer = self._projection(self.units, "key")
@@ -28,7 +28,7 @@ class BahdanauAttention(AttentionMechanism):
         self.v = None
 
     def memorize(self, states, mask):
-        if self.v is None:  # made under the path of the layer around it, which the constructor does not know
+        if self.v is None:  # a weight's path contains the layer around, which the constructor cannot know
             self.v = self.add_weight(shape=(self.units,), initializer=self._v_initializer, name="v")
         memory = {"values": states, "mask": mask}
         return {**memory, "keys": self.key_layer(states)} if self.cache_keys else memory

@@ -8,119 +8,130 @@ import numpy as np
 import tensorflow as tf
 
 from memattn.attention.initializers import initializer_config, initializer_of
-from memattn.attention.ops import real_first
-from memattn.attention.options import MODEL_FACTS, arguments, choices, one_of
+from memattn.attention.ops import padding_last
+from memattn.attention.options import MODEL_FACTS, check_choice, constructor_parameters, literal_values
 
 
 class AttentionMechanism(tf.keras.layers.Layer):
-    """Scores the rows of a memory that is made once per source.
+    """Scores the values of a memory that is made once per source.
 
-    A mechanism defines `memorize` and `score`; all else follows from these. B batch, S source length, M memory rows, D
-    width of a source state, Q queries that share one source (1 in greedy decoding, the beam size in beam search, T in
-    teacher forcing), U width of a query. The context is `scores @ memory["values"]`: a step knows the source through
-    the memory alone.
+    A mechanism defines `memorize` and `score`; all else follows from these. The context is always
+    `scores @ memory["values"]`: a decoder step knows the source through the memory alone.
 
-    As a layer: `mechanism(query, value)` is the context [B, T, D] of queries [B, T, U] that read values [B, S, D].
+    Shapes: B batch, S source length, M values in the memory, D width of a source state and of a value, U width of a
+    query, Q queries that share one source: 1 in greedy decoding, the beam size in beam search, T in teacher forcing.
+
+    As a layer, `mechanism(query, value)` returns the context [B, T, D] of queries [B, T, U] over values [B, S, D].
     """
 
-    def __init_subclass__(cls, **kwargs):
-        """Registers memattn's own mechanisms for Keras' serialization."""
-        super().__init_subclass__(**kwargs)
-        if cls.__module__.startswith("memattn."):
-            tf.keras.utils.register_keras_serializable("memattn")(cls)
-
     num_slots: int | None = None
-    """Rows of a fixed-size memory; None if the memory has one row per source position."""
+    """Number of slots of a fixed-size memory; None if the memory holds every source position."""
     has_signed_weights = False
     """Whether weights of source positions may be negative."""
     equal_widths = False
     """Whether queries must be as wide as values (U = D)."""
     reads_in_order = False
-    """Whether scores depend on the places of the memory's rows, so that `memorize` needs real positions first."""
+    """Whether scores depend on the places of the values, so that `memorize` needs all padding last."""
+
+    def __init_subclass__(cls, **kwargs):
+        """Registers the mechanisms of this package for Keras' serialization."""
+        super().__init_subclass__(**kwargs)
+        if cls.__module__.startswith("memattn."):
+            tf.keras.utils.register_keras_serializable("memattn")(cls)
 
     def __new__(cls, *args, **kwargs):
         """Checks the options before the constructor runs."""
         try:
-            given = inspect.signature(cls.__init__).bind(None, *args, **kwargs).arguments
+            by_name = inspect.signature(cls.__init__).bind(None, *args, **kwargs).arguments
         except TypeError:
-            pass  # the constructor says what is wrong
+            pass  # the constructor raises the same error, with its own traceback
         else:
-            cls.validate({**kwargs, **given})
+            cls.validate({**kwargs, **by_name})
         return super().__new__(cls, *args, **kwargs)
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
         self.supports_masking = True
-        # Keras 3: XLA cannot compile the gradient of a loop over queries of an unknown number.
+        # Keras 3: XLA cannot compile the gradient of a loop over an unknown number of queries.
         self.supports_jit = type(self).initial_state is AttentionMechanism.initial_state
         self._shapes = None
 
+    # The options.
+
     @classmethod
     def constructor_arguments(cls) -> dict[str, inspect.Parameter]:
-        """Returns the arguments of the constructors of this class and its bases, but for those of every Keras layer."""
-        found = {}
+        """Returns the arguments of the constructors of this class and its bases, without those of every Keras layer."""
+        parameters: dict[str, inspect.Parameter] = {}
         for ancestor in cls.__mro__[: cls.__mro__.index(AttentionMechanism)]:
             if "__init__" in vars(ancestor):
-                found = {**arguments(ancestor), **found}
-        return found
+                parameters = {**constructor_parameters(ancestor), **parameters}
+        return parameters
 
     @classmethod
     def validate(cls, options: Mapping[str, Any]) -> None:
         """Raises OptionError for an option that the constructor may not have; makes no layer.
 
-        Options that are missing have their defaults; what the model gives (`MODEL_FACTS`) is left out.
+        Missing options have their defaults. What the model gives (`MODEL_FACTS`) is left out.
         """
-        known = {name: one for name, one in cls.constructor_arguments().items() if name not in MODEL_FACTS}
-        defaults = {name: one.default for name, one in known.items() if one.default is not one.empty}
-        cls.check(**{**defaults, **{name: value for name, value in options.items() if name in known}})
+        parameters = {name: item for name, item in cls.constructor_arguments().items() if name not in MODEL_FACTS}
+        defaults = {name: item.default for name, item in parameters.items() if item.default is not item.empty}
+        cls.check(**{**defaults, **{name: value for name, value in options.items() if name in parameters}})
 
     @classmethod
     def check(cls, **options) -> None:
-        """Raises OptionError for an option that is none of the choices of its Literal.
+        """Raises OptionError for an option that is none of the values of its Literal.
 
-        A mechanism extends it by ranges; `options` are all arguments of the constructor but `MODEL_FACTS`.
+        A mechanism extends this method to check ranges. `options` holds all arguments of the constructor, without
+        `MODEL_FACTS`.
         """
-        for name, argument in cls.constructor_arguments().items():
-            if name in options and (known := choices(argument.annotation)):
-                one_of(name, options[name], known)
+        for name, parameter in cls.constructor_arguments().items():
+            if name in options and (choices := literal_values(parameter.annotation)):
+                check_choice(name, options[name], choices)
+
+    # What a decoder calls: the memory once per source, scores in each step.
 
     def context_size(self, value_size: int) -> int:
-        """Returns the width of a context that is read from values of width `value_size`."""
+        """Returns the width of a context for source states of width `value_size`."""
         return value_size
 
     def memorize(self, states: tf.Tensor, mask: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Returns the memory that decoder steps read, from states [B, S, D]; `mask` [B, S] marks the real positions.
+        """Returns the memory that decoder steps read.
 
-        Padding rows have an all-False mask; their scores must still be finite, as those of `masked_softmax` are. Every
-        tensor is batch-leading; "values" is [B, M, D]. Lengths and positions are integers: Keras casts floating tensors
-        of a memory to the compute dtype. Where `reads_in_order`, the real positions come first, as `call` puts them.
+        Every tensor of a memory is batch-leading; "values" is [B, M, D]. Lengths and positions are integers, because
+        Keras casts floating tensors of a memory to the compute dtype.
+
+        Args:
+          states: [B, S, D]. If `reads_in_order`, padding comes last.
+          mask: [B, S], false for padding. It may be false for a whole row; scores of such a row must still be finite,
+            as those of `masked_softmax` are.
         """
         raise NotImplementedError("a mechanism defines memorize and score")
 
     def memorize_in_training(self, states: tf.Tensor, mask: tf.Tensor, seed: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Returns the memory of a training step; `seed` [2] is for mechanisms that draw at random in training."""
+        """Returns the memory of a training step; `seed` [2] is for mechanisms that draw random numbers in training."""
         del seed
         return self.memorize(states, mask)
 
     def initial_state(self, memory: dict[str, tf.Tensor], num_queries: int) -> Any:
-        """Returns the first state of a recurrent mechanism, each tensor [B, Q, ...]; () for all others."""
+        """Returns the first state of a recurrent mechanism, with tensors [B, Q, ...]; () for all other mechanisms."""
         del memory, num_queries
         return ()
 
     def score(
         self, query: tf.Tensor, memory: dict[str, tf.Tensor], state: Any = (), seed: tf.Tensor | None = None
     ) -> tuple[tf.Tensor, Any]:
-        """Returns scores [B, Q, M] of queries [B, Q, U], and the next state. In training, `seed` [2] is for noise.
+        """Returns scores [B, Q, M] of queries [B, Q, U], and the next state.
 
-        `memorize` and `score` run outside of `__call__`: they take tensors of the compute dtype and cast raw weights.
+        `seed` [2] is for mechanisms that draw noise in training; None elsewhere. `memorize` and `score` run outside of
+        Keras' `__call__`: they get tensors of the compute dtype, and must cast weights that they use themselves.
         """
         raise NotImplementedError("a mechanism defines memorize and score")
 
     def for_search(self) -> Any:
-        """Returns what the steps of a search score with: the mechanism, or an object of less work per step.
+        """Returns what scores the decoder steps of a search: this mechanism, or an object with less work per step.
 
-        The object has `initial_state` and `score` like the mechanism. Its scores may be `SparseScores`; they equal
-        those of the mechanism without a seed.
+        The object has `initial_state` and `score` like a mechanism. It returns what `score` returns without a seed,
+        possibly as `SparseScores`.
         """
         return self
 
@@ -128,6 +139,8 @@ class AttentionMechanism(tf.keras.layers.Layer):
         """Returns weights of the source positions [B, Q, S], linear in the scores [B, Q, M]; for pictures."""
         del memory
         return scores
+
+    # What Keras calls.
 
     def build(self, query_shape, value_shape=None):
         """Makes the weights by running one step over one position. Keras 2 passes only the first shape."""
@@ -140,11 +153,17 @@ class AttentionMechanism(tf.keras.layers.Layer):
         self.built = True
 
     def call(self, query, value, query_mask=None, value_mask=None, return_attention_scores=False, training=None):
-        """Returns the context [B, T, D] of queries [B, T, U] that read values [B, S, D]; 0 for a masked query.
+        """Returns the context [B, T, D] of queries [B, T, U] over values [B, S, D]; 0 for a masked query.
 
-        A recurrent mechanism takes the queries in order. `query_mask` [B, T] and `value_mask` [B, S], tensors, arrays
-        or lists, are true for real positions and default to Keras' own masks. With `return_attention_scores`, also
-        returns the weights of the source positions [B, T, S]. Raises ValueError for other shapes and ragged tensors.
+        A recurrent mechanism takes the queries in order.
+
+        Args:
+          query_mask, value_mask: tensors or arrays [B, T] and [B, S], false for padding; by default those that Keras
+            attached to query and value.
+          return_attention_scores: return the pair of the context and the weights of the source positions [B, T, S].
+          training: draw the noise of a training step, for mechanisms that have one.
+
+        Raises ValueError for other shapes and for ragged tensors.
         """
         if query_mask is None:
             query_mask = getattr(query, "_keras_mask", None)
@@ -153,33 +172,33 @@ class AttentionMechanism(tf.keras.layers.Layer):
         _check_shapes(query, value, query_mask, value_mask)
         if self._shapes is None:  # Keras 2
             self.build(query.shape, value.shape)
-        query, value = (tf.cast(tf.convert_to_tensor(one), self.compute_dtype) for one in (query, value))
+        query, value = (tf.cast(tf.convert_to_tensor(inputs), self.compute_dtype) for inputs in (query, value))
         mask = tf.ones(tf.shape(value)[:2], tf.bool) if value_mask is None else tf.cast(value_mask, tf.bool)
-        sorts = self.reads_in_order and value_mask is not None
-        if sorts:
-            value, mask, places = real_first(value, mask)
+        places = None
+        if self.reads_in_order and value_mask is not None:
+            value, mask, places = padding_last(value, mask)
         seed = tf.random.uniform([2], maxval=tf.int32.max, dtype=tf.int32) if training else None
         memory = self.memorize_in_training(value, mask, seed) if training else self.memorize(value, mask)
         scores = self._scores(query, memory, seed)
         context = tf.matmul(scores, memory["values"])
         if query_mask is not None:
-            real = tf.expand_dims(tf.cast(query_mask, tf.bool), -1)
-            context = tf.where(real, context, tf.zeros([], context.dtype))
+            is_real = tf.expand_dims(tf.cast(query_mask, tf.bool), -1)
+            context = tf.where(is_real, context, tf.zeros([], context.dtype))
         if not return_attention_scores:
             return context
         weights = self.alignments(memory, scores)
-        if sorts:
+        if places is not None:  # back to the order of `value`
             weights = tf.transpose(tf.gather(tf.transpose(weights, [0, 2, 1]), places, batch_dims=1), [0, 2, 1])
         return context, weights
 
     def _projection(self, width: int, name: str, **options) -> tf.keras.layers.Dense:
-        """A dense layer, without a bias and started by the mechanism's `initializer` unless `options` differ."""
+        """Makes a dense layer: without a bias, initial weights by `initializer`, unless `options` say otherwise."""
         if "kernel_initializer" not in options:
             options["kernel_initializer"] = initializer_of(name, self.initializer)
         return tf.keras.layers.Dense(width, dtype=self.dtype_policy, name=name, **{"use_bias": False, **options})
 
     def _scores(self, query: tf.Tensor, memory: dict[str, tf.Tensor], seed: tf.Tensor | None) -> tf.Tensor:
-        """Scores [B, T, M] of all queries: at once, or one after the other if there is a state."""
+        """Returns scores [B, T, M] of all queries, computed one after the other if the mechanism is recurrent."""
         state = self.initial_state(memory, 1)
         if not tf.nest.flatten(state):
             return self.score(query, memory, state, seed)[0]
@@ -187,9 +206,9 @@ class AttentionMechanism(tf.keras.layers.Layer):
         scores = tf.TensorArray(query.dtype, steps)
 
         def step(time, state, scores):
-            own_seed = None if seed is None else tf.random.experimental.stateless_fold_in(seed, time)
-            own, state = self.score(tf.gather(query, time, axis=1)[:, None], memory, state, own_seed)
-            return time + 1, state, scores.write(time, own[:, 0])
+            step_seed = None if seed is None else tf.random.experimental.stateless_fold_in(seed, time)
+            step_scores, state = self.score(tf.gather(query, time, axis=1)[:, None], memory, state, step_seed)
+            return time + 1, state, scores.write(time, step_scores[:, 0])
 
         *_, scores = tf.while_loop(
             lambda time, *_: time < steps, step, (0, state, scores), maximum_iterations=query.shape[1]
@@ -202,14 +221,14 @@ class AttentionMechanism(tf.keras.layers.Layer):
     def compute_output_spec(
         self, query, value, query_mask=None, value_mask=None, return_attention_scores=False, training=None
     ):
-        """For the functional API of Keras 3."""
+        """Returns symbolic outputs for the functional API of Keras 3."""
         _check_shapes(query, value, query_mask, value_mask)
         shapes = [self.compute_output_shape(query.shape, value.shape), (*query.shape[:2], value.shape[1])]
         context, scores = (tf.keras.KerasTensor(shape, self.compute_dtype) for shape in shapes)
         return (context, scores) if return_attention_scores else context
 
     def get_config(self):
-        """Returns the arguments of the constructors, read from the attributes of their names."""
+        """Returns the constructors' arguments, each read from the attribute of its name."""
         config = super().get_config()
         for name in self.constructor_arguments():
             if name not in config:
@@ -231,6 +250,7 @@ class AttentionMechanism(tf.keras.layers.Layer):
 
 
 def _check_shapes(query, value, query_mask, value_mask) -> None:
+    """Raises ValueError for shapes that `call` does not take."""
     axes = {"query": (query, "[B, T, U]"), "value": (value, "[B, S, D]")}
     axes |= {"query_mask": (query_mask, "[B, T]"), "value_mask": (value_mask, "[B, S]")}
     shapes = {name: _shape(name, tensor) for name, (tensor, _) in axes.items() if tensor is not None}
@@ -245,11 +265,11 @@ def _check_shapes(query, value, query_mask, value_mask) -> None:
 
 
 def _shape(name: str, tensor: Any) -> tf.TensorShape:
-    """The shape of a tensor, array or list. Raises ValueError for what is ragged."""
-    ragged = f"{name}: ragged; pad it, as to_tensor() does, and mark the real positions by a mask"
+    """Returns the shape of a tensor, array or list. Raises ValueError if it is ragged."""
+    problem = f"{name}: ragged; pad it, as to_tensor() does, and mark padding by a mask"
     if isinstance(tensor, tf.RaggedTensor) or getattr(tensor, "ragged", False):
-        raise ValueError(ragged)
+        raise ValueError(problem)
     try:
         return tf.TensorShape(tensor.shape if hasattr(tensor, "shape") else np.shape(tensor))
     except ValueError as error:  # lists of different lengths
-        raise ValueError(ragged) from error
+        raise ValueError(problem) from error

@@ -1,4 +1,4 @@
-"""Raffel and Ellis (2016): feed-forward attention, which pools a source into one vector, whatever the query."""
+"""Raffel and Ellis (2016): feed-forward attention, which pools a source into one vector for all queries."""
 
 import tensorflow as tf
 
@@ -8,9 +8,9 @@ from memattn.attention.ops import masked_softmax
 
 
 class FeedForwardAttention(AttentionMechanism):
-    """c = sum_t a_t s_t with a = softmax over time of tanh(w . s_t + b); every query reads this c.
+    """Reads c = sum_t a_t s_t for every query, where a is the softmax over time of tanh(w . s_t + b).
 
-    It is a memory of one slot, filled by a softmax over time.
+    This is a memory of one slot.
 
     Args:
       weighted: false gives all positions one weight, so that c is the mean state (the paper's unweighted model).

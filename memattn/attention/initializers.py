@@ -1,36 +1,43 @@
-"""Initial weights: one initializer, given once, for all weights of a layer."""
+"""Initial weights: one initializer for all weights of a layer."""
 
 import numbers
 import zlib
 from collections.abc import Mapping
+from typing import TypeAlias
 
 import tensorflow as tf
 
-Initializer = str | Mapping | tf.keras.initializers.Initializer
+Initializer: TypeAlias = str | Mapping | tf.keras.initializers.Initializer
+"""Name of a Keras initializer, its config, or an object."""
 
 
 def initializer_of(weight: str, initializer: Initializer) -> Initializer:
-    """The initializer of one weight, where a layer's weights share a name, config or object of Keras.
+    """Returns the initializer of the weight of that name, in a layer that has one initializer for all its weights.
 
-    An object that has a seed draws the same numbers each time, so each weight gets a copy. A seed that the user gave is
-    changed by the weight's name.
+    An object that has a seed draws the same numbers each time, so each weight gets a copy. A seed that the user chose
+    is changed by the weight's name.
     """
-    if isinstance(initializer, str) or not (isinstance(initializer, Mapping) or hasattr(initializer, "get_config")):
+    if isinstance(initializer, Mapping):
+        config = initializer.get("config") or {}
+        return {**initializer, "config": _reseeded(config, weight)} if "seed" in config else initializer
+    if isinstance(initializer, str) or not hasattr(initializer, "get_config"):
         return initializer
-    is_config = isinstance(initializer, Mapping)
-    options = dict(initializer.get("config") or {} if is_config else initializer.get_config())
-    seed = options.get("seed")
+    config = initializer.get_config()
+    return type(initializer).from_config(_reseeded(config, weight)) if "seed" in config else initializer
+
+
+def _reseeded(config: Mapping, weight: str) -> dict:
+    """Returns an initializer's config, its seed changed by the weight's name; a seed may be a generator's config."""
+    seed = config["seed"]
     if isinstance(seed, numbers.Integral):
-        options["seed"] = (int(seed) + zlib.crc32(weight.encode())) % 2**31
-    elif isinstance(seed, Mapping):  # the config of a generator
-        options["seed"] = initializer_of(weight, seed)
-    elif is_config or "seed" not in options:
-        return initializer
-    return {**initializer, "config": options} if is_config else type(initializer).from_config(options)
+        seed = (int(seed) + zlib.crc32(weight.encode())) % 2**31
+    elif isinstance(seed, Mapping):
+        seed = initializer_of(weight, seed)
+    return {**config, "seed": seed}
 
 
 def initializer_config(initializer: Initializer) -> Initializer:
-    """An initializer as `get_config` gives it: a name or a config, an object serialized."""
+    """Returns an initializer as `get_config` stores it: a name or a config."""
     if isinstance(initializer, (str, Mapping)):
         return initializer
     return tf.keras.initializers.serialize(initializer)

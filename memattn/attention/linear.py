@@ -1,4 +1,4 @@
-"""De Brebisson and Vincent (2016): dot-product attention without a softmax, whose memory has a fixed size of D x D."""
+"""De Brebisson and Vincent (2016): dot-product attention without a softmax, whose memory is a matrix of fixed size."""
 
 from typing import Literal
 
@@ -6,11 +6,11 @@ import tensorflow as tf
 
 from memattn.attention.base import AttentionMechanism
 from memattn.attention.initializers import Initializer
-from memattn.attention.options import whole
+from memattn.attention.options import positive_int
 
 
 class LinearAttention(AttentionMechanism):
-    """The context is C W_q h with C = sum_t f_t f_t^T [F, F]; f_t is the state s_t, gated and projected as asked.
+    """Reads c = C W_q h from C = sum_t f_t f_t^T [F, F], where f_t is the state s_t, optionally projected and gated.
 
     Args:
       projection: F, the width to which states are projected first; None: no projection, F = D.
@@ -42,13 +42,13 @@ class LinearAttention(AttentionMechanism):
     def check(cls, *, projection, **options):
         super().check(**options)
         if projection is not None:
-            whole("projection", projection)
+            positive_int("projection", projection)
 
     def context_size(self, value_size):
         return self.projection or value_size
 
     def _make_layers(self, width: int) -> None:
-        """Those that are as wide as the features."""
+        """Makes the layers whose width is that of the features f_t."""
         self.query_layer = self._projection(width, "query")
         if self.gated:
             starts = {"kernel_initializer": "zeros", "bias_initializer": "ones"}
@@ -65,11 +65,10 @@ class LinearAttention(AttentionMechanism):
         if self.normalize == "length":
             lengths = tf.reduce_sum(tf.cast(mask, tf.int32), 1)[:, None, None]
             shares = tf.math.divide_no_nan(features, tf.cast(lengths, features.dtype))
-        rows = tf.matmul(shares, features, transpose_a=True)  # C [B, F, F]
-        return {"values": rows, "shares": shares}
+        return {"values": tf.matmul(shares, features, transpose_a=True), "shares": shares}  # "values" is C [B, F, F]
 
     def score(self, query, memory, state=(), seed=None):
-        return self.query_layer(query), state  # [B, Q, F], of either sign
+        return self.query_layer(query), state  # [B, Q, F], also negative
 
     def alignments(self, memory, scores):
-        return tf.matmul(scores, memory["shares"], transpose_b=True)  # [B, Q, S], of either sign
+        return tf.matmul(scores, memory["shares"], transpose_b=True)  # [B, Q, S], also negative

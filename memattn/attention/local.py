@@ -1,15 +1,15 @@
-"""Luong et al. (2015), local attention: a softmax over a window of the source that moves on, or is predicted."""
+"""Luong et al. (2015), local attention: a softmax over a window of the source, which advances or is predicted."""
 
 import tensorflow as tf
 
 from memattn.attention.base import AttentionMechanism
 from memattn.attention.initializers import Initializer
 from memattn.attention.ops import accurate, masked_softmax, products
-from memattn.attention.options import whole
+from memattn.attention.options import positive_int
 
 
 class LocalMonotonicAttention(AttentionMechanism):
-    """local-m: in step t, from 0, the softmax of h^T W s covers those of the positions t - D to t + D that exist.
+    """local-m: in step t, counted from 0, a softmax of h^T W s over the source positions t - D to t + D.
 
     Args:
       window: D, positions on each side.
@@ -19,16 +19,17 @@ class LocalMonotonicAttention(AttentionMechanism):
 
     def __init__(self, *, units: int, window: int = 10, initializer: Initializer = "glorot_uniform", **kwargs):
         super().__init__(**kwargs)
-        self.units, self.window, self.initializer = whole("units", units), whole("window", window), initializer
+        self.units, self.window = positive_int("units", units), positive_int("window", window)
+        self.initializer = initializer
         self.key_layer = self._projection(self.units, "key")
 
     @classmethod
     def check(cls, *, window, **options):
         super().check(**options)
-        whole("window", window)
+        positive_int("window", window)
 
     def memorize(self, states, mask):
-        positions = tf.cumsum(tf.cast(mask, tf.int32), 1) - 1  # [B, S], of the real ones
+        positions = tf.cumsum(tf.cast(mask, tf.int32), 1) - 1  # [B, S], without counting padding
         return {"values": states, "keys": self.key_layer(states), "mask": mask, "positions": positions}
 
     def initial_state(self, memory, num_queries):
@@ -38,16 +39,17 @@ class LocalMonotonicAttention(AttentionMechanism):
         return self._in_window(query, memory, state), state + 1
 
     def _in_window(self, query: tf.Tensor, memory: dict[str, tf.Tensor], centres: tf.Tensor) -> tf.Tensor:
-        """Softmax [B, Q, S] over the real positions at most D from `centres` [B, Q, 1]."""
+        """Returns the softmax [B, Q, S] over the source positions at most D from `centres` [B, Q, 1]."""
         energies = products(query, memory["keys"])
         distances = tf.abs(_positions(memory, centres.dtype) - centres)
         return masked_softmax(energies, memory["mask"][:, None] & (distances <= self.window))
 
 
 class LocalPredictiveAttention(LocalMonotonicAttention):
-    """local-p: the centre is p = (S - 1) sigmoid(v_p . tanh(W_p h)), S the source's length, positions from 0.
+    """local-p: a softmax over the source positions p - D to p + D, times a Gaussian around p of deviation D / 2.
 
-    The weights of the window are multiplied by a Gaussian around p, of deviation D / 2, and not normalised after it.
+    The query predicts p = (S - 1) sigmoid(v_p . tanh(W_p h)), where S is the source's length and positions count from
+    0. The weights are not normalised after the Gaussian.
 
     Args:
       window: D, positions on each side.
@@ -76,5 +78,5 @@ class LocalPredictiveAttention(LocalMonotonicAttention):
 
 
 def _positions(memory: dict[str, tf.Tensor], dtype: tf.DType) -> tf.Tensor:
-    """Numbers [B, 1, S] of the real positions, from 0."""
+    """Returns the numbers [B, 1, S] of the source positions, from 0."""
     return tf.cast(memory["positions"], dtype)[:, None]

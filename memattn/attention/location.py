@@ -1,15 +1,15 @@
-"""Luong et al. (2015), location-based attention: weights of the positions from the query alone."""
+"""Luong et al. (2015), location-based attention: the query alone decides the weights of the source positions."""
 
 import tensorflow as tf
 
 from memattn.attention.base import AttentionMechanism
 from memattn.attention.initializers import Initializer
 from memattn.attention.ops import masked_softmax
-from memattn.attention.options import whole
+from memattn.attention.options import positive_int
 
 
 class LocationAttention(AttentionMechanism):
-    """a = softmax(W_a h) over the positions of the source; those beyond the longest training source are ignored.
+    """a = softmax(W_a h) over the source positions; positions beyond the longest training source get 0.
 
     Args:
       max_source_length: rows of W_a, the longest source of the training set.
@@ -20,7 +20,7 @@ class LocationAttention(AttentionMechanism):
 
     def __init__(self, *, max_source_length: int, initializer: Initializer = "glorot_uniform", **kwargs):
         super().__init__(**kwargs)
-        self.max_source_length = whole("max_source_length", max_source_length)
+        self.max_source_length = positive_int("max_source_length", max_source_length)
         self.initializer = initializer
         self.position_scores = self._projection(self.max_source_length, "position_scores")
 

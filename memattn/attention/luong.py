@@ -1,9 +1,9 @@
-"""Luong et al. (2015), the general score: h^T W s, softmax over the source."""
+"""Luong et al. (2015), the general score h^T W s, with a softmax over the source."""
 
 from memattn.attention.base import AttentionMechanism
 from memattn.attention.initializers import Initializer
 from memattn.attention.ops import masked_softmax, products
-from memattn.attention.options import whole
+from memattn.attention.options import positive_int
 
 
 class LuongAttention(AttentionMechanism):
@@ -16,7 +16,7 @@ class LuongAttention(AttentionMechanism):
 
     def __init__(self, *, units: int, initializer: Initializer = "glorot_uniform", **kwargs):
         super().__init__(**kwargs)
-        self.units = whole("units", units)
+        self.units = positive_int("units", units)
         self.initializer = initializer
         self.key_layer = self._projection(self.units, "key")
 

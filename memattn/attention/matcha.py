@@ -1,19 +1,20 @@
 """Monotonic attention with adaptive chunks (MAtChA): a softmax over all positions from one stop to the next.
 
-Raffel's slides name it without a formula; the definition here is ours.
+Raffel's slides name the mechanism without a formula; the definition here is our own.
 """
 
 import tensorflow as tf
 
-from memattn.attention.monotonic import MonotonicAttention, stops
+from memattn.attention.monotonic import MonotonicAttention, next_alpha
 from memattn.attention.ops import masked_softmax
 
 
 class MatchaAttention(MonotonicAttention):
     """beta_j = sum_{m <= j <= k} P(m, k) softmax(u_m .. u_k)_j, P(m, k) = alpha'_m p_k prod_{m <= l < k} (1 - p_l).
 
-    alpha' is alpha of the step before, P(m, k) the probability that it stopped at m and this step stops at k. Time and
-    memory of a soft step grow with the square of the source's length. Energies of one source may differ by 80 at most.
+    alpha' is alpha of the previous step; P(m, k) is the probability that the previous step stopped at m and this step
+    stops at k. Time and memory of a soft step grow with the square of the source's length. Energies of one source may
+    differ by 80 at most.
 
     Args:
       units: width of both energies.
@@ -29,15 +30,15 @@ class MatchaAttention(MonotonicAttention):
         return self  # a chunk may be the whole source
 
     def score(self, query, memory, state, seed=None):
-        p = self._probabilities(query, memory, seed)
+        p = self._p(query, memory, seed)
         energies = self.chunk_energy(query, memory["chunk_keys"])
         if seed is None and self.test_mode == "hard":
-            alpha = stops(p, state)  # one position, or none
+            alpha = next_alpha(p, state)  # at most one position
             chunk = (tf.cumsum(state, -1) * tf.cumsum(alpha, -1, reverse=True) > 0.5) & memory["mask"][:, None]
             return tf.cast(masked_softmax(energies, chunk), query.dtype), alpha
         length = tf.shape(p)[2]
         reached = tf.linalg.band_part(tf.ones([length, length], tf.bool), 0, -1)  # [m, k]: m <= k
-        # log prod_{m <= l < k} (1 - p_l); a factor of 0, as of hard stops, counts exp(-85).
+        # log prod_{l < k} (1 - p_l); a factor of 0, as hard stops have, counts as exp(-85).
         passed = tf.cumsum(tf.math.log(tf.maximum(1 - p, 1e-37)), -1, exclusive=True)
         waits = tf.exp(tf.where(reached, passed[:, :, None] - passed[..., None], -1e9))  # [B, Q, m, k]
         both = state[..., None] * waits * p[:, :, None]  # P(m, k)

@@ -1,4 +1,4 @@
-"""Memory attention with extensions that can be switched on one by one, for ablations; not in the paper."""
+"""Memory attention with extensions that ablations switch on one by one; not in the paper."""
 
 import math
 import numbers
@@ -7,23 +7,24 @@ from typing import Literal
 import tensorflow as tf
 
 from memattn.attention.initializers import Initializer
-from memattn.attention.memory import SCORINGS, row_scores
+from memattn.attention.memory import SCORINGS
 from memattn.attention.ops import accurate
-from memattn.attention.options import OptionError, whole
+from memattn.attention.options import OptionError, positive_int
 from memattn.attention.slot_reading import SlotReader
+from memattn.attention.slots import value_scores
 from memattn.attention.windowed_memory import position_windows, softmax_over_time
 
 
 class MemoryVariantAttention(SlotReader):
-    """Memory attention of Eqs. 4 to 7 with other weights of the states, and another reading.
+    """Memory attention of Eqs. 4 to 7 with a choice of weights for the states, and of reading.
 
     Args:
-      num_slots: K, the rows of C; at least 1.
+      num_slots: K, the number of slots; at least 1.
       encoder_scoring: what makes alpha of its logits: a softmax over the K slots (Eq. 5), sigmoid gates, or a softmax
         over the time steps (softmax_time), as in ABC-MLP (Peng et al., 2022).
       decoder_scoring: what makes beta of its logits (Eq. 7).
-      encoder_normalize: "time" divides alpha by its sum over the time steps, so that each row of C is a weighted mean
-        of the states; the paper's rows are sums ("none"). It changes nothing with softmax_time.
+      encoder_normalize: "time" divides alpha by its sum over the time steps, so that each slot is a weighted mean of
+        the states; the paper's slots are sums ("none"). It changes nothing with softmax_time.
       vote_scale: multiplies alpha, and so C; above 0. With the paper's 1, the first contexts of softmax/softmax are K/2
         times smaller than those of sigmoid/softmax and softmax/sigmoid.
       position_windows: add a window to the logits of alpha: slot k prefers the k-th of K equal stretches of the source.
@@ -48,7 +49,7 @@ class MemoryVariantAttention(SlotReader):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self.num_slots, self.read_units = whole("num_slots", num_slots), whole("read_units", read_units)
+        self.num_slots, self.read_units = positive_int("num_slots", num_slots), positive_int("read_units", read_units)
         self.encoder_scoring, self.decoder_scoring = encoder_scoring, decoder_scoring
         self.encoder_normalize, self.vote_scale = encoder_normalize, vote_scale
         self.position_windows = position_windows
@@ -59,8 +60,8 @@ class MemoryVariantAttention(SlotReader):
     @classmethod
     def check(cls, *, num_slots, read_units, vote_scale, **options):
         super().check(**options)
-        whole("num_slots", num_slots)
-        whole("read_units", read_units)
+        positive_int("num_slots", num_slots)
+        positive_int("read_units", read_units)
         if not (isinstance(vote_scale, numbers.Real) and 0 < vote_scale < math.inf):
             raise OptionError("vote_scale", f"must be a number above 0, not {vote_scale!r}")
 
@@ -69,19 +70,19 @@ class MemoryVariantAttention(SlotReader):
         logits = self.encoder_scores(states)  # [B, S, K]
         if self.position_windows:
             logits = logits + tf.cast(position_windows(self.num_slots, mask, accurate(logits.dtype)), logits.dtype)
-        alpha = self.vote_scale * self._votes(logits, mask)
-        return self._stored(tf.matmul(alpha, states, transpose_a=True), alpha, states)
+        alpha = self.vote_scale * self._unscaled_alpha(logits, mask)
+        return self._slot_memory(tf.matmul(alpha, states, transpose_a=True), alpha, states)
 
-    def _votes(self, logits: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-        """Returns alpha [B, S, K] before its scale."""
+    def _unscaled_alpha(self, logits: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+        """Returns alpha [B, S, K] before it is multiplied by `vote_scale`."""
         if self.encoder_scoring == "softmax_time":
             return softmax_over_time(logits, mask)
         alpha = SCORINGS[self.encoder_scoring](logits) * tf.expand_dims(tf.cast(mask, logits.dtype), -1)
         if self.encoder_normalize == "none":
             return alpha
-        weights = tf.cast(alpha, accurate(alpha.dtype))  # sums of many float16 stop growing
+        weights = tf.cast(alpha, accurate(alpha.dtype))  # a float16 sum stops growing after many addends
         return tf.cast(tf.math.divide_no_nan(weights, tf.reduce_sum(weights, 1, keepdims=True)), alpha.dtype)
 
     def score(self, query, memory, state=(), seed=None):
         beta = SCORINGS[self.decoder_scoring](self._slot_logits(query, memory))  # [B, Q, K]
-        return row_scores(beta, memory), state
+        return value_scores(beta, memory), state

@@ -7,12 +7,12 @@ import tensorflow as tf
 from memattn.attention.initializers import Initializer
 from memattn.attention.monotonic import HardStops, MonotonicAttention
 from memattn.attention.ops import masked_softmax
-from memattn.attention.options import whole
+from memattn.attention.options import positive_int
 from memattn.attention.sparse import SparseScores
 
 
 class MochaAttention(MonotonicAttention):
-    """beta_j = sum_k alpha_k softmax(u_{k-w+1} .. u_k)_j, with alpha of monotonic attention and a second energy u.
+    """beta_j = sum_k alpha_k softmax(u_{k-w+1} .. u_k)_j, where alpha is monotonic attention's and u a second energy.
 
     Args:
       chunk_size: w, positions of a chunk, which ends where attention stops; null: the chunk begins with the source
@@ -46,52 +46,66 @@ class MochaAttention(MonotonicAttention):
     def check(cls, *, chunk_size, **options):
         super().check(**options)
         if chunk_size is not None:
-            whole("chunk_size", chunk_size)
+            positive_int("chunk_size", chunk_size)
 
     def score(self, query, memory, state, seed=None):
-        alpha = self._stops(query, memory, state, seed)
+        alpha = self._alpha(query, memory, state, seed)
         energies = self.chunk_energy(query, memory["chunk_keys"])
         mask = tf.broadcast_to(memory["mask"][:, None], tf.shape(energies))
-        spread = (_before if self.chunk_size is None else self._chunks)(alpha, energies, mask)
-        return tf.cast(spread, query.dtype), alpha  # the next step begins from alpha, not beta
+        if self.chunk_size is None:
+            beta = _growing_chunks(alpha, energies, mask)
+        else:
+            beta = _equal_chunks(self.chunk_size, alpha, energies, mask)
+        return tf.cast(beta, query.dtype), alpha  # the next step begins from alpha, not beta
 
     def for_search(self):
-        is_sparse = self.test_mode == "hard" and self.chunk_size is not None
-        return HardChunks(self) if is_sparse else self
-
-    def _chunks(self, alpha: tf.Tensor, energies: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-        """beta [B, Q, S] with chunks of w positions."""
-        width, length = self.chunk_size, tf.shape(alpha)[2]
-        frames, real = (
-            tf.stack([tf.pad(x, [[0, 0], [0, 0], [width - 1, 0]])[:, :, i : i + length] for i in range(width)], -1)
-            for x in (energies, mask)
-        )  # [B, Q, S, w]: of the position k, those from k - w + 1 to k
-        weights = alpha[..., None] * masked_softmax(frames, real)
-        # The i-th position of a frame lies w - 1 - i before its last.
-        spread = [
-            tf.pad(weights[..., i], [[0, 0], [0, 0], [0, width - 1 - i]])[:, :, width - 1 - i :] for i in range(width)
-        ]
-        return tf.reduce_sum(tf.stack(spread, -1), -1)
+        if self.test_mode == "soft" or self.chunk_size is None:  # weights at many positions
+            return self
+        return HardChunks(self, self.chunk_size)
 
 
 class HardChunks(HardStops):
-    """Scores of hard MoChA: those of the chunk before each stop."""
+    """Hard MoChA for a search: scores of the chunk that ends where a step stops.
+
+    Args:
+      attention: with hard stops.
+      chunk_size: of the mechanism.
+    """
+
+    def __init__(self, attention: MochaAttention, chunk_size: int):
+        super().__init__(attention)
+        self._chunk_size = chunk_size
 
     def score(self, query, memory, state, seed=None):
         stop, length = self.next_stop(query, memory, state), tf.shape(memory["values"])[1]
-        positions = stop[..., None] + tf.range(1 - self.attention.chunk_size, 1)  # [B, Q, w]
-        real = (positions >= 0) & (stop < length)[..., None]
+        positions = stop[..., None] + tf.range(1 - self._chunk_size, 1)  # [B, Q, w]
+        in_chunk = (positions >= 0) & (stop < length)[..., None]
         positions = tf.clip_by_value(positions, 0, length - 1)
         energy = self.attention.chunk_energy
         keys = tf.gather(memory["chunk_keys"], positions, batch_dims=1)
         energies = energy.energies(energy.query_layer(query), keys)
-        return SparseScores(positions, tf.cast(masked_softmax(energies, real), query.dtype)), stop
+        return SparseScores(positions, tf.cast(masked_softmax(energies, in_chunk), query.dtype)), stop
 
 
-def _before(alpha: tf.Tensor, energies: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-    """beta [B, Q, S] where a chunk is all that comes before a stop."""
+def _equal_chunks(width: int, alpha: tf.Tensor, energies: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+    """Returns beta [B, Q, S] for chunks of `width` positions that end at a stop; `mask` is false for padding."""
+    length = tf.shape(alpha)[2]
+    windows, is_real = (
+        tf.stack([tf.pad(x, [[0, 0], [0, 0], [width - 1, 0]])[:, :, i : i + length] for i in range(width)], -1)
+        for x in (energies, mask)
+    )  # [B, Q, S, w]: for position k, those from k - w + 1 to k
+    weights = alpha[..., None] * masked_softmax(windows, is_real)
+    # Item i of a window lies w - 1 - i positions before the window's last.
+    addends = [
+        tf.pad(weights[..., i], [[0, 0], [0, 0], [0, width - 1 - i]])[:, :, width - 1 - i :] for i in range(width)
+    ]
+    return tf.reduce_sum(tf.stack(addends, -1), -1)
+
+
+def _growing_chunks(alpha: tf.Tensor, energies: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+    """Returns beta [B, Q, S] for chunks from the first position to a stop; `mask` is false for padding."""
     energies = tf.where(mask, energies, -1e9)
-    totals = tf.math.cumulative_logsumexp(energies, -1)  # of the positions up to k
+    totals = tf.math.cumulative_logsumexp(energies, -1)  # over the positions up to k
     length = tf.shape(alpha)[2]
     up_to = tf.linalg.band_part(tf.ones([length, length], tf.bool), -1, 0)  # [k, j]: j <= k
     exponents = tf.where(up_to, energies[:, :, None] - totals[..., None], -1e9)  # [B, Q, k, j], at most 0

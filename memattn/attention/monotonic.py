@@ -1,4 +1,4 @@
-"""Raffel et al. (2017): monotonic attention, which moves over the source from left to right and stops once a step."""
+"""Raffel et al. (2017): monotonic attention, which moves over the source and stops at one position in each step."""
 
 import numbers
 from typing import Literal
@@ -8,19 +8,19 @@ import tensorflow as tf
 from memattn.attention.base import AttentionMechanism
 from memattn.attention.initializers import Initializer, initializer_of
 from memattn.attention.ops import GENERATOR, accurate, cast
-from memattn.attention.options import OptionError, whole
+from memattn.attention.options import OptionError, positive_int
 from memattn.attention.sparse import SparseScores
 
-_LOWEST = -1e9  # energy of padding: the sigmoid is 0
-_BLOCK = 8  # positions that hard attention looks at together
+_LOWEST = -1e9  # energy of padding, whose sigmoid is 0
+_BLOCK = 8  # positions that hard attention examines together
 
 
 class ScaledEnergy(tf.keras.layers.Layer):
-    """g v/||v|| . tanh(W_q h + b + W_k s) + r: a sigmoid, unlike a softmax, is sensitive to scale and offset.
+    """Energies g v/||v|| . tanh(W_q h + b + W_k s) + r; unlike a softmax, a sigmoid is sensitive to scale and offset.
 
     Args:
       units: width of what is added in the tanh; g starts at 1 / sqrt(units).
-      offset: r at the start; None: no r, for a softmax, which it cannot change.
+      offset: r at the start; None: no r, for a softmax, which no r can change.
       initializer: name, config or object, of the weight matrices and v.
     """
 
@@ -41,7 +41,7 @@ class ScaledEnergy(tf.keras.layers.Layer):
         self.v = self.g = self.r = None
 
     def build(self, states_shape):
-        """Makes all weights but those of `query_layer`, under the path of the layer around this one."""
+        """Makes all weights except those of `query_layer`, under the path of the layer around this one."""
         constant = tf.keras.initializers.Constant
         self.v = self.add_weight(shape=(self.units,), initializer=self._v_initializer, name="v")
         self.g = self.add_weight(shape=(), initializer=constant(self.units**-0.5), name="g")
@@ -51,17 +51,20 @@ class ScaledEnergy(tf.keras.layers.Layer):
         self.built = True
 
     def keys(self, states: tf.Tensor) -> tf.Tensor:
-        """What the energies need of states [B, S, D]: [B, S, units]. It comes before the first energies."""
+        """Returns the keys [B, S, units] of states [B, S, D]; must be called before energies are computed."""
         if not self.built:
             self.build(states.shape)
         return self.key_layer(states)
 
     def call(self, query: tf.Tensor, keys: tf.Tensor) -> tf.Tensor:
-        """Energies [B, Q, S], in float32 or float64, of queries [B, Q, U] and what `keys` gives [B, S, units]."""
+        """Returns energies [B, Q, S], in float32 or float64, of queries [B, Q, U] and keys [B, S, units]."""
         return self.energies(self.query_layer(query), keys[:, None])
 
     def energies(self, query: tf.Tensor, keys: tf.Tensor) -> tf.Tensor:
-        """Energies [B, Q, N] of what `query_layer` makes of queries, and keys [B, Q, N, units] for each of them."""
+        """Returns energies [B, Q, N] of projected queries [B, Q, units] and N keys for each, [B, Q, N, units].
+
+        `query_layer` projects the queries; the axis Q of the keys may be 1.
+        """
         hidden = tf.tanh(query[:, :, None] + keys)
         dtype = accurate(hidden.dtype)
         v, g = cast(self.v, dtype), cast(self.g, dtype)
@@ -71,10 +74,10 @@ class ScaledEnergy(tf.keras.layers.Layer):
 
 
 class MonotonicAttention(AttentionMechanism):
-    """A step begins where the last one stopped; at each position it stops with probability p = sigmoid(energy).
+    """Moves from where the previous step stopped; stops at each position with probability p = sigmoid(energy).
 
-    The weights alpha are the probabilities of stopping at each position. What goes past the end is gone: their sum is
-    then less than 1, and the context shrinks to 0.
+    The weights alpha are the probabilities that the step stops at each position. A step may also pass the end of the
+    source without stopping: the weights then sum to less than 1, and the context shrinks towards 0.
 
     Args:
       units: width of the energy.
@@ -85,7 +88,7 @@ class MonotonicAttention(AttentionMechanism):
     """
 
     reads_in_order = True
-    _mixes_chunks = False  # whether a second energy mixes the positions around a stop
+    _mixes_chunks = False  # whether a second energy weighs the positions around a stop
 
     def __init__(
         self,
@@ -98,7 +101,7 @@ class MonotonicAttention(AttentionMechanism):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self.units, self.offset, self.noise, self.test_mode = whole("units", units), offset, noise, test_mode
+        self.units, self.offset, self.noise, self.test_mode = positive_int("units", units), offset, noise, test_mode
         self.initializer = initializer
         self.stop_energy = self._energy(offset, "stop")
         self.chunk_energy = self._energy(None, "chunk") if self._mixes_chunks else None
@@ -113,29 +116,29 @@ class MonotonicAttention(AttentionMechanism):
 
     def memorize(self, states, mask):
         memory = {"values": states, "mask": mask, "stop_keys": self.stop_energy.keys(states)}
-        memory["lengths"] = tf.reduce_sum(tf.cast(mask, tf.int32), 1)  # [B]; real positions come first
+        memory["lengths"] = tf.reduce_sum(tf.cast(mask, tf.int32), 1)  # [B]; padding comes last
         return memory if self.chunk_energy is None else {**memory, "chunk_keys": self.chunk_energy.keys(states)}
 
     def initial_state(self, memory, num_queries):
-        """alpha [B, Q, S] of the step before the first: it stopped at the first position."""
+        """Returns alpha [B, Q, S] before the first step, as if a step had stopped at the first position."""
         batch, length = tf.unstack(tf.shape(memory["values"])[:2])
         first = tf.zeros([batch, num_queries], tf.int32)
         alpha = tf.one_hot(first, length, dtype=accurate(memory["values"].dtype))
         return tf.ensure_shape(alpha, [None, num_queries, memory["values"].shape[1]])
 
     def score(self, query, memory, state, seed=None):
-        alpha = self._stops(query, memory, state, seed)
+        alpha = self._alpha(query, memory, state, seed)
         return tf.cast(alpha, query.dtype), alpha
 
     def for_search(self):
         return HardStops(self) if self.test_mode == "hard" else self
 
-    def _stops(self, query: tf.Tensor, memory: dict, before: tf.Tensor, seed: tf.Tensor | None) -> tf.Tensor:
-        """alpha [B, Q, S], in float32 or float64, given that of the step before."""
-        return stops(self._probabilities(query, memory, seed), before)
+    def _alpha(self, query: tf.Tensor, memory: dict, previous: tf.Tensor, seed: tf.Tensor | None) -> tf.Tensor:
+        """Returns alpha [B, Q, S], in float32 or float64; `previous` is alpha of the step before."""
+        return next_alpha(self._p(query, memory, seed), previous)
 
-    def _probabilities(self, query: tf.Tensor, memory: dict, seed: tf.Tensor | None) -> tf.Tensor:
-        """p [B, Q, S]: that of stopping at each position, once there."""
+    def _p(self, query: tf.Tensor, memory: dict, seed: tf.Tensor | None) -> tf.Tensor:
+        """Returns p [B, Q, S], the probability of stopping at each position once there."""
         energies = self.stop_energy(query, memory["stop_keys"])
         if seed is not None:
             noise = tf.random.stateless_normal(tf.shape(energies), seed, dtype=energies.dtype, alg=GENERATOR)
@@ -152,9 +155,9 @@ class MonotonicAttention(AttentionMechanism):
 
 
 class HardStops:
-    """Scores of hard monotonic attention: 1 at the position where a step stops.
+    """Hard monotonic attention for a search: the score is 1 at the position where a step stops.
 
-    The state is the last stop [B, Q]; S once it ran past the end.
+    The state is the position of the last stop [B, Q], or S after a step has passed the end of the source.
     """
 
     def __init__(self, attention: MonotonicAttention):
@@ -166,16 +169,16 @@ class HardStops:
     def score(
         self, query: tf.Tensor, memory: dict[str, tf.Tensor], state: tf.Tensor, seed: tf.Tensor | None = None
     ) -> tuple[SparseScores, tf.Tensor]:
-        """Returns scores of one position, and the next state. Without noise: a search has no `seed`."""
+        """Returns the score of one position, and the next state. A search passes no `seed`: there is no noise."""
         stop, length = self.next_stop(query, memory, state), tf.shape(memory["values"])[1]
         positions = tf.minimum(stop, length - 1)[..., None]
         return SparseScores(positions, tf.cast(stop < length, query.dtype)[..., None]), stop
 
-    def next_stop(self, query: tf.Tensor, memory: dict, before: tf.Tensor) -> tf.Tensor:
-        """Returns the first position [B, Q] from `before` on whose energy is above 0; S if there is none.
+    def next_stop(self, query: tf.Tensor, memory: dict, start: tf.Tensor) -> tf.Tensor:
+        """Returns the first position [B, Q], from `start` [B, Q] on, whose energy is above 0; S if there is none.
 
-        It looks at _BLOCK positions at a time, until all queries have stopped: all steps together look at each position
-        once, and at one block each.
+        Examines _BLOCK positions at a time until all queries have stopped. All steps of a hypothesis together examine
+        each position once, and one further block in each step.
         """
         energy = self.attention.stop_energy
         length = tf.shape(memory["values"])[1]
@@ -185,44 +188,49 @@ class HardStops:
         def undecided(start, stop):
             return tf.reduce_any((stop == length) & (start < lengths))
 
-        def look(start, stop):
+        def examine_block(start, stop):
             positions = start[..., None] + tf.range(_BLOCK)  # [B, Q, _BLOCK]
             keys = tf.gather(memory["stop_keys"], tf.minimum(positions, length - 1), batch_dims=1)
             stops_here = (energy.energies(projected, keys) > 0) & (positions < lengths[..., None])
             first = tf.argmax(stops_here, -1, tf.int32) + start
-            found = tf.reduce_any(stops_here, -1) & (stop == length)
-            return start + _BLOCK, tf.where(found, first, stop)
+            is_first_stop = tf.reduce_any(stops_here, -1) & (stop == length)
+            return start + _BLOCK, tf.where(is_first_stop, first, stop)
 
-        return tf.while_loop(undecided, look, (before, tf.zeros_like(before) + length))[1]
+        return tf.while_loop(undecided, examine_block, (start, tf.zeros_like(start) + length))[1]
 
 
-def stops(p: tf.Tensor, before: tf.Tensor) -> tf.Tensor:
-    """alpha_j = p_j sum_{k <= j} before_k prod_{k <= l < j} (1 - p_l), [B, Q, S], for p and `before` [B, Q, S].
+def next_alpha(p: tf.Tensor, previous: tf.Tensor) -> tf.Tensor:
+    """Returns alpha_j = p_j sum_{k <= j} alpha'_k prod_{k <= l < j} (1 - p_l), [B, Q, S].
 
-    Solves q_j = (1 - p_{j-1}) q_{j-1} + before_j in log2 S doublings, without a division: all factors are at most 1.
+    Solves q_j = (1 - p_{j-1}) q_{j-1} + alpha'_j in log2 S doublings; alpha_j = p_j q_j. There is no division, and all
+    factors are at most 1.
+
+    Args:
+      p: [B, Q, S], the probability of stopping at each position once there.
+      previous: alpha' [B, Q, S], the weights of the step before.
     """
-    go_on = tf.pad(1 - p, [[0, 0], [0, 0], [1, 0]])[:, :, :-1]  # from the position before
-    return p * linear_recurrence(go_on, before)
+    passing = tf.pad(1 - p, [[0, 0], [0, 0], [1, 0]])[:, :, :-1]  # 1 - p of the position before
+    return p * linear_recurrence(passing, previous)
 
 
 def linear_recurrence(factors: tf.Tensor, terms: tf.Tensor) -> tf.Tensor:
-    """x_j = factors_j x_{j-1} + terms_j over the last axis, x_{-1} = 0."""
+    """Returns x over the last axis: x_j = factors_j x_{j-1} + terms_j, where x_{-1} = 0."""
     length, leading = tf.shape(terms)[-1], [[0, 0]] * (len(terms.shape) - 1)
     shape = factors.shape.merge_with(terms.shape)
     for x in (factors, terms):
         x.set_shape(shape)
 
-    def moved(x, shift):
-        before = tf.pad(x, tf.concat([leading, [[shift, 0]]], 0))[..., :length]
-        before.set_shape(shape)  # a loop keeps its shapes, and padding forgets them
-        return before
+    def shifted(x, shift):
+        moved = tf.pad(x, tf.concat([leading, [[shift, 0]]], 0))[..., :length]
+        moved.set_shape(shape)  # a loop must keep its shapes, and padding loses them
+        return moved
 
     def doubled(shift, factors, terms):
-        return 2 * shift, factors * moved(factors, shift), terms + factors * moved(terms, shift)
+        return 2 * shift, factors * shifted(factors, shift), terms + factors * shifted(terms, shift)
 
-    if (static := terms.shape[-1]) is not None:
+    if (static_length := terms.shape[-1]) is not None:
         shift = 1
-        while shift < static:
+        while shift < static_length:
             shift, factors, terms = doubled(shift, factors, terms)
         return terms
     return tf.while_loop(lambda shift, *_: shift < length, doubled, (1, factors, terms))[2]

@@ -1,4 +1,4 @@
-"""Memory attention whose slots are ordered by nested dropout: a trained memory can be cut; not in the paper."""
+"""Memory attention whose slots are ordered by nested dropout, so that a trained memory can be cut; not in the paper."""
 
 from typing import Literal
 
@@ -6,22 +6,25 @@ import tensorflow as tf
 
 from memattn.attention.base import AttentionMechanism
 from memattn.attention.initializers import Initializer
-from memattn.attention.memory import SCORINGS, MemoryAttention, row_scores, stored
+from memattn.attention.memory import SCORINGS
 from memattn.attention.ops import masked_softmax
-from memattn.attention.options import OptionError, whole
+from memattn.attention.options import OptionError, positive_int
+from memattn.attention.slots import slot_memory, source_weights, value_scores
 
 
 class NestedMemoryAttention(AttentionMechanism):
-    """Memory attention of Eqs. 4 to 7 that trains each source with its first k slots alone, k uniform on 1 to K.
+    """Memory attention of Eqs. 4 to 7, trained with only the first k slots; each source draws k uniformly from 1 to K.
 
-    Nested dropout (Rippel et al., 2014) orders the slots, so that a trained model can be cut to any number (`keep`).
+    This nested dropout (Rippel et al., 2014) orders the slots, so that `keep` can cut a trained memory to any number.
 
     Args:
-      num_slots: K, the rows of C; at least 1.
+      num_slots: K, the number of slots; at least 1.
       encoder_scoring: what makes alpha_t of its logits (Eq. 5): a softmax over the slots, or sigmoid gates.
       decoder_scoring: what makes beta of its logits (Eq. 7).
       initializer: name, config or object, of W_alpha and W_beta.
     """
+
+    num_slots: int
 
     def __init__(
         self,
@@ -33,7 +36,7 @@ class NestedMemoryAttention(AttentionMechanism):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self.num_slots = self._kept = whole("num_slots", num_slots)
+        self.num_slots = self._kept = positive_int("num_slots", num_slots)
         self.encoder_scoring, self.decoder_scoring = encoder_scoring, decoder_scoring
         self.initializer = initializer
         self.encoder_scores = self._projection(self.num_slots, "encoder_scores")  # W_alpha
@@ -42,39 +45,40 @@ class NestedMemoryAttention(AttentionMechanism):
     @classmethod
     def check(cls, *, num_slots, **options):
         super().check(**options)
-        whole("num_slots", num_slots)
+        positive_int("num_slots", num_slots)
 
     def keep(self, num_slots: int) -> None:
-        """Cuts the memory to its first slots. Raises OptionError for more than the layer has.
+        """Cuts the memory to its first slots. Raises OptionError for more slots than the layer has.
 
-        Graphs that were traced before, such as that of `predict`, keep their slots; a saved layer has all.
+        Graphs that were traced before, such as that of `predict`, keep their slots. A saved layer keeps all slots.
         """
-        kept = whole("num_slots", num_slots)
-        if kept > self.num_slots:
-            raise OptionError("num_slots", f"must be at most {self.num_slots}, not {kept}")
-        self._kept = kept
+        num_slots = positive_int("num_slots", num_slots)
+        if num_slots > self.num_slots:
+            raise OptionError("num_slots", f"must be at most {self.num_slots}, not {num_slots}")
+        self._kept = num_slots
 
     def memorize_in_training(self, states, mask, seed):
-        draws = tf.random.stateless_uniform([tf.shape(states)[0], 1, 1], seed, 1, self._kept + 1, tf.int32)
-        return self.memorize(states, mask, tf.range(self._kept) < draws)
+        k = tf.random.stateless_uniform([tf.shape(states)[0], 1, 1], seed, 1, self._kept + 1, tf.int32)
+        return self.memorize(states, mask, tf.range(self._kept) < k)
 
     def memorize(self, states, mask, used=None):
-        """Returns the memory; `used` [B, 1, K] marks the slots that each source has, None all of them."""
+        """Returns the memory; `used` [B, 1, K] is false for the slots that a source must do without; None: uses all."""
         logits = self.encoder_scores(states)[:, :, : self._kept]  # [B, S, K]
         alpha = _scored(self.encoder_scoring, logits, used) * tf.expand_dims(tf.cast(mask, logits.dtype), -1)
-        memory = stored(tf.matmul(alpha, states, transpose_a=True), alpha, states)
+        memory = slot_memory(tf.matmul(alpha, states, transpose_a=True), alpha, states)
         return memory if used is None else {**memory, "used": used}
 
     def score(self, query, memory, state=(), seed=None):
         logits = self.decoder_scores(query)[:, :, : self._kept]  # [B, Q, K]
         beta = _scored(self.decoder_scoring, logits, memory.get("used"))
-        return row_scores(beta, memory), state
+        return value_scores(beta, memory), state
 
-    alignments = MemoryAttention.alignments
+    def alignments(self, memory, scores):
+        return source_weights(scores, memory)
 
 
 def _scored(scoring: str, logits: tf.Tensor, used: tf.Tensor | None) -> tf.Tensor:
-    """Applies a scoring function to logits [B, N, K], over the slots that are `used` [B, 1, K]; 0 for all others."""
+    """Applies a scoring function to logits [B, N, K] of the slots that are `used` [B, 1, K]; all others get 0."""
     if used is None:
         return SCORINGS[scoring](logits)
     if scoring == "softmax":

@@ -1,4 +1,4 @@
-"""No attention: a memory of width 0, from which the decoder reads a context of width 0."""
+"""No attention: an empty memory, from which the decoder reads a context of width 0."""
 
 import tensorflow as tf
 
@@ -6,7 +6,7 @@ from memattn.attention.base import AttentionMechanism
 
 
 class NoAttention(AttentionMechanism):
-    """The baseline: the decoder knows the source through its initial state alone."""
+    """The baseline without attention: the decoder knows the source only through its initial state."""
 
     num_slots = 0
 

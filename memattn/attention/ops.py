@@ -4,46 +4,50 @@ from typing import Any
 
 import tensorflow as tf
 
-# Algorithm of random numbers. It draws what TensorFlow's default draws, but XLA takes a hundred times as long for the
-# default on CPUs.
+# Random-number algorithm. It draws the same numbers as TensorFlow's default, a hundred times faster under XLA on a CPU.
 GENERATOR = "philox"
 
 
-def real_first(values: tf.Tensor, mask: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Values [B, S, D] and their mask [B, S] with the real positions first, and where each position went [B, S].
+def padding_last(values: tf.Tensor, mask: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Moves padding behind all other positions; both keep their order.
 
-    Both the real positions and the others keep their order.
+    Args:
+      values: [B, S, D].
+      mask: [B, S], false for padding.
+
+    Returns:
+      The moved values, their mask, and the new place of each position, [B, S].
     """
     real = tf.cast(mask, tf.int32)
-    counts = tf.reduce_sum(real, 1, keepdims=True)
-    places = tf.where(mask, tf.cumsum(real, 1), counts + tf.cumsum(1 - real, 1)) - 1
+    lengths = tf.reduce_sum(real, 1, keepdims=True)
+    places = tf.where(mask, tf.cumsum(real, 1), lengths + tf.cumsum(1 - real, 1)) - 1
     order = tf.argsort(places, 1)
-    return tf.gather(values, order, batch_dims=1), tf.range(tf.shape(mask)[1]) < counts, places
+    return tf.gather(values, order, batch_dims=1), tf.range(tf.shape(mask)[1]) < lengths, places
 
 
 def cast(weight: Any, dtype: Any) -> tf.Tensor:
-    """A weight, of any of Keras' kinds, as a tensor of that type."""
+    """Returns a weight, of any of Keras' kinds, as a tensor of type `dtype`."""
     return tf.cast(tf.convert_to_tensor(weight), dtype)
 
 
 def accurate(dtype: Any) -> tf.DType:
-    """The type of sums and positions for tensors of `dtype`: float32, or float64 for float64."""
+    """Returns the type for sums and positions beside tensors of `dtype`: float64 for float64, else float32."""
     return tf.float64 if tf.as_dtype(dtype) == tf.float64 else tf.float32
 
 
 def masked_softmax(logits: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-    """Softmax over the last axis where `mask` is true, 0 elsewhere; 0 everywhere if all of `mask` is false."""
+    """Returns the softmax over the last axis where `mask` is true, and 0 elsewhere, even if all of `mask` is false."""
     lowest = tf.constant(logits.dtype.min / 2, logits.dtype)
     return tf.where(mask, tf.nn.softmax(tf.where(mask, logits, lowest)), tf.zeros([], logits.dtype))
 
 
 def products(queries: tf.Tensor, keys: tf.Tensor) -> tf.Tensor:
-    """h . k [B, Q, M] of queries [B, Q, U] and keys [B, M, U]. Raises ValueError for queries of another width."""
+    """Returns h . k [B, Q, M] for queries [B, Q, U] and keys [B, M, U]. Raises ValueError if their widths differ."""
     if queries.shape[-1] != keys.shape[-1]:
         raise ValueError(f"units: {keys.shape[-1]}, but the queries are {queries.shape[-1]} wide; they must be equal")
     return tf.matmul(queries, keys, transpose_b=True)
 
 
 def additive_energies(queries: tf.Tensor, keys: tf.Tensor, v: tf.Variable) -> tf.Tensor:
-    """v . tanh(q + k) [B, Q, M] of projected queries [B, Q, U] and keys [B, M, U] (Bahdanau et al., 2015)."""
+    """Returns v . tanh(q + k) [B, Q, M] for projected queries [B, Q, U] and keys [B, M, U] (Bahdanau et al., 2015)."""
     return tf.einsum("bqmu,u->bqm", tf.tanh(queries[:, :, None] + keys[:, None]), cast(v, queries.dtype))

@@ -1,10 +1,10 @@
-"""Options of mechanisms: what may be given, and the error for what may not."""
+"""Options of mechanisms: which a constructor has, which values they may have, and the error for others."""
 
 import inspect
 import numbers
 import types
 import typing
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 MODEL_FACTS = ("units", "max_source_length", "initializer")  # arguments that the model gives a mechanism, not a config
@@ -21,48 +21,57 @@ class OptionError(ValueError):
         return f"{self.option}: {self.problem}"
 
 
-def whole(name: str, value: Any) -> int:
-    """An int of at least 1 as Python's int: Keras takes no NumPy integers. Raises OptionError."""
+def positive_int(option: str, value: Any) -> int:
+    """Returns an integer of at least 1 as Python's int, since Keras takes no NumPy integers.
+
+    Raises OptionError for any other value.
+    """
     if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 1:
-        raise OptionError(name, f"must be a whole number of at least 1, not {value!r}")
+        raise OptionError(option, f"must be an int of at least 1, not {value!r}")
     return int(value)
 
 
-def one_of(name: str, value: Any, known: Collection) -> None:
-    """Raises OptionError for a value that is none of the known ones."""
-    if value not in known:
-        raise OptionError(name, f"{value!r} is none of {', '.join(map(str, known))}")
+def check_choice(option: str, value: Any, choices: Collection) -> None:
+    """Raises OptionError for a value that is none of the choices."""
+    if value not in choices:
+        raise OptionError(option, f"{value!r} is none of {', '.join(map(str, choices))}")
 
 
-def choices(annotation: Any) -> tuple:
-    """Returns the values that an annotation allows: those of a Literal, which may be optional; () for other types."""
+def literal_values(annotation: Any) -> tuple:
+    """Returns the values that a Literal, or an optional one, allows; () for any other annotation."""
     is_union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
-    options = typing.get_args(annotation) if is_union else (annotation,)
-    literals = [option for option in options if typing.get_origin(option) is typing.Literal]
-    if not literals or len(literals) + (type(None) in options) < len(options):
+    members = typing.get_args(annotation) if is_union else (annotation,)
+    literals = [member for member in members if typing.get_origin(member) is typing.Literal]
+    is_optional = type(None) in members
+    if not literals or len(literals) + is_optional < len(members):
         return ()
-    return (*(value for literal in literals for value in typing.get_args(literal)), *[None] * (type(None) in options))
+    values = [value for literal in literals for value in typing.get_args(literal)]
+    return (*values, None) if is_optional else tuple(values)
 
 
-def arguments(mechanism: type) -> dict[str, inspect.Parameter]:
-    """Returns the arguments of a mechanism's constructor, but for `self`, `*args` and `**kwargs`.
+def constructor_parameters(mechanism: type) -> dict[str, inspect.Parameter]:
+    """Returns the parameters of a class' constructor, except `self`, `*args` and `**kwargs`.
 
-    Annotations that are postponed are evaluated; those that cannot be, as they name what only a type checker imports,
-    stay a str.
+    Postponed annotations are evaluated. Those that fail to evaluate, because they name what only a type checker
+    imports, stay a str.
     """
-    constructor = mechanism.__init__
-    found = {}
-    for name, parameter in list(inspect.signature(constructor).parameters.items())[1:]:
-        if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            found[name] = parameter.replace(annotation=_evaluated(parameter.annotation, constructor))
-    return found
+    constructor = inspect.getattr_static(mechanism, "__init__")
+    named = [
+        parameter
+        for parameter in list(inspect.signature(constructor).parameters.values())[1:]
+        if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    ]
+    return {
+        parameter.name: parameter.replace(annotation=_evaluated(parameter.annotation, constructor))
+        for parameter in named
+    }
 
 
-def _evaluated(annotation: Any, constructor: Any) -> Any:
+def _evaluated(annotation: Any, constructor: Callable) -> Any:
     if not isinstance(annotation, str):
         return annotation
     holder = types.SimpleNamespace(__annotations__={"argument": annotation})
     try:
         return typing.get_type_hints(holder, inspect.unwrap(constructor).__globals__)["argument"]
-    except Exception:  # of any kind: it is code
+    except Exception:  # of any kind: evaluating runs the user's code
         return annotation

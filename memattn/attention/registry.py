@@ -5,10 +5,10 @@ import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any
 
-from memattn.attention.options import arguments
+from memattn.attention.options import constructor_parameters
 
 if TYPE_CHECKING:
     from memattn.attention.base import AttentionMechanism
@@ -32,31 +32,31 @@ _ENTRIES = {
     "matcha": "memattn.attention.matcha:MatchaAttention",
 }
 
-# The mechanisms' classes and their base class, which are public -> the module of each.
+# The public classes, which are the mechanisms and their base class, and the module of each.
 CLASSES = {
     "AttentionMechanism": "memattn.attention.base",
-    **{kind: module for module, _, kind in (entry.partition(":") for entry in _ENTRIES.values())},
+    **{class_name: module for module, _, class_name in (entry.partition(":") for entry in _ENTRIES.values())},
 }
 
 
 class _Registry(MutableMapping[str, type["AttentionMechanism"]]):
-    """Maps names to classes; one that is given as "module:Class" is imported when it is looked up.
+    """Maps the names of mechanisms to their classes.
 
-    A reference "module:Class" to a mechanism outside the package is a name, too, though not one of those listed. Any
-    value may be looked up, also one without a hash. Raises KeyError for other names, ImportError for what cannot be
-    imported.
+    An entry is a class, or the str "module:Class", imported when it is looked up. A name that is itself a reference
+    "module:Class" is looked up outside the package; such names are not listed. Any value may be looked up, even one
+    without a hash. Raises KeyError for an unknown name, ImportError for a class that cannot be imported.
     """
 
-    def __init__(self, entries: dict[str, "str | type[AttentionMechanism]"]):
+    def __init__(self, entries: Mapping[str, "str | type[AttentionMechanism]"]):
         self._entries = dict(entries)
 
     def __getitem__(self, name: Any) -> type["AttentionMechanism"]:
         if is_reference(name):
-            return _outside(name)
+            return _outside_class(name)
         if name not in self:
             raise KeyError(name)
-        mechanism = self._entries[name]
-        return _imported(mechanism) if isinstance(mechanism, str) else mechanism
+        entry = self._entries[name]
+        return _package_class(entry) if isinstance(entry, str) else entry
 
     def __contains__(self, name: Any) -> bool:
         return isinstance(name, str) and name in self._entries
@@ -82,42 +82,48 @@ if importlib.util.find_spec("tensorflow_addons"):  # the extra `addons`
 
 
 def is_reference(name: Any) -> bool:
-    """Whether a name is a reference "module:Class" to a mechanism outside the package."""
+    """Returns whether a name is a reference "module:Class" to a mechanism outside the package."""
     return isinstance(name, str) and ":" in name
 
 
-def _imported(entry: str) -> type["AttentionMechanism"]:
-    module, _, kind = entry.partition(":")
+def _package_class(entry: str) -> type["AttentionMechanism"]:
+    """Imports the class of an entry "module:Class" of this registry."""
+    module, _, class_name = entry.partition(":")
     try:
-        return getattr(importlib.import_module(module), kind)
+        return getattr(importlib.import_module(module), class_name)
     except AttributeError as error:
-        raise ImportError(f"{module} has no class {kind}; see memattn/attention/registry.py") from error
+        raise ImportError(f"{module} has no class {class_name}; see memattn/attention/registry.py") from error
 
 
-def _outside(reference: str) -> type["AttentionMechanism"]:
-    """Returns the class of a reference; modules in the current directory are found as `python -m` finds them."""
+def _outside_class(reference: str) -> type["AttentionMechanism"]:
+    """Imports the class of a reference; its module may stand in the current directory, as for `python -m`."""
     from memattn.attention.base import AttentionMechanism
 
-    name, _, kind = reference.partition(":")
-    if not (name and kind.isidentifier()):
+    module_name, _, class_name = reference.partition(":")
+    if not (module_name and class_name.isidentifier()):
         raise ImportError("expected module:Class, such as my_package.my_module:MyAttention")
     with contextlib.suppress(OSError):  # of a current directory that was removed
         if not {"", os.getcwd()} & set(sys.path):
             sys.path.append(os.getcwd())
     try:
-        module = importlib.import_module(name)
-    except Exception as error:  # of any kind: it is code
-        raise ImportError(f"module {name} cannot be imported: {type(error).__name__}: {error}") from error
-    if not hasattr(module, kind):
-        raise ImportError(f"module {name} has no class {kind}")
-    mechanism = getattr(module, kind)
+        module = importlib.import_module(module_name)
+    except Exception as error:  # of any kind: importing runs the user's code
+        raise ImportError(f"module {module_name} cannot be imported: {type(error).__name__}: {error}") from error
+    if not hasattr(module, class_name):
+        raise ImportError(f"module {module_name} has no class {class_name}")
+    mechanism = getattr(module, class_name)
     if not (isinstance(mechanism, type) and issubclass(mechanism, AttentionMechanism)):
-        raise ImportError(f"{kind} of module {name} is no memattn.AttentionMechanism")
+        raise ImportError(f"{class_name} of module {module_name} is no memattn.AttentionMechanism")
     return mechanism
 
 
 def build(name: str, options: dict, **facts) -> "AttentionMechanism":
-    """Returns the mechanism of that name, given those of the `facts` that its constructor has as arguments.
+    """Returns a mechanism, made with options and with facts of the model.
+
+    Args:
+      name: of the registry, or a reference "module:Class".
+      options: arguments of the constructor.
+      **facts: further arguments; those that the constructor does not have are left out.
 
     Raises:
       ImportError: the mechanism, or a library that it needs, cannot be imported.
@@ -126,5 +132,5 @@ def build(name: str, options: dict, **facts) -> "AttentionMechanism":
     if name not in MECHANISMS and not is_reference(name):
         raise ValueError(f"attention: {name!r} is none of {', '.join(MECHANISMS)}")
     mechanism = MECHANISMS[name]
-    accepted = arguments(mechanism)
+    accepted = constructor_parameters(mechanism)
     return mechanism(**options, **{fact: value for fact, value in facts.items() if fact in accepted})

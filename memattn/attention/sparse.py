@@ -1,4 +1,4 @@
-"""Scores that are above 0 at few positions of a source, and how contexts are read by them."""
+"""Scores that are 0 except at few source positions, and contexts read by them."""
 
 from typing import NamedTuple
 
@@ -6,24 +6,24 @@ import tensorflow as tf
 
 
 class SparseScores(NamedTuple):
-    """Scores of N positions for each query; those of all others are 0.
+    """Scores of N source positions for each query; all other positions have the score 0.
 
     Attributes:
-      positions: int [B, Q, N], with or without repetitions.
-      weights: [B, Q, N].
+      positions: int [B, Q, N]; a position may be repeated.
+      weights: their scores [B, Q, N].
     """
 
     positions: tf.Tensor
     weights: tf.Tensor
 
     def dense(self, length: int | tf.Tensor) -> tf.Tensor:
-        """Returns scores [B, Q, length]; weights of equal positions are added."""
+        """Returns scores [B, Q, length]; weights of a repeated position are added."""
         places = tf.one_hot(self.positions, length, dtype=self.weights.dtype)  # [B, Q, N, length]
         return tf.reduce_sum(places * self.weights[..., None], 2)
 
 
 def contexts(scores: tf.Tensor | SparseScores, values: tf.Tensor) -> tf.Tensor:
-    """Returns scores @ values [B, Q, D] (Eqs. 1 and 6) for scores [B, Q, M] or sparse ones, and values [B, M, D]."""
+    """Returns the contexts scores @ values [B, Q, D] (Eqs. 1 and 6) for scores [B, Q, M] and values [B, M, D]."""
     if isinstance(scores, SparseScores):
         rows = tf.gather(values, scores.positions, batch_dims=1)  # [B, Q, N, D]
         return tf.reduce_sum(scores.weights[..., None] * rows, 2)
@@ -31,5 +31,5 @@ def contexts(scores: tf.Tensor | SparseScores, values: tf.Tensor) -> tf.Tensor:
 
 
 def dense(scores: tf.Tensor | SparseScores, length: int | tf.Tensor) -> tf.Tensor:
-    """Returns scores [B, Q, M]."""
+    """Returns scores as a tensor [B, Q, length]."""
     return scores.dense(length) if isinstance(scores, SparseScores) else scores

@@ -5,22 +5,23 @@ from typing import Literal
 import tensorflow as tf
 
 from memattn.attention.initializers import Initializer
-from memattn.attention.memory import row_scores
 from memattn.attention.ops import accurate, masked_softmax
-from memattn.attention.options import whole
+from memattn.attention.options import positive_int
 from memattn.attention.slot_reading import SlotReader
+from memattn.attention.slots import value_scores
 
 _LOWEST_LOGIT = -8.0  # far from a slot's window; content can still overrule it
 
 
 class WindowedMemoryAttention(SlotReader):
-    """A softmax over time makes each slot a weighted mean of states, C = alpha^T s; a step reads softmax(..) C.
+    """Makes each slot a weighted mean of the states, whose weights alpha are a softmax over time; C = alpha^T s.
 
-    A window is added to the logits W_alpha s_t: slot k prefers the k-th of K equal stretches of the source. A window is
-    at least one position wide, so that slots share the positions of a shorter source.
+    The logits of alpha are W_alpha s_t plus a window: slot k prefers the k-th of K equal stretches of the source. A
+    window is at least one position wide, so that the slots share positions where a source is shorter than K. A decoder
+    step reads softmax(..) C, by logits that `read` chooses.
 
     Args:
-      num_slots: K, the rows of C; at least 1.
+      num_slots: K, the number of slots; at least 1.
       read: what the logits of beta are: "address", W_beta h (Eq. 7), or "additive", v . tanh(W_q h + b + W_read C_k),
         as in Bahdanau attention.
       read_units: width of v and of what is added in the tanh; for `read: additive` only.
@@ -37,7 +38,7 @@ class WindowedMemoryAttention(SlotReader):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self.num_slots, self.read_units = whole("num_slots", num_slots), whole("read_units", read_units)
+        self.num_slots, self.read_units = positive_int("num_slots", num_slots), positive_int("read_units", read_units)
         self.read, self.initializer = read, initializer
         self.encoder_scores = self._projection(self.num_slots, "encoder_scores")  # W_alpha
         self._make_reading_layers()
@@ -45,29 +46,29 @@ class WindowedMemoryAttention(SlotReader):
     @classmethod
     def check(cls, *, num_slots, read_units, **options):
         super().check(**options)
-        whole("num_slots", num_slots)
-        whole("read_units", read_units)
+        positive_int("num_slots", num_slots)
+        positive_int("read_units", read_units)
 
     def memorize(self, states, mask):
         self._make_v()
         logits = self.encoder_scores(states)  # [B, S, K]
         logits = logits + tf.cast(position_windows(self.num_slots, mask, accurate(logits.dtype)), logits.dtype)
         alpha = softmax_over_time(logits, mask)
-        return self._stored(tf.matmul(alpha, states, transpose_a=True), alpha, states)
+        return self._slot_memory(tf.matmul(alpha, states, transpose_a=True), alpha, states)
 
     def score(self, query, memory, state=(), seed=None):
         beta = tf.nn.softmax(self._slot_logits(query, memory))  # [B, Q, K]
-        return row_scores(beta, memory), state
+        return value_scores(beta, memory), state
 
 
 def position_windows(num_slots: int, mask: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
-    """Returns logits [B, S, K]: -d^2 / (2 sigma^2), d the distance to the middle of slot k's stretch.
+    """Returns the windows as logits [B, S, K]: -d^2 / (2 sigma^2), at least _LOWEST_LOGIT.
 
-    They are at least _LOWEST_LOGIT; sigma is a quarter of a stretch, or of one position if that is longer. `mask`
-    [B, S] marks the real positions, among which the stretches lie.
+    d is a position's distance to the middle of slot k's stretch; sigma is a quarter of a stretch, or a quarter of one
+    position if that is longer. `mask` [B, S] is false for padding; the stretches divide the positions before it.
     """
     real = tf.cast(mask, dtype)
-    positions = tf.expand_dims(tf.cumsum(real, 1), -1) - 0.5  # [B, S, 1], middles of the real positions
+    positions = tf.expand_dims(tf.cumsum(real, 1), -1) - 0.5  # [B, S, 1], middles of the positions
     stretch = tf.reduce_sum(real, 1)[:, None, None] / num_slots  # [B, 1, 1]
     middles = (tf.range(num_slots, dtype=dtype) + 0.5) * stretch  # [B, 1, K]
     deviation = tf.maximum(stretch, 1.0) / 4
@@ -75,5 +76,5 @@ def position_windows(num_slots: int, mask: tf.Tensor, dtype: tf.DType) -> tf.Ten
 
 
 def softmax_over_time(logits: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-    """Returns alpha [B, S, K]: softmax of logits [B, S, K] over the real positions, which `mask` [B, S] marks."""
+    """Returns the softmax of logits [B, S, K] over the S positions; padding, where `mask` [B, S] is false, gets 0."""
     return tf.transpose(masked_softmax(tf.transpose(logits, [0, 2, 1]), mask[:, None]), [0, 2, 1])

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from memattn.attention import MECHANISMS, OptionError
-from memattn.attention.options import MODEL_FACTS, arguments
+from memattn.attention.options import MODEL_FACTS, constructor_parameters
 from memattn.attention.registry import is_reference
 from memattn.config.schema import Origin, did_you_mean, listed, not_one_of, value_of
 from memattn.errors import ConfigError, reason, short
@@ -69,7 +69,9 @@ def mechanism_parameters(mechanism: type) -> dict[str, inspect.Parameter]:
     Raises:
       ConfigError: an annotation cannot be evaluated.
     """
-    parameters = {name: argument for name, argument in arguments(mechanism).items() if name not in MODEL_FACTS}
+    parameters = {
+        name: argument for name, argument in constructor_parameters(mechanism).items() if name not in MODEL_FACTS
+    }
     for name, parameter in parameters.items():
         if isinstance(parameter.annotation, str):  # a postponed annotation that names what cannot be imported
             problem = f"the annotation {parameter.annotation!r} of argument {name} cannot be evaluated"

@@ -69,7 +69,7 @@ def _check_resources(config: CopyConfig, folder: str) -> None:
     resources.check(_BYTES_PER_TOKEN * tokens_at_once, f"{key}.max_length", f"drawing {pairs}")
     resources.check_disk(size, folder, key, f"a corpus of {pairs}")
     if size > _LARGE:
-        console.say(f"{folder}: writing {pairs}, at least {resources.shown(size)}")
+        console.say(f"{folder}: writing {pairs}, at least {resources.readable(size)}")
 
 
 def _is_complete(folder: str, settings: dict) -> bool:

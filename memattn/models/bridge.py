@@ -1,18 +1,19 @@
-"""The bridge: from the encoder's final states to the decoder's first state."""
+"""Bridges, which make the decoder's first state from the encoder's final states."""
 
 import tensorflow as tf
 
 from memattn.attention.initializers import Initializer, initializer_config
 
-Cells = list[tuple[tf.Tensor, ...]]  # the state of each decoder layer, tensors [B, U]
+Cells = list[tuple[tf.Tensor, ...]]
+"""The state of each decoder layer: h and c of an LSTM, h of a GRU, [B, U]."""
 
 
 class _Bridge(tf.keras.layers.Layer):
-    """What all bridges know of the decoder.
+    """Base of all bridges.
 
     Args:
       layers, units: of the decoder.
-      parts: tensors in the state of a layer: 2, h and c, of an LSTM, 1 of a GRU.
+      parts: tensors in the state of a decoder layer: 2 of an LSTM, 1 of a GRU.
     """
 
     def __init__(self, *, layers: int, units: int, parts: int = 2, **kwargs):
@@ -28,17 +29,17 @@ class _Bridge(tf.keras.layers.Layer):
 
 @tf.keras.utils.register_keras_serializable("memattn")
 class ZeroBridge(_Bridge):
-    """Starts the decoder from zeros: it knows the source through attention alone."""
+    """Starts the decoder from zeros, so that the decoder knows the source through attention alone."""
 
     def call(self, final_state: tf.Tensor) -> Cells:
-        """The first state for final encoder states [B, F]."""
+        """Returns the first state for final encoder states [B, F]."""
         zeros = tf.zeros([tf.shape(final_state)[0], self.units], final_state.dtype)
         return [(zeros,) * self.parts] * self.layers
 
 
 @tf.keras.utils.register_keras_serializable("memattn")
 class DenseBridge(_Bridge):
-    """Starts the decoder from a dense layer on the encoder's final states.
+    """Starts the decoder from a dense layer over the encoder's final states.
 
     Args:
       initializer: name, config or object, of the dense layer's kernel.
@@ -60,7 +61,7 @@ class DenseBridge(_Bridge):
         self.built = True
 
     def call(self, final_state: tf.Tensor) -> Cells:
-        """The first state for final encoder states [B, F]."""
+        """Returns the first state for final encoder states [B, F]."""
         tensors = tf.split(self.dense(final_state), self.parts * self.layers, -1)
         return [tuple(tensors[i : i + self.parts]) for i in range(0, len(tensors), self.parts)]
 
@@ -70,9 +71,9 @@ class DenseBridge(_Bridge):
 
 @tf.keras.utils.register_keras_serializable("memattn")
 class BackwardBridge(_Bridge):
-    """Starts the decoder from tanh(W_s h), h the backward encoder's state at the first token (Bahdanau et al., 2015).
+    """Starts the decoder from tanh(W_s h), where h is the backward encoder's state at the first token.
 
-    For encoders of one layer. An LSTM's c starts from zeros.
+    This is the bridge of Bahdanau et al. (2015), for encoders of one layer. The c of an LSTM starts from zeros.
 
     Args:
       encoder_units: width of h.
@@ -92,7 +93,7 @@ class BackwardBridge(_Bridge):
         self.built = True
 
     def call(self, final_state: tf.Tensor) -> Cells:
-        """The first state for final encoder states [B, F], of which the second half is the backward encoder's."""
+        """Returns the first state for final encoder states [B, F], whose second half is the backward encoder's."""
         backward = final_state[:, final_state.shape[1] // 2 :]
         hidden = self.dense(backward[:, : self.encoder_units])
         return [(hidden, *[tf.zeros_like(hidden)] * (self.parts - 1))] * self.layers

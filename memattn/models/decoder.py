@@ -1,26 +1,28 @@
-"""The decoder: its state, one step, and the same step over a whole target."""
+"""The paper's decoder: a stack of LSTMs that reads one context in each step."""
 
 import tensorflow as tf
 
 from memattn.attention import AttentionMechanism
 from memattn.attention.initializers import Initializer, initializer_config, initializer_of
 from memattn.attention.ops import cast
-from memattn.models.dropout import dropout, split
-from memattn.models.stepper import LSTMStepper, make_reader, run_steps
+from memattn.models.bridge import Cells
+from memattn.models.dropout import dropout, split_seed
+from memattn.models.reader import make_reader
+from memattn.models.stepper import LSTMStepper, Stepper, run_steps
 
 
 @tf.keras.utils.register_keras_serializable("memattn")
 class Decoder(tf.keras.layers.Layer):
     """A stack of LSTM cells that reads one context per step from an attention mechanism.
 
-    The query is the top cell's output of the same step (h of Eq. 7).
+    The query is the top cell's output in the same step (h of Eq. 7).
 
     Args:
       attention: the mechanism.
       layers, units: of the LSTM stack.
       dropout: rate on the input of every cell, a fresh mask each time step.
       input_feeding: concatenate the previous step's context to the input.
-      mix: give tanh(W [h; c]), U wide, to the output layer; False gives it [h; c] as in Eq. 3.
+      mix: the output layer gets tanh(W [h; c]), U wide; if false, it gets [h; c] as in Eq. 3.
       initializer: name, config or object, of the weight matrices.
     """
 
@@ -55,45 +57,44 @@ class Decoder(tf.keras.layers.Layer):
             )
             for i in range(layers)
         ]
-        self.mixing_layer = (
-            tf.keras.layers.Dense(
+        if mix:
+            self.mixing_layer = tf.keras.layers.Dense(
                 units,
                 activation="tanh",
                 kernel_initializer=initializer_of("mix", initializer),
                 dtype=self.dtype_policy,
                 name="mix",
             )
-            if mix
-            else None
-        )
 
     def gates(self, inputs: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:
-        """What inputs [..., E] add to the gates of the first cell [..., 4U], including its bias."""
+        """Returns what inputs [..., E] contribute to the gates of the first cell [..., 4U], bias included."""
         cell = self.stack[0].cell
         kernel, bias = self._cast(cell.kernel)[: inputs.shape[-1]], self._cast(cell.bias)
         return tf.tensordot(dropout(inputs, self.dropout, seed), kernel, 1) + bias
 
     def stepper(self, memory: dict[str, tf.Tensor], *, fold: bool = False) -> LSTMStepper:
-        """The steps that read one memory; their shared work is done here.
+        """Returns what runs single steps over one memory, after the work that all steps share.
 
-        `fold` is for searches: values are folded if that takes fewer multiply-adds per step, and scores come from what
-        the mechanism has for searches. There is then no dropout.
+        `fold` is for searches, which have no dropout: the mechanism's `for_search` scores, and the memory is folded if
+        that saves work (see `FoldedReader`).
         """
         first, *upper = [lstm.cell for lstm in self.stack]
-        kernel, width = self._cast(first.kernel), memory["values"].shape[2]
-        feed_kernel = kernel[kernel.shape[0] - width :] if self.input_feeding else None
-        mix_kernel, mix_bias = map(self._cast, self.mixing_layer.weights) if self.mix else (None, None)
-        kernels = feed_kernel, mix_kernel[self.units :] if self.mix else None
+        kernel, values = self._cast(first.kernel), memory["values"]
+        feed_kernel = kernel[kernel.shape[0] - values.shape[2] :] if self.input_feeding else None
+        mix, mix_kernel = None, None
+        if self.mix:
+            weights, bias = map(self._cast, self.mixing_layer.weights)  # the weights are W of [h; c]
+            mix, mix_kernel = (weights[: self.units], bias), weights[self.units :]
         return LSTMStepper(
             attention=self.attention.for_search() if fold else self.attention,
             memory=memory,
-            reader=make_reader(memory["values"], *kernels, self.dropout, fold=fold),
+            reader=make_reader(values, feed_kernel, mix_kernel, self.dropout, fold=fold),
             recurrent_kernel=self._cast(first.recurrent_kernel),
             upper=[
                 (tf.concat([self._cast(cell.kernel), self._cast(cell.recurrent_kernel)], 0), self._cast(cell.bias))
                 for cell in upper
             ],
-            mix=(mix_kernel[: self.units], mix_bias) if self.mix else None,
+            mix=mix,
             dropout=self.dropout,
         )
 
@@ -118,9 +119,12 @@ class Decoder(tf.keras.layers.Layer):
         return (*inputs_shape[:-1], features), (*inputs_shape[:-1], memory_shape["values"][1])
 
     def call(
-        self, inputs: tf.Tensor, cells: list, memory: dict[str, tf.Tensor], seed: tf.Tensor | None = None
+        self, inputs: tf.Tensor, cells: Cells, memory: dict[str, tf.Tensor], seed: tf.Tensor | None = None
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """All steps of inputs [B, T, E] under teacher forcing: features for the output layer, scores [B, T, M]."""
+        """Runs all steps under teacher forcing, from the state `cells`, for inputs [B, T, E].
+
+        Returns the inputs of the output layer [B, T, F], and scores [B, T, M] of the memory's values.
+        """
         if not self.stack[0].built:
             self.build(inputs.shape, {"values": memory["values"].shape})
         recurrent = bool(tf.nest.flatten(self.attention.initial_state(memory, 1)))
@@ -129,18 +133,18 @@ class Decoder(tf.keras.layers.Layer):
         outputs, contexts, scores = unroll(inputs, cells, stepper, seed)
         return stepper.read_out(outputs, contexts), scores
 
-    def _unroll_steps(self, inputs, cells, stepper, seed):
-        """Step by step: a step needs the context or the attention's state of the previous one."""
-        inputs_seed, step_seed = split(seed, 2)
+    def _unroll_steps(self, inputs, cells: Cells, stepper: Stepper, seed):
+        """Runs step after step, where a step needs the previous context or the attention's previous state."""
+        inputs_seed, step_seed = split_seed(seed, 2)
         return run_steps(stepper, self.gates(inputs, inputs_seed), cells, step_seed)
 
-    def _unroll_layers(self, inputs, cells, stepper, seed):
-        """Layer by layer, for independent steps: all queries read the memory in one product."""
+    def _unroll_layers(self, inputs, cells: Cells, stepper: Stepper, seed):
+        """Runs layer after layer; then all queries read the memory in one product."""
         outputs = inputs
-        for lstm, cell, layer_seed in zip(self.stack, cells, split(seed, self.layers), strict=True):
+        for lstm, cell, layer_seed in zip(self.stack, cells, split_seed(seed, self.layers), strict=True):
             outputs = lstm(dropout(outputs, self.dropout, layer_seed), initial_state=list(cell))
-        scores, _, contexts, _ = stepper.read(outputs, (), seed)
-        return outputs, contexts, scores
+        reading = stepper.read(outputs, (), seed)
+        return outputs, reading.contexts, reading.scores
 
     def _cast(self, weight) -> tf.Tensor:
         return cast(weight, self.compute_dtype)

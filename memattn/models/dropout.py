@@ -1,4 +1,4 @@
-"""Dropout whose mask comes from a given seed, so that a resumed run draws what an uninterrupted one would."""
+"""Dropout and seeds: masks come from a seed, so that a resumed run draws what an uninterrupted run would."""
 
 import tensorflow as tf
 
@@ -6,20 +6,20 @@ from memattn.attention.ops import GENERATOR
 
 
 def dropout(inputs: tf.Tensor, rate: float, seed: tf.Tensor | None) -> tf.Tensor:
-    """Drops elements of `inputs` with probability `rate`; `seed` [2] is None outside training.
+    """Drops each element of `inputs` with probability `rate`, so that every time step of [B, T, D] has a fresh mask.
 
-    On a sequence [B, T, D], each time step has its own mask.
+    `seed` [2] is None outside training: nothing is dropped.
     """
     if seed is None or rate == 0:
         return inputs
     return tf.nn.experimental.stateless_dropout(inputs, rate, seed, rng_alg=GENERATOR)
 
 
-def of_step(seed: tf.Tensor | None, step: int | tf.Tensor) -> tf.Tensor | None:
-    """The seed of one step, or use; None if `seed` is None."""
-    return None if seed is None else tf.random.experimental.stateless_fold_in(seed, step)
+def fold_in(seed: tf.Tensor | None, number: int | tf.Tensor) -> tf.Tensor | None:
+    """Returns the seed of one step, or one use, out of many; None if `seed` is None."""
+    return None if seed is None else tf.random.experimental.stateless_fold_in(seed, number)
 
 
-def split(seed: tf.Tensor | None, num: int) -> list[tf.Tensor | None]:
-    """Independent seeds, one per use; all None if `seed` is None."""
-    return [None] * num if seed is None else tf.unstack(tf.random.experimental.stateless_split(seed, num))
+def split_seed(seed: tf.Tensor | None, count: int) -> list[tf.Tensor | None]:
+    """Returns independent seeds, one per use; all None if `seed` is None."""
+    return [None] * count if seed is None else tf.unstack(tf.random.experimental.stateless_split(seed, count))

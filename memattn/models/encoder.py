@@ -1,11 +1,11 @@
-"""The encoder: independent forward and backward stacks of LSTMs or GRUs, their top outputs concatenated."""
+"""The encoder: independent forward and backward stacks of LSTMs or GRUs, whose top outputs are concatenated."""
 
 from typing import Literal
 
 import tensorflow as tf
 
 from memattn.attention.initializers import Initializer, initializer_config, initializer_of
-from memattn.models.dropout import dropout, split
+from memattn.models.dropout import dropout, split_seed
 
 
 @tf.keras.utils.register_keras_serializable("memattn")
@@ -13,9 +13,9 @@ class Encoder(tf.keras.layers.Layer):
     """Reads a source into states, as google/seq2seq's stacked bidirectional encoder does.
 
     Args:
-      layers: in each direction.
-      units: width of each; a state is D = 2 * units wide.
-      cell: "lstm" or "gru", the GRU of Cho et al. (2014): the reset gate comes before the product.
+      layers: number of layers in each direction.
+      units: width of a layer; a state is D = 2 * units wide.
+      cell: "lstm" or "gru". The GRU is that of Cho et al. (2014), whose reset gate comes before the product.
       dropout: rate on the input of every cell, a fresh mask each time step.
       initializer: name, config or object, of the kernels. Biases start at 0, the forget gate's at 1.
     """
@@ -66,14 +66,20 @@ class Encoder(tf.keras.layers.Layer):
         return (*input_shape[:-1], 2 * self.units), (input_shape[0], 2 * parts * self.layers * self.units)
 
     def call(self, inputs: tf.Tensor, mask: tf.Tensor, seed: tf.Tensor | None = None) -> tuple[tf.Tensor, tf.Tensor]:
-        """States [B, S, D], and the final states of all layers, forward ones first, concatenated [B, F].
+        """Encodes a batch of sources.
 
-        F is 2 * layers * units of hidden states, and as much of an LSTM's cells, each beside its hidden state.
-        `inputs` is [B, S, E], `mask` [B, S] true for real tokens, which come first; `seed` [2] turns dropout on.
+        Args:
+          inputs: embeddings [B, S, E].
+          mask: [B, S], false for padding, which comes last.
+          seed: [2], turns dropout on.
+
+        Returns:
+          The states [B, S, D], and the concatenated final states of all layers [B, F], forward layers first. F is
+          2 * layers * units for GRUs, and twice that for LSTMs: h and c of each layer.
         """
-        # cuDNN refuses rows without a real token: it reads the first token of a padding row.
+        # cuDNN refuses rows that are all padding: their first position counts as a token.
         mask = tf.concat([tf.ones_like(mask[:, :1]), mask[:, 1:]], 1)
-        seeds = iter(split(seed, 2 * self.layers))
+        seeds = iter(split_seed(seed, 2 * self.layers))
         tops, finals = [], []
         for stack in (self.forward, self.backward):
             outputs = inputs

@@ -1,4 +1,4 @@
-"""Several models as one: the average of their probabilities."""
+"""Several models as one, which averages their probabilities."""
 
 import functools
 import math
@@ -6,26 +6,26 @@ from collections.abc import Iterator
 
 import tensorflow as tf
 
-from memattn.models.interface import Alternative, Model
+from memattn.models.interface import Alternative, Model, aligns
 
 
 class Ensemble:
-    """Decodes with several models at once.
+    """Decodes with several models at once; an `interface.AligningModel` if all of them have attention.
 
-    Keeps `memattn.models.interface.AligningModel`. Encodings, decodings, states and scores are lists with one item
-    per model.
+    What `encode`, `start` and `step` return of a single model, an ensemble returns as a list with an item per model.
     """
 
     def __init__(self, models: list[Model]):
         self._models = models
+        self._aligning_models = [model for model in models if aligns(model)]
 
     @property
     def has_alignments(self) -> bool:
-        return all(model.has_alignments for model in self._models)
+        return len(self._aligning_models) == len(self._models)
 
     @property
     def compute_dtype(self) -> str:
-        """The type that all models compute in; float32 where they differ."""
+        """The type that all models compute in; float32 if they differ."""
         dtypes = {model.compute_dtype for model in self._models}
         return dtypes.pop() if len(dtypes) == 1 else "float32"
 
@@ -33,51 +33,56 @@ class Ensemble:
     def vocabulary_size(self) -> int:
         return self._models[0].vocabulary_size
 
-    def token_table(self) -> list[tf.Tensor]:
+    def token_table(self) -> list:
         return [model.token_table() for model in self._models]
 
     def encode(self, source: tf.Tensor, seed: tf.Tensor | None = None) -> list:
         return [model.encode(source, seed) for model in self._models]
 
     def alternatives(self, encoded: list, ratio: float | None) -> Iterator[Alternative]:
-        of_models = (model.alternatives(part, ratio) for model, part in zip(self._models, encoded, strict=True))
-        for together in zip(*of_models, strict=True):
-            limits = [alternative.max_steps for alternative in together if alternative.max_steps is not None]
-            shortest = functools.reduce(tf.minimum, limits) if limits else None
-            yield Alternative([alternative.encoded for alternative in together], shortest)
+        each_models = (model.alternatives(item, ratio) for model, item in zip(self._models, encoded, strict=True))
+        for alternatives in zip(*each_models, strict=True):
+            bounds = [alternative.max_steps for alternative in alternatives if alternative.max_steps is not None]
+            max_steps = functools.reduce(tf.minimum, bounds) if bounds else None
+            yield Alternative([alternative.encoded for alternative in alternatives], max_steps)
 
     def start(
-        self,
-        encoded: list,
-        num_queries: int,
-        token_table: list[tf.Tensor],
-        selected: tf.Tensor | None = None,
+        self, encoded: list, num_queries: int, token_table: list, selected: tf.Tensor | None = None
     ) -> tuple[list, list]:
-        each = zip(self._models, encoded, token_table, strict=True)
-        started = (model.start(part, num_queries, table, selected) for model, part, table in each)
-        decodings, states = zip(*started, strict=True)
-        return list(decodings), list(states)
+        started = [
+            model.start(item, num_queries, table, selected)
+            for model, item, table in zip(self._models, encoded, token_table, strict=True)
+        ]
+        return [decoding for decoding, _ in started], [state for _, state in started]
 
-    def step(self, tokens: tf.Tensor, state: list, decodings: list) -> tuple[tf.Tensor, list, list]:
-        """Logarithms of the average probabilities [B, Q, V], scores, and the next state."""
-        each = zip(self._models, state, decodings, strict=True)
-        logits, scores, states = zip(*(model.step(tokens, own, part) for model, own, part in each), strict=True)
-        return self._average(logits), list(scores), list(states)
+    def step(self, tokens: tf.Tensor, state: list, decoding: list) -> tuple[tf.Tensor, list, list]:
+        """Returns logarithms of the average probabilities [B, Q, V or N], scores, and the next state."""
+        results = [
+            model.step(tokens, model_state, model_decoding)
+            for model, model_state, model_decoding in zip(self._models, state, decoding, strict=True)
+        ]
+        logits, scores, states = zip(*results, strict=True)
+        return _log_average(logits), list(scores), list(states)
 
-    def attention_weights(self, decodings: list, scores: list) -> tf.Tensor:
-        """Average weights of the source positions [B, Q, S]."""
-        each = zip(self._models, decodings, scores, strict=True)
-        return tf.reduce_mean(tf.stack([model.attention_weights(part, own) for model, part, own in each]), 0)
+    def attention_weights(self, decoding: list, scores: list) -> tf.Tensor:
+        """Returns average weights of the source positions [B, Q, S]."""
+        weights = [
+            model.attention_weights(model_decoding, model_scores)
+            for model, model_decoding, model_scores in zip(self._aligning_models, decoding, scores, strict=True)
+        ]
+        return tf.reduce_mean(tf.stack(weights), 0)
 
     def alignments(self, source: tf.Tensor, target: tf.Tensor) -> tuple[tf.Tensor, None]:
-        """As `Seq2Seq.alignments`, without single slots."""
-        combined = [model.alignments(source, target)[0] for model in self._models]
-        return tf.reduce_mean(tf.stack(combined), 0), None
+        """Returns average weights of the source positions [B, T, S] under teacher forcing; no shares of slots."""
+        weights = [model.alignments(source, target)[0] for model in self._aligning_models]
+        return tf.reduce_mean(tf.stack(weights), 0), None
 
     def __call__(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
-        """Logarithms of the average probabilities [B, T, V] under teacher forcing."""
-        return self._average([model(source, target) for model in self._models])
+        """Returns logarithms of the average probabilities [B, T, V] under teacher forcing."""
+        return _log_average([model(source, target) for model in self._models])
 
-    def _average(self, logits) -> tf.Tensor:
-        log_probs = tf.stack([tf.nn.log_softmax(tf.cast(one, tf.float32)) for one in logits])
-        return tf.reduce_logsumexp(log_probs, 0) - math.log(len(self._models))
+
+def _log_average(logits) -> tf.Tensor:
+    """Returns the logarithms of the average of the probabilities that each model's logits give."""
+    log_probs = tf.stack([tf.nn.log_softmax(tf.cast(model_logits, tf.float32)) for model_logits in logits])
+    return tf.reduce_logsumexp(log_probs, 0) - math.log(len(logits))

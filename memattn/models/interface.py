@@ -1,20 +1,23 @@
 """The interface of a model: what training, search and evaluation call.
 
-`Seq2Seq` and the Neural GPUs are `Model`s; an `Ensemble` is a `DecodingModel`.
+`Seq2Seq` and the Neural GPUs are `Model`s. An `Ensemble` of them is a `DecodingModel`: it does not train.
+
+Shapes: B sources in a batch, S source length, T target length, Q hypotheses of a source, V vocabulary size, N selected
+tokens. A `seed` [2] turns dropout and other noise of training on; None turns it off.
 """
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeGuard, runtime_checkable
 
 import tensorflow as tf
 
 
 class Alternative(NamedTuple):
-    """One encoding of a batch of sources that a search decodes.
+    """A way to decode a batch of sources; a search tries each alternative and keeps the most probable hypotheses.
 
     Attributes:
       encoded: as `DecodingModel.encode` returns it.
-      max_steps: [B], the most decoder steps that it allows; None if there is no limit.
+      max_steps: [B], upper bound on decoder steps; None if there is no bound.
     """
 
     encoded: Any
@@ -23,71 +26,110 @@ class Alternative(NamedTuple):
 
 @runtime_checkable
 class DecodingModel(Protocol):
-    """A model that a search can decode with: encode once per source, then step by step.
+    """A model that encodes a batch of sources once, then decodes it step by step."""
 
-    B is the batch size, S the source length, T the target length, Q the number of hypotheses per source, V the
-    vocabulary size.
+    @property
+    def has_alignments(self) -> bool:
+        """Whether the model weighs source positions; `aligns` then narrows it to an `AligningModel`."""
 
-    Attributes:
-      has_alignments: whether the model weighs source positions; if so, it is also an `AligningModel`.
-      compute_dtype: type that the model computes in, such as "float32".
-      vocabulary_size: V, of source and target.
-    """
+    @property
+    def compute_dtype(self) -> str:
+        """The type that the model computes in, such as "float32"."""
 
-    has_alignments: bool
-    compute_dtype: str
-    vocabulary_size: int
+    @property
+    def vocabulary_size(self) -> int:
+        """V, of source and target."""
 
     def encode(self, source: tf.Tensor, seed: tf.Tensor | None = None) -> Any:
-        """Encodes source ids [B, S], padded with PAD. A `seed` [2] turns on dropout."""
+        """Encodes source ids [B, S], padded with PAD."""
 
     def alternatives(self, encoded: Any, ratio: float | None) -> Iterable[Alternative]:
-        """Yields the encodings that a search tries; of each source's hypotheses, the most probable are kept.
+        """Yields the alternatives that a search tries for what `encode` returned.
 
-        `ratio` is `decoding.memory_ratio`: it matters to models that decode into a memory of a chosen length.
+        `ratio` is `decoding.memory_ratio`. It concerns models that decode into a memory of a length to be chosen.
         """
 
     def token_table(self) -> Any:
-        """Computes what every decoder step looks up for its input tokens; [V, ...] tensors.
+        """Returns tensors [V, ...] in which every decoder step looks up its input tokens.
 
-        It depends on the weights alone: compute it once, and again when they change.
+        They depend on the weights alone: a search computes them once, and again when the weights have changed.
         """
 
     def start(
         self, encoded: Any, num_queries: int, token_table: Any, selected: tf.Tensor | None = None
     ) -> tuple[Any, Any]:
-        """Returns what all decoder steps of a batch share, and the first state with `num_queries` hypotheses a source.
+        """Begins to decode one alternative.
 
-        With token ids `selected` [N], `step` computes logits of these N tokens only.
+        Args:
+          encoded: of the alternative.
+          num_queries: Q.
+          token_table: as `token_table()` returns it.
+          selected: token ids [N], the only ones of which `step` is to compute logits; None: all.
+
+        Returns:
+          What all decoder steps share, and the first state, of tensors [B, Q, ...].
         """
 
     def step(self, tokens: tf.Tensor, state: Any, decoding: Any) -> tuple[tf.Tensor, Any, Any]:
-        """Returns logits [B, Q, V or N] of the token after `tokens` [B, Q], attention scores, and the next state."""
+        """Runs one decoder step.
+
+        Args:
+          tokens: ids [B, Q] of the previous tokens; BOS in the first step.
+          state: of the previous step.
+          decoding: what all steps share, as `start` returned it.
+
+        Returns:
+          Logits [B, Q, V or N] of the next token, attention scores for `AligningModel.attention_weights`, and the next
+          state.
+        """
 
     def __call__(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
-        """Returns logits [B, T, V] under teacher forcing."""
+        """Returns logits [B, T, V] of target ids [B, T] under teacher forcing, for source ids [B, S]."""
 
 
 @runtime_checkable
 class AligningModel(DecodingModel, Protocol):
-    """A model that weighs source positions."""
+    """A model that weighs source positions, as those with attention do."""
 
     def attention_weights(self, decoding: Any, scores: Any) -> tf.Tensor:
         """Returns weights of the source positions [B, Q, S] for the scores that `step` returned."""
 
     def alignments(self, source: tf.Tensor, target: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor | None]:
-        """Returns weights of the source positions [B, T, S] for each target token, and each slot's share of them."""
+        """Returns weights of the source positions under teacher forcing, for target ids [B, T] and source ids [B, S].
+
+        Returns:
+          The weights [B, T, S], and each memory slot's share of them [B, K, T, S]: K = 0 for a memory without slots,
+          None for an ensemble.
+        """
 
 
 @runtime_checkable
 class Model(DecodingModel, Protocol):
-    """A model that can be trained; also a Keras model.
+    """A Keras model that can be trained."""
 
-    Attributes:
-      max_source_length: longest source of the training set, its end of sentence included.
-    """
+    @property
+    def max_source_length(self) -> int:
+        """Tokens of the longest source of the training set, its end of sentence included."""
 
-    max_source_length: int
+    @property
+    def dtype_policy(self) -> Any:
+        """Keras' policy of the types that the model stores and computes in."""
+
+    @property
+    def weights(self) -> list:
+        """All weights, Keras' or TensorFlow's variables."""
+
+    @property
+    def trainable_variables(self) -> list:
+        """The weights that training updates."""
+
+    def count_params(self) -> int:
+        """Returns the number of parameters."""
 
     def decode(self, encoded: Any, target: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:
-        """Returns logits [B, T, V] under teacher forcing, from what `encode` returned."""
+        """Returns logits [B, T, V] under teacher forcing, for what `encode` returned and target ids [B, T]."""
+
+
+def aligns(model: DecodingModel) -> TypeGuard[AligningModel]:
+    """Returns whether a model weighs source positions."""
+    return model.has_alignments

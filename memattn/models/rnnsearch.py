@@ -1,27 +1,29 @@
-"""The decoder of Bahdanau, Cho and Bengio (2015): it reads the source first, then moves on."""
+"""The decoder of Bahdanau, Cho and Bengio (2015), which reads the source before it updates its state."""
 
 import tensorflow as tf
 
 from memattn.attention import AttentionMechanism
 from memattn.attention.initializers import Initializer, initializer_config, initializer_of
 from memattn.attention.ops import cast
-from memattn.models.dropout import dropout, split
-from memattn.models.stepper import Stepper, make_reader, run_steps
+from memattn.models.bridge import Cells
+from memattn.models.dropout import dropout, split_seed
+from memattn.models.reader import make_reader
+from memattn.models.stepper import Stepper, StepResult, run_steps
 
 
 @tf.keras.utils.register_keras_serializable("memattn")
 class RNNsearchDecoder(tf.keras.layers.Layer):
-    """A GRU that reads a context c_i with its last state s_{i-1}, and a maxout layer (appendix A.2).
+    """A GRU whose previous state s_{i-1} is the query for the context c_i, and a maxout layer (appendix A.2).
 
-    With the last token's embedding y, the gates z and r, and the products of the cell written as W, U and C:
-    s_i = (1 - z) * s_{i-1} + z * tanh(W y + U (r * s_{i-1}) + C c_i). The output layer gets the maximum of each pair of
-    U_o s_{i-1} + V_o y + C_o c_i: it does not see s_i.
+    s_i = (1 - z) * s_{i-1} + z * tanh(W y + U (r * s_{i-1}) + C c_i), where y is the embedding of the previous token,
+    and z and r are the gates. The output layer gets the maximum of each pair of U_o s_{i-1} + V_o y + C_o c_i: s_i does
+    not enter.
 
     Args:
-      attention: the mechanism, any of them.
+      attention: the mechanism.
       units: width U of the state; the output layer's input is half as wide, as in the paper.
-      dropout: rate on the token and on the contexts that enter the cell, and on the token for the maxout layer; a fresh
-        mask each time step.
+      dropout: rate on the token and on the context where they enter the cell, and on the token where it enters the
+        maxout layer; a fresh mask each time step.
       initializer: name, config or object, of the weight matrices.
     """
 
@@ -48,31 +50,26 @@ class RNNsearchDecoder(tf.keras.layers.Layer):
             if not self.attention.built:
                 self.attention.build((None, None, units), values_shape)
             width = inputs_shape[-1] + self.attention.context_size(values_shape[-1])
-            shapes = {
-                "kernel": (width, 3 * units),  # of [y; c] for z, r and the candidate
-                "recurrent_kernel": (units, 3 * units),
-                "read_out_kernel": (width + units, units),  # of [y; c; s]
-            }
-            for name, shape in shapes.items():
-                initializer = initializer_of(name, self.initializer)
-                setattr(self, name, self.add_weight(shape=shape, initializer=initializer, name=name))
+            self.kernel = self._make_kernel("kernel", width, 3 * units)  # of [y; c], for z, r and the candidate
+            self.recurrent_kernel = self._make_kernel("recurrent_kernel", units, 3 * units)
+            self.read_out_kernel = self._make_kernel("read_out_kernel", width + units, units)  # of [y; c; s]
             self.bias = self.add_weight(shape=(3 * units,), initializer="zeros", name="bias")
             self.read_out_bias = self.add_weight(shape=(units,), initializer="zeros", name="read_out_bias")
         self.built = True
 
+    def _make_kernel(self, name: str, inputs: int, outputs: int) -> tf.Variable:
+        initializer = initializer_of(name, self.initializer)
+        return self.add_weight(shape=(inputs, outputs), initializer=initializer, name=name)
+
     def gates(self, inputs: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:
-        """What inputs [..., E] add to the gates and, after them, to the read-out [..., 3U + U], biases included."""
-        kernels, biases = (
-            tf.concat([self._cast(one) for one in pair], -1)
-            for pair in (
-                (self.kernel[: inputs.shape[-1]], self.read_out_kernel[: inputs.shape[-1]]),
-                (self.bias, self.read_out_bias),
-            )
-        )
-        return tf.tensordot(dropout(inputs, self.dropout, seed), kernels, 1) + biases
+        """Returns what inputs [..., E] contribute to cell and maxout layer [..., 3U + U], biases included."""
+        size = inputs.shape[-1]
+        kernel = tf.concat([self._cast(self.kernel)[:size], self._cast(self.read_out_kernel)[:size]], -1)
+        bias = tf.concat([self._cast(self.bias), self._cast(self.read_out_bias)], -1)
+        return tf.tensordot(dropout(inputs, self.dropout, seed), kernel, 1) + bias
 
     def stepper(self, memory: dict[str, tf.Tensor], *, fold: bool = False) -> "RNNsearchStepper":
-        """As `Decoder.stepper`."""
+        """Returns what runs single steps over one memory; see `Decoder.stepper`."""
         values, recurrent = memory["values"], self._cast(self.recurrent_kernel)
         kernel, read_out = self._cast(self.kernel), self._cast(self.read_out_kernel)
         first = kernel.shape[0] - values.shape[2]
@@ -90,12 +87,15 @@ class RNNsearchDecoder(tf.keras.layers.Layer):
         return (*inputs_shape[:-1], self.units // 2), (*inputs_shape[:-1], memory_shape["values"][1])
 
     def call(
-        self, inputs: tf.Tensor, cells: list, memory: dict[str, tf.Tensor], seed: tf.Tensor | None = None
+        self, inputs: tf.Tensor, cells: Cells, memory: dict[str, tf.Tensor], seed: tf.Tensor | None = None
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """As `Decoder.call`: features for the output layer [B, T, U / 2], scores [B, T, M]."""
+        """Runs all steps under teacher forcing, from the state `cells`, for inputs [B, T, E].
+
+        Returns the inputs of the output layer [B, T, U / 2], and scores [B, T, M] of the memory's values.
+        """
         if self.kernel is None:
             self.build(inputs.shape, {"values": memory["values"].shape})
-        inputs_seed, step_seed = split(seed, 2)
+        inputs_seed, step_seed = split_seed(seed, 2)
         stepper = self.stepper(memory)
         outputs, contexts, scores = run_steps(stepper, self.gates(inputs, inputs_seed), cells, step_seed)
         return stepper.read_out(outputs, contexts), scores
@@ -124,8 +124,8 @@ class RNNsearchStepper(Stepper):
     Args:
       gate_kernel: [U, 2U], from the state to z and r.
       candidate_kernel: [U, U].
-      read_out_kernel: [U, U], from the state.
-      others: see `Stepper`.
+      read_out_kernel: [U, U], from the state to the maxout layer.
+      **others: see `Stepper`.
     """
 
     def __init__(self, *, gate_kernel, candidate_kernel, read_out_kernel, **others):
@@ -136,23 +136,20 @@ class RNNsearchStepper(Stepper):
     def __call__(self, gates, state, seed=None):
         ((hidden,),) = state["cells"]
         units = hidden.shape[-1]
-        scores, fed, contexts, attention = self.read(hidden, state["attention"], seed)
+        reading = self.read(hidden, state["attention"], seed)
         inputs, read_out = gates[:, :, : 3 * units], gates[:, :, 3 * units :]
-        inputs = self._reader.feed(inputs, fed, seed)
-        own = tf.tensordot(hidden, self._gate_kernel, 1)
-        update, reset = tf.split(tf.sigmoid(inputs[:, :, : 2 * units] + own), 2, -1)
+        inputs = self._reader.feed(inputs, reading.fed, seed)
+        recurrent = tf.tensordot(hidden, self._gate_kernel, 1)
+        update, reset = tf.split(tf.sigmoid(inputs[:, :, : 2 * units] + recurrent), 2, -1)
         candidate = inputs[:, :, 2 * units :] + tf.tensordot(reset * hidden, self._candidate_kernel, 1)
-        following = (1 - update) * hidden + update * tf.tanh(candidate)
+        next_hidden = (1 - update) * hidden + update * tf.tanh(candidate)
         outputs = tf.concat([hidden, read_out], -1)  # [B, Q, 2U]
-        return outputs, contexts, scores, {"cells": [[following]], "attention": attention}
+        next_state = {"cells": [[next_hidden]], "attention": reading.state}
+        return StepResult(outputs, reading.contexts, reading.scores, next_state)
 
     def read_out(self, outputs, contexts):
-        """The output layer's input [B, Q, U / 2]."""
+        """Returns the maximum of each pair of units [B, Q, U / 2]."""
         hidden, read_out = tf.split(outputs, 2, -1)
         summed = read_out + tf.tensordot(hidden, self._read_out_kernel, 1) + self._reader.mix(contexts)
-        return tf.reduce_max(tf.reshape(summed, [*_leading(summed), summed.shape[-1] // 2, 2]), -1)
-
-
-def _leading(tensor: tf.Tensor) -> tuple:
-    shape = tf.shape(tensor)
-    return shape[0], shape[1]
+        batch, queries, units = tf.shape(summed)[0], tf.shape(summed)[1], summed.shape[-1]
+        return tf.reduce_max(tf.reshape(summed, [batch, queries, units // 2, 2]), -1)

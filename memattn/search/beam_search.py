@@ -1,12 +1,19 @@
 """Beam search over any step function, in the graph."""
 
-import numbers
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-_LARGE_VOCABULARY = 1_000  # from this size on, first taking the best tokens of each hypothesis is faster
+from memattn.search.repeated_ngrams import (
+    check_size,
+    empty_history,
+    extend_history,
+    forbid_tokens,
+    repeating_tokens,
+)
+
+_LARGE_VOCABULARY = 1_000  # from this size on, taking the best tokens of each hypothesis first is faster
 
 
 class Hypotheses(NamedTuple):
@@ -14,9 +21,8 @@ class Hypotheses(NamedTuple):
 
     Attributes:
       tokens: [B, n, L], `end` from each hypothesis' length on.
-      lengths: [B, n], without the end of sentence; 0 for places without a hypothesis.
-      scores: [B, n], log-probability over length penalty, plus coverage penalty; -inf for places without a
-        hypothesis.
+      lengths: [B, n], tokens without the end of sentence; 0 for places without a hypothesis.
+      scores: [B, n], log-probability over length penalty, plus coverage penalty; -inf for places without a hypothesis.
     """
 
     tokens: tf.Tensor
@@ -24,15 +30,53 @@ class Hypotheses(NamedTuple):
     scores: tf.Tensor
 
 
+class _Beam(NamedTuple):
+    """State of a search after `time` steps: the k best hypotheses of each source.
+
+    Attributes:
+      time: number of steps.
+      tokens: [B, k], the last tokens.
+      log_probs: [B, k], summed over the tokens; -inf for places without a hypothesis.
+      lengths: [B, k], tokens without the end of sentence.
+      finished: [B, k], whether a hypothesis ended or reached its maximum length.
+      decided: [B], whether a source's n best hypotheses are final.
+      covered: [B, k, S], summed source weights; S = 0 without a coverage penalty.
+      state: next state of the step function, tensors [B, k, ...].
+      history: see `repeated_ngrams`; () if n-grams may be repeated.
+      all_tokens: array of the tokens [B, k] of each step.
+      all_parents: array of the places [B, k], on the previous beam, of the hypotheses that each step extended.
+    """
+
+    time: tf.Tensor | int
+    tokens: tf.Tensor
+    log_probs: tf.Tensor
+    lengths: tf.Tensor
+    finished: tf.Tensor
+    decided: tf.Tensor
+    covered: tf.Tensor
+    state: Any
+    history: tf.Tensor | tuple
+    all_tokens: tf.TensorArray
+    all_parents: tf.TensorArray
+
+
+class _Continuations(NamedTuple):
+    """C continuations of each hypothesis by a token; all tensors [B, k, C], as for `_Beam`."""
+
+    tokens: tf.Tensor
+    log_probs: tf.Tensor
+    lengths: tf.Tensor
+
+
 def length_penalty(lengths: tf.Tensor, weight: float) -> tf.Tensor:
-    """((5 + length) / 6) ^ weight of Wu et al. (2016); 1 for weight 0."""
+    """Returns ((5 + length) / 6) ^ weight of Wu et al. (2016); 1 for weight 0."""
     return tf.pow((5.0 + tf.cast(lengths, tf.float32)) / 6.0, weight)
 
 
 def coverage_penalty(covered: tf.Tensor, weight: float) -> tf.Tensor:
-    """b sum_s log(min(covered_s, 1)) of Wu et al. (2016) over the last axis; an unattended position counts 1e-6.
+    """Returns b sum_s log(min(covered_s, 1)) of Wu et al. (2016) over the last axis, where b is the weight.
 
-    It is -inf where `covered` holds NaN.
+    A position without attention counts as 1e-6. The penalty is -inf where `covered` holds NaN.
     """
     penalty = weight * tf.reduce_sum(tf.math.log(tf.clip_by_value(covered, 1e-6, 1.0)), -1)
     return tf.where(tf.math.is_nan(penalty), -float("inf"), penalty)
@@ -54,108 +98,82 @@ def beam_search(
     coverage_penalty_weight: float = 0.0,
     no_repeat_ngram_size: int = 0,
 ) -> Hypotheses:
-    """Searches as google/seq2seq does: a finished hypothesis keeps its place on the beam while none is better.
+    """Returns the n best hypotheses of each source.
 
-    Lengths count tokens without the end of sentence. A hypothesis that reaches its maximum length is kept without an
-    end of sentence. A source's search stops once none of its unfinished hypotheses can enter the n best. A token whose
-    logit is -inf is never taken. A hypothesis ends without a result where all logits are -inf or one of them is NaN.
+    As in google/seq2seq, a finished hypothesis keeps its place on the beam until k hypotheses are better. A hypothesis
+    that reaches its maximum length is kept without an end of sentence. A source's search stops once none of its
+    unfinished hypotheses can enter the n best. A token whose logit is -inf is never chosen. A hypothesis is dropped if
+    all logits are -inf, or one of them is NaN.
 
     Args:
       step: (tokens [B, k], state) -> logits [B, k, V] of the next token, next state.
       state: nested tensors [B, k, ...], equal for all k queries of a source.
       beam_size: k.
-      max_lengths: [B], the most steps for each source (its end of sentence included); per source, so that
-        hypotheses do not depend on the rest of the batch.
-      max_steps: L, at least 1; the most steps for all sources, whatever `max_lengths` says.
+      max_lengths: [B], upper bound on the steps of each source, its end of sentence included. A bound per source makes
+        hypotheses independent of the rest of the batch.
+      max_steps: L, at least 1; upper bound on the steps of all sources, whatever `max_lengths` says.
       start, end: ids of the first input and of the end of sentence.
       n_best: n, at most k.
       length_penalty_weight: a of `length_penalty`, not negative.
-      attended: for a coverage penalty; next state -> the source weights [B, k, S] of the step that led to it.
-      covered: [B, S], 0 for real source positions, 1 for the others.
-      coverage_penalty_weight: b of `coverage_penalty`, not negative; needs the two before.
-      no_repeat_ngram_size: a hypothesis never has the same so many tokens in a row twice; 0: it may.
+      attended: for a coverage penalty: next state -> the source weights [B, k, S] of the step that led to it.
+      covered: for a coverage penalty: [B, S], 0 for source positions, 1 for padding.
+      coverage_penalty_weight: b of `coverage_penalty`, not negative.
+      no_repeat_ngram_size: length of the n-grams that a hypothesis never has twice; 0: it may repeat any.
 
-    Raises ValueError for numbers out of their ranges.
+    Raises ValueError for arguments out of their ranges.
     """
     _check(beam_size, n_best, max_steps, {"length": length_penalty_weight, "coverage": coverage_penalty_weight})
-    check_ngram_size(no_repeat_ngram_size)
+    check_size(no_repeat_ngram_size)
     if (attended is None) != (covered is None) or (coverage_penalty_weight and attended is None):
         raise ValueError("coverage_penalty_weight: needs attended and covered, which go together")
     max_lengths = tf.minimum(tf.cast(tf.convert_to_tensor(max_lengths), tf.int32), max_steps)
-    batch, static_shape = tf.shape(max_lengths)[0], [max_lengths.shape[0], beam_size]
-    first_only = tf.where(tf.range(beam_size) == 0, 0.0, -float("inf"))
-    most_tokens = length_penalty(max_lengths, length_penalty_weight)[:, None]
-    covered = tf.zeros([batch, 0]) if attended is None else tf.cast(tf.convert_to_tensor(covered), tf.float32)
-    unwritten = tf.zeros([batch, beam_size], tf.int32)  # a graph cannot stack arrays of which it has seen no element
-    history = no_history(batch, beam_size, max_steps) if no_repeat_ngram_size else ()
-    initial = (
-        0,
-        tf.fill([batch, beam_size], start),
-        tf.tile(first_only[None], [batch, 1]),  # log-probabilities
-        tf.zeros([batch, beam_size], tf.int32),  # lengths
-        tf.tile((max_lengths <= 0)[:, None], [1, beam_size]),  # finished
-        max_lengths <= 0,  # whether the n best are final
-        tf.tile(covered[:, None], [1, beam_size, 1]),
-        (state, history),
-        tf.TensorArray(tf.int32, max_steps, element_shape=static_shape).write(0, unwritten),  # tokens
-        tf.TensorArray(tf.int32, max_steps, element_shape=static_shape).write(0, unwritten),  # parents
-    )
+    largest_penalty = length_penalty(max_lengths, length_penalty_weight)[:, None]
 
-    def undecided(time, tokens, log_probs, lengths, finished, decided, *_):
-        return ~tf.reduce_all(decided)
+    def undecided(beam: _Beam):
+        return ~tf.reduce_all(beam.decided)
 
-    def advance(time, tokens, log_probs, lengths, finished, decided, covered, state, all_tokens, all_parents):
-        (state, history), repeating = state, None
+    def advance(beam: _Beam) -> tuple[_Beam]:
+        time, history, repeating = beam.time, beam.history, None
         if no_repeat_ngram_size:
-            history = extended(history, tokens, time)
-            repeating = repeated(history, time, no_repeat_ngram_size)
-        logits, state = step(tokens, state)
+            history = extend_history(history, beam.tokens, time)
+            repeating = repeating_tokens(history, time, no_repeat_ngram_size)
+        logits, state = step(beam.tokens, beam.state)
+        continuations = _continuations(beam, *_most_probable(logits, beam_size + 1, repeating), end)
+        scores = continuations.log_probs / length_penalty(continuations.lengths, length_penalty_weight)
+        covered = beam.covered
         if attended is not None:
-            covered = tf.where(finished[:, :, None], covered, covered + attended(state))
-        tokens, next_log_probs = _continuations(logits, beam_size + 1, repeating)  # [B, k, C]
-        tokens = tf.where(finished[:, :, None], end, tokens)
-        only_first = tf.where(tf.range(tokens.shape[2]) == 0, 0.0, -float("inf"))
-        totals = log_probs[:, :, None] + tf.where(finished[:, :, None], only_first, next_log_probs)
-        totals = tf.where(totals > -float("inf"), totals, -float("inf"))  # NaN: no hypothesis goes on from there
-        next_lengths = lengths[:, :, None] + tf.cast(tokens != end, tf.int32)
-        scores = totals / length_penalty(next_lengths, length_penalty_weight)
-        if attended is not None:
+            covered = tf.where(beam.finished[:, :, None], covered, covered + attended(state))
             scores += coverage_penalty(covered, coverage_penalty_weight)[:, :, None]
-        candidates = beam_size * tokens.shape[2]
-        scores, best = tf.math.top_k(tf.reshape(scores, [batch, candidates]), beam_size)  # [B, k]
-        parents = best // tokens.shape[2]
-
-        def chosen(values):
-            return tf.gather(tf.reshape(values, [batch, candidates]), best, batch_dims=1)
-
-        tokens, log_probs, lengths = chosen(tokens), chosen(totals), chosen(next_lengths)
-        finished = tf.gather(finished, parents, batch_dims=1) | (tokens == end)
+        scores, parents, (tokens, log_probs, lengths) = _best(continuations, scores, beam_size)
+        finished = tf.gather(beam.finished, parents, batch_dims=1) | (tokens == end)
         finished |= (time + 1 >= max_lengths)[:, None]
-        attainable = tf.where(finished, -float("inf"), log_probs / most_tokens)  # at most: what follows is negative
-        nth = tf.where(finished, scores, -float("inf"))[:, n_best - 1 : n_best]
-        still_open = tf.reduce_any(attainable[:, :n_best] > -float("inf"), 1) | tf.reduce_any(attainable > nth, 1)
-        state = tf.nest.map_structure(lambda tensor: tf.gather(tensor, parents, batch_dims=1), (state, history))
+        bounds = log_probs / largest_penalty  # on later scores: log-probabilities can only fall
+        covered, state, history = tf.nest.map_structure(
+            lambda tensor: tf.gather(tensor, parents, batch_dims=1), (covered, state, history)
+        )
         return (
-            time + 1,
-            tokens,
-            log_probs,
-            lengths,
-            finished,
-            ~still_open,
-            tf.gather(covered, parents, batch_dims=1),
-            state,
-            all_tokens.write(time, tokens),
-            all_parents.write(time, parents),
+            _Beam(
+                time=time + 1,
+                tokens=tokens,
+                log_probs=log_probs,
+                lengths=lengths,
+                finished=finished,
+                decided=_decided(scores, bounds, finished, n_best),
+                covered=covered,
+                state=state,
+                history=history,
+                all_tokens=beam.all_tokens.write(time, tokens),
+                all_parents=beam.all_parents.write(time, parents),
+            ),
         )
 
-    time, _, log_probs, lengths, _, _, covered, _, all_tokens, all_parents = tf.while_loop(
-        undecided, advance, initial, maximum_iterations=max_steps
-    )
-    log_probs, lengths, covered = log_probs[:, :n_best], lengths[:, :n_best], covered[:, :n_best]
+    first = _first_beam(state, beam_size, max_lengths, max_steps, start, covered, bool(no_repeat_ngram_size))
+    (beam,) = tf.while_loop(undecided, advance, (first,), maximum_iterations=max_steps)
+    log_probs, lengths, covered = beam.log_probs[:, :n_best], beam.lengths[:, :n_best], beam.covered[:, :n_best]
     scores = log_probs / length_penalty(lengths, length_penalty_weight)
     scores += coverage_penalty(covered, coverage_penalty_weight)
     lengths = tf.where(scores > -float("inf"), lengths, 0)
-    tokens = _backtrack(all_tokens.stack(), all_parents.stack(), time, n_best)  # [L, B, n]
+    tokens = _backtrack(beam.all_tokens.stack(), beam.all_parents.stack(), beam.time, n_best)  # [L, B, n]
     tokens = tf.where(tf.range(max_steps)[:, None, None] >= lengths, end, tokens)
     return Hypotheses(tf.transpose(tokens, [1, 2, 0]), lengths, scores)
 
@@ -171,65 +189,99 @@ def _check(beam_size: int, n_best: int, max_steps: int, penalties: dict[str, flo
             raise ValueError(f"{name}_penalty_weight: must not be negative, not {weight}")
 
 
-def _continuations(
-    logits: tf.Tensor, most: int, repeating: tuple[tf.Tensor, tf.Tensor] | None
+def _first_beam(
+    state: Any,
+    beam_size: int,
+    max_lengths: tf.Tensor,
+    max_steps: int,
+    start: int,
+    covered: tf.Tensor | None,
+    has_history: bool,
+) -> _Beam:
+    """Returns the beam before the first step: a single hypothesis of each source, at the first place."""
+    batch, static_shape = tf.shape(max_lengths)[0], [max_lengths.shape[0], beam_size]
+    covered = tf.zeros([batch, 0]) if covered is None else tf.cast(tf.convert_to_tensor(covered), tf.float32)
+    zeros = tf.zeros([batch, beam_size], tf.int32)
+
+    def array():
+        # A graph cannot stack an array of which it has seen no element.
+        return tf.TensorArray(tf.int32, max_steps, element_shape=static_shape).write(0, zeros)
+
+    return _Beam(
+        time=0,
+        tokens=tf.fill([batch, beam_size], start),
+        log_probs=tf.tile(_only_first(beam_size)[None], [batch, 1]),
+        lengths=zeros,
+        finished=tf.tile((max_lengths <= 0)[:, None], [1, beam_size]),
+        decided=max_lengths <= 0,
+        covered=tf.tile(covered[:, None], [1, beam_size, 1]),
+        state=state,
+        history=empty_history(batch, beam_size, max_steps) if has_history else (),
+        all_tokens=array(),
+        all_parents=array(),
+    )
+
+
+def _only_first(size: int) -> tf.Tensor:
+    """Returns log-probabilities [size] of 0 at the first place and -inf at all others."""
+    return tf.where(tf.range(size) == 0, 0.0, -float("inf"))
+
+
+def _most_probable(
+    logits: tf.Tensor, number: int, repeating: tuple[tf.Tensor, tf.Tensor] | None
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns tokens [B, k, C], among them the `most` most probable ones that are not `repeating`, and their
-    log-probabilities by logits [B, k, V]: NaN or -inf for all tokens if these are all -inf, or one of them is NaN.
+    """Returns tokens [B, k, C] and their log-probabilities, for logits [B, k, V].
+
+    Among the tokens are the most probable ones, at least `number` of them, without those that are `repeating` an
+    n-gram. All log-probabilities are NaN or -inf if all logits are -inf, or one of them is NaN.
     """
     logits = tf.cast(logits, tf.float32)
     vocabulary = logits.shape[-1]
-    if vocabulary < max(_LARGE_VOCABULARY, most):
+    if vocabulary < max(_LARGE_VOCABULARY, number):
         tokens = tf.ensure_shape(tf.broadcast_to(tf.range(vocabulary), tf.shape(logits)), logits.shape)
         log_probs = tf.nn.log_softmax(logits)
-        return tokens, log_probs if repeating is None else without(log_probs, *repeating)
-    best, tokens = tf.math.top_k(logits if repeating is None else without(logits, *repeating), most)
+        return tokens, log_probs if repeating is None else forbid_tokens(log_probs, *repeating)
+    allowed = logits if repeating is None else forbid_tokens(logits, *repeating)
+    best, tokens = tf.math.top_k(allowed, number)
     return tokens, best - tf.reduce_logsumexp(logits, -1, keepdims=True)
 
 
-def check_ngram_size(size: int) -> None:
-    """Raises ValueError for a `no_repeat_ngram_size` out of its range."""
-    if not isinstance(size, numbers.Integral) or isinstance(size, bool) or size < 0:
-        raise ValueError(f"no_repeat_ngram_size: must be an int of at least 0, not {size!r}")
+def _continuations(beam: _Beam, tokens: tf.Tensor, log_probs: tf.Tensor, end: int) -> _Continuations:
+    """Returns the hypotheses continued by tokens [B, k, C] of these log-probabilities; finished ones by `end` alone."""
+    finished = beam.finished[:, :, None]
+    tokens = tf.where(finished, end, tokens)
+    totals = beam.log_probs[:, :, None] + tf.where(finished, _only_first(tokens.shape[2]), log_probs)
+    totals = tf.where(totals > -float("inf"), totals, -float("inf"))  # NaN becomes -inf, which drops the hypothesis
+    return _Continuations(tokens, totals, beam.lengths[:, :, None] + tf.cast(tokens != end, tf.int32))
 
 
-def no_history(batch: tf.Tensor, queries: int, steps: int) -> tf.Tensor:
-    """The tokens [B, k, L] of hypotheses before the first step; places not yet written hold -1."""
-    return tf.fill([batch, queries, steps], -1)
+def _best(
+    continuations: _Continuations, scores: tf.Tensor, beam_size: int
+) -> tuple[tf.Tensor, tf.Tensor, _Continuations]:
+    """Returns the k best scores [B, k], the places [B, k] of their hypotheses on the beam, and the continuations."""
+    batch, number = tf.shape(scores)[0], scores.shape[2]
+    flat = [batch, beam_size * number]
+    scores, best = tf.math.top_k(tf.reshape(scores, flat), beam_size)
+    chosen = (tf.gather(tf.reshape(values, flat), best, batch_dims=1) for values in continuations)
+    return scores, best // number, _Continuations(*chosen)
 
 
-def extended(history: tf.Tensor, tokens: tf.Tensor, time: tf.Tensor) -> tf.Tensor:
-    """The history [B, k, L] with the tokens [B, k] that step `time` reads; step 0 reads none of the hypothesis."""
-    return tf.where(tf.range(tf.shape(history)[2]) == time - 1, tokens[:, :, None], history)
+def _decided(scores: tf.Tensor, bounds: tf.Tensor, finished: tf.Tensor, n_best: int) -> tf.Tensor:
+    """Returns whether the n best hypotheses of each source [B] are final.
 
-
-def repeated(history: tf.Tensor, time: tf.Tensor, size: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns tokens [B, k, W] of a history, and which of them would repeat an n-gram of `size` tokens in step `time`.
-
-    A token would repeat one if the `size` - 1 tokens before it are the last ones of the hypothesis.
+    They are if all are finished, and no unfinished hypothesis can score higher than the n-th. `bounds` [B, k] are upper
+    bounds on the scores that hypotheses can reach.
     """
-    windows = tf.maximum(tf.shape(history)[2] - size + 1, 0)
-    following = history[:, :, size - 1 :]  # W, the last token of each window
-    repeats = following >= 0
-    for place in range(size - 1):
-        last = tf.gather(history, tf.maximum(time - size + 1 + place, 0), axis=2)  # [B, k]
-        repeats &= history[:, :, place : place + windows] == last[:, :, None]
-    return following, repeats & (time >= size)
-
-
-def without(values: tf.Tensor, tokens: tf.Tensor, repeats: tf.Tensor) -> tf.Tensor:
-    """Values [B, k, V] with -inf for those of the tokens [B, k, W] that are `repeats`."""
-    shape = tf.shape(values)
-    rows = tf.range(shape[0] * shape[1])[:, None]  # [B k, 1]
-    flat, repeats = (tf.reshape(x, tf.concat([[shape[0] * shape[1]], tf.shape(x)[2:]], 0)) for x in (tokens, repeats))
-    places = tf.stack([tf.broadcast_to(rows, tf.shape(flat)), tf.maximum(flat, 0)], -1)  # [B k, W, 2]
-    added = tf.where(repeats, tf.constant(-float("inf"), values.dtype), tf.zeros([], values.dtype))
-    changed = tf.tensor_scatter_nd_add(tf.reshape(values, [-1, shape[2]]), places, added)
-    return tf.ensure_shape(tf.reshape(changed, shape), values.shape)
+    bounds = tf.where(finished, -float("inf"), bounds)
+    nth = tf.where(finished, scores, -float("inf"))[:, n_best - 1 : n_best]
+    return ~(tf.reduce_any(bounds[:, :n_best] > -float("inf"), 1) | tf.reduce_any(bounds > nth, 1))
 
 
 def _backtrack(tokens: tf.Tensor, parents: tf.Tensor, steps: tf.Tensor, n_best: int) -> tf.Tensor:
-    """Tokens [L, B, n] of the first n hypotheses, traced back through their parents; rows past `steps` are unset."""
+    """Returns the tokens [L, B, n] of the first n hypotheses, traced back through their parents.
+
+    `tokens` and `parents` are [L, B, k]. What the search did not reach, from `steps` on, is left unset.
+    """
     max_steps = tokens.shape[0]
     places = tf.tile(tf.range(n_best)[None], [tf.shape(tokens)[1], 1])
     paths = tf.TensorArray(tf.int32, max_steps, element_shape=[tokens.shape[1], n_best]).write(0, places)

@@ -2,29 +2,35 @@
 
 from memattn.data.bpe import SEPARATOR
 
-_ENDS_A_SENTENCE = tuple(".!?…。！？؟।")
-_ALSO_WITHIN_A_WORD = tuple("。！？")  # of scripts that are written without blanks
+_SENTENCE_ENDS = tuple(".!?…。！？؟।")
+_SENTENCE_ENDS_WITHIN_WORDS = tuple("。！？")  # of scripts without blanks between words
 
 
-def pieces(tokens: list[str], word_numbers: list[int], most: int) -> list[list[str]]:
-    """Returns consecutive pieces of at most `most` tokens; a single, empty piece of no tokens.
+def pieces(tokens: list[str], word_numbers: list[int], max_tokens: int) -> list[list[str]]:
+    """Splits a line into consecutive pieces of at most `max_tokens` tokens; a line of no tokens is one empty piece.
 
-    Each piece is as long as it may be: it ends with the last sentence that ends in the second half of that length, or
-    else with the last whole word, or else anywhere. `word_numbers` tells the word of each token.
+    A piece ends with the last sentence that ends in the second half of what it may hold. Without such a sentence, it
+    ends with the last word that fits, and if not even a word fits, with the last token.
+
+    Args:
+      tokens: of the line.
+      word_numbers: the number of each token's word.
+      max_tokens: at least 1.
     """
-    found, start = [], 0
-    while len(tokens) - start > most:
-        longest = range(start + most, start, -1)
-        sentences = (end for end in longest[: (most + 1) // 2] if _ends_a_sentence(tokens, word_numbers, end))
-        words = (end for end in longest if word_numbers[end - 1] != word_numbers[end])
-        end = next(sentences, None) or next(words, None) or start + most
-        found.append(tokens[start:end])
+    results, start = [], 0
+    while len(tokens) - start > max_tokens:
+        ends = range(start + max_tokens, start, -1)
+        sentences = (end for end in ends[: (max_tokens + 1) // 2] if _ends_a_sentence(tokens, word_numbers, end))
+        words = (end for end in ends if word_numbers[end - 1] != word_numbers[end])
+        end = next(sentences, None) or next(words, None) or start + max_tokens
+        results.append(tokens[start:end])
         start = end
-    return [*found, tokens[start:]]
+    return [*results, tokens[start:]]
 
 
 def _ends_a_sentence(tokens: list[str], word_numbers: list[int], end: int) -> bool:
+    """Returns whether a sentence ends before the token at place `end`."""
     token = tokens[end - 1].removesuffix(SEPARATOR)
     if word_numbers[end - 1] == word_numbers[end]:
-        return token.endswith(_ALSO_WITHIN_A_WORD)
-    return token.endswith(_ENDS_A_SENTENCE)
+        return token.endswith(_SENTENCE_ENDS_WITHIN_WORDS)
+    return token.endswith(_SENTENCE_ENDS)

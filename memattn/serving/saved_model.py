@@ -21,6 +21,7 @@ from memattn.data.corpus import VOCABULARY, read_vocabulary
 from memattn.data.tokenizer import Tokenizer
 from memattn.data.vocabulary import EOS, PAD, UNK, Vocabulary
 from memattn.errors import ConfigError, DataError, RunError, reason
+from memattn.models.interface import aligns
 from memattn.runs import checkpoints, provenance
 from memattn.runs.checkpoints import tensorflow_variable
 from memattn.runs.trained import Trained
@@ -147,6 +148,8 @@ class _Module(tf.Module):
 
     def _align(self, source: tf.Tensor, target: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns weights of source positions [B, T, S] at each step of target ids [B, T], for source ids [B, S]."""
+        if not aligns(self._model):
+            raise TypeError("the model weighs no source positions")
         return {"alignments": self._model.alignments(source, target)[0]}
 
     def _translate(self, source: tf.Tensor) -> dict[str, tf.Tensor]:

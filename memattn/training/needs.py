@@ -85,8 +85,8 @@ def check_batches(config: Config, batches: TrainingBatches, vocabulary_size: int
         rows = -(-rows // replicas)
         kept = _kept_bytes(model, training, rows, width, vocabulary_size)
         resources.check(kept, "training.batch_size", f"a step on {rows:,} pairs with {width:,} tokens on a side")
-        if kept > resources.total() / 4:
-            lines.append(f"a step takes about {resources.shown(kept)} of memory")
+        if kept > resources.total_memory() / 4:
+            lines.append(f"a step takes about {resources.readable(kept)} of memory")
     return lines
 
 

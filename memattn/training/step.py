@@ -9,7 +9,7 @@ import tensorflow as tf
 from memattn import xla
 from memattn.config import TrainingConfig
 from memattn.data.vocabulary import PAD
-from memattn.models.dropout import split
+from memattn.models.dropout import split_seed
 from memattn.models.interface import Model
 from memattn.models.seq2seq import Seq2Seq
 from memattn.training.loss import LOSSES, context_distance
@@ -146,7 +146,7 @@ class TrainingStep:
 
     def _gradients_on_replica(self, source, target, seed, tokens, teacher_weight):
         """Runs the encoder, which XLA does not compile, around the gradients of the decoder, which it does."""
-        encoder_seed, decoder_seed = split(seed, 2)
+        encoder_seed, decoder_seed = split_seed(seed, 2)
         teaching = None
         if teacher_weight is not None:
             teaching = Teaching(self._teacher_contexts(self._teacher.encode(source), target), teacher_weight)

@@ -1,7 +1,7 @@
 """Scores a model on the validation split during training."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -81,7 +81,7 @@ class _StoppableSearcher(Searcher):
         super().__init__(model, config)
         self.stop: Callable[[], bool] = lambda: False
 
-    def __call__(self, source: np.ndarray, numbers: np.ndarray | None = None) -> Hypotheses:
+    def __call__(self, source: np.ndarray, numbers: Sequence[int] | np.ndarray | None = None) -> Hypotheses:
         if self.stop():
             raise StoppedError
         return super().__call__(source, numbers)

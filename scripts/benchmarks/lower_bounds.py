@@ -176,8 +176,8 @@ def _active_memory(
     steps = positions / source_length
     source = _Token(steps * step, model.units + steps * kept_step)
     target = _Token(
-        features * vocabulary + kind.decoder_layers * step,
-        features + 2 * vocabulary + kind.decoder_layers * kept_step,
+        features * vocabulary + kind.has_decoder_cells * step,
+        features + 2 * vocabulary + kind.has_decoder_cells * kept_step,
     )
     return source, target
 

@@ -6,7 +6,7 @@ import tensorflow as tf
 from helpers.fake_search import END, START, TABLE, V, next_code, plain_beam_search, search, taken
 
 from memattn.attention import MECHANISMS, build
-from memattn.attention.monotonic import stops
+from memattn.attention.monotonic import next_alpha
 
 if "tfa_bahdanau" not in MECHANISMS:
     pytest.skip("needs the extra addons: make test-addons", allow_module_level=True)
@@ -69,7 +69,7 @@ def test_monotonic_attention_is_theirs(mode):
         if mode == "hard":
             p = tf.cast(p > 0.6, tf.float32)
         expected = tfa.seq2seq.monotonic_attention(p, before, mode)
-        np.testing.assert_allclose(stops(p[:, None], before[:, None])[:, 0], expected, atol=1e-6)
+        np.testing.assert_allclose(next_alpha(p[:, None], before[:, None])[:, 0], expected, atol=1e-6)
         before = expected
 
 

@@ -28,9 +28,9 @@ from memattn import attention
 from memattn.config import DecodingConfig
 from memattn.data.sentences import Sentences
 from memattn.data.vocabulary import BOS, EOS
-from memattn.models import stepper
+from memattn.models import reader
 from memattn.models.ensemble import Ensemble
-from memattn.models.stepper import FoldedReader, Reader
+from memattn.models.reader import FoldedReader, Reader
 from memattn.search.searcher import Searcher, decode
 
 
@@ -80,7 +80,7 @@ def test_folded_steps_are_the_unfolded_ones(model, queries, monkeypatch):
     tokens = np.random.default_rng(3).integers(4, V, [T, len(SOURCES), queries])
     steps = []
     for pays in (False, True):
-        monkeypatch.setattr(stepper, "_folding_pays", lambda *_, pays=pays: pays)
+        monkeypatch.setattr(reader, "folding_pays", lambda *_, pays=pays: pays)
         decoding, state = model.start(encoded, queries, model.token_table())
         assert type(decoding.stepper._reader) is (FoldedReader if pays else Reader)
         logits = []
@@ -98,8 +98,8 @@ def test_folded_steps_are_the_unfolded_ones(model, queries, monkeypatch):
 def test_folding_is_for_memories_where_it_takes_fewer_multiplications(slots, pays):
     """U = 256, D = 512: M * 5U against M * D + D * 5U is even at M = 853.3."""
     kernels = tf.zeros([512, 1024]), tf.zeros([512, 256])
-    assert stepper._folding_pays(slots, 512, *kernels) == pays
-    assert not stepper._folding_pays(0, 0, tf.zeros([0, 1024]), tf.zeros([0, 256]))
+    assert reader.folding_pays(slots, 512, *kernels) == pays
+    assert not reader.folding_pays(0, 0, tf.zeros([0, 1024]), tf.zeros([0, 256]))
 
 
 def test_padding_and_batch_change_no_logits(model):

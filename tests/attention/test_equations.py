@@ -153,15 +153,15 @@ def test_no_attention_reads_nothing(states, queries):
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"num_slots": "8"}, "num_slots: must be a whole number of at least 1, not '8'"),
-        ({"num_slots": 0}, "num_slots: must be a whole number of at least 1, not 0"),
-        ({"num_slots": True}, "num_slots: must be a whole number of at least 1, not True"),
+        ({"num_slots": "8"}, "num_slots: must be an int of at least 1, not '8'"),
+        ({"num_slots": 0}, "num_slots: must be an int of at least 1, not 0"),
+        ({"num_slots": True}, "num_slots: must be an int of at least 1, not True"),
         ({"encoder_scoring": "tanh"}, "encoder_scoring: 'tanh' is none of softmax, sigmoid$"),
         ({"decoder_scoring": "none"}, "decoder_scoring: 'none' is none of softmax, sigmoid"),
         ({"renormalize": "max"}, "renormalize: 'max' is none of sum, mean, none"),
         (
             {"position_encoding": True},
-            r"max_source_length \(for position_encoding\): must be a whole number of at least 1",
+            r"max_source_length \(for position_encoding\): must be an int of at least 1",
         ),
     ],
 )

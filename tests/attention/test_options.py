@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from memattn.attention import AttentionMechanism, MemoryAttention, MochaAttention, OptionError
-from memattn.attention.options import whole
+from memattn.attention.options import positive_int
 
 
 class Sharp(AttentionMechanism):
@@ -30,7 +30,7 @@ class Sharp(AttentionMechanism):
     def check(cls, *, sharpness, **options):
         super().check(**options)
         assert not {"units", "initializer"} & options.keys()
-        whole("sharpness", sharpness)
+        positive_int("sharpness", sharpness)
 
 
 class Sharper(Sharp):
@@ -76,8 +76,8 @@ class Positional(AttentionMechanism):
     [
         (lambda: Sharp(scoring="softmx"), "scoring: 'softmx' is none of softmax, sigmoid"),
         (lambda: Sharp(order="up"), "order: 'up' is none of left, right, None"),
-        (lambda: Sharp(sharpness=0), "sharpness: must be a whole number of at least 1, not 0"),
-        (lambda: Sharper(sharpness=0), "sharpness: must be a whole number"),
+        (lambda: Sharp(sharpness=0), "sharpness: must be an int of at least 1, not 0"),
+        (lambda: Sharper(sharpness=0), "sharpness: must be an int"),
         (lambda: Sharper(scoring="softmx"), "scoring: 'softmx' is none of softmax, sigmoid"),
         (lambda: Needy(rate=0), "rate: must be above 0, not 0"),
         (lambda: Positional("up"), "side: 'up' is none of left, right"),

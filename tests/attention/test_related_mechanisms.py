@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from memattn.attention import build
-from memattn.attention.monotonic import linear_recurrence, stops
+from memattn.attention.monotonic import linear_recurrence, next_alpha
 from memattn.attention.sparse import SparseScores, contexts, dense
 
 B, S, T, D, U, E = 2, 5, 3, 4, 6, 3
@@ -204,7 +204,7 @@ def test_long_sources_lose_nothing():
     for j in range(length):
         q = (1 - p[j - 1]) * q + before[j] if j else before[0]
         expected[j] = p[j] * q
-    found = stops(tf.constant(p[None, None], tf.float32), tf.constant(before[None, None], tf.float32))
+    found = next_alpha(tf.constant(p[None, None], tf.float32), tf.constant(before[None, None], tf.float32))
     np.testing.assert_allclose(found[0, 0], expected, rtol=1e-4, atol=1e-7)
     assert expected.sum() > 0.99
 
@@ -302,10 +302,10 @@ def test_the_recurrence_takes_a_length_that_is_not_known():
     [
         ("monotonic", {"offset": "a"}, "offset: must be a number"),
         ("mocha", {"noise": 1e39}, "noise: must be a number of at least 0"),
-        ("mocha", {"chunk_size": 2.5}, "chunk_size: must be a whole number"),
+        ("mocha", {"chunk_size": 2.5}, "chunk_size: must be an int"),
         ("matcha", {"test_mode": "easy"}, "test_mode: 'easy' is none of"),
-        ("local_p", {"window": 0}, "window: must be a whole number"),
-        ("linear", {"projection": 0}, "projection: must be a whole number"),
+        ("local_p", {"window": 0}, "window: must be an int"),
+        ("linear", {"projection": 0}, "projection: must be an int"),
         ("bahdanauu", {}, "attention: 'bahdanauu' is none of none, bahdanau"),
     ],
 )

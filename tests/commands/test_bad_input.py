@@ -844,7 +844,7 @@ def test_no_memory(config, tmp_path, monkeypatch, capsys):
         return full(shape, *arguments, **options)
 
     monkeypatch.setattr(np, "full", small_only)
-    monkeypatch.setattr("memattn.resources.total", lambda: 1e18)  # else the batch is refused before it is made
+    monkeypatch.setattr("memattn.resources.total_memory", lambda: 1e18)  # else the batch is refused before it is made
     huge = tiny(config.data.path, {"training.batch_size": 2**31 - 1})
     assert refused(capsys, training(huge, tmp_path / "new"), "memory", "(2147483647, ") == FAILURE
 

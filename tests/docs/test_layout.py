@@ -51,7 +51,9 @@ def test_imports_point_down(path):
 def test_the_model_takes_arguments_and_the_search_any_step():
     for path in (ROOT / "memattn" / "models").rglob("*.py"):
         assert "config" not in ours(path)
-    assert ours(ROOT / "memattn" / "search" / "beam_search.py") == set()
+    search = ROOT / "memattn" / "search"
+    assert ours(search / "beam_search.py") == ours(search / "sampling.py") == {"search"}
+    assert ours(search / "repeated_ngrams.py") == set()
 
 
 def test_the_library_imports_no_study():

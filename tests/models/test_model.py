@@ -10,7 +10,7 @@ from memattn.models.bridge import DenseBridge, ZeroBridge
 from memattn.models.decoder import Decoder
 from memattn.models.dropout import dropout
 from memattn.models.encoder import Encoder
-from memattn.models.seq2seq import Seq2Seq, logits_of
+from memattn.models.seq2seq import Seq2Seq
 
 
 def sigmoid(x):
@@ -114,7 +114,7 @@ def test_tied_embeddings():
     embeddings = tf.convert_to_tensor(tied.target_embedding.embeddings)
     features = tf.constant(np.random.default_rng(0).normal(size=(1, 2, 8)).astype(np.float32))
     np.testing.assert_allclose(
-        logits_of(features, tied._output()), tf.einsum("bte,ve->btv", features, embeddings), rtol=1e-4, atol=1e-5
+        tied._output().logits(features), tf.einsum("bte,ve->btv", features, embeddings), rtol=1e-4, atol=1e-5
     )
 
 

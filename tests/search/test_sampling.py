@@ -137,8 +137,8 @@ def test_the_config_samples_as_many_as_are_asked_for():
         ({"temperature": 0.0}, "temperature: must be at least 1e-6"),
         ({"temperature": float("nan")}, "temperature: must be at least 1e-6"),
         ({"temperature": 1e40}, "temperature: must be at least 1e-6 and below 1e30"),
-        ({"top_k": 0}, "top_k: must be a whole number of at least 1"),
-        ({"top_k": 1.5}, "top_k: must be a whole number of at least 1"),
+        ({"top_k": 0}, "top_k: must be an int of at least 1"),
+        ({"top_k": 1.5}, "top_k: must be an int of at least 1"),
         ({"top_p": 0.0}, "top_p: must be above 0"),
         ({"top_p": 2.0}, "top_p: must be above 0 and at most 1"),
         (

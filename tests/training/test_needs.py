@@ -28,7 +28,7 @@ def machine(monkeypatch):
     """machine(memory, disk): so many bytes of memory, and free ones on each disk."""
 
     def set_up(available, free=10**10):
-        monkeypatch.setattr(resources, "total", lambda: available)
+        monkeypatch.setattr(resources, "total_memory", lambda: available)
         monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=free))
 
     return set_up
@@ -169,11 +169,11 @@ def test_a_sweep_of_too_many_runs_is_refused(write_config):
 
 
 def test_memory_is_that_of_the_container(tmp_path, monkeypatch):
-    machine = resources.total.__wrapped__()
+    machine = resources.total_memory.__wrapped__()
     limits = [tmp_path / name for name in ("max", "limit")]
     limits[0].write_text("max\n")
-    monkeypatch.setattr(resources, "_LIMITS", [str(path) for path in limits])
-    assert resources.total.__wrapped__() >= machine
+    monkeypatch.setattr(resources, "_CONTAINER_LIMITS", [str(path) for path in limits])
+    assert resources.total_memory.__wrapped__() >= machine
     limits[1].write_text("123456\n")
-    assert resources.total.__wrapped__() == 123456
-    assert [resources.shown(size) for size in (12, 3_400, 25e9, 4e18)] == ["12 bytes", "3.4 kB", "25 GB", "4e+03 PB"]
+    assert resources.total_memory.__wrapped__() == 123456
+    assert [resources.readable(size) for size in (12, 3_400, 25e9, 4e18)] == ["12 bytes", "3.4 kB", "25 GB", "4e+03 PB"]

@@ -1,28 +1,33 @@
-"""Cells of active memory: one step of all positions of a memory at once, by convolutions."""
+"""Cells of active memory, which change all positions of a memory at once by convolutions."""
 
 import tensorflow as tf
 
 from memattn.attention.ops import GENERATOR, cast
 from memattn.models.dropout import dropout
 
-_SATURATED = 0.9  # from this size on, what enters a hard nonlinearity of the diagonal cell is pulled back
-_PULL = 0.01  # of the mean gradient
-_SHORT = 8  # positions of a memory at which `dropout` is the rate of a CGRU
+_SATURATED = 0.9  # inputs of the diagonal cell's hard nonlinearities are pulled back from beyond this size
+_PULL = 0.01  # strength of that pull, as a share of the mean gradient
+_SHORT = 8  # up to this length of a memory, a CGRU's dropout has its full rate
 
 
 class Cell(tf.keras.layers.Layer):
-    """A cell of a memory of n positions, w columns and m maps.
+    """Base of cells for a memory of n positions, w columns and m maps. R is the number of memories in a batch.
 
     Args:
       maps: m.
       width: w; the kernels span three columns, or the only one.
       dropout: rate in training.
-      reads_tape: whether the memory is changed by an output tape as well.
+      reads_tape: whether an output tape enters, too.
+
+    Attributes:
+      parts: number of convolutions of the memory: of the gates, and of the candidate.
+      biases: initial biases, one per convolution; none for a cell without biases.
+      gain: initial standard deviation of the kernels, times the square root of the number of inputs of an output.
     """
 
-    parts = 3  # convolutions of the memory
-    biases = (1.0, 1.0, 0.0)  # of the update gate, the reset gate and the candidate, at first
-    gain = 1.8  # of the kernels: their standard deviation is this over the root of what an output sums
+    parts = 3
+    biases: tuple[float, ...] = (1.0, 1.0, 0.0)  # of the update gate, the reset gate and the candidate
+    gain = 1.8
 
     def __init__(self, *, maps: int, width: int, dropout: float = 0.0, reads_tape: bool = False, **kwargs):
         super().__init__(**kwargs)
@@ -48,38 +53,43 @@ class Cell(tf.keras.layers.Layer):
         return self.add_weight(shape=(3, self.columns, self.maps, outputs), initializer=scaled, name=name)
 
     def call(self, memory, lengths, tape=None, seed=None):
-        """The next memory [R, n, w, m].
+        """Returns the next memory [R, n, w, m].
 
         Args:
           memory: [R, n, w, m].
-          lengths: the positions [R] that each row really has; the others stay 0.
+          lengths: [R], the number of positions of each memory; the rest is padding and stays 0.
           tape: W * p of the output tape [R, n, w, parts * m], or None.
           seed: [2], turns dropout on.
         """
         raise NotImplementedError
 
-    def entered(self, embedded, seed=None):
-        """What enters the memory [B, n, m] of the source's embeddings; `seed` [2] turns dropout on."""
+    def first_column(self, embedded, seed=None):
+        """Returns the first memory's first column [B, n, m] for embedded sources; `seed` [2] turns dropout on."""
         del seed
         return embedded
 
     def _sums(self, memory, tape):
-        """What enters the gates [R, n, w, (parts - 1) m], and what the candidate gets but for its convolution."""
+        """Returns the gates' inputs [R, n, w, (parts - 1) m], and the candidate's without its convolution."""
         gates = convolution(memory, self.gates_kernel)
         added = tf.cast(self.bias, memory.dtype) if tape is None else tape + tf.cast(self.bias, memory.dtype)
         return gates + added[..., : gates.shape[-1]], added[..., gates.shape[-1] :]
 
     def get_config(self):
-        own = {"maps": self.maps, "width": self.columns, "dropout": self.dropout, "reads_tape": self.reads_tape}
-        return {**super().get_config(), **own}
+        return {
+            **super().get_config(),
+            "maps": self.maps,
+            "width": self.columns,
+            "dropout": self.dropout,
+            "reads_tape": self.reads_tape,
+        }
 
 
 @tf.keras.utils.register_keras_serializable("memattn")
 class ConvolutionalGRU(Cell):
     """CGRU(s) = u s + (1 - u) tanh(U * (r s) + B), with gates u and r (Kaiser & Bengio, 2016, Eqs. 1 and 2).
 
-    As in the Neural GPU (Kaiser & Sutskever, 2016), gates reach 0 and 1: they are 1.2 sigmoid(x) - 0.1, cut. Dropout is
-    on the whole memory after each cell, and milder where it is longer: `dropout` is the rate at eight positions.
+    As in the Neural GPU (Kaiser & Sutskever, 2016), gates reach 0 and 1: they are 1.2 sigmoid(x) - 0.1, clipped.
+    Dropout is on the memory after each cell. Its rate is `dropout` up to eight positions, and lower beyond.
     """
 
     def call(self, memory, lengths, tape=None, seed=None):
@@ -97,26 +107,27 @@ class ConvolutionalGRU(Cell):
 class DiagonalGRU(Cell):
     """The diagonal cell of the DNGPU (Freivalds & Liepins, 2017): hard gates, and a memory that moves.
 
-    The update gate multiplies the memory with a third of its maps taken from the position before, and a third from the
-    next. Gates are (x + 1) / 2 and the candidate is x, cut at their limits; beyond 0.9 a slight pull leads x back, to
-    keep gradients alive (the saturation cost). Embeddings of the source are cut like the candidate; dropout is on both.
+    The update gate multiplies a moved memory: a third of its maps comes from the previous position, a third from the
+    next. Gates are (x + 1) / 2 clipped to [0, 1]; the candidate is x clipped to [-1, 1]. Where x exceeds 0.9, a slight
+    pull back keeps gradients alive (the saturation cost). Embeddings of the source are clipped like the candidate;
+    dropout is on both.
     """
 
     biases = (0.7, 0.5, 0.0)
     gain = 1.0
 
-    def entered(self, embedded, seed=None):
+    def first_column(self, embedded, seed=None):
         return dropout(hard_tanh(embedded), self.dropout, seed)
 
     def call(self, memory, lengths, tape=None, seed=None):
         gates, added = self._sums(memory, tape)
         update, reset = tf.split(hard_sigmoid(gates), 2, -1)
         candidate = dropout(hard_tanh(convolution(reset * memory, self.kernel) + added), self.dropout, seed)
-        moved = self.maps // 3
-        before = tf.pad(memory[:, :-1, :, :moved], [[0, 0], [1, 0], [0, 0], [0, 0]])
-        after = tf.pad(memory[:, 1:, :, moved : 2 * moved], [[0, 0], [0, 1], [0, 0], [0, 0]])
-        shifted = tf.concat([before, after, memory[..., 2 * moved :]], -1)
-        return masked(update * shifted + (1 - update) * candidate, lengths)
+        third = self.maps // 3
+        previous = tf.pad(memory[:, :-1, :, :third], [[0, 0], [1, 0], [0, 0], [0, 0]])
+        following = tf.pad(memory[:, 1:, :, third : 2 * third], [[0, 0], [0, 1], [0, 0], [0, 0]])
+        moved = tf.concat([previous, following, memory[..., 2 * third :]], -1)
+        return masked(update * moved + (1 - update) * candidate, lengths)
 
 
 @tf.keras.utils.register_keras_serializable("memattn")
@@ -136,32 +147,32 @@ CELLS = {"cgru": ConvolutionalGRU, "residual": ResidualCell, "dngpu": DiagonalGR
 
 
 def convolution(memory: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
-    """U * s [R, n, w, m'] of s [R, n, w, m] and U [3, k, m, m'], with zeros around s."""
+    """Returns U * s [R, n, w, m'] for s [R, n, w, m], with zeros around it, and U [3, k, m, m']."""
     return tf.nn.conv2d(memory, cast(kernel, memory.dtype), 1, "SAME")
 
 
 def masked(memory: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
-    """A memory [R, n, w, m] with zeros from the positions `lengths` [R] on."""
-    real = tf.sequence_mask(lengths, memory.shape[1] or tf.shape(memory)[1])
-    return tf.where(real[:, :, None, None], memory, tf.zeros_like(memory))
+    """Returns a memory [R, n, w, m] with zeros from position `lengths` [R] on."""
+    mask = tf.sequence_mask(lengths, memory.shape[1] or tf.shape(memory)[1])
+    return tf.where(mask[:, :, None, None], memory, tf.zeros_like(memory))
 
 
 def hard_sigmoid(inputs: tf.Tensor) -> tf.Tensor:
-    """(x + 1) / 2 cut to [0, 1], with the gradient of `_pulled`; of any shape."""
+    """Returns (x + 1) / 2 clipped to [0, 1], with the gradient of `_pulled`, for x of any shape."""
     return tf.clip_by_value(0.5 * _pulled(inputs) + 0.5, 0.0, 1.0)
 
 
 def hard_tanh(inputs: tf.Tensor) -> tf.Tensor:
-    """x cut to [-1, 1], with the gradient of `_pulled`; of any shape."""
+    """Returns x clipped to [-1, 1], with the gradient of `_pulled`, for x of any shape."""
     return tf.clip_by_value(_pulled(inputs), -1.0, 1.0)
 
 
 @tf.custom_gradient
 def _pulled(inputs):
-    """`inputs` with a further gradient, in place of the saturation cost: from where they exceed 0.9, back below.
+    """Returns the inputs, with a gradient that also pulls them back where their size exceeds 0.9.
 
-    Its size is a share of the mean gradient, so it fades with the loss, as the weight of the authors' cost does. The
-    mean includes padding, where the gradient is 0.
+    The pull replaces the authors' saturation cost. It is a share of the mean gradient, so that it fades with the loss,
+    as the weight of their cost does. The mean includes padding, where the gradient is 0.
     """
 
     def gradient(upstream):
@@ -172,7 +183,7 @@ def _pulled(inputs):
 
 
 def _dropped(values: tf.Tensor, rates: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Drops values [R, n, w, m] at a rate for each row [R]; `dropout` has one rate for all."""
+    """Drops values [R, n, w, m] with a rate for each memory [R]; `dropout` has a single rate."""
     rates = rates[:, None, None, None]
     kept = tf.random.stateless_uniform(tf.shape(values), seed, alg=GENERATOR) >= rates
     return tf.where(kept, values / tf.cast(1 - rates, values.dtype), tf.zeros_like(values))

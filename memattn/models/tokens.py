@@ -1,0 +1,39 @@
+"""Tokens at both ends of a decoder: the ids that it reads under teacher forcing, and the logits that it gives."""
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from memattn.attention.ops import cast
+from memattn.data.vocabulary import BOS
+
+
+def shift_right(target: tf.Tensor) -> tf.Tensor:
+    """Returns what a decoder reads of targets [B, T] under teacher forcing: BOS, then all tokens but the last."""
+    return tf.pad(target[:, :-1], [[0, 0], [1, 0]], constant_values=BOS)
+
+
+class OutputWeights(NamedTuple):
+    """Weights of an output layer, for all V tokens or for N selected ones.
+
+    Attributes:
+      kernel: [F, V or N].
+      bias: [V or N].
+    """
+
+    kernel: tf.Tensor
+    bias: tf.Tensor
+
+    def logits(self, features: tf.Tensor) -> tf.Tensor:
+        """Returns logits [B, Q, V or N] of features [B, Q, F]."""
+        return tf.tensordot(features, self.kernel, 1) + self.bias
+
+
+def output_weights(
+    kernel: tf.Tensor | tf.Variable, bias: tf.Tensor | tf.Variable, dtype: str, selected: tf.Tensor | None
+) -> OutputWeights:
+    """Returns the weights of an output layer in `dtype`, for all tokens or for the ids `selected` [N]."""
+    weights = OutputWeights(cast(kernel, dtype), cast(bias, dtype))
+    if selected is None:
+        return weights
+    return OutputWeights(tf.gather(weights.kernel, selected, axis=1), tf.gather(weights.bias, selected))
