@@ -1,4 +1,4 @@
-"""Writes the generated parts of the documents: the tables of docs/configuration.md, and results/summary.csv.
+"""Writes the tables of docs/configuration.md, and results/summary.csv.
 
 python scripts/write_docs.py
 """

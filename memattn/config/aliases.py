@@ -9,8 +9,8 @@ from typing import Any
 from memattn.config.schema import Origin, keys_of_other_kinds, value_of
 from memattn.config.sections import ModelConfig, NeuralGPUConfig, Seq2SeqConfig
 
-# Values of the keys of `model` that did nothing for a kind.
-_UNUSED = {**vars(NeuralGPUConfig()), **vars(Seq2SeqConfig()), "attention": {"name": "none"}}
+# Values of the keys of `model` that did nothing for its kind.
+_UNUSED_VALUES = {**vars(NeuralGPUConfig()), **vars(Seq2SeqConfig()), "attention": {"name": "none"}}
 # Options that `memory` had beside those of the paper, with their defaults.
 _EXTENSIONS = {
     "encoder_normalize": "none",
@@ -32,17 +32,17 @@ def current(tree: Mapping[str, Any], origin: Origin) -> dict[str, Any]:
     model = tree.get("model")
     if not isinstance(model, Mapping):
         return dict(tree)
-    model = _of_one_kind(model)
+    model = _without_other_kinds(model)
     attention = model.get("attention")
     if isinstance(attention, Mapping):
         model["attention"] = _attention(attention, "model.attention", origin)
     return {**tree, "model": model}
 
 
-def _of_one_kind(model: Mapping[str, Any]) -> dict[str, Any]:
+def _without_other_kinds(model: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the values of `model` without keys of other kinds at their defaults."""
     others = keys_of_other_kinds(ModelConfig, model.get("kind", Seq2SeqConfig.kind))
-    return {name: value for name, value in model.items() if name not in others or value != _UNUSED[name]}
+    return {name: value for name, value in model.items() if name not in others or value != _UNUSED_VALUES[name]}
 
 
 def _attention(attention: Mapping[str, Any], key: str, origin: Origin) -> dict[str, Any]:

@@ -49,7 +49,7 @@ def checked(tree: dict, origin: Origin) -> Config:
     """Returns the config of plain values, each checked, with defaults for absent keys.
 
     Raises:
-      ConfigError: a key is unknown, or a value cannot be used; the message says where it came from.
+      ConfigError: a key is unknown, or a value cannot be used; the message names the place of the key.
     """
     config = build(Config, {"data": {}, **aliases.current(tree, origin)}, "", origin)
     if isinstance(config.model, Seq2SeqConfig):
@@ -62,7 +62,7 @@ def checked(tree: dict, origin: Origin) -> Config:
 
 
 def _without_xla(config: Config) -> Config:
-    """Makes `jit_compile: auto` false. XLA's convolutions, which active memory needs, are slow on CPUs."""
+    """Returns the config of an active memory with `jit_compile: auto` as false: XLA's convolutions are slow on CPUs."""
     training, decoding = config.training, config.decoding
     if training.jit_compile == "auto":
         training = dataclasses.replace(training, jit_compile=False)
@@ -113,8 +113,8 @@ def _base_path(base: Any, path: str, origin: Origin, readers: tuple[str, ...]) -
 def _merged(below: Mapping, above: Mapping, key: str = "") -> dict:
     """Returns the mapping `below` of a dotted key with the changes of `above`, merged key by key.
 
-    Replaced as a whole are a sweep, the options of another mechanism, and the task by `data.copy` or the reverse.
-    Another kind of model drops the keys that it does not have.
+    A sweep, and the options of another mechanism, are replaced as a whole. Keys that a new kind of model does not have
+    are dropped, as is `data.copy` for a new `data.task` and the reverse.
     """
     changes_mechanism = key == "model.attention" and above.get("name", below.get("name")) != below.get("name")
     if changes_mechanism or key == "sweep":
@@ -139,8 +139,8 @@ def _drop_other_kinds(model: dict, kind: Any) -> None:
 def apply_changes(tree: dict, changes: Mapping[str, Any], origin: Origin | None = None) -> dict:
     """Returns a copy of plain values with dotted keys set.
 
-    Another `model.attention.name` drops the options of the former mechanism. Another `model.kind` drops the keys that
-    it does not have. Raises ConfigError for a key below a value that is no mapping.
+    A new `model.attention.name` drops the options of the former mechanism, a new `model.kind` the keys that only other
+    kinds have. Raises ConfigError for a key below a value that is no mapping.
     """
     origin = origin or Origin("sweep")
     tree = _deep_copy(tree)

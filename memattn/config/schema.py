@@ -83,7 +83,7 @@ class Origin:
 
 
 class _Loader(yaml.SafeLoader):
-    """Reads YAML 1.1, but dates and numbers such as 1:30, which YAML 1.2 does not know, as str."""
+    """A loader of YAML 1.1 without the types that YAML 1.2 dropped, such as dates."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -117,7 +117,7 @@ def parse(text: str, origin: Origin) -> Any:
 
 
 def _construct(node: yaml.Node, key: str, origin: Origin) -> Any:
-    """Returns the plain values of a YAML node; records the line of each key, and refuses repeated keys."""
+    """Returns the plain values of a YAML node; records the line of each key. Repeated keys are refused."""
     if len(origin.lines) > _MAX_VALUES:
         raise origin.error(key, f"the config has more than {_MAX_VALUES:,} values, its aliases written out")
     if isinstance(node, yaml.ScalarNode):
@@ -143,7 +143,7 @@ def _construct(node: yaml.Node, key: str, origin: Origin) -> Any:
 
 
 def _scalar(node: yaml.ScalarNode, key: str, origin: Origin) -> Any:
-    """Returns the value of a YAML scalar. Refuses numbers that YAML 1.1 and 1.2 read differently."""
+    """Returns the value of a YAML scalar. Numbers that YAML 1.1 and 1.2 read differently are refused."""
     kind, text = node.tag.removeprefix(_TAG_PREFIX), node.value
     if kind in ("int", "float") and ":" in text and not node.style:
         return text
@@ -160,7 +160,7 @@ def _scalar(node: yaml.ScalarNode, key: str, origin: Origin) -> Any:
 
 
 def _encodable(text: str, key: str, origin: Origin) -> str:
-    """Returns the text. Refuses half of a surrogate pair, which no file can hold."""
+    """Returns the text. Half of a surrogate pair, which no file can hold, is refused."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
@@ -196,7 +196,7 @@ def build(section: type[_Section], tree: Any, key: str, origin: Origin) -> _Sect
 
 
 def types_of(hint: Any) -> tuple[Any, ...]:
-    """Returns the members of a union; a hint of another kind alone."""
+    """Returns the members of a union; for another hint, the hint itself."""
     is_union = typing.get_origin(hint) in (typing.Union, types.UnionType)
     return typing.get_args(hint) if is_union else (hint,)
 
@@ -216,9 +216,9 @@ def kinds(hint: Any) -> dict[str, type["DataclassInstance"]]:
 
 
 def keys_of_other_kinds(hint: Any, kind: Any) -> set[str]:
-    """Returns the fields that only other dataclasses of a union have; none for an unknown kind."""
+    """Returns the fields that other kinds of a union have and this kind lacks; none for an unknown kind."""
     sections = kinds(hint)
-    if kind not in list(sections):  # in a list, as a wrong kind may be without a hash
+    if kind not in list(sections):  # a list, since a wrong kind may have no hash
         return set()
     return {name for section in sections.values() for name in _names(section)} - _names(sections[kind])
 

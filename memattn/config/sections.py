@@ -269,7 +269,7 @@ class SweepConfig:
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """A run, with the sweep that it may start."""
+    """A run, and the sweep of runs that change its settings."""
 
     data: DataConfig
     model: ModelConfig = dataclasses.field(default_factory=Seq2SeqConfig)

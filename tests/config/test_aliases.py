@@ -52,12 +52,12 @@ def loaded(attention):
     ],
     ids=str,
 )
-def test_a_former_section_becomes_the_mechanism_that_has_its_options(changes, expected):
-    whole = loaded({**FORMER, **changes})
-    assert whole["num_slots"] == 4
-    assert {name: whole[name] for name in expected} == expected
-    assert loaded({"num_slots": 4, **changes}) == whole  # as a config gives it, defaults and the name left out
-    assert loaded(whole) == whole
+def test_former_options_choose_the_mechanism_that_has_them_now(changes, expected):
+    current = loaded({**FORMER, **changes})
+    assert current["num_slots"] == 4
+    assert {name: current[name] for name in expected} == expected
+    assert loaded({"num_slots": 4, **changes}) == current  # as a config gives it, defaults and the name left out
+    assert loaded(current) == current
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_a_former_section_becomes_the_mechanism_that_has_its_options(changes, ex
     ],
     ids=str,
 )
-def test_a_former_section_that_is_no_mechanism_now_is_refused(changes, message):
+def test_former_options_that_no_mechanism_combines_are_refused(changes, message):
     with pytest.raises(ConfigError, match=message):
         loaded({**FORMER, **changes})
 

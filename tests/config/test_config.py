@@ -1,4 +1,4 @@
-"""Loading a config: defaults, overrides, mechanisms' own keys, sweeps, and the way to a file and back."""
+"""Loading a config: defaults, overrides, options of mechanisms, sweeps, and saving."""
 
 import dataclasses
 from typing import Literal
@@ -12,7 +12,7 @@ from memattn.sweeps.expand import expand
 
 
 class Memory(AttentionMechanism):
-    """Stands in for a mechanism, whose constructor is its schema."""
+    """A mechanism of which a config sees the constructor alone."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class Memory(AttentionMechanism):
 
 
 class Content(AttentionMechanism):
-    """Another, which takes a fact of the model."""
+    """A mechanism with an argument that the model gives."""
 
     def __init__(self, *, units: int, cache_keys: bool = True, unchecked=None, **kwargs):
         raise NotImplementedError("checking a config makes no layer")
@@ -46,7 +46,7 @@ COPY = "data: {copy: {}}\n"
 
 @pytest.fixture(autouse=True)
 def stand_ins(monkeypatch):
-    """The mechanisms of these tests in place of the real ones."""
+    """Replaces the registry of mechanisms by that of these tests."""
     for module in ("mechanism_options", "checks"):
         monkeypatch.setattr(f"memattn.config.{module}.MECHANISMS", MECHANISMS)
 
@@ -79,9 +79,9 @@ def test_defaults_are_those_of_the_papers_copy_task(load):
     assert config.sweep is None
 
 
-@pytest.mark.parametrize("section", ["model:", "model: {}", "training: ~", "decoding:", "sweep:"])
-def test_a_section_left_empty_has_its_defaults(load, section):
-    assert load(COPY + section) == load()
+@pytest.mark.parametrize("mapping", ["model:", "model: {}", "training: ~", "decoding:", "sweep:"])
+def test_an_empty_mapping_has_its_defaults(load, mapping):
+    assert load(COPY + mapping) == load()
 
 
 def test_options_of_a_mechanism_get_the_defaults_of_its_constructor(load):
@@ -96,12 +96,12 @@ def test_a_config_is_frozen(load):
 
 
 @pytest.mark.parametrize(
-    ("written", "number"), [("1e-4", 1e-4), ("1E-4", 1e-4), ("1.0e-4", 1e-4), ("'0.5'", 0.5), ("3", 3.0), ("+.5", 0.5)]
+    ("text", "number"), [("1e-4", 1e-4), ("1E-4", 1e-4), ("1.0e-4", 1e-4), ("'0.5'", 0.5), ("3", 3.0), ("+.5", 0.5)]
 )
-def test_numbers_as_people_write_them(load, written, number):
+def test_numbers_may_be_written_in_several_ways(load, text, number):
     for config in (
-        load(COPY + f"training: {{learning_rate: {written}}}"),
-        load(COPY, f"training.learning_rate={written}"),
+        load(COPY + f"training: {{learning_rate: {text}}}"),
+        load(COPY, f"training.learning_rate={text}"),
     ):
         assert config.training.learning_rate == number
         assert type(config.training.learning_rate) is float
@@ -125,18 +125,18 @@ def test_overrides_win_over_the_file_and_later_ones_over_earlier_ones(load):
     assert (config.model.units, config.model.layers, config.training.seed) == (6, 4, 9)
 
 
-def test_an_override_may_name_a_section_that_the_file_leaves_out(load):
+def test_an_override_may_set_a_key_of_a_mapping_that_the_file_lacks(load):
     assert load(COPY, "decoding.beam_size=2").decoding.beam_size == 2
     assert load("model: {units: 3}", "data.copy.max_length=2").data.copy.max_length == 2
 
 
-def test_an_override_of_a_section_replaces_it(load):
+def test_an_override_of_a_mapping_replaces_it(load):
     config = load(COPY + "model: {units: 3, layers: 4}\n", "model={units: 5}")
     assert (config.model.units, config.model.layers) == (5, 2)
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_overrides_within_an_overridden_section_hold_in_either_order(load, order):
+def test_overrides_within_an_overridden_mapping_hold_in_either_order(load, order):
     overrides = ["model={units: 5, attention: {name: memory, num_slots: 9}}", "model.layers=1"]
     config = load(COPY, *overrides[::order])
     assert (config.model.units, config.model.layers) == (5, 1)
@@ -192,8 +192,8 @@ def test_a_sweep_is_every_cell_with_every_point_of_the_grid_in_order(load):
         for seed in (1, 2)
         for length in (5, 6)
     ]
-    one = runs["memory-num_slots=4-seed=2-max_length=5"]
-    assert (one.training.seed, one.data.copy.max_length, one.model.attention["num_slots"]) == (2, 5, 4)
+    run = runs["memory-num_slots=4-seed=2-max_length=5"]
+    assert (run.training.seed, run.data.copy.max_length, run.model.attention["num_slots"]) == (2, 5, 4)
     assert runs["content-seed=1-max_length=6"].model.attention == {**CONTENT, "cache_keys": True}
     assert all(run.sweep is None for run in runs.values())
 
@@ -254,7 +254,7 @@ def test_a_name_of_a_run_is_one_line(load):
     assert list(expand(load(COPY + 'sweep: {grid: {data.folder: ["a\\nb"]}}'))) == ["folder=a_b"]
 
 
-def test_keys_that_end_alike_are_named_whole(load):
+def test_runs_are_named_by_full_keys_where_the_last_parts_coincide(load):
     sizes = "cells: [{training.batch_size: 32}, {decoding.batch_size: 16}, {decoding.batch_size: 32}]"
     runs = expand(load(COPY + f"sweep: {{{sizes}}}"))
     assert list(runs) == ["batch_size=32", "batch_size=16", "decoding.batch_size=32"]
@@ -315,28 +315,28 @@ def test_a_sweep_is_checked_as_a_whole_before_its_first_run(load, sweep, message
         ),
     ],
 )
-def test_grids_that_are_none_are_refused(load, grids, message):
+def test_malformed_grids_are_refused(load, grids, message):
     with pytest.raises(ConfigError) as refused:
         load(COPY + f"sweep: {{grids: {grids}}}")
     assert str(refused.value).endswith(message)
 
 
 @pytest.fixture
-def family(tmp_path):
+def load_files(tmp_path):
     """Writes configs by name and loads the first."""
 
-    def family(*overrides, **texts):
+    def load_files(*overrides, **texts):
         for name, text in texts.items():
             path = tmp_path / f"{name.replace('__', '/')}.yaml"
             path.parent.mkdir(exist_ok=True)
             path.write_text(text, encoding="utf-8")
         return configs.load(str(tmp_path / f"{next(iter(texts)).replace('__', '/')}.yaml"), list(overrides))
 
-    return family
+    return load_files
 
 
-def test_a_config_holds_what_it_changes_of_its_base(family):
-    config = family(
+def test_a_config_changes_its_base(load_files):
+    config = load_files(
         "training.seed=5",
         study__run="base: ../paper.yaml\ntraining: {batch_size: 4}\nmodel: {attention: {temperature: 2}}\n",
         paper="base: all.yaml\nmodel: {attention: {num_slots: 8}}\ntraining: {batch_size: 2, seed: 3}\n",
@@ -348,60 +348,60 @@ def test_a_config_holds_what_it_changes_of_its_base(family):
     assert "base" not in configs.to_dict(config)
 
 
-def test_another_mechanism_than_the_bases_drops_its_options(family):
+def test_another_mechanism_drops_the_options_of_the_base(load_files):
     below = COPY + "model: {units: 5, attention: {name: memory, num_slots: 4}}\n"
-    config = family(run="base: below.yaml\nmodel: {attention: {name: content}}\n", below=below)
+    config = load_files(run="base: below.yaml\nmodel: {attention: {name: content}}\n", below=below)
     assert config.model.attention == {**CONTENT, "cache_keys": True}
     assert config.model.units == 5
 
 
-def test_another_kind_of_model_drops_the_keys_that_it_does_not_have(family):
+def test_another_kind_of_model_drops_the_keys_that_it_does_not_have(load_files):
     below = COPY + "model: {layers: 3, mix: false, attention: {name: content}}\n"
     model = {"kind": "extended", "cell": "cgru", "width": 4, "layers": 3, "units": 9, "dropout": 0.2}
-    config = family(run="base: below.yaml\nmodel: {kind: extended, units: 9}\n", below=below)
+    config = load_files(run="base: below.yaml\nmodel: {kind: extended, units: 9}\n", below=below)
     assert configs.to_dict(config)["model"] == model
     for overrides in (["model.kind=extended", "model.units=9"], ["model.units=9", "model.kind=extended"]):
-        assert family(*overrides, run=below) == config
-    runs = expand(family(run=below + "sweep: {cells: [{model.units: 9, model.kind: extended}]}\n"))
+        assert load_files(*overrides, run=below) == config
+    runs = expand(load_files(run=below + "sweep: {cells: [{model.units: 9, model.kind: extended}]}\n"))
     assert list(runs.values()) == [config]
-    back = family("model.kind=seq2seq", run="base: below.yaml\nmodel: {kind: extended, width: 1}\n", below=below)
+    back = load_files("model.kind=seq2seq", run="base: below.yaml\nmodel: {kind: extended, width: 1}\n", below=below)
     assert (back.model.layers, back.model.mix) == (3, True)
 
 
 @pytest.mark.parametrize("changes", ["width: 1", "kind: extended, mix: false", "kind: [extended]", "kind: extendet"])
-def test_a_key_or_kind_that_cannot_be_is_refused_with_those_that_can(load, changes):
+def test_unknown_kinds_and_keys_of_other_kinds_are_refused(load, changes):
     right = r"is for model.kind: .*|is none of seq2seq, neural_gpu, markovian, extended(; did you mean extended\?)?"
     with pytest.raises(ConfigError, match=rf"config.yaml:2: model.(width|mix|kind): .*({right})"):
         load(COPY + f"model: {{{changes}}}")
 
 
-def test_a_task_replaces_that_of_the_base(family):
+def test_a_task_replaces_that_of_the_base(load_files):
     below = "data: {num_buckets: 3, copy: {max_length: 5}}\n"
-    data = family(run="base: below.yaml\ndata: {task: {}}\n", below=below).data
+    data = load_files(run="base: below.yaml\ndata: {task: {}}\n", below=below).data
     assert (data.copy, data.task.max_length, data.num_buckets) == (None, 20, 3)
     above = "base: run.yaml\ndata: {task: {name: sort}}\n"
-    data = family(above=above, run="base: below.yaml\ndata: {task: {seed: 2}}\n", below=below).data
+    data = load_files(above=above, run="base: below.yaml\ndata: {task: {seed: 2}}\n", below=below).data
     assert (data.copy, data.task.name, data.task.seed) == (None, "sort", 2)
-    data = family(run="base: below.yaml\ndata: {copy: {}}\n", below="data: {task: {name: sort}}\n").data
+    data = load_files(run="base: below.yaml\ndata: {copy: {}}\n", below="data: {task: {name: sort}}\n").data
     assert (data.copy.max_length, data.task) == (20, None)
-    assert family(run="base: below.yaml\ndata: {folder: here}\n", below=below).data.copy.max_length == 5
+    assert load_files(run="base: below.yaml\ndata: {folder: here}\n", below=below).data.copy.max_length == 5
 
 
-def test_a_sweep_replaces_that_of_the_base(family):
+def test_a_sweep_replaces_that_of_the_base(load_files):
     below = COPY + "sweep: {grid: {model.units: [1, 2]}, cells: [{training.seed: 1}]}\n"
-    config = family(run="base: below.yaml\nsweep: {grid: {model.units: [3]}}\n", below=below)
+    config = load_files(run="base: below.yaml\nsweep: {grid: {model.units: [3]}}\n", below=below)
     assert list(expand(config)) == ["units=3"]
-    assert list(expand(family(run="base: below.yaml\n", below=below))) == ["seed=1-units=1", "seed=1-units=2"]
-    assert family(run="base: below.yaml\nsweep: null\n", below=below).sweep is None
+    assert list(expand(load_files(run="base: below.yaml\n", below=below))) == ["seed=1-units=1", "seed=1-units=2"]
+    assert load_files(run="base: below.yaml\nsweep: null\n", below=below).sweep is None
 
 
-def test_an_error_names_the_file_of_the_family_that_holds_the_value(family):
+def test_an_error_names_the_file_that_holds_the_value(load_files):
     wrong = COPY + "model:\n  units: 0\n"
     with pytest.raises(ConfigError, match="below.yaml:3: model.units: .*not 0$"):
-        family(run="base: below.yaml\nmodel: {layers: 1}\n", below=wrong)
-    assert family(run="base: below.yaml\nmodel: {units: 1}\n", below=wrong).model.units == 1
+        load_files(run="base: below.yaml\nmodel: {layers: 1}\n", below=wrong)
+    assert load_files(run="base: below.yaml\nmodel: {units: 1}\n", below=wrong).model.units == 1
     with pytest.raises(ConfigError, match="run.yaml:3: model.units: .*not -1$"):
-        family(run="base: below.yaml\nmodel:\n  units: -1\n", below=wrong)
+        load_files(run="base: below.yaml\nmodel:\n  units: -1\n", below=wrong)
 
 
 @pytest.mark.parametrize(
@@ -414,9 +414,9 @@ def test_an_error_names_the_file_of_the_family_that_holds_the_value(family):
         ("round.yaml", r"round.yaml:1: base: run.yaml leads back to this file$"),
     ],
 )
-def test_a_base_that_cannot_be_is_refused(family, base, message):
+def test_an_unusable_base_is_refused(load_files, base, message):
     with pytest.raises(ConfigError, match=message):
-        family(run=f"base: {base}\n{COPY}", round="base: run.yaml\n")
+        load_files(run=f"base: {base}\n{COPY}", round="base: run.yaml\n")
 
 
 @pytest.mark.parametrize(
@@ -514,37 +514,37 @@ def test_a_mechanism_may_postpone_its_annotations(load, monkeypatch):
 
 
 def test_differences_are_the_dotted_keys_with_both_values(load):
-    one = configs.to_dict(load())
-    other = configs.to_dict(load(COPY, "training.seed=2", "model.attention.name=content"))
-    assert configs.differences(one, one) == []
-    assert [difference.key for difference in configs.differences(one, other)] == [
+    theirs = configs.to_dict(load())
+    ours = configs.to_dict(load(COPY, "training.seed=2", "model.attention.name=content"))
+    assert configs.differences(theirs, theirs) == []
+    assert [difference.key for difference in configs.differences(theirs, ours)] == [
         "model.attention.name",
         "training.seed",
     ]
-    assert [str(difference) for difference in configs.differences(one, other)] == [
+    assert [str(difference) for difference in configs.differences(theirs, ours)] == [
         "model.attention.name (memory there, content here)",
         "training.seed (1 there, 2 here)",
     ]
 
 
 @pytest.mark.parametrize(
-    ("written", "value"),
+    ("text", "value"),
     [("1e-4", 1e-4), ("1E5", 1e5), ("+.5", 0.5), ("1_000", 1000), ("0x1F", 31), ("0o17", 15), ("08", 8), ("3", 3)],
 )
-def test_a_number_is_read_as_in_yaml_1_2(written, value, load):
-    assert load(COPY, f"decoding.length_penalty={written}").decoding.length_penalty == value
-    if isinstance(value, int) and written != "08":
-        assert load(COPY, f"training.seed={written}").training.seed == value
+def test_a_number_is_read_as_in_yaml_1_2(text, value, load):
+    assert load(COPY, f"decoding.length_penalty={text}").decoding.length_penalty == value
+    if isinstance(value, int) and text != "08":
+        assert load(COPY, f"training.seed={text}").training.seed == value
 
 
 @pytest.mark.parametrize("folder", ["1:30", "2017-09-09", "1e-4", "0o17", "<<", "=", "'010'", "'no'", "12:30:45.5"])
-def test_text_that_yaml_1_1_takes_for_something_else_is_text_and_stays_so(folder, load, tmp_path):
+def test_a_str_that_yaml_1_1_reads_as_another_type_stays_a_str(folder, load, tmp_path):
     config = load(f"data: {{folder: {folder}}}\n")
     assert config.data.folder == folder.strip("'")
     (tmp_path / "again.yaml").write_text(configs.dump(config))
     assert configs.load(str(tmp_path / "again.yaml"), []) == config
 
 
-@pytest.mark.parametrize(("written", "value"), [("yes", True), ("off", False), ("true", True), ("False", False)])
-def test_truths_are_written_as_in_yaml_1_1(written, value, load):
-    assert load(COPY, f"model.mix={written}").model.mix is value
+@pytest.mark.parametrize(("text", "value"), [("yes", True), ("off", False), ("true", True), ("False", False)])
+def test_bools_are_written_as_in_yaml_1_1(text, value, load):
+    assert load(COPY, f"model.mix={text}").model.mix is value
