@@ -8,7 +8,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers.mechanisms import EVERY_CASE, EVERY_MODEL, EVERY_NAME, LAYER_NAMES, LeastSeen, identify
+from helpers.marks import slow
+from helpers.mechanisms import EVERY_CASE, EVERY_MODEL, EVERY_NAME, LAYER_NAMES, SLOW_NAMES, LeastSeen, identify
 from helpers.models import (
     SOURCES,
     T,
@@ -156,7 +157,7 @@ def test_every_mechanism_trains_by_default(name):
     assert_trains(make_model(name, {}))
 
 
-@pytest.mark.parametrize("name", LAYER_NAMES)
+@pytest.mark.parametrize("name", [slow(name) if name in SLOW_NAMES else name for name in LAYER_NAMES])
 def test_every_mechanism_computes_in_mixed_precision(name):
     """Weights stay in float32. A row of padding fills the batch up."""
     model, batch = make_model(name, {}, dtype="mixed_bfloat16"), padded([*SOURCES, []])

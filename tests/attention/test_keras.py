@@ -7,7 +7,8 @@ import sys
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers.mechanisms import ADDONS_NAMES, EVERY_CASE, QUICK_NAMES, SLOW_NAMES, LeastSeen, slow
+from helpers.marks import slow
+from helpers.mechanisms import ADDONS_NAMES, EVERY_CASE, QUICK_NAMES, SLOW_NAMES, LeastSeen
 from helpers.models import make_model, padded
 from helpers.repository import ROOT
 

@@ -1,16 +1,18 @@
-"""Attention mechanisms and their options, as conformance tests take them: the common ones at every change, all others
-in slow tests. A mechanism chosen by --mechanism stands in place of all of them.
+"""Attention mechanisms and their options, as conformance tests take them.
+
+The common ones are quick tests, all others slow tests. A mechanism chosen by --mechanism stands in place of all.
 """
 
 import pytest
 import tensorflow as tf
 
 from helpers.chosen import CHOSEN
+from helpers.marks import slow
 from memattn import attention
 from memattn.attention.ops import masked_softmax
 
 _RARER = (
-    *("nested_memory", "memory_variant"),
+    *("windowed_memory", "nested_memory", "memory_variant"),
     *("feed_forward", "linear", "location", "local_m", "local_p", "monotonic", "mocha", "matcha"),
 )
 QUICK_NAMES = CHOSEN or [name for name in attention.MECHANISMS if name not in _RARER]
@@ -77,11 +79,6 @@ _SLOW_SWITCHES = [
 ]
 _QUICK_MODELS = [*((*case, {}) for case in QUICK_CASES), *([] if CHOSEN else _QUICK_SWITCHES)]
 _SLOW_MODELS = [*((*case, {}) for case in SLOW_CASES), *([] if CHOSEN else _SLOW_SWITCHES)]
-
-
-def slow(*values):
-    """A parameter of a slow test."""
-    return pytest.param(*values, marks=pytest.mark.slow)
 
 
 def identify(case):

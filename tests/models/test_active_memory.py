@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers.mechanisms import slow
+from helpers.marks import slow
 from helpers.neural_gpu import SOURCE, TARGET, M, make_model, padded
 from helpers.runs import TINY
 

@@ -20,6 +20,7 @@ from helpers.fake_search import (
     search,
     taken,
 )
+from helpers.marks import slow
 
 from memattn.search.beam_search import Hypotheses, beam_search, coverage_penalty, length_penalty
 
@@ -55,7 +56,7 @@ def test_the_coverage_penalty_is_that_of_wu_et_al():
     np.testing.assert_allclose(coverage_penalty(tf.constant(covered, tf.float32), 0.7), expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize("coverage", [0.1, 0.5, 2.0])
+@pytest.mark.parametrize("coverage", [slow(0.1), 0.5, slow(2.0)])
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_a_search_with_coverage_penalty_is_the_plain_one(coverage, jit_compile):
     sources, lengths = [3, 10, 77, 500], [5, 4, 6, 1]
@@ -85,7 +86,7 @@ def test_a_beam_wide_enough_finds_all_hypotheses_in_order(penalty):
 
 
 @pytest.mark.parametrize("penalty", [0.0, 0.6, 1.0])
-@pytest.mark.parametrize("beam_size", [1, 2, 3, 5, 10])
+@pytest.mark.parametrize("beam_size", [1, slow(2), 3, slow(5), 10])
 def test_it_agrees_with_a_plain_beam_search(beam_size, penalty):
     sources = list(range(20, 32))
     max_lengths = [8, 7, 6, 5] * 3
@@ -163,7 +164,7 @@ def test_the_n_best_are_distinct():
 
 
 @pytest.mark.parametrize("penalty", [0.0, 0.6, 2.0])
-@pytest.mark.parametrize("n_best", [1, 2, 5])
+@pytest.mark.parametrize("n_best", [1, slow(2), 5])
 def test_the_n_best_are_the_first_of_the_whole_beam(n_best, penalty):
     sources, max_lengths = list(range(100, 140)), [8, 12, 5, 20] * 10
     whole, best = (search(sources, max_lengths, beam_size=5, n_best=n, penalty=penalty) for n in (5, n_best))
@@ -355,7 +356,7 @@ DEAD_END = [(START, 3, 1.0), (START, 4, 0.0), (4, 5, 0.0), (4, END, -1.0), (5, E
 
 
 @pytest.mark.parametrize("how", HOWS)
-@pytest.mark.parametrize("vocabulary", [8, 1_500])
+@pytest.mark.parametrize("vocabulary", [8, slow(1_500)])
 @pytest.mark.parametrize("dead", [-INF, np.nan, INF])
 def test_a_dead_end_leaves_the_other_hypotheses_of_its_source_alone(dead, vocabulary, how):
     table = chain(vocabulary, *DEAD_END)

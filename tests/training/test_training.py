@@ -10,7 +10,7 @@ import signal
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers.mechanisms import slow
+from helpers.marks import slow
 from helpers.models import arrays, make_model
 from helpers.runs import NO_STRATEGY, assert_same_run, evaluate, latest
 from helpers.updates import BATCH, one_step
@@ -31,7 +31,7 @@ from memattn.training.trainer import Trainer, train
     ("name", "options", "changes", "jit_compile"),
     [
         ("memory", {"num_slots": 2}, {}, False),
-        ("memory", {"num_slots": 2}, {}, True),
+        slow("memory", {"num_slots": 2}, {}, True),
         ("bahdanau", {"cache_keys": False}, {"tie_embeddings": "all"}, False),
         ("none", {}, {"input_feeding": False}, False),
         slow("bahdanau", {"cache_keys": False}, {"tie_embeddings": "all"}, True),
@@ -139,7 +139,7 @@ def full_disk():
     return os.fdopen(os.open("/dev/full", os.O_WRONLY), "w")
 
 
-@pytest.mark.parametrize("output", [without_a_reader, full_disk])
+@pytest.mark.parametrize("output", [without_a_reader, slow(full_disk)])
 def test_output_that_cannot_be_written_costs_no_checkpoint(tiny_config, tmp_path, monkeypatch, output):
     config, step = tiny_config({"training.checkpoint_every": 1000}), TrainingStep.__call__
 
@@ -290,7 +290,7 @@ def turn_round(data):
     path.write_text("".join(path.read_text("utf-8").splitlines(keepends=True)[::-1]), "utf-8")
 
 
-@pytest.mark.parametrize("change", [lengthen, turn_round])
+@pytest.mark.parametrize("change", [lengthen, slow(turn_round)])
 def test_a_run_whose_data_changed_is_refused(tiny_config, tmp_path, change):
     config, run_dir = tiny_config(), tmp_path / "run"
     assert train(config, str(run_dir), NO_STRATEGY) == 0
@@ -314,7 +314,7 @@ def test_a_run_without_the_facts_of_its_data_is_refused(tiny_config, tmp_path):
     [
         ({"training.patience": 2}, "2 validations without a better BLEU at step 12"),
         ({"training.stop_at_bleu": 30.0}, "BLEU 30.00 at step 6"),
-        ({"training.stop_at": 30.0}, "BLEU 30.00 at step 6"),
+        slow({"training.stop_at": 30.0}, "BLEU 30.00 at step 6"),
     ],
 )
 def test_patience_and_scores_end_a_run(tiny_config, tmp_path, made_up_scores, capsys, option, end):
