@@ -16,13 +16,14 @@ import tensorflow as tf
 from memattn import files
 from memattn.errors import RunError, reason, short
 from memattn.keras_parts import unsupported
+from memattn.runs import former_checkpoints
+from memattn.runs.former_checkpoints import VALUE
 
 _PREFIX = "step-"  # of a checkpoint's name, before the number of the step
 _PATTERN = re.compile(r"[*?\[\\]")  # characters that make a path a pattern for TensorFlow
 _LISTING = "checkpoint"  # TensorFlow's list of the checkpoints in a folder, written after the first
 _REPLACING_TIME = 0.2  # seconds; more than training takes from removing a checkpoint to listing the next
 _SLOT_NAMES = {"momentums": "momentum", "velocities": "velocity"}  # names in checkpoints, by Keras' attributes
-_VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"  # TensorFlow appends it to a variable's path
 
 
 class Checkpoint:
@@ -41,6 +42,8 @@ class Checkpoint:
         self._others = others
         named = named_weights(model)
         self._weights = {path: tensorflow_variable(weight) for path, weight in named.items()}
+        self._slots: dict[str, dict[str, tf.Variable]] = {}
+        self._iterations: tf.Variable | None = None
         parts = {"model": _nested(self._weights)}
         if optimizer is not None:
             paths = {id(weight): path for path, weight in named.items()}
@@ -49,7 +52,6 @@ class Checkpoint:
             self._iterations = tensorflow_variable(optimizer.iterations)
             slots = {name: _nested(variables) for name, variables in self._slots.items()}
             parts["optimizer"] = {"iterations": self._iterations, **single, **slots}
-        self._has_optimizer = optimizer is not None
         self.trackable = tf.train.Checkpoint(**parts, **others)
 
     def read(self, path: str) -> None:
@@ -60,15 +62,15 @@ class Checkpoint:
 
     def _read(self, path: str) -> None:
         reader = tf.train.load_checkpoint(path)
-        kinds = reader.get_variable_to_dtype_map()
-        is_numbered = f"model/0{_VALUE}" in kinds
-        weights = self._weights_by_number(kinds) if is_numbered else self._weights
-        shapes = reader.get_variable_to_shape_map()
+        dtypes, shapes = reader.get_variable_to_dtype_map(), reader.get_variable_to_shape_map()
+        weights, trackable = self._weights, self.trackable
+        if former_checkpoints.is_numbered(dtypes):
+            weights = former_checkpoints.weights_by_number(self._weights, dtypes)
+            trackable = self._former_trackable(weights, dtypes)
         for key, weight in weights.items():
-            if shapes.get(f"model/{key}{_VALUE}") != weight.shape:
+            if shapes.get(f"model/{key}{VALUE}") != weight.shape:
                 raise ValueError(f"model/{key}: not a weight {weight.shape.as_list()} of this model")
-        trackable = self._numbered_trackable(weights, kinds) if is_numbered else self.trackable
-        states = [other for other in self._others.values() if isinstance(other, tf.train.experimental.PythonState)]
+        states = [state for state in self._others.values() if isinstance(state, tf.train.experimental.PythonState)]
         before = [state.serialize() for state in states]
         try:
             status = trackable.read(path)
@@ -79,32 +81,13 @@ class Checkpoint:
                 state.deserialize(content)
             raise
 
-    def _weights_by_number(self, kinds: dict[str, tf.DType]) -> dict[str, tf.Variable]:
-        """Returns the weights by their numbers in a checkpoint from before 0.2: Keras' order, of Keras 2 or Keras 3."""
-        numbers = [key for key in kinds if key.startswith("model/")]
-        floating = [n for n in range(len(numbers)) if kinds[f"model/{n}{_VALUE}"].is_floating]
-        is_keras_3 = len(floating) < len(numbers)  # whose weights include the seeds of LSTMs
-        layers = ["attention", "source_embedding", "target_embedding", "encoder", "bridge", "decoder", "output_layer"]
-        layers.insert(0 if is_keras_3 else len(layers), "output_bias")
-
-        def place(path):
-            layer, *rest = path.split("/")
-            is_in_sublayer = layer == "attention" and len(rest) > 1  # sublayers' weights are last
-            return layers.index(layer), is_in_sublayer
-
-        ordered = sorted(self._weights, key=place)
-        return {str(number): self._weights[path] for number, path in zip(floating, ordered, strict=True)}
-
-    def _numbered_trackable(self, weights: dict[str, tf.Variable], kinds: dict[str, tf.DType]) -> tf.train.Checkpoint:
-        """Returns the trackable that reads a checkpoint from before 0.2."""
-        if not self._has_optimizer:
+    def _former_trackable(self, weights: dict[str, tf.Variable], dtypes: dict[str, tf.DType]) -> tf.train.Checkpoint:
+        """Returns what reads a checkpoint from before 0.2 into the weights, given by their numbers there."""
+        if self._iterations is None:
             return tf.train.Checkpoint(model=weights, **self._others)
-        paths = {id(weight): path for path, weight in self._weights.items()}
-        momentum, velocity = (self._slots.get(name, {}) for name in ("momentum", "velocity"))  # Adam's
-        trained = [paths[id(weight)] for weight in weights.values() if paths[id(weight)] in momentum]
-        moments = [slot[path] for path in trained for slot in (momentum, velocity)]
-        first = sum(key.startswith("optimizer/") for key in kinds) - len(moments)  # 2 in Keras 3, with the rate
-        optimizer = {"0": self._iterations, **{str(first + i): moment for i, moment in enumerate(moments)}}
+        paths_by_id = {id(weight): path for path, weight in self._weights.items()}
+        paths = [paths_by_id[id(weight)] for weight in weights.values()]
+        optimizer = former_checkpoints.adam_by_number(paths, self._slots, self._iterations, dtypes)
         return tf.train.Checkpoint(model=weights, optimizer=optimizer, **self._others)
 
 
