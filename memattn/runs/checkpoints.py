@@ -17,12 +17,12 @@ from memattn import files
 from memattn.errors import RunError, reason, short
 from memattn.keras_parts import unsupported
 
+_VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"  # TensorFlow appends it to the path of a variable
 _PREFIX = "step-"  # of a checkpoint's name, before the number of the step
 _PATTERN = re.compile(r"[*?\[\\]")  # characters that make a path a pattern for TensorFlow
 _LISTING = "checkpoint"  # TensorFlow's list of the checkpoints in a folder, written after the first
 _REPLACING_TIME = 0.2  # seconds; more than training takes from removing a checkpoint to listing the next
 _SLOT_NAMES = {"momentums": "momentum", "velocities": "velocity"}  # names in checkpoints, by Keras' attributes
-_VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"  # TensorFlow appends it to a variable's path
 
 
 class Checkpoint:
@@ -40,6 +40,8 @@ class Checkpoint:
         self._others = others
         named = named_weights(model)
         self._weights = {path: tensorflow_variable(weight) for path, weight in named.items()}
+        self._slots: dict[str, dict[str, tf.Variable]] = {}
+        self._iterations: tf.Variable | None = None
         parts = {"model": _nested(self._weights)}
         if optimizer is not None:
             paths = {id(weight): path for path, weight in named.items()}

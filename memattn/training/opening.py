@@ -83,14 +83,14 @@ def open_run(config: Config, folder: str, strategy: tf.distribute.Strategy) -> O
 
 @dataclasses.dataclass(frozen=True)
 class _Inputs:
-    """What a model is made from.
+    """Data and trained models that a run is made from.
 
     Attributes:
       longest_source: longest source that the model knows, in tokens: S of Eq. 10.
       start: trained models that the run takes weights from.
       newest_step: step of the newest checkpoint in the run folder, -1 if there is none.
       checksum: of the training data.
-      digest: of the config and all data, 48 bits.
+      digest: 48 bits of a checksum of the config and all data.
     """
 
     vocabulary: Vocabulary

@@ -46,11 +46,11 @@ class StepResult(NamedTuple):
 
 
 class Teaching(NamedTuple):
-    """What a teacher adds to the loss of a batch.
+    """A teacher's part in the loss of a batch.
 
     Attributes:
-      contexts: [B, T, D], what the teacher reads at each target token.
-      weight: scalar, of the distance between these and the student's contexts.
+      contexts: [B, T, D], which the teacher reads at each target token.
+      weight: scalar, weight of their distance from the student's contexts.
     """
 
     contexts: tf.Tensor

@@ -46,14 +46,14 @@ class Trainer:
 
     Attributes:
       run: model, data, progress and checkpoints.
-      steps: results of training steps.
+      step_log: results of training steps.
       stopping: signals and the clock of checkpoints.
     """
 
     def __init__(self, config: Config, run_dir: str, strategy: tf.distribute.Strategy):
         self.run = open_run(config, run_dir, strategy)
         self._events = Events()
-        self.steps = StepLog(self.run, self._events)
+        self.step_log = StepLog(self.run, self._events)
         self.stopping = Stopping(strategy, config.training.checkpoint_minutes)
         self._started = time.monotonic() - self.run.progress.seconds  # as if the run had never been stopped
 
@@ -83,21 +83,6 @@ class Trainer:
         run.say(f"evaluate with: python -m memattn.eval --run_dir {shlex.quote(run.folder)}")
         return 0
 
-    def _introduce(self) -> None:
-        """Says what is trained, and how it starts."""
-        run, training = self.run, self.run.config.training
-        parameters = sum(math.prod(variable.shape) for variable in run.model.trainable_variables)
-        run.say(f"{run.folder}: {parameters:,} parameters, {run.batches.pairs:,} training pairs")
-        if run.validation.problem:
-            run.say(f"{run.config.data.path}: {run.validation.problem}; where it is 0, exact match decides")
-        if training.init_from and not run.progress.step:
-            run.say(f"starting with the best weights of {training.init_from}")
-
-    def _claim(self, stack: contextlib.ExitStack) -> None:
-        """Makes the run folder this process' until the stack is left."""
-        stack.enter_context(saving.claimed(self.run.folder, self.run.saved, self.run.model))
-        stack.enter_context(self._events.written_to(self.run.folder))
-
     def _loop(self) -> None:
         """Takes training steps until the run is finished or a signal stops it."""
         run, progress, training = self.run, self.run.progress, self.run.config.training
@@ -111,11 +96,11 @@ class Trainer:
             rate = learning_rate(training, progress.step, progress.decays)
             result = run.step(batches, progress.step, rate)
             progress.add_step(batches, places[-1])
-            self.steps.add(PendingStep(progress.step, result, batches))
+            self.step_log.add(PendingStep(progress.step, result, batches))
             checkpoint_due = self.stopping.agree(progress.step)
             is_last = progress.step == training.max_steps
             if is_last or progress.step % training.log_every == 0:
-                self.steps.write()
+                self.step_log.write()
             progress.validation_due = is_last or progress.step % training.validate_every == 0
             if progress.validation_due and not self.stopping.agreed:
                 self.validate()
@@ -126,7 +111,7 @@ class Trainer:
     def validate(self) -> None:
         """Scores the weights, and notes what follows. A signal to the chief interrupts it; it stays due then."""
         run, progress, training = self.run, self.run.progress, self.run.config.training
-        self.steps.collect()
+        self.step_log.collect()
         begin = time.monotonic()
         distribution.together(run.strategy, self._check)
         scores = run.validation.chiefs_scores(run.strategy, lambda: self.stopping.received is not None)
@@ -146,12 +131,12 @@ class Trainer:
         progress.end(training, scores, run.model.vocabulary_size)
         path = os.path.join(run.folder, "validation.csv")
         distribution.by_chief(run.strategy, lambda: files.write_csv(path, progress.validations))
-        self.steps.leave_out(time.monotonic() - begin)
+        self.step_log.leave_out(time.monotonic() - begin)
 
     def save(self) -> None:
         """Writes a checkpoint, if no worker has a reason against it."""
         run, progress = self.run, self.run.progress
-        self.steps.collect()
+        self.step_log.collect()
         progress.seconds = time.monotonic() - self._started
         distribution.together(run.strategy, self._check)
         distribution.by_chief(run.strategy, lambda: run.saved.recent.save(progress.step))
@@ -162,3 +147,18 @@ class Trainer:
         if self._events.failure:
             raise self._events.failure
         divergence.check_weights(self.run)
+
+    def _introduce(self) -> None:
+        """Says what is trained, and how it starts."""
+        run, training = self.run, self.run.config.training
+        parameters = sum(math.prod(variable.shape) for variable in run.model.trainable_variables)
+        run.say(f"{run.folder}: {parameters:,} parameters, {run.batches.pairs:,} training pairs")
+        if run.validation.problem:
+            run.say(f"{run.config.data.path}: {run.validation.problem}; where it is 0, exact match decides")
+        if training.init_from and not run.progress.step:
+            run.say(f"starting with the best weights of {training.init_from}")
+
+    def _claim(self, stack: contextlib.ExitStack) -> None:
+        """Makes the run folder this process' until the stack is left."""
+        stack.enter_context(saving.claimed(self.run.folder, self.run.saved, self.run.model))
+        stack.enter_context(self._events.written_to(self.run.folder))

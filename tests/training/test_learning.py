@@ -142,9 +142,9 @@ def test_options_that_an_optimizer_does_not_have_are_refused():
 @pytest.mark.parametrize(
     ("key", "value", "right"),
     [
-        ("optimizer", "adamW", "adam, adamw, nadam, .*; did you mean adamw?"),
-        ("loss", "cross_entrpy", r"cross_entropy; did you mean cross_entropy\?"),
-        ("schedule", "linaer", r"constant, inverse_sqrt, linear, plateau; did you mean linear\?"),
+        ("optimizer", "adamW", r"adamw, .*; did you mean adamw\?"),
+        ("loss", "cross_entrpy", r"cross_entropy.*; did you mean cross_entropy\?"),
+        ("schedule", "linaer", r"linear.*; did you mean linear\?"),
     ],
 )
 def test_a_name_that_no_dictionary_has_is_refused_with_the_names_that_it_has(key, value, right):

@@ -232,7 +232,7 @@ def test_training_keeps_few_batches_whatever_log_every_says(tiny_config, tmp_pat
     trainer = Trainer(config, str(tmp_path / "run"), NO_STRATEGY)
 
     def counting(*arguments):
-        kept.append(len(trainer.steps.pending))
+        kept.append(len(trainer.step_log.pending))
         return step(*arguments)
 
     monkeypatch.setattr(TrainingStep, "__call__", counting)
@@ -240,14 +240,14 @@ def test_training_keeps_few_batches_whatever_log_every_says(tiny_config, tmp_pat
     assert trainer.train() == 0
     assert kept == [0, 1, 0, 1, 0, 1]
     assert "step 6/6  loss " in capsys.readouterr().out
-    assert not trainer.steps.results
+    assert not trainer.step_log.results
 
 
 def test_time_of_updates_that_were_all_skipped_is_not_counted_again(tiny_config, tmp_path):
     trainer = Trainer(tiny_config(), str(tmp_path / "run"), NO_STRATEGY)
-    trainer.steps.results, trainer.steps.logged_at = [StepResult(*[np.nan] * 4)], 0.0
-    trainer.steps.write()
-    assert trainer.steps.logged_at > 0
+    trainer.step_log.results, trainer.step_log.logged_at = [StepResult(*[np.nan] * 4)], 0.0
+    trainer.step_log.write()
+    assert trainer.step_log.logged_at > 0
 
 
 def test_a_step_past_the_largest_int32():
