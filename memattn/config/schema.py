@@ -321,8 +321,9 @@ def not_one_of(value: Any, known: Iterable[Any]) -> str:
 
 def did_you_mean(name: str, known: Iterable[Any]) -> list[str]:
     """Returns a question that names the nearest known name; none if no name is near."""
-    close = difflib.get_close_matches(name[:_COMPARED_CHARACTERS], [str(each) for each in known], n=1, cutoff=0.5)
-    return [f"did you mean {close[0]}?"] if close else []
+    by_lower_case = {str(each).lower(): str(each) for each in known}
+    close = difflib.get_close_matches(name[:_COMPARED_CHARACTERS].lower(), by_lower_case, n=1, cutoff=0.5)
+    return [f"did you mean {by_lower_case[close[0]]}?"] if close else []
 
 
 def listed(keys: Iterable[str]) -> str:

@@ -251,16 +251,16 @@ CONFIGS = {
 
 # Whole messages, of the kinds that users see most. The other tests look for the key and a word.
 WORDINGS = {
-    "no data": "config.yaml: data: missing; give data.folder (a prepared corpus), data.copy or data.task",
+    "no data": "config.yaml: data: names no corpus; give data.folder (a prepared corpus), data.copy or data.task",
     "bracket": "config.yaml:3: not valid YAML: expected ',' or '}', but got '<stream end>'",
     "section misspelt": "config.yaml:2: trianing: unknown key; did you mean training?; known keys: data, model, "
     "training, decoding, sweep",
-    "text for a number": "config.yaml:2: model.units: expected a whole number, not 'many'",
+    "text for a number": "config.yaml:2: model.units: expected an int, not 'many'",
     "choice misspelt": "config.yaml:2: model.bridge: 'dens' is none of auto, zero, dense, backward; did you mean "
     "dense?",
     "negative dropout": "config.yaml:2: model.dropout: must be at least 0, not -0.1",
     "leading zero": "config.yaml:3: training.seed: '010' is octal in YAML 1.1 and decimal in 1.2; leave out the zero, "
-    "write 0o... for octal, or quote it as text",
+    "write 0o... for octal, or quote it for a str",
     "option of another mechanism": "config.yaml:2: model.attention.num_slots: unknown key for bahdanau; its keys: "
     "cache_keys",
     "unequal widths": "config.yaml:3: model.attention: luong_dot needs states as wide as model.units = 256, not 512; "
