@@ -28,18 +28,17 @@ def complete(attention: Mapping[str, Any], key: str, origin: Origin) -> dict[str
         parameters = mechanism_parameters(mechanism)
     except ConfigError as error:
         raise origin.error(f"{key}.name", str(error)) from error
-    options = {}
-    for option, value in attention.items():
-        if option != "name":
-            if option not in parameters:
-                keys = f"its keys: {listed(parameters)}" if parameters else "it has no keys"
-                problems = [f"unknown key for {name}", *did_you_mean(option, parameters), keys]
-                raise origin.error(f"{key}.{option}", "; ".join(problems))
-            annotation = parameters[option].annotation
-            if annotation is inspect.Parameter.empty:
-                problem = f"the argument of {mechanism.__name__} has no annotation to check by"
-                raise origin.error(f"{key}.{option}", problem)
-            options[option] = value_of(annotation, value, f"{key}.{option}", origin, {})
+    options = {option: value for option, value in attention.items() if option != "name"}
+    for option, value in options.items():
+        if option not in parameters:
+            keys = f"its keys: {listed(parameters)}" if parameters else "it has no keys"
+            problems = [f"unknown key for {name}", *did_you_mean(option, parameters), keys]
+            raise origin.error(f"{key}.{option}", "; ".join(problems))
+        annotation = parameters[option].annotation
+        if annotation is inspect.Parameter.empty:
+            problem = f"the argument of {mechanism.__name__} has no annotation to check by"
+            raise origin.error(f"{key}.{option}", problem)
+        options[option] = value_of(annotation, value, f"{key}.{option}", origin, {})
     for option, parameter in parameters.items():
         if option not in options and parameter.default is parameter.empty:
             raise origin.error(f"{key}.{option}", f"missing; {name} needs it")
