@@ -142,7 +142,7 @@ def test_options_that_an_optimizer_does_not_have_are_refused():
 @pytest.mark.parametrize(
     ("key", "value", "right"),
     [
-        ("optimizer", "adamW", r"adamw, .*; did you mean adamw\?"),
+        ("optimizer", "adamW", r"adamw, .*; did you mean adamw?\?"),
         ("loss", "cross_entrpy", r"cross_entropy.*; did you mean cross_entropy\?"),
         ("schedule", "linaer", r"linear.*; did you mean linear\?"),
     ],
