@@ -52,7 +52,7 @@ def loaded(attention):
     ],
     ids=str,
 )
-def test_a_former_section_becomes_the_mechanism_that_has_its_options(changes, expected):
+def test_a_section_of_version_0_2_becomes_the_mechanism_that_has_its_options(changes, expected):
     whole = loaded({**FORMER, **changes})
     assert whole["num_slots"] == 4
     assert {name: whole[name] for name in expected} == expected
@@ -74,7 +74,7 @@ def test_a_former_section_becomes_the_mechanism_that_has_its_options(changes, ex
     ],
     ids=str,
 )
-def test_a_former_section_that_is_no_mechanism_now_is_refused(changes, message):
+def test_a_section_of_version_0_2_without_a_mechanism_is_refused(changes, message):
     with pytest.raises(ConfigError, match=message):
         loaded({**FORMER, **changes})
 

@@ -249,11 +249,11 @@ def test_a_run_that_a_sweep_has_twice_is_refused(load, sweep):
         expand(load(COPY + f"sweep: {{{sweep}}}"))
 
 
-def test_a_name_of_a_run_is_one_line(load):
+def test_the_name_of_a_run_holds_no_line_break(load):
     assert list(expand(load(COPY + 'sweep: {grid: {data.folder: ["a\\nb"]}}'))) == ["folder=a_b"]
 
 
-def test_keys_that_end_alike_are_named_whole(load):
+def test_run_names_hold_whole_keys_where_their_ends_are_equal(load):
     sizes = "cells: [{training.batch_size: 32}, {decoding.batch_size: 16}, {decoding.batch_size: 32}]"
     runs = expand(load(COPY + f"sweep: {{{sizes}}}"))
     assert list(runs) == ["batch_size=32", "batch_size=16", "decoding.batch_size=32"]
@@ -314,7 +314,7 @@ def test_a_sweep_is_checked_as_a_whole_before_its_first_run(load, sweep, message
         ),
     ],
 )
-def test_grids_that_are_none_are_refused(load, grids, message):
+def test_malformed_grids_are_refused(load, grids, message):
     with pytest.raises(ConfigError) as refused:
         load(COPY + f"sweep: {{grids: {grids}}}")
     assert str(refused.value).endswith(message)
