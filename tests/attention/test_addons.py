@@ -40,7 +40,7 @@ def assert_same(one, other):
 
 
 @pytest.mark.parametrize("cache_keys", [True, False])
-def test_bahdanau_is_theirs(cache_keys):
+def test_bahdanau_equals_that_of_tensorflow_addons(cache_keys):
     ours, theirs = made("bahdanau", cache_keys=cache_keys), made("tfa_bahdanau")
     ours.query_layer.kernel.assign(theirs.mechanism.query_layer.kernel)
     ours.key_layer.kernel.assign(theirs.mechanism.memory_layer.kernel)
@@ -48,20 +48,20 @@ def test_bahdanau_is_theirs(cache_keys):
     assert_same(read(ours), read(theirs))
 
 
-def test_luong_is_theirs():
+def test_luong_equals_that_of_tensorflow_addons():
     ours, theirs = made("luong"), made("tfa_luong")
     ours.key_layer.kernel.assign(theirs.mechanism.memory_layer.kernel)
     assert_same(read(ours), read(theirs))
 
 
-def test_luong_dot_is_theirs_with_the_identity_for_a_projection():
+def test_luong_dot_equals_luong_of_tensorflow_addons_with_an_identity_projection():
     states, queries = STATES[:, :, :U], QUERIES
     theirs = build("tfa_luong", {}, units=U, initializer="identity")
     assert_same(read(MECHANISMS["luong_dot"](), states, queries), read(theirs, states, queries))
 
 
 @pytest.mark.parametrize("mode", ["recursive", "hard"])
-def test_monotonic_attention_is_theirs(mode):
+def test_monotonic_attention_equals_that_of_tensorflow_addons(mode):
     """Their function takes one query of each source: stopping probabilities and the weights of the step before."""
     before = tf.one_hot([0] * 5, S)
     for step in range(4):
@@ -73,7 +73,7 @@ def test_monotonic_attention_is_theirs(mode):
         before = expected
 
 
-def test_the_energy_of_monotonic_attention_is_theirs():
+def test_the_energy_of_monotonic_attention_equals_that_of_tensorflow_addons():
     theirs = tfa.seq2seq.BahdanauMonotonicAttention(
         U, memory=STATES, memory_sequence_length=[7, 4, 1], normalize=True, sigmoid_noise=0.0, mode="recursive"
     )
@@ -125,7 +125,7 @@ def words_of(written):
 
 
 @pytest.mark.parametrize("beam_size", [1, 3, 5, 10])
-def test_beam_search_is_theirs(beam_size):
+def test_beam_search_equals_that_of_tensorflow_addons(beam_size):
     sources = list(range(20, 40))
     tokens, log_probs = their_search(sources, 9, beam_size, 0.0)
     ours = search(sources, [9] * len(sources), beam_size=beam_size)
@@ -137,7 +137,7 @@ def test_beam_search_is_theirs(beam_size):
 
 @pytest.mark.parametrize("penalty", [0.6, 1.0])
 @pytest.mark.parametrize("beam_size", [3, 5])
-def test_with_a_length_penalty_they_count_the_end_of_sentence_one_step_late(beam_size, penalty):
+def test_tensorflow_addons_counts_the_end_of_sentence_one_step_late(beam_size, penalty):
     """Their length of a hypothesis grows by one the step after it ended; google/seq2seq's does not, nor does ours."""
     sources = list(range(20, 40))
     tokens, _ = their_search(sources, 9, beam_size, penalty)

@@ -120,7 +120,7 @@ def test_padding_and_batch_change_no_hypothesis(model):
         assert_same(search(model, [SOURCES[place]], width=5), [together[place]])
 
 
-def test_beam_of_one_is_greedy(model):
+def test_a_beam_of_size_1_is_greedy(model):
     found = search(model, SOURCES, beam_size=1, length_penalty=0.0)
     assert [row[0][0] for row in found] == greedy(model)
 

@@ -97,7 +97,7 @@ def content_attention(energies, states):
 
 
 @pytest.mark.parametrize("cache_keys", [True, False])
-def test_bahdanau(states, queries, cache_keys):
+def test_bahdanau_is_its_equations(states, queries, cache_keys):
     mechanism = attention.BahdanauAttention(units=9, cache_keys=cache_keys)
     read(mechanism, states, queries)
     mechanism.query_layer.bias.assign(np.random.default_rng(2).normal(size=9))
@@ -114,7 +114,7 @@ def test_bahdanau(states, queries, cache_keys):
     np.testing.assert_array_equal(alignments, scores)
 
 
-def test_luong(states, queries):
+def test_luong_is_its_equation(states, queries):
     mechanism = attention.LuongAttention(units=U)
     scores, contexts, _ = read(mechanism, states, queries)
     energies = np.einsum("bqu,du,bsd->bqs", queries, mechanism.key_layer.kernel.numpy(), states)
@@ -123,7 +123,7 @@ def test_luong(states, queries):
     np.testing.assert_allclose(contexts, expected_contexts, rtol=1e-4, atol=1e-5)
 
 
-def test_luong_dot(states):
+def test_luong_dot_is_a_dot_product(states):
     queries = np.random.default_rng(1).normal(size=(B, Q, D)).astype(np.float32)
     scores, contexts, _ = read(attention.LuongDotAttention(), states, queries)
     expected_scores, expected_contexts = content_attention(np.einsum("bqd,bsd->bqs", queries, states), states)
@@ -165,7 +165,7 @@ def test_no_attention_reads_nothing(states, queries):
         ),
     ],
 )
-def test_memory_attention_refuses(options, message):
+def test_memory_attention_refuses_invalid_options(options, message):
     with pytest.raises(ValueError, match=message):
         attention.MemoryAttention(**options)
 
@@ -178,7 +178,7 @@ def test_no_source_at_all_gives_finite_zeros():
         np.testing.assert_array_equal(tf.matmul(scores, memory["values"]).numpy(), np.zeros((1, 1, D)))
 
 
-def test_a_tensorflow_addons_that_does_not_fit_harms_its_own_mechanisms_only(tmp_path, monkeypatch):
+def test_an_unfit_tensorflow_addons_disables_only_its_own_mechanisms(tmp_path, monkeypatch):
     (tmp_path / "tensorflow_addons.py").write_text("raise AttributeError('no engine\\nin keras')")
     (tmp_path / "config.yaml").write_text("data: {copy: {}}\n")
     monkeypatch.syspath_prepend(tmp_path)

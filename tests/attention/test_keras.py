@@ -33,7 +33,7 @@ def inputs(seed=1):
 
 @pytest.mark.skipif(not KERAS_3, reason="Keras 2 has no such test")
 @pytest.mark.parametrize(("name", "options"), ORDINARY)
-def test_keras_own_layer_test(name, options):
+def test_mechanisms_pass_the_layer_test_of_keras(name, options):
     """Of the config, building by shapes, symbolic calls and mixed precision."""
     from keras.src import testing  # noqa: PLC0415
 
@@ -150,7 +150,7 @@ def functional(name, options):
     return tf.keras.Model(source, tf.keras.layers.Dense(2)(features))
 
 
-def test_keras_compiles_mechanisms_whose_steps_need_no_former_one():
+def test_keras_compiles_mechanisms_that_are_not_recurrent():
     compiled = {name: make(name, {}).supports_jit for name in ("memory", "local_m", "local_p", "monotonic")}
     assert compiled == {"memory": True, "local_m": False, "local_p": True, "monotonic": False}
 
@@ -212,7 +212,7 @@ def test_a_functional_model_is_exported(tmp_path):
     np.testing.assert_allclose(exported.serve(tf.constant(SOURCE)), model(SOURCE), atol=1e-5)
 
 
-def test_a_layer_of_a_users_own_is_not_registered_as_ours():
+def test_a_users_subclass_is_not_registered_as_ours():
     class MemoryAttention(attention.MemoryAttention):
         pass
 
@@ -234,7 +234,7 @@ SIZED = {name: SIZES & inspect.signature(attention.MECHANISMS[name]).parameters.
 
 
 @pytest.mark.parametrize(("name", "sizes"), [(name, sizes) for name, sizes in SIZED.items() if sizes])
-def test_sizes_are_whole_numbers_of_numpy_too(name, sizes):
+def test_sizes_may_be_ints_of_numpy(name, sizes):
     """Keras itself takes no NumPy integers."""
     options = {"position_encoding": True} if name == "memory" else {}
     made = attention.MECHANISMS[name](**options, **dict.fromkeys(sizes, np.int64(4)))

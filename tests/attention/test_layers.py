@@ -147,7 +147,7 @@ def functional(layers):
 
 
 @pytest.mark.skipif(not KERAS_3, reason="Keras 2 has no paths")
-def test_each_weight_has_a_path_of_its_own_below_its_layer(case):
+def test_each_weight_has_a_unique_path_below_its_layer(case):
     name, options = case
     blocks = [Block(case) for _ in range(2)]
     plain = [make(name, options) for _ in range(2)]
@@ -203,7 +203,7 @@ def test_masks_may_be_lists_and_arrays(case):
 
 
 @every_name
-def test_what_is_ragged_is_refused(name):
+def test_ragged_arguments_are_refused(name):
     layer = make(name, {})
     dense, ragged = tf.zeros([2, 3, D]), tf.RaggedTensor.from_row_lengths(tf.zeros([4, D]), [1, 3])
     mask = tf.RaggedTensor.from_row_lengths(tf.ones([4], tf.bool), [1, 3])
@@ -247,7 +247,7 @@ def test_padding_may_stand_anywhere(case, where):
 
 
 @pytest.mark.parametrize("where", PLACES)
-def test_a_memory_reads_padding_anywhere_unless_it_reads_in_order(case, where):
+def test_a_memory_masks_padding_anywhere_unless_it_reads_in_order(case, where):
     name, options = case
     layer = make(name, options)
     query, value, places = random(1, 1, D), random(1, 3, D, seed=2), np.array(PLACES[where])
@@ -291,7 +291,7 @@ def test_a_source_of_no_positions_gives_nothing(case):
     np.testing.assert_array_equal(zero, np.zeros((B, T, S)))
 
 
-def test_what_is_given_is_not_changed(case):
+def test_arguments_of_a_call_are_not_changed(case):
     """Variables and arrays of the caller."""
     name, options = case
     query, value, layer = random(B, T, D), random(B, S, D, seed=2), make(name, options)

@@ -15,7 +15,7 @@ def additive(mechanism, query, slots):
 
 
 @pytest.mark.parametrize(("scoring", "normalize"), [("softmax", "time"), ("softmax_time", "none")])
-def test_long_sources_in_few_bits(scoring, normalize):
+def test_mixed_precision_is_finite_for_long_sources(scoring, normalize):
     layer = MemoryVariantAttention(
         num_slots=1, encoder_scoring=scoring, encoder_normalize=normalize, dtype="mixed_float16"
     )
@@ -149,6 +149,6 @@ def test_a_variant_with_all_options_of_windowed_memory_is_windowed_memory(readin
         (WindowedMemoryAttention, {"num_slots": 0}, "num_slots: must be an int of at least 1, not 0"),
     ],
 )
-def test_what_is_out_of_range_is_refused(kind, options, message):
+def test_values_out_of_range_are_refused(kind, options, message):
     with pytest.raises(OptionError, match=message):
         kind(**options)

@@ -93,7 +93,7 @@ def test_a_memory_cannot_be_cut_to_more_slots_than_it_has():
         layer().keep(9)
 
 
-def test_a_run_is_cut_when_it_decodes(tiny_config, tmp_path):
+def test_a_nested_memory_is_cut_when_its_run_decodes(tiny_config, tmp_path):
     run_dir = tmp_path / "run"
     nested = {"model.attention.name": "nested_memory", "model.attention.num_slots": 4}
     assert train(tiny_config(nested), str(run_dir), tf.distribute.get_strategy()) == 0

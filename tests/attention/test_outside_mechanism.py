@@ -31,7 +31,7 @@ def loaded(attention):
     return configs.checked(tree, configs.Origin("config.yaml")).model.attention
 
 
-def test_its_options_are_checked_by_its_constructor(folder):
+def test_options_of_an_outside_mechanism_are_checked_by_its_constructor(folder):
     name = "outside_package.looks:Uniform"
     assert loaded({"name": name, "sharpness": 2}) == {"name": name, "sharpness": 2.0, "side": "left"}
     with pytest.raises(ConfigError, match="model.attention.side: 'up' .*left, right"):
@@ -58,7 +58,7 @@ def test_its_options_are_checked_by_its_constructor(folder):
         (".looks:Uniform", "module .looks cannot be imported: TypeError"),
     ],
 )
-def test_what_cannot_be_used_is_said_in_one_line(folder, name, message):
+def test_an_unusable_mechanism_is_reported_in_one_line(folder, name, message):
     with pytest.raises(ConfigError, match=message) as raised:
         loaded({"name": name})
     assert str(raised.value).startswith(f"config.yaml: model.attention.name: {name}: ")

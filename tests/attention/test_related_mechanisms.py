@@ -195,7 +195,7 @@ def test_the_steps_of_a_search_look_at_each_position_once(monkeypatch):
     assert len(looks) <= length / 8 + steps
 
 
-def test_long_sources_lose_nothing():
+def test_long_sources_lose_no_attention_weight():
     """Where products of (1 - p) vanish, dividing by them would lose what lies behind (TFA's parallel form does)."""
     length = 300
     p = np.concatenate([np.full(100, 0.73), np.full(length - 100, 0.1)])
@@ -309,6 +309,6 @@ def test_the_recurrence_takes_a_length_that_is_not_known():
         ("bahdanauu", {}, "attention: 'bahdanauu' is none of none, bahdanau"),
     ],
 )
-def test_what_is_out_of_its_range_is_refused(name, options, problem):
+def test_values_out_of_range_are_refused(name, options, problem):
     with pytest.raises(ValueError, match=problem):
         build(name, options, **FACTS)

@@ -309,7 +309,7 @@ def test_a_broken_config_is_refused(name, tmp_path, capsys):
     ("path", "problem"),
     [("none.yaml", "No such file or directory"), ("", "Is a directory"), ("file/x.yaml", "Not a directory")],
 )
-def test_config_that_cannot_be_read(path, problem, tmp_path, capsys):
+def test_a_config_that_cannot_be_read_is_refused(path, problem, tmp_path, capsys):
     (tmp_path / "file").touch()
     path = str(tmp_path / path)
     assert refused(capsys, lambda: configs.load(path, []), f"{path}: ", problem) == USAGE
@@ -433,7 +433,7 @@ CORPORA = {
 
 
 @pytest.mark.parametrize("name", CORPORA)
-def test_broken_corpus(name, corpus, tmp_path, capsys):
+def test_a_broken_corpus_is_refused(name, corpus, tmp_path, capsys):
     damage, fragments, status = CORPORA[name]
     config = tiny(corpus, {"data.copy": None})
     damage(corpus)
@@ -473,7 +473,7 @@ COPY_FOLDERS = {
 
 
 @pytest.mark.parametrize("name", COPY_FOLDERS)
-def test_broken_copy_task(name, corpus, tmp_path, capsys):
+def test_a_broken_copy_task_is_refused(name, corpus, tmp_path, capsys):
     damage, fragments, status = COPY_FOLDERS[name]
     config = tiny(corpus)
     damage(corpus)
@@ -616,7 +616,7 @@ RUNS = {
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_broken_run(name, config, run_dir, capsys):
+def test_a_broken_run_is_refused(name, config, run_dir, capsys):
     damage, command, fragments, status = RUNS[name]
     damage(run_dir)
     before = contents(run_dir) if run_dir.is_dir() else {}
@@ -625,7 +625,7 @@ def test_broken_run(name, config, run_dir, capsys):
 
 
 @pytest.mark.filterwarnings("ignore:.*unbuilt state:UserWarning")  # Keras 3 guesses at the reason first
-def test_a_model_that_cannot_be_built(config, tmp_path, capsys, monkeypatch):
+def test_a_model_that_cannot_be_built_is_refused(config, tmp_path, capsys, monkeypatch):
     def make(**_):
         raise ValueError("units: too many")
 
@@ -660,7 +660,7 @@ def test_an_unreadable_checkpoint_is_passed_over_for_an_older_one(name, config, 
         np.testing.assert_array_equal(weight.numpy(), good.get_tensor(f"model/{path}/.ATTRIBUTES/VARIABLE_VALUE"))
 
 
-def test_training_goes_on_from_the_older_checkpoint(config, run_dir, trained, capsys):
+def test_training_resumes_from_the_older_checkpoint(config, run_dir, trained, capsys):
     damaged = run_dir / run_folder.CHECKPOINTS / "step-4.data-00000-of-00001"
     cut(damaged)
     with pytest.warns(UserWarning, match="step-4: .*skipped"):
@@ -680,7 +680,7 @@ def test_training_goes_on_from_the_older_checkpoint(config, run_dir, trained, ca
         (run_folder.BEST, lambda config, run_dir: evaluating(run_dir), "--average 1"),
     ],
 )
-def test_a_run_without_a_readable_checkpoint(folder, command, advice, config, run_dir, capsys):
+def test_a_run_without_a_readable_checkpoint_is_refused(folder, command, advice, config, run_dir, capsys):
     for path in glob.glob(str(run_dir / folder / "*.data*")):
         cut(path)
     before = contents(run_dir)
@@ -691,7 +691,7 @@ def test_a_run_without_a_readable_checkpoint(folder, command, advice, config, ru
 
 @pytest.mark.parametrize("folder", [run_folder.CHECKPOINTS, run_folder.BEST])
 @pytest.mark.parametrize("content", [b"", b"nonsense {", b"\xff\xfe"])
-def test_a_run_whose_list_of_checkpoints_is_damaged_is_not_begun_anew(content, folder, config, run_dir, capsys):
+def test_a_run_with_a_damaged_list_of_checkpoints_does_not_start_over(content, folder, config, run_dir, capsys):
     (run_dir / folder / "checkpoint").write_bytes(content)
     before = contents(run_dir)
     assert refused(capsys, training(config, run_dir), f"run/{folder}/checkpoint: ", "damaged") == FAILURE
@@ -705,7 +705,7 @@ def test_a_run_whose_list_of_checkpoints_is_lost_takes_them_by_their_names(confi
     assert f"({run_dir / run_folder.CHECKPOINTS / 'step-4'})\n" in capsys.readouterr().out
 
 
-def test_the_best_checkpoint_stays_where_its_list_is_lost(config, run_dir):
+def test_the_best_checkpoint_is_kept_where_its_list_is_lost(config, run_dir):
     """The one in the folder differs from the last, which is written where there is none."""
     for path in (run_dir / run_folder.BEST).glob("step-4.*"):
         path.rename(path.with_name(path.name.replace("step-4", "step-3")))
@@ -717,7 +717,7 @@ def test_the_best_checkpoint_stays_where_its_list_is_lost(config, run_dir):
 
 
 @pytest.mark.parametrize("name", [run_folder.CHECKPOINTS, run_folder.BEST, "events"])
-def test_a_file_where_training_needs_a_folder_is_said_before_the_first_step(name, config, tmp_path, capsys):
+def test_a_file_where_training_needs_a_folder_is_reported_before_the_first_step(name, config, tmp_path, capsys):
     (tmp_path / "new").mkdir()
     (tmp_path / "new" / name).touch()
     assert refused(capsys, training(config, tmp_path / "new"), f"new/{name}: File exists") == FAILURE
@@ -725,7 +725,7 @@ def test_a_file_where_training_needs_a_folder_is_said_before_the_first_step(name
 
 
 @pytest.mark.usefixtures("no_privilege")
-def test_a_folder_that_takes_no_checkpoint_is_said_before_the_first_step(config, tmp_path, capsys):
+def test_a_read_only_checkpoint_folder_is_reported_before_the_first_step(config, tmp_path, capsys):
     (tmp_path / "new" / run_folder.BEST).mkdir(parents=True, mode=0o500)
     assert refused(capsys, training(config, tmp_path / "new"), f"new/{run_folder.BEST}: Permission denied") == FAILURE
     assert not glob.glob(str(tmp_path / "new" / "*" / "step-*"))
@@ -751,7 +751,7 @@ def disk():
     disk.clear()
 
 
-def test_full_disk_while_the_copy_task_is_prepared(config, disk, tmp_path, capsys):
+def test_a_full_disk_while_the_copy_task_is_prepared_is_reported(config, disk, tmp_path, capsys):
     again = tiny(tmp_path / "corpus")
     disk.fill(100)
     assert refused(capsys, training(again, tmp_path / "new"), "corpus: File too large") == FAILURE
@@ -762,7 +762,7 @@ def test_full_disk_while_the_copy_task_is_prepared(config, disk, tmp_path, capsy
     assert contents(again.data.path) == contents(config.data.path)
 
 
-def test_full_disk_while_a_run_folder_is_made(config, disk, tmp_path, capsys):
+def test_a_full_disk_while_a_run_folder_is_made_is_reported(config, disk, tmp_path, capsys):
     disk.fill(100)  # enough for the vocabulary, not for the config
     assert refused(capsys, training(config, tmp_path / "new"), "new/config.yaml", "File too large") == FAILURE
     disk.clear()
@@ -771,7 +771,7 @@ def test_full_disk_while_a_run_folder_is_made(config, disk, tmp_path, capsys):
     assert run_folder.load_config(str(tmp_path / "new")) == config
 
 
-def test_full_disk_while_a_checkpoint_is_written(config, disk, tmp_path, monkeypatch, capsys):
+def test_a_full_disk_while_a_checkpoint_is_written_is_reported(config, disk, tmp_path, monkeypatch, capsys):
     kept = {}
     step = TrainingStep.__call__
 
@@ -792,7 +792,7 @@ def test_full_disk_while_a_checkpoint_is_written(config, disk, tmp_path, monkeyp
     assert "resuming from " in capsys.readouterr().out
 
 
-def test_full_disk_while_results_are_written(run_dir, disk, tmp_path, capsys):
+def test_a_full_disk_while_results_are_written_is_reported(run_dir, disk, tmp_path, capsys):
     out = tmp_path / "out"
     out.mkdir()
     (out / evaluation.RESULT).write_text("of an earlier evaluation")
@@ -806,7 +806,7 @@ def test_full_disk_while_results_are_written(run_dir, disk, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EACCES])
-def test_disk_that_takes_nothing(number, config, tmp_path, monkeypatch, capsys):
+def test_a_disk_that_cannot_be_written_is_reported(number, config, tmp_path, monkeypatch, capsys):
     def refuse(path, *arguments, **options):
         raise OSError(number, os.strerror(number), path)
 
@@ -829,13 +829,13 @@ def no_privilege():
 
 
 @pytest.mark.usefixtures("no_privilege")
-def test_folder_without_permission(config, tmp_path, capsys):
+def test_a_folder_without_permission_is_reported(config, tmp_path, capsys):
     (tmp_path / "locked").mkdir(mode=0o500)
     command = training(config, tmp_path / "locked" / "new")
     assert refused(capsys, command, "locked/new: Permission denied") == FAILURE
 
 
-def test_no_memory(config, tmp_path, monkeypatch, capsys):
+def test_a_lack_of_memory_is_reported(config, tmp_path, monkeypatch, capsys):
     full = np.full
 
     def small_only(shape, *arguments, **options):
@@ -849,7 +849,7 @@ def test_no_memory(config, tmp_path, monkeypatch, capsys):
     assert refused(capsys, training(huge, tmp_path / "new"), "memory", "(2147483647, ") == FAILURE
 
 
-def test_weights_that_are_lost_in_mid_run(config, tmp_path, monkeypatch, capsys):
+def test_weights_lost_in_mid_run_are_reported(config, tmp_path, monkeypatch, capsys):
     kept = {}
     step = TrainingStep.__call__
 
@@ -883,7 +883,7 @@ def test_no_checkpoint_holds_weights_that_are_not_finite(learning_rate, config, 
                 assert np.isfinite(reader.get_tensor(name)).all(), (index, name)
 
 
-def test_an_error_of_tensorflow_is_its_one_line_that_says_why(capsys):
+def test_an_error_of_tensorflow_is_reported_by_its_relevant_line(capsys):
     def loop(x):  # in a loop, its message begins with a stack trace
         return tf.while_loop(lambda x: x < 3, lambda x: tf.size(tf.reshape(tf.range(x), [x + 1])), [x])
 
@@ -892,7 +892,7 @@ def test_an_error_of_tensorflow_is_its_one_line_that_says_why(capsys):
     assert status == FAILURE
 
 
-def test_the_line_that_says_why_is_found_among_root_errors():
+def test_the_relevant_line_is_chosen_among_root_errors():
     parts = ["Graph execution error:\n", "Detected at node a defined at (most recent call last):"]
     parts += ["<stack traces unavailable>", "2 root error(s) found.", "  (0) INTERNAL: no room", "\t [[{{node a}}]]"]
     assert reason(ValueError("\n".join(parts))) == "(0) INTERNAL: no room"

@@ -24,7 +24,7 @@ from memattn.training.trainer import train
 pytestmark = pytest.mark.slow
 
 
-def test_who_comes_second_is_told_who_is_at_work(tmp_path):
+def test_the_second_process_is_told_which_one_holds_the_lock(tmp_path):
     lock = str(tmp_path / "new" / "lock")
     with processes.locked(lock, "here", "is at work"):
         for _ in range(2):  # being refused must not erase the name
@@ -37,7 +37,7 @@ def test_who_comes_second_is_told_who_is_at_work(tmp_path):
         pass
 
 
-def test_who_has_just_got_a_lock_has_time_to_write_its_name(tmp_path):
+def test_a_process_that_just_took_a_lock_has_time_to_write_its_name(tmp_path):
     lock = str(tmp_path / "lock")
     with processes.locked(lock, "here", "is at work"):
         name = Path(lock).read_text()
@@ -49,7 +49,7 @@ def test_who_has_just_got_a_lock_has_time_to_write_its_name(tmp_path):
         writing.join()
 
 
-def test_who_may_wait_does(tmp_path, capfd):
+def test_a_process_that_may_wait_waits_for_the_lock(tmp_path, capfd):
     path, done = tmp_path / "made", []
 
     def make():
@@ -68,7 +68,7 @@ def test_who_may_wait_does(tmp_path, capfd):
     assert os.listdir(tmp_path) == ["made"]
 
 
-def test_what_was_not_made_keeps_its_lock(tmp_path):
+def test_a_lock_stays_where_its_work_failed(tmp_path):
     """Who waits for the file would else hold a lock that others no longer see."""
     with pytest.raises(KeyboardInterrupt), processes.making(str(tmp_path / "made"), "is making it"):
         raise KeyboardInterrupt
@@ -76,7 +76,7 @@ def test_what_was_not_made_keeps_its_lock(tmp_path):
 
 
 @pytest.mark.parametrize("number", [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP])
-def test_where_there_are_no_locks_work_goes_on(tmp_path, monkeypatch, number):
+def test_work_continues_on_disks_without_locks(tmp_path, monkeypatch, number):
     def flock(*_):
         raise OSError(number, os.strerror(number))
 
@@ -95,7 +95,7 @@ def test_a_lock_that_cannot_be_written_is_an_error(tmp_path):
         pass
 
 
-def test_two_may_write_one_file(tmp_path, monkeypatch):
+def test_two_processes_may_write_one_file(tmp_path, monkeypatch):
     path, fsync, overtaken = tmp_path / "file", os.fsync, []
 
     def overtake(descriptor):
@@ -147,7 +147,7 @@ def test_an_interruption_of_the_imports_ends_a_command_with_one_line(tmp_path, n
     assert (ended.returncode, ended.stderr == "error: interrupted\n") == (status, status == 130)
 
 
-def test_of_tensorflows_start_only_the_noise_is_dropped(tmp_path):
+def test_only_noise_is_dropped_from_the_output_of_tensorflows_start(tmp_path):
     said = tmp_path / "said"
     said.write_text(
         "WARNING: All log messages before absl::InitializeLog() is called are written to STDERR\n"
@@ -177,7 +177,7 @@ def test_commands_are_known_by_their_place(monkeypatch, program, is_ours):
 
 
 @pytest.mark.parametrize("script", sorted(path.name for path in ROOT.glob("scripts/*.py")))
-def test_help_of_a_script_comes_alone_and_without_tensorflow(script):
+def test_help_of_a_script_is_printed_without_warnings_or_tensorflow(script):
     command = [sys.executable, "-X", "importtime", f"scripts/{script}", "--help"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0 and done.stdout
@@ -186,7 +186,7 @@ def test_help_of_a_script_comes_alone_and_without_tensorflow(script):
     assert not any(line.endswith("| tensorflow") for line in lines)
 
 
-def test_a_stack_trace_is_shown_where_it_is_asked_for():
+def test_a_stack_trace_is_printed_on_request():
     arguments = ["memattn.train", "--config", "nowhere.yaml", "--run_dir", "run"]
     line = "error: nowhere.yaml: cannot read the config: No such file or directory\n"
     for value in ("0", "1"):
@@ -223,7 +223,7 @@ def test_cores_are_those_that_this_process_may_use(monkeypatch):
     assert processes.cores() == 64
 
 
-def test_interrupt_ends_with_130_and_goes_on(tiny_config, tmp_path, monkeypatch):
+def test_an_interrupted_training_ends_with_130_and_resumes(tiny_config, tmp_path, monkeypatch):
     config = tiny_config()
     step = TrainingStep.__call__
 

@@ -71,7 +71,7 @@ def test_the_wheel_holds_the_package(wheel):
     assert wheel.name == f"memattn-{memattn.__version__}-py3-none-any.whl"
 
 
-def test_it_requires_all_that_it_imports(wheel):
+def test_the_wheel_requires_all_that_it_imports(wheel):
     distributions = importlib.metadata.packages_distributions()
     with zipfile.ZipFile(wheel) as file:
         texts = {name: file.read(name).decode("utf-8") for name in file.namelist()}
@@ -88,7 +88,7 @@ def test_it_requires_all_that_it_imports(wheel):
                 assert found & required, (path, top)
 
 
-def test_every_module_of_it_can_be_imported(wheel, tmp_path):
+def test_every_module_of_the_wheel_can_be_imported(wheel, tmp_path):
     code = (
         "import importlib, pkgutil, memattn\n"
         "for module in pkgutil.walk_packages(memattn.__path__, 'memattn.'):\n"
@@ -100,7 +100,7 @@ def test_every_module_of_it_can_be_imported(wheel, tmp_path):
     assert done.stdout.startswith(str(wheel))
 
 
-def test_its_commands_are_those_of_the_package(wheel):
+def test_the_commands_of_the_wheel_are_those_of_the_package(wheel):
     with zipfile.ZipFile(wheel) as file:
         (name,) = [name for name in file.namelist() if name.endswith("entry_points.txt")]
         entry_points = configparser.ConfigParser()
@@ -109,7 +109,7 @@ def test_its_commands_are_those_of_the_package(wheel):
 
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))
-def test_help_comes_alone(installed, command):
+def test_help_is_printed_without_warnings(installed, command):
     done = installed[1](f"memattn-{command}", "--help")
     assert done.stdout.startswith(__import__(f"memattn.{command}", fromlist=["__doc__"]).__doc__.strip())
     assert done.stderr == ""

@@ -250,7 +250,7 @@ def test_a_run_that_a_sweep_has_twice_is_refused(load, sweep):
         expand(load(COPY + f"sweep: {{{sweep}}}"))
 
 
-def test_a_name_of_a_run_is_one_line(load):
+def test_the_name_of_a_run_holds_no_line_break(load):
     assert list(expand(load(COPY + 'sweep: {grid: {data.folder: ["a\\nb"]}}'))) == ["folder=a_b"]
 
 

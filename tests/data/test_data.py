@@ -268,7 +268,7 @@ def test_a_batch_is_as_wide_as_the_bucket_of_its_longest_pair(window):
         assert not narrower or longest > max(narrower)
 
 
-def test_little_is_padding():
+def test_batches_hold_little_padding():
     batches = make_batches(batch_size=16, num_buckets=8, corpus=make_corpus(pairs=4000, longest=100))
     real = total = 0
     for source, target in epoch_of(batches, 0):
@@ -318,7 +318,7 @@ def test_the_shuffle_is_a_permutation_of_the_whole_corpus_without_pattern():
 
 
 @pytest.mark.parametrize("start", [0, 1, 7, 29, 31])
-def test_a_stream_resumed_goes_on_with_the_same_rest(window, start):
+def test_a_resumed_stream_yields_the_same_remaining_batches(window, start):
     batches = make_batches()
     whole = list(itertools.islice(batches.stream(0, 0, 0), 40))
     place = whole[start - 1][1] if start else (0, 0, 0)

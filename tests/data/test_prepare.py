@@ -193,7 +193,7 @@ def one_error(result, *fragments):
 
 
 @pytest.mark.parametrize("language", ["de", "tr"])
-def test_a_pair_of_wmt17_from_nothing(server, tmp_path, language):
+def test_a_pair_of_wmt17_is_downloaded_and_prepared(server, tmp_path, language):
     server.contents = release(language)
     result = prepare_wmt17(server, tmp_path, language, bpe_units=2000)
     assert result.returncode == 0, result.stderr
@@ -223,7 +223,7 @@ def test_a_pair_of_wmt17_from_nothing(server, tmp_path, language):
     assert not [name for name in before if "unfinished" in name]
 
 
-def test_a_broken_connection_is_gone_on_with(server, tmp_path):
+def test_a_broken_download_is_resumed(server, tmp_path):
     server.contents = release("de")
     path = "/de-en/corpus.tc.en.gz"
     server.cuts = {path: [9_000, 9_000]}
@@ -270,7 +270,7 @@ def fetch_then(server, path, target, act):
         server.answer = answer
 
 
-def test_a_server_that_cannot_go_on_is_asked_from_the_start(server, tmp_path):
+def test_a_server_without_ranges_is_asked_from_the_start(server, tmp_path):
     server.tags = False
     server.contents, server.cuts = {"/file": b"x" * 5000}, {"/file": [1000, 2000]}
     download.fetch(f"{server.url}/file", str(tmp_path / "file"), pause=0)
@@ -278,7 +278,7 @@ def test_a_server_that_cannot_go_on_is_asked_from_the_start(server, tmp_path):
     assert [start for _, start in server.requests] == [0, 0, 0]
 
 
-def test_a_server_in_trouble_is_asked_again_but_not_for_ever(server, tmp_path):
+def test_a_failing_server_is_asked_a_limited_number_of_times(server, tmp_path):
     server.contents, server.statuses = {"/file": b"x"}, {"/file": [503, 500]}
     download.fetch(f"{server.url}/file", str(tmp_path / "file"), pause=0)
     server.statuses = {"/other": [503] * 50}
@@ -323,7 +323,7 @@ def test_a_file_of_another_checksum_is_refused(server, tmp_path):
 
 
 @pytest.mark.parametrize("tags", [True, False])
-def test_without_a_length_an_archive_says_whether_it_is_whole(server, tmp_path, tags):
+def test_a_download_without_a_length_is_checked_by_its_archive(server, tmp_path, tags):
     server.length, server.tags = None, tags
     server.contents = {name: packed(ENGLISH) for name in ("/whole.gz", "/none.gz")} | {"/text": b"x" * 5000}
     server.cuts = {"/whole.gz": [9_000], "/none.gz": [0], "/text": [4000]}
@@ -339,13 +339,13 @@ def test_without_a_length_an_archive_says_whether_it_is_whole(server, tmp_path, 
 
 
 @pytest.mark.parametrize("length", ["banana", "-5", "1e3", "9" * 5000])
-def test_a_length_that_is_none_is_said(server, tmp_path, length):
+def test_an_invalid_content_length_is_reported(server, tmp_path, length):
     server.contents, server.length = {"/file": b"x"}, length
     with pytest.raises(DataError, match=f"/file: .*Content-Length.*'{length}'"):
         download.fetch(f"{server.url}/file", str(tmp_path / "file"), pause=0)
 
 
-def test_of_two_files_of_one_name_none_is_taken(tmp_path, monkeypatch):
+def test_two_files_of_one_name_in_an_archive_are_refused(tmp_path, monkeypatch):
     packed = tmp_path / "dev.tgz"
     packed.write_bytes(archive({"old/a": ["1"], "new/a": ["2"], "b": ["3"], "./b": ["4"]}))
     with pytest.raises(DataError, match="dev.tgz: .*old/a and new/a"):
@@ -385,7 +385,7 @@ def test_an_archive_that_is_damaged_at_its_end_is_refused_before_anything_is_tak
         ("en-cs", 0, False),
     ],
 )
-def test_a_number_of_pairs_that_is_not_the_papers_is_said(pair, pairs, is_right):
+def test_a_number_of_pairs_unlike_the_papers_is_reported(pair, pairs, is_right):
     assert (releases.wmt17_problem(pair, pairs) is None) == is_right
 
 
@@ -437,7 +437,7 @@ def test_a_broken_release_is_refused_and_mended(server, tmp_path, path, breaks, 
     assert result.returncode == 0, result.stderr
 
 
-def test_a_full_disk_leaves_nothing_that_is_taken_for_whole(server, tmp_path):
+def test_a_full_disk_leaves_no_file_that_looks_complete(server, tmp_path):
     """A limit on the size of a file stands for the disk: writing fails in the middle, wherever it does first."""
     server.contents = release("de")
     sizes = sorted({64, *(len(content) // 2 for content in server.contents.values()), 15_000, 30_000, 60_000})
@@ -475,7 +475,7 @@ def files(tmp_path):
     return splits
 
 
-def test_a_prepared_corpus_holds_what_the_text_says(files, tmp_path):
+def test_a_prepared_corpus_holds_the_pairs_of_the_text(files, tmp_path):
     manifest = prepare.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
     counts = manifest["counts"]["train"]
     assert (counts["read"], counts["pairs"], counts["dropped_empty"], counts["dropped_too_long"]) == (90, 87, 2, 1)
@@ -511,7 +511,7 @@ def test_processes_and_compression_change_nothing(files, tmp_path, monkeypatch):
     assert one == three
 
 
-def test_interrupted_anywhere_the_same_command_goes_on(files, tmp_path, monkeypatch):
+def test_a_preparation_interrupted_anywhere_resumes_by_the_same_command(files, tmp_path, monkeypatch):
     monkeypatch.setattr(chunks, "CHUNK", 10)
     monkeypatch.setattr(encoding, "JOURNAL_EVERY", 20)
     prepare.prepare(files, SETTINGS, str(tmp_path / "whole"), 1)
@@ -559,7 +559,7 @@ def test_interrupted_anywhere_the_same_command_goes_on(files, tmp_path, monkeypa
         ("train.target.ids.npy", lambda path: path.unlink()),
     ],
 )
-def test_what_a_damaged_preparation_encoded_is_encoded_anew(files, tmp_path, monkeypatch, name, spoil):
+def test_a_damaged_preparation_encodes_all_pairs_again(files, tmp_path, monkeypatch, name, spoil):
     def interrupted(*_):
         raise KeyboardInterrupt
 
@@ -629,7 +629,7 @@ def test_a_vocabulary_that_does_not_fit_is_refused(files, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_folder_of_something_else_is_left_alone(files, tmp_path):
+def test_an_unrelated_folder_is_left_alone(files, tmp_path):
     for folder in (tmp_path / "mine", tmp_path / "other.unfinished"):
         folder.mkdir()
         (folder / "diary.txt").write_text("dear")
@@ -653,7 +653,7 @@ def test_settings_of_something_else_are_left_alone(files, tmp_path, content):
     assert contents(tmp_path / "out.unfinished") == before
 
 
-def test_a_second_preparation_is_kept_out(files, tmp_path, monkeypatch):
+def test_a_second_preparation_of_a_folder_is_refused(files, tmp_path, monkeypatch):
     folder, segment, refused = str(tmp_path / "out"), prepare.segmenting.write_segmented, []
 
     def beside(*arguments):
@@ -683,7 +683,7 @@ def test_a_second_preparation_is_kept_out(files, tmp_path, monkeypatch):
         "\xff",
     ],
 )
-def test_a_folder_with_a_manifest_of_something_else_is_left_alone(files, tmp_path, manifest):
+def test_a_folder_with_an_unrelated_manifest_is_left_alone(files, tmp_path, manifest):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / corpus.MANIFEST).write_bytes(manifest.encode("latin-1"))
     with pytest.raises(ConfigError, match="mine: exists, but is not a prepared corpus"):
@@ -691,7 +691,7 @@ def test_a_folder_with_a_manifest_of_something_else_is_left_alone(files, tmp_pat
 
 
 @pytest.mark.parametrize("name", ["settings.json", "manifest.json", "vocab.txt"])
-def test_what_a_kill_left_of_a_file_is_no_part_of_the_corpus(files, tmp_path, monkeypatch, name):
+def test_partial_files_of_a_killed_preparation_are_not_used(files, tmp_path, monkeypatch, name):
     write = prepare.files.write
 
     def killed(path, content):
@@ -731,7 +731,7 @@ def test_a_line_that_tokenization_empties_is_dropped(files, tmp_path):
     assert (counts["pairs"], counts["dropped_empty"]) == (86, 3)
 
 
-def test_too_little_text_is_said(files, tmp_path):
+def test_too_little_text_is_refused(files, tmp_path):
     for path in files["train"]:
         Path(path).write_text("x\n", encoding="utf-8")
     with pytest.raises(DataError, match="too little text"):
@@ -764,7 +764,7 @@ def test_workers_end_with_their_parent():
         time.sleep(0.2)
 
 
-def test_begun_with_other_settings_it_begins_anew(files, tmp_path, monkeypatch):
+def test_a_preparation_with_other_settings_starts_over(files, tmp_path, monkeypatch):
     monkeypatch.setattr(prepare, "_finish", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         prepare.prepare(files, Settings(SETTINGS.text, bpe_units=50), str(tmp_path / "out"), 1)
@@ -831,7 +831,7 @@ def test_the_language_is_not_the_end_of_the_name(tmp_path):
     one_error(result, "--target_language: '한국어' is not the code of a language, such as de, zh or pt-BR")
 
 
-def test_targets_that_are_single_words_are_said(files, tmp_path):
+def test_targets_of_single_words_are_reported(files, tmp_path):
     for path in files["valid"]:
         with open(path, "w", encoding="utf-8") as file:
             file.writelines(["Haus\n"] * 8)
@@ -859,7 +859,7 @@ def test_targets_that_are_single_words_are_said(files, tmp_path):
         ),
     ],
 )
-def test_wrong_commands_are_said_in_a_line(arguments, problem):
+def test_wrong_commands_are_reported_in_one_line(arguments, problem):
     result = run_command("memattn.prepare", *arguments)
     assert result.returncode == 2
     one_error(result, problem)

@@ -86,7 +86,7 @@ def test_only_regular_files_are_read(name, kind, tmp_path):
         READERS[name](path)
 
 
-def test_a_pipe_is_read_where_it_is_meant(tmp_path):
+def test_a_pipe_is_read_where_pipes_are_allowed(tmp_path):
     path = str(tmp_path / "pipe")
     os.mkfifo(path)
     assert read_lines(path, pipes=True) == []  # nobody writes into it
@@ -116,7 +116,7 @@ def test_a_line_without_end_is_refused_and_not_kept(name, tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize("ending", ["txt", "gz"])
-def test_line_ends_of_old_macs_are_said(ending, tmp_path):
+def test_line_ends_of_old_macs_are_refused(ending, tmp_path):
     path = str(tmp_path / f"mac.{ending}")
     with gzip.open(path, "wb") if ending == "gz" else open(path, "wb") as file:
         file.write(b"a b\rc\rd\r")

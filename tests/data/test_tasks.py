@@ -121,7 +121,7 @@ def test_a_lookup_has_each_key_once_and_marks_are_as_many_as_asked(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["addition", "multiplication"])
-def test_uneven_operands(name, tmp_path):
+def test_operands_may_have_different_lengths(name, tmp_path):
     """Half of the pairs have them, either one the shorter; otherwise, and without `uneven`, both are equally long."""
     for uneven in (False, True):
         task = TaskConfig(max_length=9, num_symbols=5, train_examples=2_000, valid_examples=1, name=name, uneven=uneven)
@@ -213,7 +213,7 @@ def test_a_whole_folder_is_left_untouched(folder):
 
 
 @pytest.mark.parametrize("dies_at", ["train", "valid"])
-def test_a_preparation_that_raised_is_done_again(tmp_path, folder, monkeypatch, dies_at):
+def test_a_preparation_that_failed_is_repeated(tmp_path, folder, monkeypatch, dies_at):
     original = task_corpus._write_split
 
     def full(config, where, split, *rest):
@@ -231,7 +231,7 @@ def test_a_preparation_that_raised_is_done_again(tmp_path, folder, monkeypatch, 
     assert contents(again) == contents(folder)
 
 
-def test_a_preparation_that_was_killed_is_done_again(tmp_path, folder, monkeypatch):
+def test_a_preparation_that_was_killed_is_repeated(tmp_path, folder, monkeypatch):
     """Killed while files moved into place: some are there, some still aside, no manifest."""
     again, moved = tmp_path / "again", []
     replace = os.replace
@@ -260,14 +260,14 @@ def test_a_preparation_that_was_killed_is_done_again(tmp_path, folder, monkeypat
 
 
 @pytest.mark.parametrize("name", NAMES[1:])
-def test_a_folder_that_lost_a_file_is_made_whole(tmp_path, folder, name):
+def test_a_missing_file_of_a_task_folder_is_written_again(tmp_path, folder, name):
     before = contents(folder)
     (folder / name).unlink()
     task_corpus.prepare(SMALL, str(folder))
     assert contents(folder) == before
 
 
-def test_who_comes_while_a_folder_is_prepared_waits_for_it(tmp_path, folder, monkeypatch, capfd):
+def test_a_second_preparation_of_a_task_waits_for_the_first(tmp_path, folder, monkeypatch, capfd):
     together, original, written, waiting = tmp_path / "together", task_corpus._write_split, [], []
 
     def overtaken(*arguments):

@@ -166,7 +166,7 @@ def test_blanks_beside_punctuation_are_no_problem():
 
 
 @pytest.mark.parametrize(("line", "language"), [(KOREAN, "kor"), (KOREAN, "tgt"), (THAI, "th")])
-def test_other_blanks_are_said(line, language):
+def test_lines_with_unusual_blanks_are_reported(line, language):
     problem = text.blank_problem(TextSettings("raw", "en", language), [line, line, "A b."])
     assert "2 of 3 targets come back from Moses' tokenizer with other blanks between letters" in problem
     assert f"{language!r} (--target_language)" in problem
@@ -181,7 +181,7 @@ def test_untokenized_text_comes_back_as_it_was(line):
     assert untokenized.reference(line) == line
 
 
-def test_targets_too_short_for_bleu_are_said():
+def test_targets_too_short_for_bleu_are_reported():
     unsegmented = ["今天天气很好。", "我们去公园。", ""]
     raw, tokenized = (SubwordTokenizer(TextSettings(form, "en", "zh"), CODES) for form in ("raw", "tokenized"))
     assert text.bleu_problem(raw, unsegmented) is None
@@ -219,7 +219,7 @@ def test_truecased_text_is_recased_and_unescaped():
     assert tokenized.detokenize("das ist gut .") == "das ist gut."
 
 
-def test_what_a_folder_says_of_its_text_survives_the_files(tmp_path):
+def test_settings_of_a_text_survive_writing_and_reading(tmp_path):
     original = SubwordTokenizer(TextSettings("truecased", "en", "fi"), CODES)
     for name, content in original.files().items():
         (tmp_path / name).write_bytes(content.encode())

@@ -43,7 +43,7 @@ def test_the_tables_of_all_keys_are_those_of_the_program():
         assert f"| `{key}` |" in page
 
 
-def test_what_the_tables_need_of_a_mechanism(monkeypatch):
+def test_a_mechanism_without_documented_arguments_is_named(monkeypatch):
     class Bare(AttentionMechanism):
         """Without `Args:`."""
 
@@ -119,7 +119,7 @@ def test_the_configs_of_the_page_load_and_expand(examples):
     assert (small.model.units, small.model.attention["num_slots"], small.training.max_steps) == (64, 32, 1000)
 
 
-def test_the_error_of_the_page_is_the_one_that_comes(examples):
+def test_the_page_prints_the_real_error_of_a_wrong_config(examples):
     with pytest.raises(ConfigError) as raised:
         configs.load("wrong.yaml", [])
     assert f"```\n{raised.value}\n```" in PAGES["configuration.md"]

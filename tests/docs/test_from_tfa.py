@@ -61,7 +61,7 @@ def assert_found_the_same(old, new, options):
 
 
 @pytest.mark.skipif(hasattr(tf.keras.layers, "AbstractRNNCell"), reason="of Keras 3")
-def test_the_error_is_the_one_that_the_page_quotes():
+def test_the_page_quotes_the_real_error():
     with pytest.raises(AttributeError) as raised:
         tf.keras.layers.AbstractRNNCell  # noqa: B018
     assert f"AttributeError: {raised.value}\n" in PAGE

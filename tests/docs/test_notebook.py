@@ -36,7 +36,7 @@ def shares(text):
     }
 
 
-def test_it_was_committed_as_it_ran(committed):
+def test_the_notebook_was_committed_as_it_ran(committed):
     nbformat.validate(committed)
     numbers = [cell.execution_count for cell in codes(committed)]
     assert numbers == list(range(1, len(numbers) + 1))
@@ -45,7 +45,7 @@ def test_it_was_committed_as_it_ran(committed):
     assert PATH.stat().st_size < 500_000
 
 
-def test_it_runs_and_teaches_what_it_says(committed):
+def test_the_notebook_runs_and_shows_what_its_text_says(committed):
     notebook = nbformat.from_dict(committed)
     nbclient.NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(PATH.parent)}}).execute()
     for own, before in zip(codes(notebook), codes(committed), strict=True):

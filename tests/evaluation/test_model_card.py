@@ -40,7 +40,7 @@ def test_an_evaluation_writes_what_its_result_says(run):
     assert yaml.safe_load(settings) == result["config"]
 
 
-def test_samples_and_ensembles_are_said(run):
+def test_the_model_card_names_samples_and_ensembles(run):
     result = evaluate(run, "decoding.sample.top_k=3")
     assert "sampled, top_k 3, temperature 1.0, seed 1" in (run / FILE).read_text(encoding="utf-8")
     both = {**result, "checkpoints": ["runs/a/best/step-1", "runs/b/best/step-2"], "overrides": []}
@@ -60,7 +60,7 @@ def test_the_commands_use_the_model_and_the_search_of_the_result(run):
     assert "(best checkpoint)" in model_card(Result.from_json(result))
 
 
-def test_a_teacher_is_said(run):
+def test_the_model_card_names_the_teacher(run):
     result = evaluate(run)
     assert "**teacher**" not in model_card(Result.from_json(result))
     result["config"]["training"]["teacher"] = "runs/bahdanau"

@@ -99,7 +99,7 @@ def test_slots_stand_in_the_order_of_their_positions(tmp_path, figure):
     assert [title for title in titles if title.startswith("slot ")] == ["slot 2", "slot 1", "slot 3"]
 
 
-def test_of_many_tokens_some_are_named(tmp_path, figure):
+def test_only_some_of_many_tokens_are_labelled(tmp_path, figure):
     tokens = [str(i) for i in range(90)]
     plots.alignments(str(tmp_path / "a.png"), tokens, tokens, *scores(90, 90, 0))
     axes = next(axes for axes in figure().findobj(Axes) if axes.get_title() == "attention")

@@ -49,7 +49,7 @@ def until_it_fits(disk, step, do, runs=1):
         yield contents(disk)
 
 
-def test_training(command, disk, write_config, tmp_path, times):
+def test_training_resumes_once_a_full_disk_has_room(command, disk, write_config, tmp_path, times):
     changes = {"training.max_steps": 8, "training.validate_every": 4, "training.checkpoint_every": 2}
     train = ["memattn.train", f"--config={write_config(changes)}", "--strategy=none"]
     whole, pieces = str(tmp_path / "whole"), str(disk / "run")
@@ -64,7 +64,7 @@ def test_training(command, disk, write_config, tmp_path, times):
     assert not [path for path in contents(pieces) if "temp" in path or path.endswith(".unfinished")]
 
 
-def test_evaluation(command, disk, write_config, tmp_path, times):
+def test_evaluation_succeeds_once_a_full_disk_has_room(command, disk, write_config, tmp_path, times):
     assert command(tmp_path, "memattn.train", f"--config={write_config()}", f"--run_dir={tmp_path / 'run'}")[0] == 0
     evaluate = ["memattn.eval", f"--run_dir={tmp_path / 'run'}", "--split=valid", "--repeats=1", "--plot=1"]
     before = contents(tmp_path / "run")
@@ -79,7 +79,7 @@ def test_evaluation(command, disk, write_config, tmp_path, times):
     assert contents(tmp_path / "run") == before
 
 
-def test_preparation(command, disk, tmp_path, times):
+def test_preparation_resumes_once_a_full_disk_has_room(command, disk, tmp_path, times):
     for name in ("train.a", "train.b", "valid.a", "valid.b"):
         (tmp_path / name).write_text("der Mann läuft über die Straße .\n" * 400, encoding="utf-8")
     prepare = ["memattn.prepare", "parallel", f"--train={tmp_path / 'train'}", f"--valid={tmp_path / 'valid'}"]
@@ -94,7 +94,7 @@ def test_preparation(command, disk, tmp_path, times):
     assert [name for name in whole if prepared[name] != whole[name]] == ["manifest.json"]  # it holds the command
 
 
-def test_sweep(command, disk, write_config, tmp_path, times):
+def test_a_sweep_resumes_once_a_full_disk_has_room(command, disk, write_config, tmp_path, times):
     room = times(short=None, full=32 << 10)
     if room is None:
         pytest.skip("a minute long: make test-faults has it")

@@ -190,11 +190,11 @@ def remove(path):
         path.unlink()
 
 
-def test_damaged_configs(corpora, commands, tmp_path, times):
+def test_damaged_configs_train_or_are_refused_in_one_line(corpora, commands, tmp_path, times):
     statuses = try_all(times(short=12, full=2_000), lambda *made: damaged_config(*made, corpora), commands, tmp_path)
     assert {0, 2} <= statuses.keys(), statuses
 
 
-def test_damaged_corpora(corpora, commands, tmp_path, times):
+def test_damaged_corpora_train_or_are_refused_in_one_line(corpora, commands, tmp_path, times):
     statuses = try_all(times(short=8, full=500), lambda *made: damaged_corpus(*made, corpora), commands, tmp_path)
     assert {0, 1} <= statuses.keys(), statuses

@@ -99,7 +99,7 @@ def test_a_convolution_has_zeros_around(kernel_columns):
 
 
 @every_model
-def test_a_model_is_the_papers(kind, cell, width):
+def test_logits_are_those_of_the_papers_equations(kind, cell, width):
     model = make_model(kind, cell, width)
     found = model(tf.constant([SOURCE]), tf.constant([TARGET]))[0]
     np.testing.assert_allclose(found, expected_logits(model, SOURCE, TARGET), rtol=1e-4, atol=1e-5)
@@ -134,7 +134,7 @@ def test_steps_are_teacher_forcing(kind, cell, width):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_logit_sees_its_own_or_a_later_output(kind):
+def test_logits_depend_on_no_later_outputs(kind):
     model = make_model(kind)
     base = model(tf.constant([SOURCE]), tf.constant([TARGET]))[0].numpy()
     for k in range(len(TARGET) - 1):
@@ -201,7 +201,7 @@ def test_a_config_of_active_memory_stays_one():
         ({"data": {"task": {"name": "addition", "num_symbols": 1}}}, "num_symbols: is the base"),
     ],
 )
-def test_what_does_not_fit_is_refused(changes, message):
+def test_options_that_do_not_fit_active_memory_are_refused(changes, message):
     with pytest.raises(ConfigError, match=message):
         config = configs.from_dict({**tree(), **changes})
         Searcher(make_model(config.model.kind), config.decoding)

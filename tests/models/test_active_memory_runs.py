@@ -95,7 +95,7 @@ def test_scores_are_those_of_teacher_forcing():
     assert found[0] == pytest.approx(log_probs[range(len(TARGET)), TARGET].sum(), abs=1e-4)
 
 
-def test_what_was_cut_counts_only_where_all_is_cut():
+def test_cut_hypotheses_count_only_where_none_is_whole():
     def found(lengths, scores):
         tokens = tf.repeat(tf.constant(lengths)[:, :, None], 3, 2)  # tells which one was kept
         return Hypotheses(tokens, tf.constant(lengths), tf.constant(scores))
@@ -158,7 +158,7 @@ def test_a_run_stops_resumes_and_is_evaluated(kind, tiny_config, tmp_path, monke
     np.testing.assert_allclose(alone.scores, together.scores, rtol=1e-4)
 
 
-def test_it_has_no_pictures_and_an_export_of_one_length(tiny_config, tmp_path):
+def test_active_memory_has_no_pictures_and_an_export_of_one_length(tiny_config, tmp_path):
     assert train(tiny_config(of_kind("extended")), str(tmp_path / "run"), NO_STRATEGY) == 0
     evaluated = run_command("memattn.eval", f"--run_dir={tmp_path / 'run'}", "--repeats=1", "--plot=1")
     assert "--plot: nothing drawn; the model has no attention\n" in evaluated.stdout

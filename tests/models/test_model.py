@@ -53,7 +53,7 @@ def test_encoder_is_two_independent_stacks():
         np.testing.assert_allclose(final[b], np.concatenate(expected_final), rtol=1e-4, atol=1e-5)
 
 
-def test_bridges():
+def test_bridges_compute_the_first_states_of_the_decoder():
     final = np.random.default_rng(0).normal(size=(2, 7)).astype(np.float32)
     zero = ZeroBridge(layers=2, units=3)(tf.constant(final))
     assert len(zero) == 2
@@ -101,11 +101,11 @@ def test_decoder_computes_equations_3_6_and_7(input_feeding, mix):
         ("none", "zero", ZeroBridge),
     ],
 )
-def test_bridge_switch(name, bridge, expected):
+def test_the_config_chooses_the_bridge(name, bridge, expected):
     assert type(make_model(name, {}, bridge=bridge).bridge) is expected
 
 
-def test_tied_embeddings():
+def test_tied_embeddings_share_their_matrices():
     separate, shared, tied = (make_model("memory", {}, tie_embeddings=tie) for tie in ("none", "source_target", "all"))
     assert separate.source_embedding is not separate.target_embedding
     assert shared.source_embedding is shared.target_embedding
@@ -207,7 +207,7 @@ def test_model_and_layers_come_back_from_their_config():
         ({"attention": {"name": "foo"}}, "attention: 'foo' is none of none, bahdanau"),
     ],
 )
-def test_choices_that_there_are_not_are_refused(changes, problem):
+def test_unknown_choices_of_a_model_are_refused(changes, problem):
     arguments = make_model("memory", {}).get_config()
     with pytest.raises(ValueError, match=problem):
         Seq2Seq(**{**arguments, **changes})

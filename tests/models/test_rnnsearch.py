@@ -88,7 +88,7 @@ def test_padding_does_not_move_the_first_state():
         ({"encoder": "rnn"}, "model.encoder: "),
     ],
 )
-def test_what_does_not_go_together_is_refused(model, problem):
+def test_options_that_exclude_rnnsearch_are_refused(model, problem):
     with pytest.raises(ConfigError, match=problem):
         configs.checked({"data": {"copy": {}}, "model": model}, configs.Origin("test"))
 

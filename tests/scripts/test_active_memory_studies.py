@@ -89,7 +89,7 @@ def test_the_seed_sets_the_weights_of_the_adding_problem():
     assert np.abs(kernels[0][1] - kernels[0][3]).max() > 1e-3  # of one shape [100, 1]: the attention's, the output's
 
 
-def test_feed_forward_attention_is_the_papers():
+def test_feed_forward_attention_is_the_papers_equation():
     model, inputs = adding_problem.make_model("feed-forward attention"), np.random.default_rng(2).normal(size=[1, 7, 2])
     weights = [weight.numpy().astype(np.float64) for weight in model.weights]
     (kernel, bias), (w, b), *dense = weights[:2], weights[2:4], weights[4:6], weights[6:]
@@ -105,7 +105,7 @@ def test_feed_forward_attention_is_the_papers():
     np.testing.assert_allclose(model(inputs.astype(np.float32))[0], x, rtol=1e-4, atol=1e-5)
 
 
-def test_the_loss_of_subsequence_search():
+def test_the_loss_of_subsequence_search_is_its_equation():
     one = tf.constant([[0.0, 0.0], [1.0, 0.0]])
     np.testing.assert_allclose(subsequence.distances(one, one), [0, 0], atol=2e-4)
     with tf.GradientTape() as tape:
@@ -127,7 +127,7 @@ def test_distances_that_do_not_overlap_have_the_coefficient_0():
     assert float(found["recall at 100"].rstrip("%")) == pytest.approx(50, abs=15)
 
 
-def test_embeddings_that_are_all_one_find_nothing():
+def test_equal_embeddings_find_no_subsequence():
     found = subsequence.search(np.ones([150, 4]), np.ones([150, 4]), np.random.default_rng(1))
     assert (found["recall at 100"], found["median rank"]) == ("0.0%", 150)
 
@@ -144,7 +144,7 @@ def test_embeddings_that_are_all_one_find_nothing():
         (["--output", "nan"], "nan.json: not a table of this script"),
     ],
 )
-def test_the_adding_problem_says_what_is_wrong(arguments, message, tmp_path):
+def test_invalid_arguments_of_the_adding_problem_are_reported(arguments, message, tmp_path):
     (tmp_path / "damaged.json").write_text('{"cells": [{"task": "addition"}]}', encoding="utf-8")
     cell = {"task": "addition", "length": "50", "model": "unweighted", "learning_rate": 0.01, "seed": 1}
     cell |= {"right": 1, "epochs": 1, "constant_right": 0.1}
@@ -179,7 +179,7 @@ def test_an_embedding_finds_more_after_training(pooling):
     assert found[1] > found[0] + 15
 
 
-def test_the_table_of_arithmetic(tmp_path, monkeypatch, command):
+def test_the_table_of_arithmetic_is_made(tmp_path, monkeypatch, command):
     def forked(module, name, folder, arguments, processes):
         del name, processes
         return command(tmp_path, module, "--run_dir", folder, *arguments)[0]

@@ -101,7 +101,7 @@ def test_the_lower_bound_without_input_feeding_reads_contexts_once():
     assert lower_bounds.decoding(attention, input_feeding=False, **sizes) == fed - 480 + 96
 
 
-def test_the_rate_is_that_of_the_fastest_products(monkeypatch):
+def test_the_rate_is_measured_by_the_fastest_products(monkeypatch):
     products, multiply = [], tf.matmul
 
     def counted(left, right):

@@ -10,7 +10,7 @@ from memattn.data.vocabulary import EOS
 SOURCE = padded([[4, 5, 6, 7, 8, EOS], [9, 10, EOS], [5, EOS]]).numpy()
 
 
-def test_what_is_left_is_what_the_best_projection_misses():
+def test_the_residual_variance_is_that_of_the_best_projection():
     model = make_model("bahdanau", {})
     contexts = model.decode_and_read(model.encode(tf.constant(SOURCE)), tf.constant(SOURCE))[1].numpy()
     left = residuals(model, SOURCE, SOURCE, 8)
@@ -28,7 +28,7 @@ def test_what_is_left_is_what_the_best_projection_misses():
     np.testing.assert_allclose(left[6:], 0, atol=1e-9)  # as many directions as the longest target has steps
 
 
-def test_contexts_of_a_memory_leave_nothing_beyond_its_slots():
+def test_contexts_of_a_memory_have_no_more_directions_than_slots():
     model = make_model("memory", {"num_slots": 2})
     for weight in model.attention.weights:
         weight.assign(100 * weight)  # else all steps read nearly the same
@@ -37,6 +37,6 @@ def test_contexts_of_a_memory_leave_nothing_beyond_its_slots():
     np.testing.assert_allclose(left[2:], 0, atol=1e-9)
 
 
-def test_the_fewest_slots_that_leave_little():
+def test_the_fewest_slots_with_a_small_residual_variance():
     left = np.array([1.0, 0.4, 0.05, 0.01])
     assert [slots_for(left, tolerance) for tolerance in (1.0, 0.4, 0.1, 0.01, 0.001)] == [0, 1, 2, 3, None]

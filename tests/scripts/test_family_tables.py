@@ -39,7 +39,7 @@ def test_a_row_for_each_mechanism(tmp_path):
     assert (seeds["linear"]["copy, L = 20"], seeds["linear"]["copy, L = 40"]) == ("97.00-99.00", "")
 
 
-def test_rnnsearch_by_length(tmp_path, monkeypatch):
+def test_rnnsearch_is_shown_by_length(tmp_path, monkeypatch):
     output, runs = Output(str(tmp_path), "small"), made_up("rnnsearch_translation", bleu=bleu)
 
     def quarters(runs):

@@ -69,7 +69,7 @@ def made(tmp_path, monkeypatch, command):
     return make
 
 
-def test_the_tables_of_tiny_runs(made, tmp_path, monkeypatch):
+def test_tables_are_made_of_tiny_runs(made, tmp_path, monkeypatch):
     tasks = ["reverse, L = 6", "selective_copy, L = 6, 2 marked"]
     assert [row["task"] for row in made("slots")] == tasks
     assert (tmp_path / "results" / "slots" / "small" / "residuals.png").stat().st_size > 10_000

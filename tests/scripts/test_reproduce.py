@@ -72,7 +72,7 @@ def test_rows_with_other_settings_say_so_beside_the_paper(tmp_path):
     assert title.endswith("(OTHER LEARNING RATE AND UPDATES THAN THE PAPER'S)")
 
 
-def test_all_leaves_out_what_a_scale_lacks(command):
+def test_the_target_all_skips_studies_that_a_scale_lacks(command):
     assert runner.available("small") == list(runner.TARGETS)
     beyond = {
         "training_choices",
@@ -254,7 +254,7 @@ def test_a_manifest_keeps_runs_of_one_name(monkeypatch, tmp_path):
     assert list(manifest["runs"]["translation"]) == [run.folder.removeprefix("runs/") for run in runs]
 
 
-def test_what_is_missing_is_said(tmp_path, monkeypatch):
+def test_missing_results_are_reported(tmp_path, monkeypatch):
     runs = made_up("table1", bleu=lambda config: 50.0)
     monkeypatch.setattr(runner.sweep, "run_sweep", lambda *args, **options: [runs[-1].name])
     monkeypatch.setattr(runner, "finished", lambda *args: runs[:-1])
@@ -273,7 +273,7 @@ def test_what_is_missing_is_said(tmp_path, monkeypatch):
         runner.Reproduction("small", **places).make("table1")
 
 
-def test_a_figure_from_nothing_and_again_at_once(command, tmp_path, monkeypatch, capfd):
+def test_a_figure_is_made_from_nothing_and_reused(command, tmp_path, monkeypatch, capfd):
     def forked(module, name, folder, arguments, processes):
         del name, processes
         return command(tmp_path, module, "--run_dir", folder, *arguments)[0]
@@ -295,7 +295,7 @@ def test_a_figure_from_nothing_and_again_at_once(command, tmp_path, monkeypatch,
     assert len(written["runs"]["alignments"]) == 2
 
 
-def test_a_benchmarks_results_are_named_as_those_of_other_targets(tmp_path, monkeypatch):
+def test_benchmark_results_are_named_like_those_of_other_targets(tmp_path, monkeypatch):
     def benchmark(command):
         output = command[command.index("--output") + 1]
         for ending in ("csv", "md", "json", "png"):
@@ -465,7 +465,7 @@ def test_a_rehearsal_has_the_batches_of_the_training(tmp_path, monkeypatch):
     assert table.splitlines()[2].split("|")[4].strip() == "8"
 
 
-def test_text_that_is_not_prepared_stops_it_before_anything_is_trained(command, tmp_path):
+def test_unprepared_text_ends_the_script_before_anything_is_trained(command, tmp_path):
     if (ROOT / "data" / "multi30k.en-de").exists():
         pytest.skip("Multi30k is prepared here")
     flags = [f"--runs_dir={tmp_path / 'runs'}", f"--results_dir={tmp_path}"]
@@ -476,7 +476,7 @@ def test_text_that_is_not_prepared_stops_it_before_anything_is_trained(command, 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_text_that_is_not_prepared_is_said_before_anything_is_trained(monkeypatch, tmp_path):
+def test_unprepared_text_is_reported_before_anything_is_trained(monkeypatch, tmp_path):
     write_study(tmp_path, "translation", "data: {folder: data/nowhere}\n")
     monkeypatch.chdir(tmp_path)
     message = "data/nowhere: not prepared yet; the head of configs/studies/translation/small.yaml has the command"
@@ -485,7 +485,7 @@ def test_text_that_is_not_prepared_is_said_before_anything_is_trained(monkeypatc
 
 
 @pytest.mark.parametrize(("target", "key"), [("teacher", "teacher"), ("arithmetic", "init_from")])
-def test_a_run_that_others_need_and_none_trains_is_said_before_anything_is_trained(monkeypatch, target, key):
+def test_a_missing_teacher_run_is_reported_before_anything_is_trained(monkeypatch, target, key):
     monkeypatch.chdir(ROOT)
     runner.check([target], "small", "./runs/reproduce/")
     wrong = f"training.{key}: runs/reproduce/.* is not trained with --runs_dir elsewhere"

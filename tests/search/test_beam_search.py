@@ -87,7 +87,7 @@ def test_a_beam_wide_enough_finds_all_hypotheses_in_order(penalty):
 
 @pytest.mark.parametrize("penalty", [0.0, 0.6, 1.0])
 @pytest.mark.parametrize("beam_size", [1, slow(2), 3, slow(5), 10])
-def test_it_agrees_with_a_plain_beam_search(beam_size, penalty):
+def test_beam_search_agrees_with_a_plain_one(beam_size, penalty):
     sources = list(range(20, 32))
     max_lengths = [8, 7, 6, 5] * 3
     found = search(sources, max_lengths, beam_size=beam_size, penalty=penalty)
@@ -105,7 +105,7 @@ def test_the_plain_beam_search_is_a_real_test():
     assert {len(tokens) for tokens in best[10, 1.0]} >= {0, 1, 6}
 
 
-def test_a_beam_of_one_is_greedy():
+def test_a_beam_of_size_1_is_a_greedy_search():
     sources, max_length = list(range(40, 60)), 9
     found = search(sources, [max_length] * 20, beam_size=1)
     for row, source in enumerate(sources):
@@ -261,14 +261,14 @@ SECOND = next_code(FIRST, 0)  # and token 0
         (1.0, [((0,), math.log(0.495)), ((), math.log(0.5) * 6 / 5)]),
     ],
 )
-def test_what_is_finished_keeps_its_place_until_something_is_better(penalty, expected):
+def test_a_finished_hypothesis_stays_in_the_beam_until_better_ones_come(penalty, expected):
     table = hand_made((FIRST, [0.5, 0, 0.5]), (SECOND, [0.01, 0, 0.99]))
     for max_steps in (2, 6):
         found = search([50], [max_steps], beam_size=2, penalty=penalty, table=table)
         assert_same(taken(found, 0), expected)
 
 
-def test_what_is_finished_leaves_the_beam_for_two_that_are_better():
+def test_a_finished_hypothesis_leaves_the_beam_for_two_better_ones():
     table = hand_made((FIRST, [0.8, 0, 0.2]), (SECOND, [0, 0.4, 0.6]))
     found = search([50], [2], beam_size=2, table=table)
     assert_same(taken(found, 0), [((0,), math.log(0.48)), ((0, 1), math.log(0.32))])
@@ -285,7 +285,7 @@ def test_a_token_of_probability_0_is_never_taken():
     assert not np.isnan(found.scores).any()
 
 
-def test_a_source_that_yields_nan_leaves_the_others_alone():
+def test_a_source_that_yields_nan_changes_no_other_source():
     table = TABLE.copy()
     table[next_code(50, START)] = np.nan
     found = search([50, 4], [5, 5], beam_size=3, table=table)
@@ -312,7 +312,7 @@ def test_equal_scores_take_the_first_beam_and_the_smaller_token():
         ({"no_repeat_ngram_size": 1.5}, "no_repeat_ngram_size: must be an int of at least 0, not 1.5"),
     ],
 )
-def test_what_is_out_of_its_range_is_refused(wrong, problem):
+def test_values_out_of_range_are_refused(wrong, problem):
     numbers = {"beam_size": 2, "max_lengths": tf.constant([4]), "max_steps": 4, "start": 1, "end": 2, **wrong}
     with pytest.raises(ValueError, match=problem):
         beam_search(lambda *_: None, (), **numbers)

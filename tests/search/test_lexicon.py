@@ -55,7 +55,7 @@ def test_a_damaged_id_is_named():
 
 
 @pytest.mark.parametrize("block", [2, 100])
-def test_it_learns_model_1(block, monkeypatch):
+def test_the_lexicon_is_that_of_ibm_model_1(block, monkeypatch):
     monkeypatch.setattr(lexicon, "_BLOCK", block)
     sentences = pairs()
     text = Corpus(*(Sentences.from_ids(list(side)) for side in zip(*sentences, strict=True)))
@@ -66,7 +66,7 @@ def test_it_learns_model_1(block, monkeypatch):
         assert found[key] == pytest.approx(probability, rel=1e-9)
 
 
-def test_of_a_large_corpus_it_takes_blocks_at_equal_distances(monkeypatch):
+def test_the_lexicon_of_a_large_corpus_is_learned_from_spaced_blocks(monkeypatch):
     monkeypatch.setattr(lexicon, "_BLOCK", 2)
     monkeypatch.setattr(lexicon, "_MOST_PAIRS", 4)
     sentences = [[[4 + i, EOS], [4 + i, EOS]] for i in range(12)]
@@ -84,7 +84,7 @@ def sources(rows=5, width=6):
     return np.array([[*random.integers(4, V, length), EOS, *[PAD] * (width - length)] for length in range(1, rows + 1)])
 
 
-def test_a_source_may_become_its_tokens_and_their_translations_whatever_is_beside_it():
+def test_the_selection_of_a_source_does_not_depend_on_its_batch():
     translations = some_lexicon()._translations
     batch = np.concatenate([sources(), np.full([1, 7], PAD)])
     ids, allowed = some_lexicon()(batch)

@@ -147,7 +147,7 @@ def test_the_config_samples_as_many_as_are_asked_for():
         ),
     ],
 )
-def test_what_is_out_of_its_range_is_refused(wrong, problem):
+def test_values_out_of_range_are_refused(wrong, problem):
     with pytest.raises(ValueError, match=problem):
         sample(lambda *_: None, (), **{"uniforms": tf.zeros([2, 1, 1]), **wrong}, max_lengths=[2], start=1, end=2)
 

@@ -75,7 +75,7 @@ def test_recurrent_mechanisms_are_exported(runs, tmp_path, name):  # noqa: F811
     compare(translator(run, n_best=3, scores=True)(lines, 1), exported(lines, 1))
 
 
-def test_its_best_hypotheses_are_the_first(exported):
+def test_the_best_hypotheses_of_an_export_come_first(exported):
     lines = ["Haus Hund Katze."]
     one, three = (list(Translator(*saved_model.load(exported[0][0], n))(lines, 7)) for n in (1, 3))
     assert three[0] == f"7\t{one[0]}"
@@ -227,7 +227,7 @@ def test_an_empty_string_or_a_pad_ends_a_source(exported):
     "name",
     ["saved_model.pb", "variables/variables.data-00000-of-00001", "variables/variables.index", "fingerprint.pb"],
 )
-def test_a_truncated_model_is_said_in_a_line(exported, tmp_path, name):
+def test_a_truncated_model_is_reported_in_one_line(exported, tmp_path, name):
     damaged = tmp_path / "damaged"
     shutil.copytree(exported[0][0], damaged)
     with open(damaged / name, "r+b") as file:
@@ -251,7 +251,7 @@ def test_another_vocabulary_is_refused(exported, tmp_path):
         saved_model.load("nowhere")
 
 
-def test_what_cannot_be_exported_is_refused(trained, exported, tmp_path, monkeypatch):  # noqa: F811
+def test_models_that_cannot_be_exported_are_refused(trained, exported, tmp_path, monkeypatch):  # noqa: F811
     with pytest.raises(ConfigError, match="exists; use another --output"):
         saved_model.export(trained, exported[0][0])
     sampling = load([os.path.dirname(os.path.dirname(trained.checkpoints[0]))], ["decoding.sample={}"], None)

@@ -64,7 +64,7 @@ def test_raw_files_are_evaluated_as_the_prepared_split_is(runs, trained, tmp_pat
     assert not texts[3][0].endswith(" .")
 
 
-def test_odd_white_space_leaves_lines_and_columns_whole(trained, tmp_path, monkeypatch):
+def test_odd_white_space_breaks_neither_lines_nor_columns(trained, tmp_path, monkeypatch):
     """What a model writes may hold any white space, also where units of BPE make an escape."""
     blanks = ["\t", "\n", "\r", "\v", "\f", "\x1c", "\x1e", "\x85", "\u2028", "\u2029", "\u00a0"]
     written = [f"a b{blank}c d e f" for blank in blanks]
@@ -123,7 +123,7 @@ def test_a_split_evaluated_by_hand_leaves_the_result_of_another(runs, command):
     assert evaluated() == evaluated("--split", "valid") == "memory"
 
 
-def test_files_of_an_earlier_evaluation_do_not_stay(trained, runs, tmp_path):
+def test_files_of_an_earlier_evaluation_are_removed(trained, runs, tmp_path):
     test_set = evaluation.read_files(trained, *(str(runs[1] / f"test.{side}") for side in ("en", "de")))
     evaluated = evaluation.evaluate(trained, test_set, repeats=1)
     tokens = dataclasses.replace(
@@ -137,7 +137,7 @@ def test_files_of_an_earlier_evaluation_do_not_stay(trained, runs, tmp_path):
 
 
 @pytest.mark.parametrize("lines", ["Haus", None, 5, ["Haus", 3]])
-def test_lines_that_are_none_are_refused(trained, lines):
+def test_invalid_lines_are_refused(trained, lines):
     with pytest.raises(DataError, match="lines: must be a list of strings, not "):
         translator(trained).translate(lines)
 
@@ -387,14 +387,14 @@ def test_an_error_ends_the_command_though_its_input_goes_on(runs):
         assert process.stderr.read().splitlines()[-1].startswith("error: standard input:2: expected a source")
 
 
-def test_a_closed_input_is_said(runs):
+def test_a_closed_standard_input_is_reported(runs):
     command = f"{sys.executable} -m memattn.translate --run_dir {runs[0][1]} <&-"
     result = subprocess.run(["sh", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert result.returncode == 2
     assert result.stderr.splitlines()[-1] == "error: standard input is closed; give it lines to translate"
 
 
-def test_a_hypothesis_that_is_lost_leaves_an_empty_line(trained, monkeypatch):
+def test_a_source_without_a_hypothesis_gives_an_empty_line(trained, monkeypatch):
     writing = translator(trained, scores=True)
     monkeypatch.setattr("memattn.serving.translator.translation", lambda *_: Translation([], []))
     assert list(writing(["Haus"], 1)) == ["-inf\t"]
@@ -435,13 +435,13 @@ def test_the_command_streams_on_a_pipe(runs, trained):
         ),
     ],
 )
-def test_the_commands_say_what_is_wrong(runs, command, module, flags, problem):
+def test_invalid_arguments_of_commands_are_reported(runs, command, module, flags, problem):
     status, _, stderr = command(runs[1], f"memattn.{module}", *flags)
     assert status == 2
     assert f"error: {problem}" in stderr
 
 
-def test_what_a_run_needs_for_text_is_in_its_folder(runs, tmp_path):
+def test_a_run_folder_holds_what_translating_text_needs(runs, tmp_path):
     """A run moved away from its data still translates; its BPE is its own."""
     (tmp_path / "moved").mkdir()
     moved = tmp_path / "moved" / "run"
@@ -628,7 +628,7 @@ def test_closed_streams_end_no_command_in_a_stack_trace(module, closed):
         assert len(done.stderr.splitlines()) == (status == 2 and "2>&-" not in closed)
 
 
-def test_a_closed_output_is_said(runs):
+def test_a_closed_standard_output_is_reported(runs):
     command = f"{sys.executable} -m memattn.translate --run_dir {runs[0][1]} >&-"
     result = subprocess.run(["sh", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert result.returncode == 2

@@ -157,7 +157,7 @@ def test_trainings_share_the_machine_and_evaluations_do_not(load, tmp_path, monk
     }
 
 
-def test_what_failed_is_run_again_and_nothing_else(load, tmp_path, monkeypatch, capsys):
+def test_only_failed_runs_are_repeated(load, tmp_path, monkeypatch, capsys):
     commands = Commands(failing=[("memattn.train", "num_slots=2"), ("memattn.eval", "num_slots=4")])
     monkeypatch.setattr(sweep, "command", commands)
     assert sweep.run_sweep(load(GRID), str(tmp_path / "sweep"), **OPTIONS) == ["num_slots=2", "num_slots=4"]
@@ -211,7 +211,7 @@ def test_averaged_checkpoints_are_evaluated_beside_the_best(load, tmp_path, monk
     assert evaluations == ["num_slots=1"] * 3  # the second 2 finds its result
 
 
-def test_of_any_split_the_result_is_in_the_run_folder(load, tmp_path, monkeypatch):
+def test_the_result_of_any_split_is_in_the_run_folder(load, tmp_path, monkeypatch):
     monkeypatch.setattr(sweep, "command", commands := Commands())
     monkeypatch.setattr(sweep.task_corpus, "SPLITS", ("train", "valid", "test"))
     for _ in range(2):  # the second finds the result of the first
@@ -220,7 +220,7 @@ def test_of_any_split_the_result_is_in_the_run_folder(load, tmp_path, monkeypatc
     assert [module for module, _ in commands.called] == ["memattn.train", "memattn.eval"]
 
 
-def test_cells_one_by_one_and_then_the_table(load, tmp_path, monkeypatch, capsys):
+def test_cells_run_one_by_one_before_the_table_is_made(load, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sweep, "command", Commands())
     folder = tmp_path / "sweep"
     config = load([{"model.attention.num_slots": slots} for slots in (2, 3)])
@@ -245,7 +245,7 @@ def test_the_row_of_a_run_with_damaged_validations_says_so(load, tmp_path, monke
     assert [row["failed"] for row in table(folder)] == ["validation.csv is damaged", ""]
 
 
-def test_a_result_without_its_figures_is_none(load, tmp_path, monkeypatch):
+def test_a_result_without_its_figures_counts_as_missing(load, tmp_path, monkeypatch):
     monkeypatch.setattr(sweep, "command", Commands())
     config, folder = load(GRID[:1]), tmp_path / "sweep"
     assert sweep.run_sweep(config, str(folder), **OPTIONS) == []
@@ -264,7 +264,7 @@ def groups(cells, load):
     return tables.seed_groups(list(runs), list(runs.values()), list(changes(config).values()))
 
 
-def test_groups_of_seeds_have_names_of_their_own(load):
+def test_groups_of_seeds_have_distinct_names(load):
     slots = "model.attention.num_slots"
     cells = [{slots: 3}, {slots: 3, "training.learning_rate": 0.1}]
     cells += [{slots: 3, "training.seed": 2, "training.learning_rate": 0.1}]
@@ -292,7 +292,7 @@ def test_groups_of_seeds_have_names_of_their_own(load):
 @pytest.mark.parametrize(
     "content", ["[]", "3", "{}", '{"config": 5}', '{"config": {}, "checkpoints": 3}', "[" * 100_000]
 )
-def test_a_result_of_another_shape_is_none(load, tmp_path, monkeypatch, content):
+def test_a_malformed_result_counts_as_missing(load, tmp_path, monkeypatch, content):
     monkeypatch.setattr(sweep, "command", Commands())
     config, folder = load(GRID[:1]), tmp_path / "sweep"
     assert sweep.run_sweep(config, str(folder), **OPTIONS) == []
@@ -300,7 +300,7 @@ def test_a_result_of_another_shape_is_none(load, tmp_path, monkeypatch, content)
     assert finished(config, str(folder), "valid") == []
 
 
-def test_a_second_sweep_is_kept_out_but_cells_are_done_beside_each_other(load, tmp_path, monkeypatch):
+def test_a_second_sweep_is_refused_but_cells_run_at_the_same_time(load, tmp_path, monkeypatch):
     monkeypatch.setattr(sweep, "command", Commands())
     config, folder, found, nested = load(GRID[:2]), str(tmp_path / "sweep"), sweep.result_of, []
 
@@ -326,7 +326,7 @@ def test_a_second_sweep_is_kept_out_but_cells_are_done_beside_each_other(load, t
 
 
 @pytest.mark.parametrize(("copy", "known"), [(True, "train, valid"), (False, "test, valid")])
-def test_a_split_that_is_not_there_is_said_before_anything_is_trained(load, copy, known, tmp_path):
+def test_a_missing_split_is_reported_before_anything_is_trained(load, copy, known, tmp_path):
     changes = {}
     if not copy:
         changes["data.copy"] = None
@@ -338,7 +338,7 @@ def test_a_split_that_is_not_there_is_said_before_anything_is_trained(load, copy
     assert not (tmp_path / "sweep").exists()
 
 
-def test_a_cell_beyond_the_last_is_said(command):
+def test_a_cell_number_beyond_the_last_is_refused(command):
     flags = ["--config", "configs/copy/demo.yaml", "--sweep_dir", "runs/nowhere", "--cell", "9"]
     status, _, stderr = command(ROOT, "memattn.sweep", *flags)
     assert status == 2
@@ -346,7 +346,7 @@ def test_a_cell_beyond_the_last_is_said(command):
     assert not (ROOT / "runs" / "nowhere").exists()
 
 
-def test_the_list_of_a_sweep(command):
+def test_a_sweep_lists_its_runs(command):
     status, stdout, stderr = command(ROOT, "memattn.sweep", "--config", "configs/copy/demo.yaml", "--list")
     assert status == 0, stderr
     assert stdout.splitlines() == ["0\tmemory-num_slots=32", "1\tbahdanau", "2\tnone-max_steps=500"]
@@ -427,7 +427,7 @@ def test_a_killed_sweep_leaves_no_training_behind(child, tmp_path):
         until((tmp_path / "checkpoint").exists)
 
 
-def test_a_process_writes_on_when_nobody_reads(child, tmp_path):
+def test_a_process_survives_the_end_of_its_reader(child, tmp_path):
     processes = sweep.Processes()
     with open(tmp_path / "errors", "w", encoding="utf-8") as errors:
         process, reading = processes.start(child, errors)
@@ -499,7 +499,7 @@ def test_a_markdown_table_leaves_out_what_no_row_has():
     )
 
 
-def test_the_seeds_of_a_sweep_before_do_not_stay(load, tmp_path, monkeypatch, capsys):
+def test_the_seeds_of_an_earlier_sweep_are_removed(load, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sweep, "command", Commands())
     folder = str(tmp_path / "sweep")
     assert sweep.run_sweep(load([{"training.seed": seed} for seed in (1, 2)]), folder, **OPTIONS) == []
@@ -532,7 +532,7 @@ def test_rows_that_differ_by_their_seeds_are_summed_up(load):
     assert [row["run"] for row in tables.over_seeds(rows, *runs)] == ["all"]
 
 
-def test_other_data_are_no_other_seed_of_the_training(load):
+def test_runs_on_other_data_are_not_averaged_over_seeds(load):
     rows, *runs = scored(load([{"data.copy.seed": seed} for seed in (1, 2)]), (30, 31))
     assert tables.over_seeds(rows, *runs) == []
     cells = [{"data.copy.seed": data, "training.seed": seed} for data in (1, 2) for seed in (1, 2)]
@@ -624,7 +624,7 @@ def test_a_config_off_full_scale_has_none(change):
     assert printed.table_1(full_scale(**change)) is None
 
 
-def test_the_printed_table_is_that_of_the_reference():
+def test_the_papers_table_equals_the_reference():
     path = ROOT.parent / "shared" / "reference" / "paper_tables.json"
     if not path.exists():
         pytest.skip("the paper's tables are not beside the repository")

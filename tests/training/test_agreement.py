@@ -86,13 +86,13 @@ def with_a_signal(rank, strategy, config, run_dir, signalled, when):
 
 
 @pytest.mark.parametrize("signalled", [0, 1])
-def test_a_signal_to_one_stops_both_at_the_same_step(both, tmp_path, signalled):
+def test_a_signal_to_one_worker_stops_both_at_the_same_step(both, tmp_path, signalled):
     rarely = {"training.max_steps": 30, "training.validate_every": 1000}
     assert both(with_a_signal, rarely, signalled, 6) == [STOPPED, STOPPED]
     assert checkpoints(tmp_path)[-1] == 10
 
 
-def test_a_signal_to_the_first_keeps_both_from_a_validation(both, tmp_path):
+def test_a_signal_to_the_first_worker_skips_the_validation_on_both(both, tmp_path):
     assert both(with_a_signal, {}, 0, 7) == [STOPPED, STOPPED]
     assert checkpoints(tmp_path)[-1] == 9
     assert "\n6," in validations(tmp_path) and "\n9," not in validations(tmp_path)
@@ -158,7 +158,7 @@ def test_different_run_folders_are_refused(both):
     ("file", "error"),
     [("valid.target", "data/valid.target:1: not UTF-8 text: byte 0xff"), ("vocab.txt", "data/vocab.txt: empty; ")],
 )
-def test_a_file_that_one_cannot_read_ends_both(both, broken, file, error):
+def test_a_file_unreadable_on_one_worker_ends_both(both, broken, file, error):
     answers = both(with_disks, {}, [broken, file, "" if "empty" in error else "\xff"], [])
     assert answers[broken][0] == "DataError"
     assert answers[broken][1].startswith(error)
@@ -166,7 +166,7 @@ def test_a_file_that_one_cannot_read_ends_both(both, broken, file, error):
 
 
 @pytest.mark.parametrize("lacking", [0, 1])
-def test_a_run_to_start_from_that_one_lacks_ends_both(both, tmp_path, lacking):
+def test_an_initial_run_missing_on_one_worker_ends_both(both, tmp_path, lacking):
     assert both(with_overrides, {}, [[], []]) == [0, 0]
     init_from = f"training.init_from={tmp_path / 'start'}"
     answers = both(with_a_start, {}, init_from, lacking)
@@ -216,7 +216,7 @@ def with_broken_data(rank, strategy, config, run_dir, broken, number):
 
 
 @pytest.mark.parametrize("broken", [0, 1])
-def test_data_that_one_cannot_read_in_training_ends_both(both, tmp_path, broken):
+def test_data_unreadable_on_one_worker_ends_both(both, tmp_path, broken):
     """The one that can read ends when the connection does, since it waits for the gradients of the other."""
     often = {"training.checkpoint_every": 5, "training.validate_every": 1000, "training.max_steps": 30}
     answers = both(with_broken_data, often, broken, 12)
@@ -242,7 +242,7 @@ def with_lost_weights(rank, strategy, config, run_dir, losing, number):
 
 
 @pytest.mark.parametrize("losing", [0, 1])
-def test_weights_that_one_lost_end_both(both, losing):
+def test_weights_lost_on_one_worker_end_both(both, losing):
     answers = both(with_lost_weights, {}, losing, 2)
     assert answers[losing][0] == "RunError"
     assert "run: the weights are not finite at step 3; the last checkpoint is" in answers[losing][1]
@@ -255,7 +255,7 @@ def with_other_kernels(rank, strategy, config, run_dir):
         return trained(strategy, config, run_dir)
 
 
-def test_xla_on_one_alone_hinders_neither(both):
+def test_workers_with_different_kernels_train_together(both):
     assert both(with_other_kernels) == [0, 0]
 
 
@@ -272,7 +272,7 @@ def with_lost_best(rank, strategy, config, run_dir, lost, steps):
 
 
 @pytest.mark.parametrize("lost", [0, 1])
-def test_a_best_checkpoint_that_one_does_not_see_sets_neither_back(both, tmp_path, lost):
+def test_a_best_checkpoint_missing_on_one_worker_restarts_neither(both, tmp_path, lost):
     assert both(with_lost_best, {}, None, 12) == [0, 0]
     assert both(with_lost_best, {}, lost, 24) == [0, 0]
     (best,) = glob.glob(str(tmp_path / "run" / "best" / "*.index"))

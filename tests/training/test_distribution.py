@@ -198,7 +198,7 @@ def test_the_command_knows_the_strategies():
     assert list(distribution.STRATEGIES) == command.STRATEGIES
 
 
-def test_workers_that_nobody_names_are_asked_for(monkeypatch):
+def test_missing_workers_are_reported(monkeypatch):
     for key in [key for key in os.environ if key == "TF_CONFIG" or key.startswith("SLURM")]:
         monkeypatch.delenv(key)
     with pytest.raises(ConfigError, match="--strategy multi_worker: .*TF_CONFIG"):
@@ -258,7 +258,7 @@ def test_a_failure_of_the_first_worker_ends_the_others_with_its_status(workers):
         (tf.errors.ResourceExhaustedError(None, None, "out of memory"), False),
     ],
 )
-def test_only_what_others_can_cause_is_a_lost_worker(error, lost, workers):
+def test_errors_that_another_worker_causes_are_recognized(error, lost, workers):
     with pytest.raises(LostWorkerError if lost else type(error)), distribution.losing_workers(0, "run"):
         raise error
 

@@ -43,7 +43,7 @@ def test_training_begins_with_the_best_weights_of_the_run(base, tuning, tmp_path
     assert trainer.run.batches.longest_source < trained.max_source_length == trainer.run.model.max_source_length
 
 
-def test_it_resumes_without_the_run_that_it_began_with(base, tuning, tmp_path, monkeypatch):
+def test_fine_tuning_resumes_without_its_initial_run(base, tuning, tmp_path, monkeypatch):
     assert train(tuning(), str(tmp_path / "whole"), NO_STRATEGY) == 0
     monkeypatch.setattr(Trainer, "save", stopping_after(Trainer.save, 2))
     assert train(tuning(), str(tmp_path / "resumed"), NO_STRATEGY) != 0
@@ -66,7 +66,7 @@ def test_another_vocabulary_is_refused(tuning, tmp_path):
         train(config, str(tmp_path / "run"), NO_STRATEGY)
 
 
-def test_what_is_no_run_is_refused(tiny_config, tmp_path):
+def test_an_initial_run_that_is_none_is_refused(tiny_config, tmp_path):
     with pytest.raises(ConfigError, match="nowhere: no such folder"):
         train(tiny_config({"training.init_from": "nowhere"}), str(tmp_path / "run"), NO_STRATEGY)
     assert train(tiny_config({"training.max_steps": 2}), str(tmp_path / "base"), NO_STRATEGY) == 0
@@ -89,7 +89,7 @@ def test_a_finished_run_trains_longer(tiny_config, tmp_path, capsys):
         train(shorter, str(tmp_path / "run"), NO_STRATEGY)
 
 
-def test_a_rate_that_falls_to_0_cannot_be_made_longer(tiny_config, tmp_path):
+def test_a_linear_schedule_cannot_be_extended(tiny_config, tmp_path):
     config = tiny_config({"training.schedule": "linear", "training.max_steps": 2})
     assert train(config, str(tmp_path / "run"), NO_STRATEGY) == 0
     longer = dataclasses.replace(config, training=dataclasses.replace(config.training, max_steps=4))
@@ -99,7 +99,7 @@ def test_a_rate_that_falls_to_0_cannot_be_made_longer(tiny_config, tmp_path):
         assert yaml.safe_load(file)["training"]["max_steps"] == 2
 
 
-def test_a_run_that_its_scores_ended_is_not_made_longer(tiny_config, tmp_path, made_up_scores, capsys):
+def test_a_run_that_stopped_by_its_scores_does_not_continue(tiny_config, tmp_path, made_up_scores, capsys):
     made_up_scores(bleu=[100.0])
     changes = {"training.stop_at_bleu": 99.0}
     assert train(tiny_config(changes), str(tmp_path / "run"), NO_STRATEGY) == 0

@@ -58,7 +58,7 @@ def test_a_loss_that_was_added_is_minimized(monkeypatch):
         ("plateau", True, False),
     ],
 )
-def test_what_a_schedule_depends_on(schedule, by_validation, by_max_steps):
+def test_schedules_declare_whether_validations_or_max_steps_matter(schedule, by_validation, by_max_steps):
     training = TrainingConfig(schedule=schedule)
     assert schedules.decays_by_validation(training) is by_validation
     assert schedules.depends_on_max_steps(training) is by_max_steps
@@ -89,7 +89,7 @@ def values(model):
 
 @pytest.mark.parametrize("options", [{}, {"momentum": 0.9}, {"amsgrad": True}], ids=str)
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_an_optimizer_goes_on_from_a_checkpoint(name, options, tmp_path):
+def test_an_optimizer_resumes_from_a_checkpoint(name, options, tmp_path):
     """Also where layers are made in another order."""
     training = TrainingConfig(optimizer=name, learning_rate=0.1, optimizer_options=options)
     try:
@@ -124,7 +124,7 @@ def test_an_optimizer_does_not_sum_over_replicas_what_is_summed_already(name):
         np.testing.assert_allclose(one, other, rtol=1e-6)
 
 
-def test_epsilon_is_that_of_the_config_where_there_is_one():
+def test_optimizers_take_the_epsilon_of_the_config():
     assert optimizer(TrainingConfig(adam_epsilon=1e-3)).epsilon == 1e-3
     assert optimizer(TrainingConfig(adam_epsilon=1e-3, optimizer="rmsprop")).epsilon == 1e-3
     assert optimizer(TrainingConfig(optimizer="sgd", optimizer_options={"momentum": 0.5})).momentum == 0.5
@@ -147,7 +147,7 @@ def test_options_that_an_optimizer_does_not_have_are_refused():
         ("schedule", "linaer", r"linear.*; did you mean linear\?"),
     ],
 )
-def test_a_name_that_no_dictionary_has_is_refused_with_the_names_that_it_has(key, value, right):
+def test_an_unknown_loss_schedule_or_optimizer_is_refused_with_the_known_names(key, value, right):
     tree = {"data": {"copy": {}}, "training": {key: value}}
     with pytest.raises(ConfigError, match=f"training.{key}: '{value}' .*{right}"):
         configs.checked(tree, configs.Origin("test"))

@@ -72,7 +72,7 @@ def machine(monkeypatch):
     ],
     ids=str,
 )
-def test_what_cannot_fit_is_refused_before_it_is_made(tiny_config, tmp_path, machine, changes, message):
+def test_a_model_or_batch_too_large_is_refused_before_it_is_made(tiny_config, tmp_path, machine, changes, message):
     machine(4 * 10**9)
     with pytest.raises(ConfigError, match=f"^{message}"):
         train(tiny_config(changes), str(tmp_path / "run"), NO_STRATEGY)
@@ -110,7 +110,7 @@ def test_text_that_memory_cannot_hold_is_refused(tmp_path, machine):
         needs.check_text(str(tmp_path))
 
 
-def test_a_disk_without_room_for_a_checkpoint_is_said_before_the_first_step(tiny_config, tmp_path, machine):
+def test_a_disk_without_room_for_a_checkpoint_is_reported_before_the_first_step(tiny_config, tmp_path, machine):
     trainer = Trainer(tiny_config(), str(tmp_path / "run"), NO_STRATEGY)
     machine(10**10, free=1_000)
     with pytest.raises(ConfigError, match="--run_dir: .*checkpoint .*1 kB"):
@@ -118,7 +118,7 @@ def test_a_disk_without_room_for_a_checkpoint_is_said_before_the_first_step(tiny
     assert trainer.run.progress.step == 0
 
 
-def test_what_takes_long_is_announced(tiny_config, tmp_path, capsys):
+def test_long_work_is_announced(tiny_config, tmp_path, capsys):
     Trainer(tiny_config({"training.accumulate": 50}), str(tmp_path / "run"), NO_STRATEGY)
     assert "run: an update reads 400 pairs, 6.67 times the corpus" in capsys.readouterr().out
     many = tiny_config({"model.layers": 30})

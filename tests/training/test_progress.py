@@ -76,7 +76,7 @@ def test_the_learning_rate_falls_where_the_metric_stalls():
     assert after(TrainingConfig(), {}, {}, {})[0].decays == 0
 
 
-def test_a_run_goes_on_after_its_last_step_if_there_are_more_now():
+def test_a_finished_run_continues_if_max_steps_was_raised():
     progress, _ = after(TrainingConfig(max_steps=2), {}, {})
     progress.resume(TrainingConfig(max_steps=2))
     assert progress.finished == "2 steps"

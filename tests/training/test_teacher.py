@@ -67,7 +67,7 @@ def test_the_teacher_is_not_trained():
         np.testing.assert_array_equal(old, new)
 
 
-def test_a_student_that_reads_as_its_teacher_does_is_not_pulled():
+def test_a_student_with_the_contexts_of_its_teacher_has_no_distillation_loss():
     student, teacher = make_model("memory", {"num_slots": 2}), make_model("memory", {"num_slots": 2})
     taught = updated(student, teacher, teacher_weight=1000.0).gradient_norm
     np.testing.assert_allclose(taught, updated(make_model("memory", {"num_slots": 2}), None).gradient_norm, rtol=1e-3)
@@ -92,7 +92,7 @@ def test_training_begins_with_the_encoder_of_the_teacher(taught, tmp_path):
         assert same == path.startswith(("encoder/", "source_embedding/")) or not values.any(), path  # biases are 0
 
 
-def test_a_student_that_was_stopped_equals_one_that_was_not(taught, tmp_path, monkeypatch):
+def test_an_interrupted_student_equals_an_uninterrupted_one(taught, tmp_path, monkeypatch):
     assert train(taught(), str(tmp_path / "whole"), NO_STRATEGY) == 0
     monkeypatch.setattr(Trainer, "save", stopping_after(Trainer.save, 2))
     assert train(taught(), str(tmp_path / "resumed"), NO_STRATEGY) != 0

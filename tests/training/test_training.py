@@ -155,7 +155,7 @@ def test_output_that_cannot_be_written_costs_no_checkpoint(tiny_config, tmp_path
     assert latest(tmp_path / "run").endswith("step-3")
 
 
-def test_updates_that_are_not_finite_are_left_out(tiny_config, tmp_path, monkeypatch, capsys):
+def test_updates_that_are_not_finite_are_skipped(tiny_config, tmp_path, monkeypatch, capsys):
     """The weights are lost in steps 2 and 3, and found again."""
     step, kept = TrainingStep.__call__, []
 
@@ -256,7 +256,7 @@ def test_a_step_past_the_largest_int32():
     assert np.isfinite(step([(BATCH, BATCH)], 2**31 + 5, 0.1).numpy()).all()
 
 
-def test_a_second_training_is_kept_out(tiny_config, tmp_path):
+def test_a_second_training_of_a_run_is_refused(tiny_config, tmp_path):
     config, run_dir = tiny_config(), str(tmp_path / "run")
     os.makedirs(run_dir)
     with (
@@ -325,7 +325,7 @@ def test_patience_and_scores_end_a_run(tiny_config, tmp_path, made_up_scores, ca
 
 
 @pytest.mark.parametrize(("max_length", "is_said"), [(3, True), (5, False)])
-def test_targets_too_short_for_bleu_are_said(tiny_config, tmp_path, capsys, max_length, is_said):
+def test_targets_too_short_for_bleu_are_reported(tiny_config, tmp_path, capsys, max_length, is_said):
     config = tiny_config({"data.copy.max_length": max_length, "training.max_steps": 1})
     assert train(config, str(tmp_path / "run"), NO_STRATEGY) == 0
     said = (

@@ -128,7 +128,7 @@ def test_accumulation_in_a_run_takes_batches_in_turn(tiny_config, tmp_path):
         ("plateau", 5, 2, 0.09),
     ],
 )
-def test_schedules(schedule, step, decays, expected):
+def test_schedules_give_the_learning_rate_of_a_step(schedule, step, decays, expected):
     config = TrainingConfig(learning_rate=2.0, schedule=schedule, warmup_steps=100, decay_factor=0.3, max_steps=200)
     assert learning_rate(config, step, decays) == pytest.approx(2 * expected)
 
@@ -182,7 +182,7 @@ def test_a_stopped_run_with_options_equals_an_uninterrupted_one(tiny_config, tmp
 
 @pytest.mark.parametrize("attention", ["memory", "bahdanau"])
 @pytest.mark.parametrize(("precision", "dtype"), [("mixed_bfloat16", "bfloat16"), ("mixed_float16", "float16")])
-def test_mixed_precision_computes_in_few_bits_and_keeps_weights_in_many(
+def test_mixed_precision_computes_in_16_bits_and_keeps_weights_in_32(
     tiny_config, tmp_path, attention, precision, dtype
 ):
     changes = {"training.precision": precision, "model.attention": {"name": attention}, "model.tie_embeddings": "all"}
@@ -196,7 +196,7 @@ def test_mixed_precision_computes_in_few_bits_and_keeps_weights_in_many(
 
 
 @pytest.mark.parametrize(("precision", "dtype"), [("mixed_bfloat16", "bfloat16"), ("mixed_float16", "float16")])
-def test_what_was_trained_in_full_precision_decodes_in_few_bits(tiny_config, tmp_path, precision, dtype):
+def test_a_model_trained_in_float32_decodes_in_16_bits(tiny_config, tmp_path, precision, dtype):
     assert train(tiny_config(), str(tmp_path / "run"), NO_STRATEGY) == 0
     full = load([str(tmp_path / "run")], [], None)
     few = load([str(tmp_path / "run")], [f"decoding.precision={precision}"], None)
@@ -244,7 +244,7 @@ def test_float16_updates_from_a_batch_with_a_row_of_padding(name, options):
     assert all((old != new).any() for old, new in zip(before, arrays(model), strict=True))
 
 
-def test_float16_leaves_out_updates_that_overflow(monkeypatch):
+def test_float16_skips_updates_that_overflow(monkeypatch):
     tf.keras.mixed_precision.set_global_policy("mixed_float16")
     model = make_model("memory", {"num_slots": 2})
     step = TrainingStep(model, TrainingConfig(batch_size=4, jit_compile=False, precision="mixed_float16"), NO_STRATEGY)
@@ -319,7 +319,7 @@ def test_pairs_over_the_limits_are_no_part_of_training(tiny_config, tmp_path, ca
     assert f"{short} training pairs" in capsys.readouterr().out
 
 
-def test_checkpoints_by_minutes(tiny_config, tmp_path):
+def test_checkpoints_are_written_after_minutes(tiny_config, tmp_path):
     config = tiny_config({"training.checkpoint_every": 1000, "training.checkpoint_minutes": 1e-6})
     run_dir = str(tmp_path / "run")
     assert train(config, run_dir, NO_STRATEGY) == 0
