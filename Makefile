@@ -4,7 +4,7 @@
 # make test-all  every test: 20 to 25 minutes; test-rest are the slow ones, which make test leaves out
 # make test-addons   the tests against tensorflow-addons, in an environment with the extra `addons` (Python 3.11)
 # make test-faults   kill -9 and the like by the hundred; long
-# make check     the linter and make test
+# make check     the linter, the type checker and make test
 # Each makes what it needs. PYTHON chooses the interpreter (ADDONS_PYTHON for test-addons), TENSORFLOW a version
 # (make test TENSORFLOW=2.15.1).
 
@@ -43,6 +43,7 @@ test-faults: $(VENV)/installed
 lint: $(VENV)/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/mypy
 
 check: lint test
 
