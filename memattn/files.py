@@ -7,7 +7,7 @@ import io
 import os
 import secrets
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import IO, Any, BinaryIO
 
 from memattn import reading
 
@@ -35,6 +35,16 @@ def writing(path: str) -> Iterator[BinaryIO]:
             with contextlib.suppress(OSError):
                 os.remove(unfinished)
             raise
+
+
+def open_in_place(path: str, mode: str, **options: Any) -> IO:
+    """Opens a file that is written in place, as `open` does.
+
+    Raises OSError, also for what is there and is no regular file: a named pipe would wait for a reader.
+    """
+    if os.path.exists(path):
+        reading.check_regular(path)
+    return open(path, mode, **options)
 
 
 def move(unfinished: str, path: str) -> None:

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator
-from typing import TextIO
+from typing import IO
 
 from memattn import config as configs
 from memattn import console, files, processes
@@ -199,7 +199,7 @@ class Processes:
         self._lock, self._ended = threading.Lock(), False
         self._started: list[subprocess.Popen] = []
 
-    def start(self, command: list[str], errors: TextIO) -> tuple[subprocess.Popen, int]:
+    def start(self, command: list[str], errors: IO[str]) -> tuple[subprocess.Popen, int]:
         """Starts a process that ends with this one; its standard error goes to the file `errors`.
 
         Returns the process, and the descriptor of the pipe with its output. Raises CancelledError after `end`, OSError.
@@ -237,7 +237,10 @@ def command(module: str, name: str, folder: str, arguments: list[str], children:
     """
     command = [sys.executable, "-m", module, "--run_dir", folder, *arguments]
     started, path = time.monotonic(), os.path.join(folder, LOG)
-    with files.naming(path), open(path, "a", encoding="utf-8", buffering=1) as log:  # by line: the process writes, too
+    with (
+        files.naming(path),
+        files.open_in_place(path, "a", encoding="utf-8", buffering=1) as log,  # by line: the process writes, too
+    ):
         log.write(f"$ {shlex.join(command)}\n")
         process, reading = children.start(command, log)
         with process, open(reading, encoding="utf-8", errors="replace") as lines:

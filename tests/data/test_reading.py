@@ -4,15 +4,18 @@ import gzip
 import json
 import os
 
+import numpy as np
 import pytest
 
 from memattn import files, reading
 from memattn.data import tokenizer as text
 from memattn.data.corpus import map_array
 from memattn.data.preparation import chunks
+from memattn.data.preparation.appender import Appender
 from memattn.data.text_files import read_lines
 from memattn.errors import DataError, RunError
 from memattn.serving import saved_model
+from memattn.sweeps import runner
 
 DEEP = "[" * 100_000 + "]" * 100_000
 
@@ -84,6 +87,25 @@ def test_only_regular_files_are_read(name, kind, tmp_path):
         os.mkdir(path)
     with pytest.raises((OSError, DataError), match="[Ii]s a directory" if kind == "folder" else "not a regular file"):
         READERS[name](path)
+
+
+WRITERS = {
+    "an array": lambda path: Appender(path, np.int32),
+    "an array that grows": lambda path: Appender(path, np.int32, 1),
+    "a log": lambda path: runner.command("this", "run", os.path.dirname(path), [], runner.Processes()),
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("kind", ["link to a device", "pipe", "folder"])
+def test_only_regular_files_are_written_in_place(name, kind, tmp_path):
+    path = str(tmp_path / runner.LOG)
+    if kind == "link to a device":
+        os.symlink("/dev/full", path)
+    else:
+        (os.mkfifo if kind == "pipe" else os.mkdir)(path)
+    with pytest.raises(OSError, match="[Ii]s a directory" if kind == "folder" else "not a regular file"):
+        WRITERS[name](path)
 
 
 def test_a_pipe_is_read_where_pipes_are_allowed(tmp_path):

@@ -105,7 +105,7 @@ def _attempt(url: str, unfinished: str) -> bool:
 
 def _start_anew(unfinished: str, version_path: str, response: requests.Response) -> None:
     """Empties the unfinished file, and stores the version of the file that the response has."""
-    with open(unfinished, "wb"):
+    with files.open_in_place(unfinished, "wb"):
         pass
     version = response.headers.get("ETag") or response.headers.get("Last-Modified")
     if version and not version.startswith("W/"):  # W/: a weak tag, which may stay the same when bytes change
@@ -116,7 +116,7 @@ def _start_anew(unfinished: str, version_path: str, response: requests.Response)
 
 def _append(path: str, response: requests.Response, progress: tqdm) -> None:
     try:
-        with open(path, "ab") as file:
+        with files.open_in_place(path, "ab") as file:
             for block in response.iter_content(_BLOCK):
                 file.write(block)
                 progress.update(len(block))
