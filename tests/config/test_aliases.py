@@ -1,4 +1,4 @@
-"""Configs of version 0.2.0, in which `memory` had the options of all memory mechanisms, load as what they are now."""
+"""Configs of version 0.2.0 load, though `memory` had the options of all memory mechanisms then."""
 
 import pytest
 from helpers.repository import ROOT
