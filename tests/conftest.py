@@ -19,7 +19,7 @@ from memattn.evaluation.metrics import METRICS, Score
 
 
 def pytest_addoption(parser):
-    parser.addoption("--full", action="store_true", help="Faults by the hundred; long.")
+    parser.addoption("--full", action="store_true", help="Try faults by the hundred; takes hours.")
     parser.addoption(
         "--mechanism",
         action="append",
@@ -38,7 +38,7 @@ def chosen_mechanisms_known_to_keras():
 
 @pytest.fixture(scope="session")
 def times(request):
-    """How often a fault is tried: times(short=..., full=...)."""
+    """times(short=..., full=...): how often a fault is tried, by --full."""
     return lambda *, short, full: full if request.config.getoption("--full") else short
 
 
@@ -84,7 +84,7 @@ def write_config(tmp_path):
 
 @pytest.fixture
 def tiny_config(write_config):
-    """The same, loaded; what the test trains is freed at its end."""
+    """Writes a config as write_config does and loads it; at its end the test's models are freed."""
 
     def load(changes=None):
         return configs.load(write_config(changes), [])
@@ -95,7 +95,7 @@ def tiny_config(write_config):
 
 @pytest.fixture
 def made_up_scores(monkeypatch):
-    """made_up_scores(bleu=[...]) gives a metric these values in turn, and the last one for good."""
+    """made_up_scores(bleu=[...]) gives a metric these values in turn, then the last one each time."""
 
     def make_up(**values):
         for name, scores in values.items():

@@ -1,4 +1,4 @@
-"""Every equation of the paper against a computation in NumPy that shares no code with the layers."""
+"""Every equation of the paper equals a computation in NumPy that shares no code with the layers."""
 
 import itertools
 import runpy

@@ -34,7 +34,7 @@ def inputs(seed=1):
 @pytest.mark.skipif(not KERAS_3, reason="Keras 2 has no such test")
 @pytest.mark.parametrize(("name", "options"), ORDINARY)
 def test_mechanisms_pass_the_layer_test_of_keras(name, options):
-    """Of the config, building by shapes, symbolic calls and mixed precision."""
+    """It tries the config, building by shapes, symbolic calls and mixed precision."""
     from keras.src import testing  # noqa: PLC0415
 
     mechanism = attention.MECHANISMS[name]

@@ -39,7 +39,7 @@ def started(name, options, initializer):
 
 
 def drawn(layer):
-    """Its random weights, flat: those that are more than zeros and ones."""
+    """A layer's random weights, flat: those that hold more than zeros and ones."""
     return [values for values in (array(weight).ravel() for weight in layer.weights) if len(np.unique(values)) > 2]
 
 

@@ -1,4 +1,4 @@
-"""Windowed memory attention and memory variants against NumPy: weights over time, windows, additive reading."""
+"""Windowed memory attention and memory variants equal NumPy: weights over time, windows, additive reading."""
 
 import numpy as np
 import pytest

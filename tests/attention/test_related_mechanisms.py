@@ -1,4 +1,4 @@
-"""Monotonic attention, MoChA, MILk and MAtChA against the enumerated process; local, location and linear in NumPy."""
+"""Monotonic attention, MoChA, MILk and MAtChA equal the enumerated process; local, location and linear equal NumPy."""
 
 import itertools
 
@@ -89,7 +89,7 @@ def enumerated(p, chunk=None):
 
 
 def chunks(u, width):
-    """What a step that stops reads: the last `width` positions, all of them (None), or those from the last stop on."""
+    """Weights of a step that stops: over the last `width` positions, all (None), or those since the last stop."""
 
     def chunk(step, before, stop):
         first = {"adaptive": before, None: 0}.get(width, 0) if not isinstance(width, int) else max(0, stop - width + 1)

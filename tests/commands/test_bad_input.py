@@ -1,4 +1,4 @@
-"""Broken inputs: each gives one line that says what and where, the right exit status, and leaves runs intact."""
+"""Every broken input ends a command with one line that names it, the right exit status, and intact runs."""
 
 import ctypes
 import errno

@@ -30,16 +30,8 @@ def test_a_run_trains_is_evaluated_and_exported_in_the_folder_of_the_mechanism(c
 
 def test_the_conformance_tests_run_on_it(tmp_path):
     outside.write(tmp_path)
-    arguments = [
-        "-n",
-        "0",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "tests/attention/test_conformance.py",
-        "-k",
-        "serialize or greedy",
-    ]
+    conformance = "tests/attention/test_conformance.py"
+    arguments = ["-n", "0", "-q", "-p", "no:cacheprovider", conformance, "-k", "serialize or greedy"]
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
     chosen = ["--mechanism", "outside_package.looks:Uniform"]
     done = run_command("pytest", *arguments, *chosen, env={**os.environ, "PYTHONPATH": path})

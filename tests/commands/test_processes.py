@@ -1,4 +1,4 @@
-"""Locks between processes, of which two threads of one stand for two here; files that two of them write; their end."""
+"""Locks between processes (here threads), files that two of them write, and how processes end."""
 
 import errno
 import fcntl
@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from helpers.repository import ROOT, run_command
 from helpers.runs import NO_STRATEGY
-from helpers.threads import second
+from helpers.threads import start_thread
 
 from memattn import cli, files, prepare, processes
 from memattn.errors import RunError
@@ -59,7 +59,7 @@ def test_a_process_that_may_wait_waits_for_the_lock(tmp_path, capfd):
 
     with processes.making(str(path), "is making it; waiting", wait=True):
         lines = []
-        thread = second(make, lambda: lines.append(capfd.readouterr().err) or any(lines))
+        thread = start_thread(make, lambda: lines.append(capfd.readouterr().err) or any(lines))
         assert not done
         path.touch()
     thread.join(20)

@@ -1,4 +1,4 @@
-"""Languages with few or no blanks: sentences by rule, prepared, learned, scored as by sacreBLEU's command line."""
+"""Languages with few or no blanks are prepared, learned, and scored as by sacreBLEU's command line."""
 
 import csv
 import itertools
@@ -92,7 +92,7 @@ def write_pairs(folder, language, sizes):
 
 
 def printed(folder, *options):
-    """What sacreBLEU's command prints of an evaluation's files, as people write them."""
+    """Returns what sacreBLEU's command prints for the detokenized files of an evaluation."""
     files = [folder / f"{name}.txt" for name in ("references", "hypotheses")]
     if (folder / "hypotheses.detokenized.txt").exists() and "char" not in options:
         files = [folder / f"{name}.detokenized.txt" for name in ("references", "hypotheses")]

@@ -1,4 +1,4 @@
-"""Preparation: the scripts against a local server of the release's layout, faults on the way, and the corpus made."""
+"""Preparing corpora: downloads from a local server, faults on the way, and the corpus that results."""
 
 import gzip
 import hashlib
@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from helpers.repository import ROOT, run_command
 from helpers.texts import SETTINGS, sentences
-from helpers.threads import second
+from helpers.threads import start_thread
 
 from memattn.data import bpe, corpus
 from memattn.data import tokenizer as text
@@ -297,7 +297,7 @@ def test_a_file_is_downloaded_by_one_and_others_wait(server, tmp_path, capfd):
     def come_second():
         server.hold = lambda: None
         threads.append(
-            second(
+            start_thread(
                 lambda: download.fetch(f"{server.url}/file", target),
                 lambda: lines.append(capfd.readouterr().err) or "is downloading it; waiting" in "".join(lines),
             )

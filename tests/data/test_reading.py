@@ -1,4 +1,4 @@
-"""Files that may hold anything: what is read of them, and what is refused in one line."""
+"""Reading files that may hold anything: damaged ones are refused in one line."""
 
 import gzip
 import json

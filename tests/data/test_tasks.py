@@ -1,4 +1,4 @@
-"""The corpora of tasks: the rule of each, fixed bytes, uniform lengths, and folders that are safe to prepare again."""
+"""Corpora of tasks: their rules, fixed bytes, uniform lengths, and folders that are safe to prepare again."""
 
 import contextlib
 import hashlib
@@ -11,7 +11,7 @@ import sys
 import numpy as np
 import pytest
 from helpers.repository import ROOT
-from helpers.threads import second
+from helpers.threads import start_thread
 
 from memattn import config as configs
 from memattn.config import CopyConfig, TaskConfig
@@ -274,7 +274,7 @@ def test_a_second_preparation_of_a_task_waits_for_the_first(tmp_path, folder, mo
         if not written:
             lines = []
             waiting.append(
-                second(
+                start_thread(
                     lambda: task_corpus.prepare(SMALL, str(together)),
                     lambda: lines.append(capfd.readouterr().err) or "is writing it; waiting" in "".join(lines),
                 )

@@ -1,4 +1,4 @@
-"""Byte-pair encoding that is undone exactly, and the text of a corpus to tokens and back."""
+"""Byte-pair encoding is undone exactly, and text becomes tokens and text again."""
 
 import random
 from collections import Counter

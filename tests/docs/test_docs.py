@@ -1,4 +1,4 @@
-"""What docs/api.md and docs/configuration.md show is what the program does; links between the pages lead somewhere."""
+"""docs/api.md and docs/configuration.md show what the program does, and links between the pages are valid."""
 
 import inspect
 import re
@@ -18,7 +18,7 @@ from memattn.sweeps.expand import expand
 
 
 def anchors(text):
-    """Of the headings, as GitHub makes them."""
+    """Anchors of the headings, as GitHub makes them."""
     prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
     titles = re.findall(r"^#+ (.*)$", prose, flags=re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}

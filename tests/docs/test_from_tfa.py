@@ -1,4 +1,4 @@
-"""The code of docs/from_tfa.md: its new halves run anywhere; with tensorflow-addons, old and new are compared."""
+"""The code of docs/from_tfa.md runs, and with tensorflow-addons its old and new halves agree."""
 
 import ast
 import re
@@ -30,7 +30,7 @@ def assigned(code):
 
 
 def arrays(namespace, names):
-    """Those of the names that are tensors, as arrays."""
+    """The tensors among these names, as arrays."""
     return {name: namespace[name].numpy() for name in names if tf.is_tensor(namespace.get(name))}
 
 

@@ -1,4 +1,4 @@
-"""The layers of the package: a module imports only from the layers below its own."""
+"""The layout: modules import only from the layers below their own, and no test module another."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""The public interface: names that come when they are asked for, and leave the process as it was."""
+"""The public interface: names are imported when they are used, and leave the process as it was."""
 
 import ast
 import os
@@ -48,7 +48,7 @@ def test_output_that_nobody_reads_is_no_error(arguments):
 
 @pytest.mark.parametrize("module", [memattn, attention])
 def test_editors_see_the_public_names(module):
-    """What type checkers are told to import is what `__all__` holds, which comes from the registry."""
+    """Type checkers import the names in `__all__`, which come from the registry."""
     tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
     (told,) = [node for node in tree.body if isinstance(node, ast.If)]
     names = [alias.name for node in told.body for alias in node.names]

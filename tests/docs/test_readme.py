@@ -1,4 +1,4 @@
-"""What the README and docs/ show runs as printed, and their tables are the committed results."""
+"""Code in the README and in docs/ runs as printed, and their tables are the committed results."""
 
 import csv
 import re

@@ -1,4 +1,4 @@
-"""What docs/search.md shows: a Transformer decoder with its cache, searched and sampled."""
+"""The code of docs/search.md: a Transformer decoder with its cache is searched and sampled."""
 
 import numpy as np
 import pytest

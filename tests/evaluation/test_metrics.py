@@ -1,4 +1,4 @@
-"""BLEU and chrF against computations by hand and sacreBLEU's command line; exact matches."""
+"""BLEU and chrF equal computations by hand and sacreBLEU's command line; exact matches."""
 
 import collections
 import math
@@ -132,7 +132,7 @@ TOKENIZERS = {"de": "13a", "zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab", "th":
 
 
 def command_line(folder, hypotheses, references, *options):
-    """What sacreBLEU's command prints of lines in files."""
+    """Returns what sacreBLEU's command prints for these lines."""
     for name, lines in (("hypotheses", hypotheses), ("references", references)):
         (folder / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     command = ["-m", "sacrebleu", folder / "references", "-i", folder / "hypotheses", "-b", "-w", "6", *options]

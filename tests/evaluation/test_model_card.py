@@ -1,4 +1,4 @@
-"""The model card: what a reader of a result needs, from the result alone."""
+"""The model card says what a reader of a result needs, from the result alone."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Pictures of alignments and learning curves: what they show, and that no token or length breaks them."""
+"""Pictures of alignments and learning curves show the right values for any token and length."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Disks that get full: a command says so in one line, harms nothing that was there, and goes on when there is room."""
+"""Full disks: a command says so in one line, harms no file, and resumes when there is room."""
 
 import os
 import subprocess

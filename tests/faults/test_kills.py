@@ -1,4 +1,4 @@
-"""kill -9 at any moment, also while a checkpoint is written: no more is lost than came after the last checkpoint."""
+"""kill -9 at any moment loses no more than the steps after the last checkpoint."""
 
 import glob
 import os

@@ -1,4 +1,4 @@
-"""Configs and corpora damaged at random: each trains or is refused in one line, and no file that was there changes."""
+"""Configs and corpora damaged at random train or are refused in one line, and no existing file changes."""
 
 import copy
 import json

@@ -1,4 +1,4 @@
-"""Keras 3's cuDNN path on a CPU: what a GPU's LSTM kernel refuses is refused, what it computes is computed."""
+"""Keras 3's cuDNN path on a CPU, which computes and refuses what the LSTM kernel of a GPU does."""
 
 import sys
 
@@ -8,7 +8,7 @@ import tensorflow as tf
 def cudnn_rnn(*, input, input_h, input_c, params, is_training, rnn_mode, sequence_lengths, time_major):
     """Stands for tf.raw_ops.CudnnRNNV3: outputs [B, T, U], 0 past each row's length, and the final h and c [B, 1, U].
 
-    As that, it takes no row without a step, and XLA cannot compile it.
+    Like that operation, it takes no row without a step, and XLA cannot compile it.
     """
     assert (rnn_mode, time_major, is_training) == ("lstm", False, True)
     width, units = input.shape[-1], input_h.shape[-1]
@@ -34,9 +34,9 @@ def cudnn_rnn(*, input, input_h, input_c, params, is_training, rnn_mode, sequenc
 
 
 def emulate(monkeypatch):
-    """Has Keras 3 believe in a GPU; returns a list that grows with each use of the operation, None under Keras 2.
+    """Makes Keras 3 take the path of a GPU; returns a list that grows with each use of the operation.
 
-    Keras 2 asks its graph optimizer for the kernel, so a CPU never takes it.
+    Returns None under Keras 2, whose graph optimizer chooses the kernel, so that a CPU never takes it.
     """
     rnn = sys.modules.get("keras.src.backend.tensorflow.rnn")
     if rnn is None:

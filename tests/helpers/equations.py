@@ -1,4 +1,4 @@
-"""What tests of equations share: inputs, scoring functions in NumPy, and how they read a mechanism."""
+"""Inputs for tests of equations, scoring functions in NumPy, and what a mechanism makes of the inputs."""
 
 import numpy as np
 import tensorflow as tf
@@ -26,7 +26,7 @@ SCORING = {"softmax": softmax, "sigmoid": sigmoid}
 
 
 def read(mechanism, states, queries):
-    """Returns scores, contexts and alignments of a mechanism as arrays."""
+    """Returns a mechanism's scores [B, Q, M], contexts [B, Q, D] and alignments [B, Q, S]."""
     memory = mechanism.memorize(tf.constant(states), tf.constant(mask()))
     state = mechanism.initial_state(memory, Q)
     scores, _ = mechanism.score(tf.constant(queries), memory, state)

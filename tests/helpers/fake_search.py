@@ -14,7 +14,7 @@ REAL = np.array([True, True, True, False])  # the last is padding
 
 
 def next_code(code, token):
-    """The fake model's state: a number that all tokens so far decide; works on integers, arrays and tensors."""
+    """The next state of the fake model, a number that all tokens so far decide; for ints, arrays and tensors."""
     return (code * 31 + token * 7 + 5) % CODES
 
 
@@ -31,7 +31,7 @@ def search(
     jit_compile=False,
     ngram=0,
 ) -> Hypotheses:
-    """Searches with the model whose next token's logits are table[code], its first code being the source."""
+    """Searches with the fake model: its first code is the source, and table[code] holds the next token's logits."""
     vocabulary = table.shape[1]
     attending = {
         "attended": lambda state: tf.gather(tf.constant(ATTENTION * REAL), state[0][:, :, 0]),
@@ -67,7 +67,7 @@ def search(
 
 
 def taken(found, row):
-    """(tokens, score) of the places that a hypothesis took."""
+    """The hypotheses of a source, as pairs of tokens and score."""
     return [
         (tuple(found.tokens[row, k, : found.lengths[row, k]].tolist()), found.scores[row, k])
         for k in range(found.scores.shape[1])
@@ -91,7 +91,7 @@ def repeats(tokens, size):
 
 
 def plain_beam_search(source, max_length, beam_size, penalty, coverage=0.0, counted_end=0, ngram=0):
-    """The search of the docstring, one source and one hypothesis at a time.
+    """Beam search as its docstring defines it, one source and one hypothesis at a time.
 
     `counted_end` is what the end of sentence adds to the length of a hypothesis that was finished before. No
     hypothesis has the same `ngram` tokens in a row twice.

@@ -6,7 +6,7 @@ from memattn.data.text_files import read_lines
 
 
 def contents(folder):
-    """Every file below a folder, with its bytes."""
+    """The bytes of every file below a folder, by its relative path."""
     return {
         os.path.relpath(os.path.join(where, name), folder): read(os.path.join(where, name))
         for where, _, names in os.walk(folder)
@@ -20,6 +20,7 @@ def read(path):
 
 
 def cut(path, size=10):
+    """Truncates a file."""
     with open(path, "r+b") as file:
         file.truncate(size)
 

@@ -16,6 +16,7 @@ SOURCES = [[4, 5, 6, 7, 8, 9, EOS], [10, EOS], [EOS], [5, 5, 3, 5, EOS]]
 
 
 def make_model(name, options, **switches):
+    """A Seq2Seq with this attention mechanism; the same weights at each call."""
     tf.keras.utils.set_random_seed(7)
     settings = {
         "vocabulary_size": V,
@@ -36,6 +37,7 @@ def make_model(name, options, **switches):
 
 
 def padded(rows, width=0):
+    """Rows of ids as a batch [B, S], at least `width` wide."""
     batch = np.full((len(rows), max(width, *map(len, rows))), PAD, np.int32)
     for i, row in enumerate(rows):
         batch[i, : len(row)] = row
@@ -43,9 +45,9 @@ def padded(rows, width=0):
 
 
 def steps(model):
-    """Folded, from `start` and `step` alone: a function of tokens [B] that gives log-probabilities [B, V] of the next.
+    """Returns a function that takes decoder steps for the SOURCES, by the model's `start` and `step` alone.
 
-    B are the SOURCES.
+    It maps the tokens of the step before, [B], to log-probabilities of the next, [B, V].
     """
     shared, state = model.start(model.encode(padded(SOURCES)), 1, model.token_table())
 
@@ -59,12 +61,14 @@ def steps(model):
 
 @functools.cache
 def searcher(model, **options):
+    """A search that is traced once for a model and options."""
     options = {"beam_size": 4, "jit_compile": False, "max_length_ratio": 1.5, "length_penalty": 0.7, **options}
     config = DecodingConfig(**{"n_best": options["beam_size"], **options})
     return Searcher(model, config)
 
 
 def search(model, sources, width=12, **options):
+    """The hypotheses of each source, as pairs of tokens and score."""
     found = searcher(model, **options)(padded(sources, width).numpy())
     return [
         [(list(tokens[:length]), score) for tokens, length, score in zip(*row, strict=True) if np.isfinite(score)]
@@ -73,11 +77,15 @@ def search(model, sources, width=12, **options):
 
 
 def arrays(model):
+    """The trainable weights."""
     return [tf.convert_to_tensor(weight).numpy() for weight in model.trainable_variables]
 
 
 def assert_trains(model):
-    """As by default (in XLA from TensorFlow 2.20 on), on a batch that padding fills up, as the last one of an epoch."""
+    """A training step by default (in XLA from TensorFlow 2.20 on) moves every weight.
+
+    Padding fills the batch up, as the last one of an epoch.
+    """
     before = arrays(model)
     step = TrainingStep(model, TrainingConfig(batch_size=5), tf.distribute.get_strategy())
     batch = padded([*SOURCES, []]).numpy()
@@ -86,7 +94,7 @@ def assert_trains(model):
 
 
 def assert_close_to_full_precision(model):
-    """Logits under teacher forcing and step by step, close to those of the same weights in float32."""
+    """Logits, under teacher forcing and step by step, are close to those of the same weights in float32."""
     full = type(model).from_config({**model.get_config(), "dtype": "float32"})
     full.set_weights(model.get_weights())
     targets = padded([[5, 7, EOS], [6, EOS], [EOS], [9, 3, EOS]]).numpy()  # no longer than their sources

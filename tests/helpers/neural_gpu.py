@@ -11,6 +11,7 @@ SOURCE, TARGET = [4, 5, 6, EOS], [7, 4, 8, 5, EOS]
 
 
 def make_model(kind, cell="cgru", width=4, **changes):
+    """A Neural GPU with random biases too; the same weights at each call."""
     tf.keras.utils.set_random_seed(3)
     model = KINDS[kind](
         vocabulary_size=V,
@@ -18,7 +19,7 @@ def make_model(kind, cell="cgru", width=4, **changes):
         **{"layers": 2, "units": M, "width": width, "cell": cell, "dropout": 0.0, **changes},
     )
     random = np.random.default_rng(8)
-    for weight in model.trainable_variables:  # biases as well
+    for weight in model.trainable_variables:
         weight.assign(np.array(weight) * 0.5 + random.normal(scale=0.1, size=weight.shape))
     return model
 

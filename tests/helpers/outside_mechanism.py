@@ -1,4 +1,4 @@
-"""A mechanism outside the package, for tests: `outside_package.looks:Uniform` in a folder of their own."""
+"""A mechanism outside the package: `outside_package.looks:Uniform`, written into a folder of a test."""
 
 import sys
 from pathlib import Path

@@ -9,7 +9,7 @@ COMMANDS = {"eval", "export", "prepare", "sweep", "train", "translate"}  # memat
 
 
 def run_command(module, *arguments, timeout=120, **options):
-    """`python -m module arguments` from the repository, with its output as text."""
+    """Runs `python -m module arguments` in the checkout; its output is text."""
     return subprocess.run(
         [sys.executable, "-m", module, *map(str, arguments)],
         cwd=ROOT,

@@ -26,7 +26,7 @@ sweep:
 
 
 def made_up(kind, *, bleu, valid=None, seconds=1.0, scale="small"):
-    """Runs of a kind, as if finished: bleu(config) of the test set, valid(config) of the last validation."""
+    """Runs of a study as if finished, with bleu(config) on the test set and valid(config) in the last validation."""
     runs = []
     for path in runner.configs_of(kind, scale):
         config = configs.load(str(ROOT / path), [])
@@ -42,12 +42,13 @@ def made_up(kind, *, bleu, valid=None, seconds=1.0, scale="small"):
 
 
 def write_study(folder, kind, text):
-    """Writes the config of a kind of runs at the scale "small"."""
+    """Writes the config of a study at the scale "small"."""
     path = folder / "configs" / "studies" / kind / "small.yaml"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
 
 
 def rows_of(output):
+    """The rows of the table that a study wrote."""
     with open(output.path("table.csv"), encoding="utf-8") as file:
         return list(csv.DictReader(file))

@@ -33,5 +33,6 @@ SETTINGS = Settings(TextSettings("raw", "en", "de"), bpe_units=100, max_length=2
 
 
 def sentences(number, seed):
+    """Random sentences of WORDS, 1 to 25 words each."""
     draw = random.Random(seed)
     return [" ".join(draw.choices(WORDS, k=draw.randint(1, 25))) for _ in range(number)]

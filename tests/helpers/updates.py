@@ -9,7 +9,7 @@ BATCH = padded([[4, 5, 6, EOS], [7, EOS], [EOS], [8, 9, 10, EOS]]).numpy()
 
 
 def one_step(strategy, batch, **changes):
-    """A model after one update, with the results of the step."""
+    """A model after three updates with one batch, and the result of each."""
     config = TrainingConfig(**{"batch_size": 4, "learning_rate": 0.1, "jit_compile": False, **changes})
     with strategy.scope():
         model = make_model("memory", {"num_slots": 2})

@@ -1,4 +1,4 @@
-"""Two real workers of one training, each a process that runs the functions a test names."""
+"""Two real workers of one training: processes that run the functions which a test names."""
 
 import contextlib
 import importlib
@@ -22,9 +22,10 @@ class WorkerPair:
         self._workers = []
 
     def __call__(self, module, function, *arguments):
-        """What function(rank, strategy, *arguments) returned on each, or [type, text] of the exception it raised.
+        """Calls function(rank, strategy, *arguments) on both; returns their results.
 
-        A worker that ended, or was ended for taking longer than LONGEST, gives ["NoAnswer", its last lines].
+        The result is [type, text] of the exception that was raised, and ["NoAnswer", last lines of standard error] of
+        a worker that ended or took longer than LONGEST.
         """
         if not self._workers:
             self._workers = _start()
@@ -57,7 +58,7 @@ class WorkerPair:
 
 
 def _start():
-    """Two processes that have one strategy, each with the file of its standard error."""
+    """Starts two workers of one cluster; returns each process with the file of its standard error."""
     with contextlib.ExitStack() as sockets:
         free = [sockets.enter_context(socket.socket()) for _ in range(2)]
         for each in free:

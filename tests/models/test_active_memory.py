@@ -1,4 +1,4 @@
-"""The Neural GPUs and their cells (Kaiser & Bengio, 2016) against NumPy, and what training and search ask of them."""
+"""Neural GPUs and their cells (Kaiser & Bengio, 2016) equal NumPy, and fit training and search."""
 
 import itertools
 

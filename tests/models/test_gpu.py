@@ -1,4 +1,4 @@
-"""What a GPU asks of the models: Keras 3's cuDNN path, emulated on a CPU, takes every batch, inside XLA and outside."""
+"""Models fit a GPU: Keras 3's cuDNN path, emulated on a CPU, takes every batch, inside XLA and outside."""
 
 import dataclasses
 import itertools

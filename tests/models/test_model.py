@@ -1,4 +1,4 @@
-"""Encoder, bridge, decoder and model: each switch of the config against NumPy or against what it promises."""
+"""Encoder, bridge, decoder and model: each switch of the config equals NumPy or keeps its promise."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""RNNsearch, its bridge and its GRU encoder (Bahdanau et al., 2015, appendix A) against NumPy."""
+"""RNNsearch, its bridge and its GRU encoder (Bahdanau et al., 2015, appendix A) equal NumPy."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Names of files and folders are names: no character of theirs is read as a pattern."""
+"""No character in the name of a file or folder is read as a pattern."""
 
 import shutil
 

@@ -1,4 +1,4 @@
-"""What a result says of its making: the command that was typed and the commit of this package."""
+"""A result names the command that was typed and the commit of this package."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The benchmarks: all workers get the same work, runs are interleaved, lower bounds count what the algebra needs."""
+"""Benchmarks: all systems get the same work, runs are interleaved, lower bounds count the necessary operations."""
 
 import csv
 import json

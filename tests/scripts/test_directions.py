@@ -1,4 +1,4 @@
-"""Directions of contexts: what is left after projection, against an explicit projection."""
+"""Principal directions of contexts: the residual variance equals that of an explicit projection."""
 
 import numpy as np
 import tensorflow as tf

@@ -1,4 +1,4 @@
-"""How many slots a task needs, a teacher, long sources: their tables, from tiny runs and from made-up ones."""
+"""Tables of slots per task, distillation and long sources are made of tiny and of made-up runs."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The paper's tables and figures: what stands in them, what they are made of, and one of them from nothing."""
+"""The paper's tables and figures are made of runs, and one of them from nothing."""
 
 import csv
 import dataclasses

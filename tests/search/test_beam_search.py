@@ -1,4 +1,4 @@
-"""Beam search over a fake model, against enumeration, a greedy loop and a plain beam search."""
+"""Beam search over a fake model equals enumeration, a greedy loop and a plain beam search."""
 
 import itertools
 import math
@@ -26,7 +26,7 @@ from memattn.search.beam_search import Hypotheses, beam_search, coverage_penalty
 
 
 def log_probability_of(source, tokens, max_length, table=TABLE):
-    """Of the tokens, with their end of sentence unless they fill the maximum length."""
+    """The log-probability of the tokens, with their end of sentence unless they fill the maximum length."""
     total, code, before = 0.0, source, START
     for token in [*tokens, END][:max_length]:
         code = next_code(code, before)
@@ -173,7 +173,7 @@ def test_the_n_best_are_the_first_of_the_whole_beam(n_best, penalty):
 
 
 def test_a_search_ends_when_the_best_is_decided():
-    """What is left unfinished is not written further: a search that goes on would fail on its next step."""
+    """Unfinished hypotheses are not written further: one more step would fail."""
     first, steps = [0.01, 0.01, 0.98], []
     table = hand_made((FIRST, first))
 
@@ -510,7 +510,7 @@ def test_parents_that_cross_are_traced_back():
 
 
 def test_sources_of_a_batch_end_at_different_steps():
-    """What is finished keeps its tokens and its score while the others are searched."""
+    """A finished source keeps its tokens and scores while others are searched."""
     table = chain(8, (START, 3, 0.0), (3, 4, 0.0), (4, 5, 0.0), (5, END, 0.0))
     found = run(table, "graph", batch=3, max_lengths=[1, 2, 6], beam_size=1)
     assert found.lengths.ravel().tolist() == [1, 2, 3]

@@ -1,4 +1,4 @@
-"""Vocabulary selection: the lexicon against a plain EM, the search with it against a search over masked logits."""
+"""Vocabulary selection: the lexicon equals a plain EM, a search with it one over masked logits."""
 
 import collections
 import dataclasses
@@ -185,7 +185,7 @@ def test_a_run_decodes_with_a_lexicon(tiny_config, tmp_path):
     [(False, False, True), (False, True, False), (True, False, False), (True, True, True)],
 )
 def test_no_ngram_is_repeated_whatever_the_search(ensemble, sampled, selected):
-    """With a model that would write the same token again and again."""
+    """The model would write the same token again and again."""
     (member,) = models(1)
     member.output_layer.bias.assign(tf.one_hot(7, V, 20.0, 0.0) + tf.one_hot(EOS, V, -20.0, 0.0))
     sample = SampleConfig() if sampled else None

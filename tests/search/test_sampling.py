@@ -1,4 +1,4 @@
-"""Sampling: what is drawn has the probabilities asked for, whatever the batch."""
+"""Samples have the probabilities of the config, whatever the batch."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ LOGITS = np.log([0.05, 0.4, 0.1, 0.25, 0.2])
 
 
 def frequencies(temperature=1.0, top_k=None, top_p=None, draws=2_000):
-    """Of each token, with random numbers at equal distances."""
+    """The frequency of each token, with random numbers at equal distances."""
     uniforms = ((np.arange(draws) + 0.5) / draws).astype(np.float32)[None]
     logits = tf.constant(np.tile(LOGITS.astype(np.float32), [1, draws, 1]))
     tokens = draw(logits, tf.constant(uniforms), temperature=temperature, top_k=top_k, top_p=top_p)

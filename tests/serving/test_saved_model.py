@@ -1,4 +1,4 @@
-"""Exported models: what the run gives, without memattn; and what is refused."""
+"""Exported models give what their run gives, without memattn."""
 
 import dataclasses
 import json
@@ -64,7 +64,7 @@ def test_the_exported_model_translates_as_the_run_does(exported, runs, which, al
 
 @pytest.mark.parametrize("name", ["monotonic", "mocha", "matcha"])
 def test_recurrent_mechanisms_are_exported(runs, tmp_path, name):  # noqa: F811
-    """With random weights. Only in exports, loops know neither how many sources nor how many queries there are."""
+    """Loops of exports know neither the number of sources nor that of queries; weights are random."""
     overrides = ["decoding.jit_compile=false", "decoding.max_length=5", "decoding.n_best=3"]
     run = load(runs[0][:1], overrides, None)
     model = make_model(name, {}, vocabulary_size=len(run.vocabulary.tokens))
@@ -84,7 +84,7 @@ def test_the_best_hypotheses_of_an_export_come_first(exported):
 
 
 def test_signatures_of_tokens_need_no_memattn(exported, tmp_path):
-    """In a process of its own, elsewhere: TensorFlow alone, tokens to tokens with alignments."""
+    """A process in another folder has TensorFlow alone: tokens become tokens with alignments."""
     folder, run = exported[1]
     tokens = [run.text.encode(line, "source") for line in ("Haus Hund Katze.", "Haus.")]
     program = """

@@ -65,7 +65,7 @@ def test_raw_files_are_evaluated_as_the_prepared_split_is(runs, trained, tmp_pat
 
 
 def test_odd_white_space_breaks_neither_lines_nor_columns(trained, tmp_path, monkeypatch):
-    """What a model writes may hold any white space, also where units of BPE make an escape."""
+    """The output of a model may hold any white space, also where units of BPE make an escape."""
     blanks = ["\t", "\n", "\r", "\v", "\f", "\x1c", "\x1e", "\x85", "\u2028", "\u2029", "\u00a0"]
     written = [f"a b{blank}c d e f" for blank in blanks]
     for name in ("source", "target"):

@@ -1,4 +1,4 @@
-"""Sweeps: every run trained and evaluated once, failures left behind, one table, the paper's figures beside it."""
+"""Sweeps train and evaluate every run once, pass over failures, and write one table."""
 
 import concurrent.futures
 import csv

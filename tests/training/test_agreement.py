@@ -1,4 +1,4 @@
-"""Two real workers agree on whatever decides what they do next, though clocks, signals, disks and data differ."""
+"""Two real workers take the same decisions, though their clocks, signals, disks and data differ."""
 
 import contextlib
 import dataclasses

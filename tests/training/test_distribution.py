@@ -1,4 +1,4 @@
-"""Two worker processes train as one, end together, and go on from where the first of them wrote a checkpoint."""
+"""Two worker processes train as one, end together, and resume from the checkpoint of the first."""
 
 import concurrent.futures
 import contextlib
@@ -158,13 +158,13 @@ def test_a_step_sums_each_gradient_once_over_the_replicas(tiny_config):
 
 
 def reduced_bytes(function, *arguments):
-    """Of each collective operation of a tf.function, in float32."""
+    """Bytes that each collective operation of a tf.function reduces, in float32."""
     operations = function.get_concrete_function(*arguments).graph.get_operations()
     return [4 * one.inputs[0].shape.num_elements() for one in operations if "Collective" in one.type]
 
 
 def losses(run_dir):
-    """Of each step, as TensorBoard has them."""
+    """The loss of each step, as TensorBoard has it."""
     (path,) = glob.glob(os.path.join(run_dir, "events", "*"))
     events = [tf.compat.v1.Event.FromString(record) for record in tf.data.TFRecordDataset(path).as_numpy_iterator()]
     values = [value for event in events for value in event.summary.value if value.tag == "train/loss"]

@@ -1,4 +1,4 @@
-"""What an update minimizes and how: losses, learning-rate schedules and optimizers, each by its name in a config."""
+"""Losses, learning-rate schedules and optimizers, each by its name in a config."""
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ def test_the_distance_of_contexts_leaves_padding_out():
 
 
 def test_a_loss_that_was_added_is_minimized(monkeypatch):
-    """What is reported as the loss stays the cross-entropy."""
+    """The reported loss stays the cross-entropy."""
 
     def nothing(logits, targets, mask, *, label_smoothing):
         whole = loss.cross_entropy(logits, targets, mask, label_smoothing=label_smoothing)

@@ -1,4 +1,4 @@
-"""What cannot fit into the machine is refused in a line before it begins, and what takes long is announced."""
+"""Work that cannot fit into the machine is refused before it begins, and long work is announced."""
 
 from types import SimpleNamespace
 

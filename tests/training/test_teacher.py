@@ -1,4 +1,4 @@
-"""A teacher: its contexts pull the student's for some updates, and training begins with its encoder."""
+"""Distillation: a teacher's contexts pull the student's, and training begins with its encoder."""
 
 import dataclasses
 import shutil

@@ -1,4 +1,4 @@
-"""Training: one update against NumPy, resuming bit for bit, stopping, and BLEU on the copy task."""
+"""Training: one update equals NumPy, a run resumes bit for bit and stops in time, and copying is learned."""
 
 import concurrent.futures
 import dataclasses

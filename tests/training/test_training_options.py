@@ -1,4 +1,4 @@
-"""What users switch on: label smoothing, schedules, accumulation, mixed precision, averaging, checkpoints by time."""
+"""Options of training: label smoothing, schedules, accumulation, mixed precision, averaging, checkpoints by time."""
 
 import csv
 import gc
@@ -208,7 +208,7 @@ def test_a_model_trained_in_float32_decodes_in_16_bits(tiny_config, tmp_path, pr
 
 
 def test_mixed_precision_is_close_to_full(tiny_config):
-    """With weights as large as trained ones, and a row of padding."""
+    """Weights are as large as trained ones, and a row is padding."""
     batch, logits = tf.constant(np.pad(BATCH, [(0, 1), (0, 0)])), {}
     for precision in ("float32", "mixed_bfloat16", "mixed_float16"):
         changes = {"training.precision": precision, "model.init_scale": 1.0}
