@@ -13,7 +13,7 @@ def read_lines(path: str, *, pipes: bool = False) -> list[str]:
 
 
 def decode_lines(content: bytes, path: str, first: int) -> list[str]:
-    """Returns the lines in some bytes of a file.
+    """Returns the lines of a part of a file.
 
     Args:
       content: Lines with their ends.

@@ -1,4 +1,4 @@
-"""Writes a split that is decoded, such as `valid`, as lines of tokens beside the targets as people write them."""
+"""Writes a split that is decoded, such as `valid`: lines of tokens, and the targets as people write them."""
 
 import dataclasses
 import functools
@@ -12,7 +12,7 @@ from memattn.data.preparation.workers import Workers
 from memattn.data.tokenizer import SubwordTokenizer, TextSettings, blank_problem, bleu_problem
 from memattn.data.vocabulary import split_words
 
-_ENDINGS = (*SIDES, "reference")  # of the names of a split's files
+_ENDINGS = (*SIDES, "reference")  # of file names
 _cached_tokenizer = functools.lru_cache(1)(SubwordTokenizer)  # made once per process
 
 
