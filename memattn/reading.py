@@ -80,10 +80,15 @@ def text(path: str, most: int = LARGEST) -> str:
         content = file.read(most + 1)
     if len(content) > most:
         raise DataError(f"{path}: larger than {most:,} bytes")
+    return decoded(content, path)
+
+
+def decoded(content: bytes, path: str, *, first: int = 1, encoding: str = "utf-8") -> str:
+    """Returns UTF-8 text whose first line has the number `first` in its file. Raises DataError for other bytes."""
     try:
-        return content.decode("utf-8")
+        return content.decode(encoding)
     except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
+        line = content.count(b"\n", 0, error.start) + first
         raise DataError(f"{path}:{line}: not UTF-8 text: byte 0x{content[error.start]:02x}") from error
 
 

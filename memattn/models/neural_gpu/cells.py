@@ -63,7 +63,7 @@ class Cell(tf.keras.layers.Layer):
         """
         raise NotImplementedError
 
-    def first_column(self, embedded, seed=None):
+    def first_column(self, embedded, seed):
         """Returns the first memory's first column [B, n, m] for embedded sources; `seed` [2] turns dropout on."""
         del seed
         return embedded
@@ -116,7 +116,7 @@ class DiagonalGRU(Cell):
     biases = (0.7, 0.5, 0.0)
     gain = 1.0
 
-    def first_column(self, embedded, seed=None):
+    def first_column(self, embedded, seed):
         return dropout(hard_tanh(embedded), self.dropout, seed)
 
     def call(self, memory, lengths, tape=None, seed=None):
