@@ -211,9 +211,7 @@ def _guarded(main: Callable[..., int | None], arguments: Sequence[str] = ()) -> 
     """Calls `main` and returns its status; ends the process with one line for an error that a user can mend."""
     absl_logging.set_verbosity(absl_logging.WARNING)
     warnings.formatwarning = lambda message, *_: f"warning: {one_line(str(message))}\n"
-    logging.getLogger("tensorflow").setLevel(
-        logging.ERROR
-    )  # TensorFlow warns of retracing, which each padded shape needs
+    logging.getLogger("tensorflow").setLevel(logging.ERROR)  # no warnings of retracing, which each shape needs
     try:
         if signal.getsignal(signal.SIGINT) is _end_at_once:
             signal.signal(signal.SIGINT, signal.default_int_handler)

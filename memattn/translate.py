@@ -70,12 +70,7 @@ def main() -> None:
     flags.DEFINE_integer("average", None, "Last checkpoints to average (default: the best one).", lower_bound=1)
     flags.DEFINE_integer("nbest", None, "Hypotheses per line, each after the number of its line.", lower_bound=1)
     flags.DEFINE_boolean("scores", False, "Print the score before each translation.")
-    flags.DEFINE_enum(
-        "alignment",
-        None,
-        ["hard", "soft"],
-        "Print word alignments after each translation (hard), or JSON with all weights instead (soft).",
-    )
+    flags.DEFINE_enum("alignment", None, ["hard", "soft"], "Append word alignments, or print JSON with all weights.")
     flags.DEFINE_boolean("replace_unknown", False, "Replace unknown tokens by the most attended source token.")
     flags.DEFINE_boolean("score", False, "Print log-probabilities of pairs: lines of source, tab, target.")
     cli.run(_main, tensorflow=True)

@@ -12,7 +12,7 @@ from memattn.errors import DataError
 
 WINDOW = 32_768  # pairs that are sorted into buckets at a time
 WIDE = 256  # padded width from which on streaming batches have fewer rows
-_LEAST_BATCHES = 16  # of a window, which grows to hold them
+_LEAST_BATCHES = 16  # a window grows to hold this many
 _SCANNED_AT_ONCE = 1 << 20  # pairs
 _SHUFFLE_ROUNDS = 24  # TensorFlow's default of 4 leaves neighbours and epochs correlated
 

@@ -132,9 +132,7 @@ def run_steps(
     """
     steps = gates.shape[1] if gates.shape[1] is not None else tf.shape(gates)[1]
     gates = tf.transpose(gates, [1, 0, 2])[:, :, None]  # [T, B, 1, G]
-    gates = tf.TensorArray(gates.dtype, steps).unstack(
-        gates
-    )  # the gradient of reading a step is then as small as a step
+    gates = tf.TensorArray(gates.dtype, steps).unstack(gates)  # the gradient of gates[time] would fill all T steps
     arrays = [tf.TensorArray(gates.dtype, steps) for _ in range(3)]
 
     def step(time, state, arrays):

@@ -182,9 +182,7 @@ class Searcher:
         def step(tokens, state):
             logits, scores, decoder_state = scored_step(tokens, state["decoder"])
             weights = tf.abs(tf.cast(model.attention_weights(decoding, scores), tf.float32))
-            weights /= tf.maximum(
-                tf.reduce_sum(weights, -1, keepdims=True), 1e-12
-            )  # memory attention's may not sum to 1
+            weights /= tf.maximum(tf.reduce_sum(weights, -1, keepdims=True), 1e-12)  # slots' weights may not sum to 1
             return logits, {"decoder": decoder_state, "weights": weights}
 
         is_padding = tf.cast(tf.equal(source, PAD), tf.float32)

@@ -12,7 +12,7 @@ from memattn.data.preparation.workers import Workers
 from memattn.data.tokenizer import SubwordTokenizer, TextSettings, blank_problem, bleu_problem
 from memattn.data.vocabulary import split_words
 
-_ENDINGS = (*SIDES, "reference")  # of file names
+_ENDINGS = (*SIDES, "reference")  # ends of file names
 _cached_tokenizer = functools.lru_cache(1)(SubwordTokenizer)  # made once per process
 
 
