@@ -103,8 +103,8 @@ def run_one(commands: Mapping[str, Callable[[], None]], description: str) -> Non
             print(description.strip())
         sys.exit(0)
     if name not in commands:
-        known = f"give one of {', '.join(commands)}; see --help"
-        _fail(f"{name}: not a command; {known}" if name else f"no command; {known}", USAGE)
+        advice = f"give one of {', '.join(commands)}; see --help"
+        _fail(f"{name}: not a command; {advice}" if name else f"no command; {advice}", USAGE)
     del sys.argv[1]
     commands[name]()
 

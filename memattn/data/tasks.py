@@ -95,15 +95,15 @@ def _arithmetic(sign: str, operation: Callable[[int, int], int], num_digits: Cal
     """
 
     def pairs(config: TaskConfig, random: np.random.RandomState, lengths: np.ndarray) -> list[Pair]:
-        drawn, base = [], config.num_symbols
+        examples, base = [], config.num_symbols
         left_lengths, right_lengths = _operand_lengths(config, random, lengths)
         sequences = _draw_sequences(config, random, left_lengths + right_lengths)
         for digits, cut in zip(sequences, left_lengths, strict=True):
             left, right = digits[:cut], digits[cut:]
             result = operation(_value(left, base), _value(right, base))
             source = [*_as_tokens(left), sign, *_as_tokens(right)]
-            drawn.append((source, _digits(result, base, num_digits(len(left), len(right)))))
-        return drawn
+            examples.append((source, _digits(result, base, num_digits(len(left), len(right)))))
+        return examples
 
     return Task(lambda config: [*_symbols(config), sign], pairs)
 

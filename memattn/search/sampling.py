@@ -105,13 +105,13 @@ def sample(
         if no_repeat_ngram_size:
             history = extend_history(history, samples.tokens, time)
             allowed = forbid_tokens(logits, *repeating_tokens(history, time, no_repeat_ngram_size))
-        drawn = draw(allowed, uniforms[time], temperature=temperature, top_k=top_k, top_p=top_p)
-        log_probs = tf.gather(tf.nn.log_softmax(logits), drawn, batch_dims=2)
+        new_tokens = draw(allowed, uniforms[time], temperature=temperature, top_k=top_k, top_p=top_p)
+        log_probs = tf.gather(tf.nn.log_softmax(logits), new_tokens, batch_dims=2)
         if no_repeat_ngram_size:
-            is_allowed = tf.gather(allowed, drawn, batch_dims=2) > -float("inf")
+            is_allowed = tf.gather(allowed, new_tokens, batch_dims=2) > -float("inf")
             log_probs = tf.where(is_allowed, log_probs, -float("inf"))
         is_kept = log_probs > -float("inf")  # false for NaN, too
-        tokens = tf.where(samples.finished, end, drawn)
+        tokens = tf.where(samples.finished, end, new_tokens)
         addends = tf.where(samples.finished, 0.0, tf.where(is_kept, log_probs, -float("inf")))
         return (
             _Samples(

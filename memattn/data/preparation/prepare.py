@@ -100,8 +100,8 @@ def _describe_inputs(splits: Splits, settings: Settings, shared: str | None) -> 
         if not isinstance(tokenizer, SubwordTokenizer):
             raise ConfigError(f"--vocabulary_of {shared}: its corpus came as tokens, without a BPE")
         if tokenizer.settings != settings.text:
-            theirs, ours = (" ".join(dataclasses.astuple(text)) for text in (tokenizer.settings, settings.text))
-            raise ConfigError(f"--vocabulary_of {shared}: its text is {theirs}, not {ours}")
+            shared_text, text = (" ".join(dataclasses.astuple(form)) for form in (tokenizer.settings, settings.text))
+            raise ConfigError(f"--vocabulary_of {shared}: its text is {shared_text}, not {text}")
         paths = [os.path.join(shared, name) for name in (tokenizers.CODES, VOCABULARY)]
         sources["vocabulary_of"] = _describe_files(paths)
     return {"settings": dataclasses.asdict(settings), "sources": sources}
