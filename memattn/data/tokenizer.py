@@ -119,6 +119,9 @@ class SubwordTokenizer:
         return line if self.settings.form in _UNSEGMENTED_FORMS else self.detokenize(line)
 
 
+cached_tokenizer = functools.lru_cache(1)(SubwordTokenizer)  # made once per process
+
+
 class WhitespaceTokenizer:
     """The `Tokenizer` of a corpus that came as tokens: a token is a word of a line."""
 
