@@ -713,7 +713,7 @@ def test_damaged_codes_of_an_interrupted_preparation_are_refused(files, tmp_path
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(prepare, "_encode", interrupt)
+    monkeypatch.setattr(prepare.encoding, "write_encoded", interrupt)
     with pytest.raises(KeyboardInterrupt):
         prepare.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
     monkeypatch.undo()
