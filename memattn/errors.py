@@ -19,7 +19,7 @@ class RunError(RuntimeError):
 
     Args:
       problem: What is wrong.
-      advice: What the command that ran into the problem advises.
+      advice: What the user can do.
     """
 
     def __init__(self, problem: str = "", advice: str = ""):
@@ -32,7 +32,7 @@ class LostWorkerError(RunError):
 
 
 def abbreviated(value: Any) -> str:
-    """Returns a value's `repr` for an error; of a long one, the start."""
+    """Returns the `repr` of a value for an error; only its start if it is long."""
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:76]} ..."
 

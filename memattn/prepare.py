@@ -236,7 +236,7 @@ def _prepare_text(splits: dict[str, tuple[str, str]], form: Form, source_languag
     learning = {name: options[name].value for name in _LEARNING_FLAGS}
     if options.vocabulary_of:
         if unused := [f"--{name}" for name in _LEARNING_FLAGS if options[name].present]:
-            raise ConfigError(f"{', '.join(unused)}: for learning BPE, and --vocabulary_of has learned it")
+            raise ConfigError(f"{', '.join(unused)}: without effect, because --vocabulary_of gives the BPE")
         learning = dict.fromkeys(learning)
     settings = preparation.Settings(
         text=TextSettings(form, source_language, target_language), max_length=options.max_length, **learning

@@ -1,4 +1,4 @@
-"""Trains a model. If it was stopped, the same command resumes.
+"""Trains a model; resumes a training that was stopped.
 
 python -m memattn.train --config configs/copy/small.yaml --run_dir runs/small
 """
