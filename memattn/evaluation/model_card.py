@@ -59,7 +59,7 @@ def _model_facts(result: Result, run_dirs: list[str]) -> dict[str, str]:
         f"seed {training['seed']}",
     }
     if training["init_from"]:
-        facts["trained on from"] = training["init_from"]
+        facts["fine-tuned from"] = training["init_from"]
     if training["teacher"]:
         facts["teacher"] = f"{training['teacher']}, weight of its contexts {training['teacher_weight']:g}"
     return facts
