@@ -61,26 +61,30 @@ def _attention(attention: Mapping[str, Any], key: str, origin: Origin) -> dict[s
     if extensions["read"] == "address":
         extensions["read_units"] = _EXTENSIONS["read_units"]  # only the other reads use it
     changed = {name: value for name, value in extensions.items() if value != _EXTENSIONS[name]}
-    names = [*changed, "encoder_scoring"] if over_time else list(changed)
-    if not names:
+    extended = [*changed, "encoder_scoring"] if over_time else list(changed)
+    if not extended:
         return rest
     if rest.get("position_encoding"):
-        raise origin.error(f"{key}.position_encoding", f"is for memory without {', '.join(names)}")
+        raise origin.error(f"{key}.position_encoding", f"is for memory without {', '.join(extended)}")
     rest = {name: value for name, value in rest.items() if name not in _ENCODINGS}
     if value_of(bool, extensions["nested"], f"{key}.nested", origin, {}):
-        if others := [name for name in names if name != "nested"]:
-            raise origin.error(f"{key}.nested", f"is for memory without {', '.join(others)}")
+        if unfit := [name for name in extended if name != "nested"]:
+            raise origin.error(f"{key}.nested", f"is for memory without {', '.join(unfit)}")
         return {**rest, "name": "nested_memory"}
-    is_windowed = (
-        over_time
-        and rest.get("decoder_scoring", "softmax") == "softmax"
-        and extensions["position_windows"] is True
-        and changed.keys() <= {"position_windows", "read", "read_units"}
-    )
-    if not is_windowed:
+    if not _is_windowed(rest, changed):
         return {**rest, "name": "memory_variant", **changed}
     read = {"read": extensions["read"]}
     if extensions["read"] != "address":
         read["read_units"] = extensions["read_units"]
-    kept = {name: value for name, value in rest.items() if name not in ("encoder_scoring", "decoder_scoring")}
-    return {**kept, "name": "windowed_memory", **read}
+    rest = {name: value for name, value in rest.items() if name not in ("encoder_scoring", "decoder_scoring")}
+    return {**rest, "name": "windowed_memory", **read}
+
+
+def _is_windowed(options: Mapping[str, Any], extensions: Mapping[str, Any]) -> bool:
+    """Returns whether a former `memory` with these options, and extensions not at their defaults, is windowed."""
+    scorings = options.get("encoder_scoring"), options.get("decoder_scoring", "softmax")
+    return (
+        scorings == ("softmax_time", "softmax")
+        and extensions.get("position_windows") is True
+        and extensions.keys() <= {"position_windows", "read", "read_units"}
+    )

@@ -104,6 +104,7 @@ class _Inputs:
 
 
 def _read(config: Config, folder: str, strategy: tf.distribute.Strategy) -> _Inputs:
+    """Reads the inputs of a run, checks that they can be used, and writes the corpus of a task if it does not exist."""
     if config.decoding.num_slots:
         raise ConfigError("decoding.num_slots: is for a trained model; training and its validations use all slots")
     path = config.data.path

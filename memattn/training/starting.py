@@ -55,14 +55,14 @@ def read(config: Config, vocabulary: Vocabulary, text: Tokenizer, oldest_step: i
     """
     training = config.training
 
-    def model(key: str, must_match: Callable[[str], bool]) -> Model | None:
+    def read_model(key: str, must_match: Callable[[str], bool]) -> Model | None:
         folder = getattr(training, key)
         return _model(config, key, folder, must_match, vocabulary, text) if folder else None
 
-    initial = model("init_from", lambda name: name not in _MAY_DIFFER) if oldest_step is None else None
+    initial = read_model("init_from", lambda name: name not in _MAY_DIFFER) if oldest_step is None else None
     teacher = None
     if oldest_step is None or (training.teacher_weight > 0 and oldest_step < training.teacher_steps):
-        teacher = model("teacher", lambda name: name in _ENCODER_KEYS)
+        teacher = read_model("teacher", lambda name: name in _ENCODER_KEYS)
     return Start(
         initial=initial,
         teacher=teacher if isinstance(teacher, Seq2Seq) else None,  # always a Seq2Seq: configs allow no other teacher

@@ -3,7 +3,6 @@
 import csv
 import io
 import os
-from typing import Any
 
 from memattn import reading
 from studies.britz2017 import printed
@@ -33,7 +32,10 @@ def rows(results: str) -> list[dict[str, str]]:
     def path(*names: str) -> str:
         return os.path.join(results, *names)
 
-    cpu = {model: _json(path("table1", "cpu", "runs", run, "result.json"))["bleu"] for model, run in _CPU_RUNS.items()}
+    cpu = {
+        model: reading.json_file(path("table1", "cpu", "runs", run, "result.json"))["bleu"]
+        for model, run in _CPU_RUNS.items()
+    }
     small = {row["model"]: float(row["BLEU"]) for row in _csv(path("table1", "small", "table.csv")) if row["L"] == "40"}
     seeds = {row["run"]: float(row["BLEU mean"]) for row in _csv(path("multi30k", "small", "seeds.csv"))}
     bahdanau = seeds["bahdanau"]
@@ -78,7 +80,3 @@ def _speeds(seconds: dict[str, float]) -> dict[str, float]:
 
 def _csv(path: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(reading.text(path), newline="")))
-
-
-def _json(path: str) -> dict[str, Any]:
-    return reading.json_file(path)
