@@ -1,4 +1,4 @@
-"""Makes the paper's tables and figures, and those of other questions.
+"""Makes the paper's tables and figures, and tables and figures on further questions.
 
 There are three scales: the paper's (paper), scaled down for two CPU cores (small), and for the copy task the paper's
 size with fewer training steps at a higher learning rate (cpu).

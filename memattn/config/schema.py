@@ -152,7 +152,7 @@ def _scalar(node: yaml.ScalarNode, key: str, origin: Origin) -> Any:
         raise origin.error(key, f"{abbreviated(text)} is octal in YAML 1.1 and decimal in 1.2; {advice}")
     try:
         value = _Loader("").construct_object(node)
-    except Exception as error:  # PyYAML's constructors raise whatever they run into
+    except Exception as error:  # PyYAML's constructors raise errors of any type
         raise origin.error(key, f"not a plain value: {abbreviated(text)}") from error
     if isinstance(value, int) and value.bit_length() > 64:
         raise origin.error(key, f"a number of {value.bit_length():,} bits is too large")

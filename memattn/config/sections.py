@@ -128,7 +128,7 @@ class Seq2SeqConfig:
     # on the backward encoder's state at the first token; auto: dense without attention, backward for rnnsearch, else
     # zero
     bridge: Literal["auto", "zero", "dense", "backward"] = "auto"
-    # which matrices are shared: none; the source and target embeddings; both embeddings and the output layer
+    # matrices that are shared: none; the source and target embeddings; both embeddings and the output layer
     tie_embeddings: Literal["none", "source_target", "all"] = "none"
     # `name` chooses the mechanism; the other keys are the mechanism's options (below)
     attention: Mapping[str, Any] = dataclasses.field(default_factory=lambda: {"name": "memory"})
@@ -161,10 +161,10 @@ class TrainingConfig:
 
     seed: int = number(1, at_least=0, below=2**31)  # seed of initial weights, order of the pairs and dropout
     batch_size: int = number(128, at_least=1)  # size of a batch, all replicas together
-    # what batch_size counts: sentence pairs, or tokens of the longer side, padding included
+    # unit of batch_size: sentence pairs, or tokens of the longer side, padding included
     batch_type: Literal["sentences", "tokens"] = "sentences"
     accumulate: int = number(1, at_least=1)  # batches in one training step
-    loss: str = choice("cross_entropy", "memattn.training.loss:LOSSES")  # what training minimizes
+    loss: str = choice("cross_entropy", "memattn.training.loss:LOSSES")  # loss that training minimizes
     optimizer: str = choice("adam", "memattn.training.optimizers:OPTIMIZERS")  # optimizer of Keras
     # further arguments of the optimizer in Keras, such as {momentum: 0.9} for sgd
     optimizer_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -175,7 +175,7 @@ class TrainingConfig:
     # at max_steps; plateau: falls when validation does not improve
     schedule: str = choice("constant", "memattn.training.schedules:SCHEDULES")
     warmup_steps: int = number(4_000, at_least=1)  # for inverse_sqrt: training steps in which the rate rises from 0
-    decay_factor: float = number(0.5, above=0, below=1)  # for plateau: factor by which the rate falls
+    decay_factor: float = number(0.5, above=0, below=1)  # for plateau: factor that multiplies the rate
     decay_patience: int = number(1, at_least=1)  # for plateau: validations without improvement before the rate falls
     label_smoothing: float = number(0.0, at_least=0, below=1)  # probability spread over the whole vocabulary
     # type that layers compute in; weights are always float32
@@ -270,7 +270,7 @@ class SweepConfig:
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """A run, and the sweep of runs that change its settings."""
+    """The settings of a run, and the sweep of runs that change them."""
 
     data: DataConfig
     model: ModelConfig = dataclasses.field(default_factory=Seq2SeqConfig)

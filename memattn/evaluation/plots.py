@@ -42,7 +42,7 @@ def alignments(
     left_width = float(np.clip(columns * panel, 1.6, 5.2)) if columns else 1e-3
     right_width = side + 1.6
     width, height = left_width + right_width, max(side, rows * panel) + 1.0
-    title_lines = textwrap.wrap(title, int(8 * width))  # of 13 points: up to 8 characters an inch
+    title_lines = textwrap.wrap(title, int(8 * width))  # up to 8 characters an inch, at 13 points
     figure = Figure(figsize=(width, height + 0.3 * len(title_lines)), layout="constrained")
     if title_lines:
         figure.suptitle("\n".join(title_lines), fontsize=13, parse_math=False)
@@ -104,7 +104,7 @@ def learning_curves(path: str, curves: dict[str, dict[int, list[float]]], title:
     """
     curves = {textwrap.fill(name, 85): points for name, points in curves.items()}
     longest = max((len(line) for name in curves for line in name.splitlines()), default=0)
-    legend_beside = longest <= 20 and len(curves) <= 16  # else below the picture
+    legend_beside = longest <= 20 and len(curves) <= 16  # otherwise below the picture
     columns = 1 if legend_beside else max(1, 85 // (longest + 6))
     lines = math.ceil(sum(len(name.splitlines()) for name in curves) / columns)
     figure = Figure(figsize=(7, 4 if legend_beside else 4 + 0.2 * lines), layout="constrained")

@@ -29,7 +29,7 @@ def write(config: Config, runs: list[Run], failed: dict[str, str], sweep_dir: st
     files.write_csv(os.path.join(sweep_dir, "table.csv"), rows)
     markdown = formatting.markdown(rows)
     with contextlib.suppress(FileNotFoundError):
-        os.remove(os.path.join(sweep_dir, "seeds.csv"))  # of an earlier sweep
+        os.remove(os.path.join(sweep_dir, "seeds.csv"))  # an earlier sweep may have written one
     settings = [run.config for run in runs], [run.changes for run in runs]
     if seeds := over_seeds(list(done.values()), *settings):
         files.write_csv(os.path.join(sweep_dir, "seeds.csv"), seeds)

@@ -1,8 +1,8 @@
-"""The devices that training runs on: one, all of a machine, or those of several machines.
+"""Chooses the devices that training runs on: one, all of a machine, or those of several machines.
 
-In training on several machines, one process (a worker) runs on each. All execute the same program, and meet in the
-functions at the end of this file: each worker must call them in the same order, or all wait for ever. The chief is the
-worker that writes the run folder; a worker that trains alone is its own chief.
+In training on several machines, one process (a worker) runs on each. All workers execute the same program, and meet in
+the functions at the end of this file. Every worker must call these in the same order, or all wait for ever. The chief
+is the worker that writes the run folder; a worker that trains alone is the chief.
 """
 
 import contextlib
@@ -104,7 +104,7 @@ def is_chief(strategy: Strategy) -> bool:
 
 @contextlib.contextmanager
 def losing_workers(strategy: Strategy, run_dir: str) -> Iterator[None]:
-    """Turns errors raised inside into LostWorkerError if they mean that another worker has ended."""
+    """Turns errors raised in this context into LostWorkerError if they mean that another worker has ended."""
     try:
         yield
     except tf.errors.OpError as error:
@@ -151,7 +151,7 @@ def numbers_of_chief(strategy: Strategy, work: Callable[[], Sequence[float]], si
 
 
 def on_any_worker(strategy: Strategy, facts: list[bool]) -> list[bool]:
-    """Returns for each fact whether it is true on any worker."""
+    """Returns, for each fact, whether the fact is true on any worker."""
     if not has_several_workers(strategy):
         return facts
     return (_sum(strategy, lambda _: [float(fact) for fact in facts]) > 0).tolist()

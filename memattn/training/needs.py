@@ -1,4 +1,4 @@
-"""Checks before training that the machine has the memory for it, and announces what takes long."""
+"""Checks that the machine has enough memory for a training, and announces steps that take long."""
 
 import os
 
@@ -41,7 +41,7 @@ def check_text(folder: str) -> None:
 
 
 def check_model(model: ModelConfig, vocabulary_size: int) -> list[str]:
-    """Returns lines that announce what takes long. Raises ConfigError for a model that cannot be trained here."""
+    """Returns lines that announce slow steps. Raises ConfigError for a model that does not fit into memory."""
     parameters = least_parameters(model, vocabulary_size)
     if not tf.config.list_physical_devices("GPU"):
         resources.check(parameters * _WEIGHT_BYTES, "model", f"training {parameters:,} parameters or more")
@@ -74,7 +74,7 @@ def _int_option(model: Seq2SeqConfig, name: str) -> int:
 
 
 def check_batches(config: Config, batches: TrainingBatches, vocabulary_size: int, replicas: int) -> list[str]:
-    """Returns lines that announce what takes long. Raises ConfigError for batches that do not fit into memory."""
+    """Returns lines that announce large updates. Raises ConfigError for batches that do not fit into memory."""
     model, training = config.model, config.training
     rows, width = batches.largest
     pairs = training.accumulate * rows

@@ -20,7 +20,7 @@ OPTIMIZERS = {  # by the names in training.optimizer: classes of tf.keras.optimi
     "sgd": "SGD",
     "lion": "Lion",
 }
-_SUMMING_METHODS = ("_all_reduce_sum_gradients", "aggregate_gradients")  # of Keras 3, and of Keras 2
+_SUMMING_METHODS = ("_all_reduce_sum_gradients", "aggregate_gradients")  # names in Keras 3 and in Keras 2
 # Arguments that `optimizer_options` cannot have: other keys of `training` set them, or the training loop ignores them.
 _NO_OPTIONS = {
     *("learning_rate", "epsilon", "name", "kwargs", "jit_compile", "is_legacy_optimizer"),

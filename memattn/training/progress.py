@@ -14,7 +14,7 @@ from memattn.data.vocabulary import PAD
 from memattn.evaluation.metrics import METRICS
 from memattn.training.schedules import decays_by_validation
 
-_KINDS = {"first_loss": (float, type(None)), "best": (list, type(None))}  # of attributes that may be None
+_KINDS = {"first_loss": (float, type(None)), "best": (list, type(None))}  # types of attributes that may be None
 
 
 class Progress(tf.train.experimental.PythonState):
@@ -34,7 +34,7 @@ class Progress(tf.train.experimental.PythonState):
       stalled: validations since the best one.
       decays: how often the learning rate has fallen after validations.
       finished: why training has ended; "" before its end.
-      diverged: what makes the weights useless at the end; "" if nothing does.
+      diverged: why the weights are useless at the end; "" if they are not.
     """
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class Progress(tf.train.experimental.PythonState):
         self.examples += sum(int((source[:, 0] != PAD).sum()) for source, _ in batches)
 
     def add_loss(self, loss: float, tokens: float) -> None:
-        """Adds the loss of an update, summed over its target tokens; both are finite."""
+        """Adds the finite loss of an update, summed over its target tokens, and their number."""
         self.interval_loss += loss
         self.interval_tokens += tokens
         if self.first_loss is None and tokens:
@@ -129,7 +129,7 @@ class Progress(tf.train.experimental.PythonState):
         return json.dumps(self._attributes())
 
     def deserialize(self, string_value: str | bytes) -> None:
-        """Reads what `serialize` returned. Attributes that version 0.2 lacked keep their values.
+        """Sets the attributes from the text of `serialize`. Attributes that version 0.2 lacked keep their values.
 
         Raises ValueError, and changes nothing, if the content is damaged.
         """

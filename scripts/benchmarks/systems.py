@@ -246,7 +246,7 @@ def _start(name: str, system: System, work: Mapping[str, Any], options: flags.Fl
                 stdout=subprocess.PIPE,
                 stderr=file,
                 text=True,
-                env={**os.environ, **variables, "PYTHONSAFEPATH": ""},  # for the workers' shared module
+                env={**os.environ, **variables, "PYTHONSAFEPATH": ""},  # workers import worker.py beside them
             )
             for part in range(parts)
         ]

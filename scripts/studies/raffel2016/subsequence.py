@@ -13,11 +13,11 @@ from memattn.attention import FeedForwardAttention, MemoryVariantAttention
 
 TONES = 12
 MARGIN = 1.0  # m of the loss
-ALPHA = 1.0  # of the loss: weight of pairs that do not match
+ALPHA = 1.0  # alpha of the loss, the weight of pairs that do not match
 BATCH = 20  # pairs of a training step
 WIDTH = 32  # size of an embedding
 _LEARNING_RATE = 1e-3
-_BINS = 20  # of the histograms of distances
+_BINS = 20  # bins of the histograms of distances
 _LENGTHS = (96, 160)  # steps of a whole sequence
 _SPEEDS = (0.8, 1.25)  # steps of the whole sequence for each step of a copy
 _LONGEST = 200  # upper bound on the steps of a sequence or copy
