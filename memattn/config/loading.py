@@ -141,10 +141,7 @@ def apply_changes(tree: dict, changes: Mapping[str, Any], origin: Origin | None 
     """Returns a copy of plain values with dotted keys set.
 
     A new `model.attention.name` drops the options of the former mechanism, and a new `model.kind` drops the keys that
-    only other kinds have.
-
-    Raises:
-      ConfigError: a key is below a value that is not a mapping.
+    only other kinds have. Raises ConfigError for a key below a value that is not a mapping.
     """
     origin = origin or Origin("sweep")
     tree = _deep_copy(tree)

@@ -21,10 +21,7 @@ def markdown(rows: list[dict]) -> str:
 
 
 def pivot(rows: list[dict], index: str, columns: str, value: str) -> list[dict]:
-    """Turns rows with one value each into a table with one row for each index.
-
-    `index`, `columns` and `value` are keys of the given rows: the names of a table row and of a column, and the entry.
-    """
+    """Returns a table with a row for each value of `index`, a column for each of `columns`, and `value` as entries."""
     table: dict[Any, dict] = {}
     for row in rows:
         table.setdefault(row[index], {index: row[index]})[row[columns]] = row[value]

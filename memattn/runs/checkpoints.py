@@ -62,8 +62,7 @@ class Checkpoint:
         for key, weight in self._weights.items():
             if shapes.get(f"model/{key}{_VALUE}") != weight.shape:
                 raise ValueError(f"model/{key}: not a weight {weight.shape.as_list()} of this model")
-        objects = self._others.values()
-        states = [state for state in objects if isinstance(state, tf.train.experimental.PythonState)]
+        states = [state for state in self._others.values() if isinstance(state, tf.train.experimental.PythonState)]
         before = [state.serialize() for state in states]
         try:
             status = self.trackable.read(path)

@@ -20,10 +20,7 @@ def expand(config: Config) -> dict[str, Config]:
 
 
 def changes(config: Config) -> dict[str, dict[str, Any]]:
-    """Returns the changes that each run makes to the sweep's config: by name, dotted keys with values.
-
-    Raises ConfigError.
-    """
+    """Returns each run's changes to the sweep's config by name: dotted keys with values. Raises ConfigError."""
     return {name: changes for name, (_, changes) in _expanded(config).items()}
 
 

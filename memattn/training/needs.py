@@ -95,7 +95,7 @@ def check_batches(config: Config, batches: TrainingBatches, vocabulary_size: int
 def _kept_bytes(model: Seq2SeqConfig, training: TrainingConfig, rows: int, width: int, vocabulary_size: int) -> float:
     """Returns the bytes that backpropagation keeps for a batch on a CPU."""
     is_measured = model.encoder == "lstm" and model.decoder == "lstm" and model.input_feeding
-    # Other models get half of the measured bytes, to refuse none that would fit.
+    # Half where nothing was measured, so that no model is refused that would fit.
     share = (1.0 if is_measured else 0.5) * (1.0 if training.precision == "float32" else 0.5)
     layers = model.layers * (_POSITION_BYTES + _UNIT_BYTES * rows * model.units)
     return share * width * (layers + 4 * rows * vocabulary_size)

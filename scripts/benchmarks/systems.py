@@ -46,8 +46,7 @@ class System(NamedTuple):
 
 NONE, BAHDANAU, MEMORY = {"name": "none"}, {"name": "bahdanau"}, {"name": "memory", "num_slots": 32}
 RNNSEARCH = {"encoder": "gru", "decoder": "rnnsearch", "layers": 1}
-# With this offset and random weights, monotonic attention stops at about every other position; with the default, at
-# none.
+# With random weights, this offset stops monotonic attention at about every other position; the default, at none.
 STOPS = {"offset": 0.0}
 FAMILY = {
     "memattn: linear": System("ours", {"name": "linear"}),

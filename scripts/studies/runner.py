@@ -114,8 +114,7 @@ def configs_of(kind: str, scale: str) -> list[str]:
 def available(scale: str) -> list[str]:
     """Returns the targets that a scale has.
 
-    The scale "cpu" has no targets without runs: the other scales have the same. Raises ConfigError if the current
-    folder has no configs.
+    The scale "cpu" has only targets with runs. Raises ConfigError if the current folder has no configs.
     """
     if not os.path.isdir("configs/studies"):
         raise ConfigError("configs/studies: no such folder; run this in the folder that holds configs/")
