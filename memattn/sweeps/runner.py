@@ -213,7 +213,7 @@ class Processes:
                     command,
                     stdout=writing,
                     stderr=errors,
-                    pass_fds=[reading],  # if this process dies, writing output does not end the other
+                    pass_fds=[reading],  # so that it can write output after this process has died
                     env={**os.environ, processes.PARENT: str(os.getpid())},
                     start_new_session=True,  # Ctrl-C goes to the sweep alone, which then ends its processes
                 )
