@@ -70,7 +70,7 @@ def main() -> None:
     flags.DEFINE_string("target", None, "File of the references of --source.")
     flags.DEFINE_integer("average", None, "Last checkpoints to average (default: the best one).", lower_bound=1)
     flags.DEFINE_integer("repeats", 5, "Timed decodings of the split.", lower_bound=1)
-    flags.DEFINE_integer("plot", 0, "Number of sentences, the longest, whose alignments are drawn.", lower_bound=0)
+    flags.DEFINE_integer("plot", 0, "Number of longest sentences whose alignments are drawn.", lower_bound=0)
     flags.DEFINE_string(
         "output_dir", None, "Folder of the results (default: RUN for valid, RUN/eval/SPLIT for others)."
     )

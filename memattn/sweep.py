@@ -40,14 +40,14 @@ def _main() -> int:
 
 
 def main() -> None:
-    flags.DEFINE_string("config", None, "YAML config with a sweep section.", required=True)
+    flags.DEFINE_string("config", None, "YAML config with the key sweep.", required=True)
     flags.DEFINE_string("sweep_dir", None, "Folder of the runs and the table.")
     flags.DEFINE_multi_string("set", [], "Override, such as training.max_steps=500; repeatable.")
     flags.DEFINE_bool("list", False, "Print the number and the name of each run; train nothing.")
     flags.register_multi_flags_validator(
         ["sweep_dir", "list"], lambda values: values["sweep_dir"] or values["list"], "--sweep_dir is missing"
     )
-    flags.DEFINE_integer("cell", None, "Number of the only run to do; makes no table.", lower_bound=0)
+    flags.DEFINE_integer("cell", None, "Number of a single run to do (see --list).", lower_bound=0)
     flags.DEFINE_integer("jobs", 1, "Trainings that run concurrently.", lower_bound=1)
     flags.DEFINE_string("split", "valid", "Split that the runs are evaluated on.")
     flags.DEFINE_integer("average", None, "Last checkpoints to average (default: the best one).", lower_bound=1)
