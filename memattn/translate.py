@@ -64,14 +64,19 @@ def _work(options: flags.FlagValues) -> "Translator | PairScorer":
 
 
 def main() -> None:
-    flags.DEFINE_multi_string("run_dir", None, "Run folder of memattn.train; several form an ensemble.")
-    flags.DEFINE_string("saved_model", None, "Folder of memattn.export, in place of a run folder.")
-    flags.DEFINE_multi_string("set", [], "Override, such as decoding.beam_size=5; repeatable.")
-    flags.DEFINE_integer("average", None, "Last checkpoints to average (default: the best one).", lower_bound=1)
-    flags.DEFINE_integer("nbest", None, "Hypotheses per line, each after the number of its line.", lower_bound=1)
+    flags.DEFINE_multi_string("run_dir", None, "Run folder of memattn-train; several form an ensemble.")
+    flags.DEFINE_string("saved_model", None, "Folder of memattn-export, in place of a run folder.")
+    flags.DEFINE_multi_string("set", [], "Override of a key, such as decoding.beam_size=5; repeatable.")
+    flags.DEFINE_integer("average", None, "Average of the last N checkpoints (default: the best).", lower_bound=1)
+    flags.DEFINE_integer("nbest", None, "Translations of each line, each after the line's number.", lower_bound=1)
     flags.DEFINE_boolean("scores", False, "Print the score before each translation.")
-    flags.DEFINE_enum("alignment", None, ["hard", "soft"], "Append word alignments, or print JSON with all weights.")
-    flags.DEFINE_boolean("replace_unknown", False, "Replace unknown tokens by the most attended source token.")
+    flags.DEFINE_enum(
+        "alignment",
+        None,
+        ["hard", "soft"],
+        "Print word alignments after each translation (hard), or JSON with the weights of all source tokens (soft).",
+    )
+    flags.DEFINE_boolean("replace_unknown", False, "Replace unknown tokens by the source token of largest weight.")
     flags.DEFINE_boolean("score", False, "Print log-probabilities of pairs: lines of source, tab, target.")
     cli.run(_main, tensorflow=True)
 

@@ -181,22 +181,22 @@ def test_the_mechanism_is_saved_within_a_model(tmp_path, monkeypatch):
 
 def test_a_gru_decoder_is_searched(tmp_path, monkeypatch):
     names = run_block("GRUCell", tmp_path, monkeypatch)
-    found = names["found"]
-    assert found.tokens.shape == (2, 3, 10)
-    assert np.all(np.diff(found.scores) <= 0)
+    hypotheses = names["hypotheses"]
+    assert hypotheses.tokens.shape == (2, 3, 10)
+    assert np.all(np.diff(hypotheses.scores) <= 0)
     state = names["encoder"](names["embedding"](tf.constant([[4, 5, 6]])))[:, None]
     before, total = 1, 0.0  # the best hypothesis of the first source, scored by the step function alone
-    best = found.tokens[0, 0].numpy().tolist()
-    for token in best[: found.lengths[0, 0].numpy() + 1]:
+    best = hypotheses.tokens[0, 0].numpy().tolist()
+    for token in best[: hypotheses.lengths[0, 0].numpy() + 1]:
         logits, state = names["step"](tf.constant([[before]]), state)
         total += float(tf.nn.log_softmax(logits[0, 0])[token])
         before = token
-    np.testing.assert_allclose(found.scores[0, 0], total, rtol=1e-5)
+    np.testing.assert_allclose(hypotheses.scores[0, 0], total, rtol=1e-5)
 
 
 def test_the_model_is_called_and_searched(tmp_path, monkeypatch):
     names = run_block("Seq2Seq(", tmp_path, monkeypatch)
     assert names["logits"].shape == (2, 4, 20)
-    assert names["combined"].shape == (2, 4, 4)
+    assert names["weights"].shape == (2, 4, 4)
     assert names["slots"].shape == (2, 4, 4, 4)
-    assert names["found"].tokens.shape == (2, 1, 8)
+    assert names["hypotheses"].tokens.shape == (2, 1, 8)

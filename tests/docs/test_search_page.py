@@ -10,7 +10,7 @@ pytestmark = pytest.mark.slow
 
 def forward(decoder, states, mask, ids):
     """Logits [T, V] of the page's Transformer for a whole target [T], without a cache; `states` [S, D]."""
-    (query, key, value, output), heads = decoder.own, 4
+    (query, key, value, output), heads = decoder.to_tokens, 4
 
     def attend(q, k, v, allowed):
         q, k, v = (tf.transpose(tf.reshape(x, [x.shape[0], heads, -1]), [1, 0, 2]) for x in (q, k, v))
@@ -22,7 +22,7 @@ def forward(decoder, states, mask, ids):
     normed = decoder.norms[0](x)
     causal = tf.linalg.band_part(tf.ones([len(ids), len(ids)], tf.bool), -1, 0)
     x += output(attend(query(normed), key(normed), value(normed), causal))
-    query, key, value, output = decoder.across
+    query, key, value, output = decoder.to_source
     x += output(attend(query(decoder.norms[1](x)), key(states), value(states), mask[None]))
     x += decoder.narrow(decoder.wide(decoder.norms[2](x)))
     return decoder.output(decoder.norms[3](x))
@@ -34,9 +34,10 @@ def test_a_transformer_decoder_is_searched_and_sampled(tmp_path, monkeypatch):
     names = {}
     for code in blocks("search.md", "python"):
         exec(code, names)
-    for found, penalty in ((names["found"], 0.6), (names["drawn"], 0.0)):
+    for hypotheses, penalty in ((names["hypotheses"], 0.6), (names["samples"], 0.0)):
         for row in range(2):
-            for tokens, length, score in zip(found.tokens[row], found.lengths[row], found.scores[row], strict=True):
+            fields = (hypotheses.tokens, hypotheses.lengths, hypotheses.scores)
+            for tokens, length, score in zip(*(field[row] for field in fields), strict=True):
                 target = tokens.numpy()[: length.numpy() + 1]  # with its end, if it has one
                 ids = np.concatenate([[names["START"]], target[:-1]])
                 logits = forward(names["decoder"], names["states"][row], names["mask"][row], tf.constant(ids))
