@@ -13,7 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from memattn import files
+from memattn import files, reading
 from memattn.errors import RunError, reason, short
 from memattn.keras_parts import unsupported
 
@@ -54,6 +54,9 @@ class Checkpoint:
     def read(self, path: str) -> None:
         """Restores a checkpoint. If it cannot be read, changes nothing, and raises TensorFlow's error, of any type."""
         folder, name = os.path.split(path)
+        for file in os.listdir(folder or "."):
+            if file.startswith(f"{name}."):
+                reading.check_regular(os.path.join(folder, file))
         with plain_path(folder) as plain:
             self._read(os.path.join(plain, name))
 

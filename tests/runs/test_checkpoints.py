@@ -92,6 +92,19 @@ def test_a_checkpoint_of_another_model_changes_nothing(tmp_path):
         np.testing.assert_array_equal(weight.numpy(), value)
 
 
+@pytest.mark.parametrize("ending", ["index", "data-00000-of-00001"])
+def test_a_checkpoint_with_a_pipe_for_a_file_is_skipped(ending, tmp_path):
+    model = make_model("none", {})
+    save(model, tmp_path, 7)
+    os.remove(tmp_path / f"step-7.{ending}")
+    os.mkfifo(tmp_path / f"step-7.{ending}")
+    with (
+        pytest.warns(UserWarning, match="step-7: unreadable checkpoint, skipped: .*not a regular file"),
+        pytest.raises(RunError, match="no checkpoint can be read"),
+    ):
+        checkpoints.restore(Checkpoint(model), str(tmp_path))
+
+
 def test_a_damaged_checkpoint_leaves_no_progress_without_weights(tmp_path):
     model, progress = make_model("none", {}), Progress()
     progress.step, progress.finished = 7, "7 steps"
