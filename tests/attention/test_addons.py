@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers.fake_search import END, START, TABLE, V, next_code, plain_beam_search, search, taken
+from helpers.fake_search import END, START, TABLE, V, hypotheses_of, next_code, plain_beam_search, search
 
 from memattn.attention import MECHANISMS, build
 from memattn.attention.monotonic import next_alpha
@@ -130,7 +130,7 @@ def test_beam_search_equals_that_of_tensorflow_addons(beam_size):
     tokens, log_probs = their_search(sources, 9, beam_size, 0.0)
     ours = search(sources, [9] * len(sources), beam_size=beam_size)
     for row in range(len(sources)):
-        found = taken(ours, row)
+        found = hypotheses_of(ours, row)
         assert [words for words, _ in found] == [words_of(tokens[row, :, k].tolist()) for k in range(beam_size)]
         np.testing.assert_allclose([score for _, score in found], log_probs[row], rtol=1e-5)
 
@@ -146,6 +146,6 @@ def test_tensorflow_addons_counts_the_end_of_sentence_one_step_late(beam_size, p
     for row, source in enumerate(sources):
         theirs = [words_of(tokens[row, :, k].tolist()) for k in range(beam_size)]
         assert theirs == [words for words, _ in plain_beam_search(source, 9, beam_size, penalty, counted_end=1)]
-        same += theirs == [words for words, _ in taken(ours, row)]
+        same += theirs == [words for words, _ in hypotheses_of(ours, row)]
     assert same
     assert (same < len(sources)) == ((beam_size, penalty) != (3, 0.6))  # where it changes what is found
