@@ -22,7 +22,7 @@ def array(weight):
 
 
 def gru(inputs, cell):
-    """All states of a GRU over inputs [T, E]. As in Keras, gates are in the order z, r, candidate, and z keeps the state."""
+    """All states of a GRU over inputs [T, E], as in Keras: gates in the order z, r, candidate; z keeps the state."""
     kernel, recurrent, bias = (array(weight) for weight in (cell.kernel, cell.recurrent_kernel, cell.bias))
     units, h, states = recurrent.shape[0], np.zeros(recurrent.shape[0]), []
     for x in inputs:
