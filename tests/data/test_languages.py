@@ -69,16 +69,16 @@ def words(table):
 
 def write_pairs(folder, language, sizes):
     """Writes files of distinct pairs of sentences; returns the paths of each split."""
-    draw, seen, splits = random.Random(language), set(), {}
+    draw, earlier, splits = random.Random(language), set(), {}
     table, templates = LANGUAGES[language]
     english, foreign = words(ENGLISH), words(table)
     for split, number in sizes.items():
         sides = ([], [])
         while len(sides[0]) < number:
             drawn = (*(draw.randrange(size) for size in SIZES), draw.random() < 0.3)
-            if drawn in seen:
+            if drawn in earlier:
                 continue
-            seen.add(drawn)
+            earlier.add(drawn)
             s, t, v, o, p = (kind[i] for kind, i in zip(english, drawn, strict=False))
             place = p.replace("-", " ")
             sides[0].append(f"{t}, do {s} {v} {o} {place}?" if drawn[-1] else f"{s} {v} {o} {place} {t}.")

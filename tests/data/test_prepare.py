@@ -304,16 +304,15 @@ def test_a_second_process_waits_for_a_download_of_the_same_file(server, tmp_path
     server.contents, target = {"/file": b"x" * 50_000}, str(tmp_path / "file")
     threads, lines = [], []
 
-    def come_second():
-        server.hold = lambda: None
-        threads.append(
-            start_thread(
-                lambda: download.fetch(f"{server.url}/file", target),
-                lambda: lines.append(capfd.readouterr().err) or "is downloading it; waiting" in "".join(lines),
-            )
-        )
+    def is_waiting():
+        lines.append(capfd.readouterr().err)
+        return "is downloading it; waiting" in "".join(lines)
 
-    server.hold = come_second
+    def start_second_download():
+        server.hold = lambda: None
+        threads.append(start_thread(lambda: download.fetch(f"{server.url}/file", target), is_waiting))
+
+    server.hold = start_second_download
     download.fetch(f"{server.url}/file", target)
     threads[0].join(20)
     assert not threads[0].is_alive()
@@ -541,9 +540,12 @@ def test_a_preparation_interrupted_anywhere_resumes_by_the_same_command(files, t
     interruptions = 0
     encoded = []
     encode = encoding.EncodeChunk.__call__
-    monkeypatch.setattr(
-        encoding.EncodeChunk, "__call__", lambda work, chunk: encoded.append(chunk) or encode(work, chunk)
-    )
+
+    def recorded_encode(encoder, chunk):
+        encoded.append(chunk)
+        return encode(encoder, chunk)
+
+    monkeypatch.setattr(encoding.EncodeChunk, "__call__", recorded_encode)
     while not (tmp_path / "resumed").exists():
         writes.clear()
         limit += 1
@@ -779,7 +781,10 @@ def test_workers_end_with_their_parent():
 
 
 def test_a_preparation_with_other_settings_starts_over(files, tmp_path, monkeypatch):
-    monkeypatch.setattr(prepare, "_finish", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(prepare, "_finish", interrupt)
     with pytest.raises(KeyboardInterrupt):
         prepare.prepare(files, Settings(SETTINGS.text, bpe_units=50), str(tmp_path / "out"), 1)
     monkeypatch.undo()

@@ -281,19 +281,19 @@ def test_a_missing_file_of_a_task_folder_is_restored(tmp_path, folder, name):
 def test_a_second_preparation_of_a_task_waits_for_the_first(tmp_path, folder, monkeypatch, capfd):
     together, original, splits, waiting = tmp_path / "together", task_corpus._write_split, [], []
 
-    def overtaken(*arguments):
+    lines = []
+
+    def is_waiting():
+        lines.append(capfd.readouterr().err)
+        return "is writing it; waiting" in "".join(lines)
+
+    def start_second_and_write(*arguments):
         if not splits:
-            lines = []
-            waiting.append(
-                start_thread(
-                    lambda: task_corpus.prepare(SMALL, str(together)),
-                    lambda: lines.append(capfd.readouterr().err) or "is writing it; waiting" in "".join(lines),
-                )
-            )
+            waiting.append(start_thread(lambda: task_corpus.prepare(SMALL, str(together)), is_waiting))
         splits.append(arguments[2])
         original(*arguments)
 
-    monkeypatch.setattr(task_corpus, "_write_split", overtaken)
+    monkeypatch.setattr(task_corpus, "_write_split", start_second_and_write)
     task_corpus.prepare(SMALL, str(together))
     waiting[0].join(20)
     assert not waiting[0].is_alive()
@@ -302,21 +302,21 @@ def test_a_second_preparation_of_a_task_waits_for_the_first(tmp_path, folder, mo
 
 
 def test_without_locks_two_processes_may_prepare_the_same_folder(tmp_path, folder, monkeypatch):
-    together, original, seen = tmp_path / "together", task_corpus._write_split, []
+    together, original, corpora_read = tmp_path / "together", task_corpus._write_split, []
     monkeypatch.setattr(task_corpus.processes, "making", lambda *_, **__: contextlib.nullcontext())
 
-    def overtaken(*arguments):
-        if not seen:
+    def write_after_another(*arguments):
+        if not corpora_read:
             monkeypatch.setattr(task_corpus, "_write_split", original)
             task_corpus.prepare(SMALL, str(together))
-            monkeypatch.setattr(task_corpus, "_write_split", overtaken)
+            monkeypatch.setattr(task_corpus, "_write_split", write_after_another)
         original(*arguments)
-        seen.append({name: (together / name).read_bytes() for name in NAMES})
+        corpora_read.append({name: (together / name).read_bytes() for name in NAMES})
 
-    monkeypatch.setattr(task_corpus, "_write_split", overtaken)
+    monkeypatch.setattr(task_corpus, "_write_split", write_after_another)
     task_corpus.prepare(SMALL, str(together))
     assert contents(together) == contents(folder)
-    assert seen == [contents(folder)] * 2  # the other process may already read these files for training
+    assert corpora_read == [contents(folder)] * 2  # the other process may already read these files for training
 
 
 @pytest.mark.parametrize("change", [{"seed": 4}, {"train_examples": 31}, {"num_symbols": 6}])

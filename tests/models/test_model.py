@@ -120,14 +120,14 @@ def test_tied_embeddings_share_their_matrices():
 
 def test_initial_weights_are_uniform_within_the_scale_and_differ():
     model = make_model("bahdanau", {}, init_scale=0.04, bridge="dense")
-    seen = []
+    matrices = []
     for weight in model.trainable_variables:
         values = tf.convert_to_tensor(weight).numpy()
         if values.ndim == 2 or values.shape == (8,) and values.any():
             assert np.abs(values).max() <= 0.04
             assert values.std() > 0.01
-            assert all(values.shape != earlier.shape or (values != earlier).any() for earlier in seen)
-            seen.append(values)
+            assert all(values.shape != earlier.shape or (values != earlier).any() for earlier in matrices)
+            matrices.append(values)
         else:
             assert set(values) <= {0.0, 1.0}  # biases are 0, those of forget gates 1
     assert sum(tf.convert_to_tensor(lstm.cell.bias).numpy()[8:16].sum() for lstm in model.decoder.stack) == 8
