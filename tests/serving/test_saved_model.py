@@ -182,7 +182,7 @@ def test_a_source_that_is_too_long_is_reported_after_earlier_translations(export
 
 def test_a_source_that_is_too_long_is_split(exported):
     translate = Translator(*saved_model.load(exported[0][0], 1))
-    longest = translate._most
+    longest = translate._most_tokens
     with pytest.warns(UserWarning, match=r"lines:2: .*\d+ pieces"):
         first, long, last = translate.translate(["Haus.", "Haus Hund. " * longest, "Haus."])
     assert first == last == translate.translate(["Haus."])[0]
