@@ -1,9 +1,9 @@
-"""Against tensorflow-addons, an independent implementation: attention mechanisms and beam search."""
+"""Attention mechanisms and beam search equal those of tensorflow-addons, an independent implementation."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers.fake_search import END, START, TABLE, V, next_code, plain_beam_search, search, taken
+from helpers.fake_search import END, START, TABLE, V, hypotheses_of, next_code, plain_beam_search, search
 
 from memattn.attention import MECHANISMS, build
 from memattn.attention.monotonic import next_alpha
@@ -11,7 +11,7 @@ from memattn.attention.monotonic import next_alpha
 if "tfa_bahdanau" not in MECHANISMS:
     pytest.skip("needs the extra addons: make test-addons", allow_module_level=True)
 
-from memattn.attention.addons import tfa  # imported without its warning
+from memattn.attention.addons import tfa  # that module suppresses its warning
 
 pytestmark = pytest.mark.slow
 
@@ -22,26 +22,28 @@ QUERIES = tf.constant(RANDOM.normal(size=(B, Q, U)), tf.float32)
 MASK = tf.sequence_mask([7, 4, 1], S)
 
 
-def made(name, **options):
+def built(name, **options):
+    """A mechanism whose weights exist."""
     mechanism = build(name, options, units=U, initializer="glorot_uniform")
     mechanism.score(QUERIES, mechanism.memorize(STATES, MASK))
     return mechanism
 
 
 def read(mechanism, states=STATES, queries=QUERIES):
+    """Scores [B, Q, S] and contexts [B, Q, D] of a mechanism."""
     memory = mechanism.memorize(states, MASK)
     scores, _ = mechanism.score(queries, memory)
     return scores.numpy(), tf.matmul(scores, memory["values"]).numpy()
 
 
-def assert_same(one, other):
-    for own, theirs in zip(one, other, strict=True):
-        np.testing.assert_allclose(own, theirs, atol=1e-5)
+def assert_same(ours, theirs):
+    for our_array, their_array in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(our_array, their_array, atol=1e-5)
 
 
 @pytest.mark.parametrize("cache_keys", [True, False])
 def test_bahdanau_equals_that_of_tensorflow_addons(cache_keys):
-    ours, theirs = made("bahdanau", cache_keys=cache_keys), made("tfa_bahdanau")
+    ours, theirs = built("bahdanau", cache_keys=cache_keys), built("tfa_bahdanau")
     ours.query_layer.kernel.assign(theirs.mechanism.query_layer.kernel)
     ours.key_layer.kernel.assign(theirs.mechanism.memory_layer.kernel)
     ours.v.assign(theirs.mechanism.attention_v)
@@ -49,7 +51,7 @@ def test_bahdanau_equals_that_of_tensorflow_addons(cache_keys):
 
 
 def test_luong_equals_that_of_tensorflow_addons():
-    ours, theirs = made("luong"), made("tfa_luong")
+    ours, theirs = built("luong"), built("tfa_luong")
     ours.key_layer.kernel.assign(theirs.mechanism.memory_layer.kernel)
     assert_same(read(ours), read(theirs))
 
@@ -62,7 +64,7 @@ def test_luong_dot_equals_luong_of_tensorflow_addons_with_an_identity_projection
 
 @pytest.mark.parametrize("mode", ["recursive", "hard"])
 def test_monotonic_attention_equals_that_of_tensorflow_addons(mode):
-    """Their function takes one query of each source: stopping probabilities and the weights of the step before."""
+    """Their function takes a single query per source: its stopping probabilities and the previous weights."""
     before = tf.one_hot([0] * 5, S)
     for step in range(4):
         p = tf.random.stateless_uniform([5, S], [3, step])
@@ -79,7 +81,7 @@ def test_the_energy_of_monotonic_attention_equals_that_of_tensorflow_addons():
     )
     ours = build("monotonic", {"test_mode": "soft"}, units=U, initializer="glorot_uniform")
     memory, before = ours.memorize(STATES, MASK), tf.one_hot([0] * B, S)
-    ours.score(QUERIES[:, :1], memory, before[:, None])  # makes its weights
+    ours.score(QUERIES[:, :1], memory, before[:, None])  # creates the weights
     theirs([QUERIES[:, 0], before])
     energy = ours.stop_energy
     energy.query_layer.kernel.assign(theirs.query_layer.kernel)
@@ -92,7 +94,7 @@ def test_the_energy_of_monotonic_attention_equals_that_of_tensorflow_addons():
 
 
 class FakeCell(tf.keras.layers.AbstractRNNCell):
-    """The fake model of test_beam_search as one of their cells: its inputs are tokens, its outputs logits."""
+    """The fake model of helpers.fake_search as a cell for their decoder: inputs are tokens, outputs logits."""
 
     state_size, output_size = 1, V
 
@@ -102,7 +104,7 @@ class FakeCell(tf.keras.layers.AbstractRNNCell):
 
 
 def their_search(sources, max_length, beam_size, penalty):
-    """Tokens [B, L, k], and log-probabilities [B, k] of the hypotheses that `tfa.seq2seq.BeamSearchDecoder` finds."""
+    """Tokens [B, L, k] and log-probabilities [B, k] of the hypotheses of `tfa.seq2seq.BeamSearchDecoder`."""
     decoder = tfa.seq2seq.BeamSearchDecoder(
         FakeCell(),
         beam_size,
@@ -119,9 +121,9 @@ def their_search(sources, max_length, beam_size, penalty):
     return outputs.predicted_ids.numpy(), final.log_probs.numpy()
 
 
-def words_of(written):
-    """Without the end of sentence and what follows it."""
-    return tuple(written[: written.index(END)] if END in written else written)
+def before_end(tokens):
+    """The tokens before the end of sentence; all of them if there is none."""
+    return tuple(tokens[: tokens.index(END)] if END in tokens else tokens)
 
 
 @pytest.mark.parametrize("beam_size", [1, 3, 5, 10])
@@ -130,22 +132,23 @@ def test_beam_search_equals_that_of_tensorflow_addons(beam_size):
     tokens, log_probs = their_search(sources, 9, beam_size, 0.0)
     ours = search(sources, [9] * len(sources), beam_size=beam_size)
     for row in range(len(sources)):
-        found = taken(ours, row)
-        assert [words for words, _ in found] == [words_of(tokens[row, :, k].tolist()) for k in range(beam_size)]
-        np.testing.assert_allclose([score for _, score in found], log_probs[row], rtol=1e-5)
+        our_tokens, our_scores = zip(*hypotheses_of(ours, row), strict=True)
+        assert list(our_tokens) == [before_end(tokens[row, :, k].tolist()) for k in range(beam_size)]
+        np.testing.assert_allclose(our_scores, log_probs[row], rtol=1e-5)
 
 
 @pytest.mark.parametrize("penalty", [0.6, 1.0])
 @pytest.mark.parametrize("beam_size", [3, 5])
-def test_tensorflow_addons_counts_the_end_of_sentence_one_step_late(beam_size, penalty):
-    """Their length of a hypothesis grows by one the step after it ended; google/seq2seq's does not, nor does ours."""
+def test_tensorflow_addons_counts_the_end_of_sentence_a_step_late(beam_size, penalty):
+    """There, a finished hypothesis grows by 1 in the next step; in google/seq2seq and here it does not."""
     sources = list(range(20, 40))
     tokens, _ = their_search(sources, 9, beam_size, penalty)
     ours = search(sources, [9] * len(sources), beam_size=beam_size, penalty=penalty)
     same = 0
     for row, source in enumerate(sources):
-        theirs = [words_of(tokens[row, :, k].tolist()) for k in range(beam_size)]
-        assert theirs == [words for words, _ in plain_beam_search(source, 9, beam_size, penalty, counted_end=1)]
-        same += theirs == [words for words, _ in taken(ours, row)]
+        theirs = [before_end(tokens[row, :, k].tolist()) for k in range(beam_size)]
+        with_counted_end = plain_beam_search(source, 9, beam_size, penalty, counted_end=1)
+        assert theirs == [words for words, _ in with_counted_end]
+        same += theirs == [words for words, _ in hypotheses_of(ours, row)]
     assert same
-    assert (same < len(sources)) == ((beam_size, penalty) != (3, 0.6))  # where it changes what is found
+    assert (same < len(sources)) == ((beam_size, penalty) != (3, 0.6))  # all others change some hypotheses

@@ -1,6 +1,7 @@
-"""Properties of every attention mechanism within a model. A mechanism is under test once the registry holds it.
+"""Properties of every attention mechanism within a model. All mechanisms of the registry are tested.
 
-`pytest tests/attention/test_conformance.py --mechanism my_package.my_module:MyAttention` tests one outside the package.
+A mechanism outside the package is tested by
+`pytest tests/attention/test_conformance.py --mechanism my_package.my_module:MyAttention`.
 """
 
 from types import SimpleNamespace
@@ -46,22 +47,22 @@ def model(request):
 
 
 def limit(source):
-    """Most tokens of a hypothesis."""
+    """The maximum number of tokens of a hypothesis."""
     return int(np.ceil(1.5 * len(source)))
 
 
 def greedy(model):
     """The greedy hypothesis of each source."""
-    step, tokens, found = steps(model), np.full(len(SOURCES), BOS), []
+    step, tokens, tokens_by_step = steps(model), np.full(len(SOURCES), BOS), []
     for _ in range(max(map(limit, SOURCES))):
         tokens = step(tokens).argmax(-1)
-        found.append(tokens)
-    rows = [list(row[: limit(source)]) for row, source in zip(np.stack(found, 1), SOURCES, strict=True)]
+        tokens_by_step.append(tokens)
+    rows = [list(row[: limit(source)]) for row, source in zip(np.stack(tokens_by_step, 1), SOURCES, strict=True)]
     return [row[: row.index(EOS)] if EOS in row else row for row in rows]
 
 
-def assert_same(found, expected):
-    for row, expected_row in zip(found, expected, strict=True):
+def assert_same(actual, expected):
+    for row, expected_row in zip(actual, expected, strict=True):
         assert [tokens for tokens, _ in row] == [tokens for tokens, _ in expected_row]
         np.testing.assert_allclose([score for _, score in row], [score for _, score in expected_row], rtol=1e-4)
 
@@ -75,29 +76,29 @@ def test_teacher_forced_equals_step_wise(model):
 
 
 @pytest.mark.parametrize("queries", [1, 2, 5, 12])
-def test_folded_steps_are_the_unfolded_ones(model, queries, monkeypatch):
+def test_decoder_steps_are_the_same_with_and_without_folding(model, queries, monkeypatch):
     batch = padded(SOURCES, 9)
     encoded = model.encode(batch)
     tokens = np.random.default_rng(3).integers(4, V, [T, len(SOURCES), queries])
-    steps = []
+    results = []
     for pays in (False, True):
         monkeypatch.setattr(reader, "folding_pays", lambda *_, pays=pays: pays)
         decoding, state = model.start(encoded, queries, model.token_table())
         assert type(decoding.stepper._reader) is (FoldedReader if pays else Reader)
-        logits = []
-        for own in tokens:
-            own, scores, state = model.step(tf.constant(own), state, decoding)
-            logits.append(np.concatenate([own, scores], -1))
-        steps.append(logits)
-    np.testing.assert_allclose(*steps, rtol=1e-4, atol=1e-5)
+        outputs = []
+        for tokens_of_step in tokens:
+            logits, scores, state = model.step(tf.constant(tokens_of_step), state, decoding)
+            outputs.append(np.concatenate([logits, scores], -1))
+        results.append(outputs)
+    np.testing.assert_allclose(*results, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(
     ("slots", "pays"),
     [(32, True), (200, True), (852, True), (854, False), (2000, False), (None, False)],
 )
-def test_folding_is_for_memories_where_it_takes_fewer_multiplications(slots, pays):
-    """U = 256, D = 512: M * 5U against M * D + D * 5U is even at M = 853.3."""
+def test_folding_pays_where_it_takes_fewer_multiplications(slots, pays):
+    """With U = 256 and D = 512, M * 5U (folded) equals M * D + D * 5U (unfolded) at M = 853.3."""
     kernels = tf.zeros([512, 1024]), tf.zeros([512, 256])
     assert reader.folding_pays(slots, 512, *kernels) == pays
     assert not reader.folding_pays(0, 0, tf.zeros([0, 1024]), tf.zeros([0, 256]))
@@ -121,17 +122,19 @@ def test_padding_and_batch_change_no_hypothesis(model):
 
 
 def test_a_beam_of_size_1_is_greedy(model):
-    found = search(model, SOURCES, beam_size=1, length_penalty=0.0)
-    assert [row[0][0] for row in found] == greedy(model)
+    hypotheses = search(model, SOURCES, beam_size=1, length_penalty=0.0)
+    assert [row[0][0] for row in hypotheses] == greedy(model)
 
 
 def test_beam_scores_are_teacher_forced_scores(model):
-    for source, found in zip(SOURCES, search(model, SOURCES), strict=True):
-        assert found
-        targets = [[*tokens, EOS][: limit(source)] for tokens, _ in found]
-        log_probs = tf.nn.log_softmax(model(tf.repeat([source], len(found), 0), padded(targets))).numpy()
-        for own, target, (tokens, score) in zip(log_probs, targets, found, strict=True):
-            total = sum(own[place, token] for place, token in enumerate(target))
+    for source, hypotheses in zip(SOURCES, search(model, SOURCES), strict=True):
+        assert hypotheses
+        targets = [[*tokens, EOS][: limit(source)] for tokens, _ in hypotheses]
+        logits = model(tf.repeat([source], len(hypotheses), 0), padded(targets))
+        for log_probs, target, (tokens, score) in zip(
+            tf.nn.log_softmax(logits).numpy(), targets, hypotheses, strict=True
+        ):
+            total = sum(log_probs[place, token] for place, token in enumerate(target))
             np.testing.assert_allclose(score, total / ((5 + len(tokens)) / 6) ** 0.7, rtol=1e-4)
 
 
@@ -143,9 +146,10 @@ def test_every_weight_has_a_finite_gradient(model):
         assert gradient is not None, weight.name
         values = tf.convert_to_tensor(gradient).numpy()
         assert np.isfinite(values).all()
-        softmax_over_slots = isinstance(model.attention, attention.MemoryAttention)
-        softmax_over_one_slot = softmax_over_slots and model.attention.num_slots == 1 and values.shape[-1] == 1
-        assert (np.abs(values).max() > 1e-7) != softmax_over_one_slot  # rounded, a gradient of 0 may be 1e-8
+        is_memory = isinstance(model.attention, attention.MemoryAttention)
+        scores_single_slot = is_memory and model.attention.num_slots == 1 and values.shape[-1] == 1
+        # The softmax over a single slot is constant: its gradient is 0, or 1e-8 with rounding.
+        assert (np.abs(values).max() > 1e-7) != scores_single_slot
 
 
 def test_graph_and_xla_agree(model):
@@ -159,7 +163,7 @@ def test_every_mechanism_trains_by_default(name):
 
 @pytest.mark.parametrize("name", [slow(name) if name in SLOW_NAMES else name for name in LAYER_NAMES])
 def test_every_mechanism_computes_in_mixed_precision(name):
-    """Weights stay in float32. A row of padding fills the batch up."""
+    """Weights stay in float32. The last row of the batch is padding."""
     model, batch = make_model(name, {}, dtype="mixed_bfloat16"), padded([*SOURCES, []])
     with tf.GradientTape() as tape:
         loss = tf.reduce_mean(tf.square(tf.cast(model(batch, batch, tf.constant([1, 2])), tf.float32)))
@@ -172,50 +176,63 @@ def test_every_mechanism_computes_in_mixed_precision(name):
 
 @pytest.fixture
 def optimizer():
-    """TensorFlow's graph optimizer as it is by default."""
-    before = {"arithmetic_optimization": True, **tf.config.optimizer.get_experimental_options()}
+    """Enables TensorFlow's graph optimizer, as it is by default; other tests run without."""
+    options_before = {"arithmetic_optimization": True, **tf.config.optimizer.get_experimental_options()}
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": False, "arithmetic_optimization": True})
     yield
-    tf.config.optimizer.set_experimental_options(before)
+    tf.config.optimizer.set_experimental_options(options_before)
 
 
 @pytest.mark.parametrize("name", EVERY_NAME)
 @pytest.mark.usefixtures("optimizer")
-def test_batches_at_once_share_no_temporary_variable(name):
-    """TensorFlow may put a sum of three, which its optimizer makes one AddN, into a variable of the whole process."""
+def test_concurrent_searches_share_no_temporary_variable(name):
+    """Searches at the same time must not share variables, and graphs of searches hold none.
+
+    TensorFlow's optimizer turns a sum of three terms into an AddN, which may use a variable of the process.
+    """
     assert "AddN" in optimized(tf.function(lambda x: x @ x + tf.exp(x) + tf.tanh(x)), tf.eye(9))
     model = make_model(name, {})
     models = [model, Ensemble([model] * 3)] if name == "memory" else [model]
     options = tf.config.optimizer.get_experimental_options()
-    for coverage_penalty, one in enumerate(models):
+    for coverage_penalty, model in enumerate(models):
         config = DecodingConfig(beam_size=2, jit_compile=False, coverage_penalty=coverage_penalty)
-        operations = optimized(Searcher(one, config), padded(SOURCES).numpy())
+        operations = optimized(Searcher(model, config), padded(SOURCES).numpy())
         assert {"MatMul", "TopKV2"} <= operations
         assert not operations & {"AddN", "TemporaryVariable"}
-    assert tf.config.optimizer.get_experimental_options() == options  # those of the rest of the process
+    assert (
+        tf.config.optimizer.get_experimental_options() == options
+    )  # a search leaves the options of the process unchanged
     assert "AddN" in optimized(tf.function(lambda x: x @ x + tf.exp(x) + tf.tanh(x)), tf.eye(9))
 
 
 def optimized(function, *arguments):
-    """The kinds of operations in what TensorFlow makes of the graphs that a call runs."""
+    """The kinds of operations in the optimized graphs that a call runs."""
     context.context().enable_run_metadata()
     function(*arguments)
-    graphs = [one.post_optimization_graph for one in context.context().export_run_metadata().function_graphs]
+    metadata = context.context().export_run_metadata()
+    graphs = [function_graph.post_optimization_graph for function_graph in metadata.function_graphs]
     context.context().disable_run_metadata()
-    called = [node for graph in graphs for own in graph.library.function for node in own.node_def]
-    return {node.op for node in [*called, *(node for graph in graphs for node in graph.node)]}
+    nodes = [node for graph in graphs for node in graph.node]
+    nodes_of_called_functions = [
+        node for graph in graphs for called in graph.library.function for node in called.node_def
+    ]
+    return {node.op for node in [*nodes, *nodes_of_called_functions]}
 
 
-def test_sources_out_of_the_ordinary_decode(model):
-    """Each into what the model, given that source alone, gives the same log-probability."""
-    unseen = [[3] * 8 + [EOS], [EOS], list(range(4, V)) * 6 + [EOS]]  # unknown, empty, far longer than any seen
+def test_unknown_empty_and_very_long_sources_are_decoded(model):
+    """The score of each hypothesis is the log-probability that the model gives for this source alone."""
+    unseen = [
+        [3] * 8 + [EOS],
+        [EOS],
+        list(range(4, V)) * 6 + [EOS],
+    ]  # unknown tokens, no tokens, far longer than any training source
     offsets = np.cumsum([0, *map(len, unseen)])
     sentences = Sentences(np.concatenate(unseen).astype(np.int32), offsets)
     config, ids = DecodingConfig(beam_size=3, jit_compile=False, max_length=8), SimpleNamespace(decode=list)
     translations, _ = decode(Searcher(model, config), sentences, ids, num_buckets=1)
-    for source, most, translation in zip(unseen, [8, 2, 8], translations, strict=True):
+    for source, max_length, translation in zip(unseen, [8, 2, 8], translations, strict=True):
         (tokens,), (score,) = translation.hypotheses, translation.scores
-        target = [*tokens, EOS][:most]
+        target = [*tokens, EOS][:max_length]
         log_probs = tf.nn.log_softmax(model(padded([source]), padded([target])))[0].numpy()
         np.testing.assert_allclose(log_probs[range(len(target)), target].sum(), score, rtol=1e-4)
 
@@ -230,7 +247,7 @@ def test_slot_alignments_sum_to_the_combined_alignment(model):
 
 
 @pytest.mark.parametrize(("name", "options"), EVERY_CASE)
-def test_mechanisms_serialize(name, options):
+def test_a_mechanism_from_its_config_computes_the_same(name, options):
     def read(mechanism):
         memory = mechanism.memorize(tf.constant(states), tf.sequence_mask([5, 3], 5))
         scores, _ = mechanism.score(tf.constant(queries), memory, mechanism.initial_state(memory, 4))

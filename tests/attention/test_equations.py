@@ -26,23 +26,23 @@ def queries():
 
 
 def renormalized(k, s, length, num_slots, longest, renormalize):
-    """Entry (k, s), both from 1, of the position encodings of one source: Eq. 10 and the text below it."""
+    """Entry (k, s), 1-based, of the position encodings of a source: Eq. 10, renormalized as the text below it says."""
 
     def entry(k, s):
         s = min(s, longest)
         return (1 - k / num_slots) * (1 - s / longest) + (k / num_slots) * (s / longest)
 
-    total = sum(entry(k, other) for other in range(1, length + 1))
+    total = sum(entry(k, position) for position in range(1, length + 1))
     return entry(k, s) * {"none": 1, "sum": 1 / total, "mean": length / total}[renormalize]
 
 
 @pytest.mark.parametrize("num_slots", [1, 3, 8])
 @pytest.mark.parametrize("encoder_scoring, decoder_scoring", list(itertools.product(SCORING, SCORING)))
 @pytest.mark.parametrize("renormalize", [None, "sum", "mean", "none"])
-def test_memory_attention_is_equations_4_to_10(
+def test_memory_attention_equals_equations_4_to_10(
     states, queries, num_slots, encoder_scoring, decoder_scoring, renormalize
 ):
-    longest = 5  # shorter than the longest source here: what lies past it counts as the last position
+    longest = 5  # shorter than the longest source here: later positions are encoded as position 5
     mechanism = attention.MemoryAttention(
         num_slots=num_slots,
         encoder_scoring=encoder_scoring,
@@ -66,13 +66,13 @@ def test_memory_attention_is_equations_4_to_10(
             memory += np.outer(alpha[t], states[b, t])  # Eq. 4
         for q in range(Q):
             beta = SCORING[decoder_scoring](queries[b, q] @ w_beta)  # Eq. 7
-            scored = beta if num_slots <= S else alpha @ beta  # a short source is read by position
+            scored = beta if num_slots <= S else alpha @ beta  # a source shorter than the memory is read by position
             np.testing.assert_allclose(scores[b, q], scored, rtol=1e-5, atol=1e-6)
             np.testing.assert_allclose(contexts[b, q], beta @ memory, rtol=1e-4, atol=1e-5)  # Eq. 6
             np.testing.assert_allclose(alignments[b, q], alpha @ beta, rtol=1e-4, atol=1e-6)
 
 
-def test_one_softmax_slot_is_the_sum_of_the_states(states, queries):
+def test_with_one_slot_and_softmax_the_context_is_the_sum_of_the_states(states, queries):
     _, contexts, _ = read(attention.MemoryAttention(num_slots=1), states, queries)
     for b in range(B):
         np.testing.assert_allclose(contexts[b], np.tile(states[b, : LENGTHS[b]].sum(0), (Q, 1)), rtol=1e-5, atol=1e-5)
@@ -82,7 +82,9 @@ def test_position_encodings_have_the_surface_of_figure_2():
     table = position_encodings(64, 50)
     assert table.shape == (50, 64)
     np.testing.assert_allclose(table[24, 31], 0.5, atol=1e-6)  # the stationary point, k/K = s/S = 1/2
-    np.testing.assert_allclose(table[49], np.arange(1, 65) / 64, atol=1e-6)  # at the end, late slots weigh most
+    np.testing.assert_allclose(
+        table[49], np.arange(1, 65) / 64, atol=1e-6
+    )  # at the last position, late slots have the largest weights
     np.testing.assert_allclose(table[:, 63], np.arange(1, 51) / 50, atol=1e-6)
     assert table[0, 0] > 0.95
     assert (np.diff(table[:, 0]) < 0).all()
@@ -97,7 +99,7 @@ def content_attention(energies, states):
 
 
 @pytest.mark.parametrize("cache_keys", [True, False])
-def test_bahdanau_is_its_equations(states, queries, cache_keys):
+def test_bahdanau_attention_equals_its_equations(states, queries, cache_keys):
     mechanism = attention.BahdanauAttention(units=9, cache_keys=cache_keys)
     read(mechanism, states, queries)
     mechanism.query_layer.bias.assign(np.random.default_rng(2).normal(size=9))
@@ -114,7 +116,7 @@ def test_bahdanau_is_its_equations(states, queries, cache_keys):
     np.testing.assert_array_equal(alignments, scores)
 
 
-def test_luong_is_its_equation(states, queries):
+def test_luong_attention_equals_its_equation(states, queries):
     mechanism = attention.LuongAttention(units=U)
     scores, contexts, _ = read(mechanism, states, queries)
     energies = np.einsum("bqu,du,bsd->bqs", queries, mechanism.key_layer.kernel.numpy(), states)
@@ -123,7 +125,7 @@ def test_luong_is_its_equation(states, queries):
     np.testing.assert_allclose(contexts, expected_contexts, rtol=1e-4, atol=1e-5)
 
 
-def test_luong_dot_is_a_dot_product(states):
+def test_energies_of_luong_dot_are_dot_products(states):
     queries = np.random.default_rng(1).normal(size=(B, Q, D)).astype(np.float32)
     scores, contexts, _ = read(attention.LuongDotAttention(), states, queries)
     expected_scores, expected_contexts = content_attention(np.einsum("bqd,bsd->bqs", queries, states), states)
@@ -131,19 +133,19 @@ def test_luong_dot_is_a_dot_product(states):
     np.testing.assert_allclose(contexts, expected_contexts, rtol=1e-4, atol=1e-5)
 
 
-def test_luong_dot_says_which_widths_differ(states, queries):
+def test_luong_dot_refuses_queries_and_states_of_different_widths(states, queries):
     with pytest.raises(ValueError, match="luong_dot: .*encoder_units"):
         read(attention.LuongDotAttention(), states, queries)
 
 
 @pytest.mark.parametrize("name", ["luong", "local_m", "local_p"])
-def test_units_are_the_width_of_the_queries(name):
+def test_units_that_are_not_the_width_of_the_queries_are_refused(name):
     layer = attention.MECHANISMS[name](units=5)
     with pytest.raises(ValueError, match="units: 5, .*4 wide"):
         layer(tf.zeros([1, 2, 4]), tf.zeros([1, 3, 6]))
 
 
-def test_no_attention_reads_nothing(states, queries):
+def test_no_attention_has_contexts_of_width_0(states, queries):
     scores, contexts, alignments = read(attention.NoAttention(), states, queries)
     assert scores.shape == (B, Q, 0)
     assert contexts.shape == (B, Q, 0)
@@ -170,7 +172,7 @@ def test_memory_attention_refuses_invalid_options(options, message):
         attention.MemoryAttention(**options)
 
 
-def test_no_source_at_all_gives_finite_zeros():
+def test_a_source_of_padding_alone_has_a_context_of_zeros():
     states = np.ones((1, 2, D), np.float32)
     for mechanism in (attention.BahdanauAttention(units=U), attention.MemoryAttention(num_slots=2)):
         memory = mechanism.memorize(tf.constant(states), tf.constant([[False, False]]))
@@ -178,13 +180,13 @@ def test_no_source_at_all_gives_finite_zeros():
         np.testing.assert_array_equal(tf.matmul(scores, memory["values"]).numpy(), np.zeros((1, 1, D)))
 
 
-def test_an_unfit_tensorflow_addons_disables_only_its_own_mechanisms(tmp_path, monkeypatch):
+def test_a_tensorflow_addons_that_fails_to_import_disables_only_its_mechanisms(tmp_path, monkeypatch):
     (tmp_path / "tensorflow_addons.py").write_text("raise AttributeError('no engine\\nin keras')")
     (tmp_path / "config.yaml").write_text("data: {copy: {}}\n")
     monkeypatch.syspath_prepend(tmp_path)
     for module in ("tensorflow_addons", "memattn.attention.addons"):
         monkeypatch.delitem(sys.modules, module, raising=False)
-    mechanisms = runpy.run_path(registry.__file__)["MECHANISMS"]  # as a first import makes it
+    mechanisms = runpy.run_path(registry.__file__)["MECHANISMS"]  # as at the first import
     monkeypatch.setattr("memattn.config.mechanism_options.MECHANISMS", mechanisms)
     path = str(tmp_path / "config.yaml")
     assert config.load(path, []).model.attention["name"] == "memory"
@@ -197,9 +199,9 @@ def test_the_registry_is_a_mapping_of_names_to_classes():
     assert attention.MECHANISMS.get("memory") is attention.MECHANISMS["memory"] is attention.MemoryAttention
     assert attention.MECHANISMS.get("nothing") is None
     assert "memory" in attention.MECHANISMS
-    if len(names) == len(attention.MECHANISMS):  # the extra `addons` may be there and not fit
+    if len(names) == len(attention.MECHANISMS):  # otherwise tensorflow-addons is installed, and may fail to import
         assert dict(attention.MECHANISMS.items()) == {name: attention.MECHANISMS[name] for name in names}
-        assert all(issubclass(one, attention.AttentionMechanism) for one in attention.MECHANISMS.values())
+        assert all(issubclass(kind, attention.AttentionMechanism) for kind in attention.MECHANISMS.values())
 
 
 @pytest.mark.parametrize("name", ["nothing", 3, None, ["memory"], {"memory": 1}])

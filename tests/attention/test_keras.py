@@ -16,9 +16,9 @@ from memattn import attention
 from memattn.data.vocabulary import EOS
 
 KERAS_3 = not hasattr(tf.keras, "__internal__")
-B, T, S, D = 2, 3, 5, 8  # queries as wide as values, as luong_dot wants them
+B, T, S, D = 2, 3, 5, 8  # queries are as wide as values, because luong_dot requires it
 FACTS = {"units": D, "max_source_length": S}
-# Mechanisms of tensorflow-addons keep a memory on themselves.
+# A mechanism of tensorflow-addons keeps its memory as an attribute, so it is no ordinary layer.
 ORDINARY = [case for case in EVERY_CASE if case.values[0] not in ADDONS_NAMES]
 
 
@@ -34,7 +34,7 @@ def inputs(seed=1):
 @pytest.mark.skipif(not KERAS_3, reason="Keras 2 has no such test")
 @pytest.mark.parametrize(("name", "options"), ORDINARY)
 def test_mechanisms_pass_the_layer_test_of_keras(name, options):
-    """It tries the config, building by shapes, symbolic calls and mixed precision."""
+    """The test of Keras checks the config, building by shapes, symbolic calls and mixed precision."""
     from keras.src import testing  # noqa: PLC0415
 
     mechanism = attention.MECHANISMS[name]
@@ -45,12 +45,12 @@ def test_mechanisms_pass_the_layer_test_of_keras(name, options):
         input_shape={"query_shape": (B, T, D), "value_shape": (B, S, D)},
         expected_output_shape=(B, T, make(name, options).context_size(D)),
         supports_masking=True,
-        run_training_check=False,  # it gives all inputs as one dictionary
+        run_training_check=False,  # this check would pass all inputs as a single dictionary
     )
 
 
 @pytest.mark.parametrize(("name", "options"), EVERY_CASE)
-def test_a_call_is_what_the_decoder_reads(name, options):
+def test_a_call_equals_memorizing_and_scoring_step_by_step(name, options):
     query, value = inputs()
     mask = tf.constant([[True] * S, [True, True, False, False, False]])
     layer = make(name, options)
@@ -58,8 +58,8 @@ def test_a_call_is_what_the_decoder_reads(name, options):
     memory = layer.memorize(value, mask)
     scores, state = [], layer.initial_state(memory, 1)
     for time in range(T):
-        own, state = layer.score(query[:, time : time + 1], memory, state)
-        scores.append(own)
+        scores_of_step, state = layer.score(query[:, time : time + 1], memory, state)
+        scores.append(scores_of_step)
     scores = tf.concat(scores, 1)
     np.testing.assert_allclose(context, tf.matmul(scores, memory["values"]), atol=1e-6)
     np.testing.assert_allclose(weights, layer.alignments(memory, scores), atol=1e-6)
@@ -79,14 +79,14 @@ def test_a_recurrent_mechanism_takes_the_queries_in_their_order():
         np.testing.assert_allclose(weights[:, time], scores[:, 0], atol=1e-6)
 
 
-def test_masked_queries_read_nothing():
+def test_contexts_of_masked_queries_are_zeros():
     query, value = inputs()
     context = make("bahdanau", {})(query, value, query_mask=tf.constant([[True, True, False]] * B))
     np.testing.assert_array_equal(context[:, 2], np.zeros((B, D)))
     assert np.abs(context[:, :2]).min() > 0
 
 
-def test_bahdanau_is_keras_additive_attention():
+def test_bahdanau_attention_equals_additive_attention_of_keras():
     query, value = inputs()
     mask = tf.constant([[True] * S, [True, True, False, False, False]])
     ours, theirs = make("bahdanau", {}), tf.keras.layers.AdditiveAttention()
@@ -98,7 +98,7 @@ def test_bahdanau_is_keras_additive_attention():
     np.testing.assert_allclose(ours(query, value, value_mask=mask), expected, atol=1e-5)
 
 
-def test_luong_is_keras_attention():
+def test_luong_attention_equals_attention_of_keras():
     query, value = inputs()
     mask = tf.constant([[True] * S, [True, True, False, False, False]])
     ours = make("luong", {})
@@ -120,7 +120,7 @@ def test_luong_is_keras_attention():
         (([2, 3, 4], [2, 5, 6], [3, 3]), r"query_mask: expected \[B, T\] = \(2, 3\), not shape \(3, 3\)"),
     ],
 )
-def test_other_shapes_are_refused(shapes, message):
+def test_wrong_shapes_are_refused(shapes, message):
     query, value, *masks = (None if shape is None else tf.ones(shape) for shape in shapes)
     layer = attention.MemoryAttention(num_slots=3)
     with pytest.raises(ValueError, match=message):
@@ -129,7 +129,7 @@ def test_other_shapes_are_refused(shapes, message):
 
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
 @pytest.mark.parametrize(("name", "options"), ORDINARY)
-def test_a_layer_of_mixed_precision_takes_states_of_float32(name, options, policy):
+def test_a_layer_in_mixed_precision_takes_inputs_of_float32(name, options, policy):
     query, value = inputs()
     full = make(name, options)
     full(query, value)
@@ -142,7 +142,7 @@ def test_a_layer_of_mixed_precision_takes_states_of_float32(name, options, polic
 
 
 def functional(name, options):
-    """Classifies sources of ids by what one query a position reads, masks from the embedding."""
+    """A model that classifies each token of a source from its embedding and context; the embedding makes the masks."""
     source = tf.keras.Input([None], dtype="int32")
     embedded = tf.keras.layers.Embedding(9, D, mask_zero=True)(source)
     context, _ = make(name, options)(embedded, embedded, return_attention_scores=True)
@@ -162,7 +162,7 @@ SOURCE = np.array([[4, 5, 6, 7, 0], [8, 4, 0, 0, 0]] * 4, np.int32)
     ("name", "jit_compile"),
     [
         *((name, jit_compile) for name in QUICK_NAMES if name not in ADDONS_NAMES for jit_compile in (True, False)),
-        *(slow(name, "auto" if KERAS_3 else False) for name in SLOW_NAMES),  # compiled where Keras does so by itself
+        *(slow(name, "auto" if KERAS_3 else False) for name in SLOW_NAMES),  # Keras decides whether to compile
     ],
 )
 def test_a_functional_model_learns(name, jit_compile):
@@ -180,7 +180,7 @@ import sys
 import numpy as np
 import tensorflow as tf
 import memattn
-[getattr(memattn, name) for name in memattn.__all__]  # Keras must know the classes
+[getattr(memattn, name) for name in memattn.__all__]  # imports the classes, which registers them with Keras
 for path in sys.argv[1:]:
     data = np.load(path + ".npz")
     model = tf.keras.models.load_model(path + ".keras")
@@ -200,8 +200,8 @@ def test_models_are_loaded_in_a_new_process_with_equal_outputs(tmp_path):
         outputs = model(*map(tf.constant, arguments[name]))
         np.savez(tmp_path / f"{name}.npz", *arguments[name], outputs)
     command = [sys.executable, "-c", LOAD, *[str(tmp_path / name) for name in models]]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
-    assert done.returncode == 0, done.stderr[-3000:]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
+    assert result.returncode == 0, result.stderr[-3000:]
 
 
 @pytest.mark.skipif(not KERAS_3, reason="Keras 2 exports by tf.saved_model.save")
@@ -212,7 +212,7 @@ def test_a_functional_model_is_exported(tmp_path):
     np.testing.assert_allclose(exported.serve(tf.constant(SOURCE)), model(SOURCE), atol=1e-5)
 
 
-def test_a_users_subclass_is_not_registered_as_ours():
+def test_a_subclass_of_the_same_name_does_not_replace_the_registered_class():
     class MemoryAttention(attention.MemoryAttention):
         pass
 
@@ -221,7 +221,7 @@ def test_a_users_subclass_is_not_registered_as_ours():
     assert MemoryAttention is not registered
 
 
-@pytest.mark.skipif(not KERAS_3, reason="Keras 2 calls them multiple")
+@pytest.mark.skipif(not KERAS_3, reason="Keras 2 prints several shapes as multiple")
 def test_a_model_has_a_summary_with_shapes(capsys):
     make_model("memory", {}).summary()
     lines = [line for line in capsys.readouterr().out.splitlines() if "Encoder" in line or "Decoder" in line]
@@ -235,10 +235,10 @@ SIZED = {name: SIZES & inspect.signature(attention.MECHANISMS[name]).parameters.
 
 @pytest.mark.parametrize(("name", "sizes"), [(name, sizes) for name, sizes in SIZED.items() if sizes])
 def test_sizes_may_be_ints_of_numpy(name, sizes):
-    """Keras itself takes no NumPy integers."""
+    """Keras itself refuses ints of NumPy."""
     options = {"position_encoding": True} if name == "memory" else {}
-    made = attention.MECHANISMS[name](**options, **dict.fromkeys(sizes, np.int64(4)))
-    assert all(type(made.get_config()[size]) is int for size in sizes)
+    layer = attention.MECHANISMS[name](**options, **dict.fromkeys(sizes, np.int64(4)))
+    assert all(type(layer.get_config()[size]) is int for size in sizes)
     for wrong in ("4", 0, 2.5, True):
         for size in sizes:
             with pytest.raises(ValueError, match=rf"^{size}\b.*: .*not {wrong!r}"):

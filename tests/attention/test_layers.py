@@ -1,8 +1,9 @@
 """Properties of every attention mechanism as a Keras layer: initial weights, files, masks, types, gradients.
 
-A mechanism is under test once the registry holds it, or by --mechanism.
+All mechanisms of the registry are tested, or those of --mechanism.
 """
 
+import itertools
 import json
 
 import numpy as np
@@ -29,8 +30,8 @@ def case(request):
 # Initial weights
 
 
-def started(name, options, initializer):
-    """A layer whose weights the initializer starts, all of them as wide as possible alike; None if it has none."""
+def initialized(name, options, initializer):
+    """A built layer with weights from the initializer; None if the mechanism takes no initializer."""
     if "initializer" not in attention.build(name, options, **FACTS).get_config():
         return None
     layer = make(name, options, initializer=initializer)
@@ -38,13 +39,18 @@ def started(name, options, initializer):
     return layer
 
 
-def drawn(layer):
-    """A layer's random weights, flat: those that hold more than zeros and ones."""
+def random_weights(layer):
+    """The random weights of a layer, flattened: those that hold more than zeros and ones."""
     return [values for values in (array(weight).ravel() for weight in layer.weights) if len(np.unique(values)) > 2]
 
 
+def assert_all_different(weights):
+    for first, second in itertools.combinations(weights, 2):
+        assert first.shape != second.shape or np.abs(first - second).max() > 1e-3
+
+
 @pytest.mark.parametrize(
-    "given",
+    "make_initializer",
     [
         lambda: tf.keras.initializers.TruncatedNormal(stddev=0.5),
         lambda: tf.keras.initializers.GlorotUniform(seed=5),
@@ -55,26 +61,24 @@ def drawn(layer):
     ],
     ids=["object", "seeded object", "seeded config", "config", "name", *["generator"] * KERAS_3],
 )
-def test_no_two_weights_start_alike(case, given):
+def test_no_two_weights_have_equal_initial_values(case, make_initializer):
     name, options = case
-    layer = started(name, options, given())
+    layer = initialized(name, options, make_initializer())
     if layer is None:
         return
-    weights = drawn(layer)
-    for i, one in enumerate(weights):
-        for other in weights[:i]:
-            assert one.shape != other.shape or np.abs(one - other).max() > 1e-3
+    weights = random_weights(layer)
+    assert_all_different(weights)
     restored = type(layer).from_config(layer.get_config())
     restored.build((B, T, D), (B, S, D))
-    assert [values.shape for values in drawn(restored)] == [values.shape for values in weights]
+    assert [values.shape for values in random_weights(restored)] == [values.shape for values in weights]
 
 
 @every_name
 def test_a_seed_gives_the_same_weights_again(name):
-    layers = [started(name, {}, tf.keras.initializers.HeNormal(seed=4)) for _ in range(2)]
+    layers = [initialized(name, {}, tf.keras.initializers.HeNormal(seed=4)) for _ in range(2)]
     if layers[0] is not None:
-        for one, other in zip(*map(drawn, layers), strict=True):
-            np.testing.assert_array_equal(one, other)
+        for first, second in zip(*map(random_weights, layers), strict=True):
+            np.testing.assert_array_equal(first, second)
 
 
 PARTS = {
@@ -93,26 +97,25 @@ PARTS = {
 
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("seed", [None, 5])
-def test_no_two_weights_of_a_part_of_a_model_start_alike(part, seed):
-    def weights(made):
-        made.build(*[(None, None, D), {"values": (None, None, D)}][: 2 if hasattr(made, "attention") else 1])
-        return drawn(made)
+def test_no_two_weights_of_a_part_of_a_model_have_equal_initial_values(part, seed):
+    def weights_of(layer):
+        has_memory = hasattr(layer, "attention")
+        layer.build((None, None, D), *([{"values": (None, None, D)}] if has_memory else []))
+        return random_weights(layer)
 
     layer = PARTS[part](tf.keras.initializers.RandomUniform(-0.1, 0.1, seed=seed))
-    found = weights(layer)
-    for i, one in enumerate(found):
-        for other in found[:i]:
-            assert one.shape != other.shape or np.abs(one - other).max() > 1e-3
+    weights = weights_of(layer)
+    assert_all_different(weights)
     config = json.loads(json.dumps(layer.get_config()))
     assert config["initializer"]["class_name"] == "RandomUniform"
-    again = weights(type(layer).from_config(layer.get_config()))
-    assert [one.shape for one in again] == [one.shape for one in found]
+    restored = weights_of(type(layer).from_config(layer.get_config()))
+    assert [values.shape for values in restored] == [values.shape for values in weights]
     if seed is not None:
-        for one, other in zip(again, found, strict=True):
-            np.testing.assert_array_equal(one, other)
+        for restored_values, values in zip(restored, weights, strict=True):
+            np.testing.assert_array_equal(restored_values, values)
 
 
-def test_an_initializer_without_a_seed_is_used_as_it_is():
+def test_an_initializer_without_a_seed_is_used_unchanged():
     class Ascending(tf.keras.initializers.Initializer):
         def __init__(self, step=1.0):
             self.step = step
@@ -120,9 +123,9 @@ def test_an_initializer_without_a_seed_is_used_as_it_is():
         def __call__(self, shape, dtype=None, **_):
             return self.step * tf.cast(tf.reshape(tf.range(np.prod(shape)), shape), dtype or tf.float32)
 
-    layer = started("luong", {}, Ascending(2.0))
+    layer = initialized("luong", {}, Ascending(2.0))
     np.testing.assert_allclose(layer.key_layer.kernel, 2.0 * np.arange(D * D).reshape(D, D))
-    layer = started("luong", {}, lambda shape, dtype=None: tf.fill(shape, tf.constant(0.5, dtype or tf.float32)))
+    layer = initialized("luong", {}, lambda shape, dtype=None: tf.fill(shape, tf.constant(0.5, dtype or tf.float32)))
     np.testing.assert_allclose(layer.key_layer.kernel, np.full((D, D), 0.5))
 
 
@@ -162,26 +165,26 @@ def test_each_weight_has_a_unique_path_below_its_layer(case):
 
 @pytest.mark.skipif(not KERAS_3, reason="an older form of file")
 @pytest.mark.parametrize("form", ["keras", "h5", "weights.h5"])
-def test_files_keep_two_layers_of_a_model(case, form, tmp_path):
+def test_files_restore_both_layers_of_a_model(case, form, tmp_path):
     name, options = case
-    one = tf.keras.initializers.RandomNormal(stddev=0.7)
-    takes = "initializer" in attention.build(name, options, **FACTS).get_config()
+    takes_initializer = "initializer" in attention.build(name, options, **FACTS).get_config()
+    initializer = {"initializer": tf.keras.initializers.RandomNormal(stddev=0.7)} if takes_initializer else {}
 
-    def made():
-        return functional([make(name, options, **({"initializer": one} if takes else {})) for _ in range(2)])
+    def make_model():
+        return functional([make(name, options, **initializer) for _ in range(2)])
 
-    model, path = made(), str(tmp_path / f"model.{form}")
+    model, path = make_model(), str(tmp_path / f"model.{form}")
     model.get_layer(index=2).set_weights([random(*weight.shape) for weight in model.get_layer(index=2).weights])
     inputs = [random(B, T, D), random(B, S, D, seed=2)]
     if form == "weights.h5":
         model.save_weights(path)
-        loaded = made()
+        loaded = make_model()
         loaded.load_weights(path)
     else:
         model.save(path)
         loaded = tf.keras.models.load_model(path, compile=False)
-    for expected, found in zip(model(inputs), loaded(inputs), strict=True):
-        np.testing.assert_allclose(found, expected, atol=1e-6)
+    for expected, actual in zip(model(inputs), loaded(inputs), strict=True):
+        np.testing.assert_allclose(actual, expected, atol=1e-6)
 
 
 # Masks and positions
@@ -192,13 +195,13 @@ REAL = np.array([[True, True, True, True, True], [True, True, False, False, Fals
 def test_masks_may_be_lists_and_arrays(case):
     name, options = case
     query, value, layer = random(B, T, D), random(B, S, D, seed=2), make(name, options)
-    asked = np.array([[True, True, False], [True, False, True]])
-    expected = layer(query, value, query_mask=tf.constant(asked), value_mask=tf.constant(REAL))
-    for given in (np.ndarray.tolist, np.asarray, lambda mask: mask.astype(np.int32), lambda mask: mask.astype("f4")):
-        found = layer(query, value, query_mask=given(asked), value_mask=given(REAL))
-        np.testing.assert_allclose(found, expected, atol=1e-6)
-    np.testing.assert_array_equal(array(expected)[~asked], 0)
-    shorter = layer(query[1:], value[1:, :2], query_mask=asked[1:].tolist())
+    query_mask = np.array([[True, True, False], [True, False, True]])
+    expected = layer(query, value, query_mask=tf.constant(query_mask), value_mask=tf.constant(REAL))
+    for convert in (np.ndarray.tolist, np.asarray, lambda mask: mask.astype(np.int32), lambda mask: mask.astype("f4")):
+        context = layer(query, value, query_mask=convert(query_mask), value_mask=convert(REAL))
+        np.testing.assert_allclose(context, expected, atol=1e-6)
+    np.testing.assert_array_equal(array(expected)[~query_mask], 0)
+    shorter = layer(query[1:], value[1:, :2], query_mask=query_mask[1:].tolist())
     np.testing.assert_allclose(expected[1:], shorter, atol=1e-5)
 
 
@@ -226,21 +229,21 @@ PLACES = {
 
 @pytest.mark.parametrize("where", PLACES)
 def test_padding_may_stand_anywhere(case, where):
-    """Three values in a batch with five give what they give alone, wherever the padding is, and whatever is in it."""
+    """Three values give the same alone and in a batch with five, whatever the place and the content of the padding."""
     name, options = case
-    query, value, places = random(2, 4, D), random(2, 5, D, seed=2), np.array(PLACES[where])
+    query, value, real = random(2, 4, D), random(2, 5, D, seed=2), np.array(PLACES[where])
     layer = make(name, options)
     layer.build((1, 1, D), (1, 1, D))
     layer.set_weights([1.5 * random(*weight.shape, seed=5 + i) for i, weight in enumerate(layer.weights)])
     three = value[:1, :3]
     expected, expected_weights = layer(query[:1], three, return_attention_scores=True)
     batch = value.copy()
-    batch[0, places], batch[0, ~places] = three[0], 9.0
-    mask = np.stack([places, np.ones(5, bool)])
+    batch[0, real], batch[0, ~real] = three[0], 9.0
+    mask = np.stack([real, np.ones(5, bool)])
     context, weights = layer(query, batch, value_mask=mask, return_attention_scores=True)
     np.testing.assert_allclose(context[:1], expected, rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(array(weights)[:1, :, places], expected_weights, rtol=1e-4, atol=1e-5)
-    np.testing.assert_array_equal(array(weights)[0][:, ~places], 0)
+    np.testing.assert_allclose(array(weights)[:1, :, real], expected_weights, rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(array(weights)[0][:, ~real], 0)
     longest, longest_weights = layer(query[1:], value[1:], return_attention_scores=True)
     np.testing.assert_allclose(context[1:], longest, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(weights[1:], longest_weights, rtol=1e-4, atol=1e-5)
@@ -250,13 +253,13 @@ def test_padding_may_stand_anywhere(case, where):
 def test_a_memory_masks_padding_anywhere_unless_it_reads_in_order(case, where):
     name, options = case
     layer = make(name, options)
-    query, value, places = random(1, 1, D), random(1, 3, D, seed=2), np.array(PLACES[where])
+    query, value, real = random(1, 1, D), random(1, 3, D, seed=2), np.array(PLACES[where])
     if layer.reads_in_order and where != "right":
         return
     padded = np.full((1, 5, D), 9.0, np.float32)
-    padded[0, places] = value
+    padded[0, real] = value
     contexts = []
-    for states, mask in ((value, [[True] * 3]), (padded, places[None])):
+    for states, mask in ((value, [[True] * 3]), (padded, real[None])):
         memory = layer.memorize(tf.constant(states), tf.constant(mask))
         scores, _ = layer.score(tf.constant(query), memory, layer.initial_state(memory, 1))
         contexts.append(tf.matmul(scores, memory["values"]))
@@ -264,7 +267,7 @@ def test_a_memory_masks_padding_anywhere_unless_it_reads_in_order(case, where):
 
 
 def test_masks_of_embeddings_reach_the_layers_around(case):
-    """Padding of a query reads nothing, and stays padding for what comes next."""
+    """Padding of the query has a context of zeros, and stays masked for the next layer."""
     name, options = case
     ids = tf.constant([[4, 5, 6, 7, 0], [8, 4, 0, 0, 0]])
     embedded = tf.keras.layers.Embedding(9, D, mask_zero=True)(ids)
@@ -280,7 +283,7 @@ def test_masks_of_embeddings_reach_the_layers_around(case):
 # Values
 
 
-def test_a_source_of_no_positions_gives_nothing(case):
+def test_a_source_without_positions_gives_contexts_of_zeros(case):
     name, options = case
     layer = make(name, options)
     context, weights = layer(random(B, T, D), np.zeros((B, 0, D), np.float32), return_attention_scores=True)
@@ -292,12 +295,12 @@ def test_a_source_of_no_positions_gives_nothing(case):
 
 
 def test_arguments_of_a_call_are_not_changed(case):
-    """Variables and arrays of the caller."""
+    """A call accepts variables and arrays, and does not write into them."""
     name, options = case
     query, value, layer = random(B, T, D), random(B, S, D, seed=2), make(name, options)
     expected = array(layer(tf.constant(query), tf.constant(value), value_mask=REAL))
-    for given in (tf.Variable, np.copy, tf.keras.Variable if KERAS_3 else tf.Variable):
-        arguments = given(query), given(value)
+    for convert in (tf.Variable, np.copy, tf.keras.Variable if KERAS_3 else tf.Variable):
+        arguments = convert(query), convert(value)
         np.testing.assert_allclose(layer(*arguments, value_mask=REAL), expected, atol=1e-6)
         for argument, before in zip(arguments, (query, value), strict=True):
             np.testing.assert_array_equal(argument, before)
@@ -316,12 +319,12 @@ def test_a_layer_computes_in_the_type_of_its_policy(case, policy, dtype):
     memory = layer.memorize(value, tf.constant(REAL))
     state = layer.initial_state(memory, T)
     outputs = [*outputs, *tf.nest.flatten(memory), *tf.nest.flatten(layer.score(query, memory, state))]
-    assert {one.dtype.name for one in outputs if one.dtype.is_floating} == {dtype}
+    assert {tensor.dtype.name for tensor in outputs if tensor.dtype.is_floating} == {dtype}
     assert {tf.as_dtype(weight.dtype).name for weight in layer.weights} <= {dtype}
 
 
 def test_gradients_are_the_numeric_ones_in_float64(case):
-    """Along one direction of all inputs and weights; a part in float32 would miss by a thousand times the tolerance."""
+    """The slope along a random direction of inputs and weights; any float32 would cause 1,000 times the tolerance."""
     name, options = case
     layer = make(name, options, dtype="float64")
     layer.build((B, T, D), (B, S, D))
@@ -345,13 +348,13 @@ def test_gradients_are_the_numeric_ones_in_float64(case):
     slope = sum(
         tf.reduce_sum(tf.convert_to_tensor(gradient) * direction)
         for gradient, direction in zip(gradients(), directions, strict=True)
-        if gradient is not None  # of the energies that a hard step compares
+        if gradient is not None  # hard steps only compare energies, which gives them no gradient
     )
     numeric = (loss(1e-6)[0] - loss(-1e-6)[0]) / 2e-6
     np.testing.assert_allclose(slope, numeric, rtol=1e-6, atol=1e-6)
 
 
-def test_sizes_that_are_not_known_when_a_model_is_made(case):
+def test_a_model_may_leave_the_lengths_unknown(case):
     name, options = case
     query, value = (tf.keras.Input([None, D]) for _ in range(2))
     layer = make(name, options)
@@ -361,7 +364,7 @@ def test_sizes_that_are_not_known_when_a_model_is_made(case):
     for steps, length in ((T, S), (1, 1), (2, 9)):
         arguments = random(B, steps, D), random(B, length, D, seed=2)
         expected = layer(*arguments, return_attention_scores=True)
-        found = tf.function(model)([*map(tf.constant, arguments)])
-        for one, other in zip(found, expected, strict=True):
-            np.testing.assert_allclose(one, other, atol=1e-5)
-            assert one.shape == other.shape
+        outputs = tf.function(model)([*map(tf.constant, arguments)])
+        for output, expected_output in zip(outputs, expected, strict=True):
+            np.testing.assert_allclose(output, expected_output, atol=1e-5)
+            assert output.shape == expected_output.shape

@@ -1,4 +1,4 @@
-"""Windowed memory attention and memory variants equal NumPy: weights over time, windows, additive reading."""
+"""Windowed memory attention and memory variants equal computations in NumPy."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from memattn.attention import MemoryVariantAttention, OptionError, WindowedMemor
 
 
 def additive(mechanism, query, slots):
-    """Returns the logits of beta [K] for one query and its slots [K, D]."""
+    """Returns the logits of beta [K] for a query [U] and slots [K, D]."""
     query = query @ mechanism.query_layer.kernel.numpy() + mechanism.query_layer.bias.numpy()
     return np.tanh(query + slots @ mechanism.key_layer.kernel.numpy()) @ tf.convert_to_tensor(mechanism.v).numpy()
 
@@ -28,7 +28,9 @@ def test_mixed_precision_is_finite_for_long_sources(scoring, normalize):
 @pytest.mark.parametrize("encoder_scoring", [*SCORING, "softmax_time"])
 @pytest.mark.parametrize("encoder_normalize", ["none", "time"])
 @pytest.mark.parametrize("reading", ["address", "additive"])
-def test_weights_over_time_and_ways_of_reading(num_slots, encoder_scoring, encoder_normalize, reading):
+def test_a_variant_equals_numpy_for_all_scorings_and_ways_of_reading(
+    num_slots, encoder_scoring, encoder_normalize, reading
+):
     mechanism = MemoryVariantAttention(
         num_slots=num_slots,
         encoder_scoring=encoder_scoring,
@@ -62,7 +64,7 @@ def test_weights_over_time_and_ways_of_reading(num_slots, encoder_scoring, encod
 
 @pytest.mark.parametrize("num_slots", [1, 3, 8])
 @pytest.mark.parametrize("encoder_scoring", [*SCORING, "softmax_time"])
-def test_position_windows_of_a_variant(num_slots, encoder_scoring):
+def test_a_variant_with_position_windows_equals_numpy(num_slots, encoder_scoring):
     mechanism = MemoryVariantAttention(num_slots=num_slots, encoder_scoring=encoder_scoring, position_windows=True)
     _, contexts, _ = read(mechanism, STATES, QUERIES)
     for b, length in enumerate(LENGTHS):
@@ -76,7 +78,7 @@ def test_position_windows_of_a_variant(num_slots, encoder_scoring):
         np.testing.assert_allclose(contexts[b], beta @ alpha.T @ STATES[b, :length], rtol=1e-4, atol=1e-5)
 
 
-def test_windows_lie_on_the_real_positions():
+def test_windows_skip_padding_wherever_it_is():
     mechanism = WindowedMemoryAttention(num_slots=4)
     query, value = tf.random.stateless_normal([1, 2, U], [1, 2]), tf.random.stateless_normal([1, 5, D], [3, 4])
     padding, real = tf.zeros([1, 3, D]), tf.ones([1, 5], tf.bool)
@@ -132,8 +134,9 @@ def test_a_variant_with_all_options_of_windowed_memory_is_windowed_memory(readin
     read(windowed, STATES, QUERIES)
     read(variant, STATES, QUERIES)
     variant.set_weights(windowed.get_weights())
-    for one, other in zip(read(windowed, STATES, QUERIES), read(variant, STATES, QUERIES), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-7)
+    outputs = zip(read(windowed, STATES, QUERIES), read(variant, STATES, QUERIES), strict=True)
+    for windowed_output, variant_output in outputs:
+        np.testing.assert_allclose(windowed_output, variant_output, rtol=1e-6, atol=1e-7)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Nested memory: training with the first k slots of each source, and a trained memory cut to its first slots."""
+"""Nested memory: training with the first k slots, drawn for each source, and keeping the first slots after training."""
 
 import itertools
 
@@ -30,8 +30,8 @@ def layer(num_slots=K, **options):
     return attention
 
 
-def alone(attention, slots, row, **options):
-    """The context [T, D] that a memory of the first slots, with their weights alone, gives for one source."""
+def small_memory_context(attention, slots, row, **options):
+    """The context [T, D] of a source, from a memory that has only the first slots and their weights."""
     small = MemoryAttention(num_slots=slots, **options)
     small(tf.constant(QUERIES), tf.constant(STATES))
     small.encoder_scores.kernel.assign(attention.encoder_scores.kernel[:, :slots])
@@ -50,7 +50,9 @@ def test_each_source_trains_with_its_first_slots_alone(encoder, decoder):
         contexts = tf.matmul(scores, memory["values"]).numpy()
         for row, slots in enumerate(memory["used"].numpy().sum((1, 2))):
             used.add(slots)
-            np.testing.assert_allclose(contexts[row], alone(attention, slots, row, **options), rtol=1e-4, atol=1e-5)
+            np.testing.assert_allclose(
+                contexts[row], small_memory_context(attention, slots, row, **options), rtol=1e-4, atol=1e-5
+            )
     assert min(used) >= 1
     assert max(used) <= K
     assert len(used) > 4
@@ -62,12 +64,12 @@ def test_a_memory_is_cut_to_its_first_slots(slots):
     attention.keep(slots)
     contexts = attention(tf.constant(QUERIES), tf.constant(STATES), value_mask=tf.constant(MASK)).numpy()
     for row in range(B):
-        np.testing.assert_allclose(contexts[row], alone(attention, slots, row), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(contexts[row], small_memory_context(attention, slots, row), rtol=1e-4, atol=1e-5)
     memory = attention.memorize(tf.constant(STATES), tf.constant(MASK))
     assert memory["values"].shape[1] == min(slots, S)
 
 
-def test_a_layer_draws_in_training_alone():
+def test_slots_are_drawn_in_training_only():
     attention = layer()
     tf.keras.utils.set_random_seed(1)
     plain = attention(tf.constant(QUERIES), tf.constant(STATES)).numpy()
@@ -77,7 +79,7 @@ def test_a_layer_draws_in_training_alone():
     assert (drawn[0] != drawn[1]).any()
 
 
-def test_a_layer_that_was_cut_trains_with_what_is_left():
+def test_a_layer_that_was_cut_trains_with_its_remaining_slots():
     attention = layer()
     attention.keep(2)
     assert attention(tf.constant(QUERIES), tf.constant(STATES), training=True).shape == (B, T, D)

@@ -10,7 +10,7 @@ from memattn.attention.options import positive_int
 
 
 class Sharp(AttentionMechanism):
-    """Has options of every kind."""
+    """A mechanism with options of every kind."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class Sharp(AttentionMechanism):
 
 
 class Sharper(Sharp):
-    """Adds an option, and fixes one."""
+    """A subclass that adds an option and changes the default of `sharpness`."""
 
     def __init__(self, *, margin: float = 0.5, **kwargs):
         super().__init__(**{"sharpness": 3, **kwargs})
@@ -42,7 +42,7 @@ class Sharper(Sharp):
 
 
 class Forgetful(AttentionMechanism):
-    """Keeps its argument under another name."""
+    """A mechanism that does not keep its option under the name of the argument."""
 
     def __init__(self, *, margin: float = 0.5, **kwargs):
         super().__init__(**kwargs)
@@ -50,7 +50,7 @@ class Forgetful(AttentionMechanism):
 
 
 class Needy(AttentionMechanism):
-    """Has an option that must be given, and a range for it."""
+    """A mechanism with a required option, which has a range."""
 
     def __init__(self, *, rate: float, **kwargs):
         super().__init__(**kwargs)
@@ -64,7 +64,7 @@ class Needy(AttentionMechanism):
 
 
 class Positional(AttentionMechanism):
-    """Takes an argument by its place."""
+    """A mechanism with a positional argument."""
 
     def __init__(self, side: Literal["left", "right"], **kwargs):
         super().__init__(**kwargs)
@@ -94,7 +94,7 @@ def test_an_optional_choice_may_be_left_out():
     assert Sharp(order="left").order == "left"
 
 
-def test_wrong_arguments_are_the_constructors_error():
+def test_missing_and_unknown_arguments_raise_the_error_of_the_constructor():
     with pytest.raises(TypeError, match="__init__.*side"):
         Positional()
     with pytest.raises(TypeError, match="__init__.*rate"):
@@ -112,12 +112,12 @@ def test_a_config_is_derived_from_the_constructors():
     assert Sharper.from_config(config).get_config() == config
 
 
-def test_an_argument_that_is_not_kept_is_named():
+def test_an_argument_that_is_not_kept_as_an_attribute_is_reported():
     with pytest.raises(TypeError, match="Forgetful: .*self.margin"):
         Forgetful().get_config()
 
 
-def test_a_subclass_without_arguments_of_its_own_is_checked_like_its_base():
+def test_a_subclass_without_arguments_is_checked_like_its_base():
     class Small(MemoryAttention):
         def __init__(self):
             super().__init__(num_slots=2)

@@ -1,4 +1,4 @@
-"""A mechanism outside the package, which a config names as module:Class."""
+"""A config may name a mechanism outside the package as module:Class."""
 
 import importlib
 import os
@@ -15,7 +15,7 @@ from memattn.sweeps.expand import expand
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """The current directory, with a package of one module; a console script would not have it on its path."""
+    """A folder with `outside_package`, made the current directory and not on sys.path, as for a console script."""
     outside.write(tmp_path)
     (tmp_path / "outside_broken.py").write_text("1 / 0\n")
     (tmp_path / "outside_syntax.py").write_text("def f(:\n")
@@ -67,7 +67,7 @@ def test_an_unusable_mechanism_is_reported_in_one_line(folder, name, message):
         attention.build(name, {})
 
 
-def test_a_sweep_names_runs_after_it(folder, write_config):
+def test_runs_of_a_sweep_are_named_after_an_outside_mechanism(folder, write_config):
     name = "outside_package.looks:Uniform"
     path = write_config({"sweep": {"cells": [{"model.attention": {"name": name}}, {"model.attention.name": "none"}]}})
     runs = expand(configs.load(path, []))

@@ -1,4 +1,8 @@
-"""Monotonic attention, MoChA, MILk and MAtChA equal the enumerated process; local, location and linear equal NumPy."""
+"""Mechanisms of other papers equal their definitions.
+
+Monotonic attention, MoChA, MILk and MAtChA are compared with an enumeration of all sequences of stops; local, location
+and linear attention with NumPy.
+"""
 
 import itertools
 
@@ -32,18 +36,18 @@ def inputs():
 
 
 def run(mechanism, inputs, seed=None):
-    """Scores [B, T, S] of the queries in their order."""
+    """Scores [B, T, S] of the queries, one after the other."""
     states, queries, mask = map(tf.constant, inputs)
     memory = mechanism.memorize(states, mask)
-    state, found = mechanism.initial_state(memory, 1), []
+    state, scores_by_step = mechanism.initial_state(memory, 1), []
     for step in range(T):
         scores, state = mechanism.score(queries[:, step : step + 1], memory, state, seed)
-        found.append(scores[:, 0])
-    return tf.stack(found, 1).numpy()
+        scores_by_step.append(scores[:, 0])
+    return tf.stack(scores_by_step, 1).numpy()
 
 
 def randomized(mechanism, scale=1.5):
-    """The mechanism with random weights, so that nothing is at its start."""
+    """The mechanism, built, with all weights random: none keeps an initial value such as 0."""
     random = np.random.default_rng(6)
     mechanism.build((None, None, U), (None, None, D))
     for weight in mechanism.weights:
@@ -52,12 +56,13 @@ def randomized(mechanism, scale=1.5):
 
 
 def energies(layer, inputs, row):
-    """[T, S] of one source, from the weights alone."""
+    """Energies [T, S] of the source in a row, computed from the weights of an energy layer."""
     states, queries, _ = inputs
-    (w_q, b), (w_k,) = (one.get_weights() for one in (layer.query_layer, layer.key_layer))
+    (w_q, b), (w_k,) = layer.query_layer.get_weights(), layer.key_layer.get_weights()
     v, g = np.array(layer.v), float(np.array(layer.g))
     hidden = np.tanh((queries[row] @ w_q + b)[:, None] + (states[row] @ w_k)[None])
-    return g * hidden @ (v / np.linalg.norm(v)) + (0.0 if layer.r is None else float(np.array(layer.r)))
+    r = 0.0 if layer.r is None else float(np.array(layer.r))
+    return g * hidden @ (v / np.linalg.norm(v)) + r
 
 
 def enumerated(p, chunk=None):
@@ -67,20 +72,20 @@ def enumerated(p, chunk=None):
     """
     steps, length = p.shape
     expected = np.zeros((steps, length))
-    gone = length  # past the end
+    end = length  # the position of a query that stops nowhere
     for sequence in itertools.product(range(length + 1), repeat=steps):
         probability, before = 1.0, 0
         for step, stop in enumerate(sequence):
-            if stop < before or (before == gone and stop != gone):
+            if stop < before or (before == end and stop != end):
                 probability = 0.0
                 break
-            probability *= np.prod(1 - p[step, before:stop]) * (p[step, stop] if stop < gone else 1.0)
+            probability *= np.prod(1 - p[step, before:stop]) * (p[step, stop] if stop < end else 1.0)
             before = stop
         if not probability:
             continue
         before = 0
         for step, stop in enumerate(sequence):
-            if stop == gone:
+            if stop == end:
                 break
             weights = np.eye(length)[stop] if chunk is None else chunk(step, before, stop)
             expected[step] += probability * weights
@@ -89,10 +94,13 @@ def enumerated(p, chunk=None):
 
 
 def chunks(u, width):
-    """Weights of a step that stops: over the last `width` positions, all (None), or those since the last stop."""
+    """Returns the `chunk` of `enumerated`: weights over the positions up to the stop.
+
+    Of these positions, an int `width` takes the last `width`, None takes all, and "adaptive" those from the last stop.
+    """
 
     def chunk(step, before, stop):
-        first = {"adaptive": before, None: 0}.get(width, 0) if not isinstance(width, int) else max(0, stop - width + 1)
+        first = {"adaptive": before, None: 0}[width] if width in ("adaptive", None) else max(0, stop - width + 1)
         weights = np.zeros(u.shape[1])
         weights[first : stop + 1] = softmax(u[step, first : stop + 1])
         return weights
@@ -111,58 +119,62 @@ KINDS = [
 
 @pytest.mark.parametrize(("name", "options", "width"), KINDS)
 @pytest.mark.parametrize("test_mode", ["soft", "hard"])
-def test_weights_are_those_of_the_enumerated_process(name, options, width, test_mode, inputs):
+def test_weights_equal_those_of_the_enumerated_process(name, options, width, test_mode, inputs):
     mechanism = randomized(build(name, {**options, "test_mode": test_mode}, **FACTS))
-    found = run(mechanism, inputs)
+    scores = run(mechanism, inputs)
     for row, length in enumerate(LENGTHS):
-        own = energies(mechanism.stop_energy, inputs, row)[:, :length]
-        p = sigmoid(own) if test_mode == "soft" else (own > 0).astype(float)
-        u = None if name == "monotonic" else energies(mechanism.chunk_energy, inputs, row)[:, :length]
-        expected = enumerated(p, None if u is None else chunks(u, width))
-        np.testing.assert_allclose(found[row, :, :length], expected, rtol=1e-4, atol=1e-6)
-        assert np.all(found[row, :, length:] == 0)
+        stop_energies = energies(mechanism.stop_energy, inputs, row)[:, :length]
+        p = sigmoid(stop_energies) if test_mode == "soft" else (stop_energies > 0).astype(float)
+        chunk = None
+        if name != "monotonic":
+            chunk = chunks(energies(mechanism.chunk_energy, inputs, row)[:, :length], width)
+        expected = enumerated(p, chunk)
+        np.testing.assert_allclose(scores[row, :, :length], expected, rtol=1e-4, atol=1e-6)
+        assert np.all(scores[row, :, length:] == 0)
 
 
 @pytest.mark.parametrize(("name", "options", "width"), KINDS)
-def test_noise_is_for_training_alone_and_changes_with_the_seed(name, options, width, inputs):
+def test_noise_is_added_in_training_only_and_changes_with_the_seed(name, options, width, inputs):
     del width
     mechanism = randomized(build(name, {**options, "test_mode": "soft", "noise": 2.0}, **FACTS))
-    plain, one, other = (run(mechanism, inputs, seed) for seed in (None, tf.constant([1, 2]), tf.constant([1, 3])))
-    assert np.abs(one - plain).max() > 1e-3
-    assert np.abs(one - other).max() > 1e-3
+    plain = run(mechanism, inputs)
+    noisy, noisy_by_other_seed = (run(mechanism, inputs, tf.constant(seed)) for seed in ([1, 2], [1, 3]))
+    assert np.abs(noisy - plain).max() > 1e-3
+    assert np.abs(noisy - noisy_by_other_seed).max() > 1e-3
     silent = randomized(build(name, {**options, "test_mode": "soft", "noise": 0.0}, **FACTS))
     np.testing.assert_allclose(run(silent, inputs, tf.constant([1, 2])), plain, rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize(("name", "options"), [("monotonic", {}), ("mocha", {"chunk_size": 3})])
-def test_a_search_finds_the_few_positions_of_a_step(name, options):
-    """Over more than two blocks of positions, with queries that stop early, late, again at a place, and not at all."""
+def test_sparse_scores_of_a_search_equal_those_of_the_mechanism(name, options):
+    """A search equals the mechanism for queries that stop early, late, at the same position again, or not at all."""
     random, length, queries = np.random.default_rng(7), 20, 4
     mechanism = randomized(build(name, options, **FACTS))
     mechanism.stop_energy.g.assign(4.0)
     mechanism.stop_energy.r.assign(-2.0)
     states = tf.constant(random.normal(size=[3, length, D]).astype(np.float32))
     memory = mechanism.memorize(states, tf.sequence_mask([20, 13, 1], length))
-    search, found = mechanism.for_search(), []
-    whole, stops = mechanism.initial_state(memory, queries), search.initial_state(memory, queries)
+    search, stops_by_step = mechanism.for_search(), []
+    state, stops = mechanism.initial_state(memory, queries), search.initial_state(memory, queries)
     for _ in range(6):
         query = tf.constant(random.normal(size=[3, queries, U]).astype(np.float32))
-        expected, whole = mechanism.score(query, memory, whole)
+        expected, state = mechanism.score(query, memory, state)
         scores, stops = search.score(query, memory, stops)
         assert scores.positions.shape == scores.weights.shape == (3, queries, options.get("chunk_size", 1))
         np.testing.assert_allclose(scores.dense(length), expected, rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(contexts(scores, states), expected @ states, rtol=1e-5, atol=1e-5)
-        found.append(stops.numpy())
-    assert {0, length} < set(np.ravel(found))
-    assert np.ptp(np.ravel(found)[np.ravel(found) < length]) > 8
-    assert any((one[one < length] == other[one < length]).any() for one, other in itertools.pairwise(found))
+        stops_by_step.append(stops.numpy())
+    all_stops = np.ravel(stops_by_step)
+    assert {0, length} < set(all_stops)
+    assert np.ptp(all_stops[all_stops < length]) > 8  # positions are looked at in blocks of 8
+    assert any(((before == after) & (before < length)).any() for before, after in itertools.pairwise(stops_by_step))
 
 
 @pytest.mark.parametrize(
     ("name", "options"),
     [("memory", {}), ("monotonic", {"test_mode": "soft"}), ("mocha", {"chunk_size": None}), ("matcha", {})],
 )
-def test_a_search_scores_with_the_mechanism_itself_where_a_step_may_read_all_positions(name, options):
+def test_a_search_uses_the_mechanism_itself_where_a_step_may_read_all_positions(name, options):
     mechanism = build(name, options, **FACTS)
     assert mechanism.for_search() is mechanism
 
@@ -175,7 +187,7 @@ def test_weights_of_equal_positions_are_added():
 
 
 def test_the_steps_of_a_search_look_at_each_position_once(monkeypatch):
-    """All T steps take at most S / 8 + T looks at eight positions, not T S / 8: time grows with S + T."""
+    """Positions are looked at in blocks of 8; T steps need at most S / 8 + T blocks, not T S / 8."""
     length, steps, looks = 1000, 40, []
     mechanism = randomized(build("monotonic", {}, **FACTS))
     memory = mechanism.memorize(tf.zeros([1, length, D]), tf.ones([1, length], tf.bool))
@@ -196,7 +208,7 @@ def test_the_steps_of_a_search_look_at_each_position_once(monkeypatch):
 
 
 def test_long_sources_lose_no_attention_weight():
-    """Where products of (1 - p) vanish, dividing by them would lose what lies behind (TFA's parallel form does)."""
+    """Products of (1 - p) underflow here; dividing by them, as tensorflow-addons does, would lose later weights."""
     length = 300
     p = np.concatenate([np.full(100, 0.73), np.full(length - 100, 0.1)])
     before = np.eye(length)[150]
@@ -204,30 +216,30 @@ def test_long_sources_lose_no_attention_weight():
     for j in range(length):
         q = (1 - p[j - 1]) * q + before[j] if j else before[0]
         expected[j] = p[j] * q
-    found = next_alpha(tf.constant(p[None, None], tf.float32), tf.constant(before[None, None], tf.float32))
-    np.testing.assert_allclose(found[0, 0], expected, rtol=1e-4, atol=1e-7)
+    alpha = next_alpha(tf.constant(p[None, None], tf.float32), tf.constant(before[None, None], tf.float32))
+    np.testing.assert_allclose(alpha[0, 0], expected, rtol=1e-4, atol=1e-7)
     assert expected.sum() > 0.99
 
 
 @pytest.mark.parametrize("length", [1, 2, 7, 8, 9])
-def test_the_recurrence_is_the_loop(length):
+def test_the_recurrence_equals_a_loop(length):
     random = np.random.default_rng(1)
     factors, terms = random.normal(size=[2, 3, length]), random.normal(size=[2, 3, length])
     expected, x = [], np.zeros([2, 3])
     for j in range(length):
         x = factors[..., j] * x + terms[..., j]
         expected.append(x)
-    found = linear_recurrence(tf.constant(factors), tf.constant(terms))
-    np.testing.assert_allclose(found, np.stack(expected, -1), rtol=1e-6)
-    unknown = tf.function(linear_recurrence, input_signature=[tf.TensorSpec([2, 3, None], tf.float64)] * 2)
-    np.testing.assert_allclose(unknown(tf.constant(factors), tf.constant(terms)), found, rtol=1e-12)
+    actual = linear_recurrence(tf.constant(factors), tf.constant(terms))
+    np.testing.assert_allclose(actual, np.stack(expected, -1), rtol=1e-6)
+    for_any_length = tf.function(linear_recurrence, input_signature=[tf.TensorSpec([2, 3, None], tf.float64)] * 2)
+    np.testing.assert_allclose(for_any_length(tf.constant(factors), tf.constant(terms)), actual, rtol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["local_m", "local_p"])
 @pytest.mark.parametrize("window", [1, 2, 10])
 def test_a_local_softmax_is_over_its_window(name, window, inputs):
     mechanism = randomized(build(name, {"window": window}, **{**FACTS, "units": U}))
-    found = run(mechanism, inputs)
+    actual = run(mechanism, inputs)
     states, queries, _ = inputs
     (w_k,) = mechanism.key_layer.get_weights()
     for row, length in enumerate(LENGTHS):
@@ -243,20 +255,20 @@ def test_a_local_softmax_is_over_its_window(name, window, inputs):
             expected = np.zeros(length)
             if within.any():
                 expected[within] = softmax(scores[within]) * gaussian[within]
-            np.testing.assert_allclose(found[row, step, :length], expected, rtol=1e-4, atol=1e-6)
-            assert np.all(found[row, step, length:] == 0)
+            np.testing.assert_allclose(actual[row, step, :length], expected, rtol=1e-4, atol=1e-6)
+            assert np.all(actual[row, step, length:] == 0)
 
 
 @pytest.mark.parametrize("longest", [3, 5, 8])
 def test_location_is_a_softmax_of_the_query_alone(longest, inputs):
     mechanism = randomized(build("location", {}, **{**FACTS, "max_source_length": longest}))
-    found = run(mechanism, inputs)
+    actual = run(mechanism, inputs)
     (weights,) = mechanism.get_weights()
     for row, length in enumerate(LENGTHS):
         used = min(length, longest)
         expected = softmax(inputs[1][row] @ weights[:, :used])
-        np.testing.assert_allclose(found[row, :, :used], expected, rtol=1e-4, atol=1e-6)
-        assert np.all(found[row, :, used:] == 0)
+        np.testing.assert_allclose(actual[row, :, :used], expected, rtol=1e-4, atol=1e-6)
+        assert np.all(actual[row, :, used:] == 0)
 
 
 @pytest.mark.parametrize(
@@ -275,8 +287,8 @@ def test_linear_attention_is_the_sum_over_the_source(options, inputs):
         if mechanism.gate_layer is not None:
             kernel, bias = mechanism.gate_layer.get_weights()
             features = features * sigmoid(features @ kernel + bias)
-        asked = queries[row] @ mechanism.query_layer.get_weights()[0]
-        expected = asked @ features.T / (1 if options.get("normalize") == "none" else length)
+        projected = queries[row] @ mechanism.query_layer.get_weights()[0]
+        expected = projected @ features.T / (1 if options.get("normalize") == "none" else length)
         np.testing.assert_allclose(contexts[row], expected @ features, rtol=1e-3, atol=1e-4)
         np.testing.assert_allclose(weights[row, :, :length], expected, rtol=1e-3, atol=1e-4)
         assert np.all(weights[row, :, length:] == 0)
@@ -290,7 +302,7 @@ def test_the_weights_of_linear_attention_give_its_context(normalize, inputs):
     np.testing.assert_allclose(weights @ states, context, rtol=1e-4, atol=1e-5)
 
 
-def test_the_recurrence_takes_a_length_that_is_not_known():
+def test_the_recurrence_takes_float32_of_unknown_length():
     random = np.random.default_rng(3)
     factors, terms = (random.uniform(size=[2, 3, 9]).astype(np.float32) for _ in range(2))
     unknown = tf.function(linear_recurrence, input_signature=[tf.TensorSpec([2, 3, None])] * 2)

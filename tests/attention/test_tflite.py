@@ -1,4 +1,4 @@
-"""Mechanisms without a recurrence convert to TensorFlow Lite with its own operations, and compute the same there."""
+"""Mechanisms that are not recurrent convert to TensorFlow Lite with built-in operations, and compute the same there."""
 
 import numpy as np
 import pytest
@@ -10,13 +10,13 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(not KERAS_3, reason="Keras 2 
 MASK = np.array([[True, True, False, True, False]])
 
 
-def steps_alone(case):
+def has_independent_steps(case):
     """Whether a mechanism's decoder steps do not depend on each other."""
     return make(*case).supports_jit
 
 
-CONVERTED = [case for case in LAYER_CASES if case[0] != "none" and steps_alone(case)]
-RECURRENT = [case for case in LAYER_CASES if not case[1] and not steps_alone(case)]
+CONVERTED = [case for case in LAYER_CASES if case[0] != "none" and has_independent_steps(case)]
+RECURRENT = [case for case in LAYER_CASES if not case[1] and not has_independent_steps(case)]
 
 
 def model_of(case, masked):
@@ -34,14 +34,14 @@ def test_a_converted_model_computes_the_same(case, masked):
     inputs = [random(1, T, D), random(1, S, D, seed=2), MASK][: len(model.inputs)]
     interpreter = tf.lite.Interpreter(model_content=tf.lite.TFLiteConverter.from_keras_model(model).convert())
     interpreter.allocate_tensors()
-    given = {array.shape: array for array in inputs}
-    for wanted in interpreter.get_input_details():
-        interpreter.set_tensor(wanted["index"], given[tuple(wanted["shape"])])
+    inputs_by_shape = {array.shape: array for array in inputs}
+    for details in interpreter.get_input_details():
+        interpreter.set_tensor(details["index"], inputs_by_shape[tuple(details["shape"])])
     interpreter.invoke()
-    found = [interpreter.get_tensor(output["index"]) for output in interpreter.get_output_details()]
+    outputs = [interpreter.get_tensor(output["index"]) for output in interpreter.get_output_details()]
     expected = {tuple(output.shape): output for output in model(inputs)}
-    assert len(found) == len(expected) == 2
-    for output in found:
+    assert len(outputs) == len(expected) == 2
+    for output in outputs:
         np.testing.assert_allclose(output, expected[output.shape], atol=1e-5)
 
 

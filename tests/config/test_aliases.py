@@ -1,4 +1,7 @@
-"""Configs of version 0.2.0 load: `memory` had the options of all memory mechanisms, `model` the keys of all kinds."""
+"""Configs of version 0.2.0 load.
+
+There, the mechanism `memory` had the options of all memory mechanisms, and `model` the keys of all kinds of models.
+"""
 
 import pytest
 from helpers.repository import ROOT
@@ -6,7 +9,7 @@ from helpers.repository import ROOT
 from memattn import config as configs
 from memattn.errors import ConfigError
 
-# `model.attention` as version 0.2.0 kept it in a run folder, options at their defaults included.
+# `model.attention` as version 0.2.0 wrote it into a run folder, including options with default values.
 FORMER = {
     "name": "memory",
     "num_slots": 4,
@@ -24,7 +27,7 @@ FORMER = {
 OVER_TIME = {"encoder_scoring": "softmax_time", "position_windows": True}
 
 
-def loaded(attention):
+def load_attention(attention):
     tree = {"data": {"copy": {}}, "model": {"attention": attention}}
     return configs.checked(tree, configs.Origin("config.yaml")).model.attention
 
@@ -52,12 +55,14 @@ def loaded(attention):
     ],
     ids=str,
 )
-def test_former_options_choose_the_mechanism_that_has_them_now(changes, expected):
-    current = loaded({**FORMER, **changes})
+def test_former_options_of_memory_load_as_the_mechanism_that_has_them_now(changes, expected):
+    current = load_attention({**FORMER, **changes})
     assert current["num_slots"] == 4
     assert {name: current[name] for name in expected} == expected
-    assert loaded({"num_slots": 4, **changes}) == current  # as a config gives it, defaults and the name left out
-    assert loaded(current) == current
+    assert (
+        load_attention({"num_slots": 4, **changes}) == current
+    )  # as in a config of a user, without defaults and the name
+    assert load_attention(current) == current
 
 
 @pytest.mark.parametrize(
@@ -76,10 +81,10 @@ def test_former_options_choose_the_mechanism_that_has_them_now(changes, expected
 )
 def test_former_options_that_no_mechanism_combines_are_refused(changes, message):
     with pytest.raises(ConfigError, match=message):
-        loaded({**FORMER, **changes})
+        load_attention({**FORMER, **changes})
 
 
-# `model` as version 0.2.0 kept it in a run folder, without the keys that all kinds have.
+# `model` as version 0.2.0 wrote it into a run folder, without the keys that all kinds of models share.
 SEQ2SEQ_KEYS = {
     "encoder": "lstm",
     "decoder": "lstm",
@@ -95,7 +100,7 @@ SEQ2SEQ_KEYS = {
 ACTIVE_MEMORY_KEYS = {"width": 4, "cell": "cgru"}
 
 
-def loaded_model(**model):
+def load_model(**model):
     return configs.to_dict(configs.from_dict({"data": {"copy": {}}, "model": model}))["model"]
 
 
@@ -103,7 +108,7 @@ def loaded_model(**model):
 def test_a_former_model_loses_the_keys_of_other_kinds(kind):
     expected = SEQ2SEQ_KEYS if kind == "seq2seq" else ACTIVE_MEMORY_KEYS
     shared = {"kind": kind, "layers": 3, "units": 8, "dropout": 0.1}
-    assert loaded_model(**shared, **SEQ2SEQ_KEYS, **ACTIVE_MEMORY_KEYS) == {**shared, **expected}
+    assert load_model(**shared, **SEQ2SEQ_KEYS, **ACTIVE_MEMORY_KEYS) == {**shared, **expected}
 
 
 @pytest.mark.parametrize(
@@ -111,12 +116,12 @@ def test_a_former_model_loses_the_keys_of_other_kinds(kind):
     [{"width": 1}, {"kind": "extended", "mix": False}, {"kind": "markovian", "attention": {"name": "bahdanau"}}],
     ids=str,
 )
-def test_a_former_key_of_another_kind_is_refused_if_it_was_set(changes):
+def test_a_former_key_of_another_kind_is_refused_unless_it_has_its_default(changes):
     with pytest.raises(ConfigError, match=f"model.{list(changes)[-1]}: is for model.kind: "):
-        loaded_model(**{**SEQ2SEQ_KEYS, **ACTIVE_MEMORY_KEYS, **changes})
+        load_model(**{**SEQ2SEQ_KEYS, **ACTIVE_MEMORY_KEYS, **changes})
 
 
-def test_the_configs_of_the_committed_runs_load():
+def test_configs_of_the_committed_runs_load():
     stored = (ROOT / "results").glob("*/*/runs/*/config.yaml")
     names = {path.parent.name: configs.load(str(path), []).model.attention["name"] for path in stored}
     assert set(names.values()) == {"none", "bahdanau", "memory", "windowed_memory", "memory_variant"}

@@ -12,7 +12,7 @@ from memattn.sweeps.expand import expand
 
 
 class Memory(AttentionMechanism):
-    """A mechanism of which a config sees the constructor alone."""
+    """A mechanism with options; loading a config inspects the constructor and must not call it."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class Memory(AttentionMechanism):
 
 
 class Content(AttentionMechanism):
-    """A mechanism with an argument that the model gives."""
+    """A mechanism with an argument that the model passes, `units`, and one without an annotation, `unchecked`."""
 
     def __init__(self, *, units: int, cache_keys: bool = True, unchecked=None, **kwargs):
         raise NotImplementedError("checking a config makes no layer")
@@ -46,7 +46,7 @@ COPY = "data: {copy: {}}\n"
 
 @pytest.fixture(autouse=True)
 def stand_ins(monkeypatch):
-    """Replaces the registry of mechanisms by that of these tests."""
+    """Replaces the registry of mechanisms by MECHANISMS."""
     for module in ("mechanism_options", "checks"):
         monkeypatch.setattr(f"memattn.config.{module}.MECHANISMS", MECHANISMS)
 
@@ -136,7 +136,7 @@ def test_an_override_of_a_mapping_replaces_it(load):
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_overrides_within_an_overridden_mapping_hold_in_either_order(load, order):
+def test_an_override_of_a_mapping_and_one_within_it_may_come_in_either_order(load, order):
     overrides = ["model={units: 5, attention: {name: memory, num_slots: 9}}", "model.layers=1"]
     config = load(COPY, *overrides[::order])
     assert (config.model.units, config.model.layers) == (5, 1)
@@ -165,7 +165,7 @@ def test_an_override_may_hold_any_yaml(load):
     assert config.sweep.grid == {"model.units": [1, 2]}
 
 
-def test_errors_name_the_line_of_the_file_or_the_override_that_the_value_came_from(load):
+def test_errors_name_the_line_or_the_override_of_the_wrong_value(load):
     text = COPY + "model:\n  units: 0\n"
     with pytest.raises(ConfigError, match=r"config.yaml:3: model.units: .*not 0"):
         load(text)
@@ -216,7 +216,7 @@ def test_the_runs_of_a_sweep_are_its_cells_and_the_union_of_its_grids(load):
     assert runs["num_slots=8-scoring=sigmoid-seed=2"].model.attention["num_slots"] == 8
 
 
-def test_a_sweep_needs_neither_grid_nor_cells(load):
+def test_grid_and_cells_of_a_sweep_are_optional(load):
     assert list(expand(load(COPY + "sweep: {cells: [{model.units: 8}]}"))) == ["units=8"]
     assert list(expand(load(COPY + "sweep: {grid: {model.units: [8]}}"))) == ["units=8"]
     assert expand(load()) == {"run": load()}
@@ -244,7 +244,7 @@ def test_names_of_runs_are_single_folders(load):
         "cells: [{model.units: 3}, {model.units: 3, model.layers: 2}]",
     ],
 )
-def test_a_run_that_a_sweep_has_twice_is_refused(load, sweep):
+def test_a_sweep_with_equal_runs_is_refused(load, sweep):
     names = "units=3|content|units=3 and units=3-layers=2"
     with pytest.raises(ConfigError, match=f"^sweep: .*({names})$"):
         expand(load(COPY + f"sweep: {{{sweep}}}"))
@@ -271,7 +271,7 @@ def test_runs_are_named_by_full_keys_where_the_last_parts_coincide(load):
         expand(load(f"data: {{folder: x}}\nsweep: {{{folders}}}"))
 
 
-def test_a_point_that_two_grids_have_is_one_run_though_one_writes_a_default(load):
+def test_equal_points_of_two_grids_give_a_single_run_also_if_a_default_is_written(load):
     runs = expand(load(COPY + "sweep: {grids: [{model.units: [3, 4]}, {model.units: [4], model.layers: [2, 1]}]}"))
     assert list(runs) == ["units=3", "units=4", "units=4-layers=1"]
     assert [run.model.layers for run in runs.values()] == [2, 2, 1]
@@ -301,7 +301,7 @@ def test_attention_without_a_name_is_memory_attention(load):
         ("grids: [{model.units: [3, 0]}]", "sweep run units=0: model.units: must be at least 1, not 0"),
     ],
 )
-def test_a_sweep_is_checked_as_a_whole_before_its_first_run(load, sweep, message):
+def test_all_runs_of_a_sweep_are_checked_before_the_first_starts(load, sweep, message):
     with pytest.raises(ConfigError) as refused:
         expand(load(COPY + f"sweep: {{{sweep}}}"))
     assert str(refused.value).startswith(message)
@@ -330,7 +330,7 @@ def test_malformed_grids_are_refused(load, grids, message):
 
 @pytest.fixture
 def load_files(tmp_path):
-    """Writes configs by name and loads the first."""
+    """Writes configs by name (`__` stands for a slash) and loads the first."""
 
     def load_files(*overrides, **texts):
         for name, text in texts.items():
@@ -342,7 +342,7 @@ def load_files(tmp_path):
     return load_files
 
 
-def test_a_config_changes_its_base(load_files):
+def test_a_config_overrides_the_keys_of_its_base(load_files):
     config = load_files(
         "training.seed=5",
         study__run="base: ../paper.yaml\ntraining: {batch_size: 4}\nmodel: {attention: {temperature: 2}}\n",
@@ -444,7 +444,7 @@ def test_a_dumped_config_loads_as_the_same(load, overrides):
     assert configs.to_dict(again) == configs.to_dict(config)
 
 
-def test_changes_leave_the_tree_that_they_are_applied_to(load):
+def test_applying_changes_does_not_modify_the_tree(load):
     tree = {"model": {"units": 3, "attention": {"name": "memory", "num_slots": 4}}}
     changes = {"model.attention.name": "content", "training.seed": 2}
     assert configs.apply_changes(tree, changes) == {
@@ -459,7 +459,7 @@ def test_an_argument_without_an_annotation_cannot_be_set(load):
         load(COPY, "model.attention={name: content, unchecked: 3}")
 
 
-def test_an_argument_without_a_default_must_be_given(load, monkeypatch):
+def test_an_argument_without_a_default_is_required(load, monkeypatch):
     class Needy(Content):
         def __init__(self, *, rate: float, sizes: dict[str, int] | None = None, **kwargs):
             raise NotImplementedError
@@ -520,7 +520,7 @@ def test_a_mechanism_may_postpone_its_annotations(load, monkeypatch):
         load(COPY, "model.attention={name: strange, width: 3}")
 
 
-def test_differences_are_the_dotted_keys_with_both_values(load):
+def test_differences_list_dotted_keys_with_both_values(load):
     theirs = configs.to_dict(load())
     ours = configs.to_dict(load(COPY, "training.seed=2", "model.attention.name=content"))
     assert configs.differences(theirs, theirs) == []
@@ -538,7 +538,7 @@ def test_differences_are_the_dotted_keys_with_both_values(load):
     ("text", "value"),
     [("1e-4", 1e-4), ("1E5", 1e5), ("+.5", 0.5), ("1_000", 1000), ("0x1F", 31), ("0o17", 15), ("08", 8), ("3", 3)],
 )
-def test_a_number_is_read_as_in_yaml_1_2(text, value, load):
+def test_numbers_are_read_as_in_yaml_1_2(text, value, load):
     assert load(COPY, f"decoding.length_penalty={text}").decoding.length_penalty == value
     if isinstance(value, int) and text != "08":
         assert load(COPY, f"training.seed={text}").training.seed == value

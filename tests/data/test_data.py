@@ -26,7 +26,7 @@ def vocabulary():
 
 
 def make_corpus(pairs=53, longest=17, seed=0):
-    """A corpus whose sentences all differ, so that a pair is known by its rows."""
+    """A corpus of distinct sentences: the first id of each identifies its side and its index."""
     random = np.random.default_rng(seed)
     sides = []
     for side in (1000, 2000):
@@ -43,12 +43,13 @@ def make_batches(batch_size=4, num_buckets=3, seed=5, corpus=None, **options):
 
 
 def epoch_of(batches, epoch):
+    """All batches of an epoch."""
     return [ids for window in range(batches.windows) for ids in batches.window(epoch, window)]
 
 
 @pytest.fixture(params=[7, batches.WINDOW], ids=["many windows", "one window"])
 def window(request, monkeypatch):
-    """Windows of few pairs, as a large corpus has many, and one window for all."""
+    """Sets the size of windows: many windows of 7 pairs, as in a large corpus, or a single window."""
     monkeypatch.setattr(batches, "WINDOW", request.param)
     monkeypatch.setattr(batches, "_LEAST_BATCHES", 1)
 
@@ -57,12 +58,12 @@ def as_lists(batches):
     return [(source.tolist(), target.tolist()) for source, target in batches]
 
 
-def test_special_ids_are_the_files_contract():
+def test_special_tokens_have_fixed_ids():
     assert (PAD, BOS, EOS, UNK) == (0, 1, 2, 3)
     assert Vocabulary(["a"]).tokens == [*SPECIAL_TOKENS, "a"]
 
 
-def test_vocabulary_survives_its_text():
+def test_a_vocabulary_survives_writing_and_parsing():
     tokens = ["a", "é", "@@x", "#", "中"]
     again = Vocabulary.parse(str(Vocabulary(tokens)))
     assert again.tokens == [*SPECIAL_TOKENS, *tokens]
@@ -112,7 +113,7 @@ def test_decoding_ends_at_the_end_of_sentence(vocabulary):
     assert vocabulary.decode(np.array([A, B])) == ["a", "b"]
 
 
-def test_encoded_lines_lie_one_after_the_other(vocabulary):
+def test_lines_are_encoded_and_padded(vocabulary):
     sentences = Sentences.from_lines(["a b", "", "  c\tz "], vocabulary)
     assert len(sentences) == 3
     assert [sentence.tolist() for sentence in map(sentences.__getitem__, range(3))] == [
@@ -148,7 +149,7 @@ def test_only_a_line_feed_ends_a_line(tmp_path, content, lines):
     assert read_lines(str(path)) == lines
 
 
-def test_bytes_that_are_not_utf8_are_named_with_their_line(tmp_path):
+def test_bytes_that_are_not_utf8_are_reported_with_their_line(tmp_path):
     path = tmp_path / "train.source"
     path.write_bytes("a\né\nb ".encode() + b"\xff c\nd\n")
     with pytest.raises(DataError) as caught:
@@ -156,12 +157,12 @@ def test_bytes_that_are_not_utf8_are_named_with_their_line(tmp_path):
     assert str(caught.value) == f"{path}:3: not UTF-8 text: byte 0xff"
 
 
-def test_a_missing_file_is_named(tmp_path):
+def test_a_missing_file_is_reported(tmp_path):
     with pytest.raises(DataError, match=r"vocab\.txt: No such file"):
         read_vocabulary(str(tmp_path / "vocab.txt"))
 
 
-def test_a_bad_vocabulary_file_is_named(tmp_path):
+def test_a_bad_vocabulary_file_is_reported_with_its_line(tmp_path):
     path = tmp_path / "vocab.txt"
     path.write_text("a\nb\na\n", encoding="utf-8")
     with pytest.raises(DataError, match=r"vocab\.txt:3: .*'a'.*line 1"):
@@ -212,7 +213,7 @@ def test_an_empty_split_is_refused(tmp_path, vocabulary):
         read_corpus(write_split(tmp_path, "", ""), "train", vocabulary)
 
 
-def test_buckets_hold_like_shares_of_the_lengths():
+def test_buckets_hold_equal_shares_of_the_lengths():
     assert bucket_widths(np.arange(1, 101), 4).tolist() == [25, 50, 75, 100]
     assert bucket_widths(np.array([3, 9, 4]), 1).tolist() == [9]
     assert bucket_widths(np.full(10, 7), 4).tolist() == [7]
@@ -222,17 +223,17 @@ def test_buckets_hold_like_shares_of_the_lengths():
 @pytest.mark.parametrize("options", [{}, {"batch_size": 40, "batch_type": "tokens"}])
 def test_an_epoch_has_each_pair_exactly_once(window, options):
     corpus, batches = make_corpus(), make_batches(**options)
-    wanted = {1000 + i: (corpus.source[i].tolist(), corpus.target[i].tolist()) for i in range(len(corpus))}
-    seen = {}
+    expected = {1000 + i: (corpus.source[i].tolist(), corpus.target[i].tolist()) for i in range(len(corpus))}
+    pairs = {}
     for source, target in epoch_of(batches, 3):
         assert source.shape == target.shape
-        for row, other in zip(source, target, strict=True):
-            real, other_real = row[row != PAD].tolist(), other[other != PAD].tolist()
-            assert bool(real) == bool(other_real)
-            if real:
-                assert real[0] not in seen
-                seen[real[0]] = (real, other_real)
-    assert seen == wanted
+        for source_row, target_row in zip(source, target, strict=True):
+            source_ids, target_ids = source_row[source_row != PAD].tolist(), target_row[target_row != PAD].tolist()
+            assert bool(source_ids) == bool(target_ids)
+            if source_ids:
+                assert source_ids[0] not in pairs
+                pairs[source_ids[0]] = (source_ids, target_ids)
+    assert pairs == expected
     assert batches.pairs == 53
 
 
@@ -243,14 +244,14 @@ def test_only_the_last_batch_of_a_window_is_filled_up_and_its_padding_comes_last
     assert sum(not row.all() for row in rows) == 1  # 53 is no multiple of 4
 
 
-def test_shapes_are_as_few_as_buckets(window):
+def test_there_are_as_many_shapes_as_buckets(window):
     batches = make_batches()
     shapes = {source.shape for epoch in range(3) for source, _ in epoch_of(batches, epoch)}
     assert shapes == {(4, width) for width in batches.widths}
     assert len(shapes) == 3
 
 
-def test_token_batches_hold_at_most_so_many_tokens_a_side():
+def test_batches_of_tokens_hold_at_most_batch_size_tokens_per_side():
     batches = make_batches(batch_size=60, batch_type="tokens")
     shapes = {source.shape for epoch in range(3) for source, _ in epoch_of(batches, epoch)}
     assert shapes == {(60 // width, width) for width in batches.widths}
@@ -284,8 +285,8 @@ def test_pairs_over_the_limits_are_left_out(window):
     batches = make_batches(max_source_length=9, max_target_length=12)
     assert batches.pairs == fits.sum()
     assert batches.longest_source == 9
-    seen = {row[0] - 1000 for source, _ in epoch_of(batches, 0) for row in source if row[0]}
-    assert seen == set(np.flatnonzero(fits))
+    indices = {row[0] - 1000 for source, _ in epoch_of(batches, 0) for row in source if row[0]}
+    assert indices == set(np.flatnonzero(fits))
     with pytest.raises(DataError, match="data.max_source_length"):
         make_batches(max_source_length=1, max_target_length=1, corpus=make_corpus(pairs=3, seed=1))
 
@@ -298,13 +299,13 @@ def test_the_order_is_a_function_of_seed_and_epoch(window):
     assert as_lists(epoch_of(first, 1)) != as_lists(epoch_of(make_batches(seed=6), 1))
 
 
-def test_pairs_meet_others_in_each_epoch(window):
+def test_batches_combine_other_pairs_in_each_epoch(window):
     batches = make_batches()
     together = [{frozenset(source[:, 0].tolist()) for source, _ in epoch_of(batches, epoch)} for epoch in range(2)]
     assert len(together[0] & together[1]) < len(together[0]) / 2
 
 
-def test_the_shuffle_is_a_permutation_of_the_whole_corpus_without_pattern():
+def test_the_shuffle_is_an_uncorrelated_permutation_of_the_corpus():
     pairs = 20_011
     batches = make_batches(corpus=make_corpus(pairs=pairs, longest=2))
     orders = [batches._shuffled(np.arange(pairs), epoch) for epoch in range(2)]
@@ -320,12 +321,13 @@ def test_the_shuffle_is_a_permutation_of_the_whole_corpus_without_pattern():
 @pytest.mark.parametrize("start", [0, 1, 7, 29, 31])
 def test_a_resumed_stream_yields_the_same_remaining_batches(window, start):
     batches = make_batches()
-    whole = list(itertools.islice(batches.stream(0, 0, 0), 40))
-    place = whole[start - 1][1] if start else (0, 0, 0)
-    again = list(itertools.islice(batches.stream(*place), 40 - start))
-    assert as_lists([ids for ids, _ in again]) == as_lists([ids for ids, _ in whole[start:]])
-    assert [place for _, place in again] == [place for _, place in whole[start:]]
-    assert whole[-1][1][0] >= 2
+    uninterrupted = list(itertools.islice(batches.stream(0, 0, 0), 40))
+    place = uninterrupted[start - 1][1] if start else (0, 0, 0)
+    resumed = list(itertools.islice(batches.stream(*place), 40 - start))
+    assert as_lists([ids for ids, _ in resumed]) == as_lists([ids for ids, _ in uninterrupted[start:]])
+    assert [place for _, place in resumed] == [place for _, place in uninterrupted[start:]]
+    last_epoch = uninterrupted[-1][1][0]
+    assert last_epoch >= 2
 
 
 def test_streaming_shapes_are_few_whatever_the_sentences(vocabulary):

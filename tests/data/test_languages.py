@@ -1,4 +1,4 @@
-"""Languages with few or no blanks are prepared, learned, and scored as by sacreBLEU's command line."""
+"""Models of languages with few or no blanks are trained, and scored as by the command of sacreBLEU."""
 
 import csv
 import itertools
@@ -27,7 +27,7 @@ i you he she we they teacher student doctor child | now today tomorrow sometimes
 eat buy see like need want sell find | rice fish bread fruit water tea books flowers paper apples vegetables meat
 | at-home at-school in-the-park at-the-market in-the-city at-the-station
 """
-# Subject, time, verb, object, place, as in ENGLISH; then a template, and a question's.
+# For each language: words for those of ENGLISH, in the same order; then templates of a statement and of a question.
 LANGUAGES = {
     "zh": (
         """我 你 他 她 我们 他们 老师 学生 医生 孩子 | 现在 今天 明天 有时候 常常 总是
@@ -55,34 +55,34 @@ LANGUAGES = {
         ["{s}{v}{o}{p}{t}", "{t} {s}{v}{o}{p}ไหม"],
     ),
 }
-SIZES = (10, 6, 8, 12, 6)
+SIZES = (10, 6, 8, 12, 6)  # numbers of subjects, times, verbs, objects, places
 FORMS = {"th": "untokenized"}
 
 
 def words(table):
-    """The words of a table: subjects, times, verbs, objects, places."""
+    """Lists of the words of a table: subjects, times, verbs, objects, places."""
     flat = iter(table.replace("|", " ").split())
-    found = [list(itertools.islice(flat, size)) for size in SIZES]
-    assert all(len(set(some)) == size for some, size in zip(found, SIZES, strict=True))
-    return found
+    kinds = [list(itertools.islice(flat, size)) for size in SIZES]
+    assert all(len(set(kind)) == size for kind, size in zip(kinds, SIZES, strict=True))
+    return kinds
 
 
 def write_pairs(folder, language, sizes):
-    """Files of distinct pairs of sentences; their paths by split."""
-    draw, seen, splits = random.Random(language), set(), {}
+    """Writes files of distinct pairs of sentences; returns the paths of each split."""
+    draw, earlier, splits = random.Random(language), set(), {}
     table, templates = LANGUAGES[language]
-    english, other = words(ENGLISH), words(table)
+    english, foreign = words(ENGLISH), words(table)
     for split, number in sizes.items():
         sides = ([], [])
         while len(sides[0]) < number:
             drawn = (*(draw.randrange(size) for size in SIZES), draw.random() < 0.3)
-            if drawn in seen:
+            if drawn in earlier:
                 continue
-            seen.add(drawn)
-            s, t, v, o, p = (some[i] for some, i in zip(english, drawn, strict=False))
+            earlier.add(drawn)
+            s, t, v, o, p = (kind[i] for kind, i in zip(english, drawn, strict=False))
             place = p.replace("-", " ")
             sides[0].append(f"{t}, do {s} {v} {o} {place}?" if drawn[-1] else f"{s} {v} {o} {place} {t}.")
-            s, t, v, o, p = (some[i] for some, i in zip(other, drawn, strict=False))
+            s, t, v, o, p = (kind[i] for kind, i in zip(foreign, drawn, strict=False))
             sides[1].append(templates[drawn[-1]].format(s=s, t=t, v=v, o=o, p=p))
         splits[split] = tuple(str(folder / f"{split}.{end}") for end in ("en", language))
         for path, lines in zip(splits[split], sides, strict=True):
@@ -92,13 +92,13 @@ def write_pairs(folder, language, sizes):
 
 
 def printed(folder, *options):
-    """Returns what sacreBLEU's command prints for the detokenized files of an evaluation."""
+    """Returns the output of the command of sacreBLEU for the detokenized files of an evaluation."""
     files = [folder / f"{name}.txt" for name in ("references", "hypotheses")]
     if (folder / "hypotheses.detokenized.txt").exists() and "char" not in options:
         files = [folder / f"{name}.detokenized.txt" for name in ("references", "hypotheses")]
     command = ["-m", "sacrebleu", files[0], "-i", files[1], "-b", "-w", "12", *options]
-    done = subprocess.run([sys.executable, *command], capture_output=True, text=True, timeout=60, check=True)
-    return done.stdout.strip()
+    result = subprocess.run([sys.executable, *command], capture_output=True, text=True, timeout=60, check=True)
+    return result.stdout.strip()
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -106,7 +106,7 @@ def test_a_language_is_learned_and_scored(tmp_path, language):
     splits = write_pairs(tmp_path, language, {"train": 1000, "valid": 60})
     form = FORMS.get(language, "raw")
     settings = Settings(TextSettings(form, "en", language), bpe_units=200)
-    prepare.prepare(splits, settings, str(tmp_path / "data"), 1)  # any warning would be an error
+    prepare.prepare(splits, settings, str(tmp_path / "data"), 1)  # a warning would fail the test
     tree = {
         "data": {"folder": str(tmp_path / "data"), "num_buckets": 1},
         "model": {"layers": 1, "units": 64, "embedding_size": 64, "dropout": 0.0, "init_scale": 0.1},
@@ -126,7 +126,7 @@ def test_a_language_is_learned_and_scored(tmp_path, language):
     with open(run_dir / "validation.csv", encoding="utf-8") as file:
         curve = [float(row["bleu"]) for row in csv.DictReader(file)]
     assert len(curve) == 4
-    assert min(curve) > 0 or language == "ko"  # whose words are few and long
+    assert min(curve) > 0 or language == "ko"  # sentences of Korean have few and long words
     assert curve[-1] > curve[0] + 5
 
     result = evaluate(run_dir)

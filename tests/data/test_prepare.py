@@ -1,4 +1,4 @@
-"""Preparing corpora: downloads from a local server, faults on the way, and the corpus that results."""
+"""Preparation of corpora: downloads from a local server, faults during preparation, and the prepared corpus."""
 
 import gzip
 import hashlib
@@ -37,7 +37,7 @@ DEV = {"de": "newstest2015", "tr": "newsdev2016"}
 
 
 def made_up_sentences(number, seed):
-    """Sentences of thousands of made-up words, the later the rarer."""
+    """Random sentences of 3,000 made-up words, whose frequencies fall as 1 / rank."""
     draw = random.Random(seed)
     words = ["".join(draw.choices("abcdefghijklmnoprstuvwzäöü", k=draw.randint(2, 11))) for _ in range(3000)]
     weights = [1 / rank for rank in range(1, 3001)]
@@ -47,11 +47,13 @@ def made_up_sentences(number, seed):
 ENGLISH, FOREIGN = (made_up_sentences(600, seed) for seed in (1, 2))
 
 
-def packed(lines):
+def gzipped(lines):
+    """The bytes of a gzip file with these lines."""
     return gzip.compress("".join(f"{line}\n" for line in lines).encode(), mtime=0)
 
 
 def archive(members):
+    """The bytes of a compressed tar archive, from lines by the names of members."""
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w:gz") as tar:
         for name, lines in members.items():
@@ -62,7 +64,7 @@ def archive(members):
 
 
 def release(language):
-    """Path -> content of one pair: 500 lines to train on, one of them empty, 50 to validate and 50 to test on."""
+    """Files of a language pair by path: 500 training pairs, of which one is empty, 50 validation and 50 test pairs."""
     english, foreign = [*ENGLISH[:249], "", *ENGLISH[250:500]], FOREIGN[:500]
     dev = {}
     for name, start in ((DEV[language], 500), ("newstest2016", 550)):
@@ -70,16 +72,18 @@ def release(language):
         dev[f"dev/{name}.tc.{language}"] = FOREIGN[start : start + 50]
     folder = f"/{language}-en"
     return {
-        f"{folder}/corpus.tc.en.gz": packed(english),
-        f"{folder}/corpus.tc.{language}.gz": packed(foreign),
+        f"{folder}/corpus.tc.en.gz": gzipped(english),
+        f"{folder}/corpus.tc.{language}.gz": gzipped(foreign),
         f"{folder}/dev.tgz": archive(dev),
     }
 
 
 class Server:
-    """Serves contents by path with ranges; `cuts` closes a path's next connections after so many bytes.
+    """A web server with faults: serves `contents` by path, also ranges of bytes, and records `requests`.
 
-    `length` is told in place of the number of bytes to come, None tells none; `hold` is called before an answer.
+    `cuts` lists, by path, numbers of bytes after which the next connections are closed; `statuses` lists errors to
+    answer first. `tags` decides whether files have an ETag. `length` is the format of Content-Length; None leaves the
+    header out. `hold` is called before each answer.
     """
 
     def __init__(self):
@@ -159,12 +163,13 @@ def prepare_wmt17(server, folder, language="de", bpe_units=200, **options):
 
 
 def contents(folder):
+    """The bytes and the modification time of each file below a folder, by relative path."""
     paths = [path for path in Path(folder).rglob("*") if path.is_file()]
     return {str(path.relative_to(folder)): (path.read_bytes(), path.stat().st_mtime_ns) for path in paths}
 
 
 def without_commands(folder):
-    """Bytes of the files of a prepared corpus; of the manifest, what does not tell how it was made."""
+    """The bytes of the files of a prepared corpus; of the manifest, the entries that do not depend on the command."""
     files = {name: content for name, (content, _) in contents(folder).items()}
     manifest = json.loads(files.pop(corpus.MANIFEST))
     for side in manifest["sources"].values():
@@ -174,16 +179,17 @@ def without_commands(folder):
 
 
 def decoded(folder, split="train"):
-    """The words of both sides of a split, from its ids back."""
+    """The lines of both sides of a split, decoded from its ids."""
     vocabulary = corpus.read_vocabulary(os.path.join(folder, "vocab.txt"))
-    processor, found = text.read(str(folder)), corpus.read_corpus(str(folder), split, vocabulary)
+    processor, pairs = text.read(str(folder)), corpus.read_corpus(str(folder), split, vocabulary)
     return [
         [processor.decode(vocabulary.decode(side[i])) for i in range(len(side))]
-        for side in (found.source, found.target)
+        for side in (pairs.source, pairs.target)
     ]
 
 
-def one_error(result, *fragments):
+def assert_single_error(result, *fragments):
+    """A command failed with a single line on standard error, which holds all fragments."""
     assert result.returncode in (1, 2)
     lines = result.stderr.splitlines()
     assert len(lines) == 1, result.stderr
@@ -203,9 +209,13 @@ def test_a_pair_of_wmt17_is_downloaded_and_prepared(server, tmp_path, language):
     assert result.stderr.startswith(f"warning: en-{language} has 500 training pairs, and {about} in the paper: ")
     english, foreign = decoded(folder)
     kept = [i for i in range(500) if i != 249]
-    assert sum(word in {"<unk>"} for line in english + foreign for word in line.split()) < 200  # of rare letters
-    same = [(one == ENGLISH[i], other == FOREIGN[i]) for one, other, i in zip(english, foreign, kept, strict=True)]
-    assert np.mean(same) > 0.8
+    assert (
+        sum(word in {"<unk>"} for line in english + foreign for word in line.split()) < 200
+    )  # rare letters are unknown
+    is_restored = [
+        (source == ENGLISH[i], target == FOREIGN[i]) for source, target, i in zip(english, foreign, kept, strict=True)
+    ]
+    assert np.mean(is_restored) > 0.8
     assert decoded(folder, "valid")[0][0].split()[0] == ENGLISH[500].split()[0]
     references = (folder / "test.reference").read_text(encoding="utf-8").splitlines()
     processor = text.read(str(folder))
@@ -233,14 +243,14 @@ def test_a_broken_download_is_resumed(server, tmp_path):
     assert len(starts) == 3
     assert 0 < starts[1] < starts[2] < len(server.contents[path])
     assert (tmp_path / "downloads" / "de-en" / "corpus.tc.en.gz").read_bytes() == server.contents[path]
-    whole = Server()
-    whole.contents = server.contents
-    assert prepare_wmt17(whole, tmp_path / "whole").returncode == 0
-    whole.close()
-    assert without_commands(tmp_path / "en-de") == without_commands(tmp_path / "whole" / "en-de")
+    faultless_server = Server()
+    faultless_server.contents = server.contents
+    assert prepare_wmt17(faultless_server, tmp_path / "faultless").returncode == 0
+    faultless_server.close()
+    assert without_commands(tmp_path / "en-de") == without_commands(tmp_path / "faultless" / "en-de")
 
 
-def test_a_file_that_changed_meanwhile_is_fetched_from_its_start(server, tmp_path):
+def test_a_file_that_changed_is_downloaded_from_its_start(server, tmp_path):
     path, target = "/file", tmp_path / "file"
     server.contents = {path: b"old" * 10_000}
     server.cuts = {path: [20_000]}
@@ -254,23 +264,23 @@ def test_a_file_that_changed_meanwhile_is_fetched_from_its_start(server, tmp_pat
 
 
 def fetch_then(server, path, target, act):
-    """Fetches, and acts before the second request."""
-    answer, seen = server.answer, []
+    """Fetches a file; calls act() before each request but the first."""
+    answer, requests = server.answer, []
 
-    def acting(request):
-        if seen:
+    def act_and_answer(request):
+        if requests:
             act()
-        seen.append(request)
+        requests.append(request)
         answer(request)
 
-    server.answer = acting
+    server.answer = act_and_answer
     try:
         download.fetch(server.url + path, str(target), pause=0)
     finally:
         server.answer = answer
 
 
-def test_a_server_without_ranges_is_asked_from_the_start(server, tmp_path):
+def test_a_download_without_ranges_starts_over(server, tmp_path):
     server.tags = False
     server.contents, server.cuts = {"/file": b"x" * 5000}, {"/file": [1000, 2000]}
     download.fetch(f"{server.url}/file", str(tmp_path / "file"), pause=0)
@@ -278,7 +288,7 @@ def test_a_server_without_ranges_is_asked_from_the_start(server, tmp_path):
     assert [start for _, start in server.requests] == [0, 0, 0]
 
 
-def test_a_failing_server_is_asked_a_limited_number_of_times(server, tmp_path):
+def test_a_download_is_attempted_five_times(server, tmp_path):
     server.contents, server.statuses = {"/file": b"x"}, {"/file": [503, 500]}
     download.fetch(f"{server.url}/file", str(tmp_path / "file"), pause=0)
     server.statuses = {"/other": [503] * 50}
@@ -290,20 +300,19 @@ def test_a_failing_server_is_asked_a_limited_number_of_times(server, tmp_path):
             download.fetch(url, str(tmp_path / "nowhere"), pause=0)
 
 
-def test_a_file_is_downloaded_by_one_and_others_wait(server, tmp_path, capfd):
+def test_a_second_process_waits_for_a_download_of_the_same_file(server, tmp_path, capfd):
     server.contents, target = {"/file": b"x" * 50_000}, str(tmp_path / "file")
     threads, lines = [], []
 
-    def come_second():
-        server.hold = lambda: None
-        threads.append(
-            start_thread(
-                lambda: download.fetch(f"{server.url}/file", target),
-                lambda: lines.append(capfd.readouterr().err) or "is downloading it; waiting" in "".join(lines),
-            )
-        )
+    def is_waiting():
+        lines.append(capfd.readouterr().err)
+        return "is downloading it; waiting" in "".join(lines)
 
-    server.hold = come_second
+    def start_second_download():
+        server.hold = lambda: None
+        threads.append(start_thread(lambda: download.fetch(f"{server.url}/file", target), is_waiting))
+
+    server.hold = start_second_download
     download.fetch(f"{server.url}/file", target)
     threads[0].join(20)
     assert not threads[0].is_alive()
@@ -314,7 +323,7 @@ def test_a_file_is_downloaded_by_one_and_others_wait(server, tmp_path, capfd):
 
 def test_a_file_of_another_checksum_is_refused(server, tmp_path):
     server.contents, target = {"/file": b"theirs"}, tmp_path / "file"
-    for _ in range(2):  # downloaded, and found
+    for _ in range(2):  # the first call downloads the file, the second finds it there
         with pytest.raises(DataError, match=r"file: .*SHA-256 is [0-9a-f]{64}, not 00"):
             download.fetch(f"{server.url}/file", str(target), sha256="00")
     target.unlink()
@@ -325,14 +334,14 @@ def test_a_file_of_another_checksum_is_refused(server, tmp_path):
 @pytest.mark.parametrize("tags", [True, False])
 def test_a_download_without_a_length_is_checked_by_its_archive(server, tmp_path, tags):
     server.length, server.tags = None, tags
-    server.contents = {name: packed(ENGLISH) for name in ("/whole.gz", "/none.gz")} | {"/text": b"x" * 5000}
-    server.cuts = {"/whole.gz": [9_000], "/none.gz": [0], "/text": [4000]}
-    for name in ("whole.gz", "none.gz"):
+    server.contents = {name: gzipped(ENGLISH) for name in ("/cut.gz", "/none.gz")} | {"/text": b"x" * 5000}
+    server.cuts = {"/cut.gz": [9_000], "/none.gz": [0], "/text": [4000]}
+    for name in ("cut.gz", "none.gz"):
         download.fetch(f"{server.url}/{name}", str(tmp_path / name), pause=0)
         assert (tmp_path / name).read_bytes() == server.contents[f"/{name}"]
         assert len([path for path, _ in server.requests if path == f"/{name}"]) == 2
     download.fetch(f"{server.url}/text", str(tmp_path / "text"), pause=0)
-    assert (tmp_path / "text").stat().st_size == 4000  # nothing says that more was to come
+    assert (tmp_path / "text").stat().st_size == 4000  # neither a length nor an archive shows that bytes are missing
     server.contents["/half.tgz"] = archive({"a": ENGLISH})[:9_000]
     with pytest.raises(DataError, match="half.tgz: .*5 attempts"):
         download.fetch(f"{server.url}/half.tgz", str(tmp_path / "half.tgz"), pause=0)
@@ -345,28 +354,28 @@ def test_an_invalid_content_length_is_reported(server, tmp_path, length):
         download.fetch(f"{server.url}/file", str(tmp_path / "file"), pause=0)
 
 
-def test_two_files_of_one_name_in_an_archive_are_refused(tmp_path, monkeypatch):
-    packed = tmp_path / "dev.tgz"
-    packed.write_bytes(archive({"old/a": ["1"], "new/a": ["2"], "b": ["3"], "./b": ["4"]}))
+def test_an_archive_with_two_files_of_the_same_name_is_refused(tmp_path, monkeypatch):
+    path = tmp_path / "dev.tgz"
+    path.write_bytes(archive({"old/a": ["1"], "new/a": ["2"], "b": ["3"], "./b": ["4"]}))
     with pytest.raises(DataError, match="dev.tgz: .*old/a and new/a"):
-        download.extract(str(packed), ["a"], str(tmp_path / "out"))
+        download.extract(str(path), ["a"], str(tmp_path / "out"))
     (tmp_path / "out" / "a").write_text("mine")
-    assert download.extract(str(packed), ["a"], str(tmp_path / "out")) == [str(tmp_path / "out" / "a")]
+    assert download.extract(str(path), ["a"], str(tmp_path / "out")) == [str(tmp_path / "out" / "a")]
     opened = tarfile.TarFile.extractfile
 
     class Pieces:
         def __init__(self, file):
             self.file = file
 
-        def read(self, size):  # never all of it
+        def read(self, size):  # needs a size: a caller must not read a member at once
             return self.file.read(size)
 
     monkeypatch.setattr(tarfile.TarFile, "extractfile", lambda *arguments: Pieces(opened(*arguments)))
-    (path,) = download.extract(str(packed), ["b"], str(tmp_path / "out"))
-    assert Path(path).read_text() == "4\n"  # of one file, the later, as tar does it
+    (extracted,) = download.extract(str(path), ["b"], str(tmp_path / "out"))
+    assert Path(extracted).read_text() == "4\n"  # the last of the members b and ./b, which name the same file
 
 
-def test_an_archive_that_is_damaged_at_its_end_is_refused_before_anything_is_taken_out(tmp_path):
+def test_nothing_is_extracted_from_an_archive_that_is_damaged_at_its_end(tmp_path):
     content = bytearray(archive({"a": ["1"]}))
     content[-6] ^= 1  # the checksum of the content
     (tmp_path / "dev.tgz").write_bytes(content)
@@ -410,23 +419,25 @@ def test_a_number_of_pairs_unlike_the_papers_is_reported(pair, pairs, is_right):
             lambda content: content[:5000] + bytes(50) + content[5050:],
             ["corpus.tc.en.gz: not a complete gzip file"],
         ),
-        ("/de-en/corpus.tc.en.gz", lambda content: packed(["a", "b"])[:-8] + bytes(8), ["not a complete gzip file"]),
+        ("/de-en/corpus.tc.en.gz", lambda content: gzipped(["a", "b"])[:-8] + bytes(8), ["not a complete gzip file"]),
         (
             "/de-en/corpus.tc.en.gz",
-            lambda content: packed(ENGLISH[:100] + ENGLISH[103:500]),
+            lambda content: gzipped(ENGLISH[:100] + ENGLISH[103:500]),
             ["corpus.tc.en.gz has 497 lines", "corpus.tc.de.gz has 500", "they part near line "],
         ),
         ("/de-en/corpus.tc.de.gz", lambda content: gzip.compress(b"a\n\xe4\n"), ["de.gz:2: not UTF-8 text: byte 0xe4"]),
         ("/de-en/corpus.tc.de.gz", lambda content: None, ["corpus.tc.de.gz: 404 "]),
     ],
 )
-def test_a_broken_release_is_refused_and_mended(server, tmp_path, path, breaks, problems):
-    server.contents = good = release("de")
-    broken = breaks(good[path])
-    server.contents = {**good, path: broken} if broken is not None else {k: v for k, v in good.items() if k != path}
+def test_a_broken_release_is_refused_until_it_is_mended(server, tmp_path, path, breaks, problems):
+    good = release("de")
+    server.contents = dict(good)
+    server.contents[path] = breaks(good[path])
+    if server.contents[path] is None:
+        del server.contents[path]
     (tmp_path / "deep" / "er").mkdir(parents=True)
     result = prepare_wmt17(server, tmp_path / "deep" / "er")
-    one_error(result, *problems)
+    assert_single_error(result, *problems)
     assert not (tmp_path / "deep" / "er" / "en-de").exists()
     assert not [where for where, _, names in os.walk(tmp_path) if "escaped" in names]
     server.contents = good
@@ -438,7 +449,7 @@ def test_a_broken_release_is_refused_and_mended(server, tmp_path, path, breaks, 
 
 
 def test_a_full_disk_leaves_no_file_that_looks_complete(server, tmp_path):
-    """A limit on the size of a file stands for the disk: writing fails in the middle, wherever it does first."""
+    """A limit on the size of files makes writing fail as on a full disk; each limit fails at another file."""
     server.contents = release("de")
     sizes = sorted({64, *(len(content) // 2 for content in server.contents.values()), 15_000, 30_000, 60_000})
     failures = 0
@@ -450,18 +461,17 @@ def test_a_full_disk_leaves_no_file_that_looks_complete(server, tmp_path):
         )
         if result.returncode:
             failures += 1
-            one_error(result, "File too large")
+            assert_single_error(result, "File too large")
             assert not (tmp_path / "en-de").exists()
     assert failures >= 4
     assert prepare_wmt17(server, tmp_path).returncode == 0
-    whole = prepare_wmt17(server, tmp_path / "whole")
-    assert whole.returncode == 0
-    assert without_commands(tmp_path / "en-de") == without_commands(tmp_path / "whole" / "en-de")
+    assert prepare_wmt17(server, tmp_path / "faultless").returncode == 0
+    assert without_commands(tmp_path / "en-de") == without_commands(tmp_path / "faultless" / "en-de")
 
 
 @pytest.fixture
 def files(tmp_path):
-    """Raw parallel text of three splits: sources and targets, some pairs empty or long."""
+    """Paths of raw parallel text of three splits; some training pairs are empty or too long."""
     splits = {}
     for split, number in (("train", 90), ("valid", 8), ("test", 9)):
         sides = [sentences(number, f"{split}{side}") for side in range(2)]
@@ -482,10 +492,11 @@ def test_a_prepared_corpus_holds_the_pairs_of_the_text(files, tmp_path):
     lines = [read_lines(path) for path in files["train"]]
     processor = text.read(str(tmp_path / "out"))
     kept = [i for i in range(90) if i not in (3, 40, 60)]
-    for side, found, original in zip(corpus.SIDES, decoded(tmp_path / "out"), lines, strict=True):
+    for side, decoded_lines, original in zip(corpus.SIDES, decoded(tmp_path / "out"), lines, strict=True):
         expected = [processor.decode(processor.encode(original[i], side)) for i in kept]
-        assert len(found) == len(expected)
-        assert sum(one != other for one, other in zip(found, expected, strict=True)) <= 1  # the line of odd letters
+        assert len(decoded_lines) == len(expected)
+        is_different = [line != expected_line for line, expected_line in zip(decoded_lines, expected, strict=True)]
+        assert sum(is_different) <= 1  # the line with odd white space
     assert read_lines(str(tmp_path / "out" / "test.reference")) == read_lines(files["test"][1])
     mapped = corpus.read_corpus(str(tmp_path / "out"), "train", corpus.read_vocabulary(str(tmp_path / "out/vocab.txt")))
     assert isinstance(mapped.source.ids, np.memmap)
@@ -496,25 +507,26 @@ def test_a_prepared_corpus_holds_the_pairs_of_the_text(files, tmp_path):
     )
 
 
-def test_processes_and_compression_change_nothing(files, tmp_path, monkeypatch):
+def test_a_corpus_does_not_depend_on_processes_or_compression(files, tmp_path, monkeypatch):
     monkeypatch.setattr(chunks, "CHUNK", 20)
-    prepare.prepare(files, SETTINGS, str(tmp_path / "one"), 1)
+    prepare.prepare(files, SETTINGS, str(tmp_path / "plain"), 1)
     zipped = {}
     for split, paths in files.items():
         zipped[split] = tuple(f"{path}.gz" for path in paths)
         for path in paths:
             with open(path, "rb") as file, gzip.open(f"{path}.gz", "wb") as compressed:
                 compressed.write(file.read())
-    prepare.prepare(zipped, SETTINGS, str(tmp_path / "three"), 3)
-    one, three = without_commands(tmp_path / "one"), without_commands(tmp_path / "three")
-    one[corpus.MANIFEST].pop("sources"), three[corpus.MANIFEST].pop("sources")
-    assert one == three
+    prepare.prepare(zipped, SETTINGS, str(tmp_path / "zipped"), 3)
+    from_plain, from_zipped = without_commands(tmp_path / "plain"), without_commands(tmp_path / "zipped")
+    for corpus_files in (from_plain, from_zipped):
+        corpus_files[corpus.MANIFEST].pop("sources")
+    assert from_plain == from_zipped
 
 
 def test_a_preparation_interrupted_anywhere_resumes_by_the_same_command(files, tmp_path, monkeypatch):
     monkeypatch.setattr(chunks, "CHUNK", 10)
     monkeypatch.setattr(encoding, "JOURNAL_EVERY", 20)
-    prepare.prepare(files, SETTINGS, str(tmp_path / "whole"), 1)
+    prepare.prepare(files, SETTINGS, str(tmp_path / "uninterrupted"), 1)
     writes, limit = [], 0
     write = prepare.files.write
 
@@ -528,22 +540,25 @@ def test_a_preparation_interrupted_anywhere_resumes_by_the_same_command(files, t
     interruptions = 0
     encoded = []
     encode = encoding.EncodeChunk.__call__
-    monkeypatch.setattr(
-        encoding.EncodeChunk, "__call__", lambda work, chunk: encoded.append(chunk) or encode(work, chunk)
-    )
-    while not (tmp_path / "pieces").exists():
+
+    def recorded_encode(encoder, chunk):
+        encoded.append(chunk)
+        return encode(encoder, chunk)
+
+    monkeypatch.setattr(encoding.EncodeChunk, "__call__", recorded_encode)
+    while not (tmp_path / "resumed").exists():
         writes.clear()
         limit += 1
         try:
-            prepare.prepare(files, SETTINGS, str(tmp_path / "pieces"), 1)
+            prepare.prepare(files, SETTINGS, str(tmp_path / "resumed"), 1)
         except KeyboardInterrupt:
             interruptions += 1
         assert limit < 100
     assert interruptions >= 10
-    assert len(encoded) < 2 * 9 + interruptions  # what a journal tells is not done again
+    assert len(encoded) < 2 * 9 + interruptions  # chunks of the journal are not encoded again
     monkeypatch.undo()
-    assert without_commands(tmp_path / "pieces") == without_commands(tmp_path / "whole")
-    assert not (tmp_path / "pieces.unfinished").exists()
+    assert without_commands(tmp_path / "resumed") == without_commands(tmp_path / "uninterrupted")
+    assert not (tmp_path / "resumed.unfinished").exists()
 
 
 @pytest.mark.parametrize(
@@ -570,11 +585,11 @@ def test_a_damaged_preparation_encodes_all_pairs_again(files, tmp_path, monkeypa
     spoil(tmp_path / "out.unfinished" / name)
     with pytest.warns(UserWarning, match="journal.json: .*damaged"):
         prepare.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
-    prepare.prepare(files, SETTINGS, str(tmp_path / "whole"), 1)
-    assert without_commands(tmp_path / "out") == without_commands(tmp_path / "whole")
+    prepare.prepare(files, SETTINGS, str(tmp_path / "undamaged"), 1)
+    assert without_commands(tmp_path / "out") == without_commands(tmp_path / "undamaged")
 
 
-def test_other_settings_or_files_are_refused_where_a_corpus_is_whole(files, tmp_path):
+def test_other_settings_or_files_are_refused_for_a_complete_corpus(files, tmp_path):
     folder = tmp_path / "out"
     prepare.prepare(files, SETTINGS, str(folder), 1)
     before = contents(folder)
@@ -605,10 +620,11 @@ def test_the_vocabulary_of_another_corpus_is_used(files, tmp_path, monkeypatch):
     before = contents(tmp_path / "second")
     for name in ("vocab.txt", "bpe.codes"):
         assert before[name][0] == contents(tmp_path / "first")[name][0]
-    assert [os.path.basename(one["path"]) for one in manifest["sources"]["vocabulary_of"]] == ["bpe.codes", "vocab.txt"]
+    names = [os.path.basename(source["path"]) for source in manifest["sources"]["vocabulary_of"]]
+    assert names == ["bpe.codes", "vocab.txt"]
     sides = [read_lines(path) for path in others["train"]]
-    for found, lines in zip(decoded(tmp_path / "second"), sides, strict=True):
-        assert len(found) == len(lines) == 20
+    for decoded_lines, lines in zip(decoded(tmp_path / "second"), sides, strict=True):
+        assert len(decoded_lines) == len(lines) == 20
     assert prepare.prepare(others, SETTINGS, folder, 1, shared) == manifest
     assert contents(tmp_path / "second") == before
     with pytest.raises(ConfigError, match=r"second: .*\(other files\)"):
@@ -643,7 +659,7 @@ def test_an_unrelated_folder_is_left_alone(files, tmp_path):
 @pytest.mark.parametrize(
     "content", ["{}", "[]", "theirs", "\xff", '{"memattn": "0.1.0"}', '{"settings": {}, "sources": {}}']
 )
-def test_settings_of_something_else_are_left_alone(files, tmp_path, content):
+def test_an_unfinished_folder_of_another_program_is_left_alone(files, tmp_path, content):
     (tmp_path / "out.unfinished").mkdir()
     for name in ("settings.json", "thesis.tex"):
         (tmp_path / "out.unfinished" / name).write_bytes(content.encode("latin-1"))
@@ -656,13 +672,13 @@ def test_settings_of_something_else_are_left_alone(files, tmp_path, content):
 def test_a_second_preparation_of_a_folder_is_refused(files, tmp_path, monkeypatch):
     folder, segment, refused = str(tmp_path / "out"), prepare.segmenting.write_segmented, []
 
-    def beside(*arguments):
+    def prepare_again_and_segment(*arguments):
         with pytest.raises(RunError, match="out: process .*--folder"):
             prepare.prepare(files, SETTINGS, folder, 1)
         refused.append(True)
         segment(*arguments)
 
-    monkeypatch.setattr(prepare.segmenting, "write_segmented", beside)
+    monkeypatch.setattr(prepare.segmenting, "write_segmented", prepare_again_and_segment)
     prepare.prepare(files, SETTINGS, folder, 1)
     assert len(refused) == 2
     monkeypatch.undo()
@@ -765,7 +781,10 @@ def test_workers_end_with_their_parent():
 
 
 def test_a_preparation_with_other_settings_starts_over(files, tmp_path, monkeypatch):
-    monkeypatch.setattr(prepare, "_finish", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(prepare, "_finish", interrupt)
     with pytest.raises(KeyboardInterrupt):
         prepare.prepare(files, Settings(SETTINGS.text, bpe_units=50), str(tmp_path / "out"), 1)
     monkeypatch.undo()
@@ -783,7 +802,7 @@ def test_a_sample_is_drawn_by_seed(files, tmp_path):
     assert codes[0] == codes[1] != codes[2]
 
 
-def test_the_place_where_sides_part_is_found():
+def test_the_line_where_two_files_get_out_of_step_is_estimated():
     draw = np.random.default_rng(3)
     source = draw.integers(5, 200, 2000)
     target = np.maximum(1, (source * draw.normal(1.1, 0.1, 2000)).astype(int))
@@ -793,19 +812,19 @@ def test_the_place_where_sides_part_is_found():
     assert abs(misaligned_line(source, np.delete(target, [900, 901, 902])) - 901) <= 5
 
 
-def test_a_script_names_the_file_that_is_missing(files, tmp_path):
+def test_a_missing_file_is_reported_by_the_command(files, tmp_path):
     prefix = files["train"][0].removesuffix(".en")
     arguments = ["--source", "en", "--target", "de", "--folder", tmp_path / "out", "--bpe_units", 50, "--workers", 2]
     result = run_command("memattn.prepare", "parallel", "--train", prefix, "--valid", tmp_path / "none", *arguments)
-    one_error(result, "none.en: neither this file nor ", "none.en.gz is there")
+    assert_single_error(result, "none.en: neither this file nor ", "none.en.gz is there")
     valid = files["valid"][0].removesuffix(".en")
     result = run_command("memattn.prepare", "parallel", "--train", prefix, "--valid", valid, *arguments)
     assert result.returncode == 0, result.stderr
     assert "87 training pairs of 90" in result.stdout
 
 
-def test_the_language_is_not_the_end_of_the_name(tmp_path):
-    """Ends that are no language are warned of; Korean under its code keeps its blanks."""
+def test_languages_may_differ_from_the_suffixes_of_files(tmp_path):
+    """Suffixes of files that are no code of a language cause warnings; with the code of Korean, blanks are restored."""
     lines = [f"나는 {thing}에 갑니다." for thing in ("학교", "집", "공원", "시장", "도서관")]
     for split in ("train", "valid"):
         for end, sentence in (("src", "I go to school ."), ("tgt", None)):
@@ -816,10 +835,10 @@ def test_the_language_is_not_the_end_of_the_name(tmp_path):
 
     result = run_command("memattn.prepare", *arguments, "--folder", tmp_path / "wrong")
     assert result.returncode == 0
-    warned = [line for line in result.stderr.splitlines() if line.startswith("warning: ")]
-    assert len(warned) == 2
-    assert warned[0].startswith("warning: --target_language: Moses has no rules for 'tgt', and those of English are ")
-    assert "valid.tgt: 5 of 5 targets come back from Moses' tokenizer with other blanks" in warned[1]
+    warnings = [line for line in result.stderr.splitlines() if line.startswith("warning: ")]
+    assert len(warnings) == 2
+    assert warnings[0].startswith("warning: --target_language: Moses has no rules for 'tgt', and those of English are ")
+    assert "valid.tgt: 5 of 5 targets come back from Moses' tokenizer with other blanks" in warnings[1]
 
     result = run_command("memattn.prepare", *arguments, "--target_language=ko-KR", "--folder", tmp_path / "right")
     assert (result.returncode, "warning" in result.stderr) == (0, False)
@@ -828,7 +847,7 @@ def test_the_language_is_not_the_end_of_the_name(tmp_path):
     assert [right.detokenize(right.decode(right.encode(line, "target"))) for line in lines] == lines
 
     result = run_command("memattn.prepare", *arguments, "--target_language=한국어", "--folder", tmp_path / "none")
-    one_error(result, "--target_language: '한국어' is not the code of a language, such as de, zh or pt-BR")
+    assert_single_error(result, "--target_language: '한국어' is not the code of a language, such as de, zh or pt-BR")
 
 
 def test_targets_of_single_words_are_reported(files, tmp_path):
@@ -862,13 +881,13 @@ def test_targets_of_single_words_are_reported(files, tmp_path):
 def test_wrong_commands_are_reported_in_one_line(arguments, problem):
     result = run_command("memattn.prepare", *arguments)
     assert result.returncode == 2
-    one_error(result, problem)
+    assert_single_error(result, problem)
 
 
 @pytest.mark.parametrize(
     ("command", "flag"), [("copy", "num_symbols"), ("wmt17", "pair"), ("multi30k", "bpe_units"), ("parallel", "form")]
 )
-def test_help_is_of_the_command(command, flag):
+def test_each_command_has_its_help(command, flag):
     assert f"\n{command} " in run_command("memattn.prepare", "--help").stdout
     result = run_command("memattn.prepare", command, "--help")
     assert (result.returncode, result.stderr) == (0, "")
@@ -909,7 +928,7 @@ def test_an_id_beyond_the_vocabulary_is_refused_when_it_is_read(files, tmp_path,
     ids[-2] = damage
     np.save(path, ids)
     vocabulary = corpus.read_vocabulary(str(tmp_path / "out/vocab.txt"))
-    found = corpus.read_corpus(str(tmp_path / "out"), "train", vocabulary)
-    batches = TrainingBatches(found, batch_size=8, num_buckets=1, seed=1)
+    pairs = corpus.read_corpus(str(tmp_path / "out"), "train", vocabulary)
+    batches = TrainingBatches(pairs, batch_size=8, num_buckets=1, seed=1)
     with pytest.raises(DataError, match=f"target.ids.npy: damaged: .*{damage}.*{len(vocabulary)} "):
         list(batches.window(0, 0))

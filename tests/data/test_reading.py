@@ -1,4 +1,4 @@
-"""Reading files that may hold anything: damaged ones are refused in one line."""
+"""Files that may hold anything are read safely: damaged files are refused with a message of a single line."""
 
 import gzip
 import json
@@ -124,7 +124,7 @@ def test_a_pipe_is_read_where_pipes_are_allowed(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["long.txt", "bomb.gz"])
-def test_a_line_without_end_is_refused_and_not_kept(name, tmp_path, monkeypatch):
+def test_a_line_that_is_too_long_is_refused(name, tmp_path, monkeypatch):
     monkeypatch.setattr(reading, "LONGEST_LINE", 1 << 16)
     path = str(tmp_path / name)
     with gzip.open(path, "wb") if name.endswith("gz") else open(path, "wb") as file:

@@ -39,7 +39,7 @@ def folder(tmp_path):
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory):
-    """The lines of a corpus of more than one block of writing."""
+    """The lines of a corpus that is written in several blocks."""
     folder = tmp_path_factory.mktemp("large")
     task_corpus.prepare(CopyConfig(max_length=7, num_symbols=4, train_examples=20_500, valid_examples=500), str(folder))
     return {
@@ -62,18 +62,25 @@ def test_targets_equal_sources(folder):
 
 
 def operands(source):
-    """The digits of both numbers."""
+    """The digits of both numbers of a source."""
     place = next(place for place, token in enumerate(source) if token in "+*")
     return source[:place], source[place + 1 :]
 
 
 def result(source, operation, places):
-    """By Python's own reading of numbers in base 5; the lowest digit comes first."""
-    digits = operands(source)
-    numbers = [int("".join(own[::-1]) or "0", 5) for own in digits]
-    found = [str(operation(*numbers) // 5**power % 5) for power in range(places(*map(len, digits)))]
-    assert int("".join(found[::-1]) or "0", 5) == operation(*numbers)
-    return found
+    """The digits of the result of an operation in base 5, lowest digit first, by Python's arithmetic.
+
+    `places` gives the number of digits of the result from those of the operands.
+    """
+    left, right = operands(source)
+    value = operation(number(left), number(right))
+    digits = [str(value // 5**power % 5) for power in range(places(len(left), len(right)))]
+    assert number(digits) == value
+    return digits
+
+
+def number(digits):
+    return int("".join(digits[::-1]) or "0", 5)
 
 
 RULES = {
@@ -81,10 +88,10 @@ RULES = {
     "reverse": lambda source: source[::-1],
     "sort": lambda source: sorted(source, key=int),
     "lookup": lambda source: [
-        value for _, value in sorted(zip(source[::2], source[1::2], strict=True), key=lambda one: int(one[0][1:]))
+        value for _, value in sorted(zip(source[::2], source[1::2], strict=True), key=lambda pair: int(pair[0][1:]))
     ],
     "duplicate": lambda source: source + source,
-    "addition": lambda source: result(source, operator.add, lambda one, other: max(one, other) + 1),
+    "addition": lambda source: result(source, operator.add, lambda left, right: max(left, right) + 1),
     "multiplication": lambda source: result(source, operator.mul, operator.add),
     "selective_copy": lambda source: [token[1:] for token in source if token.startswith("*")],
 }
@@ -122,7 +129,10 @@ def test_a_lookup_has_each_key_once_and_marks_are_as_many_as_asked(tmp_path):
 
 @pytest.mark.parametrize("name", ["addition", "multiplication"])
 def test_operands_may_have_different_lengths(name, tmp_path):
-    """Half of the pairs have them, either one the shorter; otherwise, and without `uneven`, both are equally long."""
+    """With `uneven`, half of the pairs draw a shorter length for one operand, the left as often as the right.
+
+    In the other half, and in all pairs without `uneven`, both operands have the same length.
+    """
     for uneven in (False, True):
         task = TaskConfig(max_length=9, num_symbols=5, train_examples=2_000, valid_examples=1, name=name, uneven=uneven)
         folder = tmp_path / str(uneven)
@@ -130,22 +140,23 @@ def test_operands_may_have_different_lengths(name, tmp_path):
         sources, targets = ((folder / f"train.{side}").read_text("utf-8").splitlines() for side in ("source", "target"))
         for source, target in zip(sources, targets, strict=True):
             assert target.split() == RULES[name](source.split())
-        found = np.array([[len(own) for own in operands(source.split())] for source in sources])
-        longer = np.bincount(found.max(1), minlength=10) / len(found)
-        np.testing.assert_allclose(longer, np.full(10, 0.1), atol=0.03)
+        lengths = np.array([[len(digits) for digits in operands(source.split())] for source in sources])
+        shares_of_longer_lengths = np.bincount(lengths.max(1), minlength=10) / len(lengths)
+        np.testing.assert_allclose(shares_of_longer_lengths, np.full(10, 0.1), atol=0.03)
         for side in (0, 1):
-            shorter = np.mean(found[:, side] < found[:, 1 - side])
-            np.testing.assert_allclose(shorter, 0.25 * 0.9 * uneven, atol=0.03 * uneven)  # a tenth have no digits
+            share_with_this_side_shorter = np.mean(lengths[:, side] < lengths[:, 1 - side])
+            # Where the longer length is 0, as in a tenth of the pairs, no side is shorter.
+            np.testing.assert_allclose(share_with_this_side_shorter, 0.25 * 0.9 * uneven, atol=0.03 * uneven)
 
 
-def test_the_task_copy_is_data_copy(tmp_path, folder):
+def test_the_task_named_copy_equals_data_copy(tmp_path, folder):
     task = TaskConfig(**vars(SMALL), name="copy")
     assert (task.folder, task.settings) == (SMALL.folder, SMALL.settings)
     task_corpus.prepare(task, str(tmp_path / "task"))
     assert contents(tmp_path / "task") == contents(folder)
 
 
-def test_tasks_have_folders_of_their_own():
+def test_each_task_has_a_folder_of_another_name():
     def load(task):
         return configs.checked({"data": task}, configs.Origin("test")).data
 
@@ -170,7 +181,7 @@ def test_the_corpus_can_be_read(folder):
     assert 3 not in corpus.source.ids
 
 
-def test_numbers_of_examples_are_kept_over_blocks(large):
+def test_a_corpus_of_several_blocks_has_the_right_number_of_examples(large):
     assert {split: len(lines) for split, lines in large.items()} == {"train": 20_500, "valid": 500}
 
 
@@ -193,18 +204,18 @@ def test_symbols_are_uniform(large):
     assert chi_square(counts) < 16.3  # 3 degrees of freedom: 1 in 1,000
 
 
-def test_training_and_validation_are_drawn_apart(large):
+def test_training_and_validation_are_drawn_independently(large):
     assert large["train"][:500] != large["valid"]
     assert not set(large["valid"]) <= set(large["train"])
 
 
 @pytest.mark.parametrize("change", [{"seed": 4}, {"max_length": 7}, {"num_symbols": 6}])
-def test_other_settings_draw_other_sequences(tmp_path, folder, change):
+def test_different_settings_draw_different_sequences(tmp_path, folder, change):
     task_corpus.prepare(CopyConfig(**{**vars(SMALL), **change}), str(tmp_path / "other"))
     assert (tmp_path / "other" / "train.source").read_bytes() != (folder / "train.source").read_bytes()
 
 
-def test_a_whole_folder_is_left_untouched(folder):
+def test_a_complete_folder_is_left_untouched(folder):
     (folder / "train.source").write_text("mine\n", encoding="utf-8")
     before = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
     task_corpus.prepare(SMALL, str(folder))
@@ -232,7 +243,7 @@ def test_a_preparation_that_failed_is_repeated(tmp_path, folder, monkeypatch, di
 
 
 def test_a_preparation_that_was_killed_is_repeated(tmp_path, folder, monkeypatch):
-    """Killed while files moved into place: some are there, some still aside, no manifest."""
+    """The process is killed between moving the first file and the second into the folder."""
     again, moved = tmp_path / "again", []
     replace = os.replace
 
@@ -250,7 +261,7 @@ def test_a_preparation_that_was_killed_is_repeated(tmp_path, folder, monkeypatch
         with pytest.raises(KeyboardInterrupt):
             task_corpus.prepare(SMALL, str(again))
     assert len(moved) == 1
-    assert len(list(again.iterdir())) == 3  # and the lock
+    assert len(list(again.iterdir())) == 3  # the file, the folder of unfinished files, the lock
     (again / "unfinished-thesis").mkdir()
     (again / "unfinished-thesis" / "thesis.tex").touch()
     task_corpus.prepare(SMALL, str(again))
@@ -260,7 +271,7 @@ def test_a_preparation_that_was_killed_is_repeated(tmp_path, folder, monkeypatch
 
 
 @pytest.mark.parametrize("name", NAMES[1:])
-def test_a_missing_file_of_a_task_folder_is_written_again(tmp_path, folder, name):
+def test_a_missing_file_of_a_task_folder_is_restored(tmp_path, folder, name):
     before = contents(folder)
     (folder / name).unlink()
     task_corpus.prepare(SMALL, str(folder))
@@ -268,44 +279,44 @@ def test_a_missing_file_of_a_task_folder_is_written_again(tmp_path, folder, name
 
 
 def test_a_second_preparation_of_a_task_waits_for_the_first(tmp_path, folder, monkeypatch, capfd):
-    together, original, written, waiting = tmp_path / "together", task_corpus._write_split, [], []
+    together, original, splits, waiting = tmp_path / "together", task_corpus._write_split, [], []
 
-    def overtaken(*arguments):
-        if not written:
-            lines = []
-            waiting.append(
-                start_thread(
-                    lambda: task_corpus.prepare(SMALL, str(together)),
-                    lambda: lines.append(capfd.readouterr().err) or "is writing it; waiting" in "".join(lines),
-                )
-            )
-        written.append(arguments[2])
+    lines = []
+
+    def is_waiting():
+        lines.append(capfd.readouterr().err)
+        return "is writing it; waiting" in "".join(lines)
+
+    def start_second_and_write(*arguments):
+        if not splits:
+            waiting.append(start_thread(lambda: task_corpus.prepare(SMALL, str(together)), is_waiting))
+        splits.append(arguments[2])
         original(*arguments)
 
-    monkeypatch.setattr(task_corpus, "_write_split", overtaken)
+    monkeypatch.setattr(task_corpus, "_write_split", start_second_and_write)
     task_corpus.prepare(SMALL, str(together))
     waiting[0].join(20)
     assert not waiting[0].is_alive()
-    assert written == ["train", "valid"]  # once
+    assert splits == ["train", "valid"]  # each is written once
     assert contents(together) == contents(folder)
 
 
-def test_without_locks_two_may_prepare_one_folder(tmp_path, folder, monkeypatch):
-    together, original, seen = tmp_path / "together", task_corpus._write_split, []
+def test_without_locks_two_processes_may_prepare_the_same_folder(tmp_path, folder, monkeypatch):
+    together, original, corpora_read = tmp_path / "together", task_corpus._write_split, []
     monkeypatch.setattr(task_corpus.processes, "making", lambda *_, **__: contextlib.nullcontext())
 
-    def overtaken(*arguments):
-        if not seen:
+    def write_after_another(*arguments):
+        if not corpora_read:
             monkeypatch.setattr(task_corpus, "_write_split", original)
             task_corpus.prepare(SMALL, str(together))
-            monkeypatch.setattr(task_corpus, "_write_split", overtaken)
+            monkeypatch.setattr(task_corpus, "_write_split", write_after_another)
         original(*arguments)
-        seen.append({name: (together / name).read_bytes() for name in NAMES})
+        corpora_read.append({name: (together / name).read_bytes() for name in NAMES})
 
-    monkeypatch.setattr(task_corpus, "_write_split", overtaken)
+    monkeypatch.setattr(task_corpus, "_write_split", write_after_another)
     task_corpus.prepare(SMALL, str(together))
     assert contents(together) == contents(folder)
-    assert seen == [contents(folder)] * 2  # what the other reads, already training
+    assert corpora_read == [contents(folder)] * 2  # the other process may already read these files for training
 
 
 @pytest.mark.parametrize("change", [{"seed": 4}, {"train_examples": 31}, {"num_symbols": 6}])
@@ -317,7 +328,7 @@ def test_a_folder_of_other_settings_is_refused(folder, change):
 
 
 @pytest.mark.parametrize("name", ["train.source", "test.target"])
-def test_the_corpus_of_another_is_refused(tmp_path, name):
+def test_a_folder_with_a_corpus_that_is_no_task_is_refused(tmp_path, name):
     (tmp_path / name).write_text("ein Satz\n", encoding="utf-8")
     with pytest.raises(ValueError, match="holds a corpus that is not of a task"):
         task_corpus.prepare(SMALL, str(tmp_path))

@@ -41,13 +41,13 @@ def test_segmented_lines_are_undone_exactly(name):
     line = ODD_LINES[name]
     units = Subwords(CODES).segment(line)
     assert Subwords.undo(units) == line
-    assert " ".join(units).split() == units  # nothing in them is taken for white space
+    assert " ".join(units).split() == units  # no unit holds white space
 
 
 @pytest.mark.parametrize(
     ("units", "line"), [("a％000dman", "a man"), ("x ％@@ 0@@ 0@@ 0@@ a y", "x   y"), ("％000d ％000a", "   ")]
 )
-def test_units_of_a_model_never_make_a_second_line(units, line):
+def test_no_units_of_a_model_are_undone_to_a_line_break(units, line):
     assert Subwords.undo(units.split(" ")) == line
 
 
@@ -55,7 +55,7 @@ def test_a_carriage_return_becomes_a_blank():
     assert Subwords.undo(Subwords(CODES).segment("a\rman")) == "a man"
 
 
-# codes, line, units: by hand, as subword-nmt applies codes of version 0.2
+# Codes, a line, and its units, worked out by hand: as subword-nmt applies codes of version 0.2.
 SEGMENTED = {
     "earlier merges come first": ("b c\na b\n", "xabcx", "x@@ a@@ bc@@ x"),
     "merges build on merges": ("l o\nlo w\n", "lowly slow", "low@@ l@@ y s@@ lo@@ w"),
@@ -69,12 +69,12 @@ SEGMENTED = {
 
 
 @pytest.mark.parametrize("name", SEGMENTED)
-def test_codes_are_applied(name):
+def test_codes_segment_a_line(name):
     codes, line, units = SEGMENTED[name]
     assert " ".join(Subwords(f"#version: 0.2\n{codes}").segment(line)) == units
 
 
-def test_segmentation_does_not_depend_on_what_came_before():
+def test_segmentation_does_not_depend_on_earlier_words():
     words = ENGLISH.split() * 2
     together = Subwords(CODES)
     assert [together.segment(word) for word in words] == [Subwords(CODES).segment(word) for word in words]
@@ -90,20 +90,20 @@ def test_lines_of_random_characters_are_undone_exactly():
 
 def test_merges_are_the_most_frequent_pairs():
     assert bpe.learn(Counter({"abab": 5, "abc": 3}), 2).splitlines() == ["#version: 0.2", "a b", "ab a"]
-    assert bpe.learn(Counter({"a": 5}), 10) == "#version: 0.2\n"  # no pair at all
+    assert bpe.learn(Counter({"a": 5}), 10) == "#version: 0.2\n"  # there is no pair to merge
     units = bpe.most_frequent_units(Counter({"abab": 5, "abc": 3, "</s>": 9}), "#version: 0.2\na b\n", 10)
-    assert units[:5] == ["/@@", "<@@", ">", "s@@", "ab@@"]  # nine each of what </s> is made of, then eight
+    assert units[:5] == ["/@@", "<@@", ">", "s@@", "ab@@"]  # each unit of </s> occurs 9 times, then ab@@ 8 times
     assert "</s>" not in units
     assert set(units) == {"ab@@", "a@@", "b", "c", "<@@", "/@@", "s@@", ">"}
     assert len(bpe.most_frequent_units(Counter({"abab": 5, "abc": 3}), "#version: 0.2\na b\n", 2)) == 2
 
 
-def test_words_are_numbered():
+def test_units_are_numbered_by_their_words():
     assert bpe.word_numbers(["a@@", "b", "c", "d@@", "e@@", "f"]) == [0, 0, 1, 2, 2, 2]
     assert bpe.word_numbers([]) == []
 
 
-def test_units_are_words_in_scripts_without_blanks():
+def test_each_unit_of_a_script_without_blanks_is_a_word():
     units = ["我们@@", "用@@", "Mo@@", "ses", "3@@", "本", "ไป@@", "บ@@", "้าน"]
     assert bpe.word_numbers(units, segmented=False) == [0, 1, 2, 2, 3, 4, 5, 6, 6]
     assert bpe.word_numbers(units) == [0, 0, 0, 0, 1, 1, 2, 2, 2]
@@ -119,7 +119,7 @@ def test_words_are_divided_by_blanks_and_tabs(line):
 
 
 @pytest.mark.parametrize("language", ["zh", "ja", "th", "km", "bo", "de", "ko"])
-def test_the_form_and_the_language_say_what_bleu_counts(language):
+def test_the_form_and_the_language_decide_whether_bleu_counts_characters(language):
     for form in ("raw", "untokenized", "tokenized", "truecased"):
         without_blanks = language not in ("de", "ko") and form in ("raw", "untokenized")
         assert SubwordTokenizer(TextSettings(form, "en", language), CODES).by_characters == without_blanks
@@ -135,7 +135,7 @@ def test_the_form_and_the_language_say_what_bleu_counts(language):
         *[(code, code, False) for code in ("kor", "fra", "tgt", "th", "tr")],
     ],
 )
-def test_a_language_has_one_code_and_perhaps_rules_of_moses(code, language, has_rules):
+def test_codes_of_a_language_are_normalized_and_checked_for_rules_of_moses(code, language, has_rules):
     assert text.moses_language(code) == language
     assert text.has_moses_rules(language) == has_rules
 
@@ -153,7 +153,7 @@ KOREAN, THAI = "나는 학교에 갑니다.", "วันนี้ ฉันไ�
         ("Das ist gut, oder?", "de"),
     ],
 )
-def test_blanks_come_back_as_they_were(line, language):
+def test_detokenizing_restores_blanks(line, language):
     settings = TextSettings("raw", "en", language)
     raw = SubwordTokenizer(settings, CODES)
     assert raw.detokenize(raw.decode(raw.encode(line, "target"))) == line
@@ -174,10 +174,10 @@ def test_lines_with_unusual_blanks_are_reported(line, language):
 
 
 @pytest.mark.parametrize("line", [KOREAN, THAI, "A man's bike (green), isn't it?", "10\u00a0000 €"])
-def test_untokenized_text_comes_back_as_it_was(line):
+def test_untokenized_text_is_restored_except_for_repeated_blanks(line):
     untokenized = SubwordTokenizer(TextSettings("untokenized", "en", "th"), CODES)
-    for given in (line, f"  {line.replace(' ', '   ')}\t"):
-        assert untokenized.detokenize(untokenized.decode(untokenized.encode(given, "target"))) == line
+    for with_blanks in (line, f"  {line.replace(' ', '   ')}\t"):
+        assert untokenized.detokenize(untokenized.decode(untokenized.encode(with_blanks, "target"))) == line
     assert untokenized.reference(line) == line
 
 
@@ -193,7 +193,7 @@ def test_targets_too_short_for_bleu_are_reported():
     assert text.bleu_problem(text.WhitespaceTokenizer(), ["", ""]) is None
 
 
-def test_a_line_stays_one_line_in_every_reader():
+def test_tabs_and_line_breaks_become_blanks():
     line = text.one_line("a\tb\r\nc\vd\fe\x1cf\x1dg\x1eh\x85i\u2028j\u2029k\u00a0l")
     assert line.splitlines() == ["a b  c d e f g h i j k\u00a0l"]
     assert text.WhitespaceTokenizer().detokenize("a\u2028b") == "a b"
@@ -255,7 +255,7 @@ def test_settings_of_a_text_survive_writing_and_reading(tmp_path):
         (text.CODES, None, "No such file"),
     ],
 )
-def test_broken_text_files_are_named(tmp_path, name, content, problem):
+def test_broken_text_files_are_reported(tmp_path, name, content, problem):
     for good, lines in SubwordTokenizer(TextSettings("raw", "en", "de"), CODES).files().items():
         (tmp_path / good).write_text(lines, encoding="utf-8")
     if content is None:

@@ -1,1 +1,1 @@
-"""What several test modules use, by subject; no test module imports another."""
+"""Helpers that several test modules share, one file per subject; no test module imports another."""

@@ -1,3 +1,3 @@
-"""Mechanisms of --mechanism, which conformance tests then run on in place of the registered ones."""
+"""Mechanisms chosen by --mechanism: conformance tests run on them in place of the registered ones."""
 
 CHOSEN: list[str] = []  # set by conftest.py before any test module is imported

@@ -1,4 +1,4 @@
-"""Inputs for tests of equations, scoring functions in NumPy, and what a mechanism makes of the inputs."""
+"""Inputs for tests of equations, scoring functions in NumPy, and the outputs of a mechanism for these inputs."""
 
 import numpy as np
 import tensorflow as tf
@@ -10,6 +10,7 @@ QUERIES = np.random.default_rng(1).normal(size=(B, Q, U)).astype(np.float32)
 
 
 def mask():
+    """Mask [B, S] of the source positions that are not padding."""
     return np.arange(S)[None] < LENGTHS[:, None]
 
 

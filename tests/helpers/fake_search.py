@@ -7,14 +7,16 @@ import tensorflow as tf
 
 from memattn.search.beam_search import Hypotheses, beam_search
 
-START, END, V, CODES = 1, 2, 5, 997
+START, END, V = 1, 2, 5
+CODES = 997  # states of the fake model
 TABLE = np.random.default_rng(11).normal(scale=2.0, size=(CODES, V)).astype(np.float32)
-ATTENTION = np.random.default_rng(12).dirichlet(np.full(4, 0.3), CODES).astype(np.float32)  # of 4 source positions
-REAL = np.array([True, True, True, False])  # the last is padding
+# Weights of 4 source positions in each state.
+ATTENTION = np.random.default_rng(12).dirichlet(np.full(4, 0.3), CODES).astype(np.float32)
+REAL = np.array([True, True, True, False])  # the last source position is padding
 
 
 def next_code(code, token):
-    """The next state of the fake model, a number that all tokens so far decide; for ints, arrays and tensors."""
+    """The next state of the fake model, an int that depends on all tokens so far; takes ints, arrays and tensors."""
     return (code * 31 + token * 7 + 5) % CODES
 
 
@@ -31,7 +33,7 @@ def search(
     jit_compile=False,
     ngram=0,
 ) -> Hypotheses:
-    """Searches with the fake model: its first code is the source, and table[code] holds the next token's logits."""
+    """Searches with the fake model: a source is its first state; table[state] holds logits of the next token."""
     vocabulary = table.shape[1]
     attending = {
         "attended": lambda state: tf.gather(tf.constant(ATTENTION * REAL), state[0][:, :, 0]),
@@ -62,20 +64,21 @@ def search(
         )
 
     max_lengths_given = list(max_lengths)
-    found = run(tf.constant(sources, tf.int32), tf.constant(max_lengths, tf.int32))
-    return Hypotheses(*(tensor.numpy() for tensor in found))
+    hypotheses = run(tf.constant(sources, tf.int32), tf.constant(max_lengths, tf.int32))
+    return Hypotheses(*(tensor.numpy() for tensor in hypotheses))
 
 
-def taken(found, row):
-    """The hypotheses of a source, as pairs of tokens and score."""
+def hypotheses_of(results, row):
+    """The hypotheses of the source in a row of the batch, as pairs of tokens and score."""
     return [
-        (tuple(found.tokens[row, k, : found.lengths[row, k]].tolist()), found.scores[row, k])
-        for k in range(found.scores.shape[1])
-        if found.scores[row, k] > -np.inf
+        (tuple(results.tokens[row, k, : results.lengths[row, k]].tolist()), results.scores[row, k])
+        for k in range(results.scores.shape[1])
+        if results.scores[row, k] > -np.inf
     ]
 
 
 def log_probabilities(code, table=TABLE):
+    """Log-probabilities [V] of the next token in a state of the fake model."""
     logits = table[code].astype(np.float64)
     return logits - np.log(np.exp(logits - logits.max()).sum()) - logits.max()
 
@@ -91,10 +94,10 @@ def repeats(tokens, size):
 
 
 def plain_beam_search(source, max_length, beam_size, penalty, coverage=0.0, counted_end=0, ngram=0):
-    """Beam search as its docstring defines it, one source and one hypothesis at a time.
+    """Beam search in plain Python, by the definition in the docstring of `beam_search`; returns pairs as hypotheses_of.
 
-    `counted_end` is what the end of sentence adds to the length of a hypothesis that was finished before. No
-    hypothesis has the same `ngram` tokens in a row twice.
+    `counted_end` is added to the length of a hypothesis once it has been finished for a step. No hypothesis has the
+    same `ngram` tokens in a row twice.
     """
 
     def score(hypothesis):
@@ -102,7 +105,8 @@ def plain_beam_search(source, max_length, beam_size, penalty, coverage=0.0, coun
         uncovered = sum(math.log(min(max(amount, 1e-6), 1.0)) for amount in covered[REAL])
         return penalised(total, len(tokens) + counted_end * ended_before, penalty) + coverage * uncovered
 
-    # tokens, log-probability, covered, code, last, finished, finished before
+    # A hypothesis: tokens, log-probability, attention to each source position, state, last token, whether it is
+    # finished, whether it was finished before this step.
     beam = [((), 0.0, np.zeros(4), source, START, False, False)]
     for _ in range(max_length):
         candidates = []

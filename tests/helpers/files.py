@@ -1,4 +1,4 @@
-"""Files and folders: what they hold, and damage to them."""
+"""Reads files and folders, and damages files."""
 
 import os
 
@@ -26,4 +26,5 @@ def cut(path, size=10):
 
 
 def lines_of(path):
+    """The lines of a file that a run or a test wrote."""
     return read_lines(str(path))

@@ -1,4 +1,4 @@
-"""Runs commands by the hundred with one import of TensorFlow: a process forked for each."""
+"""Runs hundreds of commands with a single import of TensorFlow: a server forks a process for each command."""
 
 import concurrent.futures
 import contextlib
@@ -15,27 +15,27 @@ import tempfile
 
 from helpers.repository import ROOT
 
-LONGEST = 120  # seconds of a command
-MEMORY = 12 << 30  # bytes of its address space
+LONGEST = 120  # seconds that a command may take
+MEMORY = 12 << 30  # bytes of address space that a command may use
 
 
 @contextlib.contextmanager
 def commands(servers):
-    """Starts so many servers; gives run(folder, module, arguments...) and map(run, cases), so many at once.
+    """Starts this number of servers; yields run(folder, module, arguments...) and map(run, cases) over all servers.
 
-    run does `python -m module arguments` in a folder and returns [status, stdout, stderr]. The status is minus the
-    number of the signal that ended the command, -14 if it took too long.
+    `run` does `python -m module arguments` in a folder and returns [status, stdout, stderr]. The status of a command
+    that a signal ended is minus the signal's number: -14 for a command that took too long.
     """
     settings = {
         "env": {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "scripts", ROOT / "tests")))},
         "stdin": subprocess.PIPE,
         "stdout": subprocess.PIPE,
     }
-    started = [
+    processes = [
         subprocess.Popen([sys.executable, "-m", "helpers.fork_server"], **settings, text=True) for _ in range(servers)
     ]
     idle = queue.Queue()
-    for server in started:
+    for server in processes:
         idle.put(server)
 
     def run(*command):
@@ -48,14 +48,14 @@ def commands(servers):
 
     with concurrent.futures.ThreadPoolExecutor(servers) as pool:
         yield run, pool.map
-    for server in started:
-        server.communicate()  # closes its standard input, and so ends it
+    for server in processes:
+        server.communicate()  # closes standard input, which ends the server
         assert server.returncode == 0
 
 
 def serve():
-    """Answers each line of JSON, [folder, module, arguments...], with one of [status, stdout, stderr]."""
-    importlib.import_module("memattn.training.validation")  # and with it all that takes long to import
+    """Reads lines of JSON, [folder, module, arguments...]; answers each by a line of JSON, [status, stdout, stderr]."""
+    importlib.import_module("memattn.training.validation")  # imports all modules that take long to import
     for line in sys.stdin:
         folder, module, *arguments = json.loads(line)
         with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
@@ -75,16 +75,16 @@ def serve():
 
 
 def run_alone(module, arguments):
-    """Runs a module as this process' last deed."""
+    """Runs a module and ends this process."""
     signal.alarm(LONGEST)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     sys.argv[1:] = arguments
     sys.orig_argv[1:] = ["-m", module, *arguments]
     try:
         runpy.run_module(module, run_name="__main__", alter_sys=True)
-    except SystemExit as stopped:
+    except SystemExit as exit_:
         sys.stdout.flush()
-        os._exit(stopped.code)
+        os._exit(exit_.code)
     except BaseException:
         sys.excepthook(*sys.exc_info())
     os._exit(70)

@@ -1,4 +1,4 @@
-"""Mechanisms as Keras layers of small sizes."""
+"""Small attention layers and random inputs for them."""
 
 import numpy as np
 import tensorflow as tf
@@ -6,12 +6,12 @@ import tensorflow as tf
 from memattn import attention
 
 KERAS_3 = not hasattr(tf.keras, "__internal__")
-B, T, S, D = 2, 3, 5, 8  # queries as wide as values, as luong_dot wants them
+B, T, S, D = 2, 3, 5, 8  # queries are as wide as values, because luong_dot requires it
 FACTS = {"units": D, "max_source_length": S}
 
 
 def make(name, options, **kwargs):
-    """A layer whose weights are the same at each call."""
+    """An attention layer; each call gives the same weights."""
     tf.keras.utils.set_random_seed(3)
     return attention.build(name, {**options, **kwargs}, **FACTS)
 

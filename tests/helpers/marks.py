@@ -4,5 +4,5 @@ import pytest
 
 
 def slow(*values):
-    """Marks a parameter, or several of one case, as one of slow tests."""
+    """Marks a parameter, or all parameters of a case, as slow."""
     return pytest.param(*values, marks=pytest.mark.slow)

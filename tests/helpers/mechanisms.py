@@ -1,7 +1,9 @@
-"""Attention mechanisms and their options, as conformance tests take them.
+"""Attention mechanisms and their options, as parameters of conformance tests.
 
-The common ones are quick tests, all others slow tests. A mechanism chosen by --mechanism stands in place of all.
+Tests of the common mechanisms are quick, those of all others slow. A mechanism chosen by --mechanism replaces all.
 """
+
+import itertools
 
 import pytest
 import tensorflow as tf
@@ -37,7 +39,7 @@ _SLOW_CASES = [
     ("memory", {"num_slots": 3, "position_encoding": True, "renormalize": "sum"}),
     *((name, {}) for name in _RARER if name not in ("monotonic", "mocha", "matcha")),
     ("linear", {"projection": 3, "gated": True, "normalize": "none"}),
-    ("monotonic", {"offset": 0.0}),  # hard, and stops here and there
+    ("monotonic", {"offset": 0.0}),  # in hard mode: queries stop at many different positions
     ("mocha", {"offset": 0.1, "chunk_size": 3}),
     ("mocha", {"offset": 0.1, "chunk_size": None}),
     ("matcha", {"offset": 0.1}),
@@ -58,14 +60,14 @@ _LAYER_OPTIONS = [
     ("local_p", {"window": 2}),
     ("monotonic", {"test_mode": "soft"}),
 ]
-# Mechanisms of tensorflow-addons keep a memory on themselves, so they are no ordinary layers.
+# A mechanism of tensorflow-addons keeps its memory as an attribute, so it is no ordinary layer.
 LAYER_NAMES = CHOSEN or [name for name in attention.MECHANISMS if name not in ADDONS_NAMES]
 LAYER_CASES = [
     *((name, {}) for name in LAYER_NAMES),
     *([] if CHOSEN else [(name, options) for name, options in _LAYER_OPTIONS if options]),
 ]
 
-# Each model is a name, its options, and switches of the model around the mechanism.
+# Each model is the name of a mechanism, its options, and options of the model around it.
 RNNSEARCH = {"decoder": "rnnsearch", "encoder": "gru"}
 _QUICK_SWITCHES = [
     ("memory", {}, {"input_feeding": False}),
@@ -82,9 +84,9 @@ _SLOW_MODELS = [*((*case, {}) for case in SLOW_CASES), *([] if CHOSEN else _SLOW
 
 
 def identify(case):
-    """The id of a case or of a model in names of tests."""
-    name, options, *switches = case
-    return "-".join([name, *map(str, options.values()), *(key for each in switches for key in each)])
+    """The id of a case or of a model in the names of tests."""
+    name, options, *model_options = case
+    return "-".join([name, *map(str, options.values()), *itertools.chain(*model_options)])
 
 
 EVERY_NAME = [*QUICK_NAMES, *map(slow, SLOW_NAMES)]
@@ -96,7 +98,7 @@ EVERY_MODEL = [*_QUICK_MODELS, *map(slow, _SLOW_MODELS)]
 
 
 class LeastSeen(attention.AttentionMechanism):
-    """A recurrent mechanism, which looks where it has looked least: its state is the sum of its scores so far."""
+    """A recurrent mechanism that prefers positions with little attention so far: its state is the sum of its scores."""
 
     def memorize(self, states, mask):
         return {"values": states, "mask": mask}

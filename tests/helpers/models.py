@@ -1,4 +1,4 @@
-"""Small sequence-to-sequence models, sources for them, and what every model must do."""
+"""Small sequence-to-sequence models, sources for them, and assertions that hold for every model."""
 
 import functools
 
@@ -16,7 +16,7 @@ SOURCES = [[4, 5, 6, 7, 8, 9, EOS], [10, EOS], [EOS], [5, 5, 3, 5, EOS]]
 
 
 def make_model(name, options, **switches):
-    """A Seq2Seq with this attention mechanism; the same weights at each call."""
+    """A Seq2Seq with this attention mechanism; each call gives the same weights."""
     tf.keras.utils.set_random_seed(7)
     settings = {
         "vocabulary_size": V,
@@ -45,9 +45,9 @@ def padded(rows, width=0):
 
 
 def steps(model):
-    """Returns a function that takes decoder steps for the SOURCES, by the model's `start` and `step` alone.
+    """Returns a function that takes a decoder step for the SOURCES, using only the model's `start` and `step`.
 
-    It maps the tokens of the step before, [B], to log-probabilities of the next, [B, V].
+    The function maps the tokens of the previous step, [B], to log-probabilities of the next tokens, [B, V].
     """
     shared, state = model.start(model.encode(padded(SOURCES)), 1, model.token_table())
 
@@ -61,30 +61,30 @@ def steps(model):
 
 @functools.cache
 def searcher(model, **options):
-    """A search that is traced once for a model and options."""
+    """A searcher, made and traced once for each model and options."""
     options = {"beam_size": 4, "jit_compile": False, "max_length_ratio": 1.5, "length_penalty": 0.7, **options}
     config = DecodingConfig(**{"n_best": options["beam_size"], **options})
     return Searcher(model, config)
 
 
 def search(model, sources, width=12, **options):
-    """The hypotheses of each source, as pairs of tokens and score."""
-    found = searcher(model, **options)(padded(sources, width).numpy())
+    """For each source, its hypotheses as pairs of tokens and score."""
+    hypotheses = searcher(model, **options)(padded(sources, width).numpy())
     return [
         [(list(tokens[:length]), score) for tokens, length, score in zip(*row, strict=True) if np.isfinite(score)]
-        for row in zip(found.tokens, found.lengths, found.scores, strict=True)
+        for row in zip(hypotheses.tokens, hypotheses.lengths, hypotheses.scores, strict=True)
     ]
 
 
 def arrays(model):
-    """The trainable weights."""
+    """The trainable weights of a model, as arrays."""
     return [tf.convert_to_tensor(weight).numpy() for weight in model.trainable_variables]
 
 
 def assert_trains(model):
-    """A training step by default (in XLA from TensorFlow 2.20 on) moves every weight.
+    """A training step with default settings (XLA from TensorFlow 2.20 on) changes every weight.
 
-    Padding fills the batch up, as the last one of an epoch.
+    The last row of the batch is padding, as in the last batch of an epoch.
     """
     before = arrays(model)
     step = TrainingStep(model, TrainingConfig(batch_size=5), tf.distribute.get_strategy())
@@ -94,16 +94,16 @@ def assert_trains(model):
 
 
 def assert_close_to_full_precision(model):
-    """Logits, under teacher forcing and step by step, are close to those of the same weights in float32."""
+    """Logits are close to those of the same weights in float32, under teacher forcing and in decoder steps."""
     full = type(model).from_config({**model.get_config(), "dtype": "float32"})
     full.set_weights(model.get_weights())
     targets = padded([[5, 7, EOS], [6, EOS], [EOS], [9, 3, EOS]]).numpy()  # no longer than their sources
     real, step = targets != PAD, steps(model)
     expected = tf.nn.log_softmax(full(padded(SOURCES), targets)).numpy()[real]
-    few = {"float16": 1e-3, "bfloat16": 1e-2}[model.compute_dtype]  # relative rounding
-    close = {"rtol": 2 * few, "atol": 20 * few * expected.std()}
+    rounding = {"float16": 1e-3, "bfloat16": 1e-2}[model.compute_dtype]  # relative error
+    tolerances = {"rtol": 2 * rounding, "atol": 20 * rounding * expected.std()}
     forced = model(padded(SOURCES), targets)
     assert forced.dtype == model.compute_dtype
-    np.testing.assert_allclose(tf.nn.log_softmax(tf.cast(forced, tf.float32)).numpy()[real], expected, **close)
+    np.testing.assert_allclose(tf.nn.log_softmax(tf.cast(forced, tf.float32)).numpy()[real], expected, **tolerances)
     step_wise = [step(tokens) for tokens in (np.full(len(SOURCES), BOS), *targets.T[:-1])]
-    np.testing.assert_allclose(np.stack(step_wise, 1)[real].astype(np.float32), expected, **close)
+    np.testing.assert_allclose(np.stack(step_wise, 1)[real].astype(np.float32), expected, **tolerances)

@@ -1,4 +1,4 @@
-"""Small Neural GPUs and a pair for them."""
+"""Small Neural GPUs, and a source with its target."""
 
 import numpy as np
 import tensorflow as tf
@@ -11,7 +11,7 @@ SOURCE, TARGET = [4, 5, 6, EOS], [7, 4, 8, 5, EOS]
 
 
 def make_model(kind, cell="cgru", width=4, **changes):
-    """A Neural GPU with random biases too; the same weights at each call."""
+    """A Neural GPU with random weights and biases; each call gives the same."""
     tf.keras.utils.set_random_seed(3)
     model = KINDS[kind](
         vocabulary_size=V,
@@ -25,4 +25,5 @@ def make_model(kind, cell="cgru", width=4, **changes):
 
 
 def padded(rows, width):
+    """Rows of ids as a batch [B, width]."""
     return tf.constant([row + [PAD] * (width - len(row)) for row in rows])

@@ -1,4 +1,4 @@
-"""A mechanism outside the package: `outside_package.looks:Uniform`, written into a folder of a test."""
+"""A mechanism outside memattn, `outside_package.looks:Uniform`, for a test to write into a folder."""
 
 import sys
 from pathlib import Path
@@ -38,13 +38,13 @@ number = 3
 
 
 def write(folder: Path) -> None:
-    """Writes the package into a folder, and a module that it needs beside it."""
+    """Writes into a folder `outside_package`, and beside it a module that the package imports."""
     (folder / "outside_package").mkdir()
     (folder / "outside_package" / "looks.py").write_text(MODULE, encoding="utf-8")
     (folder / "outside_settings.py").write_text("LOWEST = -1e9\n", encoding="utf-8")
 
 
 def forget() -> None:
-    """Takes the imported modules out of this process."""
+    """Removes the modules of `outside_package` from those that this process has imported."""
     for name in [name for name in sys.modules if name.startswith("outside_")]:
         del sys.modules[name]

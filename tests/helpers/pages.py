@@ -1,4 +1,4 @@
-"""Pages of docs/ and the code that they show."""
+"""Pages of docs/ and their code blocks."""
 
 import re
 
@@ -10,12 +10,12 @@ PAGES = {
 
 
 def blocks(page, language):
-    """The code blocks of a page in this language."""
+    """The code blocks of a page that are in this language."""
     return re.findall(rf"```{language}\n(.*?)```", PAGES[page], flags=re.DOTALL)
 
 
 def run_block(text, tmp_path, monkeypatch):
-    """Runs the python block of api.md that holds this text; returns its names."""
+    """Runs, in tmp_path, the Python block of api.md that contains this text; returns the names that it defines."""
     monkeypatch.chdir(tmp_path)
     (code,) = [block for block in blocks("api.md", "python") if text in block]
     namespace = {}

@@ -1,4 +1,4 @@
-"""The checkout that is under test, and commands that are run from it."""
+"""The checkout under test, and a function that runs its commands."""
 
 import subprocess
 import sys
@@ -9,7 +9,7 @@ COMMANDS = {"eval", "export", "prepare", "sweep", "train", "translate"}  # memat
 
 
 def run_command(module, *arguments, timeout=120, **options):
-    """Runs `python -m module arguments` in the checkout; its output is text."""
+    """Runs `python -m module arguments` in the checkout; returns the completed process with its output as str."""
     return subprocess.run(
         [sys.executable, "-m", module, *map(str, arguments)],
         cwd=ROOT,

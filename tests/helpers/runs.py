@@ -1,4 +1,4 @@
-"""Runs of a tiny config: their strategies, evaluation, and how two of them are compared."""
+"""Runs of a tiny config: strategies to train them, their evaluation, and comparison of two runs."""
 
 import contextlib
 import csv
@@ -44,16 +44,16 @@ NO_STRATEGY = tf.distribute.get_strategy()
 def replicas(number):
     """A strategy of `number` CPU devices.
 
-    As in TensorFlow's own tests, its keys for collective operations differ from those of all strategies before it.
+    Its keys for collective operations differ from those of all earlier strategies, as in TensorFlow's tests.
     """
     tf.distribute.MirroredStrategy._collective_key_base += 100_000
     return tf.distribute.MirroredStrategy([f"CPU:{device}" for device in range(number)])
 
 
 def free():
-    """Frees the memory of unused models. Their graphs are cycles, and malloc keeps what was freed."""
+    """Returns the memory of unused models to the system: their graphs are cycles, and malloc keeps freed memory."""
     gc.collect()
-    with contextlib.suppress(AttributeError):  # glibc's
+    with contextlib.suppress(AttributeError):  # only glibc has malloc_trim
         ctypes.CDLL(None).malloc_trim(0)
 
 
@@ -66,11 +66,12 @@ def evaluate(run_dir, *overrides, split="valid", plots=0, output_dir=None):
 
 
 def translator(trained, **options):
+    """A translator of a trained run, which gives one translation per line unless options ask for more."""
     return from_trained(trained, **{"n_best": 1, **options})
 
 
 def made_up_result(config, **changes):
-    """A result of a config, with the figures that matter to a test."""
+    """A result of a config, with made-up figures; every field that is not listed here is empty or zero."""
     figures = {
         "scores": {"bleu": 50.25, "exact_match": 25.0},
         "signatures": {},
@@ -86,8 +87,8 @@ def made_up_result(config, **changes):
     }
     unset = {"int": 0, "float": 0.0, "str": "", "bool": False, "str | None": None}
     fields = {field.name: getattr(field.type, "__name__", str(field.type)) for field in dataclasses.fields(Result)}
-    others = {name: unset[kind] for name, kind in fields.items() if kind in unset}
-    return Result(**{**others, **figures, **changes})
+    empty = {name: unset[kind] for name, kind in fields.items() if kind in unset}
+    return Result(**{**empty, **figures, **changes})
 
 
 def weights(run_dir):
@@ -96,25 +97,25 @@ def weights(run_dir):
     return {name: reader.get_tensor(name) for name in sorted(reader.get_variable_to_shape_map())}
 
 
-def assert_same_run(one, other):
-    """Weights, optimizer and validation scores are equal to the last bit; only clocks may differ."""
-    left, right = weights(one), weights(other)
+def assert_same_run(first_run, second_run):
+    """Weights, optimizer and validation scores of two run folders are equal to the last bit; only times may differ."""
+    left, right = weights(first_run), weights(second_run)
     assert left.keys() == right.keys()
     numeric = [name for name, value in left.items() if name.startswith(("model", "optimizer"))]
     assert len(numeric) > 15
     for name in numeric:
         np.testing.assert_array_equal(left[name], right[name], err_msg=name)
     scores = []
-    for run_dir in (one, other):
+    for run_dir in (first_run, second_run):
         with open(os.path.join(run_dir, "validation.csv"), encoding="utf-8") as file:
             scores.append([(row["step"], row["bleu"], row["exact_match"]) for row in csv.DictReader(file)])
     assert scores[0] == scores[1]
-    best = [tf.train.latest_checkpoint(os.path.join(run_dir, run_folder.BEST)) for run_dir in (one, other)]
+    best = [tf.train.latest_checkpoint(os.path.join(run_dir, run_folder.BEST)) for run_dir in (first_run, second_run)]
     assert os.path.basename(best[0]) == os.path.basename(best[1])
 
 
 def latest(run_dir):
-    """The path of a run's newest checkpoint; None without any, or while their list is being written."""
+    """The path of a run's newest checkpoint; None before the first, and while the list of them is being written."""
     try:
         return tf.train.latest_checkpoint(os.path.join(run_dir, run_folder.CHECKPOINTS))
     except (tf.errors.OpError, ValueError):
@@ -122,11 +123,11 @@ def latest(run_dir):
 
 
 def stopping_after(save, step):
-    """Trainer.save that stops the training, as a signal does, once it has saved this step."""
+    """Returns Trainer.save with an addition: once this step is saved, training stops as on a signal."""
 
-    def saving(trainer):
+    def save_and_stop(trainer):
         save(trainer)
         if trainer.run.progress.step == step:
             trainer.stopping.on_signal(signal.SIGTERM, None)
 
-    return saving
+    return save_and_stop

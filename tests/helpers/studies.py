@@ -1,4 +1,4 @@
-"""Tiny and made-up runs of studies, and the tables made of them."""
+"""A tiny config of a study, made-up runs of studies, and the tables that studies write."""
 
 import csv
 import os
@@ -26,18 +26,18 @@ sweep:
 
 
 def made_up(kind, *, bleu, valid=None, seconds=1.0, scale="small"):
-    """Runs of a study as if finished, with bleu(config) on the test set and valid(config) in the last validation."""
+    """Finished runs of a study, made up: bleu(config) is the test score, valid(config) that of the last validation."""
     runs = []
     for path in runner.configs_of(kind, scale):
         config = configs.load(str(ROOT / path), [])
-        for name, one in expand(config).items():
+        for name, run_config in expand(config).items():
             times = {"decode_seconds": seconds, "decode_seconds_min": 0.5, "decode_seconds_max": 4.0}
-            scores = {"bleu": bleu(one), "sacrebleu": bleu(one), "exact_match": 50.0}
-            result = made_up_result(one, scores=scores, step=20, sentences=100, parameters=1000, **times)
-            last = {"step": "20", "bleu": str((valid or bleu)(one)), "seconds": "7"}
+            scores = {"bleu": bleu(run_config), "sacrebleu": bleu(run_config), "exact_match": 50.0}
+            result = made_up_result(run_config, scores=scores, step=20, sentences=100, parameters=1000, **times)
+            last = {"step": "20", "bleu": str((valid or bleu)(run_config)), "seconds": "7"}
             curve = [{"step": "10", "bleu": "1.0"}, last]
             folder = os.path.join(runner.sweep_folder("runs/reproduce", path), name)
-            runs.append(Run(name, folder, one, result, curve))
+            runs.append(Run(name, folder, run_config, result, curve))
     return runs
 
 

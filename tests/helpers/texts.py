@@ -1,4 +1,4 @@
-"""Text to prepare a corpus from."""
+"""Random sentences, and settings to prepare a corpus from them."""
 
 import random
 

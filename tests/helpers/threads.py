@@ -1,11 +1,11 @@
-"""Threads that a test waits for."""
+"""Starts a thread and waits for its effect."""
 
 import threading
 import time
 
 
 def start_thread(work, until):
-    """Calls work() in a thread and returns the thread once until() is true, 20 seconds later at most."""
+    """Calls work() in a new thread; returns the thread once until() is true, which must be within 20 seconds."""
     thread = threading.Thread(target=work)
     thread.start()
     deadline = time.monotonic() + 20

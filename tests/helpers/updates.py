@@ -1,4 +1,4 @@
-"""Single updates of small models."""
+"""Training steps of a small model."""
 
 from helpers.models import make_model, padded
 from memattn.config import TrainingConfig
@@ -8,8 +8,8 @@ from memattn.training.step import StepResult, TrainingStep
 BATCH = padded([[4, 5, 6, EOS], [7, EOS], [EOS], [8, 9, 10, EOS]]).numpy()
 
 
-def one_step(strategy, batch, **changes):
-    """A model after three updates with one batch, and the result of each."""
+def three_updates(strategy, batch, **changes):
+    """A model after three training steps with the same batch, and the result of each step."""
     config = TrainingConfig(**{"batch_size": 4, "learning_rate": 0.1, "jit_compile": False, **changes})
     with strategy.scope():
         model = make_model("memory", {"num_slots": 2})

@@ -1,4 +1,4 @@
-"""Two real workers of one training: processes that run the functions which a test names."""
+"""Two real workers of a distributed training: processes that run functions named by a test."""
 
 import contextlib
 import importlib
@@ -16,16 +16,16 @@ LONGEST = 300  # seconds that a function may take
 
 
 class WorkerPair:
-    """Two workers. Once one has not answered, the next call starts two new ones."""
+    """Two workers. If a worker does not answer a call, the next call starts two new workers."""
 
     def __init__(self):
         self._workers = []
 
     def __call__(self, module, function, *arguments):
-        """Calls function(rank, strategy, *arguments) on both; returns their results.
+        """Calls function(rank, strategy, *arguments) on both workers; returns a list of both results.
 
-        The result is [type, text] of the exception that was raised, and ["NoAnswer", last lines of standard error] of
-        a worker that ended or took longer than LONGEST.
+        The result is [type, text] where the function raised an exception. Where a worker ended or took longer than
+        LONGEST, the result is ["NoAnswer", last lines of standard error].
         """
         if not self._workers:
             self._workers = _start()
@@ -37,33 +37,33 @@ class WorkerPair:
         answers = [worker.stdout.readline() for worker, _ in self._workers]
         timer.cancel()
         if not all(answers):
-            lines = self.end()
+            last_lines = self.end()
             return [
-                json.loads(answer) if answer else ["NoAnswer", last]
-                for answer, last in zip(answers, lines, strict=True)
+                json.loads(answer) if answer else ["NoAnswer", lines]
+                for answer, lines in zip(answers, last_lines, strict=True)
             ]
         return [json.loads(answer) for answer in answers]
 
     def end(self):
-        """Ends both; returns the last lines of each one's standard error."""
-        last = []
+        """Ends both workers; returns the last lines of standard error of each."""
+        last_lines = []
         for worker, errors in self._workers:
             worker.kill()
             worker.communicate()
             errors.seek(0)
-            last.append(errors.read()[-2000:])
+            last_lines.append(errors.read()[-2000:])
             errors.close()
         self._workers = []
-        return last
+        return last_lines
 
 
 def _start():
-    """Starts two workers of one cluster; returns each process with the file of its standard error."""
+    """Starts two workers of a cluster; returns pairs of a process and the file of its standard error."""
     with contextlib.ExitStack() as sockets:
         free = [sockets.enter_context(socket.socket()) for _ in range(2)]
-        for each in free:
-            each.bind(("localhost", 0))
-        cluster = {"worker": [f"localhost:{each.getsockname()[1]}" for each in free]}
+        for free_socket in free:
+            free_socket.bind(("localhost", 0))
+        cluster = {"worker": [f"localhost:{free_socket.getsockname()[1]}" for free_socket in free]}
     path = os.pathsep.join(map(str, (ROOT, ROOT / "tests", ROOT / "tests" / "training")))
     workers = []
     for rank in range(2):
@@ -78,7 +78,7 @@ def _start():
 
 
 def serve():
-    """Answers each line of JSON, [module, function, arguments...], with one: what the function returned or raised."""
+    """Reads lines of JSON, [module, function, arguments...]; answers each by a line of JSON, the function's result."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     distribution = importlib.import_module("memattn.training.distribution")

@@ -1,4 +1,4 @@
-"""Neural GPUs and their cells (Kaiser & Bengio, 2016) equal NumPy, and fit training and search."""
+"""Neural GPUs and their cells (Kaiser & Bengio, 2016) equal computations in NumPy; their options are checked."""
 
 import itertools
 
@@ -28,47 +28,48 @@ def array(weight):
 
 
 def convolved(kernel, s):
-    """U * s of section 2, element by element: s [n, w, m], kernel [3, k, m, m']."""
+    """U * s of section 2 of the paper, element by element: s [n, w, m], kernel U [3, k, m, m']."""
     n, w, _ = s.shape
-    found = np.zeros([n, w, kernel.shape[3]])
+    output = np.zeros([n, w, kernel.shape[3]])
     for x, y, u, v in itertools.product(range(n), range(w), range(3), range(kernel.shape[1])):
-        place = x + u - 1, y + v - kernel.shape[1] // 2
-        if 0 <= place[0] < n and 0 <= place[1] < w:
-            found[x, y] += s[place] @ kernel[u, v]
-    return found
+        row, column = x + u - 1, y + v - kernel.shape[1] // 2
+        if 0 <= row < n and 0 <= column < w:
+            output[x, y] += s[row, column] @ kernel[u, v]
+    return output
 
 
 def sigmoid(x):
     return 1 / (1 + np.exp(-x))
 
 
-def changed(cell, s, p=None):
-    """The next memory of one source, whose positions are all real, from the weights and an output tape p."""
-    own = [array(cell.kernel)] if cell.gates_kernel is None else [array(cell.gates_kernel), array(cell.kernel)]
+def next_memory(cell, s, p=None):
+    """The next memory [n, w, m] of a source without padding, from a cell's weights, memory s and output tape p."""
+    kernel = array(cell.kernel)
     bias = 0 if cell.bias is None else array(cell.bias)
     tape = bias + (0 if p is None else convolved(array(cell.tape_kernel), p))
     if type(cell) is CELLS["residual"]:
-        return s + convolved(own[0], s) + tape
-    gates = convolved(own[0], s) + (tape + np.zeros([*s.shape[:2], 3 * M]))[..., : 2 * M]
-    added = (tape + np.zeros([*s.shape[:2], 3 * M]))[..., 2 * M :]
+        return s + convolved(kernel, s) + tape
+    tape = np.broadcast_to(tape, [*s.shape[:2], 3 * M])
+    gates = convolved(array(cell.gates_kernel), s) + tape[..., : 2 * M]
+    tape_of_candidate = tape[..., 2 * M :]
     if type(cell) is CELLS["cgru"]:
         u, r = np.split(np.clip(1.2 * sigmoid(gates) - 0.1, 0, 1), 2, -1)
-        return u * s + (1 - u) * np.tanh(convolved(own[1], r * s) + added)
+        return u * s + (1 - u) * np.tanh(convolved(kernel, r * s) + tape_of_candidate)
     u, r = np.split(np.clip(gates / 2 + 0.5, 0, 1), 2, -1)
     moved, third = s.copy(), M // 3
     moved[:, :, :third] = np.concatenate([np.zeros_like(s[:1, :, :third]), s[:-1, :, :third]])
     moved[:, :, third : 2 * third] = np.concatenate([s[1:, :, third : 2 * third], np.zeros_like(s[:1, :, :third])])
-    return u * moved + (1 - u) * np.clip(convolved(own[1], r * s) + added, -1, 1)
+    return u * moved + (1 - u) * np.clip(convolved(kernel, r * s) + tape_of_candidate, -1, 1)
 
 
 def run(cells, s, p=None):
     for cell in cells:
-        s = changed(cell, s, p)
+        s = next_memory(cell, s, p)
     return s
 
 
 def expected_logits(model, source, target):
-    """[T, V] of a pair, written as the paper has it."""
+    """Logits [T, V] of a pair, computed step by step as in the paper."""
     n = max(len(source), len(target))
     s = np.zeros([n, model.width, M])
     s[: len(source), 0] = array(model.source_embedding.embeddings)[source]
@@ -91,18 +92,18 @@ def expected_logits(model, source, target):
 
 
 @pytest.mark.parametrize("kernel_columns", [1, 3])
-def test_a_convolution_has_zeros_around(kernel_columns):
+def test_a_convolution_pads_with_zeros(kernel_columns):
     random = np.random.default_rng(1)
     s, kernel = random.normal(size=[5, 4, M]), random.normal(size=[3, kernel_columns, M, 2])
-    found = convolution(tf.constant(s[None], tf.float32), tf.constant(kernel, tf.float32))[0]
-    np.testing.assert_allclose(found, convolved(kernel, s), rtol=1e-5, atol=1e-5)
+    output = convolution(tf.constant(s[None], tf.float32), tf.constant(kernel, tf.float32))[0]
+    np.testing.assert_allclose(output, convolved(kernel, s), rtol=1e-5, atol=1e-5)
 
 
 @every_model
-def test_logits_are_those_of_the_papers_equations(kind, cell, width):
+def test_logits_equal_the_equations_of_the_paper(kind, cell, width):
     model = make_model(kind, cell, width)
-    found = model(tf.constant([SOURCE]), tf.constant([TARGET]))[0]
-    np.testing.assert_allclose(found, expected_logits(model, SOURCE, TARGET), rtol=1e-4, atol=1e-5)
+    logits = model(tf.constant([SOURCE]), tf.constant([TARGET]))[0]
+    np.testing.assert_allclose(logits, expected_logits(model, SOURCE, TARGET), rtol=1e-4, atol=1e-5)
 
 
 @every_model
@@ -115,7 +116,7 @@ def test_padding_and_other_rows_change_nothing(kind, cell, width):
 
 
 @every_model
-def test_steps_are_teacher_forcing(kind, cell, width):
+def test_decoder_steps_equal_teacher_forcing(kind, cell, width):
     model, queries = make_model(kind, cell, width), 2
     sources, targets = padded([SOURCE, [5, EOS]], 5), padded([TARGET, [4, 6, EOS]], 5)
     forced = model(sources, targets)
@@ -138,17 +139,17 @@ def test_logits_depend_on_no_later_outputs(kind):
     model = make_model(kind)
     base = model(tf.constant([SOURCE]), tf.constant([TARGET]))[0].numpy()
     for k in range(len(TARGET) - 1):
-        other = list(TARGET)
-        other[k] = 6
-        moved = model(tf.constant([SOURCE]), tf.constant([other]))[0].numpy()
-        changes = np.abs(moved - base).max(-1)
+        target = list(TARGET)
+        target[k] = 6
+        logits = model(tf.constant([SOURCE]), tf.constant([target]))[0].numpy()
+        changes = np.abs(logits - base).max(-1)
         assert changes[: k + 1].max() < 1e-5
-        seen = changes[k + 1 :] > 1e-5
-        if kind == "neural_gpu":
-            assert not seen.any()
-        else:
-            assert seen[0]
-            assert seen[1:].all() == (kind == "extended") or not seen[1:].size
+        later_changes = changes[k + 1 :] > 1e-5
+        if kind == "neural_gpu":  # depends on no output
+            assert not later_changes.any()
+        else:  # a Markovian one depends on the last output, an extended one on all earlier outputs
+            assert later_changes[0]
+            assert later_changes[1:].all() == (kind == "extended") or not later_changes[1:].size
 
 
 def test_the_diagonal_cell_pulls_saturated_sums_back():
@@ -156,18 +157,18 @@ def test_the_diagonal_cell_pulls_saturated_sums_back():
     for hard, slope in ((hard_sigmoid, 0.5), (hard_tanh, 1.0)):
         with tf.GradientTape() as tape:
             tape.watch(sums)
-            found = hard(sums)
-        gradient = tape.gradient(found, sums)[0].numpy()
-        passed = slope * np.array([0, 1, 1, 1, 1, 0])
-        pull = 0.01 * passed.mean() * np.array([-1, -1, 0, 0, 1, 1])  # descent moves against the gradient
-        np.testing.assert_allclose(gradient, passed + pull, rtol=1e-5)
+            outputs = hard(sums)
+        gradient = tape.gradient(outputs, sums)[0].numpy()
+        unsaturated = slope * np.array([0, 1, 1, 1, 1, 0])
+        pull = 0.01 * unsaturated.mean() * np.array([-1, -1, 0, 0, 1, 1])  # descent moves against the gradient
+        np.testing.assert_allclose(gradient, unsaturated + pull, rtol=1e-5)
 
 
 def tree(**changes):
     return {**TINY, "model": {"kind": "extended", "units": 8, "layers": 1, "width": 1, "dropout": 0.1, **changes}}
 
 
-def test_a_config_of_active_memory_stays_one():
+def test_a_config_of_active_memory_survives_writing_and_reading():
     config = configs.from_dict(tree())
     assert configs.from_dict(configs.to_dict(config)) == config
     assert configs.to_dict(config)["model"] == {**tree()["model"], "cell": "cgru"}

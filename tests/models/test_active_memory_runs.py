@@ -49,7 +49,7 @@ def test_every_weight_learns(kind, cell):
 def test_a_search_keeps_the_most_probable_of_all_lengths(kind):
     model, sources = make_model(kind), padded([SOURCE, [5, EOS], [EOS]], 5)
     config = DecodingConfig(beam_size=V, n_best=2, jit_compile=False)
-    found = Searcher(model, config)(sources.numpy())
+    hypotheses = Searcher(model, config)(sources.numpy())
     for row, source in enumerate([SOURCE, [5, EOS], [EOS]]):
         best = -np.inf
         for length in range(len(source), 2 * len(source) + 1):
@@ -58,28 +58,28 @@ def test_a_search_keeps_the_most_probable_of_all_lengths(kind):
                 embedded=tf.pad(encoded.embedded, [[0, 0], [0, length - len(source)], [0, 0]]),
                 lengths=tf.constant([length]),
             )
-            best = max(best, best_of(model, encoded, length))
-        assert found.scores[row, 0] == pytest.approx(best, abs=1e-4)
-        assert found.lengths[row, 0] < 2 * len(source)
+            best = max(best, best_score(model, encoded, length))
+        assert hypotheses.scores[row, 0] == pytest.approx(best, abs=1e-4)
+        assert hypotheses.lengths[row, 0] < 2 * len(source)
 
 
-def best_of(model, encoded, length):
-    """The score of the best hypothesis that ends, by a plain beam of V."""
+def best_score(model, encoded, length):
+    """The score of the best finished hypothesis, by a plain beam search with a beam of V."""
     decoding, state = model.start(encoded, 1, model.token_table())
-    beam, ended = [(0.0, BOS, state)], []
+    beam, finished_scores = [(0.0, BOS, state)], []
     for _ in range(length):
-        grown = []
+        candidates = []
         for score, token, state in beam:
-            logits, _, after = model.step(tf.constant([[token]]), state, decoding)
-            for following, own in enumerate(tf.nn.log_softmax(logits)[0, 0].numpy()):
-                grown.append((score + own, following, after))
-        grown = sorted(grown, key=lambda one: -one[0])[:V]
-        ended += [one[0] for one in grown if one[1] == EOS]
-        beam = [one for one in grown if one[1] != EOS]
-    return max(ended, default=-np.inf)
+            logits, _, next_state = model.step(tf.constant([[token]]), state, decoding)
+            for next_token, log_probability in enumerate(tf.nn.log_softmax(logits)[0, 0].numpy()):
+                candidates.append((score + log_probability, next_token, next_state))
+        best = sorted(candidates, key=lambda candidate: -candidate[0])[:V]
+        finished_scores += [score for score, token, _ in best if token == EOS]
+        beam = [candidate for candidate in best if candidate[1] != EOS]
+    return max(finished_scores, default=-np.inf)
 
 
-def test_a_ratio_gives_one_length_and_no_hypothesis_is_longer():
+def test_a_memory_ratio_sets_a_single_length_that_no_hypothesis_exceeds():
     model, sources = make_model("extended"), padded([SOURCE, [5, EOS], []], 5)
     (alternative,) = model.alternatives(model.encode(sources), 1.5)
     assert alternative.max_steps.numpy().tolist() == [6, 3, 0]
@@ -88,50 +88,55 @@ def test_a_ratio_gives_one_length_and_no_hypothesis_is_longer():
     assert (hypotheses.lengths[:2].max(1) <= [4, 2]).all()
 
 
-def test_scores_are_those_of_teacher_forcing():
+def test_scores_equal_log_probabilities_under_teacher_forcing():
     model = make_model("extended")
     log_probs = tf.nn.log_softmax(model(tf.constant([SOURCE]), tf.constant([TARGET])))[0].numpy()
-    found = Scorer(model)(np.array([SOURCE]), np.array([TARGET]))
-    assert found[0] == pytest.approx(log_probs[range(len(TARGET)), TARGET].sum(), abs=1e-4)
+    scores = Scorer(model)(np.array([SOURCE]), np.array([TARGET]))
+    assert scores[0] == pytest.approx(log_probs[range(len(TARGET)), TARGET].sum(), abs=1e-4)
 
 
-def test_cut_hypotheses_count_only_where_none_is_whole():
-    def found(lengths, scores):
-        tokens = tf.repeat(tf.constant(lengths)[:, :, None], 3, 2)  # tells which one was kept
+def test_cut_hypotheses_count_only_where_all_are_cut():
+    def hypotheses(lengths, scores):
+        tokens = tf.repeat(tf.constant(lengths)[:, :, None], 3, 2)  # tokens equal their length, to recognize them
         return Hypotheses(tokens, tf.constant(lengths), tf.constant(scores))
 
-    # three sources: a whole one and a cut one, two cut ones, two whole ones
-    both = [found([[2], [3], [1]], [[-2.0], [-9.0], [-1.0]]), found([[3], [4], [2]], [[-1.0], [-2.0], [-0.5]])]
-    kept = most_probable(both, [tf.constant([3, 3, 3]), tf.constant([3, 4, 3])])
+    # Two hypotheses of three sources each; of the first source one is cut, of the second both, of the third none.
+    alternatives = [
+        hypotheses([[2], [3], [1]], [[-2.0], [-9.0], [-1.0]]),
+        hypotheses([[3], [4], [2]], [[-1.0], [-2.0], [-0.5]]),
+    ]
+    kept = most_probable(alternatives, [tf.constant([3, 3, 3]), tf.constant([3, 4, 3])])
     assert kept.scores.numpy().tolist() == [[-2.0], [-2.0], [-0.5]]
     assert kept.tokens.numpy()[:, 0, 0].tolist() == [2, 4, 2]
 
 
 def test_a_teacher_of_another_kind_is_refused(tiny_config, tmp_path):
-    assert train(tiny_config(of_kind("extended")), str(tmp_path / "teacher"), NO_STRATEGY) == 0
+    assert train(tiny_config(with_kind("extended")), str(tmp_path / "teacher"), NO_STRATEGY) == 0
     student = tiny_config({"training.teacher": str(tmp_path / "teacher"), "data.num_buckets": 2})
     with pytest.raises(ConfigError, match=r"training.teacher: .* model.kind \(extended there, seq2seq here\)"):
         train(student, str(tmp_path / "student"), NO_STRATEGY)
 
 
-def test_validation_gives_the_targets_room(tiny_config, tmp_path):
+def test_validation_allows_the_length_of_the_longest_target(tiny_config, tmp_path):
     task = {"name": "duplicate", "max_length": 4, "num_symbols": 3, "train_examples": 30, "valid_examples": 40}
-    config = tiny_config(of_kind("neural_gpu", **{"data.copy": None, "data.task": task, "training.max_steps": 1}))
+    config = tiny_config(with_kind("neural_gpu", **{"data.copy": None, "data.task": task, "training.max_steps": 1}))
     assert train(config, str(tmp_path / "run"), NO_STRATEGY) == 0
     model = load([str(tmp_path / "run")], [], 1)
     validation = Validation(config, model.model, model.vocabulary, model.text)
-    assert validation._searcher.config.memory_ratio == pytest.approx(9 / 5, abs=0.01)  # two times four, and the end
+    assert validation._searcher.config.memory_ratio == pytest.approx(
+        9 / 5, abs=0.01
+    )  # the longest target is twice 4 tokens and the end, its source 4 tokens and the end
 
 
-def of_kind(kind, **changes):
-    """Changes that make the tiny config one of active memory."""
+def with_kind(kind, **changes):
+    """Changes to the tiny config that give it a model of this kind of active memory."""
     return {"model.kind": kind, "model.width": 1, "data.num_buckets": 2, **changes}
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_run_stops_resumes_and_is_evaluated(kind, tiny_config, tmp_path, monkeypatch):
-    config = tiny_config(of_kind(kind))
-    assert train(config, str(tmp_path / "whole"), NO_STRATEGY) == 0
+    config = tiny_config(with_kind(kind))
+    assert train(config, str(tmp_path / "uninterrupted"), NO_STRATEGY) == 0
     step = TrainingStep.__call__
 
     def step_then_terminate(self, *arguments):
@@ -140,26 +145,26 @@ def test_a_run_stops_resumes_and_is_evaluated(kind, tiny_config, tmp_path, monke
         return results
 
     monkeypatch.setattr(TrainingStep, "__call__", step_then_terminate)
-    while train(config, str(tmp_path / "pieces"), NO_STRATEGY):
+    while train(config, str(tmp_path / "resumed"), NO_STRATEGY):
         pass
-    assert_same_run(tmp_path / "whole", tmp_path / "pieces")
-    result = evaluate(tmp_path / "whole", plots=1)
+    assert_same_run(tmp_path / "uninterrupted", tmp_path / "resumed")
+    result = evaluate(tmp_path / "uninterrupted", plots=1)
     assert 1 < result["perplexity"] < 100
-    card = (tmp_path / "whole" / "model_card.md").read_text("utf-8")
+    card = (tmp_path / "uninterrupted" / "model_card.md").read_text("utf-8")
     assert f"{kind}, 1 column of 8 maps, 1 cell of kind cgru" in card
     assert "**perplexity**" in card
     assert "Can Active Memory Replace Attention" in card
-    assert not (tmp_path / "whole" / "alignments").exists()
-    both = load([str(tmp_path / name) for name in ("whole", "pieces")], [], None)
+    assert not (tmp_path / "uninterrupted" / "alignments").exists()
+    both = load([str(tmp_path / name) for name in ("uninterrupted", "resumed")], [], None)
     source = padded([[4, 5, EOS], [6, EOS]], 4).numpy()
-    alone = Searcher(load([str(tmp_path / "whole")], [], None).model, config.decoding)(source)
+    alone = Searcher(load([str(tmp_path / "uninterrupted")], [], None).model, config.decoding)(source)
     together = Searcher(both.model, config.decoding)(source)
-    np.testing.assert_array_equal(alone.tokens, together.tokens)  # of a model with itself
+    np.testing.assert_array_equal(alone.tokens, together.tokens)  # the two runs of the ensemble have equal weights
     np.testing.assert_allclose(alone.scores, together.scores, rtol=1e-4)
 
 
 def test_active_memory_has_no_pictures_and_an_export_of_one_length(tiny_config, tmp_path):
-    assert train(tiny_config(of_kind("extended")), str(tmp_path / "run"), NO_STRATEGY) == 0
+    assert train(tiny_config(with_kind("extended")), str(tmp_path / "run"), NO_STRATEGY) == 0
     evaluated = run_command("memattn.eval", f"--run_dir={tmp_path / 'run'}", "--repeats=1", "--plot=1")
     assert "--plot: nothing drawn; the model has no attention\n" in evaluated.stdout
     with pytest.raises(ConfigError, match="decoding.memory_ratio: "):
@@ -168,16 +173,16 @@ def test_active_memory_has_no_pictures_and_an_export_of_one_length(tiny_config, 
     saved_model.export(trained, str(tmp_path / "exported"), 6)
     module = tf.saved_model.load(str(tmp_path / "exported"))
     source = padded([[4, 5, 6, EOS], [6, EOS]], 8)
-    found = module.signatures["search"](source=source)
+    outputs = module.signatures["search"](source=source)
     expected = Searcher(trained.model, trained.config.decoding)(source.numpy())
     for row in range(2):
         length = int(expected.lengths[row, 0])
-        np.testing.assert_array_equal(found["tokens"][row, 0, :length], expected.tokens[row, 0, :length])
+        np.testing.assert_array_equal(outputs["tokens"][row, 0, :length], expected.tokens[row, 0, :length])
 
 
-def test_an_ensemble_is_of_one_kind(tiny_config, tmp_path):
+def test_an_ensemble_of_different_kinds_is_refused(tiny_config, tmp_path):
     for kind in ("seq2seq", "extended"):
-        config = tiny_config(of_kind(kind) if kind == "extended" else {})
+        config = tiny_config(with_kind(kind) if kind == "extended" else {})
         assert train(config, str(tmp_path / kind), NO_STRATEGY) == 0
     with pytest.raises(ConfigError, match="model.kind"):
         load([str(tmp_path / kind) for kind in ("seq2seq", "extended")], [], None)

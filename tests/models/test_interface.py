@@ -1,4 +1,4 @@
-"""Every kind of model keeps the interface that training and decoding call."""
+"""Every kind of model has the methods that training and decoding call."""
 
 import pytest
 from helpers.models import make_model as make_seq2seq

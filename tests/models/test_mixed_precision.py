@@ -1,4 +1,4 @@
-"""Mixed precision: every model computes nearly what it does in float32, trains and decodes."""
+"""In mixed precision, every model trains and decodes, and its logits are close to those in float32."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 
 
 def assert_trains_and_decodes(model):
-    """Training steps on a batch that padding fills up, and a search; weights stay in float32."""
+    """Two training steps change the weights, which stay in float32; a search gives hypotheses."""
     precision, batch, before = model.dtype_policy.name, padded([*SOURCES, []]), arrays(model)
     config = TrainingConfig(batch_size=5, jit_compile=False, precision=precision)
     step = TrainingStep(model, config, tf.distribute.get_strategy())

@@ -1,4 +1,4 @@
-"""Encoder, bridge, decoder and model: each switch of the config equals NumPy or keeps its promise."""
+"""Encoder, bridge, decoder and model, with each option: compared with NumPy, or tested by properties."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ def sigmoid(x):
 
 
 def lstm(inputs, cell, h=None, c=None):
-    """One LSTM over inputs [T, D] in NumPy, Keras' gate order i, f, c, o; all outputs and the final state."""
+    """An LSTM over inputs [T, D] in NumPy, with the gates in the order i, f, c, o; all outputs and the final state."""
     kernel, recurrent, bias = (weight.numpy() for weight in (cell.kernel, cell.recurrent_kernel, cell.bias))
     units = recurrent.shape[0]
     h = np.zeros(units) if h is None else h
@@ -118,18 +118,18 @@ def test_tied_embeddings_share_their_matrices():
     )
 
 
-def test_weights_start_uniform_within_the_scale_and_each_on_its_own():
+def test_initial_weights_are_uniform_within_the_scale_and_differ():
     model = make_model("bahdanau", {}, init_scale=0.04, bridge="dense")
-    seen = []
+    matrices = []
     for weight in model.trainable_variables:
         values = tf.convert_to_tensor(weight).numpy()
         if values.ndim == 2 or values.shape == (8,) and values.any():
             assert np.abs(values).max() <= 0.04
             assert values.std() > 0.01
-            assert all(values.shape != other.shape or (values != other).any() for other in seen)
-            seen.append(values)
+            assert all(values.shape != earlier.shape or (values != earlier).any() for earlier in matrices)
+            matrices.append(values)
         else:
-            assert set(values) <= {0.0, 1.0}  # biases; 1 for the forget gates
+            assert set(values) <= {0.0, 1.0}  # biases are 0, those of forget gates 1
     assert sum(tf.convert_to_tensor(lstm.cell.bias).numpy()[8:16].sum() for lstm in model.decoder.stack) == 8
 
 
@@ -156,8 +156,8 @@ def test_dropout_has_a_fresh_mask_each_step_and_keeps_the_mean():
 
 
 @pytest.mark.parametrize("jit_compile", [False, True])
-def test_the_named_generator_draws_what_tensorflows_default_does(jit_compile):
-    """So naming it, for XLA's sake, changes no run."""
+def test_the_named_generator_draws_the_same_as_the_default_of_tensorflow(jit_compile):
+    """Naming the generator, for the sake of XLA, changes no run."""
     inputs, seed = tf.ones([3, 5, 40]), tf.constant([1, 2])
     named = tf.function(lambda: dropout(inputs, 0.2, seed), jit_compile=jit_compile)()
     default = tf.function(lambda: tf.nn.experimental.stateless_dropout(inputs, 0.2, seed), jit_compile=jit_compile)()
@@ -170,12 +170,12 @@ def test_dropout_acts_in_training_only(input_feeding):
     source, target = padded([[4, 5, EOS]]), padded([[5, 6, EOS]])
     plain = model(source, target).numpy()
     np.testing.assert_allclose(plain, model(source, target), rtol=1e-5, atol=1e-6)
-    one, other = (model(source, target, tf.constant([1, step])).numpy() for step in (1, 2))
-    assert np.abs(one - plain).max() > 1e-3
-    assert np.abs(one - other).max() > 1e-3
+    first, second = (model(source, target, tf.constant([1, step])).numpy() for step in (1, 2))
+    assert np.abs(first - plain).max() > 1e-3
+    assert np.abs(first - second).max() > 1e-3
 
 
-def test_each_decoder_step_draws_its_own_mask():
+def test_each_decoder_step_draws_a_new_dropout_mask():
     decoder = make_model("none", {}, dropout=0.5, bridge="zero", layers=2).decoder
     stepper = decoder.stepper({"values": tf.zeros([1, 0, 0]), "positions": tf.zeros([1, 0, 2])})
     gates, state = tf.ones([1, 1, 32]), stepper.initial_state([(tf.zeros([1, 8]), tf.zeros([1, 8]))] * 2, 1)
@@ -183,7 +183,7 @@ def test_each_decoder_step_draws_its_own_mask():
     assert len({tuple(stepper(gates, state, seed)[0][0, 0].numpy()) for seed in seeds}) > 3
 
 
-def test_model_and_layers_come_back_from_their_config():
+def test_a_model_and_its_layers_are_restored_from_their_configs():
     model = make_model("memory", {"num_slots": 3}, dropout=0.2)
     copy = Seq2Seq.from_config(model.get_config())
     source, target = padded([[4, 5, EOS]]), padded([[5, EOS]])
@@ -213,8 +213,8 @@ def test_unknown_choices_of_a_model_are_refused(changes, problem):
         Seq2Seq(**{**arguments, **changes})
 
 
-def test_a_model_is_made_without_a_call(monkeypatch):
-    """Keras traces one, for the weights, where a layer does not build itself; that took most of a model's making."""
+def test_a_model_is_built_without_a_call(monkeypatch):
+    """Keras would trace a call to create weights if a layer did not build itself, which takes most of the time."""
 
     def called(*arguments, **named):
         raise AssertionError
@@ -224,7 +224,7 @@ def test_a_model_is_made_without_a_call(monkeypatch):
     assert make_model("memory", {}).count_params() > 0
 
 
-def test_a_layer_of_ours_in_a_model_that_is_not_ours():
+def test_a_decoder_works_outside_a_seq2seq_model():
     decoder = Decoder.from_config(make_model("memory", {"num_slots": 2}).decoder.get_config())
     memory = decoder.attention.memorize(tf.random.normal([2, 5, 8]), tf.ones([2, 5], tf.bool))
     features, scores = decoder(tf.random.normal([2, 3, 8]), [(tf.zeros([2, 8]), tf.zeros([2, 8]))], memory)

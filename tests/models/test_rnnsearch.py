@@ -22,7 +22,7 @@ def array(weight):
 
 
 def gru(inputs, cell):
-    """All states of a GRU over inputs [T, E]; Keras has the gates in the order z, r, candidate, and z the other way."""
+    """All states of a GRU over inputs [T, E], as in Keras: gates in the order z, r, candidate; z keeps the state."""
     kernel, recurrent, bias = (array(weight) for weight in (cell.kernel, cell.recurrent_kernel, cell.bias))
     units, h, states = recurrent.shape[0], np.zeros(recurrent.shape[0]), []
     for x in inputs:
@@ -33,7 +33,7 @@ def gru(inputs, cell):
     return np.array(states)
 
 
-def test_a_model_is_the_appendix_of_the_paper():
+def test_logits_equal_the_equations_of_the_appendix():
     model = make_model("bahdanau", {}, **SWITCHES)
     for weight in model.trainable_variables:  # biases as well
         weight.assign(np.random.default_rng(len(weight.shape)).normal(scale=0.5, size=weight.shape))
@@ -64,7 +64,7 @@ def test_a_model_is_the_appendix_of_the_paper():
     np.testing.assert_allclose(model(padded([SOURCE]), padded([TARGET]))[0], expected, rtol=1e-4, atol=1e-4)
 
 
-def test_padding_does_not_move_the_first_state():
+def test_padding_does_not_change_the_first_state():
     model = make_model("bahdanau", {}, **SWITCHES)
     alone, beside = (model.encode(padded([SOURCE], width)).cells[0][0][0] for width in (0, 9))
     np.testing.assert_allclose(alone, beside, rtol=1e-5, atol=1e-6)
@@ -94,6 +94,6 @@ def test_options_that_exclude_rnnsearch_are_refused(model, problem):
 
 
 @pytest.mark.parametrize("tie_embeddings", ["source_target", "all"])
-def test_embeddings_are_tied(tie_embeddings):
+def test_embeddings_may_be_tied(tie_embeddings):
     model = make_model("memory", {}, **SWITCHES, tie_embeddings=tie_embeddings, embedding_size=4)
     assert model(padded([SOURCE]), padded([TARGET])).shape == (1, 4, 11)

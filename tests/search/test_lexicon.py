@@ -1,4 +1,4 @@
-"""Vocabulary selection: the lexicon equals a plain EM, a search with it one over masked logits."""
+"""Vocabulary selection: a lexicon equals plain EM; a search with a lexicon equals a search over masked logits."""
 
 import collections
 import dataclasses
@@ -19,6 +19,7 @@ from memattn.evaluation import evaluate as evaluation
 from memattn.models.ensemble import Ensemble
 from memattn.runs import run_folder
 from memattn.runs.trained import load
+from memattn.search.beam_search import Hypotheses
 from memattn.search.searcher import Searcher, decode, warm_up
 from memattn.training.trainer import train
 
@@ -32,7 +33,7 @@ def pairs(*, seed=0, number=7):
 
 
 def plain_model_1(sentences, rounds):
-    """Brown et al.'s EM, a pair of words at a time."""
+    """Probabilities {(source, target): p} by the EM of IBM model 1 (Brown et al., 1993), a pair of words at a time."""
     together = {(s, t) for source, target in sentences for s in source for t in target}
     probability = dict.fromkeys(together, 1.0)
     for _ in range(rounds):
@@ -47,7 +48,7 @@ def plain_model_1(sentences, rounds):
     return probability
 
 
-def test_a_damaged_id_is_named():
+def test_an_id_outside_the_vocabulary_is_reported():
     source, target = (Sentences.from_ids([[5, 900, EOS]]) for _ in range(2))
     source = dataclasses.replace(source, path="train.source.ids.npy", num_ids=V)
     with pytest.raises(DataError, match="train.source.ids.npy: damaged: .*900"):
@@ -55,15 +56,15 @@ def test_a_damaged_id_is_named():
 
 
 @pytest.mark.parametrize("block", [2, 100])
-def test_the_lexicon_is_that_of_ibm_model_1(block, monkeypatch):
+def test_the_lexicon_holds_the_probabilities_of_ibm_model_1(block, monkeypatch):
     monkeypatch.setattr(lexicon, "_BLOCK", block)
     sentences = pairs()
     text = Corpus(*(Sentences.from_ids(list(side)) for side in zip(*sentences, strict=True)))
-    found = {(s, t): probability for s, t, probability in zip(*lexicon.learn(text, V, 3), strict=True)}
+    probabilities = {(s, t): probability for s, t, probability in zip(*lexicon.learn(text, V, 3), strict=True)}
     expected = plain_model_1(sentences, 3)
-    assert found.keys() == expected.keys()
+    assert probabilities.keys() == expected.keys()
     for key, probability in expected.items():
-        assert found[key] == pytest.approx(probability, rel=1e-9)
+        assert probabilities[key] == pytest.approx(probability, rel=1e-9)
 
 
 def test_the_lexicon_of_a_large_corpus_is_learned_from_spaced_blocks(monkeypatch):
@@ -90,9 +91,9 @@ def test_the_selection_of_a_source_does_not_depend_on_its_batch():
     ids, allowed = some_lexicon()(batch)
     assert ids[:4].tolist() == [PAD, BOS, EOS, UNK]
     assert len(ids) % (V // 16) == 0
-    for row, own in zip(batch, allowed, strict=True):
+    for row, allowed_in_row in zip(batch, allowed, strict=True):
         expected = {*row, *translations[row].ravel(), EOS, UNK} - {PAD}
-        assert set(ids[own]) == expected
+        assert set(ids[allowed_in_row]) == expected
         alone, alone_allowed = some_lexicon()(row[None])
         assert set(alone[alone_allowed[0]]) == expected
 
@@ -113,34 +114,34 @@ def search(model, source, lexicon=None, **options):
     return Searcher(model, dataclasses.replace(CONFIG, **options), lexicon)(source)
 
 
-def assert_same(found, expected):
-    np.testing.assert_array_equal(found.tokens, expected.tokens)
-    np.testing.assert_array_equal(found.lengths, expected.lengths)
-    np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-4, atol=1e-5)
+def assert_same(actual, expected):
+    np.testing.assert_array_equal(actual.tokens, expected.tokens)
+    np.testing.assert_array_equal(actual.lengths, expected.lengths)
+    np.testing.assert_allclose(actual.scores, expected.scores, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("tie", ["none", "all"])
 @pytest.mark.parametrize("coverage", [0.0, 0.5])
-def test_scores_are_exact_over_the_selection(tie, coverage):
-    """As if the logits of all other tokens were minus infinity, for one source at a time."""
+def test_scores_are_normalized_over_the_selection(tie, coverage):
+    """Scores equal those of a search for each source alone, with the logits of all other tokens near minus infinity."""
     (model,) = models(1, **{"model.tie_embeddings": tie})
     weight = model.output_bias if tie == "all" else model.output_layer.bias
     ids, allowed = some_lexicon()(sources())
-    found = search(model, sources(), some_lexicon(), coverage_penalty=coverage)
+    hypotheses = search(model, sources(), some_lexicon(), coverage_penalty=coverage)
     plain_search = Searcher(model, dataclasses.replace(CONFIG, coverage_penalty=coverage))  # traced once
     for i, source in enumerate(sources()):
         bias = np.full(V, -1e9, np.float32)
         bias[ids[allowed[i]]] = 0.0
         weight.assign(bias)
         expected = plain_search(source[None])
-        assert_same(type(found)(*(part[i : i + 1] for part in found)), expected)
+        assert_same(Hypotheses(*(array[i : i + 1] for array in hypotheses)), expected)
 
 
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_a_selection_of_everything_changes_nothing(jit_compile):
     for model in (models(1)[0], Ensemble(models(2))):
-        for one in model._models if isinstance(model, Ensemble) else [model]:
-            one.output_layer.bias.assign(np.where(np.isin(np.arange(V), [PAD, BOS]), -1e9, 0.0))
+        for member in model._models if isinstance(model, Ensemble) else [model]:
+            member.output_layer.bias.assign(np.where(np.isin(np.arange(V), [PAD, BOS]), -1e9, 0.0))
         everything = Lexicon(np.tile(np.arange(V, dtype=np.int32), [V, 1]))
         assert_same(search(model, sources(), everything, jit_compile=jit_compile), search(model, sources()))
 
@@ -184,8 +185,8 @@ def test_a_run_decodes_with_a_lexicon(tiny_config, tmp_path):
     ("ensemble", "sampled", "selected"),
     [(False, False, True), (False, True, False), (True, False, False), (True, True, True)],
 )
-def test_no_ngram_is_repeated_whatever_the_search(ensemble, sampled, selected):
-    """The model would write the same token again and again."""
+def test_no_kind_of_search_repeats_an_ngram(ensemble, sampled, selected):
+    """Without the limit, the model would repeat the same token."""
     (member,) = models(1)
     member.output_layer.bias.assign(tf.one_hot(7, V, 20.0, 0.0) + tf.one_hot(EOS, V, -20.0, 0.0))
     sample = SampleConfig() if sampled else None
@@ -195,9 +196,9 @@ def test_no_ngram_is_repeated_whatever_the_search(ensemble, sampled, selected):
         searcher = Searcher(
             Ensemble([member] * 2) if ensemble else member, config, some_lexicon() if selected else None
         )
-        found = searcher(source)
-        for tokens, length in zip(found.tokens[0], found.lengths[0], strict=True):
+        hypotheses = searcher(source)
+        for tokens, length in zip(hypotheses.tokens[0], hypotheses.lengths[0], strict=True):
             ngrams = [tuple(tokens[i : i + size]) for i in range(length - size + 1)] if size else []
             assert len(set(ngrams)) == len(ngrams)
             assert length > 4
-        assert size or (found.tokens == 7).sum() > 20
+        assert size or (hypotheses.tokens == 7).sum() > 20

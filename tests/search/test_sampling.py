@@ -1,4 +1,4 @@
-"""Samples have the probabilities of the config, whatever the batch."""
+"""Samples are drawn with the probabilities that the config asks for, and do not depend on the batch."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ LOGITS = np.log([0.05, 0.4, 0.1, 0.25, 0.2])
 
 
 def frequencies(temperature=1.0, top_k=None, top_p=None, draws=2_000):
-    """The frequency of each token, with random numbers at equal distances."""
+    """The frequency of each token when the random numbers of the draws are evenly spaced."""
     uniforms = ((np.arange(draws) + 0.5) / draws).astype(np.float32)[None]
     logits = tf.constant(np.tile(LOGITS.astype(np.float32), [1, draws, 1]))
     tokens = draw(logits, tf.constant(uniforms), temperature=temperature, top_k=top_k, top_p=top_p)
@@ -24,33 +24,36 @@ def frequencies(temperature=1.0, top_k=None, top_p=None, draws=2_000):
 
 
 @pytest.mark.parametrize(
-    ("how", "expected"),
+    ("options", "expected"),
     [
         ({}, [0.05, 0.4, 0.1, 0.25, 0.2]),
         ({"top_k": 1}, [0, 1, 0, 0, 0]),
         ({"top_k": 2}, [0, 0.4 / 0.65, 0, 0.25 / 0.65, 0]),
         ({"top_k": 99}, [0.05, 0.4, 0.1, 0.25, 0.2]),
         ({"top_p": 0.39}, [0, 1, 0, 0, 0]),
-        ({"top_p": 0.41}, [0, 0.4 / 0.65, 0, 0.25 / 0.65, 0]),  # those before the second have less than 0.41
+        ({"top_p": 0.41}, [0, 0.4 / 0.65, 0, 0.25 / 0.65, 0]),  # the tokens before the second have less than 0.41
         ({"top_p": 0.99}, [0.05, 0.4, 0.1, 0.25, 0.2]),
-        ({"top_k": 3, "top_p": 0.6}, [0, 0.4 / 0.65, 0, 0.25 / 0.65, 0]),  # 0.65 of 0.85: p is of what k leaves
+        (
+            {"top_k": 3, "top_p": 0.6},
+            [0, 0.4 / 0.65, 0, 0.25 / 0.65, 0],
+        ),  # top_p counts from what top_k keeps
         ({"temperature": 0.5}, np.square([0.05, 0.4, 0.1, 0.25, 0.2]) / 0.275),
     ],
 )
-def test_tokens_are_drawn_with_their_probabilities(how, expected):
-    np.testing.assert_allclose(frequencies(**how), expected, atol=1e-3)
+def test_tokens_are_drawn_with_their_probabilities(options, expected):
+    np.testing.assert_allclose(frequencies(**options), expected, atol=1e-3)
 
 
-@pytest.mark.parametrize("how", [{}, {"top_k": 3}, {"top_p": 0.7}])
-def test_no_random_number_draws_a_token_of_probability_0(how):
+@pytest.mark.parametrize("options", [{}, {"top_k": 3}, {"top_p": 0.7}])
+def test_tokens_of_probability_0_are_never_drawn(options):
     logits = tf.constant([[[-np.inf, 0.0, -np.inf, 1.0, -np.inf]]] * 2, tf.float32)
     uniforms = tf.constant([[0.0], [np.nextafter(np.float32(1), np.float32(0))]])
-    tokens = draw(logits, uniforms, **{"temperature": 1.0, "top_k": None, "top_p": None, **how})
+    tokens = draw(logits, uniforms, **{"temperature": 1.0, "top_k": None, "top_p": None, **options})
     assert set(tokens.numpy().ravel()) <= {1, 3}
 
 
 @pytest.mark.parametrize("jit_compile", [False, True])
-def test_samples_end_at_their_end_or_limit_and_are_sorted(jit_compile):
+def test_samples_end_at_the_end_of_sentence_or_maximum_length_and_are_sorted(jit_compile):
     def step(tokens, state):
         del tokens
         return tf.tile(tf.math.log([[[0.1, 0.2, 0.7]]]), [2, 64, 1]), state + 1
@@ -60,66 +63,66 @@ def test_samples_end_at_their_end_or_limit_and_are_sorted(jit_compile):
         state = tf.zeros([2, 64], tf.int32)
         return sample(step, state, uniforms=uniforms, max_lengths=tf.constant([6, 0]), start=0, end=1)
 
-    found = run(tf.random.stateless_uniform([6, 2, 64], [1, 2]))
-    tokens, lengths, scores = (values.numpy() for values in found)
+    samples = run(tf.random.stateless_uniform([6, 2, 64], [1, 2]))
+    tokens, lengths, scores = (values.numpy() for values in samples)
     assert tokens.shape == (2, 64, 6)
     assert (lengths[1] == 0).all()
     assert (np.diff(scores[0]) <= 0).all()
     assert len(set(lengths[0])) > 3
-    log = np.log([0.1, 0.2, 0.7])
+    log_probs = np.log([0.1, 0.2, 0.7])
     for row, length, score in zip(tokens[0], lengths[0], scores[0], strict=True):
         assert (row[length:] == 1).all()
         assert 1 not in row[:length]
-        ended = log[1] if length < 6 else 0.0  # at its limit a hypothesis has no end
-        np.testing.assert_allclose(score, log[row[:length]].sum() + ended, rtol=1e-5)
+        end = log_probs[1] if length < 6 else 0.0  # a hypothesis of the maximum length has no end of sentence
+        np.testing.assert_allclose(score, log_probs[row[:length]].sum() + end, rtol=1e-5)
 
 
-def searcher(model, **how):
-    sampling = {key: how.pop(key) for key in ("seed", "top_k", "temperature") if key in how}
+def searcher(model, **options):
+    sampling = {key: options.pop(key) for key in ("seed", "top_k", "temperature") if key in options}
     config = DecodingConfig(
-        **{"n_best": 4, "beam_size": 2, "jit_compile": False, **how}, sample=SampleConfig(**sampling)
+        **{"n_best": 4, "beam_size": 2, "jit_compile": False, **options}, sample=SampleConfig(**sampling)
     )
     return Searcher(model, config)
 
 
 def test_a_sentence_has_the_same_samples_in_any_batch():
     model = make_model("memory", {"num_slots": 2})
-    one, other = [4, 5, 6, EOS], [7, 8, 9, 4, 5, EOS]
-    draws = searcher(model)
-    together = draws(padded([one, other]).numpy(), np.array([11, 12]))
-    for number, source in ((11, one), (12, other)):
-        alone = draws(padded([source], 9).numpy(), np.array([number]))
+    short, long = [4, 5, 6, EOS], [7, 8, 9, 4, 5, EOS]
+    sampler = searcher(model)
+    together = sampler(padded([short, long]).numpy(), np.array([11, 12]))
+    for number, source in ((11, short), (12, long)):
+        alone = sampler(padded([source], 9).numpy(), np.array([number]))
         row, longest = number - 11, int(alone.lengths.max())
         np.testing.assert_array_equal(alone.lengths[0], together.lengths[row])
         np.testing.assert_array_equal(alone.tokens[0, :, :longest], together.tokens[row, :, :longest])
         np.testing.assert_allclose(alone.scores[0], together.scores[row], rtol=1e-4)
-    again = draws(padded([one, other]).numpy(), np.array([13, 12]))
+    again = sampler(padded([short, long]).numpy(), np.array([13, 12]))
     assert (again.tokens[1] == together.tokens[1]).all()
     assert (again.tokens[0] != together.tokens[0]).any()
-    assert (searcher(model, seed=2)(padded([one, other]).numpy()).tokens != together.tokens).any()
+    assert (searcher(model, seed=2)(padded([short, long]).numpy()).tokens != together.tokens).any()
 
 
-def test_scores_are_the_models_own_whatever_the_temperature():
+def test_scores_are_log_probabilities_of_the_model_at_any_temperature():
     model = make_model("bahdanau", {})
-    model.output_layer.bias.assign(tf.concat([[-1e9], tf.zeros(10)], 0))  # no PAD, which scoring passes over
+    model.output_layer.bias.assign(tf.concat([[-1e9], tf.zeros(10)], 0))  # a Scorer skips PAD
     source = [4, 5, 6, EOS]
-    found = searcher(model, temperature=3.0, top_k=5)(padded([source]).numpy())
+    samples = searcher(model, temperature=3.0, top_k=5)(padded([source]).numpy())
     scorer = Scorer(model)
-    for tokens, length, score in zip(found.tokens[0], found.lengths[0], found.scores[0], strict=True):
-        if length < found.tokens.shape[2]:
+    for tokens, length, score in zip(samples.tokens[0], samples.lengths[0], samples.scores[0], strict=True):
+        if length < samples.tokens.shape[2]:
             target = padded([[*tokens[:length].tolist(), EOS]]).numpy()
             np.testing.assert_allclose(score, scorer(padded([source]).numpy(), target)[0], rtol=1e-4)
-    assert len({tuple(tokens) for tokens in found.tokens[0]}) > 1
+    assert len({tuple(tokens) for tokens in samples.tokens[0]}) > 1
 
 
-def test_a_temperature_near_0_is_greedy():
+def test_sampling_at_a_temperature_near_0_is_greedy_search():
     model = make_model("memory", {"num_slots": 2})
     source = padded([[4, 5, 6, EOS], [7, EOS]]).numpy()
     greedy = Searcher(model, DecodingConfig(beam_size=1, jit_compile=False))(source)
     np.testing.assert_array_equal(searcher(model, temperature=1e-4, n_best=1)(source).tokens, greedy.tokens)
 
 
-def test_the_config_samples_as_many_as_are_asked_for():
+def test_a_config_may_ask_for_more_samples_than_its_beam_size():
     def load(**decoding):
         return configs.checked({"data": {"copy": {}}, "decoding": decoding}, configs.Origin("test")).decoding
 
@@ -152,26 +155,29 @@ def test_values_out_of_range_are_refused(wrong, problem):
         sample(lambda *_: None, (), **{"uniforms": tf.zeros([2, 1, 1]), **wrong}, max_lengths=[2], start=1, end=2)
 
 
-def drawn(table, *, batch=1, samples=4, steps=6, max_lengths=None, jit_compile=False, **how):
-    """Samples of a table of logits [V, V], from each token to the next; start 0, end 1."""
+def drawn(table, *, batch=1, samples=4, steps=6, max_lengths=None, jit_compile=False, **options):
+    """Samples with logits that depend on the last token alone, a row of `table` [V, V]; 0 starts, 1 ends."""
 
     @tf.function(jit_compile=jit_compile)
     def run(uniforms):
         step = lambda tokens, state: (tf.gather(tf.constant(table, tf.float32), tokens), state)  # noqa: E731
         limits = [steps] * batch if max_lengths is None else max_lengths
-        return sample(step, tf.zeros([batch, samples]), uniforms=uniforms, max_lengths=limits, start=0, end=1, **how)
+        return sample(
+            step, tf.zeros([batch, samples]), uniforms=uniforms, max_lengths=limits, start=0, end=1, **options
+        )
 
     return [values.numpy() for values in run(tf.random.stateless_uniform([steps, batch, samples], [1, 2]))]
 
 
 @pytest.mark.parametrize("jit_compile", [False, True])
-@pytest.mark.parametrize("how", [{}, {"top_k": 2}, {"top_p": 0.9}])
-@pytest.mark.parametrize("dead", [-np.inf, np.nan])
-def test_a_dead_end_leaves_the_other_samples_alone(dead, how, jit_compile):
+@pytest.mark.parametrize("options", [{}, {"top_k": 2}, {"top_p": 0.9}])
+@pytest.mark.parametrize("dead_logit", [-np.inf, np.nan])
+def test_a_dead_end_leaves_the_other_samples_alone(dead_logit, options, jit_compile):
     table = np.full([4, 4], -np.inf)
-    table[0, 2:] = 0.0  # then 2, which ends, or 3, which cannot go on
-    table[2, 1], table[3, :] = 0.0, dead
-    tokens, lengths, scores = drawn(table, samples=16, jit_compile=jit_compile, **how)
+    table[0, 2:] = 0.0  # the first token is 2 or 3
+    table[2, 1] = 0.0  # after 2 comes the end
+    table[3, :] = dead_logit  # after 3 comes nothing
+    tokens, lengths, scores = drawn(table, samples=16, jit_compile=jit_compile, **options)
     ended = np.isfinite(scores[0])
     assert 0 < ended.sum() < 16
     np.testing.assert_allclose(scores[0, ended], np.log(0.5), rtol=1e-5)
@@ -197,8 +203,8 @@ def test_samples_of_a_batch_of_unknown_size_may_need_no_step():
 
 def test_limits_and_random_numbers_may_be_lists():
     step = lambda tokens, state: (tf.zeros([1, 1, 4]) + [0.0, -9e9, 0.0, 0.0], state)  # noqa: E731
-    found = sample(step, (), uniforms=[[[0.1]], [[0.5]], [[0.9]]], max_lengths=[3], start=0, end=1)
-    assert found.tokens.numpy().tolist() == [[[0, 2, 3]]]
+    samples = sample(step, (), uniforms=[[[0.1]], [[0.5]], [[0.9]]], max_lengths=[3], start=0, end=1)
+    assert samples.tokens.numpy().tolist() == [[[0, 2, 3]]]
 
 
 @pytest.mark.parametrize("jit_compile", [False, True])
@@ -207,15 +213,15 @@ def test_no_sample_repeats_an_ngram(ngram, jit_compile):
     table = np.random.default_rng(4).normal(size=[6, 6])
     table[:, 1] = -3.0
     options = {"samples": 32, "steps": 12, "jit_compile": jit_compile}
-    free, tokens = (drawn(table, no_repeat_ngram_size=size, **options)[0][0] for size in (0, ngram))
-    lengths, scores = (values[0] for values in drawn(table, no_repeat_ngram_size=ngram, **options)[1:])
+    unlimited = drawn(table, no_repeat_ngram_size=0, **options)[0][0]
+    tokens, lengths, scores = (values[0] for values in drawn(table, no_repeat_ngram_size=ngram, **options))
 
-    def repeating(rows):
-        ngrams = [[tuple(row[i : i + ngram]) for i in range(13 - ngram) if 1 not in row[: i + ngram]] for row in rows]
-        return sum(len(set(one)) < len(one) for one in ngrams)
+    def has_repetition(row):
+        ngrams = [tuple(row[i : i + ngram]) for i in range(13 - ngram) if 1 not in row[: i + ngram]]
+        return len(set(ngrams)) < len(ngrams)
 
-    assert repeating(free.tolist()) > 0
-    assert repeating(tokens.tolist()) == 0
+    assert any(map(has_repetition, unlimited.tolist()))
+    assert not any(map(has_repetition, tokens.tolist()))
     log_probs = table - np.log(np.exp(table).sum(1, keepdims=True))
     for row, length, score in zip(tokens, lengths, scores, strict=True):
         path = [0, *row[: min(length + 1, 12)]]

@@ -1,4 +1,4 @@
-"""Two models of raw text, trained once for the tests of a module."""
+"""Two models of raw text, trained once for each test module."""
 
 import pytest
 from helpers.runs import NO_STRATEGY
@@ -12,7 +12,7 @@ from memattn.training.trainer import train
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """Run folders of two models that learned to copy raw text, and the prepared corpus."""
+    """The run folders of two models that learned to copy raw text, and the folder that holds them and the text."""
     folder = tmp_path_factory.mktemp("text")
     files = {}
     for split, number in (("train", 400), ("valid", 20), ("test", 20)):
@@ -47,4 +47,5 @@ def runs(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def trained(runs):
+    """The trained run with Bahdanau attention."""
     return load(runs[0][1:], [], None)

@@ -1,4 +1,4 @@
-"""Exported models give what their run gives, without memattn."""
+"""Exported models compute the same as their runs, and need TensorFlow alone."""
 
 import dataclasses
 import json
@@ -32,39 +32,41 @@ STRANGE = ["", "Haus quux Hund.", "   ", "<unk> <s> Haus"]
 
 @pytest.fixture(scope="module")
 def exported(runs, tmp_path_factory):  # noqa: F811
-    """Folders of the two runs, exported, in graph mode and by XLA, with their runs."""
-    folder, found = tmp_path_factory.mktemp("exported"), []
+    """Pairs of an exported model and its run: the first searches in graph mode, the second by XLA."""
+    folder, exports = tmp_path_factory.mktemp("exported"), []
     for run_dir, jit_compile in zip(runs[0], ("false", "true"), strict=True):
         overrides = ["decoding.n_best=3", f"decoding.jit_compile={jit_compile}"]
         run = load([run_dir], overrides, None)
         output = str(folder / os.path.basename(run_dir))
         saved_model.export(run, output)
-        found.append((output, run))
-    return found
+        exports.append((output, run))
+    return exports
 
 
-def compare(expected, found):
-    """Lines of number, score and text: scores but for rounding, all else as it is."""
+def assert_same_lines(actual, expected):
+    """Lines of number, score and text, divided by tabs, are equal, scores within rounding."""
     expected = list(expected)
     assert expected
-    for one, other in zip(expected, found, strict=True):
-        (number, score, *text), (other_number, other_score, *other_text) = one.split("\t"), other.split("\t")
-        assert (number, text) == (other_number, other_text)
-        np.testing.assert_allclose(float(score), float(other_score), rtol=1e-3, atol=1e-4)
+    for line, expected_line in zip(actual, expected, strict=True):
+        number, score, *texts = line.split("\t")
+        expected_number, expected_score, *expected_texts = expected_line.split("\t")
+        assert (number, texts) == (expected_number, expected_texts)
+        np.testing.assert_allclose(float(expected_score), float(score), rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("which", [0, 1])
 @pytest.mark.parametrize("alignment", [None, "hard"])
-def test_the_exported_model_translates_as_the_run_does(exported, runs, which, alignment):  # noqa: F811
+def test_an_exported_model_translates_as_its_run(exported, runs, which, alignment):  # noqa: F811
     folder, run = exported[which]
     lines = [*lines_of(runs[1] / "test.en"), *STRANGE]
-    how = {"scores": True, "alignment": alignment, "replace_unknown": bool(alignment)}
-    compare(translator(run, n_best=3, **how)(lines, 1), Translator(*saved_model.load(folder), **how)(lines, 1))
+    options = {"scores": True, "alignment": alignment, "replace_unknown": bool(alignment)}
+    exported_translator = Translator(*saved_model.load(folder), **options)
+    assert_same_lines(exported_translator(lines, 1), translator(run, n_best=3, **options)(lines, 1))
 
 
 @pytest.mark.parametrize("name", ["monotonic", "mocha", "matcha"])
 def test_recurrent_mechanisms_are_exported(runs, tmp_path, name):  # noqa: F811
-    """Loops of exports know neither the number of sources nor that of queries; weights are random."""
+    """Loops over steps work although an export leaves the numbers of sources and queries open; weights are random."""
     overrides = ["decoding.jit_compile=false", "decoding.max_length=5", "decoding.n_best=3"]
     run = load(runs[0][:1], overrides, None)
     model = make_model(name, {}, vocabulary_size=len(run.vocabulary.tokens))
@@ -72,19 +74,19 @@ def test_recurrent_mechanisms_are_exported(runs, tmp_path, name):  # noqa: F811
     saved_model.export(run, str(tmp_path / "exported"), 20)
     exported = Translator(*saved_model.load(str(tmp_path / "exported")), scores=True)
     lines = ["Haus Hund Katze.", "Haus."]
-    compare(translator(run, n_best=3, scores=True)(lines, 1), exported(lines, 1))
+    assert_same_lines(exported(lines, 1), translator(run, n_best=3, scores=True)(lines, 1))
 
 
 def test_the_best_hypotheses_of_an_export_come_first(exported):
     lines = ["Haus Hund Katze."]
-    one, three = (list(Translator(*saved_model.load(exported[0][0], n))(lines, 7)) for n in (1, 3))
-    assert three[0] == f"7\t{one[0]}"
+    best, three_best = (list(Translator(*saved_model.load(exported[0][0], n))(lines, 7)) for n in (1, 3))
+    assert three_best[0] == f"7\t{best[0]}"
     with pytest.raises(ConfigError, match="--nbest: 4 .*decoding.n_best = 3"):
         saved_model.load(exported[0][0], 4)
 
 
 def test_signatures_of_tokens_need_no_memattn(exported, tmp_path):
-    """A process in another folder has TensorFlow alone: tokens become tokens with alignments."""
+    """A process with TensorFlow alone, in another folder, translates tokens to tokens and alignments."""
     folder, run = exported[1]
     tokens = [run.text.encode(line, "source") for line in ("Haus Hund Katze.", "Haus.")]
     program = """
@@ -93,13 +95,13 @@ def test_signatures_of_tokens_need_no_memattn(exported, tmp_path):
         model = tf.saved_model.load(sys.argv[1])
         source = tf.constant(json.loads(sys.argv[2]))
         plain = model.signatures["serving_default"](source=source)
-        both = model.signatures["translate_and_align"](source=source)
+        aligned = model.signatures["translate_and_align"](source=source)
         assert not any(name.split(".")[0] == "memattn" for name in sys.modules)
-        found = {name: tensor.numpy() for name, tensor in both.items()}
-        assert all((plain[name].numpy() == found[name]).all() for name in plain)
-        rows = found.pop("tokens").reshape(-1, found["alignments"].shape[2])
+        outputs = {name: tensor.numpy() for name, tensor in aligned.items()}
+        assert all((plain[name].numpy() == outputs[name]).all() for name in plain)
+        rows = outputs.pop("tokens").reshape(-1, outputs["alignments"].shape[2])
         words = [[word.decode() for word in row] for row in rows]
-        print(json.dumps({"words": words, **{name: value.tolist() for name, value in found.items()}}))
+        print(json.dumps({"words": words, **{name: value.tolist() for name, value in outputs.items()}}))
     """
     width = max(map(len, tokens)) + 2
     padded = json.dumps([[*row, *[""] * (width - len(row))] for row in tokens])
@@ -113,43 +115,44 @@ def test_signatures_of_tokens_need_no_memattn(exported, tmp_path):
         env={**os.environ, "PYTHONPATH": ""},
     )
     assert result.returncode == 0, result.stderr[-2000:]
-    found = json.loads(result.stdout)
+    outputs = json.loads(result.stdout)
     lines = list(translator(run, n_best=3, scores=True)(["Haus Hund Katze.", "Haus."], 1))
     assert len(lines) == 6
     for place, line in enumerate(lines):
         _, score, text = line.split("\t")
-        words = [word for word in found["words"][place] if word]
-        assert len(words) == np.ravel(found["lengths"])[place]
+        words = [word for word in outputs["words"][place] if word]
+        assert len(words) == np.ravel(outputs["lengths"])[place]
         assert run.text.detokenize(run.text.decode(words)) == text
-        np.testing.assert_allclose(np.ravel(found["scores"])[place], float(score), rtol=1e-3, atol=1e-4)
-    weights = np.array(found["alignments"])
+        np.testing.assert_allclose(np.ravel(outputs["scores"])[place], float(score), rtol=1e-3, atol=1e-4)
+    weights = np.array(outputs["alignments"])
     assert weights.shape[:2] == (2, 3)
     assert weights.shape[3] == width + 1
-    np.testing.assert_allclose(weights.sum(3), np.ones(weights.shape[:3]), rtol=1e-4)  # Bahdanau's
+    np.testing.assert_allclose(weights.sum(3), np.ones(weights.shape[:3]), rtol=1e-4)  # weights of Bahdanau attention
     assert (weights[1, :, :, len(tokens[1]) + 1 :] == 0).all()
 
 
-def test_batches_and_widths_change_nothing(exported):
+def test_results_do_not_depend_on_the_batch_or_its_width(exported):
     searcher, text, vocabulary = saved_model.load(exported[0][0])
     ids = vocabulary.encode(text.encode("Haus Hund.", "source"))
-    found = []
+    results = []
     for rows, width in ((1, len(ids)), (3, 9), (2, 33)):
         source = np.zeros([rows, width], np.int32)
         source[0, : len(ids)] = ids
-        found.append(searcher(source))
-    for other in found[1:]:
-        longest = int(found[0].lengths[0].max())
-        np.testing.assert_array_equal(found[0].tokens[0, :, :longest], other.tokens[0, :, :longest])
-        np.testing.assert_allclose(found[0].scores[0], other.scores[0], rtol=1e-3)
+        results.append(searcher(source))
+    alone, *in_batches = results
+    longest = int(alone.lengths[0].max())
+    for in_batch in in_batches:
+        np.testing.assert_array_equal(alone.tokens[0, :, :longest], in_batch.tokens[0, :, :longest])
+        np.testing.assert_allclose(alone.scores[0], in_batch.scores[0], rtol=1e-3)
 
 
-def test_an_export_repeats_no_ngram_either(runs, tmp_path):  # noqa: F811
+def test_an_export_repeats_no_ngram(runs, tmp_path):  # noqa: F811
     run = load(runs[0][1:], ["decoding.no_repeat_ngram_size=1"], None)
     saved_model.export(run, str(tmp_path / "model"), 12)
     lines = ["der der der.", "Haus Haus alt alt"]
-    found = Translator(*saved_model.load(str(tmp_path / "model")), alignment="soft").translate(lines)
-    assert found == translator(run, alignment="soft").translate(lines)
-    for line in found:
+    translations = Translator(*saved_model.load(str(tmp_path / "model")), alignment="soft").translate(lines)
+    assert translations == translator(run, alignment="soft").translate(lines)
+    for line in translations:
         tokens = json.loads(line)["target"]
         assert len(tokens) == len(set(tokens)) > 1
 
@@ -162,7 +165,7 @@ def test_an_ensemble_is_exported(runs, tmp_path):  # noqa: F811
     assert list(exported(lines, 1)) == list(translator(both)(lines, 1))
 
 
-def test_a_source_that_is_too_long_is_named_after_those_before_it(exported):
+def test_a_source_that_is_too_long_is_reported_after_earlier_translations(exported):
     folder, run = exported[0]
     with open(os.path.join(folder, EXTRA, FACTS), encoding="utf-8") as file:
         longest = json.load(file)["max_source_length"]
@@ -179,28 +182,28 @@ def test_a_source_that_is_too_long_is_named_after_those_before_it(exported):
 
 def test_a_source_that_is_too_long_is_split(exported):
     translate = Translator(*saved_model.load(exported[0][0], 1))
-    longest = translate._most
+    longest = translate._most_tokens
     with pytest.warns(UserWarning, match=r"lines:2: .*\d+ pieces"):
-        found = translate.translate(["Haus.", "Haus Hund. " * longest, "Haus."])
-    assert found[0] == found[2] == translate.translate(["Haus."])[0]
-    assert len(found[1].split()) > longest
+        first, long, last = translate.translate(["Haus.", "Haus Hund. " * longest, "Haus."])
+    assert first == last == translate.translate(["Haus."])[0]
+    assert len(long.split()) > longest
 
 
 @pytest.mark.parametrize("which", [0, 1])
 def test_a_batch_may_be_empty_or_of_padding_alone(exported, which):
     signatures = tf.saved_model.load(exported[which][0]).signatures
     for source in (np.zeros([0, 5], np.int32), np.zeros([2, 5], np.int32)):
-        found = signatures["search"](source=tf.constant(source))
-        assert found["tokens"].shape[:2] == found["lengths"].shape == found["scores"].shape == (len(source), 3)
-        assert (found["lengths"].numpy() == 0).all()
-    found = signatures["serving_default"](source=tf.constant(np.zeros([0, 5], "S1")))
-    assert found["tokens"].shape[:2] == (0, 3)
-    found = signatures["translate_and_align"](source=tf.constant(np.zeros([0, 5], "S1")))
-    assert found["alignments"].shape[::3] == (0, 6)
+        outputs = signatures["search"](source=tf.constant(source))
+        assert outputs["tokens"].shape[:2] == outputs["lengths"].shape == outputs["scores"].shape == (len(source), 3)
+        assert (outputs["lengths"].numpy() == 0).all()
+    outputs = signatures["serving_default"](source=tf.constant(np.zeros([0, 5], "S1")))
+    assert outputs["tokens"].shape[:2] == (0, 3)
+    outputs = signatures["translate_and_align"](source=tf.constant(np.zeros([0, 5], "S1")))
+    assert outputs["alignments"].shape[::3] == (0, 6)
 
 
-def test_a_source_as_wide_as_the_last_padded_width_is_refused_too(runs, tmp_path):  # noqa: F811
-    """And not cut to it: 15 tokens and their end fill a width."""
+def test_a_source_that_is_too_long_is_refused_at_any_padded_width(runs, tmp_path):  # noqa: F811
+    """Such a source is not cut either. The model takes 15 tokens; with their end, they fill a padded width."""
     run = load(runs[0][1:], [], None)
     assert saved_model.export(run, str(tmp_path / "model"), max_source_length=15) == 15
     search = tf.saved_model.load(str(tmp_path / "model")).signatures["search"]
@@ -217,8 +220,8 @@ def test_an_empty_string_or_a_pad_ends_a_source(exported):
     folder, run = exported[0]
     signatures, (a, b, c) = tf.saved_model.load(folder).signatures, run.vocabulary.tokens[5:8]
     words = [[a, b, "", "", ""], [a, b, "", c, a]]
-    found = signatures["serving_default"](source=tf.constant(words))
-    np.testing.assert_array_equal(*found["tokens"].numpy())
+    outputs = signatures["serving_default"](source=tf.constant(words))
+    np.testing.assert_array_equal(*outputs["tokens"].numpy())
     ids = tf.constant([[5, 6, EOS, 0, 0], [5, 6, EOS, 0, 7]])
     np.testing.assert_array_equal(*signatures["search"](source=ids)["tokens"].numpy())
 
@@ -237,16 +240,16 @@ def test_a_truncated_model_is_reported_in_one_line(exported, tmp_path, name):
     assert "\n" not in str(raised.value)
 
 
-def test_another_vocabulary_is_refused(exported, tmp_path):
-    other = tmp_path / "other"
-    shutil.copytree(exported[0][0], other)
-    with open(other / EXTRA / VOCABULARY, "a", encoding="utf-8") as file:
+def test_an_export_with_changed_files_is_refused(exported, tmp_path):
+    changed = tmp_path / "changed"
+    shutil.copytree(exported[0][0], changed)
+    with open(changed / EXTRA / VOCABULARY, "a", encoding="utf-8") as file:
         file.write("more\n")
     with pytest.raises(RunError, match="vocab.txt: missing"):
-        saved_model.load(str(other))
-    (other / EXTRA / FACTS).write_text("{}")
+        saved_model.load(str(changed))
+    (changed / EXTRA / FACTS).write_text("{}")
     with pytest.raises(RunError, match="export.json: unreadable"):
-        saved_model.load(str(other))
+        saved_model.load(str(changed))
     with pytest.raises(ConfigError, match="nowhere: not a folder"):
         saved_model.load("nowhere")
 
@@ -269,9 +272,9 @@ def test_models_that_cannot_be_exported_are_refused(trained, exported, tmp_path,
 
 def test_the_commands_export_and_translate(runs, command, tmp_path):  # noqa: F811
     output = str(tmp_path / "model")
-    status, said, stderr = command(runs[1], "memattn.export", "--run_dir", "bahdanau", "--output", output)
+    status, stdout, stderr = command(runs[1], "memattn.export", "--run_dir", "bahdanau", "--output", output)
     assert (status, stderr) == (0, "")
-    assert said.startswith(f"{output}: takes sources of up to ")
+    assert stdout.startswith(f"{output}: takes sources of up to ")
     process = [sys.executable, "-m", "memattn.translate", "--saved_model", output, "--alignment", "soft"]
     result = subprocess.run(
         process, cwd=ROOT, input="Haus.\n\n", capture_output=True, text=True, check=True, timeout=90

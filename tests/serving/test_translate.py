@@ -1,4 +1,4 @@
-"""Decoding of text: files and standard input, n-best lists, alignments, unknown words, ensembles, given pairs."""
+"""Translation of text: files, standard input, n-best lists, alignments, unknown words, ensembles, scores of pairs."""
 
 import dataclasses
 import json
@@ -41,7 +41,7 @@ pytestmark = pytest.mark.slow
 NO_STRATEGY = tf.distribute.get_strategy()
 
 
-def test_raw_files_are_evaluated_as_the_prepared_split_is(runs, trained, tmp_path):
+def test_raw_files_have_the_scores_of_the_prepared_split(runs, trained, tmp_path):
     prepared = evaluate(runs[0][1], split="test", output_dir=tmp_path / "split")
     files = [str(runs[1] / f"test.{side}") for side in ("en", "de")]
     test_set = evaluation.read_files(trained, *files)
@@ -65,23 +65,23 @@ def test_raw_files_are_evaluated_as_the_prepared_split_is(runs, trained, tmp_pat
 
 
 def test_odd_white_space_breaks_neither_lines_nor_columns(trained, tmp_path, monkeypatch):
-    """The output of a model may hold any white space, also where units of BPE make an escape."""
+    """The output of a model may hold any white space, also as the escape of a character that BPE has split."""
     blanks = ["\t", "\n", "\r", "\v", "\f", "\x1c", "\x1e", "\x85", "\u2028", "\u2029", "\u00a0"]
-    written = [f"a b{blank}c d e f" for blank in blanks]
+    lines = [f"a b{blank}c d e f" for blank in blanks]
     for name in ("source", "target"):
         with open(tmp_path / name, "w", encoding="utf-8", newline="\n") as file:
-            file.writelines(f"{line}\n" for line in written if "\n" not in line)
+            file.writelines(f"{line}\n" for line in lines if "\n" not in line)
     tokenized = SubwordTokenizer(dataclasses.replace(trained.text.settings, form="tokenized"), trained.text.codes)
     config = dataclasses.replace(trained.config, decoding=dataclasses.replace(trained.config.decoding, n_best=2))
     trained = dataclasses.replace(trained, text=tokenized, config=config)
-    said = [[f"a b％{ord(blank):04x}c".split(" "), ["d", f"％{ord(blank):04x}"]] for blank in blanks if blank != "\n"]
-    said[0] = [["a", "b％@@", "0@@", "0@@", "0@@", "a", "c"], []]  # a line feed of units
-    translations = [Translation(hypotheses, [-1.0, -2.0]) for hypotheses in said]
+    escapes = [f"％{ord(blank):04x}" for blank in blanks if blank != "\n"]
+    n_best_lists = [[f"a b{escape}c".split(" "), ["d", escape]] for escape in escapes]
+    n_best_lists[0] = [["a", "b％@@", "0@@", "0@@", "0@@", "a", "c"], []]  # the escape of a line feed, split into units
+    translations = [Translation(hypotheses, [-1.0, -2.0]) for hypotheses in n_best_lists]
     monkeypatch.setattr(evaluation, "decode", lambda *_: (translations, 1.0))
     test_set = evaluation.read_files(trained, str(tmp_path / "source"), str(tmp_path / "target"))
-    evaluation.write(
-        evaluated := evaluation.evaluate(trained, test_set, repeats=1), trained, str(tmp_path), num_plots=0
-    )
+    evaluated = evaluation.evaluate(trained, test_set, repeats=1)
+    evaluation.write(evaluated, trained, str(tmp_path), num_plots=0)
     texts = {path.stem: path.read_bytes().decode() for path in tmp_path.glob("*.t[xs][tv]")}
     assert texts.keys() >= {"hypotheses", "references", "hypotheses.detokenized", "references.detokenized", "n_best"}
     for name, text in texts.items():
@@ -97,7 +97,7 @@ def test_odd_white_space_breaks_neither_lines_nor_columns(trained, tmp_path, mon
         assert printed.stdout.strip() == f"{evaluated.result.scores[name]:.9f}"
 
 
-def test_a_split_evaluated_by_hand_leaves_the_result_of_another(runs, command):
+def test_evaluating_another_split_leaves_the_result_of_the_run(runs, command):
     def evaluated(*flags):
         status, out, _ = command(runs[1], "memattn.eval", "--run_dir", "memory", "--repeats", "1", *flags)
         assert status == 0
@@ -131,8 +131,8 @@ def test_files_of_an_earlier_evaluation_are_removed(trained, runs, tmp_path):
         detokenized_hypotheses=evaluated.hypotheses,
         test_set=dataclasses.replace(test_set, detokenized_references=test_set.references),
     )
-    for one, number in ((evaluated, 2), (tokens, 0)):
-        evaluation.write(one, trained, str(tmp_path), num_plots=0)
+    for results, number in ((evaluated, 2), (tokens, 0)):
+        evaluation.write(results, trained, str(tmp_path), num_plots=0)
         assert len(list(tmp_path.glob("*.detokenized.txt"))) == number
 
 
@@ -174,7 +174,7 @@ def test_n_best_scores_and_their_order(trained):
         translator(trained, n_best=4)
 
 
-def test_scores_are_those_of_given_pairs(trained):
+def test_scores_of_translations_equal_scores_of_the_same_pairs(trained):
     source = ["Haus Hund Katze.", "der alt Stadt."]
     best = [line.split("\t") for line in translator(trained, scores=True)(source, 1)]
     pairs = [f"{line}\t{text}" for line, (_, text) in zip(source, best, strict=True)]
@@ -182,15 +182,15 @@ def test_scores_are_those_of_given_pairs(trained):
     np.testing.assert_allclose([float(score) for score, _ in best], [float(score) for score in scores], atol=2e-3)
 
 
-def test_pairs_are_scored_as_the_steps_do():
+def test_the_score_of_a_pair_is_the_sum_over_decoder_steps():
     model = make_model("memory", {"num_slots": 2})
     source, target = [4, 5, 6, EOS], [7, 8, EOS]
     shared, state = model.start(model.encode(padded([source])), 1, model.token_table())
     total, token = 0.0, BOS
-    for following in target:
+    for next_token in target:
         logits, _, state = model.step(tf.constant([[token]]), state, shared)
-        total += float(tf.nn.log_softmax(logits[0, 0])[following])
-        token = following
+        total += float(tf.nn.log_softmax(logits[0, 0])[next_token])
+        token = next_token
     scorer = Scorer(model)
     np.testing.assert_allclose(scorer(padded([source]).numpy(), padded([target]).numpy()), [total], rtol=1e-5)
     wide = scorer(padded([source, [EOS]], 9).numpy(), padded([target, [EOS]], 12).numpy())
@@ -198,14 +198,14 @@ def test_pairs_are_scored_as_the_steps_do():
 
 
 @pytest.mark.parametrize("line", ["no tab", "two\ttabs\there", ""])
-def test_a_line_that_is_no_pair_is_named(trained, line):
+def test_a_line_that_is_no_pair_is_reported_with_its_number(trained, line):
     scores = PairScorer(trained)(["a\tb", line], 11)
-    assert float(next(scores)) < 0  # what came before is not lost
+    assert float(next(scores)) < 0  # the score of the line before is still given
     with pytest.raises(DataError, match="standard input:12: .*tab"):
         next(scores)
 
 
-def test_alignments_are_word_pairs_of_most_attention(trained):
+def test_hard_alignments_give_each_target_word_a_source_word(trained):
     (line,) = translator(trained, alignment="hard")(["Haus Hund Katze."], 1)
     text, pairs = line.split("\t")
     places = [tuple(map(int, pair.split("-"))) for pair in pairs.split()]
@@ -214,7 +214,7 @@ def test_alignments_are_word_pairs_of_most_attention(trained):
     assert all(0 <= place < 4 for place, _ in places)
 
 
-def test_words_are_aligned_by_the_attention_of_their_units():
+def test_words_are_aligned_by_the_attention_weights_of_their_units():
     weights = np.array([[0.1, 0.2, 0.3, 0.4], [0.1, 0.3, 0.5, 0.1], [0.0, 0.3, 0.35, 0.35]])
     part = Part(["a@@", "b", "c", "d"], ["x", "y@@", "z"], weights)
     assert word_alignment([part], bpe.word_numbers) == "2-0 1-1"
@@ -231,7 +231,12 @@ UNK = "<unk>"
     [
         ("Ł@@ Ő@@ Ś@@ Ţ", [UNK, UNK, "Ś@@", UNK], [0, 1, 2, 3], "ŁŐŚŢ"),
         ("old Ā@@ Ă house", ["old", UNK, UNK, "old"], [0, 1, 2, 0], "old ĀĂ old"),
-        ("便@@ 说@@ 一@@ 个", [UNK, "said", "the"], [0, 1, 2], "便 said the"),  # a word without blanks: a sentence
+        (
+            "便@@ 说@@ 一@@ 个",
+            [UNK, "said", "the"],
+            [0, 1, 2],
+            "便 said the",
+        ),  # without blanks, BPE splits a sentence as a word
         ("Zy@@ klop geht", ["x", UNK, UNK], [0, 1, 2], "x klop geht"),
         ("Zy@@ klop geht", [UNK, "klop", "x"], [0, 1, 2], "Zyklop x"),
         ("Ā@@ Ă", [UNK, UNK], [0, 0], "Ā Ā"),
@@ -258,15 +263,15 @@ def test_a_model_without_source_weights_has_no_alignments(trained):
 @pytest.mark.parametrize(("ratio", "limits"), [(1.1, [11, 55]), (1.15, [12, 58]), (2, [20, 100])])
 def test_a_hypothesis_has_as_many_tokens_as_the_ratio_allows(ratio, limits):
     model = make_model("none", {})
-    model.output_layer.bias.assign(tf.one_hot(EOS, 11, -1e9, 0.0))  # it never ends by itself
+    model.output_layer.bias.assign(tf.one_hot(EOS, 11, -1e9, 0.0))  # the end of sentence is never chosen
     config = DecodingConfig(beam_size=1, max_length_ratio=ratio, jit_compile=False)
-    found = Searcher(model, config)(padded([[4] * 9 + [EOS], [4] * 49 + [EOS]]).numpy())
-    assert found.lengths[:, 0].tolist() == limits
+    hypotheses = Searcher(model, config)(padded([[4] * 9 + [EOS], [4] * 49 + [EOS]]).numpy())
+    assert hypotheses.lengths[:, 0].tolist() == limits
 
 
 @pytest.mark.parametrize("name", ["memory", "bahdanau", "none"])
 def test_a_sentence_alone_is_decoded_as_in_a_batch(name):
-    """Alone, XLA compiles its encoder, too."""
+    """With a single sentence, XLA compiles the encoder too."""
     searcher = Searcher(make_model(name, {}), DecodingConfig(beam_size=3, n_best=3, jit_compile=True))
     sources = [[4, 5, 6, 7, EOS], [8, 9, EOS]]
     together = searcher(padded(sources, 6).numpy())
@@ -277,12 +282,12 @@ def test_a_sentence_alone_is_decoded_as_in_a_batch(name):
 
 
 @pytest.mark.parametrize("name", ["memory", "bahdanau"])
-def test_coverage_penalty_is_the_search_on_the_models_own_weights(name):
-    """With one step, the score of a hypothesis is its log-probability and the penalty of the weights it read."""
+def test_the_coverage_penalty_uses_the_attention_weights_of_the_model(name):
+    """After a single step, the score of a hypothesis is its log-probability plus the penalty of the step's weights."""
     model = make_model(name, {})
     source = padded([[4, 5, 6, EOS], [7, EOS]])
     config = DecodingConfig(beam_size=3, n_best=3, max_length=1, coverage_penalty=0.4, jit_compile=False)
-    found = Searcher(model, config)(source.numpy())
+    hypotheses = Searcher(model, config)(source.numpy())
     shared, state = model.start(model.encode(source), 1, model.token_table())
     logits, scores, _ = model.step(tf.fill([2, 1], BOS), state, shared)
     weights = model.attention_weights(shared, scores).numpy()[:, 0]
@@ -290,44 +295,44 @@ def test_coverage_penalty_is_the_search_on_the_models_own_weights(name):
         attended = weights[row, :length] / weights[row, :length].sum()
         best = np.sort(tf.nn.log_softmax(logits[row, 0]).numpy())[::-1][:3]
         expected = best + 0.4 * np.log(np.clip(attended, 1e-6, 1)).sum()
-        np.testing.assert_allclose(found.scores[row], expected, rtol=1e-4)
+        np.testing.assert_allclose(hypotheses.scores[row], expected, rtol=1e-4)
 
 
 def test_an_ensemble_averages_probabilities(runs):
-    one, other, both = load(runs[0][:1], [], None), load(runs[0][1:], [], None), load(runs[0], [], None)
+    first, second, ensemble = (load(run_dirs, [], None) for run_dirs in (runs[0][:1], runs[0][1:], runs[0]))
     source, target = padded([[4, 5, 6, EOS]]), padded([[7, 8, EOS]])
-    mean = (tf.nn.softmax(one.model(source, target)) + tf.nn.softmax(other.model(source, target))) / 2
-    np.testing.assert_allclose(tf.exp(both.model(source, target)), mean, rtol=1e-4)
-    shared, state = both.model.start(both.model.encode(source), 1, both.model.token_table())
+    mean = (tf.nn.softmax(first.model(source, target)) + tf.nn.softmax(second.model(source, target))) / 2
+    np.testing.assert_allclose(tf.exp(ensemble.model(source, target)), mean, rtol=1e-4)
+    shared, state = ensemble.model.start(ensemble.model.encode(source), 1, ensemble.model.token_table())
     token = BOS
-    for position, following in enumerate([7, 8, EOS]):
-        log_probs, scores, state = both.model.step(tf.constant([[token]]), state, shared)
+    for position, next_token in enumerate([7, 8, EOS]):
+        log_probs, scores, state = ensemble.model.step(tf.constant([[token]]), state, shared)
         np.testing.assert_allclose(tf.exp(log_probs[0, 0]), mean[0, position], rtol=1e-3, atol=1e-6)
-        token = following
-    assert both.model.attention_weights(shared, scores).shape == (1, 1, 4)
-    assert len(both.checkpoints) == 2
+        token = next_token
+    assert ensemble.model.attention_weights(shared, scores).shape == (1, 1, 4)
+    assert len(ensemble.checkpoints) == 2
 
 
-def test_an_ensemble_of_one_model_twice_is_that_model(runs, trained):
+def test_an_ensemble_of_the_same_model_twice_translates_as_the_model(runs, trained):
     twice = load([runs[0][1]] * 2, [], None)
     assert isinstance(twice.model, Ensemble)
     lines = lines_of(runs[1] / "test.en")[:5]
-    both, alone = translator(twice, alignment="hard"), translator(trained, alignment="hard")
-    assert list(both(lines, 1)) == list(alone(lines, 1))
+    by_ensemble, by_model = (translator(each, alignment="hard")(lines, 1) for each in (twice, trained))
+    assert list(by_ensemble) == list(by_model)
 
 
-def test_models_of_other_vocabularies_make_no_ensemble(runs, tiny_config, tmp_path):
+def test_an_ensemble_of_different_vocabularies_is_refused(runs, tiny_config, tmp_path):
     assert train(tiny_config(), str(tmp_path / "run"), NO_STRATEGY) == 0
     with pytest.raises(ConfigError, match="run: .*vocabulary"):
         load([runs[0][0], str(tmp_path / "run")], [], None)
 
 
-def test_lines_are_taken_as_they_come():
+def test_lines_are_read_as_soon_as_they_arrive():
     reader, writer = os.pipe()
     try:
         batches = available_lines(reader, 3, 3)
         os.write(writer, b"first\n")
-        assert next(batches) == ["first"]  # though the pipe is open
+        assert next(batches) == ["first"]  # although the pipe is still open
         os.write(writer, "zweite ü\r\nthird\nfour".encode())
         assert next(batches) == ["zweite ü", "third"]
         os.write(writer, b"th\n\xff\n")
@@ -353,7 +358,7 @@ def test_lines_are_taken_as_they_come():
         (b"\xef\xbb\xbf", [[""]]),
     ],
 )
-def test_a_file_is_taken_in_batches(tmp_path, content, batches):
+def test_a_file_is_read_in_batches(tmp_path, content, batches):
     (tmp_path / "lines").write_bytes(content)
     with open(tmp_path / "lines", "rb") as file:
         assert list(available_lines(file.fileno(), 2, 2)) == batches
@@ -375,7 +380,7 @@ def test_a_line_without_end_is_refused_after_the_lines_before_it(tmp_path, monke
             next(lines)
 
 
-def test_an_error_ends_the_command_though_its_input_goes_on(runs):
+def test_an_error_ends_the_command_while_its_input_is_open(runs):
     command = [sys.executable, "-m", "memattn.translate", "--run_dir", runs[0][1], "--score"]
     with subprocess.Popen(
         command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -395,12 +400,12 @@ def test_a_closed_standard_input_is_reported(runs):
 
 
 def test_a_source_without_a_hypothesis_gives_an_empty_line(trained, monkeypatch):
-    writing = translator(trained, scores=True)
+    translate = translator(trained, scores=True)
     monkeypatch.setattr("memattn.serving.translator.translation", lambda *_: Translation([], []))
-    assert list(writing(["Haus"], 1)) == ["-inf\t"]
+    assert list(translate(["Haus"], 1)) == ["-inf\t"]
 
 
-def test_a_corpus_that_is_not_the_runs_is_not_evaluated(runs, tmp_path):
+def test_a_corpus_with_another_vocabulary_is_not_evaluated(runs, tmp_path):
     files = {split: tuple(str(runs[1] / f"{split}.{side}") for side in ("en", "de")) for split in ("train", "valid")}
     prepare.prepare(files, dataclasses.replace(SETTINGS, bpe_units=10), str(tmp_path / "other"), 1)
     with pytest.raises(ConfigError, match="data.folder: .*vocabulary"):
@@ -414,7 +419,9 @@ def test_the_command_streams_on_a_pipe(runs, trained):
     with subprocess.Popen(
         command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as process:
-        for line, translation in zip(source, expected, strict=True):  # each answer before the next question
+        for line, translation in zip(
+            source, expected, strict=True
+        ):  # each translation comes before the next line is sent
             process.stdin.write(f"{line}\n")
             process.stdin.flush()
             assert process.stdout.readline() == f"{translation}\n"
@@ -442,7 +449,7 @@ def test_invalid_arguments_of_commands_are_reported(runs, command, module, flags
 
 
 def test_a_run_folder_holds_what_translating_text_needs(runs, tmp_path):
-    """A run moved away from its data still translates; its BPE is its own."""
+    """A run that was moved away from its data still translates: the run folder holds the BPE codes."""
     (tmp_path / "moved").mkdir()
     moved = tmp_path / "moved" / "run"
     os.rename(runs[0][0], moved)
@@ -463,10 +470,10 @@ def test_a_run_folder_holds_what_translating_text_needs(runs, tmp_path):
         ("a b c", [0, 1, 2], 3, ["a b c"]),
         ("a b c d", [0, 1, 2, 3], 3, ["a b c", "d"]),
         ("a b . d e f", range(6), 4, ["a b .", "d e f"]),  # at the end of a sentence
-        ("a . b c d e", range(6), 4, ["a . b c", "d e"]),  # but of none in the first half
+        ("a . b c d e", range(6), 4, ["a . b c", "d e"]),  # unless the sentence ends in the first half
         ("a b@@ c@@ d e", [0, 1, 1, 1, 2], 3, ["a", "b@@ c@@ d", "e"]),  # at the end of a word
-        ("a@@ b@@ c@@ d@@ e", [0] * 5, 2, ["a@@ b@@", "c@@ d@@", "e"]),  # of a word that is too long
-        ("a@@ 3.@@ 5@@ d@@ e", [0] * 5, 4, ["a@@ 3.@@ 5@@ d@@", "e"]),  # a number is no end
+        ("a@@ b@@ c@@ d@@ e", [0] * 5, 2, ["a@@ b@@", "c@@ d@@", "e"]),  # within a word that is too long
+        ("a@@ 3.@@ 5@@ d@@ e", [0] * 5, 4, ["a@@ 3.@@ 5@@ d@@", "e"]),  # the full stop of a number ends no sentence
         ("a@@ b@@ 。@@ d@@ e", [0] * 5, 4, ["a@@ b@@ 。@@", "d@@ e"]),
         ("a b c", [0, 1, 2], 1, ["a", "b", "c"]),
     ],
@@ -476,66 +483,61 @@ def test_long_lines_are_split_at_ends_of_sentences_and_words(tokens, numbers, mo
     assert [" ".join(piece) for piece in pieces] == expected
 
 
-def of_lines(trained, long="split", most=6, **options):
-    decoding = dataclasses.replace(trained.config.decoding, long_lines=long, max_source_length=most)
-    return translator(
-        dataclasses.replace(trained, config=dataclasses.replace(trained.config, decoding=decoding)), **options
-    )
+def with_long_lines(trained, long_lines, max_source_length):
+    """The trained run with these settings for lines that are too long."""
+    changes = {"long_lines": long_lines, "max_source_length": max_source_length}
+    decoding = dataclasses.replace(trained.config.decoding, **changes)
+    return dataclasses.replace(trained, config=dataclasses.replace(trained.config, decoding=decoding))
+
+
+def long_line_translator(trained, long_lines="split", max_source_length=6, **options):
+    return translator(with_long_lines(trained, long_lines, max_source_length), **options)
 
 
 def test_a_line_that_is_split_has_the_translations_of_its_pieces(trained):
     pieces = ["Haus Hund Katze.", "Hund Katze Haus.", "Katze Haus Hund."]
     lines, most = ["Haus Hund.", " ".join(pieces), "neu."], len(trained.text.encode(pieces[0], "source"))
-    translate = of_lines(trained, most=most, n_best=2, scores=True)
+    translate = long_line_translator(trained, max_source_length=most, n_best=2, scores=True)
     with pytest.warns(UserWarning, match=rf"^standard input:6: \d+ tokens, .*{most}; .*3 pieces$"):
-        found = [line.split("\t") for line in translate(lines, 5)]
-    assert [number for number, *_ in found] == ["5", "5", "6", "6", "7", "7"]
+        rows = [line.split("\t") for line in translate(lines, 5)]
+    assert [number for number, *_ in rows] == ["5", "5", "6", "6", "7", "7"]
     alone = [[line.split("\t")[1:] for line in translate([piece], 1)] for piece in pieces]
     for k in range(2):
-        assert float(found[2 + k][1]) == pytest.approx(sum(float(piece[k][0]) for piece in alone), abs=1e-4)
+        score_of_pieces = sum(float(piece[k][0]) for piece in alone)
+        assert float(rows[2 + k][1]) == pytest.approx(score_of_pieces, abs=1e-4)
     tokens = [trained.text.encode(piece[0][1], "target") for piece in alone]
-    assert found[2][2] == trained.text.detokenize(trained.text.decode(sum(tokens, [])))
+    assert rows[2][2] == trained.text.detokenize(trained.text.decode(sum(tokens, [])))
 
 
 def test_a_line_that_is_cut_has_the_translation_of_its_first_tokens(trained):
     line = "Haus Hund Katze alt neu"
     most = len(trained.text.encode("Haus Hund Katze", "source"))
     with pytest.warns(UserWarning, match=r"^lines:1: .*; the rest is dropped$"):
-        found = of_lines(trained, "cut", most).translate([line])
-    assert found == translator(trained).translate(["Haus Hund Katze"])
+        translations = long_line_translator(trained, "cut", most).translate([line])
+    assert translations == translator(trained).translate(["Haus Hund Katze"])
 
 
-def test_a_line_that_is_refused_is_named_after_those_before_it(trained):
-    translate = of_lines(trained, "refuse", 3)
+def test_a_line_that_is_refused_is_reported_after_earlier_results(trained):
+    translate = long_line_translator(trained, "refuse", 3)
     lines = translate(["Haus", "Haus Hund Katze alt neu", "Haus"], 4)
     assert next(lines) == translate.translate(["Haus"])[0]
     with pytest.raises(DataError, match=r"standard input:5: \d+ tokens.*decoding.max_source_length"):
         next(lines)
-    pairs = PairScorer(
-        dataclasses.replace(
-            trained,
-            config=dataclasses.replace(
-                trained.config,
-                decoding=dataclasses.replace(trained.config.decoding, long_lines="refuse", max_source_length=3),
-            ),
-        )
-    )
-    scores = pairs(["Haus\tHaus", "Haus\tHaus Hund Katze alt neu"], 4)
+    scores = PairScorer(with_long_lines(trained, "refuse", 3))(["Haus\tHaus", "Haus\tHaus Hund Katze alt neu"], 4)
     assert float(next(scores)) < 0
     with pytest.raises(DataError, match="standard input:5: "):
         next(scores)
 
 
 @pytest.mark.filterwarnings("ignore:standard input")
-def test_alignments_of_a_line_that_is_split(trained):
+def test_a_line_that_is_split_has_alignments_of_all_its_words(trained):
     line = "Haus Hund Katze. alt neu. der Stadt"
-    (hard,) = of_lines(trained, alignment="hard")([line], 1)
-    (soft,) = of_lines(trained, alignment="soft")([line], 1)
+    (hard,) = long_line_translator(trained, alignment="hard")([line], 1)
+    (soft,) = long_line_translator(trained, alignment="soft")([line], 1)
     text, pairs = hard.split("\t")
     pairs = [tuple(map(int, pair.split("-"))) for pair in pairs.split()]
-    assert [word for _, word in pairs] == list(
-        range(len(trained.text.decode(trained.text.encode(text, "target")).split()))
-    )
+    words = trained.text.decode(trained.text.encode(text, "target")).split()
+    assert [word for _, word in pairs] == list(range(len(words)))
     soft = json.loads(soft)
     assert soft["text"] == text
     assert sum((piece["source"] for piece in soft["pieces"]), []) == trained.text.encode(line, "source")
@@ -544,25 +546,25 @@ def test_alignments_of_a_line_that_is_split(trained):
         assert 0 < len(piece["source"]) <= 6
 
 
-def test_a_slow_line_does_not_hold_back_those_before_it(trained, monkeypatch):
-    """The first lines are there when the search comes to a longer one."""
-    translate, searched = of_lines(trained, most=99), []
+def test_a_slow_line_does_not_delay_earlier_lines(trained, monkeypatch):
+    """The translations of short lines are given before the search of a longer line."""
+    translate, searched_shapes = long_line_translator(trained, max_source_length=99), []
     searcher = translate._searcher
 
     class Watched:
         config, has_alignments = searcher.config, True
 
         def __call__(self, source, numbers):
-            searched.append(source.shape)
+            searched_shapes.append(source.shape)
             return searcher(source, numbers)
 
     monkeypatch.setattr(translate, "_searcher", Watched())
     lines = translate(["Haus."] * 5 + [" ".join(["Haus"] * 33)], 1)
     for _ in range(5):
         next(lines)
-    assert searched == [(8, 8)]
+    assert searched_shapes == [(8, 8)]
     assert next(lines)
-    assert searched == [(8, 8), (1, 64)]
+    assert searched_shapes == [(8, 8), (1, 64)]
 
 
 ODD_LINES = {
@@ -595,16 +597,16 @@ ODD_LINES = {
 @pytest.mark.parametrize("options", [{}, {"n_best": 2, "scores": True, "alignment": "hard", "replace_unknown": True}])
 def test_each_odd_line_has_its_translation(trained, options):
     lines, translate = list(ODD_LINES.values()), translator(trained, **options)
-    found = list(translate(lines, 1))
-    assert all("\n" not in line and "\r" not in line for line in found)
+    output = list(translate(lines, 1))
+    assert all("\n" not in line and "\r" not in line for line in output)
     if options:
-        numbers = [int(line.split("\t")[0]) for line in found]
+        numbers = [int(line.split("\t")[0]) for line in output]
         assert set(numbers) == set(range(1, len(lines) + 1))
         assert sorted(numbers) == numbers
     else:
-        assert len(found) == len(lines)
-        assert [not line for line in found[:3]] == [True] * 3
-        assert found[-1]
+        assert len(output) == len(lines)
+        assert [not line for line in output[:3]] == [True] * 3
+        assert output[-1]
 
 
 @pytest.mark.parametrize("form", ["raw", "tokenized", "truecased"])
@@ -621,11 +623,13 @@ def test_white_space_around_a_line_and_double_blanks_change_nothing(trained, for
 def test_closed_streams_end_no_command_in_a_stack_trace(module, closed):
     for flag, status in (("--nonsense", 2), ("--help", 0)):
         command = f"{sys.executable} -m memattn.{module} {flag} {closed}"
-        done = subprocess.run(["sh", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
-        assert done.returncode == status
-        assert "Traceback" not in done.stderr
-        assert "error" not in done.stdout
-        assert len(done.stderr.splitlines()) == (status == 2 and "2>&-" not in closed)
+        result = subprocess.run(
+            ["sh", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+        )
+        assert result.returncode == status
+        assert "Traceback" not in result.stderr
+        assert "error" not in result.stdout
+        assert len(result.stderr.splitlines()) == (status == 2 and "2>&-" not in closed)
 
 
 def test_a_closed_standard_output_is_reported(runs):
@@ -635,9 +639,9 @@ def test_a_closed_standard_output_is_reported(runs):
     assert result.stderr.splitlines()[-1] == "error: standard output is closed; it is where the translations go"
 
 
-def test_an_error_does_not_land_among_translations(runs):
+def test_an_error_is_not_printed_among_translations(runs):
     command = f"{sys.executable} -m memattn.translate --run_dir {runs[0][1]} --score 2>&-"
-    done = subprocess.run(
+    result = subprocess.run(
         ["sh", "-c", command],
         cwd=ROOT,
         input="Haus\tHaus\nHaus\n",
@@ -646,6 +650,6 @@ def test_an_error_does_not_land_among_translations(runs):
         timeout=60,
         check=False,
     )
-    assert done.returncode == 1
-    assert len(done.stdout.splitlines()) == 1
-    assert float(done.stdout) < 0
+    assert result.returncode == 1
+    assert len(result.stdout.splitlines()) == 1
+    assert float(result.stdout) < 0

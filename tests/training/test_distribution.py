@@ -21,7 +21,7 @@ import tensorflow as tf
 from benchmarks.replicas import all_reduced_bytes
 from helpers.repository import ROOT
 from helpers.runs import NO_STRATEGY, latest, replicas, weights
-from helpers.updates import BATCH, one_step
+from helpers.updates import BATCH, three_updates
 
 from memattn import config as run_configs
 from memattn import train as command
@@ -139,7 +139,10 @@ def test_devices_and_workers_train_alike(name, write_config, tmp_path, times):
 
 
 def test_two_replicas_in_xla_match_one_without():
-    (single, alone), (mirrored, together) = one_step(NO_STRATEGY, BATCH), one_step(replicas(2), BATCH, jit_compile=True)
+    (single, alone), (mirrored, together) = (
+        three_updates(NO_STRATEGY, BATCH),
+        three_updates(replicas(2), BATCH, jit_compile=True),
+    )
     np.testing.assert_allclose(alone, together, rtol=1e-4)
     for one, other in zip(single.trainable_variables, mirrored.trainable_variables, strict=True):
         np.testing.assert_allclose(tf.convert_to_tensor(one), tf.convert_to_tensor(other), rtol=1e-3, atol=1e-4)

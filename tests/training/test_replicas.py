@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 from helpers.models import padded
 from helpers.runs import NO_STRATEGY, replicas, weights
-from helpers.updates import BATCH, one_step
+from helpers.updates import BATCH, three_updates
 
 from memattn.data.vocabulary import EOS
 from memattn.runs import run_folder
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 def test_two_replicas_match_one(rows):
     strategy, batch = replicas(2), BATCH[-rows:]
     assert strategy.num_replicas_in_sync == 2
-    (single, alone), (mirrored, together) = one_step(NO_STRATEGY, batch), one_step(strategy, batch)
+    (single, alone), (mirrored, together) = three_updates(NO_STRATEGY, batch), three_updates(strategy, batch)
     np.testing.assert_allclose(alone, together, rtol=1e-4)
     for one, other in zip(single.trainable_variables, mirrored.trainable_variables, strict=True):
         np.testing.assert_allclose(tf.convert_to_tensor(one), tf.convert_to_tensor(other), rtol=1e-3, atol=1e-4)
