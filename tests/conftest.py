@@ -75,7 +75,7 @@ def pytest_configure(config):
 
 @pytest.fixture
 def write_config(tmp_path):
-    """write_config(changes) writes TINY with those dotted keys changed, its data in the test's folder; returns the path."""
+    """write_config(changes) writes TINY with dotted keys changed, its data in the test's folder; returns the path."""
 
     def write(changes=None, name="config.yaml"):
         tree = configs.apply_changes(TINY, {"data.folder": str(tmp_path / "data"), **(changes or {})})

@@ -52,7 +52,7 @@ def assert_equal_scores(old, new, options):
     """Asserts that hypotheses which both searches find have equal scores, and that these are at least half of all.
 
     memattn's scores are multiplied by the length penalty, and the coverage penalty is added to those of
-    tensorflow-addons, because its search returns log-probabilities.
+    tensorflow-addons, which returns log-probabilities.
     """
     old_state, new_hypotheses = old["final"], new["found"]
     old_scores, new_scores = old_state.log_probs, new_hypotheses.scores

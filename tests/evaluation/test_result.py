@@ -62,7 +62,7 @@ def test_a_damaged_result_is_refused(result, tmp_path, damage, problem):
 
 
 @pytest.mark.parametrize("missing", ["bleu", "exact_match", "sentences", "config"])
-def test_a_result_without_its_figures_is_refused(result, missing):
+def test_a_result_that_lacks_a_required_key_is_refused(result, missing):
     stored = result.to_json()
     del stored[missing]
     with pytest.raises(ValueError, match=f"{missing} is missing"):

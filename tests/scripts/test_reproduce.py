@@ -353,8 +353,8 @@ def test_the_lower_bound_of_an_update_of_active_memory_equals_a_count_by_hand(ki
     steps = 5 + 5 * (kind == "extended")
     features = 6 if kind == "markovian" else 3
     assert bound.multiply_adds == pytest.approx(3 * 7 * (steps * step + 5 * features * 11))
-    kept = steps * 5 * 4 * 2 * 3 * 7 + 2 * 3 + 5 * (features + 2 * 11)
-    assert bound.bytes == pytest.approx(4 * (4 * 100 + 7 * kept))
+    kept_values = steps * 5 * 4 * 2 * 3 * 7 + 2 * 3 + 5 * (features + 2 * 11)
+    assert bound.bytes == pytest.approx(4 * (4 * 100 + 7 * kept_values))
 
 
 def test_the_lower_bound_of_token_batches_is_that_of_their_sentences():

@@ -247,7 +247,7 @@ def test_the_row_of_a_run_with_damaged_validations_names_the_damage(load, tmp_pa
     assert [row["failed"] for row in table(folder)] == ["validation.csv is damaged", ""]
 
 
-def test_a_result_without_its_figures_counts_as_missing(load, tmp_path, monkeypatch):
+def test_a_result_with_impossible_values_counts_as_missing(load, tmp_path, monkeypatch):
     monkeypatch.setattr(sweep, "command", Commands())
     config, folder = load(GRID[:1]), tmp_path / "sweep"
     assert sweep.run_sweep(config, str(folder), **OPTIONS) == []
@@ -486,8 +486,8 @@ def test_a_second_signal_does_not_interrupt_the_cleaning_up(first):
             os.kill(os.getpid(), first)
             time.sleep(20)
         finally:
-            for again in (signal.SIGINT, signal.SIGTERM):
-                os.kill(os.getpid(), again)
+            for second in (signal.SIGINT, signal.SIGTERM):
+                os.kill(os.getpid(), second)
             time.sleep(0.01)
             has_cleaned_up = True
     assert has_cleaned_up

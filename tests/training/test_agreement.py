@@ -197,16 +197,16 @@ def with_the_initial_run_elsewhere(rank, strategy, config, run_dir, init_from, l
 def with_a_full_disk(rank, strategy, config, run_dir):
     """Trains; no worker can write a checkpoint."""
 
-    def full(*_, **__):
+    def fail(*_, **__):
         raise OSError(28, "No space left on device", run_dir)
 
-    with mock.patch.object(checkpointing.Kept, "save", full):
+    with mock.patch.object(checkpointing.Kept, "save", fail):
         return train(strategy, config, run_dir)
 
 
 def test_a_full_disk_of_the_first_worker_ends_both(both, tmp_path):
-    full = f"[Errno 28] No space left on device: '{tmp_path / 'run'}'"
-    assert both(with_a_full_disk) == [["OSError", full], FAILED]
+    problem = f"[Errno 28] No space left on device: '{tmp_path / 'run'}'"
+    assert both(with_a_full_disk) == [["OSError", problem], FAILED]
 
 
 def with_broken_data(rank, strategy, config, run_dir, broken, number):

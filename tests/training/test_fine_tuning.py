@@ -62,7 +62,7 @@ def test_an_initial_run_of_another_model_is_refused_before_a_folder_is_created(b
 
 
 def test_an_initial_run_with_another_vocabulary_is_refused(tuning, tmp_path):
-    config = tuning({"data.copy.num_symbols": 5, "data.folder": str(tmp_path / "other")})
+    config = tuning({"data.copy.num_symbols": 5, "data.folder": str(tmp_path / "five_symbols")})
     with pytest.raises(ConfigError, match="training.init_from: .*vocabulary"):
         train(config, str(tmp_path / "run"), NO_STRATEGY)
 

@@ -58,7 +58,7 @@ def test_exact_match_decides_between_equal_values(metric):
         ({"patience": 2}, [9, 9, 8], ""),
     ],
 )
-def test_the_metric_ends_training(options, values, end):
+def test_patience_a_target_value_or_max_steps_ends_training(options, values, end):
     progress, _ = after(TrainingConfig(metric="perplexity", **options), *({"perplexity": value} for value in values))
     assert (progress.finished, progress.diverged) == (end, "")
 

@@ -38,7 +38,9 @@ from memattn.training.trainer import Trainer, train
         slow("none", {}, {"input_feeding": False}, True),
     ],
 )
-def test_the_first_update_is_adams_for_the_clipped_mean_over_real_target_tokens(name, options, changes, jit_compile):
+def test_the_first_update_is_that_of_adam_on_the_clipped_mean_gradient_without_padding(
+    name, options, changes, jit_compile
+):
     model = make_model(name, options, **changes)
     with tf.GradientTape() as tape:
         logits = model(tf.constant(BATCH), tf.constant(BATCH))
@@ -78,7 +80,7 @@ def test_a_keras_without_the_moments_of_adam_is_refused():
 
 
 @pytest.mark.parametrize("precision", ["mixed_bfloat16", "float32"])
-def test_auto_means_xla_for_the_precision_that_the_model_computes_in(precision, tiny_config):
+def test_auto_chooses_xla_by_the_precision_in_which_the_model_computes(precision, tiny_config):
     """Training and search take the same decision; the device is a CPU."""
     auto = {"training.jit_compile": "auto", "decoding.jit_compile": "auto"}
     config = tiny_config({**auto, "training.precision": precision})

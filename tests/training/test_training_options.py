@@ -69,21 +69,21 @@ def test_label_smoothing_is_cross_entropy_with_a_smoothed_target(smoothing):
         np.testing.assert_allclose(new, old - moved, rtol=1e-3, atol=2e-5)
 
 
-def test_accumulation_keeps_no_more_gradients_for_more_batches(monkeypatch):
+def test_accumulation_keeps_the_gradients_of_a_single_batch_at_a_time(monkeypatch):
     step = TrainingStep(make_model("memory", {"num_slots": 2}), TrainingConfig(jit_compile=False), NO_STRATEGY)
-    compute, kept, alive = step._gradients, [], []
+    compute, references, alive_counts = step._gradients, [], []
 
     def counting(*arguments):
         gc.collect()
-        alive.append(sum(gradient() is not None for gradient in kept))
+        alive_counts.append(sum(reference() is not None for reference in references))
         gradients, sums = compute(*arguments)
-        kept.append(weakref.ref(gradients[0]))
+        references.append(weakref.ref(gradients[0]))
         return gradients, sums
 
     monkeypatch.setattr(step, "_gradients", counting)
     step([(BATCH, BATCH)] * 5, 0, 0.1)
-    assert len(kept) == 5
-    assert max(alive) <= 1
+    assert len(references) == 5
+    assert max(alive_counts) <= 1
 
 
 def test_accumulated_batches_train_as_one_large_batch():
