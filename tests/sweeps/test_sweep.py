@@ -57,9 +57,9 @@ def test_a_sweep_trains_and_evaluates_in_processes_and_repeats_only_what_is_miss
     assert "[memory] validation at step 3" in output.out
     log = folder / FAILING / "log.txt"
     assert f"{FAILING}: training ended with status 2; see {log}: error: training.teacher: " in output.err
-    log = (folder / FAILING / "log.txt").read_text("utf-8").splitlines()
-    assert " -m memattn.train --run_dir " in log[0]
-    assert "nowhere" in log[-1]
+    command, *_, error = log.read_text("utf-8").splitlines()
+    assert " -m memattn.train --run_dir " in command
+    assert "nowhere" in error
     assert not (folder / FAILING / "result.json").exists()
 
     result = json.loads((folder / "memory" / "result.json").read_text("utf-8"))
