@@ -1,7 +1,7 @@
 """memattn: attention with a fixed-size memory for sequence-to-sequence models, in TensorFlow.
 
-The names in this module are the public interface; everything below it is internal and may change. TensorFlow is
-imported on first use of a name.
+The names in this module are the public interface; subpackages and their modules are internal and may change.
+TensorFlow is imported on first use of a name.
 """
 
 import importlib

@@ -1,4 +1,4 @@
-"""Runs a command and says in one line what went wrong; status 0, 1 (the run failed) or 2 (usage)."""
+"""Runs a command: parses its flags, reports an error in one line, and sets the exit status."""
 
 import os
 
@@ -28,7 +28,7 @@ from memattn.errors import ConfigError, DataError, LostWorkerError, RunError, on
 FAILURE, USAGE, INTERRUPTED = 1, 2, 130
 REQUEUE = 138  # 128 + SIGUSR1, which asks a scheduler to start the job again
 TRACEBACK = "MEMATTN_TRACEBACK"  # environment variable: 1 shows the stack trace of an error, too
-_LONGEST_FLAG = 100  # characters of a name
+_LONGEST_FLAG = 100  # characters of a flag's name
 _HELP = {"-h", "-help", "--help"}
 _MISSING_FLAG = re.compile(r"flags? .*: (?:Flag )?(--\w+) (?:must have a value other than None\.|is missing)")
 
@@ -42,6 +42,7 @@ def _is_command() -> bool:
 
 
 def _end_at_once(*_) -> None:
+    """Handles SIGINT without raising KeyboardInterrupt."""
     try:
         os.write(2, b"error: interrupted\n")
     finally:
@@ -49,7 +50,7 @@ def _end_at_once(*_) -> None:
 
 
 def _open_closed_streams() -> None:
-    """Opens /dev/null in place of closed standard streams: otherwise a file might get their number, and messages."""
+    """Opens /dev/null in place of closed standard streams: otherwise a file might get their number and the messages."""
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:
             os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
@@ -102,8 +103,8 @@ def run_one(commands: Mapping[str, Callable[[], None]], description: str) -> Non
             print(description.strip())
         sys.exit(0)
     if name not in commands:
-        known = f"give one of {', '.join(commands)}; see --help"
-        _fail(f"{name}: not a command; {known}" if name else f"no command; {known}", USAGE)
+        advice = f"give one of {', '.join(commands)}; see --help"
+        _fail(f"{name}: not a command; {advice}" if name else f"no command; {advice}", USAGE)
     del sys.argv[1]
     commands[name]()
 
@@ -112,8 +113,8 @@ def run_one(commands: Mapping[str, Callable[[], None]], description: str) -> Non
 def _filtered_stderr() -> Iterator[None]:
     """Passes standard error through `startup_filter` while TensorFlow is imported.
 
-    TF_CPP_MIN_LOG_LEVEL does not hold for what newer versions log before absl's logging is initialized, and only a
-    process of its own still passes on the last message of an import that aborts this one.
+    Newer versions ignore TF_CPP_MIN_LOG_LEVEL until absl's logging is initialized. The filter is a separate process, so
+    that it still passes on the last message if the import aborts this process.
     """
     stderr = os.dup(2)
     read_end, write_end = os.pipe()
@@ -126,7 +127,7 @@ def _filtered_stderr() -> Iterator[None]:
         try:
             yield
         finally:
-            os.dup2(stderr, 2)  # closes the pipe, at whose end the filter ends
+            os.dup2(stderr, 2)  # closes the pipe, which ends the filter
             os.close(stderr)
 
 
@@ -155,6 +156,7 @@ class _Output:
 
 @contextlib.contextmanager
 def _patient_output() -> Iterator[None]:
+    """Makes standard output an `_Output`."""
     with contextlib.redirect_stdout(_Output(sys.stdout)) as output:
         try:
             yield
@@ -171,12 +173,12 @@ def _print_help(main: Callable[..., int | None]) -> None:
     module = main.__module__
     text = inspect.getdoc(main) or inspect.getdoc(sys.modules[module]) or ""
     key_module = sys.argv[0] if module == "__main__" else module
-    others = [
+    other_modules = [
         name
         for name in flags.FLAGS.flags_by_module_dict()
         if name.startswith(("memattn.", "benchmarks.")) and name != key_module
     ]
-    print("\n".join([text, *map(flags.FLAGS.module_help, [key_module, *others])]))
+    print("\n".join([text, *map(flags.FLAGS.module_help, [key_module, *other_modules])]))
 
 
 def _parse_flags(argv: list[str], positional: bool) -> list[str]:
@@ -209,7 +211,7 @@ def _guarded(main: Callable[..., int | None], arguments: Sequence[str] = ()) -> 
     """Calls `main` and returns its status; ends the process with one line for an error that a user can mend."""
     absl_logging.set_verbosity(absl_logging.WARNING)
     warnings.formatwarning = lambda message, *_: f"warning: {one_line(str(message))}\n"
-    logging.getLogger("tensorflow").setLevel(logging.ERROR)  # it warns of retracing, which each padded length needs
+    logging.getLogger("tensorflow").setLevel(logging.ERROR)  # no warnings of retracing, which each shape needs
     try:
         if signal.getsignal(signal.SIGINT) is _end_at_once:
             signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -19,7 +19,7 @@ class RunError(RuntimeError):
 
     Args:
       problem: What is wrong.
-      advice: What the command that ran into the problem advises.
+      advice: What the user can do.
     """
 
     def __init__(self, problem: str = "", advice: str = ""):
@@ -32,21 +32,27 @@ class LostWorkerError(RunError):
 
 
 def abbreviated(value: Any) -> str:
-    """Returns a value's `repr` for an error; of a long one, the start."""
+    """Returns the `repr` of a value for an error; only its start if it is long."""
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:76]} ..."
 
 
 def short(text: str) -> str:
-    """Returns a key, a name or a path for an error; of a long one, the start."""
+    """Returns a key, a name or a path for an error, in printable characters; of a long one, the start."""
+    text = _printable(text)
     return text if len(text) <= 120 else f"{text[:116]} ..."
 
 
 def one_line(message: str) -> str:
     """Returns a message as one line of printable characters; long words, and a long line, lose their middle."""
-    line = "".join(character if character.isprintable() else repr(character)[1:-1] for character in message)
+    line = _printable(message)
     line = re.sub(rf"\S{{{_LONGEST_WORD + 1},}}", lambda word: _without_middle(word[0], _LONGEST_WORD), line)
     return _without_middle(line, _LONGEST_LINE)
+
+
+def _printable(text: str) -> str:
+    """Returns a text with line breaks and other unprintable characters written as escapes."""
+    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
 
 
 def _without_middle(text: str, most: int) -> str:

@@ -63,16 +63,18 @@ def _main() -> int:
 
 
 def main() -> None:
-    flags.DEFINE_multi_string("run_dir", None, "Run folder of memattn.train; several form an ensemble.", required=True)
-    flags.DEFINE_multi_string("set", [], "Override, such as decoding.beam_size=1; repeatable.")
-    flags.DEFINE_string("split", None, "Split of the prepared corpus (default: valid).")
+    flags.DEFINE_multi_string("run_dir", None, "Run folder of memattn-train; several form an ensemble.", required=True)
+    flags.DEFINE_multi_string("set", [], "Override of a key, such as decoding.beam_size=1; repeatable.")
+    flags.DEFINE_string("split", None, "Split of the prepared corpus that is decoded (default: valid).")
     flags.DEFINE_string("source", None, "File of sources, in the form of the training text, instead of a split.")
     flags.DEFINE_string("target", None, "File of the references of --source.")
-    flags.DEFINE_integer("average", None, "Last checkpoints to average (default: the best one).", lower_bound=1)
-    flags.DEFINE_integer("repeats", 5, "Timed decodings of the split.", lower_bound=1)
+    flags.DEFINE_integer("average", None, "Average of the last N checkpoints (default: the best).", lower_bound=1)
+    flags.DEFINE_integer("repeats", 5, "Number of timed decodings; their median counts.", lower_bound=1)
     flags.DEFINE_integer("plot", 0, "Number of sentences, the longest, whose alignments are drawn.", lower_bound=0)
     flags.DEFINE_string(
-        "output_dir", None, "Folder of the results (default: RUN for valid, RUN/eval/SPLIT for others)."
+        "output_dir",
+        None,
+        "Folder of the results (default: the run folder for valid, RUN/eval/NAME for another split or a file).",
     )
     cli.run(_main, tensorflow=True)
 

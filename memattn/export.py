@@ -20,12 +20,15 @@ def _main() -> int:
 
 
 def main() -> None:
-    flags.DEFINE_multi_string("run_dir", None, "Run folder of memattn.train; several form an ensemble.", required=True)
+    flags.DEFINE_multi_string("run_dir", None, "Run folder of memattn-train; several form an ensemble.", required=True)
     flags.DEFINE_string("output", None, "Folder of the SavedModel, which must not exist.", required=True)
-    flags.DEFINE_multi_string("set", [], "Override, such as decoding.beam_size=5; repeatable.")
-    flags.DEFINE_integer("average", None, "Last checkpoints to average (default: the best one).", lower_bound=1)
+    flags.DEFINE_multi_string("set", [], "Override of a key, such as decoding.beam_size=5; repeatable.")
+    flags.DEFINE_integer("average", None, "Average of the last N checkpoints (default: the best).", lower_bound=1)
     flags.DEFINE_integer(
-        "max_source_length", None, "Longest source (default: decoding.max_source_length).", lower_bound=1
+        "max_source_length",
+        None,
+        "Upper bound on tokens of a source (default: decoding.max_source_length, else twice the longest in training).",
+        lower_bound=1,
     )
     cli.run(_main, tensorflow=True)
 

@@ -22,7 +22,7 @@ def write(path: str, content: str | bytes) -> None:
 
 @contextlib.contextmanager
 def writing(path: str) -> Iterator[BinaryIO]:
-    """Opens a file that takes its name when it is complete; of several writers, the last one wins. Raises OSError."""
+    """Opens a file that gets its name `path` once it is complete; the last of several writers wins. Raises OSError."""
     unfinished = f"{path}.{secrets.token_hex(4)}{UNFINISHED}"
     with naming(path):
         try:
@@ -40,7 +40,7 @@ def writing(path: str) -> Iterator[BinaryIO]:
 def open_in_place(path: str, mode: str, **options: Any) -> IO:
     """Opens a file that is written in place, as `open` does.
 
-    Raises OSError, also for what is there and is no regular file: a named pipe would wait for a reader.
+    Raises OSError, also if something else than a regular file is there: a named pipe would wait for a reader.
     """
     if os.path.exists(path):
         reading.check_regular(path)
@@ -60,7 +60,7 @@ def move(unfinished: str, path: str) -> None:
 
 @contextlib.contextmanager
 def naming(path: str) -> Iterator[None]:
-    """Adds the name of a file to any OSError raised inside: a full disk, for example, is reported without one."""
+    """Adds the name of a file to any OSError raised inside; that of a full disk, for example, has no name."""
     try:
         yield
     except OSError as error:

@@ -36,10 +36,10 @@ _LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*")
 def copy() -> None:
     """Runs the command `memattn-prepare copy`."""
     flags.DEFINE_list("max_length", PAPER_LENGTHS, "Longest source, in symbols; several are separated by commas.")
-    flags.DEFINE_integer("num_symbols", 20, "Symbols in the vocabulary.", lower_bound=1, upper_bound=_LARGEST_INT)
+    flags.DEFINE_integer("num_symbols", 20, "Number of symbols.", lower_bound=1, upper_bound=_LARGEST_INT)
     flags.DEFINE_integer("train_examples", 100_000, "Training pairs.", lower_bound=1, upper_bound=_LARGEST_INT)
     flags.DEFINE_integer("valid_examples", 1_000, "Validation pairs.", lower_bound=1, upper_bound=_LARGEST_INT)
-    flags.DEFINE_integer("seed", 1, "Seed.", lower_bound=0, upper_bound=_LARGEST_INT)
+    flags.DEFINE_integer("seed", 1, "Seed of symbols and lengths.", lower_bound=0, upper_bound=_LARGEST_INT)
     _define_folder(None, "Folder of the corpus; by default under data/, named after the settings.")
     cli.run(_write_copy_corpora)
 
@@ -55,7 +55,7 @@ def wmt17() -> None:
 
 def multi30k() -> None:
     """Runs the command `memattn-prepare multi30k`."""
-    flags.DEFINE_string("base_url", releases.MULTI30K_URL, "Address of the text.")
+    flags.DEFINE_string("base_url", releases.MULTI30K_URL, "Address of the release.")
     flags.DEFINE_string("download_dir", "data/downloads/multi30k", "Folder of the downloaded files.")
     _define_text_flags(folder="data/multi30k.en-de", bpe_units=4_000)
     cli.run(_prepare_multi30k)
@@ -74,7 +74,8 @@ def parallel() -> None:
         "form",
         "raw",
         get_args(Form),
-        "Form of the lines: raw text, tokenized by Moses, also truecased, or text that is not to be tokenized.",
+        "Form of the lines: plain text (raw), tokenized by Moses (tokenized), also truecased (truecased), or plain "
+        "text that stays as it is (untokenized).",
     )
     _define_text_flags()
     cli.run(_prepare_parallel)
@@ -82,8 +83,8 @@ def parallel() -> None:
 
 def lexicon() -> None:
     """Runs the command `memattn-prepare lexicon`."""
-    _define_folder(None, "A prepared corpus, which gets the lexicon.", required=True)
-    flags.DEFINE_integer("size", 200, "Translations of each token, at most.", lower_bound=1)
+    _define_folder(None, "Folder of a prepared corpus; the lexicon is written into it.", required=True)
+    flags.DEFINE_integer("size", 200, "Upper bound on the translations of each token.", lower_bound=1)
     cli.run(_learn_lexicon)
 
 
@@ -206,22 +207,22 @@ def _define_text_flags(folder: str | None = None, bpe_units: int = 16_000) -> No
       bpe_units: Default of --bpe_units.
     """
     _define_folder(folder, "Folder of the prepared corpus.", required=folder is None)
-    flags.DEFINE_integer("bpe_units", bpe_units, "Joint BPE merges, and units of the vocabulary.", lower_bound=1)
+    flags.DEFINE_integer("bpe_units", bpe_units, "Number of joint BPE merges, and of vocabulary units.", lower_bound=1)
     flags.DEFINE_string(
         "vocabulary_of",
         None,
-        "Run folder or prepared corpus whose BPE and vocabulary are used; none is learned.",
+        "Run folder or prepared corpus whose BPE and vocabulary are used, in place of learning them.",
     )
-    flags.DEFINE_integer("bpe_sample", 5_000_000, "Pairs to learn BPE from, if there are more.", lower_bound=1)
+    flags.DEFINE_integer("bpe_sample", 5_000_000, "Upper bound on the pairs that BPE is learned from.", lower_bound=1)
     flags.DEFINE_integer(
         "max_length",
         200,
-        "Training pairs with more units on a side are dropped. The end of sentence is not counted here, but it is by "
-        "data.max_source_length.",
+        "Upper bound on the units of either side; longer training pairs are dropped. The end of sentence is no unit "
+        "here, but data.max_source_length counts it.",
         lower_bound=1,
     )
-    flags.DEFINE_integer("seed", 1, "Seed of the sample.", lower_bound=0, upper_bound=2**32 - 1)
-    flags.DEFINE_integer("workers", processes.cores(), "Processes.", lower_bound=1)
+    flags.DEFINE_integer("seed", 1, "Seed of --bpe_sample.", lower_bound=0, upper_bound=2**32 - 1)
+    flags.DEFINE_integer("workers", processes.cores(), "Number of processes.", lower_bound=1)
 
 
 def _prepare_text(splits: dict[str, tuple[str, str]], form: Form, source_language: str, target_language: str) -> int:
@@ -236,7 +237,7 @@ def _prepare_text(splits: dict[str, tuple[str, str]], form: Form, source_languag
     learning = {name: options[name].value for name in _LEARNING_FLAGS}
     if options.vocabulary_of:
         if unused := [f"--{name}" for name in _LEARNING_FLAGS if options[name].present]:
-            raise ConfigError(f"{', '.join(unused)}: for learning BPE, and --vocabulary_of has learned it")
+            raise ConfigError(f"{', '.join(unused)}: without effect, because --vocabulary_of gives the BPE")
         learning = dict.fromkeys(learning)
     settings = preparation.Settings(
         text=TextSettings(form, source_language, target_language), max_length=options.max_length, **learning

@@ -1,4 +1,4 @@
-"""Processes on one machine: its cores, locks between them, and processes that end with another."""
+"""Processes on one machine: usable cores, locks between processes, and processes that end with their parent."""
 
 import contextlib
 import os
@@ -26,7 +26,7 @@ def cores() -> int:
 
 
 def command() -> str:
-    """Returns the command line. A program with an absolute path, such as memattn-sweep, is given by its name."""
+    """Returns this process' command line. A program with an absolute path, such as memattn-sweep, loses its folder."""
     arguments = sys.orig_argv[1:]  # empty at Python's prompt
     if arguments and os.path.isabs(arguments[0]):
         return shlex.join([os.path.basename(arguments[0]), *arguments[1:]])
@@ -58,7 +58,7 @@ def locked(path: str, what: str, doing: str, *, wait: bool = False) -> Iterator[
             print(line, file=sys.stderr, flush=True)
             lock.acquire()
     except OSError as error:
-        if error.filename:  # of the file itself; locking does not name it
+        if error.filename:  # an error of the file itself; errors of locking name no file
             raise
         warnings.warn(f"{what}: no lock against a second process: {error.strerror}", stacklevel=3)
     with contextlib.suppress(OSError), open(path, "w", encoding="utf-8") as file:

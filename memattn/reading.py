@@ -18,7 +18,7 @@ LARGEST_CONFIG = 1 << 20  # bytes of YAML
 DEEPEST = 100  # levels of lists and mappings in JSON
 _TYPE_NAMES = {bool: "true or false", int: "int", float: "number", str: "str", list: "list", dict: "mapping"}
 
-# Types of values, or tuples of types, by keys: str, or tuples of str for values in mappings within mappings.
+# The type, or tuple of types, of each value. A key is a str, or a tuple of str for a value in a nested mapping.
 Kinds = Mapping[Any, Any]
 
 
@@ -38,7 +38,7 @@ def open_regular(path: str) -> BinaryIO:
 
 
 def open_regular_or_pipe(path: str) -> BinaryIO:
-    """Opens a regular file or a pipe, such as a shell's <(command). A pipe that nobody writes into is empty.
+    """Opens a regular file, or a pipe such as a shell's <(command). A pipe without a writer is empty.
 
     Raises OSError for anything else.
     """
@@ -75,15 +75,20 @@ def _check_line(line: bytes, place: str) -> None:
 
 
 def text(path: str, most: int = LARGEST) -> str:
-    """Returns the content of a UTF-8 file. Raises DataError for more than `most` bytes and for other text, OSError."""
+    """Returns the content of a UTF-8 file of at most `most` bytes. Raises DataError for any other file; OSError."""
     with open_regular(path) as file:
         content = file.read(most + 1)
     if len(content) > most:
         raise DataError(f"{path}: larger than {most:,} bytes")
+    return decoded(content, path)
+
+
+def decoded(content: bytes, path: str, *, first: int = 1, encoding: str = "utf-8") -> str:
+    """Returns UTF-8 text whose first line has the number `first` in its file. Raises DataError for other bytes."""
     try:
-        return content.decode("utf-8")
+        return content.decode(encoding)
     except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
+        line = content.count(b"\n", 0, error.start) + first
         raise DataError(f"{path}:{line}: not UTF-8 text: byte 0x{content[error.start]:02x}") from error
 
 

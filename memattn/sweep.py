@@ -40,20 +40,20 @@ def _main() -> int:
 
 
 def main() -> None:
-    flags.DEFINE_string("config", None, "YAML config with a sweep section.", required=True)
+    flags.DEFINE_string("config", None, "Config, a YAML file, whose key sweep lists the runs.", required=True)
     flags.DEFINE_string("sweep_dir", None, "Folder of the runs and the table.")
-    flags.DEFINE_multi_string("set", [], "Override, such as training.max_steps=500; repeatable.")
+    flags.DEFINE_multi_string("set", [], "Override of a key, such as training.max_steps=500; repeatable.")
     flags.DEFINE_bool("list", False, "Print the number and the name of each run; train nothing.")
     flags.register_multi_flags_validator(
         ["sweep_dir", "list"], lambda values: values["sweep_dir"] or values["list"], "--sweep_dir is missing"
     )
-    flags.DEFINE_integer("cell", None, "Number of the only run to do; makes no table.", lower_bound=0)
-    flags.DEFINE_integer("jobs", 1, "Trainings that run concurrently.", lower_bound=1)
+    flags.DEFINE_integer("cell", None, "Number of a single run to do, from --list.", lower_bound=0)
+    flags.DEFINE_integer("jobs", 1, "Number of trainings at a time.", lower_bound=1)
     flags.DEFINE_string("split", "valid", "Split that the runs are evaluated on.")
-    flags.DEFINE_integer("average", None, "Last checkpoints to average (default: the best one).", lower_bound=1)
-    flags.DEFINE_integer("repeats", 5, "Timed decodings of each run.", lower_bound=1)
-    flags.DEFINE_integer("plot", 0, "Number of sentences per run whose alignments are drawn.", lower_bound=0)
-    flags.DEFINE_enum("strategy", "auto", ["auto", "none", "mirrored"], "As in memattn.train.")
+    flags.DEFINE_integer("average", None, "Average of the last N checkpoints (default: the best).", lower_bound=1)
+    flags.DEFINE_integer("repeats", 5, "Number of timed decodings of each run.", lower_bound=1)
+    flags.DEFINE_integer("plot", 0, "Number of sentences, the longest, whose alignments are drawn.", lower_bound=0)
+    flags.DEFINE_enum("strategy", "auto", ["auto", "none", "mirrored"], "Devices, as for memattn-train.")
     flags.DEFINE_string("title", None, "Heading of the table; should state the scale of the runs.")
     cli.run(_main, tensorflow=True)
 

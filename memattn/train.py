@@ -1,4 +1,4 @@
-"""Trains a model. If it was stopped, the same command resumes.
+"""Trains a model; resumes a training that was stopped.
 
 python -m memattn.train --config configs/copy/small.yaml --run_dir runs/small
 """
@@ -22,10 +22,16 @@ def _main() -> int:
 
 
 def main() -> None:
-    flags.DEFINE_string("config", None, "YAML config.", required=True)
-    flags.DEFINE_string("run_dir", None, "Run folder; created if missing, resumed otherwise.", required=True)
-    flags.DEFINE_multi_string("set", [], "Override, such as model.attention.num_slots=64; repeatable.")
-    flags.DEFINE_enum("strategy", "auto", STRATEGIES, "Devices; auto uses TF_CONFIG's workers, else all GPUs.")
+    flags.DEFINE_string("config", None, "Config, a YAML file.", required=True)
+    flags.DEFINE_string("run_dir", None, "Run folder, made if it is missing; else training resumes.", required=True)
+    flags.DEFINE_multi_string("set", [], "Override of a key, such as model.attention.num_slots=64; repeatable.")
+    flags.DEFINE_enum(
+        "strategy",
+        "auto",
+        STRATEGIES,
+        "Devices: one (none), all GPUs of this machine (mirrored), the workers of TF_CONFIG or Slurm (multi_worker); "
+        "auto takes the workers if TF_CONFIG names several, else all GPUs.",
+    )
     cli.run(_main, tensorflow=True)
 
 

@@ -30,7 +30,7 @@ def _main() -> int:
     if sys.__stdout__ is None:
         raise ConfigError("standard output is closed; it is where the translations go")
     work = _work(options)
-    sys.stdout = sys.__stdout__  # raises BrokenPipeError once nobody reads it: then no work is left
+    sys.stdout = sys.__stdout__  # raises BrokenPipeError once nobody reads it, which ends the work
     sys.stdout.reconfigure(encoding="utf-8", newline="\n")
     try:
         write_results(work, available_lines(sys.stdin.fileno(), work.batch_size, 16 * work.batch_size))
@@ -40,7 +40,7 @@ def _main() -> int:
 
 
 def _work(options: flags.FlagValues) -> "Translator | PairScorer":
-    """Returns what the flags ask for: translations by a run or an exported model, or scores. Raises ConfigError."""
+    """Returns the translator or the scorer that the flags ask for. Raises ConfigError for flags that contradict."""
     from memattn.runs.trained import load
     from memattn.serving import saved_model
     from memattn.serving.pair_scorer import PairScorer
@@ -64,14 +64,19 @@ def _work(options: flags.FlagValues) -> "Translator | PairScorer":
 
 
 def main() -> None:
-    flags.DEFINE_multi_string("run_dir", None, "Run folder of memattn.train; several form an ensemble.")
-    flags.DEFINE_string("saved_model", None, "Folder of memattn.export, in place of a run folder.")
-    flags.DEFINE_multi_string("set", [], "Override, such as decoding.beam_size=5; repeatable.")
-    flags.DEFINE_integer("average", None, "Last checkpoints to average (default: the best one).", lower_bound=1)
-    flags.DEFINE_integer("nbest", None, "Hypotheses per line, each after the number of its line.", lower_bound=1)
+    flags.DEFINE_multi_string("run_dir", None, "Run folder of memattn-train; several form an ensemble.")
+    flags.DEFINE_string("saved_model", None, "Folder of memattn-export, in place of a run folder.")
+    flags.DEFINE_multi_string("set", [], "Override of a key, such as decoding.beam_size=5; repeatable.")
+    flags.DEFINE_integer("average", None, "Average of the last N checkpoints (default: the best).", lower_bound=1)
+    flags.DEFINE_integer("nbest", None, "Translations of each line, each after the line's number.", lower_bound=1)
     flags.DEFINE_boolean("scores", False, "Print the score before each translation.")
-    flags.DEFINE_enum("alignment", None, ["hard", "soft"], "Print word alignments after it; or JSON with all weights.")
-    flags.DEFINE_boolean("replace_unknown", False, "Replace unknown tokens by the most attended source token.")
+    flags.DEFINE_enum(
+        "alignment",
+        None,
+        ["hard", "soft"],
+        "Print word alignments after each translation (hard), or JSON with the weights of all source tokens (soft).",
+    )
+    flags.DEFINE_boolean("replace_unknown", False, "Replace unknown tokens by the source token of largest weight.")
     flags.DEFINE_boolean("score", False, "Print log-probabilities of pairs: lines of source, tab, target.")
     cli.run(_main, tensorflow=True)
 

@@ -4,10 +4,10 @@ import tensorflow as tf
 
 
 def jit_compile(choice: bool | str, compute_dtype: str = "float32") -> bool:
-    """Returns a choice of `jit_compile`; "auto" is true where XLA was measured to be faster.
+    """Returns whether to compile; "auto" decides by measurements.
 
-    XLA was faster from TensorFlow 2.20 on. The exception is bfloat16 on a CPU: XLA's matrix products then take as long
-    as in float32, and TensorFlow's take half of that, where the CPU has instructions for bfloat16.
+    XLA was faster from TensorFlow 2.20 on. The exception is bfloat16 on a CPU that has instructions for it:
+    TensorFlow's matrix products then take half as long as in float32, and XLA's take as long as in float32.
 
     Args:
       choice: true, false or "auto".

@@ -19,7 +19,7 @@ from memattn import files, processes, reading
 from memattn.errors import ConfigError, RunError
 from memattn.evaluation import formatting
 
-_SETTINGS = ("task", "length", "model", "learning_rate", "seed")  # two cells with the same values are one
+_SETTINGS = ("task", "length", "model", "learning_rate", "seed")  # a cell is identified by these values
 _NUMBERS = ("learning_rate", "seed", "right", "epochs", "constant_right", "seconds")
 
 
@@ -41,7 +41,7 @@ def main() -> int:
 
 
 def _fill(cells: list[dict]) -> None:
-    """Trains the cells that `cells` lacks or has unfinished, and writes the table after each."""
+    """Trains the cells that are missing or unfinished in `cells`, and writes the table after each."""
     from studies.raffel2016 import adding_problem
 
     from memattn.runs import provenance

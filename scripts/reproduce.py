@@ -1,7 +1,7 @@
-"""Makes the paper's tables and figures, and those of other questions.
+"""Makes the paper's tables and figures, and tables and figures on further questions.
 
-At three scales: the paper's (paper), scaled down for two CPU cores (small), and for the copy task the paper's size with
-fewer training steps at a higher learning rate (cpu).
+There are three scales: the paper's (paper), scaled down for two CPU cores (small), and for the copy task the paper's
+size with fewer training steps at a higher learning rate (cpu).
 
 python scripts/reproduce.py table1 figure3 --scale small
 python scripts/reproduce.py all --scale paper --dry_run

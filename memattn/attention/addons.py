@@ -1,4 +1,4 @@
-"""The attention mechanisms of tensorflow-addons behind this interface, to compare this package's with."""
+"""Attention mechanisms of tensorflow-addons behind this package's interface, as a reference for its mechanisms."""
 
 import warnings
 
@@ -9,10 +9,10 @@ from memattn.attention.initializers import Initializer, initializer_of
 from memattn.attention.options import positive_int
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # it warns that its development has ended
+    warnings.simplefilter("ignore")  # the library warns that its development has ended
     try:
         import tensorflow_addons as tfa
-    except Exception as error:  # of any kind, where TensorFlow is too new
+    except Exception as error:  # an error of any kind, where TensorFlow is too new
         raise ImportError(
             f"tensorflow-addons cannot be imported with TensorFlow {tf.__version__} ({error!r}); "
             'it needs TensorFlow 2.15.1: pip install "memattn[addons]"'
@@ -22,11 +22,11 @@ with warnings.catch_warnings():
 class AddonsBahdanauAttention(AttentionMechanism):
     """`tfa.seq2seq.BahdanauAttention`: the additive score, without a bias.
 
-    It is slow: the library keeps one memory per query on the layer, so that every step passes the states, and projects
-    their keys, for every query.
+    This is slow: the library's layer holds one memory per query. So every step repeats the states for every query, and
+    projects them to keys again.
 
     Args:
-      units: width of keys and projected queries.
+      units: width U of keys, projected queries and v.
       initializer: name, config or object, of the weight matrices and v.
     """
 

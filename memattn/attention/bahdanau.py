@@ -9,7 +9,7 @@ from memattn.attention.options import positive_int
 
 
 class BahdanauAttention(AttentionMechanism):
-    """Content attention of Eqs. 1 and 2 with the additive score.
+    """Content attention (Britz et al., 2017, Eqs. 1 and 2) with the additive score.
 
     Args:
       units: width U of keys, projected queries and v.
@@ -28,7 +28,7 @@ class BahdanauAttention(AttentionMechanism):
         self.v = None
 
     def memorize(self, states, mask):
-        if self.v is None:  # a weight's path contains the layer around, which the constructor cannot know
+        if self.v is None:  # not in the constructor: a weight's path begins with that of the enclosing layer
             self.v = self.add_weight(shape=(self.units,), initializer=self._v_initializer, name="v")
         memory = {"values": states, "mask": mask}
         return {**memory, "keys": self.key_layer(states)} if self.cache_keys else memory

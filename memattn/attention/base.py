@@ -31,7 +31,7 @@ class AttentionMechanism(tf.keras.layers.Layer):
     equal_widths = False
     """Whether queries must be as wide as values (U = D)."""
     reads_in_order = False
-    """Whether scores depend on the places of the values, so that `memorize` needs all padding last."""
+    """Whether scores depend on the positions of the values, so that `memorize` needs all padding last."""
 
     def __init_subclass__(cls, **kwargs):
         """Registers the mechanisms of this package for Keras' serialization."""
@@ -60,7 +60,7 @@ class AttentionMechanism(tf.keras.layers.Layer):
 
     @classmethod
     def constructor_arguments(cls) -> dict[str, inspect.Parameter]:
-        """Returns the arguments of the constructors of this class and its bases, without those of every Keras layer."""
+        """Returns the constructor arguments of this class and its bases, without those that every Keras layer has."""
         parameters: dict[str, inspect.Parameter] = {}
         for ancestor in cls.__mro__[: cls.__mro__.index(AttentionMechanism)]:
             if "__init__" in vars(ancestor):
@@ -69,9 +69,9 @@ class AttentionMechanism(tf.keras.layers.Layer):
 
     @classmethod
     def validate(cls, options: Mapping[str, Any]) -> None:
-        """Raises OptionError for an option that the constructor may not have; makes no layer.
+        """Raises OptionError for a value that an option may not have; makes no layer.
 
-        Missing options have their defaults. What the model gives (`MODEL_FACTS`) is left out.
+        Missing options get their defaults. Arguments that the model gives (`MODEL_FACTS`) are not checked.
         """
         parameters = {name: item for name, item in cls.constructor_arguments().items() if name not in MODEL_FACTS}
         defaults = {name: item.default for name, item in parameters.items() if item.default is not item.empty}
@@ -79,10 +79,9 @@ class AttentionMechanism(tf.keras.layers.Layer):
 
     @classmethod
     def check(cls, **options) -> None:
-        """Raises OptionError for an option that is none of the values of its Literal.
+        """Raises OptionError for an option whose Literal annotation does not list its value.
 
-        A mechanism extends this method to check ranges. `options` holds all arguments of the constructor, without
-        `MODEL_FACTS`.
+        A mechanism extends this method to check ranges. `options` holds all constructor arguments but `MODEL_FACTS`.
         """
         for name, parameter in cls.constructor_arguments().items():
             if name in options and (choices := literal_values(parameter.annotation)):
@@ -130,8 +129,8 @@ class AttentionMechanism(tf.keras.layers.Layer):
     def for_search(self) -> Any:
         """Returns what scores the decoder steps of a search: this mechanism, or an object with less work per step.
 
-        The object has `initial_state` and `score` like a mechanism. It returns what `score` returns without a seed,
-        possibly as `SparseScores`.
+        The object has `initial_state` and `score`. Its scores equal those of the mechanism without a seed; they may be
+        `SparseScores`.
         """
         return self
 
@@ -192,7 +191,7 @@ class AttentionMechanism(tf.keras.layers.Layer):
         return context, weights
 
     def _projection(self, width: int, name: str, **options) -> tf.keras.layers.Dense:
-        """Makes a dense layer: without a bias, initial weights by `initializer`, unless `options` say otherwise."""
+        """Makes a dense layer. Unless `options` say otherwise, it has no bias, and `initializer` makes its kernel."""
         if "kernel_initializer" not in options:
             options["kernel_initializer"] = initializer_of(name, self.initializer)
         return tf.keras.layers.Dense(width, dtype=self.dtype_policy, name=name, **{"use_bias": False, **options})
@@ -251,15 +250,15 @@ class AttentionMechanism(tf.keras.layers.Layer):
 
 def _check_shapes(query, value, query_mask, value_mask) -> None:
     """Raises ValueError for shapes that `call` does not take."""
-    axes = {"query": (query, "[B, T, U]"), "value": (value, "[B, S, D]")}
-    axes |= {"query_mask": (query_mask, "[B, T]"), "value_mask": (value_mask, "[B, S]")}
-    shapes = {name: _shape(name, tensor) for name, (tensor, _) in axes.items() if tensor is not None}
+    axes = {"query": "[B, T, U]", "value": "[B, S, D]", "query_mask": "[B, T]", "value_mask": "[B, S]"}
+    tensors = zip(axes, (query, value, query_mask, value_mask), strict=True)
+    shapes = {name: _shape(name, tensor) for name, tensor in tensors if tensor is not None}
     for name, shape in shapes.items():
-        expected, masked = axes[name][1], shapes[name.removesuffix("_mask")][:2]
-        if shape.rank is not None and shape.rank != expected.count(",") + 1:
-            raise ValueError(f"{name}: expected {expected}, not shape {shape}")
-        if name.endswith("_mask") and not shape.is_compatible_with(masked):
-            raise ValueError(f"{name}: expected {expected} = {masked}, not shape {shape}")
+        if shape.rank is not None and shape.rank != axes[name].count(",") + 1:
+            raise ValueError(f"{name}: expected {axes[name]}, not shape {shape}")
+        masked_axes = shapes[name.removesuffix("_mask")][:2]
+        if name.endswith("_mask") and not shape.is_compatible_with(masked_axes):
+            raise ValueError(f"{name}: expected {axes[name]} = {masked_axes}, not shape {shape}")
     if not shapes["query"][:1].is_compatible_with(shapes["value"][:1]):
         raise ValueError(f"query {shapes['query']} and value {shapes['value']}: batches of different sizes")
 

@@ -13,7 +13,7 @@ class FeedForwardAttention(AttentionMechanism):
     This is a memory of one slot.
 
     Args:
-      weighted: false gives all positions one weight, so that c is the mean state (the paper's unweighted model).
+      weighted: false gives all positions the same weight, so that c is the mean state (the authors' unweighted model).
       initializer: name, config or object, of w.
     """
 

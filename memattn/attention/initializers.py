@@ -1,4 +1,4 @@
-"""Initial weights: one initializer for all weights of a layer."""
+"""Initializers of single weights, made from one initializer for all weights of a layer."""
 
 import numbers
 import zlib
@@ -12,10 +12,10 @@ Initializer: TypeAlias = str | Mapping | tf.keras.initializers.Initializer
 
 
 def initializer_of(weight: str, initializer: Initializer) -> Initializer:
-    """Returns the initializer of the weight of that name, in a layer that has one initializer for all its weights.
+    """Returns the initializer of the weight named `weight`, in a layer that has one initializer for all its weights.
 
-    An object that has a seed draws the same numbers each time, so each weight gets a copy. A seed that the user chose
-    is changed by the weight's name.
+    An initializer with a seed draws the same numbers for each weight. So each weight gets a copy, and a seed that the
+    user chose is changed by the weight's name.
     """
     if isinstance(initializer, Mapping):
         config = initializer.get("config") or {}
@@ -27,7 +27,7 @@ def initializer_of(weight: str, initializer: Initializer) -> Initializer:
 
 
 def _reseeded(config: Mapping, weight: str) -> dict:
-    """Returns an initializer's config, its seed changed by the weight's name; a seed may be a generator's config."""
+    """Returns an initializer's config, the seed changed by the weight's name; a seed may be a generator's config."""
     seed = config["seed"]
     if isinstance(seed, numbers.Integral):
         seed = (int(seed) + zlib.crc32(weight.encode())) % 2**31

@@ -14,9 +14,9 @@ class LinearAttention(AttentionMechanism):
 
     Args:
       projection: F, the width to which states are projected first; None: no projection, F = D.
-      gated: f_t = sigmoid(W f + b) * f, which starts near f: W at 0, b at 1.
+      gated: multiply f_t by sigmoid(W f_t + b), where W starts at 0 and b at 1.
       normalize: "length" divides C by the number of source positions.
-      initializer: name, config or object, of the weight matrices but the gate's.
+      initializer: name, config or object, of the weight matrices except the gate's.
     """
 
     has_signed_weights = True
@@ -48,7 +48,7 @@ class LinearAttention(AttentionMechanism):
         return self.projection or value_size
 
     def _make_layers(self, width: int) -> None:
-        """Makes the layers whose width is that of the features f_t."""
+        """Makes the layers that are as wide as the features f_t."""
         self.query_layer = self._projection(width, "query")
         if self.gated:
             starts = {"kernel_initializer": "zeros", "bias_initializer": "ones"}
@@ -68,7 +68,7 @@ class LinearAttention(AttentionMechanism):
         return {"values": tf.matmul(shares, features, transpose_a=True), "shares": shares}  # "values" is C [B, F, F]
 
     def score(self, query, memory, state=(), seed=None):
-        return self.query_layer(query), state  # [B, Q, F], also negative
+        return self.query_layer(query), state  # [B, Q, F], possibly negative
 
     def alignments(self, memory, scores):
-        return tf.matmul(scores, memory["shares"], transpose_b=True)  # [B, Q, S], also negative
+        return tf.matmul(scores, memory["shares"], transpose_b=True)  # [B, Q, S], possibly negative

@@ -29,7 +29,7 @@ class LocalMonotonicAttention(AttentionMechanism):
         positive_int("window", window)
 
     def memorize(self, states, mask):
-        positions = tf.cumsum(tf.cast(mask, tf.int32), 1) - 1  # [B, S], without counting padding
+        positions = tf.cumsum(tf.cast(mask, tf.int32), 1) - 1  # [B, S]; padding does not count
         return {"values": states, "keys": self.key_layer(states), "mask": mask, "positions": positions}
 
     def initial_state(self, memory, num_queries):
@@ -78,5 +78,5 @@ class LocalPredictiveAttention(LocalMonotonicAttention):
 
 
 def _positions(memory: dict[str, tf.Tensor], dtype: tf.DType) -> tf.Tensor:
-    """Returns the numbers [B, 1, S] of the source positions, from 0."""
+    """Returns the source positions [B, 1, S], counted from 0."""
     return tf.cast(memory["positions"], dtype)[:, None]

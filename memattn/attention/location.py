@@ -12,7 +12,7 @@ class LocationAttention(AttentionMechanism):
     """a = softmax(W_a h) over the source positions; positions beyond the longest training source get 0.
 
     Args:
-      max_source_length: rows of W_a, the longest source of the training set.
+      max_source_length: number of rows of W_a: the longest source of the training set.
       initializer: name, config or object, of W_a.
     """
 

@@ -7,7 +7,7 @@ from memattn.attention.options import positive_int
 
 
 class LuongAttention(AttentionMechanism):
-    """Content attention of Eqs. 1 and 2 with the bilinear score.
+    """Content attention (Britz et al., 2017, Eqs. 1 and 2) with the bilinear score.
 
     Args:
       units: width U of the queries, to which the encoder states are projected once per source.

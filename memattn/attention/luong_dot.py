@@ -7,7 +7,7 @@ from memattn.attention.ops import masked_softmax
 
 
 class LuongDotAttention(AttentionMechanism):
-    """Content attention of Eqs. 1 and 2 with the dot product, for queries as wide as the encoder states (U = D)."""
+    """Content attention (Britz et al., 2017, Eqs. 1 and 2) with the dot product; it needs U = D."""
 
     equal_widths = True
 

@@ -12,15 +12,16 @@ from memattn.attention.ops import masked_softmax
 class MatchaAttention(MonotonicAttention):
     """beta_j = sum_{m <= j <= k} P(m, k) softmax(u_m .. u_k)_j, P(m, k) = alpha'_m p_k prod_{m <= l < k} (1 - p_l).
 
-    alpha' is alpha of the previous step; P(m, k) is the probability that the previous step stopped at m and this step
-    stops at k. Time and memory of a soft step grow with the square of the source's length. Energies of one source may
-    differ by 80 at most.
+    p_k is the probability of stopping at k, as in monotonic attention; u is a second energy, as in MoChA. alpha' is
+    alpha of the previous step. P(m, k) is the probability that the previous step stopped at m and this step stops at
+    k. Time and memory of a soft step grow with the square of the source's length. Energies u of a source may differ by
+    at most 80.
 
     Args:
-      units: width of both energies.
-      offset: r of the stops' energy at the start; the mean wait is 1 / sigmoid(r) positions.
-      noise: deviation of the normal noise that training adds to the stops' energies.
-      test_mode: without noise, "hard" stops at the first position with p > 0.5; "soft" uses the probabilities.
+      units: width of the vectors from which both energies are computed.
+      offset: initial value of r, which is added to the stop energy; the mean wait is then 1 / sigmoid(r) positions.
+      noise: standard deviation of the normal noise that training adds to the stop energy.
+      test_mode: outside training, "hard" stops at the first position with p > 0.5; "soft" uses the probabilities.
       initializer: name, config or object, of the weight matrices and v.
     """
 
@@ -33,20 +34,20 @@ class MatchaAttention(MonotonicAttention):
         p = self._p(query, memory, seed)
         energies = self.chunk_energy(query, memory["chunk_keys"])
         if seed is None and self.test_mode == "hard":
-            alpha = next_alpha(p, state)  # at most one position
+            alpha = next_alpha(p, state)  # 1 at one position at most
             chunk = (tf.cumsum(state, -1) * tf.cumsum(alpha, -1, reverse=True) > 0.5) & memory["mask"][:, None]
             return tf.cast(masked_softmax(energies, chunk), query.dtype), alpha
         length = tf.shape(p)[2]
         reached = tf.linalg.band_part(tf.ones([length, length], tf.bool), 0, -1)  # [m, k]: m <= k
-        # log prod_{l < k} (1 - p_l); a factor of 0, as hard stops have, counts as exp(-85).
+        # log prod_{l < k} (1 - p_l); a factor of 0, where p_l is 1, counts as exp(-85).
         passed = tf.cumsum(tf.math.log(tf.maximum(1 - p, 1e-37)), -1, exclusive=True)
         waits = tf.exp(tf.where(reached, passed[:, :, None] - passed[..., None], -1e9))  # [B, Q, m, k]
-        both = state[..., None] * waits * p[:, :, None]  # P(m, k)
+        joint = state[..., None] * waits * p[:, :, None]  # P(m, k)
         energies = tf.where(memory["mask"][:, None], energies, -1e9)
         energies -= tf.reduce_max(energies, -1, keepdims=True)
         in_chunk = tf.where(reached, energies[:, :, None], -1e9)  # [B, Q, m, l]: m <= l
         totals = tf.math.cumulative_logsumexp(in_chunk, -1)  # [B, Q, m, k]
-        shares = both * tf.exp(tf.minimum(-totals, 80.0)) * tf.cast(reached, p.dtype)
-        shares = tf.cumsum(tf.cumsum(shares, 3, reverse=True), 2)  # [B, Q, m, j]: of m' <= m, j <= k
+        shares = joint * tf.exp(tf.minimum(-totals, 80.0)) * tf.cast(reached, p.dtype)
+        shares = tf.cumsum(tf.cumsum(shares, 3, reverse=True), 2)  # [B, Q, m, j]: sums over m' <= m, k >= j
         beta = tf.exp(energies) * tf.linalg.diag_part(shares)
-        return tf.cast(beta, query.dtype), tf.reduce_sum(both, 2)
+        return tf.cast(beta, query.dtype), tf.reduce_sum(joint, 2)

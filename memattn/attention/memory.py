@@ -17,13 +17,13 @@ SCORINGS = {"softmax": tf.nn.softmax, "sigmoid": tf.sigmoid}  # over the K slots
 class MemoryAttention(AttentionMechanism):
     """Sums the encoder states into K slots, once per source; each decoder step reads a weighted sum of the slots.
 
-    Reading the source, C = sum_t alpha_t s_t^T: each state s_t is added to every slot, with weights alpha_t. Decoding,
-    c = beta C: the query h gives the slots the weights beta.
+    The encoder adds each state s_t to every slot, with weights alpha_t: C = sum_t alpha_t s_t^T. A decoder step reads
+    c = beta C, with weights beta of the slots that the query h determines.
 
     Args:
       num_slots: K, the number of slots; at least 1.
-      encoder_scoring: what makes alpha_t of its K logits (Eq. 5): a softmax over the slots, or sigmoid gates.
-      decoder_scoring: what makes beta of its K logits (Eq. 7).
+      encoder_scoring: how K logits become alpha_t (Eq. 5): by a softmax over the slots, or by sigmoid gates.
+      decoder_scoring: how K logits become beta (Eq. 7).
       position_encoding: multiply the logits of alpha by the position encodings of Eqs. 8 to 10.
       renormalize: how position encodings are scaled over the time steps of a source: to a sum of 1 (the paper's words
         taken literally), to a mean of 1, or not at all.
@@ -92,10 +92,10 @@ def source_encodings(encodings: np.ndarray, mask: tf.Tensor, renormalize: str, d
     Args:
       encodings: L of Eq. 10, as `position_encodings` returns it.
       mask: [B, S], false for padding, which does not count as a position.
-      renormalize: what each slot's encodings have over a source's positions: a "sum" of 1, a "mean" of 1, or "none".
+      renormalize: scale each slot's encodings over the positions of a source to a "sum" or "mean" of 1; "none": do not.
       dtype: type of the result.
     """
-    positions = tf.cumsum(tf.cast(mask, tf.int32), 1) - 1  # -1 before the first
+    positions = tf.cumsum(tf.cast(mask, tf.int32), 1) - 1  # -1 for padding in front
     positions = tf.clip_by_value(positions, 0, len(encodings) - 1)
     rows = tf.gather(tf.constant(encodings, dtype), positions)  # [B, S, K]
     if renormalize == "none":

@@ -16,21 +16,21 @@ from memattn.attention.windowed_memory import position_windows, softmax_over_tim
 
 
 class MemoryVariantAttention(SlotReader):
-    """Memory attention of Eqs. 4 to 7 with a choice of weights for the states, and of reading.
+    """Memory attention of Eqs. 4 to 7 with further choices for the weights alpha and for the logits of beta.
 
     Args:
       num_slots: K, the number of slots; at least 1.
-      encoder_scoring: what makes alpha of its logits: a softmax over the K slots (Eq. 5), sigmoid gates, or a softmax
+      encoder_scoring: how logits become alpha: by a softmax over the K slots (Eq. 5), by sigmoid gates, or by a softmax
         over the time steps (softmax_time), as in ABC-MLP (Peng et al., 2022).
-      decoder_scoring: what makes beta of its logits (Eq. 7).
+      decoder_scoring: how logits become beta (Eq. 7).
       encoder_normalize: "time" divides alpha by its sum over the time steps, so that each slot is a weighted mean of
         the states; the paper's slots are sums ("none"). It changes nothing with softmax_time.
-      vote_scale: multiplies alpha, and so C; above 0. With the paper's 1, the first contexts of softmax/softmax are K/2
-        times smaller than those of sigmoid/softmax and softmax/sigmoid.
+      vote_scale: factor of alpha, and so of C; above 0. In the paper it is 1; contexts of softmax/softmax then start
+        K/2 times smaller than those of sigmoid/softmax and softmax/sigmoid (encoder/decoder scoring).
       position_windows: add a window to the logits of alpha: slot k prefers the k-th of K equal stretches of the source.
       read: what the logits of beta are: "address", W_beta h (Eq. 7), or "additive", v . tanh(W_q h + b + W_read C_k),
         as in Bahdanau attention.
-      read_units: width of v and of what is added in the tanh; for `read: additive` only.
+      read_units: width of v and of the vectors in the tanh; for `read: additive` only.
       initializer: name, config or object, of all weight matrices and v.
     """
 

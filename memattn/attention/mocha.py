@@ -17,10 +17,10 @@ class MochaAttention(MonotonicAttention):
     Args:
       chunk_size: w, positions of a chunk, which ends where attention stops; null: the chunk begins with the source
         (MILk, Arivazhagan et al., 2019).
-      units: width of both energies.
-      offset: r of the stops' energy at the start; the mean wait is 1 / sigmoid(r) positions.
-      noise: deviation of the normal noise that training adds to the stops' energies.
-      test_mode: without noise, "hard" stops at the first position with p > 0.5; "soft" uses the probabilities.
+      units: width of the vectors from which both energies are computed.
+      offset: initial value of r, which is added to the stop energy; the mean wait is then 1 / sigmoid(r) positions.
+      noise: standard deviation of the normal noise that training adds to the stop energy.
+      test_mode: outside training, "hard" stops at the first position with p > 0.5; "soft" uses the probabilities.
       initializer: name, config or object, of the weight matrices and v.
     """
 
@@ -59,7 +59,7 @@ class MochaAttention(MonotonicAttention):
         return tf.cast(beta, query.dtype), alpha  # the next step begins from alpha, not beta
 
     def for_search(self):
-        if self.test_mode == "soft" or self.chunk_size is None:  # weights at many positions
+        if self.test_mode == "soft" or self.chunk_size is None:  # scores would not be sparse
             return self
         return HardChunks(self, self.chunk_size)
 
@@ -68,8 +68,8 @@ class HardChunks(HardStops):
     """Hard MoChA for a search: scores of the chunk that ends where a step stops.
 
     Args:
-      attention: with hard stops.
-      chunk_size: of the mechanism.
+      attention: a mechanism whose `test_mode` is "hard".
+      chunk_size: w of this mechanism.
     """
 
     def __init__(self, attention: MochaAttention, chunk_size: int):
@@ -93,7 +93,7 @@ def _equal_chunks(width: int, alpha: tf.Tensor, energies: tf.Tensor, mask: tf.Te
     windows, is_real = (
         tf.stack([tf.pad(x, [[0, 0], [0, 0], [width - 1, 0]])[:, :, i : i + length] for i in range(width)], -1)
         for x in (energies, mask)
-    )  # [B, Q, S, w]: for position k, those from k - w + 1 to k
+    )  # [B, Q, S, w]: positions k - w + 1 to k for each position k
     weights = alpha[..., None] * masked_softmax(windows, is_real)
     # Item i of a window lies w - 1 - i positions before the window's last.
     addends = [

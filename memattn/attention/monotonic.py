@@ -12,15 +12,15 @@ from memattn.attention.options import OptionError, positive_int
 from memattn.attention.sparse import SparseScores
 
 _LOWEST = -1e9  # energy of padding, whose sigmoid is 0
-_BLOCK = 8  # positions that hard attention examines together
+_BLOCK = 8  # number of positions that hard attention examines at once
 
 
 class ScaledEnergy(tf.keras.layers.Layer):
-    """Energies g v/||v|| . tanh(W_q h + b + W_k s) + r; unlike a softmax, a sigmoid is sensitive to scale and offset.
+    """Energies g v/||v|| . tanh(W_q h + b + W_k s) + r, with learned scale g and offset r.
 
     Args:
-      units: width of what is added in the tanh; g starts at 1 / sqrt(units).
-      offset: r at the start; None: no r, for a softmax, which no r can change.
+      units: width of the vectors in the tanh; g starts at 1 / sqrt(units).
+      offset: initial value of r; None: no r, for energies of a softmax, which no offset can change.
       initializer: name, config or object, of the weight matrices and v.
     """
 
@@ -41,7 +41,7 @@ class ScaledEnergy(tf.keras.layers.Layer):
         self.v = self.g = self.r = None
 
     def build(self, states_shape):
-        """Makes all weights except those of `query_layer`, under the path of the layer around this one."""
+        """Makes all weights except those of `query_layer`; their paths begin with that of the enclosing layer."""
         constant = tf.keras.initializers.Constant
         self.v = self.add_weight(shape=(self.units,), initializer=self._v_initializer, name="v")
         self.g = self.add_weight(shape=(), initializer=constant(self.units**-0.5), name="g")
@@ -80,10 +80,10 @@ class MonotonicAttention(AttentionMechanism):
     source without stopping: the weights then sum to less than 1, and the context shrinks towards 0.
 
     Args:
-      units: width of the energy.
-      offset: r at the start; the mean wait is 1 / sigmoid(r) positions.
-      noise: deviation of the normal noise that training adds to the energies, which drives p to 0 or 1.
-      test_mode: without noise, "hard" stops at the first position with p > 0.5; "soft" uses the probabilities.
+      units: width of the vectors from which the energy is computed.
+      offset: initial value of r, which is added to the energy; the mean wait is then 1 / sigmoid(r) positions.
+      noise: standard deviation of the normal noise that training adds to the energy; it drives p to 0 or 1.
+      test_mode: outside training, "hard" stops at the first position with p > 0.5; "soft" uses the probabilities.
       initializer: name, config or object, of the weight matrices and v.
     """
 
@@ -138,7 +138,7 @@ class MonotonicAttention(AttentionMechanism):
         return next_alpha(self._p(query, memory, seed), previous)
 
     def _p(self, query: tf.Tensor, memory: dict, seed: tf.Tensor | None) -> tf.Tensor:
-        """Returns p [B, Q, S], the probability of stopping at each position once there."""
+        """Returns p [B, Q, S], the probability of stopping at each position if the step reaches it."""
         energies = self.stop_energy(query, memory["stop_keys"])
         if seed is not None:
             noise = tf.random.stateless_normal(tf.shape(energies), seed, dtype=energies.dtype, alg=GENERATOR)
@@ -177,8 +177,8 @@ class HardStops:
     def next_stop(self, query: tf.Tensor, memory: dict, start: tf.Tensor) -> tf.Tensor:
         """Returns the first position [B, Q], from `start` [B, Q] on, whose energy is above 0; S if there is none.
 
-        Examines _BLOCK positions at a time until all queries have stopped. All steps of a hypothesis together examine
-        each position once, and one further block in each step.
+        Examines _BLOCK positions at a time until all queries have stopped. Over all its steps, a hypothesis examines
+        each position once, plus at most one block per step.
         """
         energy = self.attention.stop_energy
         length = tf.shape(memory["values"])[1]
@@ -206,7 +206,7 @@ def next_alpha(p: tf.Tensor, previous: tf.Tensor) -> tf.Tensor:
     factors are at most 1.
 
     Args:
-      p: [B, Q, S], the probability of stopping at each position once there.
+      p: [B, Q, S], the probability of stopping at each position if the step reaches it.
       previous: alpha' [B, Q, S], the weights of the step before.
     """
     passing = tf.pad(1 - p, [[0, 0], [0, 0], [1, 0]])[:, :, :-1]  # 1 - p of the position before

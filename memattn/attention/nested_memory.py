@@ -19,8 +19,8 @@ class NestedMemoryAttention(AttentionMechanism):
 
     Args:
       num_slots: K, the number of slots; at least 1.
-      encoder_scoring: what makes alpha_t of its logits (Eq. 5): a softmax over the slots, or sigmoid gates.
-      decoder_scoring: what makes beta of its logits (Eq. 7).
+      encoder_scoring: how logits become alpha_t (Eq. 5): by a softmax over the slots, or by sigmoid gates.
+      decoder_scoring: how logits become beta (Eq. 7).
       initializer: name, config or object, of W_alpha and W_beta.
     """
 
@@ -50,7 +50,7 @@ class NestedMemoryAttention(AttentionMechanism):
     def keep(self, num_slots: int) -> None:
         """Cuts the memory to its first slots. Raises OptionError for more slots than the layer has.
 
-        Graphs that were traced before, such as that of `predict`, keep their slots. A saved layer keeps all slots.
+        Graphs traced before this call, such as that of `predict`, do not change. A saved layer keeps all slots.
         """
         num_slots = positive_int("num_slots", num_slots)
         if num_slots > self.num_slots:
@@ -62,7 +62,7 @@ class NestedMemoryAttention(AttentionMechanism):
         return self.memorize(states, mask, tf.range(self._kept) < k)
 
     def memorize(self, states, mask, used=None):
-        """Returns the memory; `used` [B, 1, K] is false for the slots that a source must do without; None: uses all."""
+        """Returns the memory; `used` [B, 1, K] is false for the slots that a source may not use; None: it uses all."""
         logits = self.encoder_scores(states)[:, :, : self._kept]  # [B, S, K]
         alpha = _scored(self.encoder_scoring, logits, used) * tf.expand_dims(tf.cast(mask, logits.dtype), -1)
         memory = slot_memory(tf.matmul(alpha, states, transpose_a=True), alpha, states)

@@ -14,7 +14,8 @@ class NoAttention(AttentionMechanism):
         return 0
 
     def memorize(self, states: tf.Tensor, mask: tf.Tensor) -> dict[str, tf.Tensor]:
-        return {"values": states[:, :0, :0], "positions": tf.zeros_like(mask, states.dtype)[:, None, :][:, :0]}
+        positions = tf.zeros_like(mask, states.dtype)[:, None][:, :0]  # [B, 0, S]
+        return {"values": states[:, :0, :0], "positions": positions}
 
     def score(self, query, memory, state=(), seed=None):
         return query[:, :, :0], state

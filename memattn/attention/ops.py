@@ -9,7 +9,7 @@ GENERATOR = "philox"
 
 
 def padding_last(values: tf.Tensor, mask: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Moves padding behind all other positions; both keep their order.
+    """Moves padding to the end; the other positions keep their order.
 
     Args:
       values: [B, S, D].
@@ -26,7 +26,7 @@ def padding_last(values: tf.Tensor, mask: tf.Tensor) -> tuple[tf.Tensor, tf.Tens
 
 
 def cast(weight: Any, dtype: Any) -> tf.Tensor:
-    """Returns a weight, of any of Keras' kinds, as a tensor of type `dtype`."""
+    """Returns a weight of Keras 2 or 3 as a tensor of type `dtype`."""
     return tf.cast(tf.convert_to_tensor(weight), dtype)
 
 

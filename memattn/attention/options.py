@@ -1,4 +1,4 @@
-"""Options of mechanisms: which a constructor has, which values they may have, and the error for others."""
+"""Options of mechanisms: the parameters of a constructor, checks of values, and the error for a wrong value."""
 
 import inspect
 import numbers
@@ -7,7 +7,7 @@ import typing
 from collections.abc import Callable, Collection
 from typing import Any
 
-MODEL_FACTS = ("units", "max_source_length", "initializer")  # arguments that the model gives a mechanism, not a config
+MODEL_FACTS = ("units", "max_source_length", "initializer")  # arguments that a model, not a config, gives a mechanism
 
 
 class OptionError(ValueError):
@@ -38,7 +38,7 @@ def check_choice(option: str, value: Any, choices: Collection) -> None:
 
 
 def literal_values(annotation: Any) -> tuple:
-    """Returns the values that a Literal, or an optional one, allows; () for any other annotation."""
+    """Returns the values that a Literal or an optional Literal allows; () for any other annotation."""
     is_union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
     members = typing.get_args(annotation) if is_union else (annotation,)
     literals = [member for member in members if typing.get_origin(member) is typing.Literal]
@@ -52,8 +52,8 @@ def literal_values(annotation: Any) -> tuple:
 def constructor_parameters(mechanism: type) -> dict[str, inspect.Parameter]:
     """Returns the parameters of a class' constructor, except `self`, `*args` and `**kwargs`.
 
-    Postponed annotations are evaluated. Those that fail to evaluate, because they name what only a type checker
-    imports, stay a str.
+    Postponed annotations are evaluated. An annotation stays a str if it cannot be evaluated, for example because it
+    names a type that only a type checker imports.
     """
     constructor = inspect.getattr_static(mechanism, "__init__")
     named = [

@@ -42,9 +42,9 @@ CLASSES = {
 class _Registry(MutableMapping[str, type["AttentionMechanism"]]):
     """Maps the names of mechanisms to their classes.
 
-    An entry is a class, or the str "module:Class", imported when it is looked up. A name that is itself a reference
-    "module:Class" is looked up outside the package; such names are not listed. Any value may be looked up, even one
-    without a hash. Raises KeyError for an unknown name, ImportError for a class that cannot be imported.
+    An entry is a class, or a str "module:Class" that is imported when it is looked up. A name may itself be a reference
+    "module:Class" to a mechanism outside the package; such names are not listed. Any value may be looked up, even an
+    unhashable one. Raises KeyError for an unknown name, ImportError for a class that cannot be imported.
     """
 
     def __init__(self, entries: Mapping[str, "str | type[AttentionMechanism]"]):
@@ -87,7 +87,7 @@ def is_reference(name: Any) -> bool:
 
 
 def _package_class(entry: str) -> type["AttentionMechanism"]:
-    """Imports the class of an entry "module:Class" of this registry."""
+    """Imports the class of an entry "module:Class"."""
     module, _, class_name = entry.partition(":")
     try:
         return getattr(importlib.import_module(module), class_name)
@@ -96,13 +96,13 @@ def _package_class(entry: str) -> type["AttentionMechanism"]:
 
 
 def _outside_class(reference: str) -> type["AttentionMechanism"]:
-    """Imports the class of a reference; its module may stand in the current directory, as for `python -m`."""
+    """Imports the class of a reference; as for `python -m`, its module may be in the current directory."""
     from memattn.attention.base import AttentionMechanism
 
     module_name, _, class_name = reference.partition(":")
     if not (module_name and class_name.isidentifier()):
         raise ImportError("expected module:Class, such as my_package.my_module:MyAttention")
-    with contextlib.suppress(OSError):  # of a current directory that was removed
+    with contextlib.suppress(OSError):  # the current directory was removed
         if not {"", os.getcwd()} & set(sys.path):
             sys.path.append(os.getcwd())
     try:
@@ -121,9 +121,9 @@ def build(name: str, options: dict, **facts) -> "AttentionMechanism":
     """Returns a mechanism, made with options and with facts of the model.
 
     Args:
-      name: of the registry, or a reference "module:Class".
-      options: arguments of the constructor.
-      **facts: further arguments; those that the constructor does not have are left out.
+      name: name in the registry, or a reference "module:Class".
+      options: constructor arguments.
+      **facts: further constructor arguments; those that the constructor does not have are left out.
 
     Raises:
       ImportError: the mechanism, or a library that it needs, cannot be imported.

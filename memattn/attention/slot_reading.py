@@ -34,7 +34,7 @@ class SlotReader(AttentionMechanism):
             self._v_initializer = tf.keras.initializers.get(initializer_of("v", self.initializer))
 
     def _make_v(self) -> None:
-        """Makes v at the first call: a weight's path contains the layer around, which a constructor cannot know."""
+        """Makes v, if needed. Not the constructor makes it: its path begins with that of the enclosing layer."""
         if self.read == "additive" and self.v is None:
             self.v = self.add_weight(shape=(self.read_units,), initializer=self._v_initializer, name="v")
 

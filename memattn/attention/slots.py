@@ -1,8 +1,7 @@
-"""The memory of K slots, held as the source's states where the source has fewer positions than the memory slots.
+"""The memory of K slots; for a batch of sources padded to S < K positions, it holds the S states instead.
 
-Slots are C = alpha^T s, and a decoder step reads c = beta C. Hence c = beta (alpha^T s) = (beta alpha^T) s: a step may
-as well read the states by beta alpha^T. Where a batch is padded to S < K positions, this reads S vectors instead of K;
-the context is the same.
+Slots are C = alpha^T s, and a decoder step reads c = beta C. Since beta (alpha^T s) = (beta alpha^T) s, a step may as
+well read the states s by beta alpha^T: the context is the same, read from S vectors instead of K.
 """
 
 import tensorflow as tf
@@ -25,7 +24,7 @@ def value_scores(beta: tf.Tensor, memory: dict[str, tf.Tensor]) -> tf.Tensor:
 
 
 def source_weights(scores: tf.Tensor, memory: dict[str, tf.Tensor]) -> tf.Tensor:
-    """Returns the weights beta alpha^T of the source positions [B, Q, S] for what `value_scores` returned."""
+    """Returns the weights beta alpha^T of the source positions [B, Q, S], for scores that `value_scores` returned."""
     if "alpha_of_states" in memory:
         return scores
     return tf.matmul(scores, memory["alpha"], transpose_b=True)

@@ -17,14 +17,14 @@ class WindowedMemoryAttention(SlotReader):
     """Makes each slot a weighted mean of the states, whose weights alpha are a softmax over time; C = alpha^T s.
 
     The logits of alpha are W_alpha s_t plus a window: slot k prefers the k-th of K equal stretches of the source. A
-    window is at least one position wide, so that the slots share positions where a source is shorter than K. A decoder
-    step reads softmax(..) C, by logits that `read` chooses.
+    window is at least one position wide; if a source is shorter than K, several slots prefer the same position. A
+    decoder step reads beta C, where beta is a softmax of the logits that `read` chooses.
 
     Args:
       num_slots: K, the number of slots; at least 1.
       read: what the logits of beta are: "address", W_beta h (Eq. 7), or "additive", v . tanh(W_q h + b + W_read C_k),
         as in Bahdanau attention.
-      read_units: width of v and of what is added in the tanh; for `read: additive` only.
+      read_units: width of v and of the vectors in the tanh; for `read: additive` only.
       initializer: name, config or object, of all weight matrices and v.
     """
 
@@ -65,7 +65,7 @@ def position_windows(num_slots: int, mask: tf.Tensor, dtype: tf.DType) -> tf.Ten
     """Returns the windows as logits [B, S, K]: -d^2 / (2 sigma^2), at least _LOWEST_LOGIT.
 
     d is a position's distance to the middle of slot k's stretch; sigma is a quarter of a stretch, or a quarter of one
-    position if that is longer. `mask` [B, S] is false for padding; the stretches divide the positions before it.
+    position if that is longer. `mask` [B, S] is false for padding, which belongs to no stretch.
     """
     real = tf.cast(mask, dtype)
     positions = tf.expand_dims(tf.cumsum(real, 1), -1) - 0.5  # [B, S, 1], middles of the positions

@@ -1,4 +1,4 @@
-"""A run's configuration: YAML and overrides into checked dataclasses."""
+"""Reads a run's configuration, YAML with overrides, into checked dataclasses."""
 
 from memattn.config.differences import differences
 from memattn.config.loading import apply_changes, checked, dump, from_dict, load, to_dict

@@ -1,6 +1,6 @@
-"""Reads configs as version 0.2.0 wrote them.
+"""Translates configs of version 0.2.0 into the keys of this version.
 
-Then `model` had the keys of every kind, and the mechanism `memory` had the options of all memory mechanisms.
+There `model` had the keys of every kind, and the mechanism `memory` had the options of all memory mechanisms.
 """
 
 from collections.abc import Mapping
@@ -9,9 +9,9 @@ from typing import Any
 from memattn.config.schema import Origin, keys_of_other_kinds, value_of
 from memattn.config.sections import ModelConfig, NeuralGPUConfig, Seq2SeqConfig
 
-# Values of the keys of `model` that did nothing for its kind.
+# Values that version 0.2.0 wrote for keys of `model` that have no effect on its kind.
 _UNUSED_VALUES = {**vars(NeuralGPUConfig()), **vars(Seq2SeqConfig()), "attention": {"name": "none"}}
-# Options that `memory` had beside those of the paper, with their defaults.
+# Former options of `memory` that are not in the paper, with their defaults.
 _EXTENSIONS = {
     "encoder_normalize": "none",
     "vote_scale": 1.0,
@@ -20,14 +20,14 @@ _EXTENSIONS = {
     "nested": False,
     "position_windows": False,
 }
-_ENCODINGS = ("position_encoding", "renormalize")  # options of memory as in the paper alone
+_ENCODINGS = ("position_encoding", "renormalize")  # options that only `memory` still has
 
 
 def current(tree: Mapping[str, Any], origin: Origin) -> dict[str, Any]:
     """Returns the plain values of a config with the keys of this version.
 
     Raises:
-      ConfigError: an option is no longer there, or does not fit the others.
+      ConfigError: an option was removed, or does not fit the others.
     """
     model = tree.get("model")
     if not isinstance(model, Mapping):
@@ -40,44 +40,51 @@ def current(tree: Mapping[str, Any], origin: Origin) -> dict[str, Any]:
 
 
 def _without_other_kinds(model: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the values of `model` without keys of other kinds at their defaults."""
-    others = keys_of_other_kinds(ModelConfig, model.get("kind", Seq2SeqConfig.kind))
-    return {name: value for name, value in model.items() if name not in others or value != _UNUSED_VALUES[name]}
+    """Returns `model` without the keys that only other kinds have, where these are at their defaults."""
+    foreign = keys_of_other_kinds(ModelConfig, model.get("kind", Seq2SeqConfig.kind))
+    return {name: value for name, value in model.items() if name not in foreign or value != _UNUSED_VALUES[name]}
 
 
 def _attention(attention: Mapping[str, Any], key: str, origin: Origin) -> dict[str, Any]:
-    """Returns the options of `memory` under the mechanism that has them now, and other mechanisms as they are."""
+    """Returns the options of a former `memory` with the name of the mechanism that has them now.
+
+    Other mechanisms are returned unchanged.
+    """
     over_time = attention.get("encoder_scoring") == "softmax_time"
-    is_former = attention.get("name", "memory") == "memory" and (over_time or _EXTENSIONS.keys() & attention.keys())
-    if not is_former:
+    is_memory = attention.get("name", "memory") == "memory"
+    if not (is_memory and (over_time or _EXTENSIONS.keys() & attention.keys())):
         return dict(attention)
     extensions = {name: attention.get(name, default) for name, default in _EXTENSIONS.items()}
     rest = {name: value for name, value in attention.items() if name not in _EXTENSIONS}
     if extensions["read"] == "content":
         raise origin.error(f"{key}.read", "'content' is no longer there; use address, or additive (memory_variant)")
     if extensions["read"] == "address":
-        extensions["read_units"] = _EXTENSIONS["read_units"]  # which have no effect
+        extensions["read_units"] = _EXTENSIONS["read_units"]  # only the other reads use it
     changed = {name: value for name, value in extensions.items() if value != _EXTENSIONS[name]}
-    names = [*changed, "encoder_scoring"] if over_time else list(changed)
-    if not names:
+    extended = [*changed, "encoder_scoring"] if over_time else list(changed)
+    if not extended:
         return rest
     if rest.get("position_encoding"):
-        raise origin.error(f"{key}.position_encoding", f"is for memory without {', '.join(names)}")
+        raise origin.error(f"{key}.position_encoding", f"is for memory without {', '.join(extended)}")
     rest = {name: value for name, value in rest.items() if name not in _ENCODINGS}
     if value_of(bool, extensions["nested"], f"{key}.nested", origin, {}):
-        if others := [name for name in names if name != "nested"]:
-            raise origin.error(f"{key}.nested", f"is for memory without {', '.join(others)}")
+        if unfit := [name for name in extended if name != "nested"]:
+            raise origin.error(f"{key}.nested", f"is for memory without {', '.join(unfit)}")
         return {**rest, "name": "nested_memory"}
-    is_windowed = (
-        over_time
-        and rest.get("decoder_scoring", "softmax") == "softmax"
-        and extensions["position_windows"] is True
-        and changed.keys() <= {"position_windows", "read", "read_units"}
-    )
-    if not is_windowed:
+    if not _is_windowed(rest, changed):
         return {**rest, "name": "memory_variant", **changed}
     read = {"read": extensions["read"]}
     if extensions["read"] != "address":
         read["read_units"] = extensions["read_units"]
-    kept = {name: value for name, value in rest.items() if name not in ("encoder_scoring", "decoder_scoring")}
-    return {**kept, "name": "windowed_memory", **read}
+    rest = {name: value for name, value in rest.items() if name not in ("encoder_scoring", "decoder_scoring")}
+    return {**rest, "name": "windowed_memory", **read}
+
+
+def _is_windowed(options: Mapping[str, Any], extensions: Mapping[str, Any]) -> bool:
+    """Returns whether a former `memory` with these options, and extensions not at their defaults, is windowed."""
+    scorings = options.get("encoder_scoring"), options.get("decoder_scoring", "softmax")
+    return (
+        scorings == ("softmax_time", "softmax")
+        and extensions.get("position_windows") is True
+        and extensions.keys() <= {"position_windows", "read", "read_units"}
+    )

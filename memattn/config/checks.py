@@ -20,7 +20,7 @@ _ARITHMETIC = ("addition", "multiplication")
 
 
 def check(config: Config, origin: Origin) -> None:
-    """Raises ConfigError if values, each of which may be right, do not fit each other."""
+    """Raises ConfigError if values that are valid alone do not fit each other."""
     model, decoding, training = config.model, config.decoding, config.training
     _check_sweep(config.sweep or SweepConfig(), origin)
     _check_data(config.data, origin)
@@ -117,7 +117,7 @@ def _check_seq2seq(model: Seq2SeqConfig, origin: Origin) -> None:
 
 
 def _check_attention(model: Seq2SeqConfig, decoded_slots: int | None, origin: Origin) -> None:
-    """Checks the mechanism, its options complete, against the model's other keys and `decoding.num_slots`."""
+    """Checks a mechanism with all of its options against the model's other keys and `decoding.num_slots`."""
     attention = model.attention
     mechanism = MECHANISMS[attention["name"]]
     if decoded_slots and not hasattr(mechanism, "keep"):

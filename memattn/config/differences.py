@@ -7,7 +7,7 @@ from memattn.errors import short
 
 
 class Difference(NamedTuple):
-    """A dotted key in which two mappings differ, with both values; as a str, one line."""
+    """A dotted key in which two mappings differ, with both values. `str` gives one line."""
 
     key: str
     theirs: Any

@@ -18,7 +18,7 @@ def load(path: str, overrides: Sequence[str]) -> Config:
     """Reads a YAML file, applies overrides and checks every value.
 
     Args:
-      path: the file. Its `base`, if any, is the path of another config, relative to this one, which it changes.
+      path: path of the file. Its key `base` may name another config, relative to the file, whose values it changes.
       overrides: dotted keys with YAML values, such as "model.units=128".
 
     Raises:
@@ -62,7 +62,7 @@ def checked(tree: dict, origin: Origin) -> Config:
 
 
 def _without_xla(config: Config) -> Config:
-    """Returns the config of an active memory with `jit_compile: auto` as false: XLA's convolutions are slow on CPUs."""
+    """Returns a config with false for `jit_compile: auto`, as XLA's convolutions are slow on CPUs."""
     training, decoding = config.training, config.decoding
     if training.jit_compile == "auto":
         training = dataclasses.replace(training, jit_compile=False)
@@ -75,8 +75,9 @@ def _read(path: str, origin: Origin, readers: tuple[str, ...] = ()) -> dict:
     """Returns the values of a file merged into those of its base.
 
     Args:
-      origin: gets the place of each key.
-      readers: files whose base this one is, directly or through others.
+      path: path of the file.
+      origin: receives the place of each key.
+      readers: files that have `path` as their base, directly or through other files.
     """
     try:
         text = reading.text(path, reading.LARGEST_CONFIG)
@@ -99,7 +100,7 @@ def _read(path: str, origin: Origin, readers: tuple[str, ...] = ()) -> dict:
 
 
 def _base_path(base: Any, path: str, origin: Origin, readers: tuple[str, ...]) -> str:
-    """Returns the path of the file that the `base` of a config names."""
+    """Returns the path of the file that a config names as its `base`."""
     if not isinstance(base, str):
         raise origin.error("base", f"expected the path of another config, not {abbreviated(base)}")
     base_path = os.path.normpath(os.path.join(os.path.dirname(path), base))
@@ -110,28 +111,28 @@ def _base_path(base: Any, path: str, origin: Origin, readers: tuple[str, ...]) -
     return base_path
 
 
-def _merged(below: Mapping, above: Mapping, key: str = "") -> dict:
-    """Returns the mapping `below` of a dotted key with the changes of `above`, merged key by key.
+def _merged(base: Mapping, changes: Mapping, key: str = "") -> dict:
+    """Returns the mapping of a dotted key, with changes merged into `base` key by key.
 
-    A sweep, and the options of another mechanism, are replaced as a whole. Keys that a new kind of model does not have
-    are dropped, as is `data.copy` for a new `data.task` and the reverse.
+    A sweep, and the options of another mechanism, are replaced as a whole. A new `model.kind` drops the keys that only
+    other kinds have. A new `data.task` drops `data.copy`, and the reverse.
     """
-    changes_mechanism = key == "model.attention" and above.get("name", below.get("name")) != below.get("name")
+    changes_mechanism = key == "model.attention" and changes.get("name", base.get("name")) != base.get("name")
     if changes_mechanism or key == "sweep":
-        return dict(above)
-    merged = dict(below)
-    if key == "model" and "kind" in above:
-        _drop_other_kinds(merged, above["kind"])
-    if key == "data" and any(above.get(task) is not None for task in ("copy", "task")):
-        merged = {name: value for name, value in merged.items() if name not in ("copy", "task") or name in above}
-    for name, value in above.items():
-        both = isinstance(value, Mapping) and isinstance(merged.get(name), Mapping)
-        merged[name] = _merged(merged[name], value, f"{key}.{name}".lstrip(".")) if both else value
+        return dict(changes)
+    merged = dict(base)
+    if key == "model" and "kind" in changes:
+        _drop_other_kinds(merged, changes["kind"])
+    if key == "data" and any(changes.get(task) is not None for task in ("copy", "task")):
+        merged = {name: value for name, value in merged.items() if name not in ("copy", "task") or name in changes}
+    for name, value in changes.items():
+        are_mappings = isinstance(value, Mapping) and isinstance(merged.get(name), Mapping)
+        merged[name] = _merged(merged[name], value, f"{key}.{name}".lstrip(".")) if are_mappings else value
     return merged
 
 
 def _drop_other_kinds(model: dict, kind: Any) -> None:
-    """Removes the keys of `model` that a kind does not have, if another kind has them."""
+    """Removes the keys of `model` that only other kinds have."""
     for name in keys_of_other_kinds(ModelConfig, kind) & model.keys():
         del model[name]
 
@@ -139,8 +140,8 @@ def _drop_other_kinds(model: dict, kind: Any) -> None:
 def apply_changes(tree: dict, changes: Mapping[str, Any], origin: Origin | None = None) -> dict:
     """Returns a copy of plain values with dotted keys set.
 
-    A new `model.attention.name` drops the options of the former mechanism, a new `model.kind` the keys that only other
-    kinds have. Raises ConfigError for a key below a value that is no mapping.
+    A new `model.attention.name` drops the options of the former mechanism, and a new `model.kind` drops the keys that
+    only other kinds have. Raises ConfigError for a key below a value that is not a mapping.
     """
     origin = origin or Origin("sweep")
     tree = _deep_copy(tree)

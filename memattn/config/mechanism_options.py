@@ -17,7 +17,7 @@ def complete(attention: Mapping[str, Any], key: str, origin: Origin) -> dict[str
     Args:
       attention: `name`, by default "memory", and options.
       key: dotted key of the mapping.
-      origin: where it came from.
+      origin: where the mapping came from.
 
     Raises:
       ConfigError: the mechanism cannot be imported, or an option is unknown, missing or out of range.
@@ -72,7 +72,7 @@ def mechanism_parameters(mechanism: type) -> dict[str, inspect.Parameter]:
         name: argument for name, argument in constructor_parameters(mechanism).items() if name not in MODEL_FACTS
     }
     for name, parameter in parameters.items():
-        if isinstance(parameter.annotation, str):  # a postponed annotation that names what cannot be imported
+        if isinstance(parameter.annotation, str):  # postponed, and a name in it is unknown
             problem = f"the annotation {parameter.annotation!r} of argument {name} cannot be evaluated"
             raise ConfigError(f"{mechanism.__name__}: {problem}")
     return parameters

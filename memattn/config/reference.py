@@ -1,6 +1,6 @@
 """Writes the tables of all configuration keys.
 
-They come from the dataclasses with their comments, and from the constructors of the mechanisms with their docstrings.
+Their rows come from the dataclasses with their comments, and from the mechanisms' constructors with their docstrings.
 """
 
 import dataclasses
@@ -37,7 +37,7 @@ def updated(page: str) -> str:
 
 
 def _section_tables(section: type, key: str, title: str) -> list[str]:
-    """Returns the tables of a dataclass, whose mapping has this dotted key, and of the dataclasses within it."""
+    """Returns the tables of the dataclass at a dotted key, and of the dataclasses within it."""
     hints, meanings = typing.get_type_hints(section), comments(section)
     rows, tables_within = [], []
     for field in dataclasses.fields(section):
@@ -89,7 +89,7 @@ def comments(section: type) -> dict[str, str]:
 
 
 def arguments(mechanism: type) -> dict[str, str]:
-    """Returns what the `Args:` of a class's docstring say of each argument."""
+    """Returns the description of each argument in the `Args:` of a class's docstring."""
     _, _, listed = (inspect.getdoc(mechanism) or "").partition("Args:\n")
     entries = re.findall(r"^  (\w[\w, ]*): (.*(?:\n    .*)*)", listed, flags=re.MULTILINE)
     return {name: " ".join(text.split()) for names, text in entries for name in names.split(", ")}

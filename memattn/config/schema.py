@@ -25,11 +25,11 @@ _Section = TypeVar("_Section", bound="DataclassInstance")
 
 _MAPPINGS = (Mapping, dict)
 _SCALARS = {int: "an int", float: "a number", bool: "true or false", str: "a str"}
-_OCTAL = re.compile(r"0o[0-7]{1,22}")  # of YAML 1.2
+_OCTAL = re.compile(r"0o[0-7]{1,22}")  # an octal int in YAML 1.2
 _LEADING_ZERO = re.compile(r"[-+]?0[0-9_]+")
-_COMPARED_CHARACTERS = 100  # of a name that is compared with known ones
+_COMPARED_CHARACTERS = 100  # characters of an unknown name that are compared with known names
 _TAG_PREFIX = "tag:yaml.org,2002:"
-_MAX_VALUES = 100_000  # of a config, its aliases written out
+_MAX_VALUES = 100_000  # upper bound on the values in a config, with YAML aliases expanded
 
 
 def number(
@@ -42,8 +42,8 @@ def number(
 def choice(default: str, registry: str) -> Any:
     """Declares a field whose values are the names in a dictionary, given as "module:dictionary".
 
-    The dictionary may be in any layer of the package: it is imported when a config names something else than the
-    default, so that a new entry is known to configs and their documentation without further edits.
+    A new entry of the dictionary is known to configs and their documentation without further edits. The dictionary is
+    imported only when a config names something else than the default, so it may be in any layer of the package.
     """
     return dataclasses.field(default=default, metadata={"registry": registry, "known": (default,)})
 
@@ -58,7 +58,7 @@ class Origin:
     """The file that a config came from, and the line of each of its dotted keys.
 
     Attributes:
-      name: the file, or what else the config came from.
+      name: the file, or another source of the config, such as an override.
       lines: dotted key -> its place, such as "config.yaml:3".
     """
 
@@ -67,7 +67,7 @@ class Origin:
         self.lines: dict[str, str] = {}
 
     def replace(self, key: str, place: str) -> None:
-        """Records the place of a key with all below it, and of the keys above it that have none yet."""
+        """Records the place of a key and of all keys below it, and of keys above it that have no place yet."""
         self.lines = {known: line for known, line in self.lines.items() if not known.startswith((f"{key}.", f"{key}["))}
         self.lines[key] = place
         while key := key.rpartition(".")[0]:
@@ -100,7 +100,7 @@ def parse(text: str, origin: Origin) -> Any:
     """Returns the plain values of a YAML text, None for an empty one; records the line of each key.
 
     Raises:
-      ConfigError: the text is no valid YAML, or holds what no config may hold.
+      ConfigError: the text is no valid YAML, or has a value that no config may have.
     """
     try:
         node = yaml.compose(text, Loader=_Loader)
@@ -117,7 +117,7 @@ def parse(text: str, origin: Origin) -> Any:
 
 
 def _construct(node: yaml.Node, key: str, origin: Origin) -> Any:
-    """Returns the plain values of a YAML node; records the line of each key. Repeated keys are refused."""
+    """Returns the plain values of a YAML node; records the line of each key. Refuses repeated keys."""
     if len(origin.lines) > _MAX_VALUES:
         raise origin.error(key, f"the config has more than {_MAX_VALUES:,} values, its aliases written out")
     if isinstance(node, yaml.ScalarNode):
@@ -143,16 +143,16 @@ def _construct(node: yaml.Node, key: str, origin: Origin) -> Any:
 
 
 def _scalar(node: yaml.ScalarNode, key: str, origin: Origin) -> Any:
-    """Returns the value of a YAML scalar. Numbers that YAML 1.1 and 1.2 read differently are refused."""
+    """Returns the value of a YAML scalar. Refuses ints that YAML 1.1 reads as octal and YAML 1.2 as decimal."""
     kind, text = node.tag.removeprefix(_TAG_PREFIX), node.value
-    if kind in ("int", "float") and ":" in text and not node.style:
+    if kind in ("int", "float") and ":" in text and not node.style:  # base 60 in YAML 1.1, a str in 1.2
         return text
     if kind == "int" and _LEADING_ZERO.fullmatch(text):
         advice = "leave out the zero, write 0o... for octal, or quote it for a str"
         raise origin.error(key, f"{abbreviated(text)} is octal in YAML 1.1 and decimal in 1.2; {advice}")
     try:
         value = _Loader("").construct_object(node)
-    except Exception as error:  # PyYAML's constructors raise whatever they run into
+    except Exception as error:  # PyYAML's constructors raise errors of any type
         raise origin.error(key, f"not a plain value: {abbreviated(text)}") from error
     if isinstance(value, int) and value.bit_length() > 64:
         raise origin.error(key, f"a number of {value.bit_length():,} bits is too large")
@@ -160,7 +160,7 @@ def _scalar(node: yaml.ScalarNode, key: str, origin: Origin) -> Any:
 
 
 def _encodable(text: str, key: str, origin: Origin) -> str:
-    """Returns the text. Half of a surrogate pair, which no file can hold, is refused."""
+    """Returns the text. Refuses half of a surrogate pair, which has no encoding in UTF-8."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
@@ -207,7 +207,7 @@ def sections_of(hint: Any) -> list[type["DataclassInstance"]]:
 
 
 def kinds(hint: Any) -> dict[str, type["DataclassInstance"]]:
-    """Returns the dataclasses of a union, by the values that the field `kind` of each allows."""
+    """Returns the dataclasses of a union by kind: by each value that their field `kind` allows."""
     return {
         kind: section
         for section in sections_of(hint)
@@ -216,9 +216,9 @@ def kinds(hint: Any) -> dict[str, type["DataclassInstance"]]:
 
 
 def keys_of_other_kinds(hint: Any, kind: Any) -> set[str]:
-    """Returns the fields that other kinds of a union have and this kind lacks; none for an unknown kind."""
+    """Returns the fields that only other kinds of a union have; none for an unknown kind."""
     sections = kinds(hint)
-    if kind not in list(sections):  # a list, since a wrong kind may have no hash
+    if kind not in list(sections):  # a list, as an invalid kind may not be hashable
         return set()
     return {name for section in sections.values() for name in _names(section)} - _names(sections[kind])
 
@@ -228,7 +228,7 @@ def _names(section: type["DataclassInstance"]) -> set[str]:
 
 
 def _build_kind(hint: Any, tree: Any, key: str, origin: Origin) -> Any:
-    """Returns the dataclass of a union that the key `kind` chooses; the first one if the key is absent."""
+    """Builds the dataclass of a union that the key `kind` chooses; the first one if the key is absent."""
     sections = kinds(hint)
     values = tree if isinstance(tree, dict) else {}  # `build` refuses other trees
     kind = values.get("kind", next(iter(sections)))
@@ -237,16 +237,16 @@ def _build_kind(hint: Any, tree: Any, key: str, origin: Origin) -> Any:
     foreign = keys_of_other_kinds(hint, kind)
     for name in values:
         if name in foreign:
-            others = " or ".join(other for other, section in sections.items() if name in _names(section))
-            raise origin.error(f"{key}.{name}", f"is for {key}.kind: {others}, not {kind}")
+            fitting = " or ".join(name_of_kind for name_of_kind in sections if name in _names(sections[name_of_kind]))
+            raise origin.error(f"{key}.{name}", f"is for {key}.kind: {fitting}, not {kind}")
     return build(sections[kind], tree, key, origin)
 
 
-def value_of(hint: Any, value: Any, key: str, origin: Origin, limits: Mapping) -> Any:
+def value_of(hint: Any, value: Any, key: str, origin: Origin, metadata: Mapping) -> Any:
     """Returns the value of a dotted key, checked against a type hint and the metadata of its field.
 
     Raises:
-      ConfigError: the value is of another type, out of range, or no name of a registry.
+      ConfigError: the value is of another type, out of range, or not a name in the field's registry.
     """
     options = types_of(hint)
     if value is None and type(None) in options:
@@ -262,14 +262,14 @@ def value_of(hint: Any, value: Any, key: str, origin: Origin, limits: Mapping) -
         if kind in (int, float):
             value = _number_from(value, kind)
         if kind in _SCALARS and isinstance(value, kind) and isinstance(value, bool) == (kind is bool):
-            if "registry" in limits and value not in limits["known"] and value not in (names := choices(limits)):
+            if "registry" in metadata and value not in metadata["known"] and value not in (names := choices(metadata)):
                 raise origin.error(key, not_one_of(value, names))
-            return _in_range(value, key, origin, limits)
+            return _in_range(value, key, origin, metadata)
     raise origin.error(key, _type_problem(options, value))
 
 
 def _type_problem(options: tuple[Any, ...], value: Any) -> str:
-    """Returns the problem of a value that is of none of these types."""
+    """Returns the message for a value that has none of these types."""
     literals = [name for option in options if typing.get_origin(option) is Literal for name in typing.get_args(option)]
     if literals and bool not in options:
         return not_one_of(value, literals)
@@ -298,8 +298,8 @@ def _number_from(value: Any, kind: type) -> Any:
         return value
 
 
-def _in_range(value: Any, key: str, origin: Origin, limits: Mapping) -> Any:
-    at_least, above, below = (limits.get(name) for name in ("at_least", "above", "below"))
+def _in_range(value: Any, key: str, origin: Origin, metadata: Mapping) -> Any:
+    at_least, above, below = (metadata.get(name) for name in ("at_least", "above", "below"))
     if isinstance(value, float) and not math.isfinite(value):
         raise origin.error(key, f"must be finite, not {value}")
     if isinstance(value, int) and abs(value) >= 2**31:
@@ -314,7 +314,7 @@ def _in_range(value: Any, key: str, origin: Origin, limits: Mapping) -> Any:
 
 
 def not_one_of(value: Any, known: Iterable[Any]) -> str:
-    """Returns the problem of a value that is none of the known ones, with the nearest of them."""
+    """Returns the message for a value that is none of the known ones; it names the nearest of them."""
     names = [str(name) for name in known]
     return "; ".join([f"{abbreviated(value)} is none of {', '.join(names)}", *did_you_mean(str(value), names)])
 
@@ -327,7 +327,7 @@ def did_you_mean(name: str, known: Iterable[Any]) -> list[str]:
 
 
 def listed(keys: Iterable[str]) -> str:
-    """Returns keys as an error lists them: only the first ones if there are many."""
+    """Returns keys joined by commas, only the first ones if there are many."""
     return textwrap.shorten(", ".join(keys), 300, placeholder=" ...")
 
 

@@ -1,4 +1,4 @@
-"""The dataclasses of a config: one for each section of the YAML, its keys with their defaults.
+"""The dataclasses of a config, one for each mapping of the YAML, with its keys and their defaults.
 
 The defaults are the settings of the paper's copy task (Britz, Guan & Luong, 2017, section 4.1). The comment beside or
 above a key is its description in docs/configuration.md.
@@ -13,12 +13,12 @@ from memattn.config.schema import choice, number
 
 @dataclasses.dataclass(frozen=True)
 class CopyConfig:
-    """The copy task of section 4.1: uniform random symbols. Training writes the corpus if it does not exist."""
+    """The paper's copy task: uniform random symbols. Training writes the corpus if it does not exist."""
 
     key: ClassVar[str] = "data.copy"
 
-    # L: lengths are uniform on 0 to L. A length counts the symbols of a source, for lookup its keys, for arithmetic the
-    # digits of the longer operand
+    # L: lengths are uniform on 0 to L. A length is the number of symbols in a source; for lookup, of keys; for
+    # arithmetic, of digits in the longer operand
     max_length: int = number(20, at_least=1)
     num_symbols: int = number(20, at_least=1)  # V, the number of different symbols
     train_examples: int = number(100_000, at_least=1)  # pairs to train on
@@ -32,12 +32,12 @@ class CopyConfig:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The settings that the corpus depends on, without those that do nothing for the task."""
+        """The settings that the task's corpus depends on."""
         return {name: getattr(self, name) for name in sorted(field.name for field in dataclasses.fields(CopyConfig))}
 
     @property
     def folder(self) -> str:
-        """Folder of the corpus unless `data.folder` names another, different for different settings."""
+        """Default folder of the corpus, different for different settings."""
         sizes = f"L{self.max_length}_V{self.num_symbols}_N{self.train_examples}_{self.valid_examples}"
         return f"data/{self.name}_{sizes}_s{self.seed}"
 
@@ -48,11 +48,11 @@ class TaskConfig(CopyConfig):
 
     key: ClassVar[str] = "data.task"
 
-    # copy: the target is the source; reverse: its symbols backwards; sort: its symbols in ascending order; lookup: the
-    # source has up to L keys in random order, each before its value, and the target has the values in the order of the
-    # keys; selective_copy: the target is the few symbols that the source marks; duplicate: the source twice; addition,
-    # multiplication: the result for two numbers of up to L digits in base num_symbols, the lowest digit first, with
-    # leading zeros
+    # copy: the target is the source; reverse: the source backwards; sort: the source's symbols in ascending order;
+    # lookup: the source has up to L keys in random order, each before its value, and the target has the values in the
+    # order of the keys; selective_copy: the target is the few symbols that the source marks; duplicate: the source
+    # twice; addition, multiplication: the result for two numbers of up to L digits in base num_symbols, the lowest
+    # digit first, with leading zeros
     name: Literal["copy", "reverse", "sort", "lookup", "selective_copy", "duplicate", "addition", "multiplication"] = (
         "copy"
     )
@@ -84,9 +84,9 @@ class DataConfig:
     folder: str | None = None
     copy: CopyConfig | None = None  # the copy task; null: data.task, or no task
     task: TaskConfig | None = None  # any other task; null: data.copy, or no task
-    num_buckets: int = number(4, at_least=1)  # different padded lengths; XLA compiles once for each
-    # training skips pairs with a longer source; counts tokens with the end of sentence, which
-    # `memattn-prepare --max_length` does not count
+    num_buckets: int = number(4, at_least=1)  # number of different padded lengths; XLA compiles once for each
+    # training skips pairs with a longer source. The length includes the end of sentence, unlike
+    # `memattn-prepare --max_length`
     max_source_length: int | None = number(None, at_least=1)
     max_target_length: int | None = number(None, at_least=1)  # training skips pairs with a longer target
 
@@ -113,14 +113,14 @@ class Seq2SeqConfig:
 
     kind: Literal["seq2seq"] = "seq2seq"  # an encoder and a decoder; for the other kinds see below
     encoder: Literal["lstm", "gru"] = "lstm"  # cells of the encoder; gru: as in Cho et al. (2014)
-    # lstm: as in the paper; rnnsearch: the decoder of Bahdanau et al. (2015), one layer, whose GRU reads the context
-    # before it moves
+    # lstm: as in the paper; rnnsearch: the decoder of Bahdanau et al. (2015), one GRU layer whose previous state is the
+    # query of attention
     decoder: Literal["lstm", "rnnsearch"] = "lstm"
     layers: int = number(2, at_least=1)  # layers of the decoder, and of the encoder in each direction
     units: int = number(256, at_least=1)  # U, the width of a layer
     encoder_units: int | None = number(None, at_least=1)  # width of the encoder in each direction; null: units
     embedding_size: int = number(256, at_least=1)  # E, the width of source and target embeddings
-    dropout: float = number(0.2, at_least=0, below=1)  # dropout rate of every cell's input; a fresh mask each step
+    dropout: float = number(0.2, at_least=0, below=1)  # dropout rate of every cell's input, with a new mask each step
     init_scale: float = number(0.04, above=0)  # a: initial weights are uniform on -a to a
     input_feeding: bool = True  # the decoder reads the previous context beside each token
     mix: bool = True  # a tanh layer on [h; c] before the logits; false: Eq. 3 as in the paper
@@ -128,7 +128,7 @@ class Seq2SeqConfig:
     # on the backward encoder's state at the first token; auto: dense without attention, backward for rnnsearch, else
     # zero
     bridge: Literal["auto", "zero", "dense", "backward"] = "auto"
-    # which matrices are shared: none; the source and target embeddings; both embeddings and the output layer
+    # matrices that are shared: none; the source and target embeddings; both embeddings and the output layer
     tie_embeddings: Literal["none", "source_target", "all"] = "none"
     # `name` chooses the mechanism; the other keys are the mechanism's options (below)
     attention: Mapping[str, Any] = dataclasses.field(default_factory=lambda: {"name": "memory"})
@@ -147,8 +147,8 @@ class NeuralGPUConfig:
     # Freivalds & Liepins (2017)
     cell: Literal["cgru", "residual", "dngpu"] = "cgru"
     width: int = number(4, at_least=1)  # w, columns of the memory
-    layers: int = number(2, at_least=1)  # cells that change the memory in turn at each step
-    units: int = number(256, at_least=1)  # m, maps of the memory
+    layers: int = number(2, at_least=1)  # cells that update the memory one after the other at each step
+    units: int = number(256, at_least=1)  # m, feature maps of the memory
     dropout: float = number(0.2, at_least=0, below=1)  # dropout rate in the cells
 
 
@@ -161,21 +161,21 @@ class TrainingConfig:
 
     seed: int = number(1, at_least=0, below=2**31)  # seed of initial weights, order of the pairs and dropout
     batch_size: int = number(128, at_least=1)  # size of a batch, all replicas together
-    # what batch_size counts: sentence pairs, or tokens of the longer side, padding included
+    # unit of batch_size: sentence pairs, or tokens of the longer side, padding included
     batch_type: Literal["sentences", "tokens"] = "sentences"
     accumulate: int = number(1, at_least=1)  # batches in one training step
-    loss: str = choice("cross_entropy", "memattn.training.loss:LOSSES")  # what training minimizes
+    loss: str = choice("cross_entropy", "memattn.training.loss:LOSSES")  # loss that training minimizes
     optimizer: str = choice("adam", "memattn.training.optimizers:OPTIMIZERS")  # optimizer of Keras
     # further arguments of the optimizer in Keras, such as {momentum: 0.9} for sgd
     optimizer_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     learning_rate: float = number(1e-4, above=0, below=3.4e38)  # learning rate before the schedule
     # epsilon of adam, and of the other optimizers that have one; google/seq2seq's example configs have 8e-7
     adam_epsilon: float = number(1e-7, at_least=1e-30, below=1)
-    # course of the learning rate. inverse_sqrt: rises, then falls with the square root of the step; linear: falls to 0
+    # learning rate over training. inverse_sqrt: rises, then falls with the square root of the step; linear: falls to 0
     # at max_steps; plateau: falls when validation does not improve
     schedule: str = choice("constant", "memattn.training.schedules:SCHEDULES")
     warmup_steps: int = number(4_000, at_least=1)  # for inverse_sqrt: training steps in which the rate rises from 0
-    decay_factor: float = number(0.5, above=0, below=1)  # for plateau: factor by which the rate falls
+    decay_factor: float = number(0.5, above=0, below=1)  # for plateau: factor that multiplies the rate
     decay_patience: int = number(1, at_least=1)  # for plateau: validations without improvement before the rate falls
     label_smoothing: float = number(0.0, at_least=0, below=1)  # probability spread over the whole vocabulary
     # type that layers compute in; weights are always float32
@@ -188,10 +188,10 @@ class TrainingConfig:
     validate_every: int = number(1_000, at_least=1)  # training steps between validations
     validation_beam_size: int = number(1, at_least=1, below=1000)  # beam size in validation; 1 is greedy decoding
     checkpoint_every: int = number(1_000, at_least=1)  # training steps between checkpoints
-    checkpoint_minutes: float = number(30.0, above=0)  # minutes after which a checkpoint is written in any case
-    keep_checkpoints: int = number(3, at_least=1)  # latest checkpoints that are kept, beside the best one
-    # metric of validation that chooses the best checkpoint; patience, stop_at and plateau go by the metric too; exact
-    # match decides between equal values
+    checkpoint_minutes: float = number(30.0, above=0)  # a checkpoint is written at the latest after so many minutes
+    keep_checkpoints: int = number(3, at_least=1)  # number of latest checkpoints that are kept, beside the best one
+    # metric of validation that chooses the best checkpoint, for which exact match breaks ties; patience, stop_at and
+    # plateau use the metric too
     metric: str = choice("bleu", "memattn.evaluation.metrics:METRICS")
     stop_at: float | None = None  # training ends when the metric reaches this value in validation
     stop_at_bleu: float | None = number(None, above=0)  # training ends when validation BLEU reaches this value
@@ -218,7 +218,7 @@ class SampleConfig:
     top_p: float | None = number(None, above=0, below=1)
     # divides the logits; below 1, probable tokens become more probable
     temperature: float = number(1.0, at_least=1e-6, below=1e30)
-    seed: int = number(1, at_least=0, below=2**31)  # seed of the samples, together with each sentence's number
+    seed: int = number(1, at_least=0, below=2**31)  # seed of the samples, combined with each sentence's number
 
 
 @dataclasses.dataclass(frozen=True)
@@ -227,31 +227,32 @@ class DecodingConfig:
 
     beam_size: int = number(10, at_least=1, below=1000)  # k, hypotheses of a source
     batch_size: int = number(32, at_least=1)  # sources searched at once
-    # a: scores are divided by ((5 + tokens) / 6)^a, which does not count the end of sentence
+    # a: scores are divided by ((5 + tokens) / 6)^a, with tokens counted without the end of sentence
     length_penalty: float = number(0.0, at_least=0)
-    coverage_penalty: float = number(0.0, at_least=0)  # b: b sum_s log(min(attention to s, 1)) is added to scores
+    # b: b sum_s log(min(a_s, 1)) is added to scores, with a_s the sum of the attention weights of source token s
+    coverage_penalty: float = number(0.0, at_least=0)
     # upper bound on the length of a hypothesis, as a multiple of the source's; both count the end of sentence
     max_length_ratio: float = number(2.0, above=0, below=1000)
-    # upper bound on the length of a hypothesis with its end of sentence, beside that by max_length_ratio
+    # further upper bound on the length of a hypothesis in tokens, the end of sentence included; null: none
     max_length: int | None = number(None, at_least=1)
     # memattn-translate: upper bound on tokens of a line, without the end of sentence; null: twice the longest source in
     # training
     max_source_length: int | None = number(None, at_least=1)
-    # memattn-translate: what becomes of a longer line. split: pieces, cut at ends of sentences and words; cut: the rest
-    # is dropped; refuse: an error
+    # memattn-translate: treatment of a longer line. split: pieces, cut at ends of sentences and words; cut: the rest is
+    # dropped; refuse: an error
     long_lines: Literal["split", "cut", "refuse"] = "split"
-    # n: no hypothesis has an n-gram twice (docs/search.md); null or 0: hypotheses may
+    # n: no n-gram occurs twice in a hypothesis (docs/search.md); null or 0: n-grams may repeat
     no_repeat_ngram_size: int | None = number(None, at_least=0)
-    n_best: int = number(1, at_least=1)  # hypotheses that are returned; at most beam_size, unless they are sampled
+    n_best: int = number(1, at_least=1)  # hypotheses that are returned; in beam search, at most beam_size
     sample: SampleConfig | None = None  # sampling in place of a search; null: beam search
     # for active memory: length of the memory as a multiple of the source's; null: a search tries every length from the
-    # source's to twice that and keeps the most probable hypothesis (validation has one ratio, which fits 19 of 20
-    # targets)
+    # source's to twice that and keeps the most probable hypothesis. Validation uses one ratio, with room for 95% of the
+    # targets
     memory_ratio: float | None = number(None, at_least=1, below=100)
     # vocabulary selection: file written by `memattn-prepare lexicon`; null: hypotheses may have any token
     lexicon: str | None = None
     lexicon_size: int = number(50, at_least=1)  # translations of each source token that are selected
-    num_slots: int | None = number(None, at_least=1)  # for nested_memory: use only so many first slots; null: all
+    num_slots: int | None = number(None, at_least=1)  # for nested_memory: number of first slots to use; null: all
     # type that layers compute in; null: as in training
     precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] | None = None
     # compile with XLA; auto: from TensorFlow 2.20 on, but not for bfloat16 on a CPU or for active memory
@@ -260,16 +261,16 @@ class DecodingConfig:
 
 @dataclasses.dataclass(frozen=True)
 class SweepConfig:
-    """Runs: every cell and every point of `grids`, each combined with every point of `grid`."""
+    """Runs of a sweep: each cell and each point of `grids`, combined with every point of `grid`."""
 
     grid: Mapping[str, list] = dataclasses.field(default_factory=dict)  # dotted keys with lists of values
     grids: list = dataclasses.field(default_factory=list)  # a list of grids; the runs are the union of their points
-    cells: list = dataclasses.field(default_factory=list)  # a list of mappings of dotted keys to values
+    cells: list = dataclasses.field(default_factory=list)  # a list of mappings of dotted keys to values, one per run
 
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """A run, and the sweep of runs that change its settings."""
+    """The settings of a run, and the sweep of runs that change them."""
 
     data: DataConfig
     model: ModelConfig = dataclasses.field(default_factory=Seq2SeqConfig)

@@ -12,7 +12,7 @@ from memattn.errors import DataError
 
 WINDOW = 32_768  # pairs that are sorted into buckets at a time
 WIDE = 256  # padded width from which on streaming batches have fewer rows
-_LEAST_BATCHES = 16  # in a window: it grows to hold this many
+_LEAST_BATCHES = 16  # a window grows to hold this many
 _SCANNED_AT_ONCE = 1 << 20  # pairs
 _SHUFFLE_ROUNDS = 24  # TensorFlow's default of 4 leaves neighbours and epochs correlated
 
@@ -123,13 +123,13 @@ class TrainingBatches:
         fits = self._fits(source_lengths, target_lengths)
         members, longer = members[fits], np.maximum(source_lengths, target_lengths)[fits]
         buckets = np.searchsorted(self.widths, longer)
-        order = np.argsort(-buckets, kind="stable")  # widest first: the rest of a bucket goes into a wider batch
+        order = np.argsort(-buckets, kind="stable")  # widest first: narrower pairs complete the last batch of a bucket
         batches, cut = [], 0
         while cut < len(order):
             width = int(self.widths[buckets[order[cut]]])
             batches.append((members[order[cut : cut + self._rows[width]]], width))
             cut += self._rows[width]
-        random = np.random.RandomState([self.seed, epoch, window])  # noqa: NPY002 (its streams are frozen)
+        random = np.random.RandomState([self.seed, epoch, window])  # noqa: NPY002 (the same in every version of NumPy)
         for index in random.permutation(len(batches))[start:]:
             pairs, width = batches[index]
             rows = self._rows[width]
@@ -138,7 +138,7 @@ class TrainingBatches:
     def stream(
         self, epoch: int, window: int, batch: int
     ) -> Iterator[tuple[tuple[np.ndarray, np.ndarray], tuple[int, int, int]]]:
-        """Yields batches from (epoch, window, batch) on, without end, each with the place of the batch after it."""
+        """Yields batches from (epoch, window, batch) on, without end, each with this triple for the next batch."""
         while True:
             for ids in self.window(epoch, window, batch):
                 batch += 1
@@ -148,7 +148,7 @@ class TrainingBatches:
                 epoch, window = epoch + 1, 0
 
     def _shuffled(self, places: np.ndarray, epoch: int) -> np.ndarray:
-        """Returns the pairs at these places of an epoch: a permutation of the corpus that needs no table."""
+        """Returns the indices of the pairs at these places of an epoch, by a permutation that needs no table."""
         return tf.raw_ops.RandomIndexShuffle(
             index=tf.constant(places, tf.int64),
             seed=tf.constant([self.seed, epoch, 0], tf.uint32),
@@ -192,7 +192,7 @@ def _power_of_two(length: int) -> int:
 def decoding_batches(
     sentences: Sentences, *, batch_size: int, num_buckets: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yields indices and padded ids [batch_size, S] of sentences, longest first; rows of PAD complete the last one."""
+    """Yields indices and padded ids [batch_size, S] of sentences, longest first; PAD completes the last batch."""
     lengths = sentences.lengths()
     widths = bucket_widths(lengths, num_buckets)
     order = np.argsort(-lengths, kind="stable")

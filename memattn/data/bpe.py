@@ -1,4 +1,4 @@
-"""Byte-pair encoding by subword-nmt: learned from words, applied to lines, and undone exactly."""
+"""Byte-pair encoding by subword-nmt: learns it from words, applies it to lines, and undoes it exactly."""
 
 import contextlib
 import io
@@ -67,7 +67,7 @@ def unescape(line: str) -> str:
 def word_numbers(units: list[str], *, segmented: bool = True) -> list[int]:
     """Returns, for each unit, the number of the word that it belongs to.
 
-    In text that is not `segmented` into words by blanks throughout, units are words in the scripts that need no blanks:
+    Unless blanks separate all words (`segmented`), each unit of a script without blanks between words is a word:
     "我们@@ 用@@ Mo@@ ses" has three words.
     """
     starts = (
@@ -78,15 +78,15 @@ def word_numbers(units: list[str], *, segmented: bool = True) -> list[int]:
 
 
 def _are_two_words(left: str, right: str) -> bool:
-    """Returns whether adjacent units are two words because one of them is of a script without blanks between words."""
+    """Returns whether adjacent units are two words: one of them has a script without blanks between words."""
     without_blanks = any(map(_SCRIPT_WITHOUT_BLANKS.match, (left[-1:], right)))
     return without_blanks and _COMBINING_MARK.match(right) is None
 
 
 def learn(words: Counter[str], merges: int) -> str:
-    """Learns up to `merges` merges of the most frequent pairs of units from words' counts; returns subword-nmt's codes.
+    """Learns up to `merges` merges from counts of words; returns them as subword-nmt's codes.
 
-    Returns a single line, without any merge, if no two letters occur together twice.
+    The codes are a single line, without any merge, if no two letters occur together twice.
     """
     ranked = sorted(words.items(), key=lambda item: (-item[1], item[0]))
     counted, codes = io.StringIO("".join(f"{word} {count}\n" for word, count in ranked)), io.StringIO()
@@ -108,7 +108,7 @@ def most_frequent_units(words: Counter[str], codes: str, size: int) -> list[str]
 
 
 def checked(codes: str, path: str) -> str:
-    """Returns the codes of a file if subword-nmt can read them: for others it ends the process. Raises DataError."""
+    """Returns the codes of a file. Raises DataError for codes with which subword-nmt would end the process."""
     version, *merges = codes.split("\n")
     if version != "#version: 0.2" or merges[-1:] != [""] or len(merges) == 1:
         raise DataError(f"{path}: not BPE codes of subword-nmt, version 0.2, or cut short")

@@ -1,6 +1,6 @@
-"""Vocabulary selection: the target tokens that a source may be translated into, so that few logits are computed.
+"""Vocabulary selection (Jean et al., 2015; Mi et al., 2016): the target tokens that a source may be translated into.
 
-As in Jean et al. (2015) and Mi et al. (2016); Sockeye calls it `--restrict-lexicon`, Marian `--shortlist`.
+Logits of other tokens are not computed. Sockeye calls this `--restrict-lexicon`, Marian `--shortlist`.
 """
 
 import os
@@ -20,7 +20,7 @@ from memattn.errors import DataError
 FILE = "lexicon.tsv"
 _MOST_PAIRS = 500_000  # sentence pairs to learn from; of a larger corpus, blocks at equal distances are used
 _BLOCK = 10_000  # sentence pairs
-_MOST_SHAPES = 16  # of selections
+_MOST_SHAPES = 16  # different sizes of a selection
 
 
 class Selection(NamedTuple):
@@ -46,7 +46,7 @@ class Lexicon:
         self._translations = translations
 
     def __call__(self, source: np.ndarray) -> Selection:
-        """Selects, for source ids [B, S], the translations of each row's tokens, and these tokens themselves."""
+        """Selects, for each row of source ids [B, S], its tokens and their translations."""
         vocabulary_size = len(self._translations)
         allowed = np.zeros([len(source), vocabulary_size], bool)
         rows = np.arange(len(source))[:, None]
@@ -66,7 +66,7 @@ class Lexicon:
 
 
 def read(path: str, vocabulary: Vocabulary, size: int) -> Lexicon:
-    """Reads the `size` most probable translations of each token from a file of `write`, or of an aligner in this form.
+    """Reads the `size` most probable translations of each token from a file that `write`, or an aligner, wrote.
 
     Tokens that the vocabulary lacks are skipped. Raises DataError.
     """
@@ -133,7 +133,7 @@ def learn(corpus: Corpus, vocabulary_size: int, rounds: int = 5) -> tuple[np.nda
         for codes, positions in _cooccurrences(corpus, vocabulary_size):
             entries = np.searchsorted(codes_seen, codes)
             shares = probabilities[entries]
-            shares /= np.bincount(positions, shares)[positions]  # among the source tokens that may explain the target
+            shares /= np.bincount(positions, shares)[positions]  # over the source tokens of the sentence
             counts += np.bincount(entries, shares, len(codes_seen))
         probabilities = counts / np.bincount(sources, counts)[sources]
     return sources, codes_seen % vocabulary_size, probabilities

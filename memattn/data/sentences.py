@@ -28,11 +28,11 @@ class Sentences:
     num_ids: int | None = None
 
     @classmethod
-    def from_ids(cls, sentences: list[list[int]], dtype: type = np.int32) -> "Sentences":
+    def from_ids(cls, sentences: list[list[int]]) -> "Sentences":
         """Joins lists of ids."""
         offsets = np.zeros(len(sentences) + 1, np.int64)
         np.cumsum([len(sentence) for sentence in sentences], out=offsets[1:])
-        return cls(np.fromiter((i for sentence in sentences for i in sentence), dtype, offsets[-1]), offsets)
+        return cls(np.fromiter((i for sentence in sentences for i in sentence), np.int32, offsets[-1]), offsets)
 
     @classmethod
     def from_lines(cls, lines: list[str], vocabulary: Vocabulary) -> "Sentences":

@@ -16,14 +16,14 @@ from memattn.data.tasks import TASKS, draw_lengths
 from memattn.data.vocabulary import Vocabulary
 from memattn.errors import DataError, abbreviated
 
-MANIFEST = "copy.json"  # of every task; named after the first
+MANIFEST = "copy.json"  # for every task; named after the first task
 SPLITS = ("train", "valid")
 _FILES = (VOCABULARY, *(f"{split}.{side}" for split in SPLITS for side in SIDES), MANIFEST)
 _UNFINISHED_PREFIX = "unfinished-"
 _BLOCK = 10_000  # pairs that are drawn at a time
-_BYTES_PER_SYMBOL = 100  # of a vocabulary, in memory
-_BYTES_PER_TOKEN = 16  # of pairs that are drawn, in memory
-_LARGE = 1e9  # bytes of a corpus that takes minutes to write
+_BYTES_PER_SYMBOL = 100  # memory for each symbol of a vocabulary
+_BYTES_PER_TOKEN = 16  # memory for each token while pairs are drawn
+_LARGE = 1e9  # bytes from which on a corpus takes minutes to write
 
 
 def prepare(config: CopyConfig, folder: str) -> None:
@@ -75,7 +75,7 @@ def _check_resources(config: CopyConfig, folder: str) -> None:
 def _is_complete(folder: str, settings: dict) -> bool:
     """Returns whether a folder holds the corpus of these settings. Raises ValueError if it holds another."""
     manifest = os.path.join(folder, MANIFEST)
-    names = os.listdir(folder) if os.path.isdir(folder) else []  # before the manifest: another may be writing it
+    names = os.listdir(folder) if os.path.isdir(folder) else []  # first: another process may be writing the manifest
     if os.path.exists(manifest):
         try:
             stored = reading.json_file(manifest)
@@ -99,7 +99,7 @@ def _write_corpus(config: CopyConfig, folder: str, settings: dict) -> None:
         sizes = config.train_examples, config.valid_examples
         for number, (split, examples) in enumerate(zip(SPLITS, sizes, strict=True)):
             seed = [config.seed, config.max_length, config.num_symbols, number]
-            random = np.random.RandomState(seed)  # noqa: NPY002 (its streams are the same in every version of NumPy)
+            random = np.random.RandomState(seed)  # noqa: NPY002 (the same in every version of NumPy)
             _write_split(config, unfinished, split, examples, random)
         _write(os.path.join(unfinished, MANIFEST), json.dumps(settings, indent=2) + "\n")
         for name in _FILES:
@@ -107,7 +107,7 @@ def _write_corpus(config: CopyConfig, folder: str, settings: dict) -> None:
 
 
 def _remove_unfinished(folder: str) -> None:
-    """Removes what killed preparations left, but no folder of such a name that holds anything else."""
+    """Removes the folders that killed preparations left, unless they hold other files."""
     for path in glob.glob(os.path.join(glob.escape(folder), f"{_UNFINISHED_PREFIX}*")):
         if os.path.isdir(path) and set(os.listdir(path)) <= set(_FILES):
             shutil.rmtree(path, ignore_errors=True)

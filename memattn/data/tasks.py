@@ -12,13 +12,13 @@ Pair = tuple[list[str], list[str]]
 
 
 class Task(NamedTuple):
-    """A kind of sentence pairs.
+    """A task's vocabulary and pairs.
 
     Attributes:
       tokens: A function of the task's config, which returns the tokens of its vocabulary.
-      pairs: A function of the config (of `CopyConfig` for copying, else of `TaskConfig`), a random generator and
-        lengths [N], which draws N pairs of source and target tokens. A length counts symbols of the source; for
-        `lookup`, keys; for arithmetic, digits of the longer operand.
+      pairs: A function of the config (a `CopyConfig` for copying, else a `TaskConfig`), a random generator and lengths
+        [N], which draws N pairs of source and target tokens. A length counts symbols of the source; for `lookup`, keys;
+        for arithmetic, digits of the longer operand.
     """
 
     tokens: Callable[[CopyConfig], list[str]]
@@ -35,7 +35,7 @@ def _symbols(config: CopyConfig) -> list[str]:
 
 
 def _draw_sequences(config: CopyConfig, random: np.random.RandomState, lengths: np.ndarray) -> list[np.ndarray]:
-    """Draws a sequence of uniform symbols of each length."""
+    """Draws a sequence of uniformly distributed symbols for each length."""
     symbols = random.randint(0, config.num_symbols, size=lengths.sum())
     return np.split(symbols, np.cumsum(lengths)[:-1])
 
@@ -88,21 +88,22 @@ def _selective_pairs(config: TaskConfig, random: np.random.RandomState, lengths:
 
 
 def _arithmetic(sign: str, operation: Callable[[int, int], int], num_digits: Callable[[int, int], int]) -> Task:
-    """Returns the task of two numbers with a sign between them; the target is the result. The lowest digit comes first.
+    """Returns the task whose source is two numbers with a sign between them, and whose target is the result.
 
-    Operands and result keep their leading zeros: the result for operands of k and l digits has `num_digits(k, l)`.
+    Digits come lowest first. Operands and result keep their leading zeros: for operands of k and l digits, the result
+    has `num_digits(k, l)`.
     """
 
     def pairs(config: TaskConfig, random: np.random.RandomState, lengths: np.ndarray) -> list[Pair]:
-        drawn, base = [], config.num_symbols
+        examples, base = [], config.num_symbols
         left_lengths, right_lengths = _operand_lengths(config, random, lengths)
         sequences = _draw_sequences(config, random, left_lengths + right_lengths)
         for digits, cut in zip(sequences, left_lengths, strict=True):
             left, right = digits[:cut], digits[cut:]
             result = operation(_value(left, base), _value(right, base))
             source = [*_as_tokens(left), sign, *_as_tokens(right)]
-            drawn.append((source, _digits(result, base, num_digits(len(left), len(right)))))
-        return drawn
+            examples.append((source, _digits(result, base, num_digits(len(left), len(right)))))
+        return examples
 
     return Task(lambda config: [*_symbols(config), sign], pairs)
 
@@ -110,7 +111,7 @@ def _arithmetic(sign: str, operation: Callable[[int, int], int], num_digits: Cal
 def _operand_lengths(
     config: TaskConfig, random: np.random.RandomState, lengths: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the numbers of digits [N] of both operands: `lengths`, and fewer for one of them in `uneven` pairs."""
+    """Returns the numbers of digits [N] of both operands: `lengths`; if `uneven`, one operand may have fewer."""
     if not config.uneven:
         return lengths, lengths
     equal, swapped = random.randint(0, 2, [2, len(lengths)]) == 1

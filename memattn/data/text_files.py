@@ -13,7 +13,7 @@ def read_lines(path: str, *, pipes: bool = False) -> list[str]:
 
 
 def decode_lines(content: bytes, path: str, first: int) -> list[str]:
-    """Returns the lines in some bytes of a file.
+    """Returns the lines of a part of a file.
 
     Args:
       content: Lines with their ends.
@@ -22,11 +22,7 @@ def decode_lines(content: bytes, path: str, first: int) -> list[str]:
 
     Raises DataError for bytes that are not UTF-8.
     """
-    try:
-        text = content.decode("utf-8-sig" if first == 1 else "utf-8")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + first
-        raise DataError(f"{path}:{line}: not UTF-8 text: byte 0x{content[error.start]:02x}") from error
+    text = reading.decoded(content, path, first=first, encoding="utf-8-sig" if first == 1 else "utf-8")
     lines = text.split("\n")
     if not content or content.endswith(b"\n"):
         lines.pop()

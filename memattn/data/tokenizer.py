@@ -1,4 +1,4 @@
-"""From a line of text to the tokens of a model and back: Moses tokenization, byte-pair encoding, and both undone."""
+"""Turns lines of text into a model's tokens, by Moses tokenization and byte-pair encoding, and tokens into lines."""
 
 import dataclasses
 import functools
@@ -21,13 +21,13 @@ SETTINGS, CODES = "text.json", "bpe.codes"
 FILES = (SETTINGS, CODES)
 Form = Literal["raw", "tokenized", "truecased", "untokenized"]
 _UNSEGMENTED_FORMS = ("raw", "untokenized")  # their lines are not divided into words
-_HAN = frozenset({"zh", "cmn", "yue", "wuu", "lzh", "ja"})
+_HAN = frozenset({"zh", "cmn", "yue", "wuu", "lzh", "ja"})  # languages written in Han characters
 _WITHOUT_BLANKS = _HAN | {"th", "lo", "km", "my", "shn", "bo", "dz"}  # languages without blanks between words
 _WIDE = r"[[\p{P}\p{S}]--[\x00-\x7f]]"  # punctuation and symbols that are not ASCII
 _BLANKS_AT_WIDE = regex.compile(rf"(?V1) (?={_WIDE})|(?<={_WIDE}) ")
 _PUNCTUATION = regex.compile(r" ?[\p{P}\p{S}] ?")
 _LINE_BREAKS = str.maketrans(dict.fromkeys("\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029", " "))
-_LEAST_SHARE_FOR_BLEU = 0.05  # of the lines that have four words
+_LEAST_SHARE_FOR_BLEU = 0.05  # share of lines with four words or characters
 
 
 class Tokenizer(Protocol):
@@ -119,6 +119,9 @@ class SubwordTokenizer:
         return line if self.settings.form in _UNSEGMENTED_FORMS else self.detokenize(line)
 
 
+cached_tokenizer = functools.lru_cache(1)(SubwordTokenizer)  # made once per process
+
+
 class WhitespaceTokenizer:
     """The `Tokenizer` of a corpus that came as tokens: a token is a word of a line."""
 
@@ -172,7 +175,7 @@ def word_tokenizer(form: Form, language: str) -> Callable[[str], str]:
     if form == "untokenized":
         return lambda line: " ".join(split_words(line))
     if form != "raw":
-        return lambda line: " ".join(line.split())  # as Moses leaves it: no other white space
+        return lambda line: " ".join(line.split())  # Moses' output has no other white space
     return functools.partial(_moses_tokenizer(language).tokenize, return_str=True, escape=False)
 
 
@@ -185,7 +188,7 @@ def _moses_tokenizer(language: str) -> MosesTokenizer:
 def word_detokenizer(form: Form, language: str) -> Callable[[str], str]:
     """Returns a function that turns words separated by spaces into a line as people write it.
 
-    It undoes tokenization; truecasing, if the text is truecased; and escapes such as `&apos;`, if Moses wrote them.
+    The function undoes tokenization, truecasing of `truecased` text, and Moses' escapes, such as `&apos;`.
     """
     if form == "untokenized":
         return one_line
@@ -194,7 +197,7 @@ def word_detokenizer(form: Form, language: str) -> Callable[[str], str]:
     def undo(words: str) -> str:
         tokens = detruecase(words) if form == "truecased" and words else split_words(words)
         line = detokenize(tokens, unescape=form != "raw")
-        return _BLANKS_AT_WIDE.sub("", line) if language in _HAN else line  # Moses leaves them there
+        return _BLANKS_AT_WIDE.sub("", line) if language in _HAN else line  # Moses leaves these blanks
 
     return undo
 

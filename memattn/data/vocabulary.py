@@ -46,7 +46,7 @@ class Vocabulary:
       tokens: All tokens by id, the special ones first.
       ids: Ids by token. Special tokens are left out: in text they are unknown words.
 
-    Raises ValueError for tokens in which `first_problem` finds one.
+    Raises ValueError if `first_problem` finds a problem in the tokens.
     """
 
     def __init__(self, tokens: list[str]):
@@ -71,7 +71,7 @@ class Vocabulary:
         return [self.ids.get(word, UNK) for word in words] + [EOS]
 
     def decode(self, ids: np.ndarray) -> list[str]:
-        """Returns the tokens of ids up to the end of sentence, without padding and starts."""
+        """Returns the tokens of ids up to the end of sentence, without PAD and BOS."""
         words = []
         for i in ids:
             if i == EOS:

@@ -41,10 +41,10 @@ class TestSet:
     """Sources to decode, and their references.
 
     Attributes:
-      name: of the split, or of the file with the sources.
+      name: name of the split, or of the file with the sources.
       source, target: sentences of ids.
-      references: words divided by spaces, BPE undone.
-      detokenized_references: the references as ordinary text. Neither holds tabs or ends of lines.
+      references: words divided by spaces, BPE undone; each without tabs or ends of lines.
+      detokenized_references: the references as ordinary text, likewise in one line.
     """
 
     name: str
@@ -94,7 +94,7 @@ class Evaluation:
     """The translations of a test set, and their scores.
 
     Attributes:
-      test_set: what was decoded.
+      test_set: the sources that were decoded, and their references.
       result: scores, times and conditions.
       translations: the n best hypotheses of each source.
       hypotheses: the best hypothesis of each source, words divided by spaces.
@@ -153,8 +153,9 @@ def evaluate(trained: Trained, test_set: TestSet, *, repeats: int) -> Evaluation
 
 
 def _model_facts(trained: Trained) -> dict[str, Any]:
-    """Returns the fields of a result that say what was trained, and how its search differs from the run's."""
-    run_config = run_folder.load_config(os.path.dirname(os.path.dirname(trained.checkpoints[0])))  # of RUN/best/step-N
+    """Returns the fields of a result that describe the model and the overrides of its search."""
+    run_dir = os.path.dirname(os.path.dirname(trained.checkpoints[0]))  # a checkpoint is RUN/best/step-N
+    run_config = run_folder.load_config(run_dir)
     run_decoding, decoding = (dataclasses.asdict(config.decoding) for config in (run_config, trained.config))
     changes = {key: value for key, value in decoding.items() if value != run_decoding[key]}
     return {
@@ -169,10 +170,9 @@ def _model_facts(trained: Trained) -> dict[str, Any]:
 
 
 def default_folder(run_dir: str, name: str) -> str:
-    """Returns where the results of a test set go: into the run folder if it is `valid`, else into RUN/eval/NAME.
+    """Returns the folder for the results of a test set: the run folder for `valid`, RUN/eval/NAME for any other.
 
-    The results of `valid`, too, go into RUN/eval/valid where the run folder holds those of another split, as a sweep
-    may have written them.
+    If the run folder holds the results of another split, as a sweep may have written, `valid` has RUN/eval/valid.
     """
     try:
         split = reading.json_file(os.path.join(run_dir, RESULT), {"split": str})["split"]
@@ -182,7 +182,7 @@ def default_folder(run_dir: str, name: str) -> str:
 
 
 def write(evaluation: Evaluation, trained: Trained, output_dir: str, *, num_plots: int) -> list[str]:
-    """Writes the results, and pictures of `num_plots` alignments if the model has attention; returns the files' names.
+    """Writes the results, and pictures of `num_plots` alignments if the model has them; returns the files' names.
 
     Files of an earlier evaluation are replaced or removed. Raises OSError.
     """
@@ -198,7 +198,7 @@ def write(evaluation: Evaluation, trained: Trained, output_dir: str, *, num_plot
     names = [RESULT, model_card.FILE, *texts]
     pictures = os.path.join(output_dir, ALIGNMENTS)
     remove_pictures(pictures)
-    model = trained.models[0]  # of an ensemble, too
+    model = trained.models[0]  # an ensemble's pictures are of its first model
     if isinstance(model, AligningModel) and trained.model.has_alignments:
         num_drawn = _plot(model, trained.vocabulary, evaluation, num_plots, pictures)
         names += [f"{ALIGNMENTS}/ (by line, from 0)"] if num_drawn else []
@@ -206,7 +206,7 @@ def write(evaluation: Evaluation, trained: Trained, output_dir: str, *, num_plot
 
 
 def _texts(evaluation: Evaluation, trained: Trained) -> dict[str, list[str]]:
-    """Returns the lines of each text file. Detokenized text has files only where it differs."""
+    """Returns the lines of each text file. Detokenized text has files only if it differs from tokenized text."""
     test_set = evaluation.test_set
     tokenized = evaluation.hypotheses, test_set.references
     detokenized = evaluation.detokenized_hypotheses, test_set.detokenized_references
@@ -247,8 +247,8 @@ class Alignment(NamedTuple):
 
     Attributes:
       source, target: tokens.
-      weights: [T, S], of the source positions at each target token.
-      slot_weights: [K, T, S], each memory slot's share of the weights; K = 0 without slots.
+      weights: attention weights of the source positions at each target token, [T, S].
+      slot_weights: each memory slot's share of the weights, [K, T, S]; K = 0 without slots.
     """
 
     source: list[str]
@@ -258,7 +258,7 @@ class Alignment(NamedTuple):
 
 
 def align(model: AligningModel, vocabulary: Vocabulary, source: np.ndarray, hypothesis: list[str]) -> Alignment:
-    """Returns how a model aligns a hypothesis with source ids [S]."""
+    """Returns a model's alignment of a hypothesis with source ids [S]."""
     target = vocabulary.encode(hypothesis)
     weights, slot_weights = model.alignments(tf.constant([source]), tf.constant([target]))
     if slot_weights is None:

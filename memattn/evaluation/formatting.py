@@ -1,4 +1,4 @@
-"""Ranges and tables as text."""
+"""Formats ranges and tables as text."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ def extent(values: list[float], form: str) -> str:
 
 
 def markdown(rows: list[dict]) -> str:
-    """Returns rows as a Markdown table, without the columns that are empty in all of them."""
+    """Returns rows as a Markdown table, without columns that are empty in all rows."""
     columns = [column for column in rows[0] if any(str(row[column]) for row in rows)]
     widths = {column: max(len(column), *(len(str(row[column])) for row in rows)) for column in columns}
     lines = [
@@ -21,10 +21,7 @@ def markdown(rows: list[dict]) -> str:
 
 
 def pivot(rows: list[dict], index: str, columns: str, value: str) -> list[dict]:
-    """Turns rows of (index, column, value) into a table with one row for each index.
-
-    `index`, `columns` and `value` are keys of the rows: what names a row of the table, a column, and the entry there.
-    """
+    """Returns a table with a row for each value of `index`, a column for each of `columns`, and `value` as entries."""
     table: dict[Any, dict] = {}
     for row in rows:
         table.setdefault(row[index], {index: row[index]})[row[columns]] = row[value]

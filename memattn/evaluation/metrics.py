@@ -1,7 +1,7 @@
-"""Metrics, by which hypotheses are compared with references.
+"""Metrics: functions that compare hypotheses with references.
 
-To add a metric, write a function from `Comparison` to `Score` and enter it in METRICS. All else reads METRICS:
-`training.metric` of a config, validation.csv, result.json, memattn-eval, the model card, the tables of sweeps.
+To add a metric, write a function from `Comparison` to `Score` and enter it in METRICS. `training.metric` of a config,
+validation.csv, result.json, memattn-eval, the model card and the tables of sweeps then have it, too.
 """
 
 import dataclasses
@@ -16,7 +16,7 @@ from sacrebleu.metrics import BLEU, CHRF
 from memattn.data.bpe import escape
 from memattn.data.vocabulary import split_words
 
-_LARGEST_EXPONENT = 700.0  # of which the exponential is still a finite float
+_LARGEST_EXPONENT = 700.0  # its exponential is still a finite float
 
 
 class Score(NamedTuple):
@@ -40,9 +40,8 @@ class Comparison:
       by_characters: whether `bleu` compares characters, as for languages without spaces between words.
       language: code of the target language, "" if there is none.
       detokenize: turns a hypothesis into ordinary text.
-      detokenized_references: the references as ordinary text; None: as `references`.
-      target_loss: computes the model's loss per reference token, each predicted from the true tokens before it; None
-        where no model is at hand, for metrics that need none.
+      detokenized_references: the references as ordinary text; None if `references` are.
+      target_loss: computes the model's loss per reference token under teacher forcing; None if there is no model.
     """
 
     hypotheses: list[str]
@@ -117,9 +116,9 @@ def _by_sacrebleu(metric: BLEU | CHRF, hypotheses: list[str], references: list[s
 
 @functools.cache
 def default_bleu(language: str) -> BLEU:
-    """Returns the BLEU that `sacrebleu -l SOURCE-LANGUAGE` computes.
+    """Returns the BLEU that `sacrebleu -l SOURCE-LANGUAGE` computes for a target language.
 
-    Where its tokenizer of the language is not installed, warns, and returns BLEU on characters.
+    If sacreBLEU's tokenizer of the language is not installed, warns, and returns BLEU on characters.
     """
     try:
         return BLEU(trg_lang=language, force=True)  # force: no warnings about lines that look tokenized
@@ -142,9 +141,9 @@ class Metric:
       form: format of a number, as in f"{value:{form}}".
       unit: stands after a number, such as "%".
       higher_is_better: whether the best model has the highest value.
-      needs_detokenized: whether it compares detokenized text, which generated tasks do not have.
-      at_validation: whether every validation computes it; the others are computed only if `training.metric` names them.
-      is_reported: whether model cards, tables and memattn-eval have it; result.json has all.
+      needs_detokenized: whether the metric compares detokenized text, which generated tasks do not have.
+      at_validation: whether every validation computes the metric, even if `training.metric` names another.
+      is_reported: whether model cards, tables and memattn-eval show the metric; result.json has all.
     """
 
     score: Callable[[Comparison], Score]
@@ -176,7 +175,7 @@ METRICS = {  # by their names in training.metric and result.json
 
 
 def scores(comparison: Comparison, names: Iterable[str] = ()) -> dict[str, Score]:
-    """Returns the scores by the metrics of these names, or by all."""
+    """Returns scores by the names of metrics: of the given ones, by default of all."""
     return {name: METRICS[name].score(comparison) for name in (names or METRICS)}
 
 

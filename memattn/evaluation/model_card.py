@@ -1,4 +1,4 @@
-"""A result as one page: what the model is, how it was trained, what it scores, how to use it."""
+"""Writes a result as a page: what the model is, how it was trained, what it scores, how to use it."""
 
 import os
 import shlex
@@ -12,7 +12,7 @@ from memattn.runs.run_folder import BEST
 
 FILE = "model_card.md"
 _DECODERS = {"lstm": "LSTM", "rnnsearch": "RNNsearch"}
-_NOT_EXPORTED = ("decoding.sample", "decoding.lexicon")  # an exported model searches by beam, over all tokens
+_NOT_EXPORTED = ("decoding.sample", "decoding.lexicon")  # an exported model has beam search over all tokens
 
 
 def model_card(result: Result) -> str:
@@ -59,7 +59,7 @@ def _model_facts(result: Result, run_dirs: list[str]) -> dict[str, str]:
         f"seed {training['seed']}",
     }
     if training["init_from"]:
-        facts["trained on from"] = training["init_from"]
+        facts["fine-tuned from"] = training["init_from"]
     if training["teacher"]:
         facts["teacher"] = f"{training['teacher']}, weight of its contexts {training['teacher_weight']:g}"
     return facts

@@ -1,4 +1,4 @@
-"""Alignments and learning curves as pictures."""
+"""Draws alignments and learning curves."""
 
 import io
 import math
@@ -24,13 +24,13 @@ def alignments(
 ) -> None:
     """Draws attention weights like the paper's Figures 6 and 7: source tokens downwards, target tokens to the right.
 
-    Slots stand in the order of the source positions that they weigh. They share one scale of colours with their sum.
+    Slots are in the order of their mean source positions. Slots and their sum share one scale of colours.
 
     Args:
-      path: of the picture; its ending chooses the format.
+      path: path of the picture; its ending chooses the format.
       source, target: S and T tokens.
-      weights: [T, S], of the source positions at each target token; negative ones are red.
-      slots: [K, T, S], each memory slot's share of `weights`. Slots with at least 1% of the weight are drawn on the
+      weights: weights of the source positions at each target token, [T, S]; negative ones are red.
+      slots: each memory slot's share of `weights`, [K, T, S]. Slots with at least 1% of the weight are drawn on the
         left.
       title: heading of the picture.
     """
@@ -42,7 +42,7 @@ def alignments(
     left_width = float(np.clip(columns * panel, 1.6, 5.2)) if columns else 1e-3
     right_width = side + 1.6
     width, height = left_width + right_width, max(side, rows * panel) + 1.0
-    title_lines = textwrap.wrap(title, int(8 * width))  # of 13 points: up to 8 characters an inch
+    title_lines = textwrap.wrap(title, int(8 * width))  # up to 8 characters an inch, at 13 points
     figure = Figure(figsize=(width, height + 0.3 * len(title_lines)), layout="constrained")
     if title_lines:
         figure.suptitle("\n".join(title_lines), fontsize=13, parse_math=False)
@@ -71,7 +71,7 @@ def alignments(
 
 
 def _image_style(weights: np.ndarray) -> dict[str, Any]:
-    """Returns colours for weights and for parts of them; by square roots, so that weak ones are visible."""
+    """Returns arguments of `imshow` whose colours go by the square roots of weights, so that weak ones are visible."""
     largest, has_negative = max(np.abs(weights).max(), 1e-9), weights.min() < 0
     scale = colors.FuncNorm((_signed_root, _signed_square), vmin=-largest if has_negative else 0.0, vmax=largest)
     return {"cmap": "RdBu" if has_negative else "Blues", "norm": scale, "aspect": "auto", "interpolation": "nearest"}
@@ -98,13 +98,13 @@ def learning_curves(path: str, curves: dict[str, dict[int, list[float]]], title:
     """Draws validation BLEU against training steps: for each name a line of means, and a shade over the range.
 
     Args:
-      path: of the picture; its ending chooses the format.
+      path: path of the picture; its ending chooses the format.
       curves: for each name, BLEU of its runs by step.
       title: heading of the picture; should state the scale of the runs.
     """
     curves = {textwrap.fill(name, 85): points for name, points in curves.items()}
     longest = max((len(line) for name in curves for line in name.splitlines()), default=0)
-    legend_beside = longest <= 20 and len(curves) <= 16  # else below the picture
+    legend_beside = longest <= 20 and len(curves) <= 16  # otherwise below the picture
     columns = 1 if legend_beside else max(1, 85 // (longest + 6))
     lines = math.ceil(sum(len(name.splitlines()) for name in curves) / columns)
     figure = Figure(figsize=(7, 4 if legend_beside else 4 + 0.2 * lines), layout="constrained")
@@ -132,7 +132,7 @@ def learning_curves(path: str, curves: dict[str, dict[int, list[float]]], title:
 
 
 def _name_axes(axes: Axes, source: list[str], target: list[str]) -> None:
-    """Writes the tokens on the axes, each cut to 20 characters; of more than 40, only every n-th."""
+    """Writes the tokens on the axes, each cut to 20 characters; of more than 40 tokens, only every n-th."""
     for tokens, axis, rotation in ((target, axes.xaxis, 90), (source, axes.yaxis, 0)):
         places = range(0, len(tokens), math.ceil(len(tokens) / 40))
         names = [tokens[i] if len(tokens[i]) <= 20 else f"{tokens[i][:19]}…" for i in places]

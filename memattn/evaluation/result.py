@@ -12,8 +12,8 @@ from memattn.errors import DataError, abbreviated
 from memattn.evaluation import formatting
 from memattn.evaluation.metrics import METRICS
 
-_LARGEST = 1e15  # any greater number is a mistake
-_IN_ALL_VERSIONS = ("bleu", "exact_match")  # scores that no result.json lacks
+_LARGEST = 1e15  # a greater number in a result.json is a mistake
+_IN_ALL_VERSIONS = ("bleu", "exact_match")  # scores in the result.json of every version
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -22,15 +22,15 @@ class Result:
 
     Attributes:
       scores: values by the names of metrics; results of former versions lack some.
-      signatures: settings by the names of metrics, for those that have any.
+      signatures: settings of the metrics that have any, by name.
       decode_seconds: time for the whole test set; median over the repeats.
-      excluded_from_time: what the time does not include.
+      excluded_from_time: work that the time does not include.
       split: name of the test set.
       dtype: type that the model computed in.
       trained_on: folder of the training data.
-      overrides: how the search differed from the run's config, as arguments of --set.
-      parameters: number of weights; of all models together in an ensemble.
-      step: training steps before the checkpoint, or before the latest one of several.
+      overrides: changes of the run's `decoding`, as arguments of --set.
+      parameters: number of weights, in all models of an ensemble together.
+      step: training step of the checkpoint; of several, the latest.
       checkpoints: paths of the checkpoints; several for averaged weights or an ensemble.
       command, memattn, commit, python, tensorflow, keras, device, cores, intra_op_threads, inter_op_threads: as
         `runs.provenance.conditions` gives them.
@@ -98,7 +98,7 @@ class Result:
         reading.check_kinds(content, stored | dict.fromkeys(metrics, (float,)))
         for name in (*stored, *metrics):
             is_number = isinstance(content[name], (int, float))
-            if is_number and not abs(content[name]) < _LARGEST:  # NaN is not below it either
+            if is_number and not abs(content[name]) < _LARGEST:  # refuses NaN, too
                 raise ValueError(f"{name}: {abbreviated(content[name])} cannot be")
         return cls(
             scores={name: float(content[name]) for name in metrics},
@@ -117,12 +117,12 @@ class Result:
 
 @functools.cache
 def _types_by_field() -> dict[str, tuple[type, ...]]:
-    """Returns the types that each field of a result may have, but for the scores and their signatures."""
+    """Returns the types that each field of a result may have, except for the scores and their signatures."""
     hints = typing.get_type_hints(Result)
     return {name: _types(hint) for name, hint in hints.items() if name not in ("scores", "signatures")}
 
 
 def _types(hint: Any) -> tuple[type, ...]:
-    """Returns the types of a union, or the single type; that of `list[str]` is `list`."""
+    """Returns the types of a union, or the single type; `list` for `list[str]`."""
     options = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
     return tuple(typing.get_origin(option) or option for option in options)

@@ -1,4 +1,4 @@
-"""The loss of a model under teacher forcing."""
+"""Computes the loss of a model under teacher forcing."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ _BATCH_SIZE = 16  # sentences; the logits of all their target positions are in m
 
 
 class StoppedError(Exception):
-    """Work was stopped before its end, as a signal came."""
+    """A signal stopped the work before its end."""
 
 
 def target_loss(

@@ -1,1 +1,1 @@
-"""The sequence-to-sequence model, and one step of it."""
+"""Models: the sequence-to-sequence model and its parts, ensembles, and the interface that they share."""

@@ -12,8 +12,8 @@ class _Bridge(tf.keras.layers.Layer):
     """Base of all bridges.
 
     Args:
-      layers, units: of the decoder.
-      parts: tensors in the state of a decoder layer: 2 of an LSTM, 1 of a GRU.
+      layers, units: number and width of the decoder's layers.
+      parts: number of tensors in the state of a decoder layer: 2 for an LSTM, 1 for a GRU.
     """
 
     def __init__(self, *, layers: int, units: int, parts: int = 2, **kwargs):
@@ -43,7 +43,7 @@ class DenseBridge(_Bridge):
 
     Args:
       initializer: name, config or object, of the dense layer's kernel.
-      others: see `_Bridge`.
+      **others: see `_Bridge`.
     """
 
     def __init__(self, *, initializer: Initializer = "glorot_uniform", **others):
@@ -78,7 +78,7 @@ class BackwardBridge(_Bridge):
     Args:
       encoder_units: width of h.
       initializer: name, config or object, of W_s.
-      others: see `_Bridge`.
+      **others: see `_Bridge`.
     """
 
     def __init__(self, *, encoder_units: int, initializer: Initializer = "glorot_uniform", **others):

@@ -19,8 +19,8 @@ class Decoder(tf.keras.layers.Layer):
 
     Args:
       attention: the mechanism.
-      layers, units: of the LSTM stack.
-      dropout: rate on the input of every cell, a fresh mask each time step.
+      layers, units: number and width of the LSTM layers.
+      dropout: rate on the input of every cell, with a fresh mask in each step.
       input_feeding: concatenate the previous step's context to the input.
       mix: the output layer gets tanh(W [h; c]), U wide; if false, it gets [h; c] as in Eq. 3.
       initializer: name, config or object, of the weight matrices.
@@ -73,10 +73,10 @@ class Decoder(tf.keras.layers.Layer):
         return tf.tensordot(dropout(inputs, self.dropout, seed), kernel, 1) + bias
 
     def stepper(self, memory: dict[str, tf.Tensor], *, fold: bool = False) -> LSTMStepper:
-        """Returns what runs single steps over one memory, after the work that all steps share.
+        """Does the work that all steps over one memory share; returns the stepper that runs single steps.
 
-        `fold` is for searches, which have no dropout: the mechanism's `for_search` scores, and the memory is folded if
-        that saves work (see `FoldedReader`).
+        `fold` is for searches, which have no dropout: what the mechanism's `for_search` returns computes the scores,
+        and the memory is folded if that saves work (see `FoldedReader`).
         """
         first, *upper = [lstm.cell for lstm in self.stack]
         kernel, values = self._cast(first.kernel), memory["values"]
@@ -134,7 +134,7 @@ class Decoder(tf.keras.layers.Layer):
         return stepper.read_out(outputs, contexts), scores
 
     def _unroll_steps(self, inputs, cells: Cells, stepper: Stepper, seed):
-        """Runs step after step, where a step needs the previous context or the attention's previous state."""
+        """Runs step after step: a step needs the previous context, or the attention's previous state."""
         inputs_seed, step_seed = split_seed(seed, 2)
         return run_steps(stepper, self.gates(inputs, inputs_seed), cells, step_seed)
 

@@ -16,7 +16,7 @@ def dropout(inputs: tf.Tensor, rate: float, seed: tf.Tensor | None) -> tf.Tensor
 
 
 def fold_in(seed: tf.Tensor | None, number: int | tf.Tensor) -> tf.Tensor | None:
-    """Returns the seed of one step, or one use, out of many; None if `seed` is None."""
+    """Returns the seed of the step or use with this number; None if `seed` is None."""
     return None if seed is None else tf.random.experimental.stateless_fold_in(seed, number)
 
 

@@ -16,7 +16,7 @@ class Encoder(tf.keras.layers.Layer):
       layers: number of layers in each direction.
       units: width of a layer; a state is D = 2 * units wide.
       cell: "lstm" or "gru". The GRU is that of Cho et al. (2014), whose reset gate comes before the product.
-      dropout: rate on the input of every cell, a fresh mask each time step.
+      dropout: rate on the input of every cell, with a fresh mask at each position.
       initializer: name, config or object, of the kernels. Biases start at 0, the forget gate's at 1.
     """
 
@@ -77,7 +77,7 @@ class Encoder(tf.keras.layers.Layer):
           The states [B, S, D], and the concatenated final states of all layers [B, F], forward layers first. F is
           2 * layers * units for GRUs, and twice that for LSTMs: h and c of each layer.
         """
-        # cuDNN refuses rows that are all padding: their first position counts as a token.
+        # cuDNN refuses rows that are all padding, so their first position counts as a token.
         mask = tf.concat([tf.ones_like(mask[:, :1]), mask[:, 1:]], 1)
         seeds = iter(split_seed(seed, 2 * self.layers))
         tops, finals = [], []

@@ -46,7 +46,7 @@ class DecodingModel(Protocol):
     def alternatives(self, encoded: Any, ratio: float | None) -> Iterable[Alternative]:
         """Yields the alternatives that a search tries for what `encode` returned.
 
-        `ratio` is `decoding.memory_ratio`. It concerns models that decode into a memory of a length to be chosen.
+        `ratio` is `decoding.memory_ratio`, for models whose memory has a length that decoding chooses.
         """
 
     def token_table(self) -> Any:
@@ -61,7 +61,7 @@ class DecodingModel(Protocol):
         """Begins to decode one alternative.
 
         Args:
-          encoded: of the alternative.
+          encoded: the alternative's `encoded`.
           num_queries: Q.
           token_table: as `token_table()` returns it.
           selected: token ids [N], the only ones of which `step` is to compute logits; None: all.
@@ -75,7 +75,7 @@ class DecodingModel(Protocol):
 
         Args:
           tokens: ids [B, Q] of the previous tokens; BOS in the first step.
-          state: of the previous step.
+          state: the state that `start` or the previous step returned.
           decoding: what all steps share, as `start` returned it.
 
         Returns:
@@ -98,8 +98,8 @@ class AligningModel(DecodingModel, Protocol):
         """Returns weights of the source positions under teacher forcing, for target ids [B, T] and source ids [B, S].
 
         Returns:
-          The weights [B, T, S], and each memory slot's share of them [B, K, T, S]: K = 0 for a memory without slots,
-          None for an ensemble.
+          The weights [B, T, S], and each memory slot's share of them [B, K, T, S]. K is 0 for a memory without slots;
+          an ensemble returns no shares but None.
         """
 
 
@@ -109,7 +109,7 @@ class Model(DecodingModel, Protocol):
 
     @property
     def max_source_length(self) -> int:
-        """Tokens of the longest source of the training set, its end of sentence included."""
+        """Number of tokens of the longest source of the training set, its end of sentence included."""
 
     @property
     def dtype_policy(self) -> Any:

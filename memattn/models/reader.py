@@ -18,7 +18,7 @@ class Reader:
       values: [B, M, D].
       feed_kernel: [D, G], for the next step's input; None without input feeding.
       mix_kernel: [D, F], for the output layer; None passes a context on as it is.
-      rate: dropout on the contexts that are fed to the next step.
+      rate: dropout rate of the contexts that are fed to the next step.
 
     Attributes:
       width: width of what `read` returns for the next step.
@@ -73,9 +73,9 @@ class FoldedReader(Reader):
 def make_reader(
     values: tf.Tensor, feed_kernel: tf.Tensor | None, mix_kernel: tf.Tensor | None, rate: float, *, fold: bool
 ) -> Reader:
-    """Returns a reader of values [B, M, D]; see `Reader`.
+    """Returns a reader of values [B, M, D]; the arguments are those of `Reader`.
 
-    With `fold`, for a search without dropout, it is a folded one if that takes fewer multiply-adds per query.
+    `fold`, for a search without dropout, returns a folded reader if that takes fewer multiply-adds per query.
     """
     if fold and folding_pays(values.shape[1], values.shape[2], feed_kernel, mix_kernel):
         return FoldedReader(values, feed_kernel, mix_kernel)
@@ -91,6 +91,6 @@ def folding_pays(
     """
     if num_values is None:
         return False
-    fed, mixed = (0 if kernel is None else kernel.shape[1] for kernel in (feed_kernel, mix_kernel))
-    folded_width = fed + (width if mix_kernel is None else mixed)
-    return num_values * folded_width < num_values * width + width * (fed + mixed)
+    feed_width, mix_width = (0 if kernel is None else kernel.shape[1] for kernel in (feed_kernel, mix_kernel))
+    folded_width = feed_width + (width if mix_kernel is None else mix_width)
+    return num_values * folded_width < num_values * width + width * (feed_width + mix_width)

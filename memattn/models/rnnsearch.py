@@ -16,14 +16,14 @@ class RNNsearchDecoder(tf.keras.layers.Layer):
     """A GRU whose previous state s_{i-1} is the query for the context c_i, and a maxout layer (appendix A.2).
 
     s_i = (1 - z) * s_{i-1} + z * tanh(W y + U (r * s_{i-1}) + C c_i), where y is the embedding of the previous token,
-    and z and r are the gates. The output layer gets the maximum of each pair of U_o s_{i-1} + V_o y + C_o c_i: s_i does
-    not enter.
+    and z and r are the gates. The output layer gets the maximum of each pair of elements of U_o s_{i-1} + V_o y +
+    C_o c_i, without s_i.
 
     Args:
       attention: the mechanism.
-      units: width U of the state; the output layer's input is half as wide, as in the paper.
-      dropout: rate on the token and on the context where they enter the cell, and on the token where it enters the
-        maxout layer; a fresh mask each time step.
+      units: width U of the state; the output layer's input is half as wide, as in that paper.
+      dropout: rate on the inputs y and c_i of the cell, and on the input y of the maxout layer, with a fresh mask in
+        each step.
       initializer: name, config or object, of the weight matrices.
     """
 
@@ -69,7 +69,7 @@ class RNNsearchDecoder(tf.keras.layers.Layer):
         return tf.tensordot(dropout(inputs, self.dropout, seed), kernel, 1) + bias
 
     def stepper(self, memory: dict[str, tf.Tensor], *, fold: bool = False) -> "RNNsearchStepper":
-        """Returns what runs single steps over one memory; see `Decoder.stepper`."""
+        """Returns the stepper that runs single steps over one memory; see `Decoder.stepper`."""
         values, recurrent = memory["values"], self._cast(self.recurrent_kernel)
         kernel, read_out = self._cast(self.kernel), self._cast(self.read_out_kernel)
         first = kernel.shape[0] - values.shape[2]
@@ -148,7 +148,7 @@ class RNNsearchStepper(Stepper):
         return StepResult(outputs, reading.contexts, reading.scores, next_state)
 
     def read_out(self, outputs, contexts):
-        """Returns the maximum of each pair of units [B, Q, U / 2]."""
+        """Returns the output of the maxout layer [B, Q, U / 2]."""
         hidden, read_out = tf.split(outputs, 2, -1)
         summed = read_out + tf.tensordot(hidden, self._read_out_kernel, 1) + self._reader.mix(contexts)
         batch, queries, units = tf.shape(summed)[0], tf.shape(summed)[1], summed.shape[-1]

@@ -18,7 +18,7 @@ from memattn.models.rnnsearch import RNNsearchDecoder
 from memattn.models.stepper import Stepper
 from memattn.models.tokens import OutputWeights, output_weights, shift_right
 
-_ATTENTION = 1  # folded into the encoder's seed, it makes the attention's
+_ATTENTION = 1  # number that `fold_in` gets for the attention mechanism's seed
 
 BRIDGES = {"zero": ZeroBridge, "dense": DenseBridge, "backward": BackwardBridge}
 DECODERS = {"lstm": Decoder, "rnnsearch": RNNsearchDecoder}
@@ -34,7 +34,7 @@ class Encoded(NamedTuple):
     """A batch of encoded sources.
 
     Attributes:
-      memory: the attention mechanism's.
+      memory: the attention mechanism's memory.
       cells: the decoder's first state.
     """
 
@@ -46,8 +46,8 @@ class Decoding(NamedTuple):
     """What all decoder steps of a batch share.
 
     Attributes:
-      memory: the attention mechanism's.
-      stepper: runs the decoder.
+      memory: the attention mechanism's memory.
+      stepper: runs the decoder's steps.
       token_table: [V, G], as `Seq2Seq.token_table` returns it.
       output: weights of the output layer.
     """
@@ -65,7 +65,7 @@ class Seq2Seq(tf.keras.Model):
     Args:
       vocabulary_size: V, shared by source and target, the special ids of `memattn.data.vocabulary` included.
       max_source_length: S of Eq. 10, the longest source of the training set with its end of sentence.
-      layers, units: of the decoder, and of the encoder in each direction.
+      layers, units: number and width of the layers, in the decoder and in each direction of the encoder.
       encoder_units: width of the encoder in each direction; `units` by default.
       embedding_size: E.
       dropout: rate on the input of every cell.
@@ -79,7 +79,7 @@ class Seq2Seq(tf.keras.Model):
 
     Raises:
       ValueError: "ARGUMENT: PROBLEM", for an unknown choice, an option out of range, or too many layers.
-      TypeError: the mechanism does not have an option.
+      TypeError: the mechanism has no option of a given name.
     """
 
     def __init__(
@@ -177,7 +177,7 @@ class Seq2Seq(tf.keras.Model):
     def _make_bridge(
         self, kind: str, decoder: str, layers: int, units: int, initializer: Initializer
     ) -> tf.keras.layers.Layer:
-        """Makes a bridge to a kind of decoder. Raises ValueError for more layers than there may be."""
+        """Makes the bridge. Raises ValueError for more layers than the bridge or the decoder may have."""
         if kind == "auto":
             kind = ("backward" if decoder == "rnnsearch" else "zero") if self.has_alignments else "dense"
         if layers > 1 and (decoder == "rnnsearch" or kind == "backward"):

@@ -1,4 +1,4 @@
-"""One decoder step, and a whole target step by step."""
+"""Decoder steps: a single step, and all steps of a target under teacher forcing."""
 
 from typing import Any, NamedTuple
 
@@ -9,7 +9,7 @@ from memattn.models.bridge import Cells
 from memattn.models.dropout import dropout, fold_in, split_seed
 from memattn.models.reader import Reader
 
-_ATTENTION = 1  # folded into a step's seed, it makes the attention's
+_ATTENTION = 1  # number that `fold_in` gets for the attention mechanism's seed
 
 
 class StepResult(NamedTuple):
@@ -45,7 +45,7 @@ class Reading(NamedTuple):
 
 
 class Stepper:
-    """Runs a decoder step by step, for Q queries that share one memory. A decoder's method `stepper` makes it.
+    """Runs a decoder step by step, for Q queries that share one memory; made by the decoder's method `stepper`.
 
     Args:
       attention: the mechanism, or what its `for_search` returns.
@@ -76,7 +76,7 @@ class Stepper:
         values = self._memory["values"]
         scores, state = self._attention.score(queries, self._memory, state, fold_in(seed, _ATTENTION))
         fed, contexts = self._reader.read(scores)
-        # In a graph, sparse scores become dense only if a caller uses them.
+        # A graph leaves this out if no caller uses the dense scores.
         dense = tf.ensure_shape(sparse.dense(scores, tf.shape(values)[1]), [None, None, values.shape[1]])
         return Reading(dense, fed, contexts, state)
 
@@ -86,7 +86,7 @@ class LSTMStepper(Stepper):
 
     Args:
       recurrent_kernel: [U, 4U], of the first cell.
-      upper: for each further cell, the kernel [2U, 4U] of its input and output, and the bias [4U].
+      upper: for each further cell, the kernel [2U, 4U] of its input and previous output, and the bias [4U].
       mix: the mixing layer's kernel [U, U] for the output, and its bias [U]; or None.
       dropout: rate on the input of every cell.
       **others: see `Stepper`.
@@ -132,7 +132,7 @@ def run_steps(
     """
     steps = gates.shape[1] if gates.shape[1] is not None else tf.shape(gates)[1]
     gates = tf.transpose(gates, [1, 0, 2])[:, :, None]  # [T, B, 1, G]
-    gates = tf.TensorArray(gates.dtype, steps).unstack(gates)  # reading one step then has the gradient of one step
+    gates = tf.TensorArray(gates.dtype, steps).unstack(gates)  # the gradient of gates[time] would fill all T steps
     arrays = [tf.TensorArray(gates.dtype, steps) for _ in range(3)]
 
     def step(time, state, arrays):

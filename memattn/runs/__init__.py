@@ -1,1 +1,1 @@
-"""Run folders: their content, and the trained model in one."""
+"""Run folders: config, vocabulary and checkpoints, and the trained models that they hold."""

@@ -1,4 +1,4 @@
-"""The checkpoints of a run: weights stored by attribute path, read completely or not at all."""
+"""Writes and reads the checkpoints of a run: weights by attribute path, read completely or not at all."""
 
 import contextlib
 import functools
@@ -18,22 +18,22 @@ from memattn.errors import RunError, reason, short
 from memattn.keras_parts import unsupported
 
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"  # TensorFlow appends it to the path of a variable
-_PREFIX = "step-"  # of a checkpoint's name, before the number of the step
+_PREFIX = "step-"  # a checkpoint's name is this and the number of its step
 _PATTERN = re.compile(r"[*?\[\\]")  # characters that make a path a pattern for TensorFlow
 _LISTING = "checkpoint"  # TensorFlow's list of the checkpoints in a folder, written after the first
-_REPLACING_TIME = 0.2  # seconds; more than training takes from removing a checkpoint to listing the next
+_REPLACING_TIME = 0.2  # seconds; training takes less from removing a checkpoint to listing the next
 _SLOT_NAMES = {"momentums": "momentum", "velocities": "velocity"}  # names in checkpoints, by Keras' attributes
 
 
 class Checkpoint:
     """A model's weights, the optimizer's state, and other objects that TensorFlow can save, as one checkpoint.
 
-    A weight is stored under its attribute path, such as `model/encoder/forward/0/kernel`. The optimizer's variables for
-    it are stored under their kind and that path, such as `optimizer/momentum/encoder/forward/0/kernel`. So neither
-    Keras' names nor the order in which layers are made matter.
+    A weight is stored under its attribute path, such as `model/encoder/forward/0/kernel`. The optimizer's variables of
+    a weight are stored under their kind and the weight's path, such as `optimizer/momentum/encoder/forward/0/kernel`.
+    So neither Keras' names nor the order in which layers are made matter.
 
     Attributes:
-      trackable: what `Kept` saves.
+      trackable: TensorFlow's checkpoint, which `Kept` saves.
     """
 
     def __init__(self, model: tf.keras.Model, optimizer: tf.keras.optimizers.Optimizer | None = None, **others):
@@ -62,7 +62,7 @@ class Checkpoint:
         for key, weight in self._weights.items():
             if shapes.get(f"model/{key}{_VALUE}") != weight.shape:
                 raise ValueError(f"model/{key}: not a weight {weight.shape.as_list()} of this model")
-        states = [other for other in self._others.values() if isinstance(other, tf.train.experimental.PythonState)]
+        states = [state for state in self._others.values() if isinstance(state, tf.train.experimental.PythonState)]
         before = [state.serialize() for state in states]
         try:
             status = self.trackable.read(path)
@@ -75,9 +75,10 @@ class Checkpoint:
 
 
 class Kept:
-    """The last checkpoints that training writes into a folder; it removes older ones.
+    """The checkpoints that training writes into a folder, of which only the last ones are kept.
 
-    It replaces TensorFlow's CheckpointManager, which takes paths for patterns, and so can remove files of other runs.
+    This class replaces TensorFlow's CheckpointManager, which treats paths as patterns, and so can remove files of other
+    runs.
 
     Attributes:
       directory: the folder.
@@ -95,11 +96,11 @@ class Kept:
         return self._path(self._steps[-1]) if self._steps else None
 
     def save(self, step: int) -> str:
-        """Writes the checkpoint of that step; returns its path. Raises TensorFlow's errors, OSError."""
+        """Writes the checkpoint of a step; returns its path. Raises TensorFlow's errors, OSError."""
         path = self._path(step)
         self._trackable.write(path)
         self._steps = [earlier for earlier in self._steps if earlier != step] + [step]
-        self._write_listing()  # with those to be removed, so that every listed checkpoint is complete
+        self._write_listing()  # lists the old checkpoints, too, while they are complete
         removed, self._steps = self._steps[: -self._number], self._steps[-self._number :]
         for old_step in removed:
             old_path = self._path(old_step)
@@ -114,7 +115,7 @@ class Kept:
         return os.path.join(self.directory, f"{_PREFIX}{step}")
 
     def _write_listing(self) -> None:
-        """Writes the names, as TensorFlow's CheckpointState."""
+        """Writes the names of the checkpoints in the format of TensorFlow's CheckpointState."""
         lines = [f'all_model_checkpoint_paths: "{_PREFIX}{step}"\n' for step in self._steps]
         latest = f'model_checkpoint_path: "{_PREFIX}{self._steps[-1]}"\n'
         files.write(os.path.join(self.directory, _LISTING), "".join([latest, *lines]))
@@ -122,7 +123,7 @@ class Kept:
 
 @contextlib.contextmanager
 def plain_path(folder: str) -> Iterator[str]:
-    """Gives a path to a folder that TensorFlow, too, can read from: the folder's path, or a link if it is a pattern."""
+    """Gives a path to a folder that TensorFlow can read from: the folder's path, or a link if that is a pattern."""
     if not _PATTERN.search(folder):
         yield folder
         return
@@ -136,8 +137,8 @@ def plain_path(folder: str) -> Iterator[str]:
 def named_weights(model: tf.keras.layers.Layer) -> dict[str, Any]:
     """Returns the weights of a layer by attribute path, such as "encoder/forward/0/kernel".
 
-    Of several paths to a weight, the shortest counts, and the alphabetically first of these. Raises ValueError for a
-    weight without a path.
+    Of several paths to a weight, the shortest counts; of several shortest, the alphabetically first. Raises ValueError
+    for a weight without a path.
     """
     weights = {id(weight): weight for weight in model.weights}
     paths: dict[int, list[tuple[str, ...]]] = {}
@@ -153,7 +154,7 @@ def named_weights(model: tf.keras.layers.Layer) -> dict[str, Any]:
 def _paths_and_weights(
     value: Any, weights: dict[int, Any], path: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yields the weights in a layer, list or mapping, each with its path. An RNN stands for its cell."""
+    """Yields the weights in a layer, list or mapping, each with its path. The cell of an RNN has the RNN's path."""
     if id(value) in weights:
         yield path, value
         return
@@ -168,7 +169,7 @@ def _paths_and_weights(
     else:
         return
     for name, part in parts.items():
-        if not str(name).startswith("_self_"):  # TensorFlow lists the parts once more in such attributes
+        if not str(name).startswith("_self_"):  # such attributes of TensorFlow list the parts a second time
             yield from _paths_and_weights(part, weights, (*path, str(name).lstrip("_")))
 
 
@@ -177,8 +178,8 @@ def optimizer_state(
 ) -> tuple[dict[str, dict[str, tf.Variable]], dict[str, tf.Variable]]:
     """Returns the variables of an optimizer: those of each weight, by slot and path, and single ones by name.
 
-    A slot is a kind of variable that every weight has, such as momentum. `paths` are those of the trained weights, in
-    the order in which the optimizer was built with them. Raises RunError for a variable in no attribute of the
+    A slot is a kind of variable that every weight has, such as momentum. `paths` are the paths of the trained weights,
+    in the order in which the optimizer was built with them. Raises RunError for a variable in no attribute of the
     optimizer, as some version of Keras might have.
     """
     slots: dict[str, dict[str, tf.Variable]] = {}
@@ -202,7 +203,7 @@ def optimizer_state(
 
 @functools.cache
 def _keras_attributes() -> set[str]:
-    """Returns the attributes that every layer and model has, in some of which Keras lists the parts once more."""
+    """Returns the attributes that every layer and model has; in some of them, Keras lists the parts a second time."""
     return {*vars(tf.keras.layers.Layer()), *vars(tf.keras.Model())}
 
 
@@ -262,7 +263,7 @@ def _readable(checkpoint: Checkpoint, folder: str) -> Iterator[str]:
             checkpoint.read(path)
         except Exception as error:  # TensorFlow raises errors of any type, such as IndexError for a truncated file
             time.sleep(_REPLACING_TIME)
-            if path in listed(folder):  # else training has replaced it
+            if path in listed(folder):  # otherwise training has replaced it
                 damaged = True
                 warnings.warn(f"{path}: unreadable checkpoint, skipped: {reason(error)}", stacklevel=2)
             continue
@@ -281,7 +282,7 @@ def listed(folder: str) -> list[str]:
         if paths:
             warnings.warn(f"{listing}: missing; using the checkpoints in its folder by name", stacklevel=3)
         return paths
-    for pause in (0, _REPLACING_TIME):  # TensorFlow reads as many bytes as a list has that may have been replaced since
+    for pause in (0, _REPLACING_TIME):  # TensorFlow fails if training replaces the list between reading size and bytes
         time.sleep(pause)
         with contextlib.suppress(ValueError):
             state = tf.train.get_checkpoint_state(folder)

@@ -1,4 +1,4 @@
-"""The conditions under which a result was obtained."""
+"""Records the conditions under which a result was obtained."""
 
 import functools
 import importlib.metadata
@@ -33,9 +33,9 @@ def conditions() -> dict[str, Any]:
 
 @functools.cache
 def _commit() -> str | None:
-    """Returns the commit of the checkout that this package is run from, or None.
+    """Returns the commit of the checkout that this package is run from; None for an installed package.
 
-    A package that is installed, be it inside another checkout, has none.
+    An installed package has none even if it lies inside of another checkout.
     """
     checkout = str(pathlib.Path(__file__).resolve().parents[2])
     if not os.path.exists(os.path.join(checkout, ".git")):
@@ -51,7 +51,7 @@ def _commit() -> str | None:
 
 
 def _processor() -> str:
-    """Returns the name of the processor; where the system does not tell it, its architecture."""
+    """Returns the name of the processor; its architecture if the system does not give the name."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
             return next(line.split(":")[1].strip() for line in file if line.startswith("model name"))

@@ -1,4 +1,4 @@
-"""The run folder: config, vocabulary and checkpoints of one training run, and the model that they make."""
+"""Makes, checks and reads run folders: config, vocabulary and checkpoints of one training run."""
 
 import dataclasses
 import json
@@ -36,10 +36,10 @@ def create(
 
     Args:
       folder: path of the run folder.
-      run_config: of the run.
-      vocabulary: of the training data.
+      run_config: config of the run.
+      vocabulary: vocabulary of the training data.
       corpus_facts: facts about the training data that the model depends on.
-      text_files: settings by which text became tokens: contents by file name.
+      text_files: settings of the tokenizer: contents by file name.
       may_grow: whether `training.max_steps` may have been raised since the folder was made.
 
     Raises ConfigError, OSError.
@@ -85,7 +85,7 @@ def _check_config(folder: str, run_config: Config, may_grow: bool) -> bool:
 def _check_contents(
     folder: str, run_config: Config, contents: dict[str, str], corpus_facts: dict[str, int | str]
 ) -> None:
-    """Raises ConfigError if a file of a run folder is missing, or if the training data is not as it was."""
+    """Raises ConfigError if a file of a run folder is missing, or if the training data has changed."""
     for name, content in contents.items():
         path = os.path.join(folder, name)
         if not os.path.exists(path):
@@ -100,9 +100,9 @@ def _check_contents(
 
 
 def locked(folder: str) -> AbstractContextManager[bool]:
-    """Locks a run folder against other processes that would train in it; see `processes.locked`.
+    """Locks a run folder against training by other processes; see `processes.locked`.
 
-    Raises RunError if one does, OSError.
+    Raises RunError if another process trains in it, OSError.
     """
     return processes.locked(os.path.join(folder, LOCK), folder, "is training in it; wait, or use another --run_dir")
 
@@ -133,7 +133,7 @@ def load_model(folder: str, run_config: Config, precision: str | None = None) ->
 
 
 def longest_source(folder: str) -> int:
-    """Returns the longest source that the model of a run folder knows: S of Eq. 10. Raises RunError."""
+    """Returns the length of the longest source that the model of a run folder knows: S of Eq. 10. Raises RunError."""
     return _corpus_facts(os.path.join(folder, CORPUS))["max_source_length"]
 
 
@@ -153,7 +153,7 @@ def _corpus_facts(path: str) -> dict[str, Any]:
 def build_model(
     run_config: Config, vocabulary_size: int, max_source_length: int, precision: str | None = None
 ) -> Model:
-    """Returns the model of a config with initial weights; it computes in `precision`, by default that of training.
+    """Returns the model of a config with initial weights, which computes in `precision`, by default that of training.
 
     Raises ConfigError.
     """
@@ -169,7 +169,7 @@ def build_model(
 
 
 def _holds(path: str, content: str) -> bool:
-    """Returns whether a file has that content."""
+    """Returns whether a file has this content."""
     try:
         return reading.text(path) == content
     except (OSError, DataError):

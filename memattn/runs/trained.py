@@ -21,13 +21,13 @@ class Trained:
     """A trained model, or an ensemble.
 
     Attributes:
-      model: with trained weights; of several models, an `Ensemble`.
+      model: the model with trained weights, or the `Ensemble` of several.
       models: the single models.
-      config: of the first run, with overrides.
-      vocabulary: of source and target.
+      config: config of the first run, with overrides.
+      vocabulary: vocabulary of source and target.
       text: turns text into tokens and back.
       checkpoints: paths of the checkpoints that the weights are from.
-      lexicon: of `decoding.lexicon`; None if a hypothesis may have any token.
+      lexicon: the content of `decoding.lexicon`; None if a hypothesis may have any token.
     """
 
     model: DecodingModel
@@ -40,11 +40,11 @@ class Trained:
 
     @property
     def max_source_length(self) -> int:
-        """The most tokens of a line that is translated in one piece, without the end of sentence."""
+        """Upper bound on the tokens of a line that is translated in one piece, without the end of sentence."""
         return self.config.decoding.max_source_length or 2 * self.models[0].max_source_length
 
     def reads_as(self, vocabulary: Vocabulary, text: Tokenizer) -> bool:
-        """Returns whether text becomes the same ids with that vocabulary and those text settings."""
+        """Returns whether text becomes the same ids with another vocabulary and tokenizer."""
         return (self.vocabulary.tokens, self.text.files()) == (vocabulary.tokens, text.files())
 
 

@@ -1,1 +1,1 @@
-"""Beam search, a corpus through it, and translation."""
+"""Beam search and sampling over any step function, and searches of batches and corpora with a model."""

@@ -12,7 +12,7 @@ _OPTION = "arithmetic_optimization"
 
 
 class WithoutArithmeticOptimizer:
-    """A context in which the optimizer is off; any number of threads may be in it."""
+    """A context in which the optimizer is off; any number of threads may be inside."""
 
     def __init__(self):
         self._lock, self._inside, self._setting = threading.Lock(), 0, None
@@ -31,7 +31,7 @@ class WithoutArithmeticOptimizer:
 
 
 def _set(value: bool | None) -> None:
-    """Sets the option, None for its default. Each thread must do so: TensorFlow keeps a copy of the options in each."""
+    """Sets the option; None sets its default. Each thread must do so: TensorFlow keeps the options per thread."""
     tf.config.optimizer.set_experimental_options({_OPTION: value})
 
 

@@ -40,7 +40,7 @@ class _Beam(NamedTuple):
       lengths: [B, k], tokens without the end of sentence.
       finished: [B, k], whether a hypothesis ended or reached its maximum length.
       decided: [B], whether a source's n best hypotheses are final.
-      covered: [B, k, S], summed source weights; S = 0 without a coverage penalty.
+      covered: [B, k, S], source weights summed over the steps; S = 0 without a coverage penalty.
       state: next state of the step function, tensors [B, k, ...].
       history: see `repeated_ngrams`; () if n-grams may be repeated.
       all_tokens: array of the tokens [B, k] of each step.
@@ -61,7 +61,7 @@ class _Beam(NamedTuple):
 
 
 class _Continuations(NamedTuple):
-    """C continuations of each hypothesis by a token; all tensors [B, k, C], as for `_Beam`."""
+    """C continuations of each hypothesis by one token: attributes of `_Beam`, but [B, k, C]."""
 
     tokens: tf.Tensor
     log_probs: tf.Tensor
@@ -147,7 +147,7 @@ def beam_search(
         scores, parents, (tokens, log_probs, lengths) = _best(continuations, scores, beam_size)
         finished = tf.gather(beam.finished, parents, batch_dims=1) | (tokens == end)
         finished |= (time + 1 >= max_lengths)[:, None]
-        bounds = log_probs / largest_penalty  # on later scores: log-probabilities can only fall
+        bounds = log_probs / largest_penalty  # upper bounds on later scores, as log-probabilities can only fall
         covered, state, history = tf.nest.map_structure(
             lambda tensor: tf.gather(tensor, parents, batch_dims=1), (covered, state, history)
         )
@@ -232,8 +232,8 @@ def _most_probable(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns tokens [B, k, C] and their log-probabilities, for logits [B, k, V].
 
-    Among the tokens are the most probable ones, at least `number` of them, without those that are `repeating` an
-    n-gram. All log-probabilities are NaN or -inf if all logits are -inf, or one of them is NaN.
+    The tokens include at least the `number` most probable. Tokens that are `repeating` an n-gram get -inf. All
+    log-probabilities are NaN or -inf if all logits are -inf, or one of them is NaN.
     """
     logits = tf.cast(logits, tf.float32)
     vocabulary = logits.shape[-1]
@@ -247,7 +247,7 @@ def _most_probable(
 
 
 def _continuations(beam: _Beam, tokens: tf.Tensor, log_probs: tf.Tensor, end: int) -> _Continuations:
-    """Returns the hypotheses continued by tokens [B, k, C] of these log-probabilities; finished ones by `end` alone."""
+    """Returns the hypotheses continued by tokens [B, k, C] with `log_probs`; finished ones by `end` alone."""
     finished = beam.finished[:, :, None]
     tokens = tf.where(finished, end, tokens)
     totals = beam.log_probs[:, :, None] + tf.where(finished, _only_first(tokens.shape[2]), log_probs)
@@ -269,8 +269,8 @@ def _best(
 def _decided(scores: tf.Tensor, bounds: tf.Tensor, finished: tf.Tensor, n_best: int) -> tf.Tensor:
     """Returns whether the n best hypotheses of each source [B] are final.
 
-    They are if all are finished, and no unfinished hypothesis can score higher than the n-th. `bounds` [B, k] are upper
-    bounds on the scores that hypotheses can reach.
+    They are final if all n are finished and no unfinished hypothesis can score higher than the n-th. `bounds` [B, k]
+    are upper bounds on the scores that hypotheses can reach.
     """
     bounds = tf.where(finished, -float("inf"), bounds)
     nth = tf.where(finished, scores, -float("inf"))[:, n_best - 1 : n_best]

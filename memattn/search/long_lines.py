@@ -3,17 +3,17 @@
 from memattn.data.bpe import SEPARATOR
 
 _SENTENCE_ENDS = tuple(".!?…。！？؟।")
-_SENTENCE_ENDS_WITHIN_WORDS = tuple("。！？")  # of scripts without blanks between words
+_SENTENCE_ENDS_WITHIN_WORDS = tuple("。！？")  # in scripts without blanks between words
 
 
 def pieces(tokens: list[str], word_numbers: list[int], max_tokens: int) -> list[list[str]]:
     """Splits a line into consecutive pieces of at most `max_tokens` tokens; a line of no tokens is one empty piece.
 
-    A piece ends with the last sentence that ends in the second half of what it may hold. Without such a sentence, it
+    A piece ends with the last sentence that ends in the second half of its `max_tokens`. Without such a sentence, it
     ends with the last word that fits, and if not even a word fits, with the last token.
 
     Args:
-      tokens: of the line.
+      tokens: the line's tokens.
       word_numbers: the number of each token's word.
       max_tokens: at least 1.
     """

@@ -1,4 +1,4 @@
-"""Keeps hypotheses from having the same n-gram twice, for searches that extend hypotheses token by token.
+"""Keeps the hypotheses of a search from having the same n-gram twice.
 
 A history holds the tokens of k hypotheses of each of B sources, [B, k, L]; -1 where there is no token yet.
 """
@@ -20,14 +20,14 @@ def empty_history(batch: tf.Tensor, queries: int, steps: int) -> tf.Tensor:
 
 
 def extend_history(history: tf.Tensor, tokens: tf.Tensor, time: tf.Tensor) -> tf.Tensor:
-    """Returns the history with the tokens [B, k] that step `time` reads; those of step 0 belong to no hypothesis."""
+    """Returns the history with the tokens [B, k] that step `time` reads; those of step 0 are not stored."""
     return tf.where(tf.range(tf.shape(history)[2]) == time - 1, tokens[:, :, None], history)
 
 
 def repeating_tokens(history: tf.Tensor, time: tf.Tensor, size: int) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns tokens [B, k, W] of a history, and which of them would repeat an n-gram of `size` tokens in step `time`.
 
-    A token of the history would repeat one if the `size` - 1 tokens before it equal the last ones of the hypothesis.
+    A token would repeat an n-gram if the `size` - 1 tokens before it in the history equal the hypothesis' last tokens.
     """
     windows = tf.maximum(tf.shape(history)[2] - size + 1, 0)  # W
     last_of_window = history[:, :, size - 1 :]
@@ -39,7 +39,7 @@ def repeating_tokens(history: tf.Tensor, time: tf.Tensor, size: int) -> tuple[tf
 
 
 def forbid_tokens(values: tf.Tensor, tokens: tf.Tensor, repeats: tf.Tensor) -> tf.Tensor:
-    """Returns values [B, k, V] with -inf for those of the tokens [B, k, W] that are `repeats` [B, k, W]."""
+    """Returns values [B, k, V], with -inf for each of the tokens [B, k, W] where `repeats` [B, k, W] is true."""
     shape = tf.shape(values)
     rows = shape[0] * shape[1]
     tokens, repeats = (tf.reshape(x, tf.concat([[rows], tf.shape(x)[2:]], 0)) for x in (tokens, repeats))  # [B k, W]

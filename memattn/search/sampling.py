@@ -24,7 +24,7 @@ class _Samples(NamedTuple):
       tokens: [B, n], the last tokens.
       log_probs: [B, n], summed over the tokens; -inf for a hypothesis that was dropped.
       lengths: [B, n], tokens without the end of sentence.
-      finished: [B, n].
+      finished: [B, n], whether a hypothesis ended, reached its maximum length or was dropped.
       state: next state of the step function, tensors [B, n, ...].
       history: see `repeated_ngrams`; () if n-grams may be repeated.
       all_tokens: array of the tokens [B, n] of each step.
@@ -105,13 +105,13 @@ def sample(
         if no_repeat_ngram_size:
             history = extend_history(history, samples.tokens, time)
             allowed = forbid_tokens(logits, *repeating_tokens(history, time, no_repeat_ngram_size))
-        drawn = draw(allowed, uniforms[time], temperature=temperature, top_k=top_k, top_p=top_p)
-        log_probs = tf.gather(tf.nn.log_softmax(logits), drawn, batch_dims=2)
+        new_tokens = draw(allowed, uniforms[time], temperature=temperature, top_k=top_k, top_p=top_p)
+        log_probs = tf.gather(tf.nn.log_softmax(logits), new_tokens, batch_dims=2)
         if no_repeat_ngram_size:
-            is_allowed = tf.gather(allowed, drawn, batch_dims=2) > -float("inf")
+            is_allowed = tf.gather(allowed, new_tokens, batch_dims=2) > -float("inf")
             log_probs = tf.where(is_allowed, log_probs, -float("inf"))
-        is_kept = log_probs > -float("inf")  # nor NaN
-        tokens = tf.where(samples.finished, end, drawn)
+        is_kept = log_probs > -float("inf")  # false for NaN, too
+        tokens = tf.where(samples.finished, end, new_tokens)
         addends = tf.where(samples.finished, 0.0, tf.where(is_kept, log_probs, -float("inf")))
         return (
             _Samples(
@@ -148,7 +148,7 @@ def _check(temperature: float, top_k: int | None, top_p: float | None) -> None:
 def draw(
     logits: tf.Tensor, uniforms: tf.Tensor, *, temperature: float, top_k: int | None, top_p: float | None
 ) -> tf.Tensor:
-    """Draws tokens [B, n] by logits [B, n, V]: where the cumulative distribution passes `uniforms` [B, n]."""
+    """Draws tokens [B, n] from logits [B, n, V], where the cumulative distribution passes `uniforms` [B, n]."""
     logits, ids = logits / temperature, None
     if top_k or top_p:
         logits, ids = tf.math.top_k(logits, min(top_k or logits.shape[-1], logits.shape[-1]))  # most probable first

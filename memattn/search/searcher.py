@@ -24,7 +24,7 @@ from memattn.search.arithmetic_optimizer import WITHOUT_ARITHMETIC_OPTIMIZER
 from memattn.search.beam_search import Hypotheses, beam_search
 from memattn.search.sampling import sample
 
-BATCHES_AT_ONCE = 2  # so that one uses the cores that the other's small operations leave idle
+BATCHES_AT_ONCE = 2  # each uses the cores that small operations of the other leave idle
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Translation:
 
 
 class Searcher:
-    """Searches the n best hypotheses of batches of sources; traced once per padded shape.
+    """Finds the n best hypotheses of each source in a batch; traced once per padded shape.
 
     The search is beam search, or sampling, with one model or an ensemble, as `config` says. With a lexicon, hypotheses
     consist of the tokens that it selects for the sources of a batch, and each source's probabilities are over its own
@@ -54,7 +54,7 @@ class Searcher:
     Raises ConfigError for a coverage penalty without attention.
     """
 
-    max_source_length = None  # a searcher of a run takes sources of any length
+    max_source_length = None  # sources may have any length, unlike those of an exported search
 
     def __init__(self, model: DecodingModel, config: DecodingConfig, lexicon: Lexicon | None = None):
         if config.coverage_penalty and not aligns(model):
@@ -84,8 +84,8 @@ class Searcher:
     def __call__(self, source: np.ndarray, numbers: Sequence[int] | np.ndarray | None = None) -> Hypotheses:
         """Returns the n best hypotheses of source ids [B, S], as NumPy arrays.
 
-        What is sampled depends on the seed and on the `numbers` of the sentences, by default 0, 1 and so on. There may
-        be fewer than B numbers, where the last rows are padding.
+        Samples depend on the seed and on the `numbers` of the sentences, by default 0, 1 and so on. If the last rows
+        are padding, they need no numbers.
         """
         selection = tuple(map(tf.constant, self._lexicon(source))) if self._lexicon else None
         uniforms = None
@@ -110,7 +110,7 @@ class Searcher:
 
         Args:
           source: [B, S].
-          token_table: as the attribute of that name.
+          token_table: see `DecodingModel.token_table`; an attribute of this searcher holds it.
           selection: what the lexicon returned for the sources; None: all tokens may be chosen.
           uniforms: random numbers [steps, B, n] to sample with.
         """
@@ -128,7 +128,7 @@ class Searcher:
             return self._align(tf.constant(source, tf.int32), tf.constant(target, tf.int32)).numpy()
 
     def shapes(self, source: np.ndarray) -> tuple:
-        """Returns the shapes that decide whether searching source ids [B, S] is traced anew."""
+        """Returns the shapes for which a search of source ids [B, S] is traced once."""
         return source.shape, len(self._lexicon(source).ids) if self._lexicon else None
 
     def _search_batch(
@@ -182,7 +182,7 @@ class Searcher:
         def step(tokens, state):
             logits, scores, decoder_state = scored_step(tokens, state["decoder"])
             weights = tf.abs(tf.cast(model.attention_weights(decoding, scores), tf.float32))
-            weights /= tf.maximum(tf.reduce_sum(weights, -1, keepdims=True), 1e-12)  # memory's may not sum to 1
+            weights /= tf.maximum(tf.reduce_sum(weights, -1, keepdims=True), 1e-12)  # slots' weights may not sum to 1
             return logits, {"decoder": decoder_state, "weights": weights}
 
         is_padding = tf.cast(tf.equal(source, PAD), tf.float32)
@@ -195,7 +195,7 @@ class Searcher:
         return step, {"decoder": state, "weights": no_weights}, coverage
 
     def _uniforms(self, seed: int, numbers: Iterable[int], rows: int, width: int) -> np.ndarray:
-        """Returns random numbers [steps, B, n] for the sentences of these numbers, the same in a batch of any shape."""
+        """Returns random numbers [steps, B, n], which depend on the seed and a sentence's number, not on the batch."""
         uniforms = np.zeros([self._limit(width), rows, self.config.n_best], np.float32)
         for row, number in enumerate(numbers):
             generator = np.random.Generator(np.random.Philox(key=[seed, number]))
@@ -274,11 +274,11 @@ class Scorer:
 def most_probable(results: list[Hypotheses], max_lengths: list[tf.Tensor]) -> Hypotheses:
     """Returns, for each source, the hypotheses of the alternative whose best hypothesis has the highest score.
 
-    A best hypothesis that was cut at its maximum length competes only if the best hypotheses of all alternatives were.
+    A best hypothesis that was cut at its maximum length competes only if those of all alternatives were cut.
 
     Args:
-      results: of each alternative.
-      max_lengths: [B] for each alternative.
+      results: hypotheses, an item per alternative.
+      max_lengths: upper bounds on steps [B], an item per alternative.
     """
     scores = tf.stack([result.scores[:, 0] for result in results])
     ended = tf.stack([result.lengths[:, 0] < limit for result, limit in zip(results, max_lengths, strict=True)])

@@ -1,1 +1,1 @@
-"""Translates lines with a trained model, and exports the model."""
+"""Translates lines and scores pairs with a trained model, and exports the model."""

@@ -77,10 +77,10 @@ def replace_unknown(part: Part, word_numbers: Callable[[list[str]], list[int]]) 
     if not source:
         return target
     numbers, attended = word_numbers(source), weights.argmax(1)
-    known = []
+    results = []
     for i, (token, place) in enumerate(zip(target, attended, strict=True)):
         if token != UNKNOWN:
-            known.append(token)
+            results.append(token)
             continue
         following = target[i + 1] if i + 1 < len(target) else None
         continues = place + 1 < len(source) and numbers[place + 1] == numbers[place]
@@ -88,5 +88,5 @@ def replace_unknown(part: Part, word_numbers: Callable[[list[str]], list[int]]) 
             continues &= numbers[attended[i + 1]] == numbers[place] and attended[i + 1] > place
         else:
             continues &= following == source[min(place + 1, len(source) - 1)]
-        known.append(source[place] if continues else source[place].removesuffix(SEPARATOR))
-    return known
+        results.append(source[place] if continues else source[place].removesuffix(SEPARATOR))
+    return results

@@ -39,8 +39,8 @@ def export(trained: Trained, folder: str, max_source_length: int | None = None) 
     Args:
       trained: The trained model.
       folder: The folder of the SavedModel, which must not exist.
-      max_source_length: Most tokens of a source; by default `decoding.max_source_length`, or else twice as many as the
-        longest source of training has.
+      max_source_length: Most tokens of a source; by default `decoding.max_source_length` or, without it, twice as many
+        as the longest training source has.
 
     Returns the most tokens of a source. Raises ConfigError, OSError.
     """
@@ -142,7 +142,7 @@ class _Module(tf.Module):
             return tuple(self._searcher.search(tf.ensure_shape(padded, [None, width]), token_table))
 
         with tf.control_dependencies([check]):
-            index = tf.reduce_sum(tf.cast(source_width > self._widths, tf.int32))  # of the least sufficient width
+            index = tf.reduce_sum(tf.cast(source_width > self._widths, tf.int32))  # place of the least sufficient width
             results = tf.switch_case(index, [functools.partial(search_padded, width) for width in self._widths])
         return Hypotheses(*results)._asdict()
 
@@ -184,7 +184,7 @@ class _Module(tf.Module):
 
 
 def _leading(present: tf.Tensor) -> tf.Tensor:
-    """Returns bool [B, S]: true up to the first position of each row that is not `present`."""
+    """Returns bool [B, S]: true before the first position of each row at which `present` [B, S] is false."""
     return tf.cast(tf.math.cumprod(tf.cast(present, tf.int32), 1), tf.bool)
 
 
@@ -193,8 +193,8 @@ class SavedSearcher:
 
     Args:
       model: The model as TensorFlow loads it.
-      facts: Content of its file FACTS.
-      config: Config of its search, with as many hypotheses as were exported, or fewer.
+      facts: Content of the export's file FACTS.
+      config: Config of the search; its `n_best` is at most that of the export.
 
     Attributes:
       config: The config.
@@ -242,7 +242,7 @@ def load(folder: str, n_best: int | None = None) -> tuple[SavedSearcher, Tokeniz
     config = dataclasses.replace(config, n_best=n_best or config.n_best)
     try:
         with checkpoints.plain_path(folder) as path:
-            with contextlib.suppress(FileNotFoundError):  # `load` only logs a damaged one
+            with contextlib.suppress(FileNotFoundError):  # raises if damaged, which `load` would only log
                 tf.saved_model.experimental.read_fingerprint(path)
             model = tf.saved_model.load(path)
     except Exception as error:  # TensorFlow raises errors of any type for a truncated file

@@ -1,4 +1,4 @@
-"""Lines of standard input as they arrive, and lines of output as soon as they are ready."""
+"""Reads lines of standard input as they arrive, and writes lines of output as soon as they are ready."""
 
 import os
 import sys
@@ -13,7 +13,7 @@ STDIN = "standard input"
 
 
 def available_lines(descriptor: int, first: int, most: int) -> Iterator[list[str]]:
-    """Yields lines of a file descriptor as they arrive: waits for a line, then takes all that are there, up to a limit.
+    """Yields lines of a file descriptor as they arrive: waits for a line, then takes all available, up to a limit.
 
     The limit doubles each time, from `first` up to `most`, so that the first lines do not wait for hundreds of others.
     Raises DataError for a line that cannot be used, after the lines before it; OSError.

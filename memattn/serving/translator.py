@@ -52,8 +52,8 @@ class Translator:
       searcher: Searches with the model.
       text: Tokenizer of the model.
       vocabulary: Vocabulary of the model.
-      max_source_length: Most tokens of a line, by default those of the searcher. `decoding.long_lines` of the
-        searcher's config says what happens to a longer line.
+      max_source_length: Most tokens of a line; by default the searcher's. `decoding.long_lines` of the searcher's
+        config says what happens to a longer line.
       scores: Whether to write the score before each translation.
       alignment: "hard" writes word alignments (source-target, numbered from 0) after each translation; "soft" writes
         JSON with the weights of all source tokens instead of the line; None writes neither.
@@ -141,9 +141,9 @@ class Translator:
     def _search(
         self, sources: list[list[str]], places: list[tuple[int, int]], first: int
     ) -> Iterator[tuple[int, list[tuple[Part, float]]]]:
-        """Yields indices of sources with their hypotheses and scores, at least one, batch by batch, the shortest first.
+        """Yields the index of each source with its hypotheses, at least one, and their scores; short sources first.
 
-        The translation of an empty source is empty. A source's line and piece, `places`, decide what is sampled.
+        The translation of an empty source is empty. Samples depend on a source's line and piece (`places`).
         """
         sentences = Sentences.from_ids([self._vocabulary.encode(source) for source in sources])
         numbers = np.array([first + line + (piece << 32) for line, piece in places], np.int64)

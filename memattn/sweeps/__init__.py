@@ -1,1 +1,1 @@
-"""Sweeps: a config with a grid into runs, their training, and one table."""
+"""Expands a config with a grid into runs, trains and evaluates them, and writes one table."""

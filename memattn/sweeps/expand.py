@@ -8,7 +8,7 @@ from typing import Any
 from memattn.config import Config, Origin, SweepConfig, apply_changes, checked, to_dict
 from memattn.errors import ConfigError, short
 
-_MOST_RUNS = 10_000  # each is compared with all others
+_MOST_RUNS = 10_000  # upper bound, as each run is compared with all earlier ones
 
 
 def expand(config: Config) -> dict[str, Config]:
@@ -20,7 +20,7 @@ def expand(config: Config) -> dict[str, Config]:
 
 
 def changes(config: Config) -> dict[str, dict[str, Any]]:
-    """Returns what each run of a sweep changes in its config: by name, dotted keys with values. Raises ConfigError."""
+    """Returns each run's changes to the sweep's config by name: dotted keys with values. Raises ConfigError."""
     return {name: changes for name, (_, changes) in _expanded(config).items()}
 
 
@@ -64,8 +64,8 @@ def _points(grid: Mapping[str, list]) -> Iterator[dict[str, Any]]:
 def run_name(changes: Mapping[str, Any], *, full_keys: bool = False) -> str:
     """Returns a name for changes that a folder can have, such as "memory-num_slots=4-seed=1".
 
-    A change is named by the last part of its key, or by all of the key, and its value; a mapping by its items; a
-    `name` by its value alone.
+    A change contributes its value after the last part of its key, or after the full key; a mapping contributes its
+    items, and a `name` its value alone.
     """
     parts = []
     for key, value in changes.items():

@@ -21,12 +21,12 @@ class Run(NamedTuple):
     """A trained and evaluated run of a sweep.
 
     Attributes:
-      name: within the sweep.
+      name: name of the run in the sweep.
       folder: path of the run folder.
-      config: of the run.
+      config: config of the run.
       result: scores, times and conditions.
       validations: rows of validation.csv.
-      changes: what the run changes in the sweep's config, by dotted key.
+      changes: values that the run changes in the sweep's config, by dotted key.
     """
 
     name: str
@@ -74,7 +74,7 @@ def result_of(folder: str, config: Config, split: str, average: int | None) -> R
         and configs.to_dict(stored) == configs.to_dict(config)
         and folders == ([CHECKPOINTS] * average if average else [BEST])
     )
-    # Former versions gave text no scores of detokenized text.
+    # Results of former versions lack the scores of detokenized text.
     has_all_scores = config.data.generated or any(METRICS[name].needs_detokenized for name in result.scores)
     return result if fits and has_all_scores else None
 

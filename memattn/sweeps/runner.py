@@ -29,7 +29,7 @@ LOG = "log.txt"
 def terminable() -> Iterator[None]:
     """Makes SIGTERM, like Ctrl-C, end this process and those that it started; a second signal is ignored.
 
-    Does nothing outside of the main thread, as no other gets signals.
+    Does nothing outside of the main thread, as no other thread gets signals.
     """
 
     def end(number, _):
@@ -67,11 +67,11 @@ def run_sweep(
 ) -> list[str]:
     """Trains and evaluates the runs of a sweep that have no result yet, and writes the table of all.
 
-    Trains `jobs` runs at a time, but evaluates one at a time, so that nothing disturbs the decode times. With `only`,
-    does the runs of these names, and writes no table.
+    Trains `jobs` runs at a time, but evaluates one at a time, so that nothing disturbs the decode times. If `only`
+    leaves out a run, writes no table.
 
     Args:
-      config: with the sweep.
+      config: config with the sweep.
       sweep_dir: folder of the runs and of the files that `tables.write` makes.
       jobs: trainings at a time.
       split: split that the runs are evaluated on.
@@ -80,7 +80,7 @@ def run_sweep(
       plots: sentences of each run whose alignments are drawn.
       strategy: devices of each training, as in memattn.train.
       title: heading of the table.
-      only: names of runs; None for all.
+      only: names of the runs to train and evaluate; None for all.
 
     Returns:
       The names of the runs that failed. Their rows of the table say why.
@@ -133,7 +133,7 @@ def _check_split(runs: Collection[Config], split: str) -> None:
         data = run.data
         if data.generated:
             corpus.check_split(data.path, split, task_corpus.SPLITS)
-        elif os.path.isdir(data.path):  # else training says what is missing
+        elif os.path.isdir(data.path):  # without a folder, training says what is missing
             corpus.check_split(data.path, split, corpus.splits(data.path))
 
 
@@ -158,7 +158,7 @@ def _write_config(run: Config, sweep_dir: str, name: str) -> None:
 def _failed(
     activity: str, work: Callable[[str], int], names: list[str], workers: int, children: "Processes"
 ) -> dict[str, str]:
-    """Calls `work` with each name in so many threads. Returns problems by name, where its exit status is not 0."""
+    """Calls `work` with each name, in `workers` threads. Returns problems, by name, of exit statuses other than 0."""
     with concurrent.futures.ThreadPoolExecutor(workers) as pool:
         try:
             statuses = list(pool.map(work, names))
@@ -173,7 +173,7 @@ def _failed(
 
 
 def _explain(name: str, problem: str, folder: str) -> str:
-    """Prints why a run failed, and returns the same for the table."""
+    """Prints and returns why a run failed."""
     log = os.path.join(folder, LOG)
     error = last_error(log)
     print(f"{name}: {problem}; see {log}{error}", file=sys.stderr)
@@ -193,7 +193,7 @@ def last_error(log: str) -> str:
 
 
 class Processes:
-    """The processes of a sweep. After `end`, which ends all of them, none starts any more."""
+    """The processes of a sweep. `end` ends all of them, and no further process starts after it."""
 
     def __init__(self) -> None:
         self._lock, self._ended = threading.Lock(), False
@@ -213,7 +213,7 @@ class Processes:
                     command,
                     stdout=writing,
                     stderr=errors,
-                    pass_fds=[reading],  # so that output without a reader does not end it
+                    pass_fds=[reading],  # so that it can write output after this process has died
                     env={**os.environ, processes.PARENT: str(os.getpid())},
                     start_new_session=True,  # Ctrl-C goes to the sweep alone, which then ends its processes
                 )
@@ -223,7 +223,7 @@ class Processes:
         return process, reading
 
     def end(self) -> None:
-        """Sends SIGTERM to all. Trainings then write a checkpoint, from which the same command resumes."""
+        """Sends SIGTERM to all processes. Trainings then write a checkpoint, from which the same command resumes."""
         with self._lock:
             self._ended = True
             for process in self._started:
@@ -235,14 +235,14 @@ def command(module: str, name: str, folder: str, arguments: list[str], children:
 
     Prints the lines of its output after the run's name, and appends them to the log in the run folder.
     """
-    command = [sys.executable, "-m", module, "--run_dir", folder, *arguments]
+    command_line = [sys.executable, "-m", module, "--run_dir", folder, *arguments]
     started, path = time.monotonic(), os.path.join(folder, LOG)
     with (
         files.naming(path),
-        files.open_in_place(path, "a", encoding="utf-8", buffering=1) as log,  # by line: the process writes, too
+        files.open_in_place(path, "a", encoding="utf-8", buffering=1) as log,  # line by line, as the process writes too
     ):
-        log.write(f"$ {shlex.join(command)}\n")
-        process, reading = children.start(command, log)
+        log.write(f"$ {shlex.join(command_line)}\n")
+        process, reading = children.start(command_line, log)
         with process, open(reading, encoding="utf-8", errors="replace") as lines:
             for line in lines:
                 log.write(line)

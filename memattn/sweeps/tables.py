@@ -1,4 +1,4 @@
-"""Tables of a sweep: each run, and means over seeds; a picture of the learning curves."""
+"""Writes the tables of a sweep, one of its runs and one of means over seeds, and draws the learning curves."""
 
 import contextlib
 import json
@@ -24,12 +24,12 @@ def write(config: Config, runs: list[Run], failed: dict[str, str], sweep_dir: st
     """
     done = {run.name: row(run.name, run.config, run.result, run.validations) for run in runs}
     rows = [done.get(name) or failed_row(name, failed[name]) for name in expand(config)]
-    columns = dict.fromkeys(column for row in [*done.values(), *rows] for column in row)  # the column of failures last
+    columns = dict.fromkeys(column for row in [*done.values(), *rows] for column in row)  # "failed" comes last
     rows = [{**dict.fromkeys(columns, ""), **row} for row in rows]
     files.write_csv(os.path.join(sweep_dir, "table.csv"), rows)
     markdown = formatting.markdown(rows)
     with contextlib.suppress(FileNotFoundError):
-        os.remove(os.path.join(sweep_dir, "seeds.csv"))  # of an earlier sweep
+        os.remove(os.path.join(sweep_dir, "seeds.csv"))  # an earlier sweep may have written one
     settings = [run.config for run in runs], [run.changes for run in runs]
     if seeds := over_seeds(list(done.values()), *settings):
         files.write_csv(os.path.join(sweep_dir, "seeds.csv"), seeds)
@@ -111,7 +111,7 @@ def seed_groups(names: list[str], configs: list[Config], changes: list[Mapping[s
 
 
 def over_seeds(rows: list[dict], configs: list[Config], changes: list[Mapping[str, Any]]) -> list[dict]:
-    """Returns means and ranges of rows whose configs differ only in `training.seed`; none if no two do."""
+    """Returns means and ranges over rows whose configs differ only in `training.seed`; [] if there are no such rows."""
     groups = seed_groups([row["run"] for row in rows], configs, changes)
     if len(groups) == len(rows):
         return []
@@ -130,5 +130,5 @@ def over_seeds(rows: list[dict], configs: list[Config], changes: list[Mapping[st
 
 
 def at_common_steps(curves: list[dict[int, float]]) -> dict[int, list[float]]:
-    """Returns BLEU of all learning curves, given as BLEU by step, at the steps that they have in common."""
+    """Returns the BLEU of several learning curves (BLEU by step) at the steps that all of them have."""
     return {step: [curve[step] for curve in curves] for step in sorted(set.intersection(*map(set, curves)))}

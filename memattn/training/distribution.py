@@ -1,8 +1,8 @@
-"""The devices that training runs on: one, all of a machine, or those of several machines.
+"""Chooses the devices that training runs on: one, all of a machine, or those of several machines.
 
-In training on several machines, one process (a worker) runs on each. All execute the same program, and meet in the
-functions at the end of this file: each worker must call them in the same order, or all wait for ever. The chief is the
-worker that writes the run folder; a worker that trains alone is its own chief.
+In training on several machines, one process (a worker) runs on each. All workers execute the same program, and meet in
+the functions at the end of this file. Every worker must call these in the same order, or all wait for ever. The chief
+is the worker that writes the run folder; a worker that trains alone is the chief.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from memattn.errors import ConfigError, LostWorkerError, RunError, reason
 
 Strategy: TypeAlias = tf.distribute.Strategy
 T = TypeVar("T")
-_STEPS_BETWEEN_MEETINGS = 10  # of several workers, which agree on signals and clocks then
+_STEPS_BETWEEN_MEETINGS = 10  # training steps after which several workers agree on signals and clocks again
 _LOST_WORKER = (
     tf.errors.UnavailableError,
     tf.errors.AbortedError,
@@ -30,9 +30,9 @@ _PEER_FAILURE = re.compile("collective|connection|grpc|nccl|peer|remote|rpc|sock
 
 
 def _is_lost_worker(error: tf.errors.OpError) -> bool:
-    """Returns whether TensorFlow raises this error in the other workers some seconds after one has ended.
+    """Returns whether an error means that another worker has ended.
 
-    It raises InternalError for a broken connection, but also for failures of cuDNN and XLA: the message decides.
+    TensorFlow raises InternalError for a broken connection, but also if cuDNN or XLA fails: the message decides.
     """
     if isinstance(error, tf.errors.InternalError):
         return bool(_PEER_FAILURE.search(str(error)))
@@ -104,7 +104,7 @@ def is_chief(strategy: Strategy) -> bool:
 
 @contextlib.contextmanager
 def losing_workers(strategy: Strategy, run_dir: str) -> Iterator[None]:
-    """Turns errors raised inside into LostWorkerError if they mean that another worker has ended."""
+    """Turns errors raised in this context into LostWorkerError if they mean that another worker has ended."""
     try:
         yield
     except tf.errors.OpError as error:
@@ -116,14 +116,14 @@ def losing_workers(strategy: Strategy, run_dir: str) -> Iterator[None]:
 
 
 def meets(strategy: Strategy, step: int) -> bool:
-    """Returns whether the workers agree on signals and clocks after this step; several seldom do, as it takes time."""
+    """Returns whether workers agree on signals and clocks after this step; several seldom do so, as it takes time."""
     return step % _STEPS_BETWEEN_MEETINGS == 0 or not has_several_workers(strategy)
 
 
 def together(strategy: Strategy, work: Callable[[], T]) -> T:
     """Runs `work` on every worker, and returns its result on this one.
 
-    Raises what `work` raises here, and RunError if it raises on another worker: so none waits for one that has failed.
+    Raises what `work` raises on this worker, and RunError if it fails on another: no worker waits for a failed one.
     """
     try:
         result = work()
@@ -136,12 +136,12 @@ def together(strategy: Strategy, work: Callable[[], T]) -> T:
 
 
 def by_chief(strategy: Strategy, work: Callable[[], object]) -> None:
-    """Runs `work` on the chief while the others wait. Raises as `together`."""
+    """Runs `work` on the chief while the other workers wait. Raises as `together`."""
     together(strategy, work if is_chief(strategy) else lambda: None)
 
 
 def numbers_of_chief(strategy: Strategy, work: Callable[[], Sequence[float]], size: int) -> list[float]:
-    """Runs `work` on the chief, and returns its `size` numbers on every worker. Raises as `together`."""
+    """Runs `work` on the chief, and returns its result, `size` numbers, on every worker. Raises as `together`."""
     nothing = [0.0] * size
     numbers = together(strategy, work if is_chief(strategy) else lambda: nothing)
     if not has_several_workers(strategy):
@@ -151,7 +151,7 @@ def numbers_of_chief(strategy: Strategy, work: Callable[[], Sequence[float]], si
 
 
 def on_any_worker(strategy: Strategy, facts: list[bool]) -> list[bool]:
-    """Returns for each fact whether it is true on any worker."""
+    """Returns, for each fact, whether the fact is true on any worker."""
     if not has_several_workers(strategy):
         return facts
     return (_sum(strategy, lambda _: [float(fact) for fact in facts]) > 0).tolist()

@@ -1,4 +1,4 @@
-"""Training whose numbers are no longer finite, or whose loss is useless: the errors that end it, the batch at fault."""
+"""Makes the errors that end training: numbers are not finite, or nothing was learned."""
 
 import io
 import os
@@ -20,7 +20,7 @@ def check_weights(run: OpenRun) -> None:
 
 
 def skipped_too_often(run: OpenRun, step: int, batches: Sequence[tuple[np.ndarray, np.ndarray]]) -> RunError:
-    """Returns the error for a step whose update was skipped, as too many before; writes its batches to a file."""
+    """Returns the error for the last of too many updates skipped in a row; writes its batches to a file."""
     path = os.path.join(run.folder, f"bad_step-{step}.npz")
     arrays = {
         f"{side}_{number}": ids

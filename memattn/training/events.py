@@ -1,4 +1,4 @@
-"""Numbers over training steps, for TensorBoard."""
+"""Writes numbers of training steps for TensorBoard."""
 
 import contextlib
 import os
@@ -11,17 +11,17 @@ EVENTS = "events"
 
 
 class Events:
-    """Numbers over training steps, which the chief writes.
+    """A writer of numbers of training steps.
 
     Attributes:
-      failure: why the last write failed, None if none did. Training raises it where all workers can end together.
+      failure: error of a write; None if none failed. Training raises it where all workers can end together.
     """
 
     failure: OSError | tf.errors.OpError | None = None
 
     @contextlib.contextmanager
     def written_to(self, folder: str) -> Iterator[None]:
-        """Writes what is recorded inside into a run folder. Where this is not entered, records vanish."""
+        """Writes the numbers that are recorded in this context into a run folder. Outside of it, records are lost."""
         writer = tf.summary.create_file_writer(os.path.join(folder, EVENTS))
         with contextlib.closing(writer), writer.as_default():
             yield

@@ -1,4 +1,4 @@
-"""Checks before training that the machine has the memory for it, and announces what takes long."""
+"""Checks that the machine has enough memory for a training, and announces steps that take long."""
 
 import os
 
@@ -9,14 +9,16 @@ from memattn.config import Config, ModelConfig, NeuralGPUConfig, Seq2SeqConfig, 
 from memattn.data import corpus, task_corpus
 from memattn.data.batches import TrainingBatches
 
-_LINE_BYTES = 150  # of a line of text in memory beside its tokens: a str and a list
-_TOKEN_BYTES = 14  # in the file's bytes, its text and its lines, with a pointer and the id
-_WEIGHT_BYTES = 16  # a weight, its gradient and Adam's two moments, in float32
-_LAYER_BYTES = 10_000_000  # of a layer's graphs; 30 MB were measured
-_MANY_LAYERS = 20
-# Bytes that backpropagation keeps for each position of a layer, in both directions and in the decoder; and further
-# ones for each unit and sentence there. On CPUs, 20,000 and 205 were measured for LSTMs in float32.
+# Lower bounds on bytes of memory.
+_LINE_BYTES = 150  # for a line of text beside its tokens: a str and a list
+_TOKEN_BYTES = 14  # for a token: in the file's bytes, in the text and in its line, with a pointer and the id
+_WEIGHT_BYTES = 16  # for a weight: its value, its gradient and Adam's two moments, in float32
+_LAYER_BYTES = 10_000_000  # for a layer's graphs; 30 MB were measured
+# For backpropagation through a layer of encoder and decoder: at each position, and for each unit and sentence there.
+# On CPUs, 20,000 and 205 were measured for LSTMs in float32.
 _POSITION_BYTES, _UNIT_BYTES = 16_000, 160
+
+_MANY_LAYERS = 20  # from so many on, compiling takes minutes
 
 
 def check_task(config: Config) -> None:
@@ -39,7 +41,7 @@ def check_text(folder: str) -> None:
 
 
 def check_model(model: ModelConfig, vocabulary_size: int) -> list[str]:
-    """Returns lines that announce what takes long. Raises ConfigError for a model that cannot be trained here."""
+    """Returns lines that announce slow steps. Raises ConfigError for a model that does not fit into memory."""
     parameters = least_parameters(model, vocabulary_size)
     if not tf.config.list_physical_devices("GPU"):
         resources.check(parameters * _WEIGHT_BYTES, "model", f"training {parameters:,} parameters or more")
@@ -66,13 +68,13 @@ def least_parameters(model: ModelConfig, vocabulary_size: int) -> int:
 
 
 def _int_option(model: Seq2SeqConfig, name: str) -> int:
-    """Returns an option of the mechanism; 0 if the mechanism has none of this name that is an int."""
+    """Returns an int option of the mechanism; 0 if it has none of this name."""
     value = model.attention.get(name)
     return value if isinstance(value, int) else 0
 
 
 def check_batches(config: Config, batches: TrainingBatches, vocabulary_size: int, replicas: int) -> list[str]:
-    """Returns lines that announce what takes long. Raises ConfigError for batches that do not fit into memory."""
+    """Returns lines that announce large updates. Raises ConfigError for batches that do not fit into memory."""
     model, training = config.model, config.training
     rows, width = batches.largest
     pairs = training.accumulate * rows
@@ -93,6 +95,7 @@ def check_batches(config: Config, batches: TrainingBatches, vocabulary_size: int
 def _kept_bytes(model: Seq2SeqConfig, training: TrainingConfig, rows: int, width: int, vocabulary_size: int) -> float:
     """Returns the bytes that backpropagation keeps for a batch on a CPU."""
     is_measured = model.encoder == "lstm" and model.decoder == "lstm" and model.input_feeding
+    # Half where nothing was measured, so that no model is refused that would fit.
     share = (1.0 if is_measured else 0.5) * (1.0 if training.precision == "float32" else 0.5)
     layers = model.layers * (_POSITION_BYTES + _UNIT_BYTES * rows * model.units)
     return share * width * (layers + 4 * rows * vocabulary_size)

@@ -32,15 +32,15 @@ class OpenRun:
     """A run that is ready to train.
 
     Attributes:
-      config: of the run.
+      config: config of the run.
       folder: path of the run folder.
-      strategy: devices that it trains on.
+      strategy: devices of the training.
       is_chief: whether this process writes the run folder.
       batches: training data.
-      model: with initial weights, or those of the checkpoint that the run resumes from.
+      model: model with initial weights, or with those of the checkpoint that the run resumes from.
       step: updates the model.
       validation: scores the model.
-      progress: what the run has done so far, the same on every worker.
+      progress: progress of the run so far, the same on every worker.
       saved: checkpoints of the run.
     """
 
@@ -86,10 +86,10 @@ class _Inputs:
     """Data and trained models that a run is made from.
 
     Attributes:
-      longest_source: longest source that the model knows, in tokens: S of Eq. 10.
+      longest_source: length of the longest source that the model knows, in tokens: S of Eq. 10.
       start: trained models that the run takes weights from.
       newest_step: step of the newest checkpoint in the run folder, -1 if there is none.
-      checksum: of the training data.
+      checksum: checksum of the training data.
       digest: 48 bits of a checksum of the config and all data.
     """
 
@@ -104,6 +104,7 @@ class _Inputs:
 
 
 def _read(config: Config, folder: str, strategy: tf.distribute.Strategy) -> _Inputs:
+    """Reads the inputs of a run, checks that they can be used, and writes the corpus of a task if it does not exist."""
     if config.decoding.num_slots:
         raise ConfigError("decoding.num_slots: is for a trained model; training and its validations use all slots")
     path = config.data.path
@@ -156,7 +157,7 @@ def _batches(config: Config, vocabulary: Vocabulary) -> TrainingBatches:
 
 
 def _compare(inputs: _Inputs, folder: str, strategy: tf.distribute.Strategy) -> None:
-    """Raises RunError unless all workers have read the same."""
+    """Raises RunError unless all workers have read the same data and checkpoints."""
     ours = [inputs.digest, inputs.newest_step]
     chiefs = distribution.numbers_of_chief(strategy, lambda: ours, len(ours))
     data_differ, checkpoints_differ = distribution.on_any_worker(

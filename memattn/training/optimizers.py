@@ -20,8 +20,8 @@ OPTIMIZERS = {  # by the names in training.optimizer: classes of tf.keras.optimi
     "sgd": "SGD",
     "lion": "Lion",
 }
-_SUMMING_METHODS = ("_all_reduce_sum_gradients", "aggregate_gradients")  # of Keras 3, and of Keras 2
-# Arguments that other keys of `training` set, or that mean work which the training loop does not do.
+_SUMMING_METHODS = ("_all_reduce_sum_gradients", "aggregate_gradients")  # names in Keras 3 and in Keras 2
+# Arguments that `optimizer_options` cannot have: other keys of `training` set them, or the training loop ignores them.
 _NO_OPTIONS = {
     *("learning_rate", "epsilon", "name", "kwargs", "jit_compile", "is_legacy_optimizer"),
     *("clipnorm", "clipvalue", "global_clipnorm", "loss_scale_factor", "gradient_accumulation_steps"),
@@ -44,7 +44,7 @@ class _WithoutSum:
 def optimizer(training: TrainingConfig) -> tf.keras.optimizers.Optimizer:
     """Returns the optimizer of a config.
 
-    Raises ConfigError for `optimizer_options` that it does not have, RunError for a version of Keras that does not fit.
+    Raises ConfigError for unknown `optimizer_options`, RunError for a version of Keras that does not fit.
     """
     kind = keras_parts.part(tf.keras.optimizers, OPTIMIZERS[training.optimizer])
     keras_parts.part(kind, *_SUMMING_METHODS)

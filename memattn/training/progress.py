@@ -1,4 +1,4 @@
-"""The progress of a training run, as its checkpoints hold it, and what follows from the scores of validations."""
+"""Keeps the progress of a training run for its checkpoints, and decides what follows from the scores of validations."""
 
 import json
 import math
@@ -14,7 +14,7 @@ from memattn.data.vocabulary import PAD
 from memattn.evaluation.metrics import METRICS
 from memattn.training.schedules import decays_by_validation
 
-_KINDS = {"first_loss": (float, type(None)), "best": (list, type(None))}  # of attributes that may be None
+_KINDS = {"first_loss": (float, type(None)), "best": (list, type(None))}  # types of attributes that may be None
 
 
 class Progress(tf.train.experimental.PythonState):
@@ -22,19 +22,19 @@ class Progress(tf.train.experimental.PythonState):
 
     Attributes:
       step: updates of the weights so far.
-      examples: sentence pairs that they were computed from.
-      epoch, window, batch: place in the data of the next batch.
+      examples: sentence pairs in these updates.
+      epoch, window, batch: place of the next batch in the data.
       seconds: time spent on training, stops not counted.
-      bad_steps: the last updates in a row that were skipped, as their loss or gradient was not finite.
+      bad_steps: updates skipped in a row so far, as their loss or gradient was not finite.
       first_loss: loss per target token of the first update; None before it.
       interval_loss, interval_tokens: sums over the updates since the last validation.
-      validation_due: whether a signal came before or in the validation of this step.
+      validation_due: whether a validation after this step is still to be done, as a signal came before its end.
       validations: rows of validation.csv.
       best: `training.metric` of the best validation, then its exact match; None before the first validation.
       stalled: validations since the best one.
       decays: how often the learning rate has fallen after validations.
       finished: why training has ended; "" before its end.
-      diverged: what makes the weights useless at the end; "" if nothing does.
+      diverged: why the weights are useless at the end; "" if they are not.
     """
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class Progress(tf.train.experimental.PythonState):
         self.examples += sum(int((source[:, 0] != PAD).sum()) for source, _ in batches)
 
     def add_loss(self, loss: float, tokens: float) -> None:
-        """Adds the loss of an update, summed over its target tokens; both are finite."""
+        """Adds the finite loss of an update, summed over its target tokens, and their number."""
         self.interval_loss += loss
         self.interval_tokens += tokens
         if self.first_loss is None and tokens:
@@ -66,8 +66,7 @@ class Progress(tf.train.experimental.PythonState):
     def add_validation(self, training: TrainingConfig, scores: Mapping[str, float]) -> bool:
         """Notes the scores of a validation after this step; returns whether they are the best so far.
 
-        `training.metric` decides. Where its values are equal, the higher exact match does, which still differs where
-        BLEU is 0.
+        `training.metric` decides, and exact match breaks ties, since it may rise while BLEU is still 0.
         """
         value, match = scores[training.metric], scores["exact_match"]
         if self.best is None:
@@ -86,13 +85,13 @@ class Progress(tf.train.experimental.PythonState):
         return is_best
 
     def decay(self, training: TrainingConfig) -> bool:
-        """Lowers the learning rate if its schedule does so after so many stalled validations; returns whether."""
+        """Lowers the learning rate if its schedule does so after `stalled` validations; returns whether it fell."""
         is_due = decays_by_validation(training) and self.stalled > 0 and self.stalled % training.decay_patience == 0
         self.decays += is_due
         return is_due
 
     def end(self, training: TrainingConfig, scores: Mapping[str, float], vocabulary_size: int) -> None:
-        """Notes whether training ends with the validation that had these scores, and whether it has diverged."""
+        """Notes whether training ends after a validation with these scores, and whether it has diverged."""
         metric, value, place = METRICS[training.metric], scores[training.metric], f"at step {self.step:,}"
         if training.stop_at_bleu is not None and scores["bleu"] >= training.stop_at_bleu:
             self.finished = f"BLEU {METRICS['bleu'].with_unit(scores['bleu'])} {place}"
@@ -112,9 +111,9 @@ class Progress(tf.train.experimental.PythonState):
             self.finished = self.diverged = ""
 
     def divergence(self, vocabulary_size: int) -> str:
-        """Returns what the loss since the last validation says against the weights; "" if they may be of use.
+        """Returns why the updates since the last validation show that the weights are useless; "" if they do not.
 
-        They are useless if all updates were skipped, or if the mean loss is above two bounds: the loss of the first
+        Weights are useless if all updates were skipped, or if the mean loss is above two bounds: the loss of the first
         update, and twice the loss of equal probabilities for all tokens. A run that learns anything falls below both.
         """
         if not self.interval_tokens:
@@ -130,7 +129,7 @@ class Progress(tf.train.experimental.PythonState):
         return json.dumps(self._attributes())
 
     def deserialize(self, string_value: str | bytes) -> None:
-        """Reads what `serialize` returned. Attributes that version 0.2 lacked keep their values.
+        """Sets the attributes from the text of `serialize`. Attributes that version 0.2 lacked keep their values.
 
         Raises ValueError, and changes nothing, if the content is damaged.
         """
@@ -156,5 +155,5 @@ class Progress(tf.train.experimental.PythonState):
 
 
 def all_steps(step: int) -> str:
-    """Returns why a run has ended that has done all of its steps."""
+    """Returns the value of `finished` for a run that has done all of its steps."""
     return f"{step:,} steps"

@@ -1,4 +1,4 @@
-"""Reports on training steps and validations: lines to print, numbers for TensorBoard. Prints nothing itself."""
+"""Makes reports on training steps and validations: lines to print, and numbers for TensorBoard."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ class Report(NamedTuple):
     """A report on some training steps.
 
     Attributes:
-      lines: a line on the steps, after a line on updates that were skipped; either may be missing.
+      lines: a line on skipped updates, then a line on all other steps; either may be missing.
       scalars: numbers by name; none if all updates were skipped.
     """
 

@@ -1,4 +1,4 @@
-"""The checkpoints of a run in training: restored at its start, written from then on by one process alone."""
+"""Restores the checkpoints of a run as training starts, and keeps other processes from writing them."""
 
 import contextlib
 import dataclasses
@@ -47,7 +47,7 @@ def restore(folder: str, model: Model, step: TrainingStep, progress: Progress, k
         restored = checkpoints.restore(checkpoint, recent_folder)
     except RunError as error:
         raise RunError(f"{error}; move the folder away to start over") from error
-    if not checkpoints.listed(best_folder):  # it was removed: the next validation writes another
+    if not checkpoints.listed(best_folder):  # no best checkpoint, or it was removed: the next validation writes one
         progress.best = None
     recent = Kept(checkpoint.trackable, recent_folder, keep_checkpoints)
     return SavedRun(recent, Kept(Checkpoint(model).trackable, best_folder, 1), restored)
@@ -55,7 +55,7 @@ def restore(folder: str, model: Model, step: TrainingStep, progress: Progress, k
 
 @contextlib.contextmanager
 def claimed(folder: str, saved: SavedRun, model: Model) -> Iterator[None]:
-    """Keeps other trainings out of a run folder, after checking that this one can write it.
+    """Locks a run folder against other trainings, and checks that it can be written.
 
     Raises RunError if another process trains in it or has done so since the run was restored, ConfigError if the disk
     has no room for a checkpoint, OSError.

@@ -1,6 +1,6 @@
-"""Learning-rate schedules: functions that give the factor of `training.learning_rate` at a training step.
+"""Learning-rate schedules: functions that return the factor of `training.learning_rate` at a training step.
 
-Each takes `step`, the number of updates before, and `decays`, how often validations have lowered the rate.
+Each takes `step`, the number of updates so far, and `decays`, the number of times that validations lowered the rate.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ def linear(training: TrainingConfig, step: int, decays: int) -> float:
 
 
 def plateau(training: TrainingConfig, step: int, decays: int) -> float:
-    """Returns a factor that `decay_factor` multiplies after every `decay_patience` validations without a better one."""
+    """Returns a factor that is 1, times `decay_factor` for every `decay_patience` validations without improvement."""
     return training.decay_factor**decays
 
 

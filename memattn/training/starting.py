@@ -1,4 +1,4 @@
-"""Trained models that a new run uses: one to start with its weights, or a teacher to learn from."""
+"""Reads the trained models that a run uses: one whose weights it starts with, or a teacher for distillation."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -13,6 +13,7 @@ from memattn.models.seq2seq import Seq2Seq
 from memattn.runs import checkpoints, trained
 
 _MAY_DIFFER = {"dropout", "init_scale"}  # model keys that do not affect the shapes of weights
+# Model keys in which student and teacher must agree.
 _ENCODER_KEYS = {"kind", "encoder", "layers", "units", "encoder_units", "embedding_size", "tie_embeddings"}
 _ENCODER_PATHS = ("encoder/", "source_embedding/")  # prefixes of the paths of an encoder's weights
 
@@ -54,17 +55,17 @@ def read(config: Config, vocabulary: Vocabulary, text: Tokenizer, oldest_step: i
     """
     training = config.training
 
-    def model(key: str, must_match: Callable[[str], bool]) -> Model | None:
+    def read_model(key: str, must_match: Callable[[str], bool]) -> Model | None:
         folder = getattr(training, key)
         return _model(config, key, folder, must_match, vocabulary, text) if folder else None
 
-    initial = model("init_from", lambda name: name not in _MAY_DIFFER) if oldest_step is None else None
+    initial = read_model("init_from", lambda name: name not in _MAY_DIFFER) if oldest_step is None else None
     teacher = None
     if oldest_step is None or (training.teacher_weight > 0 and oldest_step < training.teacher_steps):
-        teacher = model("teacher", lambda name: name in _ENCODER_KEYS)
+        teacher = read_model("teacher", lambda name: name in _ENCODER_KEYS)
     return Start(
         initial=initial,
-        teacher=teacher if isinstance(teacher, Seq2Seq) else None,  # its kind is the run's, which must be seq2seq
+        teacher=teacher if isinstance(teacher, Seq2Seq) else None,  # always a Seq2Seq: configs allow no other teacher
         is_new=oldest_step is None,
     )
 

@@ -41,7 +41,7 @@ class StepResult(NamedTuple):
 
     @property
     def is_finite(self) -> bool:
-        """Whether all are finite; if not, the update was skipped."""
+        """Whether all results are finite; if not, the update was skipped."""
         return bool(np.isfinite(self).all())
 
 
@@ -49,8 +49,8 @@ class Teaching(NamedTuple):
     """A teacher's part in the loss of a batch.
 
     Attributes:
-      contexts: [B, T, D], which the teacher reads at each target token.
-      weight: scalar, weight of their distance from the student's contexts.
+      contexts: the teacher's contexts at each target token, [B, T, D].
+      weight: scalar, weight of the distance between these contexts and the student's.
     """
 
     contexts: tf.Tensor
@@ -65,15 +65,15 @@ class TrainingStep:
     With a teacher, the loss also has the distance between the contexts of student and teacher, times a weight that
     falls to 0.
 
-    float16 scales the loss dynamically: an overflow halves the scale, but not below 1; 2,000 steps without one double
-    it. XLA compiles the decoder and, on one replica, the update, but not the encoder, where TensorFlow's own kernels
-    (cuDNN's on GPUs) are faster.
+    In float16, the loss is scaled: an overflow halves the scale, but not below 1; 2,000 steps without an overflow
+    double the scale. XLA compiles the decoder and, on one replica, the update, but not the encoder, where TensorFlow's
+    own kernels (cuDNN's on GPUs) are faster.
 
     Attributes:
       model: the model that is trained.
-      optimizer: of Keras, as the config names it.
-      state: for checkpoints: float16's scale, and the steps since it last changed.
-      jit_compile: whether XLA compiles.
+      optimizer: the config's optimizer, of Keras.
+      state: variables for checkpoints: float16's scale, and the steps since it last changed; [] in other precisions.
+      jit_compile: whether XLA compiles the parts named above.
     """
 
     def __init__(
@@ -108,14 +108,14 @@ class TrainingStep:
         if len(batches) == 1:
             return self._update(*shares[0], seeds[0], tokens, teacher_weight)
         total = None
-        for share, seed in zip(shares, seeds, strict=True):  # in memory are only the sum so far and one batch's
+        for share, seed in zip(shares, seeds, strict=True):  # memory holds only the sum and one batch's gradients
             gradients = self._gradients(*share, seed, tokens, teacher_weight)
             total = gradients if total is None else self._add(total, gradients)
             del gradients
         return self._apply(total, tokens)
 
     def _teacher_weight(self, step: int) -> tf.Tensor | None:
-        """Returns the weight of the teacher's contexts; None, which makes a graph without the teacher, once it is 0."""
+        """Returns the weight of the teacher's contexts; None once it is 0, which traces a graph without the teacher."""
         if self._teacher is None:
             return None
         weight = self._config.teacher_weight * (1 - step / self._config.teacher_steps)
@@ -145,7 +145,7 @@ class TrainingStep:
         return self._strategy.run(on_replica, (source, target))
 
     def _gradients_on_replica(self, source, target, seed, tokens, teacher_weight):
-        """Runs the encoder, which XLA does not compile, around the gradients of the decoder, which it does."""
+        """Returns gradients and [summed loss, correct tokens]. Of all this, XLA compiles the decoder's part."""
         encoder_seed, decoder_seed = split_seed(seed, 2)
         teaching = None
         if teacher_weight is not None:
@@ -155,12 +155,9 @@ class TrainingStep:
         encoded_gradients, decoder_parts, sums = self._decoder_gradients(
             encoded, target, decoder_seed, tokens, teaching
         )
-        reached = [
-            (tensor, gradient)
-            for tensor, gradient in zip(_differentiable(encoded), encoded_gradients, strict=True)
-            if gradient is not None
-        ]
-        tensors, tensor_gradients = map(list, zip(*reached, strict=True))
+        pairs = zip(_differentiable(encoded), encoded_gradients, strict=True)
+        used = [(tensor, gradient) for tensor, gradient in pairs if gradient is not None]
+        tensors, tensor_gradients = map(list, zip(*used, strict=True))
         encoder_parts = tape.gradient(tensors, self.model.trainable_variables, tensor_gradients)
         gradients = [
             tf.add_n([tf.convert_to_tensor(part) for part in parts if part is not None])
@@ -169,9 +166,9 @@ class TrainingStep:
         return gradients, sums
 
     def _compute_decoder_gradients(self, encoded, target, seed, tokens, teaching):
-        """Returns gradients for what `encode` returned and for the weights, and [summed loss, correct tokens].
+        """Returns gradients for the tensors in `encoded` and for the weights, and [summed loss, correct tokens].
 
-        Weights that the decoder does not use have None.
+        Tensors and weights that the decoder does not use have None.
         """
         mask = tf.not_equal(target, PAD)
         with tf.GradientTape() as tape:
@@ -211,7 +208,8 @@ class TrainingStep:
         finite = tf.math.is_finite(norm) & tf.reduce_all(tf.math.is_finite(sums))
         tf.cond(finite, apply, lambda: tf.constant(0))
         if self._is_scaled:
-            norm = tf.where(finite | (self.state[0] <= 1), norm, 0.0)  # a lower scale corrects an overflow
+            # An overflow that a lower scale corrects is no bad step: its result is finite.
+            norm = tf.where(finite | (self.state[0] <= 1), norm, 0.0)
             self._update_scale(finite)
         loss, correct = tf.unstack(sums)
         return tf.stack(StepResult(loss=loss, correct=correct, tokens=tokens, gradient_norm=norm))
@@ -220,7 +218,7 @@ class TrainingStep:
         """Returns clipped gradients, sums and the gradients' norm, over all replicas; runs on each."""
         # all_reduce needs the device of its tensors, which arguments of a tf.function lack.
         gradients, sums = tf.nest.map_structure(tf.identity, total)
-        if self._replicas > 1:  # on one, all_reduce would do nothing but keep this graph for good
+        if self._replicas > 1:  # on one replica, all_reduce would only keep this graph in memory for good
             *gradients, sums = tf.distribute.get_replica_context().all_reduce("SUM", [*gradients, sums])
         if self._is_scaled:
             gradients = [gradient / self.state[0] for gradient in gradients]

@@ -1,7 +1,7 @@
-"""The results of training steps, from the start of an update to its line of output.
+"""Keeps the results of training steps until a line of output reports them.
 
-Training does not wait for a step's result: while the devices compute, it prepares further batches. Results are
-read when a line of output, a validation or a checkpoint needs them, or when many are pending.
+Training does not wait for a step's result: while the devices compute, further batches are prepared. Results are read
+when a line of output, a validation or a checkpoint needs them, or when many are pending.
 """
 
 import time
@@ -23,8 +23,8 @@ class PendingStep(NamedTuple):
     """A training step whose result is not read yet.
 
     Attributes:
-      number: of the step, the first being 1.
-      result: as `TrainingStep` returns it.
+      number: number of the step, from 1.
+      result: the result that `TrainingStep` returned.
       batches: ids that the update was computed from.
     """
 
@@ -70,7 +70,7 @@ class StepLog:
         self.pending.clear()
 
     def write(self) -> None:
-        """Prints and records what the steps since the last line came to."""
+        """Prints and records a report on the steps since the last line."""
         self.collect()
         if not self.results:
             return
@@ -89,5 +89,5 @@ class StepLog:
         self._events.record("train", report.scalars, progress.step)
 
     def leave_out(self, seconds: float) -> None:
-        """Leaves out time in which no step was done from the speed in the next line."""
+        """Excludes time without training steps from the speed in the next line."""
         self.logged_at += seconds

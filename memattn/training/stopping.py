@@ -1,4 +1,4 @@
-"""Signals that stop training, and the clock that makes a checkpoint due; all workers agree on both."""
+"""Lets all workers agree on signals that stop training, and on the clock that makes a checkpoint due."""
 
 import contextlib
 import signal
@@ -17,8 +17,8 @@ class Stopping:
     """Decides together with the other workers whether training stops, and whether a checkpoint is due.
 
     Attributes:
-      received: the signal that this process got; None so far.
-      agreed: the signal that all workers stop for; None while they go on.
+      received: the signal that this process got; None before one came.
+      agreed: the signal that all workers stop for; None while training continues.
     """
 
     received: signal.Signals | None = None
@@ -30,7 +30,7 @@ class Stopping:
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
-        """Takes SIGINT and SIGTERM for requests to stop, but only in the main thread, as no other gets signals."""
+        """Treats SIGINT and SIGTERM as requests to stop; only in the main thread, as no other gets signals."""
         in_main_thread = threading.current_thread() is threading.main_thread()
         signals = (signal.SIGINT, signal.SIGTERM) if in_main_thread else ()
         former = {number: signal.signal(number, self.on_signal) for number in signals}
@@ -49,7 +49,7 @@ class Stopping:
     def agree(self, step: int) -> bool:
         """Stops all workers if one got a signal; returns whether a checkpoint is due by the chief's clock.
 
-        Several workers do both only after some steps.
+        Several workers do both only after the steps of `distribution.meets`.
         """
         if not distribution.meets(self._strategy, step):
             return False

@@ -5,12 +5,12 @@ A training step, in `Trainer._loop`, goes through these parts:
 1. `data.batches.TrainingBatches` yields the next batches of ids [B, S] and [B, T], and the place after them.
 2. `schedules.learning_rate` gives the rate; `step.TrainingStep` starts the update and does not wait for it.
 3. `progress.Progress`, which checkpoints hold beside the weights, counts the step and notes the place in the data.
-4. `step_log.StepLog` keeps the pending result; it waits for results where a line of output or 6. and 7. need them.
-5. `stopping.Stopping`: the workers agree whether a signal came, or a checkpoint is due by the clock.
+4. `step_log.StepLog` keeps the pending result; it waits for results before a line of output, a validation or 7.
+5. `stopping.Stopping` lets the workers agree whether a signal came, or a checkpoint is due by the clock.
 6. `validation.Validation` scores the weights, if it is time; `Progress` decides what follows from the scores.
 7. `saving.SavedRun` writes a checkpoint, if it is time or training ends.
 
-`opening.open_run` makes all that the loop needs; `divergence` ends runs whose numbers are useless.
+`opening.open_run` makes all that the loop needs; `divergence` ends runs whose weights or loss are useless.
 """
 
 import contextlib
@@ -86,7 +86,7 @@ class Trainer:
     def _loop(self) -> None:
         """Takes training steps until the run is finished or a signal stops it."""
         run, progress, training = self.run, self.run.progress, self.run.config.training
-        if progress.validation_due:  # a signal came before it
+        if progress.validation_due:  # a signal came before its end
             self.validate()
             if progress.finished:
                 self.save()
@@ -109,7 +109,7 @@ class Trainer:
                 self.save()
 
     def validate(self) -> None:
-        """Scores the weights, and notes what follows. A signal to the chief interrupts it; it stays due then."""
+        """Scores the weights, and notes what follows. A validation that a signal to the chief interrupts stays due."""
         run, progress, training = self.run, self.run.progress, self.run.config.training
         self.step_log.collect()
         begin = time.monotonic()
@@ -134,7 +134,7 @@ class Trainer:
         self.step_log.leave_out(time.monotonic() - begin)
 
     def save(self) -> None:
-        """Writes a checkpoint, if no worker has a reason against it."""
+        """Writes a checkpoint if `_check` raises nothing on any worker."""
         run, progress = self.run, self.run.progress
         self.step_log.collect()
         progress.seconds = time.monotonic() - self._started
@@ -143,13 +143,13 @@ class Trainer:
         self.stopping.saved()
 
     def _check(self) -> None:
-        """Raises what went wrong on this worker since all met last."""
+        """Raises the error of a failed write of events, or RunError for weights that are not finite, on this worker."""
         if self._events.failure:
             raise self._events.failure
         divergence.check_weights(self.run)
 
     def _introduce(self) -> None:
-        """Says what is trained, and how it starts."""
+        """Prints what is trained, and which weights it starts with."""
         run, training = self.run, self.run.config.training
         parameters = sum(math.prod(variable.shape) for variable in run.model.trainable_variables)
         run.say(f"{run.folder}: {parameters:,} parameters, {run.batches.pairs:,} training pairs")
@@ -159,6 +159,6 @@ class Trainer:
             run.say(f"starting with the best weights of {training.init_from}")
 
     def _claim(self, stack: contextlib.ExitStack) -> None:
-        """Makes the run folder this process' until the stack is left."""
+        """Locks the run folder and opens the file of events until the stack is closed."""
         stack.enter_context(saving.claimed(self.run.folder, self.run.saved, self.run.model))
         stack.enter_context(self._events.written_to(self.run.folder))

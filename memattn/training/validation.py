@@ -29,7 +29,7 @@ class Validation:
 
     Attributes:
       metrics: names of the metrics, in the order of their scores.
-      problem: why BLEU will tell nothing; None if it will, or if another metric decides.
+      problem: why BLEU may be 0 throughout; None if it may not, or if another metric decides.
     """
 
     def __init__(self, config: Config, model: Model, vocabulary: Vocabulary, text: Tokenizer):
@@ -90,7 +90,7 @@ class _StoppableSearcher(Searcher):
 def _decoding(config: Config, pairs: Corpus) -> DecodingConfig:
     """Returns the settings of a validation's search, with as many hypotheses in a batch as `decoding` has.
 
-    Active memory gets a single length: that of `memory_ratio`, or one in which nearly all targets have room.
+    Active memory gets a single memory length: by `memory_ratio`, or one that has room for nearly all targets.
     """
     beam_size = config.training.validation_beam_size
     batch_size = max(1, config.decoding.batch_size * config.decoding.beam_size // beam_size)

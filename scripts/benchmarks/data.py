@@ -46,11 +46,11 @@ def main() -> int:
         (source, _), _ = next(stream)
         examples += int(np.count_nonzero(source[:, 0]))
     elapsed = time.perf_counter() - start
-    epoch, left = divmod(_RESUMED_STEP * options.batch_size, len(pairs))
-    window, left = divmod(left, batches.window_size)
+    epoch, place = divmod(_RESUMED_STEP * options.batch_size, len(pairs))
+    window, place = divmod(place, batches.window_size)
     start = time.perf_counter()
     fresh = TrainingBatches(pairs, batch_size=options.batch_size, num_buckets=8, seed=1)
-    next(fresh.stream(epoch, window, left // options.batch_size))
+    next(fresh.stream(epoch, window, place // options.batch_size))
     resumed = time.perf_counter() - start
     after = _memory()
     result = {
@@ -98,7 +98,7 @@ def _write(folder: str, pairs: int) -> None:
 
 
 def _memory() -> dict[str, float]:
-    """Returns the memory of this process in MiB by kind, as reported by Linux."""
+    """Returns the memory of this process in MiB, by Linux's names of private memory and of mapped files."""
     with open("/proc/self/status", encoding="utf-8") as file:
         lines = dict(line.split(":", 1) for line in file)
     return {name: int(lines[name].split()[0]) / 1024 for name in ("RssAnon", "RssFile")}

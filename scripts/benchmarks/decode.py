@@ -12,10 +12,10 @@ from absl import flags
 from benchmarks import systems
 from memattn.errors import ConfigError
 
-# The fastest settings of each worker. Processes that share cores and batches (memattn decodes two batches at once in
-# a single process):
+# The fastest settings of each worker.
+# Number of processes that share cores and batches; memattn decodes two batches at once in a single process.
 PROCESSES = {"ours": 1, "tfa": 2, "onmt_tf": 2, "onmt_py": 2, "joey_nmt": 2, "marian": 2}
-# Greatest length -> sources decoded together:
+# Greatest length L -> number of sources decoded together.
 BATCH = {
     "ours": {math.inf: 32},
     "tfa": {20: 32, 50: 16, math.inf: 8},
@@ -57,9 +57,9 @@ def main() -> int:
         for name, result in measured.items():
             row = systems.row(name, length, result, measured)
             system = systems.SYSTEMS[name]
-            has_floor = system.model.keys() <= {"input_feeding"} and system.attention["name"] != "luong_dot"
-            if system.worker == "ours" and has_floor:
-                needed = lower_bounds.decoding(
+            has_bound = system.model.keys() <= {"input_feeding"} and system.attention["name"] != "luong_dot"
+            if system.worker == "ours" and has_bound:
+                count = lower_bounds.decoding(
                     system.attention,
                     source_lengths=systems.source_lengths(work),
                     steps=length,
@@ -68,19 +68,19 @@ def main() -> int:
                     vocabulary=system.selected or options.vocabulary,
                     input_feeding=system.model.get("input_feeding", True),
                 )
-                row |= {"floor s": round(needed / rate, 4), "over floor": round(result.median * rate / needed, 2)}
+                row |= {"floor s": round(count / rate, 4), "over floor": round(result.median * rate / count, 2)}
             rows.append({**row, "tokens/s": round(options.examples * length / result.median)})
     title = "Decode time of all sources"
     return systems.report(rows, options, title=title, units=options.units, vocabulary=options.vocabulary)
 
 
-def _check_selection(name: str, in_sources: int, vocabulary: int) -> None:
-    """Raises ConfigError unless a system selects more tokens than a batch's sources have, and less than all."""
+def _check_selection(name: str, source_tokens: int, vocabulary: int) -> None:
+    """Raises ConfigError if a system selects no more tokens than a batch's sources have, or the whole vocabulary."""
     selected = systems.SYSTEMS[name].selected
-    if selected and not in_sources < selected < vocabulary:
+    if selected and not source_tokens < selected < vocabulary:
         raise ConfigError(
             f"{name}: selects {selected:,} tokens; it needs a --vocabulary above that, not {vocabulary:,}, and batches "
-            f"of fewer source tokens, not {in_sources:,}"
+            f"of fewer source tokens, not {source_tokens:,}"
         )
 
 

@@ -1,9 +1,9 @@
-"""Times decoding of one sentence at a time, as a translation service does it.
+"""Times decoding of one sentence at a time, as a translation service decodes.
 
 python scripts/benchmark.py latency --output results/speed/latency
 
-For memattn, `over steps` is the time of a sentence divided by that of its decoder steps alone. The time of a step is
-measured by decoding twice as many steps.
+For memattn, the column `over steps` is the time of a sentence divided by the time of its decoder steps alone. Their
+time is the difference in time between decoding twice as many steps and decoding the sentence.
 """
 
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
@@ -51,7 +51,7 @@ def main() -> int:
                     pairs = zip(result.seconds, twice.seconds, strict=True)
                     steps = statistics.median(long - short for short, long in pairs)
                     row |= {"ms a step": "", "over steps": ""}
-                    if steps > 0:  # else runs differ by more than the steps take
+                    if steps > 0:  # otherwise the runs differ by more than the steps take
                         row["ms a step"] = float(f"{1e3 * steps / length:.3g}")
                         row["over steps"] = round(result.median / steps, 2)
                 rows.append(row)

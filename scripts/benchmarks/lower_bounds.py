@@ -1,4 +1,4 @@
-"""Lower bounds of decoding and training: multiply-adds and memory, from the algebra alone."""
+"""Computes lower bounds on multiply-adds and memory of decoding and training, from the algebra alone."""
 
 import time
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from memattn.models.neural_gpu.model import KINDS
 
 
 class Update(NamedTuple):
-    """Lower bounds of one training step, with all batches whose gradients it sums."""
+    """Lower bounds on one training step, which sums the gradients of `accumulate` batches."""
 
     multiply_adds: float
     bytes: float
@@ -24,9 +24,9 @@ class _Mechanism(NamedTuple):
     """Costs of an attention mechanism, for each of several sources.
 
     Attributes:
-      rows: vectors that a decoder step reads.
-      per_source: multiply-adds of scores, once for a source.
-      per_step: multiply-adds of scores in each decoder step.
+      rows: number of vectors that a decoder step reads.
+      per_source: multiply-adds for scores, once per source.
+      per_step: multiply-adds for scores in each decoder step.
     """
 
     rows: np.ndarray
@@ -53,11 +53,11 @@ def decoding(
 ) -> float:
     """Counts multiply-adds of decoding sources with `steps` steps each: two layers, E = U, D = 2U, a mixing layer.
 
-    Padding is not counted. Contexts are folded if that takes less; token embeddings are folded. Raises ConfigError for
-    a mechanism whose scores are not counted here.
+    Padding is not counted. Token embeddings are folded, and contexts, too, if that takes fewer multiply-adds. Raises
+    ConfigError for a mechanism whose scores are not counted here.
     """
     width, hypothesis_steps = 2 * units, beam_size * steps
-    encoder = source_lengths * 2 * 2 * (2 * units * 4 * units)
+    encoder = source_lengths * 2 * 2 * (2 * units * 4 * units)  # two layers in two directions
     step = units * 4 * units + 2 * units * 4 * units + units * units + units * vocabulary
     mechanisms = _mechanisms(attention, source_lengths, units, width)
     if attention["name"] not in mechanisms:
@@ -67,8 +67,8 @@ def decoding(
     scores = mechanism.per_source + hypothesis_steps * mechanism.per_step
     if not attention.get("cache_keys", True):
         scores += (steps - 1) * source_lengths * width * units
-    columns = (5 if input_feeding else 1) * units  # of the matrices that multiply a context
-    context = attention.get("projection") or width  # a projection is an option of linear attention
+    columns = (5 if input_feeding else 1) * units  # number of columns of the matrices that multiply a context
+    context = attention.get("projection") or width  # only linear attention has a projection
     rows = mechanism.rows
     folded = rows * context * columns + hypothesis_steps * rows * columns
     unfolded = hypothesis_steps * (rows * context + np.where(rows > 0, context * columns, 0))
@@ -78,7 +78,7 @@ def decoding(
 def _mechanisms(attention: Mapping[str, Any], length: np.ndarray, units: int, width: int) -> dict[str, _Mechanism]:
     """Returns the costs of each mechanism with these options, for sources of these lengths.
 
-    Monotonic mechanisms count as in training: all positions in each step. Additive reading of slots is not counted.
+    Monotonic mechanisms read all positions in each step, as in training. Additive reading of slots is not counted.
     """
     none = 0 * length
     keys, additive = length * width * units, units * units + length * units
@@ -115,12 +115,11 @@ def _mechanisms(attention: Mapping[str, Any], length: np.ndarray, units: int, wi
 
 
 def training(config: Config, *, vocabulary: int, source_length: float, target_length: float, parameters: int) -> Update:
-    """Counts a training step on sentences of these mean lengths: the forward pass, and twice that for the gradients.
+    """Counts a training step on sentences of these mean lengths: the forward pass, and twice as much for the gradients.
 
-    A mechanism that is not known here counts as dot-product attention.
-
-    Memory holds the weights, their gradients and Adam's two moments, and in float32 what the gradients are computed
-    from: inputs, gates and outputs of the cells, scores, contexts, logits. Padding is not counted.
+    Padding is not counted. An unknown mechanism counts as dot-product attention. Memory holds the weights, their
+    gradients and Adam's two moments, and the tensors that the gradients are computed from: inputs, gates and outputs of
+    the cells, scores, contexts, logits; all in float32.
     """
     sentences = config.training.batch_size
     if config.training.batch_type == "tokens":
@@ -164,11 +163,11 @@ def _active_memory(
 ) -> tuple[_Token, _Token]:
     """Returns the costs of a token of the source, and of a token of the target.
 
-    The n steps of the encoder count as the source's.
+    The n steps of `encode` count as costs of the source.
     """
     kind, cell = KINDS[model.kind], CELLS[model.cell]
     positions = max(source_length, target_length)
-    cells = positions * model.width * model.layers  # that change in a step
+    cells = positions * model.width * model.layers  # number of cells that a step updates
     kernel = 3 * (3 if model.width > 1 else 1) * model.units**2
     step = cells * cell.parts * kernel
     kept_step = cells * model.units * (2 * cell.parts + 1 if cell.parts > 1 else 1)
@@ -185,17 +184,17 @@ def _active_memory(
 _COSTS = {Seq2SeqConfig: _seq2seq, NeuralGPUConfig: _active_memory}
 
 
-def multiply_adds_per_second(rows: int, inner: int, columns: int, seconds: float = 1.0) -> float:
+def multiply_adds_per_second(rows: int, inner: int, columns: int) -> float:
     """Measures the best rate of [rows, inner] @ [inner, columns] in float32.
 
-    Batches of 20 products are timed for `seconds`; the fastest counts.
+    Batches of 20 products are timed for a second; the fastest batch counts.
     """
     lefts, right = tf.random.normal([20, rows, inner]), tf.random.normal([inner, columns])
     products = tf.function(
         lambda: tf.add_n([tf.reduce_max(tf.matmul(left, right)) for left in tf.unstack(lefts)]), autograph=False
     )
     products()
-    best, end = float("inf"), time.perf_counter() + seconds
+    best, end = float("inf"), time.perf_counter() + 1.0
     while time.perf_counter() < end:
         start = time.perf_counter()
         products().numpy()

@@ -1,4 +1,4 @@
-"""Times decoding as the paper's Tables 1 and 3 do, and compares the ratios to Bahdanau attention with the paper's.
+"""Times decoding as in the paper's Tables 1 and 3, and compares speed-ups over Bahdanau attention with the paper's.
 
 python scripts/benchmark.py paper --table 1 --output results/speed/table1
 python scripts/benchmark.py paper --table 3 --output results/speed/table3

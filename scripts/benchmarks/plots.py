@@ -1,4 +1,4 @@
-"""Pictures of times against lengths."""
+"""Draws times against lengths."""
 
 from matplotlib import ticker
 from matplotlib.axes import Axes
@@ -8,9 +8,9 @@ from memattn.evaluation.plots import COLOURS, DASHES, save
 
 
 def times(path: str, lines: dict[str, dict[int, float]], *, title: str, x: str, y: str, scale: str = "log") -> None:
-    """Draws times against lengths, a line for each system: name -> length -> time.
+    """Draws a line for each system (name -> length -> time), with the name at its end.
 
-    Both axes have the `scale`, "log" or "linear"; linear ones start at 0. Names stand at the ends of the lines.
+    `scale`, of both axes, is "log" or "linear"; linear axes start at 0.
     """
     figure = Figure(figsize=(7, 4.5), layout="constrained")
     axes = figure.subplots()
@@ -34,7 +34,7 @@ def times(path: str, lines: dict[str, dict[int, float]], *, title: str, x: str, 
 
 
 def _label_ends(axes: Axes) -> None:
-    """Writes each line's label to the right of its end, at least 6% of the axes' height above the next lower one."""
+    """Writes each line's label to the right of its end, at least 6% of the axes' height above the label below."""
     axes.autoscale_view()
     to_axes = axes.transData + axes.transAxes.inverted()
     ends = {line: to_axes.transform(line.get_xydata()[-1])[1] for line in axes.lines}

@@ -3,8 +3,9 @@
 python scripts/benchmark.py replicas
 
 Assumes a ring all-reduce of the gradients, in which each of N GPUs sends and receives 2 (N - 1) / N of their bytes, at
-the full rate of the links and not at the same time as other work. If a step takes T without it, N GPUs do N T / (T +
-ms) times the work of one, each with a batch of the same size: 90% of N if T is 9 times ms.
+the full rate of the links and not at the same time as other work. The column `ms` is the time R of the all-reduce. If
+the rest of a step takes T, and each GPU has a batch of the same size, N GPUs do N T / (T + R) times the work of one
+GPU. The column `step for 90% ms` is the T for 90% of N: 9 R.
 """
 
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
@@ -21,7 +22,7 @@ from memattn.evaluation import formatting
 from memattn.sweeps.expand import expand
 
 CONFIGS = ("configs/studies/table1/paper.yaml", "configs/wmt17/en-de.yaml")
-# GPUs, the slowest link of the ring between them, and the link's GB/s in one direction by its standard.
+# Number of GPUs, the slowest link in their ring, and the standard's GB/s of that link in one direction.
 LINKS = ((8, "NVLink 4", 450), (8, "PCIe 4.0 x16", 32), (64, "InfiniBand NDR, one port a machine", 50))
 
 
@@ -32,12 +33,12 @@ def main() -> int:
 
     output, rows = flags.FLAGS.output, []
     for path in CONFIGS:
-        models = {}
+        models_by_bytes = {}
         for name, config in expand(configs.load(path, [])).items():
             model = run_folder.build_model(config, vocabulary_size(config), 100)
-            models[all_reduced_bytes(model)] = name, model.count_params()
-        gradients = max(models)
-        name, parameters = models[gradients]
+            models_by_bytes[all_reduced_bytes(model)] = name, model.count_params()
+        gradients = max(models_by_bytes)
+        name, parameters = models_by_bytes[gradients]
         for gpus, link, rate in LINKS:
             sent = 2 * (gpus - 1) / gpus * gradients
             milliseconds = sent / rate / 1e6
@@ -62,7 +63,7 @@ def main() -> int:
 
 
 def all_reduced_bytes(model) -> int:
-    """Counts what a training step sums over the replicas in float32: gradients, loss and number of correct tokens."""
+    """Counts the bytes that a training step sums over replicas: float32 gradients, loss, number of correct tokens."""
     return 4 * (sum(math.prod(variable.shape) for variable in model.trainable_variables) + 2)
 
 

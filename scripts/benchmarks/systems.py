@@ -1,4 +1,4 @@
-"""Times systems on the same work, in turns, each in its own process."""
+"""Times systems on the same work, in turns, each in processes of its own."""
 
 import concurrent.futures
 import contextlib
@@ -27,13 +27,14 @@ WORKERS = os.path.join(pathlib.Path(__file__).resolve().parent, "peers")
 
 
 class System(NamedTuple):
-    """A worker's file in `scripts/benchmarks/peers`, and what it times.
+    """A system that can be timed: a library, and the model that it runs.
 
     Attributes:
+      worker: name of the library's program in `scripts/benchmarks/peers`.
       attention: options of the model's attention.
-      model: other options of a model of memattn.
+      model: further keys of `model`, for memattn alone.
       selected: number of tokens that a lexicon selects for a batch; 0: no lexicon.
-      precision: of the layers of memattn.
+      precision: type that memattn's layers compute in.
     """
 
     worker: str
@@ -45,7 +46,7 @@ class System(NamedTuple):
 
 NONE, BAHDANAU, MEMORY = {"name": "none"}, {"name": "bahdanau"}, {"name": "memory", "num_slots": 32}
 RNNSEARCH = {"encoder": "gru", "decoder": "rnnsearch", "layers": 1}
-# With random weights, monotonic attention stops at about every other position; with the default offset, at none.
+# With random weights, this offset stops monotonic attention at about every other position; the default, at none.
 STOPS = {"offset": 0.0}
 FAMILY = {
     "memattn: linear": System("ours", {"name": "linear"}),
@@ -107,8 +108,8 @@ class Measured:
     Attributes:
       seconds: time of each repeat.
       other_cores: background load: cores that other processes used, averaged over a repeat; the largest of all repeats.
-      peak_memory: in MiB.
-      versions, notes: as reported by the worker.
+      peak_memory: MiB of memory.
+      versions, notes: reported by the worker.
       fold_seconds: time of folding the token embeddings, once per model and not in `seconds`; None if not folded.
       batches_at_once: batches that one process decodes concurrently.
     """
@@ -138,7 +139,7 @@ def define_numbers(name: str, numbers: str, meaning: str) -> None:
     flags.DEFINE_list(name, numbers.split(","), meaning)
     flags.register_validator(
         name,
-        lambda given: bool(given) and all(number.isdecimal() and int(number) for number in given),
+        lambda values: bool(values) and all(value.isdecimal() and int(value) for value in values),
         "positive integers, separated by commas",
     )
 
@@ -160,14 +161,13 @@ def race(
 ) -> dict[str, Measured]:
     """Warms up runners (name -> system and work), then times them in turns, `repeats` times.
 
-    `warming_up` runners warm up at the same time; if there are several, they disturb `fold_seconds`, which is measured
-    then. Raises RunError.
+    `warming_up` runners warm up at the same time, which lengthens `fold_seconds` if there are several. Raises RunError.
     """
     os.makedirs(options.logs, exist_ok=True)
     if options.device == "cpu":
         import tensorflow as tf
 
-        tf.config.set_visible_devices([], "GPU")  # in this process, which reports the device
+        tf.config.set_visible_devices([], "GPU")  # this process reports the device
     children, measured = {}, {name: [] for name in runners}
 
     def warm_up(name: str) -> dict:
@@ -245,14 +245,14 @@ def _start(name: str, system: System, work: Mapping[str, Any], options: flags.Fl
                 stdout=subprocess.PIPE,
                 stderr=file,
                 text=True,
-                env={**os.environ, **variables, "PYTHONSAFEPATH": ""},  # for the workers' shared module
+                env={**os.environ, **variables, "PYTHONSAFEPATH": ""},  # workers import worker.py beside them
             )
             for part in range(parts)
         ]
 
 
 def _replies(children: list[subprocess.Popen], name: str, options: flags.FlagValues) -> list[dict]:
-    """Reads a reply of each process. Raises RunError if one has ended."""
+    """Reads a reply of each process. Raises RunError if a process has ended."""
     lines = [process.stdout.readline() for process in children]
     if not all(lines):
         raise RunError(f"{name}: its process ended; see {_log(name, options)}")
@@ -275,14 +275,17 @@ def source_lengths(work: Mapping[str, Any]) -> np.ndarray:
     return np.array([len(source) for source in worker.sources(worker.SimpleNamespace(**work))])
 
 
-def row(name: str, length: int, result: Measured, everything: Mapping[str, Measured]) -> dict[str, Any]:
-    """Returns a system's row of the table; "best library" is the fastest other library with attention."""
+def row(name: str, length: int, result: Measured, results: Mapping[str, Measured]) -> dict[str, Any]:
+    """Returns a system's row of the table.
+
+    A column "X / it" is the system's speed-up over X; "best library" is the fastest other library with attention.
+    """
     libraries = [
         library.median
-        for key, library in everything.items()
+        for key, library in results.items()
         if SYSTEMS[key].worker != "ours" and SYSTEMS[key].attention != NONE
     ]
-    bahdanau = everything.get("memattn: Bahdanau")
+    bahdanau = results.get("memattn: Bahdanau")
     return {
         "L": length,
         "system": name,
@@ -311,8 +314,8 @@ def report(
 ) -> int:
     """Writes the table as CSV and Markdown, its conditions, and a picture; prints the table.
 
-    The picture shows the column `measure` against the length, both on axes of a `scale`, "log" or "linear", if there
-    are several lengths. `lead` is text above the table.
+    If there are several lengths, the picture shows the column `measure` against the length; both axes have the `scale`,
+    "log" or "linear". `lead` is text above the table.
     """
     from memattn.runs import provenance
 
@@ -320,7 +323,7 @@ def report(
     keys = list(dict.fromkeys(key for row in rows for key in row if key not in ("notes", "batches at once")))
     table = [{key: row.get(key, "") for key in keys} for row in rows]
     conditions = provenance.conditions()
-    made = {
+    facts = {
         **conditions,
         "repeats": options.repeats,
         "threads": options.threads,
@@ -328,7 +331,7 @@ def report(
         "systems": {row["system"]: row["notes"] for row in rows},
     }
     files.write_csv(f"{options.output}.csv", table)
-    files.write(f"{options.output}.json", json.dumps(made, indent=2) + "\n")
+    files.write(f"{options.output}.json", json.dumps(facts, indent=2) + "\n")
     markdown = lead + formatting.markdown(table)
     size = f"two layers of {units} units, vocabulary {vocabulary:,}, {conditions['device']}"
     caption = f"{title}: {size}, {options.threads} threads"

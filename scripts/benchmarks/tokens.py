@@ -1,4 +1,4 @@
-"""Times one decoder step of the search against the length of the source, without encoding.
+"""Times one decoder step of the search, without the encoder, against the length of the source.
 
 python scripts/benchmark.py tokens --output results/speed/tokens
 
@@ -14,7 +14,7 @@ from absl import flags
 from benchmarks import systems
 from memattn.evaluation import formatting
 
-FEW, MANY = 20, 420  # steps
+FEW, MANY = 20, 420  # decoder steps
 MEASURE = "microseconds per token"
 
 
@@ -41,13 +41,13 @@ def main() -> int:
         for name in options.systems:
             few, many = (measured[f"{name}, {steps} steps"] for steps in (FEW, MANY))
             tokens = (MANY - FEW) * options.batch_size * options.beam_size
-            each = [1e6 * (long - short) / tokens for short, long in zip(few.seconds, many.seconds, strict=True)]
+            times = [1e6 * (long - short) / tokens for short, long in zip(few.seconds, many.seconds, strict=True)]
             rows.append(
                 {
                     "L": length,
                     "system": name.removeprefix("memattn: "),
-                    MEASURE: f"{float(f'{statistics.median(each):.3g}'):g}",
-                    "min-max": formatting.extent(each, ".3g"),
+                    MEASURE: f"{float(f'{statistics.median(times):.3g}'):g}",
+                    "min-max": formatting.extent(times, ".3g"),
                     "peak MiB": many.peak_memory,
                     "other cores": max(few.other_cores, many.other_cores),
                     "notes": many.notes,

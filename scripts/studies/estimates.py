@@ -1,4 +1,4 @@
-"""The cost of making tables and figures: counted, or measured for a few training steps at full size."""
+"""Estimates the cost of making tables and figures: counts it, or times a few training steps at full size."""
 
 import functools
 import json
@@ -60,9 +60,9 @@ def estimate(names: list[str], scale: str, *, gigaflops: float | None) -> str:
 
 
 def rehearse(names: list[str], scale: str, *, steps: int, strategy: str) -> str:
-    """Does `steps` training steps of the costliest run of each config: full batches of random ids, greatest length.
+    """Times `steps` training steps of the costliest run of each config, on full batches of the longest sentences.
 
-    Returns a Markdown table of the times. Raises RunError if the loss is not finite.
+    The token ids are random. Returns a Markdown table. Raises RunError if the loss is not finite.
     """
     rows = []
     for path, runs in runs_of(names, scale).items():
@@ -110,7 +110,7 @@ def vocabulary_size(config: Config) -> int:
 
 
 class _Text(NamedTuple):
-    """Training data: number of ids, and mean and greatest number of tokens per sentence, its end included."""
+    """Sizes of training data: number of ids, and mean and greatest length of a sentence, its end included."""
 
     vocabulary: int
     source_length: float

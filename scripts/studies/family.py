@@ -1,4 +1,4 @@
-"""Every mechanism on the same tasks, and RNNsearch by the length of the source."""
+"""Compares every mechanism on the same tasks, and RNNsearch by the length of the source."""
 
 import statistics
 from collections.abc import Callable
@@ -72,11 +72,11 @@ def _mean_score(runs: list[Run], metric: str) -> float:
 
 
 def _range_over_seeds(runs: list[Run]) -> str:
-    """Smallest and greatest BLEU; empty for a single seed."""
+    """Returns the smallest and the greatest BLEU as text; "" for a single seed."""
     return formatting.extent([run.result.scores["bleu"] for run in runs], ".2f") if len(runs) > 1 else ""
 
 
 def _median_steps(runs: list[Run]) -> str:
-    """Median over seeds of the training steps until a task is learnt; empty if a seed does not learn it."""
+    """Returns the median over seeds of the training steps until a task is learnt; "" if a seed does not learn it."""
     steps = [run.updates_to(LEARNT) for run in runs]
     return f"{statistics.median(steps):.0f}" if all(steps) else ""

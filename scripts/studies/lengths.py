@@ -1,4 +1,4 @@
-"""BLEU by the length of the source, and test sets of one length."""
+"""Computes BLEU by the length of the source, and makes test sets of a single length."""
 
 import dataclasses
 import os
@@ -38,7 +38,7 @@ def bleu_by_length(runs: list[Run]) -> dict[tuple[str, int], float]:
 
 
 def hypotheses_and_references(run: Run) -> tuple[list[str], list[str]]:
-    """Reads what an evaluation has written: a hypothesis and a reference per line."""
+    """Reads the hypotheses and the references that an evaluation has written."""
     hypotheses, references = (
         read_lines(os.path.join(run.folder, name)) for name in (evaluation.HYPOTHESES, evaluation.REFERENCES)
     )

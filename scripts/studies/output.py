@@ -25,8 +25,8 @@ class Output(NamedTuple):
     """A folder for the results of a target at one scale.
 
     Attributes:
-      folder: holds table.csv, table.md, conditions.json, and what else a target writes.
-      scale: names the label of titles.
+      folder: path of the folder.
+      scale: scale of the runs.
       missing: folders of failed runs, which the results lack.
     """
 
@@ -36,7 +36,7 @@ class Output(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Ending of titles, which states the scale."""
+        """Ending of titles that states the scale; "" for the paper's."""
         return _LABELS.get(self.scale, "")
 
     def path(self, name: str) -> str:
@@ -64,7 +64,7 @@ class Output(NamedTuple):
     def learning_curves(self, name: str, groups: dict[str, list[Run]], title: str) -> None:
         """Writes a picture and a table of learning curves: label -> runs that differ in seed.
 
-        A curve has the steps that all of its runs have.
+        A curve has the steps that its runs have in common.
         """
         curves = {label: tables.at_common_steps([dict(run.curve) for run in runs]) for label, runs in groups.items()}
         rows = [

@@ -1,4 +1,4 @@
-"""Pictures that only studies draw."""
+"""Draws pictures that only studies have."""
 
 import math
 
@@ -14,24 +14,24 @@ def surface(path: str, encodings: np.ndarray) -> None:
     figure = Figure(figsize=(6, 4.5), layout="constrained")
     axes = figure.add_subplot(projection="3d")
     x, y = np.meshgrid(np.arange(1, slots + 1), np.arange(1, positions + 1))
-    drawn = axes.plot_surface(x, y, encodings, cmap="viridis", rcount=20, ccount=16, edgecolor="white", linewidth=0.2)
+    image = axes.plot_surface(x, y, encodings, cmap="viridis", rcount=20, ccount=16, edgecolor="white", linewidth=0.2)
     axes.set_xlabel("slot k")
     axes.set_ylabel("source position s")
     axes.set_zlabel("$L_{ks}$")
     axes.set_title(f"position encodings (Eq. 10), K = {slots}, S = {positions}", fontsize=10)
     axes.set_box_aspect(None, zoom=0.95)
-    figure.colorbar(drawn, ax=axes, shrink=0.6)
+    figure.colorbar(image, ax=axes, shrink=0.6)
     save(figure, path)
 
 
-def residuals(path: str, left: dict[str, np.ndarray], needed: dict[str, int | None], title: str) -> None:
-    """Draws the share of the contexts that is left by number of directions, for each task.
+def residuals(path: str, residual_shares: dict[str, np.ndarray], needed: dict[str, int | None], title: str) -> None:
+    """Draws `directions.residuals` of each task against the number of directions.
 
-    A ring marks the slots that the task needs.
+    A ring marks the fewest slots that the task needs, where known.
     """
     figure = Figure(figsize=(7, 4.5), layout="constrained")
     axes = figure.subplots()
-    for i, (task, shares) in enumerate(left.items()):
+    for i, (task, shares) in enumerate(residual_shares.items()):
         colour, dash = COLOURS[i % len(COLOURS)], DASHES[i % len(DASHES)]
         axes.plot(range(len(shares)), shares, dash, color=colour, label=task)
         if needed[task]:
@@ -53,10 +53,10 @@ def memory(path: str, tokens: list[str], maps: np.ndarray, title: str) -> None:
     figure = Figure(figsize=(9, 6), layout="constrained")
     limit = np.abs(maps).max()
     for i, axes in enumerate(figure.subplots(2, math.ceil(maps.shape[2] / 2), sharex=True, sharey=True).flat):
-        drawn = axes.imshow(maps[:, :, i], cmap="RdBu", vmin=-limit, vmax=limit, aspect="auto", origin="lower")
+        image = axes.imshow(maps[:, :, i], cmap="RdBu", vmin=-limit, vmax=limit, aspect="auto", origin="lower")
         axes.set_xticks(range(len(tokens)), tokens, fontsize=7, parse_math=False)
         axes.set_xlabel("position, and its source token" if i >= maps.shape[2] / 2 else "")
         axes.set_ylabel("step" if i % math.ceil(maps.shape[2] / 2) == 0 else "")
-    figure.colorbar(drawn, ax=figure.axes, shrink=0.6)
+    figure.colorbar(image, ax=figure.axes, shrink=0.6)
     figure.suptitle(title, fontsize=10, parse_math=False)
     save(figure, path)

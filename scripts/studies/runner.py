@@ -18,8 +18,8 @@ from studies.britz2017 import figures, future_work, open_questions, printed, tab
 from studies.kaiser2016 import arithmetic, translation
 from studies.output import Output
 
-# Folders of configs/studies that make up a kind of runs; any other kind has one of its name. The order counts: each run
-# of a curriculum starts from the weights of the one before.
+# Kinds of runs whose configs are in several folders of configs/studies; any other kind has the folder of its name. The
+# order counts: each run of a curriculum starts from the weights of the run before.
 _FOLDERS = {
     "arithmetic": (
         "addition",
@@ -51,8 +51,8 @@ class Target(NamedTuple):
     Attributes:
       kinds: kinds of runs that it needs (see `configs_of`); `write` gets a list of runs for each, in this order.
       write: writes the results into an Output.
-      has_part: tells from its config whether a run of these kinds is needed.
-      is_benchmark: `write` runs a benchmark, which writes the conditions.
+      has_part: returns whether a run of these kinds is needed, given its config.
+      is_benchmark: whether `write` runs a benchmark, which writes the conditions.
     """
 
     kinds: tuple[str, ...]
@@ -104,7 +104,7 @@ TARGETS = {
 
 
 def configs_of(kind: str, scale: str) -> list[str]:
-    """Paths of the configs of a kind of runs; none if the scale lacks the kind."""
+    """Returns the paths of the configs of a kind of runs; none if the scale lacks the kind."""
     if (kind, scale) == ("translation", "paper"):
         return [f"configs/wmt17/{pair}.yaml" for pair in printed.TABLE_2_PAIRS]
     paths = [f"configs/studies/{folder}/{scale}.yaml" for folder in _FOLDERS.get(kind, (kind,))]
@@ -114,8 +114,7 @@ def configs_of(kind: str, scale: str) -> list[str]:
 def available(scale: str) -> list[str]:
     """Returns the targets that a scale has.
 
-    The scale "cpu" has none of those without runs, which the other scales measure. Raises ConfigError if the current
-    folder has no configs.
+    The scale "cpu" has only targets with runs. Raises ConfigError if the current folder has no configs.
     """
     if not os.path.isdir("configs/studies"):
         raise ConfigError("configs/studies: no such folder; run this in the folder that holds configs/")
@@ -127,10 +126,7 @@ def available(scale: str) -> list[str]:
 
 
 def check(names: list[str], scale: str, runs_dir: str) -> None:
-    """Raises ConfigError if training is bound to fail.
-
-    That is, if a corpus is missing, or if a run's `init_from` or `teacher` is not among the runs that are trained here.
-    """
+    """Raises ConfigError if a corpus is missing, or a run's `init_from` or `teacher` is not among the targets' runs."""
     wanted = runs_of(names, scale)
     trained = {
         os.path.realpath(os.path.join(sweep_folder(runs_dir, path), name))
@@ -149,7 +145,7 @@ def check(names: list[str], scale: str, runs_dir: str) -> None:
 
 
 class Reproduction:
-    """Makes tables and figures at one scale. Each run is trained and evaluated once for all of them.
+    """Makes tables and figures at one scale. A run that several of them need is trained and evaluated once.
 
     Attributes:
       failed: folders of the failed runs. Tables and figures are made without them, and name them.
@@ -162,7 +158,7 @@ class Reproduction:
         self._finished = {}  # (path of a config, *names of its runs) -> these runs
 
     def make(self, name: str) -> None:
-        """Trains what a target needs and writes it.
+        """Trains the runs that a target needs, and writes the target.
 
         Raises ConfigError, OSError, and RunError if no run of a kind succeeded.
         """
@@ -180,7 +176,7 @@ class Reproduction:
         print(f"{name}: written to {output.folder}", flush=True)
 
     def _runs(self, kind: str, wanted: Mapping[str, Collection[str]]) -> list[Run]:
-        """Trains and evaluates the wanted runs (path of a config -> their names) of a kind, unless that is done."""
+        """Trains and evaluates the wanted runs of a kind (path of a config -> their names) that have no result yet."""
         runs = []
         for path in configs_of(kind, self._scale):
             if path in wanted:
@@ -222,7 +218,7 @@ def runs_of(names: list[str], scale: str) -> dict[str, dict[str, Config]]:
 
 
 def sweep_folder(runs_dir: str, path: str) -> str:
-    """The folder of a config's runs, such as RUNS_DIR/table1.small for configs/studies/table1/small.yaml."""
+    """Returns the folder of a config's runs, such as RUNS_DIR/table1.small for configs/studies/table1/small.yaml."""
     folder, name = os.path.split(os.path.splitext(path)[0])
     return os.path.join(runs_dir, f"{os.path.basename(folder)}.{name}")
 
@@ -241,10 +237,10 @@ def _conditions(output: Output, runs: Mapping[str, list[Run]]) -> dict[str, Any]
 
 
 def _facts(run: Run) -> dict[str, Any]:
-    kept = ("step", "commit", "device", "cores", "jit_compile", "repeats")
+    names = ("step", "commit", "device", "cores", "jit_compile", "repeats")
     return {
         "config": configs.to_dict(run.config),
         "bleu": run.result.scores["bleu"],
-        **{name: getattr(run.result, name) for name in kept},
+        **{name: getattr(run.result, name) for name in names},
         "training_seconds": float(run.validations[-1]["seconds"]),
     }

@@ -250,6 +250,13 @@ def test_a_run_that_a_sweep_has_twice_is_refused(load, sweep):
         expand(load(COPY + f"sweep: {{{sweep}}}"))
 
 
+@pytest.mark.parametrize("override", ["model.units=---\n", "model.units\n", "a\nb=1", "model.units=[\n"])
+def test_an_error_about_an_override_is_a_single_line(load, override):
+    with pytest.raises(ConfigError) as error:
+        load(COPY, override)
+    assert "\n" not in str(error.value)
+
+
 def test_the_name_of_a_run_holds_no_line_break(load):
     assert list(expand(load(COPY + 'sweep: {grid: {data.folder: ["a\\nb"]}}'))) == ["folder=a_b"]
 

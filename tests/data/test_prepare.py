@@ -855,7 +855,7 @@ def test_targets_of_single_words_are_reported(files, tmp_path):
             ["parallel", *(f"--{key}={__file__[:-3]}" for key in ("train", "valid")), "--source=py", "--target=py"]
             + ["--source_language=en", "--target_language=de"]
             + ["--folder=none", "--vocabulary_of=other", "--bpe_units=5"],
-            "--bpe_units: for learning BPE, and --vocabulary_of has learned it",
+            "--bpe_units: without effect, because --vocabulary_of gives the BPE",
         ),
     ],
 )

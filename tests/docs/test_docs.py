@@ -183,7 +183,7 @@ def test_a_mechanism_in_a_keras_model_survives_saving(tmp_path, monkeypatch):
 
 def test_the_score_of_a_searched_gru_decoder_equals_that_of_its_steps(tmp_path, monkeypatch):
     names = run_block("GRUCell", tmp_path, monkeypatch)
-    hypotheses = names["found"]
+    hypotheses = names["hypotheses"]
     assert hypotheses.tokens.shape == (2, 3, 10)
     assert np.all(np.diff(hypotheses.scores) <= 0)
     state = names["encoder"](names["embedding"](tf.constant([[4, 5, 6]])))[:, None]
@@ -199,6 +199,6 @@ def test_the_score_of_a_searched_gru_decoder_equals_that_of_its_steps(tmp_path, 
 def test_the_model_of_the_page_gives_logits_alignments_and_hypotheses(tmp_path, monkeypatch):
     names = run_block("Seq2Seq(", tmp_path, monkeypatch)
     assert names["logits"].shape == (2, 4, 20)
-    assert names["combined"].shape == (2, 4, 4)
+    assert names["weights"].shape == (2, 4, 4)
     assert names["slots"].shape == (2, 4, 4, 4)
-    assert names["found"].tokens.shape == (2, 1, 8)
+    assert names["hypotheses"].tokens.shape == (2, 1, 8)

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.slow
 
 def forward(decoder, states, mask, ids):
     """Computes logits [T, V] of the page's Transformer for all positions of a target [T] at once; `states` [S, D]."""
-    (query, key, value, output), heads = decoder.own, 4
+    (query, key, value, output), heads = decoder.to_tokens, 4
 
     def attend(q, k, v, allowed):
         q, k, v = (tf.transpose(tf.reshape(x, [x.shape[0], heads, -1]), [1, 0, 2]) for x in (q, k, v))
@@ -22,7 +22,7 @@ def forward(decoder, states, mask, ids):
     normed = decoder.norms[0](x)
     causal = tf.linalg.band_part(tf.ones([len(ids), len(ids)], tf.bool), -1, 0)
     x += output(attend(query(normed), key(normed), value(normed), causal))
-    query, key, value, output = decoder.across
+    query, key, value, output = decoder.to_source
     x += output(attend(query(decoder.norms[1](x)), key(states), value(states), mask[None]))
     x += decoder.narrow(decoder.wide(decoder.norms[2](x)))
     return decoder.output(decoder.norms[3](x))
@@ -34,9 +34,10 @@ def test_scores_of_searched_and_sampled_hypotheses_equal_those_without_a_cache(t
     names = {}
     for code in blocks("search.md", "python"):
         exec(code, names)
-    for result, penalty in ((names["found"], 0.6), (names["drawn"], 0.0)):
+    for hypotheses, penalty in ((names["hypotheses"], 0.6), (names["samples"], 0.0)):
         for row in range(2):
-            for tokens, length, score in zip(result.tokens[row], result.lengths[row], result.scores[row], strict=True):
+            fields = (hypotheses.tokens, hypotheses.lengths, hypotheses.scores)
+            for tokens, length, score in zip(*(field[row] for field in fields), strict=True):
                 target = tokens.numpy()[: length.numpy() + 1]  # with the end of sentence, where there is any
                 ids = np.concatenate([[names["START"]], target[:-1]])
                 logits = forward(names["decoder"], names["states"][row], names["mask"][row], tf.constant(ids))

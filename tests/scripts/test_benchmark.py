@@ -116,7 +116,7 @@ def test_the_rate_is_that_of_the_fastest_matrix_products(monkeypatch):
     ticks = iter([0.0, 0.1, 0.2, 0.7, 0.8, 0.81, 0.86, 1.2])  # the products are timed twice, as 0.5 and 0.05 seconds
     monkeypatch.setattr(lower_bounds.tf, "matmul", recorded_matmul)
     monkeypatch.setattr(lower_bounds.time, "perf_counter", lambda: next(ticks))
-    rate = lower_bounds.multiply_adds_per_second(8, 4, 2, seconds=1.0)
+    rate = lower_bounds.multiply_adds_per_second(8, 4, 2)
     assert products == [((8, 4), (4, 2))] * 20
     assert rate == pytest.approx(20 * 8 * 4 * 2 / 0.05)
 

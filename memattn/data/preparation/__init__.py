@@ -1,1 +1,1 @@
-"""Parallel text into a corpus that training maps into memory."""
+"""Prepares parallel text as a corpus that training maps into memory."""

@@ -46,7 +46,7 @@ def read_chunks(source: str, target: str, skip: int = 0) -> Iterator[Chunk]:
 
 
 def count_pairs(pool: Workers, source: str, target: str) -> int:
-    """Returns the number of lines of both files. Raises DataError if they differ or are 0."""
+    """Returns the number of lines of each file. Raises DataError if the two numbers differ, or are 0."""
     counts = list(pool.map(count_lines, (source, target)))
     if counts[0] != counts[1]:
         line = misaligned_line(_line_lengths(source), _line_lengths(target))
@@ -75,9 +75,9 @@ def _line_lengths(path: str) -> np.ndarray:
 def misaligned_line(source: np.ndarray, target: np.ndarray) -> int:
     """Estimates the line at which two files with different numbers of lines get out of step.
 
-    Translations have similar lengths (Gale & Church, 1993), so the cost of a pair is the logarithm of the ratio of its
-    lengths. From the returned line on, the longer file is moved up by its surplus of lines: no other line makes the sum
-    of all costs smaller.
+    Translations have similar lengths (Gale & Church, 1993), so the cost of a pair is the absolute logarithm of the
+    ratio of its lengths. The sum of all costs is smallest if the surplus of the longer file begins at the returned
+    line.
 
     Args:
       source: Characters in each line of the source file.
@@ -87,5 +87,5 @@ def misaligned_line(source: np.ndarray, target: np.ndarray) -> int:
     surplus = len(longer) - len(shorter)
     cost_in_step = np.abs(longer[: len(shorter)] - shorter)
     cost_moved_up = np.abs(longer[surplus:] - shorter)
-    gain = np.concatenate([[0.0], np.cumsum(cost_moved_up - cost_in_step)])  # of n lines in step before the surplus
+    gain = np.concatenate([[0.0], np.cumsum(cost_moved_up - cost_in_step)])  # by number of lines in step
     return int(np.argmax(gain)) + 1

@@ -19,7 +19,7 @@ from memattn.errors import DataError
 
 ATTEMPTS = 5  # without a byte of progress
 TIMEOUT = 60  # seconds to wait for a byte
-_BLOCK = 1 << 13  # bytes; what is lost when a connection breaks
+_BLOCK = 1 << 13  # bytes; at most this much is lost when a connection breaks
 _INVALID_URL = (InvalidSchema, InvalidURL, MissingSchema)
 _RETRIED = (408, 429)  # statuses below 500 that may change: timeout, too many requests
 
@@ -125,12 +125,12 @@ def _append(path: str, response: requests.Response, progress: tqdm) -> None:
     except requests.exceptions.RequestException:
         raise
     except OSError as error:
-        error.filename = path  # a full disk is reported without one
+        error.filename = path  # the error of a full disk has none
         raise
 
 
 def _is_truncated(path: str, name: str) -> bool:
-    """Returns whether the end of a gzip file is missing, which only the content tells if the server gave no length."""
+    """Returns whether the end of a gzip file is missing; needed where the server gave no length."""
     if not name.endswith((".gz", ".tgz")):
         return False
     try:
@@ -162,7 +162,7 @@ def extract(archive: str, names: list[str], folder: str) -> list[str]:
     try:
         with tarfile.open(archive, "r:*") as tar:
             members = tar.getmembers()
-            while tar.fileobj.read(_BLOCK):  # to the checksum at the end
+            while tar.fileobj.read(_BLOCK):  # reads up to the checksum at the end, which is then verified
                 pass
             for name, path in zip(names, paths, strict=True):
                 content = tar.extractfile(_member(members, name, archive, folder))

@@ -17,14 +17,13 @@ from memattn.data.preparation.appender import Appender
 from memattn.data.preparation.chunks import Chunk, read_chunks
 from memattn.data.preparation.workers import Workers
 from memattn.data.sentences import Sentences
-from memattn.data.tokenizer import SubwordTokenizer, TextSettings
+from memattn.data.tokenizer import SubwordTokenizer, TextSettings, cached_tokenizer
 from memattn.data.vocabulary import Vocabulary
 from memattn.errors import DataError
 
 JOURNAL = "journal.json"
 JOURNAL_EVERY = 1_000_000  # pairs
-_cached_tokenizer = functools.lru_cache(1)(SubwordTokenizer)  # made once per process
-_cached_vocabulary = functools.lru_cache(1)(Vocabulary.parse)
+_cached_vocabulary = functools.lru_cache(1)(Vocabulary.parse)  # made once per process
 
 
 class EncodedChunk(NamedTuple):
@@ -55,7 +54,7 @@ class EncodeChunk:
     max_length: int
 
     def __call__(self, chunk: Chunk) -> EncodedChunk:
-        tokenizer, vocabulary = _cached_tokenizer(self.settings, self.codes), _cached_vocabulary(self.vocabulary)
+        tokenizer, vocabulary = cached_tokenizer(self.settings, self.codes), _cached_vocabulary(self.vocabulary)
         sources, targets = [], []
         read = empty = too_long = 0
         for source_line, target_line in chunk.pairs():

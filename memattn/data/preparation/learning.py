@@ -28,7 +28,7 @@ class CountWords:
     def __call__(self, chunk: Chunk) -> Counter[str]:
         languages = (self.settings.source_language, self.settings.target_language)
         tokenizers = [word_tokenizer(self.settings.form, language) for language in languages]
-        random = np.random.RandomState([self.seed, chunk.first])  # noqa: NPY002 (its streams are frozen)
+        random = np.random.RandomState([self.seed, chunk.first])  # noqa: NPY002 (the same in every version of NumPy)
         words: Counter[str] = Counter()
         for pair in chunk.pairs():
             if self.share == 1 or random.random_sample() < self.share:
@@ -55,8 +55,8 @@ def learn(
       paths: The source and the target file.
       pairs: Number of their lines.
       settings: Form and languages of the text.
-      units: Merges to learn, and units of the vocabulary, at most.
-      sample: Number of pairs to learn from, about; more are not used.
+      units: Most merges to learn, and most units of the vocabulary.
+      sample: Approximate number of pairs to learn from, if there are more.
       seed: Seed of the sample.
       folder: Where the files go.
 

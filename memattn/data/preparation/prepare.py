@@ -28,7 +28,7 @@ from memattn.errors import ConfigError, DataError
 Splits = dict[str, tuple[str, str]]  # source and target file by the name of the split
 
 _INPUTS = "settings.json"  # what the unfinished corpus is made from
-_VERSION_KEY = "memattn"  # in _INPUTS, with memattn's version: marks the folder as a preparation's
+_VERSION_KEY = "memattn"  # key of memattn's version in _INPUTS, which marks the folder as a preparation
 _WORK_FILES = {_INPUTS, encoding.JOURNAL}  # not part of the corpus
 _COUNTS = ("read", "pairs", "dropped_empty", "dropped_too_long", "source_tokens", "target_tokens")
 _MANIFEST_KINDS: reading.Kinds = {
@@ -100,8 +100,8 @@ def _describe_inputs(splits: Splits, settings: Settings, shared: str | None) -> 
         if not isinstance(tokenizer, SubwordTokenizer):
             raise ConfigError(f"--vocabulary_of {shared}: its corpus came as tokens, without a BPE")
         if tokenizer.settings != settings.text:
-            theirs, ours = (" ".join(dataclasses.astuple(text)) for text in (tokenizer.settings, settings.text))
-            raise ConfigError(f"--vocabulary_of {shared}: its text is {theirs}, not {ours}")
+            shared_text, text = (" ".join(dataclasses.astuple(form)) for form in (tokenizer.settings, settings.text))
+            raise ConfigError(f"--vocabulary_of {shared}: its text is {shared_text}, not {text}")
         paths = [os.path.join(shared, name) for name in (tokenizers.CODES, VOCABULARY)]
         sources["vocabulary_of"] = _describe_files(paths)
     return {"settings": dataclasses.asdict(settings), "sources": sources}
@@ -112,7 +112,7 @@ def _describe_files(paths: Iterable[str]) -> list[dict[str, str | int]]:
 
 
 def _comparable(inputs: dict) -> dict:
-    """Returns settings and checksums: a corpus made from the same files elsewhere is the same."""
+    """Returns inputs without paths: the same files in another place make the same corpus."""
     sources = {split: [side["sha256"] for side in sides] for split, sides in inputs["sources"].items()}
     return {"settings": inputs["settings"], "sources": sources}
 
@@ -205,7 +205,7 @@ def _tokenizer(
 
 
 def _interrupted_writes(folder: str, prefix: str = "") -> list[str]:
-    """Returns the files that killed writes left, of names that begin with `prefix`."""
+    """Returns the names, beginning with `prefix`, of files that killed writes left."""
     return [name for name in os.listdir(folder) if name.startswith(prefix) and name.endswith(files.UNFINISHED)]
 
 

@@ -7,7 +7,7 @@ from memattn.data.preparation import download
 WMT17_URL = "https://data.statmt.org/wmt17/translation-task/preprocessed"
 WMT17_VALIDATION = {"en-cs": "newstest2015", "en-de": "newstest2015", "en-fi": "newstest2015", "en-tr": "newsdev2016"}
 WMT17_TEST = "newstest2016"
-# Number of training pairs in the paper, and how far its rounding goes: the files have no published checksum.
+# Number of training pairs in the paper, and by how much it may be rounded. The files have no published checksum.
 WMT17_PAIRS = {
     "en-cs": (52_000_000, 500_000),
     "en-de": (5_900_000, 50_000),

@@ -1,7 +1,6 @@
-"""Writes a split that is decoded, such as `valid`, as lines of tokens beside the targets as people write them."""
+"""Writes a split that is decoded, such as `valid`: lines of tokens, and the targets as people write them."""
 
 import dataclasses
-import functools
 import os
 import warnings
 
@@ -9,11 +8,10 @@ from memattn import files
 from memattn.data.corpus import SIDES, read_references
 from memattn.data.preparation.chunks import Chunk, read_chunks
 from memattn.data.preparation.workers import Workers
-from memattn.data.tokenizer import SubwordTokenizer, TextSettings, blank_problem, bleu_problem
+from memattn.data.tokenizer import SubwordTokenizer, TextSettings, blank_problem, bleu_problem, cached_tokenizer
 from memattn.data.vocabulary import split_words
 
-_ENDINGS = (*SIDES, "reference")  # of the names of a split's files
-_cached_tokenizer = functools.lru_cache(1)(SubwordTokenizer)  # made once per process
+_ENDINGS = (*SIDES, "reference")  # ends of file names
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,7 +22,7 @@ class SegmentChunk:
     codes: str
 
     def __call__(self, chunk: Chunk) -> list[tuple[str, str, str]]:
-        tokenizer = _cached_tokenizer(self.settings, self.codes)
+        tokenizer = cached_tokenizer(self.settings, self.codes)
         return [
             (
                 " ".join(tokenizer.encode(source, "source")),

@@ -1,4 +1,4 @@
-"""A pool of processes whose results come in order."""
+"""A pool of processes that returns results in order."""
 
 import collections
 import concurrent.futures
@@ -13,7 +13,7 @@ from memattn.errors import DataError
 
 
 class Workers:
-    """A context with a pool of processes, which never runs far ahead of the reader of its results.
+    """A context with a pool of processes; it never works far ahead of the reader of its results.
 
     Args:
       number: Number of processes; with 1, the work is done in this process.

@@ -1,13 +1,13 @@
-"""Cells of active memory, which change all positions of a memory at once by convolutions."""
+"""Cells of active memory (Kaiser & Bengio, 2016): convolutions change all positions of a memory at once."""
 
 import tensorflow as tf
 
 from memattn.attention.ops import GENERATOR, cast
 from memattn.models.dropout import dropout
 
-_SATURATED = 0.9  # inputs of the diagonal cell's hard nonlinearities are pulled back from beyond this size
-_PULL = 0.01  # strength of that pull, as a share of the mean gradient
-_SHORT = 8  # up to this length of a memory, a CGRU's dropout has its full rate
+_SATURATED = 0.9  # size of an input of a hard nonlinearity from which on `_pulled` pulls back
+_PULL = 0.01  # strength of the pull, as a share of the mean gradient
+_SHORT = 8  # length of a memory up to which a CGRU's dropout has its full rate
 
 
 class Cell(tf.keras.layers.Layer):
@@ -15,12 +15,12 @@ class Cell(tf.keras.layers.Layer):
 
     Args:
       maps: m.
-      width: w; the kernels span three columns, or the only one.
+      width: w; kernels span three columns, or one if there is only one.
       dropout: rate in training.
-      reads_tape: whether an output tape enters, too.
+      reads_tape: whether the cell also reads an output tape.
 
     Attributes:
-      parts: number of convolutions of the memory: of the gates, and of the candidate.
+      parts: number of convolutions of the memory: one for each gate, and one for the candidate.
       biases: initial biases, one per convolution; none for a cell without biases.
       gain: initial standard deviation of the kernels, times the square root of the number of inputs of an output.
     """
@@ -63,7 +63,7 @@ class Cell(tf.keras.layers.Layer):
         """
         raise NotImplementedError
 
-    def first_column(self, embedded, seed=None):
+    def first_column(self, embedded, seed):
         """Returns the first memory's first column [B, n, m] for embedded sources; `seed` [2] turns dropout on."""
         del seed
         return embedded
@@ -109,14 +109,14 @@ class DiagonalGRU(Cell):
 
     The update gate multiplies a moved memory: a third of its maps comes from the previous position, a third from the
     next. Gates are (x + 1) / 2 clipped to [0, 1]; the candidate is x clipped to [-1, 1]. Where x exceeds 0.9, a slight
-    pull back keeps gradients alive (the saturation cost). Embeddings of the source are clipped like the candidate;
-    dropout is on both.
+    pull back keeps gradients alive (the saturation cost). Embeddings of the source are clipped like the candidate.
+    Dropout is on the candidate and on these embeddings.
     """
 
     biases = (0.7, 0.5, 0.0)
     gain = 1.0
 
-    def first_column(self, embedded, seed=None):
+    def first_column(self, embedded, seed):
         return dropout(hard_tanh(embedded), self.dropout, seed)
 
     def call(self, memory, lengths, tape=None, seed=None):
@@ -183,7 +183,7 @@ def _pulled(inputs):
 
 
 def _dropped(values: tf.Tensor, rates: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Drops values [R, n, w, m] with a rate for each memory [R]; `dropout` has a single rate."""
+    """Drops values [R, n, w, m] with `rates` [R], one per memory."""
     rates = rates[:, None, None, None]
     kept = tf.random.stateless_uniform(tf.shape(values), seed, alg=GENERATOR) >= rates
     return tf.where(kept, values / tf.cast(1 - rates, values.dtype), tf.zeros_like(values))

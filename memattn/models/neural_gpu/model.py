@@ -14,11 +14,11 @@ from memattn.models.interface import Alternative
 from memattn.models.neural_gpu.cells import CELLS
 from memattn.models.tokens import OutputWeights, output_weights, shift_right
 
-_DECODER_SEEDS, _SOURCE_SEED = 2**16, 2**17  # numbers for `fold_in` beyond those of the encoder's steps
+_DECODER_SEEDS, _SOURCE_SEED = 2**16, 2**17  # numbers for `fold_in`, above those of the encoder's steps
 
 
 class Encoded(NamedTuple):
-    """A batch of sources, each for a memory of n positions.
+    """A batch of embedded sources, each for a memory of n positions.
 
     Attributes:
       embedded: embeddings [B, N, m], 0 for padding.
@@ -35,7 +35,7 @@ class Decoding(NamedTuple):
     Attributes:
       memory: the encoder's last memory [B, N, w, m].
       lengths: n [B].
-      embeddings: of outputs [V, m], as `NeuralGPU.token_table` returns them.
+      embeddings: embeddings of outputs [V, m], as `NeuralGPU.token_table` returns them.
       output: weights of the output layer.
     """
 
@@ -68,7 +68,7 @@ class NeuralGPU(tf.keras.Model):
 
     has_decoder_cells = False  # whether cells change the memory again at each output
     has_alignments = False
-    num_features = 1  # vectors of width m that the output layer gets
+    num_features = 1  # number of vectors of width m that the output layer gets
 
     def __init__(
         self,
@@ -185,7 +185,7 @@ class NeuralGPU(tf.keras.Model):
         return decoding.output.logits(self._teacher_forced(decoding, target, seed))
 
     def run(self, encoded: Encoded, seed: tf.Tensor | None = None) -> tf.Tensor:
-        """Returns the memory [B, N, w, m] after the encoder's n steps, for each source's n."""
+        """Returns the memory [B, N, w, m] after the encoder's n steps; each source has its own n."""
         steps, maximum = tf.reduce_max(encoded.lengths), encoded.embedded.shape[1]
 
         def step(time, memory):
@@ -207,7 +207,7 @@ class NeuralGPU(tf.keras.Model):
         return tf.pad(column[:, :, None], [[0, 0], [0, 0], [0, self.width - 1], [0, 0]])
 
     def _next_memory(self, time, memory, lengths, seed):
-        """Returns the memory after step `time` of the encoder; sources of fewer steps keep theirs."""
+        """Returns the memory after step `time` of the encoder; it does not change for sources with fewer steps."""
         changed = self._run_cells(self.encoder, memory, lengths, None, fold_in(seed, time))
         return tf.where((time < lengths)[:, None, None, None], changed, memory)
 
@@ -291,9 +291,9 @@ class ExtendedNeuralGPU(NeuralGPU):
         """Returns what outputs [B, Q, m] at positions [B, Q] of p add to W * p [B, Q, N, w, parts * m]."""
         kernel = cast(cell.tape_kernel, outputs.dtype)  # [3, k, m, parts * m]
         middle, size = cell.columns // 2, tf.shape(tape)[2]
-        columns = kernel[:, middle::-1] if middle else kernel  # seen from the first column, and from the second
+        columns = kernel[:, middle::-1] if middle else kernel  # for the first and the second column of W * p
         values = tf.einsum("bqm,ukmo->bquko", outputs, columns)
-        places = position[:, :, None] + tf.constant([1, 0, -1])  # they see the output at their offset -1, 0, 1
+        places = position[:, :, None] + tf.constant([1, 0, -1])  # see the output at offset -1, 0, 1
         added = tf.einsum("bqun,bquko->bqnko", tf.one_hot(places, size, dtype=outputs.dtype), values)
         return tf.pad(added, [[0, 0], [0, 0], [0, 0], [0, self.width - columns.shape[1]], [0, 0]])
 

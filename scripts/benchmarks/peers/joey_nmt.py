@@ -1,4 +1,4 @@
-"""Worker: Joey NMT's recurrent model and beam search; it has no model without attention."""
+"""Worker: Joey NMT's recurrent model and beam search. The library has no model without attention."""
 
 import logging
 from types import SimpleNamespace
@@ -60,7 +60,7 @@ if work.task == "decode":
         hypotheses = torch.as_tensor(hypotheses)
         if (hypotheses == END).any():
             raise SystemExit("a hypothesis ended early")
-        # Here, the id of worker.EOS is another token.
+        # Joey NMT's end of sentence is END; the id worker.EOS, which no hypothesis may have, is START.
         return torch.where(hypotheses == worker.EOS, torch.full_like(hypotheses, UNKNOWN), hypotheses).numpy()
 
     worker.serve_decoding(work, versions, "the library's beam_search as it is", decode)

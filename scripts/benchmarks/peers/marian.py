@@ -1,6 +1,6 @@
-"""Worker: Marian's `s2s` model, as PyPI's pymarian has it (built for any x86-64). It decodes only.
+"""Worker: Marian's `s2s` model in PyPI's pymarian, which is built for any x86-64. The worker decodes only.
 
-Two layers like those of memattn's model, in another order: an LSTM over the embedding, attention, and an LSTM over the
+The two decoder layers have another order than memattn's: an LSTM over the embedding, attention, and an LSTM over the
 context. Keys are as wide as the states of the encoder, 2U.
 """
 
@@ -38,7 +38,7 @@ def make_model(folder: str) -> None:
 
 
 def translator(folder: str, width: int) -> pymarian.Translator:
-    """Makes a translator for batches of a `width`, which counts the end of sentence.
+    """Makes a translator for batches of a padded length `width`, which includes the end of sentence.
 
     The limit of a hypothesis is a multiple of the width, so each width needs a translator.
     """

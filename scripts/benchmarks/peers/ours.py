@@ -51,17 +51,17 @@ notes = f"{'XLA' if compiled else 'graph'}, batch {work.batch}, {work.precision}
 
 if work.task == "decode":
     bias = model.output_layer.bias.numpy()
-    bias[: worker.FIRST_SYMBOL] = worker.NO_END  # and no other special id, which hypotheses must not have either
+    bias[: worker.FIRST_SYMBOL] = worker.NO_END  # prevents other special ids, too
     model.output_layer.bias.assign(bias)
     sentences = Sentences(np.concatenate(rows).astype(np.int32), np.cumsum([0, *map(len, rows)]))
     lexicon = None
-    if work.selected:  # includes the tokens of the sources, about batch * length / 2
+    if work.selected:  # counts the sources' tokens, about batch * length / 2, which are selected in any case
         symbols = np.random.default_rng(2).permutation(np.arange(worker.FIRST_SYMBOL, work.vocabulary, dtype=np.int32))
         translations = symbols[: work.selected - work.batch * work.length // 2]
         lexicon = Lexicon(np.tile(translations, [work.vocabulary, 1]))
         notes += f", about {work.selected:,} of {work.vocabulary:,} tokens selected"
     searcher = Searcher(model, config.decoding, lexicon)
-    buckets = max(config.data.num_buckets, min(16, -(-work.examples // work.batch)))  # of one shape each
+    buckets = max(config.data.num_buckets, min(16, -(-work.examples // work.batch)))  # different padded lengths
     warm_up(searcher, sentences, buckets)
 
     vocabulary = Vocabulary([f"w{i}" for i in range(work.vocabulary - worker.FIRST_SYMBOL)])

@@ -1,8 +1,8 @@
-"""Shared by all benchmarked systems: the work, and the protocol with `benchmarks`. Needs only NumPy.
+"""Makes the work of the benchmarked systems, and speaks the workers' protocol. Needs only NumPy.
 
-A worker is a process: `python tfa.py '{"task": "decode", "length": 50, ...}'`. It does all of the work once to warm up
-and writes a JSON line that describes it. Then, for each line that it reads, it does the work once and replies with a
-JSON line.
+A worker is a process such as `python tfa.py '{"task": "decode", "length": 50, ...}'`. The process does all of the work
+once to warm up, and writes a JSON line that describes the system. Then it does the work once for each line that it
+reads, and replies with a JSON line.
 """
 
 import json
@@ -23,7 +23,7 @@ _NEWS_SHAPE = 3.67
 def options() -> SimpleNamespace:
     """Reads the work to do: task, length, examples, batch, beam, units, vocabulary, attention, threads and so on.
 
-    If several processes share it, this one does every `parts`-th batch, from batch `part`.
+    If several processes share the work, this one does every `parts`-th batch, from batch `part`.
     """
     return SimpleNamespace(**json.loads(sys.argv[1]))
 
@@ -65,7 +65,7 @@ def training_batch(work: SimpleNamespace) -> tuple[np.ndarray, np.ndarray]:
 
 
 def serve(versions: dict, notes: str, run, **facts) -> None:
-    """Warms up with one run() and replies that it is ready, with `facts`; then does one run() per line of input."""
+    """Warms up with one run(), replies with `facts` that the worker is ready, then does one run() per line of input."""
     replies = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # the libraries' output goes to standard error
     run()
@@ -102,9 +102,9 @@ def serve_training(work: SimpleNamespace, versions: dict, notes: str, step) -> N
 
 
 def _peak_memory() -> float:
-    """Returns the most MiB that this process has held.
+    """Returns the peak memory of this process in MiB.
 
-    getrusage() would include the memory of the parent when the process was made.
+    getrusage() would include the memory that the parent held when it started this process.
     """
     with open("/proc/self/status", encoding="utf-8") as file:
         (line,) = (line for line in file if line.startswith("VmHWM:"))

@@ -1,4 +1,4 @@
-"""Figures 2 to 8 of the paper, from finished runs."""
+"""Draws Figures 2 to 8 of the paper from finished runs."""
 
 from collections.abc import Callable
 
@@ -33,17 +33,17 @@ def figure_3(output: Output, copy: list[Run], scorings: list[Run]) -> None:
 
 def figure_4(output: Output, runs: list[Run]) -> None:
     """Draws learning curves of translation: position encodings with sigmoid encoder and softmax decoder scoring."""
-    shown = [
+    drawn = [
         run for run in runs if not is_memory(run) or (scorings_name(run) == "sigmoid/softmax" and has_encodings(run))
     ]
     title = "Figure 4: sigmoid/softmax with position encodings"
-    _translation_curves(output, at_least_one(shown, "to be drawn"), model_name, title)
+    _translation_curves(output, at_least_one(drawn, "to be drawn"), model_name, title)
 
 
 def figure_5(output: Output, runs: list[Run]) -> None:
     """Draws learning curves of translation by scorings, without position encodings.
 
-    K is the greatest of those for which most of the four scorings succeeded.
+    K is the number of slots with which the most scorings succeeded; of several, the greatest.
     """
     by_slots = {}
     for run in runs:
@@ -63,8 +63,8 @@ def figure_6(output: Output, runs: list[Run]) -> None:
 
 def figure_7(output: Output, runs: list[Run]) -> None:
     """Draws alignments like Figure 6, with K = 4 on a source of 11 tokens."""
-    shown = at_least_one([run for run in runs if num_slots(run) == 4], "with K = 4")
-    draw_alignments(output, shown, "Figure 7", length=11)
+    drawn = at_least_one([run for run in runs if num_slots(run) == 4], "with K = 4")
+    draw_alignments(output, drawn, "Figure 7", length=11)
 
 
 def figure_8(output: Output, runs: list[Run]) -> None:
@@ -73,7 +73,7 @@ def figure_8(output: Output, runs: list[Run]) -> None:
 
 
 def in_figure_8(config: Config) -> bool:
-    """Whether Figure 8 shows the run: English to German, K = 32, sigmoid scorings, the first seed."""
+    """Returns whether Figure 8 shows the run: English to German, K = 32, sigmoid scorings, the first seed."""
     attention = config.model.attention
     return (
         config.data.path.endswith("en-de")
@@ -84,7 +84,7 @@ def in_figure_8(config: Config) -> bool:
 
 
 def _translation_curves(output: Output, runs: list[Run], label: Callable[[Run], str], title: str) -> None:
-    """Draws the learning curves of each pair of languages, means over seeds."""
+    """Draws a picture of learning curves, means over seeds, for each pair of languages."""
     for text in dict.fromkeys(map(text_name, runs)):
         groups = {}
         for run in runs:
@@ -94,15 +94,15 @@ def _translation_curves(output: Output, runs: list[Run], label: Callable[[Run], 
 
 
 def draw_alignments(output: Output, runs: list[Run], title: str, *, length: int | None) -> None:
-    """Draws how each run aligns a validation source: the first of about `length` tokens, or the longest if None."""
+    """Draws each run's alignment of a validation source: the first of about `length` tokens, or the longest if None."""
     for run in runs:
         trained = load([run.folder], [], None)
         sentences = corpus.read_corpus(run.config.data.path, "valid", trained.vocabulary).source
         lengths = sentences.lengths() - 1  # without the end of sentence
         wanted = lengths.max() if length is None else lengths[abs(lengths - length).argmin()]
         source = sentences[int((lengths == wanted).argmax())]
-        found = Searcher(trained.model, run.config.decoding, trained.lexicon)(source[None])
-        hypothesis = translation(found, 0, trained.vocabulary).best
+        hypotheses = Searcher(trained.model, run.config.decoding, trained.lexicon)(source[None])
+        hypothesis = translation(hypotheses, 0, trained.vocabulary).best
         aligned = evaluation.align(trained.model, trained.vocabulary, source, hypothesis)
         settings = f"{scorings_name(run)}, K = {num_slots(run)}, BLEU {run.result.scores['bleu']:.1f}"
         heading = f"{title}: {settings}{output.label}"

@@ -1,4 +1,4 @@
-"""Future work that the paper names: how many slots a task needs, a teacher's contexts, long sources."""
+"""Writes results on the paper's future work: the slots that a task needs, distillation of contexts, long sources."""
 
 import math
 import os
@@ -21,30 +21,30 @@ from studies.britz2017.runs import LEARNT, ON_PAR, is_memory, model_name, num_sl
 from studies.lengths import task_of_length
 from studies.output import Output
 
-_TOLERANCES = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)  # shares of the contexts that may be missed
+_TOLERANCES = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)  # upper bounds on residual shares, among which one is chosen
 _MOST_DIRECTIONS = 64
 LONG_LENGTHS = (200, 1_000, 3_000, 10_000)  # symbols of a long source
 _LONG_SOURCES = 50  # sources of each of these lengths
 
 
 def slots(output: Output, runs: list[Run]) -> None:
-    """Compares the slots that a task needs with those that a trained attention's contexts predict."""
-    left, needed = {}, {}  # by task: shares of the contexts that are left, and the fewest slots
+    """Compares the slots that a task needs with the slots that the contexts of trained attention predict."""
+    residuals, needed = {}, {}  # by task: `directions.residuals`, and the fewest slots on a par with attention
     for task, runs_of_task in _by_task(runs).items():
         attention = next((run for run in runs_of_task if model_name(run) == "bahdanau"), None)
         if attention is None:  # its run failed
             continue
-        left[task] = residuals_of(attention)
+        residuals[task] = residuals_of(attention)
         least = attention.result.scores["bleu"] - ON_PAR
         enough = [
             num_slots(run) for run in runs_of_task if _is_plain_memory(run) and run.result.scores["bleu"] >= least
         ]
         needed[task] = min(enough, default=None)
     rows = []
-    for task, shares in left.items():
+    for task, shares in residuals.items():
         # The tolerance is chosen on the other tasks.
         known = {name: slots for name, slots in needed.items() if name != task and slots}
-        tolerance = min(_TOLERANCES, key=lambda tolerance: _error(left, known, tolerance))
+        tolerance = min(_TOLERANCES, key=lambda tolerance: _error(residuals, known, tolerance))
         rows.append(
             {
                 "task": task,
@@ -56,7 +56,7 @@ def slots(output: Output, runs: list[Run]) -> None:
         )
     output.table(rows, "Slots that a task needs, and slots that the contexts of Bahdanau attention predict")
     title = f"Directions of contexts{output.label}"
-    output.pictures("residuals", lambda path: plots.residuals(path, left, needed, title))
+    output.pictures("residuals", lambda path: plots.residuals(path, residuals, needed, title))
 
 
 def nested_slots(output: Output, runs: list[Run]) -> None:
@@ -84,7 +84,7 @@ def nested_slots(output: Output, runs: list[Run]) -> None:
 
 
 def teacher(output: Output, teachers: list[Run], taught: list[Run]) -> None:
-    """Training steps to 95 BLEU of memory attention alone, with a teacher's encoder, and with its contexts too."""
+    """Writes training steps to 95 BLEU of memory attention: alone, with a teacher's encoder, with contexts as well."""
     steps_of_teacher = {os.path.realpath(run.folder): run.validations[-1]["step"] for run in teachers}
     groups = {}
     for run in taught:
@@ -111,7 +111,7 @@ def teacher(output: Output, teachers: list[Run], taught: list[Run]) -> None:
 
 
 def translated(config: Config) -> bool:
-    """Whether a run of translation/small.yaml is compared with those that have a teacher."""
+    """Returns whether a run of translation/small.yaml is compared with runs that have a teacher."""
     attention = config.model.attention
     if attention["name"] != "memory":
         return attention["name"] == "bahdanau"
@@ -120,7 +120,7 @@ def translated(config: Config) -> bool:
 
 
 def teacher_translation(output: Output, alone: list[Run], taught: list[Run]) -> None:
-    """Test BLEU of memory attention alone and with a teacher, and of the teacher's kind of model."""
+    """Writes test BLEU of memory attention alone and with a teacher, and of the teacher's kind of model."""
     groups = {}
     for run in [*alone, *taught]:
         groups.setdefault((model_name(run), _from_teacher(run), run.config.training.max_steps), []).append(run)
@@ -143,18 +143,18 @@ def teacher_translation(output: Output, alone: list[Run], taught: list[Run]) -> 
 
 
 def is_first_teacher(config: Config) -> bool:
-    """Whether a run of translation/small.yaml is the teacher of taught_nine_epochs/small.yaml."""
+    """Returns whether a run of translation/small.yaml is the teacher of taught_nine_epochs/small.yaml."""
     return config.model.attention["name"] == "bahdanau" and config.training.seed == TrainingConfig().seed
 
 
 def teacher_nine_epochs(output: Output, teachers: list[Run], taught: list[Run]) -> None:
-    """Test BLEU of memory attention with a teacher after nine epochs."""
-    del teachers
+    """Writes test BLEU of memory attention with a teacher after nine epochs."""
+    del teachers  # `taught` was trained with them; they have no row
     output.runs(taught, "Multi30k: memory attention with a teacher, nine epochs")
 
 
 def long_sources(output: Output, runs: list[Run]) -> None:
-    """Quality and decode time of sources longer than those of the training."""
+    """Writes quality and decode time of sources longer than in training."""
     rows = []
     for run in runs:
         trained = load([run.folder], [], None)
@@ -177,13 +177,13 @@ def long_sources(output: Output, runs: list[Run]) -> None:
 
 
 def _bytes_read(model: Seq2Seq, source: np.ndarray) -> int:
-    """Counts the bytes of the memory of a source [S] that decoder steps read: all but alpha, which is for pictures."""
+    """Counts the bytes of a source's memory that a decoder step reads: all but alpha, which is for pictures."""
     memory = model.encode(tf.constant([source], tf.int32)).memory
     return sum(tensor.numpy().nbytes for name, tensor in memory.items() if name != "alpha")
 
 
 def _from_teacher(run: Run) -> str:
-    """Names what a student has from its teacher; empty without a teacher."""
+    """Names the parts that a student has from its teacher; "" without a teacher."""
     training = run.config.training
     if not training.teacher:
         return ""
@@ -198,27 +198,25 @@ def _by_task(runs: list[Run]) -> dict[str, list[Run]]:
 
 
 def _is_plain_memory(run: Run) -> bool:
-    """Whether a run has memory attention as in the paper."""
+    """Returns whether a run has memory attention as in the paper."""
     return run.config.model.attention["name"] == "memory"
 
 
 def residuals_of(run: Run) -> np.ndarray:
-    """Returns `directions.residuals` of the validation set."""
+    """Returns `directions.residuals` of a run on its validation set."""
     trained = load([run.folder], [], None)
     pairs = corpus.read_corpus(run.config.data.path, "valid", trained.vocabulary)
-    everything = np.arange(len(pairs))
-    source, target = (
-        side.padded(everything, len(pairs), side.lengths().max()) for side in (pairs.source, pairs.target)
-    )
+    indices = np.arange(len(pairs))
+    source, target = (side.padded(indices, len(pairs), side.lengths().max()) for side in (pairs.source, pairs.target))
     return directions.residuals(trained.model, source, target, _MOST_DIRECTIONS)
 
 
 def _factor(shares: np.ndarray, needed: int, tolerance: float) -> float:
-    """Ratio (at least 1) of the predicted number of slots and the needed one."""
+    """Returns the ratio, at least 1, between the predicted and the needed number of slots."""
     predicted = max(1, directions.slots_for(shares, tolerance) or len(shares))
     return max(predicted / needed, needed / predicted)
 
 
-def _error(left: Mapping[str, np.ndarray], needed: Mapping[str, int], tolerance: float) -> float:
-    """Sum of the logarithms of `_factor` over tasks whose needed slots are known."""
-    return sum(np.log(_factor(left[task], slots, tolerance)) for task, slots in needed.items())
+def _error(residuals: Mapping[str, np.ndarray], needed: Mapping[str, int], tolerance: float) -> float:
+    """Returns the sum of the logarithms of `_factor` over the tasks in `needed`."""
+    return sum(np.log(_factor(residuals[task], slots, tolerance)) for task, slots in needed.items())

@@ -1,4 +1,4 @@
-"""Questions that the paper leaves open, from finished runs and measurements."""
+"""Answers questions that the paper leaves open, from finished runs and measurements."""
 
 from collections.abc import Mapping
 from itertools import zip_longest
@@ -59,7 +59,7 @@ def first_contexts(output: Output) -> None:
         kernels = [mechanism.encoder_scores.kernel, mechanism.decoder_scores.kernel]
         alpha, beta = (float(tf.norm(gradient)) for gradient in tape.gradient(loss, kernels))
         memory = model.encode(source).memory
-        states = memory["values"]  # sources shorter than K are read as they are
+        states = memory["values"]  # the encoder's states, as the sources are shorter than K
         scores, _ = mechanism.score(tf.zeros([len(states), 1, config.model.units]), memory)
         scale = float(tf.norm(scores @ states) / tf.norm(tf.reduce_mean(states, 1)))
         rows.append(
@@ -78,7 +78,7 @@ def first_contexts(output: Output) -> None:
 
 
 def ablations(output: Output, runs: list[Run]) -> None:
-    """Copy task: the paper's open choices, one changed at a time."""
+    """Writes results of the copy task with one of the paper's open choices changed at a time."""
     rows = []
     for run in runs:
         model = run.config.model
@@ -102,27 +102,27 @@ def ablations(output: Output, runs: list[Run]) -> None:
 
 
 def training_choices(output: Output, runs: list[Run]) -> None:
-    """Copy task: what the paper leaves open about training, one choice changed at a time."""
+    """Writes results of the copy task with one open choice about training changed at a time."""
     output.runs(runs, "What the paper leaves open about training: the copy task")
 
 
 def renormalize(output: Output, runs: list[Run]) -> None:
-    """Translation: position encodings renormalized to a mean of 1, and not at all."""
+    """Writes results of translation with position encodings renormalized to a mean of 1, and not at all."""
     output.runs(runs, "Multi30k English to German: position encodings renormalized")
 
 
 def memory_rows(output: Output, runs: list[Run]) -> None:
-    """Translation: memory attention with larger slots, with slots that are means, and with additive reading."""
+    """Writes results of translation with larger slots, with means as slots, and with additive reading."""
     output.runs(runs, "Multi30k English to German: what the slots of the memory hold")
 
 
 def longer(output: Output, runs: list[Run]) -> None:
-    """Copy task: K = 32 and 64 trained three times as long."""
+    """Writes results of the copy task with K = 32 and 64, trained three times as long."""
     output.runs(runs, f"Copy task, L = {runs[0].config.data.copy.max_length}, trained three times as long")
 
 
 def slots_by_length(output: Output, runs: list[Run]) -> None:
-    """Copy task: the fewest slots within half a BLEU of attention, by length."""
+    """Writes the fewest slots within 0.5 BLEU of Bahdanau attention on the copy task, by length."""
     rows = []
     for length, paper_length in PRINTED_LENGTHS[output.scale].items():
         bleu = {model_name(run): run.result.scores["bleu"] for run in runs if run.config.data.copy.max_length == length}
@@ -140,7 +140,7 @@ def slots_by_length(output: Output, runs: list[Run]) -> None:
 
 
 def bleu_by_length(output: Output, copy: list[Run], translation: list[Run]) -> None:
-    """BLEU by source length, for the longest copy task and for translation as in Table 2."""
+    """Writes BLEU by source length, for the longest copy task and for translation as in Table 2."""
     longest = max(run.config.data.copy.max_length for run in copy)
     groups = {
         (f"copy, L = {longest}", model_name(run)): [run] for run in copy if run.config.data.copy.max_length == longest
@@ -161,16 +161,16 @@ def bleu_by_length(output: Output, copy: list[Run], translation: list[Run]) -> N
 
 
 def errors_by_position(output: Output, runs: list[Run]) -> None:
-    """Copy task: wrong tokens by their position, in fifths of the greatest length."""
+    """Writes the share of wrong tokens in the copy task by their position, in fifths of the greatest length."""
     rows = []
     for run in runs:
         longest = run.config.data.copy.max_length
         wrong = [[] for _ in range(_FIFTHS)]
         for hypothesis, reference in zip(*hypotheses_and_references(run), strict=True):
             expected = split_words(reference)
-            written = split_words(hypothesis)[: len(expected)]
-            for position, (token, copy) in enumerate(zip_longest(expected, written)):
-                wrong[position * _FIFTHS // longest].append(token != copy)
+            predicted = split_words(hypothesis)[: len(expected)]
+            for position, (token, prediction) in enumerate(zip_longest(expected, predicted)):
+                wrong[position * _FIFTHS // longest].append(token != prediction)
         row = {"L": longest, "model": model_name(run)}
         for number, errors in enumerate(wrong, start=1):
             row[f"fifth {number}"] = f"{100 * np.mean(errors):.2f}" if errors else ""

@@ -1,4 +1,4 @@
-"""Results printed in the paper, and the configs that reproduce them."""
+"""Holds the results printed in the paper, and recognizes the configs that reproduce them."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -66,7 +66,7 @@ _FREE_KEYS = {
     ),
     "decoding": ("batch_size", "n_best", "jit_compile"),
 }
-# Memory attention as in the paper, and mechanisms that the tables name by K alike.
+# Mechanisms that tables name by K: memory attention as in the paper, and its extensions.
 _MEMORY = ("memory", "windowed_memory", "nested_memory", "memory_variant")
 
 
@@ -83,17 +83,17 @@ def table_1(config: Config) -> PaperRow | None:
 
 
 def has_extension(attention: Mapping[str, Any]) -> bool:
-    """Whether an attention mechanism is not in the paper, or has an option that is not."""
+    """Returns whether an attention mechanism is not in the paper, or has an option that is not."""
     return not _is_in_paper(configs.from_dict({"data": {"copy": {}}, "model": {"attention": dict(attention)}}), {})
 
 
 def _is_in_paper(config: Config, settings: dict) -> bool:
-    """Whether a config differs from the paper's, with these settings and its own mechanism, in free keys alone."""
+    """Returns whether a config differs only in free keys from the paper's with `settings` and the same mechanism."""
     attention = config.model.attention
     if attention["name"] not in ("none", "memory", "bahdanau"):
         return False
-    asked = {key: attention[key] for key in ("name", "num_slots") if key in attention}
-    paper = configs.from_dict({"data": {"copy": {}}, **settings, "model": {"attention": asked}})  # the rest is default
+    mechanism = {key: attention[key] for key in ("name", "num_slots") if key in attention}
+    paper = configs.from_dict({"data": {"copy": {}}, **settings, "model": {"attention": mechanism}})  # defaults apply
     free = {f"{section}.{key}" for section, keys in _FREE_KEYS.items() for key in keys}
     return all(
         difference.key in free for difference in configs.differences(configs.to_dict(config), configs.to_dict(paper))
@@ -101,7 +101,7 @@ def _is_in_paper(config: Config, settings: dict) -> bool:
 
 
 def model(attention: Mapping[str, Any]) -> str:
-    """Returns the tables' name of the model with an attention mechanism."""
+    """Returns the name that tables give to the model with an attention mechanism."""
     if not is_memory(attention):
         return attention["name"]
     encodings = " + PE" if attention.get("position_encoding", False) else ""
@@ -109,7 +109,7 @@ def model(attention: Mapping[str, Any]) -> str:
 
 
 def is_memory(attention: Mapping[str, Any]) -> bool:
-    """Whether a mechanism is memory attention, as in the paper or extended."""
+    """Returns whether a mechanism is memory attention, as in the paper or an extension."""
     return attention["name"] in _MEMORY
 
 

@@ -8,7 +8,7 @@ from memattn.sweeps.results import Run
 from studies.britz2017 import printed
 
 LEARNT = 95  # validation BLEU from which a copy task counts as learnt
-ON_PAR = 0.5  # BLEU that a model on a par with attention may be lower
+ON_PAR = 0.5  # a model is on a par with attention if it is at most so many BLEU lower
 
 
 def model_name(run: Run) -> str:
@@ -28,29 +28,29 @@ def num_slots(run: Run) -> int:
 
 
 def has_encodings(run: Run) -> bool:
-    """Whether position encodings enter the memory."""
+    """Returns whether a run's memory has position encodings."""
     return run.config.model.attention.get("position_encoding", False)
 
 
 def text_name(run: Run) -> str:
-    """Name of the prepared text, such as wmt17.en-de."""
+    """Returns the name of the prepared text, such as wmt17.en-de."""
     return os.path.basename(run.config.data.folder)
 
 
 def task_name(run: Run) -> str:
-    """Name of the task, with its length."""
+    """Returns the name of the task, with its length."""
     task: CopyConfig = run.config.data.generated
     marked = f", {task.marked} marked" if task.name == "selective_copy" else ""
     return f"{task.name}, L = {task.max_length}{marked}"
 
 
 def valid_bleu(run: Run) -> float:
-    """Best validation BLEU during training."""
+    """Returns the best validation BLEU during training."""
     return max(bleu for _, bleu in run.curve)
 
 
 def best_scorings(runs: list[Run]) -> dict[tuple[str, str], list[Run]]:
-    """Returns (text, model) -> its runs, one per seed, with the scorings of the best mean validation BLEU."""
+    """Returns (text, model) -> the runs, one per seed, with the scorings that have the best mean validation BLEU."""
     groups = {}
     for run in runs:
         scorings = scorings_name(run) if is_memory(run) else ""

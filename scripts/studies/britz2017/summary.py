@@ -1,9 +1,8 @@
-"""The README's table: a few committed results beside those of the paper."""
+"""Makes the README's table: a few committed results beside the paper's."""
 
 import csv
 import io
 import os
-from typing import Any
 
 from memattn import reading
 from studies.britz2017 import printed
@@ -17,8 +16,8 @@ _CPU_RUNS = {
     "bahdanau": "bahdanau-max_length=20",
 }
 _SYSTEMS = {model: f"memattn: {name}" for model, name in MODELS.items()}
-# Runs of configs/multi30k/seeds.yaml: memory attention as in the paper, and windowed memory attention, which the
-# committed results have under the options of version 0.2.0.
+# Runs of configs/multi30k/seeds.yaml: memory attention as in the paper, and windowed memory attention, by its present
+# name and by its name in version 0.2.0.
 _AS_IN_PAPER = "memory-num_slots=32-encoder_scoring=softmax-decoder_scoring=sigmoid"
 _WINDOWED = (
     "windowed_memory-num_slots=32-read=additive-read_units=128",
@@ -33,14 +32,17 @@ def rows(results: str) -> list[dict[str, str]]:
     def path(*names: str) -> str:
         return os.path.join(results, *names)
 
-    cpu = {model: _json(path("table1", "cpu", "runs", run, "result.json"))["bleu"] for model, run in _CPU_RUNS.items()}
+    cpu = {
+        model: reading.json_file(path("table1", "cpu", "runs", run, "result.json"))["bleu"]
+        for model, run in _CPU_RUNS.items()
+    }
     small = {row["model"]: float(row["BLEU"]) for row in _csv(path("table1", "small", "table.csv")) if row["L"] == "40"}
     seeds = {row["run"]: float(row["BLEU mean"]) for row in _csv(path("multi30k", "small", "seeds.csv"))}
     bahdanau = seeds["bahdanau"]
     windowed = next(seeds[run] for run in _WINDOWED if run in seeds)
     table = [
-        _row("BLEU, copy, L = 20, our learning rate", cpu, _of_table_1(printed.TABLE_1_BLEU[20])),
-        _row("BLEU, copy, L = 40 (paper: 200), scaled down", small, _of_table_1(printed.TABLE_1_BLEU[200])),
+        _row("BLEU, copy, L = 20, our learning rate", cpu, _by_model(printed.TABLE_1_BLEU[20])),
+        _row("BLEU, copy, L = 40 (paper: 200), scaled down", small, _by_model(printed.TABLE_1_BLEU[200])),
         _row(
             "BLEU, Multi30k en-de (paper: WMT'17), scaled down",
             {"K=32": seeds[_AS_IN_PAPER], "bahdanau": bahdanau},
@@ -52,13 +54,13 @@ def rows(results: str) -> list[dict[str, str]]:
     for length in (50, 200):
         seconds = {row["system"]: float(row["seconds"]) for row in decoded if row["L"] == str(length)}
         speeds = _speeds({model: seconds[system] for model, system in _SYSTEMS.items()})
-        paper_speeds = _speeds(_of_table_1(printed.TABLE_1_SECONDS[length]))
+        paper_speeds = _speeds(_by_model(printed.TABLE_1_SECONDS[length]))
         table.append(_row(f"decoding speed, L = {length}", speeds, paper_speeds))
     return table
 
 
-def _of_table_1(values: tuple[float, ...]) -> dict[str, float]:
-    """Picks the values of MODELS from a row of the paper's Table 1."""
+def _by_model(values: tuple[float, ...]) -> dict[str, float]:
+    """Returns the values of MODELS in a row of the paper's Table 1."""
     return {model: values[printed.TABLE_1_MODELS.index(model)] for model in MODELS}
 
 
@@ -73,12 +75,8 @@ def _row(claim: str, ours: dict[str, float], paper: dict[str, float]) -> dict[st
 
 def _speeds(seconds: dict[str, float]) -> dict[str, float]:
     """Returns the speed of each model relative to Bahdanau attention."""
-    return {model: seconds["bahdanau"] / taken for model, taken in seconds.items()}
+    return {model: seconds["bahdanau"] / model_seconds for model, model_seconds in seconds.items()}
 
 
 def _csv(path: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(reading.text(path), newline="")))
-
-
-def _json(path: str) -> dict[str, Any]:
-    return reading.json_file(path)

@@ -1,4 +1,4 @@
-"""Tables 1 to 3 of the paper, from finished runs and measured times, each beside the paper's results."""
+"""Writes Tables 1 to 3 of the paper from finished runs and measured times, beside the paper's results."""
 
 import statistics
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from studies.britz2017 import printed
 from studies.britz2017.runs import best_scorings, is_memory, model_name, scorings_name, valid_bleu
 from studies.output import OTHER_SETTINGS, Output
 
-# Scale -> L of its copy tasks -> L in the paper's Table 1 that it stands for.
+# Scale -> L of a copy task -> L in the paper's Table 1 that the task stands for.
 PRINTED_LENGTHS = {
     "paper": {length: length for length in printed.TABLE_1_BLEU},
     "cpu": {20: 20, 50: 50, 100: 100},
@@ -37,7 +37,7 @@ def table_1(output: Output, runs: list[Run]) -> None:
 
 
 def place_in_table_1(row: dict) -> tuple[int, int]:
-    """Sorts rows by length and model as the paper's Table 1 does."""
+    """Returns a key that sorts rows by length and model as the paper's Table 1 does."""
     return row["L"], printed.TABLE_1_MODELS.index(row["model"])
 
 
@@ -47,8 +47,8 @@ def _row_of_table_1(run: Run, scale: str, paper_column: str, bahdanau: Mapping[i
     place, paper_length = printed.TABLE_1_MODELS.index(model), PRINTED_LENGTHS[scale][length]
     bleu, seconds = printed.TABLE_1_BLEU[paper_length], printed.TABLE_1_SECONDS[paper_length]
     is_reproduction = printed.table_1(run.config) is not None
-    # At the other scales, rows of the paper's models have its results beside them; "paper L" and the title tell the
-    # difference.
+    # At other scales, rows of the paper's models have the paper's results beside them, too: "paper L" and the title
+    # state what differs.
     is_scaled = scale != "paper" and not printed.has_extension(run.config.model.attention)
     shows_paper = is_reproduction or is_scaled
     shows_difference = is_reproduction or (is_scaled and scale == "cpu")

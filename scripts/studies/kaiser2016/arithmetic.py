@@ -1,4 +1,4 @@
-"""Active memory in arithmetic, on longer numbers than in training (Kaiser & Sutskever, 2016)."""
+"""Tests active memory in arithmetic on longer numbers than in training (Kaiser & Sutskever, 2016)."""
 
 import numpy as np
 
@@ -21,7 +21,7 @@ def arithmetic(output: Output, runs: list[Run]) -> None:
     """Writes exact matches for operands as long as in training and longer; draws a memory step by step."""
     rows = []
     for run in runs:
-        # The last weights, not the best ones: those are the first with which the validation set is all right.
+        # The last weights: the best are only the first that have no error in validation.
         trained = load([run.folder], ["decoding.beam_size=1"], 1)
         rows.append(
             {
@@ -46,7 +46,7 @@ def _exact_matches(trained: Trained, digits: int) -> float:
 
 
 def _draw_memory(output: Output, run: Run) -> None:
-    """Draws those maps of a memory that change most from step to step."""
+    """Draws the maps of a memory that change most from step to step."""
     trained = load([run.folder], [], 1)
     source = task_of_length(trained, _DRAWN_DIGITS, 1).source[0]
     model = trained.models[0]

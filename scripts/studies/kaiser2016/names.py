@@ -1,4 +1,4 @@
-"""Names of models with active memory, and of those with attention beside them."""
+"""Names models with active memory, and models with attention that are compared with them."""
 
 from memattn.config import NeuralGPUConfig
 from memattn.sweeps.results import Run
@@ -6,7 +6,7 @@ from studies.britz2017 import runs
 
 
 def model_name(run: Run) -> str:
-    """The kind of model, with its cell or its attention."""
+    """Returns the kind of a model, with its cell or its attention."""
     model = run.config.model
     if isinstance(model, NeuralGPUConfig):
         return f"{model.kind} {model.cell}, {model.width} x {model.units}"

@@ -1,4 +1,4 @@
-"""Active memory beside attention in translation (Kaiser & Bengio, 2016)."""
+"""Compares active memory with attention in translation (Kaiser & Bengio, 2016)."""
 
 from benchmarks import plots
 

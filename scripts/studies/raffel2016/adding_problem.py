@@ -1,4 +1,4 @@
-"""The adding and the multiplication problem of Raffel and Ellis (2016): feed-forward attention on long sequences."""
+"""Trains models on the adding and the multiplication problem of Raffel and Ellis (2016), with long sequences."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ LEARNING_RATES = {"addition": 0.01, "multiplication": 0.003}  # best at length 1
 RIGHT = 0.04  # error below which a prediction counts as right
 MIXED = (50, 10_000)  # lengths of the row "50-10000"
 _CONSTANTS = {"addition": 0.5, "multiplication": 0.04}  # best predictions that do not depend on the input
-# A config, from which each layer makes an initializer: a shared one would give layers of one shape the same weights.
+# A config, from which each layer makes an initializer: a shared initializer gives layers of equal shapes equal weights.
 _KERNELS = {"class_name": "VarianceScaling", "config": {"mode": "fan_in", "distribution": "untruncated_normal"}}
 
 # Published results (Raffel's slides of 2016) at each of LENGTHS: epochs of 100,000 sequences until all test sequences
@@ -53,7 +53,7 @@ def _memory(slots: int, encoder: str, decoder: str) -> Callable:
     return lambda: pooled(kind(num_slots=slots, encoder_scoring=encoder, decoder_scoring=decoder))
 
 
-# Each makes the layer between the states and the output layers. Memory attention's names tell K and its two scorings.
+# Name -> maker of the layer between states and output layers. Names of memory attention give K and both scorings.
 MODELS = {
     "feed-forward attention": lambda: pooled(FeedForwardAttention(initializer=_KERNELS)),
     "unweighted": lambda: pooled(FeedForwardAttention(weighted=False)),
@@ -185,6 +185,6 @@ def train(
 
 
 def constant(task: Task, tests: list[tuple[np.ndarray, np.ndarray]]) -> float:
-    """Returns the share of the test that is right if the best constant is predicted."""
+    """Returns the share of test sequences for which the best constant is a right prediction."""
     targets = np.concatenate([targets for _, targets in tests])
     return float(np.mean(np.abs(targets - _CONSTANTS[task]) < RIGHT))

@@ -1,6 +1,6 @@
-"""Subsequence search by embeddings (Raffel & Ellis, 2016) with several poolings.
+"""Trains and tests subsequence search by embeddings (Raffel & Ellis, 2016) with several poolings.
 
-A sequence and a distorted part of it get embeddings that are near to each other.
+A sequence and a distorted part of the sequence get embeddings that are near to each other.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,14 +13,14 @@ from memattn.attention import FeedForwardAttention, MemoryVariantAttention
 
 TONES = 12
 MARGIN = 1.0  # m of the loss
-ALPHA = 1.0  # of the loss: weight of pairs that do not match
+ALPHA = 1.0  # alpha of the loss, the weight of pairs that do not match
 BATCH = 20  # pairs of a training step
 WIDTH = 32  # size of an embedding
 _LEARNING_RATE = 1e-3
-_BINS = 20  # of the histograms of distances
+_BINS = 20  # bins of the histograms of distances
 _LENGTHS = (96, 160)  # steps of a whole sequence
 _SPEEDS = (0.8, 1.25)  # steps of the whole sequence for each step of a copy
-_LONGEST = 200  # at least the steps of any whole sequence or slowed copy
+_LONGEST = 200  # upper bound on the steps of a sequence or copy
 
 
 @tf.keras.utils.register_keras_serializable("memattn")
@@ -63,7 +63,7 @@ def _feed_forward(weighted: bool) -> Callable:
     return lambda states, real: tf.keras.layers.Flatten()(attention(states[:, :1], states, value_mask=real))
 
 
-# Each makes a function of states [B, T, D] and their mask [B, T] to one vector [B, D'].
+# Name -> maker of a function that pools states [B, T, D] with a mask [B, T] to one vector [B, D'].
 POOLINGS: dict[str, Callable[[], Callable]] = {
     "feed-forward attention": lambda: _feed_forward(weighted=True),
     "mean": lambda: _feed_forward(weighted=False),
@@ -78,17 +78,17 @@ def pairs(rows: int, random: np.random.Generator) -> list[tuple[np.ndarray, np.n
     A tone sounds for four to twelve steps together with its fifth, like a piano roll. The copy has another tempo,
     lacks 10% to 30% at its ends, and has noise added.
     """
-    sequences = []
+    examples = []
     for length in random.integers(*_LENGTHS, rows):
         held = random.integers(4, 13, length)
         tones = np.repeat(random.integers(0, TONES, length), held)[:length]
-        whole = np.eye(TONES, dtype=np.float32)[tones] + 0.5 * np.eye(TONES, dtype=np.float32)[(tones + 7) % TONES]
+        sequence = np.eye(TONES, dtype=np.float32)[tones] + 0.5 * np.eye(TONES, dtype=np.float32)[(tones + 7) % TONES]
         start, end = length * random.uniform(0.0, 0.15), length * random.uniform(0.85, 0.9)
         places = np.arange(start, end, random.uniform(*_SPEEDS))
-        copy = whole[np.minimum(places.astype(int), length - 1)]
+        copy = sequence[np.minimum(places.astype(int), length - 1)]
         copy = copy * random.uniform(0.5, 1.5, [len(copy), 1]) + random.normal(0, 0.3, copy.shape)
-        sequences.append((whole, copy.astype(np.float32)))
-    return sequences
+        examples.append((sequence, copy.astype(np.float32)))
+    return examples
 
 
 def padded(sequences: list[np.ndarray]) -> np.ndarray:
@@ -111,18 +111,18 @@ def make_encoder(pooling: str) -> tf.keras.Model:
 
 
 def distances(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
-    """Euclidean distances [B] of embeddings, with a finite gradient where they are equal."""
+    """Returns Euclidean distances [B] of embeddings, with a finite gradient where embeddings are equal."""
     return tf.sqrt(tf.reduce_sum(tf.math.squared_difference(a, b), -1) + 1e-8)
 
 
 def loss(matching: tf.Tensor, different: tf.Tensor) -> tf.Tensor:
-    """Mean of d^2 over matching pairs, plus alpha times the mean of max(0, m - d)^2 over different ones."""
+    """Returns the mean of d^2 over matching pairs, plus alpha times the mean of max(0, m - d)^2 over different ones."""
     hinge = tf.maximum(0.0, MARGIN - different)
     return tf.reduce_mean(matching**2) + ALPHA * tf.reduce_mean(hinge**2)
 
 
 def train(pooling: str, *, updates: int, seed: int) -> tuple[tf.keras.Model, ...]:
-    """Trains encoders of whole and of distorted sequences, on new pairs in each training step."""
+    """Trains an encoder of sequences and an encoder of their copies, on new pairs in each training step."""
     tf.keras.utils.set_random_seed(seed)
     encoders = make_encoder(pooling), make_encoder(pooling)
     weights = [weight for encoder in encoders for weight in encoder.trainable_variables]
@@ -130,27 +130,27 @@ def train(pooling: str, *, updates: int, seed: int) -> tuple[tf.keras.Model, ...
     optimizer.build(weights)
 
     @tf.function(autograph=False)
-    def update(whole, copies, shift):
+    def update(originals, copies, shift):
         with tf.GradientTape() as tape:
-            a, b = encoders[0](whole), encoders[1](copies)
+            a, b = encoders[0](originals), encoders[1](copies)
             value = loss(distances(a, b), distances(a, tf.roll(b, shift, 0)))
         optimizer.apply_gradients(zip(tape.gradient(value, weights), weights, strict=True))
 
-    for whole, copies, shift in _batches(np.random.default_rng([seed, 0]), updates):
-        update(whole, copies, shift)
+    for originals, copies, shift in _batches(np.random.default_rng([seed, 0]), updates):
+        update(originals, copies, shift)
     return encoders
 
 
 def _batches(random: np.random.Generator, updates: int) -> Iterator[tuple[tf.Tensor, tf.Tensor, tf.Tensor]]:
-    """Yields whole sequences, their copies, and by how many rows to move the copies for pairs that do not match."""
+    """Yields sequences, their copies, and the number of rows by which to shift copies for pairs that do not match."""
     for _ in range(updates):
         sides = zip(*pairs(BATCH, random), strict=True)
-        whole, copies = (tf.constant(padded(list(side))) for side in sides)
-        yield whole, copies, tf.constant(int(random.integers(1, BATCH)))
+        originals, copies = (tf.constant(padded(list(side))) for side in sides)
+        yield originals, copies, tf.constant(int(random.integers(1, BATCH)))
 
 
 def bhattacharyya(matching: np.ndarray, different: np.ndarray) -> float:
-    """Overlap of two sets of distances, from 0 (none) to 1, computed from histograms with common bins."""
+    """Returns the overlap of two sets of distances, from 0 (none) to 1, by histograms with common bins."""
     edges = np.linspace(0, max(matching.max(), different.max()), _BINS + 1)
     shares = [np.histogram(distances, edges)[0] / len(distances) for distances in (matching, different)]
     return float(np.sum(np.sqrt(shares[0] * shares[1])))
@@ -176,7 +176,7 @@ def search(database: np.ndarray, queries: np.ndarray, random: np.random.Generato
 
 
 def statistics(sequences: list[np.ndarray]) -> np.ndarray:
-    """Embeds sequences without training: mean and standard deviation of each tone [N, 24]."""
+    """Embeds sequences without training, by mean and standard deviation of each tone: [N, 24]."""
     return np.stack([np.concatenate([sequence.mean(0), sequence.std(0)]) for sequence in sequences])
 
 
