@@ -1,4 +1,4 @@
-"""Options of pytest, fixtures, and TensorFlow as the tests need it."""
+"""Options of pytest, fixtures that several folders share, and settings of TensorFlow for tests."""
 
 import dataclasses
 import os
@@ -31,38 +31,42 @@ def pytest_addoption(parser):
 
 @pytest.fixture(autouse=True)
 def chosen_mechanisms_known_to_keras():
-    """Lets Keras load chosen mechanisms from files, as registering them would."""
+    """Lets Keras load from files the mechanisms that --mechanism names; they are not registered with it."""
     with tf.keras.utils.custom_object_scope({MECHANISMS[name].__name__: MECHANISMS[name] for name in CHOSEN}):
         yield
 
 
 @pytest.fixture(scope="session")
 def times(request):
-    """times(short=..., full=...): how often a fault is tried, by --full."""
+    """times(short=..., full=...) returns how often a fault is tried: `full` with --full, else `short`."""
     return lambda *, short, full: full if request.config.getoption("--full") else short
 
 
 @pytest.fixture(scope="session")
 def commands(times):
-    """Runs many commands quickly, each in a fork of one process: `run` and `map` of fork_server.commands."""
+    """The functions `run` and `map` of fork_server.commands, which run commands quickly in forks of a process."""
     with fork_server.commands(times(short=1, full=2)) as run_and_map:
         yield run_and_map
 
 
 @pytest.fixture
 def command(commands):
-    """command(folder, module, arguments...) runs `python -m module arguments` there: [status, stdout, stderr]."""
-    return commands[0]
+    """command(folder, module, arguments...) runs `python -m module arguments` in a folder.
+
+    Returns [status, stdout, stderr].
+    """
+    run, _ = commands
+    return run
 
 
 def pytest_configure(config):
     """Sets the chosen mechanisms, four logical CPU devices, unoptimized graphs, and SIGINT as at a terminal.
 
-    Tests of distribution need the devices, which must be there before TensorFlow starts. Most graphs of tests run a few
-    times only, and optimizing one takes longer. Commands in processes of their own do optimize.
+    Tests of distribution need the devices, which must be set before TensorFlow starts. Most graphs of tests run only a
+    few times, and optimizing a graph takes longer than that. Commands in separate processes do optimize.
     """
     CHOSEN[:] = config.getoption("--mechanism")
-    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as in a shell's background jobs
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # a shell's background jobs ignore it
         signal.signal(signal.SIGINT, signal.default_int_handler)
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
     cpu = tf.config.list_physical_devices("CPU")[0]
@@ -71,7 +75,7 @@ def pytest_configure(config):
 
 @pytest.fixture
 def write_config(tmp_path):
-    """Writes a config: TINY with dotted keys set, its data under the test's folder; returns the file's path."""
+    """write_config(changes) writes TINY with dotted keys changed, its data in the test's folder; returns the path."""
 
     def write(changes=None, name="config.yaml"):
         tree = configs.apply_changes(TINY, {"data.folder": str(tmp_path / "data"), **(changes or {})})
@@ -84,7 +88,7 @@ def write_config(tmp_path):
 
 @pytest.fixture
 def tiny_config(write_config):
-    """Writes a config as write_config does and loads it; at its end the test's models are freed."""
+    """tiny_config(changes) writes a config with write_config and returns it loaded; frees models after the test."""
 
     def load(changes=None):
         return configs.load(write_config(changes), [])
@@ -95,14 +99,14 @@ def tiny_config(write_config):
 
 @pytest.fixture
 def made_up_scores(monkeypatch):
-    """made_up_scores(bleu=[...]) gives a metric these values in turn, then the last one each time."""
+    """made_up_scores(bleu=[...]) makes a metric return these values in turn, and the last value from then on."""
 
-    def make_up(**values):
-        for name, scores in values.items():
-            left = list(scores)
+    def make_up(**values_by_metric):
+        for name, values in values_by_metric.items():
+            remaining = list(values)
 
-            def score(_, left=left):
-                return Score(left.pop(0) if len(left) > 1 else left[0])
+            def score(_, remaining=remaining):
+                return Score(remaining.pop(0) if len(remaining) > 1 else remaining[0])
 
             monkeypatch.setitem(METRICS, name, dataclasses.replace(METRICS[name], score=score))
 

@@ -1,4 +1,4 @@
-"""Every broken input ends a command with one line that names it, the right exit status, and intact runs."""
+"""Broken input ends a command with a single line that names it and the right exit status; runs stay intact."""
 
 import ctypes
 import errno
@@ -30,7 +30,7 @@ from memattn.training.trainer import train
 FAILURE, USAGE = 1, 2
 COPY = "data: {copy: {}}\n"
 
-# id: (the file, overrides, what the message holds: the place and the key, and a word or a value)
+# id -> content of config.yaml, overrides, fragments of the message: place, key, and a word or a value
 CONFIGS = {
     "empty": ("# nothing\n", [], ["config.yaml:", "empty"]),
     "list": ("- data\n", [], ["config.yaml:", "data, model"]),
@@ -54,7 +54,7 @@ CONFIGS = {
     "UTF-16": (COPY.encode("utf-16"), [], ["config.yaml:1:", "0xff"]),
     "key given twice": (COPY + "model:\n  units: 3\n  units: 4\n", [], ["config.yaml:4: model.units:", "twice"]),
     "no data": ("model: {units: 3}\n", [], ["config.yaml: data:", "data.folder"]),
-    "no data but": ("dat: {copy: {}}\n", [], ["config.yaml:1: dat:", "mean data?"]),
+    "data misspelt": ("dat: {copy: {}}\n", [], ["config.yaml:1: dat:", "mean data?"]),
     "data left empty": ("data:\n", [], ["config.yaml:1: data:", "data.folder"]),
     "folder without name": ("data: {folder: ''}\n", [], ["config.yaml:1: data:", "data.folder"]),
     "section misspelt": (COPY + "trianing: {}\n", [], ["config.yaml:2: trianing:", "mean training?"]),
@@ -74,10 +74,10 @@ CONFIGS = {
     "merge key": ("data: &d {copy: {}}\nmodel:\n  <<: *d\n", [], ["config.yaml:3: model.<<:", "unknown"]),
     "number for a section": (COPY + "model: 3\n", [], ["config.yaml:2: model:", "not 3"]),
     "list for a section": (COPY + "model: [a]\n", [], ["config.yaml:2: model:", "not ['a']"]),
-    "text for a number": (COPY + "model: {units: many}\n", [], ["config.yaml:2: model.units:", "not 'many'"]),
-    "fraction for a whole number": (COPY + "model: {units: 2.5}\n", [], ["config.yaml:2: model.units:", "not 2.5"]),
-    "truth for a whole number": (COPY + "model: {units: true}\n", [], ["config.yaml:2: model.units:", "not True"]),
-    "truth for a number": (COPY + "model: {dropout: yes}\n", [], ["config.yaml:2: model.dropout:", "not True"]),
+    "str for a number": (COPY + "model: {units: many}\n", [], ["config.yaml:2: model.units:", "not 'many'"]),
+    "fraction for an int": (COPY + "model: {units: 2.5}\n", [], ["config.yaml:2: model.units:", "not 2.5"]),
+    "bool for an int": (COPY + "model: {units: true}\n", [], ["config.yaml:2: model.units:", "not True"]),
+    "bool for a number": (COPY + "model: {dropout: yes}\n", [], ["config.yaml:2: model.dropout:", "not True"]),
     "date for a number": (
         COPY + "training: {seed: 2017-09-09}\n",
         [],
@@ -90,11 +90,11 @@ CONFIGS = {
     ),
     "leading zero": (COPY + "training:\n  seed: 010\n", [], ["config.yaml:3: training.seed:", "octal"]),
     "--set with a leading zero": (COPY, ["training.seed=010"], ["--set training.seed", "octal"]),
-    "leading zero for text": ("data: {folder: 010}\n", [], ["config.yaml:1: data.folder:", "octal"]),
+    "leading zero for a str": ("data: {folder: 010}\n", [], ["config.yaml:1: data.folder:", "octal"]),
     "base 60": (COPY + "training: {max_steps: 1:30}\n", [], ["config.yaml:2: training.max_steps:", "not '1:30'"]),
     "--set in base 60": (COPY, ["training.max_steps=1:30"], ["--set training.max_steps=1:30:", "not '1:30'"]),
     "fraction in base 60": (COPY + "model: {dropout: 1:30.5}\n", [], ["config.yaml:2: model.dropout:", "not '1:30.5'"]),
-    "bool for text": ("data: {folder: no}\n", [], ["config.yaml:1: data.folder:", "not False"]),
+    "bool for a str": ("data: {folder: no}\n", [], ["config.yaml:1: data.folder:", "not False"]),
     "tag of an int on a mapping": (COPY + "model: !!int {}\n", [], ["config.yaml:2: model:", "tag:yaml.org,2002:int"]),
     "--set of a tag on a mapping": (COPY, ["model.units=!!int {}"], ["--set model.units", "tag:yaml.org,2002:int"]),
     "tag of Python on a mapping": (
@@ -122,10 +122,10 @@ CONFIGS = {
         [],
         ["config.yaml:2: model.units:", "not a plain value"],
     ),
-    "number for a truth": (COPY + "model: {mix: 1}\n", [], ["config.yaml:2: model.mix:", "not 1"]),
-    "number for text": ("data: {folder: 3}\n", [], ["config.yaml:1: data.folder:", "not 3"]),
+    "number for a bool": (COPY + "model: {mix: 1}\n", [], ["config.yaml:2: model.mix:", "not 1"]),
+    "number for a str": ("data: {folder: 3}\n", [], ["config.yaml:1: data.folder:", "not 3"]),
     "null for a number": (COPY + "model: {units: }\n", [], ["config.yaml:2: model.units:", "not "]),
-    "neither truth nor auto": (
+    "neither bool nor auto": (
         COPY + "decoding: {jit_compile: 1}\n",
         [],
         ["config.yaml:2: decoding.jit_compile:", "auto"],
@@ -133,8 +133,12 @@ CONFIGS = {
     "choice misspelt": (COPY + "model: {bridge: dens}\n", [], ["config.yaml:2: model.bridge:", "mean dense?"]),
     "long value": (COPY + f"model: {{bridge: {'x' * 3000}}}\n", [], ["config.yaml:2: model.bridge:", "xxx ... "]),
     "negative dropout": (COPY + "model: {dropout: -0.1}\n", [], ["config.yaml:2: model.dropout:", "not -0.1"]),
-    "dropout of all": (COPY + "model: {dropout: 1}\n", [], ["config.yaml:2: model.dropout:", "not 1.0"]),
-    "no learning": (COPY + "training: {learning_rate: 0}\n", [], ["config.yaml:2: training.learning_rate:", "not 0.0"]),
+    "dropout of 1": (COPY + "model: {dropout: 1}\n", [], ["config.yaml:2: model.dropout:", "not 1.0"]),
+    "learning rate of 0": (
+        COPY + "training: {learning_rate: 0}\n",
+        [],
+        ["config.yaml:2: training.learning_rate:", "not 0.0"],
+    ),
     "NaN": (COPY + "training: {learning_rate: .nan}\n", [], ["config.yaml:2: training.learning_rate:", "nan"]),
     "infinity": (COPY + "training: {learning_rate: 1e400}\n", [], ["config.yaml:2: training.learning_rate:", "inf"]),
     "seed beyond 32 bits": (COPY + "training: {seed: 2147483648}\n", [], ["config.yaml:2: training.seed:", "32 bits"]),
@@ -169,7 +173,7 @@ CONFIGS = {
         [],
         ["config.yaml:2: model.attention.name:", "['memory']"],
     ),
-    "text for the attention": (
+    "str for the attention": (
         COPY + "model: {attention: memory}\n",
         [],
         ["config.yaml:2: model.attention:", "'memory'"],
@@ -184,7 +188,7 @@ CONFIGS = {
         [],
         ["config.yaml:2: model.attention.num_slots:", "cache_keys"],
     ),
-    "option that the model gives": (
+    "option that the model sets": (
         COPY + "model: {attention: {name: bahdanau, units: 3}}\n",
         [],
         ["config.yaml:2: model.attention.units:", "unknown"],
@@ -221,7 +225,7 @@ CONFIGS = {
         [],
         ["sweep run units=0: model.units:", "not 0"],
     ),
-    "run twice": (COPY + "sweep: {grid: {model.units: [3, 3]}}\n", [], ["sweep:", "units=3"]),
+    "same run twice": (COPY + "sweep: {grid: {model.units: [3, 3]}}\n", [], ["sweep:", "units=3"]),
     "long key": (COPY + f"{'x' * 900}: 1\n", [], ["config.yaml:2: xxx", "xxx ...: unknown"]),
     "long key deep down": (COPY + f"model: {{{'x' * 900}: 1}}\n", [], ["config.yaml:2: model.xxx", "xxx ...: unknown"]),
     "long base": (f"base: {'x' * 9000}\n", [], ["config.yaml:1: base:", "xxx ..."]),
@@ -249,13 +253,13 @@ CONFIGS = {
     "--set of the grid": (COPY, ["sweep.grid=3"], ["--set sweep.grid=3: sweep.grid:", "not 3"]),
 }
 
-# Whole messages, of the kinds that users see most. The other tests look for the key and a word.
-WORDINGS = {
+# id in CONFIGS -> complete message, for the mistakes that users make most.
+MESSAGES = {
     "no data": "config.yaml: data: names no corpus; give data.folder (a prepared corpus), data.copy or data.task",
     "bracket": "config.yaml:3: not valid YAML: expected ',' or '}', but got '<stream end>'",
     "section misspelt": "config.yaml:2: trianing: unknown key; did you mean training?; known keys: data, model, "
     "training, decoding, sweep",
-    "text for a number": "config.yaml:2: model.units: expected an int, not 'many'",
+    "str for a number": "config.yaml:2: model.units: expected an int, not 'many'",
     "choice misspelt": "config.yaml:2: model.bridge: 'dens' is none of auto, zero, dense, backward; did you mean "
     "dense?",
     "negative dropout": "config.yaml:2: model.dropout: must be at least 0, not -0.1",
@@ -269,8 +273,8 @@ WORDINGS = {
 }
 
 
-def refused(capsys, command, *fragments):
-    """Runs a command that fails with one line, which holds the fragments; returns its exit status."""
+def status_of_refusal(capsys, command, *fragments):
+    """Runs a command that ends with a single line on stderr, which holds the fragments; returns its exit status."""
     with pytest.raises(SystemExit) as stopped:
         cli._guarded(command)
     lines = capsys.readouterr().err.splitlines()
@@ -283,14 +287,14 @@ def refused(capsys, command, *fragments):
     return stopped.value.code
 
 
-@pytest.mark.parametrize("name", WORDINGS)
-def test_messages_say_what_is_wrong_and_what_to_do(name, tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", MESSAGES)
+def test_the_commonest_mistakes_have_a_message_with_problem_and_remedy(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     content, overrides, _ = CONFIGS[name]
     Path("config.yaml").write_text(content, encoding="utf-8")
     with pytest.raises(ConfigError) as refusal:
         expand(configs.load("config.yaml", overrides))
-    assert str(refusal.value) == WORDINGS[name]
+    assert str(refusal.value) == MESSAGES[name]
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -302,7 +306,7 @@ def test_a_broken_config_is_refused(name, tmp_path, capsys):
     def command():
         return expand(configs.load(str(path), overrides))
 
-    assert refused(capsys, command, *fragments) == USAGE
+    assert status_of_refusal(capsys, command, *fragments) == USAGE
 
 
 @pytest.mark.parametrize(
@@ -312,13 +316,13 @@ def test_a_broken_config_is_refused(name, tmp_path, capsys):
 def test_a_config_that_cannot_be_read_is_refused(path, problem, tmp_path, capsys):
     (tmp_path / "file").touch()
     path = str(tmp_path / path)
-    assert refused(capsys, lambda: configs.load(path, []), f"{path}: ", problem) == USAGE
+    assert status_of_refusal(capsys, lambda: configs.load(path, []), f"{path}: ", problem) == USAGE
 
 
 def tiny(data, changes=None):
-    """A config of four steps, a checkpoint at every second, its data in a folder."""
-    small = {"data.num_buckets": 1, "training.max_steps": 4, "training.validate_every": 4}
-    tree = configs.apply_changes(TINY, {"data.folder": str(data), **small, **(changes or {})})
+    """Returns a config of four training steps, with a checkpoint after every second and its data in a folder."""
+    few_steps = {"data.num_buckets": 1, "training.max_steps": 4, "training.validate_every": 4}
+    tree = configs.apply_changes(TINY, {"data.folder": str(data), **few_steps, **(changes or {})})
     path = f"{data}.yaml"
     with open(path, "w", encoding="utf-8") as file:
         yaml.safe_dump(tree, file)
@@ -326,10 +330,12 @@ def tiny(data, changes=None):
 
 
 def training(config, run_dir):
+    """Returns a function that trains."""
     return lambda: train(config, str(run_dir), NO_STRATEGY)
 
 
 def evaluating(run_dir, *overrides, split="valid", output_dir=None):
+    """Returns a function that evaluates a run."""
     return lambda: evaluate(run_dir, *overrides, split=split, output_dir=output_dir)
 
 
@@ -351,17 +357,17 @@ def config(trained):
 
 @pytest.fixture
 def run_dir(trained, tmp_path):
-    """A copy of that run."""
+    """The folder of a copy of the finished run."""
     return shutil.copytree(trained[1], tmp_path / "run")
 
 
 @pytest.fixture
 def corpus(config, tmp_path):
-    """A copy of its corpus."""
+    """A copy of the corpus of the finished run."""
     return shutil.copytree(config.data.path, tmp_path / "corpus")
 
 
-# id: (what breaks the corpus, what the message holds, the exit status)
+# id -> function that damages the corpus, fragments of the message, exit status
 CORPORA = {
     "no folder": (shutil.rmtree, ["data.folder: ", "corpus", "not a folder"], USAGE),
     "a file for a folder": (
@@ -437,11 +443,11 @@ def test_a_broken_corpus_is_refused(name, corpus, tmp_path, capsys):
     damage, fragments, status = CORPORA[name]
     config = tiny(corpus, {"data.copy": None})
     damage(corpus)
-    assert refused(capsys, training(config, tmp_path / "new"), *fragments) == status
+    assert status_of_refusal(capsys, training(config, tmp_path / "new"), *fragments) == status
     assert not (tmp_path / "new").exists()
 
 
-# id: (what breaks the folder of the copy task, what the message holds, the exit status)
+# id -> function that damages the folder of the copy task, fragments of the message, exit status
 COPY_FOLDERS = {
     "other settings": (
         lambda corpus: (corpus / "copy.json").write_text('{"seed": 3}'),
@@ -473,17 +479,17 @@ COPY_FOLDERS = {
 
 
 @pytest.mark.parametrize("name", COPY_FOLDERS)
-def test_a_broken_copy_task_is_refused(name, corpus, tmp_path, capsys):
+def test_a_broken_folder_of_the_copy_task_is_refused(name, corpus, tmp_path, capsys):
     damage, fragments, status = COPY_FOLDERS[name]
     config = tiny(corpus)
     damage(corpus)
     before = contents(corpus)
-    assert refused(capsys, training(config, tmp_path / "new"), *fragments) == status
+    assert status_of_refusal(capsys, training(config, tmp_path / "new"), *fragments) == status
     assert contents(corpus) == before
     assert not (tmp_path / "new").exists()
 
 
-# id: (what breaks the run, the command on it, what the message holds, the exit status)
+# id -> function that damages the run folder, command, fragments of the message, exit status
 RUNS = {
     "of another config": (
         lambda run_dir: None,
@@ -546,13 +552,13 @@ RUNS = {
         ["lexicon.tsv:2: ", "probability"],
         FAILURE,
     ),
-    "a lexicon's probability that is none": (
+    "a lexicon's probability that is NaN": (
         lambda run_dir: (run_dir / "lexicon.tsv").write_text("1\t2\tnan\n", encoding="utf-8"),
         lambda config, run_dir: evaluating(run_dir, f"decoding.lexicon={run_dir}/lexicon.tsv"),
         ["lexicon.tsv:1: ", "probability"],
         FAILURE,
     ),
-    "another vocabulary's lexicon": (
+    "a lexicon of another vocabulary": (
         lambda run_dir: (run_dir / "lexicon.tsv").write_text("cat\tKatze\t0.5\n", encoding="utf-8"),
         lambda config, run_dir: evaluating(run_dir, f"decoding.lexicon={run_dir}/lexicon.tsv"),
         ["lexicon.tsv: ", "vocabulary"],
@@ -620,7 +626,7 @@ def test_a_broken_run_is_refused(name, config, run_dir, capsys):
     damage, command, fragments, status = RUNS[name]
     damage(run_dir)
     before = contents(run_dir) if run_dir.is_dir() else {}
-    assert refused(capsys, command(config, run_dir), *fragments) == status
+    assert status_of_refusal(capsys, command(config, run_dir), *fragments) == status
     assert (contents(run_dir) if run_dir.is_dir() else {}) == before
 
 
@@ -630,17 +636,18 @@ def test_a_model_that_cannot_be_built_is_refused(config, tmp_path, capsys, monke
         raise ValueError("units: too many")
 
     monkeypatch.setitem(run_folder.KINDS, "seq2seq", make)
-    assert refused(capsys, training(config, tmp_path / "new"), "model: units: too many") == USAGE
+    assert status_of_refusal(capsys, training(config, tmp_path / "new"), "model: units: too many") == USAGE
     assert not (tmp_path / "new").exists()
 
 
-def scramble(path):
+def reverse(path):
+    """Reverses the bytes of a file."""
     path.write_bytes(read(path)[::-1])
 
 
 DAMAGES = {
     "data cut off": ("data-00000-of-00001", cut),
-    "data scrambled": ("data-00000-of-00001", scramble),
+    "data reversed": ("data-00000-of-00001", reverse),
     "data gone": ("data-00000-of-00001", os.remove),
     "index cut off": ("index", cut),
     "index gone": ("index", os.remove),
@@ -648,29 +655,29 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("name", DAMAGES)
-def test_an_unreadable_checkpoint_is_passed_over_for_an_older_one(name, config, run_dir):
+def test_where_a_checkpoint_is_unreadable_an_older_checkpoint_is_restored(name, config, run_dir):
     part, damage = DAMAGES[name]
     damage(run_dir / run_folder.CHECKPOINTS / f"step-4.{part}")
     folder = str(run_dir / run_folder.CHECKPOINTS)
     model, _ = run_folder.load_model(str(run_dir), config)
     with pytest.warns(UserWarning, match="step-4: .*skipped"):
         assert checkpoints.restore(Checkpoint(model), folder) == os.path.join(folder, "step-2")
-    good = tf.train.load_checkpoint(os.path.join(folder, "step-2"))
+    expected = tf.train.load_checkpoint(os.path.join(folder, "step-2"))
     for path, weight in checkpoints.named_weights(model).items():
-        np.testing.assert_array_equal(weight.numpy(), good.get_tensor(f"model/{path}/.ATTRIBUTES/VARIABLE_VALUE"))
+        np.testing.assert_array_equal(weight.numpy(), expected.get_tensor(f"model/{path}/.ATTRIBUTES/VARIABLE_VALUE"))
 
 
-def test_training_resumes_from_the_older_checkpoint(config, run_dir, trained, capsys):
+def test_training_that_resumes_from_an_older_checkpoint_ends_with_the_same_weights(config, run_dir, trained, capsys):
     damaged = run_dir / run_folder.CHECKPOINTS / "step-4.data-00000-of-00001"
     cut(damaged)
     with pytest.warns(UserWarning, match="step-4: .*skipped"):
         assert training(config, run_dir)() == 0
     assert "resuming from " in capsys.readouterr().out
-    whole = tf.train.load_checkpoint(str(trained[1] / run_folder.CHECKPOINTS / "step-4"))
-    again = tf.train.load_checkpoint(str(run_dir / run_folder.CHECKPOINTS / "step-4"))
-    for name in whole.get_variable_to_shape_map():
+    expected = tf.train.load_checkpoint(str(trained[1] / run_folder.CHECKPOINTS / "step-4"))
+    resumed = tf.train.load_checkpoint(str(run_dir / run_folder.CHECKPOINTS / "step-4"))
+    for name in expected.get_variable_to_shape_map():
         if name.startswith("model"):
-            np.testing.assert_array_equal(again.get_tensor(name), whole.get_tensor(name))
+            np.testing.assert_array_equal(resumed.get_tensor(name), expected.get_tensor(name))
 
 
 @pytest.mark.parametrize(
@@ -685,7 +692,7 @@ def test_a_run_without_a_readable_checkpoint_is_refused(folder, command, advice,
         cut(path)
     before = contents(run_dir)
     with pytest.warns(UserWarning, match="skipped"):
-        assert refused(capsys, command(config, run_dir), f"{folder}: ", advice) == FAILURE
+        assert status_of_refusal(capsys, command(config, run_dir), f"{folder}: ", advice) == FAILURE
     assert contents(run_dir) == before
 
 
@@ -694,11 +701,11 @@ def test_a_run_without_a_readable_checkpoint_is_refused(folder, command, advice,
 def test_a_run_with_a_damaged_list_of_checkpoints_does_not_start_over(content, folder, config, run_dir, capsys):
     (run_dir / folder / "checkpoint").write_bytes(content)
     before = contents(run_dir)
-    assert refused(capsys, training(config, run_dir), f"run/{folder}/checkpoint: ", "damaged") == FAILURE
+    assert status_of_refusal(capsys, training(config, run_dir), f"run/{folder}/checkpoint: ", "damaged") == FAILURE
     assert contents(run_dir) == before
 
 
-def test_a_run_whose_list_of_checkpoints_is_lost_takes_them_by_their_names(config, run_dir, capsys):
+def test_a_run_whose_list_of_checkpoints_is_lost_lists_them_by_their_names(config, run_dir, capsys):
     (run_dir / run_folder.CHECKPOINTS / "checkpoint").unlink()
     with pytest.warns(UserWarning, match="checkpoint: missing"):
         assert training(config, run_dir)() == 0
@@ -706,7 +713,7 @@ def test_a_run_whose_list_of_checkpoints_is_lost_takes_them_by_their_names(confi
 
 
 def test_the_best_checkpoint_is_kept_where_its_list_is_lost(config, run_dir):
-    """The one in the folder differs from the last, which is written where there is none."""
+    """The step of the best checkpoint is not that of the last, which would be written if the folder had none."""
     for path in (run_dir / run_folder.BEST).glob("step-4.*"):
         path.rename(path.with_name(path.name.replace("step-4", "step-3")))
     (run_dir / run_folder.BEST / "checkpoint").unlink()
@@ -720,19 +727,22 @@ def test_the_best_checkpoint_is_kept_where_its_list_is_lost(config, run_dir):
 def test_a_file_where_training_needs_a_folder_is_reported_before_the_first_step(name, config, tmp_path, capsys):
     (tmp_path / "new").mkdir()
     (tmp_path / "new" / name).touch()
-    assert refused(capsys, training(config, tmp_path / "new"), f"new/{name}: File exists") == FAILURE
+    assert status_of_refusal(capsys, training(config, tmp_path / "new"), f"new/{name}: File exists") == FAILURE
     assert not glob.glob(str(tmp_path / "new" / "*" / "step-*"))
 
 
 @pytest.mark.usefixtures("no_privilege")
 def test_a_read_only_checkpoint_folder_is_reported_before_the_first_step(config, tmp_path, capsys):
     (tmp_path / "new" / run_folder.BEST).mkdir(parents=True, mode=0o500)
-    assert refused(capsys, training(config, tmp_path / "new"), f"new/{run_folder.BEST}: Permission denied") == FAILURE
+    assert (
+        status_of_refusal(capsys, training(config, tmp_path / "new"), f"new/{run_folder.BEST}: Permission denied")
+        == FAILURE
+    )
     assert not glob.glob(str(tmp_path / "new" / "*" / "step-*"))
 
 
 class Disk:
-    """A disk that is full: no file may grow beyond a size, neither from Python nor from TensorFlow."""
+    """A disk that can be full: then neither Python nor TensorFlow can write a file beyond a size."""
 
     def __init__(self):
         self.limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -752,19 +762,19 @@ def disk():
 
 
 def test_a_full_disk_while_the_copy_task_is_prepared_is_reported(config, disk, tmp_path, capsys):
-    again = tiny(tmp_path / "corpus")
+    copy_task = tiny(tmp_path / "corpus")
     disk.fill(100)
-    assert refused(capsys, training(again, tmp_path / "new"), "corpus: File too large") == FAILURE
+    assert status_of_refusal(capsys, training(copy_task, tmp_path / "new"), "corpus: File too large") == FAILURE
     disk.clear()
     assert not (tmp_path / "corpus" / "copy.json").exists()
     assert not (tmp_path / "new").exists()
-    task_corpus.prepare(again.data.copy, again.data.path)
-    assert contents(again.data.path) == contents(config.data.path)
+    task_corpus.prepare(copy_task.data.copy, copy_task.data.path)
+    assert contents(copy_task.data.path) == contents(config.data.path)
 
 
-def test_a_full_disk_while_a_run_folder_is_made_is_reported(config, disk, tmp_path, capsys):
+def test_a_full_disk_while_a_run_folder_is_created_is_reported(config, disk, tmp_path, capsys):
     disk.fill(100)  # enough for the vocabulary, not for the config
-    assert refused(capsys, training(config, tmp_path / "new"), "new/config.yaml", "File too large") == FAILURE
+    assert status_of_refusal(capsys, training(config, tmp_path / "new"), "new/config.yaml", "File too large") == FAILURE
     disk.clear()
     assert not (tmp_path / "new" / run_folder.CONFIG).exists()
     assert run_folder.create(str(tmp_path / "new"), config, Vocabulary(["a"]), 3, {}) is None
@@ -772,22 +782,24 @@ def test_a_full_disk_while_a_run_folder_is_made_is_reported(config, disk, tmp_pa
 
 
 def test_a_full_disk_while_a_checkpoint_is_written_is_reported(config, disk, tmp_path, monkeypatch, capsys):
-    kept = {}
+    checkpoints_before = {}
     step = TrainingStep.__call__
 
     def fill_after_the_first_checkpoint(self, batches, number, learning_rate):
         if number == 2:
-            kept.update(contents(tmp_path / "new" / run_folder.CHECKPOINTS))
+            checkpoints_before.update(contents(tmp_path / "new" / run_folder.CHECKPOINTS))
             disk.fill(4096)
         return step(self, batches, number, learning_rate)
 
     with monkeypatch.context() as patch:
         patch.setattr(TrainingStep, "__call__", fill_after_the_first_checkpoint)
-        assert refused(capsys, training(config, tmp_path / "new"), "TensorFlow: ", "File too large") == FAILURE
+        assert (
+            status_of_refusal(capsys, training(config, tmp_path / "new"), "TensorFlow: ", "File too large") == FAILURE
+        )
     disk.clear()
-    left = contents(tmp_path / "new" / run_folder.CHECKPOINTS)
-    assert "step-2.index" in kept
-    assert {name: left.get(name) for name in kept} == kept
+    checkpoints_after = contents(tmp_path / "new" / run_folder.CHECKPOINTS)
+    assert "step-2.index" in checkpoints_before
+    assert {name: checkpoints_after.get(name) for name in checkpoints_before} == checkpoints_before
     assert training(config, tmp_path / "new")() == 0
     assert "resuming from " in capsys.readouterr().out
 
@@ -798,7 +810,10 @@ def test_a_full_disk_while_results_are_written_is_reported(run_dir, disk, tmp_pa
     (out / evaluation.RESULT).write_text("of an earlier evaluation")
     before = contents(run_dir)
     disk.fill(2)
-    assert refused(capsys, evaluating(run_dir, output_dir=out), "out/hypotheses.txt", "File too large") == FAILURE
+    assert (
+        status_of_refusal(capsys, evaluating(run_dir, output_dir=out), "out/hypotheses.txt", "File too large")
+        == FAILURE
+    )
     disk.clear()
     assert (out / evaluation.RESULT).read_text() == "of an earlier evaluation"
     assert not (out / evaluation.HYPOTHESES).exists()
@@ -812,27 +827,27 @@ def test_a_disk_that_cannot_be_written_is_reported(number, config, tmp_path, mon
 
     monkeypatch.setattr(os, "makedirs", refuse)
     command = training(config, tmp_path / "new")
-    assert refused(capsys, command, f"{tmp_path}/new: {os.strerror(number)}") == FAILURE
+    assert status_of_refusal(capsys, command, f"{tmp_path}/new: {os.strerror(number)}") == FAILURE
 
 
 @pytest.fixture
 def no_privilege():
-    """Root, too, is held to the modes of files: without the capabilities that let it pass them."""
+    """Takes from root, for the time of a test, the capabilities that let it ignore the modes of files."""
     libc, dac_override, dac_read_search = ctypes.CDLL(None, use_errno=True), 1 << 1, 1 << 2
     header = (ctypes.c_uint32 * 2)(0x20080522, 0)  # version 3, this thread
-    held, fewer = (ctypes.c_uint32 * 6)(), (ctypes.c_uint32 * 6)()
-    assert libc.capget(header, held) == 0
-    fewer[:] = [held[0] & ~(dac_override | dac_read_search), *held[1:]]
-    assert libc.capset(header, fewer) == 0
+    original, reduced = (ctypes.c_uint32 * 6)(), (ctypes.c_uint32 * 6)()
+    assert libc.capget(header, original) == 0
+    reduced[:] = [original[0] & ~(dac_override | dac_read_search), *original[1:]]
+    assert libc.capset(header, reduced) == 0
     yield
-    assert libc.capset(header, held) == 0
+    assert libc.capset(header, original) == 0
 
 
 @pytest.mark.usefixtures("no_privilege")
 def test_a_folder_without_permission_is_reported(config, tmp_path, capsys):
     (tmp_path / "locked").mkdir(mode=0o500)
     command = training(config, tmp_path / "locked" / "new")
-    assert refused(capsys, command, "locked/new: Permission denied") == FAILURE
+    assert status_of_refusal(capsys, command, "locked/new: Permission denied") == FAILURE
 
 
 def test_a_lack_of_memory_is_reported(config, tmp_path, monkeypatch, capsys):
@@ -844,38 +859,40 @@ def test_a_lack_of_memory_is_reported(config, tmp_path, monkeypatch, capsys):
         return full(shape, *arguments, **options)
 
     monkeypatch.setattr(np, "full", small_only)
-    monkeypatch.setattr("memattn.resources.total_memory", lambda: 1e18)  # else the batch is refused before it is made
+    monkeypatch.setattr("memattn.resources.total_memory", lambda: 1e18)  # else the batch is refused before it is built
     huge = tiny(config.data.path, {"training.batch_size": 2**31 - 1})
-    assert refused(capsys, training(huge, tmp_path / "new"), "memory", "(2147483647, ") == FAILURE
+    assert status_of_refusal(capsys, training(huge, tmp_path / "new"), "memory", "(2147483647, ") == FAILURE
 
 
-def test_weights_lost_in_mid_run_are_reported(config, tmp_path, monkeypatch, capsys):
-    kept = {}
+def test_weights_that_become_nan_in_a_run_are_reported_with_the_batch_and_the_last_checkpoint(
+    config, tmp_path, monkeypatch, capsys
+):
+    checkpoints_before = {}
     step = TrainingStep.__call__
 
     def lose_a_weight(self, batches, number, learning_rate):
         if number == 2:
-            kept.update(contents(tmp_path / "new" / run_folder.CHECKPOINTS))
+            checkpoints_before.update(contents(tmp_path / "new" / run_folder.CHECKPOINTS))
             self.model.trainable_variables[0].assign(self.model.trainable_variables[0] * np.nan)
         return step(self, batches, number, learning_rate)
 
     monkeypatch.setattr(TrainingStep, "__call__", lose_a_weight)
     fragments = ["not finite at step 3", "bad_step-3.npz", "checkpoints/step-2", "learning_rate"]
     strict = tiny(config.data.path, {"training.max_bad_steps": 0})
-    assert refused(capsys, training(strict, tmp_path / "new"), *fragments) == FAILURE
-    assert "step-2.index" in kept
-    assert contents(tmp_path / "new" / run_folder.CHECKPOINTS) == kept
+    assert status_of_refusal(capsys, training(strict, tmp_path / "new"), *fragments) == FAILURE
+    assert "step-2.index" in checkpoints_before
+    assert contents(tmp_path / "new" / run_folder.CHECKPOINTS) == checkpoints_before
     assert not os.listdir(tmp_path / "new" / run_folder.BEST)
     with np.load(tmp_path / "new" / "bad_step-3.npz", allow_pickle=False) as batch:
         assert batch["source_0"].shape == batch["target_0"].shape == (8, batch["source_0"].shape[1])
-    assert refused(capsys, training(config, tmp_path / "lenient"), "not finite at step 4") == FAILURE
+    assert status_of_refusal(capsys, training(config, tmp_path / "lenient"), "not finite at step 4") == FAILURE
 
 
 @pytest.mark.parametrize("learning_rate", [1e38, 3e38])
 def test_no_checkpoint_holds_weights_that_are_not_finite(learning_rate, config, tmp_path, capsys):
     changes = {"training.learning_rate": learning_rate, "training.clip_norm": 1e30, "training.checkpoint_every": 1}
     command = training(tiny(config.data.path, {**changes, "training.max_bad_steps": 0}), tmp_path / "new")
-    assert refused(capsys, command, "new: ", "not finite", "training.learning_rate") == FAILURE
+    assert status_of_refusal(capsys, command, "new: ", "not finite", "training.learning_rate") == FAILURE
     for index in glob.glob(str(tmp_path / "new" / "*" / "*.index")):
         reader = tf.train.load_checkpoint(index.removesuffix(".index"))
         for name in reader.get_variable_to_shape_map():
@@ -884,11 +901,13 @@ def test_no_checkpoint_holds_weights_that_are_not_finite(learning_rate, config, 
 
 
 def test_an_error_of_tensorflow_is_reported_by_its_relevant_line(capsys):
-    def loop(x):  # in a loop, its message begins with a stack trace
+    def loop(x):  # within a loop, the message begins with a stack trace
         return tf.while_loop(lambda x: x < 3, lambda x: tf.size(tf.reshape(tf.range(x), [x + 1])), [x])
 
     fail = tf.function(loop, autograph=False)
-    status = refused(capsys, lambda: fail(tf.constant(1)), "TensorFlow: Input to reshape is a tensor with 1 values")
+    status = status_of_refusal(
+        capsys, lambda: fail(tf.constant(1)), "TensorFlow: Input to reshape is a tensor with 1 values"
+    )
     assert status == FAILURE
 
 
@@ -898,12 +917,12 @@ def test_the_relevant_line_is_chosen_among_root_errors():
     assert reason(ValueError("\n".join(parts))) == "(0) INTERNAL: no room"
 
 
-# id: (module, arguments, what the message holds, the exit status)
+# id -> module, arguments, fragments of the message, exit status
 COMMANDS = {
     "unknown flag": ("train", ["--confg=x"], ["'confg'"], USAGE),
     "missing flag": ("train", ["--run_dir=x"], ["--config", "missing"], USAGE),
     "no flag": ("eval", ["--run_dir=x", "deeper"], ["deeper: ", "not a flag"], USAGE),
-    "argument that is no text": (
+    "argument that is not UTF-8": (
         "train",
         ["--run_dir=\udcff", "--config=x"],
         ["--run_dir=\\udcff: ", "UTF-8"],
@@ -920,8 +939,8 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_commands_end_with_one_line_and_their_status(config, command, tmp_path, name):
-    module, arguments, fragments, expected = COMMANDS[name]
+def test_a_refused_command_ends_with_a_single_line_and_its_status_and_changes_no_file(config, command, tmp_path, name):
+    module, arguments, fragments, expected_status = COMMANDS[name]
     (tmp_path / "broken.yaml").write_text(COPY + "modle: {}\n")
     (tmp_path / "good.yaml").write_text(configs.dump(config))
     (tmp_path / "file").touch()
@@ -932,5 +951,5 @@ def test_commands_end_with_one_line_and_their_status(config, command, tmp_path, 
     assert all(fragment in lines[0] for fragment in fragments)
     assert len(lines[0]) < 1_100
     assert "Traceback" not in stderr
-    assert status == expected
+    assert status == expected_status
     assert contents(tmp_path) == before

@@ -1,4 +1,4 @@
-"""Every command works in folders whose names hold characters of patterns."""
+"""Commands work in folders whose names hold the characters of patterns and a space."""
 
 import pytest
 import yaml
@@ -9,14 +9,14 @@ from memattn import config as configs
 
 pytestmark = pytest.mark.slow
 
-ODD = "d[1]*?\\ x"
+FOLDER_NAME = "d[1]*?\\ x"
 WORDS = ["a", "man", "rides", "the", "old", "red", "horse", "over", "the", "hill"]
 
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder of an odd name that holds text, a config and a sweep over the data's folder."""
-    folder = tmp_path / ODD
+    """A folder with an odd name; it holds text, a config, and a sweep whose runs are named by that folder."""
+    folder = tmp_path / FOLDER_NAME
     folder.mkdir()
     for name, number in (("train", 40), ("valid", 6)):
         lines = [" ".join(WORDS[i % 9 :] + WORDS[: (i * 5) % 9]) for i in range(number)]
@@ -29,34 +29,35 @@ def folder(tmp_path):
     return folder
 
 
-def test_all_commands_in_an_odd_folder(folder, command):
-    def done(module, *arguments):
+def test_all_commands_work_in_an_odd_folder(folder, command):
+    def run(module, *arguments):
+        """Runs a command without errors; returns its output."""
         status, stdout, stderr = command(folder, f"memattn.{module}", *arguments)
         assert status == 0, stderr
         assert "unreadable" not in stderr
         return stdout
 
     pairs = [f"--train={folder}/train", f"--valid={folder}/valid", "--source=en", "--target=de", "--bpe_units=20"]
-    done("prepare", "parallel", *pairs, f"--folder={folder}/data", "--workers=1")
-    done("prepare", "lexicon", f"--folder={folder}/data")
-    run = f"--run_dir={folder}/run"
-    done("train", f"--config={folder}/config.yaml", run, "--strategy=none")
-    longer = done("train", f"--config={folder}/config.yaml", run, "--strategy=none", "--set=training.max_steps=8")
-    assert "resuming from " in longer
-    done("eval", run, f"--source={folder}/valid.en", f"--target={folder}/valid.de", f"--output_dir={folder}/out")
-    done("eval", run, "--average=2", f"--set=decoding.lexicon={folder}/data/lexicon.tsv")
-    done("translate", run)
-    done("export", run, f"--output={folder}/export")
-    done("translate", f"--saved_model={folder}/export")
+    run("prepare", "parallel", *pairs, f"--folder={folder}/data", "--workers=1")
+    run("prepare", "lexicon", f"--folder={folder}/data")
+    run_dir = f"--run_dir={folder}/run"
+    run("train", f"--config={folder}/config.yaml", run_dir, "--strategy=none")
+    resumed = run("train", f"--config={folder}/config.yaml", run_dir, "--strategy=none", "--set=training.max_steps=8")
+    assert "resuming from " in resumed
+    run("eval", run_dir, f"--source={folder}/valid.en", f"--target={folder}/valid.de", f"--output_dir={folder}/out")
+    run("eval", run_dir, "--average=2", f"--set=decoding.lexicon={folder}/data/lexicon.tsv")
+    run("translate", run_dir)
+    run("export", run_dir, f"--output={folder}/export")
+    run("translate", f"--saved_model={folder}/export")
 
 
-def test_a_sweep_in_an_odd_folder(folder):
+def test_a_sweep_works_in_an_odd_folder(folder):
     pairs = [f"--train={folder}/train", f"--valid={folder}/valid", "--source=en", "--target=de", "--bpe_units=20"]
     prepared = run_command("memattn.prepare", "parallel", *pairs, f"--folder={folder}/data", "--workers=1")
     assert prepared.returncode == 0, prepared.stderr
     flags = [f"--config={folder}/sweep.yaml", f"--sweep_dir={folder}/sweep", "--strategy=none", "--repeats=1"]
-    for done in ("0 done before", "1 done before"):
-        swept = run_command("memattn.sweep", *flags, timeout=300)
-        assert swept.returncode == 0, swept.stderr
-        assert done in swept.stdout
+    for progress in ("0 done before", "1 done before"):
+        sweep = run_command("memattn.sweep", *flags, timeout=300)
+        assert sweep.returncode == 0, sweep.stderr
+        assert progress in sweep.stdout
     assert (folder / "sweep" / "table.csv").read_text().count("\n") == 2

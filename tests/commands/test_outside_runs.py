@@ -1,4 +1,4 @@
-"""Runs of a mechanism outside the package: training, evaluation, export, and the conformance tests on it."""
+"""A mechanism outside the package can be trained, evaluated, exported and tested for conformance."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from helpers.repository import run_command
 pytestmark = pytest.mark.slow
 
 
-def test_a_run_trains_is_evaluated_and_exported_in_the_folder_of_the_mechanism(command, write_config, tmp_path):
+def test_commands_find_an_outside_mechanism_in_the_working_directory_alone(command, write_config, tmp_path):
     outside.write(tmp_path)
     path = write_config({"model.attention": {"name": "outside_package.looks:Uniform", "sharpness": 0.5}})
     for module, *arguments in (
@@ -28,12 +28,12 @@ def test_a_run_trains_is_evaluated_and_exported_in_the_folder_of_the_mechanism(c
     assert "outside_package.looks:Uniform: module outside_package.looks cannot be imported" in errors
 
 
-def test_the_conformance_tests_run_on_it(tmp_path):
+def test_the_conformance_tests_run_on_an_outside_mechanism(tmp_path):
     outside.write(tmp_path)
     conformance = "tests/attention/test_conformance.py"
     arguments = ["-n", "0", "-q", "-p", "no:cacheprovider", conformance, "-k", "serialize or greedy"]
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
-    chosen = ["--mechanism", "outside_package.looks:Uniform"]
-    done = run_command("pytest", *arguments, *chosen, env={**os.environ, "PYTHONPATH": path})
-    assert done.returncode == 0, done.stdout
-    assert "2 passed" in done.stdout
+    arguments += ["--mechanism", "outside_package.looks:Uniform"]
+    result = run_command("pytest", *arguments, env={**os.environ, "PYTHONPATH": path})
+    assert result.returncode == 0, result.stdout
+    assert "2 passed" in result.stdout

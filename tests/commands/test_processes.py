@@ -1,4 +1,4 @@
-"""Locks between processes (here threads), files that two of them write, and how processes end."""
+"""Locks between processes (here threads), files that two processes write, and how processes end."""
 
 import errno
 import fcntl
@@ -24,10 +24,10 @@ from memattn.training.trainer import train
 pytestmark = pytest.mark.slow
 
 
-def test_the_second_process_is_told_which_one_holds_the_lock(tmp_path):
+def test_a_process_that_cannot_get_a_lock_names_its_holder(tmp_path):
     lock = str(tmp_path / "new" / "lock")
     with processes.locked(lock, "here", "is at work"):
-        for _ in range(2):  # being refused must not erase the name
+        for _ in range(2):  # the first refusal must not erase the holder's name
             with (
                 pytest.raises(RunError, match=f"^here: process {os.getpid()} on {platform.node()} is at work$"),
                 processes.locked(lock, "here", "is at work"),
@@ -37,7 +37,7 @@ def test_the_second_process_is_told_which_one_holds_the_lock(tmp_path):
         pass
 
 
-def test_a_process_that_just_took_a_lock_has_time_to_write_its_name(tmp_path):
+def test_a_refusal_waits_until_the_holder_has_written_its_name(tmp_path):
     lock = str(tmp_path / "lock")
     with processes.locked(lock, "here", "is at work"):
         name = Path(lock).read_text()
@@ -50,29 +50,29 @@ def test_a_process_that_just_took_a_lock_has_time_to_write_its_name(tmp_path):
 
 
 def test_a_process_that_may_wait_waits_for_the_lock(tmp_path, capfd):
-    path, done = tmp_path / "made", []
+    path, existed_once_locked = tmp_path / "result", []
 
     def make():
         with processes.making(str(path), "is making it; waiting", wait=True):
-            done.append(path.exists())
+            existed_once_locked.append(path.exists())
             path.touch()
 
     with processes.making(str(path), "is making it; waiting", wait=True):
         lines = []
         thread = start_thread(make, lambda: lines.append(capfd.readouterr().err) or any(lines))
-        assert not done
+        assert not existed_once_locked
         path.touch()
     thread.join(20)
-    assert done == [True]
+    assert existed_once_locked == [True]
     assert "".join(lines) == f"{path}: process {os.getpid()} on {platform.node()} is making it; waiting\n"
-    assert os.listdir(tmp_path) == ["made"]
+    assert os.listdir(tmp_path) == ["result"]
 
 
-def test_a_lock_stays_where_its_work_failed(tmp_path):
-    """Who waits for the file would else hold a lock that others no longer see."""
-    with pytest.raises(KeyboardInterrupt), processes.making(str(tmp_path / "made"), "is making it"):
+def test_the_file_of_a_lock_stays_where_the_work_failed(tmp_path):
+    """If the file were removed, a waiting process would hold a lock that no later process sees."""
+    with pytest.raises(KeyboardInterrupt), processes.making(str(tmp_path / "result"), "is making it"):
         raise KeyboardInterrupt
-    assert os.listdir(tmp_path) == ["made.lock"]
+    assert os.listdir(tmp_path) == ["result.lock"]
 
 
 @pytest.mark.parametrize("number", [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP])
@@ -95,48 +95,48 @@ def test_a_lock_that_cannot_be_written_is_an_error(tmp_path):
         pass
 
 
-def test_two_processes_may_write_one_file(tmp_path, monkeypatch):
-    path, fsync, overtaken = tmp_path / "file", os.fsync, []
+def test_two_processes_may_write_the_same_file_at_once(tmp_path, monkeypatch):
+    path, fsync, descriptors = tmp_path / "file", os.fsync, []
 
-    def overtake(descriptor):
+    def write_meanwhile(descriptor):
         fsync(descriptor)
-        if not overtaken:
-            overtaken.append(True)
-            files.write(str(path), "theirs")
-            assert path.read_text() == "theirs"
+        descriptors.append(descriptor)
+        if len(descriptors) == 1:
+            files.write(str(path), "second")
+            assert path.read_text() == "second"
 
-    monkeypatch.setattr(os, "fsync", overtake)
-    files.write(str(path), "ours")
-    assert path.read_text() == "ours"
+    monkeypatch.setattr(os, "fsync", write_meanwhile)
+    files.write(str(path), "first")
+    assert path.read_text() == "first"
     assert os.listdir(tmp_path) == ["file"]
 
 
-def test_a_file_and_its_name_are_on_disk(tmp_path, monkeypatch):
-    fsync, replace, done = os.fsync, os.replace, []
+def test_a_file_then_its_name_then_its_folder_are_written_to_disk(tmp_path, monkeypatch):
+    fsync, replace, operations = os.fsync, os.replace, []
 
-    def note(descriptor):
-        done.append("folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file")
+    def record_fsync(descriptor):
+        operations.append("folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file")
         fsync(descriptor)
 
-    monkeypatch.setattr(os, "fsync", note)
-    monkeypatch.setattr(os, "replace", lambda *paths: done.append("name") or replace(*paths))
+    monkeypatch.setattr(os, "fsync", record_fsync)
+    monkeypatch.setattr(os, "replace", lambda *paths: operations.append("name") or replace(*paths))
     files.write(str(tmp_path / "file"), "text")
-    assert done == ["file", "name", "folder"]
+    assert operations == ["file", "name", "folder"]
     umask = os.umask(0)
     os.umask(umask)
     assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o666 & ~umask
 
 
-def test_an_interruption_leaves_nothing_half_written(tmp_path):
+def test_an_interruption_while_a_file_is_written_leaves_no_file(tmp_path):
     with pytest.raises(KeyboardInterrupt), files.writing(str(tmp_path / "file")) as file:
         file.write(b"half")
         raise KeyboardInterrupt
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize(("name", "status"), [("memattn-train", 130), ("theirs.py", -signal.SIGINT)])
-def test_an_interruption_of_the_imports_ends_a_command_with_one_line(tmp_path, name, status):
-    """Python would raise KeyboardInterrupt, at which TensorFlow's import aborts; other programs are left alone."""
+@pytest.mark.parametrize(("name", "status"), [("memattn-train", 130), ("program.py", -signal.SIGINT)])
+def test_an_interruption_during_imports_ends_a_command_with_a_single_line(tmp_path, name, status):
+    """Python would raise KeyboardInterrupt, on which TensorFlow's import aborts. Other programs keep that behaviour."""
     program = tmp_path / name
     program.write_text(
         "import memattn.cli, os, signal\ntry: os.kill(os.getpid(), signal.SIGINT)\nexcept OSError: pass\n"
@@ -148,40 +148,41 @@ def test_an_interruption_of_the_imports_ends_a_command_with_one_line(tmp_path, n
 
 
 def test_only_noise_is_dropped_from_the_output_of_tensorflows_start(tmp_path):
-    said = tmp_path / "said"
-    said.write_text(
+    messages = tmp_path / "messages"
+    messages.write_text(
         "WARNING: All log messages before absl::InitializeLog() is called are written to STDERR\n"
         "I0000 00:00:1795372111.399660    6896 port.cc:153] oneDNN custom operations are on.\n"
         "E0000 00:00:1758131045.203198    3722 cuda_dnn.cc:8579] Unable to register cuDNN factory: already registered\n"
         "F0000 00:00:1795372111.399660    6896 cpu_feature_guard.cc:21] this processor lacks AVX\n"
     )
     code = (
-        f"import os, pathlib; from memattn import cli; said = pathlib.Path({str(said)!r}).read_bytes()\n"
-        "with cli._filtered_stderr(): os.write(2, said)\n"
+        f"import os, pathlib; from memattn import cli; messages = pathlib.Path({str(messages)!r}).read_bytes()\n"
+        "with cli._filtered_stderr(): os.write(2, messages)\n"
         "print('after')\n"
         "with cli._filtered_stderr(): os.write(2, b'the last words\\n'); os.abort()"
     )
-    done = subprocess.run([sys.executable, "-u", "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (-signal.SIGABRT, "after\n")
-    first, last = done.stderr.splitlines()
+    result = subprocess.run([sys.executable, "-u", "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stdout) == (-signal.SIGABRT, "after\n")
+    first, last = result.stderr.splitlines()
     assert first.endswith("this processor lacks AVX")
     assert last == "the last words"
 
 
 @pytest.mark.parametrize(
-    ("program", "is_ours"), [("memattn/train.py", True), ("scripts/reproduce.py", True), ("tests/conftest.py", False)]
+    ("program", "is_command"),
+    [("memattn/train.py", True), ("scripts/reproduce.py", True), ("tests/conftest.py", False)],
 )
-def test_commands_are_known_by_their_place(monkeypatch, program, is_ours):
+def test_commands_are_recognized_by_the_folder_of_the_program(monkeypatch, program, is_command):
     monkeypatch.setattr(sys.modules["__main__"], "__file__", str(ROOT / program), raising=False)
-    assert cli._is_command() == is_ours
+    assert cli._is_command() == is_command
 
 
 @pytest.mark.parametrize("script", sorted(path.name for path in ROOT.glob("scripts/*.py")))
 def test_help_of_a_script_is_printed_without_warnings_or_tensorflow(script):
     command = [sys.executable, "-X", "importtime", f"scripts/{script}", "--help"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0 and done.stdout
-    lines = done.stderr.splitlines()
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert result.returncode == 0 and result.stdout
+    lines = result.stderr.splitlines()
     assert all(line.startswith("import time:") for line in lines)
     assert not any(line.endswith("| tensorflow") for line in lines)
 
@@ -196,21 +197,21 @@ def test_a_stack_trace_is_printed_on_request():
         assert ("Traceback (most recent call last):" in failed.stderr) == (value == "1")
 
 
-def test_the_library_is_imported_without_the_effects_of_a_command():
-    """Not even the modules of training change signals or the environment, as memattn.cli does."""
+def test_importing_the_library_does_not_import_the_setup_of_commands():
+    """Only memattn.cli changes signals and the environment; not even the modules of training import it."""
     code = "import sys, memattn.training.trainer, memattn.sweeps.runner; sys.exit('memattn.cli' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
 
 
-def test_at_work_a_command_is_interrupted_as_any_program(monkeypatch):
+def test_a_running_command_has_the_default_handler_of_interruptions(monkeypatch):
     monkeypatch.setattr(signal, "getsignal", lambda _: cli._end_at_once)
     handlers = []
-    monkeypatch.setattr(signal, "signal", lambda *given: handlers.append(given))
+    monkeypatch.setattr(signal, "signal", lambda number, handler: handlers.append((number, handler)))
     assert cli._guarded(lambda: None) == 0
     assert handlers == [(signal.SIGINT, signal.default_int_handler)]
 
 
-def test_cores_are_those_that_this_process_may_use(monkeypatch):
+def test_workers_default_to_the_cores_that_the_process_may_use(monkeypatch):
     monkeypatch.setattr(os, "cpu_count", lambda: 64)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 5}, raising=False)
     defaults = {}

@@ -2,6 +2,7 @@
 
 import ast
 import configparser
+import importlib
 import importlib.metadata
 import os
 import re
@@ -22,7 +23,8 @@ pytestmark = pytest.mark.slow
 
 
 def run(*command, folder, **variables):
-    done = subprocess.run(
+    """Runs a command that must succeed, with further environment variables; returns the completed process."""
+    result = subprocess.run(
         [str(part) for part in command],
         cwd=folder,
         env={**os.environ, **variables},
@@ -31,26 +33,26 @@ def run(*command, folder, **variables):
         timeout=300,
         check=False,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """Built from a copy, which has no leftovers of other builds."""
-    source, built = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("built")
+    """The path of a wheel that was built from a copy, which holds no files of earlier builds."""
+    source, wheels = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheels")
     for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
     shutil.copytree(ROOT / "memattn", source / "memattn", ignore=shutil.ignore_patterns("__pycache__"))
-    options = ["--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", built]
+    options = ["--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", wheels]
     run(sys.executable, "-m", "pip", "wheel", *options, source, folder=source)
-    (path,) = built.glob("*.whl")
+    (path,) = wheels.glob("*.whl")
     return path
 
 
 @pytest.fixture(scope="module")
 def installed(wheel, tmp_path_factory):
-    """The wheel in a folder of its own: run(command, arguments...) runs one of its commands in an empty folder."""
+    """An empty folder, a function that runs a command of the installed wheel in it, and the folder of the wheel."""
     target, empty = tmp_path_factory.mktemp("target"), tmp_path_factory.mktemp("empty")
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", target, wheel]
     run(*pip, folder=empty)
@@ -61,7 +63,7 @@ def installed(wheel, tmp_path_factory):
     return empty, command, target
 
 
-def test_the_wheel_holds_the_package(wheel):
+def test_the_wheel_holds_all_modules_and_nothing_else(wheel):
     package = ROOT / "memattn"
     paths = [path.relative_to(ROOT) for path in package.rglob("*.py")]
     expected = {path.as_posix() for path in paths} | {"memattn/py.typed"}
@@ -71,7 +73,7 @@ def test_the_wheel_holds_the_package(wheel):
     assert wheel.name == f"memattn-{memattn.__version__}-py3-none-any.whl"
 
 
-def test_the_wheel_requires_all_that_it_imports(wheel):
+def test_the_wheel_requires_every_distribution_that_it_imports(wheel):
     distributions = importlib.metadata.packages_distributions()
     with zipfile.ZipFile(wheel) as file:
         texts = {name: file.read(name).decode("utf-8") for name in file.namelist()}
@@ -84,8 +86,8 @@ def test_the_wheel_requires_all_that_it_imports(wheel):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module] if isinstance(node, ast.ImportFrom) else []
             for top in {name.split(".")[0] for name in names} - {"memattn", *sys.stdlib_module_names}:
-                found = {name.lower() for name in distributions.get(top, [top.replace("_", "-")])}
-                assert found & required, (path, top)
+                providers = {name.lower() for name in distributions.get(top, [top.replace("_", "-")])}
+                assert providers & required, (path, top)
 
 
 def test_every_module_of_the_wheel_can_be_imported(wheel, tmp_path):
@@ -96,8 +98,8 @@ def test_every_module_of_the_wheel_can_be_imported(wheel, tmp_path):
         "        importlib.import_module(module.name)\n"
         "print(memattn.__file__)"
     )
-    done = run(sys.executable, "-c", code, folder=tmp_path, PYTHONPATH=str(wheel))
-    assert done.stdout.startswith(str(wheel))
+    result = run(sys.executable, "-c", code, folder=tmp_path, PYTHONPATH=str(wheel))
+    assert result.stdout.startswith(str(wheel))
 
 
 def test_the_commands_of_the_wheel_are_those_of_the_package(wheel):
@@ -110,9 +112,10 @@ def test_the_commands_of_the_wheel_are_those_of_the_package(wheel):
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_help_is_printed_without_warnings(installed, command):
-    done = installed[1](f"memattn-{command}", "--help")
-    assert done.stdout.startswith(__import__(f"memattn.{command}", fromlist=["__doc__"]).__doc__.strip())
-    assert done.stderr == ""
+    _, run_installed, _ = installed
+    result = run_installed(f"memattn-{command}", "--help")
+    assert result.stdout.startswith(importlib.import_module(f"memattn.{command}").__doc__.strip())
+    assert result.stderr == ""
 
 
 def test_an_installed_memattn_prepares_trains_and_evaluates(installed):
@@ -121,8 +124,8 @@ def test_an_installed_memattn_prepares_trains_and_evaluates(installed):
     for language, line in sides.items():
         (folder / f"text.{language}").write_text(line * 20, encoding="utf-8")
     prefixes = ["--train=text", "--valid=text", "--source=en", "--target=de"]
-    command("memattn-prepare", "parallel", *prefixes, "--bpe_units=20", "--workers=2", "--folder=data/own")
-    (folder / "config.yaml").write_text(yaml.safe_dump({**TINY, "data": {"folder": "data/own"}}), encoding="utf-8")
+    command("memattn-prepare", "parallel", *prefixes, "--bpe_units=20", "--workers=2", "--folder=data/text")
+    (folder / "config.yaml").write_text(yaml.safe_dump({**TINY, "data": {"folder": "data/text"}}), encoding="utf-8")
     trained = command("memattn-train", "--config=config.yaml", "--run_dir=run", "--strategy=none")
     assert "finished: 6 steps" in trained.stdout
     evaluated = command("memattn-eval", "--run_dir=run", "--repeats=1")
@@ -131,7 +134,7 @@ def test_an_installed_memattn_prepares_trains_and_evaluates(installed):
 
 
 def test_the_scripts_of_a_clone_run_with_the_installed_package(installed, tmp_path):
-    """As in the container, where `pip install .` copies the package."""
+    """In the container, too, `pip install .` copies the package."""
     target = installed[2]
     flags = ["table1", "--scale", "small", "--dry_run", "--gigaflops", "100"]
     reproduce = [sys.executable, ROOT / "scripts" / "reproduce.py", *flags]

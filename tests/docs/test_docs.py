@@ -1,4 +1,4 @@
-"""docs/api.md and docs/configuration.md show what the program does, and links between the pages are valid."""
+"""docs/api.md and docs/configuration.md agree with the program, and links between pages are valid."""
 
 import inspect
 import re
@@ -18,25 +18,25 @@ from memattn.sweeps.expand import expand
 
 
 def anchors(text):
-    """Anchors of the headings, as GitHub makes them."""
+    """Returns the anchors that GitHub gives to the headings."""
     prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
     titles = re.findall(r"^#+ (.*)$", prose, flags=re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
 @pytest.mark.parametrize("path", [ROOT / "README.md", *(ROOT / "docs").glob("*.md")], ids=lambda path: path.name)
-def test_links_lead_somewhere(path):
+def test_links_lead_to_files_and_headings(path):
     prose = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
     links = re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)", prose)
     for target, anchor in links:
         if target.startswith("http"):
             continue
-        there = path.parent / target if target else path
-        assert there.exists(), target
-        assert not anchor or anchor in anchors(there.read_text(encoding="utf-8")), anchor
+        linked = path.parent / target if target else path
+        assert linked.exists(), target
+        assert not anchor or anchor in anchors(linked.read_text(encoding="utf-8")), anchor
 
 
-def test_the_tables_of_all_keys_are_those_of_the_program():
+def test_the_tables_of_keys_equal_those_of_the_program():
     page = PAGES["configuration.md"]
     assert page == reference.updated(page), "run python scripts/write_docs.py"
     for key in ("data.copy.max_length", "training.schedule", "model.attention.num_slots", "sweep.grids"):
@@ -44,18 +44,18 @@ def test_the_tables_of_all_keys_are_those_of_the_program():
 
 
 def test_a_mechanism_without_documented_arguments_is_named(monkeypatch):
-    class Bare(AttentionMechanism):
-        """Without `Args:`."""
+    class Undocumented(AttentionMechanism):
+        """A mechanism whose docstring has no `Args:`."""
 
         def __init__(self, *, sharpness: float = 1.0, **kwargs):
             raise NotImplementedError
 
-    monkeypatch.setitem(MECHANISMS, "bare", Bare)
-    with pytest.raises(ConfigError, match="Bare: .*sharpness .*Args:"):
+    monkeypatch.setitem(MECHANISMS, "undocumented", Undocumented)
+    with pytest.raises(ConfigError, match="Undocumented: .*sharpness .*Args:"):
         reference.updated(PAGES["configuration.md"])
 
 
-POSTPONED = """
+MECHANISMS_WITH_POSTPONED_ANNOTATIONS = """
 from __future__ import annotations
 from memattn.attention import AttentionMechanism
 
@@ -81,9 +81,9 @@ class Strange(AttentionMechanism):
 """
 
 
-def test_the_tables_take_annotations_that_are_postponed(monkeypatch):
+def test_the_tables_of_keys_resolve_postponed_annotations(monkeypatch):
     namespace = {"__name__": "a_file"}
-    exec(compile(POSTPONED, "a_file.py", "exec", dont_inherit=True), namespace)
+    exec(compile(MECHANISMS_WITH_POSTPONED_ANNOTATIONS, "a_file.py", "exec", dont_inherit=True), namespace)
     monkeypatch.setitem(MECHANISMS, "postponed", namespace["Postponed"])
     row = "| `model.attention.sharpness` | number, null | `1.0` | how sharply |"
     assert row in reference.updated(PAGES["configuration.md"])
@@ -100,15 +100,15 @@ def test_a_wrong_class_in_the_registry_is_named(monkeypatch):
 
 @pytest.fixture
 def examples(tmp_path, monkeypatch):
-    """The configs of the page, each in the file that its first line names."""
+    """The configs of the page by the file that the first line names; they are written to the working directory."""
     monkeypatch.chdir(tmp_path)
-    found = {re.match(r"# (\S+\.yaml)", text)[1]: text for text in blocks("configuration.md", "yaml")}
-    for name, text in found.items():
+    texts = {re.match(r"# (\S+\.yaml)", text)[1]: text for text in blocks("configuration.md", "yaml")}
+    for name, text in texts.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
-    return found
+    return texts
 
 
-def test_the_configs_of_the_page_load_and_expand(examples):
+def test_the_configs_of_the_page_expand_to_as_many_runs_as_printed(examples):
     for name, text in examples.items():
         if name != "wrong.yaml":
             runs = expand(configs.load(name, []))
@@ -135,43 +135,45 @@ def test_the_overrides_of_the_page_are_accepted(examples):
 
 
 def signatures():
-    """`name(arguments)` as the page prints it, by name."""
-    printed = " ".join("".join(blocks("api.md", "text")).split())
-    return {name: f"({arguments})" for name, arguments in re.findall(r"memattn\.(\w+)\((.*?[^(])\)(?= |$)", printed)}
+    """Returns the signatures that the page prints, by name."""
+    text = " ".join("".join(blocks("api.md", "text")).split())
+    return {name: f"({arguments})" for name, arguments in re.findall(r"memattn\.(\w+)\((.*?[^(])\)(?= |$)", text)}
 
 
 @pytest.mark.parametrize("name", memattn.__all__)
-def test_signatures_are_the_real_ones(name):
-    real = inspect.signature(getattr(memattn, name))
-    bare = [parameter.replace(annotation=parameter.empty) for parameter in real.parameters.values()]
-    assert signatures()[name] == str(real.replace(parameters=bare, return_annotation=real.empty))
+def test_printed_signatures_equal_the_real_signatures(name):
+    signature = inspect.signature(getattr(memattn, name))
+    parameters = [parameter.replace(annotation=parameter.empty) for parameter in signature.parameters.values()]
+    unannotated = signature.replace(parameters=parameters, return_annotation=signature.empty)
+    assert signatures()[name] == str(unannotated)
 
 
-def test_the_call_of_a_mechanism_is_the_printed_one():
-    real = list(inspect.signature(memattn.AttentionMechanism.call).parameters.values())[1:]
-    assert f"attention{inspect.Signature(real)}\n" in "".join(blocks("api.md", "text"))
+def test_the_printed_call_of_a_mechanism_equals_its_signature():
+    _, *parameters = inspect.signature(memattn.AttentionMechanism.call).parameters.values()
+    assert f"attention{inspect.Signature(parameters)}\n" in "".join(blocks("api.md", "text"))
 
 
 @pytest.mark.parametrize(
     ("kind", "title"), [(memattn.AttentionMechanism, "## Attention mechanisms"), (memattn.Seq2Seq, "## The model")]
 )
-def test_methods_are_printed_as_they_are(kind, title):
+def test_printed_methods_have_their_real_parameters(kind, title):
     section = PAGES["api.md"].split(title)[1].split("\n## ")[0]
     methods = re.findall(r"^\| `(\w+)(\(.*?\))` \|", section, flags=re.MULTILINE)
     assert methods
     for name, printed in methods:
         method = kind.call if name == "model" else getattr(kind, name)
-        names = [str(one.replace(annotation=one.empty)) for one in inspect.signature(method).parameters.values()]
-        assert printed.replace("shared", "decoding") == f"({', '.join(names[1:])})"
+        _, *parameters = inspect.signature(method).parameters.values()
+        unannotated = [str(parameter.replace(annotation=parameter.empty)) for parameter in parameters]
+        assert printed.replace("shared", "decoding") == f"({', '.join(unannotated)})"
 
 
 def test_every_python_block_is_run():
-    """One by tests/docs/test_public.py, the others by the tests below."""
+    """tests/docs/test_public.py runs the block with memattn.load, the tests below run all others."""
     for block in blocks("api.md", "python"):
         assert any(text in block for text in ("MemoryAttention(", "GRUCell", "Seq2Seq(", "memattn.load("))
 
 
-def test_the_mechanism_is_saved_within_a_model(tmp_path, monkeypatch):
+def test_a_mechanism_in_a_keras_model_survives_saving(tmp_path, monkeypatch):
     names = run_block("MemoryAttention(", tmp_path, monkeypatch)
     logits, weights = names["model"]([np.array([[4, 5, 0]]), np.array([[6, 7]])])
     assert logits.shape == (1, 2, 1000)
@@ -179,22 +181,22 @@ def test_the_mechanism_is_saved_within_a_model(tmp_path, monkeypatch):
     np.testing.assert_array_equal(weights[:, :, 2], np.zeros((1, 2)))
 
 
-def test_a_gru_decoder_is_searched(tmp_path, monkeypatch):
+def test_the_score_of_a_searched_gru_decoder_equals_that_of_its_steps(tmp_path, monkeypatch):
     names = run_block("GRUCell", tmp_path, monkeypatch)
     hypotheses = names["hypotheses"]
     assert hypotheses.tokens.shape == (2, 3, 10)
     assert np.all(np.diff(hypotheses.scores) <= 0)
     state = names["encoder"](names["embedding"](tf.constant([[4, 5, 6]])))[:, None]
-    before, total = 1, 0.0  # the best hypothesis of the first source, scored by the step function alone
+    previous, log_probability = 1, 0.0  # of the first source's best hypothesis, by the step function alone
     best = hypotheses.tokens[0, 0].numpy().tolist()
     for token in best[: hypotheses.lengths[0, 0].numpy() + 1]:
-        logits, state = names["step"](tf.constant([[before]]), state)
-        total += float(tf.nn.log_softmax(logits[0, 0])[token])
-        before = token
-    np.testing.assert_allclose(hypotheses.scores[0, 0], total, rtol=1e-5)
+        logits, state = names["step"](tf.constant([[previous]]), state)
+        log_probability += float(tf.nn.log_softmax(logits[0, 0])[token])
+        previous = token
+    np.testing.assert_allclose(hypotheses.scores[0, 0], log_probability, rtol=1e-5)
 
 
-def test_the_model_is_called_and_searched(tmp_path, monkeypatch):
+def test_the_model_of_the_page_gives_logits_alignments_and_hypotheses(tmp_path, monkeypatch):
     names = run_block("Seq2Seq(", tmp_path, monkeypatch)
     assert names["logits"].shape == (2, 4, 20)
     assert names["weights"].shape == (2, 4, 4)

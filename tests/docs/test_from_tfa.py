@@ -1,4 +1,4 @@
-"""The code of docs/from_tfa.md runs, and with tensorflow-addons its old and new halves agree."""
+"""The code of docs/from_tfa.md runs, and the code for tensorflow-addons computes the same as that for memattn."""
 
 import ast
 import re
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 PAGE = (ROOT / "docs/from_tfa.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n# (in both|tensorflow-addons|memattn)\n(.*?)```", PAGE, flags=re.DOTALL)
 D, U, END = 8, 6, 2  # as on the page
-SAVED = {  # what the old halves save, and its shapes
+SAVED_SHAPES = {  # file -> name of each array that the code for tensorflow-addons saves, and its shape
     "bahdanau": {"query": [U, U], "key": [D, U], "v": [U]},
     "normalized": {"query": [U, U], "key": [D, U], "v": [U], "g": [], "b": [U]},
     "luong": {"key": [D, U], "scale": []},
@@ -24,40 +24,53 @@ SAVED = {  # what the old halves save, and its shapes
 
 
 def assigned(code):
-    """The names that a block assigns outside of its functions."""
-    names = (node for statement in ast.parse(code).body for node in ast.walk(statement) if isinstance(node, ast.Name))
+    """Returns the names that a block assigns."""
+    names = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Name)]
     return {node.id for node in names if isinstance(node.ctx, ast.Store)}
 
 
 def arrays(namespace, names):
-    """The tensors among these names, as arrays."""
+    """Returns the values of those names that are tensors, as arrays."""
     return {name: namespace[name].numpy() for name in names if tf.is_tensor(namespace.get(name))}
 
 
 def hypotheses(tokens, values):
-    """Words of each hypothesis of tokens [B, k, L], with its value of [B, k]."""
-    rows = zip(np.array(tokens).tolist(), np.array(values).tolist(), strict=True)
-    return [
-        {tuple(words[: words.index(END)] if END in words else words): value for words, value in zip(*row, strict=True)}
-        for row in rows
-    ]
+    """Returns a mapping for each source from the words of a hypothesis to its value.
+
+    Args:
+      tokens: [B, k, L].
+      values: [B, k].
+    """
+    by_source = []
+    for rows, values_of_source in zip(np.array(tokens).tolist(), np.array(values).tolist(), strict=True):
+        words = [tuple(row[: row.index(END)] if END in row else row) for row in rows]
+        by_source.append(dict(zip(words, values_of_source, strict=True)))
+    return by_source
 
 
-def assert_found_the_same(old, new, options):
-    """A hypothesis that both find has one score, when each score is made of what the search returned."""
-    final, found = old["final"], new["found"]
-    theirs, ours = final.log_probs, found.scores
+def assert_equal_scores(old, new, options):
+    """Asserts that hypotheses which both searches find have equal scores, and that these are at least half of all.
+
+    memattn's scores are multiplied by the length penalty, and the coverage penalty is added to those of
+    tensorflow-addons, which returns log-probabilities.
+    """
+    old_state, new_hypotheses = old["final"], new["found"]
+    old_scores, new_scores = old_state.log_probs, new_hypotheses.scores
     if "length_penalty_weight" in options:
-        ours *= ((5 + tf.cast(found.lengths, tf.float32)) / 6) ** 0.6
+        new_scores *= ((5 + tf.cast(new_hypotheses.lengths, tf.float32)) / 6) ** 0.6
     if "coverage_penalty_weight" in options:
-        covered = final.accumulated_attention_probs
-        theirs += 0.2 * tf.reduce_sum(tf.math.log(tf.minimum(tf.where(covered == 0, 1.0, covered), 1.0)), -1)
-    theirs = hypotheses(tf.transpose(old["outputs"].predicted_ids, [0, 2, 1]), theirs)
-    ours = hypotheses(found.tokens, ours)
-    for one, other in zip(theirs, ours, strict=True):
-        both = one.keys() & other.keys()
-        assert len(both) >= len(one) / 2
-        np.testing.assert_allclose([one[words] for words in both], [other[words] for words in both], rtol=1e-4)
+        covered = old_state.accumulated_attention_probs
+        covered = tf.minimum(tf.where(covered == 0, 1.0, covered), 1.0)
+        old_scores += 0.2 * tf.reduce_sum(tf.math.log(covered), -1)
+    old_by_source = hypotheses(tf.transpose(old["outputs"].predicted_ids, [0, 2, 1]), old_scores)
+    new_by_source = hypotheses(new_hypotheses.tokens, new_scores)
+    for old_of_source, new_of_source in zip(old_by_source, new_by_source, strict=True):
+        common = old_of_source.keys() & new_of_source.keys()
+        assert len(common) >= len(old_of_source) / 2
+        old_values, new_values = (
+            [of_source[words] for words in common] for of_source in (old_of_source, new_of_source)
+        )
+        np.testing.assert_allclose(old_values, new_values, rtol=1e-4)
 
 
 @pytest.mark.skipif(hasattr(tf.keras.layers, "AbstractRNNCell"), reason="of Keras 3")
@@ -67,14 +80,14 @@ def test_the_page_quotes_the_real_error():
     assert f"AttributeError: {raised.value}\n" in PAGE
 
 
-def test_every_block_is_of_the_old_or_of_the_new():
+def test_every_block_names_the_library_that_it_is_for():
     assert len(BLOCKS) == PAGE.count("```python") > 20
 
 
-def test_the_new_halves_run_without_tensorflow_addons(tmp_path, monkeypatch):
+def test_the_code_for_memattn_runs_without_tensorflow_addons(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     random = np.random.default_rng(2)
-    for name, shapes in SAVED.items():
+    for name, shapes in SAVED_SHAPES.items():
         np.savez(f"{name}.npz", **{key: random.normal(size=shape) for key, shape in shapes.items()})
     namespace = {}
     for side, code in BLOCKS:
@@ -86,28 +99,29 @@ def test_the_new_halves_run_without_tensorflow_addons(tmp_path, monkeypatch):
 
 @pytest.mark.skipif("tfa_bahdanau" not in MECHANISMS, reason="needs the extra addons: make test-addons")
 @pytest.mark.parametrize("seed", [3, 4, 5])
-def test_old_and_new_halves_compute_the_same(tmp_path, monkeypatch, seed):
+def test_the_code_for_tensorflow_addons_and_for_memattn_computes_the_same(tmp_path, monkeypatch, seed):
     monkeypatch.chdir(tmp_path)
     tf.keras.utils.set_random_seed(seed)
-    both, old, new, compared = {}, {}, {}, []
+    shared, old, new, compared = {}, {}, {}, []
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # tensorflow-addons' of its own end
+        warnings.simplefilter("ignore")  # tensorflow-addons warns of its end of life
         for side, code in BLOCKS:
-            exec(code, {"in both": both, "tensorflow-addons": old, "memattn": new}[side])
+            exec(code, {"in both": shared, "tensorflow-addons": old, "memattn": new}[side])
             if side == "in both":  # the same objects, and so the same weights
-                old.update(both)
-                new.update(both)
+                old.update(shared)
+                new.update(shared)
             elif side == "tensorflow-addons":
-                names = assigned(code)
+                old_names = assigned(code)
             elif options := re.findall(r"(?:length|coverage)_penalty_weight", code):
-                assert_found_the_same(old, new, options)
+                assert_equal_scores(old, new, options)
                 compared += options
             else:
-                names_of_both = names & assigned(code) - {"_"}
-                theirs, ours = arrays(old, names_of_both), arrays(new, names_of_both)
-                assert ours and theirs.keys() == ours.keys(), code
-                for name, values in ours.items():
-                    np.testing.assert_allclose(values, theirs[name], rtol=1e-4, atol=1e-5, err_msg=f"{name} of {code}")
-                compared += ours
+                common_names = old_names & assigned(code) - {"_"}
+                old_arrays, new_arrays = arrays(old, common_names), arrays(new, common_names)
+                assert new_arrays and old_arrays.keys() == new_arrays.keys(), code
+                for name, values in new_arrays.items():
+                    expected = old_arrays[name]
+                    np.testing.assert_allclose(values, expected, rtol=1e-4, atol=1e-5, err_msg=f"{name} of {code}")
+                compared += new_arrays
     for name in ("context", "alignments", "logits", "tokens", "scores", "loss", "coverage_penalty_weight"):
         assert name in compared

@@ -1,4 +1,4 @@
-"""The layout: modules import only from the layers below their own, and no test module another."""
+"""The layout: modules import only from their layer and those below it, and test modules not from each other."""
 
 import ast
 import re
@@ -10,19 +10,19 @@ from helpers.repository import COMMANDS, ROOT
 
 from memattn import __version__
 
-# The layers of memattn/, lowest first: a module imports from the layers before its own, and from its own.
+# The layers of memattn/, lowest first. A module imports from its layer and from those before it.
 LAYERS = ["attention", "config", "data", "models", "runs", "search", "serving", "evaluation", "training", "sweeps"]
 EVERYWHERE = {"console", "errors", "files", "keras_parts", "processes", "reading", "resources", "xla"}
 MODULES = sorted((ROOT / "memattn").rglob("*.py"))
 
 
 def layer(path):
-    """The folder of memattn/ that a file is in, or its own name."""
+    """Returns the folder of memattn/ that holds a file, or the name of a module outside folders."""
     return path.relative_to(ROOT / "memattn").with_suffix("").parts[0]
 
 
 def imports(path):
-    """Dotted names that a file imports."""
+    """Returns the dotted names that a file imports."""
     names = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -32,28 +32,28 @@ def imports(path):
     return names
 
 
-def ours(path):
-    """Layers of memattn that a file imports from, or modules that stand in none."""
+def imported_layers(path):
+    """Returns the layers of memattn, and the modules outside layers, from which a file imports."""
     return {name.split(".")[1] for name in imports(path) if name.startswith("memattn.")} - {"__version__"}
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT / "memattn")))
-def test_imports_point_down(path):
-    here = layer(path)
-    if here in LAYERS:
-        assert ours(path) <= {*LAYERS[: LAYERS.index(here) + 1], *EVERYWHERE}
-    elif here in EVERYWHERE:
-        assert ours(path) <= EVERYWHERE
+def test_a_module_imports_only_from_its_layer_and_those_below(path):
+    name = layer(path)
+    if name in LAYERS:
+        assert imported_layers(path) <= {*LAYERS[: LAYERS.index(name) + 1], *EVERYWHERE}
+    elif name in EVERYWHERE:
+        assert imported_layers(path) <= EVERYWHERE
     else:
-        assert ours(path) <= {*LAYERS, *EVERYWHERE, *COMMANDS, "cli"}
+        assert imported_layers(path) <= {*LAYERS, *EVERYWHERE, *COMMANDS, "cli"}
 
 
-def test_the_model_takes_arguments_and_the_search_any_step():
+def test_models_import_no_config_and_search_imports_no_model():
     for path in (ROOT / "memattn" / "models").rglob("*.py"):
-        assert "config" not in ours(path)
+        assert "config" not in imported_layers(path)
     search = ROOT / "memattn" / "search"
-    assert ours(search / "beam_search.py") == ours(search / "sampling.py") == {"search"}
-    assert ours(search / "repeated_ngrams.py") == set()
+    assert imported_layers(search / "beam_search.py") == imported_layers(search / "sampling.py") == {"search"}
+    assert imported_layers(search / "repeated_ngrams.py") == set()
 
 
 def test_the_library_imports_no_study():
@@ -63,7 +63,7 @@ def test_the_library_imports_no_study():
 
 def test_attention_imports_only_itself():
     for path in (ROOT / "memattn" / "attention").glob("*.py"):
-        assert ours(path) <= {"attention"}
+        assert imported_layers(path) <= {"attention"}
 
 
 def test_no_test_module_imports_another():

@@ -1,4 +1,4 @@
-"""The public interface: names are imported when they are used, and leave the process as it was."""
+"""The public interface: names are imported when they are used, and their use leaves the process unchanged."""
 
 import ast
 import os
@@ -21,42 +21,42 @@ from memattn.errors import ConfigError
 from memattn.training.trainer import train
 
 
-def test_the_package_is_imported_at_once_and_without_tensorflow():
+def test_the_package_is_imported_quickly_and_without_tensorflow():
     code = (
         "import sys, time; start = time.perf_counter(); import memattn; seconds = time.perf_counter() - start;"
         "assert 'tensorflow' not in sys.modules and seconds < 0.2, seconds"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
 
 
-def test_help_needs_no_tensorflow():
+def test_modules_of_commands_do_not_import_tensorflow():
     commands = "eval, export, prepare, sweep, train, translate"
     code = f"import sys; from memattn import {commands}; assert 'tensorflow' not in sys.modules"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
 
 
 @pytest.mark.parametrize("arguments", [["memattn.train", "--help"], ["memattn.prepare", "--help"]])
-def test_output_that_nobody_reads_is_no_error(arguments):
+def test_help_that_nobody_reads_is_no_error(arguments):
     reading, writing = os.pipe()
     os.close(reading)
-    ended = subprocess.run([sys.executable, "-m", *arguments], stdout=writing, stderr=subprocess.PIPE, check=False)
+    result = subprocess.run([sys.executable, "-m", *arguments], stdout=writing, stderr=subprocess.PIPE, check=False)
     os.close(writing)
-    assert (ended.returncode, ended.stderr) == (0, b"")
+    assert (result.returncode, result.stderr) == (0, b"")
 
 
 @pytest.mark.parametrize("module", [memattn, attention])
-def test_editors_see_the_public_names(module):
-    """Type checkers import the names in `__all__`, which come from the registry."""
+def test_type_checkers_see_the_public_names(module):
+    """Public names are imported lazily; type checkers read imports under `if TYPE_CHECKING`."""
     tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
-    (told,) = [node for node in tree.body if isinstance(node, ast.If)]
-    names = [alias.name for node in told.body for alias in node.names]
-    imported = {"MECHANISMS", "OptionError", "build"} if module is attention else set()
-    assert sorted(names) == sorted(set(module.__all__) - imported)
+    (type_checking,) = [node for node in tree.body if isinstance(node, ast.If)]
+    names = [alias.name for node in type_checking.body for alias in node.names]
+    imported_at_once = {"MECHANISMS", "OptionError", "build"} if module is attention else set()
+    assert sorted(names) == sorted(set(module.__all__) - imported_at_once)
 
 
-def test_every_public_name_is_there():
+def test_every_public_name_can_be_used_and_unknown_names_raise():
     for name in memattn.__all__:
         assert callable(getattr(memattn, name))
     assert set(memattn.__all__) <= set(dir(memattn))
@@ -64,7 +64,7 @@ def test_every_public_name_is_there():
         memattn.MemoryAtention  # noqa: B018
 
 
-def test_a_run_is_loaded_as_the_page_shows_and_leaves_the_process_as_it_was(tiny_config, tmp_path, monkeypatch):
+def test_a_run_is_loaded_as_the_page_shows_and_the_process_stays_unchanged(tiny_config, tmp_path, monkeypatch):
     run_dir = str(tmp_path / "runs" / "small")
     changes = {"training.precision": "mixed_bfloat16", "training.seed": 5}
     assert train(tiny_config(changes), run_dir, tf.distribute.get_strategy()) == 0

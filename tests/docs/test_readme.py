@@ -1,4 +1,4 @@
-"""Code in the README and in docs/ runs as printed, and their tables are the committed results."""
+"""Code in the README and in docs/ runs as it is printed, and tables in them equal the committed results."""
 
 import csv
 import re
@@ -28,10 +28,11 @@ def page(name):
 
 
 def blocks(language):
+    """Returns the code blocks of the README in a language."""
     return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
 
 
-def test_adding_a_mechanism_takes_one_file_and_one_line(monkeypatch):
+def test_the_mechanism_of_the_readme_works_once_registered(monkeypatch):
     (code,) = [block for block in blocks("python") if "class UniformAttention" in block]
     namespace = {}
     exec(code, namespace)
@@ -43,7 +44,7 @@ def test_adding_a_mechanism_takes_one_file_and_one_line(monkeypatch):
     assert_trains(model)
 
 
-def test_the_layer_learns_in_the_model_of_the_readme():
+def test_the_model_of_the_readme_trains_its_attention_layer():
     (code,) = [block for block in blocks("python") if "tf.keras.Model(" in block]
     namespace = {}
     tf.keras.utils.set_random_seed(1)
@@ -72,23 +73,23 @@ def test_the_first_config_of_the_usage_page_loads(tmp_path):
     assert len(expand(config.load(str(path), []))) == 2
 
 
-def test_the_summary_is_made_of_committed_results():
+def test_the_summary_equals_the_committed_results():
     with open(ROOT / "results/summary.csv", encoding="utf-8", newline="") as file:
         assert list(csv.DictReader(file)) == summary.rows(str(ROOT / "results")), "run python scripts/write_docs.py"
 
 
-def test_the_table_at_the_papers_size_is_made_of_its_committed_rows(tmp_path):
-    runs = finished(
-        config.load(str(ROOT / "configs/studies/table1/cpu.yaml"), []), str(ROOT / "results/table1/cpu/runs"), "valid"
-    )
+def test_the_table_at_the_papers_size_equals_its_committed_runs(tmp_path):
+    committed = ROOT / "results/table1/cpu"
+    study = config.load(str(ROOT / "configs/studies/table1/cpu.yaml"), [])
+    runs = finished(study, str(committed / "runs"), "valid")
     output = Output(str(tmp_path), "cpu")
     tables.table_1(output, runs)
-    assert len(runs) == len(list((ROOT / "results/table1/cpu/runs").iterdir()))
+    assert len(runs) == len(list((committed / "runs").iterdir()))
     for name in ("table.csv", "bleu.csv", "table.md"):
-        assert (ROOT / "results/table1/cpu" / name).read_bytes() == (tmp_path / name).read_bytes()
+        assert (committed / name).read_bytes() == (tmp_path / name).read_bytes()
 
 
-def test_every_shipped_config_loads():
+def test_every_shipped_config_loads_and_states_its_bleu_cost_and_command():
     paths = sorted((ROOT / "configs").rglob("*.yaml"))
     assert paths
     for path in paths:
@@ -98,20 +99,22 @@ def test_every_shipped_config_loads():
 
 
 @pytest.mark.parametrize("name", [name for name in PAGES if "<!-- end of table -->" in page(name)])
-def test_the_tables_are_the_committed_results(name):
+def test_tables_in_pages_equal_the_committed_results(name):
     text = page(name)
-    printed = re.findall(r"<!-- (?:table|([^\n]*) by L): (\S+) -->\n(.*?)<!-- end of table -->", text, flags=re.DOTALL)
-    for measure, path, table in printed:
+    tables_in_page = re.findall(
+        r"<!-- (?:table|([^\n]*) by L): (\S+) -->\n(.*?)<!-- end of table -->", text, flags=re.DOTALL
+    )
+    for measure, path, table in tables_in_page:
         with open(ROOT / path, encoding="utf-8", newline="") as file:
             rows = list(csv.DictReader(file))
         assert table == markdown(pivot(rows, "L", "system", measure) if measure else rows)
 
 
-def test_every_file_of_the_map_exists():
+def test_the_architecture_page_names_existing_files_and_every_part_of_the_package():
     text = page("docs/architecture.md")
-    there = {path.name for path in ROOT.rglob("*.py")}
+    existing = {path.name for path in ROOT.rglob("*.py")}
     for name in re.findall(r"\b(\w+\.py)\b", text):
-        assert name in there, name
+        assert name in existing, name
     package = ROOT / "memattn"
     for name in {path.relative_to(package).parts[0] for path in package.rglob("*.py")}:
         assert name == "__init__.py" or name in text, name
@@ -121,9 +124,11 @@ def test_every_key_that_the_pages_set_exists():
     keys = re.findall(r"--set[\s=]+'?([a-z][\w.]+)=", "".join(map(page, PAGES)))
     assert keys
     path = str(ROOT / "configs/copy/small.yaml")
-    changes = (["model.kind=neural_gpu"], ["decoding.sample={}"])
-    active_memory, tree = (yaml.safe_load(config.dump(config.load(path, overrides))) for overrides in changes)
-    tree["model"] |= active_memory["model"] | tree["model"]
+    neural_gpu, tree = (
+        yaml.safe_load(config.dump(config.load(path, [override])))
+        for override in ("model.kind=neural_gpu", "decoding.sample={}")
+    )
+    tree["model"] = neural_gpu["model"] | tree["model"]  # keys of both kinds of model
     for key in keys:
         node = tree
         for part in key.split("."):

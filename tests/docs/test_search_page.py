@@ -1,4 +1,4 @@
-"""The code of docs/search.md: a Transformer decoder with its cache is searched and sampled."""
+"""The code of docs/search.md runs: a Transformer decoder with a cache is searched and sampled."""
 
 import numpy as np
 import pytest
@@ -9,14 +9,14 @@ pytestmark = pytest.mark.slow
 
 
 def forward(decoder, states, mask, ids):
-    """Logits [T, V] of the page's Transformer for a whole target [T], without a cache; `states` [S, D]."""
+    """Computes logits [T, V] of the page's Transformer for all positions of a target [T] at once; `states` [S, D]."""
     (query, key, value, output), heads = decoder.to_tokens, 4
 
     def attend(q, k, v, allowed):
         q, k, v = (tf.transpose(tf.reshape(x, [x.shape[0], heads, -1]), [1, 0, 2]) for x in (q, k, v))
         scores = tf.matmul(q, k, transpose_b=True) / q.shape[-1] ** 0.5
-        read = tf.matmul(tf.nn.softmax(tf.where(allowed, scores, -1e9)), v)
-        return tf.reshape(tf.transpose(read, [1, 0, 2]), [-1, decoder.embedding.output_dim])
+        contexts = tf.matmul(tf.nn.softmax(tf.where(allowed, scores, -1e9)), v)
+        return tf.reshape(tf.transpose(contexts, [1, 0, 2]), [-1, decoder.embedding.output_dim])
 
     x = decoder.embedding(ids) + decoder.positions(tf.range(len(ids)))
     normed = decoder.norms[0](x)
@@ -28,7 +28,7 @@ def forward(decoder, states, mask, ids):
     return decoder.output(decoder.norms[3](x))
 
 
-def test_a_transformer_decoder_is_searched_and_sampled(tmp_path, monkeypatch):
+def test_scores_of_searched_and_sampled_hypotheses_equal_those_without_a_cache(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     tf.keras.utils.set_random_seed(3)
     names = {}
@@ -38,8 +38,9 @@ def test_a_transformer_decoder_is_searched_and_sampled(tmp_path, monkeypatch):
         for row in range(2):
             fields = (hypotheses.tokens, hypotheses.lengths, hypotheses.scores)
             for tokens, length, score in zip(*(field[row] for field in fields), strict=True):
-                target = tokens.numpy()[: length.numpy() + 1]  # with its end, if it has one
+                target = tokens.numpy()[: length.numpy() + 1]  # with the end of sentence, where there is any
                 ids = np.concatenate([[names["START"]], target[:-1]])
                 logits = forward(names["decoder"], names["states"][row], names["mask"][row], tf.constant(ids))
-                total = tf.reduce_sum(tf.gather(tf.nn.log_softmax(logits), target, batch_dims=1))
-                np.testing.assert_allclose(score, total / ((5 + length.numpy()) / 6) ** penalty, rtol=1e-4)
+                log_probability = tf.reduce_sum(tf.gather(tf.nn.log_softmax(logits), target, batch_dims=1))
+                expected = log_probability / ((5 + length.numpy()) / 6) ** penalty
+                np.testing.assert_allclose(score, expected, rtol=1e-4)

@@ -1,4 +1,4 @@
-"""The model card says what a reader of a result needs, from the result alone."""
+"""The model card of a run: everything in it comes from the result."""
 
 import re
 
@@ -16,16 +16,17 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def run(tiny_config, tmp_path):
+    """The folder of a finished run."""
     assert train(tiny_config(), str(tmp_path / "run"), tf.distribute.get_strategy()) == 0
     return tmp_path / "run"
 
 
-def test_an_evaluation_writes_what_its_result_says(run):
+def test_an_evaluation_writes_a_model_card_from_its_result(run):
     result = evaluate(run)
     card = (run / FILE).read_text(encoding="utf-8")
     assert card.startswith(f"# {run}\n")
     assert card == model_card(Result.read(str(run / "result.json")))
-    for said in (
+    for text in (
         "memory (num_slots 3, encoder_scoring softmax",
         f"**parameters**: {result['parameters']:,}",
         f"{result['bleu_signature']})**: {result['bleu']:.2f}\n",
@@ -35,7 +36,7 @@ def test_an_evaluation_writes_what_its_result_says(run):
         f"memattn-translate --run_dir {run} <",
         result["device"],
     ):
-        assert said in card, said
+        assert text in card, text
     (settings,) = re.findall(r"```yaml\n(.*?)```", card, flags=re.DOTALL)
     assert yaml.safe_load(settings) == result["config"]
 
@@ -43,16 +44,16 @@ def test_an_evaluation_writes_what_its_result_says(run):
 def test_the_model_card_names_samples_and_ensembles(run):
     result = evaluate(run, "decoding.sample.top_k=3")
     assert "sampled, top_k 3, temperature 1.0, seed 1" in (run / FILE).read_text(encoding="utf-8")
-    both = {**result, "checkpoints": ["runs/a/best/step-1", "runs/b/best/step-2"], "overrides": []}
-    assert "memattn-export --run_dir runs/a --run_dir runs/b --output" in model_card(Result.from_json(both))
+    ensemble = {**result, "checkpoints": ["runs/a/best/step-1", "runs/b/best/step-2"], "overrides": []}
+    assert "memattn-export --run_dir runs/a --run_dir runs/b --output" in model_card(Result.from_json(ensemble))
 
 
-def test_the_commands_use_the_model_and_the_search_of_the_result(run):
+def test_the_commands_in_the_card_repeat_the_checkpoints_and_overrides_of_the_result(run):
     evaluate(run, "decoding.beam_size=3", "decoding.sample={top_k: 2, seed: 0}")
     card = (run / FILE).read_text(encoding="utf-8")
     assert "sampled, top_k 2, temperature 1.0, seed 0" in card
     assert f"memattn-translate --run_dir {run} --set decoding.beam_size=3 --set 'decoding.sample={{" in card
-    assert f"memattn-export --run_dir {run} --set decoding.beam_size=3 --output" in card  # which refuses to sample
+    assert f"memattn-export --run_dir {run} --set decoding.beam_size=3 --output" in card  # exporting refuses to sample
     result = evaluate(run)
     averaged = {**result, "checkpoints": [f"{run}/checkpoints/step-{step}" for step in (2, 4)]}
     assert f"memattn-translate --run_dir {run} --average 2 <" in model_card(Result.from_json(averaged))

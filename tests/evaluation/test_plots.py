@@ -14,6 +14,7 @@ from memattn.evaluation import evaluate, plots
 
 
 def scores(source, target, num_slots, seed=0):
+    """Returns random alignments [target, source] and the parts of slots in them [slot, target, source]."""
     random = np.random.default_rng(seed)
     slots = random.random((num_slots, target, source))
     return (slots.sum(0) if num_slots else random.random((target, source))), slots
@@ -30,18 +31,18 @@ def assert_is_a_picture(path):
 
 @pytest.fixture
 def figure(monkeypatch):
-    """The figure that was drawn."""
-    drawn, save = [], plots.save
+    """figure() returns the figure that was saved last."""
+    figures, save = [], plots.save
     for module in (plots, benchmark_plots):
-        monkeypatch.setattr(module, "save", lambda figure, path: drawn.append(figure) or save(figure, path))
-    return lambda: drawn[-1]
+        monkeypatch.setattr(module, "save", lambda figure, path: figures.append(figure) or save(figure, path))
+    return lambda: figures[-1]
 
 
 @pytest.mark.parametrize(
     ("num_slots", "source", "target"),
     [(0, 1, 1), (0, 101, 90), (1, 1, 1), (1, 5, 3), (4, 2, 101), (4, 101, 2), (32, 1, 1), (32, 41, 30)],
 )
-def test_alignments_of_any_size_become_a_picture(tmp_path, num_slots, source, target):
+def test_alignments_of_any_size_can_be_drawn(tmp_path, num_slots, source, target):
     path = tmp_path / "alignments.png"
     plots.alignments(str(path), ["a"] * source, ["b"] * target, *scores(source, target, num_slots))
     assert_is_a_picture(path)
@@ -52,15 +53,14 @@ def test_alignments_of_any_size_become_a_picture(tmp_path, num_slots, source, ta
 def test_long_titles_stay_within_the_picture(tmp_path, figure, num_slots):
     title = "Figure 6: sigmoid/sigmoid, K = 16, BLEU 99.7 (OTHER LEARNING RATE AND UPDATES THAN THE PAPER'S)"
     plots.alignments(str(tmp_path / "a.png"), ["a"] * 12, ["b"] * 12, *scores(12, 12, num_slots), title=title)
-    drawn = figure()
-    FigureCanvasAgg(drawn).draw()
-    (written,) = (text for text in drawn.texts if text.get_text().startswith("Figure 6"))
-    extent = written.get_window_extent()
+    FigureCanvasAgg(figure()).draw()
+    (title_text,) = (text for text in figure().texts if text.get_text().startswith("Figure 6"))
+    extent = title_text.get_window_extent()
     assert extent.x0 > 0
-    assert extent.x1 < drawn.bbox.width
+    assert extent.x1 < figure().bbox.width
 
 
-def test_a_title_is_no_formula(tmp_path, figure):
+def test_a_title_with_dollar_signs_is_not_drawn_as_a_formula(tmp_path, figure):
     title = "costs $5_000 to $\\frac{6"
     plots.alignments(str(tmp_path / "a.png"), ["a"], ["b"], *scores(1, 1, 0), title=title)
     assert [(text.get_text(), text.get_parse_math()) for text in figure().texts] == [(title, False)]
@@ -79,17 +79,17 @@ def test_negative_weights_are_red(tmp_path, figure):
 def test_sources_run_downwards_and_targets_to_the_right(tmp_path, figure):
     combined, slots = scores(5, 3, 2)
     plots.alignments(str(tmp_path / "a.png"), list("abcde"), list("xyz"), combined, slots)
-    drawn = {axes.get_title(): axes for axes in figure().findobj(Axes)}
+    axes_by_title = {axes.get_title(): axes for axes in figure().findobj(Axes)}
     for k in range(2):
-        np.testing.assert_array_equal(drawn[f"slot {k + 1}"].images[0].get_array(), slots[k].T)
-    axes = drawn["all slots: $\\beta \\cdot \\alpha$"]
+        np.testing.assert_array_equal(axes_by_title[f"slot {k + 1}"].images[0].get_array(), slots[k].T)
+    axes = axes_by_title["all slots: $\\beta \\cdot \\alpha$"]
     np.testing.assert_array_equal(axes.images[0].get_array(), combined.T)
     assert [label.get_text() for label in axes.get_xticklabels()] == list("xyz")
     assert [label.get_text() for label in axes.get_yticklabels()] == list("abcde")
     assert axes.images[0].origin == "upper"
 
 
-def test_slots_stand_in_the_order_of_their_positions(tmp_path, figure):
+def test_slots_are_drawn_in_the_order_of_their_positions(tmp_path, figure):
     slots = np.zeros((4, 5, 5))
     for slot, position in enumerate([3, 0, 4, 1]):
         slots[slot, :, position] = 1
@@ -107,23 +107,23 @@ def test_only_some_of_many_tokens_are_labelled(tmp_path, figure):
         assert [label.get_text() for label in labels] == [str(tick) for tick in ticks] == tokens[::3]
 
 
-def test_no_slot_looks_darker_than_all_together(tmp_path, figure):
+def test_all_slots_together_look_darker_than_any_slot(tmp_path, figure):
     slots = np.stack([np.full((2, 2), 0.1), np.full((2, 2), 0.8)])
     plots.alignments(str(tmp_path / "a.png"), ["a", "b"], ["c", "d"], slots.sum(0), slots)
     images = {axes.get_title(): axes.images[0] for axes in figure().findobj(Axes) if axes.images}
     assert [image.get_clim() for image in images.values()] == [(0, pytest.approx(0.9))] * 3
-    weak, strong, both = (image.to_rgba(image.get_array())[0, 0, :3].sum() for image in images.values())
-    assert both < strong < weak < 2.9  # the weak one is seen
+    weak, strong, all_slots = (image.to_rgba(image.get_array())[0, 0, :3].sum() for image in images.values())
+    assert all_slots < strong < weak < 2.9  # the weak slot is not white either
 
 
 @pytest.mark.parametrize("num_slots", [0, 4])
-def test_scores_of_nothing_but_0_can_be_drawn(tmp_path, num_slots):
+def test_scores_that_are_all_0_can_be_drawn(tmp_path, num_slots):
     path = tmp_path / "alignments.png"
     plots.alignments(str(path), ["a", "b"], ["c"], np.zeros((1, 2)), np.zeros((num_slots, 1, 2)))
     assert_is_a_picture(path)
 
 
-def test_odd_tokens_are_drawn_as_they_stand(tmp_path, figure):
+def test_odd_tokens_are_drawn_unchanged(tmp_path, figure):
     tokens = [
         "$",
         "$$",
@@ -158,12 +158,12 @@ def test_a_long_token_leaves_room_for_the_picture(tmp_path, length):
     assert_is_a_picture(tmp_path / "a.png")
 
 
-def test_the_ending_chooses_the_format(tmp_path):
+def test_the_suffix_of_the_path_chooses_the_format(tmp_path):
     plots.alignments(str(tmp_path / "a.svg"), ["a"], ["b"], *scores(1, 1, 1))
     assert b"<svg" in (tmp_path / "a.svg").read_bytes()[:1000]
 
 
-def test_learning_curves_show_the_points(tmp_path, figure):
+def test_learning_curves_show_mean_and_range_over_seeds(tmp_path, figure):
     curves = {"memory": {100: [8.0, 12.0], 200: [50.5, 60.5]}, "none": {100: [3.0]}, "not validated": {}}
     means = {"memory": [(100, 10.0), (200, 55.5)], "none": [(100, 3.0)], "not validated": []}
     plots.learning_curves(str(tmp_path / "curves.png"), curves, "one quarter scale")
@@ -180,7 +180,7 @@ def test_learning_curves_show_the_points(tmp_path, figure):
     assert 60.5 < high <= 102
 
 
-def test_no_two_of_many_curves_look_alike(tmp_path, figure):
+def test_many_curves_differ_in_color_or_line_style(tmp_path, figure):
     curves = {f"run-{i}": {1: [i], 2: [2 * i]} for i in range(28)}
     plots.learning_curves(str(tmp_path / "curves.png"), curves, "many")
     (axes,) = figure().axes
@@ -188,17 +188,17 @@ def test_no_two_of_many_curves_look_alike(tmp_path, figure):
 
 
 @pytest.mark.parametrize(("length", "number"), [(5, 4), (20, 4), (21, 4), (90, 4), (200, 4), (5, 30), (20, 30)])
-def test_names_leave_room_for_the_curves_and_are_whole(tmp_path, figure, length, number):
+def test_names_leave_room_for_the_curves_and_are_not_cut_off(tmp_path, figure, length, number):
     curves = {f"{i:0{length}d}": {1: [i]} for i in range(number)}
     plots.learning_curves(str(tmp_path / "a.png"), curves, "t" * 120)
     FigureCanvasAgg(figure()).draw()  # at the figure's own resolution again
     (axes,), (legend,) = figure().axes, figure().legends
     assert axes.get_position().width > 0.55
     assert axes.get_window_extent().height > 250
-    whole = figure().bbox
+    picture = figure().bbox
     for box in (legend.get_window_extent(), axes.title.get_window_extent()):
-        assert whole.x0 <= box.x0 < box.x1 <= whole.x1
-        assert whole.y0 <= box.y0 < box.y1 <= whole.y1
+        assert picture.x0 <= box.x0 < box.x1 <= picture.x1
+        assert picture.y0 <= box.y0 < box.y1 <= picture.y1
         assert not box.overlaps(axes.get_window_extent())
     assert not legend.get_window_extent().overlaps(axes.title.get_window_extent())
 
@@ -209,14 +209,14 @@ def test_odd_titles_and_run_names_are_drawn(tmp_path):
     assert plt.get_fignums() == []
 
 
-def test_pictures_of_an_evaluation_before_are_removed(tmp_path):
-    for name in ("3.png", "17.png", "theirs.png", "17.txt"):
+def test_only_pictures_of_an_earlier_evaluation_are_removed(tmp_path):
+    for name in ("3.png", "17.png", "unrelated.png", "17.txt"):
         (tmp_path / name).touch()
     evaluate.remove_pictures(str(tmp_path))
-    assert sorted(os.listdir(tmp_path)) == ["17.txt", "theirs.png"]
+    assert sorted(os.listdir(tmp_path)) == ["17.txt", "unrelated.png"]
 
 
-def test_times_are_named_at_the_ends_of_their_lines(tmp_path, figure):
+def test_lines_of_times_are_labelled_at_their_ends(tmp_path, figure):
     lines = {"memory": {20: 2.0, 2000: 2.1}, "none": {20: 2.0, 2000: 2.1}, "bahdanau": {20: 3.0, 2000: 90.0}}
     for scale, lowest in (("linear", 0), ("log", 1)):
         benchmark_plots.times(str(tmp_path / "times.png"), lines, title="a step", x="tokens", y="seconds", scale=scale)

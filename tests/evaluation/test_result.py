@@ -26,7 +26,7 @@ def result(config):
     return made_up_result(config, scores=scores, signatures={"bleu": "tok:none", "chrf": "nc:6"}, commit=None)
 
 
-def test_a_result_goes_into_json_and_back(result):
+def test_a_result_survives_json(result):
     stored = json.loads(json.dumps(result.to_json()))
     assert Result.from_json(stored) == result
     assert (stored["bleu"], stored["bleu_signature"], stored["exact_match"]) == (50.25, "tok:none", 25.0)
@@ -62,7 +62,7 @@ def test_a_damaged_result_is_refused(result, tmp_path, damage, problem):
 
 
 @pytest.mark.parametrize("missing", ["bleu", "exact_match", "sentences", "config"])
-def test_a_result_without_its_figures_is_refused(result, missing):
+def test_a_result_that_lacks_a_required_key_is_refused(result, missing):
     stored = result.to_json()
     del stored[missing]
     with pytest.raises(ValueError, match=f"{missing} is missing"):
@@ -71,11 +71,11 @@ def test_a_result_without_its_figures_is_refused(result, missing):
         Result.from_json([])
 
 
-def test_every_condition_has_its_place_in_a_result(result):
+def test_a_result_holds_every_condition(result):
     assert provenance.conditions().keys() <= result.to_json().keys()
 
 
-def test_scores_are_shown_everywhere_and_missing_ones_left_out(result, config):
+def test_report_card_and_table_show_the_scores_and_leave_missing_ones_out(result, config):
     printed, card = report(result), model_card(result)
     assert "BLEU                50.25  tok:none\n" in printed
     assert "exact match         25.0%\n" in printed
@@ -83,10 +83,10 @@ def test_scores_are_shown_everywhere_and_missing_ones_left_out(result, config):
     assert "- **chrF (nc:6)**: 61.50\n" in card
     assert "- **perplexity**: 1.5\n" in card
     row = tables.row("run", config, result, [{"step": "4", "seconds": "7"}])
-    shown = [row[column] for column in ("BLEU", "sacreBLEU", "chrF", "exact match %", "perplexity")]
-    assert shown == ["50.25", "", "", "25.0", "1.5"]  # a task has no text
+    cells = [row[column] for column in ("BLEU", "sacreBLEU", "chrF", "exact match %", "perplexity")]
+    assert cells == ["50.25", "", "", "25.0", "1.5"]  # the output of a task is no text
 
 
-def test_text_has_the_scores_of_text(result, config, tmp_path):
-    text = configs.from_dict({**configs.to_dict(config), "data": {"folder": str(tmp_path)}})
-    assert tables.row("run", text, result, [{"step": "4", "seconds": "7"}])["chrF"] == "61.50"
+def test_the_table_shows_scores_of_text_where_the_data_are_text(result, config, tmp_path):
+    text_config = configs.from_dict({**configs.to_dict(config), "data": {"folder": str(tmp_path)}})
+    assert tables.row("run", text_config, result, [{"step": "4", "seconds": "7"}])["chrF"] == "61.50"

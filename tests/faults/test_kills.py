@@ -1,4 +1,4 @@
-"""kill -9 at any moment loses no more than the steps after the last checkpoint."""
+"""A training that is killed at any moment loses no more than the steps after its last checkpoint."""
 
 import glob
 import os
@@ -13,53 +13,52 @@ from helpers.runs import assert_same_run, latest
 
 pytestmark = pytest.mark.slow
 
-EVERY = 5  # steps between checkpoints
+CHECKPOINT_EVERY = 5  # steps between checkpoints
 
 
-def test_killed_at_random_moments_equals_uninterrupted(write_config, tmp_path, times):
+def test_a_run_killed_at_random_moments_equals_an_uninterrupted_one(write_config, tmp_path, times):
     kills = times(short=1, full=100)
-    changes = {"training.max_steps": max(60, 8 * EVERY * kills), "training.validate_every": 20}
-    config = write_config({**changes, "training.checkpoint_every": EVERY})
-    whole, pieces = str(tmp_path / "whole"), str(tmp_path / "pieces")
-    finished = run_command("memattn.train", "--config", config, "--run_dir", whole, timeout=1200)
+    changes = {"training.max_steps": max(60, 8 * CHECKPOINT_EVERY * kills), "training.validate_every": 20}
+    config = write_config({**changes, "training.checkpoint_every": CHECKPOINT_EVERY})
+    uninterrupted, interrupted = str(tmp_path / "uninterrupted"), str(tmp_path / "interrupted")
+    finished = run_command("memattn.train", "--config", config, "--run_dir", uninterrupted, timeout=1200)
     assert finished.returncode == 0, finished.stderr
-    chance, while_writing, reached = random.Random(3), 0, 0
+    chance, kills_while_writing, saved_step = random.Random(3), 0, 0
     for kill in range(kills):
-        before = latest(pieces)
-        process = start(config, pieces)
-        while process.poll() is None and latest(pieces) == before:
+        before = latest(interrupted)
+        process = start(config, interrupted)
+        while process.poll() is None and latest(interrupted) == before:
             time.sleep(0.01)
         assert process.poll() is None, process.communicate()
         if kill % 2 == 0:
-            while process.poll() is None and not writing(pieces):
+            while process.poll() is None and not is_writing(interrupted):
                 pass
         else:
             time.sleep(chance.uniform(0, 0.3))
         process.kill()
-        while_writing += writing(pieces)
+        kills_while_writing += is_writing(interrupted)
         assert "unreadable" not in process.communicate()[1]
-        assert step(latest(pieces)) >= reached  # what was once written is not lost
-        reached = step(latest(pieces))
-    assert while_writing or kills < 10
-    finished = run_command("memattn.train", "--config", config, "--run_dir", pieces, timeout=1200)
+        assert step(latest(interrupted)) >= saved_step  # no checkpoint is lost
+        saved_step = step(latest(interrupted))
+    assert kills_while_writing or kills < 10
+    finished = run_command("memattn.train", "--config", config, "--run_dir", interrupted, timeout=1200)
     assert finished.returncode == 0, finished.stderr
-    assert f"resuming from {latest_name(pieces, reached)}" in finished.stdout
-    assert_same_run(whole, pieces)
+    checkpoint = os.path.join(interrupted, "checkpoints", f"step-{saved_step}")
+    assert f"resuming from {checkpoint}" in finished.stdout
+    assert_same_run(uninterrupted, interrupted)
 
 
 def start(config, run_dir):
+    """Starts a training; returns its process."""
     command = [sys.executable, "-m", "memattn.train", "--config", config, "--run_dir", run_dir]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
 
-def writing(run_dir):
-    """Whether TensorFlow is at a checkpoint, which it puts together beside its place."""
+def is_writing(run_dir):
+    """Whether TensorFlow is writing a checkpoint, whose parts are temporary files at first."""
     return bool(glob.glob(os.path.join(run_dir, "checkpoints", "*temp*")))
 
 
 def step(path):
+    """Returns the training step of a checkpoint, 0 where there is none."""
     return int(path.rpartition("-")[2]) if path else 0
-
-
-def latest_name(run_dir, reached):
-    return os.path.join(run_dir, "checkpoints", f"step-{reached}")

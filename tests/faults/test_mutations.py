@@ -1,4 +1,4 @@
-"""Configs and corpora damaged at random train or are refused in one line, and no existing file changes."""
+"""Configs and corpora damaged at random train or are refused in a single line, and no existing file changes."""
 
 import copy
 import json
@@ -15,7 +15,7 @@ from memattn import config as configs
 
 pytestmark = pytest.mark.slow
 
-# What keeps a training short whatever else its config says.
+# Overrides that keep a training short whatever its config holds.
 SHORT = ["training.max_steps=2", "training.jit_compile=false", "decoding.jit_compile=false"]
 ATTENTIONS = [
     {
@@ -42,7 +42,7 @@ SCRAPS = [
 
 @pytest.fixture(scope="module")
 def corpora(tmp_path_factory):
-    """A folder of text, and one with BPE that was prepared from it."""
+    """Folders of two corpora, `text` as it is and `bpe` prepared from the same text."""
     folder = tmp_path_factory.mktemp("corpora")
     words, chance = ["ein", "Mann", "läuft", "über", "die", "Straße", ".", "日本"], random.Random(1)
     for split, pairs in (("train", 40), ("valid", 6)):
@@ -62,46 +62,50 @@ def corpora(tmp_path_factory):
 
 
 def outcome(command, folder):
-    """The status of a training in a folder with its config, or what was wrong in how it ended."""
+    """Trains in a folder with a config; returns the exit status, or a str that describes a fault in how it ended."""
     before = contents(folder)
     flags = ["--config=config.yaml", "--run_dir=run", "--strategy=none", *(f"--set={setting}" for setting in SHORT)]
     status, stdout, stderr = command(folder, "memattn.train", *flags)
     after = contents(folder)
-    harmed = [path for path in before if after.get(path) != before[path]]
+    changed = [path for path in before if after.get(path) != before[path]]
     errors = [line for line in stderr.splitlines() if line.startswith("error: ")]
-    if harmed or "Traceback" in stderr or (status, len(errors)) not in ((0, 0), (1, 1), (2, 1)):
-        return f"{folder}: status {status}, changed {harmed}\n{stdout[-300:]}\n{stderr[-2000:]}"
+    is_consistent = (status, len(errors)) in ((0, 0), (1, 1), (2, 1))
+    if changed or "Traceback" in stderr or not is_consistent:
+        return f"{folder}: status {status}, changed {changed}\n{stdout[-300:]}\n{stderr[-2000:]}"
     return status
 
 
-def try_all(count, damaged, commands, tmp_path):
-    """Trains in `count` folders that `damaged` fills; how many ended with which status."""
-    command, everywhere = commands
+def try_all(count, fill, commands, tmp_path):
+    """Trains in `count` folders, each filled by fill(random, folder); returns how many ended with each status."""
+    command, map_over_processes = commands
 
-    def one(number):
+    def fill_and_train(number):
         folder = tmp_path / str(number)
         folder.mkdir()
-        damaged(random.Random(number), folder)
+        fill(random.Random(number), folder)
         status = outcome(command, folder)
         if isinstance(status, int):
             shutil.rmtree(folder)
         return status
 
-    statuses = list(everywhere(one, range(count)))
-    problems = [status for status in statuses if not isinstance(status, int)]
-    assert not problems, "\n\n".join(problems)
+    statuses = list(map_over_processes(fill_and_train, range(count)))
+    faults = [status for status in statuses if not isinstance(status, int)]
+    assert not faults, "\n\n".join(faults)
     return {status: statuses.count(status) for status in sorted(set(statuses))}
 
 
-def leaves(tree, path=()):
-    """Paths to everything in a tree of mappings and lists."""
+def paths_of_nodes(tree, path=()):
+    """Returns the paths of all nodes below the root of a tree of mappings and lists."""
     items = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
-    return [found for key, value in items for found in [(*path, key), *leaves(value, (*path, key))]]
+    paths = []
+    for key, value in items:
+        paths += [(*path, key), *paths_of_nodes(value, (*path, key))]
+    return paths
 
 
 def damage_tree(chance, tree):
-    """One key lost, misspelt, moved or given another value."""
-    path = chance.choice(leaves(tree))
+    """Deletes a random key, misspells it, or gives it the value of another key or one of VALUES."""
+    path = chance.choice(paths_of_nodes(tree))
     *parents, key = path
     node = tree
     for parent in parents:
@@ -114,9 +118,8 @@ def damage_tree(chance, tree):
         letters[chance.randrange(len(letters))] = chance.choice("abcdefgh._")
         node["".join(letters)] = node.pop(key)
     elif kind == 2:
-        other = chance.choice(leaves(tree))
         value = tree
-        for part in other:
+        for part in chance.choice(paths_of_nodes(tree)):
             value = value[part]
         node[key] = json.loads(json.dumps(value))
     else:
@@ -124,7 +127,7 @@ def damage_tree(chance, tree):
 
 
 def damage_bytes(chance, content):
-    """One place of a file changed, lost, doubled or broken off."""
+    """Returns the content with some bytes lost, doubled, changed or added, cut off, or with its lines shuffled."""
     if not content:
         return b"\n"
     start = chance.randrange(len(content))
@@ -145,25 +148,27 @@ def damage_bytes(chance, content):
     return b"".join(lines)
 
 
-def damaged_config(chance, folder, corpora):
+def write_damaged_config(chance, folder, corpora):
+    """Writes config.yaml with one to three faults, in its tree of keys or in its bytes."""
     tree = configs.apply_changes(TINY, {"model.attention": chance.choice(ATTENTIONS)})
     if chance.random() < 0.5:
         shutil.copytree(corpora["text"], folder / "data")
         del tree["data"]["copy"]
         tree["data"]["folder"] = "data"
-    (folder / "whole.yaml").write_text(yaml.safe_dump(tree), encoding="utf-8")
-    tree = configs.to_dict(configs.load(str(folder / "whole.yaml"), []))  # with all defaults
-    in_tree = chance.random() < 0.7
-    for _ in range(chance.randint(1, 3) if in_tree else 0):
-        if leaves(tree):
+    (folder / "intact.yaml").write_text(yaml.safe_dump(tree), encoding="utf-8")
+    tree = configs.to_dict(configs.load(str(folder / "intact.yaml"), []))  # with all defaults
+    is_tree_damaged = chance.random() < 0.7
+    for _ in range(chance.randint(1, 3) if is_tree_damaged else 0):
+        if paths_of_nodes(tree):
             damage_tree(chance, tree)
     content = yaml.safe_dump(tree, sort_keys=False).encode()
-    for _ in range(0 if in_tree else chance.randint(1, 3)):
+    for _ in range(0 if is_tree_damaged else chance.randint(1, 3)):
         content = damage_bytes(chance, content)
     (folder / "config.yaml").write_bytes(content)
 
 
-def damaged_corpus(chance, folder, corpora):
+def write_damaged_corpus(chance, folder, corpora):
+    """Copies a corpus and damages files in it: one to three are lost, replaced or changed."""
     shutil.copytree(corpora[chance.choice(["text", "bpe"])], folder / "data")
     tree = configs.apply_changes(TINY, {"data": {"folder": "data", "num_buckets": 2}})
     (folder / "config.yaml").write_text(yaml.safe_dump(tree), encoding="utf-8")
@@ -176,9 +181,9 @@ def damaged_corpus(chance, folder, corpora):
             remove(path)
             path.mkdir()
         elif kind == 2 and path.is_file():
-            other = chance.choice(sorted((folder / "data").iterdir()))
-            if other.is_file():
-                path.write_bytes(other.read_bytes())
+            replacement = chance.choice(sorted((folder / "data").iterdir()))
+            if replacement.is_file():
+                path.write_bytes(replacement.read_bytes())
         elif path.is_file():
             path.write_bytes(damage_bytes(chance, path.read_bytes()))
 
@@ -190,11 +195,17 @@ def remove(path):
         path.unlink()
 
 
-def test_damaged_configs_train_or_are_refused_in_one_line(corpora, commands, tmp_path, times):
-    statuses = try_all(times(short=12, full=2_000), lambda *made: damaged_config(*made, corpora), commands, tmp_path)
+def test_damaged_configs_train_or_are_refused_in_a_single_line(corpora, commands, tmp_path, times):
+    def fill(chance, folder):
+        write_damaged_config(chance, folder, corpora)
+
+    statuses = try_all(times(short=12, full=2_000), fill, commands, tmp_path)
     assert {0, 2} <= statuses.keys(), statuses
 
 
-def test_damaged_corpora_train_or_are_refused_in_one_line(corpora, commands, tmp_path, times):
-    statuses = try_all(times(short=8, full=500), lambda *made: damaged_corpus(*made, corpora), commands, tmp_path)
+def test_damaged_corpora_train_or_are_refused_in_a_single_line(corpora, commands, tmp_path, times):
+    def fill(chance, folder):
+        write_damaged_corpus(chance, folder, corpora)
+
+    statuses = try_all(times(short=8, full=500), fill, commands, tmp_path)
     assert {0, 1} <= statuses.keys(), statuses

@@ -1,4 +1,4 @@
-"""Checkpoints: weights by the paths of their attributes, damage, and those of version 0.2."""
+"""Checkpoints: weights are stored by attribute path, damage is noticed, and those of version 0.2 can be read."""
 
 import os
 import shutil
@@ -26,7 +26,7 @@ def test_a_run_of_version_0_2_evaluates_and_resumes_as_in_that_version(tmp_path,
     shutil.copytree(ROOT / "tests" / "runs" / "version_0_2", "run")
     config = run_folder.load_config("run")
     assert config.model.attention["name"] == "windowed_memory"
-    Trainer(config, "run", NO_STRATEGY)  # makes the data
+    Trainer(config, "run", NO_STRATEGY)  # writes the data
     assert evaluate("run")["perplexity"] == pytest.approx(7.72437808, rel=1e-4)
     assert train(config, "run", NO_STRATEGY) == 0
     resumed = load(["run"], [], 1)
@@ -38,8 +38,8 @@ def test_a_run_of_version_0_2_evaluates_and_resumes_as_in_that_version(tmp_path,
     assert "optimizer/momentum/encoder/forward/0/kernel/.ATTRIBUTES/VARIABLE_VALUE" in names
 
 
-class Pair(tf.keras.Model):
-    """Two layers of one shape, made in one order or the other."""
+class TwoLayers(tf.keras.Model):
+    """A model of two layers of the same shape, created in the order of `names`."""
 
     def __init__(self, names):
         super().__init__()
@@ -50,13 +50,13 @@ class Pair(tf.keras.Model):
         self.built = True
 
 
-def test_layers_made_in_another_order_keep_their_weights(tmp_path):
-    saved, restored = Pair(["first", "second"]), Pair(["second", "first"])
+def test_layers_created_in_another_order_keep_their_weights(tmp_path):
+    saved, restored = TwoLayers(["first", "second"]), TwoLayers(["second", "first"])
     path = Checkpoint(saved).trackable.write(str(tmp_path / "step-1"))
     Checkpoint(restored).read(path)
     for name in ("first", "second"):
-        one, other = (getattr(model, name)[0].kernel.numpy() for model in (saved, restored))
-        np.testing.assert_array_equal(one, other)
+        expected, kernel = (getattr(model, name)[0].kernel.numpy() for model in (saved, restored))
+        np.testing.assert_array_equal(kernel, expected)
     assert sorted(checkpoints.named_weights(saved)) == [
         "first/0/bias",
         "first/0/kernel",
@@ -67,21 +67,22 @@ def test_layers_made_in_another_order_keep_their_weights(tmp_path):
 
 def test_a_weight_that_no_attribute_leads_to_is_refused():
     layer = tf.keras.layers.Layer()
-    layer.add_weight(shape=(2,), name="nobody")
-    with pytest.raises(ValueError, match="nobody.*: no attribute"):
+    layer.add_weight(shape=(2,), name="orphan")
+    with pytest.raises(ValueError, match="orphan.*: no attribute"):
         checkpoints.named_weights(layer)
 
 
-def save(model, folder, *steps, keep=1, **others):
-    kept = checkpoints.Kept(Checkpoint(model, **others).trackable, str(folder), keep)
+def save(model, folder, *steps, keep=1, **trackables):
+    """Saves a checkpoint of a model, and of further trackables, at each step; returns the folder's Kept."""
+    kept = checkpoints.Kept(Checkpoint(model, **trackables).trackable, str(folder), keep)
     for step in steps:
         kept.save(step)
     return kept
 
 
-def test_a_checkpoint_of_another_model_changes_nothing(tmp_path):
-    model, other = make_model("memory", {"num_slots": 3}), make_model("memory", {"num_slots": 2})
-    save(other, tmp_path, 1)
+def test_a_checkpoint_of_another_model_does_not_change_weights(tmp_path):
+    model, smaller_model = make_model("memory", {"num_slots": 3}), make_model("memory", {"num_slots": 2})
+    save(smaller_model, tmp_path, 1)
     before = [weight.numpy() for weight in model.weights]
     with (
         pytest.warns(UserWarning, match=r"skipped: model/attention/.*: not a weight \[.*\]"),
@@ -105,29 +106,29 @@ def test_a_checkpoint_with_a_pipe_for_a_file_is_skipped(ending, tmp_path):
         checkpoints.restore(Checkpoint(model), str(tmp_path))
 
 
-def test_a_damaged_checkpoint_leaves_no_progress_without_weights(tmp_path):
+def test_a_damaged_checkpoint_restores_neither_weights_nor_progress(tmp_path):
     model, progress = make_model("none", {}), Progress()
     progress.step, progress.finished = 7, "7 steps"
     save(model, tmp_path, 7, progress=progress)
     cut(next(tmp_path.glob("*.data*")))
     os.remove(tmp_path / "checkpoint")
-    fresh = Progress()
+    restored = Progress()
     with pytest.warns(UserWarning, match="skipped|missing"):
-        assert checkpoints.restore(Checkpoint(model, progress=fresh), str(tmp_path)) is None
-    assert (fresh.step, fresh.finished) == (0, "")
+        assert checkpoints.restore(Checkpoint(model, progress=restored), str(tmp_path)) is None
+    assert (restored.step, restored.finished) == (0, "")
 
 
-def test_a_checkpoint_that_is_replaced_meanwhile_is_read_anew(tmp_path, monkeypatch):
+def test_a_checkpoint_that_is_removed_while_it_is_read_gives_way_to_its_successor(tmp_path, monkeypatch):
     model = make_model("none", {})
     kept = save(model, tmp_path, 1)
     read = Checkpoint.read
 
-    def replaced(self, path):
+    def replace_then_read(self, path):
         if path.endswith("step-1"):
             kept.save(2)  # removes the first
         read(self, path)
 
-    monkeypatch.setattr(Checkpoint, "read", replaced)
+    monkeypatch.setattr(Checkpoint, "read", replace_then_read)
     assert checkpoints.restore(Checkpoint(model), str(tmp_path)) == str(tmp_path / "step-2")
 
 
@@ -140,11 +141,11 @@ def test_checkpoints_are_known_by_their_names_and_ordered_by_step(tmp_path, is_l
     if is_listed:
         lines = [f'all_model_checkpoint_paths: "{name}"\n' for name in names]
         (tmp_path / "checkpoint").write_text("".join(['model_checkpoint_path: "step-copy"\n', *lines]))
-    found = [os.path.basename(path) for path in checkpoints.listed(str(tmp_path))]
-    assert found == ["step-100", "step-10", "step-9"]
+    listed = [os.path.basename(path) for path in checkpoints.listed(str(tmp_path))]
+    assert listed == ["step-100", "step-10", "step-9"]
 
 
-def test_a_list_of_checkpoints_that_is_written_meanwhile_is_read_again(tmp_path, monkeypatch):
+def test_a_list_of_checkpoints_that_is_being_replaced_is_read_again(tmp_path, monkeypatch):
     model = make_model("none", {})
     save(model, tmp_path, 1)
     state, answers = tf.train.get_checkpoint_state, [None]
@@ -168,13 +169,13 @@ def test_a_list_of_checkpoints_that_is_written_meanwhile_is_read_again(tmp_path,
 def test_damaged_progress_is_refused_and_changes_nothing(damaged):
     progress = Progress()
     progress.step = 7
-    whole = progress.serialize()
+    before = progress.serialize()
     with pytest.raises(ValueError, match=r"expected|not JSON|nested"):
         progress.deserialize(damaged)
-    assert progress.serialize() == whole
+    assert progress.serialize() == before
 
 
-def test_progress_of_fewer_facts_keeps_the_defaults_of_the_others():
+def test_progress_keeps_its_defaults_for_keys_that_are_not_stored():
     progress = Progress()
     progress.deserialize('{"step": 7, "seconds": 3, "former": 1}')
     assert (progress.step, progress.seconds, progress.finished) == (7, 3, "")

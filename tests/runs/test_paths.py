@@ -1,4 +1,4 @@
-"""No character in the name of a file or folder is read as a pattern."""
+"""Names of files and folders may hold any character; none is read as a pattern."""
 
 import shutil
 
@@ -15,12 +15,12 @@ from memattn.training.trainer import train
 
 pytestmark = pytest.mark.slow
 
-PATTERNS = ["d[1]", "d*?\\[!a]{b,c} $(x) %s~'\""]
+FOLDER_NAMES = ["d[1]", "d*?\\[!a]{b,c} $(x) %s~'\""]
 NO_STRATEGY = tf.distribute.get_strategy()
 
 
-@pytest.mark.parametrize("name", PATTERNS)
-def test_a_run_lives_in_a_folder_of_any_name(name, tiny_config, tmp_path, capsys):
+@pytest.mark.parametrize("name", FOLDER_NAMES)
+def test_a_run_trains_evaluates_and_exports_in_a_folder_of_any_name(name, tiny_config, tmp_path, capsys):
     folder = tmp_path / name
     run_dir = str(folder / "run")
     short = {"data.folder": str(folder / "data"), "training.max_steps": 4, "training.keep_checkpoints": 2}
@@ -29,34 +29,34 @@ def test_a_run_lives_in_a_folder_of_any_name(name, tiny_config, tmp_path, capsys
         assert train(config, run_dir, NO_STRATEGY) == 0
     assert f"resuming from {run_dir}/checkpoints/step-4\n" in capsys.readouterr().out
     kept = {path.name for path in (folder / "run" / run_folder.CHECKPOINTS).iterdir()}
-    parts = ("index", "data-00000-of-00001")
-    assert kept == {"checkpoint", *(f"step-{step}.{part}" for step in (4, 6) for part in parts)}
+    files_of_step = ("index", "data-00000-of-00001")
+    assert kept == {"checkpoint", *(f"step-{step}.{suffix}" for step in (4, 6) for suffix in files_of_step)}
     assert len(list((folder / "run" / run_folder.BEST).iterdir())) == 3
     assert list((folder / "run" / "events").iterdir())
     assert evaluate(run_dir, output_dir=folder / "results")["sentences"] == 12
     averaged = load([run_dir], [], 2)
     assert averaged.checkpoints == [f"{run_dir}/checkpoints/step-{step}" for step in (6, 4)]
-    longest = saved_model.export(averaged, str(folder / "export"))
+    max_source_length = saved_model.export(averaged, str(folder / "export"))
     searcher, *_ = saved_model.load(str(folder / "export"))
-    assert searcher.max_source_length == longest
+    assert searcher.max_source_length == max_source_length
 
 
-def test_a_checkpoint_that_is_removed_takes_none_of_a_folder_that_its_name_would_match(tmp_path):
+def test_checkpoints_of_a_folder_whose_name_matches_as_a_pattern_are_not_removed(tmp_path):
     layer = tf.keras.layers.Dense(2)
     layer.build([None, 3])
     trackable = Checkpoint(layer).trackable
-    other = checkpoints.Kept(trackable, str(tmp_path / "d1"), 3)
+    kept_in_d1 = checkpoints.Kept(trackable, str(tmp_path / "d1"), 3)
     for step in (1, 2):
-        other.save(step)
-    pattern = checkpoints.Kept(trackable, str(tmp_path / "d[1]"), 1)
+        kept_in_d1.save(step)
+    kept_in_brackets = checkpoints.Kept(trackable, str(tmp_path / "d[1]"), 1)
     for step in (1, 2, 3):
-        pattern.save(step)
+        kept_in_brackets.save(step)
     assert {path.suffix for path in (tmp_path / "d1").glob("step-1.*")} == {".index", ".data-00000-of-00001"}
     assert [path.name for path in sorted((tmp_path / "d[1]").glob("step-*.index"))] == ["step-3.index"]
     assert checkpoints.listed(str(tmp_path / "d[1]")) == [str(tmp_path / "d[1]" / "step-3")]
 
 
-def test_a_folder_of_checkpoints_keeps_the_last_ones_and_continues_after_a_restart(tmp_path):
+def test_a_folder_keeps_its_last_checkpoints_also_after_a_restart_and_where_it_is_moved(tmp_path):
     layer = tf.keras.layers.Dense(2)
     layer.build([None, 3])
     folder = str(tmp_path / "checkpoints")

@@ -1,4 +1,4 @@
-"""A result names the command that was typed and the commit of this package."""
+"""Provenance of a result: the command that was typed, and the commit of this package."""
 
 import subprocess
 import sys
@@ -11,11 +11,11 @@ from memattn.runs import provenance
 
 @pytest.fixture
 def repository(tmp_path):
-    """A git repository with one commit, and its hash."""
+    """A git repository with a single commit, and the hash of that commit."""
     (tmp_path / "memattn" / "runs").mkdir(parents=True)
     (tmp_path / "memattn" / "runs" / "provenance.py").touch()
     git = ["git", "-C", str(tmp_path), "-c", "user.name=n", "-c", "user.email=e", "-c", "commit.gpgsign=false"]
-    for arguments in (["init", "-q"], ["add", "."], ["commit", "-qm", "one"]):
+    for arguments in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
         subprocess.run([*git, *arguments], check=True)
     head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
     provenance._commit.cache_clear()
@@ -23,17 +23,17 @@ def repository(tmp_path):
     provenance._commit.cache_clear()
 
 
-def test_the_commit_is_that_of_the_checkout(repository, monkeypatch):
+def test_the_commit_is_that_of_the_checkout_and_names_uncommitted_changes(repository, monkeypatch):
     folder, head = repository
     monkeypatch.setattr(provenance, "__file__", str(folder / "memattn" / "runs" / "provenance.py"))
     assert provenance._commit() == head
     (folder / "memattn" / "more.py").touch()
-    assert provenance._commit() == head  # asked once
+    assert provenance._commit() == head  # git is asked only once
     provenance._commit.cache_clear()
     assert provenance._commit() == f"{head} with uncommitted changes"
 
 
-def test_a_repository_around_the_environment_is_not_ours(repository, monkeypatch):
+def test_an_installed_package_takes_no_commit_from_the_repository_around_it(repository, monkeypatch):
     installed = repository[0] / ".venv" / "lib" / "site-packages" / "memattn"
     installed.mkdir(parents=True)
     monkeypatch.setattr(provenance, "__file__", str(installed / "runs" / "provenance.py"))

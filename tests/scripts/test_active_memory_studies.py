@@ -1,4 +1,4 @@
-"""The studies beside active memory: the adding problem and subsequence search; arithmetic on longer numbers."""
+"""Studies of the adding problem, of subsequence search, and of arithmetic with active memory."""
 
 import json
 import math
@@ -40,7 +40,7 @@ sweep:
 
 @pytest.mark.parametrize("task", ["addition", "multiplication"])
 @pytest.mark.parametrize("length", ["50", "100", "50-10000"])
-def test_a_target_is_the_sum_or_the_product_of_what_is_marked(task, length):
+def test_a_target_is_the_sum_or_the_product_of_the_marked_numbers(task, length):
     random = np.random.default_rng(5)
     for _ in range(3):
         inputs, targets = adding_problem.batch(task, length, random)
@@ -53,17 +53,17 @@ def test_a_target_is_the_sum_or_the_product_of_what_is_marked(task, length):
             assert len(ends) == len(marked) == 2
             assert ends[0] == 0
             assert not row[ends[1] + 1 :].any()
-            one, other = row[marked, 0]
-            expected = 0.5 + (one + other) / 4 if task == "addition" else one * other
+            first, second = row[marked, 0]
+            expected = 0.5 + (first + second) / 4 if task == "addition" else first * second
             assert target[0] == pytest.approx(expected, abs=1e-6)
             assert 0 <= target[0] <= 1
 
 
-def test_the_published_table_has_its_constants():
-    for task, share in {"addition": 15.4, "multiplication": 28.0}.items():
+def test_a_constant_is_right_as_often_as_published():
+    for task, percentage in {"addition": 15.4, "multiplication": 28.0}.items():
         tests = [adding_problem.test_batches(task, "100", np.random.default_rng([seed, 1])) for seed in range(8)]
-        found = np.mean([adding_problem.constant(task, own) for own in tests])
-        assert 100 * found == pytest.approx(share, abs=2)
+        share_right = np.mean([adding_problem.constant(task, batches) for batches in tests])
+        assert 100 * share_right == pytest.approx(percentage, abs=2)
     assert adding_problem.published("multiplication", "unweighted", "1000") == "33"
     assert adding_problem.published("multiplication", "memory K=8 softmax/softmax", "1000") == ""
 
@@ -72,7 +72,7 @@ def test_the_published_table_has_its_constants():
 def test_a_model_of_the_adding_problem_learns(name, monkeypatch):
     monkeypatch.setattr(adding_problem, "EPOCH", 150)
     cell = adding_problem.train("addition", "50", name, learning_rate=0.003, minutes=1, epochs=6, seed=1)
-    assert cell["right"] > 0.3  # at best; a constant has 0.15
+    assert cell["right"] > 0.3  # the best of all epochs; a constant has 0.15
     assert cell["epochs"] == 6 or cell["right"] == 1
     assert cell["model"] == name
 
@@ -83,10 +83,11 @@ def test_the_seed_sets_the_weights_of_the_adding_problem():
         tf.keras.utils.set_random_seed(seed)
         model = adding_problem.make_model("feed-forward attention")
         kernels.append([weight.numpy() for weight in model.weights if len(weight.shape) == 2])
-    for first, same, other in zip(*kernels, strict=True):
-        np.testing.assert_array_equal(first, same)
-        assert np.abs(first - other).max() > 1e-3
-    assert np.abs(kernels[0][1] - kernels[0][3]).max() > 1e-3  # of one shape [100, 1]: the attention's, the output's
+    for kernel, with_same_seed, with_second_seed in zip(*kernels, strict=True):
+        np.testing.assert_array_equal(kernel, with_same_seed)
+        assert np.abs(kernel - with_second_seed).max() > 1e-3
+    _, attention_kernel, _, output_kernel = kernels[0]
+    assert np.abs(attention_kernel - output_kernel).max() > 1e-3  # both [100, 1], but not of the same random numbers
 
 
 def test_feed_forward_attention_is_the_papers_equation():
@@ -100,36 +101,40 @@ def test_feed_forward_attention_is_the_papers_equation():
     h = leaky(inputs[0] @ kernel + bias)
     e = np.exp(np.tanh(h @ w[:, 0] + b))
     x = e / e.sum() @ h
-    for own_kernel, own_bias in dense:
-        x = leaky(x @ own_kernel + own_bias)
+    for dense_kernel, dense_bias in dense:
+        x = leaky(x @ dense_kernel + dense_bias)
     np.testing.assert_allclose(model(inputs.astype(np.float32))[0], x, rtol=1e-4, atol=1e-5)
 
 
 def test_the_loss_of_subsequence_search_is_its_equation():
-    one = tf.constant([[0.0, 0.0], [1.0, 0.0]])
-    np.testing.assert_allclose(subsequence.distances(one, one), [0, 0], atol=2e-4)
+    embeddings = tf.constant([[0.0, 0.0], [1.0, 0.0]])
+    np.testing.assert_allclose(subsequence.distances(embeddings, embeddings), [0, 0], atol=2e-4)
     with tf.GradientTape() as tape:
-        tape.watch(one)
-        value = subsequence.loss(subsequence.distances(one, one), tf.constant([0.25, 2.0]))
+        tape.watch(embeddings)
+        value = subsequence.loss(subsequence.distances(embeddings, embeddings), tf.constant([0.25, 2.0]))
     assert float(value) == pytest.approx(0.75**2 / 2, abs=1e-4)
-    assert np.isfinite(tape.gradient(value, one)).all()
+    assert np.isfinite(tape.gradient(value, embeddings)).all()
 
 
-def test_distances_that_do_not_overlap_have_the_coefficient_0():
+def test_the_bhattacharyya_coefficient_is_0_without_overlap_and_1_for_equal_distances():
     random = np.random.default_rng(1)
     near, far = random.uniform(0, 0.4, 500), random.uniform(0.6, 1, 500)
     assert subsequence.bhattacharyya(near, far) == 0
     assert subsequence.bhattacharyya(near, near) == pytest.approx(1)
+
+
+def test_a_search_finds_near_embeddings_first_and_unrelated_embeddings_by_chance():
+    random = np.random.default_rng(1)
     points = random.normal(size=[200, 3])
-    found = subsequence.search(points, points + 1e-3, random)
-    assert (found["recall at 1"], found["median rank"]) == ("100.0%", 1)
-    found = subsequence.search(points, random.normal(size=[200, 3]), random)
-    assert float(found["recall at 100"].rstrip("%")) == pytest.approx(50, abs=15)
+    result = subsequence.search(points, points + 1e-3, random)
+    assert (result["recall at 1"], result["median rank"]) == ("100.0%", 1)
+    result = subsequence.search(points, random.normal(size=[200, 3]), random)
+    assert float(result["recall at 100"].rstrip("%")) == pytest.approx(50, abs=15)
 
 
-def test_equal_embeddings_find_no_subsequence():
-    found = subsequence.search(np.ones([150, 4]), np.ones([150, 4]), np.random.default_rng(1))
-    assert (found["recall at 100"], found["median rank"]) == ("0.0%", 150)
+def test_where_all_embeddings_are_equal_a_search_finds_nothing():
+    result = subsequence.search(np.ones([150, 4]), np.ones([150, 4]), np.random.default_rng(1))
+    assert (result["recall at 100"], result["median rank"]) == ("0.0%", 150)
 
 
 @pytest.mark.parametrize(
@@ -151,41 +156,37 @@ def test_invalid_arguments_of_the_adding_problem_are_reported(arguments, message
     for name, seconds in (("words", "abc"), ("nan", math.nan)):
         (tmp_path / f"{name}.json").write_text(json.dumps({"cells": [{**cell, "seconds": seconds}]}), encoding="utf-8")
     script = [sys.executable, str(ROOT / "scripts" / "adding_problem.py"), *arguments]
-    ended = subprocess.run(script, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert ended.returncode
-    assert message in ended.stderr
-    assert "Traceback" not in ended.stderr
+    result = subprocess.run(script, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert result.returncode
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
 
 
-def test_a_table_is_written_by_one_process(tmp_path):
+def test_a_table_that_another_process_writes_is_refused(tmp_path):
     script = [sys.executable, str(ROOT / "scripts" / "adding_problem.py"), "--output", "table"]
     with processes.locked(str(tmp_path / "table.lock"), "table", "is busy"):
-        ended = subprocess.run(script, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert ended.returncode == 1
-    assert "error: table: process" in ended.stderr
-    assert "is writing this table; wait, or use another --output" in ended.stderr
+        result = subprocess.run(script, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert result.returncode == 1
+    assert "error: table: process" in result.stderr
+    assert "is writing this table; wait, or use another --output" in result.stderr
 
 
 @pytest.mark.parametrize("pooling", ["feed-forward attention", "position windows, K = 4"])
-def test_an_embedding_finds_more_after_training(pooling):
-    found = [
-        float(
-            subsequence.evaluate(subsequence.train(pooling, updates=updates, seed=1), rows=150, seed=1)["recall at 10"][
-                :-1
-            ]
-        )
-        for updates in (1, 150)
-    ]
-    assert found[1] > found[0] + 15
+def test_training_an_embedding_raises_recall(pooling):
+    def recall(updates):
+        model = subsequence.train(pooling, updates=updates, seed=1)
+        return float(subsequence.evaluate(model, rows=150, seed=1)["recall at 10"].removesuffix("%"))
+
+    assert recall(150) > recall(1) + 15
 
 
-def test_the_table_of_arithmetic_is_made(tmp_path, monkeypatch, command):
-    def forked(module, name, folder, arguments, processes):
+def test_the_table_of_arithmetic_is_written_from_tiny_runs(tmp_path, monkeypatch, command):
+    def run_forked(module, name, folder, arguments, processes):
         del name, processes
         return command(tmp_path, module, "--run_dir", folder, *arguments)[0]
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(runner.sweep, "command", forked)
+    monkeypatch.setattr(runner.sweep, "command", run_forked)
     monkeypatch.setattr(arithmetic, "DIGITS", (2, 6))
     monkeypatch.setattr(arithmetic, "NUM_PAIRS", 8)
     (tmp_path / "tiny.yaml").write_text(TINY, encoding="utf-8")

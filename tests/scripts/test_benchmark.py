@@ -1,4 +1,4 @@
-"""Benchmarks: all systems get the same work, runs are interleaved, lower bounds count the necessary operations."""
+"""Benchmarks: all systems get the same work, lower bounds count the necessary operations, and tables have ratios."""
 
 import csv
 import json
@@ -32,7 +32,7 @@ WORK = {
 }
 
 
-def test_sources_are_sorted_and_not_empty():
+def test_sources_have_the_lengths_of_the_work_and_are_sorted_into_batches():
     lengths = systems.source_lengths(WORK)
     assert len(lengths) == 7
     assert (np.diff(lengths) <= 0).all()
@@ -41,23 +41,28 @@ def test_sources_are_sorted_and_not_empty():
     assert set(systems.source_lengths({**WORK, "source_lengths": 5})) == {5}
     news = systems.source_lengths({**WORK, "source_lengths": "news", "length": 35, "examples": 2169})
     assert news.mean() == pytest.approx(35, abs=1)
-    assert news.std() == pytest.approx(35 / 3.67**0.5, abs=1)  # 18: a third of the sentences beyond 17 to 53
+    assert news.std() == pytest.approx(35 / 3.67**0.5, abs=1)  # 18: a third of the lengths lies outside of 17 to 53
     batches = worker.batches(worker.SimpleNamespace(**WORK))
     assert [ids.shape for ids, _ in batches] == [(3, lengths[0]), (3, lengths[3]), (1, lengths[6])]
-    for ids, own in batches:
-        np.testing.assert_array_equal((ids != worker.PAD).sum(1), own)
-    shares = [worker.batches(worker.SimpleNamespace(**{**WORK, "part": part, "parts": 2})) for part in (0, 1)]
-    for (ids, _), (shared, _) in zip(batches, [shares[0][0], shares[1][0], shares[0][1]], strict=True):
-        np.testing.assert_array_equal(ids, shared)
+    for ids, batch_lengths in batches:
+        np.testing.assert_array_equal((ids != worker.PAD).sum(1), batch_lengths)
 
 
-def test_every_worker_is_there_and_has_its_environment():
+def test_parts_of_the_work_get_batches_in_turn():
+    batches = worker.batches(worker.SimpleNamespace(**WORK))
+    parts = [worker.batches(worker.SimpleNamespace(**{**WORK, "part": part, "parts": 2})) for part in (0, 1)]
+    in_turn = [parts[0][0], parts[1][0], parts[0][1]]
+    for (expected, _), (ids, _) in zip(batches, in_turn, strict=True):
+        np.testing.assert_array_equal(expected, ids)
+
+
+def test_every_system_has_a_worker_and_an_environment():
     for system in [*systems.SYSTEMS.values(), systems.PRODUCTS]:
         assert os.path.exists(os.path.join(systems.WORKERS, f"{system.worker}.py"))
         assert system.worker in systems.VARIABLES
-    made = (ROOT / "scripts/benchmarks/peers/setup.sh").read_text("utf-8")
+    setup = (ROOT / "scripts/benchmarks/peers/setup.sh").read_text("utf-8")
     for key in systems.VARIABLES:
-        assert key in systems.OURS or f"make_environment {key} " in made
+        assert key in systems.OURS or f"make_environment {key} " in setup
 
 
 @pytest.mark.parametrize(
@@ -73,7 +78,7 @@ def test_every_worker_is_there_and_has_its_environment():
         # Query, v . tanh, keys once; folded 3 * 8 * 20 + 4 * 3 * 20 = 720 against 4 * (3 * 8 + 160) = 736.
         ({"name": "bahdanau"}, 3 * 4 * 128 + 4 * 248 + 4 * (16 + 12) + 3 * 8 * 4 + 720),
         ({"name": "bahdanau", "cache_keys": False}, 3 * 4 * 128 + 4 * 248 + 4 * (16 + 12) + 2 * 3 * 8 * 4 + 720),
-        # As many rows; the weights are products with the query.
+        # Keys once; a score is the product of query and key.
         ({"name": "luong"}, 3 * 4 * 128 + 4 * 248 + 4 * 12 + 3 * 8 * 4 + 720),
         ({"name": "location"}, 3 * 4 * 128 + 4 * 248 + 4 * 12 + 720),
         ({"name": "local_p"}, 3 * 4 * 128 + 4 * 248 + 4 * (16 + 12) + 3 * 8 * 4 + 720),
@@ -82,14 +87,14 @@ def test_every_worker_is_there_and_has_its_environment():
         ({"name": "linear", "projection": 3}, 3 * 4 * 128 + 4 * 248 + 4 * 12 + 3 * 3 * (3 + 8) + 276),
     ],
 )
-def test_the_lower_bound_is_counted_by_hand(attention, expected):
+def test_the_lower_bound_of_decoding_equals_a_count_by_hand(attention, expected):
     sizes = {"source_lengths": np.array([3]), "steps": 2, "beam_size": 2, "units": 4, "vocabulary": 10}
     assert lower_bounds.decoding(attention, **sizes) == expected
 
 
 def test_a_mechanism_without_a_lower_bound_is_named():
     sizes = {"source_lengths": np.array([3]), "steps": 2, "beam_size": 2, "units": 4, "vocabulary": 10}
-    message = r"^model\.attention\.name: no lower bound for tfa_luong; known: none, memory, linear, bahdanau"
+    message = r"^model\.attention\.name: no lower bound for tfa_luong; known: none, memory, .*linear, bahdanau, "
     with pytest.raises(ConfigError, match=message):
         lower_bounds.decoding({"name": "tfa_luong"}, **sizes)
 
@@ -97,19 +102,19 @@ def test_a_mechanism_without_a_lower_bound_is_named():
 def test_the_lower_bound_without_input_feeding_reads_contexts_once():
     sizes = {"source_lengths": np.array([3]), "steps": 2, "beam_size": 2, "units": 4, "vocabulary": 10}
     attention = {"name": "memory", "num_slots": 2}  # K * 8 * 4 + 4 * K * 4 = 96, not 480
-    fed = lower_bounds.decoding(attention, **sizes)
-    assert lower_bounds.decoding(attention, input_feeding=False, **sizes) == fed - 480 + 96
+    with_input_feeding = lower_bounds.decoding(attention, **sizes)
+    assert lower_bounds.decoding(attention, input_feeding=False, **sizes) == with_input_feeding - 480 + 96
 
 
-def test_the_rate_is_measured_by_the_fastest_products(monkeypatch):
+def test_the_rate_is_that_of_the_fastest_matrix_products(monkeypatch):
     products, multiply = [], tf.matmul
 
-    def counted(left, right):
+    def recorded_matmul(left, right):
         products.append((tuple(left.shape), tuple(right.shape)))
         return multiply(left, right)
 
-    ticks = iter([0.0, 0.1, 0.2, 0.7, 0.8, 0.81, 0.86, 1.2])  # two turns, of 0.5 and of 0.05 seconds
-    monkeypatch.setattr(lower_bounds.tf, "matmul", counted)
+    ticks = iter([0.0, 0.1, 0.2, 0.7, 0.8, 0.81, 0.86, 1.2])  # the products are timed twice, as 0.5 and 0.05 seconds
+    monkeypatch.setattr(lower_bounds.tf, "matmul", recorded_matmul)
     monkeypatch.setattr(lower_bounds.time, "perf_counter", lambda: next(ticks))
     rate = lower_bounds.multiply_adds_per_second(8, 4, 2)
     assert products == [((8, 4), (4, 2))] * 20
@@ -119,13 +124,13 @@ def test_the_rate_is_measured_by_the_fastest_products(monkeypatch):
 def test_the_rate_is_measured_with_the_threads_of_the_systems(monkeypatch, tmp_path):
     commands = []
 
-    def started(command, **options):
+    def start_fake_worker(command, **options):
         commands.append((command, options["env"]))
         reply = "print('{\"multiply_adds_per_second\": 5.0}')"
         return subprocess.Popen([sys.executable, "-c", reply], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     options = SimpleNamespace(logs=str(tmp_path), device="cpu", threads=1, jit_compile="auto")
-    monkeypatch.setattr(systems, "subprocess", SimpleNamespace(Popen=started, PIPE=subprocess.PIPE))
+    monkeypatch.setattr(systems, "subprocess", SimpleNamespace(Popen=start_fake_worker, PIPE=subprocess.PIPE))
     assert systems.multiply_adds_per_second(8, 4, 2, options) == 5.0
     ((python, path, work), environment) = commands[0]
     assert (python, os.path.basename(path)) == (sys.executable, "products.py")
@@ -134,21 +139,21 @@ def test_the_rate_is_measured_with_the_threads_of_the_systems(monkeypatch, tmp_p
     assert environment["CUDA_VISIBLE_DEVICES"] == ""
 
 
-def test_the_threads_are_the_cores_that_this_process_may_use(monkeypatch):
-    defined = {}
+def test_threads_default_to_the_cores_that_the_process_may_use(monkeypatch):
+    defaults = {}
 
     class Flags:
         def __getattr__(self, _):
-            return lambda name, default, *_, **__: defined.update({name: default})
+            return lambda name, default, *_, **__: defaults.update({name: default})
 
     monkeypatch.setattr(systems, "flags", Flags())
     monkeypatch.setattr(os, "cpu_count", lambda: 64)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 5}, raising=False)
     systems.define_flags(output="out", systems=[], known=[])
-    assert defined["threads"] == 2
+    assert defaults["threads"] == 2
 
 
-def test_every_system_warms_up_with_all_of_the_work():
+def test_a_worker_warms_up_by_decoding_all_of_its_work():
     code = (
         "import worker\n"
         "work, decoded = worker.options(), []\n"
@@ -159,7 +164,7 @@ def test_every_system_warms_up_with_all_of_the_work():
         "worker.serve_decoding(work, {}, '', decode)\n"
         "assert decoded == [3, 3, 1] * 2, decoded\n"
     )
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", code, json.dumps(WORK)],
         cwd=systems.WORKERS,
         input="run\n",
@@ -167,13 +172,13 @@ def test_every_system_warms_up_with_all_of_the_work():
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    ready, reply = map(json.loads, done.stdout.splitlines())
+    assert result.returncode == 0, result.stderr
+    ready, reply = map(json.loads, result.stdout.splitlines())
     assert ready == {"versions": {}, "notes": ""}
     assert reply["seconds"] > 0
 
 
-def test_the_caption_tells_of_batches_at_once(tmp_path, capsys):
+def test_the_caption_mentions_batches_at_once_and_times_of_several_lengths_are_drawn(tmp_path, capsys):
     def caption(batches, *lengths):
         measured = systems.Measured([1.0], 0.0, 100, {}, "XLA", fold_seconds=0.0125, batches_at_once=batches)
         name = "memattn: no attention"
@@ -193,27 +198,27 @@ def test_the_caption_tells_of_batches_at_once(tmp_path, capsys):
 
 @pytest.fixture
 def measure(command, tmp_path):
-    """measure(name, options...) runs a benchmark of tiny models and gives the rows of its table and the caption."""
+    """measure(name, options...) runs a benchmark of tiny models; returns the rows of its table and the caption."""
 
-    def measure(name, *options):
+    def run_benchmark(name, *options):
         small = ["--repeats", "2", "--jit_compile", "false", "--threads", "1"]
-        small += ["--batch_size", "2"] if name != "latency" else []  # of one
+        small += ["--batch_size", "2"] if name != "latency" else []  # latency has batches of size 1
         places = ["--output", tmp_path / "out" / "times", "--logs", tmp_path / "logs"]
         status, _, stderr = command(ROOT, "scripts.benchmark", name, *small, *places, *options)
         assert status == 0, stderr[-2000:]
         with open(tmp_path / "out" / "times.csv", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
-        made = json.loads((tmp_path / "out" / "times.json").read_text("utf-8"))
-        assert (made["repeats"], made["threads"]) == (2, 1)
-        assert set(made["systems"]) == {row["system"] for row in rows}
+        conditions = json.loads((tmp_path / "out" / "times.json").read_text("utf-8"))
+        assert (conditions["repeats"], conditions["threads"]) == (2, 1)
+        assert set(conditions["systems"]) == {row["system"] for row in rows}
         for row in rows:
-            least, most = map(float, row["min-max"].split("-"))
+            shortest, longest = map(float, row["min-max"].split("-"))
             median = row.get("seconds") or row["microseconds per token"]
-            assert 0 < 0.99 * least <= float(median) <= 1.01 * most
+            assert 0 < 0.99 * shortest <= float(median) <= 1.01 * longest
             assert int(row["peak MiB"]) > 50
         return rows, (tmp_path / "out" / "times.md").read_text("utf-8").splitlines()[0]
 
-    return measure
+    return run_benchmark
 
 
 def test_decoding_is_timed_beside_its_lower_bound(measure, tmp_path):
@@ -227,14 +232,13 @@ def test_decoding_is_timed_beside_its_lower_bound(measure, tmp_path):
     assert (tmp_path / "logs" / "matrix products.log").exists()
 
 
-def test_updates_are_timed(measure):
+def test_training_steps_are_timed_beside_bahdanau_attention(measure):
     names = ["memattn: memory, K = 32", "memattn: Bahdanau"]
     systems = [argument for name in names for argument in ("--systems", name)]
     rows, caption = measure("train", *systems, "--lengths", "4", "--units", "8")
     assert [row["system"] for row in rows] == names
-    assert float(rows[0]["our Bahdanau / it"]) == pytest.approx(
-        float(rows[1]["seconds"]) / float(rows[0]["seconds"]), rel=0.05, abs=0.02
-    )
+    ratio = float(rows[1]["seconds"]) / float(rows[0]["seconds"])
+    assert float(rows[0]["our Bahdanau / it"]) == pytest.approx(ratio, rel=0.05, abs=0.02)
     assert rows[1]["our Bahdanau / it"] == "1.0"
     assert "at once" not in caption
 
@@ -244,19 +248,19 @@ def test_a_decoder_step_is_timed_and_drawn(measure, tmp_path):
     rows, caption = measure("tokens", "--systems", "memattn: Bahdanau", *sizes)
     assert [row["L"] for row in rows] == ["3", "6"]
     assert caption.startswith("Time to decode one token")
-    medians = [[row["L"], row["microseconds per token"]] for row in rows]
+    times = [(row["L"], row["microseconds per token"]) for row in rows]
     text = (tmp_path / "out" / "times.md").read_text("utf-8")
-    assert re.findall(r"^\| (\d) +\| ([\d.e-]+) +\|$", text, flags=re.MULTILINE) == list(map(tuple, medians))
+    assert re.findall(r"^\| (\d) +\| ([\d.e-]+) +\|$", text, flags=re.MULTILINE) == times
     assert (tmp_path / "out" / "times.png").exists()
 
 
-def test_one_sentence_is_timed_beside_its_steps(measure):
+def test_the_latency_of_a_sentence_is_timed_beside_its_decoder_steps(measure):
     names = ["memattn: no attention", "memattn: Bahdanau"]
     systems = [argument for name in names for argument in ("--systems", name)]
     rows, _ = measure("latency", *systems, "--lengths", "40", "--units", "8", "--beam_sizes", "1,2")
     assert [row["system"] for row in rows] == [f"{name}, beam {k}" for k in (1, 2) for name in names]
     for row in rows:
-        if row["ms a step"]:  # a busy machine may not tell it
+        if row["ms a step"]:  # empty where a busy machine gives no usable time
             steps = 40 * float(row["ms a step"]) / 1000
             assert float(row["over steps"]) == pytest.approx(float(row["seconds"]) / steps, rel=0.02)
         else:
@@ -264,11 +268,11 @@ def test_one_sentence_is_timed_beside_its_steps(measure):
     assert rows[1]["our Bahdanau / it"] == rows[3]["our Bahdanau / it"] == "1.0"
 
 
-def test_a_table_of_the_paper_has_its_ratios(measure):
+def test_a_table_of_the_paper_shows_the_ratios_of_the_paper(measure):
     names = ["memattn: memory, K = 64", "memattn: Bahdanau"]
     systems = [argument for name in names for argument in ("--systems", name)]
     rows, caption = measure("paper", "--table", "3", "--examples", "2", *systems)
-    assert [row["paper: Bahdanau / it"] for row in rows] == ["1.23", "1.0"]  # 33.28 s by 27.13 s
+    assert [row["paper: Bahdanau / it"] for row in rows] == ["1.23", "1.0"]  # 33.28 s / 27.13 s
     assert caption.startswith("Table 3: decode time of 2 sources (SCALED DOWN from 2,169): ")
 
 

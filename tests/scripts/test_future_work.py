@@ -1,4 +1,4 @@
-"""Tables of slots per task, distillation and long sources are made of tiny and of made-up runs."""
+"""The tables of slots by task, distillation and long sources, from tiny and from made-up runs."""
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ base: ../../../tiny.yaml
 sweep:
   grid: {data.copy.max_length: [5], model.attention: [{name: bahdanau}]}
 """
-TAUGHT = """
+STUDENTS = """
 base: ../../../tiny.yaml
 training: {stop_at_bleu: 95}
 sweep:
@@ -46,57 +46,62 @@ sweep:
 
 
 @pytest.fixture
-def made(tmp_path, monkeypatch, command):
-    """made(name) makes a target of tiny runs and returns the rows of its table."""
+def make(tmp_path, monkeypatch, command):
+    """make(name) trains the tiny runs of a target, writes its table and returns the rows."""
 
-    def forked(module, name, folder, arguments, processes):
+    def run_forked(module, name, folder, arguments, processes):
         del name, processes
         return command(tmp_path, module, "--run_dir", folder, *arguments)[0]
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(runner.sweep, "command", forked)
+    monkeypatch.setattr(runner.sweep, "command", run_forked)
     (tmp_path / "tiny.yaml").write_text(TINY, encoding="utf-8")
-    studies = {"tasks": TASKS, "long_sources": LONG_SOURCES, "teachers": TEACHERS, "taught": TAUGHT}
+    studies = {"tasks": TASKS, "long_sources": LONG_SOURCES, "teachers": TEACHERS, "taught": STUDENTS}
     for kind, text in studies.items():
         write_study(tmp_path, kind, text)
     reproduction = runner.Reproduction("small", runs_dir="runs", results_dir="results", jobs=1, strategy="none")
 
-    def make(name):
+    def make_target(name):
         reproduction.make(name)
         assert reproduction.failed == []
         return rows_of(Output(str(tmp_path / "results" / name / "small"), "small"))
 
-    return make
+    return make_target
 
 
-def test_tables_are_made_of_tiny_runs(made, tmp_path, monkeypatch):
+def test_tables_are_written_from_tiny_runs(make, tmp_path, monkeypatch):
     tasks = ["reverse, L = 6", "selective_copy, L = 6, 2 marked"]
-    assert [row["task"] for row in made("slots")] == tasks
+    assert [row["task"] for row in make("slots")] == tasks
     assert (tmp_path / "results" / "slots" / "small" / "residuals.png").stat().st_size > 10_000
-    assert [(row["task"], row["K"]) for row in made("nested_slots")] == [(task, "2") for task in tasks]
+    assert [(row["task"], row["K"]) for row in make("nested_slots")] == [(task, "2") for task in tasks]
     monkeypatch.setattr(future_work, "LONG_LENGTHS", (6, 30))
-    rows = made("long_sources")
-    systems = [(row["model"], row["L"]) for row in rows]
-    assert systems == [("bahdanau", "6"), ("bahdanau", "30"), ("K=2", "6"), ("K=2", "30")]
-    read = [float(row["a step reads, KiB"]) for row in rows]
-    assert read[1] > 4 * read[0] and read[3] == read[2] < read[0]
-    rows = made("teacher")
+    rows = make("long_sources")
+    models_and_lengths = [(row["model"], row["L"]) for row in rows]
+    assert models_and_lengths == [("bahdanau", "6"), ("bahdanau", "30"), ("K=2", "6"), ("K=2", "30")]
+    bahdanau_short, bahdanau_long, memory_short, memory_long = (float(row["a step reads, KiB"]) for row in rows)
+    assert bahdanau_long > 4 * bahdanau_short
+    assert memory_long == memory_short < bahdanau_short
+    rows = make("teacher")
     assert [row["of the teacher"] for row in rows] == ["", "encoder and contexts"]
     assert [row["updates of the teacher"] for row in rows] == ["", "4"]
 
 
-def test_fewest_and_predicted_slots(tmp_path, monkeypatch):
-    """As if each task left nothing from its length on, and memory attention needed as many slots."""
+def test_the_fewest_slots_stand_beside_the_predicted_slots(tmp_path, monkeypatch):
+    """In the made-up runs, min(8, L) slots suffice for sources of length L, as the residual variance predicts."""
 
-    def needed(config):
+    def needed_slots(config):
         return min(8, config.data.task.max_length)
 
     def bleu(config):
         attention = config.model.attention
-        return 90.0 if attention["name"] == "memory" and attention["num_slots"] < needed(config) else 99.0
+        return 90.0 if attention["name"] == "memory" and attention["num_slots"] < needed_slots(config) else 99.0
 
     runs = made_up("tasks", bleu=bleu)
-    monkeypatch.setattr(future_work, "residuals_of", lambda run: np.linspace(1, 0, needed(run.config) + 1).clip(1e-9))
+
+    def residual_variances(run):
+        return np.linspace(1, 0, needed_slots(run.config) + 1).clip(1e-9)
+
+    monkeypatch.setattr(future_work, "residuals_of", residual_variances)
     output = Output(str(tmp_path), "small")
     future_work.slots(output, runs)
     for row in rows_of(output):
@@ -107,7 +112,7 @@ def test_fewest_and_predicted_slots(tmp_path, monkeypatch):
         assert row["error, factor"] == f"{max(predicted / 8, 8 / predicted):.1f}" == "1.0"
 
 
-def test_updates_until_a_student_copies(tmp_path):
+def test_the_table_of_teachers_counts_updates_until_students_copy(tmp_path):
     runs = made_up("taught", bleu=lambda config: 96.0 if config.training.teacher else 90.0)
     output = Output(str(tmp_path), "small")
     future_work.teacher(output, made_up("teachers", bleu=lambda config: 99.0), runs)
@@ -119,14 +124,14 @@ def test_updates_until_a_student_copies(tmp_path):
     assert [row["updates of the teacher"] for row in rows[:3]] == ["", "20", "20"]
 
 
-def test_a_teacher_in_translation_stands_beside_as_many_updates(tmp_path):
-    needed = runner.TARGETS["teacher_translation"].has_part
-    alone, taught = (
-        [run for run in made_up(kind, bleu=lambda config: config.training.max_steps / 100) if needed(run.config)]
+def test_students_in_translation_stand_beside_a_run_of_as_many_updates_as_student_and_teacher(tmp_path):
+    is_in_table = runner.TARGETS["teacher_translation"].has_part
+    without_teacher, students = (
+        [run for run in made_up(kind, bleu=lambda config: config.training.max_steps / 100) if is_in_table(run.config)]
         for kind in ("translation", "taught_translation")
     )
     output = Output(str(tmp_path), "small")
-    future_work.teacher_translation(output, alone, taught)
+    future_work.teacher_translation(output, without_teacher, students)
     columns = ("model", "of the teacher", "seeds", "updates", "test BLEU")
     assert [tuple(row[column] for column in columns) for row in rows_of(output)] == [
         ("bahdanau", "", "3", "908", "9.08"),

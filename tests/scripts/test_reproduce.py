@@ -1,4 +1,4 @@
-"""The paper's tables and figures are made of runs, and one of them from nothing."""
+"""The paper's tables and figures are made from made-up runs, and a figure from tiny runs that are trained here."""
 
 import csv
 import dataclasses
@@ -23,11 +23,19 @@ from memattn.sweeps.results import Run
 pytestmark = pytest.mark.slow
 
 
+@pytest.fixture
+def learning_curves(monkeypatch):
+    """The list of what is drawn as learning curves in place of drawing it: curves and title."""
+    calls = []
+    monkeypatch.setattr(memattn.evaluation.plots, "learning_curves", lambda path, *arguments: calls.append(arguments))
+    return calls
+
+
 def test_table_1_stands_beside_the_paper(tmp_path):
     runs = made_up("table1", bleu=lambda config: 90.0 if config.model.attention["name"] == "none" else 99.0)
-    for place, run in enumerate(runs):
+    for index, run in enumerate(runs):
         if run.config.model.attention["name"] == "bahdanau":
-            runs[place] = run._replace(result=dataclasses.replace(run.result, decode_seconds=3.0))
+            runs[index] = run._replace(result=dataclasses.replace(run.result, decode_seconds=3.0))
     output = Output(str(tmp_path), "small")
     tables.table_1(output, runs)
     rows = rows_of(output)
@@ -35,32 +43,32 @@ def test_table_1_stands_beside_the_paper(tmp_path):
     assert [row["L"] for row in rows[::7]] == ["5", "10", "20", "40"]
     first, memory, last = rows[0], rows[4], rows[-1]
     assert [first[key] for key in ("BLEU", "paper L", "paper BLEU", "difference")] == ["90.00", "20", "99.93", ""]
-    assert (memory["Bahdanau / it"], memory["paper: Bahdanau / it"]) == ("3.00", "1.10")  # 2.86 s by 2.59 s
+    assert (memory["Bahdanau / it"], memory["paper: Bahdanau / it"]) == ("3.00", "1.10")  # 2.86 s / 2.59 s
     assert (last["L"], last["paper L"], last["Bahdanau / it"], last["difference"]) == ("40", "200", "1.00", "")
     assert (tmp_path / "table.md").read_text("utf-8").splitlines()[0].endswith(" by length and model (SCALED DOWN)")
     with open(output.path("bleu.csv"), encoding="utf-8") as file:
-        wide = {row["model"]: row for row in csv.DictReader(file)}
-    assert list(wide) == list(printed.TABLE_1_MODELS)
-    assert (wide["none"]["L = 40"], wide["K=4"]["L = 5"]) == ("90.00", "99.00")
-    assert (wide["none"]["paper: L = 200"], wide["K=4"]["paper: L = 20"]) == ("32.64", "99.56")
+        by_model = {row["model"]: row for row in csv.DictReader(file)}
+    assert list(by_model) == list(printed.TABLE_1_MODELS)
+    assert (by_model["none"]["L = 40"], by_model["K=4"]["L = 5"]) == ("90.00", "99.00")
+    assert (by_model["none"]["paper: L = 200"], by_model["K=4"]["paper: L = 20"]) == ("32.64", "99.56")
 
 
-def test_a_run_that_is_no_row_of_table_1_does_not_stand_beside_the_paper(tmp_path):
+def test_a_run_whose_settings_are_not_of_table_1_does_not_stand_beside_the_paper(tmp_path):
     runs = made_up("table1", bleu=lambda config: 99.0, scale="paper")
     shorter = dataclasses.replace(runs[0].config.training, stop_at_bleu=50.0)
     runs[0] = runs[0]._replace(config=dataclasses.replace(runs[0].config, training=shorter))
     output = Output(str(tmp_path), "paper")
     tables.table_1(output, runs)
     changed, memory = rows_of(output)[0], rows_of(output)[4]
-    shown = ("model", "paper BLEU", "difference", "paper: Bahdanau / it")
-    assert [changed[key] for key in shown] == ["none", "", "", ""]
-    assert [memory[key] for key in shown] == ["K=32", "99.57", "-0.57", "1.10"]
+    columns = ("model", "paper BLEU", "difference", "paper: Bahdanau / it")
+    assert [changed[key] for key in columns] == ["none", "", "", ""]
+    assert [memory[key] for key in columns] == ["K=32", "99.57", "-0.57", "1.10"]
     with open(output.path("bleu.csv"), encoding="utf-8") as file:
-        wide = next(csv.DictReader(file))
-    assert (wide["model"], wide["paper: L = 20"], wide["paper: L = 50"]) == ("none", "", "97.37")
+        first = next(csv.DictReader(file))
+    assert (first["model"], first["paper: L = 20"], first["paper: L = 50"]) == ("none", "", "97.37")
 
 
-def test_rows_with_other_settings_say_so_beside_the_paper(tmp_path):
+def test_a_table_with_other_settings_than_the_paper_names_the_difference(tmp_path):
     output = Output(str(tmp_path), "cpu")
     tables.table_1(output, made_up("table1", bleu=lambda config: 99.0, scale="cpu"))
     rows = rows_of(output)
@@ -74,7 +82,7 @@ def test_rows_with_other_settings_say_so_beside_the_paper(tmp_path):
 
 def test_the_target_all_skips_studies_that_a_scale_lacks(command):
     assert runner.available("small") == list(runner.TARGETS)
-    beyond = {
+    extensions = {
         "training_choices",
         "renormalize",
         "memory_rows",
@@ -90,7 +98,7 @@ def test_the_target_all_skips_studies_that_a_scale_lacks(command):
         "arithmetic",
         "active_translation",
     }
-    assert set(runner.TARGETS) - set(runner.available("paper")) == beyond
+    assert set(runner.TARGETS) - set(runner.available("paper")) == extensions
     assert runner.available("cpu") == ["table1", "figure6", "figure7", "slots_by_length", "errors_by_position"]
     status, stdout, stderr = command(ROOT, "scripts.reproduce", "all", "--scale=cpu", "--dry_run", "--gigaflops=300")
     assert status == 0, stderr
@@ -110,7 +118,7 @@ def test_a_folder_without_configs_is_named(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["training_choices", "renormalize", "memory_rows", "longer", "teacher_nine_epochs"])
-def test_each_run_is_a_row_and_seeds_are_averaged(name, tmp_path):
+def test_each_run_has_a_row_and_seeds_are_averaged(name, tmp_path):
     target, output = runner.TARGETS[name], Output(str(tmp_path), "small")
     runs = [made_up(kind, bleu=lambda config: 50.0 + config.training.seed) for kind in target.kinds]
     target.write(output, *runs)
@@ -122,14 +130,14 @@ def test_each_run_is_a_row_and_seeds_are_averaged(name, tmp_path):
             assert {row["BLEU mean"] for row in csv.DictReader(file)} == {"52.00"}
 
 
-def test_the_teacher_of_nine_epochs_is_the_only_run_beside_its_students():
-    wanted = runner.runs_of(["teacher_nine_epochs"], "small")
-    (teacher,), students = (list(runs) for runs in wanted.values())
+def test_the_target_teacher_nine_epochs_trains_a_teacher_and_three_students():
+    runs_by_study = runner.runs_of(["teacher_nine_epochs"], "small")
+    (teacher,), students = (list(runs) for runs in runs_by_study.values())
     assert teacher == "bahdanau-seed=1"
     assert len(students) == 3
 
 
-def test_softmax_on_both_sides_has_the_smallest_first_contexts(tmp_path, monkeypatch):
+def test_softmax_on_both_sides_has_the_smallest_initial_contexts_and_gradients(tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     output = Output(str(tmp_path), "small")
     open_questions.first_contexts(output)
@@ -139,19 +147,20 @@ def test_softmax_on_both_sides_has_the_smallest_first_contexts(tmp_path, monkeyp
     scales = [float(row["context / mean state"]) for row in rows]
     assert scales == pytest.approx(expected, rel=0.02)
     gradients = [float(row["gradient of W_alpha"]) for row in rows]
-    assert all(other > 10 * gradients[0] for other in gradients[1:])
+    softmax_on_both_sides, *with_a_sigmoid = gradients
+    assert all(gradient > 10 * softmax_on_both_sides for gradient in with_a_sigmoid)
 
 
-def test_table_2_takes_the_best_scorings_by_validation(tmp_path):
-    def best(config):
+def test_table_2_chooses_scorings_by_validation_and_not_by_test(tmp_path):
+    def is_best(config):
         attention = config.model.attention
         return attention.get("encoder_scoring") == "sigmoid" and attention.get("decoder_scoring") == "softmax"
 
     output = Output(str(tmp_path), "small")
     runs = made_up(
         "translation",
-        bleu=lambda config: 27.0 - 2 * best(config) + config.training.seed,  # on the test set they are the worst
-        valid=lambda config: 20.0 + 5 * best(config) + config.training.seed,
+        bleu=lambda config: 27.0 - 2 * is_best(config) + config.training.seed,  # worst on the test set
+        valid=lambda config: 20.0 + 5 * is_best(config) + config.training.seed,
     )
     tables.table_2(output, runs)
     rows = {row["model"]: row for row in rows_of(output)}
@@ -176,7 +185,7 @@ def test_table_2_at_full_scale_has_the_printed_figures(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["figure2", "figure3", "figure4", "figure5"])
-def test_figures_are_drawn_for_pages_and_for_papers(name, tmp_path):
+def test_figures_are_drawn_as_png_and_as_svg(name, tmp_path):
     output = Output(str(tmp_path), "small")
     kinds = runner.TARGETS[name].kinds
     runner.TARGETS[name].write(output, *(made_up(kind, bleu=lambda config: 50.0) for kind in kinds))
@@ -187,16 +196,16 @@ def test_figures_are_drawn_for_pages_and_for_papers(name, tmp_path):
         assert "<svg" in picture.with_suffix(".svg").read_text("utf-8")
 
 
-def test_figure_5_compares_the_four_scorings(tmp_path, monkeypatch):
+def test_figure_5_compares_the_four_scorings(tmp_path, learning_curves):
     def bleu(config):
-        scorings = [config.model.attention.get(f"{side}_scoring") for side in ("encoder", "decoder")]
-        return 40.0 + 10 * (scorings[0] == "sigmoid") + 20 * (scorings[1] == "sigmoid") + config.training.seed
+        attention = config.model.attention
+        encoder_bonus = 10 * (attention.get("encoder_scoring") == "sigmoid")
+        decoder_bonus = 20 * (attention.get("decoder_scoring") == "sigmoid")
+        return 40.0 + encoder_bonus + decoder_bonus + config.training.seed
 
-    drawn = []
-    monkeypatch.setattr(memattn.evaluation.plots, "learning_curves", lambda path, *what: drawn.append(what))
     runs = made_up("translation", bleu=bleu)
     figures.figure_5(Output(str(tmp_path), "small"), runs)
-    curves, title = drawn[0]
+    curves, title = learning_curves[0]
     assert "K = 32" in title
     assert curves["softmax/softmax"] == {10: [1.0] * 3, 20: [41.0, 42.0, 43.0]}
     with open(tmp_path / "multi30k.en-de.csv", encoding="utf-8") as file:
@@ -210,27 +219,27 @@ def test_figure_5_compares_the_four_scorings(tmp_path, monkeypatch):
     }
 
 
-def test_figure_4_compares_position_encodings_with_the_baselines(tmp_path, monkeypatch):
-    drawn = []
-    monkeypatch.setattr(memattn.evaluation.plots, "learning_curves", lambda path, *what: drawn.append(what))
+def test_figure_4_compares_position_encodings_with_the_baselines(tmp_path, learning_curves):
     figures.figure_4(Output(str(tmp_path), "small"), made_up("translation", bleu=lambda config: 50.0))
-    assert set(drawn[0][0]) == {"none", "bahdanau", "luong", "K=32 + PE", "K=64 + PE"}
+    curves, _ = learning_curves[0]
+    assert set(curves) == {"none", "bahdanau", "luong", "K=32 + PE", "K=64 + PE"}
 
 
-def test_figure_8_is_of_english_and_german():
+def test_figure_8_has_models_of_english_to_german():
     for scale, text in (("paper", "data/wmt17.en-de"), ("small", "data/multi30k.en-de")):
         (runs,) = runner.runs_of(["figure8"], scale).values()
         assert {config.data.path for config in runs.values()} == {text}
 
 
-def test_figure_8_trains_the_one_run_that_it_shows(monkeypatch, tmp_path):
+def test_figure_8_trains_only_the_run_that_it_shows(monkeypatch, tmp_path):
     monkeypatch.chdir(ROOT)
     (runs,) = runner.runs_of(["figure8"], "small").values()
-    shown = {"num_slots": 32, "encoder_scoring": "sigmoid", "decoder_scoring": "sigmoid", "position_encoding": False}
-    (run,) = runs.values()
-    assert {key: run.model.attention[key] for key in shown} == shown
-    assert run.training.seed == 1
-    assert [len(own) for own in runner.runs_of(["figure8", "figure4"], "small").values()] == [39]
+    expected = {"num_slots": 32, "encoder_scoring": "sigmoid", "decoder_scoring": "sigmoid", "position_encoding": False}
+    (config,) = runs.values()
+    assert {key: config.model.attention[key] for key in expected} == expected
+    assert config.training.seed == 1
+    with_figure_4 = runner.runs_of(["figure8", "figure4"], "small")
+    assert [len(runs_of_study) for runs_of_study in with_figure_4.values()] == [39]
     trained = []
     monkeypatch.setattr(runner.sweep, "run_sweep", lambda *args, only, **options: trained.append(list(only)) or [])
     monkeypatch.setattr(runner, "finished", lambda *args: made_up("translation", bleu=lambda config: 50.0))
@@ -238,11 +247,11 @@ def test_figure_8_trains_the_one_run_that_it_shows(monkeypatch, tmp_path):
     places = {"runs_dir": "runs", "results_dir": str(tmp_path), "jobs": 1, "strategy": "none"}
     runner.Reproduction("small", **places).make("figure8")
     assert trained == [list(runs)]
-    manifest = json.loads((tmp_path / "figure8" / "small" / "conditions.json").read_text("utf-8"))
-    assert [name.rpartition("/")[2] for name in manifest["runs"]["translation"]] == list(runs)
+    conditions = json.loads((tmp_path / "figure8" / "small" / "conditions.json").read_text("utf-8"))
+    assert [name.rpartition("/")[2] for name in conditions["runs"]["translation"]] == list(runs)
 
 
-def test_a_manifest_keeps_runs_of_one_name(monkeypatch, tmp_path):
+def test_conditions_list_runs_of_the_same_name_in_different_folders(monkeypatch, tmp_path):
     first, *_ = made_up("translation", bleu=lambda config: 50.0)
     runs = [first._replace(folder=f"runs/{sweep}/{first.name}") for sweep in ("addition", "multiplication")]
     monkeypatch.setattr(runner.sweep, "run_sweep", lambda *args, **options: [])
@@ -250,49 +259,54 @@ def test_a_manifest_keeps_runs_of_one_name(monkeypatch, tmp_path):
     monkeypatch.setitem(runner.TARGETS, "two", runner.Target(("translation",), lambda output, runs: None))
     places = {"runs_dir": "runs", "results_dir": str(tmp_path), "jobs": 1, "strategy": "none"}
     runner.Reproduction("small", **places).make("two")
-    manifest = json.loads((tmp_path / "two" / "small" / "conditions.json").read_text("utf-8"))
-    assert list(manifest["runs"]["translation"]) == [run.folder.removeprefix("runs/") for run in runs]
+    conditions = json.loads((tmp_path / "two" / "small" / "conditions.json").read_text("utf-8"))
+    assert list(conditions["runs"]["translation"]) == [run.folder.removeprefix("runs/") for run in runs]
 
 
-def test_missing_results_are_reported(tmp_path, monkeypatch):
+def test_failed_runs_are_named_below_the_table_and_left_out_of_it(tmp_path, monkeypatch):
     runs = made_up("table1", bleu=lambda config: 50.0)
     monkeypatch.setattr(runner.sweep, "run_sweep", lambda *args, **options: [runs[-1].name])
     monkeypatch.setattr(runner, "finished", lambda *args: runs[:-1])
     monkeypatch.chdir(ROOT)
     places = {"runs_dir": "runs", "results_dir": str(tmp_path), "jobs": 1, "strategy": "none"}
-    made = runner.Reproduction("small", **places)
+    reproduction = runner.Reproduction("small", **places)
     for name in ("table1", "slots_by_length"):
-        made.make(name)
-    assert made.failed == [f"runs/table1.small/{runs[-1].name}"]
+        reproduction.make(name)
+    assert reproduction.failed == [f"runs/table1.small/{runs[-1].name}"]
     table = (tmp_path / "table1" / "small" / "table.md").read_text("utf-8")
-    assert table.endswith(f"\nRuns that failed and are missing: {made.failed[0]}\n")
+    assert table.endswith(f"\nRuns that failed and are missing: {reproduction.failed[0]}\n")
     rows = rows_of(Output(str(tmp_path / "slots_by_length" / "small"), "small"))
-    assert [row["fewest slots"] for row in rows] == ["1", "1", "1", ""]  # Bahdanau attention at the greatest length
+    assert [row["fewest slots"] for row in rows] == [
+        "1",
+        "1",
+        "1",
+        "",
+    ]  # Bahdanau attention is missing at the greatest length
     monkeypatch.setattr(runner, "finished", lambda *args: [])
     with pytest.raises(RunError, match="none of its runs succeeded"):
         runner.Reproduction("small", **places).make("table1")
 
 
-def test_a_figure_is_made_from_nothing_and_reused(command, tmp_path, monkeypatch, capfd):
-    def forked(module, name, folder, arguments, processes):
+def test_a_figure_is_drawn_from_runs_that_are_trained_once(command, tmp_path, monkeypatch, capfd):
+    def run_forked(module, name, folder, arguments, processes):
         del name, processes
         return command(tmp_path, module, "--run_dir", folder, *arguments)[0]
 
     write_study(tmp_path, "alignments", TINY)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(runner.sweep, "command", forked)
+    monkeypatch.setattr(runner.sweep, "command", run_forked)
     places = {"runs_dir": "runs", "results_dir": "results", "jobs": 2, "strategy": "none"}
-    for done in ("0 done before", "2 done before"):
-        made = runner.Reproduction("small", **places)
-        made.make("figure7")
-        assert made.failed == []
-        assert done in capfd.readouterr().out
+    for progress in ("0 done before", "2 done before"):
+        reproduction = runner.Reproduction("small", **places)
+        reproduction.make("figure7")
+        assert reproduction.failed == []
+        assert progress in capfd.readouterr().out
         names = sorted(path.name for path in (tmp_path / "results" / "figure7" / "small").iterdir())
         pictures = [f"{name}-{name}.{ending}" for name in ("sigmoid", "softmax") for ending in ("png", "svg")]
         assert names == sorted([*pictures, "conditions.json"])
-    written = json.loads((tmp_path / "results" / "figure7" / "small" / "conditions.json").read_text("utf-8"))
-    assert written["scale"] == "small"
-    assert len(written["runs"]["alignments"]) == 2
+    conditions = json.loads((tmp_path / "results" / "figure7" / "small" / "conditions.json").read_text("utf-8"))
+    assert conditions["scale"] == "small"
+    assert len(conditions["runs"]["alignments"]) == 2
 
 
 def test_benchmark_results_are_named_like_those_of_other_targets(tmp_path, monkeypatch):
@@ -305,8 +319,8 @@ def test_benchmark_results_are_named_like_those_of_other_targets(tmp_path, monke
 
     monkeypatch.setattr("studies.output.subprocess.call", benchmark)
     open_questions.training_cost(Output(str(tmp_path), "small"))
-    written = {path.name: path.read_text("utf-8") for path in tmp_path.iterdir()}
-    assert written == {"table.csv": "csv", "table.md": "md", "conditions.json": "json", "times.png": "png"}
+    files = {path.name: path.read_text("utf-8") for path in tmp_path.iterdir()}
+    assert files == {"table.csv": "csv", "table.md": "md", "conditions.json": "json", "times.png": "png"}
 
 
 @pytest.mark.parametrize(
@@ -319,52 +333,59 @@ def test_benchmark_results_are_named_like_those_of_other_targets(tmp_path, monke
         ({"name": "linear", "projection": 3}, 3, 3 * (3 + 4), 2 * 3 + 3 * 3, 0, 3),
     ],
 )
-def test_the_least_of_an_update_is_counted_by_hand(attention, context, encoder, decoder, kept_source, rows):
+def test_the_lower_bound_of_an_update_equals_a_count_by_hand(attention, context, encoder, decoder, kept_source, rows):
     model = Seq2SeqConfig(layers=1, units=2, embedding_size=3, attention=attention)
     config = Config(data=DataConfig(folder="none"), model=model, training=TrainingConfig(batch_size=7))
-    least = lower_bounds.training(config, vocabulary=11, source_length=2, target_length=3, parameters=100)
+    bound = lower_bounds.training(config, vocabulary=11, source_length=2, target_length=3, parameters=100)
     encoder += 2 * (3 + 2) * 8  # two LSTMs
     decoder += (3 + context + 2) * 8 + (2 + context) * 2 + 2 * 11  # LSTM, mixing layer, logits
-    assert least.multiply_adds == 3 * 7 * (2 * encoder + 3 * decoder)
+    assert bound.multiply_adds == 3 * 7 * (2 * encoder + 3 * decoder)
     kept_source, kept_target = 2 * 7 * 2 + 3 + kept_source, 7 * 2 + 3 + 2 * context + 2 + 2 * rows + 2 * 11
-    assert least.bytes == 4 * (4 * 100 + 7 * (2 * kept_source + 3 * kept_target))
+    assert bound.bytes == 4 * (4 * 100 + 7 * (2 * kept_source + 3 * kept_target))
 
 
 @pytest.mark.parametrize("kind", ["neural_gpu", "markovian", "extended"])
-def test_the_least_of_an_update_of_active_memory_is_counted_by_hand(kind):
+def test_the_lower_bound_of_an_update_of_active_memory_equals_a_count_by_hand(kind):
     model = NeuralGPUConfig(kind=kind, layers=2, units=3, width=4, cell="cgru")
     config = Config(data=DataConfig(folder="none"), model=model, training=TrainingConfig(batch_size=7))
-    least = lower_bounds.training(config, vocabulary=11, source_length=2, target_length=5, parameters=100)
+    bound = lower_bounds.training(config, vocabulary=11, source_length=2, target_length=5, parameters=100)
     step = 5 * 4 * 2 * 3 * (3 * 3 * 3 * 3)  # positions, columns, cells, convolutions of 3 x 3 from 3 maps to 3
     steps = 5 + 5 * (kind == "extended")
     features = 6 if kind == "markovian" else 3
-    assert least.multiply_adds == pytest.approx(3 * 7 * (steps * step + 5 * features * 11))
-    kept = steps * 5 * 4 * 2 * 3 * 7 + 2 * 3 + 5 * (features + 2 * 11)
-    assert least.bytes == pytest.approx(4 * (4 * 100 + 7 * kept))
+    assert bound.multiply_adds == pytest.approx(3 * 7 * (steps * step + 5 * features * 11))
+    kept_values = steps * 5 * 4 * 2 * 3 * 7 + 2 * 3 + 5 * (features + 2 * 11)
+    assert bound.bytes == pytest.approx(4 * (4 * 100 + 7 * kept_values))
 
 
-def test_an_update_of_token_batches_is_counted_by_its_sentences():
-    def least(**training):
+def test_the_lower_bound_of_token_batches_is_that_of_their_sentences():
+    def bound(**training):
         config = Config(data=DataConfig(folder="none"), training=TrainingConfig(**training))
         return lower_bounds.training(config, vocabulary=11, source_length=20, target_length=30, parameters=100)
 
-    plain = least(batch_size=7)
-    assert least(batch_size=7 * 30, batch_type="tokens") == plain  # of the longer side
-    assert least(batch_size=7, accumulate=3) == (3 * plain.multiply_adds, plain.bytes)
+    seven_sentences = bound(batch_size=7)
+    assert bound(batch_size=7 * 30, batch_type="tokens") == seven_sentences  # 30 tokens on the longer side
+    assert bound(batch_size=7, accumulate=3) == (3 * seven_sentences.multiply_adds, seven_sentences.bytes)
 
 
 def test_the_fewest_slots_are_those_within_half_a_bleu_of_attention(tmp_path):
     def bleu(config):
         slots = config.model.attention.get("num_slots", 64)
-        return 99.0 if slots >= config.data.copy.max_length else 98.4  # none but Bahdanau has no num_slots
+        return (
+            99.0 if slots >= config.data.copy.max_length else 98.4
+        )  # all models but Bahdanau attention have num_slots
 
     output = Output(str(tmp_path), "small")
     open_questions.slots_by_length(output, made_up("table1", bleu=bleu))
-    found = [(row["fewest slots"], row["paper: fewest slots"]) for row in rows_of(output)]
+    rows = rows_of(output)
     lengths = list(tables.PRINTED_LENGTHS["small"])
-    enough = [min(slots for slots in (1, 4, 16, 32, 64) if slots >= length) for length in lengths]
-    assert [ours for ours, _ in found] == [str(slots) for slots in enough]
-    assert [paper for _, paper in found] == ["1", "4", "4", "16"]  # 99.52 and 99.98; 99.95; 99.81; 99.98 and 100
+    fewest = [min(slots for slots in (1, 4, 16, 32, 64) if slots >= length) for length in lengths]
+    assert [row["fewest slots"] for row in rows] == [str(slots) for slots in fewest]
+    assert [row["paper: fewest slots"] for row in rows] == [
+        "1",
+        "4",
+        "4",
+        "16",
+    ]  # 99.52 and 99.98; 99.95; 99.81; 99.98 and 100
 
 
 def test_wrong_tokens_are_counted_by_fifths_of_the_greatest_length(tmp_path):
@@ -399,17 +420,17 @@ def test_ablations_name_what_was_changed(tmp_path):
     assert {row["steps to 95 BLEU"] for row in rows} == {"20", "never"}
 
 
-def test_bleu_by_length_is_that_of_the_sentences_so_long(tmp_path):
+def test_bleu_by_length_scores_the_sentences_of_each_range_of_lengths(tmp_path):
     lines = [" ".join(["a"] * length) for length in range(1, 9)]
     (tmp_path / "vocab.txt").write_text("a\nb\n", encoding="utf-8")
     for name in ("valid.source", "valid.target"):
         (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
     data = DataConfig(folder=str(tmp_path), copy=CopyConfig(max_length=8))
     runs = []
-    for name, wrong in (("none", 5), ("bahdanau", 100)):
+    for name, shortest_wrong in (("none", 5), ("bahdanau", 100)):
         folder = tmp_path / name
         folder.mkdir()
-        hypotheses = [line.replace("a", "b") if len(line.split()) >= wrong else line for line in lines]
+        hypotheses = [line.replace("a", "b") if len(line.split()) >= shortest_wrong else line for line in lines]
         (folder / "references.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
         (folder / "hypotheses.txt").write_text("\n".join(hypotheses) + "\n", encoding="utf-8")
         config = Config(data=data, model=Seq2SeqConfig(attention={"name": name}))
@@ -417,12 +438,8 @@ def test_bleu_by_length_is_that_of_the_sentences_so_long(tmp_path):
     output = Output(str(tmp_path), "small")
     open_questions.bleu_by_length(output, runs, [])
     rows = rows_of(output)
-    assert [(row["source tokens"], row["sentences"]) for row in rows] == [
-        ("1-2", "2"),
-        ("3-4", "2"),
-        ("5-6", "2"),
-        ("7-8", "2"),
-    ]
+    assert [row["source tokens"] for row in rows] == ["1-2", "3-4", "5-6", "7-8"]
+    assert [row["sentences"] for row in rows] == ["2"] * 4
     assert [row["bahdanau"] for row in rows[1:]] == ["100.00"] * 3
     assert [row["none"] for row in rows[1:]] == ["100.00", "0.00", "0.00"]
 
@@ -436,7 +453,7 @@ def test_a_dry_run_lists_every_run(command):
     assert "at 300 GFLOP/s" in stdout
 
 
-def test_a_rehearsal_updates_the_costliest_run_at_full_size(tmp_path, monkeypatch):
+def test_a_rehearsal_times_updates_of_the_costliest_run_at_full_size(tmp_path, monkeypatch):
     write_study(tmp_path, "alignments", TINY)
     monkeypatch.chdir(tmp_path)
     table = estimates.rehearse(["figure7"], "small", steps=2, strategy="none")
@@ -449,6 +466,8 @@ def test_a_rehearsal_updates_the_costliest_run_at_full_size(tmp_path, monkeypatc
 
 def test_a_rehearsal_has_the_batches_of_the_training(tmp_path, monkeypatch):
     class Step:
+        """Stands for the training step; checks the shapes of its batches."""
+
         def __init__(self, *_):
             pass
 
@@ -488,18 +507,18 @@ def test_unprepared_text_is_reported_before_anything_is_trained(monkeypatch, tmp
 def test_a_missing_teacher_run_is_reported_before_anything_is_trained(monkeypatch, target, key):
     monkeypatch.chdir(ROOT)
     runner.check([target], "small", "./runs/reproduce/")
-    wrong = f"training.{key}: runs/reproduce/.* is not trained with --runs_dir elsewhere"
-    with pytest.raises(ConfigError, match=wrong):
+    problem = f"training.{key}: runs/reproduce/.* is not trained with --runs_dir elsewhere"
+    with pytest.raises(ConfigError, match=problem):
         runner.check([target], "small", "elsewhere")
 
 
-def test_a_dry_run_is_no_rehearsal(command):
+def test_a_dry_run_with_a_rehearsal_is_refused(command):
     status, _, stderr = command(ROOT, "scripts.reproduce", "figure8", "--dry_run", "--rehearse=1")
     assert status == 2
     assert stderr.splitlines()[-1] == "error: --dry_run and --rehearse: give only one of them"
 
 
-def test_an_unknown_target_is_named(command):
+def test_an_unknown_target_is_refused_with_the_known_targets(command):
     status, _, stderr = command(ROOT, "scripts.reproduce", "table9")
     assert status == 2
     assert stderr.splitlines()[-1].startswith("error: table9: no such target; known: all, ")

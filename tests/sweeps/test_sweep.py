@@ -1,4 +1,4 @@
-"""Sweeps train and evaluate every run once, pass over failures, and write one table."""
+"""Sweeps train and evaluate every run once, continue after failures, and write a table."""
 
 import concurrent.futures
 import csv
@@ -34,7 +34,7 @@ OPTIONS = {"jobs": 2, "split": "valid", "average": None, "repeats": 1, "plots": 
 
 @pytest.fixture
 def load(write_config, monkeypatch):
-    """The tiny config with a sweep; commands run in the repository."""
+    """load(cells, changes) returns the tiny config with a sweep; commands run in the repository."""
     monkeypatch.chdir(ROOT)
 
     def load(cells, changes=None):
@@ -49,7 +49,7 @@ def table(folder):
         return list(csv.DictReader(file))
 
 
-def test_a_sweep_in_processes(load, tmp_path, capsys):
+def test_a_sweep_trains_and_evaluates_in_processes_and_repeats_only_what_is_missing(load, tmp_path, capsys):
     folder = tmp_path / "sweep"
     assert sweep.run_sweep(load(CELLS), str(folder), **OPTIONS) == [FAILING]
     output = capsys.readouterr()
@@ -57,9 +57,9 @@ def test_a_sweep_in_processes(load, tmp_path, capsys):
     assert "[memory] validation at step 3" in output.out
     log = folder / FAILING / "log.txt"
     assert f"{FAILING}: training ended with status 2; see {log}: error: training.teacher: " in output.err
-    log = (folder / FAILING / "log.txt").read_text("utf-8").splitlines()
-    assert " -m memattn.train --run_dir " in log[0]
-    assert "nowhere" in log[-1]
+    command, *_, error = log.read_text("utf-8").splitlines()
+    assert " -m memattn.train --run_dir " in command
+    assert "nowhere" in error
     assert not (folder / FAILING / "result.json").exists()
 
     result = json.loads((folder / "memory" / "result.json").read_text("utf-8"))
@@ -78,22 +78,22 @@ def test_a_sweep_in_processes(load, tmp_path, capsys):
     assert [line.split("|")[1].strip() for line in markdown[4:]] == [FAILING, "memory"]
     assert (folder / "learning_curves.png").stat().st_size > 1000
 
-    def written():
+    def modification_times():
         return {path: path.stat().st_mtime_ns for path in folder.glob("*/*") if path.is_file()}
 
-    again, before = load(CELLS[1:]), written()
-    assert sweep.run_sweep(again, str(folder), **OPTIONS) == []
+    only_finished, before = load(CELLS[1:]), modification_times()
+    assert sweep.run_sweep(only_finished, str(folder), **OPTIONS) == []
     assert "1 runs, 1 done before, 0 to do" in capsys.readouterr().out
-    assert written() == before
+    assert modification_times() == before
     del row["failed"]
     assert table(folder) == [row]
 
     (folder / "memory" / "result.json").unlink()
-    assert sweep.run_sweep(again, str(folder), **OPTIONS) == []
+    assert sweep.run_sweep(only_finished, str(folder), **OPTIONS) == []
     output = capsys.readouterr().out
     assert "[memory] already finished: 3 steps" in output
     assert f"[{FAILING}]" not in output
-    changed = {path.name for path, at in written().items() if before[path] != at}
+    changed = {path.name for path, time_ns in modification_times().items() if before[path] != time_ns}
     assert changed == {"result.json", "model_card.md", "hypotheses.txt", "references.txt", "log.txt"}
     repeated = json.loads((folder / "memory" / "result.json").read_text("utf-8"))
     assert repeated["bleu"] == result["bleu"]
@@ -101,15 +101,18 @@ def test_a_sweep_in_processes(load, tmp_path, capsys):
 
 
 class Commands:
-    """Stands in for the processes: notes what runs when, writes what a run leaves behind."""
+    """Stands for runner.command: records the calls and writes the files that a real process would leave.
+
+    `most[module]` is the largest number of commands that ran when a command of the module had just started.
+    """
 
     def __init__(self, failing=()):
-        self.failing, self.called, self.most = failing, [], {}
+        self.failing, self.calls, self.most = failing, [], {}
         self._running, self._lock = {}, threading.Lock()
 
     def __call__(self, module, name, folder, arguments, _):
         with self._lock:
-            self.called.append((module, name))
+            self.calls.append((module, name))
             self._running[module] = self._running.get(module, 0) + 1
             self.most[module] = max(self.most.get(module, 0), sum(self._running.values()))
         time.sleep(0.02)
@@ -121,25 +124,24 @@ class Commands:
             files.write(f"{folder}/config.yaml", configs.dump(configs.load(arguments[1], [])))
             files.write(f"{folder}/validation.csv", "step,bleu,seconds\n2,12.5,3.5\n4,50.25,7.5\n")
         else:
-            average = int(arguments[arguments.index("--average") + 1]) if "--average" in arguments else None
-            paths = [f"{folder}/checkpoints/step-{i}" for i in range(average)] if average else [f"{folder}/best/step-4"]
-            split = arguments[arguments.index("--split") + 1]
-            result = made_up_result(run_folder.load_config(folder), checkpoints=paths, split=split)
-            written_to = arguments[arguments.index("--output_dir") + 1]
-            files.write(f"{written_to}/result.json", json.dumps(result.to_json()))
+            flags = dict(zip(arguments[::2], arguments[1::2], strict=True))
+            steps = range(int(flags.get("--average", 0)))
+            paths = [f"{folder}/checkpoints/step-{step}" for step in steps] or [f"{folder}/best/step-4"]
+            result = made_up_result(run_folder.load_config(folder), checkpoints=paths, split=flags["--split"])
+            files.write(f"{flags['--output_dir']}/result.json", json.dumps(result.to_json()))
         return 0
 
 
 GRID = [{"model.attention.num_slots": slots} for slots in (1, 2, 4, 8)]
 
 
-def test_trainings_share_the_machine_and_evaluations_do_not(load, tmp_path, monkeypatch):
+def test_trainings_run_at_once_and_evaluations_alone_after_them(load, tmp_path, monkeypatch):
     commands = Commands()
     monkeypatch.setattr(sweep, "command", commands)
     assert sweep.run_sweep(load(GRID), str(tmp_path / "sweep"), **OPTIONS) == []
     assert commands.most == {"memattn.train": 2, "memattn.eval": 1}
-    assert [module for module, _ in commands.called] == ["memattn.train"] * 4 + ["memattn.eval"] * 4
-    assert [name for module, name in commands.called[4:]] == [f"num_slots={slots}" for slots in (1, 2, 4, 8)]
+    assert [module for module, _ in commands.calls] == ["memattn.train"] * 4 + ["memattn.eval"] * 4
+    assert [name for module, name in commands.calls[4:]] == [f"num_slots={slots}" for slots in (1, 2, 4, 8)]
     assert table(tmp_path / "sweep")[0] == {
         "run": "num_slots=1",
         "BLEU": "50.25",
@@ -157,11 +159,11 @@ def test_trainings_share_the_machine_and_evaluations_do_not(load, tmp_path, monk
     }
 
 
-def test_only_failed_runs_are_repeated(load, tmp_path, monkeypatch, capsys):
+def test_a_repeated_sweep_runs_only_what_failed(load, tmp_path, monkeypatch, capsys):
     commands = Commands(failing=[("memattn.train", "num_slots=2"), ("memattn.eval", "num_slots=4")])
     monkeypatch.setattr(sweep, "command", commands)
     assert sweep.run_sweep(load(GRID), str(tmp_path / "sweep"), **OPTIONS) == ["num_slots=2", "num_slots=4"]
-    assert ("memattn.eval", "num_slots=2") not in commands.called
+    assert ("memattn.eval", "num_slots=2") not in commands.calls
     errors = capsys.readouterr().err
     assert "num_slots=2: training ended with status 1" in errors
     assert "num_slots=4: evaluation ended with status 1" in errors
@@ -172,55 +174,55 @@ def test_only_failed_runs_are_repeated(load, tmp_path, monkeypatch, capsys):
         "num_slots=4": "evaluation ended with status 1",
         "num_slots=8": "",
     }
-    commands.called, commands.failing = [], ()
+    commands.calls, commands.failing = [], ()
     assert sweep.run_sweep(load(GRID), str(tmp_path / "sweep"), **{**OPTIONS, "jobs": 1}) == []
     names = ["num_slots=2", "num_slots=4"]
-    assert commands.called == [(module, name) for module in ("memattn.train", "memattn.eval") for name in names]
+    assert commands.calls == [(module, name) for module in ("memattn.train", "memattn.eval") for name in names]
     assert [row["run"] for row in table(tmp_path / "sweep")] == [f"num_slots={slots}" for slots in (1, 2, 4, 8)]
 
 
 @pytest.mark.parametrize("change", [{"split": "train"}, {"config": {}}, {"checkpoints": ["checkpoints/step-4"]}, None])
-def test_a_result_of_other_conditions_is_evaluated_again(load, tmp_path, monkeypatch, change):
+def test_a_run_whose_result_is_damaged_or_of_other_conditions_is_evaluated_again(load, tmp_path, monkeypatch, change):
     commands = Commands()
     monkeypatch.setattr(sweep, "command", commands)
     assert sweep.run_sweep(load(GRID[:1]), str(tmp_path / "sweep"), **OPTIONS) == []
     path = tmp_path / "sweep" / "num_slots=1" / "result.json"
     result = json.loads(path.read_text("utf-8"))
     path.write_text("{" if change is None else json.dumps({**result, **change}), encoding="utf-8")
-    commands.called = []
+    commands.calls = []
     assert sweep.run_sweep(load(GRID[:1]), str(tmp_path / "sweep"), **OPTIONS) == []
-    assert ("memattn.eval", "num_slots=1") in commands.called
+    assert ("memattn.eval", "num_slots=1") in commands.calls
     assert json.loads(path.read_text("utf-8")) == result
 
 
-def test_the_last_error_is_that_of_the_last_command(tmp_path):
+def test_the_error_that_a_failure_names_is_the_last_of_the_last_command(tmp_path):
     log = tmp_path / "log.txt"
     assert sweep.last_error(str(log)) == ""
-    log.write_text("$ first\nerror: one\nerror: two\n", encoding="utf-8")
-    assert sweep.last_error(str(log)) == ": error: two"
-    log.write_text("$ first\nerror: one\n$ second\nkilled\n", encoding="utf-8")
+    log.write_text("$ first\nerror: early\nerror: late\n", encoding="utf-8")
+    assert sweep.last_error(str(log)) == ": error: late"
+    log.write_text("$ first\nerror: early\n$ second\nkilled\n", encoding="utf-8")
     assert sweep.last_error(str(log)) == ""
 
 
-def test_averaged_checkpoints_are_evaluated_beside_the_best(load, tmp_path, monkeypatch):
+def test_a_sweep_evaluates_again_where_another_number_of_checkpoints_is_averaged(load, tmp_path, monkeypatch):
     commands = Commands()
     monkeypatch.setattr(sweep, "command", commands)
     for average in (None, 2, 2, 3):
         assert sweep.run_sweep(load(GRID[:1]), str(tmp_path / "sweep"), **{**OPTIONS, "average": average}) == []
-    evaluations = [name for module, name in commands.called if module == "memattn.eval"]
-    assert evaluations == ["num_slots=1"] * 3  # the second 2 finds its result
+    evaluations = [name for module, name in commands.calls if module == "memattn.eval"]
+    assert evaluations == ["num_slots=1"] * 3  # not again for the second average of 2
 
 
-def test_the_result_of_any_split_is_in_the_run_folder(load, tmp_path, monkeypatch):
+def test_the_result_of_a_split_is_written_to_the_run_folder(load, tmp_path, monkeypatch):
     monkeypatch.setattr(sweep, "command", commands := Commands())
     monkeypatch.setattr(sweep.task_corpus, "SPLITS", ("train", "valid", "test"))
-    for _ in range(2):  # the second finds the result of the first
+    for _ in range(2):  # the second sweep finds the result of the first
         assert sweep.run_sweep(load(GRID[:1]), str(tmp_path / "sweep"), **{**OPTIONS, "split": "test"}) == []
     assert json.loads((tmp_path / "sweep" / "num_slots=1" / "result.json").read_text("utf-8"))["split"] == "test"
-    assert [module for module, _ in commands.called] == ["memattn.train", "memattn.eval"]
+    assert [module for module, _ in commands.calls] == ["memattn.train", "memattn.eval"]
 
 
-def test_cells_run_one_by_one_before_the_table_is_made(load, tmp_path, monkeypatch, capsys):
+def test_the_table_is_written_once_cells_that_ran_one_by_one_are_complete(load, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sweep, "command", Commands())
     folder = tmp_path / "sweep"
     config = load([{"model.attention.num_slots": slots} for slots in (2, 3)])
@@ -234,7 +236,7 @@ def test_cells_run_one_by_one_before_the_table_is_made(load, tmp_path, monkeypat
 
 
 @pytest.mark.parametrize("content", ["", "step,bleu,seconds\n", "step,bleu,seconds\n20", "\udcff\udcfe\0"])
-def test_the_row_of_a_run_with_damaged_validations_says_so(load, tmp_path, monkeypatch, content):
+def test_the_row_of_a_run_with_damaged_validations_names_the_damage(load, tmp_path, monkeypatch, content):
     monkeypatch.setattr(sweep, "command", Commands())
     config, folder = load(GRID[:2]), tmp_path / "sweep"
     assert sweep.run_sweep(config, str(folder), **OPTIONS) == []
@@ -245,20 +247,21 @@ def test_the_row_of_a_run_with_damaged_validations_says_so(load, tmp_path, monke
     assert [row["failed"] for row in table(folder)] == ["validation.csv is damaged", ""]
 
 
-def test_a_result_without_its_figures_counts_as_missing(load, tmp_path, monkeypatch):
+def test_a_result_with_impossible_values_counts_as_missing(load, tmp_path, monkeypatch):
     monkeypatch.setattr(sweep, "command", Commands())
     config, folder = load(GRID[:1]), tmp_path / "sweep"
     assert sweep.run_sweep(config, str(folder), **OPTIONS) == []
     path = folder / "num_slots=1" / "result.json"
-    whole = json.loads(path.read_text())
+    intact = json.loads(path.read_text())
     for damage in ({"bleu": None}, {"bleu": float("nan")}, {"step": True}, {"decode_seconds": 10**40}):
-        path.write_text(json.dumps({**whole, **damage}))
+        path.write_text(json.dumps({**intact, **damage}))
         assert finished(config, str(folder), "valid") == []
-    path.write_text(json.dumps(whole))
+    path.write_text(json.dumps(intact))
     assert len(finished(config, str(folder), "valid")) == 1
 
 
 def groups(cells, load):
+    """Returns the runs of a sweep that differ only by their seeds: name -> numbers of the runs."""
     config = load(cells)
     runs = expand(config)
     return tables.seed_groups(list(runs), list(runs.values()), list(changes(config).values()))
@@ -276,17 +279,21 @@ def test_groups_of_seeds_have_distinct_names(load):
         "num_slots=4": [3, 4],
         "num_slots=3-max_steps=2": [6, 7],
     }
-    tiny = {"training.learning_rate": 1e-5, "training.adam_epsilon": 1e-5}
-    seeds = [{**tiny, "training.seed": seed} for seed in (1, 2)]
+    small_numbers = {"training.learning_rate": 1e-5, "training.adam_epsilon": 1e-5}
+    seeds = [{**small_numbers, "training.seed": seed} for seed in (1, 2)]
     assert groups(seeds, load) == {"adam_epsilon=1e-05-learning_rate=1e-05": [0, 1]}
-    named = {"data.folder": "a-seed=1-b"}
-    assert groups([{**named, **change} for change in seeds], load) == {
+    like_a_seed = {"data.folder": "a-seed=1-b"}
+    assert groups([{**like_a_seed, **change} for change in seeds], load) == {
         "folder=a-seed=1-b-adam_epsilon=1e-05-learning_rate=1e-05": [0, 1]
     }
-    alike = [{"training.seed": 1}, {"training.seed": 2}, {slots: 2, "model.units": 4}, {"data.folder": "all"}]
-    assert list(groups(alike, load)) == ["all", "num_slots=2-units=4", "folder=all"]
-    taken = [{slots: 2, "training.seed": 1}, {slots: 2, "training.seed": 2}, {"training.max_steps": 2, slots: 2}]
-    assert list(groups(taken, load)) == ["num_slots=2", "num_slots=2-max_steps=2"]
+    named_all = [{"training.seed": 1}, {"training.seed": 2}, {slots: 2, "model.units": 4}, {"data.folder": "all"}]
+    assert list(groups(named_all, load)) == ["all", "num_slots=2-units=4", "folder=all"]
+    name_of_a_run = [
+        {slots: 2, "training.seed": 1},
+        {slots: 2, "training.seed": 2},
+        {"training.max_steps": 2, slots: 2},
+    ]
+    assert list(groups(name_of_a_run, load)) == ["num_slots=2", "num_slots=2-max_steps=2"]
 
 
 @pytest.mark.parametrize(
@@ -300,11 +307,11 @@ def test_a_malformed_result_counts_as_missing(load, tmp_path, monkeypatch, conte
     assert finished(config, str(folder), "valid") == []
 
 
-def test_a_second_sweep_is_refused_but_cells_run_at_the_same_time(load, tmp_path, monkeypatch):
+def test_a_second_sweep_of_a_folder_is_refused_but_cells_run_at_the_same_time(load, tmp_path, monkeypatch):
     monkeypatch.setattr(sweep, "command", Commands())
-    config, folder, found, nested = load(GRID[:2]), str(tmp_path / "sweep"), sweep.result_of, []
+    config, folder, result_of, nested = load(GRID[:2]), str(tmp_path / "sweep"), sweep.result_of, []
 
-    def beside(*arguments):
+    def start_a_second_sweep(*arguments):
         if not nested:
             nested.append(True)
             where = "sweep/num_slots=1" if only else "sweep"
@@ -316,24 +323,24 @@ def test_a_second_sweep_is_refused_but_cells_run_at_the_same_time(load, tmp_path
             else:
                 with pytest.raises(RunError, match="sweep/num_slots=2: process "):
                     sweep.run_sweep(config, folder, **OPTIONS, only=["num_slots=2"])
-        return found(*arguments)
+        return result_of(*arguments)
 
-    monkeypatch.setattr(sweep, "result_of", beside)
+    monkeypatch.setattr(sweep, "result_of", start_a_second_sweep)
     for only in (["num_slots=1"], None):
         nested.clear()
         assert sweep.run_sweep(config, folder, **OPTIONS, only=only) == []
     assert len(table(tmp_path / "sweep")) == 2
 
 
-@pytest.mark.parametrize(("copy", "known"), [(True, "train, valid"), (False, "test, valid")])
-def test_a_missing_split_is_reported_before_anything_is_trained(load, copy, known, tmp_path):
+@pytest.mark.parametrize(("is_copy_task", "splits"), [(True, "train, valid"), (False, "test, valid")])
+def test_a_missing_split_is_reported_before_anything_is_trained(load, is_copy_task, splits, tmp_path):
     changes = {}
-    if not copy:
+    if not is_copy_task:
         changes["data.copy"] = None
         (tmp_path / "data").mkdir()
         for split in ("valid", "test"):
             (tmp_path / "data" / f"{split}.target").touch()
-    with pytest.raises(ConfigError, match=f"data: has no split nope; it has {known}$"):
+    with pytest.raises(ConfigError, match=f"data: has no split nope; it has {splits}$"):
         sweep.run_sweep(load(GRID[:1], changes), str(tmp_path / "sweep"), **{**OPTIONS, "split": "nope"})
     assert not (tmp_path / "sweep").exists()
 
@@ -353,7 +360,7 @@ def test_a_sweep_lists_its_runs(command):
 
 
 def test_a_result_of_an_earlier_version_is_kept(load, tmp_path, monkeypatch, capsys):
-    """Whose config lacks keys that have come since, of a section and of the mechanism."""
+    """The config of the result lacks a key of a section and an option of the mechanism, which were added later."""
     monkeypatch.setattr(sweep, "command", Commands())
     config, path = load(GRID[:1]), tmp_path / "sweep" / "num_slots=1" / "result.json"
     assert sweep.run_sweep(config, str(tmp_path / "sweep"), **OPTIONS) == []
@@ -365,10 +372,10 @@ def test_a_result_of_an_earlier_version_is_kept(load, tmp_path, monkeypatch, cap
         capsys.readouterr()
         assert sweep.run_sweep(config, str(tmp_path / "sweep"), **OPTIONS) == []
         assert done in capsys.readouterr().out
-        training["max_bad_steps"] = 11  # not what the run has
+        training["max_bad_steps"] = 11  # the run has another value, so its result does not count
 
 
-def test_a_sweep_in_which_all_fail_has_a_table_of_failures(load, tmp_path, monkeypatch):
+def test_a_sweep_whose_runs_all_fail_writes_a_table_of_failures(load, tmp_path, monkeypatch):
     monkeypatch.setattr(sweep, "command", Commands(failing=[("memattn.train", "num_slots=1")]))
     assert sweep.run_sweep(load(GRID[:1]), str(tmp_path / "sweep"), **OPTIONS) == ["num_slots=1"]
     assert table(tmp_path / "sweep") == [{"run": "num_slots=1", "failed": "training ended with status 1"}]
@@ -395,7 +402,7 @@ def main(folder):
         time.sleep(0.02)
     print("stopped", flush=True)
     with open(folder + "/checkpoint", "w") as file:
-        file.write("whole")
+        file.write("complete")
     sys.exit(143)
 
 parent = os.environ.get("MEMATTN_PARENT")
@@ -405,84 +412,85 @@ cli.run(main, positional=True)
 
 @pytest.fixture
 def child(tmp_path, monkeypatch):
-    """A module that stands in for a training: it writes a checkpoint at SIGTERM."""
+    """The command line of a module that stands for a training: it writes a checkpoint when it gets SIGTERM."""
     (tmp_path / "child.py").write_text(CHILD, encoding="utf-8")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(tmp_path)]))
     return [sys.executable, "-m", "child", "--", str(tmp_path)]
 
 
-def until(condition, seconds=20):
+def wait_until(condition, seconds=20):
+    """Waits until condition() is true, but no longer than `seconds`."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)
 
 
-def test_a_killed_sweep_leaves_no_training_behind(child, tmp_path):
-    start = "import os, subprocess, sys, time; environment = {**os.environ, 'MEMATTN_PARENT': str(os.getpid())}; "
-    start += "subprocess.Popen(sys.argv[1:], env=environment, start_new_session=True); time.sleep(60)"
-    with subprocess.Popen([sys.executable, "-c", start, *child], stdout=subprocess.PIPE, text=True) as parent:
+def test_trainings_of_a_killed_sweep_stop_with_a_checkpoint(child, tmp_path):
+    sweep_code = "import os, subprocess, sys, time; environment = {**os.environ, 'MEMATTN_PARENT': str(os.getpid())}; "
+    sweep_code += "subprocess.Popen(sys.argv[1:], env=environment, start_new_session=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", sweep_code, *child], stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout.readline() == f"parent {parent.pid}\n"
         parent.kill()
-        until((tmp_path / "checkpoint").exists)
+        wait_until((tmp_path / "checkpoint").exists)
 
 
-def test_a_process_survives_the_end_of_its_reader(child, tmp_path):
+def test_a_process_still_stops_with_a_checkpoint_where_nobody_reads_its_output(child, tmp_path):
     processes = sweep.Processes()
     with open(tmp_path / "errors", "w", encoding="utf-8") as errors:
         process, reading = processes.start(child, errors)
     with process, open(reading, encoding="utf-8") as lines:
         assert next(lines) == f"parent {os.getpid()}\n"
         lines.close()
-        time.sleep(0.1)  # some lines
+        time.sleep(0.1)  # the child prints some lines meanwhile
         processes.end()
     assert process.returncode == 143, (tmp_path / "errors").read_text("utf-8")
     assert (tmp_path / "checkpoint").exists()
 
 
 def test_a_process_that_is_being_started_is_ended_with_the_others(monkeypatch):
-    begun, go_on, ended = threading.Event(), threading.Event(), []
+    has_begun, may_go_on, terminated = threading.Event(), threading.Event(), []
 
     class Process:
         def __init__(self, *_, **__):
-            begun.set()
-            assert go_on.wait(20)
+            has_begun.set()
+            assert may_go_on.wait(20)
 
         def terminate(self):
-            ended.append(self)
+            terminated.append(self)
 
     monkeypatch.setattr(sweep.subprocess, "Popen", Process)
     processes = sweep.Processes()
     starting = threading.Thread(target=processes.start, args=([], None))
     starting.start()
-    assert begun.wait(20)
+    assert has_begun.wait(20)
     ending = threading.Thread(target=processes.end)
     ending.start()
     time.sleep(0.05)
-    go_on.set()
+    may_go_on.set()
     for thread in (starting, ending):
         thread.join(20)
-    assert len(ended) == 1
+    assert len(terminated) == 1
     with pytest.raises(concurrent.futures.CancelledError):
         processes.start([], None)
 
 
 @pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM])
-def test_a_second_signal_does_not_disturb_the_ending(first):
+def test_a_second_signal_does_not_interrupt_the_cleaning_up(first):
     def handlers():
         return [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
 
-    before, cleaned = handlers(), False
+    before, has_cleaned_up = handlers(), False
     with pytest.raises(KeyboardInterrupt if first == signal.SIGINT else SystemExit), sweep.terminable():
         try:
             os.kill(os.getpid(), first)
             time.sleep(20)
         finally:
-            for again in (signal.SIGINT, signal.SIGTERM):
-                os.kill(os.getpid(), again)
+            for second in (signal.SIGINT, signal.SIGTERM):
+                os.kill(os.getpid(), second)
             time.sleep(0.01)
-            cleaned = True
-    assert cleaned
+            has_cleaned_up = True
+    assert has_cleaned_up
     assert handlers() == before
 
 
@@ -492,14 +500,14 @@ def test_a_sweep_runs_in_any_thread(load, tmp_path, monkeypatch):
         assert pool.submit(sweep.run_sweep, load(GRID[:1]), str(tmp_path / "sweep"), **OPTIONS).result() == []
 
 
-def test_a_markdown_table_leaves_out_what_no_row_has():
+def test_a_markdown_table_leaves_out_columns_without_values():
     rows = [{"run": "a", "paper": "", "steps": 10}, {"run": "long name", "paper": "", "steps": 2}]
     assert formatting.markdown(rows) == (
         "| run       | steps |\n|-----------|-------|\n| a         | 10    |\n| long name | 2     |\n"
     )
 
 
-def test_the_seeds_of_an_earlier_sweep_are_removed(load, tmp_path, monkeypatch, capsys):
+def test_seeds_csv_of_an_earlier_sweep_is_removed(load, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sweep, "command", Commands())
     folder = str(tmp_path / "sweep")
     assert sweep.run_sweep(load([{"training.seed": seed} for seed in (1, 2)]), folder, **OPTIONS) == []
@@ -509,34 +517,38 @@ def test_the_seeds_of_an_earlier_sweep_are_removed(load, tmp_path, monkeypatch, 
     assert not (tmp_path / "sweep" / "seeds.csv").exists()
 
 
-def scored(config, bleu):
-    """Rows of a sweep with those scores, the configs of its runs, and what sets these apart."""
+def rows_with(config, scores):
+    """Returns table rows of a sweep with these BLEU scores, the configs of its runs, and the changes of each run."""
     runs = expand(config)
-    columns = [{"BLEU": one, "sacreBLEU": one + 1, "chrF": "", "decode s": 2.0, "training s": 60} for one in bleu]
-    rows = [{"run": name, **row} for name, row in zip(runs, columns, strict=True)]
+    rows = [
+        {"run": name, "BLEU": bleu, "sacreBLEU": bleu + 1, "chrF": "", "decode s": 2.0, "training s": 60}
+        for name, bleu in zip(runs, scores, strict=True)
+    ]
     return rows, list(runs.values()), list(changes(config).values())
 
 
-def test_rows_that_differ_by_their_seeds_are_summed_up(load):
+def test_rows_that_differ_only_by_their_seeds_are_averaged(load):
     cells = [{"training.seed": seed, "model.attention.num_slots": slots} for slots in (2, 4) for seed in (1, 2, 3)]
-    rows, *runs = scored(load(cells), (30, 31, 35, 33, 34, 32))
+    rows, *runs = rows_with(load(cells), (30, 31, 35, 33, 34, 32))
     summary = {row["run"]: row for row in tables.over_seeds(rows, *runs)}
     assert summary.keys() == {"num_slots=2", "num_slots=4"}
     assert summary["num_slots=2"]["seeds"] == 3
     means = [(row["BLEU mean"], row["BLEU min-max"], row["sacreBLEU mean"]) for row in summary.values()]
     assert {row["chrF mean"] for row in summary.values()} == {""}
     assert means == [("32.00", "30.00-35.00", "33.00"), ("33.00", "32.00-34.00", "34.00")]
-    assert tables.over_seeds(rows[:1] + rows[3:4], *(part[:1] + part[3:4] for part in runs)) == []
-    assert [row["run"] for row in tables.over_seeds(rows[:3], *(part[:3] for part in runs))] == ["num_slots=2"]
-    rows, *runs = scored(load([{"training.seed": seed} for seed in (1, 2)]), (30, 31))
+    first_seeds = (part[:1] + part[3:4] for part in (rows, *runs))
+    assert tables.over_seeds(*first_seeds) == []
+    first_group = (part[:3] for part in (rows, *runs))
+    assert [row["run"] for row in tables.over_seeds(*first_group)] == ["num_slots=2"]
+    rows, *runs = rows_with(load([{"training.seed": seed} for seed in (1, 2)]), (30, 31))
     assert [row["run"] for row in tables.over_seeds(rows, *runs)] == ["all"]
 
 
 def test_runs_on_other_data_are_not_averaged_over_seeds(load):
-    rows, *runs = scored(load([{"data.copy.seed": seed} for seed in (1, 2)]), (30, 31))
+    rows, *runs = rows_with(load([{"data.copy.seed": seed} for seed in (1, 2)]), (30, 31))
     assert tables.over_seeds(rows, *runs) == []
     cells = [{"data.copy.seed": data, "training.seed": seed} for data in (1, 2) for seed in (1, 2)]
-    rows, *runs = scored(load(cells), (30, 31, 40, 41))
+    rows, *runs = rows_with(load(cells), (30, 31, 40, 41))
     summary = tables.over_seeds(rows, *runs)
     assert [(row["run"], row["seeds"], row["BLEU mean"]) for row in summary] == [
         ("seed=1", 2, "30.50"),
@@ -545,7 +557,7 @@ def test_runs_on_other_data_are_not_averaged_over_seeds(load):
 
 
 def full_scale(**changes):
-    """The paper's cell of L = 50 and K = 32, as the defaults have it."""
+    """Returns the config of the paper's cell L = 50, K = 32, with changes; `__` stands for the dot of a key."""
     tree = {
         "data": {"copy": {"max_length": 50}},
         "model": {"attention": {"name": "memory", "num_slots": 32}},
@@ -620,7 +632,7 @@ def test_a_config_at_full_scale_has_its_row_of_the_paper(changes, expected):
     ],
     ids=lambda change: next(iter(change)),
 )
-def test_a_config_off_full_scale_has_none(change):
+def test_a_config_that_differs_from_full_scale_has_no_row_of_the_paper(change):
     assert printed.table_1(full_scale(**change)) is None
 
 
@@ -635,9 +647,9 @@ def test_the_papers_table_equals_the_reference():
         model = f"K={slots}{' + PE' if 'PE' in kind else ''}" if slots else kind
         assert by_split[split][model] == tuple(bleu)
     rows = tables["table1_copy"]["rows"]
-    ours = [
+    rows_in_code = [
         [length, model, printed.TABLE_1_BLEU[length][place], printed.TABLE_1_SECONDS[length][place]]
         for length in printed.TABLE_1_BLEU
         for place, model in enumerate(printed.TABLE_1_MODELS)
     ]
-    assert ours == rows
+    assert rows_in_code == rows

@@ -1,4 +1,4 @@
-"""Two real workers take the same decisions, though their clocks, signals, disks and data differ."""
+"""Two real workers take the same decisions even where their clocks, signals, disks or data differ."""
 
 import contextlib
 import dataclasses
@@ -32,14 +32,18 @@ FAILED = ["RunError", "another worker failed; see its output"]
 
 @pytest.fixture(scope="module")
 def pair():
-    started = WorkerPair()
-    yield started
-    started.end()
+    """Two worker processes, started once for all tests of this file."""
+    workers = WorkerPair()
+    yield workers
+    workers.end()
 
 
 @pytest.fixture
 def both(pair, write_config, tmp_path):
-    """both(function, changes, *arguments): what function(rank, strategy, config, run_dir, *arguments) gives on both."""
+    """both(function, changes, *arguments) returns the results of two workers.
+
+    Each calls function(rank, strategy, config, run_dir, *arguments).
+    """
     tiny = {"training.max_steps": 12, "training.batch_size": 4, "model.attention": {"name": "none"}}
 
     def run(function, changes=None, *arguments):
@@ -50,39 +54,41 @@ def both(pair, write_config, tmp_path):
 
 
 def checkpoints(folder):
+    """Returns the steps of the run's checkpoints."""
     names = glob.glob(os.path.join(folder, "run", "checkpoints", "*.index"))
     return sorted(int(os.path.basename(name).removeprefix("step-").removesuffix(".index")) for name in names)
 
 
-def trained(strategy, config, run_dir, *overrides):
+def train(strategy, config, run_dir, *overrides):
+    """Loads the config and trains; returns the exit status."""
     return trainer.train(configs.load(config, list(overrides)), run_dir, strategy)
 
 
 def with_a_fast_clock(rank, strategy, config, run_dir, fast):
-    """On the worker `fast`, a minute passes in less than a step."""
+    """Trains; on the worker `fast`, a minute passes in less than a training step."""
     clock = types.SimpleNamespace(monotonic=lambda: time.monotonic() * (1e6 if rank == fast else 1))
     with mock.patch.object(stopping, "time", clock):
-        return trained(strategy, config, run_dir)
+        return train(strategy, config, run_dir)
 
 
-@pytest.mark.parametrize(("fast", "written"), [(0, [10, 12]), (1, [12])])
-def test_the_first_workers_clock_decides_when_a_checkpoint_is_due(both, tmp_path, fast, written):
+@pytest.mark.parametrize(("fast", "steps"), [(0, [10, 12]), (1, [12])])
+def test_the_clock_of_the_first_worker_decides_when_a_checkpoint_is_due(both, tmp_path, fast, steps):
     minutes = {"training.checkpoint_minutes": 1, "training.checkpoint_every": 1000, "training.validate_every": 1000}
     assert both(with_a_fast_clock, minutes, fast) == [0, 0]
-    assert checkpoints(tmp_path) == written
+    assert checkpoints(tmp_path) == steps
 
 
 def with_a_signal(rank, strategy, config, run_dir, signalled, when):
-    """The worker `signalled` gets SIGTERM in a step."""
+    """Trains; the worker `signalled` gets SIGTERM in training step `when`."""
     step = TrainingStep.__call__
 
-    def then_signalled(self, batches, number, rate):
+    def signal_then_step(self, batches, number, rate):
         if (rank, number) == (signalled, when):
             signal.raise_signal(signal.SIGTERM)
         return step(self, batches, number, rate)
 
-    with mock.patch.object(TrainingStep, "__call__", then_signalled):
-        return trained(strategy, config, run_dir)
+    with mock.patch.object(TrainingStep, "__call__", signal_then_step):
+        return train(strategy, config, run_dir)
 
 
 @pytest.mark.parametrize("signalled", [0, 1])
@@ -104,23 +110,25 @@ def validations(folder):
     return (folder / "run" / "validation.csv").read_text("utf-8")
 
 
-def with_overrides(rank, strategy, config, run_dir, own):
-    """Each worker has its own overrides."""
-    return trained(strategy, config, run_dir, *own[rank])
+def with_overrides(rank, strategy, config, run_dir, overrides_by_rank):
+    """Trains; the overrides of the config may differ between workers."""
+    return train(strategy, config, run_dir, *overrides_by_rank[rank])
 
 
 @pytest.mark.parametrize(
-    "own", [["model.units=16"], ["model.layers=2"], ["training.seed=2"], ["training.checkpoint_minutes=7"]], ids=str
+    "overrides",
+    [["model.units=16"], ["model.layers=2"], ["training.seed=2"], ["training.checkpoint_minutes=7"]],
+    ids=str,
 )
-def test_different_configs_are_refused_before_a_model_is_built(both, tmp_path, own):
+def test_different_configs_are_refused_before_a_model_is_built(both, tmp_path, overrides):
     problem = f"{tmp_path / 'run'}: the workers have different configs or data; start all with the same"
-    assert both(with_overrides, {}, [[], own]) == [["RunError", problem]] * 2
+    assert both(with_overrides, {}, [[], overrides]) == [["RunError", problem]] * 2
     assert not (tmp_path / "run").exists()
 
 
 @contextlib.contextmanager
 def inside(folder):
-    """Changes the working directory."""
+    """Creates a folder and makes it the working directory for a while."""
     os.makedirs(folder, exist_ok=True)
     before = os.getcwd()
     os.chdir(folder)
@@ -130,13 +138,17 @@ def inside(folder):
         os.chdir(before)
 
 
-def with_disks(rank, strategy, config, run_dir, unequal, overrides, run_is_shared=True):
-    """Each worker has a disk with its corpus; `unequal` says [worker, file, content] of a file that differs."""
+def with_disks(rank, strategy, config, run_dir, replacement, overrides, run_is_shared=True):
+    """Trains; each worker reads the corpus from a disk of its own.
+
+    `replacement` is [worker, file, content]: the file that differs on that worker's disk, or [None].
+    """
     with inside(f"{run_dir}-disk-{rank}"):
         loaded = configs.load(config, ["data.folder=data", *overrides])
         task_corpus.prepare(loaded.data.generated, "data")
-        if rank == unequal[0]:
-            files.write(os.path.join("data", unequal[1]), unequal[2].encode("latin-1"))
+        if rank == replacement[0]:
+            _, name, content = replacement
+            files.write(os.path.join("data", name), content.encode("latin-1"))
         return trainer.train(loaded, run_dir if run_is_shared else "run", strategy)
 
 
@@ -147,10 +159,10 @@ def test_different_corpora_are_refused(both, tmp_path):
 
 
 def test_different_run_folders_are_refused(both):
-    steps = ["training.max_steps=24"]
+    longer = ["training.max_steps=24"]
     assert both(with_disks, {}, [None], [], False) == [0, 0]
     problem = "run: the workers see different checkpoints in it; all must share the folder"
-    assert both(with_disks, {}, [None], steps, False) == [["RunError", problem]] * 2
+    assert both(with_disks, {}, [None], longer, False) == [["RunError", problem]] * 2
 
 
 @pytest.mark.parametrize("broken", [0, 1])
@@ -169,36 +181,36 @@ def test_a_file_unreadable_on_one_worker_ends_both(both, broken, file, error):
 def test_an_initial_run_missing_on_one_worker_ends_both(both, tmp_path, lacking):
     assert both(with_overrides, {}, [[], []]) == [0, 0]
     init_from = f"training.init_from={tmp_path / 'start'}"
-    answers = both(with_a_start, {}, init_from, lacking)
+    answers = both(with_the_initial_run_elsewhere, {}, init_from, lacking)
     assert answers[lacking] == ["ConfigError", f"training.init_from: {tmp_path / 'start'}: no such folder"]
     assert answers[1 - lacking] == FAILED
 
 
-def with_a_start(rank, strategy, config, run_dir, init_from, lacking):
-    """All but the worker `lacking` find the run in another folder."""
+def with_the_initial_run_elsewhere(rank, strategy, config, run_dir, init_from, lacking):
+    """Trains from an initial run that only the worker `lacking` does not find; for the rest it is `run_dir`."""
     load = trained_runs.load
-    there = mock.patch.object(trained_runs, "load", lambda _, *rest: load([run_dir], *rest))
-    with there if rank != lacking else contextlib.nullcontext():
-        return trained(strategy, config, f"{run_dir}-second", init_from)
+    redirected = mock.patch.object(trained_runs, "load", lambda _, *rest: load([run_dir], *rest))
+    with redirected if rank != lacking else contextlib.nullcontext():
+        return train(strategy, config, f"{run_dir}-second", init_from)
 
 
 def with_a_full_disk(rank, strategy, config, run_dir):
-    """No worker can write a checkpoint."""
+    """Trains; no worker can write a checkpoint."""
 
-    def full(*_, **__):
+    def fail(*_, **__):
         raise OSError(28, "No space left on device", run_dir)
 
-    with mock.patch.object(checkpointing.Kept, "save", full):
-        return trained(strategy, config, run_dir)
+    with mock.patch.object(checkpointing.Kept, "save", fail):
+        return train(strategy, config, run_dir)
 
 
-def test_a_full_disk_of_the_first_ends_both(both, tmp_path):
-    full = f"[Errno 28] No space left on device: '{tmp_path / 'run'}'"
-    assert both(with_a_full_disk) == [["OSError", full], FAILED]
+def test_a_full_disk_of_the_first_worker_ends_both(both, tmp_path):
+    problem = f"[Errno 28] No space left on device: '{tmp_path / 'run'}'"
+    assert both(with_a_full_disk) == [["OSError", problem], FAILED]
 
 
 def with_broken_data(rank, strategy, config, run_dir, broken, number):
-    """The worker `broken` cannot read its batch of step `number`."""
+    """Trains; the worker `broken` cannot read its batch of training step `number`."""
     stream = TrainingBatches.stream
 
     def breaking(self, *place):
@@ -209,7 +221,7 @@ def with_broken_data(rank, strategy, config, run_dir, broken, number):
 
     with mock.patch.object(TrainingBatches, "stream", breaking):
         try:
-            return trained(strategy, config, run_dir)
+            return train(strategy, config, run_dir)
         except DataError as error:  # which ends a command, and with it the connection
             os.write(2, str(error).encode("utf-8"))
             os._exit(1)
@@ -217,7 +229,7 @@ def with_broken_data(rank, strategy, config, run_dir, broken, number):
 
 @pytest.mark.parametrize("broken", [0, 1])
 def test_data_unreadable_on_one_worker_ends_both(both, tmp_path, broken):
-    """The one that can read ends when the connection does, since it waits for the gradients of the other."""
+    """The worker that can read waits for gradients, and ends when the connection does."""
     often = {"training.checkpoint_every": 5, "training.validate_every": 1000, "training.max_steps": 30}
     answers = both(with_broken_data, often, broken, 12)
     assert answers[broken][0] == "NoAnswer" and "train.source.ids.npy: damaged" in answers[broken][1]
@@ -227,18 +239,18 @@ def test_data_unreadable_on_one_worker_ends_both(both, tmp_path, broken):
 
 
 def with_lost_weights(rank, strategy, config, run_dir, losing, number):
-    """A weight of the worker `losing` is no number after step `number`."""
+    """Trains; a weight of the worker `losing` becomes NaN after training step `number`."""
     step = TrainingStep.__call__
 
-    def then_lost(self, batches, n, rate):
+    def step_then_lose(self, batches, n, rate):
         result = step(self, batches, n, rate)
         if (rank, n) == (losing, number):
             weight = self.model.trainable_variables[-1]
             weight.assign(np.full(weight.shape, np.nan))
         return result
 
-    with mock.patch.object(TrainingStep, "__call__", then_lost):
-        return trained(strategy, config, run_dir)
+    with mock.patch.object(TrainingStep, "__call__", step_then_lose):
+        return train(strategy, config, run_dir)
 
 
 @pytest.mark.parametrize("losing", [0, 1])
@@ -249,26 +261,26 @@ def test_weights_lost_on_one_worker_end_both(both, losing):
     assert answers[1 - losing] == FAILED
 
 
-def with_other_kernels(rank, strategy, config, run_dir):
-    """XLA compiles on one worker alone."""
+def with_different_kernels(rank, strategy, config, run_dir):
+    """Trains; only the second worker compiles with XLA."""
     with mock.patch.object(xla, "jit_compile", lambda *_: rank == 1):
-        return trained(strategy, config, run_dir)
+        return train(strategy, config, run_dir)
 
 
 def test_workers_with_different_kernels_train_together(both):
-    assert both(with_other_kernels) == [0, 0]
+    assert both(with_different_kernels) == [0, 0]
 
 
 def with_lost_best(rank, strategy, config, run_dir, lost, steps):
-    """The worker `lost` does not see the best checkpoint, and no validation is as good as the first."""
+    """Trains; the worker `lost` does not see the best checkpoint, and all validations score 0."""
     listed = checkpointing.listed
 
     def unseen(folder):
         return [] if rank == lost and os.path.basename(folder) == "best" else listed(folder)
 
-    nothing = {name: dataclasses.replace(metric, score=lambda _: Score(0.0)) for name, metric in METRICS.items()}
-    with mock.patch.object(checkpointing, "listed", unseen), mock.patch.dict(METRICS, nothing):
-        return trained(strategy, config, run_dir, f"training.max_steps={steps}", "training.patience=100")
+    metrics_of_0 = {name: dataclasses.replace(metric, score=lambda _: Score(0.0)) for name, metric in METRICS.items()}
+    with mock.patch.object(checkpointing, "listed", unseen), mock.patch.dict(METRICS, metrics_of_0):
+        return train(strategy, config, run_dir, f"training.max_steps={steps}", "training.patience=100")
 
 
 @pytest.mark.parametrize("lost", [0, 1])

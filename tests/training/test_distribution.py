@@ -1,4 +1,4 @@
-"""Two worker processes train as one, end together, and resume from the checkpoint of the first."""
+"""Several workers train as one device does, end together, and resume from the first worker's checkpoint."""
 
 import concurrent.futures
 import contextlib
@@ -35,12 +35,12 @@ pytestmark = pytest.mark.slow
 
 
 def start(config, run_dir, number=2):
-    """So many workers of one training."""
-    with contextlib.ExitStack() as sockets:
-        free = [sockets.enter_context(socket.socket()) for _ in range(number)]
-        for one in free:
-            one.bind(("localhost", 0))
-        cluster = {"worker": [f"localhost:{one.getsockname()[1]}" for one in free]}
+    """Starts `number` workers of one training; returns their processes."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
+        for free_socket in sockets:
+            free_socket.bind(("localhost", 0))
+        cluster = {"worker": [f"localhost:{bound.getsockname()[1]}" for bound in sockets]}
     command = [sys.executable, "-m", "memattn.train", "--config", config, "--run_dir", run_dir]
     return [
         subprocess.Popen(
@@ -56,7 +56,10 @@ def start(config, run_dir, number=2):
 
 
 def stop_after_a_checkpoint(run_dir, workers, number, chance):
-    """Signals one of the workers at some moment after a new checkpoint; the seconds that the other takes to end."""
+    """Sends a signal to a random worker at a random moment after a new checkpoint.
+
+    Returns the seconds until both have ended, their outputs as (stdout, stderr), and the rank of the signalled worker.
+    """
     before = latest(run_dir)
     while latest(run_dir) == before:
         assert all(worker.poll() is None for worker in workers), [worker.communicate() for worker in workers]
@@ -65,87 +68,93 @@ def stop_after_a_checkpoint(run_dir, workers, number, chance):
     chosen = chance.randrange(2)
     workers[chosen].send_signal(number)
     sent = time.monotonic()
-    ended = [worker.communicate(timeout=60) for worker in workers]
-    return time.monotonic() - sent, ended, chosen
+    outputs = [worker.communicate(timeout=60) for worker in workers]
+    return time.monotonic() - sent, outputs, chosen
 
 
-def test_two_workers_train_as_two_replicas_whatever_befalls_them(write_config, tmp_path, times):
+def test_two_workers_train_as_two_replicas_though_they_are_killed_or_stopped(write_config, tmp_path, times):
     steps = {
         "training.max_steps": times(short=40, full=300),
         "training.validate_every": 20,
         "training.checkpoint_every": 5,
     }
     config = write_config({**steps, "training.log_every": 50})
-    pieces, chance = str(tmp_path / "pieces"), random.Random(5)
+    interrupted, chance = str(tmp_path / "interrupted"), random.Random(5)
 
     for _ in range(times(short=0, full=3)):
-        workers = start(config, pieces)
-        seconds, ended, killed = stop_after_a_checkpoint(pieces, workers, signal.SIGKILL, chance)
-        assert seconds < 60
+        workers = start(config, interrupted)
+        seconds, outputs, killed = stop_after_a_checkpoint(interrupted, workers, signal.SIGKILL, chance)
         survivor = 1 - killed
+        assert seconds < 60
         assert workers[survivor].returncode == 138
-        lines = [line for line in ended[survivor][1].splitlines() if line.startswith("error: ")]
+        lines = [line for line in outputs[survivor][1].splitlines() if line.startswith("error: ")]
         assert len(lines) == 1
-        assert lines[0].startswith(f"error: {pieces}: a worker was lost; restart all workers to resume (")
-        assert "Traceback" not in ended[survivor][1]
+        assert lines[0].startswith(f"error: {interrupted}: a worker was lost; restart all workers to resume (")
+        assert "Traceback" not in outputs[survivor][1]
 
     for _ in range(times(short=0, full=3)):
-        workers = start(config, pieces)
-        _, ended, _ = stop_after_a_checkpoint(pieces, workers, signal.SIGTERM, chance)
+        workers = start(config, interrupted)
+        _, outputs, _ = stop_after_a_checkpoint(interrupted, workers, signal.SIGTERM, chance)
         assert [worker.returncode for worker in workers] == [128 + signal.SIGTERM] * 2
-        assert "stopped by SIGTERM at step " in ended[0][0]
-        assert ended[1][0] == ""  # the first worker speaks for all
+        assert "stopped by SIGTERM at step " in outputs[0][0]
+        assert outputs[1][0] == ""  # the first worker speaks for all
 
-    workers = start(config, pieces)
-    ended = [worker.communicate(timeout=300) for worker in workers]
-    assert [worker.returncode for worker in workers] == [0, 0], ended[0][1]
-    assert ("resuming from" in ended[0][0]) == bool(times(short=0, full=3))
+    workers = start(config, interrupted)
+    outputs = [worker.communicate(timeout=300) for worker in workers]
+    assert [worker.returncode for worker in workers] == [0, 0], outputs[0][1]
+    assert ("resuming from" in outputs[0][0]) == bool(times(short=0, full=3))
 
-    whole = str(tmp_path / "whole")
-    assert train(run_configs.load(config, []), whole, replicas(2)) == 0
-    one, other = weights(pieces), weights(whole)
-    assert one.keys() == other.keys()
-    for key in one:
+    uninterrupted = str(tmp_path / "uninterrupted")
+    assert train(run_configs.load(config, []), uninterrupted, replicas(2)) == 0
+    actual_weights, expected_weights = weights(interrupted), weights(uninterrupted)
+    assert actual_weights.keys() == expected_weights.keys()
+    for key, expected in expected_weights.items():
         if key.startswith("model"):
-            np.testing.assert_allclose(one[key], other[key], rtol=1e-3, atol=1e-4, err_msg=key)
-    for row, expected in zip(validations(pieces), validations(whole), strict=True):
+            np.testing.assert_allclose(actual_weights[key], expected, rtol=1e-3, atol=1e-4, err_msg=key)
+    for row, expected in zip(validations(interrupted), validations(uninterrupted), strict=True):
         assert (row["step"], row["examples"]) == (expected["step"], expected["examples"])
         assert float(row["bleu"]) == pytest.approx(float(expected["bleu"]), abs=3)
 
 
 @pytest.mark.parametrize("name", ["memory", "bahdanau"])
-def test_devices_and_workers_train_alike(name, write_config, tmp_path, times):
+def test_the_losses_do_not_depend_on_the_numbers_of_devices_and_workers(name, write_config, tmp_path, times):
     steps = times(short=None, full=200)
     if steps is None:
         pytest.skip("minutes long: make test-faults has it")
-    changes = {"model.attention": {"name": name}, "model.dropout": 0.0}
-    data = {"data.copy.train_examples": 500, "data.num_buckets": 2}
-    often = {"training.batch_size": 24, "training.log_every": 1, "training.max_steps": steps}
-    path = write_config(
-        {**changes, **data, **often, "training.validate_every": steps, "training.checkpoint_every": steps}
-    )
+    changes = {
+        "model.attention": {"name": name},
+        "model.dropout": 0.0,
+        "data.copy.train_examples": 500,
+        "data.num_buckets": 2,
+        "training.batch_size": 24,
+        "training.log_every": 1,
+        "training.max_steps": steps,
+        "training.validate_every": steps,
+        "training.checkpoint_every": steps,
+    }
+    path = write_config(changes)
     config = run_configs.load(path, [])
     for devices in (1, 2, 4):
         assert train(config, str(tmp_path / f"devices={devices}"), replicas(devices)) == 0
     for number in (2, 3):
         workers = start(path, str(tmp_path / f"workers={number}"), number)
-        ended = [worker.communicate(timeout=600) for worker in workers]
-        assert [worker.returncode for worker in workers] == [0] * number, ended[0][1]
-    one = tmp_path / "devices=1"
-    assert len(losses(one)) == steps
+        outputs = [worker.communicate(timeout=600) for worker in workers]
+        assert [worker.returncode for worker in workers] == [0] * number, outputs[0][1]
+    expected_losses = losses(tmp_path / "devices=1")
+    expected_examples = [row["examples"] for row in validations(tmp_path / "devices=1")]
+    assert len(expected_losses) == steps
     for folder in tmp_path.glob("*=*"):
-        np.testing.assert_allclose(losses(folder), losses(one), rtol=1e-4, err_msg=folder.name)
-        assert [row["examples"] for row in validations(folder)] == [row["examples"] for row in validations(one)]
+        np.testing.assert_allclose(losses(folder), expected_losses, rtol=1e-4, err_msg=folder.name)
+        assert [row["examples"] for row in validations(folder)] == expected_examples
 
 
-def test_two_replicas_in_xla_match_one_without():
-    (single, alone), (mirrored, together) = (
-        three_updates(NO_STRATEGY, BATCH),
-        three_updates(replicas(2), BATCH, jit_compile=True),
-    )
-    np.testing.assert_allclose(alone, together, rtol=1e-4)
-    for one, other in zip(single.trainable_variables, mirrored.trainable_variables, strict=True):
-        np.testing.assert_allclose(tf.convert_to_tensor(one), tf.convert_to_tensor(other), rtol=1e-3, atol=1e-4)
+def test_updates_on_two_replicas_with_xla_equal_those_on_one_device_without():
+    single, expected = three_updates(NO_STRATEGY, BATCH)
+    mirrored, results = three_updates(replicas(2), BATCH, jit_compile=True)
+    np.testing.assert_allclose(results, expected, rtol=1e-4)
+    for weight, mirrored_weight in zip(single.trainable_variables, mirrored.trainable_variables, strict=True):
+        weight, mirrored_weight = tf.convert_to_tensor(weight), tf.convert_to_tensor(mirrored_weight)
+        np.testing.assert_allclose(mirrored_weight, weight, rtol=1e-3, atol=1e-4)
 
 
 def test_a_step_sums_each_gradient_once_over_the_replicas(tiny_config):
@@ -161,13 +170,14 @@ def test_a_step_sums_each_gradient_once_over_the_replicas(tiny_config):
 
 
 def reduced_bytes(function, *arguments):
-    """Bytes that each collective operation of a tf.function reduces, in float32."""
+    """Returns the bytes of float32 that each collective operation of a tf.function reduces."""
     operations = function.get_concrete_function(*arguments).graph.get_operations()
-    return [4 * one.inputs[0].shape.num_elements() for one in operations if "Collective" in one.type]
+    collectives = [operation for operation in operations if "Collective" in operation.type]
+    return [4 * operation.inputs[0].shape.num_elements() for operation in collectives]
 
 
 def losses(run_dir):
-    """The loss of each step, as TensorBoard has it."""
+    """Returns the loss of each training step that was logged for TensorBoard."""
     (path,) = glob.glob(os.path.join(run_dir, "events", "*"))
     events = [tf.compat.v1.Event.FromString(record) for record in tf.data.TFRecordDataset(path).as_numpy_iterator()]
     values = [value for event in events for value in event.summary.value if value.tag == "train/loss"]
@@ -180,7 +190,7 @@ def validations(run_dir):
 
 
 @pytest.mark.parametrize(
-    "told",
+    "tf_config",
     [
         {},
         {"cluster": {}},
@@ -191,13 +201,13 @@ def validations(run_dir):
         [],
     ],
 )
-def test_workers_that_are_named_badly_are_refused(told, monkeypatch):
-    monkeypatch.setenv("TF_CONFIG", json.dumps(told))
+def test_a_tf_config_that_does_not_name_the_workers_is_refused(tf_config, monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", json.dumps(tf_config))
     with pytest.raises(ConfigError, match="--strategy multi_worker: .*TF_CONFIG"):
         distribution.several_machines()
 
 
-def test_the_command_knows_the_strategies():
+def test_the_command_offers_all_strategies():
     assert list(distribution.STRATEGIES) == command.STRATEGIES
 
 
@@ -210,16 +220,16 @@ def test_missing_workers_are_reported(monkeypatch):
 
 @pytest.fixture
 def workers(monkeypatch):
-    """workers(work) calls work(0) of the first worker and work(1) of another; what each returned or raised.
+    """workers(work) calls work(0) as the first worker and work(1) as the second; returns their results or exceptions.
 
-    Their strategies are those numbers, and they meet as real ones do: all wait until all have come.
+    Those numbers stand for strategies. A sum over both waits, as with real workers, until both have given their part.
     """
-    barrier, told = threading.Barrier(2, timeout=60), {}
+    barrier, values = threading.Barrier(2, timeout=60), {}
 
     def summed(rank, value):
-        told[rank] = np.array(value(types.SimpleNamespace(replica_id_in_sync_group=rank)), np.float64)
+        values[rank] = np.array(value(types.SimpleNamespace(replica_id_in_sync_group=rank)), np.float64)
         barrier.wait()
-        total = told[0] + told[1]
+        total = values[0] + values[1]
         barrier.wait()
         return total
 
@@ -235,21 +245,21 @@ def workers(monkeypatch):
     return run_both
 
 
-def test_the_first_worker_tells_the_others_what_came_out(workers):
+def test_all_workers_get_the_numbers_of_the_first_and_the_flags_of_any(workers):
     assert workers(lambda rank: distribution.numbers_of_chief(rank, lambda: [rank + 3.0, 1.0], 2)) == [[3.0, 1.0]] * 2
     assert workers(lambda rank: distribution.on_any_worker(rank, [rank == 1, False])) == [[True, False]] * 2
 
 
-def test_a_failure_of_the_first_worker_ends_the_others_with_its_status(workers):
-    """RunError ends with 1, and no scheduler starts that again."""
+def test_a_failure_of_the_first_worker_ends_the_second_with_a_run_error(workers):
+    """The exit status of a RunError is 1, so that no scheduler starts the workers again."""
 
     def full_disk():
         raise OSError(28, "No space left on device")
 
-    first, other = workers(lambda rank: distribution.numbers_of_chief(rank, full_disk, 1))
+    first, second = workers(lambda rank: distribution.numbers_of_chief(rank, full_disk, 1))
     assert isinstance(first, OSError)
-    assert type(other) is RunError
-    assert str(other) == "another worker failed; see its output"
+    assert type(second) is RunError
+    assert str(second) == "another worker failed; see its output"
 
 
 @pytest.mark.parametrize(
@@ -266,20 +276,20 @@ def test_errors_that_another_worker_causes_are_recognized(error, lost, workers):
         raise error
 
 
-@pytest.mark.parametrize("told_twice", [False, True])
-def test_slurm_names_the_workers_where_tf_config_does_not(told_twice, monkeypatch, capsys):
+@pytest.mark.parametrize("has_tf_config", [False, True])
+def test_slurm_names_the_workers_where_tf_config_does_not(has_tf_config, monkeypatch, capsys):
     slurm = {"PROCID": "1", "STEP_NUM_TASKS": "3", "STEP_NODELIST": "node[07-08]", "STEP_TASKS_PER_NODE": "2,1"}
     for key, value in slurm.items():
         monkeypatch.setenv(f"SLURM_{key}", value)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
     monkeypatch.delenv("TF_CONFIG", raising=False)
-    if told_twice:
+    if has_tf_config:
         task = {"type": "worker", "index": 0}
         monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": {"worker": ["host:1", "host:2"]}, "task": task}))
     monkeypatch.setattr(tf.distribute, "MultiWorkerMirroredStrategy", lambda resolver, options: resolver)
     resolver = distribution.several_machines()
-    workers = ["host:1", "host:2"] if told_twice else ["node07:8888", "node07:8889", "node08:8888"]
+    workers = ["host:1", "host:2"] if has_tf_config else ["node07:8888", "node07:8889", "node08:8888"]
     assert resolver.cluster_spec().as_dict() == {"worker": workers}
-    assert (resolver.task_type, resolver.task_id) == ("worker", 0 if told_twice else 1)
-    assert os.environ["CUDA_VISIBLE_DEVICES"] == ("0,1" if told_twice else "1")
-    assert ("waiting for the other workers" in capsys.readouterr().out) == told_twice
+    assert (resolver.task_type, resolver.task_id) == ("worker", 0 if has_tf_config else 1)
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == ("0,1" if has_tf_config else "1")
+    assert ("waiting for the other workers" in capsys.readouterr().out) == has_tf_config

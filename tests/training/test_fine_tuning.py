@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def base(tiny_config, tmp_path):
-    """A finished run folder."""
+    """The folder of a finished run."""
     changes = {"model.attention.position_encoding": True, "data.copy.max_length": 7}
     folder = str(tmp_path / "base")
     assert train(tiny_config({**changes, "data.folder": str(tmp_path / "base_data")}), folder, NO_STRATEGY) == 0
@@ -29,7 +29,7 @@ def base(tiny_config, tmp_path):
 
 @pytest.fixture
 def tuning(tiny_config, base):
-    """tuning(changes) is the config of a run that begins with `base`, on other data of its vocabulary."""
+    """tuning(changes) returns the config of a run that begins with `base` and has other data of the same vocabulary."""
     return lambda changes=(): tiny_config(
         {"model.attention.position_encoding": True, "training.init_from": base, **dict(changes)}
     )
@@ -37,36 +37,37 @@ def tuning(tiny_config, base):
 
 def test_training_begins_with_the_best_weights_of_the_run(base, tuning, tmp_path):
     trainer = Trainer(tuning({"model.dropout": 0.3}), str(tmp_path / "run"), NO_STRATEGY)
-    trained = load([base], [], None).model
-    for own, theirs in zip(arrays(trainer.run.model), arrays(trained), strict=True):
-        np.testing.assert_array_equal(own, theirs)
-    assert trainer.run.batches.longest_source < trained.max_source_length == trainer.run.model.max_source_length
+    initial = load([base], [], None).model
+    for weight, expected in zip(arrays(trainer.run.model), arrays(initial), strict=True):
+        np.testing.assert_array_equal(weight, expected)
+    assert trainer.run.model.max_source_length == initial.max_source_length
+    assert trainer.run.batches.longest_source < initial.max_source_length
 
 
 def test_fine_tuning_resumes_without_its_initial_run(base, tuning, tmp_path, monkeypatch):
-    assert train(tuning(), str(tmp_path / "whole"), NO_STRATEGY) == 0
+    assert train(tuning(), str(tmp_path / "uninterrupted"), NO_STRATEGY) == 0
     monkeypatch.setattr(Trainer, "save", stopping_after(Trainer.save, 2))
     assert train(tuning(), str(tmp_path / "resumed"), NO_STRATEGY) != 0
     monkeypatch.undo()
     shutil.rmtree(base)
     assert train(tuning(), str(tmp_path / "resumed"), NO_STRATEGY) == 0
-    assert_same_run(str(tmp_path / "whole"), str(tmp_path / "resumed"))
+    assert_same_run(str(tmp_path / "uninterrupted"), str(tmp_path / "resumed"))
     assert evaluate(tmp_path / "resumed")["config"]["training"]["init_from"] == base
 
 
-def test_another_model_is_refused_before_a_folder_is_made(base, tuning, tmp_path):
+def test_an_initial_run_of_another_model_is_refused_before_a_folder_is_created(base, tuning, tmp_path):
     with pytest.raises(ConfigError, match=r"base .*model.units \(8 there, 16 here\)"):
         train(tuning({"model.units": 16}), str(tmp_path / "run"), NO_STRATEGY)
     assert not (tmp_path / "run").exists()
 
 
-def test_another_vocabulary_is_refused(tuning, tmp_path):
-    config = tuning({"data.copy.num_symbols": 5, "data.folder": str(tmp_path / "other")})
+def test_an_initial_run_with_another_vocabulary_is_refused(tuning, tmp_path):
+    config = tuning({"data.copy.num_symbols": 5, "data.folder": str(tmp_path / "five_symbols")})
     with pytest.raises(ConfigError, match="training.init_from: .*vocabulary"):
         train(config, str(tmp_path / "run"), NO_STRATEGY)
 
 
-def test_an_initial_run_that_is_none_is_refused(tiny_config, tmp_path):
+def test_an_initial_run_without_a_folder_or_a_best_checkpoint_is_refused(tiny_config, tmp_path):
     with pytest.raises(ConfigError, match="nowhere: no such folder"):
         train(tiny_config({"training.init_from": "nowhere"}), str(tmp_path / "run"), NO_STRATEGY)
     assert train(tiny_config({"training.max_steps": 2}), str(tmp_path / "base"), NO_STRATEGY) == 0
@@ -75,12 +76,12 @@ def test_an_initial_run_that_is_none_is_refused(tiny_config, tmp_path):
         train(tiny_config({"training.init_from": str(tmp_path / "base")}), str(tmp_path / "run"), NO_STRATEGY)
 
 
-def test_a_finished_run_trains_longer(tiny_config, tmp_path, capsys):
+def test_a_finished_run_trains_longer_where_max_steps_is_raised(tiny_config, tmp_path, capsys):
     shorter, longer = tiny_config({"training.max_steps": 3}), tiny_config()
-    assert train(longer, str(tmp_path / "whole"), NO_STRATEGY) == 0
+    assert train(longer, str(tmp_path / "uninterrupted"), NO_STRATEGY) == 0
     for config in (shorter, longer):
         assert train(config, str(tmp_path / "run"), NO_STRATEGY) == 0
-    assert_same_run(str(tmp_path / "whole"), str(tmp_path / "run"))
+    assert_same_run(str(tmp_path / "uninterrupted"), str(tmp_path / "run"))
     assert run_folder.load_config(str(tmp_path / "run")) == longer
     capsys.readouterr()
     assert train(longer, str(tmp_path / "run"), NO_STRATEGY) == 0
@@ -89,7 +90,7 @@ def test_a_finished_run_trains_longer(tiny_config, tmp_path, capsys):
         train(shorter, str(tmp_path / "run"), NO_STRATEGY)
 
 
-def test_a_linear_schedule_cannot_be_extended(tiny_config, tmp_path):
+def test_a_finished_run_with_a_linear_schedule_cannot_train_longer(tiny_config, tmp_path):
     config = tiny_config({"training.schedule": "linear", "training.max_steps": 2})
     assert train(config, str(tmp_path / "run"), NO_STRATEGY) == 0
     longer = dataclasses.replace(config, training=dataclasses.replace(config.training, max_steps=4))

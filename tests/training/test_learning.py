@@ -12,7 +12,8 @@ from memattn.config import TrainingConfig
 from memattn.errors import ConfigError
 from memattn.runs.checkpoints import Checkpoint
 from memattn.training import loss, schedules
-from memattn.training.optimizers import OPTIMIZERS, optimizer
+from memattn.training.optimizers import OPTIMIZERS
+from memattn.training.optimizers import optimizer as make_optimizer
 from memattn.training.step import StepResult, TrainingStep
 
 LOGITS = np.log([[[0.7, 0.2, 0.1], [0.25, 0.25, 0.5]], [[0.1, 0.8, 0.1], [0.9, 0.05, 0.05]]]).astype(np.float32)
@@ -29,19 +30,20 @@ def test_cross_entropy_is_summed_over_the_tokens_of_smoothed_targets(smoothing):
 
 
 def test_the_distance_of_contexts_leaves_padding_out():
-    contexts, taught = tf.constant([[[1.0, 2.0], [9.0, 9.0]]]), tf.constant([[[1.0, 5.0], [0.0, 0.0]]])
-    distance = loss.context_distance(contexts, taught, tf.constant([[True, False]]))
+    student_contexts = tf.constant([[[1.0, 2.0], [9.0, 9.0]]])
+    teacher_contexts = tf.constant([[[1.0, 5.0], [0.0, 0.0]]])
+    distance = loss.context_distance(student_contexts, teacher_contexts, tf.constant([[True, False]]))
     np.testing.assert_allclose(distance, (0 + 9) / 2, rtol=1e-6)
 
 
-def test_a_loss_that_was_added_is_minimized(monkeypatch):
-    """The reported loss stays the cross-entropy."""
+def test_a_registered_loss_is_minimized(monkeypatch):
+    """The loss that is reported stays the cross-entropy."""
 
-    def nothing(logits, targets, mask, *, label_smoothing):
-        whole = loss.cross_entropy(logits, targets, mask, label_smoothing=label_smoothing)
-        return whole._replace(objective=0 * whole.objective)
+    def zero_loss(logits, targets, mask, *, label_smoothing):
+        result = loss.cross_entropy(logits, targets, mask, label_smoothing=label_smoothing)
+        return result._replace(objective=0 * result.objective)
 
-    monkeypatch.setitem(loss.LOSSES, "nothing", nothing)
+    monkeypatch.setitem(loss.LOSSES, "nothing", zero_loss)
     training = TrainingConfig(loss="nothing", jit_compile=False)
     step = TrainingStep(make_model("none", {}), training, NO_STRATEGY)
     result = StepResult.read(step([(BATCH, BATCH)], 0, 0.1))
@@ -64,8 +66,8 @@ def test_schedules_declare_whether_validations_or_max_steps_matter(schedule, by_
     assert schedules.depends_on_max_steps(training) is by_max_steps
 
 
-def made(names):
-    """A model of two layers, made in the order of these names."""
+def two_layer_model(names):
+    """Returns a model whose layers, first and second, are created in the order of `names`."""
     model = tf.keras.Model()
     for name in names:
         layer = tf.keras.layers.Dense(2, kernel_initializer="ones")
@@ -75,12 +77,12 @@ def made(names):
     return model
 
 
-def moved(model, chosen, updates=1):
-    """Updates a model of `made`."""
+def update(model, optimizer, updates=1):
+    """Updates a two-layer model with made-up gradients, which differ between weights and updates."""
     weights = [*model.first.weights, *model.second.weights]
     for i in range(updates):
         gradients = [tf.fill(weight.shape, 0.1 * (i + n + 1)) for n, weight in enumerate(weights)]
-        chosen.apply_gradients(list(zip(gradients, weights, strict=True)))
+        optimizer.apply_gradients(list(zip(gradients, weights, strict=True)))
 
 
 def values(model):
@@ -90,53 +92,55 @@ def values(model):
 @pytest.mark.parametrize("options", [{}, {"momentum": 0.9}, {"amsgrad": True}], ids=str)
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_an_optimizer_resumes_from_a_checkpoint(name, options, tmp_path):
-    """Also where layers are made in another order."""
+    """The layers of the resumed model are created in another order."""
     training = TrainingConfig(optimizer=name, learning_rate=0.1, optimizer_options=options)
     try:
-        chosen = optimizer(training)
-    except ConfigError:
+        saved_optimizer = make_optimizer(training)
+    except ConfigError:  # not every optimizer has the option
         assert options
         return
-    model = made(["first", "second"])
-    chosen.build(model.trainable_variables)
-    moved(model, chosen, 2)
-    path, before = Checkpoint(model, chosen).trackable.write(str(tmp_path / "step-2")), values(model)
-    moved(model, chosen)
+    model = two_layer_model(["first", "second"])
+    saved_optimizer.build(model.trainable_variables)
+    update(model, saved_optimizer, 2)
+    path = Checkpoint(model, saved_optimizer).trackable.write(str(tmp_path / "step-2"))
+    before = values(model)
+    update(model, saved_optimizer)
     assert all((old != new).all() for old, new in zip(before, values(model), strict=True))
-    resumed, fresh = made(["second", "first"]), optimizer(training)
-    fresh.build(resumed.trainable_variables)
-    Checkpoint(resumed, fresh).read(path)
-    moved(resumed, fresh)
-    for one, other in zip(values(resumed), values(model), strict=True):
-        np.testing.assert_array_equal(one, other)
+    resumed, resumed_optimizer = two_layer_model(["second", "first"]), make_optimizer(training)
+    resumed_optimizer.build(resumed.trainable_variables)
+    Checkpoint(resumed, resumed_optimizer).read(path)
+    update(resumed, resumed_optimizer)
+    for value, expected in zip(values(resumed), values(model), strict=True):
+        np.testing.assert_array_equal(value, expected)
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_an_optimizer_does_not_sum_over_replicas_what_is_summed_already(name):
-    updated = []
+def test_an_optimizer_does_not_sum_gradients_over_replicas_again(name):
+    values_by_strategy = []
     for strategy in (NO_STRATEGY, replicas(2)):
         with strategy.scope():
-            model, chosen = made(["first", "second"]), optimizer(TrainingConfig(optimizer=name, learning_rate=0.1))
-            chosen.build(model.trainable_variables)
-        strategy.run(tf.function(lambda model=model, chosen=chosen: moved(model, chosen), autograph=False))
-        updated.append(values(model))
-    for one, other in zip(*updated, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-6)
+            model = two_layer_model(["first", "second"])
+            optimizer = make_optimizer(TrainingConfig(optimizer=name, learning_rate=0.1))
+            optimizer.build(model.trainable_variables)
+        strategy.run(tf.function(lambda model=model, optimizer=optimizer: update(model, optimizer), autograph=False))
+        values_by_strategy.append(values(model))
+    for alone, on_replicas in zip(*values_by_strategy, strict=True):
+        np.testing.assert_allclose(alone, on_replicas, rtol=1e-6)
 
 
 def test_optimizers_take_the_epsilon_of_the_config():
-    assert optimizer(TrainingConfig(adam_epsilon=1e-3)).epsilon == 1e-3
-    assert optimizer(TrainingConfig(adam_epsilon=1e-3, optimizer="rmsprop")).epsilon == 1e-3
-    assert optimizer(TrainingConfig(optimizer="sgd", optimizer_options={"momentum": 0.5})).momentum == 0.5
+    assert make_optimizer(TrainingConfig(adam_epsilon=1e-3)).epsilon == 1e-3
+    assert make_optimizer(TrainingConfig(adam_epsilon=1e-3, optimizer="rmsprop")).epsilon == 1e-3
+    assert make_optimizer(TrainingConfig(optimizer="sgd", optimizer_options={"momentum": 0.5})).momentum == 0.5
 
 
 def test_options_that_an_optimizer_does_not_have_are_refused():
     with pytest.raises(ConfigError, match=r"optimizer_options.momentun: .*momentum\?"):
-        optimizer(TrainingConfig(optimizer="sgd", optimizer_options={"momentun": 0.5}))
+        make_optimizer(TrainingConfig(optimizer="sgd", optimizer_options={"momentun": 0.5}))
     with pytest.raises(ConfigError, match="optimizer_options.use_ema: unknown"):
-        optimizer(TrainingConfig(optimizer_options={"use_ema": True}))
+        make_optimizer(TrainingConfig(optimizer_options={"use_ema": True}))
     with pytest.raises(ConfigError, match="training.optimizer_options: .*momentum"):
-        optimizer(TrainingConfig(optimizer="sgd", optimizer_options={"momentum": 5}))
+        make_optimizer(TrainingConfig(optimizer="sgd", optimizer_options={"momentum": 5}))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Work that cannot fit into the machine is refused before it begins, and long work is announced."""
+"""Work for which memory or disk is too small is refused before it begins, and long work is announced."""
 
 from types import SimpleNamespace
 
@@ -20,15 +20,15 @@ from memattn.training import needs
 from memattn.training.trainer import Trainer, train
 
 MANY = 2**31 - 1
-ACTIVE = {"model.kind": "neural_gpu"}
+NEURAL_GPU = {"model.kind": "neural_gpu"}
 
 
 @pytest.fixture
 def machine(monkeypatch):
-    """machine(memory, disk): so many bytes of memory, and free ones on each disk."""
+    """machine(memory, free) feigns a machine with `memory` bytes of memory and `free` bytes on each disk."""
 
-    def set_up(available, free=10**10):
-        monkeypatch.setattr(resources, "total_memory", lambda: available)
+    def set_up(memory, free=10**10):
+        monkeypatch.setattr(resources, "total_memory", lambda: memory)
         monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=free))
 
     return set_up
@@ -59,7 +59,7 @@ def machine(monkeypatch):
         ({"model.embedding_size": MANY}, "model: training .* parameters or more"),
         ({"model.attention.num_slots": MANY}, "model: training .* parameters or more"),
         ({"model.attention": {"name": "linear", "projection": MANY}}, "model: training .* parameters or more"),
-        ({**ACTIVE, "model.units": MANY}, "model: training .* parameters or more"),
+        ({**NEURAL_GPU, "model.units": MANY}, "model: training .* parameters or more"),
         (
             {"training.accumulate": MANY},
             "training.accumulate: an update of 17,179,869,176 pairs with 6 tokens",
@@ -72,7 +72,7 @@ def machine(monkeypatch):
     ],
     ids=str,
 )
-def test_a_model_or_batch_too_large_is_refused_before_it_is_made(tiny_config, tmp_path, machine, changes, message):
+def test_training_that_memory_cannot_hold_is_refused_before_it_begins(tiny_config, tmp_path, machine, changes, message):
     machine(4 * 10**9)
     with pytest.raises(ConfigError, match=f"^{message}"):
         train(tiny_config(changes), str(tmp_path / "run"), NO_STRATEGY)
@@ -81,7 +81,7 @@ def test_a_model_or_batch_too_large_is_refused_before_it_is_made(tiny_config, tm
         assert not (tmp_path / "data").exists()
 
 
-def test_steps_whose_gradients_need_more_than_there_is_are_refused(tiny_config, tmp_path, machine):
+def test_a_training_step_that_memory_cannot_hold_is_refused(tiny_config, tmp_path, machine):
     machine(12 * 10**6)
     message = "training.batch_size: a step on 8 pairs with 997 tokens on a side takes about 26.4 MB, and"
     with pytest.raises(ConfigError, match=message):
@@ -121,8 +121,8 @@ def test_a_disk_without_room_for_a_checkpoint_is_reported_before_the_first_step(
 def test_long_work_is_announced(tiny_config, tmp_path, capsys):
     Trainer(tiny_config({"training.accumulate": 50}), str(tmp_path / "run"), NO_STRATEGY)
     assert "run: an update reads 400 pairs, 6.67 times the corpus" in capsys.readouterr().out
-    many = tiny_config({"model.layers": 30})
-    assert needs.check_model(many.model, 8) == [
+    deep = tiny_config({"model.layers": 30})
+    assert needs.check_model(deep.model, 8) == [
         "the first step with each padded length takes minutes, as the model has 30 layers"
     ]
 
@@ -133,17 +133,17 @@ def test_long_work_is_announced(tiny_config, tmp_path, capsys):
         {},
         {"model.attention": {"name": "bahdanau"}, "model.layers": 2},
         {"model.encoder": "gru", "model.decoder": "rnnsearch", "model.tie_embeddings": "source_target"},
-        ACTIVE,
+        NEURAL_GPU,
     ],
     ids=str,
 )
-def test_no_model_has_fewer_parameters_than_the_bound(tiny_config, changes):
+def test_the_lower_bound_on_parameters_holds_and_is_not_far_off(tiny_config, changes):
     config = tiny_config(changes)
     parameters = run_folder.build_model(config, 9, 5).count_params()
     assert parameters / 20 < needs.least_parameters(config.model, 9) <= parameters
 
 
-def test_a_search_that_cannot_fit_is_refused(machine):
+def test_a_search_that_memory_cannot_hold_is_refused(machine):
     searcher = Searcher(make_model("none", {}), DecodingConfig(beam_size=10, jit_compile=False))
     searcher.check(32, 100)
     machine(10**9)
@@ -160,20 +160,19 @@ def test_more_buckets_than_sentences_change_nothing():
 
 
 def test_a_sweep_of_too_many_runs_is_refused(write_config):
-    grid = {
-        f"training.{key}": list(range(1, 101)) for key in ("seed", "batch_size", "max_steps", "log_every", "patience")
-    }
+    keys = ("seed", "batch_size", "max_steps", "log_every", "patience")
+    grid = {f"training.{key}": list(range(1, 101)) for key in keys}
     config = configs.load(write_config({"sweep": {"grid": grid}}), [])
     with pytest.raises(ConfigError, match="^sweep: .*10,000,000,000 runs"):
         expand(config)
 
 
-def test_memory_is_that_of_the_container(tmp_path, monkeypatch):
-    machine = resources.total_memory.__wrapped__()
-    limits = [tmp_path / name for name in ("max", "limit")]
-    limits[0].write_text("max\n")
-    monkeypatch.setattr(resources, "_CONTAINER_LIMITS", [str(path) for path in limits])
-    assert resources.total_memory.__wrapped__() >= machine
-    limits[1].write_text("123456\n")
+def test_memory_is_limited_by_that_of_the_container(tmp_path, monkeypatch):
+    installed = resources.total_memory.__wrapped__()
+    unlimited, limited = tmp_path / "max", tmp_path / "limit"
+    unlimited.write_text("max\n")
+    monkeypatch.setattr(resources, "_CONTAINER_LIMITS", [str(unlimited), str(limited)])
+    assert resources.total_memory.__wrapped__() >= installed
+    limited.write_text("123456\n")
     assert resources.total_memory.__wrapped__() == 123456
     assert [resources.readable(size) for size in (12, 3_400, 25e9, 4e18)] == ["12 bytes", "3.4 kB", "25 GB", "4e+03 PB"]

@@ -13,20 +13,20 @@ from memattn.training.step import StepResult
 
 
 def after(training, *validations):
-    """The progress after validations with these scores, and which of them were the best so far."""
-    progress, best = Progress(), []
+    """Returns the progress after validations with these scores, and for each whether it was the best so far."""
+    progress, were_best = Progress(), []
     for scores in validations:
         progress.step += 1
         progress.add_loss(loss=1.0, tokens=1.0)
         scores = {"bleu": 0.0, "exact_match": 0.0, **scores}
-        best.append(progress.add_validation(training, scores))
+        were_best.append(progress.add_validation(training, scores))
         progress.decay(training)
         progress.end(training, scores, vocabulary_size=20)
-    return progress, best
+    return progress, were_best
 
 
 @pytest.mark.parametrize(
-    ("metric", "values", "best"),
+    ("metric", "values", "expected"),
     [
         ("bleu", [10, 30, 20], [True, True, False]),
         ("chrf", [10, 30, 20], [True, True, False]),
@@ -34,17 +34,17 @@ def after(training, *validations):
         ("loss", [0.0, 0.0, -1.0], [True, False, True]),
     ],
 )
-def test_the_best_validation_has_the_best_value_of_the_metric(metric, values, best):
+def test_the_best_validation_has_the_best_value_of_the_metric(metric, values, expected):
     progress, were_best = after(TrainingConfig(metric=metric), *({metric: value} for value in values))
-    assert were_best == best
+    assert were_best == expected
     assert progress.best[0] == (max if METRICS[metric].higher_is_better else min)(values)
 
 
 @pytest.mark.parametrize("metric", ["bleu", "perplexity"])
 def test_exact_match_decides_between_equal_values(metric):
     scores = [{metric: 2.0, "exact_match": match} for match in (50.0, 90.0, 90.0)]
-    progress, best = after(TrainingConfig(metric=metric), *scores)
-    assert best == [True, True, False]
+    progress, were_best = after(TrainingConfig(metric=metric), *scores)
+    assert were_best == [True, True, False]
     assert (progress.best, progress.stalled) == ([2.0, 90.0], 1)
 
 
@@ -58,12 +58,12 @@ def test_exact_match_decides_between_equal_values(metric):
         ({"patience": 2}, [9, 9, 8], ""),
     ],
 )
-def test_the_metric_ends_training(options, values, end):
+def test_patience_a_target_value_or_max_steps_ends_training(options, values, end):
     progress, _ = after(TrainingConfig(metric="perplexity", **options), *({"perplexity": value} for value in values))
     assert (progress.finished, progress.diverged) == (end, "")
 
 
-def test_stop_at_bleu_is_about_bleu_whatever_the_metric():
+def test_stop_at_bleu_ends_training_by_bleu_whatever_the_metric():
     training = TrainingConfig(metric="perplexity", stop_at_bleu=30.0)
     progress, _ = after(training, {"perplexity": 9.0, "bleu": 29.0}, {"perplexity": 10.0, "bleu": 30.0})
     assert progress.finished == "BLEU 30.00 at step 2"
@@ -84,14 +84,15 @@ def test_a_finished_run_continues_if_max_steps_was_raised():
     assert progress.finished == ""
 
 
-@pytest.mark.parametrize(("stored", "best"), [([-1.0, -1.0], None), ([30.5, 12.0], [30.5, 12.0]), (None, None)])
-def test_the_best_scores_of_version_0_2_can_be_read(stored, best):
+@pytest.mark.parametrize(("stored", "expected"), [([-1.0, -1.0], None), ([30.5, 12.0], [30.5, 12.0]), (None, None)])
+def test_the_best_scores_of_version_0_2_can_be_read(stored, expected):
     progress = Progress()
     progress.deserialize(json.dumps({**json.loads(progress.serialize()), "best": stored}))
-    assert progress.best == best
+    assert progress.best == expected
 
 
 def report(*results):
+    """Reports training steps; returns lines to print and numbers for TensorBoard."""
     return reporting.steps_report(results, step=1_200, max_steps=2_000, seconds=2.0, learning_rate=0.5)
 
 
@@ -104,7 +105,7 @@ def test_steps_are_reported_per_token_and_second():
     assert scalars == pytest.approx(numbers)
 
 
-def test_updates_that_were_skipped_are_reported_apart():
+def test_skipped_updates_are_reported_on_a_line_of_their_own():
     skipped = StepResult(np.nan, 0.0, 4.0, 1.0)
     lines, scalars = report(skipped, StepResult(8.0, 1.0, 4.0, np.inf), StepResult(8.0, 1.0, 4.0, 3.0))
     assert lines[0] == "step 1,200: 2 updates skipped: loss or gradient not finite"
@@ -114,6 +115,6 @@ def test_updates_that_were_skipped_are_reported_apart():
 
 def test_a_validation_is_reported_with_each_of_its_metrics():
     line = reporting.validation_line(1_200, {"bleu": 30.0, "exact_match": 12.34, "perplexity": 5.0}, 1.5, is_best=True)
-    assert line == ("validation at step 1,200: BLEU 30.00  exact match 12.3%  perplexity 5  (1.5 s)  best so far")
+    assert line == "validation at step 1,200: BLEU 30.00  exact match 12.3%  perplexity 5  (1.5 s)  best so far"
     assert reporting.end_line("2 steps", "bleu", 30.0) == "finished: 2 steps; best validation BLEU 30.00"
     assert reporting.end_line("2 steps", "bleu", None) == "finished: 2 steps; best validation BLEU none"

@@ -1,4 +1,4 @@
-"""Training on two replicas, or compiled by XLA, equals training on one device in graph mode."""
+"""Training on two replicas, or compiled by XLA, equals training on a single device in graph mode."""
 
 import numpy as np
 import pytest
@@ -16,36 +16,38 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("rows", [4, 1])
-def test_two_replicas_match_one(rows):
+def test_updates_on_two_replicas_equal_those_on_one_device(rows):
     strategy, batch = replicas(2), BATCH[-rows:]
     assert strategy.num_replicas_in_sync == 2
-    (single, alone), (mirrored, together) = three_updates(NO_STRATEGY, batch), three_updates(strategy, batch)
-    np.testing.assert_allclose(alone, together, rtol=1e-4)
-    for one, other in zip(single.trainable_variables, mirrored.trainable_variables, strict=True):
-        np.testing.assert_allclose(tf.convert_to_tensor(one), tf.convert_to_tensor(other), rtol=1e-3, atol=1e-4)
+    single, expected = three_updates(NO_STRATEGY, batch)
+    mirrored, results = three_updates(strategy, batch)
+    np.testing.assert_allclose(results, expected, rtol=1e-4)
+    for weight, mirrored_weight in zip(single.trainable_variables, mirrored.trainable_variables, strict=True):
+        weight, mirrored_weight = tf.convert_to_tensor(weight), tf.convert_to_tensor(mirrored_weight)
+        np.testing.assert_allclose(mirrored_weight, weight, rtol=1e-3, atol=1e-4)
 
 
-def test_a_run_on_two_replicas_matches_one(tiny_config, tmp_path):
+def test_a_run_on_two_replicas_equals_a_run_on_one_device(tiny_config, tmp_path):
     config = tiny_config({"model.dropout": 0.0, "training.validate_every": 6})
-    runs = {"one": NO_STRATEGY, "two": replicas(2)}
+    runs = {"single": NO_STRATEGY, "mirrored": replicas(2)}
     for name, strategy in runs.items():
         assert train(config, str(tmp_path / name), strategy) == 0
-    one, two = weights(tmp_path / "one"), weights(tmp_path / "two")
-    assert one.keys() == two.keys()
-    for name in one:
+    single, mirrored = weights(tmp_path / "single"), weights(tmp_path / "mirrored")
+    assert single.keys() == mirrored.keys()
+    for name in single:
         if name.startswith("model"):
-            np.testing.assert_allclose(one[name], two[name], rtol=1e-2, atol=1e-4, err_msg=name)
+            np.testing.assert_allclose(single[name], mirrored[name], rtol=1e-2, atol=1e-4, err_msg=name)
     ids = padded([[4, 5, 6, EOS], [7, EOS]])
     logits = [load([str(tmp_path / name)], [], None).model(ids, ids) for name in runs]  # as evaluation loads them
     np.testing.assert_allclose(*logits, rtol=1e-2, atol=1e-3)
     assert np.abs(logits[1] - run_folder.build_model(config, 8, 6)(ids, ids)).max() > 0.01  # they have learned
 
 
-def test_xla_and_graph_train_alike(tiny_config, tmp_path):
+def test_xla_and_graph_mode_train_to_the_same_weights(tiny_config, tmp_path):
     for jit in (True, False):
         config = tiny_config({"training.jit_compile": jit, "decoding.jit_compile": jit, "model.dropout": 0.0})
         assert train(config, str(tmp_path / str(jit)), NO_STRATEGY) == 0
-    one, other = weights(tmp_path / "True"), weights(tmp_path / "False")
-    for name in one:
+    compiled, uncompiled = weights(tmp_path / "True"), weights(tmp_path / "False")
+    for name in compiled:
         if name.startswith("model"):
-            np.testing.assert_allclose(one[name], other[name], rtol=1e-2, atol=1e-3, err_msg=name)
+            np.testing.assert_allclose(compiled[name], uncompiled[name], rtol=1e-2, atol=1e-3, err_msg=name)

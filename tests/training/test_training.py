@@ -1,4 +1,4 @@
-"""Training: one update equals NumPy, a run resumes bit for bit and stops in time, and copying is learned."""
+"""Training: updates equal NumPy, runs resume bit for bit and end in time, and a model learns to copy."""
 
 import concurrent.futures
 import dataclasses
@@ -38,7 +38,9 @@ from memattn.training.trainer import Trainer, train
         slow("none", {}, {"input_feeding": False}, True),
     ],
 )
-def test_the_first_update_is_adams_for_the_clipped_mean_over_real_target_tokens(name, options, changes, jit_compile):
+def test_the_first_update_is_that_of_adam_on_the_clipped_mean_gradient_without_padding(
+    name, options, changes, jit_compile
+):
     model = make_model(name, options, **changes)
     with tf.GradientTape() as tape:
         logits = model(tf.constant(BATCH), tf.constant(BATCH))
@@ -60,7 +62,7 @@ def test_the_first_update_is_adams_for_the_clipped_mean_over_real_target_tokens(
         np.testing.assert_allclose(tf.convert_to_tensor(weight), old - moved, rtol=1e-3, atol=2e-4)
 
 
-def test_a_keras_without_the_sum_that_is_replaced_is_refused(monkeypatch):
+def test_a_keras_whose_sum_of_gradients_cannot_be_replaced_is_refused(monkeypatch):
     for kind in tf.keras.optimizers.Adam.__mro__:
         for name in ("_all_reduce_sum_gradients", "aggregate_gradients"):
             if name in vars(kind):
@@ -73,16 +75,13 @@ def test_a_keras_without_the_moments_of_adam_is_refused():
     model = make_model("memory", {"num_slots": 2})
     optimizer = TrainingStep(model, TrainingConfig(), NO_STRATEGY).optimizer
     del optimizer._velocities
-    with pytest.raises(
-        RunError,
-        match=r"Keras [\d.]+: .*velocity",
-    ):
+    with pytest.raises(RunError, match=r"Keras [\d.]+: .*velocity"):
         Checkpoint(model, optimizer)
 
 
 @pytest.mark.parametrize("precision", ["mixed_bfloat16", "float32"])
-def test_auto_means_xla_for_the_precision_that_the_model_computes_in(precision, tiny_config):
-    """On a CPU, in training and in search."""
+def test_auto_chooses_xla_by_the_precision_in_which_the_model_computes(precision, tiny_config):
+    """Training and search take the same decision; the device is a CPU."""
     auto = {"training.jit_compile": "auto", "decoding.jit_compile": "auto"}
     config = tiny_config({**auto, "training.precision": precision})
     assert config.decoding.precision is None
@@ -97,10 +96,10 @@ def test_adam_has_the_epsilon_of_the_config():
     assert TrainingStep(model, TrainingConfig(adam_epsilon=1e-3), NO_STRATEGY).optimizer.epsilon == 1e-3
 
 
-def test_rows_of_padding_change_nothing():
-    filled = np.concatenate([BATCH, np.zeros((2, 4), np.int32)])
-    (_, plain), (_, with_padding) = three_updates(NO_STRATEGY, BATCH), three_updates(NO_STRATEGY, filled)
-    np.testing.assert_allclose(plain, with_padding, rtol=1e-5)
+def test_rows_of_padding_do_not_change_updates():
+    padded = np.concatenate([BATCH, np.zeros((2, 4), np.int32)])
+    (_, expected), (_, results) = three_updates(NO_STRATEGY, BATCH), three_updates(NO_STRATEGY, padded)
+    np.testing.assert_allclose(results, expected, rtol=1e-5)
 
 
 def test_training_runs_in_any_thread(tiny_config, tmp_path):
@@ -109,71 +108,76 @@ def test_training_runs_in_any_thread(tiny_config, tmp_path):
         assert pool.submit(train, config, str(tmp_path / "run"), NO_STRATEGY).result() == 0
 
 
-def test_stopped_at_every_step_equals_uninterrupted(tiny_config, tmp_path, monkeypatch):
+def test_a_run_stopped_at_every_step_equals_an_uninterrupted_one(tiny_config, tmp_path, monkeypatch):
     config = tiny_config({"data.num_buckets": 2})
-    assert train(config, str(tmp_path / "whole"), NO_STRATEGY) == 0
+    assert train(config, str(tmp_path / "uninterrupted"), NO_STRATEGY) == 0
     step = TrainingStep.__call__
 
     def step_then_terminate(self, *arguments):
         results = step(self, *arguments)
         os.kill(os.getpid(), signal.SIGTERM)
-        os.kill(os.getpid(), signal.SIGTERM)  # schedulers repeat it
+        os.kill(os.getpid(), signal.SIGTERM)  # schedulers repeat the signal
         return results
 
     monkeypatch.setattr(TrainingStep, "__call__", step_then_terminate)
     statuses = []
     while not statuses or statuses[-1]:
-        statuses.append(train(config, str(tmp_path / "pieces"), NO_STRATEGY))
+        statuses.append(train(config, str(tmp_path / "interrupted"), NO_STRATEGY))
         assert len(statuses) < 10
     assert statuses.count(128 + signal.SIGTERM) >= 5
-    assert_same_run(tmp_path / "whole", tmp_path / "pieces")
+    assert_same_run(tmp_path / "uninterrupted", tmp_path / "interrupted")
 
 
-def without_a_reader():
+def pipe_without_a_reader():
+    """Returns a file to which writing fails with EPIPE."""
     reading, writing = os.pipe()
     os.close(reading)
     return os.fdopen(writing, "w")
 
 
 def full_disk():
+    """Returns a file to which writing fails with ENOSPC."""
     return os.fdopen(os.open("/dev/full", os.O_WRONLY), "w")
 
 
-@pytest.mark.parametrize("output", [without_a_reader, slow(full_disk)])
-def test_output_that_cannot_be_written_costs_no_checkpoint(tiny_config, tmp_path, monkeypatch, output):
+@pytest.mark.parametrize("output", [pipe_without_a_reader, slow(full_disk)])
+def test_an_interrupted_run_saves_a_checkpoint_though_nothing_can_be_printed(
+    tiny_config, tmp_path, monkeypatch, output
+):
     config, step = tiny_config({"training.checkpoint_every": 1000}), TrainingStep.__call__
 
-    def third_is_interrupted(self, batches, number, learning_rate):
+    def interrupt_the_third_step(self, batches, number, learning_rate):
         if number == 2:
             os.kill(os.getpid(), signal.SIGINT)
         return step(self, batches, number, learning_rate)
 
-    monkeypatch.setattr(TrainingStep, "__call__", third_is_interrupted)
+    monkeypatch.setattr(TrainingStep, "__call__", interrupt_the_third_step)
     with output() as stdout, monkeypatch.context() as patched:
         patched.setattr("sys.stdout", stdout)
         assert train(config, str(tmp_path / "run"), NO_STRATEGY) == 130
     assert latest(tmp_path / "run").endswith("step-3")
 
 
-def test_updates_that_are_not_finite_are_skipped(tiny_config, tmp_path, monkeypatch, capsys):
-    """The weights are lost in steps 2 and 3, and found again."""
-    step, kept = TrainingStep.__call__, []
+def test_updates_whose_gradients_are_not_finite_are_skipped(tiny_config, tmp_path, monkeypatch, capsys):
+    """A weight is NaN during steps 2 and 3 and restored after each."""
+    step, weights_before_and_after = TrainingStep.__call__, []
 
-    def lose_a_weight(self, batches, number, learning_rate):
+    def step_with_nan(self, batches, number, learning_rate):
+        if number not in (1, 2):
+            return step(self, batches, number, learning_rate)
         weight = self.model.trainable_variables[0]
         before = [variable.numpy() for variable in self.model.trainable_variables]
-        if number in (1, 2):
-            weight.assign(weight * np.nan)
+        weight.assign(weight * np.nan)
         results = step(self, batches, number, learning_rate)
-        if number in (1, 2):
-            weight.assign(before[0])
-            kept.extend(zip(before, [variable.numpy() for variable in self.model.trainable_variables], strict=True))
+        weight.assign(before[0])
+        after = [variable.numpy() for variable in self.model.trainable_variables]
+        weights_before_and_after.extend(zip(before, after, strict=True))
         return results
 
-    monkeypatch.setattr(TrainingStep, "__call__", lose_a_weight)
+    monkeypatch.setattr(TrainingStep, "__call__", step_with_nan)
     assert train(tiny_config({"training.max_bad_steps": 2}), str(tmp_path / "run"), NO_STRATEGY) == 0
-    assert len(kept) > 20
-    assert all((before == after).all() for before, after in kept)
+    assert len(weights_before_and_after) > 20
+    assert all((before == after).all() for before, after in weights_before_and_after)
     output = capsys.readouterr().out
     assert "step 2: 1 updates skipped: loss or gradient not finite" in output
     assert "step 4: 1 updates skipped" in output
@@ -181,7 +185,7 @@ def test_updates_that_are_not_finite_are_skipped(tiny_config, tmp_path, monkeypa
         train(tiny_config({"training.max_bad_steps": 1}), str(tmp_path / "strict"), NO_STRATEGY)
 
 
-def test_a_diverged_run_ends_with_an_error_each_time(tiny_config, tmp_path, capsys):
+def test_a_diverged_run_ends_with_an_error_also_where_it_is_resumed(tiny_config, tmp_path, capsys):
     config, run_dir = tiny_config({"training.learning_rate": 1e30}), str(tmp_path / "run")
     reason = (
         r"run: diverged: the loss per token ended at .*e\+\d+, where equal probabilities for all tokens give 2.079; "
@@ -192,8 +196,8 @@ def test_a_diverged_run_ends_with_an_error_each_time(tiny_config, tmp_path, caps
     assert "already finished: 6 steps" in capsys.readouterr().out
 
 
-def progress_of(*losses):
-    """The progress after a validation, and updates with those losses per token."""
+def progress_after(*losses):
+    """Returns the progress after updates of 10 tokens with these losses per token."""
     progress = Progress()
     for loss in losses:
         progress.add_loss(10 * loss, 10)
@@ -204,41 +208,44 @@ def progress_of(*losses):
     ("losses", "diverged"),
     [
         ([3.0, 2.0], False),
-        ([3.0, 50.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0], False),  # a peak that was overcome
-        ([90.0, 80.0, 70.0], False),  # large initial weights, in a run that learns
+        (
+            [3.0, 50.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0],
+            False,
+        ),  # a peak from which the loss returns
+        ([90.0, 80.0, 70.0], False),  # the initial weights are large, but the loss falls
         ([3.0, 20.0, 20.0], True),
         ([90.0, 100.0, 100.0], True),
         ([], True),
     ],
     ids=str,
 )
-def test_a_run_has_diverged_where_the_loss_is_useless(losses, diverged):
-    """Equal probabilities for 20 tokens give a loss of 3."""
-    assert bool(progress_of(*losses).divergence(20)) is diverged
+def test_a_run_has_diverged_where_its_loss_ends_far_above_that_of_equal_probabilities(losses, diverged):
+    """Equal probabilities for 20 tokens give a loss of 3 per token."""
+    assert bool(progress_after(*losses).divergence(20)) is diverged
 
 
 def test_progress_of_version_0_2_can_be_read():
-    older = json.loads(Progress().serialize())
+    stored = json.loads(Progress().serialize())
     for name in ("validation_due", "first_loss", "interval_loss", "interval_tokens", "diverged"):
-        del older[name]
+        del stored[name]
     progress = Progress()
-    progress.deserialize(json.dumps({**older, "step": 7}))
+    progress.deserialize(json.dumps({**stored, "step": 7}))
     assert (progress.step, progress.validation_due, progress.diverged) == (7, False, "")
 
 
-def test_training_keeps_few_batches_whatever_log_every_says(tiny_config, tmp_path, monkeypatch, capsys):
-    kept, step = [], TrainingStep.__call__
+def test_few_results_of_steps_are_pending_whatever_log_every_is(tiny_config, tmp_path, monkeypatch, capsys):
+    pending, step = [], TrainingStep.__call__
     config = tiny_config({"training.log_every": 6, "training.validate_every": 6, "training.checkpoint_every": 6})
     trainer = Trainer(config, str(tmp_path / "run"), NO_STRATEGY)
 
     def counting(*arguments):
-        kept.append(len(trainer.step_log.pending))
+        pending.append(len(trainer.step_log.pending))
         return step(*arguments)
 
     monkeypatch.setattr(TrainingStep, "__call__", counting)
     monkeypatch.setattr("memattn.training.step_log.MOST_PENDING", 2)
     assert trainer.train() == 0
-    assert kept == [0, 1, 0, 1, 0, 1]
+    assert pending == [0, 1, 0, 1, 0, 1]
     assert "step 6/6  loss " in capsys.readouterr().out
     assert not trainer.step_log.results
 
@@ -250,7 +257,7 @@ def test_time_of_updates_that_were_all_skipped_is_not_counted_again(tiny_config,
     assert trainer.step_log.logged_at > 0
 
 
-def test_a_step_past_the_largest_int32():
+def test_steps_can_be_numbered_beyond_int32():
     config = TrainingConfig(batch_size=4, jit_compile=False)
     step = TrainingStep(make_model("memory", {"num_slots": 2}), config, NO_STRATEGY)
     assert np.isfinite(step([(BATCH, BATCH)], 2**31 + 5, 0.1).numpy()).all()
@@ -264,13 +271,13 @@ def test_a_second_training_of_a_run_is_refused(tiny_config, tmp_path):
         pytest.raises(RunError, match=f"run: process {os.getpid()} on .*training"),
     ):
         train(config, run_dir, NO_STRATEGY)
-    early = Trainer(config, run_dir, NO_STRATEGY)
+    outdated = Trainer(config, run_dir, NO_STRATEGY)
     assert train(config, run_dir, NO_STRATEGY) == 0
     with pytest.raises(RunError, match="run: another training"):
-        early.train()
+        outdated.train()
 
 
-def test_a_finished_run_is_left_alone(tiny_config, tmp_path, capsys):
+def test_a_finished_run_that_is_started_again_changes_no_file(tiny_config, tmp_path, capsys):
     config, run_dir = tiny_config(), tmp_path / "run"
     assert train(config, str(run_dir), NO_STRATEGY) == 0
     files = {path: path.read_bytes() for path in run_dir.rglob("*") if path.is_file()}
@@ -280,17 +287,20 @@ def test_a_finished_run_is_left_alone(tiny_config, tmp_path, capsys):
 
 
 def lengthen(data):
+    """Adds a pair to the training data."""
     for side in ("source", "target"):
         with open(data / f"train.{side}", "a", encoding="utf-8") as file:
             file.write("1 2 3\n")
 
 
-def turn_round(data):
+def reverse_targets(data):
+    """Pairs the training sources with other targets; all counts stay the same."""
     path = data / "train.target"
-    path.write_text("".join(path.read_text("utf-8").splitlines(keepends=True)[::-1]), "utf-8")
+    lines = path.read_text("utf-8").splitlines(keepends=True)
+    path.write_text("".join(reversed(lines)), "utf-8")
 
 
-@pytest.mark.parametrize("change", [lengthen, slow(turn_round)])
+@pytest.mark.parametrize("change", [lengthen, slow(reverse_targets)])
 def test_a_run_whose_data_changed_is_refused(tiny_config, tmp_path, change):
     config, run_dir = tiny_config(), tmp_path / "run"
     assert train(config, str(run_dir), NO_STRATEGY) == 0
@@ -301,7 +311,7 @@ def test_a_run_whose_data_changed_is_refused(tiny_config, tmp_path, change):
     assert {path: path.read_bytes() for path in run_dir.rglob("*") if path.is_file()} == files
 
 
-def test_a_run_without_the_facts_of_its_data_is_refused(tiny_config, tmp_path):
+def test_a_run_without_corpus_json_is_refused(tiny_config, tmp_path):
     config, run_dir = tiny_config(), tmp_path / "run"
     assert train(config, str(run_dir), NO_STRATEGY) == 0
     (run_dir / run_folder.CORPUS).unlink()
@@ -317,31 +327,29 @@ def test_a_run_without_the_facts_of_its_data_is_refused(tiny_config, tmp_path):
         slow({"training.stop_at": 30.0}, "BLEU 30.00 at step 6"),
     ],
 )
-def test_patience_and_scores_end_a_run(tiny_config, tmp_path, made_up_scores, capsys, option, end):
+def test_patience_or_a_score_ends_a_run(tiny_config, tmp_path, made_up_scores, capsys, option, end):
     made_up_scores(bleu=[10.0, 30.0, 20.0, 25.0])
     config = tiny_config({"training.max_steps": 100, **option})
     assert train(config, str(tmp_path / "run"), NO_STRATEGY) == 0
     assert f"finished: {end}; best validation BLEU 30.00" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("max_length", "is_said"), [(3, True), (5, False)])
-def test_targets_too_short_for_bleu_are_reported(tiny_config, tmp_path, capsys, max_length, is_said):
+@pytest.mark.parametrize(("max_length", "is_reported"), [(3, True), (5, False)])
+def test_targets_too_short_for_bleu_are_reported(tiny_config, tmp_path, capsys, max_length, is_reported):
     config = tiny_config({"data.copy.max_length": max_length, "training.max_steps": 1})
     assert train(config, str(tmp_path / "run"), NO_STRATEGY) == 0
-    said = (
-        f"{config.data.path}: BLEU will stay near 0: it counts runs of four words, and nearly all targets are shorter; "
-    )
-    assert (said in capsys.readouterr().out) == is_said
+    warning = "BLEU will stay near 0: it counts runs of four words, and nearly all targets are shorter; "
+    assert (f"{config.data.path}: {warning}" in capsys.readouterr().out) == is_reported
 
 
-def test_best_checkpoint_is_of_the_best_validation(tiny_config, tmp_path, made_up_scores):
+def test_the_best_checkpoint_is_that_of_the_best_validation(tiny_config, tmp_path, made_up_scores):
     made_up_scores(bleu=[10.0, 30.0, 20.0])
     run_dir = str(tmp_path / "run")
     assert train(tiny_config({"training.max_steps": 9}), run_dir, NO_STRATEGY) == 0
     assert tf.train.latest_checkpoint(os.path.join(run_dir, run_folder.BEST)).endswith("step-6")
 
 
-def test_where_bleu_is_0_exact_match_tells_the_best(tiny_config, tmp_path, made_up_scores):
+def test_where_bleu_is_0_exact_match_decides_the_best_checkpoint(tiny_config, tmp_path, made_up_scores):
     made_up_scores(bleu=[0.0], exact_match=[50.0, 90.0, 90.0])
     run_dir = str(tmp_path / "run")
     assert train(tiny_config({"training.max_steps": 9}), run_dir, NO_STRATEGY) == 0
@@ -357,7 +365,7 @@ def test_a_lost_best_checkpoint_is_written_again(tiny_config, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["memory", slow("bahdanau")])
-def test_copy_is_learned(tiny_config, tmp_path, name):
+def test_a_model_learns_to_copy(tiny_config, tmp_path, name):
     config = tiny_config(
         {
             "data.copy": {"max_length": 6, "num_symbols": 6, "train_examples": 4000, "valid_examples": 100, "seed": 1},

@@ -27,17 +27,18 @@ from memattn.training.trainer import Trainer, train
 
 pytestmark = pytest.mark.slow
 
-OTHER = padded([[5, 5, EOS], [4, 9, 8, 7, EOS], [6, EOS], [10, EOS]]).numpy()
+SECOND_BATCH = padded([[5, 5, EOS], [4, 9, 8, 7, EOS], [6, EOS], [10, EOS]]).numpy()
 
 
 @pytest.fixture(autouse=True)
-def float32_again():
+def float32_policy_afterwards():
+    """Undoes the global precision policies that tests set."""
     yield
     tf.keras.mixed_precision.set_global_policy("float32")
 
 
-def stepped(batches, model=None, strategy=NO_STRATEGY, steps=1, **changes):
-    """A model after updates, with the result of the last."""
+def train_steps(batches, model=None, strategy=NO_STRATEGY, steps=1, **changes):
+    """Returns a model after some training steps on `batches`, and the result of the last step."""
     config = TrainingConfig(**{"batch_size": 4, "jit_compile": False, **changes})
     with strategy.scope():
         model = model or make_model("memory", {"num_slots": 2})
@@ -49,7 +50,7 @@ def stepped(batches, model=None, strategy=NO_STRATEGY, steps=1, **changes):
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.6])
 def test_label_smoothing_is_cross_entropy_with_a_smoothed_target(smoothing):
-    """The gradient of an update that is nothing but its clipping: compared by its norm, and by direction of Adam."""
+    """Compares the norm of the gradient, and each weight after Adam's first step, with values computed apart."""
     model = make_model("memory", {"num_slots": 2})
     with tf.GradientTape() as tape:
         log_probs = tf.nn.log_softmax(model(tf.constant(BATCH), tf.constant(BATCH)))
@@ -60,7 +61,7 @@ def test_label_smoothing_is_cross_entropy_with_a_smoothed_target(smoothing):
         plain = -sum(log_probs[b, t, BATCH[b, t]] for b, t in zip(*np.nonzero(real), strict=True))
     gradients = [tf.convert_to_tensor(g) for g in tape.gradient(objective, model.trainable_variables)]
     before = arrays(model)
-    model, result = stepped([(BATCH, BATCH)], model, label_smoothing=smoothing, clip_norm=1e9)
+    model, result = train_steps([(BATCH, BATCH)], model, label_smoothing=smoothing, clip_norm=1e9)
     np.testing.assert_allclose(result.gradient_norm, tf.linalg.global_norm(gradients), rtol=1e-4)
     np.testing.assert_allclose(result.loss, plain, rtol=1e-5)  # what is reported stays unsmoothed
     for old, new, gradient in zip(before, arrays(model), gradients, strict=True):
@@ -68,47 +69,50 @@ def test_label_smoothing_is_cross_entropy_with_a_smoothed_target(smoothing):
         np.testing.assert_allclose(new, old - moved, rtol=1e-3, atol=2e-5)
 
 
-def test_accumulation_keeps_no_more_gradients_for_more_batches(monkeypatch):
+def test_accumulation_keeps_the_gradients_of_a_single_batch_at_a_time(monkeypatch):
     step = TrainingStep(make_model("memory", {"num_slots": 2}), TrainingConfig(jit_compile=False), NO_STRATEGY)
-    compute, kept, alive = step._gradients, [], []
+    compute, references, alive_counts = step._gradients, [], []
 
     def counting(*arguments):
         gc.collect()
-        alive.append(sum(gradient() is not None for gradient in kept))
+        alive_counts.append(sum(reference() is not None for reference in references))
         gradients, sums = compute(*arguments)
-        kept.append(weakref.ref(gradients[0]))
+        references.append(weakref.ref(gradients[0]))
         return gradients, sums
 
     monkeypatch.setattr(step, "_gradients", counting)
     step([(BATCH, BATCH)] * 5, 0, 0.1)
-    assert len(kept) == 5
-    assert max(alive) <= 1
+    assert len(references) == 5
+    assert max(alive_counts) <= 1
 
 
-def test_accumulated_batches_are_one_large_batch():
-    small = [(BATCH, BATCH), (OTHER, OTHER)]
-    width = max(BATCH.shape[1], OTHER.shape[1])
-    large = np.concatenate([np.pad(ids, [(0, 0), (0, width - ids.shape[1])]) for ids in (BATCH, OTHER)])
-    (one, accumulated), (other, together) = stepped(small), stepped([(large, large)], batch_size=8)
-    np.testing.assert_allclose(accumulated, together, rtol=1e-5)
-    for left, right in zip(arrays(one), arrays(other), strict=True):
-        np.testing.assert_allclose(left, right, rtol=1e-3, atol=1e-5)
+def test_accumulated_batches_train_as_one_large_batch():
+    small = [(BATCH, BATCH), (SECOND_BATCH, SECOND_BATCH)]
+    width = max(BATCH.shape[1], SECOND_BATCH.shape[1])
+    large = np.concatenate([np.pad(ids, [(0, 0), (0, width - ids.shape[1])]) for ids in (BATCH, SECOND_BATCH)])
+    accumulating_model, accumulated = train_steps(small)
+    model, expected = train_steps([(large, large)], batch_size=8)
+    np.testing.assert_allclose(accumulated, expected, rtol=1e-5)
+    for weight, expected_weight in zip(arrays(accumulating_model), arrays(model), strict=True):
+        np.testing.assert_allclose(weight, expected_weight, rtol=1e-3, atol=1e-5)
 
 
-def test_accumulation_works_on_two_replicas():
+def test_accumulation_gives_the_same_result_on_two_replicas():
     strategy = replicas(2)
-    batches = [(BATCH, BATCH), (OTHER, OTHER)]
-    (_, alone), (_, together) = stepped(batches), stepped(batches, strategy=strategy)
-    np.testing.assert_allclose(alone, together, rtol=1e-4)
+    batches = [(BATCH, BATCH), (SECOND_BATCH, SECOND_BATCH)]
+    (_, alone), (_, on_replicas) = train_steps(batches), train_steps(batches, strategy=strategy)
+    np.testing.assert_allclose(alone, on_replicas, rtol=1e-4)
 
 
-def test_accumulation_in_a_run_takes_batches_in_turn(tiny_config, tmp_path):
+def test_a_run_that_accumulates_takes_several_batches_a_step(tiny_config, tmp_path):
     config = tiny_config({"training.accumulate": 3})
     assert train(config, str(tmp_path / "run"), NO_STRATEGY) == 0
     with open(tmp_path / "run" / "validation.csv", encoding="utf-8") as file:
         examples = [int(row["examples"]) for row in csv.DictReader(file)]
-    assert examples[0] in range(3 * 3 * 8 - 8, 3 * 3 * 8 + 1)  # the last batch of an epoch is not full
-    assert 6 * 3 * 8 - 24 <= examples[1] <= 6 * 3 * 8
+    accumulate, batch_size = 3, 8
+    most = [steps * accumulate * batch_size for steps in (3, 6)]  # the last batch of an epoch is not full
+    assert most[0] - batch_size <= examples[0] <= most[0]
+    assert most[1] - 3 * batch_size <= examples[1] <= most[1]
 
 
 @pytest.mark.parametrize(
@@ -133,7 +137,7 @@ def test_schedules_give_the_learning_rate_of_a_step(schedule, step, decays, expe
     assert learning_rate(config, step, decays) == pytest.approx(2 * expected)
 
 
-def test_the_rate_reaches_the_optimizer_without_retracing(monkeypatch):
+def test_the_learning_rate_reaches_the_optimizer_without_retracing():
     model = make_model("memory", {"num_slots": 2})
     step = TrainingStep(model, TrainingConfig(batch_size=4, jit_compile=False), NO_STRATEGY)
     moves = []
@@ -146,14 +150,15 @@ def test_the_rate_reaches_the_optimizer_without_retracing(monkeypatch):
     assert step._update.experimental_get_tracing_count() == 1
 
 
-def test_the_rate_decays_when_bleu_stalls(tiny_config, tmp_path, made_up_scores, capsys):
+def test_the_learning_rate_decays_when_bleu_stalls(tiny_config, tmp_path, made_up_scores, capsys):
     made_up_scores(bleu=[10.0, 9.0, 11.0, 10.0, 10.0])
     config = tiny_config({"training.max_steps": 15, "training.schedule": "plateau", "training.decay_factor": 0.1})
     trainer = Trainer(config, str(tmp_path / "run"), NO_STRATEGY)
     assert trainer.train() == 0
     assert trainer.run.progress.decays == 3
     assert "the learning rate is now 0.001" in capsys.readouterr().out
-    np.testing.assert_allclose(trainer.run.step.optimizer.learning_rate, 0.01 * 0.1**2, rtol=1e-5)  # of step 15
+    rate_of_last_step = 0.01 * 0.1**2  # the validation after it decays the rate once more
+    np.testing.assert_allclose(trainer.run.step.optimizer.learning_rate, rate_of_last_step, rtol=1e-5)
     resumed = Trainer(config, str(tmp_path / "run"), NO_STRATEGY)
     assert resumed.run.progress.decays == 3
 
@@ -163,21 +168,21 @@ def test_a_stopped_run_with_options_equals_an_uninterrupted_one(tiny_config, tmp
     options = {"schedule": "plateau", "batch_type": "tokens", "batch_size": 60, "accumulate": 2}
     training = {f"training.{key}": value for key, value in options.items()}
     config = tiny_config({"data.num_buckets": 2, **shorter, **training})
-    assert train(config, str(tmp_path / "whole"), NO_STRATEGY) == 0
+    assert train(config, str(tmp_path / "uninterrupted"), NO_STRATEGY) == 0
     call = TrainingStep.__call__
 
-    def step_then_stop(self, *arguments):
+    def stop_after_step(self, *arguments):
         trainers[-1].stopping.received = signal.SIGTERM
         return call(self, *arguments)
 
-    monkeypatch.setattr(TrainingStep, "__call__", step_then_stop)
+    monkeypatch.setattr(TrainingStep, "__call__", stop_after_step)
     trainers = []
     while not trainers or not trainers[-1].run.progress.finished:
-        trainers.append(Trainer(config, str(tmp_path / "pieces"), NO_STRATEGY))
+        trainers.append(Trainer(config, str(tmp_path / "interrupted"), NO_STRATEGY))
         trainers[-1].train()
         assert len(trainers) < 10
     assert len(trainers) >= 4
-    assert_same_run(tmp_path / "whole", tmp_path / "pieces")
+    assert_same_run(tmp_path / "uninterrupted", tmp_path / "interrupted")
 
 
 @pytest.mark.parametrize("attention", ["memory", "bahdanau"])
@@ -198,17 +203,17 @@ def test_mixed_precision_computes_in_16_bits_and_keeps_weights_in_32(
 @pytest.mark.parametrize(("precision", "dtype"), [("mixed_bfloat16", "bfloat16"), ("mixed_float16", "float16")])
 def test_a_model_trained_in_float32_decodes_in_16_bits(tiny_config, tmp_path, precision, dtype):
     assert train(tiny_config(), str(tmp_path / "run"), NO_STRATEGY) == 0
-    full = load([str(tmp_path / "run")], [], None)
-    few = load([str(tmp_path / "run")], [f"decoding.precision={precision}"], None)
-    assert (full.model.compute_dtype, few.model.compute_dtype) == ("float32", dtype)
-    for one, other in zip(full.model.weights, few.model.weights, strict=True):
-        np.testing.assert_array_equal(one, other)
+    in_32_bits = load([str(tmp_path / "run")], [], None).model
+    in_16_bits = load([str(tmp_path / "run")], [f"decoding.precision={precision}"], None).model
+    assert (in_32_bits.compute_dtype, in_16_bits.compute_dtype) == ("float32", dtype)
+    for expected, weight in zip(in_32_bits.weights, in_16_bits.weights, strict=True):
+        np.testing.assert_array_equal(expected, weight)
     assert evaluate(tmp_path / "run")["dtype"] == "float32"
     assert evaluate(tmp_path / "run", f"decoding.precision={precision}")["dtype"] == precision
 
 
-def test_mixed_precision_is_close_to_full(tiny_config):
-    """Weights are as large as trained ones, and a row is padding."""
+def test_logits_in_mixed_precision_are_close_to_those_in_float32(tiny_config):
+    """Initial weights are as large as after training, and a row of the batch is padding."""
     batch, logits = tf.constant(np.pad(BATCH, [(0, 1), (0, 0)])), {}
     for precision in ("float32", "mixed_bfloat16", "mixed_float16"):
         changes = {"training.precision": precision, "model.init_scale": 1.0}
@@ -233,18 +238,18 @@ def test_mixed_precision_is_close_to_full(tiny_config):
     ],
     ids=str,
 )
-def test_float16_updates_from_a_batch_with_a_row_of_padding(name, options):
+def test_float16_updates_all_weights_where_a_row_of_the_batch_is_padding(name, options):
     tf.keras.mixed_precision.set_global_policy("mixed_float16")
     model = make_model(name, {"num_slots": 2, **options})
     step = TrainingStep(model, TrainingConfig(batch_size=4, jit_compile=False, precision="mixed_float16"), NO_STRATEGY)
-    step.state[0].assign(2.0**10)  # no gradient overflows
+    step.state[0].assign(2.0**10)  # a loss scale at which no gradient overflows
     before, batch = arrays(model), np.pad(BATCH, [(0, 1), (0, 0)])
     assert StepResult.read(step([(batch, batch)], 0, 0.1)).gradient_norm > 0
     assert step.state[0] == 2.0**10
     assert all((old != new).any() for old, new in zip(before, arrays(model), strict=True))
 
 
-def test_float16_skips_updates_that_overflow(monkeypatch):
+def test_float16_skips_updates_that_overflow():
     tf.keras.mixed_precision.set_global_policy("mixed_float16")
     model = make_model("memory", {"num_slots": 2})
     step = TrainingStep(model, TrainingConfig(batch_size=4, jit_compile=False, precision="mixed_float16"), NO_STRATEGY)
@@ -274,20 +279,18 @@ def test_the_loss_scale_of_float16_stays_at_least_1():
     weight.assign(np.full_like(before, np.nan))
     results = [step([(BATCH, BATCH)], number, 0.1).numpy() for number in range(3)]
     assert step.state[0] == 1.0
-    assert not np.isfinite(results[-1]).all()  # no lower scale corrects it
+    assert not np.isfinite(results[-1]).all()  # no loss scale helps against a weight of NaN
     weight.assign(before)
     assert np.isfinite(step([(BATCH, BATCH)], 3, 0.1).numpy()).all()
 
 
-def test_float16_trains_two_replicas_as_one():
+def test_float16_trains_on_two_replicas_as_on_one_device():
     tf.keras.mixed_precision.set_global_policy("mixed_float16")
     options = {"precision": "mixed_float16", "steps": 3}
     strategy = replicas(2)
-    (_, alone), (_, together) = (
-        stepped([(BATCH, BATCH)], **options),
-        stepped([(BATCH, BATCH)], strategy=strategy, **options),
-    )
-    np.testing.assert_allclose(alone, together, rtol=1e-2)
+    _, alone = train_steps([(BATCH, BATCH)], **options)
+    _, on_replicas = train_steps([(BATCH, BATCH)], strategy=strategy, **options)
+    np.testing.assert_allclose(alone, on_replicas, rtol=1e-2)
     assert alone.gradient_norm > 0
 
 
@@ -295,22 +298,23 @@ def test_averaged_checkpoints_are_the_mean_of_their_weights(tiny_config, tmp_pat
     run_dir = str(tmp_path / "run")
     assert train(tiny_config(), run_dir, NO_STRATEGY) == 0
     state = tf.train.get_checkpoint_state(os.path.join(run_dir, run_folder.CHECKPOINTS))
-    weights = []
+    weights_by_checkpoint = []
     for path in state.all_model_checkpoint_paths:
         trained = load([run_dir], [], None)
         Checkpoint(trained.model).read(path)
-        weights.append(arrays(trained.model))
-    assert len(weights) == 3
+        weights_by_checkpoint.append(arrays(trained.model))
+    assert len(weights_by_checkpoint) == 3
     averaged = load([run_dir], [], 3)
     assert sorted(averaged.checkpoints) == sorted(state.all_model_checkpoint_paths)
-    for mean, *each in zip(arrays(averaged.model), *weights, strict=True):
-        np.testing.assert_allclose(mean, np.mean(each, 0), rtol=1e-5, atol=1e-6)
-    assert any((one != mean).any() for one, mean in zip(weights[-1], arrays(averaged.model), strict=True))
+    for mean, *weights in zip(arrays(averaged.model), *weights_by_checkpoint, strict=True):
+        np.testing.assert_allclose(mean, np.mean(weights, 0), rtol=1e-5, atol=1e-6)
+    last_weights = weights_by_checkpoint[-1]
+    assert any((last != mean).any() for last, mean in zip(last_weights, arrays(averaged.model), strict=True))
     with pytest.raises(RunError, match="3 checkpoints .*training.keep_checkpoints"):
         load([run_dir], [], 4)
 
 
-def test_pairs_over_the_limits_are_no_part_of_training(tiny_config, tmp_path, capsys):
+def test_pairs_longer_than_the_limits_are_left_out_of_training(tiny_config, tmp_path, capsys):
     config = tiny_config({"data.max_source_length": 4, "data.max_target_length": 4})
     assert train(config, str(tmp_path / "run"), NO_STRATEGY) == 0
     lines = (tmp_path / "data" / "train.source").read_text(encoding="utf-8").splitlines()
@@ -319,7 +323,7 @@ def test_pairs_over_the_limits_are_no_part_of_training(tiny_config, tmp_path, ca
     assert f"{short} training pairs" in capsys.readouterr().out
 
 
-def test_checkpoints_are_written_after_minutes(tiny_config, tmp_path):
+def test_a_checkpoint_is_written_once_checkpoint_minutes_have_passed(tiny_config, tmp_path):
     config = tiny_config({"training.checkpoint_every": 1000, "training.checkpoint_minutes": 1e-6})
     run_dir = str(tmp_path / "run")
     assert train(config, run_dir, NO_STRATEGY) == 0
@@ -327,28 +331,29 @@ def test_checkpoints_are_written_after_minutes(tiny_config, tmp_path):
     assert [path.rpartition("-")[2] for path in state.all_model_checkpoint_paths] == ["4", "5", "6"]
 
 
-def test_stopped_in_every_validation_equals_uninterrupted(tiny_config, tmp_path, monkeypatch, capsys):
-    """A signal before the second batch of a validation is answered before it, and the validation is made up for."""
+def test_a_run_stopped_in_every_validation_equals_an_uninterrupted_one(tiny_config, tmp_path, monkeypatch, capsys):
+    """A signal between two batches of a validation stops it there; the resumed run validates first."""
     config = tiny_config({"training.validate_every": 2})
-    assert train(config, str(tmp_path / "whole"), NO_STRATEGY) == 0
+    assert train(config, str(tmp_path / "uninterrupted"), NO_STRATEGY) == 0
     capsys.readouterr()
-    search, searched, trainers = Searcher.__call__, [], []
+    search, trainers, searches = Searcher.__call__, [], 0
 
-    def search_then_terminate(self, *arguments):
-        searched.append(len(searched))
-        if len(searched) in (1, 4, 7):  # of two batches in a validation
+    def terminate_then_search(self, *arguments):
+        nonlocal searches
+        searches += 1
+        if searches in (1, 4, 7):  # first of two batches; the resumed run searches both
             os.kill(os.getpid(), signal.SIGTERM)
             while not trainers[-1].stopping.received:
                 time.sleep(0.001)
         return search(self, *arguments)
 
     monkeypatch.setattr("memattn.search.searcher.BATCHES_AT_ONCE", 1)
-    monkeypatch.setattr(Searcher, "__call__", search_then_terminate)
+    monkeypatch.setattr(Searcher, "__call__", terminate_then_search)
     statuses = []
     while not statuses or statuses[-1]:
-        trainers.append(Trainer(config, str(tmp_path / "pieces"), NO_STRATEGY))
+        trainers.append(Trainer(config, str(tmp_path / "interrupted"), NO_STRATEGY))
         statuses.append(trainers[-1].train())
         assert len(statuses) < 10
-    assert statuses == [143, 143, 143, 0]
+    assert statuses == [128 + signal.SIGTERM] * 3 + [0]
     assert "stopped by SIGTERM at step 2; the same command resumes it" in capsys.readouterr().out
-    assert_same_run(tmp_path / "whole", tmp_path / "pieces")
+    assert_same_run(tmp_path / "uninterrupted", tmp_path / "interrupted")
