@@ -30,6 +30,12 @@ def pytest_addoption(parser):
 
 
 @pytest.fixture(autouse=True)
+def seeded():
+    """Gives each test the same random numbers, in whatever order the tests run."""
+    tf.keras.utils.set_random_seed(1)
+
+
+@pytest.fixture(autouse=True)
 def chosen_mechanisms_known_to_keras():
     """Lets Keras load from files the mechanisms that --mechanism names; they are not registered with it."""
     with tf.keras.utils.custom_object_scope({MECHANISMS[name].__name__: MECHANISMS[name] for name in CHOSEN}):

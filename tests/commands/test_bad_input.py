@@ -781,6 +781,7 @@ def test_a_full_disk_while_a_run_folder_is_created_is_reported(config, disk, tmp
     assert run_folder.load_config(str(tmp_path / "new")) == config
 
 
+@pytest.mark.slow
 def test_a_full_disk_while_a_checkpoint_is_written_is_reported(config, disk, tmp_path, monkeypatch, capsys):
     checkpoints_before = {}
     step = TrainingStep.__call__
@@ -864,6 +865,7 @@ def test_a_lack_of_memory_is_reported(config, tmp_path, monkeypatch, capsys):
     assert status_of_refusal(capsys, training(huge, tmp_path / "new"), "memory", "(2147483647, ") == FAILURE
 
 
+@pytest.mark.slow
 def test_weights_that_become_nan_in_a_run_are_reported_with_the_batch_and_the_last_checkpoint(
     config, tmp_path, monkeypatch, capsys
 ):

@@ -137,6 +137,7 @@ def test_scores_are_normalized_over_the_selection(tie, coverage):
         assert_same(Hypotheses(*(array[i : i + 1] for array in hypotheses)), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_a_selection_of_everything_changes_nothing(jit_compile):
     for model in (models(1)[0], Ensemble(models(2))):
@@ -168,6 +169,7 @@ def test_a_file_holds_the_most_probable_translations_of_each_token(tmp_path):
     assert [int(i) for i in ids[allowed[0]]] == [EOS, UNK, 4, 6, 7]  # a itself, c, and d of the empty source
 
 
+@pytest.mark.slow
 def test_a_run_decodes_with_a_lexicon(tiny_config, tmp_path):
     assert train(tiny_config({"training.max_steps": 3}), str(tmp_path / "run"), tf.distribute.get_strategy()) == 0
     path = tmp_path / "lexicon.tsv"

@@ -364,6 +364,7 @@ def test_a_lost_best_checkpoint_is_written_again(tiny_config, tmp_path):
     assert tf.train.latest_checkpoint(str(run_dir / run_folder.BEST)).endswith("step-6")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["memory", slow("bahdanau")])
 def test_a_model_learns_to_copy(tiny_config, tmp_path, name):
     config = tiny_config(
