@@ -634,22 +634,3 @@ def test_a_config_at_full_scale_has_its_row_of_the_paper(changes, expected):
 )
 def test_a_config_that_differs_from_full_scale_has_no_row_of_the_paper(change):
     assert printed.table_1(full_scale(**change)) is None
-
-
-def test_the_papers_table_equals_the_reference():
-    path = ROOT.parent / "shared" / "reference" / "paper_tables.json"
-    if not path.exists():
-        pytest.skip("the paper's tables are not beside the repository")
-    tables = json.loads(path.read_text(encoding="utf-8"))
-    assert list(map(list, printed.TABLE_3_SECONDS.items())) == tables["table3_en_de_decode_seconds"]["rows"]
-    by_split = {"valid": printed.TABLE_2_VALID, "test": printed.TABLE_2_TEST}
-    for kind, split, slots, *bleu in tables["table2_wmt17_bleu"]["rows"]:
-        model = f"K={slots}{' + PE' if 'PE' in kind else ''}" if slots else kind
-        assert by_split[split][model] == tuple(bleu)
-    rows = tables["table1_copy"]["rows"]
-    rows_in_code = [
-        [length, model, printed.TABLE_1_BLEU[length][place], printed.TABLE_1_SECONDS[length][place]]
-        for length in printed.TABLE_1_BLEU
-        for place, model in enumerate(printed.TABLE_1_MODELS)
-    ]
-    assert rows_in_code == rows
