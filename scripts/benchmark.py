@@ -8,7 +8,7 @@ paper       decode times in the layout of the paper's Tables 1 and 3
 data        the input pipeline on a corpus of millions of pairs
 replicas    bytes that a training step moves between GPUs (counted, not timed)
 
-python scripts/benchmark.py decode --help
+Options of one: python scripts/benchmark.py decode --help
 """
 
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)

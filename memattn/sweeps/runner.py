@@ -165,7 +165,11 @@ def _failed(
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             children.end()
-            print("ending the runs; trainings write a checkpoint", file=sys.stderr, flush=True)
+            print(
+                "ending the runs; trainings write a checkpoint, and the same command resumes them",
+                file=sys.stderr,
+                flush=True,
+            )
             raise
     return {
         name: f"{activity} ended with status {status}" for name, status in zip(names, statuses, strict=True) if status
