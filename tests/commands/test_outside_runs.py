@@ -31,7 +31,7 @@ def test_commands_find_an_outside_mechanism_in_the_working_directory_alone(comma
 def test_the_conformance_tests_run_on_an_outside_mechanism(tmp_path):
     outside.write(tmp_path)
     conformance = "tests/attention/test_conformance.py"
-    arguments = ["-n", "0", "-q", "-p", "no:cacheprovider", conformance, "-k", "serialize or greedy"]
+    arguments = ["-n", "0", "-q", "-p", "no:cacheprovider", conformance, "-k", "from_its_config or greedy"]
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
     arguments += ["--mechanism", "outside_package.looks:Uniform"]
     result = run_command("pytest", *arguments, env={**os.environ, "PYTHONPATH": path})

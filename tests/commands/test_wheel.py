@@ -85,7 +85,8 @@ def test_the_wheel_requires_every_distribution_that_it_imports(wheel):
         for node in ast.walk(ast.parse(text)):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module] if isinstance(node, ast.ImportFrom) else []
-            for top in {name.split(".")[0] for name in names} - {"memattn", *sys.stdlib_module_names}:
+            known = {"memattn", *sys.stdlib_module_names, "_typeshed"}  # _typeshed: of type checkers
+            for top in {name.split(".")[0] for name in names} - known:
                 providers = {name.lower() for name in distributions.get(top, [top.replace("_", "-")])}
                 assert providers & required, (path, top)
 
