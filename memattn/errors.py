@@ -38,7 +38,7 @@ def abbreviated(value: Any) -> str:
 
 
 def short(text: str) -> str:
-    """Returns a key, a name or a path for an error, in printable characters; of a long one, the start."""
+    """Returns a key, a name or a path in printable characters, cut short if it is long, for an error."""
     text = _printable(text)
     return text if len(text) <= 120 else f"{text[:116]} ..."
 

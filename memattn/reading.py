@@ -1,8 +1,10 @@
 """Reads files that may hold anything: only regular files, within limits of size, line length and nesting."""
 
+import csv
 import errno
 import functools
 import gzip
+import io
 import json
 import os
 import stat
@@ -90,6 +92,11 @@ def decoded(content: bytes, path: str, *, first: int = 1, encoding: str = "utf-8
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + first
         raise DataError(f"{path}:{line}: not UTF-8 text: byte 0x{content[error.start]:02x}") from error
+
+
+def csv_file(path: str) -> list[dict[str, str]]:
+    """Returns the rows of a CSV file whose first line names the columns. Raises DataError, OSError, csv.Error."""
+    return list(csv.DictReader(io.StringIO(text(path), newline="")))
 
 
 def json_file(path: str, kinds: Kinds | None = None) -> Any:

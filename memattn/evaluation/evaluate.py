@@ -25,7 +25,7 @@ from memattn.evaluation import metrics, model_card, plots
 from memattn.evaluation.metrics import Comparison
 from memattn.evaluation.result import Result
 from memattn.evaluation.target_loss import target_loss
-from memattn.models.interface import AligningModel
+from memattn.models.interface import AligningModel, aligns
 from memattn.runs import provenance, run_folder
 from memattn.runs.checkpoints import step_of
 from memattn.runs.trained import Trained
@@ -118,12 +118,10 @@ def evaluate(trained: Trained, test_set: TestSet, *, repeats: int) -> Evaluation
         translations, elapsed = decode(searcher, test_set.source, trained.vocabulary, num_buckets)
         seconds.append(elapsed)
     hypotheses = [text.one_line(trained.text.decode(translation.best)) for translation in translations]
-    comparison = Comparison(
+    comparison = Comparison.for_tokenizer(
+        trained.text,
         hypotheses=hypotheses,
         references=test_set.references,
-        by_characters=trained.text.by_characters,
-        language=trained.text.target_language,
-        detokenize=lambda hypothesis: text.one_line(trained.text.detokenize(hypothesis)),
         detokenized_references=test_set.detokenized_references,
         target_loss=lambda: target_loss(Scorer(trained.model), test_set.source, test_set.target),
     )
@@ -199,7 +197,7 @@ def write(evaluation: Evaluation, trained: Trained, output_dir: str, *, num_plot
     pictures = os.path.join(output_dir, ALIGNMENTS)
     remove_pictures(pictures)
     model = trained.models[0]  # an ensemble's pictures are of its first model
-    if isinstance(model, AligningModel) and trained.model.has_alignments:
+    if aligns(model) and aligns(trained.model):
         num_drawn = _plot(model, trained.vocabulary, evaluation, num_plots, pictures)
         names += [f"{ALIGNMENTS}/ (by line, from 0)"] if num_drawn else []
     return names

@@ -9,11 +9,12 @@ import functools
 import math
 import warnings
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sacrebleu.metrics import BLEU, CHRF
 
 from memattn.data.bpe import escape
+from memattn.data.tokenizer import Tokenizer, one_line
 from memattn.data.vocabulary import split_words
 
 _LARGEST_EXPONENT = 700.0  # its exponential is still a finite float
@@ -51,6 +52,16 @@ class Comparison:
     detokenize: Callable[[str], str] = str
     detokenized_references: list[str] | None = None
     target_loss: Callable[[], float] | None = None
+
+    @classmethod
+    def for_tokenizer(cls, tokenizer: Tokenizer, **fields: Any) -> "Comparison":
+        """Returns a comparison whose language and detokenization are those of a tokenizer; `fields` are all others."""
+        return cls(
+            by_characters=tokenizer.by_characters,
+            language=tokenizer.target_language,
+            detokenize=lambda hypothesis: one_line(tokenizer.detokenize(hypothesis)),
+            **fields,
+        )
 
     def __post_init__(self):
         if len(self.hypotheses) != len(self.references):

@@ -1,4 +1,4 @@
-"""Several models as one, which averages their probabilities."""
+"""An ensemble: a model that averages the probabilities of several models."""
 
 import functools
 import math

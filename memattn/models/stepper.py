@@ -29,7 +29,7 @@ class StepResult(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """What queries read from the memory.
+    """The result of reading the memory with Q queries.
 
     Attributes:
       scores: [B, Q, M], of the memory's values.
@@ -126,7 +126,7 @@ class LSTMStepper(Stepper):
 def run_steps(
     stepper: Stepper, gates: tf.Tensor, cells: Cells, seed: tf.Tensor | None
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Runs T steps, one after the other, for gates [B, T, G] from the state `cells`.
+    """Runs T decoder steps in sequence for gates [B, T, G], beginning with the state `cells`.
 
     Returns outputs [B, T, ...] and contexts [B, T, ...], both for `read_out`, and scores [B, T, M].
     """

@@ -254,7 +254,7 @@ def restore_average(model: tf.keras.Model, folder: str, number: int) -> list[str
 
 
 def _readable(checkpoint: Checkpoint, folder: str) -> Iterator[str]:
-    """Restores the readable checkpoints of a folder one after the other, newest first, and yields their paths.
+    """Restores each readable checkpoint of a folder in turn, beginning with the newest, and yields its path.
 
     Training may replace checkpoints meanwhile, so the folder is listed again each time. Raises RunError at the end if
     there were checkpoints, but none could be read.

@@ -141,9 +141,10 @@ class Translator:
     def _search(
         self, sources: list[list[str]], places: list[tuple[int, int]], first: int
     ) -> Iterator[tuple[int, list[tuple[Part, float]]]]:
-        """Yields the index of each source with its hypotheses, at least one, and their scores; short sources first.
+        """Yields, for each source, its index and its ranked hypotheses with their scores; short sources come first.
 
-        The translation of an empty source is empty. Samples depend on a source's line and piece (`places`).
+        Every source has at least one hypothesis; that of an empty source is empty. Samples depend on a source's line
+        and piece (`places`).
         """
         sentences = Sentences.from_ids([self._vocabulary.encode(source) for source in sources])
         numbers = np.array([first + line + (piece << 32) for line, piece in places], np.int64)

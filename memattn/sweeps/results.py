@@ -1,7 +1,6 @@
 """Collects the finished runs of a sweep from their folders."""
 
 import csv
-import io
 import os
 import warnings
 from collections.abc import Mapping
@@ -82,7 +81,7 @@ def result_of(folder: str, config: Config, split: str, average: int | None) -> R
 def _validations(path: str) -> list[dict[str, str]]:
     """Returns the rows of a run's validation.csv; none if the file is missing or damaged."""
     try:
-        rows = list(csv.DictReader(io.StringIO(reading.text(path), newline="")))
+        rows = reading.csv_file(path)
         for row in rows:  # raises where a number is missing
             int(row["step"]), float(row["bleu"]), float(row["seconds"])
     except (OSError, ValueError, TypeError, KeyError, csv.Error):

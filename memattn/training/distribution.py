@@ -1,4 +1,4 @@
-"""Chooses the devices that training runs on: one, all of a machine, or those of several machines.
+"""Chooses the devices of a training: a single device, all of a machine, or those of several machines.
 
 In training on several machines, one process (a worker) runs on each. All workers execute the same program, and meet in
 the functions at the end of this file. Every worker must call these in the same order, or all wait for ever. The chief

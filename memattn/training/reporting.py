@@ -23,7 +23,7 @@ class Report(NamedTuple):
 def steps_report(
     results: Sequence[StepResult], *, step: int, max_steps: int, seconds: float, learning_rate: float
 ) -> Report:
-    """Reports on the last steps up to `step`, at least one, which took `seconds`."""
+    """Reports on the training steps that ended with `step` and took `seconds`; there must be a result."""
     finite = [result for result in results if result.is_finite]
     lines, skipped = [], len(results) - len(finite)
     if skipped:

@@ -60,12 +60,10 @@ class Validation:
         self._searcher.renew()
         try:
             translations, _ = decode(self._searcher, self._pairs.source, self._vocabulary, self._num_buckets)
-            comparison = Comparison(
+            comparison = Comparison.for_tokenizer(
+                self._text,
                 hypotheses=[self._text.decode(translation.best) for translation in translations],
                 references=self._references,
-                by_characters=self._text.by_characters,
-                language=self._text.target_language,
-                detokenize=lambda hypothesis: one_line(self._text.detokenize(hypothesis)),
                 detokenized_references=self._detokenized_references,
                 target_loss=lambda: target_loss(self._scorer, self._pairs.source, self._pairs.target, stop),
             )

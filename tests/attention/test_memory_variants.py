@@ -62,17 +62,24 @@ def test_a_variant_equals_numpy_for_all_scorings_and_ways_of_reading(
             np.testing.assert_array_equal(alignments[b, q, LENGTHS[b] :], 0)
 
 
+def windowed_logits(mechanism, states):
+    """The logits of alpha [S, K] for the states [S, D] of a source, each slot with its window."""
+    logits = states.astype(np.float64) @ mechanism.encoder_scores.kernel.numpy()
+    length, num_slots = logits.shape
+    for k in range(num_slots):
+        middle, deviation = (k + 0.5) * length / num_slots, max(length / num_slots, 1) / 4
+        for s in range(length):
+            logits[s, k] += max(-((s + 0.5 - middle) ** 2) / (2 * deviation**2), -8)
+    return logits
+
+
 @pytest.mark.parametrize("num_slots", [1, 3, 8])
 @pytest.mark.parametrize("encoder_scoring", [*SCORING, "softmax_time"])
 def test_a_variant_with_position_windows_equals_numpy(num_slots, encoder_scoring):
     mechanism = MemoryVariantAttention(num_slots=num_slots, encoder_scoring=encoder_scoring, position_windows=True)
     _, contexts, _ = read(mechanism, STATES, QUERIES)
     for b, length in enumerate(LENGTHS):
-        logits = STATES[b, :length].astype(np.float64) @ mechanism.encoder_scores.kernel.numpy()
-        for k in range(num_slots):
-            middle, deviation = (k + 0.5) * length / num_slots, max(length / num_slots, 1) / 4
-            for s in range(length):
-                logits[s, k] += max(-((s + 0.5 - middle) ** 2) / (2 * deviation**2), -8)
+        logits = windowed_logits(mechanism, STATES[b, :length])
         alpha = softmax(logits.T).T if encoder_scoring == "softmax_time" else SCORING[encoder_scoring](logits)
         beta = softmax(QUERIES[b] @ mechanism.decoder_scores.kernel.numpy())  # [Q, K]
         np.testing.assert_allclose(contexts[b], beta @ alpha.T @ STATES[b, :length], rtol=1e-4, atol=1e-5)
@@ -108,11 +115,7 @@ def test_windowed_memory_is_a_softmax_over_time_of_logits_and_windows(num_slots,
         mechanism.query_layer.bias.assign(np.random.default_rng(2).normal(size=7))
     _, contexts, alignments = read(mechanism, STATES, QUERIES)
     for b, length in enumerate(LENGTHS):
-        logits = STATES[b, :length].astype(np.float64) @ mechanism.encoder_scores.kernel.numpy()
-        for k in range(num_slots):
-            middle, deviation = (k + 0.5) * length / num_slots, max(length / num_slots, 1) / 4
-            for s in range(length):
-                logits[s, k] += max(-((s + 0.5 - middle) ** 2) / (2 * deviation**2), -8)
+        logits = windowed_logits(mechanism, STATES[b, :length])
         alpha = softmax(logits.T).T  # [S, K]
         slots = alpha.T @ STATES[b, :length]
         for q in range(Q):

@@ -194,7 +194,10 @@ def _array_paths(folder: str) -> list[str]:
 
 
 def _read_journal(path: str, folder: str) -> Journal:
-    """Reads a journal; if the journal or an array is damaged, warns and returns a new one, which discards all work."""
+    """Returns the journal of a stopped encoding.
+
+    If the journal or an array is damaged, warns and returns an empty journal: encoding then begins anew.
+    """
     kinds = {field.name: list if field.name in ("longest", "sizes") else int for field in dataclasses.fields(Journal)}
     with contextlib.suppress(DataError, TypeError):  # TypeError: unknown keys
         journal = Journal(**reading.json_file(path, kinds))

@@ -30,7 +30,7 @@ class Encoded(NamedTuple):
 
 
 class Decoding(NamedTuple):
-    """What all decoder steps of a batch share.
+    """Values that every decoder step of a batch uses.
 
     Attributes:
       memory: the encoder's last memory [B, N, w, m].

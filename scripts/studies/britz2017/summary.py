@@ -1,7 +1,5 @@
 """Makes the README's table: a few committed results beside the paper's."""
 
-import csv
-import io
 import os
 
 from memattn import reading
@@ -36,8 +34,12 @@ def rows(results: str) -> list[dict[str, str]]:
         model: reading.json_file(path("table1", "cpu", "runs", run, "result.json"))["bleu"]
         for model, run in _CPU_RUNS.items()
     }
-    small = {row["model"]: float(row["BLEU"]) for row in _csv(path("table1", "small", "table.csv")) if row["L"] == "40"}
-    seeds = {row["run"]: float(row["BLEU mean"]) for row in _csv(path("multi30k", "small", "seeds.csv"))}
+    small = {
+        row["model"]: float(row["BLEU"])
+        for row in reading.csv_file(path("table1", "small", "table.csv"))
+        if row["L"] == "40"
+    }
+    seeds = {row["run"]: float(row["BLEU mean"]) for row in reading.csv_file(path("multi30k", "small", "seeds.csv"))}
     bahdanau = seeds["bahdanau"]
     windowed = next(seeds[run] for run in _WINDOWED if run in seeds)
     table = [
@@ -50,7 +52,7 @@ def rows(results: str) -> list[dict[str, str]]:
         ),
         _row("the same, memory attention beyond the paper", {"K=32": windowed, "bahdanau": bahdanau}, {}),
     ]
-    decoded = _csv(path("speed", "decode.csv"))
+    decoded = reading.csv_file(path("speed", "decode.csv"))
     for length in (50, 200):
         seconds = {row["system"]: float(row["seconds"]) for row in decoded if row["L"] == str(length)}
         speeds = _speeds({model: seconds[system] for model, system in _SYSTEMS.items()})
@@ -76,7 +78,3 @@ def _row(claim: str, ours: dict[str, float], paper: dict[str, float]) -> dict[st
 def _speeds(seconds: dict[str, float]) -> dict[str, float]:
     """Returns the speed of each model relative to Bahdanau attention."""
     return {model: seconds["bahdanau"] / model_seconds for model, model_seconds in seconds.items()}
-
-
-def _csv(path: str) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(reading.text(path), newline="")))
