@@ -152,6 +152,7 @@ def test_every_weight_has_a_finite_gradient(model):
         assert (np.abs(values).max() > 1e-7) != scores_single_slot
 
 
+@pytest.mark.slow
 def test_graph_and_xla_agree(model):
     assert_same(search(model, SOURCES, jit_compile=True), search(model, SOURCES))
 
@@ -183,6 +184,7 @@ def optimizer():
     tf.config.optimizer.set_experimental_options(options_before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EVERY_NAME)
 @pytest.mark.usefixtures("optimizer")
 def test_concurrent_searches_share_no_temporary_variable(name):

@@ -189,6 +189,7 @@ for path in sys.argv[1:]:
 """
 
 
+@pytest.mark.slow
 def test_models_are_loaded_in_a_new_process_with_equal_outputs(tmp_path):
     models = {name: functional(name, {}) for name in ("memory", "bahdanau", "luong", "luong_dot", "none")}
     arguments = dict.fromkeys(models, [SOURCE])

@@ -233,6 +233,7 @@ def test_progress_of_version_0_2_can_be_read():
     assert (progress.step, progress.validation_due, progress.diverged) == (7, False, "")
 
 
+@pytest.mark.slow
 def test_few_results_of_steps_are_pending_whatever_log_every_is(tiny_config, tmp_path, monkeypatch, capsys):
     pending, step = [], TrainingStep.__call__
     config = tiny_config({"training.log_every": 6, "training.validate_every": 6, "training.checkpoint_every": 6})
@@ -319,6 +320,7 @@ def test_a_run_without_corpus_json_is_refused(tiny_config, tmp_path):
         train(config, str(run_dir), NO_STRATEGY)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("option", "end"),
     [
@@ -334,6 +336,7 @@ def test_patience_or_a_score_ends_a_run(tiny_config, tmp_path, made_up_scores, c
     assert f"finished: {end}; best validation BLEU 30.00" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("max_length", "is_reported"), [(3, True), (5, False)])
 def test_targets_too_short_for_bleu_are_reported(tiny_config, tmp_path, capsys, max_length, is_reported):
     config = tiny_config({"data.copy.max_length": max_length, "training.max_steps": 1})
@@ -349,6 +352,7 @@ def test_the_best_checkpoint_is_that_of_the_best_validation(tiny_config, tmp_pat
     assert tf.train.latest_checkpoint(os.path.join(run_dir, run_folder.BEST)).endswith("step-6")
 
 
+@pytest.mark.slow
 def test_where_bleu_is_0_exact_match_decides_the_best_checkpoint(tiny_config, tmp_path, made_up_scores):
     made_up_scores(bleu=[0.0], exact_match=[50.0, 90.0, 90.0])
     run_dir = str(tmp_path / "run")
@@ -356,6 +360,7 @@ def test_where_bleu_is_0_exact_match_decides_the_best_checkpoint(tiny_config, tm
     assert tf.train.latest_checkpoint(os.path.join(run_dir, run_folder.BEST)).endswith("step-6")
 
 
+@pytest.mark.slow
 def test_a_lost_best_checkpoint_is_written_again(tiny_config, tmp_path):
     config, run_dir = tiny_config(), tmp_path / "run"
     assert train(config, str(run_dir), NO_STRATEGY) == 0
