@@ -50,7 +50,7 @@ check: lint test
 $(VENV)/installed: setup.py
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable ".[test]" $(addprefix tensorflow==,$(TENSORFLOW))
+	$(BIN)/python -m pip install --quiet --editable ".[test,lint]" $(addprefix tensorflow==,$(TENSORFLOW))
 	touch $@
 
 .venv-addons/installed: setup.py
