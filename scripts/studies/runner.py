@@ -14,7 +14,7 @@ from memattn.sweeps import runner as sweep
 from memattn.sweeps.expand import expand
 from memattn.sweeps.results import Run, finished
 from studies import family
-from studies.britz2017 import figures, future_work, open_questions, printed, tables
+from studies.britz2017 import figures, future_work, open_questions, printed, tables, windowed
 from studies.kaiser2016 import arithmetic, translation
 from studies.output import Output
 
@@ -33,6 +33,7 @@ _FOLDERS = {
 # BLEU.
 _TESTED = (
     "translation",
+    "bridge_translation",
     "taught_translation",
     "taught_nine_epochs",
     "family_translation",
@@ -99,6 +100,9 @@ TARGETS = {
     "rnnsearch_by_length": Target(("rnnsearch_translation",), family.rnnsearch_by_length),
     "arithmetic": Target(("arithmetic",), arithmetic.arithmetic),
     "active_translation": Target(("active_translation",), translation.translation),
+    "bridge": Target(("bridge", "bridge_translation"), windowed.bridge),
+    "windows": Target(("windows",), windowed.windows),
+    "windowed_memory": Target(("windowed_memory",), windowed.windowed_memory),
     "training_cost": Target((), open_questions.training_cost, is_benchmark=True),
 }
 

@@ -1,0 +1,107 @@
+"""Writes what windowed memory attention and the decoder's first state change in copying and translation."""
+
+import statistics
+from collections.abc import Callable
+
+from memattn.evaluation import formatting
+from memattn.sweeps.results import Run
+from studies.britz2017.runs import LEARNT, is_memory, num_slots, task_name, text_name
+from studies.output import Output
+
+
+def windowed_memory(output: Output, runs: list[Run]) -> None:
+    """Writes quality and learning speed of the copy task by length and model, and learning curves for each length."""
+    rows = []
+    for (length, model), seeds in _groups(runs, _length, _label).items():
+        rows.append(
+            {
+                "L": length,
+                "model": model,
+                "symbols per slot": f"{length / num_slots(seeds[0]):.3g}" if is_memory(seeds[0]) else "",
+                **_quality(seeds),
+                "best step": ", ".join(str(run.result.step) for run in seeds),
+            }
+        )
+        output.learning_curves(f"learning_curves_{length}", _by_label(runs, length), f"Copy task, L = {length}")
+    rows.sort(key=lambda row: row["L"])
+    output.table(rows, "Windowed memory attention on the copy task")
+
+
+def bridge(output: Output, copy: list[Run], translation: list[Run]) -> None:
+    """Writes BLEU with a zero and with a dense bridge, for each model of the copy task and of translation."""
+    rows = []
+    for name_of_task, runs in ((task_name, copy), (text_name, translation)):
+        for (task, model), seeds in _groups(runs, name_of_task, _label).items():
+            by_bridge = {kind: same for (kind,), same in _groups(seeds, _bridge).items()}
+            row = {"task": task, "model": model}
+            for kind in ("zero", "dense"):
+                quality = _quality(by_bridge[kind]) if kind in by_bridge else {}
+                row |= {f"{kind}: {column}": value for column, value in quality.items()}
+            rows.append(row)
+    output.table(rows, "The decoder's first state: zeros, or a dense layer over the encoder's final states")
+
+
+def windows(output: Output, runs: list[Run]) -> None:
+    """Writes quality and learning speed on the way from memory as in the paper to windowed memory, part by part."""
+    rows = []
+    for (parts, kind), seeds in _groups(runs, _parts, _bridge).items():
+        early = {
+            f"BLEU after {step}": f"{statistics.mean(dict(run.curve)[step] for run in seeds):.1f}"
+            for step in (500, 1000)
+        }
+        rows.append({"model": parts, "bridge": kind, **early, **_quality(seeds)})
+    output.table(rows, f"Parts of windowed memory attention: {task_name(runs[0])}, K = {num_slots(runs[0])}")
+    curves = {f"{parts}, {kind}": seeds for (parts, kind), seeds in _groups(runs, _parts, _bridge).items()}
+    output.learning_curves("learning_curves", curves, f"Copy task, L = {_length(runs[0])}, K = {num_slots(runs[0])}")
+
+
+def _groups(runs: list[Run], *keys: Callable[[Run], object]) -> dict[tuple, list[Run]]:
+    """Returns the runs by their values of the keys, in the order of their first runs."""
+    groups = {}
+    for run in runs:
+        groups.setdefault(tuple(key(run) for key in keys), []).append(run)
+    return groups
+
+
+def _by_label(runs: list[Run], length: int) -> dict[str, list[Run]]:
+    return {
+        label: seeds for (task_length, label), seeds in _groups(runs, _length, _label).items() if task_length == length
+    }
+
+
+def _quality(seeds: list[Run]) -> dict[str, str]:
+    """Returns columns with means over runs that differ in seed, and with their training steps to 95 BLEU."""
+    bleu = [run.result.scores["bleu"] for run in seeds]
+    steps = [run.updates_to(LEARNT) for run in seeds]
+    return {
+        "seeds": str(len(seeds)),
+        "BLEU": f"{statistics.mean(bleu):.2f}",
+        "min-max": formatting.extent(bleu, ".2f"),
+        "steps to 95 BLEU": ", ".join(str(step or "never") for step in steps),
+    }
+
+
+def _label(run: Run) -> str:
+    """Names a model as the texts do, such as "windowed memory, K = 32"."""
+    name = run.config.model.attention["name"].replace("_", " ")
+    return f"{name}, K = {num_slots(run)}" if is_memory(run) else name
+
+
+def _parts(run: Run) -> str:
+    """Names what a memory has beyond the paper's, such as "windows, softmax over time, additive reading"."""
+    attention = run.config.model.attention
+    is_windowed = attention["name"] == "windowed_memory"
+    parts = {
+        "windows": is_windowed or attention["position_windows"],
+        "softmax over time": is_windowed or attention["encoder_scoring"] == "softmax_time",
+        "additive reading": attention["read"] == "additive",
+    }
+    return ", ".join(part for part, is_there in parts.items() if is_there) or "as in the paper"
+
+
+def _length(run: Run) -> int:
+    return run.config.data.generated.max_length
+
+
+def _bridge(run: Run) -> str:
+    return run.config.model.bridge
