@@ -1,4 +1,4 @@
-"""Writes the tables of docs/configuration.md, and results/summary.csv.
+"""Writes the tables of docs/reference/configuration.md, and results/summary.csv.
 
 python scripts/write_docs.py
 """
@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def main() -> int:
-    page = ROOT / "docs" / "configuration.md"
+    page = ROOT / "docs/reference/configuration.md"
     files.write(str(page), reference.updated(page.read_text(encoding="utf-8")))
     files.write_csv(str(ROOT / "results" / "summary.csv"), summary.rows(str(ROOT / "results")))
     return 0

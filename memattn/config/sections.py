@@ -1,7 +1,7 @@
 """The dataclasses of a config, one for each mapping of the YAML, with its keys and their defaults.
 
 The defaults are the settings of the paper's copy task (Britz, Guan & Luong, 2017, section 4.1). The comment beside or
-above a key is its description in docs/configuration.md.
+above a key is its description in docs/reference/configuration.md.
 """
 
 import dataclasses
@@ -136,7 +136,7 @@ class Seq2SeqConfig:
 
 @dataclasses.dataclass(frozen=True)
 class NeuralGPUConfig:
-    """Active memory: a Neural GPU (docs/active_memory.md)."""
+    """Active memory: a Neural GPU (docs/results/active_memory.md)."""
 
     has_memory_length: ClassVar[bool] = True
 
@@ -199,7 +199,7 @@ class TrainingConfig:
     # fine-tuning: run folder whose best weights training starts from; the data needs the vocabulary of that run
     init_from: str | None = None
     # distillation: run folder of a teacher with the same encoder; training starts from the teacher's encoder and, for
-    # teacher_steps, also minimizes the distance to the teacher's contexts (docs/slots.md)
+    # teacher_steps, also minimizes the distance to the teacher's contexts (docs/results/slots.md)
     teacher: str | None = None
     # initial weight of the distance to the teacher's contexts, a mean squared difference; 0: only the teacher's encoder
     # is used
@@ -241,7 +241,7 @@ class DecodingConfig:
     # memattn-translate: treatment of a longer line. split: pieces, cut at ends of sentences and words; cut: the rest is
     # dropped; refuse: an error
     long_lines: Literal["split", "cut", "refuse"] = "split"
-    # n: no n-gram occurs twice in a hypothesis (docs/search.md); null or 0: n-grams may repeat
+    # n: no n-gram occurs twice in a hypothesis (docs/guides/search.md); null or 0: n-grams may repeat
     no_repeat_ngram_size: int | None = number(None, at_least=0)
     n_best: int = number(1, at_least=1)  # hypotheses that are returned; in beam search, at most beam_size
     sample: SampleConfig | None = None  # sampling in place of a search; null: beam search

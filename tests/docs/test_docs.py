@@ -1,4 +1,4 @@
-"""docs/api.md and docs/configuration.md agree with the program, and links between pages are valid."""
+"""The reference pages agree with the program, and links between pages are valid."""
 
 import inspect
 import re
@@ -24,7 +24,9 @@ def anchors(text):
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-@pytest.mark.parametrize("path", [ROOT / "README.md", *(ROOT / "docs").glob("*.md")], ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")], ids=lambda path: str(path.relative_to(ROOT))
+)
 def test_links_lead_to_files_and_headings(path):
     prose = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
     links = re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)", prose)
@@ -37,7 +39,7 @@ def test_links_lead_to_files_and_headings(path):
 
 
 def test_the_tables_of_keys_equal_those_of_the_program():
-    page = PAGES["configuration.md"]
+    page = PAGES["reference/configuration.md"]
     assert page == reference.updated(page), "run python scripts/write_docs.py"
     for key in ("data.copy.max_length", "training.schedule", "model.attention.num_slots", "sweep.grids"):
         assert f"| `{key}` |" in page
@@ -52,7 +54,7 @@ def test_a_mechanism_without_documented_arguments_is_named(monkeypatch):
 
     monkeypatch.setitem(MECHANISMS, "undocumented", Undocumented)
     with pytest.raises(ConfigError, match="Undocumented: .*sharpness .*Args:"):
-        reference.updated(PAGES["configuration.md"])
+        reference.updated(PAGES["reference/configuration.md"])
 
 
 MECHANISMS_WITH_POSTPONED_ANNOTATIONS = """
@@ -86,10 +88,10 @@ def test_the_tables_of_keys_resolve_postponed_annotations(monkeypatch):
     exec(compile(MECHANISMS_WITH_POSTPONED_ANNOTATIONS, "a_file.py", "exec", dont_inherit=True), namespace)
     monkeypatch.setitem(MECHANISMS, "postponed", namespace["Postponed"])
     row = "| `model.attention.sharpness` | number, null | `1.0` | how sharply |"
-    assert row in reference.updated(PAGES["configuration.md"])
+    assert row in reference.updated(PAGES["reference/configuration.md"])
     monkeypatch.setitem(MECHANISMS, "strange", namespace["Strange"])
     with pytest.raises(ConfigError, match="Strange: .*sharpness.*complex"):
-        reference.updated(PAGES["configuration.md"])
+        reference.updated(PAGES["reference/configuration.md"])
 
 
 def test_a_wrong_class_in_the_registry_is_named(monkeypatch):
@@ -102,7 +104,7 @@ def test_a_wrong_class_in_the_registry_is_named(monkeypatch):
 def examples(tmp_path, monkeypatch):
     """The configs of the page by the file that the first line names; they are written to the working directory."""
     monkeypatch.chdir(tmp_path)
-    texts = {re.match(r"# (\S+\.yaml)", text)[1]: text for text in blocks("configuration.md", "yaml")}
+    texts = {re.match(r"# (\S+\.yaml)", text)[1]: text for text in blocks("reference/configuration.md", "yaml")}
     for name, text in texts.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
     return texts
@@ -122,11 +124,11 @@ def test_the_configs_of_the_page_expand_to_as_many_runs_as_printed(examples):
 def test_the_page_prints_the_real_error_of_a_wrong_config(examples):
     with pytest.raises(ConfigError) as raised:
         configs.load("wrong.yaml", [])
-    assert f"```\n{raised.value}\n```" in PAGES["configuration.md"]
+    assert f"```\n{raised.value}\n```" in PAGES["reference/configuration.md"]
 
 
 def test_the_overrides_of_the_page_are_accepted(examples):
-    overrides = re.findall(r"^--set '?(.*?)'?$", PAGES["configuration.md"], flags=re.MULTILINE)
+    overrides = re.findall(r"^--set '?(.*?)'?$", PAGES["reference/configuration.md"], flags=re.MULTILINE)
     assert overrides
     for override in overrides:
         assert configs.load("small.yaml", [override]) != configs.load("small.yaml", []) or "null" in override
@@ -136,7 +138,7 @@ def test_the_overrides_of_the_page_are_accepted(examples):
 
 def signatures():
     """Returns the signatures that the page prints, by name."""
-    text = " ".join("".join(blocks("api.md", "text")).split())
+    text = " ".join("".join(blocks("reference/api.md", "text")).split())
     return {name: f"({arguments})" for name, arguments in re.findall(r"memattn\.(\w+)\((.*?[^(])\)(?= |$)", text)}
 
 
@@ -150,14 +152,14 @@ def test_printed_signatures_equal_the_real_signatures(name):
 
 def test_the_printed_call_of_a_mechanism_equals_its_signature():
     _, *parameters = inspect.signature(memattn.AttentionMechanism.call).parameters.values()
-    assert f"attention{inspect.Signature(parameters)}\n" in "".join(blocks("api.md", "text"))
+    assert f"attention{inspect.Signature(parameters)}\n" in "".join(blocks("reference/api.md", "text"))
 
 
 @pytest.mark.parametrize(
     ("kind", "title"), [(memattn.AttentionMechanism, "## Attention mechanisms"), (memattn.Seq2Seq, "## The model")]
 )
 def test_printed_methods_have_their_real_parameters(kind, title):
-    section = PAGES["api.md"].split(title)[1].split("\n## ")[0]
+    section = PAGES["reference/api.md"].split(title)[1].split("\n## ")[0]
     methods = re.findall(r"^\| `(\w+)(\(.*?\))` \|", section, flags=re.MULTILINE)
     assert methods
     for name, printed in methods:
@@ -169,7 +171,7 @@ def test_printed_methods_have_their_real_parameters(kind, title):
 
 def test_every_python_block_is_run():
     """tests/docs/test_public.py runs the block with memattn.load, the tests below run all others."""
-    for block in blocks("api.md", "python"):
+    for block in blocks("reference/api.md", "python"):
         assert any(text in block for text in ("MemoryAttention(", "GRUCell", "Seq2Seq(", "memattn.load("))
 
 

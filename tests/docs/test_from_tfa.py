@@ -1,4 +1,4 @@
-"""The code of docs/from_tfa.md runs, and the code for tensorflow-addons computes the same as that for memattn."""
+"""The code of the page on tensorflow-addons runs, and the code of both libraries computes the same."""
 
 import ast
 import re
@@ -13,7 +13,7 @@ from memattn.attention import MECHANISMS
 
 pytestmark = pytest.mark.slow
 
-PAGE = (ROOT / "docs/from_tfa.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/tutorials/from_tensorflow_addons.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n# (in both|tensorflow-addons|memattn)\n(.*?)```", PAGE, flags=re.DOTALL)
 D, U, END = 8, 6, 2  # as on the page
 SAVED_SHAPES = {  # file -> name of each array that the code for tensorflow-addons saves, and its shape

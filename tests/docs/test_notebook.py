@@ -9,7 +9,7 @@ from helpers.repository import ROOT
 
 pytestmark = pytest.mark.slow
 
-PATH = ROOT / "docs" / "memory_attention.ipynb"
+PATH = ROOT / "docs/start/how_it_works.ipynb"
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from memattn.evaluation.formatting import markdown, pivot
 from memattn.sweeps.expand import expand
 from memattn.sweeps.results import finished
 
-PAGES = ["README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))]
+PAGES = ["README.md", *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md")))]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
@@ -67,7 +67,7 @@ def test_the_readme_is_short():
 
 
 def test_the_first_config_of_the_usage_page_loads(tmp_path):
-    text, *_ = re.findall(r"```yaml\n(.*?)```", page("docs/usage.md"), flags=re.DOTALL)
+    text, *_ = re.findall(r"```yaml\n(.*?)```", page("docs/guides/training.md"), flags=re.DOTALL)
     path = tmp_path / "tiny.yaml"
     path.write_text(text, encoding="utf-8")
     assert len(expand(config.load(str(path), []))) == 2
@@ -111,7 +111,7 @@ def test_tables_in_pages_equal_the_committed_results(name):
 
 
 def test_the_architecture_page_names_existing_files_and_every_part_of_the_package():
-    text = page("docs/architecture.md")
+    text = page("docs/concepts/design.md")
     existing = {path.name for path in ROOT.rglob("*.py")}
     for name in re.findall(r"\b(\w+\.py)\b", text):
         assert name in existing, name

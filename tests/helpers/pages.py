@@ -5,7 +5,8 @@ import re
 from helpers.repository import ROOT
 
 PAGES = {
-    name: (ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("api.md", "configuration.md", "search.md")
+    name: (ROOT / "docs" / name).read_text(encoding="utf-8")
+    for name in ("reference/api.md", "reference/configuration.md", "guides/search.md")
 }
 
 
@@ -15,9 +16,9 @@ def blocks(page, language):
 
 
 def run_block(text, tmp_path, monkeypatch):
-    """Runs, in tmp_path, the Python block of api.md that contains this text; returns the names that it defines."""
+    """Runs, in tmp_path, the block of reference/api.md that contains this text; returns the names that it defines."""
     monkeypatch.chdir(tmp_path)
-    (code,) = [block for block in blocks("api.md", "python") if text in block]
+    (code,) = [block for block in blocks("reference/api.md", "python") if text in block]
     namespace = {}
     exec(code, namespace)
     return namespace
