@@ -1,11 +1,20 @@
 """Formats ranges and tables as text."""
 
+import re
 from typing import Any
+
+_NUMBER = r"-?[\d.]+(?:e[+-]\d+)?"
 
 
 def extent(values: list[float], form: str) -> str:
     """Returns the least and the greatest value as text, such as 1.50-2.25 in the format ".2f"."""
     return f"{min(values):{form}}-{max(values):{form}}"
+
+
+def ends(extent: str) -> tuple[float, float]:
+    """Returns the least and the greatest value of an `extent`."""
+    least, greatest = re.fullmatch(rf"({_NUMBER})-({_NUMBER})", extent).groups()
+    return float(least), float(greatest)
 
 
 def markdown(rows: list[dict]) -> str:
