@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from memattn.evaluation.plots import save
+from memattn.evaluation.styles import line_styles
 
 _TASK_STYLES = [(colour, dash) for dash in ("-", "--") for colour in ("#222222", "#BB5566", "#DDAA33")]
 
@@ -106,3 +107,24 @@ def heat_map(
         luminance = np.dot(image.to_rgba(value)[:3], [0.2, 0.7, 0.1])  # a cell without a value is transparent
         dark = not np.isnan(value) and luminance < 0.5
         axes.text(column, row, texts[row][column], ha="center", va="center", color="white" if dark else "black")
+
+
+def steps_by_load(path: str, points: dict[str, list[tuple[float, int | None]]], title: str) -> None:
+    """Draws training steps of windowed memory against symbols per slot, a line for each label.
+
+    None is a run that never got there.
+    """
+    figure = Figure(figsize=(7, 4.5), layout="constrained")
+    axes = figure.subplots()
+    styles = line_styles([{"name": "windowed_memory"}] * len(points))
+    for (colour, dash), (label, pairs) in zip(styles, points.items(), strict=True):
+        reached = sorted((load, steps) for load, steps in pairs if steps)
+        loads, steps = zip(*reached, strict=True) if reached else ((), ())
+        axes.plot(loads, steps, marker="o", linestyle=dash, color=colour, label=label)
+    axes.set(
+        xscale="log", yscale="log", xlabel="symbols per slot, L / K", ylabel="training steps to 95 validation BLEU"
+    )
+    axes.grid(alpha=0.3, which="both")
+    axes.legend(fontsize=9)
+    figure.suptitle(title, fontsize=10, parse_math=False)
+    save(figure, path)

@@ -102,12 +102,12 @@ def test_every_shipped_config_loads_and_states_its_bleu_cost_and_command():
 def test_tables_in_pages_equal_the_committed_results(name):
     text = page(name)
     tables_in_page = re.findall(
-        r"<!-- (?:table|([^\n]*) by L): (\S+) -->\n(.*?)<!-- end of table -->", text, flags=re.DOTALL
+        r"<!-- (?:table|([^\n]*) by (\w+)(?: and (\w+))?): (\S+) -->\n(.*?)<!-- end of table -->", text, flags=re.DOTALL
     )
-    for measure, path, table in tables_in_page:
+    for measure, index, column, path, table in tables_in_page:
         with open(ROOT / path, encoding="utf-8", newline="") as file:
             rows = list(csv.DictReader(file))
-        assert table == markdown(pivot(rows, "L", "system", measure) if measure else rows)
+        assert table == markdown(pivot(rows, index, column or "system", measure) if measure else rows)
 
 
 def test_the_architecture_page_names_existing_files_and_every_part_of_the_package():
