@@ -13,8 +13,10 @@ def extent(values: list[float], form: str) -> str:
 
 def ends(extent: str) -> tuple[float, float]:
     """Returns the least and the greatest value of an `extent`."""
-    least, greatest = re.fullmatch(rf"({_NUMBER})-({_NUMBER})", extent).groups()
-    return float(least), float(greatest)
+    least = re.match(_NUMBER, extent)
+    if not least:
+        raise ValueError(f"{extent!r} is no range")
+    return float(least[0]), float(extent[least.end() + 1 :])
 
 
 def markdown(rows: list[dict]) -> str:

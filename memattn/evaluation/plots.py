@@ -137,7 +137,7 @@ def learning_curves(path: str, curves: list[Line], title: str) -> None:
             fontsize=8,
             ncols=columns,
             handlelength=3,
-            loc=f"outside {'right center' if legend_beside else 'lower center'}",
+            loc="outside right center" if legend_beside else "outside lower center",
         )
     save(figure, path)
 
@@ -146,10 +146,11 @@ def draw_lines(axes: Axes, lines: list[Line]) -> None:
     """Draws lines in the colours and dashes of their mechanisms, with shades over the ranges."""
     styles = line_styles([line.attention for line in lines])
     for line, (colour, dash) in zip(lines, styles, strict=True):
-        xs, points = list(line.points), list(line.points.values())
-        middles, *ends = zip(*points, strict=True) if points else ([], [], [])
-        axes.plot(xs, middles, linestyle=dash, color=colour, label=line.name, marker="o", markersize=3, clip_on=False)
-        axes.fill_between(xs, *ends, color=colour, alpha=0.15, linewidth=0)
+        xs, points = list(line.points), np.array(list(line.points.values())).reshape(-1, 3)
+        axes.plot(
+            xs, points[:, 0], linestyle=dash, color=colour, label=line.name, marker="o", markersize=3, clip_on=False
+        )
+        axes.fill_between(xs, points[:, 1], points[:, 2], color=colour, alpha=0.15, linewidth=0)
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
 
@@ -161,16 +162,18 @@ def label_ends(axes: Axes) -> None:
     """
     axes.autoscale_view()
     to_axes = axes.transData + axes.transAxes.inverted()
-    ends = sorted(((to_axes.transform(line.get_xydata()[-1]), line) for line in axes.lines), key=lambda end: end[0][1])
+    ends = [(*to_axes.transform(np.array(line.get_xydata())[-1]), line) for line in axes.lines]
+    ends.sort(key=lambda end: end[1])
     heights: list[float] = []
-    for (_, height), _ in ends:
-        heights.append(max([height, *(lower + 0.07 for lower in heights[-1:])]))
+    for _, end, _ in ends:
+        heights.append(max([end, *(lower + 0.07 for lower in heights[-1:])]))
     for i in reversed(range(len(heights))):  # those that were pushed above the axes
         heights[i] = min([heights[i], *(upper - 0.07 for upper in heights[i + 1 : i + 2] or [1.07])])
-    for ((x, end), line), height in zip(ends, heights, strict=True):
-        style = {"color": line.get_color(), "linestyle": line.get_linestyle(), "linewidth": 1, "clip_on": False}
-        axes.add_line(Line2D([x + 0.01, 1.07], [end, height], transform=axes.transAxes, **style))
-        axes.text(1.08, height, line.get_label(), transform=axes.transAxes, va="center", parse_math=False)
+    for (x, end, line), height in zip(ends, heights, strict=True):
+        leader = Line2D([x + 0.01, 1.07], [end, height], transform=axes.transAxes, clip_on=False, linewidth=1)
+        leader.set(color=line.get_color(), linestyle=line.get_linestyle())
+        axes.add_line(leader)
+        axes.text(1.08, height, str(line.get_label()), transform=axes.transAxes, va="center", parse_math=False)
 
 
 def _name_axes(axes: Axes, source: list[str], target: list[str]) -> None:

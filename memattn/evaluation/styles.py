@@ -1,17 +1,22 @@
-"""Names models in words and gives each attention mechanism a colour and a dash of its own, the same in all pictures."""
+"""Names models in words, and gives each mechanism a colour and a dash of its own in all pictures.
+
+A model is given by the options of its attention. A model with active memory, which has none, is given by its kind as
+`name`.
+"""
 
 import bisect
 import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
 from matplotlib import colors
 
 Dash = str | tuple[int, tuple[int, ...]]  # as in matplotlib: a name, or an offset with lengths on and off
 
 
 class Style(NamedTuple):
-    """How pictures show a mechanism.
+    """How pictures show a mechanism, or a kind of model with active memory.
 
     Attributes:
       words: name of the mechanism.
@@ -26,7 +31,7 @@ class Style(NamedTuple):
 
 # Memory attention and its extensions are blue to indigo; other families share a hue, too. The mechanisms that are most
 # often compared have colours of Okabe and Ito, which colour-blind readers can tell apart; in grey, the dashes differ.
-MECHANISMS = {
+STYLES = {
     "none": Style("no attention", "#222222", ":"),
     "bahdanau": Style("Bahdanau", "#D55E00", "--"),
     "luong": Style("Luong", "#00694D", "--"),
@@ -45,6 +50,9 @@ MECHANISMS = {
     "matcha": Style("MAtChA", "#771155", "--"),
     "tfa_bahdanau": Style("Bahdanau of tensorflow-addons", "#F2B48C", "-."),
     "tfa_luong": Style("Luong of tensorflow-addons", "#B9E3D3", ":"),
+    "neural_gpu": Style("Neural GPU", "#CCCCCC", "-"),
+    "markovian": Style("Markovian Neural GPU", "#B3A8C9", "--"),
+    "extended": Style("Extended Neural GPU", "#8377A1", "-."),
 }
 _SLOTS = 32  # number of slots whose lines have the mechanism's colour: fewer are lighter, more are darker
 _SLOT_BOUNDS, _SLOT_DASHES = (4, 16, 32, 64), (":", "-.", "--", "-", (0, (8, 2)))  # dashes of `memory` by slots
@@ -52,7 +60,7 @@ _DASHES = ("-", "--", "-.", ":")
 
 
 def words(attention: Mapping[str, Any]) -> str:
-    """Returns the name of the model with an attention mechanism, such as "memory, K = 32"."""
+    """Returns the name of a model, such as "memory, K = 32"."""
     num_slots = _num_slots(attention)
     slots = f", K = {num_slots}" if num_slots else ""
     encodings = ", position encodings" if attention.get("position_encoding", False) else ""
@@ -60,7 +68,7 @@ def words(attention: Mapping[str, Any]) -> str:
 
 
 def line_styles(attentions: list[Mapping[str, Any]]) -> list[tuple[str, Dash]]:
-    """Returns a colour and a dash for each line of a picture, from the options of the models' attention.
+    """Returns a colour and a dash for each line of a picture, from the model of each.
 
     Of several lines with the same mechanism and K, later ones are lighter and have other dashes.
     """
@@ -75,17 +83,17 @@ def line_styles(attentions: list[Mapping[str, Any]]) -> list[tuple[str, Dash]]:
 
 def mixed(colour: str, other: str, share: float) -> str:
     """Returns a colour mixed with a share of another."""
-    pairs = zip(colors.to_rgb(colour), colors.to_rgb(other), strict=True)
-    return colors.to_hex([(1 - share) * first + share * second for first, second in pairs])
+    red, green, blue = (1 - share) * np.array(colors.to_rgb(colour)) + share * np.array(colors.to_rgb(other))
+    return colors.to_hex((red, green, blue))
 
 
 def _style(attention: Mapping[str, Any]) -> Style:
     name = attention["name"]
-    return MECHANISMS.get(name) or Style(name.rpartition(":")[2], "#7F7F00", "-")  # a mechanism outside the package
+    return STYLES.get(name) or Style(name.rpartition(":")[2], "#7F7F00", "-")  # a mechanism outside the package
 
 
 def _num_slots(attention: Mapping[str, Any]) -> int | None:
-    return attention.get("num_slots") if attention["name"] in MECHANISMS else None
+    return attention.get("num_slots") if attention["name"] in STYLES else None
 
 
 def _colour(attention: Mapping[str, Any]) -> str:

@@ -36,4 +36,4 @@ def test_pictures_of_the_pages_are_small():
 def test_the_diagram_has_the_colours_of_the_plots():
     diagram = (ROOT / DIAGRAM).read_text(encoding="utf-8")
     for mechanism in ("memory", "bahdanau"):
-        assert styles.MECHANISMS[mechanism].colour in diagram
+        assert styles.STYLES[mechanism].colour in diagram

@@ -9,8 +9,8 @@ from memattn.evaluation import styles
 
 
 def test_every_mechanism_has_words_and_a_colour_of_its_own():
-    assert set(MECHANISMS) <= set(styles.MECHANISMS)
-    for first, second in itertools.combinations(styles.MECHANISMS.values(), 2):
+    assert set(MECHANISMS) <= set(styles.STYLES)
+    for first, second in itertools.combinations(styles.STYLES.values(), 2):
         assert first.words != second.words
         assert first.colour != second.colour
 
@@ -22,6 +22,7 @@ def test_every_mechanism_has_words_and_a_colour_of_its_own():
         ({"name": "memory", "num_slots": 32, "position_encoding": False}, "memory, K = 32"),
         ({"name": "memory", "num_slots": 4, "position_encoding": True}, "memory, K = 4, position encodings"),
         ({"name": "windowed_memory", "num_slots": 32}, "windowed memory, K = 32"),
+        ({"name": "neural_gpu"}, "Neural GPU"),
         ({"name": "somewhere:MyAttention", "num_slots": None}, "MyAttention"),
     ],
 )
@@ -37,4 +38,4 @@ def test_memory_is_blue_with_a_lightness_and_a_dash_for_each_number_of_slots():
     assert len({dash for _, dash in lines}) == 5
     brightness = [sum(bytes.fromhex(colour[1:])) for colour, _ in lines]
     assert brightness == sorted(brightness, reverse=True)
-    assert lines[3][0].upper() == styles.MECHANISMS["memory"].colour
+    assert lines[3][0].upper() == styles.STYLES["memory"].colour

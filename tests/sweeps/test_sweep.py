@@ -550,6 +550,7 @@ def test_pictures_name_runs_in_words(load):
         {"model.attention": {"name": "memory", "num_slots": 4, "encoder_scoring": "softmax"}, "training.seed": 1},
         {"model.attention": {"name": "memory", "num_slots": 4, "encoder_scoring": "sigmoid"}, "training.seed": 1},
         {"model.attention": {"name": "none"}, "training.max_steps": 2},
+        {"model": {"kind": "neural_gpu"}},
     ]
     config = load(cells)
     runs = [Run(name, "", run, None, [], changes(config)[name]) for name, run in expand(config).items()]
@@ -558,6 +559,7 @@ def test_pictures_name_runs_in_words(load):
         "memory, K = 4: encoder scoring softmax",
         "memory, K = 4: encoder scoring sigmoid",
         "no attention",
+        "Neural GPU",
     ]
 
 
