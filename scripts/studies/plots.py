@@ -16,15 +16,15 @@ _TASK_STYLES = [(colour, dash) for dash in ("-", "--") for colour in ("#222222",
 def surface(path: str, encodings: np.ndarray) -> None:
     """Draws position encodings [S, K] over slots and positions, as the paper's Figure 2."""
     positions, slots = encodings.shape
-    figure = Figure(figsize=(6, 4.5), layout="constrained")
-    axes = figure.add_subplot(projection="3d")
+    figure = Figure(figsize=(6, 4.5))
+    axes = figure.add_axes((0.0, 0.05, 0.92, 0.9), projection="3d")
     x, y = np.meshgrid(np.arange(1, slots + 1), np.arange(1, positions + 1))
     axes.plot_surface(x, y, encodings, cmap="viridis", rcount=20, ccount=16, edgecolor="white", linewidth=0.2)
     axes.set_xlabel("slot k")
     axes.set_ylabel("source position s")
     axes.set_zlabel("$l_{ks}$")
     axes.set_title(f"position encodings (Eq. 10), K = {slots}, S = {positions}", fontsize=10)
-    axes.set_box_aspect(None, zoom=0.9)
+    axes.set_box_aspect(None, zoom=1.05)
     save(figure, path)
 
 
