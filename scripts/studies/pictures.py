@@ -197,24 +197,22 @@ def curves(path: str, table: str, title: str, memory: dict | None = None) -> Non
 
 def multi30k(path: str) -> None:
     """Draws learning curves of translation over seeds."""
-    models = {
+    windowed = {"name": "windowed_memory", "num_slots": 32}
+    models = {  # names of runs without their seeds; the last is windowed memory, which had no name when it was trained
         "bahdanau": {"name": "bahdanau"},
         "memory-num_slots=32-encoder_scoring=softmax-decoder_scoring=sigmoid": MEMORY,
-        # windowed memory, as the program named it when it was trained
-        "memory-num_slots=32-encoder_scoring=softmax_time-position_windows=True-read=additive-read_units=128": {
-            "name": "windowed_memory",
-            "num_slots": 32,
-        },
+        "memory-num_slots=32-encoder_scoring=softmax_time-position_windows=True-read=additive-read_units=128": windowed,
     }
-    lines = []
-    for name, attention in models.items():
-        bleu: dict[int, list[float]] = {}
-        for folder in sorted((RESULTS / "multi30k/small/runs").glob(f"{name}-seed=*")):
-            for row in _rows(f"multi30k/small/runs/{folder.name}/validation.csv"):
-                bleu.setdefault(int(row["step"]), []).append(float(row["bleu"]))
-        points = {step: (statistics.mean(scores), min(scores), max(scores)) for step, scores in bleu.items()}
-        lines.append(Line(styles.words(attention), attention, points))
+    lines = [_curve(f"multi30k/small/runs/{name}-seed=*", attention) for name, attention in models.items()]
     learning_curves(path, lines, "Multi30k, English to German (SCALED DOWN)")
+
+
+def copying(path: str) -> None:
+    """Draws learning curves of copying with models of the paper's size."""
+    models = {"none": {"name": "none"}, "bahdanau": {"name": "bahdanau"}}
+    models |= {f"memory-num_slots={slots}": {**MEMORY, "num_slots": slots} for slots in (1, 4, 16, 32, 64)}
+    lines = [_curve(f"table1/cpu/runs/{name}-max_length=50", attention) for name, attention in models.items()]
+    learning_curves(path, lines, "Copy task, L = 50, the paper's model size, our training settings")
 
 
 def active_translation(path: str) -> None:
@@ -226,6 +224,16 @@ def active_translation(path: str) -> None:
 def _rows(table: str) -> list[dict[str, str]]:
     with open(RESULTS / table, encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
+
+
+def _curve(folders: str, attention: dict) -> Line:
+    """Returns the learning curve of the runs, which differ in seed, in folders of results/."""
+    bleu: dict[int, list[float]] = {}
+    for folder in sorted(RESULTS.glob(folders)):
+        for row in _rows(f"{folder.relative_to(RESULTS)}/validation.csv"):
+            bleu.setdefault(int(row["step"]), []).append(float(row["bleu"]))
+    points = {step: (statistics.mean(scores), min(scores), max(scores)) for step, scores in bleu.items()}
+    return Line(styles.words(attention), attention, points)
 
 
 def _level(name: str, attention: dict, slots: dict[int, float], score: float) -> Line:
@@ -250,6 +258,7 @@ def _mechanism(name: str) -> str:
 # Pictures, by path from the root of the repository: each is drawn by a call with its absolute path.
 PICTURES = {
     "docs/pictures/trade_off.svg": trade_off,
+    "docs/pictures/copying.svg": copying,
     "docs/pictures/errors_by_position.svg": errors_by_position,
     "docs/pictures/mechanisms_by_task.svg": family,
     "docs/pictures/tokens_of_mechanisms.svg": partial(
