@@ -8,7 +8,6 @@ from memattn.config import Config, Seq2SeqConfig, TrainingConfig
 from memattn.evaluation.metrics import METRICS
 from memattn.training.step import StepResult
 
-
 _MANY_PAIRS = 1_000_000  # from here on, the paper's settings are not remarked upon
 
 
