@@ -7,7 +7,7 @@ import re
 from setuptools import find_packages, setup
 
 ROOT = pathlib.Path(__file__).parent
-CONFIGS = ["copy", "multi30k", "wmt17"]  # folders of configs that are installed
+CONFIGS = ["copy", "multi30k", "own_text", "wmt17"]  # folders of configs that are installed
 CJK = "sacrebleu[ja,ko]>=2.4,<3"  # with MeCab, the tokenizers of Japanese and Korean
 
 setup(

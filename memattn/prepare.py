@@ -14,6 +14,7 @@ import memattn.cli as cli  # isort: skip (one way for all commands)
 
 import os
 import re
+import shlex
 import warnings
 from typing import get_args
 
@@ -135,7 +136,7 @@ def _prepare_wmt17() -> int:
     """
     options = flags.FLAGS
     splits = releases.wmt17(options.pair, options.base_url, options.download_dir)
-    read = _prepare_text(splits, "truecased", *options.pair.split("-"))
+    read = _prepare_text(splits, "truecased", *options.pair.split("-"), config=f"wmt17/{options.pair}")
     if problem := releases.wmt17_problem(options.pair, read):
         warnings.warn(problem, stacklevel=1)
     return 0
@@ -147,7 +148,7 @@ def _prepare_multi30k() -> int:
     memattn-prepare multi30k
     """
     splits = releases.multi30k(flags.FLAGS.base_url, flags.FLAGS.download_dir)
-    _prepare_text(splits, "raw", "en", "de")
+    _prepare_text(splits, "raw", "en", "de", config="multi30k/seeds")
     return 0
 
 
@@ -246,8 +247,8 @@ def _define_text_flags(folder: str | None = None, bpe_units: int = 16_000) -> No
     """Defines the flags that all preparations of text share.
 
     Args:
-      folder: Default of --folder; None makes the flag required.
-      bpe_units: Default of --bpe_units.
+      folder: default of --folder; None makes the flag required.
+      bpe_units: default of --bpe_units.
     """
     _define_folder(folder, "Folder of the prepared corpus.", required=folder is None)
     flags.DEFINE_integer("bpe_units", bpe_units, "Number of joint BPE merges, and of vocabulary units.", lower_bound=1)
@@ -274,11 +275,13 @@ def _prepare_text(
     source_language: str,
     target_language: str,
     *,
+    config: str = "own_text/small",
     release: dict[str, str | int] | None = None,
 ) -> int:
-    """Prepares splits as the flags say, and prints the counts of the training split.
+    """Prepares splits as the flags say, and prints the counts of the training split and how to train on it.
 
-    In --folder, `{pair}` stands for the languages. `release` goes into the manifest.
+    In --folder, `{pair}` stands for the languages. `config` is the config to train with; `release` goes into the
+    manifest.
 
     Returns the number of training pairs read. Raises ConfigError, DataError, OSError.
     """
@@ -300,6 +303,9 @@ def _prepare_text(
         "units dropped), "
         f"{train['source_tokens']:,} source and {train['target_tokens']:,} target tokens"
     )
+    run_dir = os.path.join("runs", os.path.basename(os.path.normpath(folder)))
+    folder_key, run_dir = shlex.quote(f"data.folder={folder}"), shlex.quote(run_dir)
+    print(f"to train on it: memattn-train --config {config} --set {folder_key} --run_dir {run_dir}")
     return train["read"]
 
 

@@ -137,6 +137,8 @@ def test_a_pair_of_wmt17_is_downloaded_and_prepared(server, tmp_path, language):
     assert result.returncode == 0, result.stderr
     folder = tmp_path / f"en-{language}"
     assert "499 training pairs of 500 (1 empty and 0 of more than 200 units dropped)" in result.stdout
+    advice = f"to train on it: memattn-train --config wmt17/en-{language} --set data.folder={folder} --run_dir "
+    assert result.stdout.splitlines()[-1] == f"{advice}runs/en-{language}"
     about = {"de": "about 5,900,000", "tr": "207,373"}[language]
     assert result.stderr.startswith(f"warning: en-{language} has 500 training pairs, and {about} in the paper: ")
     english, foreign = decoded(folder)
