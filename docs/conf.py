@@ -45,6 +45,7 @@ html_title = f"memattn {release}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_copy_source = False
+html_show_copyright = False
 
 LINKS = (addnodes.pending_xref, addnodes.download_reference)
 

@@ -34,7 +34,8 @@ def test_the_printed_scores_are_those_of_the_run():
 
 @pytest.mark.slow
 def test_the_commands_run(tmp_path):
-    commands = re.findall(r"^(?:echo \"(.*)\" \| )?memattn-(\w+) (.*--run_dir runs/first.*)$", PAGE, flags=re.MULTILINE)
+    text = PAGE.replace("\\\n", "")
+    commands = re.findall(r"^(?:echo \"(.*)\" \| )?memattn-(\w+) (.*--run_dir runs/first.*)$", text, flags=re.MULTILINE)
     assert [name for _, name, _ in commands] == ["train", "eval", "translate"]
     (tmp_path / "configs").symlink_to(ROOT / "configs")
     for line, name, arguments in commands:
