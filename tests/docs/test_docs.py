@@ -39,6 +39,14 @@ def test_links_lead_to_files_and_headings(path):
         assert not anchor or anchor in anchors(linked.read_text(encoding="utf-8")), anchor
 
 
+def test_the_index_lists_every_page():
+    listed = re.findall(
+        r"^ *- \[.*?\]\((\S+)\)", (ROOT / "docs/index.md").read_text(encoding="utf-8"), flags=re.MULTILINE
+    )
+    pages = [path for kind in ("md", "ipynb") for path in (ROOT / "docs").rglob(f"*.{kind}")]
+    assert sorted(["index.md", *listed]) == sorted(path.relative_to(ROOT / "docs").as_posix() for path in pages)
+
+
 def test_the_tables_of_keys_equal_those_of_the_program():
     page = PAGES["reference/configuration.md"]
     assert page == reference.updated(page), "run python scripts/write_docs.py"
