@@ -5,6 +5,7 @@
 # make test-addons   the tests against tensorflow-addons, in an environment with the extra `addons` (Python 3.11)
 # make test-faults   kill -9 and the like by the hundred; long
 # make check     the linter, the type checker and make test
+# make docs      the site of docs/, as HTML in build/docs
 # Each makes what it needs. PYTHON chooses the interpreter (ADDONS_PYTHON for test-addons), TENSORFLOW a version
 # (make test TENSORFLOW=2.15.1).
 
@@ -15,7 +16,7 @@ VENV := .venv$(addprefix -tf,$(TENSORFLOW))
 BIN := $(VENV)/bin
 MOUNTING := --map-root-user --mount # what lets any user mount a disk to fill
 
-.PHONY: demo test test-rest test-all test-addons test-faults lint check clean
+.PHONY: demo test test-rest test-all test-addons test-faults lint check docs clean
 
 demo: $(VENV)/installed
 	$(BIN)/python scripts/demo.py --output runs/demo
@@ -43,10 +44,17 @@ lint: $(VENV)/installed
 
 check: lint test
 
+docs: $(VENV)/docs
+	$(BIN)/sphinx-build -W --keep-going -b html docs build/docs
+
 $(VENV)/installed: setup.py
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable ".[test,lint]" $(addprefix tensorflow==,$(TENSORFLOW))
+	touch $@
+
+$(VENV)/docs: $(VENV)/installed
+	$(BIN)/python -m pip install --quiet --editable ".[docs]"
 	touch $@
 
 .venv-addons/installed: setup.py
