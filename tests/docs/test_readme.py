@@ -75,6 +75,16 @@ def test_configs_of_the_guides_expand_to_as_many_runs_as_printed(tmp_path):
         assert len(expand(config.load(str(tmp_path / name), []))) == int(runs or 1), name
 
 
+def test_scores_in_the_advice_on_settings_are_those_of_the_linked_files():
+    text = page("docs/guides/choosing_settings.md")
+    linked = set(re.findall(r"\(\.\./\.\./(results/\S+?\.csv)\)", text))
+    known = re.findall(r"\d+\.\d+", "".join(map(page, [*linked, "scripts/studies/britz2017/printed.py"])))
+    rows = "\n".join(line for line in text.splitlines() if line.startswith("|"))
+    shown = re.findall(r"\d+\.\d\d+", rows)
+    assert shown
+    assert set(shown) <= set(known)
+
+
 def test_the_summary_equals_the_committed_results():
     with open(ROOT / "results/summary.csv", encoding="utf-8", newline="") as file:
         assert list(csv.DictReader(file)) == summary.rows(str(ROOT / "results")), "run python scripts/write_docs.py"
