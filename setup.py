@@ -1,11 +1,13 @@
 """Packaging of memattn."""
 
+import glob
 import pathlib
 import re
 
 from setuptools import find_packages, setup
 
 ROOT = pathlib.Path(__file__).parent
+CONFIGS = ["copy", "multi30k", "own_text", "wmt17"]  # folders of configs that are installed
 CJK = "sacrebleu[ja,ko]>=2.4,<3"  # with MeCab, the tokenizers of Japanese and Korean
 
 setup(
@@ -18,6 +20,7 @@ setup(
     package_dir={"": "."},  # an editable install is then a line in a .pth file, without a warning
     packages=find_packages(include=["memattn", "memattn.*"]),
     package_data={"memattn": ["py.typed"]},
+    data_files=[(f"share/memattn/configs/{name}", glob.glob(f"configs/{name}/*.yaml")) for name in CONFIGS],
     python_requires=">=3.10,<3.14",
     install_requires=[
         "tensorflow>=2.15.1,<2.22",

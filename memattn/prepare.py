@@ -3,6 +3,7 @@
 copy        the paper's copy task
 wmt17       a language pair of WMT'17, downloaded
 multi30k    Multi30k's English and German captions, downloaded
+tatoeba     Tatoeba's English sentences with translations, downloaded
 parallel    parallel text of your own
 lexicon     likely translations of each token, from a prepared corpus
 
@@ -13,6 +14,7 @@ import memattn.cli as cli  # isort: skip (one way for all commands)
 
 import os
 import re
+import shlex
 import warnings
 from typing import get_args
 
@@ -59,6 +61,15 @@ def multi30k() -> None:
     flags.DEFINE_string("download_dir", "data/downloads/multi30k", "Folder of the downloaded files.")
     _define_text_flags(folder="data/multi30k.en-de", bpe_units=4_000)
     cli.run(_prepare_multi30k)
+
+
+def tatoeba() -> None:
+    """Runs the command `memattn-prepare tatoeba`."""
+    flags.DEFINE_string("language", None, "Target language, by a code of three letters such as deu.", required=True)
+    flags.DEFINE_string("base_url", releases.TATOEBA_URL, "Address of the release, which has a file for each language.")
+    flags.DEFINE_string("download_dir", "data/downloads/tatoeba", "Folder of the downloaded files.")
+    _define_text_flags(folder="data/tatoeba.{pair}", bpe_units=8_000)
+    cli.run(_prepare_tatoeba)
 
 
 def parallel() -> None:
@@ -125,7 +136,7 @@ def _prepare_wmt17() -> int:
     """
     options = flags.FLAGS
     splits = releases.wmt17(options.pair, options.base_url, options.download_dir)
-    read = _prepare_text(splits, "truecased", *options.pair.split("-"))
+    read = _prepare_text(splits, "truecased", *options.pair.split("-"), config=f"wmt17/{options.pair}")
     if problem := releases.wmt17_problem(options.pair, read):
         warnings.warn(problem, stacklevel=1)
     return 0
@@ -137,7 +148,24 @@ def _prepare_multi30k() -> int:
     memattn-prepare multi30k
     """
     splits = releases.multi30k(flags.FLAGS.base_url, flags.FLAGS.download_dir)
-    _prepare_text(splits, "raw", "en", "de")
+    _prepare_text(splits, "raw", "en", "de", config="multi30k/seeds")
+    return 0
+
+
+def _prepare_tatoeba() -> int:
+    """Downloads English sentences of tatoeba.org with translations, as www.manythings.org/anki has them; prepares them.
+
+    The license is CC BY 2.0 FR.
+
+    memattn-prepare tatoeba --language deu
+    """
+    options = flags.FLAGS
+    release = options.language, options.base_url, options.download_dir
+    language = _language_of_tatoeba(options.language)
+    splits = releases.tatoeba(*release)
+    facts = releases.tatoeba_facts(*release)
+    _prepare_text(splits, "raw", "en", language, release=facts)
+    print(f"{facts['url']}: {facts['license']}, {facts['attribution']}; SHA-256 {facts['sha256']}")
     return 0
 
 
@@ -170,6 +198,25 @@ def _learn_lexicon() -> int:
     return 0
 
 
+def _language_of_tatoeba(code: str) -> str:
+    """Returns the tokenizer's code of a language of the release; warns if Moses has no rules. Raises ConfigError."""
+    if not re.fullmatch("[a-z]{3}", code) or code == "eng":
+        codes = {language: code for code, language in releases.TATOEBA_LANGUAGES.items()}
+        right = codes.get(moses_language(code), "deu or fra")
+        raise ConfigError(f"--language: {code!r} is not the code of a target language; it has three letters: {right}")
+    language = releases.TATOEBA_LANGUAGES.get(code, code)
+    _warn_without_rules("language", language)
+    return language
+
+
+def _warn_without_rules(flag: str, language: str, advice: str = "") -> None:
+    """Warns if Moses has no rules for the language that a flag gives."""
+    if not has_moses_rules(language):
+        warnings.warn(
+            f"--{flag}: Moses has no rules for {language!r}, and those of English are used{advice}", stacklevel=3
+        )
+
+
 def _language(side: str, form: Form) -> str:
     """Returns the language of a side by its code in Moses; warns if Moses has no rules for it. Raises ConfigError."""
     options = flags.FLAGS.flag_values_dict()
@@ -177,12 +224,9 @@ def _language(side: str, form: Form) -> str:
     if code is not None and not _LANGUAGE_CODE.fullmatch(code):
         raise ConfigError(f"--{side}_language: {code!r} is not the code of a language, such as de, zh or pt-BR")
     language = moses_language(options[side] if code is None else code)
-    if form != "untokenized" and not has_moses_rules(language):
-        warnings.warn(
-            f"--{side}_language: Moses has no rules for {language!r}, and those of English are used; "
-            "if this is not the code of the language, such as de, ko or pt-BR, give it",
-            stacklevel=2,
-        )
+    if form != "untokenized":
+        advice = "; if this is not the code of the language, such as de, ko or pt-BR, give it"
+        _warn_without_rules(f"{side}_language", language, advice)
     return language
 
 
@@ -225,10 +269,19 @@ def _define_text_flags(folder: str | None = None, bpe_units: int = 16_000) -> No
     flags.DEFINE_integer("workers", processes.cores(), "Number of processes.", lower_bound=1)
 
 
-def _prepare_text(splits: dict[str, tuple[str, str]], form: Form, source_language: str, target_language: str) -> int:
-    """Prepares splits as the flags say, and prints the counts of the training split.
+def _prepare_text(
+    splits: dict[str, tuple[str, str]],
+    form: Form,
+    source_language: str,
+    target_language: str,
+    *,
+    config: str = "own_text/small",
+    release: dict[str, str | int] | None = None,
+) -> int:
+    """Prepares splits as the flags say, and prints the counts of the training split and how to train on it.
 
-    In --folder, `{pair}` stands for the languages.
+    In --folder, `{pair}` stands for the languages. `config` is the config to train with; `release` goes into the
+    manifest.
 
     Returns the number of training pairs read. Raises ConfigError, DataError, OSError.
     """
@@ -242,7 +295,7 @@ def _prepare_text(splits: dict[str, tuple[str, str]], form: Form, source_languag
     settings = preparation.Settings(
         text=TextSettings(form, source_language, target_language), max_length=options.max_length, **learning
     )
-    manifest = preparation.prepare(splits, settings, folder, options.workers, options.vocabulary_of)
+    manifest = preparation.prepare(splits, settings, folder, options.workers, options.vocabulary_of, release)
     train = manifest["counts"]["train"]
     print(
         f"{folder}: {train['pairs']:,} training pairs of {train['read']:,} "
@@ -250,11 +303,21 @@ def _prepare_text(splits: dict[str, tuple[str, str]], form: Form, source_languag
         "units dropped), "
         f"{train['source_tokens']:,} source and {train['target_tokens']:,} target tokens"
     )
+    run_dir = os.path.join("runs", os.path.basename(os.path.normpath(folder)))
+    folder_key, run_dir = shlex.quote(f"data.folder={folder}"), shlex.quote(run_dir)
+    print(f"to train on it: memattn-train --config {config} --set {folder_key} --run_dir {run_dir}")
     return train["read"]
 
 
 def main() -> None:
-    commands = {"copy": copy, "wmt17": wmt17, "multi30k": multi30k, "parallel": parallel, "lexicon": lexicon}
+    commands = {
+        "copy": copy,
+        "wmt17": wmt17,
+        "multi30k": multi30k,
+        "tatoeba": tatoeba,
+        "parallel": parallel,
+        "lexicon": lexicon,
+    }
     cli.run_one(commands, __doc__)
 
 

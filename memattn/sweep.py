@@ -40,7 +40,12 @@ def _main() -> int:
 
 
 def main() -> None:
-    flags.DEFINE_string("config", None, "Config, a YAML file, whose key sweep lists the runs.", required=True)
+    flags.DEFINE_string(
+        "config",
+        None,
+        "Config whose key sweep lists the runs: a YAML file, or a shipped one such as copy/demo.",
+        required=True,
+    )
     flags.DEFINE_string("sweep_dir", None, "Folder of the runs and the table.")
     flags.DEFINE_multi_string("set", [], "Override of a key, such as training.max_steps=500; repeatable.")
     flags.DEFINE_bool("list", False, "Print the number and the name of each run; train nothing.")

@@ -8,22 +8,32 @@ import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is
 from absl import flags
 
 from memattn import config as configs
+from memattn.errors import ConfigError
 
 STRATEGIES = ["none", "mirrored", "multi_worker", "auto"]  # keys of training.distribution.STRATEGIES
 
 
 def _main() -> int:
+    options = flags.FLAGS
+    if options.print_config:
+        from memattn.config.commented import commented
+
+        print(commented(configs.load(options.config, options.set)), end="")
+        return 0
+    if not options.run_dir:
+        raise ConfigError("--run_dir: required; see --help")
+
     from memattn.training import distribution
     from memattn.training.trainer import train
 
-    options = flags.FLAGS
     strategy = distribution.STRATEGIES[options.strategy]()  # first: several workers must meet before TensorFlow starts
     return train(configs.load(options.config, options.set), options.run_dir, strategy)
 
 
 def main() -> None:
-    flags.DEFINE_string("config", None, "Config, a YAML file.", required=True)
-    flags.DEFINE_string("run_dir", None, "Run folder, made if it is missing; else training resumes.", required=True)
+    flags.DEFINE_string("config", None, "Config: a YAML file, or a shipped one such as copy/small.", required=True)
+    flags.DEFINE_string("run_dir", None, "Run folder, made if it is missing; else training resumes.")
+    flags.DEFINE_bool("print_config", False, "Print all keys with their values and meanings, and end.")
     flags.DEFINE_multi_string("set", [], "Override of a key, such as model.attention.num_slots=64; repeatable.")
     flags.DEFINE_enum(
         "strategy",

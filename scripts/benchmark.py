@@ -2,6 +2,7 @@
 
 decode      beam search of a batch of sources
 train       one training step
+trained     beam search of trained runs on a split, in turns, with their scores
 latency     one sentence at a time
 tokens      one decoder step against the length of the source
 paper       decode times in the layout of the paper's Tables 1 and 3
@@ -13,13 +14,14 @@ Options of one: python scripts/benchmark.py decode --help
 
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
 
-from benchmarks import data, decode, latency, paper, replicas, tokens, train
+from benchmarks import data, decode, latency, paper, replicas, tokens, train, trained
 
 
 def main() -> None:
     benchmarks = {
         "decode": decode,
         "train": train,
+        "trained": trained,
         "latency": latency,
         "tokens": tokens,
         "paper": paper,

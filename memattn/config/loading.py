@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from memattn import reading
-from memattn.config import aliases, checks, mechanism_options
+from memattn.config import aliases, checks, mechanism_options, shipped
 from memattn.config.schema import Origin, build, keys_of_other_kinds, parse
 from memattn.config.sections import Config, ModelConfig, Seq2SeqConfig
 from memattn.errors import ConfigError, DataError, abbreviated, short
@@ -18,12 +18,14 @@ def load(path: str, overrides: Sequence[str]) -> Config:
     """Reads a YAML file, applies overrides and checks every value.
 
     Args:
-      path: path of the file. Its key `base` may name another config, relative to the file, whose values it changes.
+      path: path of the file, or the name of a shipped config, such as copy/small. The file's key `base` may name
+        another config, relative to the file, whose values it changes.
       overrides: dotted keys with YAML values, such as "model.units=128".
 
     Raises:
       ConfigError: a file cannot be read, or a value cannot be used.
     """
+    path = shipped.find(path)
     origin = Origin(path)
     tree = _read(path, origin)
     changes = {}
@@ -82,7 +84,8 @@ def _read(path: str, origin: Origin, readers: tuple[str, ...] = ()) -> dict:
     try:
         text = reading.text(path, reading.LARGEST_CONFIG)
     except OSError as error:
-        raise ConfigError(f"{path}: cannot read the config: {error.strerror}") from error
+        advice = f"; shipped configs: {', '.join(shipped.names())}" if isinstance(error, FileNotFoundError) else ""
+        raise ConfigError(f"{path}: cannot read the config: {error.strerror}{advice}") from error
     except DataError as error:
         raise ConfigError(str(error)) from error
     origin_of_file = Origin(path)

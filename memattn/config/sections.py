@@ -136,7 +136,7 @@ class Seq2SeqConfig:
 
 @dataclasses.dataclass(frozen=True)
 class NeuralGPUConfig:
-    """Active memory: a Neural GPU (docs/results/active_memory.md)."""
+    """Active memory: a Neural GPU (docs/results/neural_gpu.md)."""
 
     has_memory_length: ClassVar[bool] = True
 

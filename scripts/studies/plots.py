@@ -60,3 +60,20 @@ def memory(path: str, tokens: list[str], maps: np.ndarray, title: str) -> None:
     figure.colorbar(image, ax=figure.axes, shrink=0.6)
     figure.suptitle(title, fontsize=10, parse_math=False)
     save(figure, path)
+
+
+def steps_by_load(path: str, points: dict[str, list[tuple[float, int | None]]], title: str) -> None:
+    """Draws training steps against symbols per slot, a line for each label; None is a run that never got there."""
+    figure = Figure(figsize=(7, 4.5), layout="constrained")
+    axes = figure.subplots()
+    for i, (label, pairs) in enumerate(points.items()):
+        reached = sorted((load, steps) for load, steps in pairs if steps)
+        loads, steps = zip(*reached, strict=True) if reached else ((), ())
+        axes.plot(loads, steps, "o" + DASHES[i % len(DASHES)], color=COLOURS[i % len(COLOURS)], label=label)
+    axes.set(
+        xscale="log", yscale="log", xlabel="symbols per slot, L / K", ylabel="training steps to 95 validation BLEU"
+    )
+    axes.grid(alpha=0.3, which="both")
+    axes.legend(fontsize=9)
+    figure.suptitle(title, fontsize=10, parse_math=False)
+    save(figure, path)

@@ -18,6 +18,7 @@ from helpers.repository import COMMANDS, ROOT
 from helpers.runs import TINY
 
 import memattn
+from memattn.config import shipped
 
 pytestmark = pytest.mark.slow
 
@@ -43,7 +44,8 @@ def wheel(tmp_path_factory):
     source, wheels = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheels")
     for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
-    shutil.copytree(ROOT / "memattn", source / "memattn", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("memattn", "configs"):
+        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
     options = ["--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", wheels]
     run(sys.executable, "-m", "pip", "wheel", *options, source, folder=source)
     (path,) = wheels.glob("*.whl")
@@ -63,13 +65,15 @@ def installed(wheel, tmp_path_factory):
     return empty, command, target
 
 
-def test_the_wheel_holds_all_modules_and_nothing_else(wheel):
-    package = ROOT / "memattn"
-    paths = [path.relative_to(ROOT) for path in package.rglob("*.py")]
-    expected = {path.as_posix() for path in paths} | {"memattn/py.typed"}
+def test_the_wheel_holds_all_modules_the_configs_for_users_and_nothing_else(wheel):
+    paths = [path.relative_to(ROOT) for path in (ROOT / "memattn").rglob("*.py")]
     with zipfile.ZipFile(wheel) as file:
-        names = {name for name in file.namelist() if ".dist-info/" not in name}
-    assert names == expected
+        names = [name for name in file.namelist() if ".dist-info/" not in name]
+    configs = {name.partition("/share/memattn/configs/")[2] for name in names if name.endswith(".yaml")}
+    assert configs == {f"{name}.yaml" for name in shipped.names()}
+    assert {name for name in names if not name.endswith(".yaml")} == {str(path) for path in paths} | {
+        "memattn/py.typed"
+    }
     assert wheel.name == f"memattn-{memattn.__version__}-py3-none-any.whl"
 
 
@@ -132,6 +136,13 @@ def test_an_installed_memattn_prepares_trains_and_evaluates(installed):
     evaluated = command("memattn-eval", "--run_dir=run", "--repeats=1")
     assert len(Path(folder / "run" / "hypotheses.txt").read_text(encoding="utf-8").splitlines()) == 20
     assert trained.stderr + evaluated.stderr == ""
+
+
+def test_an_installed_memattn_finds_its_configs_by_name(installed):
+    _, command, target = installed
+    printed = command("memattn-train", "--config=copy/small", "--print_config").stdout
+    assert yaml.safe_load(printed)["data"]["copy"]["max_length"] == 16
+    assert (target / "share/memattn/configs/copy/small.yaml").exists()
 
 
 def test_the_scripts_of_a_clone_run_with_the_installed_package(installed, tmp_path):

@@ -2,7 +2,6 @@
 
 import gzip
 import hashlib
-import http.server
 import io
 import json
 import os
@@ -11,13 +10,13 @@ import resource
 import subprocess
 import sys
 import tarfile
-import threading
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.repository import ROOT, run_command
+from helpers.repository import ROOT, assert_single_error, run_command
+from helpers.server import Server
 from helpers.texts import SETTINGS, sentences
 from helpers.threads import start_thread
 
@@ -78,63 +77,6 @@ def release(language):
     }
 
 
-class Server:
-    """A web server with faults: serves `contents` by path, also ranges of bytes, and records `requests`.
-
-    `cuts` lists, by path, numbers of bytes after which the next connections are closed; `statuses` lists errors to
-    answer first. `tags` decides whether files have an ETag. `length` is the format of Content-Length; None leaves the
-    header out. `hold` is called before each answer.
-    """
-
-    def __init__(self):
-        self.contents, self.cuts, self.requests, self.statuses, self.tags = {}, {}, [], {}, True
-        self.length, self.hold = "{}", lambda: None
-        server = self
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_GET(self):
-                server.answer(self)
-
-            def log_message(self, *_):
-                pass
-
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    def answer(self, request):
-        start = int(request.headers.get("Range", "bytes=0-")[6:-1])
-        self.requests.append((request.path, start))
-        self.hold()
-        if self.statuses.get(request.path):
-            request.send_error(self.statuses[request.path].pop(0))
-            return
-        if request.path not in self.contents:
-            request.send_error(404)
-            return
-        content = self.contents[request.path]
-        tag = f'"{hash(content)}"'
-        if start and request.headers.get("If-Range") != tag:
-            start = 0
-        request.send_response(206 if start else 200)
-        if self.length is not None:
-            request.send_header("Content-Length", self.length.format(len(content) - start))
-        if self.tags:
-            request.send_header("ETag", tag)
-        request.end_headers()
-        end = len(content)
-        if self.cuts.get(request.path):
-            end = start + self.cuts[request.path].pop(0)
-        request.wfile.write(content[start:end])
-        if end < len(content):
-            request.wfile.flush()
-            request.connection.close()
-
-    def close(self):
-        self._server.shutdown()
-        self._server.server_close()
-
-
 @pytest.fixture
 def server():
     server = Server()
@@ -188,16 +130,6 @@ def decoded(folder, split="train"):
     ]
 
 
-def assert_single_error(result, *fragments):
-    """A command failed with a single line on standard error, which holds all fragments."""
-    assert result.returncode in (1, 2)
-    lines = result.stderr.splitlines()
-    assert len(lines) == 1, result.stderr
-    assert lines[0].startswith("error: ")
-    for fragment in fragments:
-        assert fragment in lines[0]
-
-
 @pytest.mark.parametrize("language", ["de", "tr"])
 def test_a_pair_of_wmt17_is_downloaded_and_prepared(server, tmp_path, language):
     server.contents = release(language)
@@ -205,6 +137,8 @@ def test_a_pair_of_wmt17_is_downloaded_and_prepared(server, tmp_path, language):
     assert result.returncode == 0, result.stderr
     folder = tmp_path / f"en-{language}"
     assert "499 training pairs of 500 (1 empty and 0 of more than 200 units dropped)" in result.stdout
+    advice = f"to train on it: memattn-train --config wmt17/en-{language} --set data.folder={folder} --run_dir "
+    assert result.stdout.splitlines()[-1] == f"{advice}runs/en-{language}"
     about = {"de": "about 5,900,000", "tr": "207,373"}[language]
     assert result.stderr.startswith(f"warning: en-{language} has 500 training pairs, and {about} in the paper: ")
     english, foreign = decoded(folder)
@@ -861,8 +795,8 @@ def test_targets_of_single_words_are_reported(files, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        ([], "no command; give one of copy, wmt17, multi30k, parallel"),
-        (["wtm17"], "wtm17: not a command; give one of copy, wmt17, multi30k, parallel"),
+        ([], "no command; give one of copy, wmt17, multi30k, tatoeba, parallel"),
+        (["wtm17"], "wtm17: not a command; give one of copy, wmt17, multi30k, tatoeba, parallel"),
         (["--folder=data", "copy"], "--folder=data: not a command; give one of copy"),
         (["copy", "multi30k"], "multi30k: not a flag"),
         (["copy", "--max_length="], "--max_length: empty; give one or more"),
@@ -870,6 +804,7 @@ def test_targets_of_single_words_are_reported(files, tmp_path):
         (["copy", f"--seed={10**23}"], "--seed"),
         (["multi30k", "--pair=en-de"], "Unknown command line flag 'pair'"),
         (["wmt17"], "error: --pair is missing; see --help"),
+        (["tatoeba"], "error: --language is missing; see --help"),
         (
             ["parallel", *(f"--{key}={__file__[:-3]}" for key in ("train", "valid")), "--source=py", "--target=py"]
             + ["--source_language=en", "--target_language=de"]
@@ -885,7 +820,14 @@ def test_wrong_commands_are_reported_in_one_line(arguments, problem):
 
 
 @pytest.mark.parametrize(
-    ("command", "flag"), [("copy", "num_symbols"), ("wmt17", "pair"), ("multi30k", "bpe_units"), ("parallel", "form")]
+    ("command", "flag"),
+    [
+        ("copy", "num_symbols"),
+        ("wmt17", "pair"),
+        ("multi30k", "bpe_units"),
+        ("tatoeba", "language"),
+        ("parallel", "form"),
+    ],
 )
 def test_each_command_has_its_help(command, flag):
     assert f"\n{command} " in run_command("memattn.prepare", "--help").stdout

@@ -69,7 +69,7 @@ def test_the_readme_is_short():
 def test_configs_of_the_guides_expand_to_as_many_runs_as_printed(tmp_path):
     guides = "".join(page(name) for name in PAGES if name.startswith("docs/guides/"))
     configs = re.findall(r"```yaml\n(# (\S+\.yaml)(?:: (\d+) runs)?\n.*?)```", guides, flags=re.DOTALL)
-    assert {name for _, name, _ in configs} >= {"tiny.yaml", "compare.yaml", "own_text.yaml"}
+    assert {name for _, name, _ in configs} >= {"tiny.yaml", "compare.yaml"}
     for text, name, runs in configs:
         (tmp_path / name).write_text(text, encoding="utf-8")
         assert len(expand(config.load(str(tmp_path / name), []))) == int(runs or 1), name
@@ -114,12 +114,12 @@ def test_every_shipped_config_loads_and_states_its_bleu_cost_and_command():
 def test_tables_in_pages_equal_the_committed_results(name):
     text = page(name)
     tables_in_page = re.findall(
-        r"<!-- (?:table|([^\n]*) by L): (\S+) -->\n(.*?)<!-- end of table -->", text, flags=re.DOTALL
+        r"<!-- (?:table|([^\n]*) by (\w+)(?: and (\w+))?): (\S+) -->\n(.*?)<!-- end of table -->", text, flags=re.DOTALL
     )
-    for measure, path, table in tables_in_page:
+    for measure, index, column, path, table in tables_in_page:
         with open(ROOT / path, encoding="utf-8", newline="") as file:
             rows = list(csv.DictReader(file))
-        assert table == markdown(pivot(rows, "L", "system", measure) if measure else rows)
+        assert table == markdown(pivot(rows, index, column or "system", measure) if measure else rows)
 
 
 def test_the_design_page_names_existing_files_and_every_part_of_the_package():

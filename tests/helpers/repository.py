@@ -1,4 +1,4 @@
-"""The checkout under test, and a function that runs its commands."""
+"""The checkout under test, and functions that run its commands and check their errors."""
 
 import subprocess
 import sys
@@ -19,3 +19,13 @@ def run_command(module, *arguments, timeout=120, **options):
         check=False,
         **options,
     )
+
+
+def assert_single_error(result, *fragments):
+    """A command failed with a single line on standard error, which holds all fragments."""
+    assert result.returncode in (1, 2)
+    lines = result.stderr.splitlines()
+    assert len(lines) == 1, result.stderr
+    assert lines[0].startswith("error: ")
+    for fragment in fragments:
+        assert fragment in lines[0]

@@ -288,3 +288,25 @@ def test_a_library_that_is_not_installed_is_named(command, tmp_path):
     status, _, stderr = command(ROOT, "scripts.benchmark", "train", "--systems", "Joey NMT: Bahdanau", *places)
     assert status == 1
     assert "scripts/benchmarks/peers/setup.sh creates it" in stderr.splitlines()[-1]
+
+
+def test_trained_runs_are_decoded_in_turns_and_their_speed_is_relative_to_the_first(command, write_config, tmp_path):
+    for name in ("memory", "bahdanau"):
+        path = write_config({"model.attention": {"name": name}, "training.max_steps": 2, "decoding.beam_size": 2})
+        status, _, stderr = command(tmp_path, "memattn.train", "--config", path, "--run_dir", name)
+        assert status == 0, stderr[-2000:]
+    options = ["--repeats", "3", "--set", "decoding.beam_size=1", "--output", tmp_path / "out" / "times"]
+    folders = [tmp_path / "memory", tmp_path / "bahdanau"]
+    status, stdout, stderr = command(ROOT, "scripts.benchmark", "trained", *folders, *options)
+    assert status == 0, stderr[-2000:]
+    with open(tmp_path / "out" / "times.csv", encoding="utf-8") as file:
+        first, second = csv.DictReader(file)
+    assert (first["run"], second["run"]) == ("memory", "bahdanau")
+    assert (first["beam"], first["step"], first["speed-up over the first"]) == ("1", "2", "1.00")
+    ratio = float(first["decode s"]) / float(second["decode s"])
+    assert float(second["speed-up over the first"]) == pytest.approx(ratio, rel=0.02, abs=0.01)
+    assert json.loads((tmp_path / "out" / "times.json").read_text("utf-8"))["repeats"] == 3
+    assert "trained runs in turns, median of 3" in stdout
+    for wrong in (folders[:1], [folders[0]] * 2, [folders[0], tmp_path / "none"]):
+        status, _, stderr = command(ROOT, "scripts.benchmark", "trained", *wrong, *options)
+        assert (status, len(stderr.splitlines())) == (2, 1)

@@ -97,17 +97,27 @@ def test_the_target_all_skips_studies_that_a_scale_lacks(command):
         "rnnsearch_by_length",
         "arithmetic",
         "active_translation",
+        "bridge",
+        "windows",
+        "windowed_memory",
     }
     assert set(runner.TARGETS) - set(runner.available("paper")) == extensions
-    assert runner.available("cpu") == ["table1", "figure6", "figure7", "slots_by_length", "errors_by_position"]
+    assert runner.available("cpu") == [
+        "table1",
+        "figure6",
+        "figure7",
+        "slots_by_length",
+        "errors_by_position",
+        "windowed_memory",
+    ]
     status, stdout, stderr = command(ROOT, "scripts.reproduce", "all", "--scale=cpu", "--dry_run", "--gigaflops=300")
     assert status == 0, stderr
-    assert "25 runs" in stdout
+    assert "45 runs" in stdout
     status, _, stderr = command(ROOT, "scripts.reproduce", "table1", "table2", "--scale=cpu")
     assert (status, stderr.splitlines()[-1]) == (
         2,
         "error: table2: not made at --scale cpu, "
-        "which has table1, figure6, figure7, slots_by_length, errors_by_position",
+        "which has table1, figure6, figure7, slots_by_length, errors_by_position, windowed_memory",
     )
 
 

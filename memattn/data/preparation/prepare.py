@@ -58,7 +58,14 @@ class Settings:
     seed: int | None = 1
 
 
-def prepare(splits: Splits, settings: Settings, folder: str, workers: int, shared: str | None = None) -> dict:
+def prepare(
+    splits: Splits,
+    settings: Settings,
+    folder: str,
+    workers: int,
+    shared: str | None = None,
+    release: dict[str, str | int] | None = None,
+) -> dict:
     """Prepares splits in a folder: `train` as arrays of ids, the other splits as text. Returns the manifest.
 
     A folder that is already complete is not touched.
@@ -69,6 +76,7 @@ def prepare(splits: Splits, settings: Settings, folder: str, workers: int, share
       folder: Where the corpus is to be.
       workers: Number of processes.
       shared: A prepared corpus or a run folder, whose BPE and vocabulary are used; None learns them.
+      release: What the manifest says about the release that the splits are from; None for text of the user's.
 
     Raises:
       ConfigError: The folder holds something else, or `shared` does not fit.
@@ -87,7 +95,8 @@ def prepare(splits: Splits, settings: Settings, folder: str, workers: int, share
         _start(unfinished, inputs)
         _copy_shared(inputs, unfinished)
         counts = _write_files(splits, settings, unfinished, workers)
-        return _finish(unfinished, folder, inputs, counts)
+        described = {**inputs, "release": release} if release else inputs
+        return _finish(unfinished, folder, described, counts)
 
 
 def _describe_inputs(splits: Splits, settings: Settings, shared: str | None) -> dict:

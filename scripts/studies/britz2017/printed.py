@@ -8,7 +8,7 @@ from memattn.config import Config
 
 
 class PaperRow(NamedTuple):
-    """A row of Table 1: BLEU, and seconds to decode 1,000 examples on one Nvidia K40m."""
+    """A row of Table 1: BLEU, and seconds to decode 1,000 examples, presumably on the GPU of training (Nvidia K40m)."""
 
     bleu: float
     decode_seconds: float
@@ -46,7 +46,7 @@ TABLE_2_TEST = {
     "bahdanau": (19.19, 30.99, 17.34, None),
 }
 
-# Table 3: seconds to decode the 2,169 sentences of newstest2015, en-de, on the same card; mean of 10 runs.
+# Table 3: seconds to decode the 2,169 sentences of newstest2015, en-de, on an unnamed GPU; mean of 10 runs.
 TABLE_3_SECONDS = {"K=32": 26.85, "K=64": 27.13, "bahdanau": 33.28}
 
 # Keys that a run of Table 1 may choose freely. The paper says that position encodings change almost nothing there, and

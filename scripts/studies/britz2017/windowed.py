@@ -5,26 +5,40 @@ from collections.abc import Callable
 
 from memattn.evaluation import formatting
 from memattn.sweeps.results import Run
+from studies import plots
 from studies.britz2017.runs import LEARNT, is_memory, num_slots, task_name, text_name
 from studies.output import Output
 
 
 def windowed_memory(output: Output, runs: list[Run]) -> None:
-    """Writes quality and learning speed of the copy task by length and model, and learning curves for each length."""
-    rows = []
-    for (length, model), seeds in _groups(runs, _length, _label).items():
+    """Writes quality and learning speed of the copy task by length and model.
+
+    Draws learning curves for each length, and the training steps to 95 BLEU by the symbols that a slot has to hold.
+    """
+    rows, steps = [], {}
+    for (length, model), seeds in sorted(_groups(runs, _length, _label).items(), key=lambda group: group[0][0]):
+        load = length / num_slots(seeds[0]) if is_memory(seeds[0]) else None
         rows.append(
             {
                 "L": length,
                 "model": model,
-                "symbols per slot": f"{length / num_slots(seeds[0]):.3g}" if is_memory(seeds[0]) else "",
+                "symbols per slot": f"{load:.3g}" if load else "",
                 **_quality(seeds),
                 "best step": ", ".join(str(run.result.step) for run in seeds),
             }
         )
-        output.learning_curves(f"learning_curves_{length}", _by_label(runs, length), f"Copy task, L = {length}")
-    rows.sort(key=lambda row: row["L"])
+        if load and _is_windowed(seeds[0]):
+            steps.setdefault(f"L = {length}", []).extend((load, run.updates_to(LEARNT)) for run in seeds)
     output.table(rows, "Windowed memory attention on the copy task")
+    for length in sorted({_length(run) for run in runs}):
+        curves = {
+            label: seeds
+            for (task_length, label), seeds in _groups(runs, _length, _label).items()
+            if task_length == length
+        }
+        output.learning_curves(f"learning_curves_{length}", curves, f"Copy task, L = {length}")
+    title = f"Windowed memory attention on the copy task{output.label}"
+    output.pictures("steps_by_load", lambda path: plots.steps_by_load(path, steps, title))
 
 
 def bridge(output: Output, copy: list[Run], translation: list[Run]) -> None:
@@ -45,10 +59,7 @@ def windows(output: Output, runs: list[Run]) -> None:
     """Writes quality and learning speed on the way from memory as in the paper to windowed memory, part by part."""
     rows = []
     for (parts, kind), seeds in _groups(runs, _parts, _bridge).items():
-        early = {
-            f"BLEU after {step}": f"{statistics.mean(dict(run.curve)[step] for run in seeds):.1f}"
-            for step in (500, 1000)
-        }
+        early = {f"BLEU after {step}": f"{_mean_bleu_after(step, seeds):.1f}" for step in (500, 1000)}
         rows.append({"model": parts, "bridge": kind, **early, **_quality(seeds)})
     output.table(rows, f"Parts of windowed memory attention: {task_name(runs[0])}, K = {num_slots(runs[0])}")
     curves = {f"{parts}, {kind}": seeds for (parts, kind), seeds in _groups(runs, _parts, _bridge).items()}
@@ -63,10 +74,9 @@ def _groups(runs: list[Run], *keys: Callable[[Run], object]) -> dict[tuple, list
     return groups
 
 
-def _by_label(runs: list[Run], length: int) -> dict[str, list[Run]]:
-    return {
-        label: seeds for (task_length, label), seeds in _groups(runs, _length, _label).items() if task_length == length
-    }
+def _mean_bleu_after(step: int, seeds: list[Run]) -> float:
+    """Returns the mean validation BLEU after a training step; a run that ended earlier counts with its last."""
+    return statistics.mean([bleu for number, bleu in run.curve if number <= step][-1] for run in seeds)
 
 
 def _quality(seeds: list[Run]) -> dict[str, str]:
@@ -90,13 +100,16 @@ def _label(run: Run) -> str:
 def _parts(run: Run) -> str:
     """Names what a memory has beyond the paper's, such as "windows, softmax over time, additive reading"."""
     attention = run.config.model.attention
-    is_windowed = attention["name"] == "windowed_memory"
     parts = {
-        "windows": is_windowed or attention["position_windows"],
-        "softmax over time": is_windowed or attention["encoder_scoring"] == "softmax_time",
+        "windows": _is_windowed(run) or attention["position_windows"],
+        "softmax over time": _is_windowed(run) or attention["encoder_scoring"] == "softmax_time",
         "additive reading": attention["read"] == "additive",
     }
     return ", ".join(part for part, is_there in parts.items() if is_there) or "as in the paper"
+
+
+def _is_windowed(run: Run) -> bool:
+    return run.config.model.attention["name"] == "windowed_memory"
 
 
 def _length(run: Run) -> int:

@@ -1,0 +1,49 @@
+"""Writes a config as YAML in which every key has its description above it."""
+
+import dataclasses
+import textwrap
+from collections.abc import Mapping
+from typing import Any
+
+from memattn.attention import MECHANISMS
+from memattn.config.reference import arguments, comments
+from memattn.config.schema import as_yaml
+from memattn.config.sections import Config, Seq2SeqConfig
+
+_WIDTH = 100
+
+
+def commented(config: Config) -> str:
+    """Returns all keys of a config with their values and descriptions; loading the text gives the same config."""
+    return "\n".join(_lines(config, "")) + "\n"
+
+
+def _lines(section: Any, indent: str) -> list[str]:
+    """Returns the lines of a dataclass of the config."""
+    meanings, lines = comments(type(section)), []
+    for field in dataclasses.fields(section):
+        value = getattr(section, field.name)
+        lines += _comment(meanings.get(field.name, ""), indent)
+        if dataclasses.is_dataclass(value):
+            lines += [f"{indent}{field.name}:", *_lines(value, f"{indent}  ")]
+        elif isinstance(section, Seq2SeqConfig) and field.name == "attention":
+            lines += [f"{indent}{field.name}:", *_attention(value, f"{indent}  ")]
+        else:
+            lines.append(f"{indent}{field.name}: {as_yaml(value)}")
+        if not indent:
+            lines.append("")
+    return lines
+
+
+def _attention(options: Mapping[str, Any], indent: str) -> list[str]:
+    """Returns the lines of the attention mechanism's name and options."""
+    mechanism = MECHANISMS[options["name"]]
+    summary = " ".join((mechanism.__doc__ or "").partition("\n\n")[0].split())
+    lines, meanings = _comment(summary, indent), arguments(mechanism)
+    for name, value in options.items():
+        lines += [*_comment(meanings.get(name, ""), indent), f"{indent}{name}: {as_yaml(value)}"]
+    return lines
+
+
+def _comment(text: str, indent: str) -> list[str]:
+    return textwrap.wrap(text, _WIDTH, initial_indent=f"{indent}# ", subsequent_indent=f"{indent}# ")

@@ -1,0 +1,29 @@
+"""Finds the configs that come with memattn, by names such as copy/small."""
+
+import os
+import sysconfig
+from pathlib import Path
+
+_PARENT = Path(__file__).resolve().parents[2]
+_FOLDERS = (
+    _PARENT / "configs",  # in a clone
+    _PARENT / "share/memattn/configs",  # installed with pip install --target
+    Path(sysconfig.get_path("data")) / "share/memattn/configs",  # installed in an environment
+)
+
+
+def find(name: str) -> str:
+    """Returns the path of a shipped config; `name` itself if it is a file, or if no config has this name."""
+    if os.path.exists(name) or not name:
+        return name
+    paths = (str(folder / f"{name}.yaml") for folder in _FOLDERS)
+    return next(filter(os.path.isfile, paths), name)  # Path.is_file raises for a name that is too long
+
+
+def names() -> list[str]:
+    """Returns the names of the shipped configs, without those of the studies."""
+    folder = next((folder for folder in _FOLDERS if folder.is_dir()), None)
+    if folder is None:
+        return []
+    paths = (path.relative_to(folder) for path in folder.rglob("*.yaml"))
+    return sorted(path.with_suffix("").as_posix() for path in paths if path.parts[0] != "studies")

@@ -1,0 +1,77 @@
+"""Times how trained runs decode a split, in turns, and gives their scores beside the times.
+
+python scripts/benchmark.py trained RUN_DIR RUN_DIR ... --split valid --output results/speed/trained
+
+Speeds are relative to the first run. Each run searches as its config says, with its trained weights, and ends its own
+hypotheses. Model construction, compiling, reading and scoring are not in the times.
+"""
+
+import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
+
+import json
+import os
+import statistics
+
+from absl import flags
+
+from memattn import files
+from memattn.errors import ConfigError
+from memattn.evaluation import formatting
+
+
+def main(*run_dirs: str) -> int:
+    from memattn.evaluation import evaluate as evaluation
+    from memattn.runs import provenance
+    from memattn.runs.trained import load
+    from memattn.search.searcher import Searcher, decode, warm_up
+
+    options = flags.FLAGS
+    if len(run_dirs) < 2:
+        raise ConfigError("give at least two run folders; their times are compared")
+    if len(set(run_dirs)) < len(run_dirs):
+        raise ConfigError("a run folder is given twice")
+    decoders, rows, seconds = {}, [], {run_dir: [] for run_dir in run_dirs}
+    for run_dir in run_dirs:
+        trained = load([run_dir], options.set, None)
+        test_set = evaluation.read_split(trained, options.split)
+        result = evaluation.evaluate(trained, test_set, repeats=1).result
+        searcher = Searcher(trained.model, trained.config.decoding, trained.lexicon)
+        warm_up(searcher, test_set.source, trained.config.data.num_buckets)
+        decoders[run_dir] = searcher, test_set.source, trained.vocabulary, trained.config.data.num_buckets
+        rows.append(
+            {
+                "run": os.path.basename(os.path.normpath(run_dir)),
+                "BLEU": f"{result.scores['bleu']:.2f}",
+                "sentences": result.sentences,
+                "beam": result.beam_size,
+                "step": result.step,
+            }
+        )
+    for _ in range(options.repeats):
+        for run_dir, decoder in decoders.items():
+            seconds[run_dir].append(decode(*decoder)[1])
+    baseline = statistics.median(seconds[run_dirs[0]])
+    for row, times in zip(rows, seconds.values(), strict=True):
+        row |= {
+            "decode s": f"{statistics.median(times):.3g}",
+            "min-max": formatting.extent(times, ".3g"),
+            "speed-up over the first": f"{baseline / statistics.median(times):.2f}",
+        }
+    os.makedirs(os.path.dirname(options.output) or ".", exist_ok=True)
+    facts = {**provenance.conditions(), "repeats": options.repeats, "load_average": os.getloadavg()[0]}
+    files.write_csv(f"{options.output}.csv", rows)
+    files.write(f"{options.output}.json", json.dumps(facts, indent=2) + "\n")
+    title = f"Decode time of the {options.split} split, trained runs in turns, median of {options.repeats}"
+    markdown = formatting.markdown(rows)
+    files.write(f"{options.output}.md", f"{title}\n\n{markdown}\n")
+    print(f"\n{title}\n\n{markdown}")
+    return 0
+
+
+def run() -> None:
+    """Defines the flags, then runs `main`."""
+    flags.DEFINE_string("split", "valid", "Split of the prepared corpus of each run.")
+    flags.DEFINE_multi_string("set", [], "Overrides of decoding keys for all runs, such as decoding.beam_size=1.")
+    flags.DEFINE_integer("repeats", 10, "Timed decodings of each run.", lower_bound=1)
+    flags.DEFINE_string("output", "results/speed/trained", "Path of the table, without file extension.")
+    cli.run(main, positional=True, tensorflow=True)

@@ -1,0 +1,63 @@
+"""Configs are printed with every key's description, and shipped configs are found by name."""
+
+import re
+
+import pytest
+import yaml
+from helpers.repository import ROOT
+
+from memattn import config as configs
+from memattn.config import shipped
+from memattn.config.commented import commented
+from memattn.errors import ConfigError
+
+NEURAL_GPU = "configs/studies/addition/small.yaml"
+
+
+@pytest.mark.parametrize("name", ["configs/multi30k/seeds.yaml", "configs/copy/demo.yaml", NEURAL_GPU])
+def test_a_printed_config_loads_as_the_same_config(name, tmp_path):
+    config = configs.load(str(ROOT / name), ["decoding.max_length=9"])
+    path = tmp_path / "printed.yaml"
+    path.write_text(commented(config), encoding="utf-8")
+    assert configs.load(str(path), []) == config
+
+
+def test_every_printed_value_has_its_description_above():
+    config = configs.load(
+        str(ROOT / "configs/copy/small.yaml"), ["data.copy=null", "data.folder=x", "decoding.sample={}"]
+    )
+    lines = commented(config).splitlines()
+    values = [number for number, line in enumerate(lines) if re.search(r"^ +[a-z_]+: .", line)]
+    assert len(values) > 70
+    for number in values:
+        assert lines[number - 1].strip().startswith("# "), lines[number]
+    assert "    # K, the number of slots; at least 1." in lines
+    assert max(map(len, lines)) <= 120
+
+
+def test_the_command_prints_the_config_with_its_overrides_and_trains_nothing(command, tmp_path):
+    arguments = ["--config", "copy/small", "--set", "model.units=64", "--print_config"]
+    status, stdout, stderr = command(tmp_path, "memattn.train", *arguments)
+    assert (status, stderr) == (0, "")
+    assert yaml.safe_load(stdout)["model"]["units"] == 64
+    assert list(tmp_path.iterdir()) == []
+    status, _, stderr = command(tmp_path, "memattn.train", "--config", "copy/small")
+    assert (status, stderr) == (2, "error: --run_dir: required; see --help\n")
+
+
+def test_a_file_is_preferred_to_a_shipped_config_of_the_same_name(tmp_path, monkeypatch):
+    assert configs.load("copy/small", []) == configs.load(str(ROOT / "configs/copy/small.yaml"), [])
+    assert configs.load("multi30k/seeds", []).sweep is not None
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "copy").mkdir()
+    (tmp_path / "copy" / "small").write_text("{data: {folder: mine}}", encoding="utf-8")
+    assert configs.load("copy/small", []).data.folder == "mine"
+
+
+def test_an_unknown_config_is_refused_with_the_names_of_the_shipped_ones(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(
+        ConfigError, match=r"copy/smal: cannot read .*: No such file .*; shipped configs: copy/demo, copy/small"
+    ):
+        configs.load("copy/smal", [])
+    assert "studies/table1/small" not in shipped.names()

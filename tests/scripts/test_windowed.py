@@ -1,0 +1,58 @@
+"""Tables on windowed memory and on the decoder's first state, from made-up runs."""
+
+import pytest
+from helpers.studies import made_up, rows_of
+from studies.britz2017 import windowed
+from studies.output import Output
+
+pytestmark = pytest.mark.slow
+
+
+def test_bridges_stand_side_by_side_with_means_over_seeds(tmp_path):
+    output = Output(str(tmp_path), "small")
+
+    def bleu(config):
+        return config.training.seed + (90 if config.model.bridge == "dense" else 50)
+
+    windowed.bridge(output, *(made_up(kind, bleu=bleu) for kind in ("bridge", "bridge_translation")))
+    rows = rows_of(output)
+    assert [row["task"] for row in rows] == ["copy, L = 20", "copy, L = 40"] * 8 + ["multi30k.en-de"] * 4
+    assert rows[0]["model"] == "none"
+    assert rows[6]["model"] == "memory, K = 16"
+    for row in rows:
+        assert [row[column] for column in ("zero: BLEU", "zero: min-max", "dense: BLEU")] == [
+            "52.00",
+            "51.00-53.00",
+            "92.00",
+        ]
+        assert row["zero: steps to 95 BLEU"] == "never, never, never"
+
+
+def test_the_parts_of_windowed_memory_have_a_row_and_a_curve_each(tmp_path):
+    output = Output(str(tmp_path), "small")
+    windowed.windows(output, made_up("windows", bleu=lambda config: 96.0))
+    rows = rows_of(output)
+    parts = ["as in the paper", "windows", "softmax over time", "additive reading"]
+    assert [row["model"] for row in rows[:8:2]] == parts
+    assert [row["model"] for row in rows[-4::2]] == [
+        "windows, softmax over time",
+        "windows, softmax over time, additive reading",
+    ]
+    assert [row["bridge"] for row in rows] == ["zero", "dense"] * 8
+    assert {row["steps to 95 BLEU"] for row in rows} == {"20, 20, 20"}
+    assert {row["BLEU after 500"] for row in rows} == {"96.0"}  # the runs ended at step 20
+    assert (tmp_path / "learning_curves.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize("scale", ["small", "cpu"])
+def test_windowed_memory_has_its_symbols_per_slot_beside_its_steps(scale, tmp_path):
+    output = Output(str(tmp_path), scale)
+    windowed.windowed_memory(output, made_up("windowed_memory", bleu=lambda config: 96.0, scale=scale))
+    rows = rows_of(output)
+    assert [int(row["L"]) for row in rows] == sorted(int(row["L"]) for row in rows)
+    by_model = {row["model"]: row for row in rows if row["L"] == "20"}
+    assert by_model["windowed memory, K = 4"]["symbols per slot"] == "5"
+    assert by_model["bahdanau"]["symbols per slot"] == ""
+    assert by_model["bahdanau"]["steps to 95 BLEU"] == "20"
+    assert (tmp_path / "steps_by_load.png").stat().st_size > 10_000
+    assert (tmp_path / "learning_curves_20.png").stat().st_size > 10_000
