@@ -72,9 +72,9 @@ def run(main: Callable[..., int | None], *, positional: bool = False, tensorflow
     A command that was started with a `processes.PARENT` ends with that process.
 
     Args:
-      main: The work of the command. Its docstring, or else that of its module, is what --help prints.
-      positional: Whether `main` gets the arguments that are not flags; otherwise they are an error.
-      tensorflow: Whether to import TensorFlow, after the flags are parsed: --help and wrong flags do not wait for it.
+      main: the work of the command. Its docstring, or else that of its module, is what --help prints.
+      positional: whether `main` gets the arguments that are not flags; otherwise they are an error.
+      tensorflow: whether to import TensorFlow, after the flags are parsed: --help and wrong flags do not wait for it.
     """
 
     def start(argv: list[str]) -> NoReturn:

@@ -18,8 +18,8 @@ class RunError(RuntimeError):
     """A run that cannot continue.
 
     Args:
-      problem: What is wrong.
-      advice: What the user can do.
+      problem: what is wrong.
+      advice: what the user can do.
     """
 
     def __init__(self, problem: str = "", advice: str = ""):

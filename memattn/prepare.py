@@ -247,8 +247,8 @@ def _define_text_flags(folder: str | None = None, bpe_units: int = 16_000) -> No
     """Defines the flags that all preparations of text share.
 
     Args:
-      folder: Default of --folder; None makes the flag required.
-      bpe_units: Default of --bpe_units.
+      folder: default of --folder; None makes the flag required.
+      bpe_units: default of --bpe_units.
     """
     _define_folder(folder, "Folder of the prepared corpus.", required=folder is None)
     flags.DEFINE_integer("bpe_units", bpe_units, "Number of joint BPE merges, and of vocabulary units.", lower_bound=1)

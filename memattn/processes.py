@@ -40,10 +40,10 @@ def locked(path: str, what: str, doing: str, *, wait: bool = False) -> Iterator[
     Without locks, warns and continues. The folder of the file is made if it is missing.
 
     Args:
-      path: The lock file.
-      what: What is locked, for messages.
-      doing: What the holder of the lock is doing, for messages: "WHAT: process 7 on host DOING".
-      wait: Whether to print that line and wait if another process holds the lock; otherwise RunError is raised.
+      path: the lock file.
+      what: what is locked, for messages.
+      doing: what the holder of the lock is doing, for messages: "WHAT: process 7 on host DOING".
+      wait: whether to print that line and wait if another process holds the lock; otherwise RunError is raised.
 
     Raises RunError, OSError.
     """

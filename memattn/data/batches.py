@@ -38,13 +38,13 @@ class TrainingBatches:
     widest bucket. Rows of PAD, which the loss ignores, complete the last batch of a window.
 
     Args:
-      corpus: Sentence pairs, which may be mapped from disk.
-      batch_size: Size of a batch in the unit that `batch_type` names.
-      num_buckets: Number of padded widths.
-      seed: Seed of the order.
+      corpus: sentence pairs, which may be mapped from disk.
+      batch_size: size of a batch in the unit that `batch_type` names.
+      num_buckets: number of padded widths.
+      seed: seed of the order.
       batch_type: "sentences" counts sentence pairs; "tokens" counts tokens of the longer side, padding included.
-      max_source_length: Pairs with a longer source, its end of sentence included, are skipped; None skips none.
-      max_target_length: Like `max_source_length`, for targets.
+      max_source_length: pairs with a longer source, its end of sentence included, are skipped; None skips none.
+      max_target_length: like `max_source_length`, for targets.
 
     Attributes:
       widths: Padded widths of the buckets, ascending.

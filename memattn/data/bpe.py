@@ -32,7 +32,7 @@ class Subwords:
     """Byte-pair encoding made reversible by an escape.
 
     Args:
-      codes: Merges, as subword-nmt writes them.
+      codes: merges, as subword-nmt writes them.
     """
 
     def __init__(self, codes: str):

@@ -18,8 +18,8 @@ class Sentences:
     Attributes:
       ids: [all tokens], of any integer type; may be mapped from a file.
       offsets: int64 [sentences + 1], where each sentence starts in `ids`.
-      path: The file of the ids, for messages.
-      num_ids: Size of the vocabulary. Ids are checked against it as they are read; None skips the check.
+      path: the file of the ids, for messages.
+      num_ids: size of the vocabulary. Ids are checked against it as they are read; None skips the check.
     """
 
     ids: np.ndarray

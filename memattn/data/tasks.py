@@ -15,8 +15,8 @@ class Task(NamedTuple):
     """A task's vocabulary and pairs.
 
     Attributes:
-      tokens: A function of the task's config, which returns the tokens of its vocabulary.
-      pairs: A function of the config (a `CopyConfig` for copying, else a `TaskConfig`), a random generator and lengths
+      tokens: a function of the task's config, which returns the tokens of its vocabulary.
+      pairs: a function of the config (a `CopyConfig` for copying, else a `TaskConfig`), a random generator and lengths
         [N], which draws N pairs of source and target tokens. A length counts symbols of the source; for `lookup`, keys;
         for arithmetic, digits of the longer operand.
     """

@@ -16,9 +16,9 @@ def decode_lines(content: bytes, path: str, first: int) -> list[str]:
     """Returns the lines of a part of a file.
 
     Args:
-      content: Lines with their ends.
-      path: The file, for messages.
-      first: Number of the first line in the file. A byte order mark before line 1 is dropped.
+      content: lines with their ends.
+      path: the file, for messages.
+      first: number of the first line in the file. A byte order mark before line 1 is dropped.
 
     Raises DataError for bytes that are not UTF-8.
     """

@@ -67,8 +67,8 @@ class TextSettings:
     Attributes:
       form: `raw` text is tokenized by Moses' rules; `tokenized` lines already are; `truecased` lines are also
         truecased. In `untokenized` text, words are separated by blanks, and only repeated blanks change.
-      source_language: Code of the source's language, such as `de`.
-      target_language: Code of the target's language.
+      source_language: code of the source's language, such as `de`.
+      target_language: code of the target's language.
     """
 
     form: Form
@@ -80,8 +80,8 @@ class SubwordTokenizer:
     """The `Tokenizer` of prepared text: words by Moses' rules, then byte-pair encoding.
 
     Args:
-      settings: Form and languages of the text.
-      codes: Merges, as subword-nmt writes them.
+      settings: form and languages of the text.
+      codes: merges, as subword-nmt writes them.
     """
 
     def __init__(self, settings: TextSettings, codes: str):

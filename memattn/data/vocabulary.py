@@ -40,7 +40,7 @@ class Vocabulary:
     """One vocabulary for source and target.
 
     Args:
-      tokens: All tokens but the special ones.
+      tokens: all tokens but the special ones.
 
     Attributes:
       tokens: All tokens by id, the special ones first.

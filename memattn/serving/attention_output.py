@@ -15,9 +15,9 @@ class Part(NamedTuple):
     """A piece of a source line with its translation.
 
     Attributes:
-      source: Tokens [S] of the piece.
-      target: Tokens [T] of its translation.
-      weights: Attention weights [T, S] of the source tokens for each target token; empty where none are needed.
+      source: tokens [S] of the piece.
+      target: tokens [T] of its translation.
+      weights: attention weights [T, S] of the source tokens for each target token; empty where none are needed.
     """
 
     source: list[str]
@@ -38,8 +38,8 @@ def word_alignment(parts: list[Part], word_numbers: Callable[[list[str]], list[i
     part decides.
 
     Args:
-      parts: The parts of a line.
-      word_numbers: A function of tokens, which returns the number of each token's word.
+      parts: the parts of a line.
+      word_numbers: a function of tokens, which returns the number of each token's word.
     """
     source_words = np.array(word_numbers([token for part in parts for token in part.source]))
     target_words = np.array(word_numbers([token for part in parts for token in part.target]))
@@ -70,8 +70,8 @@ def replace_unknown(part: Part, word_numbers: Callable[[list[str]], list[int]]) 
     continues there.
 
     Args:
-      part: A piece with its translation.
-      word_numbers: A function of tokens, which returns the number of each token's word.
+      part: a piece with its translation.
+      word_numbers: a function of tokens, which returns the number of each token's word.
     """
     source, target, weights = part
     if not source:

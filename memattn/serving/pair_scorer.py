@@ -16,7 +16,7 @@ class PairScorer:
     A pair is scored as it is, however long it is, unless `decoding.long_lines` refuses it.
 
     Args:
-      trained: A trained model.
+      trained: a trained model.
 
     Attributes:
       batch_size: Number of pairs that are scored at a time.

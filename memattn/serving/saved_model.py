@@ -37,9 +37,9 @@ def export(trained: Trained, folder: str, max_source_length: int | None = None) 
     """Writes a SavedModel, which appears under its name when it is complete.
 
     Args:
-      trained: The trained model.
-      folder: The folder of the SavedModel, which must not exist.
-      max_source_length: Most tokens of a source; by default `decoding.max_source_length` or, without it, twice as many
+      trained: the trained model.
+      folder: the folder of the SavedModel, which must not exist.
+      max_source_length: most tokens of a source; by default `decoding.max_source_length` or, without it, twice as many
         as the longest training source has.
 
     Returns the most tokens of a source. Raises ConfigError, OSError.
@@ -192,9 +192,9 @@ class SavedSearcher:
     """The search of a SavedModel, in place of a `Searcher`.
 
     Args:
-      model: The model as TensorFlow loads it.
-      facts: Content of the export's file FACTS.
-      config: Config of the search; its `n_best` is at most that of the export.
+      model: the model as TensorFlow loads it.
+      facts: content of the export's file FACTS.
+      config: config of the search; its `n_best` is at most that of the export.
 
     Attributes:
       config: The config.
@@ -226,8 +226,8 @@ def load(folder: str, n_best: int | None = None) -> tuple[SavedSearcher, Tokeniz
     """Loads what `export` wrote.
 
     Args:
-      folder: The folder of the SavedModel.
-      n_best: Number of hypotheses, by default as many as were exported.
+      folder: the folder of the SavedModel.
+      n_best: number of hypotheses, by default as many as were exported.
 
     Returns the search, the tokenizer and the vocabulary. Raises ConfigError, RunError, DataError.
     """

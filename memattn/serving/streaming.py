@@ -59,8 +59,8 @@ def write_results(work: Callable[[list[str], int], Iterable[str]], batches: Iter
     """Writes the results of lines to standard output, each as soon as it is ready.
 
     Args:
-      work: A function of some lines and the number of the first, which yields the lines of output.
-      batches: The lines, in their order.
+      work: a function of some lines and the number of the first, which yields the lines of output.
+      batches: the lines, in their order.
     """
     number = 1
     for lines in batches:

@@ -49,15 +49,15 @@ class Translator:
     """Turns lines of text into lines of output.
 
     Args:
-      searcher: Searches with the model.
+      searcher: searches with the model.
       text: Tokenizer of the model.
-      vocabulary: Vocabulary of the model.
-      max_source_length: Most tokens of a line; by default the searcher's. `decoding.long_lines` of the searcher's
+      vocabulary: vocabulary of the model.
+      max_source_length: most tokens of a line; by default the searcher's. `decoding.long_lines` of the searcher's
         config says what happens to a longer line.
-      scores: Whether to write the score before each translation.
+      scores: whether to write the score before each translation.
       alignment: "hard" writes word alignments (source-target, numbered from 0) after each translation; "soft" writes
         JSON with the weights of all source tokens instead of the line; None writes neither.
-      replace_unknown: Whether to replace unknown tokens by the most attended source token.
+      replace_unknown: whether to replace unknown tokens by the most attended source token.
 
     Attributes:
       batch_size: Number of lines that are translated at a time.
@@ -99,9 +99,9 @@ class Translator:
         lines before it.
 
         Args:
-          lines: The source lines.
-          first: Number of the first line.
-          name: Name of the input, for messages.
+          lines: the source lines.
+          first: number of the first line.
+          name: name of the input, for messages.
         """
         tokens, error = [self._text.encode(line, "source") for line in lines], None
         for place, line in enumerate(tokens):
@@ -207,8 +207,8 @@ def load(run_dir: str, overrides: Sequence[str] = ()) -> Translator:
     """Loads the model of a run folder, ready to `translate` lines.
 
     Args:
-      run_dir: The run folder.
-      overrides: Changes of the config, as on the command line, such as "decoding.beam_size=5".
+      run_dir: the run folder.
+      overrides: changes of the config, as on the command line, such as "decoding.beam_size=5".
 
     Raises ConfigError, DataError, RunError, OSError.
     """

@@ -4,8 +4,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from memattn.config import Config, Seq2SeqConfig, TrainingConfig
 from memattn.evaluation.metrics import METRICS
 from memattn.training.step import StepResult
+
+_MANY_PAIRS = 1_000_000  # from here on, the paper's settings are not remarked upon
 
 
 class Report(NamedTuple):
@@ -51,6 +54,18 @@ def validation_line(step: int, scores: Mapping[str, float], seconds: float, *, i
     """Returns the line on a validation after `step`, which took `seconds`."""
     texts = [f"{METRICS[name].title} {METRICS[name].with_unit(score)}" for name, score in scores.items()]
     return f"validation at step {step:,}: {'  '.join(texts)}  ({seconds:.1f} s){'  best so far' if is_best else ''}"
+
+
+def note_on_settings(config: Config, pairs: int) -> str | None:
+    """Returns a line on settings with which a text of so many pairs is learnt slowly; None for all other settings."""
+    rate = TrainingConfig().learning_rate
+    is_small_text = config.data.generated is None and pairs < _MANY_PAIRS
+    if not is_small_text or not isinstance(config.model, Seq2SeqConfig) or config.training.learning_rate != rate:
+        return None
+    return (
+        f"training.learning_rate {rate:g} is the paper's, for 200,000 steps and more; the config own_text/small learns "
+        "a small text faster"
+    )
 
 
 def end_line(finished: str, metric: str, best: float | None) -> str:

@@ -155,6 +155,8 @@ class Trainer:
         run.say(f"{run.folder}: {parameters:,} parameters, {run.batches.pairs:,} training pairs")
         if run.validation.problem:
             run.say(f"{run.config.data.path}: {run.validation.problem}; where it is 0, exact match decides")
+        if note := reporting.note_on_settings(run.config, run.batches.pairs):
+            run.say(note)
         if training.init_from and not run.progress.step:
             run.say(f"starting with the best weights of {training.init_from}")
 

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from memattn import config as configs
 from memattn.config import TrainingConfig
 from memattn.evaluation.metrics import METRICS
 from memattn.training import reporting
@@ -118,3 +119,22 @@ def test_a_validation_is_reported_with_each_of_its_metrics():
     assert line == "validation at step 1,200: BLEU 30.00  exact match 12.3%  perplexity 5  (1.5 s)  best so far"
     assert reporting.end_line("2 steps", "bleu", 30.0) == "finished: 2 steps; best validation BLEU 30.00"
     assert reporting.end_line("2 steps", "bleu", None) == "finished: 2 steps; best validation BLEU none"
+
+
+@pytest.mark.parametrize(
+    ("pairs", "changes", "has_note"),
+    [
+        (29_000, {}, True),
+        (5_900_000, {}, False),
+        (29_000, {"training": {"learning_rate": 0.002}}, False),
+        (29_000, {"data": {"copy": {}}}, False),
+        (29_000, {"model": {"kind": "neural_gpu"}}, False),
+    ],
+)
+def test_a_small_text_with_the_papers_learning_rate_is_remarked_upon(pairs, changes, has_note):
+    config = configs.from_dict({"data": {"folder": "text"}, **changes})
+    note = reporting.note_on_settings(config, pairs)
+    assert (note is not None) == has_note
+    if note:
+        assert "own_text/small" in note
+        assert "0.0001" in note

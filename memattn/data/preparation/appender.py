@@ -12,9 +12,9 @@ class Appender:
     """A one-dimensional .npy file that is written piece by piece.
 
     Args:
-      path: The file.
-      dtype: Type of the values.
-      length: Number of values to keep of an existing file; with 0, the file is made or emptied.
+      path: the file.
+      dtype: type of the values.
+      length: number of values to keep of an existing file; with 0, the file is made or emptied.
 
     Attributes:
       length: Number of values so far.

@@ -18,9 +18,9 @@ class Chunk(NamedTuple):
     """Consecutive lines of a source and a target file.
 
     Attributes:
-      first: Number of the first line, from 1.
-      paths: The source and the target file.
-      lines: Bytes of the lines of each file, with their ends.
+      first: number of the first line, from 1.
+      paths: the source and the target file.
+      lines: bytes of the lines of each file, with their ends.
     """
 
     first: int
@@ -80,8 +80,8 @@ def misaligned_line(source: np.ndarray, target: np.ndarray) -> int:
     line.
 
     Args:
-      source: Characters in each line of the source file.
-      target: Characters in each line of the target file.
+      source: characters in each line of the source file.
+      target: characters in each line of the target file.
     """
     longer, shorter = (np.log1p(side) for side in sorted((source, target), key=len, reverse=True))
     surplus = len(longer) - len(shorter)

@@ -37,10 +37,10 @@ def fetch(url: str, path: str, sha256: str | None = None, pause: float = 1.0) ->
     If another process is downloading the file, waits for it.
 
     Args:
-      url: What to download.
-      path: Where to; an existing file is not downloaded again.
-      sha256: Expected checksum; None checks nothing.
-      pause: Seconds to wait after a failed attempt, doubled after each.
+      url: what to download.
+      path: where to; an existing file is not downloaded again.
+      sha256: expected checksum; None checks nothing.
+      pause: seconds to wait after a failed attempt, doubled after each.
 
     Raises DataError, also for another checksum, RefusedError, OSError.
     """
@@ -159,9 +159,9 @@ def extract(archive: str, names: list[str], folder: str) -> list[str]:
     """Extracts files from a tar archive into a folder, each atomically; returns their paths.
 
     Args:
-      archive: The archive; it is not read if all files are in the folder.
-      names: Base names of the files, which become their names in the folder.
-      folder: Where they go.
+      archive: the archive; it is not read if all files are in the folder.
+      names: base names of the files, which become their names in the folder.
+      folder: where they go.
 
     Raises DataError for a damaged archive, for a member that leads out of the folder, and for a name that no file or
     several files have; OSError.

@@ -30,11 +30,11 @@ class EncodedChunk(NamedTuple):
     """The pairs of a chunk as ids, without those that are dropped.
 
     Attributes:
-      source: The sources.
-      target: The targets.
-      read: Number of pairs in the chunk.
-      empty: Number of dropped pairs with an empty side.
-      too_long: Number of dropped pairs with a side that is too long.
+      source: the sources.
+      target: the targets.
+      read: number of pairs in the chunk.
+      empty: number of dropped pairs with an empty side.
+      too_long: number of dropped pairs with a side that is too long.
     """
 
     source: Sentences
@@ -75,12 +75,12 @@ class Journal:
     """The state of encoding when the arrays were last written to disk.
 
     Attributes:
-      read: Number of pairs read.
-      pairs: Number of pairs kept.
-      empty: Number of dropped pairs with an empty side.
-      too_long: Number of dropped pairs with a side that is too long.
-      longest: Lengths of the longest source and target, with their ends of sentence.
-      sizes: Lengths of the arrays: source ids, source offsets, target ids, target offsets.
+      read: number of pairs read.
+      pairs: number of pairs kept.
+      empty: number of dropped pairs with an empty side.
+      too_long: number of dropped pairs with a side that is too long.
+      longest: lengths of the longest source and target, with their ends of sentence.
+      sizes: lengths of the arrays: source ids, source offsets, target ids, target offsets.
     """
 
     read: int = 0
@@ -140,13 +140,13 @@ def write_encoded(
     From time to time, the arrays and a journal are written to disk. If there is a journal, encoding resumes from it.
 
     Args:
-      pool: The processes that encode.
-      paths: The source and the target file.
-      pairs: Number of their lines.
-      tokenizer: Turns lines into units.
-      vocabulary: Turns units into ids.
-      max_length: Most units on a side, without the end of sentence; pairs with more are dropped.
-      folder: Where the arrays and the journal go.
+      pool: the processes that encode.
+      paths: the source and the target file.
+      pairs: number of their lines.
+      tokenizer: turns lines into units.
+      vocabulary: turns units into ids.
+      max_length: most units on a side, without the end of sentence; pairs with more are dropped.
+      folder: where the arrays and the journal go.
 
     Raises DataError if no pair is left, OSError.
     """

@@ -51,14 +51,14 @@ def learn(
     """Writes the merges and the vocabulary of a training split into a folder, the vocabulary last.
 
     Args:
-      pool: The processes that count words.
-      paths: The source and the target file.
-      pairs: Number of their lines.
-      settings: Form and languages of the text.
-      units: Most merges to learn, and most units of the vocabulary.
-      sample: Approximate number of pairs to learn from, if there are more.
-      seed: Seed of the sample.
-      folder: Where the files go.
+      pool: the processes that count words.
+      paths: the source and the target file.
+      pairs: number of their lines.
+      settings: form and languages of the text.
+      units: most merges to learn, and most units of the vocabulary.
+      sample: approximate number of pairs to learn from, if there are more.
+      seed: seed of the sample.
+      folder: where the files go.
 
     Raises DataError for text without any merge, OSError.
     """

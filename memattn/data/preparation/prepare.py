@@ -44,11 +44,11 @@ class Settings:
     `bpe_units`, `bpe_sample` and `seed` are None if another corpus gives BPE and vocabulary.
 
     Attributes:
-      text: Form and languages.
-      bpe_units: Byte-pair merges to learn, and units of the vocabulary.
-      bpe_sample: Number of pairs to learn them from, drawn at random if the corpus has more.
-      max_length: Most units on a side, without the end of sentence; training pairs with more are dropped.
-      seed: Seed of the sample.
+      text: form and languages.
+      bpe_units: byte-pair merges to learn, and units of the vocabulary.
+      bpe_sample: number of pairs to learn them from, drawn at random if the corpus has more.
+      max_length: most units on a side, without the end of sentence; training pairs with more are dropped.
+      seed: seed of the sample.
     """
 
     text: TextSettings
@@ -71,12 +71,12 @@ def prepare(
     A folder that is already complete is not touched.
 
     Args:
-      splits: The files of each split, plain or .gz.
-      settings: How to prepare them.
-      folder: Where the corpus is to be.
-      workers: Number of processes.
-      shared: A prepared corpus or a run folder, whose BPE and vocabulary are used; None learns them.
-      release: What the manifest says about the release that the splits are from; None for text of the user's.
+      splits: the files of each split, plain or .gz.
+      settings: how to prepare them.
+      folder: where the corpus is to be.
+      workers: number of processes.
+      shared: a prepared corpus or a run folder, whose BPE and vocabulary are used; None learns them.
+      release: what the manifest says about the release that the splits are from; None for text of the user's.
 
     Raises:
       ConfigError: The folder holds something else, or `shared` does not fit.

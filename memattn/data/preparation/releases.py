@@ -96,9 +96,9 @@ def tatoeba(language: str, base_url: str, folder: str) -> dict[str, tuple[str, s
     The release has no splits; `tatoeba_split` draws them.
 
     Args:
-      language: Code of the target language in the release, such as deu.
-      base_url: Address of the release.
-      folder: Where the archive and, in a folder of the language, the files of the splits go.
+      language: code of the target language in the release, such as deu.
+      base_url: address of the release.
+      folder: where the archive and, in a folder of the language, the files of the splits go.
 
     Raises DataError, OSError.
     """

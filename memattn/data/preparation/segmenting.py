@@ -47,9 +47,9 @@ def warn_of_problems(path: str, tokenizer: SubwordTokenizer, folder: str) -> Non
     """Warns if tokenization changes blanks in the validation targets, or if BLEU says nothing about them.
 
     Args:
-      path: The file of the targets, for the warning.
-      tokenizer: The tokenizer of the corpus.
-      folder: The folder with the split as `write_segmented` writes it.
+      path: the file of the targets, for the warning.
+      tokenizer: the tokenizer of the corpus.
+      folder: the folder with the split as `write_segmented` writes it.
     """
     tokens, references = read_references(folder, "valid")
     words = [tokenizer.decode(split_words(line)) for line in tokens]

@@ -16,7 +16,7 @@ class Workers:
     """A context with a pool of processes; it never works far ahead of the reader of its results.
 
     Args:
-      number: Number of processes; with 1, the work is done in this process.
+      number: number of processes; with 1, the work is done in this process.
     """
 
     def __init__(self, number: int):
