@@ -1,4 +1,4 @@
-"""Writes the tables of docs/reference/configuration.md, and results/summary.csv.
+"""Writes the tables of docs/reference/configuration.md, results/summary.csv, and the pictures of the documents.
 
 python scripts/write_docs.py
 """
@@ -6,6 +6,7 @@ python scripts/write_docs.py
 from pathlib import Path
 
 from studies.britz2017 import summary
+from studies.pictures import PICTURES
 
 from memattn import cli, files
 from memattn.config import reference
@@ -17,6 +18,8 @@ def main() -> int:
     page = ROOT / "docs/reference/configuration.md"
     files.write(str(page), reference.updated(page.read_text(encoding="utf-8")))
     files.write_csv(str(ROOT / "results" / "summary.csv"), summary.rows(str(ROOT / "results")))
+    for path, draw in PICTURES.items():
+        draw(str(ROOT / path))
     return 0
 
 

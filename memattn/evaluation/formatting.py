@@ -1,11 +1,22 @@
 """Formats ranges and tables as text."""
 
+import re
 from typing import Any
+
+_NUMBER = r"-?[\d.]+(?:e[+-]\d+)?"
 
 
 def extent(values: list[float], form: str) -> str:
     """Returns the least and the greatest value as text, such as 1.50-2.25 in the format ".2f"."""
     return f"{min(values):{form}}-{max(values):{form}}"
+
+
+def ends(extent: str) -> tuple[float, float]:
+    """Returns the least and the greatest value of an `extent`."""
+    least = re.match(_NUMBER, extent)
+    if not least:
+        raise ValueError(f"{extent!r} is no range")
+    return float(least[0]), float(extent[least.end() + 1 :])
 
 
 def markdown(rows: list[dict]) -> str:

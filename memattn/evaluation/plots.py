@@ -1,22 +1,36 @@
-"""Draws alignments and learning curves."""
+"""Draws alignments, learning curves, and lines of models in the colours of their mechanisms."""
 
 import io
 import math
-import statistics
 import textwrap
 import warnings
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
-from matplotlib import colors
+from matplotlib import colors, rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from memattn import files
+from memattn.evaluation.styles import line_styles
 
-# Okabe and Ito's colours, distinct for colour-blind readers too; the dashes distinguish them in grey.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-DASHES = ("-", "--", "-.", ":")
+Point = tuple[float, float, float]  # the middle, the least and the greatest of several values
+
+
+class Line(NamedTuple):
+    """A line of a picture.
+
+    Attributes:
+      name: name of the model in words.
+      attention: options of the model's attention, which choose the colour and the dash.
+      points: height and its range by x.
+    """
+
+    name: str
+    attention: Mapping[str, Any]
+    points: Mapping[int, Point]
 
 
 def alignments(
@@ -35,10 +49,10 @@ def alignments(
       title: heading of the picture.
     """
     drawn = _largest_slots(slots)
-    columns = min(len(drawn), 6 if len(drawn) > 16 else 4)
+    columns = min(math.ceil(math.sqrt(len(drawn))), 6)
     rows = math.ceil(len(drawn) / columns) if columns else 0
     side = float(np.clip(0.18 * max(len(source), len(target)), 3.5, 5.5))  # inches, as are all sizes
-    panel = max(1.0, side / max(rows, 3))
+    panel = max(1.0, side / max(rows, 2))
     left_width = float(np.clip(columns * panel, 1.6, 5.2)) if columns else 1e-3
     right_width = side + 1.6
     width, height = left_width + right_width, max(side, rows * panel) + 1.0
@@ -49,8 +63,8 @@ def alignments(
     left, right = figure.subfigures(1, 2, squeeze=False, width_ratios=[left_width, right_width])[0]
     style = _image_style(weights)
     if len(drawn):
-        heading = f"{len(drawn)} of {len(slots)} slots", "carry 1% or more:", "$\\beta_k \\alpha_k$"
-        left.suptitle((" " if left_width > 4 else "\n").join(heading), fontsize=12)
+        heading = f"{len(drawn)} of {len(slots)} slots have 1% of the weight or more: $\\beta_k \\alpha_k$"
+        left.suptitle(textwrap.fill(heading, int(12 * left_width)), fontsize=11)
         left.supxlabel("target", fontsize=12)
         left.supylabel("source", fontsize=12)
     else:
@@ -66,7 +80,7 @@ def alignments(
     axes.set_xlabel("target token", fontsize=12)
     axes.set_ylabel("source token", fontsize=12)
     axes.set_title("all slots: $\\beta \\cdot \\alpha$" if len(slots) else "attention", fontsize=12)
-    right.colorbar(image, ax=axes, shrink=0.8).set_label("attention score (colours by its square root)", size=11)
+    right.colorbar(image, ax=axes, shrink=0.8).set_label("attention weight (square-root scale)", size=11)
     save(figure, path)
 
 
@@ -94,41 +108,72 @@ def _largest_slots(slots: np.ndarray) -> np.ndarray:
     return order[totals[order] >= 0.01 * max(totals.sum(), 1e-9)]
 
 
-def learning_curves(path: str, curves: dict[str, dict[int, list[float]]], title: str) -> None:
-    """Draws validation BLEU against training steps: for each name a line of means, and a shade over the range.
+def learning_curves(path: str, curves: list[Line], title: str) -> None:
+    """Draws validation BLEU against training steps: for each model a line of means, and a shade over the range.
 
     Args:
       path: path of the picture; its ending chooses the format.
-      curves: for each name, BLEU of its runs by step.
+      curves: BLEU by training step.
       title: heading of the picture; should state the scale of the runs.
     """
-    curves = {textwrap.fill(name, 85): points for name, points in curves.items()}
-    longest = max((len(line) for name in curves for line in name.splitlines()), default=0)
-    legend_beside = longest <= 20 and len(curves) <= 16  # otherwise below the picture
+    curves = [curve._replace(name=textwrap.fill(curve.name, 85)) for curve in curves]
+    longest = max((len(line) for curve in curves for line in curve.name.splitlines()), default=0)
+    legend_beside = longest <= 36 and len(curves) <= 16  # otherwise below the picture
     columns = 1 if legend_beside else max(1, 85 // (longest + 6))
-    lines = math.ceil(sum(len(name.splitlines()) for name in curves) / columns)
-    figure = Figure(figsize=(7, 4 if legend_beside else 4 + 0.2 * lines), layout="constrained")
+    lines = math.ceil(sum(len(curve.name.splitlines()) for curve in curves) / columns)
+    figure = Figure(figsize=(8, 4 if legend_beside else 4 + 0.2 * lines), layout="constrained")
     axes = figure.subplots()
-    for i, (name, points) in enumerate(curves.items()):
-        steps, scores = list(points), list(points.values())
-        colour, dash = COLOURS[i % len(COLOURS)], DASHES[i % len(DASHES)]
-        axes.plot(steps, list(map(statistics.mean, scores)), dash, color=colour, label=name, marker="o", markersize=3)
-        lowest, highest = list(map(min, scores)), list(map(max, scores))
-        axes.fill_between(steps, lowest, highest, color=colour, alpha=0.15, linewidth=0)
-    all_scores = [scores for points in curves.values() for scores in points.values()]
-    has_ranges = any(len(scores) > 1 for scores in all_scores)
+    draw_lines(axes, curves)
+    points = [point for curve in curves for point in curve.points.values()]
+    has_ranges = any(least < greatest for _, least, greatest in points)
     axes.set_xlabel("training step")
     axes.set_ylabel(f"validation BLEU{', mean and range over seeds' if has_ranges else ''}")
     axes.set_xlim(left=0)
-    top = max(map(max, all_scores), default=100)
-    axes.set_ylim(0, min(102, 1.4 * top) if top else 102)
+    top = max((greatest for _, _, greatest in points), default=100)
+    axes.set_ylim(0, min(102, 1.1 * top) if top else 102)
     axes.set_title(textwrap.fill(title, 85), fontsize=10, parse_math=False)
-    axes.grid(alpha=0.3)
     if curves:
         figure.legend(
-            fontsize=8, ncols=columns, loc="outside right center" if legend_beside else "outside lower center"
+            fontsize=8,
+            ncols=columns,
+            handlelength=3,
+            loc="outside right center" if legend_beside else "outside lower center",
         )
     save(figure, path)
+
+
+def draw_lines(axes: Axes, lines: list[Line]) -> None:
+    """Draws lines in the colours and dashes of their mechanisms, with shades over the ranges."""
+    styles = line_styles([line.attention for line in lines])
+    for line, (colour, dash) in zip(lines, styles, strict=True):
+        xs, points = list(line.points), np.array(list(line.points.values())).reshape(-1, 3)
+        axes.plot(
+            xs, points[:, 0], linestyle=dash, color=colour, label=line.name, marker="o", markersize=3, clip_on=False
+        )
+        axes.fill_between(xs, points[:, 1], points[:, 2], color=colour, alpha=0.15, linewidth=0)
+    axes.grid(alpha=0.3)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def label_ends(axes: Axes) -> None:
+    """Writes the name of each line to the right of the axes, and joins it to the end of the line.
+
+    Call it last, as it needs the final limits of the axes. Names are at least 7% of the axes' height apart.
+    """
+    axes.autoscale_view()
+    to_axes = axes.transData + axes.transAxes.inverted()
+    ends = [(*to_axes.transform(np.array(line.get_xydata())[-1]), line) for line in axes.lines]
+    ends.sort(key=lambda end: end[1])
+    heights: list[float] = []
+    for _, end, _ in ends:
+        heights.append(max([end, *(lower + 0.07 for lower in heights[-1:])]))
+    for i in reversed(range(len(heights))):  # those that were pushed above the axes
+        heights[i] = min([heights[i], *(upper - 0.07 for upper in heights[i + 1 : i + 2] or [1.07])])
+    for (x, end, line), height in zip(ends, heights, strict=True):
+        leader = Line2D([x + 0.01, 1.07], [end, height], transform=axes.transAxes, clip_on=False, linewidth=1)
+        leader.set(color=line.get_color(), linestyle=line.get_linestyle())
+        axes.add_line(leader)
+        axes.text(1.08, height, str(line.get_label()), transform=axes.transAxes, va="center", parse_math=False)
 
 
 def _name_axes(axes: Axes, source: list[str], target: list[str]) -> None:
@@ -142,8 +187,9 @@ def _name_axes(axes: Axes, source: list[str], target: list[str]) -> None:
 
 def save(figure: Figure, path: str) -> None:
     """Writes a picture. A character missing from the font becomes a box, without a warning."""
-    picture = io.BytesIO()
-    with warnings.catch_warnings():
+    picture, ending = io.BytesIO(), path.rpartition(".")[2]
+    metadata = {"Date": None} if ending == "svg" else {}
+    with warnings.catch_warnings(), rc_context({"svg.hashsalt": "memattn"}):  # the same bytes each time
         warnings.filterwarnings("ignore", "Glyph .* missing from")
-        figure.savefig(picture, format=path.rpartition(".")[2], dpi=150)
+        figure.savefig(picture, format=ending, dpi=125, metadata=metadata)
     files.write(path, picture.getvalue())

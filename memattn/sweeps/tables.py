@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from memattn import console, files
-from memattn.config import Config, to_dict
-from memattn.evaluation import formatting, plots
+from memattn.config import Config, Seq2SeqConfig, to_dict
+from memattn.evaluation import formatting, plots, styles
 from memattn.evaluation.metrics import METRICS, Metric
 from memattn.evaluation.result import Result
 from memattn.runs.provenance import conditions
@@ -43,10 +43,8 @@ def write(config: Config, runs: list[Run], failed: dict[str, str], sweep_dir: st
     }
     files.write(os.path.join(sweep_dir, "manifest.json"), json.dumps(manifest, indent=2) + "\n")
     if runs:
-        groups = seed_groups(list(done), *settings)
-        curves = {
-            label: at_common_steps([dict(runs[index].curve) for index in indices]) for label, indices in groups.items()
-        }
+        groups = [[runs[index] for index in indices] for indices in seed_groups(list(done), *settings).values()]
+        curves = [curve(name, seeds) for name, seeds in zip(names_in_words(groups), groups, strict=True)]
         plots.learning_curves(os.path.join(sweep_dir, "learning_curves.png"), curves, title)
     names = ["table.csv", "table.md"]
     names += ["seeds.csv"] if seeds else []
@@ -129,6 +127,39 @@ def over_seeds(rows: list[dict], configs: list[Config], changes: list[Mapping[st
     return summary
 
 
-def at_common_steps(curves: list[dict[int, float]]) -> dict[int, list[float]]:
-    """Returns the BLEU of several learning curves (BLEU by step) at the steps that all of them have."""
-    return {step: [curve[step] for curve in curves] for step in sorted(set.intersection(*map(set, curves)))}
+def names_in_words(groups: list[list[Run]]) -> list[str]:
+    """Names groups of runs that differ in seed by their attention, such as "memory, K = 32".
+
+    If several groups have the same attention, their names have the other changes, too.
+    """
+    names = [styles.words(attention(runs[0].config)) for runs in groups]
+    settings = [_settings_in_words(runs[0].changes) for runs in groups]
+    return [
+        f"{name}: {text}" if names.count(name) > 1 and text else name
+        for name, text in zip(names, settings, strict=True)
+    ]
+
+
+def _settings_in_words(changes: Mapping[str, Any]) -> str:
+    """Returns changes as text, without those that the name of the attention says, and without the seed."""
+    settings: list[tuple[str, Any]] = []
+    for key, value in changes.items():
+        settings += value.items() if isinstance(value, Mapping) else [(key.rpartition(".")[2], value)]
+    return ", ".join(
+        f"{key.replace('_', ' ')} {value}" for key, value in settings if key not in ("name", "num_slots", "seed")
+    )
+
+
+def attention(config: Config) -> Mapping[str, Any]:
+    """Returns the options of a model's attention; of a model with active memory, its kind as `name`."""
+    return config.model.attention if isinstance(config.model, Seq2SeqConfig) else {"name": config.model.kind}
+
+
+def curve(name: str, runs: list[Run]) -> plots.Line:
+    """Returns the learning curve of runs that differ in seed, at the steps that all of them have."""
+    bleu_of_runs = [dict(run.curve) for run in runs]
+    points = {}
+    for step in sorted(set.intersection(*map(set, bleu_of_runs))):
+        bleu = [bleu_by_step[step] for bleu_by_step in bleu_of_runs]
+        points[step] = statistics.mean(bleu), min(bleu), max(bleu)
+    return plots.Line(name, attention(runs[0].config), points)

@@ -22,6 +22,7 @@ from benchmarks.peers import worker
 from memattn import files, processes
 from memattn.errors import RunError
 from memattn.evaluation import formatting
+from memattn.evaluation.plots import Line
 
 WORKERS = os.path.join(pathlib.Path(__file__).resolve().parent, "peers")
 
@@ -339,10 +340,18 @@ def report(
         caption += f"; memattn decodes {'two' if at_once == 2 else at_once} batches at once"
     files.write(f"{options.output}.md", f"{caption}\n\n{markdown}\n")
     if len({row["L"] for row in rows}) > 1:
-        lines = {}
-        for row in rows:
-            lines.setdefault(row["system"], {})[row["L"]] = float(row[measure])
         labels = {"title": f"{title}\n{size}", "x": "length L, in tokens", "y": measure}
-        plots.times(f"{options.output}.png", lines, scale=scale, **labels)
+        plots.times(f"{options.output}.png", lines(rows, measure), scale=scale, **labels)
     print(f"\n{title}\n\n{markdown}")
     return 0
+
+
+def lines(rows: list[dict], measure: str) -> list[Line]:
+    """Returns the column `measure` of a table against the length, with its range, for each system."""
+    points: dict[str, dict[int, tuple[float, float, float]]] = {}
+    for row in rows:
+        points.setdefault(row["system"], {})[int(row["L"])] = float(row[measure]), *formatting.ends(row["min-max"])
+    return [
+        Line(name, (SYSTEMS.get(name) or SYSTEMS[f"memattn: {name}"]).attention, points_of_system)
+        for name, points_of_system in points.items()
+    ]

@@ -1,7 +1,6 @@
 """Writes the tables and pictures of a study, and the times that a benchmark measures for it."""
 
 import os
-import statistics
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,9 +11,10 @@ import tensorflow as tf
 
 from memattn import files
 from memattn.errors import RunError
-from memattn.evaluation import formatting, plots
+from memattn.evaluation import formatting, plots, styles
 from memattn.sweeps import tables
 from memattn.sweeps.results import Run
+from studies.britz2017 import printed
 
 BENCHMARK = Path(__file__).resolve().parents[1] / "benchmark.py"
 OTHER_SETTINGS = "other learning rate and updates"  # how the scale "cpu" differs from the paper
@@ -64,20 +64,23 @@ class Output(NamedTuple):
     def learning_curves(self, name: str, groups: dict[str, list[Run]], title: str) -> None:
         """Writes a picture and a table of learning curves: label -> runs that differ in seed.
 
-        A curve has the steps that its runs have in common.
+        A curve has the steps that its runs have in common. The picture has names of models in words.
         """
-        curves = {label: tables.at_common_steps([dict(run.curve) for run in runs]) for label, runs in groups.items()}
-        rows = [
-            {
-                "run": label,
-                "step": step,
-                "seeds": len(bleu),
-                "validation BLEU": f"{statistics.mean(bleu):.2f}",
-                "min-max": formatting.extent(bleu, ".2f"),
-            }
-            for label, curve in curves.items()
-            for step, bleu in curve.items()
-        ]
+        curves, rows = [], []
+        for label, runs in groups.items():
+            model = tables.attention(runs[0].config)
+            curve = tables.curve(styles.words(model) if label == printed.model(model) else label, runs)
+            curves.append(curve)
+            rows += [
+                {
+                    "run": label,
+                    "step": step,
+                    "seeds": len(runs),
+                    "validation BLEU": f"{mean:.2f}",
+                    "min-max": formatting.extent([least, greatest], ".2f"),
+                }
+                for step, (mean, least, greatest) in curve.points.items()
+            ]
         files.write_csv(self.path(f"{name}.csv"), rows)
         self.pictures(name, lambda path: plots.learning_curves(path, curves, f"{title}{self.label}"))
 

@@ -1,26 +1,30 @@
 """Draws pictures that only studies have."""
 
+import itertools
 import math
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from memattn.evaluation.plots import COLOURS, DASHES, save
+from memattn.evaluation.plots import save
+from memattn.evaluation.styles import line_styles
+
+_TASK_STYLES = [(colour, dash) for dash in ("-", "--") for colour in ("#222222", "#BB5566", "#DDAA33")]
 
 
 def surface(path: str, encodings: np.ndarray) -> None:
     """Draws position encodings [S, K] over slots and positions, as the paper's Figure 2."""
     positions, slots = encodings.shape
-    figure = Figure(figsize=(6, 4.5), layout="constrained")
-    axes = figure.add_subplot(projection="3d")
+    figure = Figure(figsize=(6, 4.5))
+    axes = figure.add_axes((0.0, 0.05, 0.92, 0.9), projection="3d")
     x, y = np.meshgrid(np.arange(1, slots + 1), np.arange(1, positions + 1))
-    image = axes.plot_surface(x, y, encodings, cmap="viridis", rcount=20, ccount=16, edgecolor="white", linewidth=0.2)
+    axes.plot_surface(x, y, encodings, cmap="viridis", rcount=20, ccount=16, edgecolor="white", linewidth=0.2)
     axes.set_xlabel("slot k")
     axes.set_ylabel("source position s")
-    axes.set_zlabel("$L_{ks}$")
+    axes.set_zlabel("$l_{ks}$")
     axes.set_title(f"position encodings (Eq. 10), K = {slots}, S = {positions}", fontsize=10)
-    axes.set_box_aspect(None, zoom=0.95)
-    figure.colorbar(image, ax=axes, shrink=0.6)
+    axes.set_box_aspect(None, zoom=1.05)
     save(figure, path)
 
 
@@ -31,8 +35,7 @@ def residuals(path: str, residual_shares: dict[str, np.ndarray], needed: dict[st
     """
     figure = Figure(figsize=(7, 4.5), layout="constrained")
     axes = figure.subplots()
-    for i, (task, shares) in enumerate(residual_shares.items()):
-        colour, dash = COLOURS[i % len(COLOURS)], DASHES[i % len(DASHES)]
+    for (colour, dash), (task, shares) in zip(itertools.cycle(_TASK_STYLES), residual_shares.items()):
         axes.plot(range(len(shares)), shares, dash, color=colour, label=task)
         if needed[task]:
             axes.plot(needed[task], shares[needed[task]], "o", color=colour, fillstyle="none", markersize=9)
@@ -40,8 +43,9 @@ def residuals(path: str, residual_shares: dict[str, np.ndarray], needed: dict[st
     axes.set_xscale("log")
     axes.set_xticks(ticks, ticks)
     axes.minorticks_off()
-    axes.set(xlim=(1, 40), ylim=(0, None), xlabel="directions; rings: slots that the task needs")
-    axes.set_ylabel("share of the contexts that is left")
+    top = max(shares[1] for shares in residual_shares.values())
+    axes.set(xlim=(1, 40), ylim=(0, 1.05 * top), xlabel="number of directions (rings: the slots that the task needs)")
+    axes.set_ylabel("residual variance of the contexts")
     axes.grid(alpha=0.3)
     axes.legend(fontsize=9)
     figure.suptitle(title, fontsize=10, parse_math=False)
@@ -57,19 +61,66 @@ def memory(path: str, tokens: list[str], maps: np.ndarray, title: str) -> None:
         axes.set_xticks(range(len(tokens)), tokens, fontsize=7, parse_math=False)
         axes.set_xlabel("position, and its source token" if i >= maps.shape[2] / 2 else "")
         axes.set_ylabel("step" if i % math.ceil(maps.shape[2] / 2) == 0 else "")
-    figure.colorbar(image, ax=figure.axes, shrink=0.6)
+    figure.colorbar(image, ax=figure.axes, shrink=0.6, label="value of the map")
     figure.suptitle(title, fontsize=10, parse_math=False)
     save(figure, path)
 
 
+def bars(
+    path: str, groups: list[str], heights: dict[tuple[str, str], list[float]], *, title: str, x: str, y: str
+) -> None:
+    """Draws a group of bars for each of `groups`: (name, colour) of a model -> its height in each."""
+    figure = Figure(figsize=(8, 4), layout="constrained")
+    axes = figure.subplots()
+    width = 0.8 / len(heights)
+    for i, ((name, colour), heights_of_model) in enumerate(heights.items()):
+        places = np.arange(len(groups)) + (i - (len(heights) - 1) / 2) * width
+        axes.bar(places, heights_of_model, width, color=colour, edgecolor="white", label=name)
+    axes.set_xticks(range(len(groups)), groups)
+    axes.set(xlabel=x, ylabel=y)
+    axes.grid(axis="y", alpha=0.3)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(fontsize=9)
+    figure.suptitle(title, fontsize=10, parse_math=False)
+    save(figure, path)
+
+
+def heat_map(
+    axes: Axes,
+    values: np.ndarray,
+    texts: list[list[str]],
+    rows: list[str],
+    columns: list[str],
+    *,
+    worst: float,
+    best: float,
+) -> None:
+    """Draws a cell for each value, darker for better ones, with its text; a value of NaN has a white cell."""
+    colours = "cividis" if worst > best else "cividis_r"
+    image = axes.imshow(values, cmap=colours, vmin=min(worst, best), vmax=max(worst, best), aspect="auto")
+    axes.set_yticks(range(len(rows)), rows)
+    axes.set_xticks(range(len(columns)), columns, fontsize=9)
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    for (row, column), value in np.ndenumerate(values):
+        luminance = np.dot(image.to_rgba(value)[:3], [0.2, 0.7, 0.1])  # a cell without a value is transparent
+        dark = not np.isnan(value) and luminance < 0.5
+        axes.text(column, row, texts[row][column], ha="center", va="center", color="white" if dark else "black")
+
+
 def steps_by_load(path: str, points: dict[str, list[tuple[float, int | None]]], title: str) -> None:
-    """Draws training steps against symbols per slot, a line for each label; None is a run that never got there."""
+    """Draws training steps of windowed memory against symbols per slot, a line for each label.
+
+    None is a run that never got there.
+    """
     figure = Figure(figsize=(7, 4.5), layout="constrained")
     axes = figure.subplots()
-    for i, (label, pairs) in enumerate(points.items()):
+    styles = line_styles([{"name": "windowed_memory"}] * len(points))
+    for (colour, dash), (label, pairs) in zip(styles, points.items(), strict=True):
         reached = sorted((load, steps) for load, steps in pairs if steps)
         loads, steps = zip(*reached, strict=True) if reached else ((), ())
-        axes.plot(loads, steps, "o" + DASHES[i % len(DASHES)], color=COLOURS[i % len(COLOURS)], label=label)
+        axes.plot(loads, steps, marker="o", linestyle=dash, color=colour, label=label)
     axes.set(
         xscale="log", yscale="log", xlabel="symbols per slot, L / K", ylabel="training steps to 95 validation BLEU"
     )

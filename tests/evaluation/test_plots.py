@@ -10,7 +10,7 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from memattn.evaluation import evaluate, plots
+from memattn.evaluation import evaluate, formatting, plots
 
 
 def scores(source, target, num_slots, seed=0):
@@ -18,6 +18,10 @@ def scores(source, target, num_slots, seed=0):
     random = np.random.default_rng(seed)
     slots = random.random((num_slots, target, source))
     return (slots.sum(0) if num_slots else random.random((target, source))), slots
+
+
+def line(name, points):
+    return plots.Line(name, {"name": "none"}, points)
 
 
 def assert_is_a_picture(path):
@@ -164,15 +168,16 @@ def test_the_suffix_of_the_path_chooses_the_format(tmp_path):
 
 
 def test_learning_curves_show_mean_and_range_over_seeds(tmp_path, figure):
-    curves = {"memory": {100: [8.0, 12.0], 200: [50.5, 60.5]}, "none": {100: [3.0]}, "not validated": {}}
-    means = {"memory": [(100, 10.0), (200, 55.5)], "none": [(100, 3.0)], "not validated": []}
+    points = {"memory": {100: (10.0, 8.0, 12.0), 200: (55.5, 50.5, 60.5)}, "none": {100: (3.0, 3.0, 3.0)}, "empty": {}}
+    curves = [line(name, points_of_line) for name, points_of_line in points.items()]
+    means = {"memory": [(100, 10.0), (200, 55.5)], "none": [(100, 3.0)], "empty": []}
     plots.learning_curves(str(tmp_path / "curves.png"), curves, "one quarter scale")
     assert_is_a_picture(tmp_path / "curves.png")
     (axes,) = figure().axes
     assert {line.get_label(): list(zip(*line.get_data(), strict=True)) for line in axes.lines} == means
     heights = {height for _, height in axes.collections[0].get_paths()[0].vertices}
     assert heights == {8.0, 12.0, 50.5, 60.5}
-    assert [text.get_text() for text in figure().legends[0].get_texts()] == list(curves)
+    assert [text.get_text() for text in figure().legends[0].get_texts()] == list(points)
     assert axes.get_title() == "one quarter scale"
     assert axes.get_ylabel() == "validation BLEU, mean and range over seeds"
     low, high = axes.get_ylim()
@@ -180,8 +185,8 @@ def test_learning_curves_show_mean_and_range_over_seeds(tmp_path, figure):
     assert 60.5 < high <= 102
 
 
-def test_many_curves_differ_in_color_or_line_style(tmp_path, figure):
-    curves = {f"run-{i}": {1: [i], 2: [2 * i]} for i in range(28)}
+def test_many_curves_of_one_mechanism_differ_in_colour_or_dash(tmp_path, figure):
+    curves = [line(f"run-{i}", {1: (i, i, i), 2: (2 * i, 2 * i, 2 * i)}) for i in range(28)]
     plots.learning_curves(str(tmp_path / "curves.png"), curves, "many")
     (axes,) = figure().axes
     assert len({(line.get_color(), line.get_linestyle()) for line in axes.lines}) == 28
@@ -189,7 +194,7 @@ def test_many_curves_differ_in_color_or_line_style(tmp_path, figure):
 
 @pytest.mark.parametrize(("length", "number"), [(5, 4), (20, 4), (21, 4), (90, 4), (200, 4), (5, 30), (20, 30)])
 def test_names_leave_room_for_the_curves_and_are_not_cut_off(tmp_path, figure, length, number):
-    curves = {f"{i:0{length}d}": {1: [i]} for i in range(number)}
+    curves = [line(f"{i:0{length}d}", {1: (i, i, i)}) for i in range(number)]
     plots.learning_curves(str(tmp_path / "a.png"), curves, "t" * 120)
     FigureCanvasAgg(figure()).draw()  # at the figure's own resolution again
     (axes,), (legend,) = figure().axes, figure().legends
@@ -204,7 +209,7 @@ def test_names_leave_room_for_the_curves_and_are_not_cut_off(tmp_path, figure, l
 
 
 def test_odd_titles_and_run_names_are_drawn(tmp_path):
-    plots.learning_curves(str(tmp_path / "curves.png"), {"K=1-a_b^c": {1: [2.0]}}, "costs $_$ and 中文")
+    plots.learning_curves(str(tmp_path / "curves.png"), [line("K=1-a_b^c", {1: (2.0, 2.0, 2.0)})], "costs $_$ and 中文")
     assert_is_a_picture(tmp_path / "curves.png")
     assert plt.get_fignums() == []
 
@@ -217,15 +222,39 @@ def test_only_pictures_of_an_earlier_evaluation_are_removed(tmp_path):
 
 
 def test_lines_of_times_are_labelled_at_their_ends(tmp_path, figure):
-    lines = {"memory": {20: 2.0, 2000: 2.1}, "none": {20: 2.0, 2000: 2.1}, "bahdanau": {20: 3.0, 2000: 90.0}}
+    ends = {"memory": 2.1, "none": 2.1, "bahdanau": 90.0}
+    lines = [line(name, {20: (2.0, 1.9, 2.2), 2000: (end, end, end)}) for name, end in ends.items()]
     for scale, lowest in (("linear", 0), ("log", 1)):
         benchmark_plots.times(str(tmp_path / "times.png"), lines, title="a step", x="tokens", y="seconds", scale=scale)
         assert_is_a_picture(tmp_path / "times.png")
         (axes,) = figure().axes
         heights = {text.get_text(): text.get_position()[1] for text in axes.texts}
         assert list(heights) == ["memory", "none", "bahdanau"]
-        assert heights["none"] - heights["memory"] == pytest.approx(0.06)
+        assert heights["none"] - heights["memory"] == pytest.approx(0.07)
         to_axes = axes.transData + axes.transAxes.inverted()
         assert heights["bahdanau"] == pytest.approx(to_axes.transform((2000, 90))[1])
+        *_, leader = (leader for leader in axes.lines if leader.get_transform() == axes.transAxes)
+        assert leader.get_ydata() == pytest.approx([heights["bahdanau"]] * 2)
         assert (axes.get_xscale(), axes.get_yscale()) == (scale, scale)
         assert lowest <= axes.get_ylim()[0] < 2
+
+
+@pytest.mark.parametrize("number", [2, 14])
+def test_names_at_the_ends_of_lines_are_apart_and_not_above_the_axes(tmp_path, figure, number):
+    lines = [line(f"system {i}", {1: (1, 1, 1), 2: (100 + i / 10,) * 3}) for i in range(number)]
+    benchmark_plots.times(str(tmp_path / "times.png"), lines, title="t", x="x", y="y", scale="linear")
+    heights = [text.get_position()[1] for text in figure().axes[0].texts]
+    assert np.diff(heights).min() >= 0.0699
+    assert heights[-1] <= 1.001
+
+
+def test_a_picture_has_the_same_bytes_each_time(tmp_path):
+    for ending in ("png", "svg"):
+        for name in ("first", "second"):
+            plots.learning_curves(str(tmp_path / f"{name}.{ending}"), [line("a", {1: (2, 1, 3)})], "t")
+        assert (tmp_path / f"first.{ending}").read_bytes() == (tmp_path / f"second.{ending}").read_bytes()
+
+
+@pytest.mark.parametrize("values", [[9.99, 11.7], [-0.322, 19.9], [-15.3, -1.25], [1.01e3, 1.18e3], [2e-5, 3.5e-5]])
+def test_the_ends_of_a_range_are_read_from_its_text(values):
+    assert formatting.ends(formatting.extent(values, ".3g")) == tuple(values)

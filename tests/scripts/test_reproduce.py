@@ -217,7 +217,8 @@ def test_figure_5_compares_the_four_scorings(tmp_path, learning_curves):
     figures.figure_5(Output(str(tmp_path), "small"), runs)
     curves, title = learning_curves[0]
     assert "K = 32" in title
-    assert curves["softmax/softmax"] == {10: [1.0] * 3, 20: [41.0, 42.0, 43.0]}
+    assert curves[0].name == "softmax/softmax"
+    assert curves[0].points == {10: (1.0, 1.0, 1.0), 20: (42.0, 41.0, 43.0)}
     with open(tmp_path / "multi30k.en-de.csv", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     last = {row["run"]: (row["seeds"], row["validation BLEU"], row["min-max"]) for row in rows if row["step"] == "20"}
@@ -232,7 +233,8 @@ def test_figure_5_compares_the_four_scorings(tmp_path, learning_curves):
 def test_figure_4_compares_position_encodings_with_the_baselines(tmp_path, learning_curves):
     figures.figure_4(Output(str(tmp_path), "small"), made_up("translation", bleu=lambda config: 50.0))
     curves, _ = learning_curves[0]
-    assert set(curves) == {"none", "bahdanau", "luong", "K=32 + PE", "K=64 + PE"}
+    memory = [f"memory, K = {slots}, position encodings" for slots in (32, 64)]
+    assert [curve.name for curve in curves] == ["no attention", "Bahdanau", "Luong", *memory]
 
 
 def test_figure_8_has_models_of_english_to_german():

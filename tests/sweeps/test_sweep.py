@@ -23,7 +23,7 @@ from memattn.runs import run_folder
 from memattn.sweeps import runner as sweep
 from memattn.sweeps import tables
 from memattn.sweeps.expand import changes, expand
-from memattn.sweeps.results import finished
+from memattn.sweeps.results import Run, finished
 
 pytestmark = pytest.mark.slow
 
@@ -542,6 +542,25 @@ def test_rows_that_differ_only_by_their_seeds_are_averaged(load):
     assert [row["run"] for row in tables.over_seeds(*first_group)] == ["num_slots=2"]
     rows, *runs = rows_with(load([{"training.seed": seed} for seed in (1, 2)]), (30, 31))
     assert [row["run"] for row in tables.over_seeds(rows, *runs)] == ["all"]
+
+
+def test_pictures_name_runs_in_words(load):
+    cells = [
+        {"model.attention": {"name": "memory", "num_slots": 2}},
+        {"model.attention": {"name": "memory", "num_slots": 4, "encoder_scoring": "softmax"}, "training.seed": 1},
+        {"model.attention": {"name": "memory", "num_slots": 4, "encoder_scoring": "sigmoid"}, "training.seed": 1},
+        {"model.attention": {"name": "none"}, "training.max_steps": 2},
+        {"model": {"kind": "neural_gpu"}},
+    ]
+    config = load(cells)
+    runs = [Run(name, "", run, None, [], changes(config)[name]) for name, run in expand(config).items()]
+    assert tables.names_in_words([[run] for run in runs]) == [
+        "memory, K = 2",
+        "memory, K = 4: encoder scoring softmax",
+        "memory, K = 4: encoder scoring sigmoid",
+        "no attention",
+        "Neural GPU",
+    ]
 
 
 def test_runs_on_other_data_are_not_averaged_over_seeds(load):

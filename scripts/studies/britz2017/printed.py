@@ -1,5 +1,6 @@
 """Holds the results printed in the paper, and recognizes the configs that reproduce them."""
 
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -106,6 +107,13 @@ def model(attention: Mapping[str, Any]) -> str:
         return attention["name"]
     encodings = " + PE" if attention.get("position_encoding", False) else ""
     return f"K={attention['num_slots']}{encodings}"
+
+
+def attention(model: str) -> dict[str, Any]:
+    """Returns the options of the attention that `model` names, as far as the name says them."""
+    if match := re.fullmatch(r"K=(\d+)( \+ PE)?", model):
+        return {"name": "memory", "num_slots": int(match[1]), "position_encoding": bool(match[2])}
+    return {"name": model}
 
 
 def is_memory(attention: Mapping[str, Any]) -> bool:

@@ -1,8 +1,9 @@
 """Names models with active memory, and models with attention that are compared with them."""
 
 from memattn.config import NeuralGPUConfig
+from memattn.evaluation import styles
 from memattn.sweeps.results import Run
-from studies.britz2017 import runs
+from studies.britz2017 import printed, runs
 
 
 def model_name(run: Run) -> str:
@@ -11,3 +12,13 @@ def model_name(run: Run) -> str:
     if isinstance(model, NeuralGPUConfig):
         return f"{model.kind} {model.cell}, {model.width} x {model.units}"
     return f"{model.encoder.upper()}, {runs.model_name(run)}"
+
+
+def style(name: str) -> tuple[str, str]:
+    """Returns words and a colour for the model that `model_name` calls so."""
+    kind, _, model = name.partition(", ")
+    kind = kind.partition(" ")[0]
+    attention = {"name": kind} if kind in styles.STYLES else printed.attention(model)
+    ((colour, _),) = styles.line_styles([attention])
+    words = styles.words(attention)
+    return words if kind in styles.STYLES else f"{kind}, {words}", colour

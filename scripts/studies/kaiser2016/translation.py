@@ -1,16 +1,15 @@
 """Compares active memory with attention in translation (Kaiser & Bengio, 2016)."""
 
-from benchmarks import plots
-
 from memattn.sweeps.results import Run
-from studies.kaiser2016.names import model_name
+from studies import plots
+from studies.kaiser2016.names import model_name, style
 from studies.lengths import bleu_by_length
 from studies.output import Output
 
 
 def translation(output: Output, runs: list[Run]) -> None:
     """Writes perplexity and BLEU of active memory and of attention, and BLEU by the length of the source."""
-    rows, curves = [], {}
+    rows = []
     for run in runs:
         by_length = {lengths: bleu for (lengths, _), bleu in bleu_by_length([run]).items()}
         rows.append(
@@ -24,11 +23,13 @@ def translation(output: Output, runs: list[Run]) -> None:
                 **{f"BLEU, {lengths} tokens": f"{bleu:.2f}" for lengths, bleu in by_length.items()},
             }
         )
-        curves[model_name(run)] = {int(lengths.partition("-")[2]): bleu for lengths, bleu in by_length.items()}
     output.table(rows, "Multi30k English to German: active memory and attention")
-    title = f"BLEU by the length of the source{output.label}"
+    output.pictures("bleu_by_length", lambda path: draw(path, rows, f"BLEU by the length of the source{output.label}"))
 
-    def draw(path: str) -> None:
-        plots.times(path, curves, title=title, x="tokens, at most", y="BLEU", scale="linear")
 
-    output.pictures("bleu_by_length", draw)
+def draw(path: str, rows: list[dict[str, str]], title: str) -> None:
+    """Draws the columns "BLEU, X tokens" of the table."""
+    lengths = {column: column.removeprefix("BLEU, ") for column in rows[0] if column.startswith("BLEU, ")}
+    bleu = [[float(row[column]) for column in lengths] for row in rows]
+    models = dict(zip((style(row["model"]) for row in rows), bleu, strict=True))
+    plots.bars(path, list(lengths.values()), models, title=title, x="length of the source", y="BLEU")

@@ -1,0 +1,109 @@
+"""Names models in words, and gives each mechanism a colour and a dash of its own in all pictures.
+
+A model is given by the options of its attention. A model with active memory, which has none, is given by its kind as
+`name`.
+"""
+
+import bisect
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib import colors
+
+Dash = str | tuple[int, tuple[int, ...]]  # as in matplotlib: a name, or an offset with lengths on and off
+
+
+class Style(NamedTuple):
+    """How pictures show a mechanism, or a kind of model with active memory.
+
+    Attributes:
+      words: name of the mechanism.
+      colour: colour of its lines and bars.
+      dash: dash of its lines.
+    """
+
+    words: str
+    colour: str
+    dash: Dash
+
+
+# Memory attention and its extensions are blue to indigo; other families share a hue, too. The mechanisms that are most
+# often compared have colours of Okabe and Ito, which colour-blind readers can tell apart; in grey, the dashes differ.
+STYLES = {
+    "none": Style("no attention", "#222222", ":"),
+    "bahdanau": Style("Bahdanau", "#D55E00", "--"),
+    "luong": Style("Luong", "#00694D", "--"),
+    "luong_dot": Style("dot product", "#009E73", "-."),
+    "memory": Style("memory", "#0072B2", "-"),
+    "windowed_memory": Style("windowed memory", "#332288", (0, (6, 2, 1, 2))),
+    "nested_memory": Style("nested memory", "#56B4E9", "--"),
+    "memory_variant": Style("memory variant", "#8FA6D9", "-."),
+    "local_m": Style("local-m", "#6B4423", "-"),
+    "local_p": Style("local-p", "#A67B5B", "--"),
+    "location": Style("location", "#E69F00", "-."),
+    "feed_forward": Style("feed-forward", "#9A9A9A", "-"),
+    "linear": Style("linear", "#D9C92E", "-"),
+    "monotonic": Style("monotonic", "#F0A0C0", "-"),
+    "mocha": Style("MoChA", "#CC5599", "-."),
+    "matcha": Style("MAtChA", "#771155", "--"),
+    "tfa_bahdanau": Style("Bahdanau of tensorflow-addons", "#F2B48C", "-."),
+    "tfa_luong": Style("Luong of tensorflow-addons", "#B9E3D3", ":"),
+    "neural_gpu": Style("Neural GPU", "#CCCCCC", "-"),
+    "markovian": Style("Markovian Neural GPU", "#B3A8C9", "--"),
+    "extended": Style("Extended Neural GPU", "#8377A1", "-."),
+}
+_SLOTS = 32  # number of slots whose lines have the mechanism's colour: fewer are lighter, more are darker
+_SLOT_BOUNDS, _SLOT_DASHES = (4, 16, 32, 64), (":", "-.", "--", "-", (0, (8, 2)))  # dashes of `memory` by slots
+_DASHES = ("-", "--", "-.", ":")
+
+
+def words(attention: Mapping[str, Any]) -> str:
+    """Returns the name of a model, such as "memory, K = 32"."""
+    num_slots = _num_slots(attention)
+    slots = f", K = {num_slots}" if num_slots else ""
+    encodings = ", position encodings" if attention.get("position_encoding", False) else ""
+    return _style(attention).words + slots + encodings
+
+
+def line_styles(attentions: list[Mapping[str, Any]]) -> list[tuple[str, Dash]]:
+    """Returns a colour and a dash for each line of a picture, from the model of each.
+
+    Of several lines with the same mechanism and K, later ones are lighter and have other dashes.
+    """
+    styles = [(_colour(attention), _dash(attention)) for attention in attentions]
+    lines = []
+    for i, (colour, dash) in enumerate(styles):
+        earlier = styles[:i].count((colour, dash))
+        lighter = mixed(colour, "white", 0.7 * earlier / styles.count((colour, dash)))
+        lines.append((lighter, _DASHES[earlier % len(_DASHES)] if earlier else dash))
+    return lines
+
+
+def mixed(colour: str, other: str, share: float) -> str:
+    """Returns a colour mixed with a share of another."""
+    red, green, blue = (1 - share) * np.array(colors.to_rgb(colour)) + share * np.array(colors.to_rgb(other))
+    return colors.to_hex((red, green, blue))
+
+
+def _style(attention: Mapping[str, Any]) -> Style:
+    name = attention["name"]
+    return STYLES.get(name) or Style(name.rpartition(":")[2], "#7F7F00", "-")  # a mechanism outside the package
+
+
+def _num_slots(attention: Mapping[str, Any]) -> int | None:
+    return attention.get("num_slots") if attention["name"] in STYLES else None
+
+
+def _colour(attention: Mapping[str, Any]) -> str:
+    colour, doublings = _style(attention).colour, math.log2((_num_slots(attention) or _SLOTS) / _SLOTS)
+    if doublings > 0:
+        return mixed(colour, "black", min(0.6, 0.35 * doublings))
+    return mixed(colour, "white", min(0.6, -0.11 * doublings))
+
+
+def _dash(attention: Mapping[str, Any]) -> Dash:
+    if attention["name"] == "memory":
+        return _SLOT_DASHES[bisect.bisect(_SLOT_BOUNDS, attention["num_slots"])]
+    return _style(attention).dash

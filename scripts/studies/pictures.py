@@ -1,0 +1,320 @@
+"""Draws the pictures of the documents from the tables in results/."""
+
+import csv
+import statistics
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from benchmarks import plots as benchmark_plots
+from benchmarks import systems
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from memattn.attention.memory import position_encodings
+from memattn.evaluation import formatting, styles
+from memattn.evaluation.plots import Line, draw_lines, label_ends, learning_curves, save
+from studies import plots
+from studies.britz2017 import printed
+from studies.kaiser2016 import translation
+
+RESULTS = Path(__file__).resolve().parents[2] / "results"
+MEMORY = {"name": "memory", "num_slots": 32}
+
+
+def trade_off(path: str) -> None:
+    """Draws what the paper trades: time of a token against the source's length, and BLEU against the slots."""
+    figure = Figure(figsize=(9.5, 3.9), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    rows = [row for row in _rows("speed/tokens_long.csv") if int(row["L"]) <= 5000]  # beyond, the encoder takes most
+    draw_lines(left, systems.lines(rows, "microseconds per token"))
+    lengths = [200, 1000, 2000, 3000, 4000, 5000]
+    left.set_xticks(lengths, [f"{length:,}" for length in lengths])
+    left.set(xlim=(0, 5000), ylim=(0, None), xlabel="S, length of the source in tokens")
+    left.set_ylabel("microseconds per token of a hypothesis")
+    left.set_title("Time to decode a token", fontsize=11)
+    bleu = {row["model"]: float(row["L = 50"]) for row in _rows("table1/cpu/bleu.csv")}
+    slots = {printed.attention(name)["num_slots"]: score for name, score in bleu.items() if name.startswith("K=")}
+    lines = [
+        Line("memory", MEMORY, {k: (score,) * 3 for k, score in slots.items()}),
+        *(_level(styles.words({"name": name}), {"name": name}, slots, bleu[name]) for name in ("none", "bahdanau")),
+    ]
+    draw_lines(right, lines)
+    _log_slots(right, list(slots))
+    right.set(ylim=(50, 101), xlabel="K, number of slots", ylabel="validation BLEU")
+    right.set_title("Copying sources of up to 50 symbols", fontsize=11)
+    label_ends(left)
+    label_ends(right)
+    save(figure, path)
+
+
+def errors_by_position(path: str) -> None:
+    """Draws wrong tokens by position in the source."""
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    axes = figure.subplots()
+    lines = []
+    for row in _rows("errors_by_position/cpu/table.csv"):
+        attention = printed.attention(row["model"])
+        points = {fifth: (float(row[f"fifth {fifth}"]),) * 3 for fifth in range(1, 6)}
+        lines.append(Line(styles.words(attention), attention, points))
+    draw_lines(axes, lines)
+    axes.set_xticks(range(1, 6), ["1-10", "11-20", "21-30", "31-40", "41-50"])
+    axes.set(xlim=(0.8, 5), ylim=(0, None), xlabel="positions in the target", ylabel="wrong tokens, %")
+    label_ends(axes)
+    save(figure, path)
+
+
+def long_sources(path: str) -> None:
+    """Draws quality and decode time of sources longer than in training."""
+    figure = Figure(figsize=(9.5, 3.9), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    exact: dict[str, dict] = {}
+    seconds: dict[str, dict] = {}
+    for row in _rows("long_sources/small/table.csv"):
+        length, score = int(row["L"]), float(row["exact match %"])
+        exact.setdefault(row["model"], {})[length] = (score,) * 3
+        seconds.setdefault(row["model"], {})[length] = float(row["decode s"]), *formatting.ends(row["decode s min-max"])
+    for axes, points_by_model in ((left, exact), (right, seconds)):
+        models = {name: printed.attention(name) for name in points_by_model}
+        draw_lines(axes, [Line(styles.words(models[name]), models[name], points_by_model[name]) for name in models])
+        axes.set(xscale="log", xlabel="S, length of the source in symbols")
+        lengths = list(points_by_model["none"])
+        axes.set_xticks(lengths, [f"{length:,}" for length in lengths])
+        axes.minorticks_off()
+    left.set(ylim=(0, 102), ylabel="sources without an error, %")
+    right.set(ylim=(0, None), ylabel="seconds to decode 50 sources")
+    label_ends(left)
+    label_ends(right)
+    save(figure, path)
+
+
+def nested_slots(path: str) -> None:
+    """Draws BLEU against slots for each task: of one nested model cut to K slots, and of models trained with K."""
+    by_task: dict[str, list[dict[str, str]]] = {}
+    for row in _rows("nested_slots/small/table.csv"):
+        by_task.setdefault(row["task"], []).append(row)
+    figure = Figure(figsize=(10, 5.5), layout="constrained")
+    all_axes = figure.subplots(2, 3, sharex=True, sharey=True)
+    for axes, (task, rows) in zip(all_axes.flat, by_task.items(), strict=True):
+        columns = {
+            "trained with K": ("memory, trained with K slots", MEMORY),
+            "nested, cut to K": ("nested memory, cut to K slots", {"name": "nested_memory"}),
+            "attention": ("Bahdanau", {"name": "bahdanau"}),
+        }
+        draw_lines(
+            axes,
+            [
+                Line(name, attention, {int(row["K"]): (float(row[column]),) * 3 for row in rows})
+                for column, (name, attention) in columns.items()
+            ],
+        )
+        _log_slots(axes, [int(row["K"]) for row in rows])
+        axes.grid(False)
+        axes.set(ylim=(0, 102))
+        axes.set_title(_task(task), fontsize=10)
+    for axes in all_axes[1]:
+        axes.set_xlabel("K, number of slots")
+    for axes in all_axes[:, 0]:
+        axes.set_ylabel("validation BLEU")
+    figure.legend(handles=all_axes[0, 0].lines, loc="outside lower center", ncols=3, handlelength=3)
+    save(figure, path)
+
+
+def family(path: str) -> None:
+    """Draws BLEU of each mechanism in each task."""
+    rows = _rows("family/small/table.csv")
+    names = [_mechanism(row["mechanism"]) for row in rows]
+    tasks = [column for column in rows[0] if column not in ("mechanism", "Multi30k")]
+    figure = Figure(figsize=(9, 5.5), layout="constrained")
+    left, right = figure.subplots(1, 2, width_ratios=[len(tasks), 1])
+    for axes, columns, worst, best in ((left, tasks, 20, 100), (right, ["Multi30k"], 6, 26)):
+        texts = [[row[column] for column in columns] for row in rows]
+        labels = [_task(column).replace(", ", "\n", 1) for column in columns]
+        plots.heat_map(axes, np.array(texts, float), texts, names, labels, worst=worst, best=best)
+    left.set_title("BLEU in generated tasks (darker is better)", fontsize=11)
+    right.set_title("in translation", fontsize=11)
+    right.set_yticks([])
+    save(figure, path)
+
+
+def adding_problem(path: str) -> None:
+    """Draws, by K and scorings of a memory, the epochs until every test example of the adding problem is right."""
+    column = "epochs to 100% (or % right)"
+    cells = {}
+    for row in _rows("adding_problem/memory.csv"):
+        _, slots, scorings = row["model"].split()
+        cells[row["task"], slots.replace("K=", "K = "), scorings] = row[column]
+    tasks, slots, scorings = (list(dict.fromkeys(part)) for part in zip(*cells, strict=True))
+    figure = Figure(figsize=(10, 4.8), layout="constrained")
+    for axes, task in zip(figure.subplots(2, 1, sharex=True), tasks, strict=True):
+        found = [[cells[task, k, scoring] for scoring in scorings] for k in slots]
+        epochs = np.array([[np.nan if "%" in cell else float(cell) for cell in row] for row in found])
+        texts = [[f"{cell} right" if "%" in cell else cell for cell in row] for row in found]
+        labels = [scoring.replace("softmax_time", "softmax over time").replace("/", "/\n") for scoring in scorings]
+        plots.heat_map(axes, epochs, texts, slots, labels, worst=10, best=1)
+        axes.set_title(f"{task.capitalize()}: epochs until all results are right", fontsize=11)
+    axes.set_xlabel("scorings, encoder/decoder (darker is better; white: not all right after 10 epochs)")
+    save(figure, path)
+
+
+def libraries(path: str) -> None:
+    """Draws decode times of memattn and other libraries as bars."""
+    rows = _rows("speed/decode_libraries.csv")
+    figure = Figure(figsize=(10, 4), layout="constrained")
+    for axes, length in zip(figure.subplots(1, 2, sharey=True), ("20", "50"), strict=True):
+        lines = systems.lines([row for row in rows if row["L"] == length], "seconds")
+        for place, line in enumerate(lines):
+            ((middle, least, greatest),) = line.points.values()
+            ((colour, _),) = styles.line_styles([line.attention])
+            if not line.name.startswith("memattn"):
+                colour = styles.mixed(colour, "white", 0.55)
+            ends = [[middle - least], [greatest - middle]]
+            axes.barh(place, middle, color=colour, xerr=ends, error_kw={"elinewidth": 1, "capsize": 2})
+            axes.text(greatest, place, f"  {middle:.2f}", va="center")
+        axes.set_yticks(range(len(lines)), [line.name for line in lines])
+        axes.set(xlabel="seconds", title=f"sources of up to {length} tokens")
+        axes.set_xlim(0, 1.15 * max(greatest for line in lines for _, _, greatest in line.points.values()))
+        axes.spines[["top", "right"]].set_visible(False)
+    axes.invert_yaxis()  # of both, which share it
+    save(figure, path)
+
+
+def times(path: str, table: str, title: str, x: str, y: str, *, scale: str = "log") -> None:
+    """Draws the column `y` of a table of times against lengths."""
+    benchmark_plots.times(path, systems.lines(_rows(table), y), title=title, x=x, y=y, scale=scale)
+
+
+def curves(path: str, table: str, title: str, memory: dict | None = None) -> None:
+    """Draws learning curves from their table; all have the attention `memory`, if given."""
+    points: dict[str, dict] = {}
+    for row in _rows(table):
+        bleu = float(row["validation BLEU"]), *formatting.ends(row["min-max"])
+        points.setdefault(row["run"], {})[int(row["step"])] = bleu
+    models = {name: memory or printed.attention(name) for name in points}
+    names = {name: name if memory else styles.words(models[name]) for name in points}
+    learning_curves(path, [Line(names[name], models[name], points[name]) for name in points], title)
+
+
+def multi30k(path: str) -> None:
+    """Draws learning curves of translation over seeds."""
+    windowed = {"name": "windowed_memory", "num_slots": 32}
+    models = {  # names of runs without their seeds; the last is windowed memory, which had no name when it was trained
+        "bahdanau": {"name": "bahdanau"},
+        "memory-num_slots=32-encoder_scoring=softmax-decoder_scoring=sigmoid": MEMORY,
+        "memory-num_slots=32-encoder_scoring=softmax_time-position_windows=True-read=additive-read_units=128": windowed,
+    }
+    lines = [_curve(f"multi30k/small/runs/{name}-seed=*", attention) for name, attention in models.items()]
+    learning_curves(path, lines, "Multi30k, English to German (SCALED DOWN)")
+
+
+def copying(path: str) -> None:
+    """Draws learning curves of copying with models of the paper's size."""
+    models = {"none": {"name": "none"}, "bahdanau": {"name": "bahdanau"}}
+    models |= {f"memory-num_slots={slots}": {**MEMORY, "num_slots": slots} for slots in (1, 4, 16, 32, 64)}
+    lines = [_curve(f"table1/cpu/runs/{name}-max_length=50", attention) for name, attention in models.items()]
+    learning_curves(path, lines, "Copy task, L = 50, the paper's model size, our training settings")
+
+
+def active_translation(path: str) -> None:
+    """Draws BLEU of active memory and of attention by the length of the source."""
+    title = "Multi30k, English to German: BLEU by the length of the source (SCALED DOWN)"
+    translation.draw(path, _rows("active_translation/small/table.csv"), title)
+
+
+def _rows(table: str) -> list[dict[str, str]]:
+    with open(RESULTS / table, encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def _curve(folders: str, attention: dict) -> Line:
+    """Returns the learning curve of the runs, which differ in seed, in folders of results/."""
+    bleu: dict[int, list[float]] = {}
+    for folder in sorted(RESULTS.glob(folders)):
+        for row in _rows(f"{folder.relative_to(RESULTS)}/validation.csv"):
+            bleu.setdefault(int(row["step"]), []).append(float(row["bleu"]))
+    points = {step: (statistics.mean(scores), min(scores), max(scores)) for step, scores in bleu.items()}
+    return Line(styles.words(attention), attention, points)
+
+
+def _level(name: str, attention: dict, slots: dict[int, float], score: float) -> Line:
+    """Returns a level line, for a model without slots."""
+    return Line(name, attention, dict.fromkeys(slots, (score,) * 3))
+
+
+def _log_slots(axes: Axes, slots: list[int]) -> None:
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(slots, slots)
+    axes.minorticks_off()
+
+
+def _task(name: str) -> str:
+    return name.replace("selective_copy", "selective copy").replace(", 4 marked", "")
+
+
+def _mechanism(name: str) -> str:
+    return name if name == "RNNsearch" else styles.words(printed.attention(name.removeprefix("memory, ")))
+
+
+# Pictures, by path from the root of the repository: each is drawn by a call with its absolute path.
+PICTURES = {
+    "docs/pictures/trade_off.svg": trade_off,
+    "docs/pictures/copying.svg": copying,
+    "docs/pictures/errors_by_position.svg": errors_by_position,
+    "docs/pictures/mechanisms_by_task.svg": family,
+    "docs/pictures/tokens_of_mechanisms.svg": partial(
+        times,
+        table="speed/tokens_family.csv",
+        x="S, length of the source in tokens",
+        y="microseconds per token",
+        title="Time to decode a token of a hypothesis: two layers of 128 units, CPU, AMD EPYC",
+    ),
+    "docs/pictures/long_sources.svg": long_sources,
+    "docs/pictures/nested_slots.svg": nested_slots,
+    "docs/pictures/adding_problem.svg": adding_problem,
+    "docs/pictures/libraries.svg": libraries,
+    "results/figure2/small/surface.png": partial(plots.surface, encodings=position_encodings(32, 100)),
+    "results/figure3/small/a.png": partial(
+        curves, table="figure3/small/a.csv", title="Figure 3a: copy task, L = 40 (SCALED DOWN)"
+    ),
+    "results/figure3/small/b.png": partial(
+        curves,
+        table="figure3/small/b.csv",
+        title="Figure 3b: copy task, scorings, encoder/decoder, L = 20, K = 32 (SCALED DOWN)",
+        memory=MEMORY,
+    ),
+    "results/figure4/small/multi30k.en-de.png": partial(
+        curves,
+        table="figure4/small/multi30k.en-de.csv",
+        title="Figure 4: sigmoid/softmax with position encodings, Multi30k en-de (SCALED DOWN)",
+    ),
+    "results/figure5/small/multi30k.en-de.png": partial(
+        curves,
+        table="figure5/small/multi30k.en-de.csv",
+        title="Figure 5: scorings, encoder/decoder, K = 32, Multi30k en-de (SCALED DOWN)",
+        memory=MEMORY,
+    ),
+    "results/multi30k/small/learning_curves.png": multi30k,
+    "results/active_translation/small/bleu_by_length.png": active_translation,
+    "results/speed/decode.png": partial(
+        times,
+        table="speed/decode.csv",
+        x="L, greatest length of a source in tokens",
+        y="seconds",
+        title="Decode time of 128 sources, beam 10: two layers of 256 units, CPU, AMD EPYC",
+    ),
+    "results/speed/tokens.png": partial(
+        times,
+        table="speed/tokens.csv",
+        x="S, length of the source in tokens",
+        y="microseconds per token",
+        title="Time to decode a token of a hypothesis: two layers of 256 units, CPU, AMD EPYC",
+        scale="linear",
+    ),
+    "results/training_cost/small/times.png": partial(
+        times,
+        table="training_cost/small/table.csv",
+        x="L, length of source and target in tokens",
+        y="seconds",
+        title="Time of a training step: two layers of 256 units, batch 128, CPU, AMD EPYC",
+    ),
+}

@@ -1,0 +1,39 @@
+"""The pictures of the documents are there, are small, and are shown by a page."""
+
+import re
+
+from helpers.repository import ROOT
+from studies.pictures import PICTURES
+
+from memattn.evaluation import styles
+
+DIAGRAM = "docs/pictures/memory_attention.svg"
+
+
+def shown():
+    """Returns the paths, from the root of the repository, of the files that pages link to."""
+    paths = set()
+    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+        for target in re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8")):
+            if not target.startswith("http"):
+                paths.add((page.parent / target).resolve())
+    return {str(path.relative_to(ROOT)) for path in paths if path.is_relative_to(ROOT)}
+
+
+def test_every_picture_is_drawn_and_shown():
+    committed = {str(path.relative_to(ROOT)) for path in (ROOT / "docs/pictures").glob("*.*")}
+    assert committed == {path for path in [*PICTURES, DIAGRAM] if path.startswith("docs/pictures/")}
+    for path in [*PICTURES, DIAGRAM]:
+        assert (ROOT / path).exists(), f"{path}: run python scripts/write_docs.py"
+        assert path in shown(), path
+
+
+def test_pictures_of_the_pages_are_small():
+    for path in (ROOT / "docs/pictures").glob("*.*"):
+        assert path.stat().st_size < 100_000, path
+
+
+def test_the_diagram_has_the_colours_of_the_plots():
+    diagram = (ROOT / DIAGRAM).read_text(encoding="utf-8")
+    for mechanism in ("memory", "bahdanau"):
+        assert styles.STYLES[mechanism].colour in diagram
