@@ -241,7 +241,7 @@ class DecodingConfig:
     # memattn-translate: treatment of a longer line. split: pieces, cut at ends of sentences and words; cut: the rest is
     # dropped; refuse: an error
     long_lines: Literal["split", "cut", "refuse"] = "split"
-    # n: no n-gram occurs twice in a hypothesis (docs/guides/search.md); null or 0: n-grams may repeat
+    # n: no n-gram occurs twice in a hypothesis (docs/guides/evaluation_and_decoding.md); null or 0: n-grams may repeat
     no_repeat_ngram_size: int | None = number(None, at_least=0)
     n_best: int = number(1, at_least=1)  # hypotheses that are returned; in beam search, at most beam_size
     sample: SampleConfig | None = None  # sampling in place of a search; null: beam search

@@ -66,11 +66,23 @@ def test_the_readme_is_short():
     assert len(README.encode("utf-8")) <= 12_000
 
 
-def test_the_first_config_of_the_usage_page_loads(tmp_path):
-    text, *_ = re.findall(r"```yaml\n(.*?)```", page("docs/guides/training.md"), flags=re.DOTALL)
-    path = tmp_path / "tiny.yaml"
-    path.write_text(text, encoding="utf-8")
-    assert len(expand(config.load(str(path), []))) == 2
+def test_configs_of_the_guides_expand_to_as_many_runs_as_printed(tmp_path):
+    guides = "".join(page(name) for name in PAGES if name.startswith("docs/guides/"))
+    configs = re.findall(r"```yaml\n(# (\S+\.yaml)(?:: (\d+) runs)?\n.*?)```", guides, flags=re.DOTALL)
+    assert {name for _, name, _ in configs} >= {"tiny.yaml", "compare.yaml"}
+    for text, name, runs in configs:
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        assert len(expand(config.load(str(tmp_path / name), []))) == int(runs or 1), name
+
+
+def test_scores_in_the_advice_on_settings_are_those_of_the_linked_files():
+    text = page("docs/guides/choosing_settings.md")
+    linked = set(re.findall(r"\(\.\./\.\./(results/\S+?\.csv)\)", text))
+    known = re.findall(r"\d+\.\d+", "".join(map(page, [*linked, "scripts/studies/britz2017/printed.py"])))
+    rows = "\n".join(line for line in text.splitlines() if line.startswith("|"))
+    shown = re.findall(r"\d+\.\d\d+", rows)
+    assert shown
+    assert set(shown) <= set(known)
 
 
 def test_the_table_at_the_papers_size_equals_its_committed_runs(tmp_path):
@@ -105,7 +117,7 @@ def test_tables_in_pages_equal_the_committed_results(name):
         assert table == markdown(pivot(rows, index, column or "system", measure) if measure else rows)
 
 
-def test_the_architecture_page_names_existing_files_and_every_part_of_the_package():
+def test_the_design_page_names_existing_files_and_every_part_of_the_package():
     text = page("docs/concepts/design.md")
     existing = {path.name for path in ROOT.rglob("*.py")}
     for name in re.findall(r"\b(\w+\.py)\b", text):
