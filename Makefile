@@ -1,10 +1,11 @@
-# make demo      trains memory, Bahdanau and no attention on a small copy task, then times their decoder steps on
-#                sources of 20 to 2,000 tokens: about 3 minutes on two CPU cores; tables and pictures in runs/demo
+# make demo      four models learn to copy 20 symbols, with a memory of 8 slots; then times of their decoder steps for
+#                sources of 20 to 2,000 tokens: about 4 minutes on two CPU cores; tables and pictures in runs/demo
 # make test      what one runs at every change: under 4 minutes on two CPU cores
 # make test-all  every test: 20 to 25 minutes; test-rest are the slow ones, which make test leaves out
 # make test-addons   the tests against tensorflow-addons, in an environment with the extra `addons` (Python 3.11)
 # make test-faults   kill -9 and the like by the hundred; long
 # make check     the linter, the type checker and make test
+# make docs      the site of docs/, as HTML in build/docs
 # Each makes what it needs. PYTHON chooses the interpreter (ADDONS_PYTHON for test-addons), TENSORFLOW a version
 # (make test TENSORFLOW=2.15.1).
 
@@ -15,14 +16,10 @@ VENV := .venv$(addprefix -tf,$(TENSORFLOW))
 BIN := $(VENV)/bin
 MOUNTING := --map-root-user --mount # what lets any user mount a disk to fill
 
-.PHONY: demo test test-rest test-all test-addons test-faults lint check clean
+.PHONY: demo test test-rest test-all test-addons test-faults lint check docs clean
 
 demo: $(VENV)/installed
-	$(BIN)/python -m memattn.sweep --config configs/copy/demo.yaml --sweep_dir runs/demo --jobs 2 --plot 2 \
-		--title "Copy task, L = 12, scaled down (1 layer, 128 units)"
-	$(BIN)/python scripts/benchmark.py tokens --lengths 20,200,2000 --units 128 --batch_size 4 \
-		--output runs/demo/tokens
-	@echo "Tables: runs/demo/table.md, tokens.md; pictures: runs/demo/tokens.png, learning_curves.png, */alignments/*.png"
+	$(BIN)/python scripts/demo.py --output runs/demo
 
 test: $(VENV)/installed
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
@@ -47,10 +44,17 @@ lint: $(VENV)/installed
 
 check: lint test
 
+docs: $(VENV)/docs
+	$(BIN)/sphinx-build -W --keep-going -b html docs build/docs
+
 $(VENV)/installed: setup.py
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable ".[test,lint]" $(addprefix tensorflow==,$(TENSORFLOW))
+	touch $@
+
+$(VENV)/docs: $(VENV)/installed
+	$(BIN)/python -m pip install --quiet --editable ".[docs]"
 	touch $@
 
 .venv-addons/installed: setup.py

@@ -48,6 +48,7 @@ setup(
             "nbformat>=5,<6",
             "ipykernel>=6,<8",
         ],
+        "docs": ["sphinx>=8.1,<10", "myst-nb>=1.2,<2", "furo>=2024.8.6"],
         "lint": ["ruff>=0.6,<1", "mypy>=1.15,<3", "types-PyYAML", "types-requests"],
         "addons": ["tensorflow==2.15.1", "tensorflow-addons==0.23.0", "typing_extensions==4.5.0"],
     },
@@ -61,11 +62,18 @@ setup(
             "memattn-export = memattn.export:main",
         ]
     },
+    keywords="attention, sequence-to-sequence, machine translation, beam search, Keras, TensorFlow, reproduction",
     classifiers=[
+        "Development Status :: 4 - Beta",
+        "Intended Audience :: Developers",
+        "Intended Audience :: Education",
+        "Intended Audience :: Science/Research",
+        "Operating System :: POSIX :: Linux",
         "Programming Language :: Python :: 3.10",
         "Programming Language :: Python :: 3.11",
         "Programming Language :: Python :: 3.12",
         "Programming Language :: Python :: 3.13",
         "Topic :: Scientific/Engineering :: Artificial Intelligence",
+        "Typing :: Typed",
     ],
 )

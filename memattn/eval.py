@@ -1,6 +1,6 @@
 """Evaluates a trained run: decodes a test set, scores and times it, draws alignments.
 
-python -m memattn.eval --run_dir runs/small
+memattn-eval --run_dir runs/small
 """
 
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)

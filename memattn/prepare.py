@@ -266,7 +266,7 @@ def _define_text_flags(folder: str | None = None, bpe_units: int = 16_000) -> No
         lower_bound=1,
     )
     flags.DEFINE_integer("seed", 1, "Seed of --bpe_sample.", lower_bound=0, upper_bound=2**32 - 1)
-    flags.DEFINE_integer("workers", processes.cores(), "Number of processes.", lower_bound=1)
+    flags.DEFINE_integer("workers", None, "Number of processes (default: one for each CPU core).", lower_bound=1)
 
 
 def _prepare_text(
@@ -295,7 +295,8 @@ def _prepare_text(
     settings = preparation.Settings(
         text=TextSettings(form, source_language, target_language), max_length=options.max_length, **learning
     )
-    manifest = preparation.prepare(splits, settings, folder, options.workers, options.vocabulary_of, release)
+    workers = options.workers or processes.cores()
+    manifest = preparation.prepare(splits, settings, folder, workers, options.vocabulary_of, release)
     train = manifest["counts"]["train"]
     print(
         f"{folder}: {train['pairs']:,} training pairs of {train['read']:,} "

@@ -1,6 +1,6 @@
 """Trains and evaluates a grid of configs, each in its own process, and writes one table.
 
-python -m memattn.sweep --config configs/copy/demo.yaml --sweep_dir runs/demo
+memattn-sweep --config configs/copy/demo.yaml --sweep_dir runs/demo
 """
 
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)

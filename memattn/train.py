@@ -1,6 +1,6 @@
 """Trains a model; resumes a training that was stopped.
 
-python -m memattn.train --config configs/copy/small.yaml --run_dir runs/small
+memattn-train --config configs/copy/small.yaml --run_dir runs/small
 """
 
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)

@@ -1,11 +1,11 @@
-"""Writes the tables of docs/reference/configuration.md, results/summary.csv, and the pictures of the documents.
+"""Writes the generated tables of docs/reference/, and the pictures of the documents.
 
 python scripts/write_docs.py
 """
 
 from pathlib import Path
 
-from studies.britz2017 import summary
+import commands_page
 from studies.pictures import PICTURES
 
 from memattn import cli, files
@@ -15,9 +15,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def main() -> int:
-    page = ROOT / "docs/reference/configuration.md"
-    files.write(str(page), reference.updated(page.read_text(encoding="utf-8")))
-    files.write_csv(str(ROOT / "results" / "summary.csv"), summary.rows(str(ROOT / "results")))
+    for name, updated in {"configuration": reference.updated, "commands": commands_page.updated}.items():
+        page = ROOT / "docs" / "reference" / f"{name}.md"
+        files.write(str(page), updated(page.read_text(encoding="utf-8")))
     for path, draw in PICTURES.items():
         draw(str(ROOT / path))
     return 0

@@ -67,10 +67,11 @@ class Seq2Seq(tf.keras.Model):
       max_source_length: S of Eq. 10, the longest source of the training set with its end of sentence.
       layers, units: number and width of the layers, in the decoder and in each direction of the encoder.
       encoder_units: width of the encoder in each direction; `units` by default.
-      embedding_size: E.
+      embedding_size: E, the width of source and target embeddings.
       dropout: rate on the input of every cell.
       init_scale: initial weights are uniform on +-init_scale.
-      input_feeding, mix: see `Decoder`.
+      input_feeding: the decoder reads the previous context beside each token.
+      mix: a tanh layer on [h; c] comes before the logits.
       bridge: "zero", "dense" or "backward". "auto" is dense without attention, backward for rnnsearch, otherwise zero.
       tie_embeddings: "source_target" shares one embedding matrix; "all" also gives it to the output layer.
       attention: {"name": a registered mechanism, and its options}.

@@ -108,7 +108,7 @@ def beam_search(
     Args:
       step: (tokens [B, k], state) -> logits [B, k, V] of the next token, next state.
       state: nested tensors [B, k, ...], equal for all k queries of a source.
-      beam_size: k.
+      beam_size: k, the number of hypotheses of each source.
       max_lengths: [B], upper bound on the steps of each source, its end of sentence included. A bound per source makes
         hypotheses independent of the rest of the batch.
       max_steps: L, at least 1; upper bound on the steps of all sources, whatever `max_lengths` says.

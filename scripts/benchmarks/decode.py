@@ -57,7 +57,10 @@ def main() -> int:
         for name, result in measured.items():
             row = systems.row(name, length, result, measured)
             system = systems.SYSTEMS[name]
-            has_bound = system.model.keys() <= {"input_feeding"} and system.attention["name"] != "luong_dot"
+            has_bound = system.model.keys() <= {"input_feeding"} and system.attention["name"] not in (
+                "luong_dot",
+                "windowed_memory",
+            )
             if system.worker == "ours" and has_bound:
                 count = lower_bounds.decoding(
                     system.attention,

@@ -63,7 +63,14 @@ FAMILY = {
 }
 SYSTEMS = {
     "memattn: no attention": System("ours", NONE),
-    **{f"memattn: memory, K = {slots}": System("ours", {**MEMORY, "num_slots": slots}) for slots in (1, 4, 16, 32, 64)},
+    **{
+        f"memattn: memory, K = {slots}": System("ours", {**MEMORY, "num_slots": slots})
+        for slots in (1, 4, 8, 16, 32, 64)
+    },
+    **{
+        f"memattn: windowed memory, K = {slots}": System("ours", {"name": "windowed_memory", "num_slots": slots})
+        for slots in (8, 32)
+    },
     "memattn: Bahdanau": System("ours", BAHDANAU),
     "memattn: Bahdanau, keys each step": System("ours", {**BAHDANAU, "cache_keys": False}),
     "memattn: memory, no input feeding": System("ours", MEMORY, {"input_feeding": False}),

@@ -3,11 +3,12 @@
 import inspect
 import re
 
+import commands_page
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers.pages import PAGES, blocks, run_block
-from helpers.repository import ROOT
+from helpers.pages import API, PAGES, blocks, run_block
+from helpers.repository import COMMANDS, ROOT
 
 import memattn
 from memattn import config as configs
@@ -38,11 +39,26 @@ def test_links_lead_to_files_and_headings(path):
         assert not anchor or anchor in anchors(linked.read_text(encoding="utf-8")), anchor
 
 
+def test_the_index_lists_every_page():
+    listed = re.findall(
+        r"^ *- \[.*?\]\((\S+)\)", (ROOT / "docs/index.md").read_text(encoding="utf-8"), flags=re.MULTILINE
+    )
+    pages = [path for kind in ("md", "ipynb") for path in (ROOT / "docs").rglob(f"*.{kind}")]
+    assert sorted(["index.md", *listed]) == sorted(path.relative_to(ROOT / "docs").as_posix() for path in pages)
+
+
 def test_the_tables_of_keys_equal_those_of_the_program():
     page = PAGES["reference/configuration.md"]
     assert page == reference.updated(page), "run python scripts/write_docs.py"
     for key in ("data.copy.max_length", "training.schedule", "model.attention.num_slots", "sweep.grids"):
         assert f"| `{key}` |" in page
+
+
+def test_the_tables_of_flags_equal_those_of_the_commands():
+    page = PAGES["reference/commands.md"]
+    assert page == commands_page.updated(page), "run python scripts/write_docs.py"
+    assert set(re.findall(r"^## `memattn-(\w+)", page, flags=re.MULTILINE)) == COMMANDS
+    assert "| `--run_dir` | str | required |" in page
 
 
 def test_a_mechanism_without_documented_arguments_is_named(monkeypatch):
@@ -136,42 +152,37 @@ def test_the_overrides_of_the_page_are_accepted(examples):
     assert {run.model.attention["num_slots"] for run in expand(sweep).values()} == {8, 16, 32}
 
 
-def signatures():
-    """Returns the signatures that the page prints, by name."""
-    text = " ".join("".join(blocks("reference/api.md", "text")).split())
-    return {name: f"({arguments})" for name, arguments in re.findall(r"memattn\.(\w+)\((.*?[^(])\)(?= |$)", text)}
+def documented():
+    """Returns the names that the reference documents from their docstrings, without `memattn.`."""
+    text = "".join(block for page in API for block in blocks(page, "{eval-rst}"))
+    return re.findall(r"^\.\. auto\w+:: memattn\.(\w+)$", text, flags=re.MULTILINE)
 
 
-@pytest.mark.parametrize("name", memattn.__all__)
-def test_printed_signatures_equal_the_real_signatures(name):
-    signature = inspect.signature(getattr(memattn, name))
-    parameters = [parameter.replace(annotation=parameter.empty) for parameter in signature.parameters.values()]
-    unannotated = signature.replace(parameters=parameters, return_annotation=signature.empty)
-    assert signatures()[name] == str(unannotated)
+def test_every_public_name_is_documented_once():
+    assert sorted(documented()) == memattn.__all__
+
+
+def test_every_mechanism_stands_beside_the_name_that_configs_give_it():
+    pairs = re.findall(r"^### (\w+)\n\n`(\w+)` in \[configs\]", PAGES["reference/layers.md"], flags=re.MULTILINE)
+    names = [name for name in MECHANISMS if not name.startswith("tfa_")]
+    assert sorted(pairs) == sorted((MECHANISMS[name].__name__, name) for name in names)
 
 
 def test_the_printed_call_of_a_mechanism_equals_its_signature():
     _, *parameters = inspect.signature(memattn.AttentionMechanism.call).parameters.values()
-    assert f"attention{inspect.Signature(parameters)}\n" in "".join(blocks("reference/api.md", "text"))
+    assert f"attention{inspect.Signature(parameters)}\n" in "".join(blocks("reference/layers.md", "text"))
 
 
-@pytest.mark.parametrize(
-    ("kind", "title"), [(memattn.AttentionMechanism, "## Attention mechanisms"), (memattn.Seq2Seq, "## The model")]
-)
-def test_printed_methods_have_their_real_parameters(kind, title):
-    section = PAGES["reference/api.md"].split(title)[1].split("\n## ")[0]
-    methods = re.findall(r"^\| `(\w+)(\(.*?\))` \|", section, flags=re.MULTILINE)
-    assert methods
-    for name, printed in methods:
-        method = kind.call if name == "model" else getattr(kind, name)
-        _, *parameters = inspect.signature(method).parameters.values()
-        unannotated = [str(parameter.replace(annotation=parameter.empty)) for parameter in parameters]
-        assert printed.replace("shared", "decoding") == f"({', '.join(unannotated)})"
+@pytest.mark.parametrize("page", API)
+def test_the_members_that_a_page_names_exist(page):
+    for name, options in re.findall(r":: memattn\.(\w+)\n   :members: ((?:[^:`]|\n)*)", PAGES[page]):
+        for member in re.findall(r"\w+", options):
+            assert hasattr(getattr(memattn, name), member), member
 
 
 def test_every_python_block_is_run():
     """tests/docs/test_public.py runs the block with memattn.load, the tests below run all others."""
-    for block in blocks("reference/api.md", "python"):
+    for block in (block for page in API for block in blocks(page, "python")):
         assert any(text in block for text in ("MemoryAttention(", "GRUCell", "Seq2Seq(", "memattn.load("))
 
 

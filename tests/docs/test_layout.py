@@ -86,3 +86,4 @@ def test_the_version_is_the_same_everywhere():
     version, date = re.search(r"^## (\S+) \((\S+)\)$", changes, flags=re.MULTILINE).groups()
     assert version == citation["version"] == __version__
     assert date == citation["date-released"].isoformat()
+    assert f'version = "{version}"' in (ROOT / "docs/help/citing.md").read_text(encoding="utf-8")

@@ -4,9 +4,10 @@ import re
 
 from helpers.repository import ROOT
 
+API = ("reference/layers.md", "reference/search.md", "reference/model.md", "reference/loading.md")
 PAGES = {
     name: (ROOT / "docs" / name).read_text(encoding="utf-8")
-    for name in ("reference/api.md", "reference/configuration.md", "guides/search.md")
+    for name in (*API, "reference/configuration.md", "reference/commands.md", "guides/search.md")
 }
 
 
@@ -16,9 +17,9 @@ def blocks(page, language):
 
 
 def run_block(text, tmp_path, monkeypatch):
-    """Runs, in tmp_path, the block of reference/api.md that contains this text; returns the names that it defines."""
+    """Runs, in tmp_path, the block of the reference that contains this text; returns the names that it defines."""
     monkeypatch.chdir(tmp_path)
-    (code,) = [block for block in blocks("reference/api.md", "python") if text in block]
+    (code,) = [block for page in API for block in blocks(page, "python") if text in block]
     namespace = {}
     exec(code, namespace)
     return namespace

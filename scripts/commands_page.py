@@ -1,0 +1,71 @@
+"""Writes the tables of docs/reference/commands.md: what each command does, an example, and its flags."""
+
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterator
+from unittest import mock
+
+from absl import flags
+
+from memattn import cli, eval, export, prepare, sweep, train, translate
+
+BEGIN, END = "<!-- commands -->\n", "<!-- end of commands -->\n"
+_COMMANDS = {
+    "prepare copy": prepare.copy,
+    "prepare wmt17": prepare.wmt17,
+    "prepare multi30k": prepare.multi30k,
+    "prepare parallel": prepare.parallel,
+    "prepare lexicon": prepare.lexicon,
+    "train": train.main,
+    "eval": eval.main,
+    "translate": translate.main,
+    "sweep": sweep.main,
+    "export": export.main,
+}
+_TYPES = {"string": "str", "int": "int", "bool": "", "comma separated list of strings": "list"}
+
+
+def updated(page: str) -> str:
+    """Returns a page with new tables between BEGIN and END."""
+    before, rest = page.split(BEGIN)
+    lines = [line for name, define in _COMMANDS.items() for line in _section(f"memattn-{name}", define)]
+    return before + BEGIN + "\n" + "\n".join(lines) + "\n" + END + rest.split(END)[1]
+
+
+def _section(command: str, define: Callable[[], None]) -> Iterator[str]:
+    """Yields the lines on a command whose function `define` defines its flags."""
+    others = set(flags.FLAGS)
+    with mock.patch.object(cli, "run") as run:
+        define()
+    main = run.call_args.args[0]
+    summary, _, example = (inspect.getdoc(main) or sys.modules[main.__module__].__doc__).partition("\n\n")
+    yield from [f"## `{command}`", "", summary, "", "```", example.strip(), "```", ""]
+    yield from ["| flag | value | default | meaning |", "|---|---|---|---|"]
+    defined = [flags.FLAGS[name] for name in flags.FLAGS if name not in others]
+    for flag in sorted(defined, key=lambda flag: (not _is_required(flag), flag.name)):
+        yield _row(flag)
+        delattr(flags.FLAGS, flag.name)
+    yield ""
+
+
+def _row(flag: flags.Flag) -> str:
+    name, parser = f"--[no]{flag.name}" if flag.boolean else f"--{flag.name}", flag.parser
+    choices = ", ".join(f"`{choice}`" for choice in getattr(parser, "enum_values", ()))
+    kind = flag.flag_type().removeprefix("multi ")
+    value = choices or _TYPES[kind]
+    if kind != flag.flag_type():
+        value += ", repeatable"
+    meaning = re.sub(r"^<.*?>: |[.;]*( repeatable\.)?(;\s+repeat this option.*)?$", "", flag.help, flags=re.DOTALL)
+    meaning = re.sub(r"(--\w+|\b(data|decoding|model|training)\.[\w.]+(=\w+)?)", r"`\1`", meaning)
+    return f"| `{name}` | {value} | {_default(flag)} | {meaning} |"
+
+
+def _default(flag: flags.Flag) -> str:
+    if _is_required(flag):
+        return "required"
+    return "" if flag.boolean or flag.default in (None, []) else f"`{flag.default_as_str.strip(chr(39))}`"
+
+
+def _is_required(flag: flags.Flag) -> bool:
+    return any("must have a value other than None" in validator.message for validator in flag.validators)

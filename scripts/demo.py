@@ -1,0 +1,133 @@
+"""Trains four models to copy, times their decoder steps, and sums both up in two tables and two pictures.
+
+python scripts/demo.py --output runs/demo
+
+The memory has 8 slots and the sources have up to 20 symbols. If it was stopped, the same command resumes.
+"""
+
+import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
+
+import glob
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from absl import flags
+
+from memattn import config as configs
+from memattn import files, reading
+from memattn.errors import RunError
+from memattn.evaluation import formatting, styles
+
+if TYPE_CHECKING:
+    from memattn.sweeps.results import Run
+
+SCRIPTS = Path(__file__).resolve().parent
+CONFIG = SCRIPTS.parent / "configs/copy/demo.yaml"
+LENGTHS = (20, 200, 2000)  # sources whose decoder steps are timed
+MEASURE = "microseconds per token"
+LEARNT = 95  # validation BLEU
+CONDITIONS = """\
+Copying up to 20 symbols, scaled down: one layer of 128 units, one seed, 600 training steps.
+Times: 4 sources of S tokens, 10 hypotheses each, random weights."""
+
+
+def main() -> int:
+    folder = flags.FLAGS.output
+    print("1 of 2: trains four models, two at a time")
+    runs = _train(folder)
+    print("2 of 2: times a decoder step for sources of 20 to 2,000 tokens")
+    times = _time(list(runs), folder)
+    quality, speed = _quality(runs), _speed(times)
+    files.write_csv(os.path.join(folder, "copying.csv"), quality)
+    files.write_csv(os.path.join(folder, "speed.csv"), speed)
+    _draw(runs, times, folder)
+    _copy_slots(runs, folder)
+    print(f"\n{formatting.markdown(quality)}\n{MEASURE.capitalize()}:\n\n{formatting.markdown(speed)}\n{CONDITIONS}")
+    print(f"Pictures: {folder}/trade_off.png has both tables; {folder}/slots.png, what each slot reads.")
+    return 0
+
+
+def _train(folder: str) -> dict[str, "Run"]:
+    """Trains the models of the config; returns their runs by the models' names in words. Raises RunError."""
+    from memattn.runs import provenance
+    from memattn.sweeps.results import finished
+    from memattn.sweeps.runner import run_sweep
+
+    config = configs.load(str(CONFIG), [])
+    options = {"jobs": 2, "split": "valid", "average": None, "repeats": 1, "plots": 1, "strategy": "none"}
+    failed = run_sweep(config, folder, **options, title="All results of the runs")
+    if failed:
+        raise RunError(f"failed: {', '.join(failed)}; their logs are in {folder}")
+    files.write(os.path.join(folder, "conditions.json"), json.dumps(provenance.conditions(), indent=2) + "\n")
+    return {styles.words(run.config.model.attention): run for run in finished(config, folder, "valid")}
+
+
+def _time(names: list[str], folder: str) -> list[dict[str, str]]:
+    """Times decoder steps of models; returns the rows of the benchmark's table. Raises RunError."""
+    table = os.path.join(folder, "tokens")
+    command = [sys.executable, str(SCRIPTS / "benchmark.py"), "tokens", "--output", table, "--repeats", "3"]
+    command += ["--lengths", ",".join(map(str, LENGTHS)), "--units", "128", "--batch_size", "4"]
+    for name in names:
+        command += ["--systems", f"memattn: {name}"]
+    if status := subprocess.call(command, stdout=subprocess.DEVNULL):
+        raise RunError(f"scripts/benchmark.py tokens ended with status {status}")
+    return reading.csv_file(f"{table}.csv")
+
+
+def _quality(runs: dict[str, "Run"]) -> list[dict[str, str]]:
+    """Returns a row for each model on how well and how fast it learns to copy."""
+    return [
+        {
+            "model": name,
+            "BLEU": f"{run.result.scores['bleu']:.1f}",
+            "without error, %": f"{run.result.scores['exact_match']:.1f}",
+            f"training steps to {LEARNT} BLEU": str(run.updates_to(LEARNT) or "not reached"),
+        }
+        for name, run in runs.items()
+    ]
+
+
+def _speed(times: list[dict[str, str]]) -> list[dict[str, str]]:
+    """Returns a row for each model with the times of a token for sources of LENGTHS tokens."""
+    rows: dict[str, dict[str, str]] = {}
+    for row in times:
+        rows.setdefault(row["system"], {"model": row["system"]})[f"S = {int(row['L']):,}"] = row[MEASURE]
+    return list(rows.values())
+
+
+def _draw(runs: dict[str, "Run"], times: list[dict[str, str]], folder: str) -> None:
+    """Draws learning curves on the left, and the time of a token against the source's length on the right."""
+    from benchmarks import systems
+    from matplotlib.figure import Figure
+
+    from memattn.evaluation.plots import Line, draw_lines, label_ends, save
+
+    figure = Figure(figsize=(9.5, 3.9), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    curves = {name: {step: (bleu,) * 3 for step, bleu in run.curve} for name, run in runs.items()}
+    draw_lines(left, [Line(name, run.config.model.attention, curves[name]) for name, run in runs.items()])
+    left.set(ylim=(0, 102), xlabel="training step", ylabel="validation BLEU")
+    left.set_title("Copying up to 20 symbols", fontsize=11)
+    draw_lines(right, systems.lines(times, MEASURE))
+    right.set(xlim=(0, LENGTHS[-1]), ylim=(0, None), xlabel="S, length of the source in tokens", ylabel=MEASURE)
+    right.set_title("Time to decode a token", fontsize=11)
+    label_ends(left)
+    label_ends(right)
+    save(figure, os.path.join(folder, "trade_off.png"))
+
+
+def _copy_slots(runs: dict[str, "Run"], folder: str) -> None:
+    """Copies the picture of the slots of windowed memory attention to where the pictures are."""
+    run = next(run for run in runs.values() if run.config.model.attention["name"] == "windowed_memory")
+    (alignment,) = glob.glob(os.path.join(glob.escape(run.folder), "alignments", "*.png"))
+    shutil.copy(alignment, os.path.join(folder, "slots.png"))
+
+
+if __name__ == "__main__":
+    flags.DEFINE_string("output", "runs/demo", "Folder of the runs, tables and pictures.")
+    cli.run(main, tensorflow=True)
