@@ -121,8 +121,8 @@ def test_every_key_that_the_pages_set_exists():
     assert keys
     path = str(ROOT / "configs/copy/small.yaml")
     neural_gpu, tree = (
-        yaml.safe_load(config.dump(config.load(path, [override])))
-        for override in ("model.kind=neural_gpu", "decoding.sample={}")
+        yaml.safe_load(config.dump(config.load(path, overrides)))
+        for overrides in (["model.kind=neural_gpu"], ["data={task: {name: sort}}", "decoding.sample={}"])
     )
     tree["model"] = neural_gpu["model"] | tree["model"]  # keys of both kinds of model
     for key in keys:
