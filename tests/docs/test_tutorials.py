@@ -138,6 +138,7 @@ def test_text_files_become_a_model_that_translates(follow, tmp_path):
         "embedding_size: 256": "embedding_size: 16",
         "max_steps: 454": "max_steps: 2",
         "validate_every: 454": "validate_every: 2",
+        "length_penalty: 1.0": "length_penalty: 1.0, jit_compile: false",
         "--bpe_units 4000": "--bpe_units 100",
     }
     for block, printed in follow("translate.md", changes):
@@ -189,6 +190,10 @@ def test_a_mechanism_outside_the_package_trains_and_is_tested(follow, command, t
         status, out, errors = command(tmp_path, module, *rest, *options)
         return status, re.sub(r", \d+ deselected", "", out), errors
 
-    changes = {"max_steps: 600, validate_every: 200": "max_steps: 2, validate_every: 2", "CLONE": str(ROOT)}
+    changes = {
+        "max_steps: 600, validate_every: 200": "max_steps: 2, validate_every: 2",
+        "beam_size: 4": "beam_size: 4, jit_compile: false",
+        "CLONE": str(ROOT),
+    }
     for block, printed in follow("add_a_mechanism.md", changes, {"python": tests}):
         assert_printed(block, printed)
