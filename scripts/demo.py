@@ -32,8 +32,8 @@ LENGTHS = (20, 200, 2000)  # sources whose decoder steps are timed
 MEASURE = "microseconds per token"
 LEARNT = 95  # validation BLEU
 CONDITIONS = """\
-Copying up to 20 symbols, scaled down: one layer of 128 units, one seed, 500 training steps.
-Times: 4 sources of S tokens, 10 hypotheses each, random weights."""
+Copying up to 20 symbols, scaled down: one layer of 128 units, one seed, 400 training steps.
+Times: 2 sources of S tokens, 10 hypotheses each, random weights."""
 
 
 def main() -> int:
@@ -71,7 +71,7 @@ def _time(names: list[str], folder: str) -> list[dict[str, str]]:
     """Times decoder steps of models; returns the rows of the benchmark's table. Raises RunError."""
     table = os.path.join(folder, "tokens")
     command = [sys.executable, str(SCRIPTS / "benchmark.py"), "tokens", "--output", table, "--repeats", "3"]
-    command += ["--lengths", ",".join(map(str, LENGTHS)), "--units", "128", "--batch_size", "4"]
+    command += ["--lengths", ",".join(map(str, LENGTHS)), "--units", "128", "--batch_size", "2"]
     for name in names:
         command += ["--systems", f"memattn: {name}"]
     if status := subprocess.call(command, stdout=subprocess.DEVNULL):
