@@ -1,0 +1,49 @@
+"""The demo's tables and pictures, from tiny runs that are trained here and times that are made up."""
+
+import csv
+
+import demo
+import pytest
+
+pytestmark = pytest.mark.slow
+
+
+def test_the_demo_sums_up_training_and_times_in_two_tables_and_two_pictures(
+    tmp_path, monkeypatch, write_config, capsys
+):
+    attentions = [{"name": "none"}, {"name": "windowed_memory", "num_slots": 2}]
+    sweep = {"cells": [{"model.attention": attention} for attention in attentions]}
+    monkeypatch.setattr(demo, "CONFIG", write_config({"sweep": sweep}))
+    folder = tmp_path / "out"
+    runs = demo._train(str(folder))
+    assert list(runs) == ["no attention", "windowed memory, K = 2"]
+    times = [
+        {"system": name, "L": length, demo.MEASURE: seconds, "min-max": "0.5-9"}
+        for length, seconds in (("5", "1.5"), ("2000", "2.5"))
+        for name in runs
+    ]
+    quality, speed = demo._quality(runs), demo._speed(times)
+    assert [row["model"] for row in quality] == [row["model"] for row in speed] == list(runs)
+    assert all(row["training steps to 95 BLEU"] == "not reached" for row in quality)
+    assert speed[1] == {"model": "windowed memory, K = 2", "S = 5": "1.5", "S = 2,000": "2.5"}
+    demo._draw(runs, [{**row, "system": "no attention"} for row in times], str(folder))
+    assert (folder / "trade_off.png").stat().st_size > 10_000
+    pictures = folder / "windowed_memory-num_slots=2" / "alignments"
+    pictures.mkdir(exist_ok=True)
+    (pictures / "0.png").write_bytes(b"a picture")  # evaluation draws none where every translation is empty
+    demo._copy_slots(runs, str(folder))
+    assert (folder / "slots.png").read_bytes() == b"a picture"
+    with open(folder / "table.csv", encoding="utf-8") as file:
+        assert len(list(csv.DictReader(file))) == 2
+    assert "written to" in capsys.readouterr().out
+
+
+def test_the_demo_times_models_that_the_benchmark_knows():
+    from benchmarks import systems
+
+    from memattn import config as configs
+    from memattn.evaluation import styles
+    from memattn.sweeps.expand import expand
+
+    for run in expand(configs.load(str(demo.CONFIG), [])).values():
+        assert f"memattn: {styles.words(run.model.attention)}" in systems.SYSTEMS
