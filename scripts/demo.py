@@ -85,7 +85,7 @@ def _quality(runs: dict[str, "Run"]) -> list[dict[str, str]]:
         {
             "model": name,
             "BLEU": f"{run.result.scores['bleu']:.1f}",
-            "without error, %": f"{run.result.scores['exact_match']:.1f}",
+            "exact match, %": f"{run.result.scores['exact_match']:.1f}",
             f"training steps to {LEARNT} BLEU": str(run.updates_to(LEARNT) or "not reached"),
         }
         for name, run in runs.items()
