@@ -89,7 +89,7 @@ class Kept:
 
     def __init__(self, trackable: tf.train.Checkpoint, directory: str, number: int):
         self._trackable, self.directory, self._number = trackable, directory, number
-        state = tf.train.get_checkpoint_state(directory)
+        state = read_listing(directory)
         paths = [] if state is None else _named_by_training(state.all_model_checkpoint_paths)
         self._steps = [step_of(path) for path in paths]
 
@@ -287,11 +287,22 @@ def listed(folder: str) -> list[str]:
         return paths
     for pause in (0, _REPLACING_TIME):  # TensorFlow fails if training replaces the list between reading size and bytes
         time.sleep(pause)
-        with contextlib.suppress(ValueError):
-            state = tf.train.get_checkpoint_state(folder)
+        with contextlib.suppress(ValueError, OSError):
+            state = read_listing(folder)
             if state and (paths := _newest_first(state.all_model_checkpoint_paths)):
                 return paths
     raise RunError(f"{listing}: damaged; remove it to use the checkpoints in its folder by name")
+
+
+def read_listing(folder: str) -> Any:
+    """Returns TensorFlow's CheckpointState of a folder; None if there is none.
+
+    Raises ValueError if the file is damaged, OSError if it is not a regular file.
+    """
+    listing = os.path.join(folder, _LISTING)
+    if os.path.exists(listing):
+        reading.check_regular(listing)
+    return tf.train.get_checkpoint_state(folder)
 
 
 def step_of(path: str) -> int:

@@ -7,8 +7,6 @@ import os
 import tempfile
 from collections.abc import Iterator
 
-import tensorflow as tf
-
 from memattn import files, resources
 from memattn.errors import RunError
 from memattn.models.interface import Model
@@ -66,7 +64,7 @@ def claimed(folder: str, saved: SavedRun, model: Model) -> Iterator[None]:
             with files.naming(path):
                 os.makedirs(path, exist_ok=True)
                 tempfile.TemporaryFile(dir=path).close()
-        state = tf.train.get_checkpoint_state(saved.recent.directory)
+        state = checkpoints.read_listing(saved.recent.directory)
         if state and state.model_checkpoint_path != saved.recent.latest_checkpoint:
             raise RunError(f"{folder}: another training has just resumed it; start again")
         if not saved.restored:

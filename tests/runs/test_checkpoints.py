@@ -106,6 +106,16 @@ def test_a_checkpoint_with_a_pipe_for_a_file_is_skipped(ending, tmp_path):
         checkpoints.restore(Checkpoint(model), str(tmp_path))
 
 
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_a_list_of_checkpoints_that_is_no_file_is_refused(make, tmp_path):
+    model = make_model("none", {})
+    save(model, tmp_path, 7)
+    os.remove(tmp_path / "checkpoint")
+    make(tmp_path / "checkpoint")
+    with pytest.raises(RunError, match="checkpoint: damaged; remove it"):
+        checkpoints.restore(Checkpoint(model), str(tmp_path))
+
+
 def test_a_damaged_checkpoint_restores_neither_weights_nor_progress(tmp_path):
     model, progress = make_model("none", {}), Progress()
     progress.step, progress.finished = 7, "7 steps"
