@@ -1,8 +1,9 @@
-"""Trains four models to copy, times their decoder steps, and sums both up in two tables and two pictures.
+"""Trains four models to copy, times decoder steps of models with the same attention, and writes tables and pictures.
 
 python scripts/demo.py --output runs/demo
 
-The memory has 8 slots and the sources have up to 20 symbols. If it was stopped, the same command resumes.
+The two memories have 8 slots each, and the sources up to 20 symbols. The models that are timed have random weights. If
+training is stopped, the same command resumes it.
 """
 
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
@@ -53,7 +54,7 @@ def main() -> int:
 
 
 def _train(folder: str) -> dict[str, "Run"]:
-    """Trains the models of the config; returns their runs by the models' names in words. Raises RunError."""
+    """Trains the models of the demo's config; returns the run of each model by its name in words. Raises RunError."""
     from memattn.runs import provenance
     from memattn.sweeps.results import finished
     from memattn.sweeps.runner import run_sweep
@@ -68,7 +69,7 @@ def _train(folder: str) -> dict[str, "Run"]:
 
 
 def _time(names: list[str], folder: str) -> list[dict[str, str]]:
-    """Times decoder steps of models; returns the rows of the benchmark's table. Raises RunError."""
+    """Times decoder steps of untrained models; returns a row for each length and model. Raises RunError."""
     table = os.path.join(folder, "tokens")
     command = [sys.executable, str(SCRIPTS / "benchmark.py"), "tokens", "--output", table, "--repeats", "3"]
     command += ["--lengths", ",".join(map(str, LENGTHS)), "--units", "128", "--batch_size", "2"]
@@ -80,7 +81,7 @@ def _time(names: list[str], folder: str) -> list[dict[str, str]]:
 
 
 def _quality(runs: dict[str, "Run"]) -> list[dict[str, str]]:
-    """Returns a row for each model on how well and how fast it learns to copy."""
+    """Returns a row for each model: how well it copies, and after how many training steps."""
     return [
         {
             "model": name,
@@ -93,7 +94,7 @@ def _quality(runs: dict[str, "Run"]) -> list[dict[str, str]]:
 
 
 def _speed(times: list[dict[str, str]]) -> list[dict[str, str]]:
-    """Returns a row for each model with the times of a token for sources of LENGTHS tokens."""
+    """Returns a row for each model: its time for one token, for each length of the source."""
     rows: dict[str, dict[str, str]] = {}
     for row in times:
         rows.setdefault(row["system"], {"model": row["system"]})[f"S = {int(row['L']):,}"] = row[MEASURE]

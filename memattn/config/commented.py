@@ -19,7 +19,7 @@ def commented(config: Config) -> str:
 
 
 def _lines(section: Any, indent: str) -> list[str]:
-    """Returns the lines of a dataclass of the config."""
+    """Returns the lines of YAML for a section of a config, each key below its description."""
     meanings, lines = comments(type(section)), []
     for field in dataclasses.fields(section):
         value = getattr(section, field.name)
@@ -36,7 +36,7 @@ def _lines(section: Any, indent: str) -> list[str]:
 
 
 def _attention(options: Mapping[str, Any], indent: str) -> list[str]:
-    """Returns the lines of the attention mechanism's name and options."""
+    """Returns the lines of YAML for an attention mechanism: its name and its options, with descriptions."""
     mechanism = MECHANISMS[options["name"]]
     summary = " ".join((mechanism.__doc__ or "").partition("\n\n")[0].split())
     lines, meanings = _comment(summary, indent), arguments(mechanism)
@@ -46,4 +46,5 @@ def _attention(options: Mapping[str, Any], indent: str) -> list[str]:
 
 
 def _comment(text: str, indent: str) -> list[str]:
+    """Returns a text as the lines of a YAML comment."""
     return textwrap.wrap(text, _WIDTH, initial_indent=f"{indent}# ", subsequent_indent=f"{indent}# ")

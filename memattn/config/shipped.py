@@ -1,4 +1,4 @@
-"""Finds the configs that come with memattn, by names such as copy/small."""
+"""Finds and lists the configs that come with memattn, which have names such as copy/small."""
 
 import os
 import sysconfig
@@ -13,7 +13,7 @@ _FOLDERS = (
 
 
 def find(name: str) -> str:
-    """Returns the path of a shipped config; `name` itself if it is a file, or if no config has this name."""
+    """Returns the path of the shipped config `name`; `name` itself if it is a path or no shipped config has it."""
     if os.path.exists(name) or not name:
         return name
     paths = (str(folder / f"{name}.yaml") for folder in _FOLDERS)
@@ -21,7 +21,7 @@ def find(name: str) -> str:
 
 
 def names() -> list[str]:
-    """Returns the names of the shipped configs, without those of the studies."""
+    """Returns the names of all shipped configs but those of the studies; none if no folder of configs is found."""
     folder = next((folder for folder in _FOLDERS if folder.is_dir()), None)
     if folder is None:
         return []

@@ -1,9 +1,9 @@
-"""Times how trained runs decode a split, in turns, and gives their scores beside the times.
+"""Times the models of runs as they decode a split in turns, and writes their BLEU beside the times.
 
 python scripts/benchmark.py trained RUN_DIR RUN_DIR ... --split valid --output results/speed/trained
 
-Speeds are relative to the first run. Each run searches as its config says, with its trained weights, and ends its own
-hypotheses. Model construction, compiling, reading and scoring are not in the times.
+A speed-up is the time of the first run over that of a run. Each model searches as its run's config says, and its own
+end-of-sentence tokens end its hypotheses. Times exclude model construction, compiling, reading and scoring.
 """
 
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
@@ -69,7 +69,7 @@ def main(*run_dirs: str) -> int:
 
 
 def run() -> None:
-    """Defines the flags, then runs `main`."""
+    """Defines the flags of this benchmark, then compares the runs that the command line names."""
     flags.DEFINE_string("split", "valid", "Split of the prepared corpus of each run.")
     flags.DEFINE_multi_string("set", [], "Overrides of decoding keys for all runs, such as decoding.beam_size=1.")
     flags.DEFINE_integer("repeats", 10, "Timed decodings of each run.", lower_bound=1)

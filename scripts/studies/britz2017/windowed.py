@@ -1,4 +1,4 @@
-"""Writes what windowed memory attention and the decoder's first state change in copying and translation."""
+"""Writes tables and pictures on windowed memory attention, its parts, and the decoder's first state."""
 
 import statistics
 from collections.abc import Callable
@@ -11,9 +11,9 @@ from studies.output import Output
 
 
 def windowed_memory(output: Output, runs: list[Run]) -> None:
-    """Writes quality and learning speed of the copy task by length and model.
+    """Writes a table of BLEU and of training steps to 95 BLEU in the copy task, by length and model.
 
-    Draws learning curves for each length, and the training steps to 95 BLEU by the symbols that a slot has to hold.
+    Draws learning curves for each length, and the training steps to 95 BLEU against L / K, the symbols per slot.
     """
     rows, steps = [], {}
     for (length, model), seeds in sorted(_groups(runs, _length, _label).items(), key=lambda group: group[0][0]):
@@ -42,7 +42,7 @@ def windowed_memory(output: Output, runs: list[Run]) -> None:
 
 
 def bridge(output: Output, copy: list[Run], translation: list[Run]) -> None:
-    """Writes BLEU with a zero and with a dense bridge, for each model of the copy task and of translation."""
+    """Writes BLEU with a zero first state of the decoder and with one from a dense layer, by task and model."""
     rows = []
     for name_of_task, runs in ((task_name, copy), (text_name, translation)):
         for (task, model), seeds in _groups(runs, name_of_task, _label).items():
@@ -56,7 +56,7 @@ def bridge(output: Output, copy: list[Run], translation: list[Run]) -> None:
 
 
 def windows(output: Output, runs: list[Run]) -> None:
-    """Writes quality and learning speed on the way from memory as in the paper to windowed memory, part by part."""
+    """Writes BLEU and training steps of the paper's memory and of memories with parts of windowed memory."""
     rows = []
     for (parts, kind), seeds in _groups(runs, _parts, _bridge).items():
         early = {f"BLEU after {step}": f"{_mean_bleu_after(step, seeds):.1f}" for step in (500, 1000)}
@@ -67,7 +67,7 @@ def windows(output: Output, runs: list[Run]) -> None:
 
 
 def _groups(runs: list[Run], *keys: Callable[[Run], object]) -> dict[tuple, list[Run]]:
-    """Returns the runs by their values of the keys, in the order of their first runs."""
+    """Returns the runs that agree in all keys, by the values of the keys, in the order of their first runs."""
     groups = {}
     for run in runs:
         groups.setdefault(tuple(key(run) for key in keys), []).append(run)
@@ -75,12 +75,12 @@ def _groups(runs: list[Run], *keys: Callable[[Run], object]) -> dict[tuple, list
 
 
 def _mean_bleu_after(step: int, seeds: list[Run]) -> float:
-    """Returns the mean validation BLEU after a training step; a run that ended earlier counts with its last."""
+    """Returns the mean validation BLEU of runs at a training step, or at the last validation before it."""
     return statistics.mean([bleu for number, bleu in run.curve if number <= step][-1] for run in seeds)
 
 
 def _quality(seeds: list[Run]) -> dict[str, str]:
-    """Returns columns with means over runs that differ in seed, and with their training steps to 95 BLEU."""
+    """Returns columns on runs that differ in seed: mean and range of BLEU, each run's training steps to 95 BLEU."""
     bleu = [run.result.scores["bleu"] for run in seeds]
     steps = [run.updates_to(LEARNT) for run in seeds]
     return {
@@ -92,13 +92,13 @@ def _quality(seeds: list[Run]) -> dict[str, str]:
 
 
 def _label(run: Run) -> str:
-    """Names a model as the texts do, such as "windowed memory, K = 32"."""
+    """Names a run's model in words, such as "windowed memory, K = 32"."""
     name = run.config.model.attention["name"].replace("_", " ")
     return f"{name}, K = {num_slots(run)}" if is_memory(run) else name
 
 
 def _parts(run: Run) -> str:
-    """Names what a memory has beyond the paper's, such as "windows, softmax over time, additive reading"."""
+    """Names what a run's memory has beyond the paper's, such as "windows, softmax over time, additive reading"."""
     attention = run.config.model.attention
     parts = {
         "windows": _is_windowed(run) or attention["position_windows"],
