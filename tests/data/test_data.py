@@ -370,7 +370,9 @@ def test_decoding_keeps_the_order_of_sentences_of_one_length(vocabulary):
 
 @pytest.mark.parametrize("by_characters", [False, True])
 def test_the_recipes_for_own_tokens_make_a_vocabulary_that_is_accepted(by_characters, tmp_path):
-    words, characters = re.findall(r"```\n(.*?)```", (ROOT / "data" / "README.md").read_text("utf-8"), re.DOTALL)
+    page = (ROOT / "docs/reference/files.md").read_text("utf-8")
+    section = page.partition("## Data that already consists of tokens")[2]
+    words, characters = re.findall(r"```\n(.*?)```", section, re.DOTALL)[:2]
     text = "10\u00a0000 <s> cats <unk>\ttabs\r\n\n<pad> </s>  caf\u00e9 caf\u00e8 cats\n\u3000 a\u2028b \x00\r\n"
     for name in ("train.en", "train.source", "train.target"):
         (tmp_path / name).write_text(text, encoding="utf-8", newline="")
