@@ -3,19 +3,22 @@
 python scripts/write_docs.py
 """
 
+import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
+
 from pathlib import Path
 
-import commands_page
-from studies.pictures import PICTURES
-
-from memattn import cli, files
-from memattn.config import reference
+from memattn import files
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
 def main() -> int:
-    for name, updated in {"configuration": reference.updated, "commands": commands_page.updated}.items():
+    from pages import commands
+    from studies.pictures import PICTURES
+
+    from memattn.config import reference
+
+    for name, updated in {"configuration": reference.updated, "commands": commands.updated}.items():
         page = ROOT / "docs" / "reference" / f"{name}.md"
         files.write(str(page), updated(page.read_text(encoding="utf-8")))
     for path, draw in PICTURES.items():

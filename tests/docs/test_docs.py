@@ -3,12 +3,12 @@
 import inspect
 import re
 
-import commands_page
 import numpy as np
 import pytest
 import tensorflow as tf
 from helpers.pages import API, PAGES, blocks, run_block
 from helpers.repository import COMMANDS, ROOT
+from pages import commands
 
 import memattn
 from memattn import config as configs
@@ -56,7 +56,7 @@ def test_the_tables_of_keys_equal_those_of_the_program():
 
 def test_the_tables_of_flags_equal_those_of_the_commands():
     page = PAGES["reference/commands.md"]
-    assert page == commands_page.updated(page), "run python scripts/write_docs.py"
+    assert page == commands.updated(page), "run python scripts/write_docs.py"
     assert set(re.findall(r"^## `memattn-(\w+)", page, flags=re.MULTILINE)) == COMMANDS
     assert "| `--config` | str | required |" in page
 

@@ -349,14 +349,14 @@ def test_a_cell_number_beyond_the_last_is_refused(command):
     flags = ["--config", "configs/copy/demo.yaml", "--sweep_dir", "runs/nowhere", "--cell", "9"]
     status, _, stderr = command(ROOT, "memattn.sweep", *flags)
     assert status == 2
-    assert stderr.splitlines()[-1] == "error: --cell: 9 is not one of the runs 0 to 2; see --list"
+    assert stderr.splitlines()[-1] == "error: --cell: 9 is not one of the runs 0 to 3; see --list"
     assert not (ROOT / "runs" / "nowhere").exists()
 
 
 def test_a_sweep_lists_its_runs(command):
     status, stdout, stderr = command(ROOT, "memattn.sweep", "--config", "configs/copy/demo.yaml", "--list")
     assert status == 0, stderr
-    assert stdout.splitlines() == ["0\tmemory-num_slots=32", "1\tbahdanau", "2\tnone-max_steps=500"]
+    assert stdout.splitlines() == ["0\tnone", "1\tmemory-num_slots=8", "2\twindowed_memory-num_slots=8", "3\tbahdanau"]
 
 
 def test_a_result_of_an_earlier_version_is_kept(load, tmp_path, monkeypatch, capsys):

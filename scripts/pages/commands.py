@@ -15,6 +15,7 @@ _COMMANDS = {
     "prepare copy": prepare.copy,
     "prepare wmt17": prepare.wmt17,
     "prepare multi30k": prepare.multi30k,
+    "prepare tatoeba": prepare.tatoeba,
     "prepare parallel": prepare.parallel,
     "prepare lexicon": prepare.lexicon,
     "train": train.main,
