@@ -23,7 +23,7 @@ def times(path: str, lines: list[Line], *, title: str, x: str, y: str, scale: st
         axes.yaxis.set_major_formatter("{x:g}")
     else:
         top = max(greatest for line in lines for _, _, greatest in line.points.values())
-        axes.set(xlim=(0, ticks[-1]), ylim=(0, 1.05 * top))
+        axes.set(xlim=(0, ticks[-1]), ylim=(0, 1.05 * top if top > 0 else None))
     figure.suptitle(title, fontsize=10, parse_math=False)
     label_ends(axes)
     save(figure, path)

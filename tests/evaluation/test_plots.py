@@ -9,6 +9,7 @@ from matplotlib import image
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from studies import plots as study_plots
 
 from memattn.evaluation import evaluate, formatting, plots
 
@@ -37,7 +38,7 @@ def assert_is_a_picture(path):
 def figure(monkeypatch):
     """figure() returns the figure that was saved last."""
     figures, save = [], plots.save
-    for module in (plots, benchmark_plots):
+    for module in (plots, benchmark_plots, study_plots):
         monkeypatch.setattr(module, "save", lambda figure, path: figures.append(figure) or save(figure, path))
     return lambda: figures[-1]
 
@@ -237,6 +238,14 @@ def test_lines_of_times_are_labelled_at_their_ends(tmp_path, figure):
         assert leader.get_ydata() == pytest.approx([heights["bahdanau"]] * 2)
         assert (axes.get_xscale(), axes.get_yscale()) == (scale, scale)
         assert lowest <= axes.get_ylim()[0] < 2
+
+
+def test_values_that_are_all_zero_are_drawn_from_zero_upwards(tmp_path, figure):
+    labels = {"title": "t", "x": "x", "y": "y", "scale": "linear"}
+    benchmark_plots.times(str(tmp_path / "times.png"), [line("none", {1: (0, 0, 0), 2: (0, 0, 0)})], **labels)
+    assert figure().axes[0].get_ylim()[1] > 0
+    study_plots.residuals(str(tmp_path / "residuals.png"), {"copy": np.zeros(4)}, {"copy": 1}, "t")
+    assert figure().axes[0].get_ylim()[1] > 0
 
 
 @pytest.mark.parametrize("number", [2, 14])
