@@ -95,10 +95,8 @@ def _quality(runs: dict[str, "Run"]) -> list[dict[str, str]]:
 
 def _speed(times: list[dict[str, str]]) -> list[dict[str, str]]:
     """Returns a row for each model: its time for one token, for each length of the source."""
-    rows: dict[str, dict[str, str]] = {}
-    for row in times:
-        rows.setdefault(row["system"], {"model": row["system"]})[f"S = {int(row['L']):,}"] = row[MEASURE]
-    return list(rows.values())
+    rows = [{"model": row["system"], "S": f"S = {int(row['L']):,}", "time": row[MEASURE]} for row in times]
+    return formatting.pivot(rows, "model", "S", "time")
 
 
 def _draw(runs: dict[str, "Run"], times: list[dict[str, str]], folder: str) -> None:
@@ -106,12 +104,12 @@ def _draw(runs: dict[str, "Run"], times: list[dict[str, str]], folder: str) -> N
     from benchmarks import systems
     from matplotlib.figure import Figure
 
-    from memattn.evaluation.plots import Line, draw_lines, label_ends, save
+    from memattn.evaluation.plots import draw_lines, label_ends, save
+    from memattn.sweeps import tables
 
     figure = Figure(figsize=(9.5, 3.9), layout="constrained")
     left, right = figure.subplots(1, 2)
-    curves = {name: {step: (bleu,) * 3 for step, bleu in run.curve} for name, run in runs.items()}
-    draw_lines(left, [Line(name, run.config.model.attention, curves[name]) for name, run in runs.items()])
+    draw_lines(left, [tables.curve(name, [run]) for name, run in runs.items()])
     left.set(ylim=(0, 102), xlabel="training step", ylabel="validation BLEU")
     left.set_title("Copying up to 20 symbols", fontsize=11)
     draw_lines(right, systems.lines(times, MEASURE))

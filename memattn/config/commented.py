@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from memattn.attention import MECHANISMS
-from memattn.config.reference import arguments, comments
+from memattn.config.reference import arguments, comments, summary
 from memattn.config.schema import as_yaml
 from memattn.config.sections import Config, Seq2SeqConfig
 
@@ -38,8 +38,7 @@ def _lines(section: Any, indent: str) -> list[str]:
 def _attention(options: Mapping[str, Any], indent: str) -> list[str]:
     """Returns the lines of YAML for an attention mechanism: its name and its options, with descriptions."""
     mechanism = MECHANISMS[options["name"]]
-    summary = " ".join((mechanism.__doc__ or "").partition("\n\n")[0].split())
-    lines, meanings = _comment(summary, indent), arguments(mechanism)
+    lines, meanings = _comment(summary(mechanism), indent), arguments(mechanism)
     for name, value in options.items():
         lines += [*_comment(meanings.get(name, ""), indent), f"{indent}{name}: {as_yaml(value)}"]
     return lines

@@ -31,9 +31,13 @@ _TYPES = {
 
 def updated(page: str) -> str:
     """Returns a page with new tables between BEGIN and END."""
-    before, rest = page.split(BEGIN)
-    lines = [*_section_tables(Config, "", ""), *_mechanism_tables()]
-    return before + BEGIN + "\n" + "\n".join(lines) + "\n" + END + rest.split(END)[1]
+    return filled(page, BEGIN, END, [*_section_tables(Config, "", ""), *_mechanism_tables()])
+
+
+def filled(page: str, begin: str, end: str, lines: list[str]) -> str:
+    """Returns a page with new lines between the markers `begin` and `end`."""
+    before, rest = page.split(begin)
+    return before + begin + "\n" + "\n".join(lines) + "\n" + end + rest.split(end)[1]
 
 
 def _section_tables(section: type, key: str, title: str) -> list[str]:
@@ -95,10 +99,14 @@ def arguments(mechanism: type) -> dict[str, str]:
     return {name: " ".join(text.split()) for names, text in entries for name in names.split(", ")}
 
 
+def summary(documented: type) -> str:
+    """Returns the first paragraph of a class's docstring, in one line."""
+    return " ".join((documented.__doc__ or "").partition("\n\n")[0].split())
+
+
 def _table(title: str, documented: type, rows: list[str]) -> list[str]:
     """Returns the lines of a table under its title and the first paragraph of a class's docstring."""
-    summary, _, _ = (documented.__doc__ or "").partition("\n\n")
-    lines = [f"### `{title}`", "", " ".join(summary.split()), ""]
+    lines = [f"### `{title}`", "", summary(documented), ""]
     return [*lines, "| key | value | default | meaning |", "|---|---|---|---|", *rows, ""] if rows else lines
 
 

@@ -47,11 +47,11 @@ class TrainingBatches:
       max_target_length: like `max_source_length`, for targets.
 
     Attributes:
-      widths: Padded widths of the buckets, ascending.
-      pairs: Number of pairs in an epoch.
-      longest_source: Longest source in an epoch, including its end of sentence.
-      window_size: Number of pairs in a window, including the skipped ones.
-      largest: Rows and width of the batch with the most ids.
+      widths: padded widths of the buckets, ascending.
+      pairs: number of pairs in an epoch.
+      longest_source: longest source in an epoch, including its end of sentence.
+      window_size: number of pairs in a window, including the skipped ones.
+      largest: rows and width of the batch with the most ids.
 
     Raises DataError if no pair is short enough, or a batch of tokens cannot hold the longest pair.
     """

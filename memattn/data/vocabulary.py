@@ -43,8 +43,8 @@ class Vocabulary:
       tokens: all tokens but the special ones.
 
     Attributes:
-      tokens: All tokens by id, the special ones first.
-      ids: Ids by token. Special tokens are left out: in text they are unknown words.
+      tokens: all tokens by id, the special ones first.
+      ids: ids by token. Special tokens are left out: in text they are unknown words.
 
     Raises ValueError if `first_problem` finds a problem in the tokens.
     """

@@ -81,9 +81,9 @@ def line_styles(attentions: list[Mapping[str, Any]]) -> list[tuple[str, Dash]]:
     return lines
 
 
-def mixed(colour: str, other: str, share: float) -> str:
-    """Returns a colour mixed with a share of another."""
-    red, green, blue = (1 - share) * np.array(colors.to_rgb(colour)) + share * np.array(colors.to_rgb(other))
+def mixed(colour: str, added: str, share: float) -> str:
+    """Returns a mixture of two colours, of which `added` has the share `share`."""
+    red, green, blue = (1 - share) * np.array(colors.to_rgb(colour)) + share * np.array(colors.to_rgb(added))
     return colors.to_hex((red, green, blue))
 
 

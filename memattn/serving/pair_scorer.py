@@ -19,7 +19,7 @@ class PairScorer:
       trained: a trained model.
 
     Attributes:
-      batch_size: Number of pairs that are scored at a time.
+      batch_size: number of pairs that are scored at a time.
     """
 
     def __init__(self, trained: Trained):

@@ -197,9 +197,9 @@ class SavedSearcher:
       config: config of the search; its `n_best` is at most that of the export.
 
     Attributes:
-      config: The config.
-      has_alignments: Whether the model weighs source positions.
-      max_source_length: Most tokens of a source.
+      config: the config.
+      has_alignments: whether the model weighs source positions.
+      max_source_length: most tokens of a source.
     """
 
     def __init__(self, model: Any, facts: dict, config: DecodingConfig):

@@ -50,7 +50,7 @@ class Translator:
 
     Args:
       searcher: searches with the model.
-      text: Tokenizer of the model.
+      text: tokenizer of the model.
       vocabulary: vocabulary of the model.
       max_source_length: most tokens of a line; by default the searcher's. `decoding.long_lines` of the searcher's
         config says what happens to a longer line.
@@ -60,7 +60,7 @@ class Translator:
       replace_unknown: whether to replace unknown tokens by the most attended source token.
 
     Attributes:
-      batch_size: Number of lines that are translated at a time.
+      batch_size: number of lines that are translated at a time.
 
     Raises ConfigError for alignments of a model without attention.
     """

@@ -61,16 +61,21 @@ def _points(grid: Mapping[str, list]) -> Iterator[dict[str, Any]]:
         yield dict(zip(grid, values, strict=True))
 
 
+def labelled_values(changes: Mapping[str, Any], *, full_keys: bool = False) -> Iterator[tuple[str, Any]]:
+    """Yields labels and values of changes: the last part of a key, or the full key; of a mapping, its items."""
+    for key, value in changes.items():
+        if isinstance(value, Mapping):
+            yield from value.items()
+        else:
+            yield key if full_keys else key.rpartition(".")[2], value
+
+
 def run_name(changes: Mapping[str, Any], *, full_keys: bool = False) -> str:
     """Returns a name for changes that a folder can have, such as "memory-num_slots=4-seed=1".
 
-    A change contributes its value after the last part of its key, or after the full key; a mapping contributes its
-    items, and a `name` its value alone.
+    A value stands after its label, that of a `name` alone; see `labelled_values`.
     """
-    parts = []
-    for key, value in changes.items():
-        label = key if full_keys else key.rpartition(".")[2]
-        pairs = value.items() if isinstance(value, Mapping) else [(label, value)]
-        parts += [str(v) if k == "name" else f"{k}={v}" for k, v in pairs]
+    values = labelled_values(changes, full_keys=full_keys)
+    parts = [str(value) if label == "name" else f"{label}={value}" for label, value in values]
     name = "-".join(parts).replace("/", "_").replace(" ", "")
     return "".join(character if character.isprintable() else "_" for character in name)

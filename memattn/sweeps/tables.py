@@ -13,7 +13,7 @@ from memattn.evaluation import formatting, plots, styles
 from memattn.evaluation.metrics import METRICS, Metric
 from memattn.evaluation.result import Result
 from memattn.runs.provenance import conditions
-from memattn.sweeps.expand import expand, run_name
+from memattn.sweeps.expand import expand, labelled_values, run_name
 from memattn.sweeps.results import Run
 
 
@@ -133,21 +133,16 @@ def names_in_words(groups: list[list[Run]]) -> list[str]:
     If several groups have the same attention, their names have the other changes, too.
     """
     names = [styles.words(attention(runs[0].config)) for runs in groups]
-    settings = [_settings_in_words(runs[0].changes) for runs in groups]
+    texts = [_settings_in_words(runs[0].changes) for runs in groups]
     return [
-        f"{name}: {text}" if names.count(name) > 1 and text else name
-        for name, text in zip(names, settings, strict=True)
+        f"{name}: {text}" if names.count(name) > 1 and text else name for name, text in zip(names, texts, strict=True)
     ]
 
 
 def _settings_in_words(changes: Mapping[str, Any]) -> str:
     """Returns changes as text, without those that the name of the attention says, and without the seed."""
-    settings: list[tuple[str, Any]] = []
-    for key, value in changes.items():
-        settings += value.items() if isinstance(value, Mapping) else [(key.rpartition(".")[2], value)]
-    return ", ".join(
-        f"{key.replace('_', ' ')} {value}" for key, value in settings if key not in ("name", "num_slots", "seed")
-    )
+    said = ("name", "num_slots", "seed")
+    return ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in labelled_values(changes) if key not in said)
 
 
 def attention(config: Config) -> Mapping[str, Any]:

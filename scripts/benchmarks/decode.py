@@ -57,10 +57,7 @@ def main() -> int:
         for name, result in measured.items():
             row = systems.row(name, length, result, measured)
             system = systems.SYSTEMS[name]
-            has_bound = system.model.keys() <= {"input_feeding"} and system.attention["name"] not in (
-                "luong_dot",
-                "windowed_memory",
-            )
+            has_bound = system.model.keys() <= {"input_feeding"} and system.attention["name"] != "luong_dot"
             if system.worker == "ours" and has_bound:
                 count = lower_bounds.decoding(
                     system.attention,

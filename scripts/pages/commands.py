@@ -9,6 +9,7 @@ from unittest import mock
 from absl import flags
 
 from memattn import cli, eval, export, prepare, sweep, train, translate
+from memattn.config.reference import filled
 
 BEGIN, END = "<!-- commands -->\n", "<!-- end of commands -->\n"
 _COMMANDS = {
@@ -29,9 +30,8 @@ _TYPES = {"string": "str", "int": "int", "bool": "", "comma separated list of st
 
 def updated(page: str) -> str:
     """Returns a page with new tables between BEGIN and END."""
-    before, rest = page.split(BEGIN)
     lines = [line for name, define in _COMMANDS.items() for line in _section(f"memattn-{name}", define)]
-    return before + BEGIN + "\n" + "\n".join(lines) + "\n" + END + rest.split(END)[1]
+    return filled(page, BEGIN, END, lines)
 
 
 def _section(command: str, define: Callable[[], None]) -> Iterator[str]:

@@ -1,6 +1,5 @@
 """Draws the pictures of the documents from the tables in results/."""
 
-import csv
 import statistics
 from functools import partial
 from pathlib import Path
@@ -11,6 +10,7 @@ from benchmarks import systems
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from memattn import reading
 from memattn.attention.memory import position_encodings
 from memattn.evaluation import formatting, styles
 from memattn.evaluation.plots import Line, draw_lines, label_ends, learning_curves, save
@@ -147,9 +147,9 @@ def adding_problem(path: str) -> None:
     tasks, slots, scorings = (list(dict.fromkeys(part)) for part in zip(*cells, strict=True))
     figure = Figure(figsize=(10, 4.8), layout="constrained")
     for axes, task in zip(figure.subplots(2, 1, sharex=True), tasks, strict=True):
-        found = [[cells[task, k, scoring] for scoring in scorings] for k in slots]
-        epochs = np.array([[np.nan if "%" in cell else float(cell) for cell in row] for row in found])
-        texts = [[f"{cell} right" if "%" in cell else cell for cell in row] for row in found]
+        cells_of_task = [[cells[task, k, scoring] for scoring in scorings] for k in slots]
+        epochs = np.array([[np.nan if "%" in cell else float(cell) for cell in row] for row in cells_of_task])
+        texts = [[f"{cell} right" if "%" in cell else cell for cell in row] for row in cells_of_task]
         labels = [scoring.replace("softmax_time", "softmax over time").replace("/", "/\n") for scoring in scorings]
         plots.heat_map(axes, epochs, texts, slots, labels, worst=10, best=1)
         axes.set_title(f"{task.capitalize()}: epochs until all results are right", fontsize=11)
@@ -222,8 +222,7 @@ def active_translation(path: str) -> None:
 
 
 def _rows(table: str) -> list[dict[str, str]]:
-    with open(RESULTS / table, encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+    return reading.csv_file(str(RESULTS / table))
 
 
 def _curve(folders: str, attention: dict) -> Line:

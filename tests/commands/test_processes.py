@@ -10,13 +10,14 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from helpers.repository import ROOT, run_command
 from helpers.runs import NO_STRATEGY
 from helpers.threads import start_thread
 
-from memattn import cli, files, processes
+from memattn import cli, files, prepare, processes
 from memattn.errors import RunError
 from memattn.training.step import TrainingStep
 from memattn.training.trainer import train
@@ -217,6 +218,30 @@ def test_the_cores_are_those_that_the_process_may_use(monkeypatch):
     assert processes.cores() == 2
     monkeypatch.delattr(os, "sched_getaffinity")
     assert processes.cores() == 64
+
+
+def test_workers_of_a_preparation_default_to_the_cores(monkeypatch):
+    class Flags:
+        """The flags of a preparation, none of them given."""
+
+        folder, vocabulary_of, workers, max_length = "data", None, None, 200
+
+        def __getitem__(self, name):
+            return SimpleNamespace(value=None, present=False)
+
+    def record(splits, settings, folder, workers, *_):
+        numbers.append(workers)
+        counts = dict.fromkeys(
+            ("pairs", "read", "dropped_empty", "dropped_too_long", "source_tokens", "target_tokens"), 1
+        )
+        return {"counts": {"train": counts}}
+
+    numbers = []
+    monkeypatch.setattr(prepare, "flags", SimpleNamespace(FLAGS=Flags()))
+    monkeypatch.setattr(prepare.preparation, "prepare", record)
+    monkeypatch.setattr(prepare.processes, "cores", lambda: 7)
+    prepare._prepare_text({}, "raw", "en", "de")
+    assert numbers == [7]
 
 
 def test_an_interrupted_training_ends_with_130_and_resumes(tiny_config, tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""Tatoeba's sentence pairs: a release with the layout of the real one, downloaded from a local server."""
+"""Preparation of Tatoeba's sentence pairs, which a local server has in the layout of the real release."""
 
 import hashlib
 import io

@@ -38,19 +38,19 @@ def blocks(page, changes):
     """Returns the blocks of a tutorial, with parts of their code replaced."""
     text = (ROOT / "docs/tutorials" / page).read_text(encoding="utf-8")
     prose, *parts = re.split(r"^```(\w+)\n(.*?)^```\n", text, flags=re.DOTALL | re.MULTILINE)
-    found = []
+    results = []
     for language, code, next_prose in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
         file = re.search(r"Save (?:this|these lines) as\s+`([\w.]+)`[^`]*:\s*$", prose)
         if language == "text" and not file:
-            found[-1].output.extend(code.splitlines())
+            results[-1].output.extend(code.splitlines())
         else:
             for old, new in changes.items():
                 code = code.replace(old, new)
-            found.append(Block(language, code, file and file[1], []))
+            results.append(Block(language, code, file and file[1], []))
         prose = next_prose
     for old in changes:
         assert old in text, old
-    return found
+    return results
 
 
 def without_numbers(line):

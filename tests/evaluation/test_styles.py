@@ -1,4 +1,4 @@
-"""Every mechanism has a colour of its own, and names in words."""
+"""Pictures name models in words, and no two mechanisms share a colour."""
 
 import itertools
 

@@ -17,7 +17,7 @@ def test_bridges_stand_side_by_side_with_means_over_seeds(tmp_path):
     windowed.bridge(output, *(made_up(kind, bleu=bleu) for kind in ("bridge", "bridge_translation")))
     rows = rows_of(output)
     assert [row["task"] for row in rows] == ["copy, L = 20", "copy, L = 40"] * 8 + ["multi30k.en-de"] * 4
-    assert rows[0]["model"] == "none"
+    assert rows[0]["model"] == "no attention"
     assert rows[6]["model"] == "memory, K = 16"
     for row in rows:
         assert [row[column] for column in ("zero: BLEU", "zero: min-max", "dense: BLEU")] == [
@@ -52,7 +52,7 @@ def test_windowed_memory_has_its_symbols_per_slot_beside_its_steps(scale, tmp_pa
     assert [int(row["L"]) for row in rows] == sorted(int(row["L"]) for row in rows)
     by_model = {row["model"]: row for row in rows if row["L"] == "20"}
     assert by_model["windowed memory, K = 4"]["symbols per slot"] == "5"
-    assert by_model["bahdanau"]["symbols per slot"] == ""
-    assert by_model["bahdanau"]["steps to 95 BLEU"] == "20"
+    assert by_model["Bahdanau"]["symbols per slot"] == ""
+    assert by_model["Bahdanau"]["steps to 95 BLEU"] == "20"
     assert (tmp_path / "steps_by_load.png").stat().st_size > 10_000
     assert (tmp_path / "learning_curves_20.png").stat().st_size > 10_000

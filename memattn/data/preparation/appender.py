@@ -17,7 +17,7 @@ class Appender:
       length: number of values to keep of an existing file; with 0, the file is made or emptied.
 
     Attributes:
-      length: Number of values so far.
+      length: number of values so far.
     """
 
     def __init__(self, path: str, dtype: Any, length: int = 0):

@@ -3,7 +3,7 @@
 import statistics
 from collections.abc import Callable
 
-from memattn.evaluation import formatting
+from memattn.evaluation import formatting, styles
 from memattn.sweeps.results import Run
 from studies import plots
 from studies.britz2017.runs import LEARNT, is_memory, num_slots, task_name, text_name
@@ -15,7 +15,7 @@ def windowed_memory(output: Output, runs: list[Run]) -> None:
 
     Draws learning curves for each length, and the training steps to 95 BLEU against L / K, the symbols per slot.
     """
-    rows, steps = [], {}
+    rows, steps, curves = [], {}, {}
     for (length, model), seeds in sorted(_groups(runs, _length, _label).items(), key=lambda group: group[0][0]):
         load = length / num_slots(seeds[0]) if is_memory(seeds[0]) else None
         rows.append(
@@ -27,16 +27,12 @@ def windowed_memory(output: Output, runs: list[Run]) -> None:
                 "best step": ", ".join(str(run.result.step) for run in seeds),
             }
         )
+        curves.setdefault(length, {})[model] = seeds
         if load and _is_windowed(seeds[0]):
             steps.setdefault(f"L = {length}", []).extend((load, run.updates_to(LEARNT)) for run in seeds)
     output.table(rows, "Windowed memory attention on the copy task")
-    for length in sorted({_length(run) for run in runs}):
-        curves = {
-            label: seeds
-            for (task_length, label), seeds in _groups(runs, _length, _label).items()
-            if task_length == length
-        }
-        output.learning_curves(f"learning_curves_{length}", curves, f"Copy task, L = {length}")
+    for length, seeds_by_model in curves.items():
+        output.learning_curves(f"learning_curves_{length}", seeds_by_model, f"Copy task, L = {length}")
     title = f"Windowed memory attention on the copy task{output.label}"
     output.pictures("steps_by_load", lambda path: plots.steps_by_load(path, steps, title))
 
@@ -57,12 +53,12 @@ def bridge(output: Output, copy: list[Run], translation: list[Run]) -> None:
 
 def windows(output: Output, runs: list[Run]) -> None:
     """Writes BLEU and training steps of the paper's memory and of memories with parts of windowed memory."""
-    rows = []
-    for (parts, kind), seeds in _groups(runs, _parts, _bridge).items():
+    rows, groups = [], _groups(runs, _parts, _bridge)
+    for (parts, kind), seeds in groups.items():
         early = {f"BLEU after {step}": f"{_mean_bleu_after(step, seeds):.1f}" for step in (500, 1000)}
         rows.append({"model": parts, "bridge": kind, **early, **_quality(seeds)})
     output.table(rows, f"Parts of windowed memory attention: {task_name(runs[0])}, K = {num_slots(runs[0])}")
-    curves = {f"{parts}, {kind}": seeds for (parts, kind), seeds in _groups(runs, _parts, _bridge).items()}
+    curves = {f"{parts}, {kind}": seeds for (parts, kind), seeds in groups.items()}
     output.learning_curves("learning_curves", curves, f"Copy task, L = {_length(runs[0])}, K = {num_slots(runs[0])}")
 
 
@@ -92,9 +88,7 @@ def _quality(seeds: list[Run]) -> dict[str, str]:
 
 
 def _label(run: Run) -> str:
-    """Names a run's model in words, such as "windowed memory, K = 32"."""
-    name = run.config.model.attention["name"].replace("_", " ")
-    return f"{name}, K = {num_slots(run)}" if is_memory(run) else name
+    return styles.words(run.config.model.attention)
 
 
 def _parts(run: Run) -> str:
