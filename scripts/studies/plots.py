@@ -2,10 +2,12 @@
 
 import itertools
 import math
+import textwrap
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import ScalarFormatter
 
 from memattn.evaluation.plots import save
 from memattn.evaluation.styles import line_styles
@@ -111,21 +113,22 @@ def heat_map(
 
 
 def steps_by_load(path: str, points: dict[str, list[tuple[float, int | None]]], title: str) -> None:
-    """Draws training steps of windowed memory against symbols per slot, a line for each label.
+    """Draws training steps of windowed memory against symbols per slot: a point for each run, a marker for each label.
 
     None is a run that never got there.
     """
     figure = Figure(figsize=(7, 4.5), layout="constrained")
     axes = figure.subplots()
     styles = line_styles([{"name": "windowed_memory"}] * len(points))
-    for (colour, dash), (label, pairs) in zip(styles, points.items(), strict=True):
-        reached = sorted((load, steps) for load, steps in pairs if steps)
-        loads, steps = zip(*reached, strict=True) if reached else ((), ())
-        axes.plot(loads, steps, marker="o", linestyle=dash, color=colour, label=label)
-    axes.set(
-        xscale="log", yscale="log", xlabel="symbols per slot, L / K", ylabel="training steps to 95 validation BLEU"
-    )
-    axes.grid(alpha=0.3, which="both")
+    for (colour, _), marker, (label, pairs) in zip(styles, itertools.cycle("osD^v"), points.items(), strict=False):
+        reached = [(load, steps) for load, steps in pairs if steps]
+        axes.plot(*zip(*reached, strict=True) if reached else ([], []), marker, color=colour, label=label)
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log", base=2)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(ScalarFormatter())
+    axes.set(xlabel="symbols per slot, L / K", ylabel="training steps to 95 validation BLEU")
+    axes.grid(alpha=0.3)
     axes.legend(fontsize=9)
-    figure.suptitle(title, fontsize=10, parse_math=False)
+    figure.suptitle(textwrap.fill(title, 80), fontsize=10, parse_math=False)
     save(figure, path)

@@ -24,7 +24,7 @@ def windowed_memory(output: Output, runs: list[Run]) -> None:
                 "model": model,
                 "symbols per slot": f"{load:.3g}" if load else "",
                 **_quality(seeds),
-                "best step": ", ".join(str(run.result.step) for run in seeds),
+                "training steps": ", ".join(str(run.curve[-1][0]) for run in seeds),
             }
         )
         curves.setdefault(length, {})[model] = seeds
@@ -83,12 +83,14 @@ def _quality(seeds: list[Run]) -> dict[str, str]:
         "seeds": str(len(seeds)),
         "BLEU": f"{statistics.mean(bleu):.2f}",
         "min-max": formatting.extent(bleu, ".2f"),
-        "steps to 95 BLEU": ", ".join(str(step or "never") for step in steps),
+        "steps to 95 BLEU": ", ".join(str(step or "never") for step in steps) if seeds[0].config.data.generated else "",
     }
 
 
 def _label(run: Run) -> str:
-    return styles.words(run.config.model.attention)
+    attention = run.config.model.attention
+    reading = ", read by address" if _is_windowed(run) and attention["read"] == "address" else ""
+    return styles.words(attention) + reading
 
 
 def _parts(run: Run) -> str:
