@@ -1,6 +1,7 @@
-"""Evaluates a trained run: decodes a test set, scores and times it, draws alignments.
+"""Evaluates a trained run: decodes a test set, scores and times it, draws alignments. Or compares evaluated runs.
 
 memattn-eval --run_dir runs/small
+memattn-eval --run_dir runs/small --compare runs/large --split test
 """
 
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
@@ -13,6 +14,17 @@ from memattn.errors import ConfigError
 
 if TYPE_CHECKING:
     from memattn.evaluation.result import Result
+
+_SHOWN_SENTENCES = 5  # sentences that --compare shows
+_DECODING_FLAGS = (
+    "set",
+    "source",
+    "target",
+    "average",
+    "repeats",
+    "plot",
+    "output_dir",
+)  # flags that --compare ignores
 
 
 def report(result: "Result") -> str:
@@ -37,7 +49,24 @@ def report(result: "Result") -> str:
     return "\n".join(lines)
 
 
+def _compare() -> int:
+    """Compares the translations of runs that were evaluated before; decodes nothing."""
+    from memattn.evaluation.compare import compare, read
+
+    options = flags.FLAGS
+    given = [name for name in _DECODING_FLAGS if options[name].present]
+    if given or len(options.run_dir) > 1:
+        what = f"--{given[0]}" if given else "a second --run_dir"
+        raise ConfigError(f"--compare: reads the results of earlier evaluations; {what} would have no effect")
+    split = options.split or "valid"
+    runs = [read(run_dir, split) for run_dir in (*options.run_dir, *options.compare)]
+    print(compare(runs, _SHOWN_SENTENCES), end="")
+    return 0
+
+
 def _main() -> int:
+    if flags.FLAGS.compare:
+        return _compare()
     from memattn.evaluation.evaluate import ALIGNMENTS, default_folder, evaluate, read_files, read_split, write
     from memattn.runs.trained import load
 
@@ -68,6 +97,12 @@ def main() -> None:
     flags.DEFINE_string("split", None, "Split of the prepared corpus that is decoded (default: valid).")
     flags.DEFINE_string("source", None, "File of sources, in the form of the training text, instead of a split.")
     flags.DEFINE_string("target", None, "File of the references of --source.")
+    flags.DEFINE_multi_string(
+        "compare",
+        [],
+        "Run folder that is compared with --run_dir, by their earlier evaluations on --split: paired bootstrap of "
+        "sacreBLEU and chrF, and the sentences that differ most; repeatable.",
+    )
     flags.DEFINE_integer("average", None, "Average of the last N checkpoints (default: the best).", lower_bound=1)
     flags.DEFINE_integer("repeats", 5, "Number of timed decodings; their median counts.", lower_bound=1)
     flags.DEFINE_integer("plot", 0, "Number of sentences, the longest, whose alignments are drawn.", lower_bound=0)

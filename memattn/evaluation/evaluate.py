@@ -33,7 +33,7 @@ from memattn.search.searcher import Scorer, Searcher, Translation, decode, warm_
 
 RESULT, HYPOTHESES, REFERENCES, N_BEST = "result.json", "hypotheses.txt", "references.txt", "n_best.tsv"
 ALIGNMENTS, EVALUATIONS = "alignments", "eval"
-_DETOKENIZED = ("hypotheses.detokenized.txt", "references.detokenized.txt")
+DETOKENIZED = ("hypotheses.detokenized.txt", "references.detokenized.txt")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -186,7 +186,7 @@ def write(evaluation: Evaluation, trained: Trained, output_dir: str, *, num_plot
     """
     os.makedirs(output_dir, exist_ok=True)
     texts = _texts(evaluation, trained)
-    for name in {N_BEST, *_DETOKENIZED} - texts.keys():
+    for name in {N_BEST, *DETOKENIZED} - texts.keys():
         with contextlib.suppress(FileNotFoundError):
             os.remove(os.path.join(output_dir, name))
     for name, lines in texts.items():
@@ -210,7 +210,7 @@ def _texts(evaluation: Evaluation, trained: Trained) -> dict[str, list[str]]:
     detokenized = evaluation.detokenized_hypotheses, test_set.detokenized_references
     texts = dict(zip((HYPOTHESES, REFERENCES), tokenized, strict=True))
     if detokenized != tokenized:
-        texts |= dict(zip(_DETOKENIZED, detokenized, strict=True))
+        texts |= dict(zip(DETOKENIZED, detokenized, strict=True))
     if trained.config.decoding.n_best > 1:
         texts[N_BEST] = [
             f"{i}\t{score:.6f}\t{text.one_line(trained.text.decode(tokens))}"

@@ -212,7 +212,11 @@ def copying(path: str) -> None:
     models = {"none": {"name": "none"}, "bahdanau": {"name": "bahdanau"}}
     models |= {f"memory-num_slots={slots}": {**MEMORY, "num_slots": slots} for slots in (1, 4, 16, 32, 64)}
     lines = [_curve(f"table1/cpu/runs/{name}-max_length=50", attention) for name, attention in models.items()]
-    learning_curves(path, lines, "Copy task, L = 50, the paper's model size, our training settings")
+    with_dense_bridge = {"memory": MEMORY, "windowed_memory": {"name": "windowed_memory", "num_slots": 32}}
+    for name, attention in with_dense_bridge.items():
+        line = _curve(f"windowed_memory/cpu/runs/max_length=50-{name}-num_slots=32-bridge=dense*", attention)
+        lines.append(line._replace(name=f"{line.name}, dense bridge"))
+    learning_curves(path, lines, "Copy task, L = 50, the paper's model size")
 
 
 def active_translation(path: str) -> None:

@@ -124,10 +124,8 @@ def steps_by_load(path: str, points: dict[str, list[tuple[float, int | None]]], 
         reached = [(load, steps) for load, steps in pairs if steps]
         axes.plot(*zip(*reached, strict=True) if reached else ([], []), marker, color=colour, label=label)
     axes.set_xscale("log", base=2)
-    axes.set_yscale("log", base=2)
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(ScalarFormatter())
-    axes.set(xlabel="symbols per slot, L / K", ylabel="training steps to 95 validation BLEU")
+    axes.xaxis.set_major_formatter(ScalarFormatter())
+    axes.set(xlabel="symbols per slot, L / K", ylabel="training steps to 95 validation BLEU", ylim=0)
     axes.grid(alpha=0.3)
     axes.legend(fontsize=9)
     figure.suptitle(textwrap.fill(title, 80), fontsize=10, parse_math=False)

@@ -20,7 +20,8 @@ def test_bridges_stand_side_by_side_with_means_over_seeds(tmp_path):
     assert rows[0]["model"] == "no attention"
     assert rows[6]["model"] == "memory, K = 16"
     columns = ("zero: BLEU", "zero: min-max", "zero: steps to 95 BLEU", "dense: BLEU", "dense: steps to 95 BLEU")
-    for row in rows[:-4]:
+    assert [(row["zero: BLEU"], row["dense: seeds"]) for row in rows[:2]] == [("", "3")] * 2  # no attention
+    for row in rows[2:-4]:
         assert [row[column] for column in columns] == [
             "53.00", "52.00-55.00", "never, never, never", "93.00", "never, never, 20"
         ]  # fmt: skip

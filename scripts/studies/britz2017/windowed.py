@@ -45,7 +45,7 @@ def bridge(output: Output, copy: list[Run], translation: list[Run]) -> None:
             by_bridge = {kind: same for (kind,), same in _groups(seeds, _bridge).items()}
             row = {"task": task, "model": model}
             for kind in ("zero", "dense"):
-                quality = _quality(by_bridge[kind]) if kind in by_bridge else {}
+                quality = _quality(by_bridge.get(kind, []))
                 row |= {f"{kind}: {column}": value for column, value in quality.items()}
             rows.append(row)
     output.table(rows, "The decoder's first state: zeros, or a dense layer over the encoder's final states")
@@ -76,7 +76,12 @@ def _mean_bleu_after(step: int, seeds: list[Run]) -> float:
 
 
 def _quality(seeds: list[Run]) -> dict[str, str]:
-    """Returns columns on runs that differ in seed: mean and range of BLEU, each run's training steps to 95 BLEU."""
+    """Returns columns on runs that differ in seed: mean and range of BLEU, each run's training steps to 95 BLEU.
+
+    Without runs, they are empty.
+    """
+    if not seeds:
+        return dict.fromkeys(("seeds", "BLEU", "min-max", "steps to 95 BLEU"), "")
     bleu = [run.result.scores["bleu"] for run in seeds]
     steps = [run.updates_to(LEARNT) for run in seeds]
     return {

@@ -1,0 +1,111 @@
+"""Compares runs by their translations of a test set: scores, significance, and the sentences that differ most."""
+
+import logging
+import os
+from collections.abc import Sequence
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from sacrebleu.metrics import CHRF
+from sacrebleu.significance import PairedTest
+
+from memattn import reading
+from memattn.data import tokenizer
+from memattn.data.text_files import read_lines
+from memattn.errors import DataError, RunError
+from memattn.evaluation import formatting
+from memattn.evaluation.evaluate import DETOKENIZED, EVALUATIONS, HYPOTHESES, REFERENCES, RESULT
+from memattn.evaluation.metrics import METRICS, default_bleu
+
+_RESAMPLES = 1_000  # of the test set, for intervals and p-values; as in sacreBLEU's command
+
+
+class Translated(NamedTuple):
+    """A run's translations of a test set.
+
+    Attributes:
+      run_dir: path of the run folder.
+      language: code of the target language; "" if there is none.
+      hypotheses, references: ordinary text.
+    """
+
+    run_dir: str
+    language: str
+    hypotheses: list[str]
+    references: list[str]
+
+
+def read(run_dir: str, split: str) -> Translated:
+    """Reads what an evaluation of a run has written. Raises RunError if there is none, DataError, OSError."""
+    for folder in (run_dir, os.path.join(run_dir, EVALUATIONS, split)):
+        path = os.path.join(folder, RESULT)
+        if os.path.exists(path) and reading.json_file(path, {"split": str})["split"] == split:
+            break
+    else:
+        raise RunError(
+            f"{run_dir}: no evaluation on {split}; make one with: memattn-eval --run_dir {run_dir} --split {split}"
+        )
+    names = (HYPOTHESES, REFERENCES)
+    if os.path.exists(os.path.join(folder, DETOKENIZED[0])):
+        names = DETOKENIZED
+    hypotheses, references = (read_lines(os.path.join(folder, name)) for name in names)
+    if len(hypotheses) != len(references) or not references:
+        raise DataError(f"{folder}: damaged; {len(hypotheses):,} translations of {len(references):,} references")
+    return Translated(run_dir, tokenizer.read(run_dir).target_language, hypotheses, references)
+
+
+def compare(runs: list[Translated], num_sentences: int) -> str:
+    """Returns a table of scores with intervals of 95% and p-values against the first run, and sentences that differ.
+
+    Intervals and p-values are by sacreBLEU's paired bootstrap (Koehn, 2004). The `num_sentences` sentences are those
+    whose chrF differs most between the first two runs. Raises RunError if the runs have different references.
+    """
+    first = runs[0]
+    for run in runs[1:]:
+        if run.references != first.references:
+            raise RunError(f"{run.run_dir}: has other references than {first.run_dir}; compare runs on one test set")
+    sacrebleu_logger = logging.getLogger("sacrebleu")
+    level = sacrebleu_logger.level
+    sacrebleu_logger.setLevel(logging.ERROR)  # it would report each run
+    try:
+        systems: list[tuple[str, Sequence[str]]] = [(run.run_dir, run.hypotheses) for run in runs]
+        metrics = {"BLEU": default_bleu(first.language), "chrF": CHRF()}
+        signatures, results = PairedTest(systems, metrics, [first.references], "bs", _RESAMPLES)()
+    finally:
+        sacrebleu_logger.setLevel(level)
+    rows = []
+    for i, run in enumerate(runs):
+        row = {"run": run.run_dir}
+        for name, metric in zip(signatures, (METRICS["sacrebleu"], METRICS["chrf"]), strict=True):
+            result = cast(Any, results[name][i])
+            row[metric.title] = f"{result.score:.2f}"
+            row[f"{metric.title} 95%"] = formatting.extent([result.mean - result.ci, result.mean + result.ci], ".2f")
+            row[f"{metric.title} p"] = "" if result.p_value is None else f"{result.p_value:.3f}"
+        rows.append(row)
+    lines = [formatting.markdown(rows), *(str(signature) for signature in signatures.values())]
+    return "\n".join([*lines, *_most_different(runs[0], runs[1], num_sentences)]) + "\n"
+
+
+def _most_different(first: Translated, second: Translated, number: int) -> list[str]:
+    """Returns lines that show the sentences whose chrF differs most between two runs; none if all are equal."""
+    chrf = CHRF()
+    scores = np.array(
+        [
+            [chrf.sentence_score(hypothesis, [reference]).score for hypothesis in hypotheses]
+            for *hypotheses, reference in zip(first.hypotheses, second.hypotheses, first.references, strict=True)
+        ]
+    )
+    differences = np.abs(scores[:, 0] - scores[:, 1])
+    width = max(len("reference"), len(first.run_dir), len(second.run_dir))
+    lines = []
+    for index in np.argsort(-differences, kind="stable")[:number]:
+        if differences[index] == 0:
+            break
+        lines += [
+            "",
+            f"line {index + 1:,}: chrF {scores[index, 0]:.1f} and {scores[index, 1]:.1f}",
+            f"  {'reference':{width}}  {first.references[index]}",
+            f"  {first.run_dir:{width}}  {first.hypotheses[index]}",
+            f"  {second.run_dir:{width}}  {second.hypotheses[index]}",
+        ]
+    return lines

@@ -1,0 +1,121 @@
+"""Comparisons of evaluated runs, against sacreBLEU's own command."""
+
+import json
+import random
+import re
+import subprocess
+import sys
+
+import pytest
+
+from memattn.errors import DataError, RunError
+from memattn.evaluation.compare import compare, read
+
+REFERENCES = [
+    f"the {colour} dog number {i} sleeps near a {colour} house" for i in range(20) for colour in ("red", "blue")
+]
+
+
+def noisy(share, seed):
+    """Returns the references with a share of their words replaced."""
+    draws = random.Random(seed)
+    return [" ".join("cat" if draws.random() < share else word for word in line.split()) for line in REFERENCES]
+
+
+def write_run(folder, hypotheses, references=REFERENCES, split="valid"):
+    folder.mkdir(parents=True)
+    (folder / "result.json").write_text(json.dumps({"split": split}))
+    for name, lines in (("hypotheses.txt", hypotheses), ("references.txt", references)):
+        (folder / name).write_text("".join(f"{line}\n" for line in lines))
+    return str(folder)
+
+
+def cells(table, row):
+    return [cell.strip() for cell in table.splitlines()[2 + row].split("|")[1:-1]]
+
+
+@pytest.mark.slow
+def test_scores_intervals_and_p_values_are_those_of_sacrebleu(tmp_path):
+    folders = [
+        write_run(tmp_path / name, noisy(share, i)) for i, (name, share) in enumerate({"a": 0.2, "b": 0.3}.items())
+    ]
+    text = compare([read(folder, "valid") for folder in folders], 0)
+    files = [f"{folder}/hypotheses.txt" for folder in folders]
+    command = ["-m", "sacrebleu", f"{folders[0]}/references.txt", "-i", *files, "-m", "bleu", "chrf", "--paired-bs"]
+    options = ["-f", "text", "-w", "4"]
+    printed = subprocess.run([sys.executable, *command, *options], capture_output=True, text=True, check=True).stdout
+    scores = [tuple(map(float, numbers)) for numbers in re.findall(r"([\d.]+) \(([\d.]+) ± ([\d.]+)\)", printed)]
+    p_values = [float(number) for number in re.findall(r"\(p = ([\d.]+)\)", printed)]
+    expected = [[*scores[0], *scores[1]], [*scores[2], *scores[3]]]
+    for row, (bleu, bleu_mean, bleu_ci, chrf, chrf_mean, chrf_ci) in enumerate(expected):
+        _, *numbers = cells(text, row)
+        for (score, extent, p), theirs, mean, ci, their_p in (
+            (numbers[:3], bleu, bleu_mean, bleu_ci, p_values[0]),
+            (numbers[3:], chrf, chrf_mean, chrf_ci, p_values[1]),
+        ):
+            assert float(score) == pytest.approx(theirs, abs=0.006)
+            assert tuple(map(float, extent.split("-"))) == pytest.approx((mean - ci, mean + ci), abs=0.006)
+            assert (float(p) == pytest.approx(their_p, abs=0.0006)) if row else p == ""
+    assert "|bs:1000|seed:12345|" in text
+
+
+def test_the_sentences_that_differ_most_come_first(tmp_path):
+    second = list(REFERENCES)
+    second[7], second[3] = "cat", f"{REFERENCES[3]} cat"
+    runs = [read(write_run(tmp_path / name, lines), "valid") for name, lines in (("a", REFERENCES), ("b", second))]
+    shown = [line.split(":")[0] for line in compare(runs, 5).splitlines() if line.startswith("line ")]
+    assert shown == ["line 8", "line 4"]  # equal sentences are not shown
+    assert compare([runs[0], runs[0]], 5).count("line ") == 0
+    assert cells(compare(runs, 5), 0)[1] == "100.00"
+
+
+def test_evaluations_are_found_by_their_split(tmp_path):
+    run = tmp_path / "run"
+    write_run(run, noisy(0.1, 1))
+    write_run(run / "eval" / "test", noisy(0.5, 2), split="test")
+    assert read(str(run), "valid").hypotheses == noisy(0.1, 1)
+    assert read(str(run), "test").hypotheses == noisy(0.5, 2)
+    swept = write_run(tmp_path / "swept", noisy(0.3, 3), split="test")  # a sweep writes its split into the run folder
+    assert read(swept, "test").hypotheses == noisy(0.3, 3)
+    with pytest.raises(RunError, match="swept: no evaluation on valid; make one with: memattn-eval --run_dir"):
+        read(swept, "valid")
+
+
+def test_runs_that_cannot_be_compared_are_refused(tmp_path):
+    runs = [write_run(tmp_path / "a", REFERENCES), write_run(tmp_path / "b", REFERENCES, REFERENCES[::-1])]
+    with pytest.raises(RunError, match="b: has other references than"):
+        compare([read(run, "valid") for run in runs], 5)
+    damaged = write_run(tmp_path / "c", REFERENCES[1:])
+    with pytest.raises(DataError, match="damaged; 39 translations of 40 references"):
+        read(damaged, "valid")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (
+            ["--compare=b", "--repeats=1"],
+            "--compare: reads the results of earlier evaluations; --repeats would have no",
+        ),
+        (["--compare=b", "--run_dir=c"], "a second --run_dir would have no effect"),
+        (["--compare=nowhere"], "nowhere: no evaluation on valid"),
+    ],
+)
+def test_wrong_comparisons_are_reported_in_one_line(command, tmp_path, arguments, problem):
+    write_run(tmp_path / "a", REFERENCES)
+    status, out, errors = command(tmp_path, "memattn.eval", "--run_dir=a", *arguments)
+    assert status in (1, 2)
+    assert out == ""
+    assert problem in errors
+    assert errors.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_the_command_prints_a_table_and_sentences(command, tmp_path):
+    for name, share in (("a", 0.1), ("b", 0.4), ("c", 0.2)):
+        write_run(tmp_path / name, noisy(share, 1))
+    status, out, errors = command(tmp_path, "memattn.eval", "--run_dir=a", "--compare=b", "--compare=c")
+    assert (status, errors) == (0, "")
+    assert [cells(out, row)[0] for row in range(3)] == ["a", "b", "c"]
+    assert out.count("\nline ") == 5
