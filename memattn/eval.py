@@ -24,7 +24,7 @@ _DECODING_FLAGS = (
     "repeats",
     "plot",
     "output_dir",
-)  # flags that --compare ignores
+)  # flags that --compare refuses
 
 
 def report(result: "Result") -> str:
