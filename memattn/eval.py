@@ -16,15 +16,8 @@ if TYPE_CHECKING:
     from memattn.evaluation.result import Result
 
 _SHOWN_SENTENCES = 5  # sentences that --compare shows
-_DECODING_FLAGS = (
-    "set",
-    "source",
-    "target",
-    "average",
-    "repeats",
-    "plot",
-    "output_dir",
-)  # flags that --compare refuses
+# Flags of an evaluation, which --compare refuses.
+_DECODING_FLAGS = ("set", "source", "target", "average", "repeats", "plot", "output_dir")
 
 
 def report(result: "Result") -> str:
