@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from memattn.attention.registry import CLASSES
 
 if TYPE_CHECKING:
+    from memattn.api import evaluate_model, train_model
     from memattn.attention import (
         AttentionMechanism,
         BahdanauAttention,
@@ -40,8 +41,10 @@ _MODULES = {
     **dict.fromkeys(CLASSES, "memattn.attention"),
     "Seq2Seq": "memattn.models.seq2seq",
     "beam_search": "memattn.search.beam_search",
+    "evaluate_model": "memattn.api",
     "load": "memattn.serving.translator",
     "sample": "memattn.search.sampling",
+    "train_model": "memattn.api",
 }
 __all__ = sorted(_MODULES)
 

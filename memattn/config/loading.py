@@ -27,7 +27,20 @@ def load(path: str, overrides: Sequence[str]) -> Config:
     """
     path = shipped.find(path)
     origin = Origin(path)
-    tree = _read(path, origin)
+    return _overridden(_read(path, origin), overrides, origin)
+
+
+def from_dict(tree: Mapping, overrides: Sequence[str] = ()) -> Config:
+    """Returns the config of plain values, as `to_dict` returns them; absent keys get their defaults.
+
+    Raises:
+      ConfigError: a value cannot be used.
+    """
+    return _overridden(tree, overrides, Origin("config"))
+
+
+def _overridden(tree: Mapping, overrides: Sequence[str], origin: Origin) -> Config:
+    """Returns the config of plain values with overrides, each value checked."""
     changes = {}
     for override in overrides:
         key, equals, text = override.partition("=")
@@ -36,15 +49,6 @@ def load(path: str, overrides: Sequence[str]) -> Config:
         changes[key] = parse(text, Origin(f"--set {short(key)}"))
         origin.replace(key, f"--set {short(override)}")
     return checked(apply_changes(tree, changes, origin), origin)
-
-
-def from_dict(tree: dict) -> Config:
-    """Returns the config of plain values, as `to_dict` returns them; absent keys get their defaults.
-
-    Raises:
-      ConfigError: a value cannot be used.
-    """
-    return checked(tree, Origin("config"))
 
 
 def checked(tree: dict, origin: Origin) -> Config:
@@ -140,17 +144,17 @@ def _drop_other_kinds(model: dict, kind: Any) -> None:
         del model[name]
 
 
-def apply_changes(tree: dict, changes: Mapping[str, Any], origin: Origin | None = None) -> dict:
+def apply_changes(tree: Mapping, changes: Mapping[str, Any], origin: Origin | None = None) -> dict:
     """Returns a copy of plain values with dotted keys set.
 
     A new `model.attention.name` drops the options of the former mechanism, and a new `model.kind` drops the keys that
     only other kinds have. Raises ConfigError for a key below a value that is not a mapping.
     """
     origin = origin or Origin("sweep")
-    tree = _deep_copy(tree)
+    changed: dict = _deep_copy(tree)
     for key in sorted(changes, key=lambda key: (key.count("."), not key.endswith((".name", ".kind")))):
         *parents, last = key.split(".")
-        node = tree
+        node = changed
         for depth, parent in enumerate(parents):
             if node.get(parent) is None:
                 node[parent] = {}
@@ -162,7 +166,7 @@ def apply_changes(tree: dict, changes: Mapping[str, Any], origin: Origin | None 
         if key == "model.kind":
             _drop_other_kinds(node, changes[key])
         node[last] = _deep_copy(changes[key])
-    return tree
+    return changed
 
 
 def to_dict(config: Config) -> dict:

@@ -16,10 +16,16 @@ def blocks(page, language):
     return re.findall(rf"```{language}\n(.*?)```", PAGES[page], flags=re.DOTALL)
 
 
-def run_block(text, tmp_path, monkeypatch):
-    """Runs, in tmp_path, the block of the reference that contains this text; returns the names that it defines."""
+def run_block(text, tmp_path, monkeypatch, replacements=()):
+    """Runs, in tmp_path, the block of the reference that contains this text; returns the names that it defines.
+
+    `replacements` are pairs of a text in the block and what stands in its place.
+    """
     monkeypatch.chdir(tmp_path)
     (code,) = [block for page in API for block in blocks(page, "python") if text in block]
+    for old, new in replacements:
+        assert old in code
+        code = code.replace(old, new)
     namespace = {}
     exec(code, namespace)
     return namespace

@@ -1,0 +1,68 @@
+"""Training and evaluation from Python, which do what the commands do."""
+
+import csv
+import json
+import os
+import signal
+
+import pytest
+import yaml
+from helpers.pages import run_block
+from helpers.runs import TINY, evaluate
+
+import memattn
+from memattn import console
+from memattn.errors import ConfigError
+
+
+@pytest.mark.slow
+def test_the_page_trains_and_evaluates_as_the_commands_do(tmp_path, monkeypatch):
+    (tmp_path / "copy").mkdir()
+    (tmp_path / "copy" / "small").write_text(yaml.safe_dump({**TINY, "training": {**TINY["training"], "max_steps": 9}}))
+    names = run_block("memattn.train_model(", tmp_path, monkeypatch, [("max_steps=250", "max_steps=6")])
+    with open("runs/small/validation.csv", encoding="utf-8") as file:
+        rows = [{name: float(value) for name, value in row.items()} for row in csv.DictReader(file)]
+    assert names["validations"] == rows
+    assert [row["step"] for row in rows] == [3, 6]
+    with open("runs/small/result.json", encoding="utf-8") as file:
+        assert names["result"].to_json() == json.load(file)
+    assert evaluate("runs/small")["bleu"] == names["result"].scores["bleu"]
+
+
+@pytest.mark.slow
+def test_an_interrupted_training_is_resumed_by_the_same_call(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    say = console.say
+
+    def interrupt_at_first_validation(text, end="\n"):
+        say(text, end)
+        if text.startswith("validation at step 3"):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(console, "say", interrupt_at_first_validation)
+    with pytest.raises(KeyboardInterrupt):
+        memattn.train_model(TINY, "stopped")
+    assert [row["step"] for row in memattn.train_model(TINY, "stopped")] == [3, 6]
+    assert evaluate("stopped")["step"] in (3, 6)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([TINY], "run"), "config: must be a path, a name or a mapping, not list"),
+        (("copy/smal", "run"), "copy/smal: cannot read the config"),
+        (({"dta": {}}, "run"), "config: dta: unknown"),
+        ((TINY, "run", "model.units=4"), "overrides: must be a list of strings, not 'model.units=4'"),
+        ((TINY, "run", ["model.unit=4"]), "model.unit"),
+    ],
+)
+def test_wrong_arguments_are_refused(tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=message):
+        memattn.train_model(*arguments)
+    assert not os.path.exists("run")
+
+
+def test_evaluation_refuses_one_override_that_is_no_list(tmp_path):
+    with pytest.raises(ConfigError, match="overrides: must be a list of strings"):
+        memattn.evaluate_model(str(tmp_path), "valid", "decoding.beam_size=1")
