@@ -1,0 +1,81 @@
+"""Packs a trained run as a small archive that others can unpack and translate with.
+
+python scripts/pack_model.py --run_dir runs/m30k --output build/memattn-m30k-en-de.tar.xz
+
+Weights are rounded to 8 bits, so that the archive takes about a byte for each. Unpacked, it is a run folder without
+what training needs to resume, with a model card: the scores there are those of the rounded weights.
+"""
+
+import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
+
+import dataclasses
+import os
+import shutil
+import tarfile
+import tempfile
+
+from absl import flags
+
+from memattn import files
+from memattn.errors import ConfigError
+
+SUFFIX = ".tar.xz"
+_LARGEST_MULTIPLE = 127  # of the step that the weights of a matrix are rounded to
+
+
+def main() -> int:
+    from memattn.evaluation import evaluate, model_card
+    from memattn.runs import checkpoints, run_folder
+    from memattn.runs.trained import load
+
+    options = flags.FLAGS
+    name = os.path.basename(options.output).removesuffix(SUFFIX)
+    if not options.output.endswith(SUFFIX) or not name:
+        raise ConfigError(f"--output: {options.output} does not end in NAME{SUFFIX}")
+    trained = load([options.run_dir], [], None)
+    _round(trained.model.weights)
+    evaluation = evaluate.evaluate(trained, evaluate.read_split(trained, options.split), repeats=1)
+    os.makedirs(os.path.dirname(options.output) or ".", exist_ok=True)
+    with tempfile.TemporaryDirectory() as parent:
+        folder = os.path.join(parent, name)
+        kept = (run_folder.CONFIG, run_folder.CORPUS, run_folder.VOCABULARY, *trained.text.files())
+        os.makedirs(folder)
+        for file in kept:
+            shutil.copy(os.path.join(options.run_dir, file), folder)
+        best = checkpoints.Kept(
+            checkpoints.Checkpoint(trained.model).trackable, os.path.join(folder, run_folder.BEST), 1
+        )
+        path = best.save(evaluation.result.step)
+        result = dataclasses.replace(evaluation.result, checkpoints=[os.path.relpath(path, parent)])
+        files.write(os.path.join(folder, model_card.FILE), model_card.model_card(result))
+        with files.writing(options.output) as file, tarfile.open(fileobj=file, mode="w:xz") as archive:
+            archive.add(folder, name, filter=_without_owner)
+    megabytes = os.path.getsize(options.output) / 1e6
+    print(f"{options.output}: {megabytes:.1f} MB, BLEU {result.scores['bleu']:.2f} on {options.split}")
+    return 0
+
+
+def _round(weights: list) -> None:
+    """Rounds each matrix of weights, in place, to multiples of a power of two: at most 127 on either side of 0."""
+    import numpy as np
+
+    for weight in weights:
+        values = np.asarray(weight)
+        largest = np.abs(values).max(initial=0)
+        if largest > 0:
+            step = 2.0 ** np.ceil(np.log2(largest / _LARGEST_MULTIPLE))
+            weight.assign(np.round(values / step) * step)
+
+
+def _without_owner(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Returns a member of an archive without the user who packs it."""
+    member.uid = member.gid = 0
+    member.uname = member.gname = ""
+    return member
+
+
+if __name__ == "__main__":
+    flags.DEFINE_string("run_dir", None, "Run folder of memattn-train.", required=True)
+    flags.DEFINE_string("output", None, f"Archive to write, NAME{SUFFIX}.", required=True)
+    flags.DEFINE_string("split", "test", "Split of the prepared corpus that the card's scores are on.")
+    cli.run(main, tensorflow=True)
