@@ -4,6 +4,7 @@ copy        the paper's copy task
 wmt17       a language pair of WMT'17, downloaded
 multi30k    Multi30k's English and German captions, downloaded
 tatoeba     Tatoeba's English sentences with translations, downloaded
+iwslt17     TED talks of IWSLT 2017, downloaded
 parallel    parallel text of your own
 lexicon     likely translations of each token, from a prepared corpus
 
@@ -48,8 +49,8 @@ def copy() -> None:
 
 def wmt17() -> None:
     """Runs the command `memattn-prepare wmt17`."""
-    flags.DEFINE_enum("pair", None, list(releases.WMT17_VALIDATION), "Source and target language.", required=True)
-    flags.DEFINE_string("base_url", releases.WMT17_URL, "Address of the release, which has a folder for each pair.")
+    flags.DEFINE_enum("pair", None, list(releases.wmt17.VALIDATION), "Source and target language.", required=True)
+    flags.DEFINE_string("base_url", releases.wmt17.URL, "Address of the release, which has a folder for each pair.")
     flags.DEFINE_string("download_dir", "data/downloads/wmt17", "Folder of the downloaded files.")
     _define_text_flags(folder="data/wmt17.{pair}")
     cli.run(_prepare_wmt17)
@@ -57,7 +58,7 @@ def wmt17() -> None:
 
 def multi30k() -> None:
     """Runs the command `memattn-prepare multi30k`."""
-    flags.DEFINE_string("base_url", releases.MULTI30K_URL, "Address of the release.")
+    flags.DEFINE_string("base_url", releases.multi30k.URL, "Address of the release.")
     flags.DEFINE_string("download_dir", "data/downloads/multi30k", "Folder of the downloaded files.")
     _define_text_flags(folder="data/multi30k.en-de", bpe_units=4_000)
     cli.run(_prepare_multi30k)
@@ -66,10 +67,19 @@ def multi30k() -> None:
 def tatoeba() -> None:
     """Runs the command `memattn-prepare tatoeba`."""
     flags.DEFINE_string("language", None, "Target language, by a code of three letters such as deu.", required=True)
-    flags.DEFINE_string("base_url", releases.TATOEBA_URL, "Address of the release, which has a file for each language.")
+    flags.DEFINE_string("base_url", releases.tatoeba.URL, "Address of the release, which has a file for each language.")
     flags.DEFINE_string("download_dir", "data/downloads/tatoeba", "Folder of the downloaded files.")
     _define_text_flags(folder="data/tatoeba.{pair}", bpe_units=8_000)
     cli.run(_prepare_tatoeba)
+
+
+def iwslt17() -> None:
+    """Runs the command `memattn-prepare iwslt17`."""
+    flags.DEFINE_enum("pair", "en-de", list(releases.iwslt17.SHA256), "Source and target language.")
+    flags.DEFINE_string("base_url", releases.iwslt17.URL, "Address of the release, which has a folder for each pair.")
+    flags.DEFINE_string("download_dir", "data/downloads/iwslt17", "Folder of the downloaded files.")
+    _define_text_flags(folder="data/iwslt17.{pair}", bpe_units=8_000)
+    cli.run(_prepare_iwslt17)
 
 
 def parallel() -> None:
@@ -135,9 +145,9 @@ def _prepare_wmt17() -> int:
     memattn-prepare wmt17 --pair en-de
     """
     options = flags.FLAGS
-    splits = releases.wmt17(options.pair, options.base_url, options.download_dir)
+    splits = releases.wmt17.fetch(options.pair, options.base_url, options.download_dir)
     read = _prepare_text(splits, "truecased", *options.pair.split("-"), config=f"wmt17/{options.pair}")
-    if problem := releases.wmt17_problem(options.pair, read):
+    if problem := releases.wmt17.problem(options.pair, read):
         warnings.warn(problem, stacklevel=1)
     return 0
 
@@ -147,7 +157,7 @@ def _prepare_multi30k() -> int:
 
     memattn-prepare multi30k
     """
-    splits = releases.multi30k(flags.FLAGS.base_url, flags.FLAGS.download_dir)
+    splits = releases.multi30k.fetch(flags.FLAGS.base_url, flags.FLAGS.download_dir)
     _prepare_text(splits, "raw", "en", "de", config="multi30k/seeds")
     return 0
 
@@ -162,10 +172,23 @@ def _prepare_tatoeba() -> int:
     options = flags.FLAGS
     release = options.language, options.base_url, options.download_dir
     language = _language_of_tatoeba(options.language)
-    splits = releases.tatoeba(*release)
-    facts = releases.tatoeba_facts(*release)
-    _prepare_text(splits, "raw", "en", language, release=facts)
-    print(f"{facts['url']}: {facts['license']}, {facts['attribution']}; SHA-256 {facts['sha256']}")
+    splits = releases.tatoeba.fetch(*release)
+    _prepare_text(splits, "raw", "en", language, release=releases.tatoeba.facts(*release))
+    return 0
+
+
+def _prepare_iwslt17() -> int:
+    """Downloads transcripts of TED talks with translations, as IWSLT 2017 released them; prepares them.
+
+    The license is CC BY-NC-ND 4.0.
+
+    memattn-prepare iwslt17
+    memattn-prepare iwslt17 --pair fr-en
+    """
+    options = flags.FLAGS
+    release = options.pair, options.base_url, options.download_dir
+    splits = releases.iwslt17.fetch(*release)
+    _prepare_text(splits, "raw", *options.pair.split("-"), release=releases.iwslt17.facts(*release))
     return 0
 
 
@@ -201,10 +224,10 @@ def _learn_lexicon() -> int:
 def _language_of_tatoeba(code: str) -> str:
     """Returns the tokenizer's code of a language of the release; warns if Moses has no rules. Raises ConfigError."""
     if not re.fullmatch("[a-z]{3}", code) or code == "eng":
-        codes = {language: code for code, language in releases.TATOEBA_LANGUAGES.items()}
+        codes = {language: code for code, language in releases.tatoeba.LANGUAGES.items()}
         right = codes.get(moses_language(code), "deu or fra")
         raise ConfigError(f"--language: {code!r} is not the code of a target language; it has three letters: {right}")
-    language = releases.TATOEBA_LANGUAGES.get(code, code)
+    language = releases.tatoeba.LANGUAGES.get(code, code)
     _warn_without_rules("language", language)
     return language
 
@@ -281,7 +304,7 @@ def _prepare_text(
     """Prepares splits as the flags say, and prints the counts of the training split and how to train on it.
 
     In --folder, `{pair}` stands for the languages. `config` is the config to train with; `release` goes into the
-    manifest.
+    manifest, and is printed.
 
     Returns the number of training pairs read. Raises ConfigError, DataError, OSError.
     """
@@ -307,6 +330,8 @@ def _prepare_text(
     run_dir = os.path.join("runs", os.path.basename(os.path.normpath(folder)))
     folder_key, run_dir = shlex.quote(f"data.folder={folder}"), shlex.quote(run_dir)
     print(f"to train on it: memattn-train --config {config} --set {folder_key} --run_dir {run_dir}")
+    if release:
+        print("{url}: {license}, {attribution}; SHA-256 {sha256}".format(**release))
     return train["read"]
 
 
@@ -316,6 +341,7 @@ def main() -> None:
         "wmt17": wmt17,
         "multi30k": multi30k,
         "tatoeba": tatoeba,
+        "iwslt17": iwslt17,
         "parallel": parallel,
         "lexicon": lexicon,
     }

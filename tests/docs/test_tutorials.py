@@ -147,7 +147,7 @@ def test_text_files_become_a_model_that_translates(follow, tmp_path):
         else:
             assert_printed(block, printed)
     (download, *_) = blocks("translate.md", {})
-    assert f"url={releases.MULTI30K_URL}\n" in download.code
+    assert f"url={releases.multi30k.URL}\n" in download.code
 
 
 def test_a_sweep_compares_four_mechanisms(follow, command, tmp_path, monkeypatch, capsys):
