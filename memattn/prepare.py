@@ -27,12 +27,15 @@ from memattn.data import corpus, task_corpus
 from memattn.data import lexicon as lexicons
 from memattn.data.preparation import prepare as preparation
 from memattn.data.preparation import releases
+from memattn.data.preparation.chunks import count_lines
+from memattn.data.preparation.learning import default_units
 from memattn.data.tokenizer import Form, TextSettings, has_moses_rules, moses_language
 from memattn.errors import ConfigError
 
 _LEARNING_FLAGS = ("bpe_units", "bpe_sample", "seed")
 PAPER_LENGTHS = ["20", "50", "100", "200"]
 _LARGEST_INT = 2**31 - 1
+_LARGEST_SMALL_TEXT = 200_000  # training pairs
 _LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*")
 
 
@@ -52,7 +55,7 @@ def wmt17() -> None:
     flags.DEFINE_enum("pair", None, list(releases.wmt17.VALIDATION), "Source and target language.", required=True)
     flags.DEFINE_string("base_url", releases.wmt17.URL, "Address of the release, which has a folder for each pair.")
     flags.DEFINE_string("download_dir", "data/downloads/wmt17", "Folder of the downloaded files.")
-    _define_text_flags(folder="data/wmt17.{pair}")
+    _define_text_flags(folder="data/wmt17.{pair}", bpe_units=16_000)
     cli.run(_prepare_wmt17)
 
 
@@ -266,15 +269,18 @@ def _define_folder(default: str | None, meaning: str, *, required: bool = False)
     flags.register_validator("folder", lambda folder: folder != "", "is empty")
 
 
-def _define_text_flags(folder: str | None = None, bpe_units: int = 16_000) -> None:
+def _define_text_flags(folder: str | None = None, bpe_units: int | None = None) -> None:
     """Defines the flags that all preparations of text share.
 
     Args:
       folder: default of --folder; None makes the flag required.
-      bpe_units: default of --bpe_units.
+      bpe_units: default of --bpe_units; None chooses it by the number of training pairs.
     """
     _define_folder(folder, "Folder of the prepared corpus.", required=folder is None)
-    flags.DEFINE_integer("bpe_units", bpe_units, "Number of joint BPE merges, and of vocabulary units.", lower_bound=1)
+    meaning = "Number of joint BPE merges, and of vocabulary units"
+    if bpe_units is None:
+        meaning += " (default: 4,000; 8,000 from 100,000 training pairs on; 16,000 from 1,000,000 on)"
+    flags.DEFINE_integer("bpe_units", bpe_units, f"{meaning}.", lower_bound=1)
     flags.DEFINE_string(
         "vocabulary_of",
         None,
@@ -292,19 +298,24 @@ def _define_text_flags(folder: str | None = None, bpe_units: int = 16_000) -> No
     flags.DEFINE_integer("workers", None, "Number of processes (default: one for each CPU core).", lower_bound=1)
 
 
+def own_text_config(pairs: int) -> str:
+    """Returns the name of the shipped config that suits a text of so many training pairs."""
+    return "own_text/base" if pairs > _LARGEST_SMALL_TEXT else "own_text/small"
+
+
 def _prepare_text(
     splits: dict[str, tuple[str, str]],
     form: Form,
     source_language: str,
     target_language: str,
     *,
-    config: str = "own_text/small",
+    config: str | None = None,
     release: dict[str, str | int] | None = None,
 ) -> int:
     """Prepares splits as the flags say, and prints the counts of the training split and how to train on it.
 
-    In --folder, `{pair}` stands for the languages. `config` is the config to train with; `release` goes into the
-    manifest, and is printed.
+    In --folder, `{pair}` stands for the languages. `config` is the config to train with; None chooses one of own_text
+    by the number of training pairs. `release` goes into the manifest, and is printed.
 
     Returns the number of training pairs read. Raises ConfigError, DataError, OSError.
     """
@@ -315,6 +326,8 @@ def _prepare_text(
         if unused := [f"--{name}" for name in _LEARNING_FLAGS if options[name].present]:
             raise ConfigError(f"{', '.join(unused)}: without effect, because --vocabulary_of gives the BPE")
         learning = dict.fromkeys(learning)
+    elif learning["bpe_units"] is None:
+        learning["bpe_units"] = default_units(count_lines(splits["train"][0]))
     settings = preparation.Settings(
         text=TextSettings(form, source_language, target_language), max_length=options.max_length, **learning
     )
@@ -326,7 +339,9 @@ def _prepare_text(
         f"({train['dropped_empty']:,} empty and {train['dropped_too_long']:,} of more than {options.max_length:,} "
         "units dropped), "
         f"{train['source_tokens']:,} source and {train['target_tokens']:,} target tokens"
+        + (f", {settings.bpe_units:,} BPE units" if settings.bpe_units else "")
     )
+    config = config or own_text_config(train["pairs"])
     run_dir = os.path.join("runs", os.path.basename(os.path.normpath(folder)))
     folder_key, run_dir = shlex.quote(f"data.folder={folder}"), shlex.quote(run_dir)
     print(f"to train on it: memattn-train --config {config} --set {folder_key} --run_dir {run_dir}")
