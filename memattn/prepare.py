@@ -4,6 +4,7 @@ copy        the paper's copy task
 wmt17       a language pair of WMT'17, downloaded
 multi30k    Multi30k's English and German captions, downloaded
 tatoeba     Tatoeba's English sentences with translations, downloaded
+iwslt17     TED talks of IWSLT 2017, downloaded
 parallel    parallel text of your own
 lexicon     likely translations of each token, from a prepared corpus
 
@@ -26,12 +27,15 @@ from memattn.data import corpus, task_corpus
 from memattn.data import lexicon as lexicons
 from memattn.data.preparation import prepare as preparation
 from memattn.data.preparation import releases
+from memattn.data.preparation.chunks import count_lines
+from memattn.data.preparation.learning import default_units
 from memattn.data.tokenizer import Form, TextSettings, has_moses_rules, moses_language
 from memattn.errors import ConfigError
 
 _LEARNING_FLAGS = ("bpe_units", "bpe_sample", "seed")
 PAPER_LENGTHS = ["20", "50", "100", "200"]
 _LARGEST_INT = 2**31 - 1
+_LARGEST_SMALL_TEXT = 200_000  # training pairs
 _LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*")
 
 
@@ -48,16 +52,16 @@ def copy() -> None:
 
 def wmt17() -> None:
     """Runs the command `memattn-prepare wmt17`."""
-    flags.DEFINE_enum("pair", None, list(releases.WMT17_VALIDATION), "Source and target language.", required=True)
-    flags.DEFINE_string("base_url", releases.WMT17_URL, "Address of the release, which has a folder for each pair.")
+    flags.DEFINE_enum("pair", None, list(releases.wmt17.VALIDATION), "Source and target language.", required=True)
+    flags.DEFINE_string("base_url", releases.wmt17.URL, "Address of the release, which has a folder for each pair.")
     flags.DEFINE_string("download_dir", "data/downloads/wmt17", "Folder of the downloaded files.")
-    _define_text_flags(folder="data/wmt17.{pair}")
+    _define_text_flags(folder="data/wmt17.{pair}", bpe_units=16_000)
     cli.run(_prepare_wmt17)
 
 
 def multi30k() -> None:
     """Runs the command `memattn-prepare multi30k`."""
-    flags.DEFINE_string("base_url", releases.MULTI30K_URL, "Address of the release.")
+    flags.DEFINE_string("base_url", releases.multi30k.URL, "Address of the release.")
     flags.DEFINE_string("download_dir", "data/downloads/multi30k", "Folder of the downloaded files.")
     _define_text_flags(folder="data/multi30k.en-de", bpe_units=4_000)
     cli.run(_prepare_multi30k)
@@ -66,10 +70,19 @@ def multi30k() -> None:
 def tatoeba() -> None:
     """Runs the command `memattn-prepare tatoeba`."""
     flags.DEFINE_string("language", None, "Target language, by a code of three letters such as deu.", required=True)
-    flags.DEFINE_string("base_url", releases.TATOEBA_URL, "Address of the release, which has a file for each language.")
+    flags.DEFINE_string("base_url", releases.tatoeba.URL, "Address of the release, which has a file for each language.")
     flags.DEFINE_string("download_dir", "data/downloads/tatoeba", "Folder of the downloaded files.")
     _define_text_flags(folder="data/tatoeba.{pair}", bpe_units=8_000)
     cli.run(_prepare_tatoeba)
+
+
+def iwslt17() -> None:
+    """Runs the command `memattn-prepare iwslt17`."""
+    flags.DEFINE_enum("pair", "en-de", list(releases.iwslt17.SHA256), "Source and target language.")
+    flags.DEFINE_string("base_url", releases.iwslt17.URL, "Address of the release, which has a folder for each pair.")
+    flags.DEFINE_string("download_dir", "data/downloads/iwslt17", "Folder of the downloaded files.")
+    _define_text_flags(folder="data/iwslt17.{pair}", bpe_units=8_000)
+    cli.run(_prepare_iwslt17)
 
 
 def parallel() -> None:
@@ -135,9 +148,9 @@ def _prepare_wmt17() -> int:
     memattn-prepare wmt17 --pair en-de
     """
     options = flags.FLAGS
-    splits = releases.wmt17(options.pair, options.base_url, options.download_dir)
+    splits = releases.wmt17.fetch(options.pair, options.base_url, options.download_dir)
     read = _prepare_text(splits, "truecased", *options.pair.split("-"), config=f"wmt17/{options.pair}")
-    if problem := releases.wmt17_problem(options.pair, read):
+    if problem := releases.wmt17.problem(options.pair, read):
         warnings.warn(problem, stacklevel=1)
     return 0
 
@@ -147,7 +160,7 @@ def _prepare_multi30k() -> int:
 
     memattn-prepare multi30k
     """
-    splits = releases.multi30k(flags.FLAGS.base_url, flags.FLAGS.download_dir)
+    splits = releases.multi30k.fetch(flags.FLAGS.base_url, flags.FLAGS.download_dir)
     _prepare_text(splits, "raw", "en", "de", config="multi30k/seeds")
     return 0
 
@@ -162,10 +175,23 @@ def _prepare_tatoeba() -> int:
     options = flags.FLAGS
     release = options.language, options.base_url, options.download_dir
     language = _language_of_tatoeba(options.language)
-    splits = releases.tatoeba(*release)
-    facts = releases.tatoeba_facts(*release)
-    _prepare_text(splits, "raw", "en", language, release=facts)
-    print(f"{facts['url']}: {facts['license']}, {facts['attribution']}; SHA-256 {facts['sha256']}")
+    splits = releases.tatoeba.fetch(*release)
+    _prepare_text(splits, "raw", "en", language, release=releases.tatoeba.facts(*release))
+    return 0
+
+
+def _prepare_iwslt17() -> int:
+    """Downloads transcripts of TED talks with translations, as IWSLT 2017 released them; prepares them.
+
+    The license is CC BY-NC-ND 4.0.
+
+    memattn-prepare iwslt17
+    memattn-prepare iwslt17 --pair fr-en
+    """
+    options = flags.FLAGS
+    release = options.pair, options.base_url, options.download_dir
+    splits = releases.iwslt17.fetch(*release)
+    _prepare_text(splits, "raw", *options.pair.split("-"), release=releases.iwslt17.facts(*release))
     return 0
 
 
@@ -201,10 +227,10 @@ def _learn_lexicon() -> int:
 def _language_of_tatoeba(code: str) -> str:
     """Returns the tokenizer's code of a language of the release; warns if Moses has no rules. Raises ConfigError."""
     if not re.fullmatch("[a-z]{3}", code) or code == "eng":
-        codes = {language: code for code, language in releases.TATOEBA_LANGUAGES.items()}
+        codes = {language: code for code, language in releases.tatoeba.LANGUAGES.items()}
         right = codes.get(moses_language(code), "deu or fra")
         raise ConfigError(f"--language: {code!r} is not the code of a target language; it has three letters: {right}")
-    language = releases.TATOEBA_LANGUAGES.get(code, code)
+    language = releases.tatoeba.LANGUAGES.get(code, code)
     _warn_without_rules("language", language)
     return language
 
@@ -243,15 +269,18 @@ def _define_folder(default: str | None, meaning: str, *, required: bool = False)
     flags.register_validator("folder", lambda folder: folder != "", "is empty")
 
 
-def _define_text_flags(folder: str | None = None, bpe_units: int = 16_000) -> None:
+def _define_text_flags(folder: str | None = None, bpe_units: int | None = None) -> None:
     """Defines the flags that all preparations of text share.
 
     Args:
       folder: default of --folder; None makes the flag required.
-      bpe_units: default of --bpe_units.
+      bpe_units: default of --bpe_units; None chooses it by the number of training pairs.
     """
     _define_folder(folder, "Folder of the prepared corpus.", required=folder is None)
-    flags.DEFINE_integer("bpe_units", bpe_units, "Number of joint BPE merges, and of vocabulary units.", lower_bound=1)
+    meaning = "Number of joint BPE merges, and of vocabulary units"
+    if bpe_units is None:
+        meaning += " (default: 4,000; 8,000 from 100,000 training pairs on; 16,000 from 1,000,000 on)"
+    flags.DEFINE_integer("bpe_units", bpe_units, f"{meaning}.", lower_bound=1)
     flags.DEFINE_string(
         "vocabulary_of",
         None,
@@ -269,19 +298,24 @@ def _define_text_flags(folder: str | None = None, bpe_units: int = 16_000) -> No
     flags.DEFINE_integer("workers", None, "Number of processes (default: one for each CPU core).", lower_bound=1)
 
 
+def own_text_config(pairs: int) -> str:
+    """Returns the name of the shipped config that suits a text of so many training pairs."""
+    return "own_text/base" if pairs > _LARGEST_SMALL_TEXT else "own_text/small"
+
+
 def _prepare_text(
     splits: dict[str, tuple[str, str]],
     form: Form,
     source_language: str,
     target_language: str,
     *,
-    config: str = "own_text/small",
+    config: str | None = None,
     release: dict[str, str | int] | None = None,
 ) -> int:
     """Prepares splits as the flags say, and prints the counts of the training split and how to train on it.
 
-    In --folder, `{pair}` stands for the languages. `config` is the config to train with; `release` goes into the
-    manifest.
+    In --folder, `{pair}` stands for the languages. `config` is the config to train with; None chooses one of own_text
+    by the number of training pairs. `release` goes into the manifest, and is printed.
 
     Returns the number of training pairs read. Raises ConfigError, DataError, OSError.
     """
@@ -292,6 +326,8 @@ def _prepare_text(
         if unused := [f"--{name}" for name in _LEARNING_FLAGS if options[name].present]:
             raise ConfigError(f"{', '.join(unused)}: without effect, because --vocabulary_of gives the BPE")
         learning = dict.fromkeys(learning)
+    elif learning["bpe_units"] is None:
+        learning["bpe_units"] = default_units(count_lines(splits["train"][0]))
     settings = preparation.Settings(
         text=TextSettings(form, source_language, target_language), max_length=options.max_length, **learning
     )
@@ -303,10 +339,14 @@ def _prepare_text(
         f"({train['dropped_empty']:,} empty and {train['dropped_too_long']:,} of more than {options.max_length:,} "
         "units dropped), "
         f"{train['source_tokens']:,} source and {train['target_tokens']:,} target tokens"
+        + (f", {settings.bpe_units:,} BPE units" if settings.bpe_units else "")
     )
+    config = config or own_text_config(train["pairs"])
     run_dir = os.path.join("runs", os.path.basename(os.path.normpath(folder)))
     folder_key, run_dir = shlex.quote(f"data.folder={folder}"), shlex.quote(run_dir)
     print(f"to train on it: memattn-train --config {config} --set {folder_key} --run_dir {run_dir}")
+    if release:
+        print("{url}: {license}, {attribution}; SHA-256 {sha256}".format(**release))
     return train["read"]
 
 
@@ -316,6 +356,7 @@ def main() -> None:
         "wmt17": wmt17,
         "multi30k": multi30k,
         "tatoeba": tatoeba,
+        "iwslt17": iwslt17,
         "parallel": parallel,
         "lexicon": lexicon,
     }

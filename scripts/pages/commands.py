@@ -17,6 +17,7 @@ _COMMANDS = {
     "prepare wmt17": prepare.wmt17,
     "prepare multi30k": prepare.multi30k,
     "prepare tatoeba": prepare.tatoeba,
+    "prepare iwslt17": prepare.iwslt17,
     "prepare parallel": prepare.parallel,
     "prepare lexicon": prepare.lexicon,
     "train": train.main,

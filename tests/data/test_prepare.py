@@ -329,7 +329,7 @@ def test_nothing_is_extracted_from_an_archive_that_is_damaged_at_its_end(tmp_pat
     ],
 )
 def test_a_number_of_pairs_unlike_the_papers_is_reported(pair, pairs, is_right):
-    assert (releases.wmt17_problem(pair, pairs) is None) == is_right
+    assert (releases.wmt17.problem(pair, pairs) is None) == is_right
 
 
 @pytest.mark.parametrize(
@@ -795,8 +795,8 @@ def test_targets_of_single_words_are_reported(files, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        ([], "no command; give one of copy, wmt17, multi30k, tatoeba, parallel"),
-        (["wtm17"], "wtm17: not a command; give one of copy, wmt17, multi30k, tatoeba, parallel"),
+        ([], "no command; give one of copy, wmt17, multi30k, tatoeba, iwslt17, parallel"),
+        (["wtm17"], "wtm17: not a command; give one of copy, wmt17, multi30k, tatoeba, iwslt17, parallel"),
         (["--folder=data", "copy"], "--folder=data: not a command; give one of copy"),
         (["copy", "multi30k"], "multi30k: not a flag"),
         (["copy", "--max_length="], "--max_length: empty; give one or more"),
@@ -826,6 +826,7 @@ def test_wrong_commands_are_reported_in_one_line(arguments, problem):
         ("wmt17", "pair"),
         ("multi30k", "bpe_units"),
         ("tatoeba", "language"),
+        ("iwslt17", "pair"),
         ("parallel", "form"),
     ],
 )

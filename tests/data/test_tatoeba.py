@@ -57,7 +57,7 @@ def server():
 
 
 def tatoeba(server, tmp_path):
-    return releases.tatoeba("deu", f"{server.url}/anki", str(tmp_path / "downloads"))
+    return releases.tatoeba.fetch("deu", f"{server.url}/anki", str(tmp_path / "downloads"))
 
 
 def prepare_tatoeba(server, folder, *arguments, language="deu"):
@@ -87,7 +87,9 @@ def test_the_pairs_of_a_language_are_downloaded_and_prepared(server, tmp_path):
     assert manifest["release"] == facts
     assert manifest["settings"]["text"] == {"form": "raw", "source_language": "en", "target_language": "de"}
     references = lines_of(folder / "test.reference")
-    assert references == [line.split("\t")[1] for line in ROWS if releases.tatoeba_split(line.split("\t")[0]) == "test"]
+    assert references == [
+        line.split("\t")[1] for line in ROWS if releases.tatoeba.split_of(line.split("\t")[0]) == "test"
+    ]
     requests = list(server.requests)
     assert [path for path, _ in requests] == ["/anki/deu-eng.zip"] * 2
     assert 0 < requests[1][1] < len(content)  # resumed
@@ -113,14 +115,14 @@ def test_all_translations_of_a_sentence_are_in_one_split(server, tmp_path):
 
 def test_the_split_of_a_sentence_stays_in_all_versions():
     sentences = ("Hi.", "Hi!", "Be good.", " Be good. ", "Run!")
-    assert [*map(releases.tatoeba_split, sentences)] == ["test", "train", "valid", "valid", "train"]
+    assert [*map(releases.tatoeba.split_of, sentences)] == ["test", "train", "valid", "valid", "train"]
 
 
 def test_an_archive_that_was_put_there_is_used(tmp_path):
     (tmp_path / "deu-eng.zip").write_bytes(release(ROWS))
-    splits = releases.tatoeba("deu", "http://127.0.0.1:9", str(tmp_path))
+    splits = releases.tatoeba.fetch("deu", "http://127.0.0.1:9", str(tmp_path))
     (tmp_path / "deu-eng.zip").write_bytes(release(ROWS[:-600]))
-    assert releases.tatoeba("deu", "http://127.0.0.1:9", str(tmp_path)) == splits
+    assert releases.tatoeba.fetch("deu", "http://127.0.0.1:9", str(tmp_path)) == splits
     assert sum(len(lines_of(source)) for source, _ in splits.values()) == len(ROWS) - 600
 
 
@@ -203,6 +205,6 @@ def test_a_code_of_another_form_is_refused(code, right):
 
 def test_each_code_of_the_table_becomes_one_that_the_tokenizer_knows():
     languages = set(NonbreakingPrefixes().available_langs.values())
-    assert not languages & releases.TATOEBA_LANGUAGES.keys()  # these would need no entry
+    assert not languages & releases.tatoeba.LANGUAGES.keys()  # these would need no entry
     others = {"bo", "ja", "km", "ko", "lo", "my", "th"}  # by their script
-    assert set(releases.TATOEBA_LANGUAGES.values()) <= languages | others
+    assert set(releases.tatoeba.LANGUAGES.values()) <= languages | others

@@ -139,7 +139,6 @@ def test_text_files_become_a_model_that_translates(follow, tmp_path):
         "max_steps: 454": "max_steps: 2",
         "validate_every: 454": "validate_every: 2",
         "length_penalty: 1.0": "length_penalty: 1.0, jit_compile: false",
-        "--bpe_units 4000": "--bpe_units 100",
     }
     for block, printed in follow("translate.md", changes):
         if "memattn-translate" in block.code:
@@ -147,7 +146,7 @@ def test_text_files_become_a_model_that_translates(follow, tmp_path):
         else:
             assert_printed(block, printed)
     (download, *_) = blocks("translate.md", {})
-    assert f"url={releases.MULTI30K_URL}\n" in download.code
+    assert f"url={releases.multi30k.URL}\n" in download.code
 
 
 def test_a_sweep_compares_four_mechanisms(follow, command, tmp_path, monkeypatch, capsys):
