@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -10,16 +11,24 @@ from memattn.config import Config, DecodingConfig
 from memattn.data import corpus
 from memattn.data.sentences import Corpus
 from memattn.data.tokenizer import Tokenizer, bleu_problem, one_line
-from memattn.data.vocabulary import Vocabulary, split_words
+from memattn.data.vocabulary import PAD, Vocabulary, split_words
 from memattn.evaluation import metrics
 from memattn.evaluation.metrics import Comparison
 from memattn.evaluation.target_loss import StoppedError, target_loss
 from memattn.models.interface import Model
 from memattn.search.beam_search import Hypotheses
-from memattn.search.searcher import Scorer, Searcher, decode
+from memattn.search.searcher import Scorer, Searcher, Translation, decode
 from memattn.training import distribution
 
 _COVERED_TARGETS = 0.95  # share of the validation targets that active memory must have room for
+
+
+class Sample(NamedTuple):
+    """A sentence, its reference and its translation: words divided by spaces, BPE undone."""
+
+    source: str
+    reference: str
+    translation: str
 
 
 class Validation:
@@ -30,7 +39,11 @@ class Validation:
     Attributes:
       metrics: names of the metrics, in the order of their scores.
       problem: why BLEU may be 0 throughout; None if it may not, or if another metric decides.
+      sample: a sentence of median length with its last translation; None before the first, and on workers that do not
+        translate.
     """
+
+    sample: Sample | None = None
 
     def __init__(self, config: Config, model: Model, vocabulary: Vocabulary, text: Tokenizer):
         path = config.data.path
@@ -43,6 +56,8 @@ class Validation:
         self._searcher, self._scorer = _StoppableSearcher(model, _decoding(config, self._pairs)), Scorer(model)
         self._searcher.check(self._searcher.config.batch_size, int(self._pairs.source.lengths().max()))
         self._vocabulary, self._text, self._num_buckets = vocabulary, text, config.data.num_buckets
+        self._sample_index = int(np.argsort(self._pairs.source.lengths(), kind="stable")[len(self._pairs) // 2])
+        self._sample_tokens: list[str] = []  # of the last translation
 
     def chiefs_scores(self, strategy: tf.distribute.Strategy, stop: Callable[[], bool]) -> dict[str, float] | None:
         """Returns the scores that the chief computes, on every worker; None if `stop()` became true on the chief."""
@@ -67,9 +82,33 @@ class Validation:
                 detokenized_references=self._detokenized_references,
                 target_loss=lambda: target_loss(self._scorer, self._pairs.source, self._pairs.target, stop),
             )
-            return {name: score.value for name, score in metrics.scores(comparison, self.metrics).items()}
+            scores = {name: score.value for name, score in metrics.scores(comparison, self.metrics).items()}
         except StoppedError:
             return None
+        self._keep_sample(translations[self._sample_index])
+        return scores
+
+    def draw_sample(self) -> bytes | None:
+        """Returns a picture of the alignment between the sample and its translation, as PNG; None if there is none."""
+        if not (self._sample_tokens and self._searcher.has_alignments):
+            return None
+        from memattn.evaluation import plots
+
+        source, target = self._pairs.source[self._sample_index], self._vocabulary.encode(self._sample_tokens)
+        padded = np.full([1, max(len(target), 2 * len(source))], PAD, np.int32)  # mostly one width: traced once
+        padded[0, : len(target)] = target
+        weights = self._searcher.align(source[None], padded)[0, : len(target)].astype(np.float32)
+        tokens = self._vocabulary.tokens
+        figure = plots.alignment_figure(
+            [tokens[i] for i in source], [tokens[i] for i in target], weights, slots=weights[None, :0]
+        )
+        return plots.encoded(figure, "png")
+
+    def _keep_sample(self, translation: Translation) -> None:
+        self._sample_tokens = translation.best
+        source = self._vocabulary.decode(self._pairs.source[self._sample_index])
+        texts = self._text.decode(source), self._references[self._sample_index], self._text.decode(translation.best)
+        self.sample = Sample(*map(one_line, texts))
 
 
 class _StoppableSearcher(Searcher):
