@@ -83,7 +83,7 @@ def validation_line(step: int, scores: Mapping[str, float], seconds: float, *, i
 
 def sample_lines(sample: Sample) -> list[str]:
     """Returns a sentence, its reference and its translation, each as a line."""
-    return [f"{name:<13}{text}" for name, text in sample._asdict().items()]
+    return [f"{name:<13}{text}".rstrip() for name, text in sample._asdict().items()]
 
 
 def note_on_settings(config: Config, pairs: int) -> str | None:

@@ -100,7 +100,7 @@ class Validation:
         weights = self._searcher.align(source[None], padded)[0, : len(target)].astype(np.float32)
         tokens = self._vocabulary.tokens
         figure = plots.alignment_figure(
-            [tokens[i] for i in source], [tokens[i] for i in target], weights, slots=weights[None, :0]
+            [tokens[i] for i in source], [tokens[i] for i in target], weights, slots=weights[None][:0]
         )
         return plots.encoded(figure, "png")
 
