@@ -131,7 +131,7 @@ class Trainer:
         is_best = progress.add_validation(training, scores)
         run.say(reporting.validation_line(progress.step, scores, time.monotonic() - begin, is_best=is_best))
         self._events.record("validation", scores, progress.step)
-        self._show_sample()
+        distribution.by_chief(run.strategy, self._show_sample)
         if progress.decay(training):
             rate = learning_rate(training, progress.step, progress.decays)
             run.say(f"no better for {progress.stalled} validations: the learning rate is now {rate:.3g}")
@@ -145,8 +145,6 @@ class Trainer:
     def _show_sample(self) -> None:
         """Prints and records a sentence with its translation; now and then, also draws their alignment."""
         validation, step = self.run.validation, self.run.progress.step
-        if not validation.sample:  # another worker has translated
-            return
         lines = reporting.sample_lines(validation.sample)
         for line in lines:
             self.run.say(f"  {line}")

@@ -17,7 +17,7 @@ from memattn.evaluation.metrics import Comparison
 from memattn.evaluation.target_loss import StoppedError, target_loss
 from memattn.models.interface import Model
 from memattn.search.beam_search import Hypotheses
-from memattn.search.searcher import Scorer, Searcher, Translation, decode
+from memattn.search.searcher import Scorer, Searcher, decode
 from memattn.training import distribution
 
 _COVERED_TARGETS = 0.95  # share of the validation targets that active memory must have room for
@@ -39,11 +39,8 @@ class Validation:
     Attributes:
       metrics: names of the metrics, in the order of their scores.
       problem: why BLEU may be 0 throughout; None if it may not, or if another metric decides.
-      sample: a sentence of median length with its last translation; None before the first, and on workers that do not
-        translate.
+      sample: a sentence of median length with its last translation, which is "" on workers that do not translate.
     """
-
-    sample: Sample | None = None
 
     def __init__(self, config: Config, model: Model, vocabulary: Vocabulary, text: Tokenizer):
         path = config.data.path
@@ -57,7 +54,10 @@ class Validation:
         self._searcher.check(self._searcher.config.batch_size, int(self._pairs.source.lengths().max()))
         self._vocabulary, self._text, self._num_buckets = vocabulary, text, config.data.num_buckets
         self._sample_index = int(np.argsort(self._pairs.source.lengths(), kind="stable")[len(self._pairs) // 2])
-        self._sample_tokens: list[str] = []  # of the last translation
+        self._sample_source = self._pairs.source.between(self._sample_index, self._sample_index + 1)
+        source = text.decode(vocabulary.decode(self._sample_source))
+        self.sample = Sample(one_line(source), one_line(self._references[self._sample_index]), "")
+        self._sample_tokens: list[str] = []  # of the translation
 
     def chiefs_scores(self, strategy: tf.distribute.Strategy, stop: Callable[[], bool]) -> dict[str, float] | None:
         """Returns the scores that the chief computes, on every worker; None if `stop()` became true on the chief."""
@@ -85,16 +85,17 @@ class Validation:
             scores = {name: score.value for name, score in metrics.scores(comparison, self.metrics).items()}
         except StoppedError:
             return None
-        self._keep_sample(translations[self._sample_index])
+        self._sample_tokens = translations[self._sample_index].best
+        self.sample = self.sample._replace(translation=one_line(self._text.decode(self._sample_tokens)))
         return scores
 
     def draw_sample(self) -> bytes | None:
-        """Returns a picture of the alignment between the sample and its translation, as PNG; None if there is none."""
+        """Returns a picture of the alignment of the sample's translation, as PNG; None if there is no alignment."""
         if not (self._sample_tokens and self._searcher.has_alignments):
             return None
-        from memattn.evaluation import plots
+        from memattn.evaluation import plots  # loads much of Matplotlib
 
-        source, target = self._pairs.source[self._sample_index], self._vocabulary.encode(self._sample_tokens)
+        source, target = self._sample_source, self._vocabulary.encode(self._sample_tokens)
         padded = np.full([1, max(len(target), 2 * len(source))], PAD, np.int32)  # mostly one width: traced once
         padded[0, : len(target)] = target
         weights = self._searcher.align(source[None], padded)[0, : len(target)].astype(np.float32)
@@ -103,12 +104,6 @@ class Validation:
             [tokens[i] for i in source], [tokens[i] for i in target], weights, slots=weights[None][:0]
         )
         return plots.encoded(figure, "png")
-
-    def _keep_sample(self, translation: Translation) -> None:
-        self._sample_tokens = translation.best
-        source = self._vocabulary.decode(self._pairs.source[self._sample_index])
-        texts = self._text.decode(source), self._references[self._sample_index], self._text.decode(translation.best)
-        self.sample = Sample(*map(one_line, texts))
 
 
 class _StoppableSearcher(Searcher):

@@ -70,7 +70,6 @@ def test_a_terminal_shows_one_line_on_progress_and_training_computes_the_same(
 
 def test_the_sample_has_median_length_and_its_picture_the_attention_weights(tiny_config, tmp_path, monkeypatch):
     run = Trainer(tiny_config({"data.num_buckets": 2}), str(tmp_path / "run"), NO_STRATEGY).run
-    assert run.validation.sample is None
     assert run.validation.draw_sample() is None
     sources, targets = (
         [line.split() for line in (tmp_path / "data" / f"valid.{side}").read_text("utf-8").splitlines()]
@@ -115,7 +114,9 @@ def recorded(run_dir):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("mechanism", "pictures"), [("memory", [3, 6]), ("none", None)])
-def test_tensorboard_gets_numbers_texts_and_pictures(tiny_config, tmp_path, monkeypatch, mechanism, pictures):
+def test_tensorboard_gets_numbers_texts_and_pictures_which_change_no_weight(
+    tiny_config, tmp_path, monkeypatch, mechanism, pictures
+):
     monkeypatch.setattr(trainer, "_DRAWN_AFTER", 0.0)
     decode = validation.decode
 
@@ -135,13 +136,16 @@ def test_tensorboard_gets_numbers_texts_and_pictures(tiny_config, tmp_path, monk
     assert steps.pop("validation/alignment", None) == pictures
     assert not steps
     assert text.splitlines()[2] == "    translation  1 3"
+    monkeypatch.setattr(validation.Validation, "draw_sample", lambda _: None)
+    assert train(config, str(tmp_path / "without"), NO_STRATEGY) == 0
+    assert_same_run(tmp_path / "run", tmp_path / "without")
 
 
 def test_pictures_are_not_drawn_at_each_validation_of_a_short_training(tiny_config, tmp_path, monkeypatch):
     monkeypatch.setattr(validation.Validation, "draw_sample", lambda _: pytest.fail("a picture takes long"))
     run = Trainer(tiny_config({"training.max_steps": 1}), str(tmp_path / "run"), NO_STRATEGY)
     run.validate()
-    assert run.run.validation.sample
+    assert run.run.progress.validations
 
 
 def test_a_text_or_a_picture_that_cannot_be_written_is_a_failure_that_training_raises(monkeypatch):
