@@ -22,7 +22,7 @@ from absl import app, flags
 from absl import logging as absl_logging
 
 from memattn import processes
-from memattn.console import silence
+from memattn.console import say, silence
 from memattn.errors import ConfigError, DataError, LostWorkerError, RunError, one_line, reason
 
 FAILURE, USAGE, INTERRUPTED = 1, 2, 130
@@ -210,7 +210,7 @@ def _is_utf8(argument: str) -> bool:
 def _guarded(main: Callable[..., int | None], arguments: Sequence[str] = ()) -> int:
     """Calls `main` and returns its status; ends the process with one line for an error that a user can mend."""
     absl_logging.set_verbosity(absl_logging.WARNING)
-    warnings.formatwarning = lambda message, *_: f"warning: {one_line(str(message))}\n"
+    warnings.showwarning = lambda message, *_, **__: say(f"warning: {one_line(str(message))}", sys.stderr)
     logging.getLogger("tensorflow").setLevel(logging.ERROR)  # no warnings of retracing, which each shape needs
     try:
         if signal.getsignal(signal.SIGINT) is _end_at_once:

@@ -1,21 +1,99 @@
-"""Prints what a command reports, from any thread."""
+"""Prints what a command reports, from any thread, above a line on progress if standard output is a terminal."""
 
+import contextlib
 import os
+import shutil
 import sys
 import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TextIO
 
 _lock = threading.Lock()
+_progress: Callable[[], Sequence[str]] | None = None
+_drawn, _drawn_at = "", 0.0  # the line on progress as it stands on the terminal, and since when
 
 
-def say(text: str, end: str = "\n") -> None:
-    """Prints text, from one thread at a time; discards it once nobody reads standard output, or its disk is full."""
+def say(text: str, file: TextIO | None = None) -> None:
+    """Prints a line on a file, by default standard output; discards it once nobody reads the file, or its disk is full.
+
+    Characters that the encoding of the file lacks are printed as their numbers.
+    """
+    file = file or sys.stdout
+    encoding = file.encoding or "utf-8"
     with _lock:
-        try:
-            print(text, end=end, flush=True)
-        except OSError:
-            silence()
+        _erase()
+        _write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n", file)
+        _draw()
 
 
 def silence() -> None:
     """Discards everything that is printed from now on."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    _discard(sys.stdout)
+
+
+def on_terminal() -> bool:
+    """Returns whether standard output is a terminal."""
+    return sys.stdout.isatty()
+
+
+@contextlib.contextmanager
+def showing(progress: Callable[[], Sequence[str]]) -> Iterator[None]:
+    """Keeps a line on progress below all that is printed in this context, if standard output is a terminal.
+
+    The line has as many of the parts that `progress()` returns as fit. It is drawn anew with each line that is printed,
+    and by `redraw`; it is erased at the end.
+    """
+    global _progress
+    with _lock:
+        _progress = progress if on_terminal() else None
+        _draw()
+    try:
+        yield
+    finally:
+        with _lock:
+            _progress = None
+            _erase()
+
+
+def redraw(*, after: float = 0.0) -> None:
+    """Draws the line on progress anew, unless it was drawn less than `after` seconds ago."""
+    if _progress and time.monotonic() - _drawn_at >= after:
+        with _lock:
+            _erase()
+            _draw()
+
+
+def _draw() -> None:
+    global _drawn, _drawn_at
+    if _progress:
+        _drawn, _drawn_at = _fitting(_progress(), shutil.get_terminal_size().columns - 1), time.monotonic()
+        _write(_drawn, sys.stdout)
+
+
+def _erase() -> None:
+    global _drawn
+    if _drawn:
+        _write(f"\r{' ' * len(_drawn)}\r", sys.stdout)
+        _drawn = ""
+
+
+def _fitting(parts: Sequence[str], width: int) -> str:
+    """Returns the first parts, as many as fit into `width` characters."""
+    line, *others = parts
+    for part in others:
+        if len(line) + 2 + len(part) > width:
+            break
+        line += f"  {part}"
+    return line[:width]
+
+
+def _write(text: str, file: TextIO) -> None:
+    try:
+        print(text, end="", file=file, flush=True)
+    except OSError:
+        _discard(file)
+
+
+def _discard(file: TextIO) -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), file.fileno())

@@ -36,12 +36,18 @@ class Line(NamedTuple):
 def alignments(
     path: str, source: list[str], target: list[str], weights: np.ndarray, slots: np.ndarray, title: str = ""
 ) -> None:
+    """Writes the picture that `alignment_figure` draws; the ending of its path chooses the format."""
+    save(alignment_figure(source, target, weights, slots, title), path)
+
+
+def alignment_figure(
+    source: list[str], target: list[str], weights: np.ndarray, slots: np.ndarray, title: str = ""
+) -> Figure:
     """Draws attention weights like the paper's Figures 6 and 7: source tokens downwards, target tokens to the right.
 
     Slots are in the order of their mean source positions. Slots and their sum share one scale of colours.
 
     Args:
-      path: path of the picture; its ending chooses the format.
       source, target: S and T tokens.
       weights: weights of the source positions at each target token, [T, S]; negative ones are red.
       slots: each memory slot's share of `weights`, [K, T, S]. Slots with at least 1% of the weight are drawn on the
@@ -81,7 +87,7 @@ def alignments(
     axes.set_ylabel("source token", fontsize=12)
     axes.set_title("all slots: $\\beta \\cdot \\alpha$" if len(slots) else "attention", fontsize=12)
     right.colorbar(image, ax=axes, shrink=0.8).set_label("attention weight (square-root scale)", size=11)
-    save(figure, path)
+    return figure
 
 
 def _image_style(weights: np.ndarray) -> dict[str, Any]:
@@ -186,10 +192,15 @@ def _name_axes(axes: Axes, source: list[str], target: list[str]) -> None:
 
 
 def save(figure: Figure, path: str) -> None:
-    """Writes a picture. A character missing from the font becomes a box, without a warning."""
-    picture, ending = io.BytesIO(), path.rpartition(".")[2]
+    """Writes a picture, whose format is the ending of its path."""
+    files.write(path, encoded(figure, path.rpartition(".")[2]))
+
+
+def encoded(figure: Figure, ending: str) -> bytes:
+    """Returns a picture in a format. A character missing from the font becomes a box, without a warning."""
+    picture = io.BytesIO()
     metadata = {"Date": None} if ending == "svg" else {}
     with warnings.catch_warnings(), rc_context({"svg.hashsalt": "memattn"}):  # the same bytes each time
         warnings.filterwarnings("ignore", "Glyph .* missing from")
         figure.savefig(picture, format=ending, dpi=125, metadata=metadata)
-    files.write(path, picture.getvalue())
+    return picture.getvalue()

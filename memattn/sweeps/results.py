@@ -53,8 +53,8 @@ def finished(config: Config, sweep_dir: str, split: str, average: int | None = N
         result = result_of(folder, run_config, split, average)
         if result is not None:
             path = os.path.join(folder, "validation.csv")
-            if validations := _validations(path):
-                runs.append(Run(name, folder, run_config, result, validations, changes_by_name[name]))
+            if rows := validations(path):
+                runs.append(Run(name, folder, run_config, result, rows, changes_by_name[name]))
             else:
                 warnings.warn(f"{name}: {path} is damaged; remove {folder} to train it again", stacklevel=2)
     return runs
@@ -78,7 +78,7 @@ def result_of(folder: str, config: Config, split: str, average: int | None) -> R
     return result if fits and has_all_scores else None
 
 
-def _validations(path: str) -> list[dict[str, str]]:
+def validations(path: str) -> list[dict[str, str]]:
     """Returns the rows of a run's validation.csv; none if the file is missing or damaged."""
     try:
         rows = reading.csv_file(path)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import IO
 
 from memattn import config as configs
@@ -20,7 +20,8 @@ from memattn.errors import ConfigError
 from memattn.runs.run_folder import CONFIG, load_config
 from memattn.sweeps import tables
 from memattn.sweeps.expand import expand
-from memattn.sweeps.results import finished, result_of
+from memattn.sweeps.overview import Overview
+from memattn.sweeps.results import finished, result_of, validations
 
 LOG = "log.txt"
 
@@ -103,28 +104,32 @@ def run_sweep(
             _write_config(run, sweep_dir, name)
         missing = [name for name in runs if result_of(folders[name], runs[name], split, average) is None]
         console.say(f"{len(runs)} runs, {len(runs) - len(missing)} done before, {len(missing)} to do")
+        labels = {name: f"[{number}]" for number, name in enumerate(all_runs)}
+        for name in missing:
+            console.say(f"{labels[name]} {name}")
 
         def train(name: str) -> int:
             arguments = ["--config", os.path.join(sweep_dir, f"{name}.yaml"), "--strategy", strategy]
-            return command("memattn.train", name, folders[name], arguments, children)
+            return command("memattn.train", labels[name], folders[name], arguments, children)
 
         def evaluate(name: str) -> int:
             arguments = ["--split", split, "--output_dir", folders[name]]
             arguments += ["--repeats", str(repeats), "--plot", str(plots)]
             arguments += ["--average", str(average)] if average else []
-            return command("memattn.eval", name, folders[name], arguments, children)
+            return command("memattn.eval", labels[name], folders[name], arguments, children)
 
         children = Processes()
-        failed = _failed("training", train, missing, jobs, children)
-        trained = [name for name in missing if name not in failed]
-        failed |= _failed("evaluation", evaluate, trained, 1, children)
-        reasons = {name: _explain(name, problem, folders[name]) for name, problem in failed.items()}
+        steps = {name: _steps_left(runs[name], folders[name]) for name in missing}
+        reasons = _failures("training", train, steps, jobs, folders, children)
+        trained = dict.fromkeys([name for name in missing if name not in reasons], 1)
+        reasons |= _failures("evaluation", evaluate, trained, 1, folders, children)
+        failed = list(reasons)
         if len(runs) == len(all_runs):
             done = finished(config, sweep_dir, split, average)
             without_row = set(runs) - {run.name for run in done} - set(failed)
             reasons |= dict.fromkeys(without_row, "validation.csv is damaged")
             tables.write(config, done, reasons, sweep_dir, title)
-        return list(failed)
+        return failed
 
 
 def _check_split(runs: Collection[Config], split: str) -> None:
@@ -155,32 +160,57 @@ def _write_config(run: Config, sweep_dir: str, name: str) -> None:
     files.write(os.path.join(sweep_dir, f"{name}.yaml"), configs.dump(run))
 
 
-def _failed(
-    activity: str, work: Callable[[str], int], names: list[str], workers: int, children: "Processes"
+def _steps_left(run: Config, folder: str) -> int:
+    """Returns the training steps of a run after those whose validation its folder holds."""
+    rows = validations(os.path.join(folder, "validation.csv"))
+    return max(0, run.training.max_steps - (int(rows[-1]["step"]) if rows else 0))
+
+
+def _failures(
+    activity: str,
+    work: Callable[[str], int],
+    amounts: Mapping[str, int],
+    jobs: int,
+    folders: Mapping[str, str],
+    children: "Processes",
 ) -> dict[str, str]:
-    """Calls `work` with each name, in `workers` threads. Returns problems, by name, of exit statuses other than 0."""
-    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+    """Calls `work` with the name of each run, `jobs` at a time; shows how many runs are done.
+
+    Returns problems, by name, of exit statuses other than 0. `amounts` are those of `Overview`.
+    """
+    overview = Overview(activity, amounts, jobs)
+
+    def show() -> None:
+        if console.on_terminal():
+            console.redraw()
+        else:
+            console.say("  ".join(overview.parts()))
+
+    def do(name: str) -> str:
+        overview.start(name)
+        show()
+        status = work(name)
+        overview.end(name, has_failed=status != 0)
+        reason = _explain(name, f"{activity} ended with status {status}", folders[name]) if status else ""
+        show()
+        return reason
+
+    with console.showing(overview.parts), concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         try:
-            statuses = list(pool.map(work, names))
+            reasons = list(pool.map(do, amounts))
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             children.end()
-            print(
-                "ending the runs; trainings write a checkpoint, and the same command resumes them",
-                file=sys.stderr,
-                flush=True,
-            )
+            console.say("ending the runs; trainings write a checkpoint, and the same command resumes them", sys.stderr)
             raise
-    return {
-        name: f"{activity} ended with status {status}" for name, status in zip(names, statuses, strict=True) if status
-    }
+    return {name: reason for name, reason in zip(amounts, reasons, strict=True) if reason}
 
 
 def _explain(name: str, problem: str, folder: str) -> str:
     """Prints and returns why a run failed."""
     log = os.path.join(folder, LOG)
     error = last_error(log)
-    print(f"{name}: {problem}; see {log}{error}", file=sys.stderr)
+    console.say(f"{name}: {problem}; see {log}{error}", sys.stderr)
     return f"{problem}{error}"
 
 
@@ -234,10 +264,10 @@ class Processes:
                 process.terminate()
 
 
-def command(module: str, name: str, folder: str, arguments: list[str], children: Processes) -> int:
+def command(module: str, label: str, folder: str, arguments: list[str], children: Processes) -> int:
     """Runs a module on a run folder; returns its exit status.
 
-    Prints the lines of its output after the run's name, and appends them to the log in the run folder.
+    Prints the lines of its output after the run's label, and appends them to the log in the run folder.
     """
     command_line = [sys.executable, "-m", module, "--run_dir", folder, *arguments]
     started, path = time.monotonic(), os.path.join(folder, LOG)
@@ -250,6 +280,6 @@ def command(module: str, name: str, folder: str, arguments: list[str], children:
         with process, open(reading, encoding="utf-8", errors="replace") as lines:
             for line in lines:
                 log.write(line)
-                console.say(f"[{name}] {line}", end="")
-    console.say(f"[{name}] {module} took {time.monotonic() - started:.0f} s")
+                console.say(f"{label} {line.rstrip()}")
+    console.say(f"{label} {module} took {time.monotonic() - started:.0f} s")
     return process.returncode

@@ -6,7 +6,9 @@ from typing import NamedTuple
 
 from memattn.config import Config, Seq2SeqConfig, TrainingConfig
 from memattn.evaluation.metrics import METRICS
+from memattn.training.progress import Progress
 from memattn.training.step import StepResult
+from memattn.training.validation import Sample
 
 _MANY_PAIRS = 1_000_000  # from here on, the paper's settings are not remarked upon
 
@@ -15,11 +17,13 @@ class Report(NamedTuple):
     """A report on some training steps.
 
     Attributes:
-      lines: a line on skipped updates, then a line on all other steps; either may be missing.
-      scalars: numbers by name; none if all updates were skipped.
+      warning: a line on skipped updates; "" if there are none.
+      line: a line on all other steps; "" if there are none.
+      scalars: numbers on all other steps, by name.
     """
 
-    lines: list[str]
+    warning: str
+    line: str
     scalars: dict[str, float]
 
 
@@ -28,14 +32,13 @@ def steps_report(
 ) -> Report:
     """Reports on the training steps that ended with `step` and took `seconds`; there must be a result."""
     finite = [result for result in results if result.is_finite]
-    lines, skipped = [], len(results) - len(finite)
-    if skipped:
-        lines.append(f"step {step:,}: {skipped} updates skipped: loss or gradient not finite")
+    skipped = len(results) - len(finite)
+    warning = f"step {step:,}: {skipped} updates skipped: loss or gradient not finite" if skipped else ""
     if not finite:
-        return Report(lines, {})
+        return Report(warning, "", {})
     total = StepResult(*map(sum, zip(*finite, strict=True)))
     loss, accuracy, speed = total.loss / total.tokens, total.correct / total.tokens, len(results) / seconds
-    lines.append(
+    line = (
         f"step {step:,}/{max_steps:,}  loss {loss:.4f}  perplexity {math.exp(min(loss, 99)):.3f}  "
         f"accuracy {100 * accuracy:.2f}%  {speed:.2f} steps/s  {total.tokens / seconds:,.0f} target tokens/s  "
         f"{clock((max_steps - step) / speed)} left"
@@ -46,14 +49,41 @@ def steps_report(
         "gradient_norm": total.gradient_norm / len(finite),
         "learning_rate": learning_rate,
         "steps_per_second": speed,
+        "tokens_per_second": total.tokens / seconds,
     }
-    return Report(lines, scalars)
+    return Report(warning, line, scalars)
+
+
+def progress_parts(training: TrainingConfig, progress: Progress, scalars: Mapping[str, float]) -> list[str]:
+    """Returns the parts of the line that a terminal shows during training, the most important ones first.
+
+    `scalars` are those of the last report on training steps; none before the first.
+    """
+    parts = [f"step {progress.step:,}/{training.max_steps:,}"]
+    if progress.validation_due:
+        return [*parts, "validating"]
+    if scalars:
+        left = (training.max_steps - progress.step) / scalars["steps_per_second"]
+        parts += [
+            f"loss {scalars['loss']:.4f}",
+            f"{scalars['tokens_per_second']:,.0f} tokens/s",
+            f"{clock(left)} left",
+        ]
+    if progress.best:
+        metric = METRICS[training.metric]
+        parts.append(f"best {metric.title} {metric.with_unit(progress.best[0])}")
+    return parts
 
 
 def validation_line(step: int, scores: Mapping[str, float], seconds: float, *, is_best: bool) -> str:
     """Returns the line on a validation after `step`, which took `seconds`."""
     texts = [f"{METRICS[name].title} {METRICS[name].with_unit(score)}" for name, score in scores.items()]
     return f"validation at step {step:,}: {'  '.join(texts)}  ({seconds:.1f} s){'  best so far' if is_best else ''}"
+
+
+def sample_lines(sample: Sample) -> list[str]:
+    """Returns a sentence, its reference and its translation, each as a line."""
+    return [f"{name:<13}{text}".rstrip() for name, text in sample._asdict().items()]
 
 
 def note_on_settings(config: Config, pairs: int) -> str | None:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from memattn import console
 from memattn.training import divergence, reporting
 from memattn.training.events import Events
 from memattn.training.opening import OpenRun
@@ -47,6 +48,7 @@ class StepLog:
         self.pending: list[PendingStep] = []
         self.results: list[StepResult] = []
         self.logged_at = time.monotonic()
+        self._scalars: dict[str, float] = {}  # those of the last line
 
     def add(self, step: PendingStep) -> None:
         """Notes a step that has been started. Raises as `collect`."""
@@ -70,7 +72,7 @@ class StepLog:
         self.pending.clear()
 
     def write(self) -> None:
-        """Prints and records a report on the steps since the last line."""
+        """Records a report on the steps since the last one. Prints it, unless a terminal shows a line on progress."""
         self.collect()
         if not self.results:
             return
@@ -84,9 +86,16 @@ class StepLog:
         )
         self.results.clear()
         self.logged_at = now
-        for line in report.lines:
-            self._run.say(line)
+        if report.warning:
+            self._run.say(report.warning)
+        if report.line and not console.on_terminal():
+            self._run.say(report.line)
+        self._scalars = report.scalars or self._scalars
         self._events.record("train", report.scalars, progress.step)
+
+    def progress_parts(self) -> list[str]:
+        """Returns the parts of the line that a terminal shows. It is up to date but for results that are not read."""
+        return reporting.progress_parts(self._run.config.training, self._run.progress, self._scalars)
 
     def leave_out(self, seconds: float) -> None:
         """Excludes time without training steps from the speed in the next line."""

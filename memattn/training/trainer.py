@@ -22,7 +22,7 @@ import time
 
 import tensorflow as tf
 
-from memattn import files
+from memattn import console, files
 from memattn.config import Config
 from memattn.training import distribution, divergence, reporting, saving
 from memattn.training.events import Events
@@ -30,6 +30,9 @@ from memattn.training.opening import open_run
 from memattn.training.schedules import learning_rate
 from memattn.training.step_log import PendingStep, StepLog
 from memattn.training.stopping import Stopping
+
+_REDRAWN_AFTER = 0.25  # seconds from one line on progress to the next
+_DRAWN_AFTER = 30.0  # seconds from one picture to the next, which takes up to a second to draw
 
 
 def train(config: Config, run_dir: str, strategy: tf.distribute.Strategy) -> int:
@@ -56,6 +59,7 @@ class Trainer:
         self.step_log = StepLog(self.run, self._events)
         self.stopping = Stopping(strategy, config.training.checkpoint_minutes)
         self._started = time.monotonic() - self.run.progress.seconds  # as if the run had never been stopped
+        self._drawn_at = time.monotonic()
 
     def train(self) -> int:
         """Trains to the end or until a signal; returns the process' exit status."""
@@ -73,6 +77,8 @@ class Trainer:
                 run.say(f"resuming from {saved.restored}")
             if run.step.jit_compile:
                 run.say(f"compiling for {len(run.batches.widths)} padded lengths: the first steps take longer")
+            if run.is_chief:
+                stack.enter_context(console.showing(self.step_log.progress_parts))
             self._loop()
         if self.stopping.agreed:
             run.say(f"stopped by {self.stopping.agreed.name} at step {progress.step:,}; the same command resumes it")
@@ -97,6 +103,7 @@ class Trainer:
             result = run.step(batches, progress.step, rate)
             progress.add_step(batches, places[-1])
             self.step_log.add(PendingStep(progress.step, result, batches))
+            console.redraw(after=_REDRAWN_AFTER)
             checkpoint_due = self.stopping.agree(progress.step)
             is_last = progress.step == training.max_steps
             if is_last or progress.step % training.log_every == 0:
@@ -113,6 +120,7 @@ class Trainer:
         run, progress, training = self.run, self.run.progress, self.run.config.training
         self.step_log.collect()
         begin = time.monotonic()
+        console.redraw()
         distribution.together(run.strategy, self._check)
         scores = run.validation.chiefs_scores(run.strategy, lambda: self.stopping.received is not None)
         if scores is None:
@@ -123,6 +131,7 @@ class Trainer:
         is_best = progress.add_validation(training, scores)
         run.say(reporting.validation_line(progress.step, scores, time.monotonic() - begin, is_best=is_best))
         self._events.record("validation", scores, progress.step)
+        distribution.by_chief(run.strategy, self._show_sample)
         if progress.decay(training):
             rate = learning_rate(training, progress.step, progress.decays)
             run.say(f"no better for {progress.stalled} validations: the learning rate is now {rate:.3g}")
@@ -132,6 +141,17 @@ class Trainer:
         path = os.path.join(run.folder, "validation.csv")
         distribution.by_chief(run.strategy, lambda: files.write_csv(path, progress.validations))
         self.step_log.leave_out(time.monotonic() - begin)
+
+    def _show_sample(self) -> None:
+        """Prints and records a sentence with its translation; now and then, also draws their alignment."""
+        validation, step = self.run.validation, self.run.progress.step
+        lines = reporting.sample_lines(validation.sample)
+        for line in lines:
+            self.run.say(f"  {line}")
+        self._events.record_text("validation/sample", lines, step)
+        if time.monotonic() - self._drawn_at >= _DRAWN_AFTER and (png := validation.draw_sample()):
+            self._events.record_picture("validation/alignment", png, step)
+            self._drawn_at = time.monotonic()
 
     def save(self) -> None:
         """Writes a checkpoint if `_check` raises nothing on any worker."""

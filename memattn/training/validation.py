@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -10,7 +11,7 @@ from memattn.config import Config, DecodingConfig
 from memattn.data import corpus
 from memattn.data.sentences import Corpus
 from memattn.data.tokenizer import Tokenizer, bleu_problem, one_line
-from memattn.data.vocabulary import Vocabulary, split_words
+from memattn.data.vocabulary import PAD, Vocabulary, split_words
 from memattn.evaluation import metrics
 from memattn.evaluation.metrics import Comparison
 from memattn.evaluation.target_loss import StoppedError, target_loss
@@ -22,6 +23,14 @@ from memattn.training import distribution
 _COVERED_TARGETS = 0.95  # share of the validation targets that active memory must have room for
 
 
+class Sample(NamedTuple):
+    """A sentence, its reference and its translation: words divided by spaces, BPE undone."""
+
+    source: str
+    reference: str
+    translation: str
+
+
 class Validation:
     """Scores the weights of a model by `training.metric`, and by the metrics that every validation has.
 
@@ -30,6 +39,7 @@ class Validation:
     Attributes:
       metrics: names of the metrics, in the order of their scores.
       problem: why BLEU may be 0 throughout; None if it may not, or if another metric decides.
+      sample: a sentence of median length with its last translation, which is "" on workers that do not translate.
     """
 
     def __init__(self, config: Config, model: Model, vocabulary: Vocabulary, text: Tokenizer):
@@ -43,6 +53,11 @@ class Validation:
         self._searcher, self._scorer = _StoppableSearcher(model, _decoding(config, self._pairs)), Scorer(model)
         self._searcher.check(self._searcher.config.batch_size, int(self._pairs.source.lengths().max()))
         self._vocabulary, self._text, self._num_buckets = vocabulary, text, config.data.num_buckets
+        self._sample_index = int(np.argsort(self._pairs.source.lengths(), kind="stable")[len(self._pairs) // 2])
+        self._sample_source = self._pairs.source.between(self._sample_index, self._sample_index + 1)
+        source = text.decode(vocabulary.decode(self._sample_source))
+        self.sample = Sample(one_line(source), one_line(self._references[self._sample_index]), "")
+        self._sample_tokens: list[str] = []  # of the translation
 
     def chiefs_scores(self, strategy: tf.distribute.Strategy, stop: Callable[[], bool]) -> dict[str, float] | None:
         """Returns the scores that the chief computes, on every worker; None if `stop()` became true on the chief."""
@@ -67,9 +82,28 @@ class Validation:
                 detokenized_references=self._detokenized_references,
                 target_loss=lambda: target_loss(self._scorer, self._pairs.source, self._pairs.target, stop),
             )
-            return {name: score.value for name, score in metrics.scores(comparison, self.metrics).items()}
+            scores = {name: score.value for name, score in metrics.scores(comparison, self.metrics).items()}
         except StoppedError:
             return None
+        self._sample_tokens = translations[self._sample_index].best
+        self.sample = self.sample._replace(translation=one_line(self._text.decode(self._sample_tokens)))
+        return scores
+
+    def draw_sample(self) -> bytes | None:
+        """Returns a picture of the alignment of the sample's translation, as PNG; None if there is no alignment."""
+        if not (self._sample_tokens and self._searcher.has_alignments):
+            return None
+        from memattn.evaluation import plots  # loads much of Matplotlib
+
+        source, target = self._sample_source, self._vocabulary.encode(self._sample_tokens)
+        padded = np.full([1, max(len(target), 2 * len(source))], PAD, np.int32)  # mostly one width: traced once
+        padded[0, : len(target)] = target
+        weights = self._searcher.align(source[None], padded)[0, : len(target)].astype(np.float32)
+        tokens = self._vocabulary.tokens
+        figure = plots.alignment_figure(
+            [tokens[i] for i in source], [tokens[i] for i in target], weights, slots=weights[None][:0]
+        )
+        return plots.encoded(figure, "png")
 
 
 class _StoppableSearcher(Searcher):

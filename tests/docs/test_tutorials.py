@@ -152,10 +152,10 @@ def test_text_files_become_a_model_that_translates(follow, tmp_path):
 def test_a_sweep_compares_four_mechanisms(follow, command, tmp_path, monkeypatch, capsys):
     """Two seeds of two of the mechanisms, two training steps."""
 
-    def run(module, name, folder, arguments, _):
+    def run(module, label, folder, arguments, _):
         status, out, errors = command(tmp_path, module, "--run_dir", folder, *arguments)
         assert status == 0, errors
-        print("".join(f"[{name}] {line}\n" for line in out.splitlines()))
+        print("".join(f"{label} {line}\n" for line in out.splitlines()))
         return status
 
     def sweep(*arguments):

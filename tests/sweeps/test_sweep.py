@@ -4,6 +4,7 @@ import concurrent.futures
 import csv
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import time
 import pytest
 from helpers.repository import ROOT
 from helpers.runs import made_up_result
+from helpers.terminal import terminal
 from studies.britz2017 import printed
 
 from memattn import config as configs
@@ -54,7 +56,8 @@ def test_a_sweep_trains_and_evaluates_in_processes_and_repeats_only_what_is_miss
     assert sweep.run_sweep(load(CELLS), str(folder), **OPTIONS) == [FAILING]
     output = capsys.readouterr()
     assert "2 runs, 0 done before, 2 to do" in output.out
-    assert "[memory] validation at step 3" in output.out
+    assert f"\n[0] {FAILING}\n[1] memory\n" in output.out
+    assert "[1] validation at step 3" in output.out
     log = folder / FAILING / "log.txt"
     assert f"{FAILING}: training ended with status 2; see {log}: error: training.teacher: " in output.err
     command, *_, error = log.read_text("utf-8").splitlines()
@@ -91,8 +94,7 @@ def test_a_sweep_trains_and_evaluates_in_processes_and_repeats_only_what_is_miss
     (folder / "memory" / "result.json").unlink()
     assert sweep.run_sweep(only_finished, str(folder), **OPTIONS) == []
     output = capsys.readouterr().out
-    assert "[memory] already finished: 3 steps" in output
-    assert f"[{FAILING}]" not in output
+    assert "[0] already finished: 3 steps" in output  # the first run of this sweep
     changed = {path.name for path, time_ns in modification_times().items() if before[path] != time_ns}
     assert changed == {"result.json", "model_card.md", "hypotheses.txt", "references.txt", "log.txt"}
     repeated = json.loads((folder / "memory" / "result.json").read_text("utf-8"))
@@ -107,11 +109,13 @@ class Commands:
     """
 
     def __init__(self, failing=()):
-        self.failing, self.calls, self.most = failing, [], {}
+        self.failing, self.calls, self.most, self.labels = failing, [], {}, {}
         self._running, self._lock = {}, threading.Lock()
 
-    def __call__(self, module, name, folder, arguments, _):
+    def __call__(self, module, label, folder, arguments, _):
+        name = os.path.basename(folder)
         with self._lock:
+            self.labels[name] = label
             self.calls.append((module, name))
             self._running[module] = self._running.get(module, 0) + 1
             self.most[module] = max(self.most.get(module, 0), sum(self._running.values()))
@@ -157,6 +161,46 @@ def test_trainings_run_at_once_and_evaluations_alone_after_them(load, tmp_path, 
         "steps": "4",
         "training s": "7.5",
     }
+
+
+def test_a_line_says_how_many_runs_are_done_whenever_one_starts_or_ends(load, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sweep, "command", Commands(failing=[("memattn.train", "num_slots=1")]))
+    sweep.run_sweep(load(GRID[:2]), str(tmp_path / "sweep"), **{**OPTIONS, "jobs": 1})
+    lines = re.sub("about .* left", "about ... left", capsys.readouterr().out).splitlines()
+    assert lines[3 : lines.index("")] == [
+        "training: 0 of 2 runs done, 1 running",
+        "training: 0 of 2 runs done, 1 failed",
+        "training: 0 of 2 runs done, 1 failed, 1 running",
+        "training: 1 of 2 runs done, 1 failed",
+        "evaluation: 0 of 1 runs done, 1 running",
+        "evaluation: 1 of 1 runs done",
+    ]
+
+
+def test_a_terminal_shows_how_many_runs_are_done_in_its_last_line(load, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sweep, "command", Commands())
+    with terminal(monkeypatch) as output:
+        sweep.run_sweep(load(GRID[:2]), str(tmp_path / "sweep"), **{**OPTIONS, "jobs": 1})
+    assert output.screen[:4] == ["2 runs, 0 done before, 2 to do", "[0] num_slots=1", "[1] num_slots=2", ""]
+    assert not any("runs done" in line for line in output.screen)
+    assert re.search("\rtraining: 1 of 2 runs done, 1 running(  about 0:00 left)?\r", output.written)
+    assert "\revaluation: 2 of 2 runs done\r" in output.written
+
+
+def test_lines_of_a_run_begin_with_its_number_in_the_list(load, tmp_path, monkeypatch):
+    monkeypatch.setattr(sweep, "command", commands := Commands())
+    sweep.run_sweep(load(GRID), str(tmp_path / "sweep"), **OPTIONS, only=["num_slots=2", "num_slots=8"])
+    assert commands.labels == {"num_slots=2": "[1]", "num_slots=8": "[3]"}
+
+
+def test_steps_that_a_stopped_run_has_done_are_not_left(load, tmp_path, monkeypatch):
+    amounts, overview = [], sweep.Overview
+    monkeypatch.setattr(sweep, "command", Commands())
+    monkeypatch.setattr(sweep, "Overview", lambda *args: amounts.append(args[1]) or overview(*args))
+    (tmp_path / "sweep" / "num_slots=2").mkdir(parents=True)
+    files.write(str(tmp_path / "sweep" / "num_slots=2" / "validation.csv"), "step,bleu,seconds\n400,12.5,3.5\n")
+    sweep.run_sweep(load(GRID[:2], {"training.max_steps": 1000}), str(tmp_path / "sweep"), **OPTIONS)
+    assert amounts[0] == {"num_slots=1": 1000, "num_slots=2": 600}
 
 
 def test_a_repeated_sweep_runs_only_what_failed(load, tmp_path, monkeypatch, capsys):

@@ -98,20 +98,22 @@ def report(*results):
 
 
 def test_steps_are_reported_per_token_and_second():
-    lines, scalars = report(StepResult(8.0, 1.0, 4.0, 3.0), StepResult(2.0, 5.0, 6.0, 5.0))
-    assert lines == [
+    warning, line, scalars = report(StepResult(8.0, 1.0, 4.0, 3.0), StepResult(2.0, 5.0, 6.0, 5.0))
+    assert not warning
+    assert line == (
         "step 1,200/2,000  loss 1.0000  perplexity 2.718  accuracy 60.00%  1.00 steps/s  5 target tokens/s  13:20 left"
-    ]
-    numbers = {"loss": 1.0, "accuracy": 0.6, "gradient_norm": 4.0, "learning_rate": 0.5, "steps_per_second": 1.0}
-    assert scalars == pytest.approx(numbers)
+    )
+    numbers = {"loss": 1.0, "accuracy": 0.6, "gradient_norm": 4.0, "learning_rate": 0.5}
+    assert scalars == pytest.approx({**numbers, "steps_per_second": 1.0, "tokens_per_second": 5.0})
 
 
 def test_skipped_updates_are_reported_on_a_line_of_their_own():
     skipped = StepResult(np.nan, 0.0, 4.0, 1.0)
-    lines, scalars = report(skipped, StepResult(8.0, 1.0, 4.0, np.inf), StepResult(8.0, 1.0, 4.0, 3.0))
-    assert lines[0] == "step 1,200: 2 updates skipped: loss or gradient not finite"
+    warning, line, scalars = report(skipped, StepResult(8.0, 1.0, 4.0, np.inf), StepResult(8.0, 1.0, 4.0, 3.0))
+    assert warning == "step 1,200: 2 updates skipped: loss or gradient not finite"
+    assert line.startswith("step 1,200/2,000  loss 2.0000  ")
     assert scalars["loss"] == pytest.approx(2)
-    assert report(skipped) == (["step 1,200: 1 updates skipped: loss or gradient not finite"], {})
+    assert report(skipped) == ("step 1,200: 1 updates skipped: loss or gradient not finite", "", {})
 
 
 def test_a_validation_is_reported_with_each_of_its_metrics():

@@ -1,0 +1,79 @@
+"""What commands print: lines from any thread, and a line on progress at the bottom of a terminal."""
+
+import io
+import sys
+import threading
+
+import pytest
+from helpers.terminal import terminal
+
+from memattn import console
+
+
+def test_the_line_on_progress_stays_below_what_is_printed_and_is_erased_at_the_end(monkeypatch):
+    counts = iter(range(10))
+    with terminal(monkeypatch) as output, console.showing(lambda: [f"step {next(counts)}", "a loss"]):
+        console.say("first")
+        console.redraw()
+        console.say("2nd")
+    assert output.written.replace("\r\n", "\n").split("\r")[::2] == [
+        "step 0  a loss",
+        "first\nstep 1  a loss",
+        "step 2  a loss",
+        "2nd\nstep 3  a loss",
+        "",
+    ]
+    assert output.screen == ["first", "2nd", ""]
+
+
+def test_the_line_on_progress_has_the_parts_that_fit(monkeypatch):
+    parts = ["step 10", "loss 1.5", "best 9"]
+    for columns, expected in ((26, "step 10  loss 1.5  best 9"), (25, "step 10  loss 1.5"), (5, "step")):
+        with terminal(monkeypatch, columns) as output, console.showing(lambda: parts):
+            pass
+        drawn, *_ = output.written.split("\r")
+        assert drawn == expected
+
+
+def test_lines_of_several_threads_stay_whole(monkeypatch):
+    def work(name):
+        for _ in range(100):
+            console.say(name * 20)
+            console.redraw()
+
+    with terminal(monkeypatch) as output, console.showing(lambda: ["progress " * 3]):
+        threads = [threading.Thread(target=work, args=[name]) for name in "abc"]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert sorted(output.screen) == [""] + [name * 20 for name in "abc" for _ in range(100)]
+
+
+def test_the_line_on_progress_is_not_drawn_too_often(monkeypatch):
+    with terminal(monkeypatch) as output, console.showing(lambda: ["step 1"]):
+        for _ in range(5):
+            console.redraw(after=60)
+    assert output.written.count("step 1") == 1
+
+
+def test_a_message_on_standard_error_does_not_run_into_the_line_on_progress(monkeypatch):
+    with terminal(monkeypatch) as output, console.showing(lambda: ["progress"]):
+        monkeypatch.setattr("sys.stderr", sys.stdout)  # both are the same terminal
+        console.say("a warning", sys.stderr)
+    assert output.screen == ["a warning", ""]
+
+
+def test_there_is_no_line_on_progress_without_a_terminal(capsys):
+    with console.showing(lambda: ["progress"]):
+        console.say("a line")
+        console.redraw()
+    assert capsys.readouterr().out == "a line\n"
+
+
+@pytest.mark.parametrize(("encoding", "expected"), [("latin-1", "é\\u5b57\n"), ("utf-8", "é字\n")])
+def test_characters_that_the_encoding_lacks_are_printed_as_numbers(monkeypatch, encoding, expected):
+    output = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    monkeypatch.setattr("sys.stdout", output)
+    console.say("é字")
+    assert output.buffer.getvalue().decode(encoding) == expected
