@@ -69,7 +69,7 @@ def alignment_figure(
     left, right = figure.subfigures(1, 2, squeeze=False, width_ratios=[left_width, right_width])[0]
     style = _image_style(weights)
     if len(drawn):
-        heading = f"{len(drawn)} of {len(slots)} slots have 1% of the weight or more: $\\beta_k \\alpha_k$"
+        heading = f"{len(drawn)} of {len(slots)} slots have 1% of the weight or more: $\\beta_k\\alpha_k$"
         left.suptitle(textwrap.fill(heading, int(12 * left_width)), fontsize=11)
         left.supxlabel("target", fontsize=12)
         left.supylabel("source", fontsize=12)

@@ -71,6 +71,15 @@ def test_a_title_with_dollar_signs_is_not_drawn_as_a_formula(tmp_path, figure):
     assert [(text.get_text(), text.get_parse_math()) for text in figure().texts] == [(title, False)]
 
 
+@pytest.mark.parametrize("num_slots", [1, 2, 9, 32])
+def test_no_line_of_the_heading_of_slots_divides_its_formula(num_slots):
+    tokens = [str(i) for i in range(40)]
+    figure = plots.alignment_figure(tokens, tokens, *scores(40, 40, num_slots))
+    lines = figure.subfigs[0].get_suptitle().split("\n")
+    assert [line.count("$") for line in lines][-1] == 2
+    assert sum(line.count("$") for line in lines) == 2
+
+
 def test_negative_weights_are_red(tmp_path, figure):
     combined = np.array([[0.5, -0.5, 0.0]])
     plots.alignments(str(tmp_path / "a.png"), list("abc"), ["x"], combined, np.zeros((0, 1, 3)))
