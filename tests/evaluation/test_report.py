@@ -335,11 +335,11 @@ def test_the_script_shades_the_source_of_the_chosen_token_or_slot(tiny_config, t
     dumped = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
     at_first, hovered, moved, slot = json.loads(html.unescape(re.search(r"<body>(.*)</body>", dumped, re.DOTALL)[1]))
     assert at_first["numbers"] == ["90", "10", ""]
-    assert at_first["reading"] == "“x” attends to: “<b>” 90%, “b” 10%; slots: “7” 80%, “2” 20%."
+    assert at_first["reading"] == "“x” attends to: “<b>” (90%), “b” (10%); slots: 7 (80%), 2 (20%)."
     assert hovered["numbers"] == ["-25", "50", "75"]
     shares = np.array(hovered["shades"], float) / 0.85
     np.testing.assert_allclose(shares**2, np.array([0.25, 0.5, 0.75]) / 0.9, atol=2e-3)
-    assert hovered["reading"] == "“</s>” attends to: “</s>” 75%, “b” 50%, “<b>” -25%; slots: “2” 100%."
+    assert hovered["reading"] == "“</s>” attends to: “</s>” (75%), “b” (50%), “<b>” (-25%); slots: 2 (100%)."
     assert moved == hovered
     assert slot["numbers"] == ["", "25", "75"]
-    assert slot["reading"].startswith("Slot 2 holds (α): “</s>” 75%, “b” 25%.")
+    assert slot["reading"].startswith("Slot 2 holds (α): “</s>” (75%), “b” (25%).")

@@ -36,14 +36,14 @@ function name(element) {
   return element.firstChild.textContent;
 }
 
-// Returns the largest weights first, such as “a” 61%, “b” 20%.
-function inWords(elements, weights) {
+// Returns the largest weights first, such as "a (61%), b (20%)".
+function inWords(names, weights) {
   return weights
-    .map((weight, index) => [weight, name(elements[index])])
+    .map((weight, index) => [weight, names[index]])
     .filter(([weight]) => Math.abs(percent(weight)) >= LEAST_PERCENT)
     .sort(([a], [b]) => Math.abs(b) - Math.abs(a))
     .slice(0, 5)
-    .map(([weight, token]) => `“${token}” ${percent(weight)}%`)
+    .map(([weight, shown]) => `${shown} (${percent(weight)}%)`)
     .join(", ");
 }
 
@@ -55,6 +55,7 @@ function connect(block) {
   const reading = block.querySelector(".reading");
   const largest = { weights: largestOf(data.weights), reads: largestOf(data.reads), alpha: largestOf(data.alpha) };
   const hues = data.slots.map(slotHue);
+  const sourceNames = sources.map((source) => `“${name(source)}”`);
   slots.forEach((slot, k) => slot.style.setProperty("--hue", hues[k]));
 
   function press(chosen) {
@@ -68,8 +69,8 @@ function connect(block) {
     targets.forEach(clear);
     sources.forEach((source, s) => shade(source, data.weights[t][s], largest.weights, ATTENTION_HUE));
     slots.forEach((slot, k) => shade(slot, data.reads[t][k], largest.reads, hues[k]));
-    const read = slots.length ? `; slots: ${inWords(slots, data.reads[t]) || "none by 1% or more"}` : "";
-    reading.textContent = `“${name(targets[t])}” attends to: ${inWords(sources, data.weights[t]) || "no token by 1% or more"}${read}.`;
+    const read = slots.length ? `; slots: ${inWords(data.slots, data.reads[t]) || "none by 1% or more"}` : "";
+    reading.textContent = `“${name(targets[t])}” attends to: ${inWords(sourceNames, data.weights[t]) || "no token by 1% or more"}${read}.`;
   }
 
   function showSlot(k) {
@@ -77,8 +78,8 @@ function connect(block) {
     slots.forEach(clear);
     sources.forEach((source, s) => shade(source, data.alpha[k][s], largest.alpha, hues[k]));
     targets.forEach((target, t) => shade(target, data.reads[t][k], largest.reads, hues[k]));
-    const held = inWords(sources, data.alpha[k]) || "no token by 1% or more";
-    reading.textContent = `Slot ${name(slots[k])} holds (α): ${held}. The translation shows where it is read.`;
+    const held = inWords(sourceNames, data.alpha[k]) || "no token by 1% or more";
+    reading.textContent = `Slot ${data.slots[k]} holds (α): ${held}. The translation shows where it is read.`;
   }
 
   // A row of buttons is one stop of the Tab key; arrow keys move within it.
