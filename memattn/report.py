@@ -30,14 +30,17 @@ def _main(*run_dirs: str) -> int:
     options = flags.FLAGS
     _check(run_dirs, options.output)
     from memattn import files
+    from memattn.evaluation.evaluate import evaluating
     from memattn.evaluation.report import page, runs
     from memattn.evaluation.report import samples as sampling
 
     reported = [runs.read(run_dir, options.split, options.set) for run_dir in run_dirs]
     samples = sampling.samples(reported, options.split, options.samples, options.set) if options.samples else []
     files.write(options.output, page.page(reported, samples, options.split))
-    number = sum(map(len, samples))
-    print(f"{options.output}: {len(reported)} runs, {number} sample sentences")
+    print(f"{options.output}: {', '.join(run_dirs)}; sample translations: {sum(map(len, samples))}")
+    for run in reported:
+        if run.evaluated is None:
+            print(f"no evaluation on {options.split}; make one with: {evaluating(run.folder, options.split)}")
     return 0
 
 

@@ -203,7 +203,8 @@ def report(command, folder, *arguments):
     """Writes report.html; returns its content."""
     status, printed, errors = command(folder, "memattn.report", *arguments, "--output=report.html")
     assert (status, errors) == (0, "")
-    assert printed.startswith("report.html: ")
+    assert printed.startswith("report.html: memory")
+    assert ("make one with: memattn-eval --run_dir bahdanau --split valid\n" in printed) == ("bahdanau" in arguments)
     return (folder / "report.html").read_text(encoding="utf-8")
 
 

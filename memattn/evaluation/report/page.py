@@ -48,7 +48,7 @@ def page(runs: Sequence[ReportedRun], samples: list[list[Sample]], split: str) -
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters |= {"as_data": as_data, "has_slots": _has_slots}
+    environment.filters |= {"as_data": _as_data, "has_slots": _has_slots}
     buckets = charts.buckets(runs)
     lines = styles.line_styles([styles.attention(run.config) for run in runs])
     return environment.get_template(_TEMPLATE).render(
@@ -73,10 +73,11 @@ def page(runs: Sequence[ReportedRun], samples: list[list[Sample]], split: str) -
     )
 
 
-def as_data(attention: Attention) -> dict[str, Any]:
+def _as_data(attention: Attention) -> dict[str, Any]:
     """Returns attention weights as a mapping that JSON can hold, in thousandths."""
-    matrices = {name: np.rint(1000 * getattr(attention, name)).astype(int) for name in ("weights", "reads", "alpha")}
-    return {"slots": attention.slots, **{name: matrix.tolist() for name, matrix in matrices.items()}}
+    matrices = {name: np.nan_to_num(getattr(attention, name)) for name in ("weights", "reads", "alpha")}
+    thousandths = {name: np.rint(1000 * matrix).astype(int).tolist() for name, matrix in matrices.items()}
+    return {"slots": attention.slots, **thousandths}
 
 
 def _has_slots(samples: list[Sample]) -> bool:
