@@ -180,7 +180,10 @@ def test_runs_with_other_test_sets_are_said_to_be_incomparable(tiny_config):
     other = made_up_run(tiny_config(), "runs/c", sources=("a b", "d"))
     groups = samples.by_test_set([*same, other])
     assert [[run.folder for run in group] for group in groups] == [["runs/a", "runs/b"], ["runs/c"]]
-    assert "scores cannot be compared" in page.page([*same, other], [], "valid")
+    sentences = [[made_up_sample(same[0], source="first")], [made_up_sample(other, source="second")]]
+    document = page.page([*same, other], sentences, "valid")
+    assert "scores cannot be compared" in document
+    assert document.count("<h2>Sample translations of") == 2
     assert "scores cannot be compared" not in page.page(same, [], "valid")
 
 
