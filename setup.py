@@ -19,7 +19,7 @@ setup(
     license="Apache-2.0",
     package_dir={"": "."},  # an editable install is then a line in a .pth file, without a warning
     packages=find_packages(include=["memattn", "memattn.*"]),
-    package_data={"memattn": ["py.typed"]},
+    package_data={"memattn": ["py.typed"], "memattn.evaluation.report": ["page.*"]},
     data_files=[(f"share/memattn/configs/{name}", glob.glob(f"configs/{name}/*.yaml")) for name in CONFIGS],
     python_requires=">=3.10,<3.14",
     install_requires=[
@@ -28,6 +28,7 @@ setup(
         "tensorboard>=2.15,<2.22",
         "absl-py>=1.4,<3",
         "filelock>=3.30,<4",
+        "Jinja2>=3.1,<4",
         "matplotlib>=3.8,<4",
         "numpy>=1.26,<3",
         "PyYAML>=6.0,<7",
@@ -60,6 +61,7 @@ setup(
             "memattn-sweep = memattn.sweep:main",
             "memattn-translate = memattn.translate:main",
             "memattn-export = memattn.export:main",
+            "memattn-report = memattn.report:main",
         ]
     },
     keywords="attention, sequence-to-sequence, machine translation, beam search, Keras, TensorFlow, reproduction",

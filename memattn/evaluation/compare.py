@@ -9,12 +9,11 @@ import numpy as np
 from sacrebleu.metrics import CHRF
 from sacrebleu.significance import PairedTest
 
-from memattn import reading
 from memattn.data import tokenizer
 from memattn.data.text_files import read_lines
 from memattn.errors import DataError, RunError
 from memattn.evaluation import formatting
-from memattn.evaluation.evaluate import DETOKENIZED, EVALUATIONS, HYPOTHESES, REFERENCES, RESULT
+from memattn.evaluation.evaluate import DETOKENIZED, HYPOTHESES, REFERENCES, evaluating, stored_folder
 from memattn.evaluation.metrics import METRICS, default_bleu
 
 _RESAMPLES = 1_000  # of the test set, for intervals and p-values; as in sacreBLEU's command
@@ -37,21 +36,20 @@ class Translated(NamedTuple):
 
 def read(run_dir: str, split: str) -> Translated:
     """Reads what an evaluation of a run has written. Raises RunError if there is none, DataError, OSError."""
-    for folder in (run_dir, os.path.join(run_dir, EVALUATIONS, split)):
-        path = os.path.join(folder, RESULT)
-        if os.path.exists(path) and reading.json_file(path, {"split": str})["split"] == split:
-            break
-    else:
-        raise RunError(
-            f"{run_dir}: no evaluation on {split}; make one with: memattn-eval --run_dir {run_dir} --split {split}"
-        )
-    names = (HYPOTHESES, REFERENCES)
-    if os.path.exists(os.path.join(folder, DETOKENIZED[0])):
-        names = DETOKENIZED
+    folder = stored_folder(run_dir, split)
+    if folder is None:
+        raise RunError(f"{run_dir}: no evaluation on {split}; make one with: {evaluating(run_dir, split)}")
+    has_detokenized = os.path.exists(os.path.join(folder, DETOKENIZED[0]))
+    hypotheses, references = read_translations(folder, DETOKENIZED if has_detokenized else (HYPOTHESES, REFERENCES))
+    return Translated(run_dir, tokenizer.read(run_dir).target_language, hypotheses, references)
+
+
+def read_translations(folder: str, names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Reads the hypotheses and the references in the files `names` of an evaluation. Raises DataError, OSError."""
     hypotheses, references = (read_lines(os.path.join(folder, name)) for name in names)
     if len(hypotheses) != len(references) or not references:
         raise DataError(f"{folder}: damaged; {len(hypotheses):,} translations of {len(references):,} references")
-    return Translated(run_dir, tokenizer.read(run_dir).target_language, hypotheses, references)
+    return hypotheses, references
 
 
 def compare(runs: list[Translated], num_sentences: int) -> str:

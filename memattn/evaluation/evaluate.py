@@ -6,6 +6,7 @@ import glob
 import json
 import os
 import re
+import shlex
 import statistics
 from typing import Any, NamedTuple
 
@@ -177,6 +178,20 @@ def default_folder(run_dir: str, name: str) -> str:
     except (OSError, DataError):  # no result, or a damaged one
         split = "valid"
     return run_dir if name == split == "valid" else os.path.join(run_dir, EVALUATIONS, os.path.basename(name))
+
+
+def stored_folder(run_dir: str, name: str) -> str | None:
+    """Returns the folder in which a run has results of a test set; None if it has none. Raises DataError, OSError."""
+    for folder in (run_dir, os.path.join(run_dir, EVALUATIONS, name)):
+        path = os.path.join(folder, RESULT)
+        if os.path.exists(path) and reading.json_file(path, {"split": str})["split"] == name:
+            return folder
+    return None
+
+
+def evaluating(run_dir: str, split: str) -> str:
+    """Returns the command that evaluates a run."""
+    return f"memattn-eval --run_dir {shlex.quote(run_dir)} --split {shlex.quote(split)}"
 
 
 def write(evaluation: Evaluation, trained: Trained, output_dir: str, *, num_plots: int) -> list[str]:

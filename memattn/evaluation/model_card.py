@@ -30,11 +30,11 @@ def model_card(result: Result) -> str:
         _bullets(_model_facts(result, run_dirs)),
         f"## {result.sentences:,} sentences of `{result.split}`",
         _bullets(_scores_and_times(result)),
-        f"Search: {_search(result)}.",
+        f"Search: {search(result)}.",
         "## Use",
         _commands(result, run_dirs),
         "## Conditions",
-        _bullets(_conditions(result)),
+        _bullets(conditions(result) | {"command": f"`{result.command}`"}),
         "## Every setting",
         f"```yaml\n{yaml.safe_dump(result.config, sort_keys=False)}```",
     ]
@@ -97,7 +97,8 @@ def _scores_and_times(result: Result) -> dict[str, str]:
     }
 
 
-def _search(result: Result) -> str:
+def search(result: Result) -> str:
+    """Returns the search of a result in words."""
     decoding = result.config["decoding"]
     method = f"beam {decoding['beam_size']}"
     if sample := decoding["sample"]:
@@ -124,9 +125,10 @@ def _commands(result: Result, run_dirs: list[str]) -> str:
     )
 
 
-def _conditions(result: Result) -> dict[str, str]:
+def conditions(result: Result) -> dict[str, str]:
+    """Returns the conditions of a result, by what they are."""
     return {
-        "command": f"`{result.command}`",
+        "command": result.command,
         "hardware": f"{result.device}, {result.cores} cores",
         "versions": f"memattn {result.memattn} ({result.commit or 'no commit'}), TensorFlow "
         f"{result.tensorflow}, Keras {result.keras}, Python {result.python}",

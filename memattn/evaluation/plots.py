@@ -54,7 +54,7 @@ def alignment_figure(
         left.
       title: heading of the picture.
     """
-    drawn = _largest_slots(slots)
+    drawn = largest_slots(slots)
     columns = min(math.ceil(math.sqrt(len(drawn))), 6)
     rows = math.ceil(len(drawn) / columns) if columns else 0
     side = float(np.clip(0.18 * max(len(source), len(target)), 3.5, 5.5))  # inches, as are all sizes
@@ -105,7 +105,7 @@ def _signed_square(roots: np.ndarray) -> np.ndarray:
     return np.sign(roots) * roots**2
 
 
-def _largest_slots(slots: np.ndarray) -> np.ndarray:
+def largest_slots(slots: np.ndarray) -> np.ndarray:
     """Returns the indices of slots [K, T, S] with at least 1% of the weight, by their mean source position."""
     weights = slots.sum(1)  # [K, S]
     totals = weights.sum(1)
@@ -192,15 +192,14 @@ def _name_axes(axes: Axes, source: list[str], target: list[str]) -> None:
 
 
 def save(figure: Figure, path: str) -> None:
-    """Writes a picture, whose format is the ending of its path."""
-    files.write(path, encoded(figure, path.rpartition(".")[2]))
+    """Writes a picture; the ending of its path chooses the format."""
+    files.write(path, rendered(figure, path.rpartition(".")[2]))
 
 
-def encoded(figure: Figure, ending: str) -> bytes:
-    """Returns a picture in a format. A character missing from the font becomes a box, without a warning."""
-    picture = io.BytesIO()
-    metadata = {"Date": None} if ending == "svg" else {}
+def rendered(figure: Figure, form: str) -> bytes:
+    """Returns a picture as a file of a format such as "png". A character missing from the font becomes a box."""
+    picture, metadata = io.BytesIO(), {"Date": None} if form == "svg" else {}
     with warnings.catch_warnings(), rc_context({"svg.hashsalt": "memattn"}):  # the same bytes each time
         warnings.filterwarnings("ignore", "Glyph .* missing from")
-        figure.savefig(picture, format=ending, dpi=125, metadata=metadata)
+        figure.savefig(picture, format=form, dpi=125, metadata=metadata)
     return picture.getvalue()

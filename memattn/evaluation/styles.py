@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib import colors
 
+from memattn.config import Config, Seq2SeqConfig
+
 Dash = str | tuple[int, tuple[int, ...]]  # as in matplotlib: a name, or an offset with lengths on and off
 
 
@@ -57,6 +59,11 @@ STYLES = {
 _SLOTS = 32  # number of slots whose lines have the mechanism's colour: fewer are lighter, more are darker
 _SLOT_BOUNDS, _SLOT_DASHES = (4, 16, 32, 64), (":", "-.", "--", "-", (0, (8, 2)))  # dashes of `memory` by slots
 _DASHES = ("-", "--", "-.", ":")
+
+
+def attention(config: Config) -> Mapping[str, Any]:
+    """Returns the options of a model's attention; of a model with active memory, its kind as `name`."""
+    return config.model.attention if isinstance(config.model, Seq2SeqConfig) else {"name": config.model.kind}
 
 
 def words(attention: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from memattn import console, files
-from memattn.config import Config, Seq2SeqConfig, to_dict
+from memattn.config import Config, to_dict
 from memattn.evaluation import formatting, plots, styles
 from memattn.evaluation.metrics import METRICS, Metric
 from memattn.evaluation.result import Result
@@ -132,7 +132,7 @@ def names_in_words(groups: list[list[Run]]) -> list[str]:
 
     If several groups have the same attention, their names have the other changes, too.
     """
-    names = [styles.words(attention(runs[0].config)) for runs in groups]
+    names = [styles.words(styles.attention(runs[0].config)) for runs in groups]
     texts = [_settings_in_words(runs[0].changes) for runs in groups]
     return [
         f"{name}: {text}" if names.count(name) > 1 and text else name for name, text in zip(names, texts, strict=True)
@@ -145,11 +145,6 @@ def _settings_in_words(changes: Mapping[str, Any]) -> str:
     return ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in labelled_values(changes) if key not in said)
 
 
-def attention(config: Config) -> Mapping[str, Any]:
-    """Returns the options of a model's attention; of a model with active memory, its kind as `name`."""
-    return config.model.attention if isinstance(config.model, Seq2SeqConfig) else {"name": config.model.kind}
-
-
 def curve(name: str, runs: list[Run]) -> plots.Line:
     """Returns the learning curve of runs that differ in seed, at the steps that all of them have."""
     bleu_of_runs = [dict(run.curve) for run in runs]
@@ -157,4 +152,4 @@ def curve(name: str, runs: list[Run]) -> plots.Line:
     for step in sorted(set.intersection(*map(set, bleu_of_runs))):
         bleu = [bleu_by_step[step] for bleu_by_step in bleu_of_runs]
         points[step] = statistics.mean(bleu), min(bleu), max(bleu)
-    return plots.Line(name, attention(runs[0].config), points)
+    return plots.Line(name, styles.attention(runs[0].config), points)

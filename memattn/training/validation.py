@@ -103,7 +103,7 @@ class Validation:
         figure = plots.alignment_figure(
             [tokens[i] for i in source], [tokens[i] for i in target], weights, slots=weights[None][:0]
         )
-        return plots.encoded(figure, "png")
+        return plots.rendered(figure, "png")
 
 
 class _StoppableSearcher(Searcher):

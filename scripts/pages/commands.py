@@ -8,7 +8,7 @@ from unittest import mock
 
 from absl import flags
 
-from memattn import cli, eval, export, prepare, sweep, train, translate
+from memattn import cli, eval, export, prepare, report, sweep, train, translate
 from memattn.config.reference import filled
 
 BEGIN, END = "<!-- commands -->\n", "<!-- end of commands -->\n"
@@ -22,6 +22,7 @@ _COMMANDS = {
     "prepare lexicon": prepare.lexicon,
     "train": train.main,
     "eval": eval.main,
+    "report": report.main,
     "translate": translate.main,
     "sweep": sweep.main,
     "export": export.main,

@@ -68,7 +68,7 @@ class Output(NamedTuple):
         """
         curves, rows = [], []
         for label, runs in groups.items():
-            model = tables.attention(runs[0].config)
+            model = styles.attention(runs[0].config)
             curve = tables.curve(styles.words(model) if label == printed.model(model) else label, runs)
             curves.append(curve)
             rows += [

@@ -618,7 +618,7 @@ def test_white_space_around_a_line_and_double_blanks_change_nothing(trained, for
     assert translate.translate([" ", "\n", "\u00a0\u2003", "\t"]) == [""] * 4
 
 
-@pytest.mark.parametrize("module", ["train", "eval", "translate", "export", "sweep", "prepare"])
+@pytest.mark.parametrize("module", ["train", "eval", "report", "translate", "export", "sweep", "prepare"])
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_closed_streams_end_no_command_in_a_stack_trace(module, closed):
     for flag, status in (("--nonsense", 2), ("--help", 0)):

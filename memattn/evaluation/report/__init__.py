@@ -1,0 +1,1 @@
+"""The report of runs: a page for a browser, in one file."""

@@ -1,0 +1,119 @@
+"""Draws the charts of a report as SVG: learning curves, and BLEU by the length of the source."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from memattn.evaluation import metrics, plots, styles
+from memattn.evaluation.metrics import METRICS, Comparison
+from memattn.evaluation.report.runs import ReportedRun
+
+_BUCKETS = 5  # of source lengths
+_INCHES = (4.6, 3.1)  # a phone shows the text of a chart at its size
+
+
+class Chart(NamedTuple):
+    """A heading, a picture in SVG, and what it shows in words."""
+
+    title: str
+    words: str
+    svg: str
+
+
+class Bucket(NamedTuple):
+    """Sources of some lengths.
+
+    Attributes:
+      lengths: the least and the greatest number of tokens, as text.
+      scores: for each run, BLEU on tokens and the number of the sources in its test set. BLEU is None if the run was
+        not evaluated or has no such sources.
+    """
+
+    lengths: str
+    scores: list[tuple[float | None, int]]
+
+
+def learning_curves(runs: Sequence[ReportedRun]) -> list[Chart]:
+    """Draws each metric of the validations against training steps."""
+    charts = []
+    for name, metric in METRICS.items():
+        if any(name in run.curves for run in runs):
+            title = f"{metric.title}{' in %' if metric.unit else ''}"
+            charts.append(_chart(title, "training step", runs, [run.curves.get(name, {}) for run in runs]))
+    return charts
+
+
+def by_length(runs: Sequence[ReportedRun], buckets: list[Bucket]) -> Chart:
+    """Draws the BLEU of buckets of source lengths."""
+    points = [
+        {place: bleu for place, bucket in enumerate(buckets) if (bleu := bucket.scores[index][0]) is not None}
+        for index in range(len(runs))
+    ]
+    return _chart("BLEU", "source length in tokens", runs, points, [bucket.lengths for bucket in buckets])
+
+
+def buckets(runs: Sequence[ReportedRun]) -> list[Bucket]:
+    """Returns buckets with about equally many sources of all runs together; their ends are the same for each run."""
+    lengths = [np.array(list(map(len, run.sources))) for run in runs]
+    together = np.concatenate(lengths)
+    ends = np.unique(np.quantile(together, np.arange(1, _BUCKETS + 1) / _BUCKETS, method="lower"))
+    starts = [together.min(), *(ends[:-1] + 1)]
+    results = []
+    for start, end in zip(starts, ends, strict=True):
+        members = [np.flatnonzero((start <= of_run) & (of_run <= end)) for of_run in lengths]
+        scores = [(_bleu(run, places), len(places)) for run, places in zip(runs, members, strict=True)]
+        results.append(Bucket(f"{start}–{end}" if start < end else f"{end}", scores))
+    return results
+
+
+def _bleu(run: ReportedRun, places: np.ndarray) -> float | None:
+    """Returns BLEU on tokens of some sentences of a run's evaluation."""
+    if run.evaluated is None or not len(places):
+        return None
+    _, hypotheses, references = run.evaluated
+    chosen = [hypotheses[place] for place in places], [references[place] for place in places]
+    return metrics.bleu(Comparison(*chosen, by_characters=run.by_characters)).value
+
+
+def _chart(
+    title: str,
+    xlabel: str,
+    runs: Sequence[ReportedRun],
+    points: Sequence[Mapping[int, float]],
+    ticks: Sequence[str] = (),
+) -> Chart:
+    """Draws a line for each run, in the colour of its mechanism."""
+    figure = Figure(figsize=_INCHES, layout="constrained")
+    figure.patch.set_alpha(0)
+    axes = figure.subplots()
+    axes.patch.set_alpha(0)
+    plots.draw_lines(
+        axes,
+        [
+            plots.Line(run.folder, styles.attention(run.config), {x: (y, y, y) for x, y in heights.items()})
+            for run, heights in zip(runs, points, strict=True)
+        ],
+    )
+    axes.set_xlabel(xlabel)
+    axes.set_ylabel(title)
+    axes.set_ylim(0, max([1.0, *(1.05 * y for heights in points for y in heights.values())]))
+    if ticks:
+        axes.set_xticks(range(len(ticks)), ticks)
+    else:
+        axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+        axes.xaxis.set_major_formatter("{x:,.0f}")
+    with rc_context({"svg.fonttype": "none"}):
+        document = plots.rendered(figure, "svg").decode("utf-8")
+    svg = document[document.index("<svg") :]
+    svg = re.sub(r'<metadata>.*?</metadata>| id="[A-Za-z.]+\d*_\d+"', "", svg, flags=re.DOTALL)  # ids are of a page
+    ends = [
+        f"{run.folder} ends at {list(heights.values())[-1]:.4g}"
+        for run, heights in zip(runs, points, strict=True)
+        if heights
+    ]
+    return Chart(title, f"{title} against {xlabel}: {', '.join(ends)}", svg)

@@ -1,0 +1,145 @@
+"""Writes the report of runs as one HTML file, which loads nothing: style, script, charts and data are inside."""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jinja2
+import numpy as np
+import yaml
+
+from memattn import config as configs
+from memattn.config import differences
+from memattn.config.schema import as_yaml
+from memattn.evaluation import model_card, styles
+from memattn.evaluation.evaluate import evaluating
+from memattn.evaluation.metrics import METRICS
+from memattn.evaluation.report import charts
+from memattn.evaluation.report.runs import ReportedRun
+from memattn.evaluation.report.samples import Attention, Sample, by_test_set
+from memattn.evaluation.result import Result
+from memattn.evaluation.styles import Dash
+
+_TEMPLATE = "page.html"
+_DASHES = {"-": "none", "--": "6 3", "-.": "8 3 2 3", ":": "2 3"}  # lengths on and off in SVG, as in the charts
+_NONE = "–"
+
+
+class Row(NamedTuple):
+    """A row of a table: its heading, a note that holds for all runs, and a cell for each run."""
+
+    heading: str
+    note: str
+    cells: list[str]
+
+
+def page(runs: Sequence[ReportedRun], samples: list[list[Sample]], split: str) -> str:
+    """Returns the report of runs as HTML.
+
+    Args:
+      runs: one run or several.
+      samples: sample translations of each test set; none to leave them out.
+      split: name of the test sets.
+    """
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(os.path.dirname(__file__)),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters |= {"as_data": _as_data, "has_slots": _has_slots}
+    buckets = charts.buckets(runs)
+    lines = styles.line_styles([styles.attention(run.config) for run in runs])
+    return environment.get_template(_TEMPLATE).render(
+        split=split,
+        names=[run.folder for run in runs],
+        strokes={
+            run.folder: {"colour": colour, "dashes": _dash_array(dash)}
+            for run, (colour, dash) in zip(runs, lines, strict=True)
+        },
+        rows=_rows(runs),
+        differing=_differing(runs),
+        unevaluated=[
+            {"name": run.folder, "command": evaluating(run.folder, split)} for run in runs if run.evaluated is None
+        ],
+        curves=charts.learning_curves(runs),
+        by_length=charts.by_length(runs, buckets) if any(run.evaluated for run in runs) else None,
+        buckets=buckets,
+        test_sets=by_test_set(runs),
+        samples=samples,
+        conditions={run.folder: _conditions(run) for run in runs},
+        settings={run.folder: yaml.safe_dump(configs.to_dict(run.config), sort_keys=False) for run in runs},
+    )
+
+
+def _as_data(attention: Attention) -> dict[str, Any]:
+    """Returns attention weights as a mapping that JSON can hold, in thousandths."""
+    matrices = {name: np.nan_to_num(getattr(attention, name)) for name in ("weights", "reads", "alpha")}
+    thousandths = {name: np.rint(1000 * matrix).astype(int).tolist() for name, matrix in matrices.items()}
+    return {"slots": attention.slots, **thousandths}
+
+
+def _has_slots(samples: list[Sample]) -> bool:
+    """Returns whether a translation of the samples read memory slots."""
+    attentions = [translation.attention for sample in samples for translation in sample.translations]
+    return any(attention and attention.slots for attention in attentions)
+
+
+def _dash_array(dash: Dash) -> str:
+    return _DASHES[dash] if isinstance(dash, str) else " ".join(map(str, dash[1]))
+
+
+def _rows(runs: Sequence[ReportedRun]) -> list[Row]:
+    """Returns the table of scores, times and sizes."""
+    results = [run.evaluated.result if run.evaluated else None for run in runs]
+    words = [styles.words(styles.attention(run.config)) for run in runs]
+    rows = [Row("mechanism", "", words)]
+    for name, metric in METRICS.items():
+        if metric.is_reported and any(result and name in result.scores for result in results):
+            signatures = {result.signatures.get(name, "") for result in results if result}
+            note = signatures.pop() if len(signatures) == 1 else ""
+            rows.append(Row(metric.title, note, [_score(result, name, with_signature=not note) for result in results]))
+    facts = {
+        "decode time": lambda result: f"{result.decode_seconds:.3g} s ({result.time_range})",
+        "sentences a second": lambda result: f"{result.sentences_per_second:,.1f}",
+        "search": model_card.search,
+        "parameters": lambda result: f"{result.parameters:,}",
+        "training step": lambda result: f"{result.step:,}",
+    }
+    for heading, fact in facts.items():
+        rows.append(Row(heading, "", [fact(result) if result else _NONE for result in results]))
+    return rows
+
+
+def _score(result: Result | None, name: str, *, with_signature: bool) -> str:
+    if result is None or name not in result.scores:
+        return _NONE
+    score = METRICS[name].with_unit(result.scores[name])
+    signature = result.signatures.get(name) if with_signature else None
+    return f"{score} ({signature})" if signature else score
+
+
+def _differing(runs: Sequence[ReportedRun]) -> list[Row]:
+    """Returns the keys in which the configs of the runs differ, with the value of each run."""
+    trees = [configs.to_dict(run.config) for run in runs]
+    keys = dict.fromkeys(difference.key for tree in trees[1:] for difference in differences(trees[0], tree))
+    return [Row(key, "", [_value(tree, key) for tree in trees]) for key in keys]
+
+
+def _value(tree: Mapping[str, Any], key: str) -> str:
+    """Returns the value of a dotted key as YAML."""
+    value: Any = tree
+    for part in key.split("."):
+        if not isinstance(value, Mapping) or part not in value:
+            return _NONE
+        value = value[part]
+    return as_yaml(value)
+
+
+def _conditions(run: ReportedRun) -> dict[str, str]:
+    """Returns the conditions of a run's evaluation, by what they are."""
+    if run.evaluated is None:
+        return {"seed": str(run.config.training.seed)}
+    result = run.evaluated.result
+    return {"seed": str(result.seed), "training data": result.trained_on, **model_card.conditions(result)}

@@ -1,0 +1,112 @@
+"""Reads what a report says about a run: config, learning curves, sources of the test set, and the evaluation."""
+
+import csv
+import dataclasses
+import math
+import os
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from memattn import reading
+from memattn.config import Config
+from memattn.data import corpus, tokenizer
+from memattn.data.text_files import read_lines
+from memattn.data.vocabulary import split_words
+from memattn.errors import DataError, RunError
+from memattn.evaluation.compare import read_translations
+from memattn.evaluation.evaluate import HYPOTHESES, REFERENCES, RESULT, stored_folder
+from memattn.evaluation.metrics import METRICS
+from memattn.evaluation.result import Result
+from memattn.runs import run_folder
+
+_CURVES = "validation.csv"
+
+
+class Evaluated(NamedTuple):
+    """An evaluation of a run: its result, and the hypotheses and references in words divided by spaces."""
+
+    result: Result
+    hypotheses: list[str]
+    references: list[str]
+
+
+@dataclasses.dataclass(frozen=True)
+class ReportedRun:
+    """A run as a report shows it.
+
+    Attributes:
+      folder: path of the run folder.
+      config: config of the run, with overrides.
+      curves: scores by training step, by the names of metrics.
+      sources, targets: tokens of each sentence of the test set.
+      by_characters: whether BLEU on tokens compares characters.
+      evaluated: None if the run was not evaluated on the test set.
+    """
+
+    folder: str
+    config: Config
+    curves: Mapping[str, Mapping[int, float]]
+    sources: list[list[str]]
+    targets: list[list[str]]
+    by_characters: bool
+    evaluated: Evaluated | None
+
+
+def read(folder: str, split: str, overrides: list[str]) -> ReportedRun:
+    """Reads a run and its evaluation on a split. Raises ConfigError, DataError, RunError, OSError."""
+    config = run_folder.load_config(folder, overrides)
+    curves = _curves(folder, config)
+    data = config.data.path
+    corpus.check_folder(data)
+    corpus.check_split(data, split, corpus.splits(data))
+    sources = [split_words(line) for line in read_lines(os.path.join(data, f"{split}.source"))]
+    targets, _ = corpus.read_references(data, split)
+    evaluated = _evaluated(folder, split)
+    if evaluated and len(evaluated.hypotheses) != len(sources):
+        raise DataError(
+            f"{folder}: has {len(evaluated.hypotheses):,} translations of the {len(sources):,} sources of {split} in "
+            f"{data}; evaluate the run again"
+        )
+    return ReportedRun(
+        folder=folder,
+        config=config,
+        curves=curves,
+        sources=sources,
+        targets=[split_words(line) for line in targets],
+        by_characters=tokenizer.read(folder).by_characters,
+        evaluated=evaluated,
+    )
+
+
+def _curves(folder: str, config: Config) -> dict[str, dict[int, float]]:
+    """Reads the scores of a run's validations; those that are not finite are left out."""
+    path = os.path.join(folder, _CURVES)
+    never_validated = RunError(
+        f"{folder}: never validated; training does so every {config.training.validate_every:,} steps"
+    )
+    try:
+        rows = reading.csv_file(path)
+    except FileNotFoundError as error:
+        raise never_validated from error
+    except csv.Error as error:
+        raise DataError(f"{path}: damaged: {error}") from error
+    if not rows:
+        raise never_validated
+    try:
+        steps = [int(row["step"]) for row in rows]
+        scores = {name: [float(row[name]) for row in rows] for name in METRICS if name in rows[0]}
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(f"{path}: damaged; each row needs a step and scores, all numbers") from error
+    return {
+        name: {step: value for step, value in zip(steps, values, strict=True) if math.isfinite(value)}
+        for name, values in scores.items()
+    }
+
+
+def _evaluated(run_dir: str, split: str) -> Evaluated | None:
+    """Reads the evaluation of a run on a split, if there is one."""
+    folder = stored_folder(run_dir, split)
+    if folder is None:
+        return None
+    result = Result.read(os.path.join(folder, RESULT))
+    return Evaluated(result, *read_translations(folder, (HYPOTHESES, REFERENCES)))

@@ -1,0 +1,130 @@
+"""Translates sample sentences of a report, with the attention weights of each translation."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from memattn.data import tokenizer
+from memattn.data.sentences import Sentences
+from memattn.data.vocabulary import EOS, SPECIAL_TOKENS
+from memattn.evaluation import plots
+from memattn.evaluation.evaluate import Alignment, TestSet, align, read_split
+from memattn.evaluation.report.runs import ReportedRun
+from memattn.models.interface import aligns
+from memattn.runs.trained import Trained, load
+from memattn.search.searcher import Searcher, decode
+
+_LONGEST = 100  # tokens of a source; a longer one is hard to look through
+_WITHOUT_XLA = "decoding.jit_compile=false"  # compiling takes longer than a few translations
+_END = SPECIAL_TOKENS[EOS]
+
+
+class Attention(NamedTuple):
+    """Attention weights of a translation.
+
+    Attributes:
+      source, target: S and T tokens, with the ends of sentence.
+      weights: weights of the source tokens at each target token, [T, S].
+      slots: numbers of the slots with at least 1% of the weight, from 1, by their mean source positions; K of them.
+      reads: what each target token reads of these slots, as parts of its weights, [T, K].
+      alpha: what these slots hold of the source tokens; sums to 1 over the source, [K, S].
+    """
+
+    source: list[str]
+    target: list[str]
+    weights: np.ndarray
+    slots: list[int]
+    reads: np.ndarray
+    alpha: np.ndarray
+
+
+class Translated(NamedTuple):
+    """A run's translation of a sample; its attention is None if the model weighs no source positions."""
+
+    run: ReportedRun
+    text: str
+    attention: Attention | None
+
+
+class Sample(NamedTuple):
+    """A sentence of the test set, with its number there, from 1, and its translations."""
+
+    number: int
+    source: str
+    reference: str
+    translations: list[Translated]
+
+
+def samples(runs: Sequence[ReportedRun], split: str, number: int, overrides: list[str]) -> list[list[Sample]]:
+    """Translates `number` sentences of each test set of the runs: a list of samples for each test set.
+
+    Models have their best weights. The sentences are spread over the lengths of the sources. Raises ConfigError,
+    DataError, RunError, OSError.
+    """
+    return [_of_test_set(group, split, number, overrides) for group in by_test_set(runs)]
+
+
+def by_test_set(runs: Sequence[ReportedRun]) -> list[list[ReportedRun]]:
+    """Returns the runs in groups that share a test set."""
+    groups: list[list[ReportedRun]] = []
+    for run in runs:
+        for group in groups:
+            if (group[0].sources, group[0].targets) == (run.sources, run.targets):
+                group.append(run)
+                break
+        else:
+            groups.append([run])
+    return groups
+
+
+def _of_test_set(runs: list[ReportedRun], split: str, number: int, overrides: list[str]) -> list[Sample]:
+    places = spread(list(map(len, runs[0].sources)), number)
+    columns, sources, references = [], [], []
+    for run in runs:
+        trained = load([run.folder], [_WITHOUT_XLA, *overrides], None)
+        test_set = read_split(trained, split)
+        columns.append(_translations(run, trained, test_set, places))
+        if run is runs[0]:
+            sources = [trained.text.decode(run.sources[place]) for place in places]
+            references = [test_set.detokenized_references[place] for place in places]
+    rows = zip(places, sources, references, zip(*columns, strict=True), strict=True)
+    return [Sample(place + 1, source, reference, list(row)) for place, source, reference, row in rows]
+
+
+def spread(lengths: list[int], number: int) -> list[int]:
+    """Returns the places of `number` sentences of up to _LONGEST tokens, from the shortest to the longest.
+
+    Between them lie equally many other sentences. Empty ones are left out. If all are longer, the shortest one counts.
+    """
+    by_length = sorted((place for place, length in enumerate(lengths) if length), key=lengths.__getitem__)
+    short = [place for place in by_length if lengths[place] <= _LONGEST] or by_length[:1]
+    chosen = np.linspace(0, len(short) - 1, min(number, len(short))).round().astype(int)
+    return [short[place] for place in chosen]
+
+
+def _translations(run: ReportedRun, trained: Trained, test_set: TestSet, places: list[int]) -> list[Translated]:
+    """Returns a run's translations of some sentences of its test set."""
+    sources = Sentences.from_ids([list(test_set.source[place]) for place in places])
+    searcher = Searcher(trained.model, trained.config.decoding, trained.lexicon)
+    translations, _ = decode(searcher, sources, trained.vocabulary, num_buckets=1)
+    hypotheses = [translation.best for translation in translations]
+    texts = [tokenizer.one_line(trained.text.detokenize(trained.text.decode(tokens))) for tokens in hypotheses]
+    (model,) = trained.models
+    attentions: Sequence[Attention | None] = [None] * len(places)
+    if aligns(model):
+        attentions = [
+            _attention(run.sources[place], align(model, trained.vocabulary, test_set.source[place], tokens))
+            for place, tokens in zip(places, hypotheses, strict=True)
+        ]
+    return [Translated(run, text, attention) for text, attention in zip(texts, attentions, strict=True)]
+
+
+def _attention(source: list[str], alignment: Alignment) -> Attention:
+    """Returns the attention of a translation of source tokens, without slots that hardly matter."""
+    slots = plots.largest_slots(alignment.slot_weights)
+    shares = alignment.slot_weights[slots]  # [K, T, S]
+    held = shares.sum(1)
+    alpha = held / held.sum(1, keepdims=True)
+    numbers = [int(slot) + 1 for slot in slots]
+    return Attention([*source, _END], alignment.target, alignment.weights, numbers, shares.sum(2).T, alpha)

@@ -1,0 +1,58 @@
+"""Writes a report of trained runs: scores, learning curves, and translations with their attention, in one HTML file.
+
+memattn-report runs/small runs/large --output report.html
+"""
+
+import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
+
+import os
+
+from absl import flags
+
+from memattn.errors import ConfigError
+
+
+def _check(run_dirs: tuple[str, ...], output: str) -> None:
+    """Raises ConfigError for arguments that cannot be used, before any work."""
+    if not run_dirs:
+        raise ConfigError("give run folders: memattn-report RUN... --output report.html")
+    paths = list(map(os.path.realpath, run_dirs))
+    if repeated := [run_dir for i, run_dir in enumerate(run_dirs) if paths[i] in paths[:i]]:
+        raise ConfigError(f"{repeated[0]}: given twice; a report has each run once")
+    folder = os.path.dirname(output) or "."
+    if not os.path.isdir(folder):
+        raise ConfigError(f"--output: {folder} is not a folder; make it first")
+    if os.path.isdir(output):
+        raise ConfigError(f"--output: {output} is a folder; give the path of a file")
+
+
+def _main(*run_dirs: str) -> int:
+    options = flags.FLAGS
+    _check(run_dirs, options.output)
+    from memattn import files
+    from memattn.evaluation.evaluate import evaluating
+    from memattn.evaluation.report import page, runs
+    from memattn.evaluation.report import samples as sampling
+
+    reported = [runs.read(run_dir, options.split, options.set) for run_dir in run_dirs]
+    samples = sampling.samples(reported, options.split, options.samples, options.set) if options.samples else []
+    files.write(options.output, page.page(reported, samples, options.split))
+    print(f"{options.output}: {', '.join(run_dirs)}; sample translations: {sum(map(len, samples))}")
+    for run in reported:
+        if run.evaluated is None:
+            print(f"no evaluation on {options.split}; make one with: {evaluating(run.folder, options.split)}")
+    return 0
+
+
+def main() -> None:
+    flags.DEFINE_string("output", None, "HTML file to write.", required=True)
+    flags.DEFINE_string("split", "valid", "Split whose evaluations are reported, and whose sentences are translated.")
+    flags.DEFINE_integer(
+        "samples", 10, "Number of sentences that are translated; 0 needs no checkpoints.", lower_bound=0
+    )
+    flags.DEFINE_multi_string("set", [], "Override of a key in all runs, such as decoding.beam_size=1; repeatable.")
+    cli.run(_main, positional=True, tensorflow=True)
+
+
+if __name__ == "__main__":
+    main()

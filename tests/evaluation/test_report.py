@@ -1,0 +1,349 @@
+"""The report of runs: what its page says, that all text is escaped, and that its script shades tokens."""
+
+import html
+import html.parser
+import json
+import re
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+import sacrebleu
+from helpers.files import contents
+from helpers.runs import NO_STRATEGY, TINY, evaluate, free, made_up_result
+
+from memattn import config as configs
+from memattn.errors import DataError, RunError
+from memattn.evaluation.report import charts, page, runs, samples
+from memattn.evaluation.report.runs import Evaluated, ReportedRun
+from memattn.evaluation.report.samples import Attention, Sample, Translated
+from memattn.runs.trained import load
+from memattn.training.trainer import train
+
+HOSTILE = "</script><script>alert(1)</script> & \u2028 <!-- \"'"
+BROWSER = next(filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])), None)
+
+
+class Page(html.parser.HTMLParser):
+    """The parts of a page.
+
+    Attributes:
+      pieces: text outside of scripts and styles, between tags.
+      tags: tags with their attributes.
+      data: contents of the scripts with data.
+    """
+
+    def __init__(self, document):
+        super().__init__()
+        self.pieces, self.tags, self.data, self._open = [], [], [], []
+        self.feed(document)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+        self._open.append((tag, dict(attributes)))
+
+    def handle_endtag(self, tag):
+        while self._open.pop()[0] != tag:  # tags without an end
+            pass
+
+    def handle_data(self, data):
+        tag, attributes = self._open[-1] if self._open else ("", {})
+        if tag == "script" and attributes.get("type") == "application/json":
+            self.data.append(json.loads(data))
+        elif tag not in ("script", "style"):
+            self.pieces.append(data)
+
+    @property
+    def text(self):
+        return "".join(self.pieces)
+
+
+def made_up_run(config, folder="runs/a", *, sources=("a b", "c"), curves=None, evaluated=None, targets=None):
+    """A run that was not evaluated, unless `evaluated` has its hypotheses and references."""
+    lines = [source.split() for source in sources]
+    return ReportedRun(
+        folder=folder,
+        config=config,
+        curves={"bleu": {10: 1.5, 20: 42.25}} if curves is None else curves,
+        sources=lines,
+        targets=lines if targets is None else targets,
+        by_characters=False,
+        evaluated=evaluated and Evaluated(made_up_result(config), *evaluated),
+    )
+
+
+def made_up_sample(run, *, token="a", source="a b"):
+    attention = Attention(
+        [token, "b", "</s>"],
+        ["x", "</s>"],
+        np.array([[0.9, 0.1, 0.0], [-0.25, 0.5, 0.75]]),
+        [7, 2],
+        np.array([[0.8, 0.2], [0.0, 1.0]]),
+        np.array([[1.0, 0.0, 0.0], [0.0, 0.25, 0.75]]),
+    )
+    return Sample(3, source, "the reference", [Translated(run, "the translation", attention)])
+
+
+def test_text_is_shown_as_it_is_and_never_as_html(tiny_config):
+    config = tiny_config()
+    plain_run, run = made_up_run(config), made_up_run(config, folder=f"runs/{HOSTILE}")
+    plain = Page(page.page([plain_run], [[made_up_sample(plain_run)]], "valid"))
+    hostile = Page(page.page([run], [[made_up_sample(run, token=HOSTILE, source=f"source {HOSTILE}")]], "valid"))
+    assert f"source {HOSTILE}" in hostile.text
+    assert f"{HOSTILE}b" in "".join(hostile.text.split("\n"))  # tokens of the source
+    assert hostile.text.count(f"runs/{HOSTILE}") >= 5
+    assert [tag for tag, _ in hostile.tags] == [tag for tag, _ in plain.tags]
+    assert hostile.data == plain.data
+
+
+def test_the_page_loads_nothing(tiny_config):
+    run = made_up_run(tiny_config(), evaluated=(["a b", "c"], ["a b", "d"]))
+    document = page.page([run], [[made_up_sample(run)]], "valid")
+    for tag, attributes in Page(document).tags:
+        assert tag not in ("link", "img", "iframe", "object")
+        links = [value for name, value in attributes.items() if name in ("src", "href", "xlink:href")]
+        assert all(link.startswith("#") for link in links), (tag, links)
+    assert not re.search(r"url\((?!#)|@import|fetch\(", document)
+    ids = [attributes["id"] for _, attributes in Page(document).tags if "id" in attributes]
+    assert len(re.findall(r"<svg[^>]* viewBox", document)) >= 2
+    assert not [name for name in ids if re.fullmatch(r"(figure|axes|text)_\d+", name)]
+
+
+def test_the_data_of_a_sample_are_thousandths_of_its_weights(tiny_config):
+    run = made_up_run(tiny_config())
+    (data,) = Page(page.page([run], [[made_up_sample(run)]], "valid")).data
+    assert data == {
+        "slots": [7, 2],
+        "weights": [[900, 100, 0], [-250, 500, 750]],
+        "reads": [[800, 200], [0, 1000]],
+        "alpha": [[1000, 0, 0], [0, 250, 750]],
+    }
+
+
+def test_scores_stand_with_their_signatures_and_differences_of_the_configs_below(tiny_config):
+    first = made_up_run(tiny_config(), evaluated=(["a b", "c"], ["a b", "d"]))
+    second = made_up_run(tiny_config({"training.learning_rate": 0.25}), "runs/b")
+    result = made_up_result(
+        first.config, scores={"bleu": 50.25, "sacrebleu": 61.5}, signatures={"sacrebleu": "nrefs:1|v"}
+    )
+    first = ReportedRun(**{**vars(first), "evaluated": first.evaluated._replace(result=result)})
+    document = Page(page.page([first, second], [], "valid"))
+    text, cells = document.text, [piece.strip() for piece in document.pieces if piece.strip()]
+    for expected in ("50.25", "61.50", "memory, K = 3", "1.5 s (1.25-2)", "99"):
+        assert expected in cells
+    assert "sacreBLEUnrefs:1|v" in text
+    row = cells.index("training.learning_rate")
+    assert cells[row + 1 : row + 3] == ["0.01", "0.25"]
+    assert "runs/b has no evaluation on valid" in text
+    assert "memattn-eval --run_dir runs/b --split valid" in text
+
+
+def test_buckets_of_lengths_have_the_bleu_of_sacrebleu(tiny_config):
+    draw = np.random.RandomState(3)
+    sources = [" ".join("s" * length) for length in draw.randint(4, 30, 100)]
+    references = [" ".join(draw.choice(list("abcd"), 8)) for _ in sources]
+    hypotheses = [" ".join(draw.choice(list("abcd"), 2)) + reference[3:] for reference in references]
+    run = made_up_run(tiny_config(), sources=sources, evaluated=(hypotheses, references))
+    buckets = charts.buckets([run, made_up_run(tiny_config(), sources=sources)])
+    counted = 0
+    for bucket in buckets:
+        start, end = map(int, bucket.lengths.split("–"))
+        places = [place for place, source in enumerate(sources) if start <= len(source.split()) <= end]
+        chosen = [hypotheses[place] for place in places], [[references[place] for place in places]]
+        expected = sacrebleu.corpus_bleu(*chosen, tokenize="none", smooth_method="none", force=True).score
+        (bleu, number), unevaluated = bucket.scores
+        assert number == len(places)
+        assert bleu == pytest.approx(expected)
+        assert unevaluated == (None, number)
+        counted += number
+    assert counted == 100
+    assert len(buckets) == 5
+
+
+@pytest.mark.parametrize(
+    ("lengths", "number", "expected"),
+    [
+        ([5, 1, 3, 2, 4], 3, [1, 2, 0]),
+        ([5, 1, 3], 10, [1, 2, 0]),
+        ([0, 200, 7], 10, [2]),
+        ([300, 200], 2, [1]),
+        ([0, 0], 2, []),
+    ],
+)
+def test_samples_are_spread_over_the_lengths(lengths, number, expected):
+    assert samples.spread(lengths, number) == expected
+
+
+def test_runs_with_other_test_sets_are_said_to_be_incomparable(tiny_config):
+    same = [made_up_run(tiny_config(), name) for name in ("runs/a", "runs/b")]
+    other = made_up_run(tiny_config(), "runs/c", sources=("a b", "d"))
+    groups = samples.by_test_set([*same, other])
+    assert [[run.folder for run in group] for group in groups] == [["runs/a", "runs/b"], ["runs/c"]]
+    sentences = [[made_up_sample(same[0], source="first")], [made_up_sample(other, source="second")]]
+    document = page.page([*same, other], sentences, "valid")
+    assert "scores cannot be compared" in document
+    assert document.count("<h2>Sample translations of") == 2
+    assert "scores cannot be compared" not in page.page(same, [], "valid")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with runs on one corpus: memory attention, evaluated; Bahdanau attention; no attention."""
+    folder = tmp_path_factory.mktemp("report")
+    options = {"memory": {"num_slots": 8}, "bahdanau": {}, "none": {}}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)  # its data are in data/
+        for name, attention in options.items():
+            tree = configs.apply_changes(TINY, {"model.attention": {"name": name, **attention}})
+            assert train(configs.checked(tree, configs.Origin("test")), name, NO_STRATEGY) == 0
+        evaluate("memory")
+    free()
+    return folder
+
+
+def report(command, folder, *arguments):
+    """Writes report.html; returns its content."""
+    status, printed, errors = command(folder, "memattn.report", *arguments, "--output=report.html")
+    assert (status, errors) == (0, "")
+    assert printed.startswith("report.html: memory")
+    assert ("make one with: memattn-eval --run_dir bahdanau --split valid\n" in printed) == ("bahdanau" in arguments)
+    return (folder / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_a_report_shows_scores_and_translations_of_all_runs(command, folder):
+    result = json.loads((folder / "memory" / "result.json").read_text(encoding="utf-8"))
+    document = report(command, folder, "memory", "bahdanau", "none", "--samples=4")
+    content = Page(document)
+    assert f"{result['bleu']:.2f}" in content.pieces
+    assert f"{result['parameters']:,}" in content.pieces
+    assert content.text.count("This model has no attention") == 4
+    assert [bool(data["slots"]) for data in content.data] == [True, False] * 4
+    for number in map(int, re.findall(r"Line (\d+)", content.text)):
+        (path,) = (folder / "data").rglob("valid.source")
+        assert path.read_text(encoding="utf-8").splitlines()[number - 1] in content.pieces
+    assert len(document) < 500_000
+
+
+@pytest.mark.slow
+def test_weights_of_slots_add_up_to_those_of_the_model(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    run = runs.read("memory", "valid", [])
+    ((*_, longest),) = samples.samples([run], "valid", 5, [])
+    attention = longest.translations[0].attention
+    assert len(attention.source) == 5  # with the end of sentence
+    trained = load(["memory"], [], None)
+    source, target = (np.array([trained.vocabulary.encode(side[:-1])]) for side in (attention.source, attention.target))
+    expected = trained.model.alignments(source, target)[0][0].numpy()
+    np.testing.assert_allclose(attention.weights, expected, atol=1e-5)
+    assert sorted(attention.slots) == [1, 2, 3, 4, 5, 6, 7, 8]  # after a few steps, all are read
+    np.testing.assert_allclose(attention.reads @ attention.alpha, expected, atol=1e-5)
+    np.testing.assert_allclose(attention.alpha.sum(1), np.ones(8), rtol=1e-5)
+
+
+@pytest.mark.slow
+def test_a_report_without_samples_needs_no_checkpoint(command, folder, tmp_path):
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    shutil.rmtree(tmp_path / "memory" / "best")
+    assert "Sample translations" not in report(command, tmp_path, "memory", "--samples=0")
+    before = (tmp_path / "report.html").read_bytes()
+    status, _, errors = command(tmp_path, "memattn.report", "memory", "--output=report.html")
+    assert status == 1
+    assert errors.startswith("error: memory: no best checkpoint yet")
+    assert errors.count("\n") == 1
+    assert (tmp_path / "report.html").read_bytes() == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ([], "give run folders: memattn-report RUN..."),
+        (["nowhere"], "nowhere: no such folder"),
+        (["data"], "data: not a run folder"),
+        (["memory", "./memory"], "./memory: given twice"),
+        (["memory", "--output=nowhere/a.html"], "--output: nowhere is not a folder"),
+        (["memory", "--output=data"], "--output: data is a folder"),
+        (["memory", "--split=tset"], "has no split tset; it has train, valid"),
+        (["memory", "--set=data.folder=nowhere"], "data.folder: nowhere is not a folder"),
+    ],
+)
+def test_wrong_arguments_are_refused_in_one_line(command, folder, arguments, problem):
+    before = contents(folder)
+    status, out, errors = command(folder, "memattn.report", "--output=new.html", *arguments)
+    assert status == 2
+    assert out == ""
+    assert problem in errors
+    assert errors.count("\n") == 1
+    assert contents(folder) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("validation.csv", None, "never validated"),
+        ("validation.csv", "", "never validated"),
+        ("validation.csv", "step,bleu\n", "never validated"),
+        ("validation.csv", "step,bleu\n10,1\n20", "validation.csv: damaged"),
+        ("validation.csv", "step,bleu\n10,\xff\n", "validation.csv: damaged"),
+        ("validation.csv", "bleu\n10\n", "validation.csv: damaged"),
+        ("result.json", "{", "result.json: not JSON"),
+        ("result.json", '{"split": "valid"}', "result.json: decode_seconds is missing"),
+        ("hypotheses.txt", "a\n", "damaged; 1 translations of 12 references"),
+    ],
+)
+@pytest.mark.slow
+def test_a_damaged_run_is_refused_in_one_line(folder, tmp_path, monkeypatch, name, content, problem):
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "memory" / name).unlink()
+    if content is not None:
+        (tmp_path / "memory" / name).write_text(content, encoding="utf-8")
+    with pytest.raises((DataError, RunError), match=problem):
+        runs.read("memory", "valid", [])
+
+
+ACTIONS = """
+<script>
+const block = document.querySelector(".attention");
+const seen = [];
+function see() {
+  const shades = [...block.querySelectorAll(".source > *")].map((token) => token.style.getPropertyValue("--weight"));
+  const numbers = [...block.querySelectorAll(".source small")].map((number) => number.textContent);
+  seen.push({ shades, numbers, reading: block.querySelector(".reading").textContent });
+}
+see();
+const [first, second] = block.querySelectorAll(".target button");
+second.dispatchEvent(new PointerEvent("pointerenter"));
+see();
+first.focus();
+first.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight" }));
+see();
+block.querySelectorAll(".slots button")[1].click();
+see();
+document.body.innerHTML = "";
+document.body.textContent = JSON.stringify(seen);
+</script>
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(BROWSER is None, reason="needs Chromium")
+def test_the_script_shades_the_source_of_the_chosen_token_or_slot(tiny_config, tmp_path):
+    run = made_up_run(tiny_config())
+    path = tmp_path / "page.html"
+    path.write_text(page.page([run], [[made_up_sample(run, token="<b>")]], "valid") + ACTIONS, encoding="utf-8")
+    options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom"]
+    command = [BROWSER, *options, path.as_uri()]
+    dumped = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    at_first, hovered, moved, slot = json.loads(html.unescape(re.search(r"<body>(.*)</body>", dumped, re.DOTALL)[1]))
+    assert at_first["numbers"] == ["90", "10", ""]
+    assert at_first["reading"] == "“x” attends to: “<b>” (90%), “b” (10%); slots: 7 (80%), 2 (20%)."
+    assert hovered["numbers"] == ["-25", "50", "75"]
+    shares = np.array(hovered["shades"], float) / 0.85
+    np.testing.assert_allclose(shares**2, np.array([0.25, 0.5, 0.75]) / 0.9, atol=2e-3)
+    assert hovered["reading"] == "“</s>” attends to: “</s>” (75%), “b” (50%), “<b>” (-25%); slots: 2 (100%)."
+    assert moved == hovered
+    assert slot["numbers"] == ["", "25", "75"]
+    assert slot["reading"].startswith("Slot 2 holds (α): “</s>” (75%), “b” (25%).")
