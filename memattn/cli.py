@@ -83,6 +83,7 @@ def run(main: Callable[..., int | None], *, positional: bool = False, tensorflow
                 importlib.import_module("tensorflow")
         if parent := os.environ.pop(processes.PARENT, None):
             processes.end_with(int(parent))
+        warnings.showwarning = lambda message, *_, **__: say(f"warning: {one_line(str(message))}", sys.stderr)
         sys.exit(_guarded(main, argv[1:]))
 
     with _patient_output():
@@ -210,7 +211,6 @@ def _is_utf8(argument: str) -> bool:
 def _guarded(main: Callable[..., int | None], arguments: Sequence[str] = ()) -> int:
     """Calls `main` and returns its status; ends the process with one line for an error that a user can mend."""
     absl_logging.set_verbosity(absl_logging.WARNING)
-    warnings.showwarning = lambda message, *_, **__: say(f"warning: {one_line(str(message))}", sys.stderr)
     logging.getLogger("tensorflow").setLevel(logging.ERROR)  # no warnings of retracing, which each shape needs
     try:
         if signal.getsignal(signal.SIGINT) is _end_at_once:
