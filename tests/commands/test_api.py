@@ -34,8 +34,8 @@ def test_an_interrupted_training_is_resumed_by_the_same_call(tmp_path, monkeypat
     monkeypatch.chdir(tmp_path)
     say = console.say
 
-    def interrupt_at_first_validation(text, end="\n"):
-        say(text, end)
+    def interrupt_at_first_validation(text, file=None):
+        say(text, file)
         if text.startswith("validation at step 3"):
             os.kill(os.getpid(), signal.SIGINT)
 
