@@ -1,5 +1,6 @@
 """Trains and evaluates from a Python program, such as a notebook, as the commands do."""
 
+import os
 from collections.abc import Mapping, Sequence
 
 from memattn import config as configs
@@ -11,10 +12,13 @@ from memattn.training import distribution
 from memattn.training.trainer import Trainer
 
 
-def train_model(config: str | Mapping, run_dir: str, overrides: Sequence[str] = ()) -> list[dict[str, float]]:
+def train_model(
+    config: str | os.PathLike[str] | Mapping, run_dir: str | os.PathLike[str], overrides: Sequence[str] = ()
+) -> list[dict[str, float]]:
     """Trains a model as memattn-train does; resumes a training that was stopped.
 
-    An interrupt (Ctrl-C, "stop" in a notebook, SIGTERM) writes a checkpoint first; the same call resumes from it.
+    On Ctrl-C, the stop button of a notebook, or SIGTERM, the training writes a checkpoint and raises KeyboardInterrupt.
+    The same call resumes it.
 
     Args:
       config: the path of a YAML file, the name of a shipped config such as "copy/small", or a mapping with the keys of
@@ -26,16 +30,20 @@ def train_model(config: str | Mapping, run_dir: str, overrides: Sequence[str] = 
       The rows of the run's validation.csv: numbers by name, such as "step" and "bleu".
 
     Raises:
-      ConfigError, DataError, RunError, OSError: as the command reports them.
-      KeyboardInterrupt: after an interrupt.
+      ConfigError: a key, a value or an override cannot be used.
+      DataError: the corpus is missing or damaged.
+      RunError: the run folder cannot be used, or the weights are useless.
+      OSError: a file cannot be read or written.
+      KeyboardInterrupt: the training was stopped; its checkpoint is written.
     """
     _check_overrides(overrides)
     if isinstance(config, Mapping):
         loaded = configs.from_dict(config, overrides)
-    elif isinstance(config, str):
-        loaded = configs.load(config, overrides)
+    elif isinstance(config, (str, os.PathLike)):
+        loaded = configs.load(os.fspath(config), overrides)
     else:
         raise ConfigError(f"config: must be a path, a name or a mapping, not {type(config).__name__}")
+    run_dir = os.fspath(run_dir)
     strategy = distribution.STRATEGIES["auto"]()
     with distribution.losing_workers(strategy, run_dir):
         trainer = Trainer(loaded, run_dir, strategy)
@@ -46,7 +54,12 @@ def train_model(config: str | Mapping, run_dir: str, overrides: Sequence[str] = 
 
 
 def evaluate_model(
-    run_dir: str, split: str = "valid", overrides: Sequence[str] = (), *, repeats: int = 1, num_plots: int = 0
+    run_dir: str | os.PathLike[str],
+    split: str = "valid",
+    overrides: Sequence[str] = (),
+    *,
+    repeats: int = 1,
+    num_plots: int = 0,
 ) -> Result:
     """Decodes and scores a split with the best checkpoint of a run, and writes the files of memattn-eval.
 
@@ -54,16 +67,20 @@ def evaluate_model(
       run_dir: the run folder.
       split: split of the prepared corpus, such as "test".
       overrides: changes of the config's `decoding` and `data.folder`, such as "decoding.beam_size=1".
-      repeats: timed decodings; their median counts.
+      repeats: number of timed decodings, of which the median counts; memattn-eval has 5.
       num_plots: number of sentences, the longest, whose alignments are drawn.
 
     Returns:
       The content of result.json: `result.scores["bleu"]`, `result.decode_seconds`, and all conditions.
 
     Raises:
-      ConfigError, DataError, RunError, OSError: as the command reports them.
+      ConfigError: the split or an override cannot be used.
+      DataError: the corpus is missing or damaged.
+      RunError: the run has no checkpoint that can be read.
+      OSError: a file cannot be read or written.
     """
     _check_overrides(overrides)
+    run_dir = os.fspath(run_dir)
     trained = load([run_dir], list(overrides), None)
     evaluated = evaluation.evaluate(trained, evaluation.read_split(trained, split), repeats=repeats)
     folder = evaluation.default_folder(run_dir, split)

@@ -1,4 +1,4 @@
-"""Prints what a command reports, from any thread, above a line on progress if standard output is a terminal."""
+"""Prints what a command reports, from any thread, above a progress line if standard output is a terminal."""
 
 import contextlib
 import os
@@ -11,7 +11,7 @@ from typing import TextIO
 
 _lock = threading.Lock()
 _progress: Callable[[], Sequence[str]] | None = None
-_drawn, _drawn_at = "", 0.0  # the line on progress as it stands on the terminal, and since when
+_drawn, _drawn_at = "", 0.0  # the progress line as it stands on the terminal, and since when
 
 
 def say(text: str, file: TextIO | None = None) -> None:
@@ -39,7 +39,7 @@ def on_terminal() -> bool:
 
 @contextlib.contextmanager
 def showing(progress: Callable[[], Sequence[str]]) -> Iterator[None]:
-    """Keeps a line on progress below all that is printed in this context, if standard output is a terminal.
+    """Keeps a progress line below all that is printed in this context, if standard output is a terminal.
 
     The line has as many of the parts that `progress()` returns as fit. It is drawn anew with each line that is printed,
     and by `redraw`; it is erased at the end.
@@ -57,7 +57,7 @@ def showing(progress: Callable[[], Sequence[str]]) -> Iterator[None]:
 
 
 def redraw(*, after: float = 0.0) -> None:
-    """Draws the line on progress anew, unless it was drawn less than `after` seconds ago."""
+    """Draws the progress line anew, unless it was drawn less than `after` seconds ago."""
     if _progress and time.monotonic() - _drawn_at >= after:
         with _lock:
             _erase()

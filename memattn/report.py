@@ -30,7 +30,7 @@ def _main(*run_dirs: str) -> int:
     options = flags.FLAGS
     _check(run_dirs, options.output)
     from memattn import files
-    from memattn.evaluation.evaluate import evaluating
+    from memattn.evaluation.evaluate import evaluation_command
     from memattn.evaluation.report import page, runs
     from memattn.evaluation.report import samples as sampling
 
@@ -40,7 +40,7 @@ def _main(*run_dirs: str) -> int:
     print(f"{options.output}: {', '.join(run_dirs)}; sample translations: {sum(map(len, samples))}")
     for run in reported:
         if run.evaluated is None:
-            print(f"no evaluation on {options.split}; make one with: {evaluating(run.folder, options.split)}")
+            print(f"no evaluation on {options.split}; make one with: {evaluation_command(run.folder, options.split)}")
     return 0
 
 

@@ -2,8 +2,9 @@
 
 python scripts/pack_model.py --run_dir runs/m30k --output build/memattn-m30k-en-de.tar.xz
 
-Weights are rounded to 8 bits, so that the archive takes about a byte for each. Unpacked, it is a run folder without
-what training needs to resume, with a model card: the scores there are those of the rounded weights.
+Each matrix of weights is rounded to 255 values, which xz compresses to less than a byte for each weight. The archive
+holds a run folder with the best checkpoint, without those that training resumes from, and a model card with the scores
+of the rounded weights.
 """
 
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
@@ -20,7 +21,7 @@ from memattn import files
 from memattn.errors import ConfigError
 
 SUFFIX = ".tar.xz"
-_LARGEST_MULTIPLE = 127  # of the step that the weights of a matrix are rounded to
+_LARGEST_MULTIPLE = 127  # rounded weights are -127 to 127 times a step
 
 
 def main() -> int:
@@ -77,5 +78,5 @@ def _without_owner(member: tarfile.TarInfo) -> tarfile.TarInfo:
 if __name__ == "__main__":
     flags.DEFINE_string("run_dir", None, "Run folder of memattn-train.", required=True)
     flags.DEFINE_string("output", None, f"Archive to write, NAME{SUFFIX}.", required=True)
-    flags.DEFINE_string("split", "test", "Split of the prepared corpus that the card's scores are on.")
+    flags.DEFINE_string("split", "test", "Split of the prepared corpus for the scores of the model card.")
     cli.run(main, tensorflow=True)

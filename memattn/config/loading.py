@@ -31,7 +31,9 @@ def load(path: str, overrides: Sequence[str]) -> Config:
 
 
 def from_dict(tree: Mapping, overrides: Sequence[str] = ()) -> Config:
-    """Returns the config of plain values, as `to_dict` returns them; absent keys get their defaults.
+    """Returns the config of plain values, as `to_dict` returns them, with overrides such as "model.units=128".
+
+    Absent keys get their defaults.
 
     Raises:
       ConfigError: a value cannot be used.

@@ -13,7 +13,7 @@ from memattn.data import tokenizer
 from memattn.data.text_files import read_lines
 from memattn.errors import DataError, RunError
 from memattn.evaluation import formatting
-from memattn.evaluation.evaluate import DETOKENIZED, HYPOTHESES, REFERENCES, evaluating, stored_folder
+from memattn.evaluation.evaluate import DETOKENIZED, HYPOTHESES, REFERENCES, evaluation_command, stored_folder
 from memattn.evaluation.metrics import METRICS, default_bleu
 
 _RESAMPLES = 1_000  # of the test set, for intervals and p-values; as in sacreBLEU's command
@@ -38,7 +38,7 @@ def read(run_dir: str, split: str) -> Translated:
     """Reads what an evaluation of a run has written. Raises RunError if there is none, DataError, OSError."""
     folder = stored_folder(run_dir, split)
     if folder is None:
-        raise RunError(f"{run_dir}: no evaluation on {split}; make one with: {evaluating(run_dir, split)}")
+        raise RunError(f"{run_dir}: no evaluation on {split}; make one with: {evaluation_command(run_dir, split)}")
     has_detokenized = os.path.exists(os.path.join(folder, DETOKENIZED[0]))
     hypotheses, references = read_translations(folder, DETOKENIZED if has_detokenized else (HYPOTHESES, REFERENCES))
     return Translated(run_dir, tokenizer.read(run_dir).target_language, hypotheses, references)

@@ -180,16 +180,16 @@ def default_folder(run_dir: str, name: str) -> str:
     return run_dir if name == split == "valid" else os.path.join(run_dir, EVALUATIONS, os.path.basename(name))
 
 
-def stored_folder(run_dir: str, name: str) -> str | None:
-    """Returns the folder in which a run has results of a test set; None if it has none. Raises DataError, OSError."""
-    for folder in (run_dir, os.path.join(run_dir, EVALUATIONS, name)):
+def stored_folder(run_dir: str, split: str) -> str | None:
+    """Returns the folder with the results of a run on a split; None if there are none. Raises DataError, OSError."""
+    for folder in (run_dir, os.path.join(run_dir, EVALUATIONS, split)):
         path = os.path.join(folder, RESULT)
-        if os.path.exists(path) and reading.json_file(path, {"split": str})["split"] == name:
+        if os.path.exists(path) and reading.json_file(path, {"split": str})["split"] == split:
             return folder
     return None
 
 
-def evaluating(run_dir: str, split: str) -> str:
+def evaluation_command(run_dir: str, split: str) -> str:
     """Returns the command that evaluates a run."""
     return f"memattn-eval --run_dir {shlex.quote(run_dir)} --split {shlex.quote(split)}"
 

@@ -126,7 +126,7 @@ def _commands(result: Result, run_dirs: list[str]) -> str:
 
 
 def conditions(result: Result) -> dict[str, str]:
-    """Returns the conditions of a result, by what they are."""
+    """Returns the conditions of an evaluation by name, such as "hardware"."""
     return {
         "command": result.command,
         "hardware": f"{result.device}, {result.cores} cores",

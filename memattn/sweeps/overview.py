@@ -10,7 +10,7 @@ from memattn.training.reporting import clock
 class Overview:
     """The state of an activity in all runs of a sweep; its methods may be called from any thread.
 
-    The time left is known once a run is done: all runs take as long for the same amount of work.
+    The time left is estimated once a run is done, as if time were proportional to the amount of work.
 
     Args:
       activity: what is done with each run, such as "training".

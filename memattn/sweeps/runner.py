@@ -161,7 +161,7 @@ def _write_config(run: Config, sweep_dir: str, name: str) -> None:
 
 
 def _steps_left(run: Config, folder: str) -> int:
-    """Returns the training steps of a run after those whose validation its folder holds."""
+    """Returns the number of training steps between the last validation of a run and its end."""
     rows = validations(os.path.join(folder, "validation.csv"))
     return max(0, run.training.max_steps - (int(rows[-1]["step"]) if rows else 0))
 
@@ -174,9 +174,9 @@ def _failures(
     folders: Mapping[str, str],
     children: "Processes",
 ) -> dict[str, str]:
-    """Calls `work` with the name of each run, `jobs` at a time; shows how many runs are done.
+    """Calls `work` with the name of each run, `jobs` at a time, and shows how many runs are done.
 
-    Returns problems, by name, of exit statuses other than 0. `amounts` are those of `Overview`.
+    Returns why runs failed, by name. `amounts` has the amount of work of each run, `folders` its run folder.
     """
     overview = Overview(activity, amounts, jobs)
 

@@ -31,8 +31,8 @@ from memattn.training.schedules import learning_rate
 from memattn.training.step_log import PendingStep, StepLog
 from memattn.training.stopping import Stopping
 
-_REDRAWN_AFTER = 0.25  # seconds from one line on progress to the next
-_DRAWN_AFTER = 30.0  # seconds from one picture to the next, which takes up to a second to draw
+_PROGRESS_SECONDS = 0.25  # least time between two drawings of the progress line
+_PICTURE_SECONDS = 30.0  # least time between two pictures; drawing one takes up to a second
 
 
 def train(config: Config, run_dir: str, strategy: tf.distribute.Strategy) -> int:
@@ -103,7 +103,7 @@ class Trainer:
             result = run.step(batches, progress.step, rate)
             progress.add_step(batches, places[-1])
             self.step_log.add(PendingStep(progress.step, result, batches))
-            console.redraw(after=_REDRAWN_AFTER)
+            console.redraw(after=_PROGRESS_SECONDS)
             checkpoint_due = self.stopping.agree(progress.step)
             is_last = progress.step == training.max_steps
             if is_last or progress.step % training.log_every == 0:
@@ -149,7 +149,7 @@ class Trainer:
         for line in lines:
             self.run.say(f"  {line}")
         self._events.record_text("validation/sample", lines, step)
-        if time.monotonic() - self._drawn_at >= _DRAWN_AFTER and (png := validation.draw_sample()):
+        if time.monotonic() - self._drawn_at >= _PICTURE_SECONDS and (png := validation.draw_sample()):
             self._events.record_picture("validation/alignment", png, step)
             self._drawn_at = time.monotonic()
 

@@ -42,7 +42,7 @@ def test_an_interrupted_training_is_resumed_by_the_same_call(tmp_path, monkeypat
     monkeypatch.setattr(console, "say", interrupt_at_first_validation)
     with pytest.raises(KeyboardInterrupt):
         memattn.train_model(TINY, "stopped")
-    assert [row["step"] for row in memattn.train_model(TINY, "stopped")] == [3, 6]
+    assert [row["step"] for row in memattn.train_model(TINY, tmp_path / "stopped")] == [3, 6]
     assert evaluate("stopped")["step"] in (3, 6)
 
 

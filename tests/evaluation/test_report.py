@@ -282,9 +282,9 @@ def test_wrong_arguments_are_refused_in_one_line(command, folder, arguments, pro
 @pytest.mark.parametrize(
     ("name", "content", "problem"),
     [
-        ("validation.csv", None, "never validated"),
-        ("validation.csv", "", "never validated"),
-        ("validation.csv", "step,bleu\n", "never validated"),
+        ("validation.csv", None, "no validation yet"),
+        ("validation.csv", "", "no validation yet"),
+        ("validation.csv", "step,bleu\n", "no validation yet"),
         ("validation.csv", "step,bleu\n10,1\n20", "validation.csv: damaged"),
         ("validation.csv", "step,bleu\n10,\xff\n", "validation.csv: damaged"),
         ("validation.csv", "bleu\n10\n", "validation.csv: damaged"),

@@ -40,7 +40,7 @@ def test_a_sample_is_printed_in_three_lines():
 def test_a_terminal_shows_one_line_on_progress_and_training_computes_the_same(
     tiny_config, tmp_path, monkeypatch, capsys
 ):
-    monkeypatch.setattr(trainer, "_REDRAWN_AFTER", 0.0)
+    monkeypatch.setattr(trainer, "_PROGRESS_SECONDS", 0.0)
     config = tiny_config()
     assert train(config, str(tmp_path / "file"), NO_STRATEGY) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -117,7 +117,7 @@ def recorded(run_dir):
 def test_tensorboard_gets_numbers_texts_and_pictures_which_change_no_weight(
     tiny_config, tmp_path, monkeypatch, mechanism, pictures
 ):
-    monkeypatch.setattr(trainer, "_DRAWN_AFTER", 0.0)
+    monkeypatch.setattr(trainer, "_PICTURE_SECONDS", 0.0)
     decode = validation.decode
 
     def translations(*arguments):

@@ -16,9 +16,9 @@ from memattn.data.tokenizer import CODES, TextSettings, word_tokenizer
 from memattn.data.vocabulary import Vocabulary
 from memattn.errors import DataError
 
-# From so many training pairs on, so many BPE units. The results on Multi30k (29,000 pairs) are with 4,000, those of the
-# paper on WMT'17 (0.2 to 52 million) with 16,000. Gowda & May (2020) find 4,000 to 16,000 best for 0.5 million pairs,
-# and 8,000 for one million.
+# Default number of BPE units, by the least number of training pairs that it is for. The results on Multi30k (29,000
+# pairs) are with 4,000, those of the paper on WMT'17 (0.2 to 52 million) with 16,000. Gowda & May (2020) have the best
+# results with 4,000 to 16,000 for 0.5 million pairs, and with 8,000 for one million.
 _DEFAULT_UNITS = {0: 4_000, 100_000: 8_000, 1_000_000: 16_000}
 
 

@@ -14,7 +14,7 @@ from memattn.evaluation.metrics import METRICS, Comparison
 from memattn.evaluation.report.runs import ReportedRun
 
 _BUCKETS = 5  # of source lengths
-_INCHES = (4.6, 3.1)  # a phone shows the text of a chart at its size
+_INCHES = (4.6, 3.1)  # narrow, so that text stays readable on a phone
 
 
 class Chart(NamedTuple):
@@ -110,7 +110,7 @@ def _chart(
     with rc_context({"svg.fonttype": "none"}):
         document = plots.rendered(figure, "svg").decode("utf-8")
     svg = document[document.index("<svg") :]
-    svg = re.sub(r'<metadata>.*?</metadata>| id="[A-Za-z.]+\d*_\d+"', "", svg, flags=re.DOTALL)  # ids are of a page
+    svg = re.sub(r'<metadata>.*?</metadata>| id="[A-Za-z.]+\d*_\d+"', "", svg, flags=re.DOTALL)  # ids would occur twice
     ends = [
         f"{run.folder} ends at {list(heights.values())[-1]:.4g}"
         for run, heights in zip(runs, points, strict=True)

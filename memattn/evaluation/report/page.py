@@ -12,7 +12,7 @@ from memattn import config as configs
 from memattn.config import differences
 from memattn.config.schema import as_yaml
 from memattn.evaluation import model_card, styles
-from memattn.evaluation.evaluate import evaluating
+from memattn.evaluation.evaluate import evaluation_command
 from memattn.evaluation.metrics import METRICS
 from memattn.evaluation.report import charts
 from memattn.evaluation.report.runs import ReportedRun
@@ -61,7 +61,9 @@ def page(runs: Sequence[ReportedRun], samples: list[list[Sample]], split: str) -
         rows=_rows(runs),
         differing=_differing(runs),
         unevaluated=[
-            {"name": run.folder, "command": evaluating(run.folder, split)} for run in runs if run.evaluated is None
+            {"name": run.folder, "command": evaluation_command(run.folder, split)}
+            for run in runs
+            if run.evaluated is None
         ],
         curves=charts.learning_curves(runs),
         by_length=charts.by_length(runs, buckets) if any(run.evaluated for run in runs) else None,
@@ -69,7 +71,7 @@ def page(runs: Sequence[ReportedRun], samples: list[list[Sample]], split: str) -
         test_sets=by_test_set(runs),
         samples=samples,
         conditions={run.folder: _conditions(run) for run in runs},
-        settings={run.folder: yaml.safe_dump(configs.to_dict(run.config), sort_keys=False) for run in runs},
+        settings={run.folder: yaml.safe_dump(_config(run), sort_keys=False) for run in runs},
     )
 
 
@@ -122,9 +124,14 @@ def _score(result: Result | None, name: str, *, with_signature: bool) -> str:
 
 def _differing(runs: Sequence[ReportedRun]) -> list[Row]:
     """Returns the keys in which the configs of the runs differ, with the value of each run."""
-    trees = [configs.to_dict(run.config) for run in runs]
+    trees = [_config(run) for run in runs]
     keys = dict.fromkeys(difference.key for tree in trees[1:] for difference in differences(trees[0], tree))
     return [Row(key, "", [_value(tree, key) for tree in trees]) for key in keys]
+
+
+def _config(run: ReportedRun) -> dict[str, Any]:
+    """Returns the config of a run's evaluation as plain values; that of the run if it was not evaluated."""
+    return run.evaluated.result.config if run.evaluated else configs.to_dict(run.config)
 
 
 def _value(tree: Mapping[str, Any], key: str) -> str:

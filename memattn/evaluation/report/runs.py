@@ -82,7 +82,7 @@ def _curves(folder: str, config: Config) -> dict[str, dict[int, float]]:
     """Reads the scores of a run's validations; those that are not finite are left out."""
     path = os.path.join(folder, _CURVES)
     never_validated = RunError(
-        f"{folder}: never validated; training does so every {config.training.validate_every:,} steps"
+        f"{folder}: no validation yet; training validates every {config.training.validate_every:,} steps"
     )
     try:
         rows = reading.csv_file(path)

@@ -10,7 +10,7 @@ from memattn.data.preparation import download
 from memattn.data.text_files import read_lines
 from memattn.errors import DataError
 
-# The checksums of this revision are published: datasets/iwslt2017/dataset_infos.json in the early huggingface/datasets.
+# A revision whose checksums huggingface/datasets published, in early versions of datasets/iwslt2017/dataset_infos.json.
 URL = (
     "https://huggingface.co/datasets/IWSLT/iwslt2017/resolve/ebd7c60d9800c2a1be010a227e5f0a2363730f7a/data/"
     "2017-01-trnted/texts"
@@ -36,7 +36,7 @@ SPLITS = {  # names of files, as the dataset card divides them, with places for 
     "valid": ["IWSLT17.TED.dev2010.{}.{}.xml"],
     "test": [f"IWSLT17.TED.tst{year}.{{}}.{{}}.xml" for year in range(2010, 2016)],
 }
-# A line of the training files that says something about a talk.
+# Matches a line of a training file that describes a talk.
 _TAG = re.compile(r"\s*</?(description|doc|keywords|reviewer|speaker|talkid|title|translator|url)\b")
 
 
@@ -113,7 +113,7 @@ def _sentences(path: str) -> list[str]:
 
 
 class _Segments(html.parser.HTMLParser):
-    """Collects the text of each <seg>. Unlike a parser of XML, it reads on after an ampersand that is not escaped."""
+    """Collects the text of each <seg>. Unlike a parser of XML, accepts ampersands that are not escaped."""
 
     def __init__(self) -> None:
         super().__init__()
