@@ -220,7 +220,7 @@ def test_the_cores_are_those_that_the_process_may_use(monkeypatch):
     assert processes.cores() == 64
 
 
-def test_workers_of_a_preparation_default_to_the_cores(monkeypatch):
+def test_workers_of_a_preparation_default_to_the_cores(tmp_path, monkeypatch):
     class Flags:
         """The flags of a preparation, none of them given."""
 
@@ -240,7 +240,8 @@ def test_workers_of_a_preparation_default_to_the_cores(monkeypatch):
     monkeypatch.setattr(prepare, "flags", SimpleNamespace(FLAGS=Flags()))
     monkeypatch.setattr(prepare.preparation, "prepare", record)
     monkeypatch.setattr(prepare.processes, "cores", lambda: 7)
-    prepare._prepare_text({}, "raw", "en", "de")
+    (tmp_path / "train.en").write_text("a line\n")
+    prepare._prepare_text({"train": (str(tmp_path / "train.en"), "")}, "raw", "en", "de")
     assert numbers == [7]
 
 
