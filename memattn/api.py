@@ -36,7 +36,7 @@ def train_model(
       OSError: a file cannot be read or written.
       KeyboardInterrupt: the training was stopped; its checkpoint is written.
     """
-    _check_overrides(overrides)
+    configs.check_overrides(overrides)
     if isinstance(config, Mapping):
         loaded = configs.from_dict(config, overrides)
     elif isinstance(config, (str, os.PathLike)):
@@ -79,16 +79,10 @@ def evaluate_model(
       RunError: the run has no checkpoint that can be read.
       OSError: a file cannot be read or written.
     """
-    _check_overrides(overrides)
+    configs.check_overrides(overrides)
     run_dir = os.fspath(run_dir)
     trained = load([run_dir], list(overrides), None)
     evaluated = evaluation.evaluate(trained, evaluation.read_split(trained, split), repeats=repeats)
     folder = evaluation.default_folder(run_dir, split)
     evaluation.write(evaluated, trained, folder, num_plots=num_plots)
     return evaluated.result
-
-
-def _check_overrides(overrides: Sequence[str]) -> None:
-    """Raises ConfigError if one override was given in place of a list."""
-    if isinstance(overrides, str):
-        raise ConfigError(f"overrides: must be a list of strings, not {overrides!r:.80}")

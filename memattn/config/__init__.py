@@ -1,7 +1,7 @@
 """Reads a run's configuration, YAML with overrides, into checked dataclasses."""
 
 from memattn.config.differences import differences
-from memattn.config.loading import apply_changes, checked, dump, from_dict, load, to_dict
+from memattn.config.loading import apply_changes, check_overrides, checked, dump, from_dict, load, to_dict
 from memattn.config.schema import Origin
 from memattn.config.sections import (
     Config,
@@ -31,6 +31,7 @@ __all__ = [
     "TaskConfig",
     "TrainingConfig",
     "apply_changes",
+    "check_overrides",
     "checked",
     "differences",
     "dump",

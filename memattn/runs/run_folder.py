@@ -20,7 +20,7 @@ from memattn.models.seq2seq import Seq2Seq
 
 KINDS = {"seq2seq": Seq2Seq, **ACTIVE_MEMORY}  # models, by the names in model.kind
 CONFIG, CORPUS = "config.yaml", "corpus.json"
-CHECKPOINTS, BEST, LOCK = "checkpoints", "best", "lock"
+CHECKPOINTS, BEST, LOCK, VALIDATIONS = "checkpoints", "best", "lock", "validation.csv"
 
 
 def create(

@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from memattn.config import DecodingConfig
+from memattn.config import DecodingConfig, check_overrides
 from memattn.data.batches import streaming_batches
 from memattn.data.sentences import Sentences
 from memattn.data.tokenizer import Tokenizer
@@ -212,6 +212,5 @@ def load(run_dir: str, overrides: Sequence[str] = ()) -> Translator:
 
     Raises ConfigError, DataError, RunError, OSError.
     """
-    if isinstance(overrides, str):
-        raise ConfigError(f"overrides: must be a list of strings, not {overrides!r:.80}")
+    check_overrides(overrides)
     return from_trained(load_trained([run_dir], ["decoding.jit_compile=false", *overrides], None), n_best=1)

@@ -12,7 +12,7 @@ from memattn.config import Config
 from memattn.evaluation.evaluate import RESULT
 from memattn.evaluation.metrics import METRICS
 from memattn.evaluation.result import Result
-from memattn.runs.run_folder import BEST, CHECKPOINTS
+from memattn.runs.run_folder import BEST, CHECKPOINTS, VALIDATIONS
 from memattn.sweeps.expand import changes, expand
 
 
@@ -52,7 +52,7 @@ def finished(config: Config, sweep_dir: str, split: str, average: int | None = N
         folder = os.path.join(sweep_dir, name)
         result = result_of(folder, run_config, split, average)
         if result is not None:
-            path = os.path.join(folder, "validation.csv")
+            path = os.path.join(folder, VALIDATIONS)
             if rows := validations(path):
                 runs.append(Run(name, folder, run_config, result, rows, changes_by_name[name]))
             else:

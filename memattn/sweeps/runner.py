@@ -17,7 +17,7 @@ from memattn import console, files, processes
 from memattn.config import Config
 from memattn.data import corpus, task_corpus
 from memattn.errors import ConfigError
-from memattn.runs.run_folder import CONFIG, load_config
+from memattn.runs.run_folder import CONFIG, VALIDATIONS, load_config
 from memattn.sweeps import tables
 from memattn.sweeps.expand import expand
 from memattn.sweeps.overview import Overview
@@ -127,7 +127,7 @@ def run_sweep(
         if len(runs) == len(all_runs):
             done = finished(config, sweep_dir, split, average)
             without_row = set(runs) - {run.name for run in done} - set(failed)
-            reasons |= dict.fromkeys(without_row, "validation.csv is damaged")
+            reasons |= dict.fromkeys(without_row, f"{VALIDATIONS} is damaged")
             tables.write(config, done, reasons, sweep_dir, title)
         return failed
 
@@ -162,7 +162,7 @@ def _write_config(run: Config, sweep_dir: str, name: str) -> None:
 
 def _steps_left(run: Config, folder: str) -> int:
     """Returns the number of training steps between the last validation of a run and its end."""
-    rows = validations(os.path.join(folder, "validation.csv"))
+    rows = validations(os.path.join(folder, VALIDATIONS))
     return max(0, run.training.max_steps - (int(rows[-1]["step"]) if rows else 0))
 
 

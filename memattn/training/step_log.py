@@ -1,7 +1,7 @@
-"""Keeps the results of training steps until a line of output reports them.
+"""Keeps the results of training steps until a report on them.
 
 Training does not wait for a step's result: while the devices compute, further batches are prepared. Results are read
-when a line of output, a validation or a checkpoint needs them, or when many are pending.
+when a report, a validation or a checkpoint needs them, or when many are pending.
 """
 
 import time
@@ -35,12 +35,12 @@ class PendingStep(NamedTuple):
 
 
 class StepLog:
-    """The results of the steps since the last line of output.
+    """The results of the steps since the last report.
 
     Attributes:
       pending: steps whose results are not read yet.
-      results: results that are in no line yet.
-      logged_at: time of the last line; validations since then are not counted.
+      results: results that no report has counted yet.
+      logged_at: time of the last report; validations since then are not counted.
     """
 
     def __init__(self, run: OpenRun, events: Events):
@@ -48,7 +48,7 @@ class StepLog:
         self.pending: list[PendingStep] = []
         self.results: list[StepResult] = []
         self.logged_at = time.monotonic()
-        self._scalars: dict[str, float] = {}  # those of the last line
+        self._scalars: dict[str, float] = {}  # those of the last report
 
     def add(self, step: PendingStep) -> None:
         """Notes a step that has been started. Raises as `collect`."""
@@ -98,5 +98,5 @@ class StepLog:
         return reporting.progress_parts(self._run.config.training, self._run.progress, self._scalars)
 
     def leave_out(self, seconds: float) -> None:
-        """Excludes time without training steps from the speed in the next line."""
+        """Excludes time without training steps from the speed in the next report."""
         self.logged_at += seconds

@@ -24,6 +24,7 @@ import tensorflow as tf
 
 from memattn import console, files
 from memattn.config import Config
+from memattn.runs.run_folder import VALIDATIONS
 from memattn.training import distribution, divergence, reporting, saving
 from memattn.training.events import Events
 from memattn.training.opening import open_run
@@ -138,7 +139,7 @@ class Trainer:
         if is_best:
             distribution.by_chief(run.strategy, lambda: run.saved.best.save(progress.step))
         progress.end(training, scores, run.model.vocabulary_size)
-        path = os.path.join(run.folder, "validation.csv")
+        path = os.path.join(run.folder, VALIDATIONS)
         distribution.by_chief(run.strategy, lambda: files.write_csv(path, progress.validations))
         self.step_log.leave_out(time.monotonic() - begin)
 

@@ -1,4 +1,4 @@
-"""What commands print: lines from any thread, and a line on progress at the bottom of a terminal."""
+"""The output of commands: lines from any thread, and a progress line at the bottom of a terminal."""
 
 import io
 import sys

@@ -1,4 +1,4 @@
-"""What the number of training pairs decides: the BPE units that preparation learns, and the config that it names."""
+"""Choices by the number of training pairs: the BPE units that preparation learns, and the config that it names."""
 
 import gzip
 import json

@@ -177,11 +177,11 @@ def test_samples_are_spread_over_the_lengths(lengths, number, expected):
 
 def test_runs_with_other_test_sets_are_said_to_be_incomparable(tiny_config):
     same = [made_up_run(tiny_config(), name) for name in ("runs/a", "runs/b")]
-    other = made_up_run(tiny_config(), "runs/c", sources=("a b", "d"))
-    groups = samples.by_test_set([*same, other])
+    different = made_up_run(tiny_config(), "runs/c", sources=("a b", "d"))
+    groups = samples.by_test_set([*same, different])
     assert [[run.folder for run in group] for group in groups] == [["runs/a", "runs/b"], ["runs/c"]]
-    sentences = [[made_up_sample(same[0], source="first")], [made_up_sample(other, source="second")]]
-    document = page.page([*same, other], sentences, "valid")
+    sentences = [[made_up_sample(same[0], source="first")], [made_up_sample(different, source="second")]]
+    document = page.page([*same, different], sentences, "valid")
     assert "scores cannot be compared" in document
     assert document.count("<h2>Sample translations of") == 2
     assert "scores cannot be compared" not in page.page(same, [], "valid")

@@ -7,7 +7,7 @@ import threading
 
 
 class Terminal:
-    """What a program has written to a pseudo-terminal.
+    """The text that a program has written to a pseudo-terminal.
 
     Attributes:
       written: all characters; complete once the context of `terminal` has ended.

@@ -1,4 +1,4 @@
-"""What training shows of its progress: on a terminal, in a file, and in TensorBoard."""
+"""The progress that training shows: on a terminal, in a file, and in TensorBoard."""
 
 import re
 

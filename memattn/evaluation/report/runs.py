@@ -19,8 +19,6 @@ from memattn.evaluation.metrics import METRICS
 from memattn.evaluation.result import Result
 from memattn.runs import run_folder
 
-_CURVES = "validation.csv"
-
 
 class Evaluated(NamedTuple):
     """An evaluation of a run: its result, and the hypotheses and references in words divided by spaces."""
@@ -80,7 +78,7 @@ def read(folder: str, split: str, overrides: list[str]) -> ReportedRun:
 
 def _curves(folder: str, config: Config) -> dict[str, dict[int, float]]:
     """Reads the scores of a run's validations; those that are not finite are left out."""
-    path = os.path.join(folder, _CURVES)
+    path = os.path.join(folder, run_folder.VALIDATIONS)
     never_validated = RunError(
         f"{folder}: no validation yet; training validates every {config.training.validate_every:,} steps"
     )

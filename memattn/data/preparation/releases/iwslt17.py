@@ -5,8 +5,8 @@ import html.parser
 import os
 import re
 
-from memattn import files
 from memattn.data.preparation import download
+from memattn.data.preparation.releases import archives
 from memattn.data.text_files import read_lines
 from memattn.errors import DataError
 
@@ -65,23 +65,14 @@ def fetch(pair: str, base_url: str, folder: str) -> dict[str, tuple[str, str]]:
         for name in names:
             source, target = download.extract(archive, [name.format(pair, language) for language in languages], folder)
             pairs += _sentence_pairs(source, target)
-        source, target = (os.path.join(folder, f"{split}.{language}") for language in languages)
-        for path, lines in zip((source, target), zip(*pairs, strict=True), strict=True):
-            files.write(path, "".join(f"{line}\n" for line in lines))
-        splits[split] = (source, target)
+        splits[split] = archives.write_split(folder, split, languages, pairs)
     return splits
 
 
 def facts(pair: str, base_url: str, folder: str) -> dict[str, str | int]:
     """Returns what a manifest says about a downloaded release. Raises OSError."""
     url, archive = _archive(pair, base_url, folder)
-    return {
-        "url": url,
-        "bytes": os.path.getsize(archive),
-        "sha256": files.checksum(archive),
-        "license": LICENSE,
-        "attribution": ATTRIBUTION,
-    }
+    return archives.facts(url, archive, LICENSE, ATTRIBUTION)
 
 
 def _archive(pair: str, base_url: str, folder: str) -> tuple[str, str]:

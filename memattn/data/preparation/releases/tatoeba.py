@@ -3,8 +3,8 @@
 import hashlib
 import os
 
-from memattn import files
 from memattn.data.preparation import download
+from memattn.data.preparation.releases import archives
 from memattn.data.text_files import read_lines
 from memattn.errors import DataError
 
@@ -59,13 +59,7 @@ def fetch(language: str, base_url: str, folder: str) -> dict[str, tuple[str, str
                 f"{text}: too few pairs: of {sum(map(len, pairs.values())):,}, {len(drawn)} fall to the split {split}, "
                 f"which needs {LEAST}; memattn-prepare parallel takes splits of your own"
             )
-    splits = {}
-    for split, drawn in pairs.items():
-        source, target = (os.path.join(folder, f"{split}.{end}") for end in ("eng", language))
-        for path, lines in zip((source, target), zip(*drawn, strict=True), strict=True):
-            files.write(path, "".join(f"{line}\n" for line in lines))
-        splits[split] = (source, target)
-    return splits
+    return {split: archives.write_split(folder, split, ("eng", language), drawn) for split, drawn in pairs.items()}
 
 
 def split_of(english: str) -> str:
@@ -77,13 +71,7 @@ def split_of(english: str) -> str:
 def facts(language: str, base_url: str, folder: str) -> dict[str, str | int]:
     """Returns what a manifest says about a downloaded release, which has no published checksum. Raises OSError."""
     url, archive = _archive(language, base_url, folder)
-    return {
-        "url": url,
-        "bytes": os.path.getsize(archive),
-        "sha256": files.checksum(archive),
-        "license": LICENSE,
-        "attribution": ATTRIBUTION,
-    }
+    return archives.facts(url, archive, LICENSE, ATTRIBUTION)
 
 
 def _archive(language: str, base_url: str, folder: str) -> tuple[str, str]:
