@@ -3,6 +3,11 @@
 import tensorflow as tf
 
 
+def has_gpu() -> bool:
+    """Returns whether TensorFlow computes on a GPU."""
+    return bool(tf.config.list_logical_devices("GPU"))
+
+
 def jit_compile(choice: bool | str, compute_dtype: str = "float32") -> bool:
     """Returns whether to compile; "auto" decides by measurements.
 
@@ -15,6 +20,5 @@ def jit_compile(choice: bool | str, compute_dtype: str = "float32") -> bool:
     """
     if isinstance(choice, bool):
         return choice
-    on_cpu = not tf.config.list_logical_devices("GPU")
     version = tuple(map(int, tf.__version__.split(".")[:2]))
-    return version >= (2, 20) and not (on_cpu and compute_dtype == "bfloat16")
+    return version >= (2, 20) and (has_gpu() or compute_dtype != "bfloat16")

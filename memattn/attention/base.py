@@ -10,6 +10,7 @@ import tensorflow as tf
 from memattn.attention.initializers import initializer_config, initializer_of
 from memattn.attention.ops import padding_last
 from memattn.attention.options import MODEL_FACTS, check_choice, constructor_parameters, literal_values
+from memattn.attention.step_list import StepList
 
 
 class AttentionMechanism(tf.keras.layers.Layer):
@@ -202,17 +203,17 @@ class AttentionMechanism(tf.keras.layers.Layer):
         if not tf.nest.flatten(state):
             return self.score(query, memory, state, seed)[0]
         steps = tf.shape(query)[1]
-        scores = tf.TensorArray(query.dtype, steps)
+        scores = StepList(query.dtype, steps)
 
-        def step(time, state, scores):
+        def step(time, state, handle):
             step_seed = None if seed is None else tf.random.experimental.stateless_fold_in(seed, time)
             step_scores, state = self.score(tf.gather(query, time, axis=1)[:, None], memory, state, step_seed)
-            return time + 1, state, scores.write(time, step_scores[:, 0])
+            return time + 1, state, scores.append(handle, step_scores[:, 0])
 
-        *_, scores = tf.while_loop(
-            lambda time, *_: time < steps, step, (0, state, scores), maximum_iterations=query.shape[1]
+        *_, handle = tf.while_loop(
+            lambda time, *_: time < steps, step, (0, state, scores.empty), maximum_iterations=query.shape[1]
         )
-        return tf.transpose(scores.stack(), [1, 0, 2])
+        return tf.transpose(scores.stack(handle), [1, 0, 2])
 
     def compute_output_shape(self, query_shape, value_shape, **_):
         return (*query_shape[:-1], self.context_size(value_shape[-1]))

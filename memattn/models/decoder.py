@@ -7,6 +7,7 @@ from memattn.attention.initializers import Initializer, initializer_config, init
 from memattn.attention.ops import cast
 from memattn.models.bridge import Cells
 from memattn.models.dropout import dropout, split_seed
+from memattn.models.lstm import run_lstm
 from memattn.models.reader import make_reader
 from memattn.models.stepper import LSTMStepper, Stepper, run_steps
 
@@ -142,7 +143,7 @@ class Decoder(tf.keras.layers.Layer):
         """Runs layer after layer; then all queries read the memory in one product."""
         outputs = inputs
         for lstm, cell, layer_seed in zip(self.stack, cells, split_seed(seed, self.layers), strict=True):
-            outputs = lstm(dropout(outputs, self.dropout, layer_seed), initial_state=list(cell))
+            outputs, *_ = run_lstm(lstm.cell, dropout(outputs, self.dropout, layer_seed), cell)
         reading = stepper.read(outputs, (), seed)
         return outputs, reading.contexts, reading.scores
 

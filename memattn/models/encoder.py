@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from memattn.attention.initializers import Initializer, initializer_config, initializer_of
 from memattn.models.dropout import dropout, split_seed
+from memattn.models.lstm import LSTM
 
 
 @tf.keras.utils.register_keras_serializable("memattn")
@@ -38,7 +39,7 @@ class Encoder(tf.keras.layers.Layer):
 
     def _layer(self, name: str, go_backwards: bool) -> tf.keras.layers.LSTM | tf.keras.layers.GRU:
         kind, options = {
-            "lstm": (tf.keras.layers.LSTM, {}),
+            "lstm": (LSTM, {}),
             "gru": (tf.keras.layers.GRU, {"reset_after": False}),
         }[self.cell]
         return kind(
@@ -65,13 +66,16 @@ class Encoder(tf.keras.layers.Layer):
         parts = 2 if self.cell == "lstm" else 1
         return (*input_shape[:-1], 2 * self.units), (input_shape[0], 2 * parts * self.layers * self.units)
 
-    def call(self, inputs: tf.Tensor, mask: tf.Tensor, seed: tf.Tensor | None = None) -> tuple[tf.Tensor, tf.Tensor]:
+    def call(
+        self, inputs: tf.Tensor, mask: tf.Tensor, seed: tf.Tensor | None = None, jit_compile: bool = False
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         """Encodes a batch of sources.
 
         Args:
           inputs: embeddings [B, S, E].
           mask: [B, S], false for padding, which comes last.
           seed: [2], turns dropout on.
+          jit_compile: whether XLA compiles the loops of LSTMs, on a CPU.
 
         Returns:
           The states [B, S, D], and the concatenated final states of all layers [B, F], forward layers first. F is
@@ -80,11 +84,12 @@ class Encoder(tf.keras.layers.Layer):
         # cuDNN refuses rows that are all padding, so their first position counts as a token.
         mask = tf.concat([tf.ones_like(mask[:, :1]), mask[:, 1:]], 1)
         seeds = iter(split_seed(seed, 2 * self.layers))
+        options = {"jit_compile": jit_compile} if self.cell == "lstm" else {}
         tops, finals = [], []
         for stack in (self.forward, self.backward):
             outputs = inputs
             for layer in stack:
-                outputs, *state = layer(dropout(outputs, self.dropout, next(seeds)), mask=mask)
+                outputs, *state = layer(dropout(outputs, self.dropout, next(seeds)), mask=mask, **options)
                 if layer.go_backwards:
                     outputs = tf.reverse(outputs, [1])
                 finals += state

@@ -36,8 +36,8 @@ class Ensemble:
     def token_table(self) -> list:
         return [model.token_table() for model in self._models]
 
-    def encode(self, source: tf.Tensor, seed: tf.Tensor | None = None) -> list:
-        return [model.encode(source, seed) for model in self._models]
+    def encode(self, source: tf.Tensor, seed: tf.Tensor | None = None, jit_compile: bool = False) -> list:
+        return [model.encode(source, seed, jit_compile) for model in self._models]
 
     def alternatives(self, encoded: list, ratio: float | None) -> Iterator[Alternative]:
         each_models = (model.alternatives(item, ratio) for model, item in zip(self._models, encoded, strict=True))

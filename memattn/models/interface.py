@@ -40,8 +40,12 @@ class DecodingModel(Protocol):
     def vocabulary_size(self) -> int:
         """V, of source and target."""
 
-    def encode(self, source: tf.Tensor, seed: tf.Tensor | None = None) -> Any:
-        """Encodes source ids [B, S], padded with PAD."""
+    def encode(self, source: tf.Tensor, seed: tf.Tensor | None = None, jit_compile: bool = False) -> Any:
+        """Encodes source ids [B, S], padded with PAD.
+
+        With `jit_compile`, XLA compiles the loops over source positions if it can compile them apart from their
+        gradient.
+        """
 
     def alternatives(self, encoded: Any, ratio: float | None) -> Iterable[Alternative]:
         """Yields the alternatives that a search tries for what `encode` returned.

@@ -213,10 +213,10 @@ class Seq2Seq(tf.keras.Model):
         """Whether the attention mechanism weighs source positions."""
         return self.attention.context_size(2 * self.encoder.units) > 0
 
-    def encode(self, source: tf.Tensor, seed: tf.Tensor | None = None) -> Encoded:
-        """Encodes source ids [B, S], padded with PAD; `seed` [2] turns dropout on."""
+    def encode(self, source: tf.Tensor, seed: tf.Tensor | None = None, jit_compile: bool = False) -> Encoded:
+        """Encodes source ids [B, S], padded with PAD; `seed` [2] turns dropout on. For `jit_compile`, see `LSTM`."""
         mask = tf.not_equal(source, PAD)
-        states, final_state = self.encoder(self.source_embedding(source), mask, seed)
+        states, final_state = self.encoder(self.source_embedding(source), mask, seed, jit_compile=jit_compile)
         if seed is None:
             memory = self.attention.memorize(states, mask)
         else:

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from memattn.attention import sparse
+from memattn.attention.step_list import StepList
 from memattn.models.bridge import Cells
 from memattn.models.dropout import dropout, fold_in, split_seed
 from memattn.models.reader import Reader
@@ -133,17 +134,21 @@ def run_steps(
     steps = gates.shape[1] if gates.shape[1] is not None else tf.shape(gates)[1]
     gates = tf.transpose(gates, [1, 0, 2])[:, :, None]  # [T, B, 1, G]
     gates = tf.TensorArray(gates.dtype, steps).unstack(gates)  # the gradient of gates[time] would fill all T steps
-    arrays = [tf.TensorArray(gates.dtype, steps) for _ in range(3)]
+    lists = [StepList(gates.dtype, steps) for _ in range(3)]
 
-    def step(time, state, arrays):
+    def step(time, state, handles):
         result = stepper(gates.read(time), state, fold_in(seed, time))
         values = result.outputs, result.contexts, result.scores
-        arrays = [array.write(time, value[:, 0]) for array, value in zip(arrays, values, strict=True)]
-        return time + 1, result.state, arrays
+        handles = [
+            step_list.append(handle, value[:, 0])
+            for step_list, handle, value in zip(lists, handles, values, strict=True)
+        ]
+        return time + 1, result.state, handles
 
-    loop = (0, stepper.initial_state(cells, 1), arrays)
-    _, _, arrays = tf.while_loop(lambda time, *_: time < steps, step, loop, maximum_iterations=steps)
-    outputs, contexts, scores = (tf.transpose(array.stack(), [1, 0, 2]) for array in arrays)
+    loop = (0, stepper.initial_state(cells, 1), [step_list.empty for step_list in lists])
+    _, _, handles = tf.while_loop(lambda time, *_: time < steps, step, loop, maximum_iterations=steps)
+    stacks = [step_list.stack(handle) for step_list, handle in zip(lists, handles, strict=True)]
+    outputs, contexts, scores = (tf.transpose(stack, [1, 0, 2]) for stack in stacks)
     return outputs, contexts, scores
 
 

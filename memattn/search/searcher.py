@@ -64,7 +64,7 @@ class Searcher:
         self._optimizer = contextlib.nullcontext() if jit else WITHOUT_ARITHMETIC_OPTIMIZER
         self._search = tf.function(self._search_batch, autograph=False, jit_compile=jit)
         self._encode = tf.function(model.encode, autograph=False)
-        compiles = jit and not tf.config.list_logical_devices("GPU")
+        compiles = jit and not xla.has_gpu()
         self._encode_one = tf.function(model.encode, autograph=False, jit_compile=True) if compiles else self._encode
         self._make_token_table = tf.function(model.token_table, autograph=False)
         if aligns(model):

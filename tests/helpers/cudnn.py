@@ -4,6 +4,8 @@ import sys
 
 import tensorflow as tf
 
+from memattn import xla
+
 
 def cudnn_rnn(*, input, input_h, input_c, params, is_training, rnn_mode, sequence_lengths, time_major):
     """Replaces tf.raw_ops.CudnnRNNV3: outputs [B, T, U], 0 past each row's length, and the final h and c [B, 1, U].
@@ -50,5 +52,6 @@ def emulate(monkeypatch):
         return cudnn_rnn(**arguments)
 
     monkeypatch.setattr(rnn, "_is_gpu_available", lambda: True)
+    monkeypatch.setattr(xla, "has_gpu", lambda: True)
     monkeypatch.setattr(tf.raw_ops, "CudnnRNNV3", recorded_cudnn_rnn)
     return calls

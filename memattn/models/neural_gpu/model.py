@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from memattn.attention.ops import cast
+from memattn.attention.step_list import StepList
 from memattn.data.vocabulary import PAD
 from memattn.models.dropout import fold_in, split_seed
 from memattn.models.interface import Alternative
@@ -121,9 +122,9 @@ class NeuralGPU(tf.keras.Model):
     def build(self, source_shape=None, target_shape=None):
         self.built = True  # the constructor made the weights
 
-    def encode(self, source: tf.Tensor, seed: tf.Tensor | None = None) -> Encoded:
+    def encode(self, source: tf.Tensor, seed: tf.Tensor | None = None, jit_compile: bool = False) -> Encoded:
         """Embeds source ids [B, S], padded with PAD, for memories as long as the sources."""
-        del seed
+        del seed, jit_compile
         is_token = tf.not_equal(source, PAD)
         embedded = self.source_embedding(source)
         return Encoded(tf.where(is_token[:, :, None], embedded, tf.zeros_like(embedded)), _count(is_token))
@@ -300,16 +301,16 @@ class ExtendedNeuralGPU(NeuralGPU):
     def _teacher_forced(self, decoding, target, seed):
         steps = target.shape[1] or tf.shape(target)[1]
         tokens = tf.TensorArray(tf.int32, steps).unstack(tf.transpose(shift_right(target)))  # T tensors [B]
-        results = tf.TensorArray(decoding.memory.dtype, steps)
+        results = StepList(decoding.memory.dtype, steps)
 
-        def step(time, state, results):
+        def step(time, state, handle):
             step_seed = fold_in(seed, time + _DECODER_SEEDS)
             features, state = self._features(tokens.read(time)[:, None], state, decoding, step_seed)
-            return time + 1, state, results.write(time, features[:, 0])
+            return time + 1, state, results.append(handle, features[:, 0])
 
-        loop = (0, self._first_state(decoding, 1), results)
-        *_, results = tf.while_loop(lambda time, *_: time < steps, step, loop, maximum_iterations=steps)
-        return tf.transpose(results.stack(), [1, 0, 2])
+        loop = (0, self._first_state(decoding, 1), results.empty)
+        *_, handle = tf.while_loop(lambda time, *_: time < steps, step, loop, maximum_iterations=steps)
+        return tf.transpose(results.stack(handle), [1, 0, 2])
 
 
 def _resized(encoded: Encoded, lengths: tf.Tensor, size: int | tf.Tensor) -> Encoded:

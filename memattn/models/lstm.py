@@ -1,0 +1,130 @@
+"""A loop over the time steps of an LSTM, without the work that can be done for all steps before or after it."""
+
+import tensorflow as tf
+
+from memattn import xla
+from memattn.attention.ops import cast
+
+
+@tf.keras.utils.register_keras_serializable("memattn")
+class LSTM(tf.keras.layers.LSTM):
+    """Keras' LSTM layer, which returns outputs [B, S, U] and the last h and c [B, U].
+
+    On a GPU it runs cuDNN, as Keras does; on a CPU `run_lstm`, which XLA compiles with `jit_compile`. If the layer goes
+    backwards, its outputs are in the order of computation, as in Keras.
+    """
+
+    def call(self, sequences, mask, jit_compile=False):
+        if xla.has_gpu():
+            return super().call(sequences, mask=mask)
+        if self.go_backwards:
+            sequences, mask = tf.reverse(sequences, [1]), tf.reverse(mask, [1])
+        zeros = tf.zeros([tf.shape(sequences)[0], self.units], sequences.dtype)
+        return list(run_lstm(self.cell, sequences, (zeros, zeros), mask, jit_compile=jit_compile))
+
+
+def run_lstm(
+    cell: tf.keras.layers.LSTMCell,
+    inputs: tf.Tensor,
+    state: tuple[tf.Tensor, tf.Tensor],
+    mask: tf.Tensor | None = None,
+    *,
+    jit_compile: bool = False,
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Runs an LSTM over inputs [B, S, E] from the state h and c [B, U].
+
+    Where the mask [B, S] is false, a step keeps the previous h and c. With `jit_compile`, XLA compiles the loop.
+
+    Returns h after each step [B, S, U], and the last h and c.
+    """
+    dtype = inputs.dtype
+    kernel, recurrent_kernel, bias = (cast(weight, dtype) for weight in (cell.kernel, cell.recurrent_kernel, cell.bias))
+    inputs = tf.transpose(inputs, [1, 0, 2])
+    is_real = tf.ones_like(inputs[:, :, :1]) if mask is None else tf.cast(tf.transpose(mask), dtype)[:, :, None]
+    gates = tf.tensordot(inputs, kernel, 1) + bias  # [S, B, 4U]
+    run = _compiled_run if jit_compile else _run
+    hiddens, hidden, memory_cell = run(gates, recurrent_kernel, is_real, *state)
+    return tf.transpose(hiddens, [1, 0, 2]), hidden, memory_cell
+
+
+@tf.custom_gradient
+def _run(gates: tf.Tensor, recurrent_kernel: tf.Tensor, is_real: tf.Tensor, hidden: tf.Tensor, memory_cell: tf.Tensor):
+    """Runs S steps from h and c [B, U].
+
+    Automatic differentiation would add to the gradient of the recurrent kernel in each step. Here, the loop keeps the
+    gradients of the gates, and the kernel's takes one product of matrices after it, as in cuDNN.
+
+    Args:
+      gates: what the inputs contribute to the gates, in Keras' order i, f, c, o, [S, B, 4U].
+      recurrent_kernel: [U, 4U].
+      is_real: 1, or 0 for a step that keeps h and c, [S, B, 1].
+
+    Returns:
+      h after each step [S, B, U], and the last h and c; then the function that computes the gradient.
+    """
+    dtype, steps = gates.dtype, tf.shape(gates)[0]
+    first_hidden, first_memory_cell = hidden, memory_cell
+    each_step = [_array_of(gates), _array_of(is_real)]
+
+    def step(time, hidden, memory_cell, arrays):
+        from_inputs, real = (array.read(time) for array in each_step)
+        i, f, candidate, o = tf.split(from_inputs + tf.matmul(hidden, recurrent_kernel), 4, 1)
+        i, f, candidate, o = tf.sigmoid(i), tf.sigmoid(f), tf.tanh(candidate), tf.sigmoid(o)
+        next_memory_cell = f * memory_cell + i * candidate
+        hidden += real * (o * tf.tanh(next_memory_cell) - hidden)
+        memory_cell += real * (next_memory_cell - memory_cell)
+        values = hidden, memory_cell, tf.concat([i, f, candidate, o], 1)
+        return (
+            time + 1,
+            hidden,
+            memory_cell,
+            [array.write(time, value) for array, value in zip(arrays, values, strict=True)],
+        )
+
+    loop = 0, hidden, memory_cell, [tf.TensorArray(dtype, steps) for _ in range(3)]
+    _, hidden, memory_cell, arrays = tf.while_loop(lambda time, *_: time < steps, step, loop)
+    hiddens, memory_cells, activations = (array.stack() for array in arrays)
+
+    def gradient(hiddens_gradient, hidden_gradient, memory_cell_gradient):
+        previous_hiddens = tf.concat([first_hidden[None], hiddens[:-1]], 0)
+        previous_memory_cells = tf.concat([first_memory_cell[None], memory_cells[:-1]], 0)
+        each_step = [
+            _array_of(values)
+            for values in (hiddens_gradient, activations, memory_cells, previous_memory_cells, is_real)
+        ]
+
+        def step_back(time, hidden_gradient, memory_cell_gradient, array):
+            output_gradient, activation, memory_cell, previous_memory_cell, real = (
+                array.read(time) for array in each_step
+            )
+            i, f, candidate, o = tf.split(activation, 4, 1)
+            output = tf.tanh(memory_cell)
+            hidden_gradient += output_gradient
+            inner_gradient = memory_cell_gradient + hidden_gradient * o * (1 - output * output)
+            parts = [
+                inner_gradient * candidate * i * (1 - i),
+                inner_gradient * previous_memory_cell * f * (1 - f),
+                inner_gradient * i * (1 - candidate * candidate),
+                hidden_gradient * output * o * (1 - o),
+            ]
+            gates_gradient = real * tf.concat(parts, 1)
+            through_gates = tf.matmul(gates_gradient, recurrent_kernel, transpose_b=True)
+            hidden_gradient = through_gates + (1 - real) * hidden_gradient
+            memory_cell_gradient += real * (inner_gradient * f - memory_cell_gradient)
+            return time - 1, hidden_gradient, memory_cell_gradient, array.write(time, gates_gradient)
+
+        loop = steps - 1, hidden_gradient, memory_cell_gradient, tf.TensorArray(dtype, steps)
+        _, hidden_gradient, memory_cell_gradient, array = tf.while_loop(lambda time, *_: time >= 0, step_back, loop)
+        gates_gradient = array.stack()
+        kernel_gradient = tf.tensordot(previous_hiddens, gates_gradient, [[0, 1], [0, 1]])
+        return gates_gradient, kernel_gradient, None, hidden_gradient, memory_cell_gradient
+
+    return (hiddens, hidden, memory_cell), gradient
+
+
+_compiled_run = tf.function(_run, autograph=False, jit_compile=True)
+
+
+def _array_of(tensor: tf.Tensor) -> tf.TensorArray:
+    """Returns an array of the elements of the first axis."""
+    return tf.TensorArray(tensor.dtype, tf.shape(tensor)[0]).unstack(tensor)
