@@ -5,10 +5,12 @@ import json
 import pytest
 from helpers.files import contents, lines_of
 from helpers.repository import assert_single_error, run_command
+from helpers.runs import NO_STRATEGY, evaluate
 
 from memattn.data import corpus
 from memattn.data.preparation import parsing
 from memattn.errors import ConfigError, DataError
+from memattn.training.trainer import train
 
 
 @pytest.fixture
@@ -70,3 +72,16 @@ def test_the_command_prepares_trees_and_says_how_to_train(splits, tmp_path):
     (tmp_path / "valid").write_text("")
     command = ["parsing", *flags, f"--folder={tmp_path / 'second'}"]
     assert_single_error(run_command("memattn.prepare", *command), f"{tmp_path / 'valid'}: has no tree")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["seq2seq", "extended"])
+def test_a_run_on_trees_is_chosen_by_f1_and_scored_by_brackets(splits, tiny_config, tmp_path, kind):
+    parsing.prepare({**splits, "test": splits["train"]}, 1, str(tmp_path / "trees"))
+    changes = {"data.copy": None, "data.folder": str(tmp_path / "trees"), "training.metric": "bracketing_f1"}
+    if kind == "extended":
+        changes |= {"model.kind": kind, "model.width": 1, "decoding.memory_ratio": "estimate"}
+    assert train(tiny_config(changes), str(tmp_path / "run"), NO_STRATEGY) == 0
+    assert "bracketing_f1" in lines_of(tmp_path / "run" / "validation.csv")[0].split(",")
+    result = evaluate(tmp_path / "run", split="test")
+    assert {"bracketing_f1", "bracketing_precision", "bracketing_recall", "malformed_trees"} <= result.keys()
