@@ -8,6 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 from helpers.files import lines_of
+from helpers.runs import NO_STRATEGY, evaluate, translator
 from helpers.texts import SETTINGS, sentences
 
 from memattn.data import corpus, spelling
@@ -18,7 +19,10 @@ from memattn.data.spelling import SPACE, SpelledWords
 from memattn.data.tokenizer import SubwordTokenizer, TextSettings
 from memattn.data.vocabulary import SPECIAL_TOKENS, split_words
 from memattn.errors import ConfigError, DataError
+from memattn.runs.trained import load
+from memattn.serving import saved_model
 from memattn.serving.attention_output import Part, word_alignment
+from memattn.training.trainer import train
 
 WORDS = "the\ncat\nas\n"
 # line -> units, worked out by hand
@@ -153,3 +157,26 @@ def test_spelled_text_is_prepared_and_its_vocabulary_shared(tmp_path):
     prepare.prepare(splits, shared, str(tmp_path / "shared"), workers=1, shared=folder)
     for name in ("words.txt", "vocab.txt", "valid.target"):
         assert lines_of(f"{folder}/{name}") == lines_of(tmp_path / "shared" / name)
+
+
+@pytest.mark.slow
+def test_a_run_evaluates_translates_and_exports_spelled_text(tiny_config, tmp_path):
+    for side in ("source", "target"):
+        (tmp_path / side).write_text("".join(f"{line}\n" for line in sentences(40, side)), encoding="utf-8")
+    paths, folder, run = (str(tmp_path / "source"), str(tmp_path / "target")), str(tmp_path / "out"), tmp_path / "run"
+    settings = dataclasses.replace(SETTINGS, text=dataclasses.replace(SETTINGS.text, units="spelled"), bpe_units=40)
+    prepare.prepare({"train": paths, "valid": paths}, settings, folder, workers=1)
+    assert train(tiny_config({"data.copy": None, "data.folder": folder}), str(run), NO_STRATEGY) == 0
+    assert lines_of(run / "words.txt") == lines_of(f"{folder}/words.txt")
+    evaluate(run)
+    assert not any(SPACE in line for line in lines_of(run / "hypotheses.txt"))
+    trained = load([str(run)], ["decoding.max_source_length=8"], None)
+    line = "Haus kaputt Hund ."
+    with pytest.warns(UserWarning, match="pieces"):
+        (translated,) = translator(trained, alignment="soft").translate([line])
+    parts = json.loads(translated)
+    assert SPACE not in parts["text"]
+    assert sum((piece["source"] for piece in parts["pieces"]), []) == trained.text.encode(line, "source")
+    saved_model.export(trained, str(tmp_path / "exported"), 8)
+    _, tokenizer, _ = saved_model.load(str(tmp_path / "exported"))
+    assert tokenizer.files() == trained.text.files()
