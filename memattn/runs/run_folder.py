@@ -2,11 +2,11 @@
 
 import dataclasses
 import json
+import math
 import os
 import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from math import isfinite
 from typing import Any
 
 from memattn import config, processes, reading
@@ -156,7 +156,7 @@ def _corpus_facts(path: str) -> dict[str, Any]:
         raise RunError(f"{path}: unreadable: {error.strerror}") from error
     line = facts.get(MEMORY_LINE, [0.0, 0.0])  # former versions did not write it
     if not (
-        isinstance(line, list) and [type(number) for number in line] == [float, float] and all(map(isfinite, line))
+        isinstance(line, list) and [type(number) for number in line] == [float, float] and all(map(math.isfinite, line))
     ):
         raise RunError(f"{path}: damaged: {MEMORY_LINE} should be two numbers, not {abbreviated(line)}")
     if not 0 < facts["max_source_length"] < 1 << 31:
