@@ -6,6 +6,7 @@ multi30k    Multi30k's English and German captions, downloaded
 tatoeba     Tatoeba's English sentences with translations, downloaded
 iwslt17     TED talks of IWSLT 2017, downloaded
 parallel    parallel text of your own
+parsing     constituency trees of your own, such as the Penn Treebank
 lexicon     likely translations of each token, from a prepared corpus
 
 memattn-prepare copy --help
@@ -25,16 +26,18 @@ from memattn import processes
 from memattn.config import CopyConfig
 from memattn.data import corpus, task_corpus
 from memattn.data import lexicon as lexicons
+from memattn.data.preparation import parsing as tree_preparation
 from memattn.data.preparation import prepare as preparation
 from memattn.data.preparation import releases
 from memattn.data.preparation.chunks import count_lines
 from memattn.data.preparation.learning import default_units
-from memattn.data.tokenizer import Form, TextSettings, has_moses_rules, moses_language
+from memattn.data.tokenizer import Form, TextSettings, Units, has_moses_rules, moses_language
 from memattn.errors import ConfigError
 
 _LEARNING_FLAGS = ("bpe_units", "bpe_sample", "seed")
 PAPER_LENGTHS = ["20", "50", "100", "200"]
 _LARGEST_INT = 2**31 - 1
+_UNITS_IN_WORDS: dict[Units, str] = {"bpe": "BPE units", "spelled": "words and characters"}
 _LARGEST_SMALL_TEXT = 200_000  # training pairs
 _LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*")
 
@@ -101,8 +104,25 @@ def parallel() -> None:
         "Form of the lines: plain text (raw), tokenized by Moses (tokenized), also truecased (truecased), or plain "
         "text that stays as it is (untokenized).",
     )
+    flags.DEFINE_enum(
+        "units",
+        "bpe",
+        get_args(Units),
+        "Units of words: byte-pair encoding (bpe), or frequent words, and letters for all others (spelled).",
+    )
     _define_text_flags()
     cli.run(_prepare_parallel)
+
+
+def parsing() -> None:
+    """Runs the command `memattn-prepare parsing`."""
+    names = "file or pattern of files, such as 'wsj/0[2-9]/*.mrg'; several are separated by commas."
+    flags.DEFINE_list("train", None, f"Training trees: {names}", required=True)
+    flags.DEFINE_list("valid", None, f"Validation trees: {names}", required=True)
+    flags.DEFINE_list("test", None, f"Test trees: {names}")
+    _define_folder(None, "Folder of the prepared corpus.", required=True)
+    flags.DEFINE_integer("min_count", 2, "Occurrences in training of the words that are known.", lower_bound=1)
+    cli.run(_prepare_parsing)
 
 
 def lexicon() -> None:
@@ -210,7 +230,30 @@ def _prepare_parallel() -> int:
         for split, prefix in prefixes.items()
         if prefix
     }
-    _prepare_text(splits, options.form, *(_language(side, options.form) for side in corpus.SIDES))
+    languages = (_language(side, options.form) for side in corpus.SIDES)
+    _prepare_text(splits, options.form, *languages, units=options.units)
+    return 0
+
+
+def _prepare_parsing() -> int:
+    """Prepares constituency trees: the sources are words, the targets brackets, as in Vinyals et al. (2015).
+
+    memattn-prepare parsing --train 'wsj/0[2-9]/*.mrg,wsj/1?/*.mrg,wsj/2[01]/*.mrg' --valid 'wsj/22/*.mrg' \\
+        --test 'wsj/23/*.mrg' --folder data/wsj.trees
+    """
+    options = flags.FLAGS
+    splits = {"train": options.train, "valid": options.valid, "test": options.test}
+    for split, names in splits.items():
+        if names is not None and not (names and all(names)):
+            raise ConfigError(f"--{split}: an empty name; give files, separated by commas")
+    trees = {split: names for split, names in splits.items() if names}
+    manifest = tree_preparation.prepare(trees, options.min_count, options.folder)
+    train = manifest["counts"]["train"]
+    print(
+        f"{options.folder}: {train['pairs']:,} training trees, {train['source_tokens']:,} words, "
+        f"{train['target_tokens']:,} target tokens"
+    )
+    _print_training_command("parsing/small", options.folder)
     return 0
 
 
@@ -277,7 +320,7 @@ def _define_text_flags(folder: str | None = None, bpe_units: int | None = None) 
       bpe_units: default of --bpe_units; None chooses it by the number of training pairs.
     """
     _define_folder(folder, "Folder of the prepared corpus.", required=folder is None)
-    meaning = "Number of joint BPE merges, and of vocabulary units"
+    meaning = "Number of vocabulary units, and of joint BPE merges"
     if bpe_units is None:
         meaning += " (default: 4,000; 8,000 from 100,000 training pairs on; 16,000 from 1,000,000 on)"
     flags.DEFINE_integer("bpe_units", bpe_units, f"{meaning}.", lower_bound=1)
@@ -309,6 +352,7 @@ def _prepare_text(
     source_language: str,
     target_language: str,
     *,
+    units: Units = "bpe",
     config: str | None = None,
     release: dict[str, str | int] | None = None,
 ) -> int:
@@ -329,7 +373,7 @@ def _prepare_text(
     elif learning["bpe_units"] is None:
         learning["bpe_units"] = default_units(count_lines(splits["train"][0]))
     settings = preparation.Settings(
-        text=TextSettings(form, source_language, target_language), max_length=options.max_length, **learning
+        text=TextSettings(form, source_language, target_language, units), max_length=options.max_length, **learning
     )
     workers = options.workers or processes.cores()
     manifest = preparation.prepare(splits, settings, folder, workers, options.vocabulary_of, release)
@@ -339,15 +383,18 @@ def _prepare_text(
         f"({train['dropped_empty']:,} empty and {train['dropped_too_long']:,} of more than {options.max_length:,} "
         "units dropped), "
         f"{train['source_tokens']:,} source and {train['target_tokens']:,} target tokens"
-        + (f", {settings.bpe_units:,} BPE units" if settings.bpe_units else "")
+        + (f", {settings.bpe_units:,} {_UNITS_IN_WORDS[units]}" if settings.bpe_units else "")
     )
-    config = config or own_text_config(train["pairs"])
-    run_dir = os.path.join("runs", os.path.basename(os.path.normpath(folder)))
-    folder_key, run_dir = shlex.quote(f"data.folder={folder}"), shlex.quote(run_dir)
-    print(f"to train on it: memattn-train --config {config} --set {folder_key} --run_dir {run_dir}")
+    _print_training_command(config or own_text_config(train["pairs"]), folder)
     if release:
         print("{url}: {license}, {attribution}; SHA-256 {sha256}".format(**release))
     return train["read"]
+
+
+def _print_training_command(config: str, folder: str) -> None:
+    run_dir = os.path.join("runs", os.path.basename(os.path.normpath(folder)))
+    folder_key, run_dir = shlex.quote(f"data.folder={folder}"), shlex.quote(run_dir)
+    print(f"to train on it: memattn-train --config {config} --set {folder_key} --run_dir {run_dir}")
 
 
 def main() -> None:
@@ -358,6 +405,7 @@ def main() -> None:
         "tatoeba": tatoeba,
         "iwslt17": iwslt17,
         "parallel": parallel,
+        "parsing": parsing,
         "lexicon": lexicon,
     }
     cli.run_one(commands, __doc__)

@@ -247,8 +247,8 @@ class DecodingConfig:
     sample: SampleConfig | None = None  # sampling in place of a search; null: beam search
     # for active memory: length of the memory as a multiple of the source's; null: a search tries every length from the
     # source's to twice that and keeps the most probable hypothesis. Validation uses one ratio, with room for 95% of the
-    # targets
-    memory_ratio: float | None = number(None, at_least=1, below=100)
+    # targets. estimate: the length by a linear regression on the training pairs' lengths
+    memory_ratio: float | Literal["estimate"] | None = number(None, at_least=1, below=100)
     # vocabulary selection: file written by `memattn-prepare lexicon`; null: hypotheses may have any token
     lexicon: str | None = None
     lexicon_size: int = number(50, at_least=1)  # translations of each source token that are selected

@@ -8,7 +8,7 @@ import numpy as np
 from memattn.data.vocabulary import PAD, Vocabulary, split_words
 from memattn.errors import DataError
 
-_CHECKSUM_BLOCK = 1 << 20  # integers that are converted and summed at a time
+_BLOCK = 1 << 20  # numbers that are read at a time
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,8 +53,8 @@ class Sentences:
         """Returns the CRC-32 of all ids and lengths, which does not depend on their integer types."""
         crc = 0
         for numbers in (self.ids, self.offsets):
-            for start in range(0, len(numbers), _CHECKSUM_BLOCK):
-                crc = zlib.crc32(np.asarray(numbers[start : start + _CHECKSUM_BLOCK], "<i8").data, crc)
+            for start in range(0, len(numbers), _BLOCK):
+                crc = zlib.crc32(np.asarray(numbers[start : start + _BLOCK], "<i8").data, crc)
         return crc
 
     def between(self, start: int, end: int) -> np.ndarray:
@@ -90,6 +90,25 @@ class Corpus:
 
     def __len__(self) -> int:
         return len(self.source)
+
+    def memory_line(self) -> tuple[float, float]:
+        """Returns the intercept and slope of the length of a pair's longer side by that of its source.
+
+        The line is of least squares. Lengths include the end of sentence.
+        """
+        pairs = sources = longer = squares = products = 0
+        for start in range(0, len(self), _BLOCK):
+            block = start, min(start + _BLOCK, len(self))
+            source, target = self.source.lengths(*block), self.target.lengths(*block)
+            longer_side = np.maximum(source, target)
+            pairs += len(source)
+            sources += int(source.sum())
+            longer += int(longer_side.sum())
+            squares += int(source @ source)
+            products += int(source @ longer_side)
+        variance = pairs * squares - sources * sources
+        slope = (pairs * products - sources * longer) / variance if variance else 0.0
+        return (longer - slope * sources) / pairs, slope
 
     def checksum(self) -> str:
         """Returns the checksums of both sides, in hexadecimal."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import tensorflow as tf
 
-from memattn.models.interface import Alternative, Model, aligns
+from memattn.models.interface import Alternative, MemoryRatio, Model, aligns
 
 
 class Ensemble:
@@ -39,7 +39,7 @@ class Ensemble:
     def encode(self, source: tf.Tensor, seed: tf.Tensor | None = None, jit_compile: bool = False) -> list:
         return [model.encode(source, seed, jit_compile) for model in self._models]
 
-    def alternatives(self, encoded: list, ratio: float | None) -> Iterator[Alternative]:
+    def alternatives(self, encoded: list, ratio: MemoryRatio) -> Iterator[Alternative]:
         each_models = (model.alternatives(item, ratio) for model, item in zip(self._models, encoded, strict=True))
         for alternatives in zip(*each_models, strict=True):
             bounds = [alternative.max_steps for alternative in alternatives if alternative.max_steps is not None]

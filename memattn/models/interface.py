@@ -7,9 +7,11 @@ tokens. A `seed` [2] turns dropout and other noise of training on; None turns it
 """
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple, Protocol, TypeGuard, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, TypeGuard, runtime_checkable
 
 import tensorflow as tf
+
+MemoryRatio = float | Literal["estimate"] | None  # `decoding.memory_ratio`
 
 
 class Alternative(NamedTuple):
@@ -47,7 +49,7 @@ class DecodingModel(Protocol):
         gradient.
         """
 
-    def alternatives(self, encoded: Any, ratio: float | None) -> Iterable[Alternative]:
+    def alternatives(self, encoded: Any, ratio: MemoryRatio) -> Iterable[Alternative]:
         """Yields the alternatives that a search tries for what `encode` returned.
 
         `ratio` is `decoding.memory_ratio`, for models whose memory has a length that decoding chooses.

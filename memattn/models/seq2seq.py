@@ -13,7 +13,7 @@ from memattn.models.bridge import BackwardBridge, Cells, DenseBridge, ZeroBridge
 from memattn.models.decoder import Decoder
 from memattn.models.dropout import fold_in, split_seed
 from memattn.models.encoder import Encoder
-from memattn.models.interface import Alternative
+from memattn.models.interface import Alternative, MemoryRatio
 from memattn.models.rnnsearch import RNNsearchDecoder
 from memattn.models.stepper import Stepper
 from memattn.models.tokens import OutputWeights, output_weights, shift_right
@@ -223,7 +223,7 @@ class Seq2Seq(tf.keras.Model):
             memory = self.attention.memorize_in_training(states, mask, fold_in(seed, _ATTENTION))
         return Encoded(memory, self.bridge(final_state))
 
-    def alternatives(self, encoded: Encoded, ratio: float | None) -> list[Alternative]:
+    def alternatives(self, encoded: Encoded, ratio: MemoryRatio) -> list[Alternative]:
         """Returns the only alternative that a search decodes. `ratio` concerns other models."""
         del ratio
         return [Alternative(encoded)]

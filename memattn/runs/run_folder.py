@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import os
 import warnings
 from collections.abc import Sequence
@@ -16,10 +17,12 @@ from memattn.errors import ConfigError, DataError, RunError, abbreviated, reason
 from memattn.files import write
 from memattn.models.interface import Model
 from memattn.models.neural_gpu.model import KINDS as ACTIVE_MEMORY
+from memattn.models.neural_gpu.model import NeuralGPU
 from memattn.models.seq2seq import Seq2Seq
 
 KINDS = {"seq2seq": Seq2Seq, **ACTIVE_MEMORY}  # models, by the names in model.kind
 CONFIG, CORPUS = "config.yaml", "corpus.json"
+MEMORY_LINE = "memory_line"  # key of CORPUS: what `Corpus.memory_line` returns
 CHECKPOINTS, BEST, LOCK, VALIDATIONS = "checkpoints", "best", "lock", "validation.csv"
 
 
@@ -27,7 +30,7 @@ def create(
     folder: str,
     run_config: Config,
     vocabulary: Vocabulary,
-    corpus_facts: dict[str, int | str],
+    corpus_facts: dict[str, Any],
     text_files: dict[str, str],
     *,
     may_grow: bool = True,
@@ -82,9 +85,7 @@ def _check_config(folder: str, run_config: Config, may_grow: bool) -> bool:
     return grows
 
 
-def _check_contents(
-    folder: str, run_config: Config, contents: dict[str, str], corpus_facts: dict[str, int | str]
-) -> None:
+def _check_contents(folder: str, run_config: Config, contents: dict[str, str], corpus_facts: dict[str, Any]) -> None:
     """Raises ConfigError if a file of a run folder is missing, or if the training data has changed."""
     for name, content in contents.items():
         path = os.path.join(folder, name)
@@ -126,10 +127,18 @@ def load_model(folder: str, run_config: Config, precision: str | None = None) ->
     Raises DataError, RunError, and ConfigError for options that do not fit the installed libraries.
     """
     vocabulary = read_vocabulary(os.path.join(folder, VOCABULARY))
-    model = build_model(run_config, len(vocabulary), longest_source(folder), precision)
+    facts = _corpus_facts(os.path.join(folder, CORPUS))
+    model = build_model(run_config, len(vocabulary), facts["max_source_length"], precision)
+    set_memory_line(model, facts.get(MEMORY_LINE))
     if run_config.decoding.num_slots and isinstance(model, Seq2Seq):
         model.attention.keep(run_config.decoding.num_slots)
     return model, vocabulary
+
+
+def set_memory_line(model: Model, line: Sequence[float] | None) -> None:
+    """Gives active memory what `Corpus.memory_line` returned, if that is known."""
+    if line and isinstance(model, NeuralGPU):
+        model.memory_intercept, model.memory_slope = line
 
 
 def longest_source(folder: str) -> int:
@@ -145,6 +154,11 @@ def _corpus_facts(path: str) -> dict[str, Any]:
         raise RunError(f"{error}; the run folder is damaged") from error
     except OSError as error:
         raise RunError(f"{path}: unreadable: {error.strerror}") from error
+    line = facts.get(MEMORY_LINE, [0.0, 0.0])  # former versions did not write it
+    if not (
+        isinstance(line, list) and [type(number) for number in line] == [float, float] and all(map(math.isfinite, line))
+    ):
+        raise RunError(f"{path}: damaged: {MEMORY_LINE} should be two numbers, not {abbreviated(line)}")
     if not 0 < facts["max_source_length"] < 1 << 31:
         raise RunError(f"{path}: damaged: max_source_length should be an int above 0, in {abbreviated(facts)}")
     return facts

@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 import json
 import os
+from typing import Any
 
 import tensorflow as tf
 
@@ -87,6 +88,7 @@ class _Inputs:
 
     Attributes:
       longest_source: length of the longest source that the model knows, in tokens: S of Eq. 10.
+      memory_line: what active memory estimates its length by; see `Corpus.memory_line`.
       start: trained models that the run takes weights from.
       newest_step: step of the newest checkpoint in the run folder, -1 if there is none.
       checksum: checksum of the training data.
@@ -97,6 +99,7 @@ class _Inputs:
     text: Tokenizer
     batches: TrainingBatches
     longest_source: int
+    memory_line: tuple[float, float] | None
     start: Start
     newest_step: int
     checksum: str
@@ -136,6 +139,7 @@ def _read(config: Config, folder: str, strategy: tf.distribute.Strategy) -> _Inp
         text=settings,
         batches=batches,
         longest_source=longest_source,
+        memory_line=batches.corpus.memory_line() if config.model.has_memory_length else None,
         start=start,
         newest_step=steps[0] if steps else -1,
         checksum=checksum,
@@ -179,6 +183,7 @@ def _build(config: Config, inputs: _Inputs, strategy: tf.distribute.Strategy) ->
     tf.keras.utils.set_random_seed(config.training.seed)
     with strategy.scope():
         model = run_folder.build_model(config, len(inputs.vocabulary), inputs.longest_source)
+        run_folder.set_memory_line(model, inputs.memory_line)
         step = TrainingStep(model, config.training, strategy, teacher)
     if teacher and config.training.teacher_weight:
         starting.check_contexts(model, teacher)
@@ -187,11 +192,13 @@ def _build(config: Config, inputs: _Inputs, strategy: tf.distribute.Strategy) ->
 
 
 def _make_folder(config: Config, folder: str, inputs: _Inputs) -> None:
-    facts: dict[str, int | str] = {
+    facts: dict[str, Any] = {
         "max_source_length": inputs.longest_source,
         "training_pairs": inputs.batches.pairs,
         "checksum": inputs.checksum,
     }
+    if inputs.memory_line:
+        facts[run_folder.MEMORY_LINE] = list(inputs.memory_line)
     may_grow = not depends_on_max_steps(config.training)
     run_folder.create(folder, config, inputs.vocabulary, facts, inputs.text.files(), may_grow=may_grow)
 

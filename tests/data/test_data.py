@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from helpers.repository import ROOT
 
-from memattn.data import batches, lexicon
+from memattn.data import batches, lexicon, sentences
 from memattn.data.batches import TrainingBatches, bucket_widths, decoding_batches, streaming_batches
 from memattn.data.corpus import read_corpus, read_references, read_vocabulary
 from memattn.data.sentences import Corpus, Sentences
@@ -389,3 +389,17 @@ def test_the_recipes_for_own_tokens_make_a_vocabulary_that_is_accepted(by_charac
         unknown = "<unk>"  # what the special tokens are in text
         assert known[:5] == ["10\u00a0000", unknown, "cats", unknown, "tabs"]
         assert known[5:] == [unknown, unknown, "caf\u00e9", "caf\u00e8", "cats", "\u3000", "a\u2028b", "\x00"]
+
+
+@pytest.mark.parametrize("block", [7, 1 << 20])
+def test_the_memory_line_is_that_of_least_squares(monkeypatch, block):
+    monkeypatch.setattr(sentences, "_BLOCK", block)
+    pairs = make_corpus()
+    longer = np.maximum(pairs.source.lengths(), pairs.target.lengths())
+    slope, intercept = np.polyfit(pairs.source.lengths(), longer, 1)
+    assert pairs.memory_line() == pytest.approx((intercept, slope))
+
+
+def test_sources_of_one_length_have_a_level_memory_line():
+    pairs = Corpus(*(Sentences.from_ids(ids) for ids in ([[A, EOS]] * 2, [[A, B, EOS], [EOS]])))
+    assert pairs.memory_line() == (2.5, 0.0)

@@ -196,6 +196,7 @@ def test_a_config_of_active_memory_survives_writing_and_reading():
         ),
         ({"model": {}, "decoding": {"memory_ratio": 1}}, "decoding.memory_ratio: is for active memory"),
         ({"decoding": {"memory_ratio": 0.5}}, "decoding.memory_ratio"),
+        ({"decoding": {"memory_ratio": "guess"}}, "decoding.memory_ratio: .*estimate"),
         ({"decoding": {"sample": {}}}, "decoding.memory_ratio: decoding.sample needs one"),
         ({"decoding": {"coverage_penalty": 1.0}}, "coverage_penalty"),
         ({"training": {"teacher": "runs/x"}}, "training.teacher: needs model.kind: seq2seq"),

@@ -1,6 +1,7 @@
 """Active memory in training, search and commands."""
 
 import itertools
+import json
 import os
 import signal
 
@@ -13,7 +14,7 @@ from helpers.runs import NO_STRATEGY, assert_same_run, evaluate
 
 from memattn.config import DecodingConfig, TrainingConfig
 from memattn.data.vocabulary import BOS, EOS
-from memattn.errors import ConfigError
+from memattn.errors import ConfigError, RunError
 from memattn.models.neural_gpu.cells import CELLS
 from memattn.models.neural_gpu.model import KINDS
 from memattn.runs.trained import load
@@ -86,6 +87,38 @@ def test_a_memory_ratio_sets_a_single_length_that_no_hypothesis_exceeds():
     assert alternative.encoded.embedded.shape == (3, 8, M)
     hypotheses = Searcher(model, DecodingConfig(beam_size=2, memory_ratio=1.0, jit_compile=False))(sources.numpy())
     assert (hypotheses.lengths[:2].max(1) <= [4, 2]).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_estimate_sets_a_single_length_by_that_of_the_source(kind):
+    model, sources = make_model(kind), padded([SOURCE, [5, EOS], []], 5)
+    model.memory_intercept, model.memory_slope = 1.5, 1.25
+    (alternative,) = model.alternatives(model.encode(sources), "estimate")
+    assert alternative.max_steps.numpy().tolist() == [7, 4, 0]  # 1.5 + 1.25 * 4 = 6.5, 1.5 + 1.25 * 2 = 4
+    assert alternative.encoded.embedded.shape == (3, 8, M)
+    model.memory_intercept, model.memory_slope = -1.0, 0.5
+    (alternative,) = model.alternatives(model.encode(sources), "estimate")
+    assert alternative.max_steps.numpy().tolist() == [4, 2, 0]  # there is room for the source
+
+
+def test_a_run_estimates_the_length_of_its_memory_from_its_training_pairs(tiny_config, tmp_path):
+    task = {"name": "duplicate", "max_length": 4, "num_symbols": 3, "train_examples": 30, "valid_examples": 8}
+    changes = {"data.copy": None, "data.task": task, "training.max_steps": 1, "decoding.memory_ratio": "estimate"}
+    config, run = tiny_config(with_kind("extended", **changes)), str(tmp_path / "run")
+    assert train(config, run, NO_STRATEGY) == 0
+    assert train(config, run, NO_STRATEGY) == 0  # resumes
+    trained = load([run], [], None)
+    line = trained.model.memory_intercept, trained.model.memory_slope
+    assert line == pytest.approx((-1.0, 2.0))  # S symbols and the end become 2 S and the end
+    assert evaluate(run)["config"]["decoding"]["memory_ratio"] == "estimate"
+    facts = tmp_path / "run" / "corpus.json"
+    stored = json.loads(facts.read_text())
+    facts.write_text(json.dumps({**stored, "memory_line": [1.0]}))
+    with pytest.raises(RunError, match="corpus.json: damaged: memory_line should be two numbers"):
+        load([run], [], None)
+    facts.write_text(json.dumps({name: fact for name, fact in stored.items() if name != "memory_line"}))
+    with pytest.raises(ConfigError, match="decoding.memory_ratio: the model was trained by a former version"):
+        evaluate(run)
 
 
 def test_scores_equal_log_probabilities_under_teacher_forcing():

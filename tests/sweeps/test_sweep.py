@@ -697,3 +697,19 @@ def test_a_config_at_full_scale_has_its_row_of_the_paper(changes, expected):
 )
 def test_a_config_that_differs_from_full_scale_has_no_row_of_the_paper(change):
     assert printed.table_1(full_scale(**change)) is None
+
+
+def test_only_trees_have_columns_of_bracket_scores(load):
+    config, validations = next(iter(expand(load(GRID[:1])).values())), [{"step": "4", "seconds": "7"}]
+    scores = {"bleu": 30.0, "exact_match": 1.0}
+    text = tables.row("run", config, made_up_result(config, scores=scores), validations)
+    trees = {**scores, "bracketing_f1": 71.234, "malformed_trees": 0.5}
+    tree_row = tables.row("run", config, made_up_result(config, scores=trees), validations)
+    assert "bracket F1 %" not in text
+    assert (tree_row["bracket F1 %"], tree_row["malformed trees %"]) == ("71.23", "0.50")
+    seeds = [next(iter(expand(load([{"training.seed": seed}])).values())) for seed in (1, 2)]
+    rows = [tree_row, {**tree_row, "run": "second"}]
+    (summary,) = tables.over_seeds(rows, seeds, [{}, {}])
+    assert summary["bracket F1 % mean"] == "71.23"
+    (summary,) = tables.over_seeds([text, {**text, "run": "second"}], seeds, [{}, {}])
+    assert "bracket F1 % mean" not in summary

@@ -3,15 +3,16 @@
 import math
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import tensorflow as tf
 
 from memattn.attention.ops import cast
 from memattn.attention.step_list import StepList
 from memattn.data.vocabulary import PAD
+from memattn.errors import ConfigError
 from memattn.models.dropout import fold_in, split_seed
-from memattn.models.interface import Alternative
+from memattn.models.interface import Alternative, MemoryRatio
 from memattn.models.neural_gpu.cells import CELLS
 from memattn.models.tokens import OutputWeights, output_weights, shift_right
 
@@ -70,6 +71,9 @@ class NeuralGPU(tf.keras.Model):
     has_decoder_cells = False  # whether cells change the memory again at each output
     has_alignments = False
     num_features = 1  # number of vectors of width m that the output layer gets
+    # n by the length of the source, on average in training; None: not known
+    memory_intercept: float | None = None
+    memory_slope: float = 0.0
 
     def __init__(
         self,
@@ -129,25 +133,40 @@ class NeuralGPU(tf.keras.Model):
         embedded = self.source_embedding(source)
         return Encoded(tf.where(is_token[:, :, None], embedded, tf.zeros_like(embedded)), _count(is_token))
 
-    def alternatives(self, encoded: Encoded, ratio: float | None) -> Iterator[Alternative]:
+    def alternatives(self, encoded: Encoded, ratio: MemoryRatio) -> Iterator[Alternative]:
         """Yields the sources for memories of each length that a search tries.
 
         Without a ratio, these are all lengths from that of the source to twice that. With a ratio, there is a single
-        length, ceil(ratio * source length). A memory of n positions has room for n outputs, the end of sentence
-        included.
+        length, ceil(ratio * source length); with "estimate", the average in training of such sources, by
+        `memory_intercept` and `memory_slope`, at least the source's. A memory of n positions has room for n outputs,
+        the end of sentence included.
+
+        Raises ConfigError for "estimate" if that average is not known.
         """
         for resized in self._resized_memories(encoded, ratio):
             yield Alternative(resized, resized.lengths)
 
-    def _resized_memories(self, encoded: Encoded, ratio: float | None) -> Iterator[Encoded]:
+    def _resized_memories(self, encoded: Encoded, ratio: MemoryRatio) -> Iterator[Encoded]:
         longest = encoded.embedded.shape[1]
         if ratio is None:
             for extra in range(longest + 1):
                 lengths = tf.minimum(encoded.lengths + extra, 2 * encoded.lengths)
                 yield _resized(encoded, lengths, 2 * longest)
         else:
-            sizes = [math.ceil(Fraction(str(ratio)) * length) for length in range(longest + 1)]
-            yield _resized(encoded, tf.gather(tf.constant(sizes), encoded.lengths), sizes[-1])
+            sizes = [self._size(ratio, length) for length in range(longest + 1)]
+            yield _resized(encoded, tf.gather(tf.constant(sizes), encoded.lengths), max(sizes))
+
+    def _size(self, ratio: float | Literal["estimate"], length: int) -> int:
+        """Returns the length of the memory for a source of `length` tokens; 0 for padding."""
+        if ratio != "estimate":
+            return math.ceil(Fraction(str(ratio)) * length)
+        if self.memory_intercept is None:
+            raise ConfigError(
+                "decoding.memory_ratio: the model was trained by a former version, which recorded no estimate; give a "
+                "number, or null for a search"
+            )
+        estimate = math.ceil(self.memory_intercept + self.memory_slope * length)
+        return max(length, estimate) if length else 0
 
     def token_table(self) -> tf.Tensor:
         """Returns the embeddings of outputs [V, m]; an empty tensor for a model that does not read its outputs."""
