@@ -11,6 +11,7 @@ from typing import Any
 from memattn import config, processes, reading
 from memattn.config import Config
 from memattn.data.corpus import VOCABULARY, read_vocabulary
+from memattn.data.features import FACTS as SOURCE_FACTS
 from memattn.data.vocabulary import Vocabulary
 from memattn.errors import ConfigError, DataError, RunError, abbreviated, reason
 from memattn.files import write
@@ -126,7 +127,8 @@ def load_model(folder: str, run_config: Config, precision: str | None = None) ->
     Raises DataError, RunError, and ConfigError for options that do not fit the installed libraries.
     """
     vocabulary = read_vocabulary(os.path.join(folder, VOCABULARY))
-    model = build_model(run_config, len(vocabulary), longest_source(folder), precision)
+    facts = source_facts(folder)
+    model = build_model(run_config, len(vocabulary), longest_source(folder), precision, facts.get("source_features"))
     if run_config.decoding.num_slots and isinstance(model, Seq2Seq):
         model.attention.keep(run_config.decoding.num_slots)
     return model, vocabulary
@@ -135,6 +137,12 @@ def load_model(folder: str, run_config: Config, precision: str | None = None) ->
 def longest_source(folder: str) -> int:
     """Returns the length of the longest source that the model of a run folder knows: S of Eq. 10. Raises RunError."""
     return _corpus_facts(os.path.join(folder, CORPUS))["max_source_length"]
+
+
+def source_facts(folder: str) -> dict[str, Any]:
+    """Returns what the model of a run folder knows of its sources; see `Sources.facts`. Raises RunError."""
+    facts = _corpus_facts(os.path.join(folder, CORPUS))
+    return {name: value for name, value in facts.items() if name in SOURCE_FACTS}
 
 
 def _corpus_facts(path: str) -> dict[str, Any]:
@@ -151,13 +159,25 @@ def _corpus_facts(path: str) -> dict[str, Any]:
 
 
 def build_model(
-    run_config: Config, vocabulary_size: int, max_source_length: int, precision: str | None = None
+    run_config: Config,
+    vocabulary_size: int,
+    max_source_length: int,
+    precision: str | None = None,
+    source_features: int | None = None,
 ) -> Model:
-    """Returns the model of a config with initial weights, which computes in `precision`, by default that of training.
+    """Returns the model of a config with initial weights.
+
+    Args:
+      run_config: the config.
+      vocabulary_size, max_source_length: see `Seq2Seq`.
+      precision: type that the model computes in; by default that of training.
+      source_features: width of the vectors that are sources; None where these are token ids.
 
     Raises ConfigError.
     """
     sizes = {"vocabulary_size": vocabulary_size, "max_source_length": max_source_length}
+    if source_features is not None:
+        sizes["source_features"] = source_features
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # Keras 3 warns, then raises
