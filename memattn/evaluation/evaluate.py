@@ -23,7 +23,7 @@ from memattn.data.text_files import read_lines
 from memattn.data.vocabulary import Vocabulary, split_words
 from memattn.errors import ConfigError, DataError
 from memattn.evaluation import metrics, model_card, plots
-from memattn.evaluation.metrics import Comparison
+from memattn.evaluation.metrics import METRICS, Comparison
 from memattn.evaluation.result import Result
 from memattn.evaluation.target_loss import target_loss
 from memattn.models.interface import AligningModel, aligns
@@ -121,6 +121,8 @@ class Evaluation:
 def evaluate(trained: Trained, test_set: TestSet, *, repeats: int) -> Evaluation:
     """Decodes a test set `repeats` times and scores it. Raises ConfigError, DataError."""
     config, num_buckets, num_sentences = trained.config, trained.config.data.num_buckets, len(test_set.source)
+    is_transcript = config.data.source == "features" or METRICS[config.training.metric].is_error_rate
+    metrics.check_installed(["cer", "wer"] if is_transcript else [])
     searcher = Searcher(trained.model, config.decoding, trained.lexicon)
     warm_up(searcher, test_set.source, num_buckets)
     seconds = []
@@ -134,6 +136,7 @@ def evaluate(trained: Trained, test_set: TestSet, *, repeats: int) -> Evaluation
         references=test_set.references,
         detokenized_references=test_set.detokenized_references,
         target_loss=lambda: target_loss(Scorer(trained.model), test_set.source, test_set.target),
+        is_transcript=is_transcript,
     )
     scores = metrics.scores(comparison)
     median, num_tokens = statistics.median(seconds), sum(len(translation.best) + 1 for translation in translations)

@@ -6,6 +6,7 @@ validation.csv, result.json, memattn-eval, the model card and the tables of swee
 
 import dataclasses
 import functools
+import importlib.util
 import math
 import warnings
 from collections.abc import Callable, Iterable
@@ -16,6 +17,7 @@ from sacrebleu.metrics import BLEU, CHRF
 from memattn.data.bpe import escape
 from memattn.data.tokenizer import Tokenizer, one_line
 from memattn.data.vocabulary import split_words
+from memattn.errors import ConfigError
 
 _LARGEST_EXPONENT = 700.0  # its exponential is still a finite float
 
@@ -25,7 +27,7 @@ class Score(NamedTuple):
 
     Attributes:
       value: the number.
-      signature: settings that it was computed with, as sacreBLEU writes them; "" for none.
+      signature: settings that it was computed with, as sacreBLEU writes them, or the counts behind it; "" for none.
     """
 
     value: float
@@ -43,6 +45,7 @@ class Comparison:
       detokenize: turns a hypothesis into ordinary text.
       detokenized_references: the references as ordinary text; None if `references` are.
       target_loss: computes the model's loss per reference token under teacher forcing; None if there is no model.
+      is_transcript: whether the targets say what the sources say, as in speech recognition.
     """
 
     hypotheses: list[str]
@@ -52,6 +55,7 @@ class Comparison:
     detokenize: Callable[[str], str] = str
     detokenized_references: list[str] | None = None
     target_loss: Callable[[], float] | None = None
+    is_transcript: bool = False
 
     @classmethod
     def for_tokenizer(cls, tokenizer: Tokenizer, **fields: Any) -> "Comparison":
@@ -121,6 +125,30 @@ def loss(comparison: Comparison) -> Score:
     return Score(comparison.loss)
 
 
+def cer(comparison: Comparison) -> Score:
+    """Returns the character error rate in percent, of detokenized text, and the counts of errors."""
+    import jiwer  # of the extra `speech`
+
+    hypotheses, references = comparison.detokenized
+    return _error_rate(jiwer.process_characters(references, hypotheses), "characters")
+
+
+def wer(comparison: Comparison) -> Score:
+    """Returns the word error rate in percent, of detokenized text, and the counts of errors."""
+    import jiwer  # of the extra `speech`
+
+    hypotheses, references = comparison.detokenized
+    return _error_rate(jiwer.process_words(references, hypotheses), "words")
+
+
+def _error_rate(alignment: Any, unit: str) -> Score:
+    """Returns the error rate of an alignment by jiwer; of empty references, 100 times the number of insertions."""
+    length = alignment.hits + alignment.substitutions + alignment.deletions
+    errors = {name: getattr(alignment, name) for name in ("substitutions", "insertions", "deletions")}
+    counts = ", ".join(f"{count:,} {name}" for name, count in errors.items())
+    return Score(100 * sum(errors.values()) / max(1, length), f"{counts} in {length:,} {unit}")
+
+
 def _by_sacrebleu(metric: BLEU | CHRF, hypotheses: list[str], references: list[str]) -> Score:
     return Score(metric.corpus_score(hypotheses, [references]).score, str(metric.get_signature()))
 
@@ -155,6 +183,7 @@ class Metric:
       needs_detokenized: whether the metric compares detokenized text, which generated tasks do not have.
       at_validation: whether every validation computes the metric, even if `training.metric` names another.
       is_reported: whether model cards, tables and memattn-eval show the metric; result.json has all.
+      is_error_rate: whether the metric compares transcripts, by jiwer. It is computed for these alone.
     """
 
     score: Callable[[Comparison], Score]
@@ -165,6 +194,7 @@ class Metric:
     needs_detokenized: bool = False
     at_validation: bool = False
     is_reported: bool = True
+    is_error_rate: bool = False
 
     def with_unit(self, value: float) -> str:
         """Returns the value as text, with its unit."""
@@ -180,14 +210,24 @@ METRICS = {  # by their names in training.metric and result.json
     "sacrebleu": Metric(sacrebleu, "sacreBLEU", needs_detokenized=True),
     "chrf": Metric(chrf, "chrF", needs_detokenized=True),
     "exact_match": Metric(exact_match, "exact match", ".1f", "%", at_validation=True),
+    "cer": Metric(cer, "CER", ".2f", "%", higher_is_better=False, needs_detokenized=True, is_error_rate=True),
+    "wer": Metric(wer, "WER", ".2f", "%", higher_is_better=False, needs_detokenized=True, is_error_rate=True),
     "perplexity": Metric(perplexity, "perplexity", ".4g", higher_is_better=False),
     "loss": Metric(loss, "loss", ".4g", higher_is_better=False, is_reported=False),
 }
 
 
 def scores(comparison: Comparison, names: Iterable[str] = ()) -> dict[str, Score]:
-    """Returns scores by the names of metrics: of the given ones, by default of all."""
-    return {name: METRICS[name].score(comparison) for name in (names or METRICS)}
+    """Returns scores by the names of metrics: of the given ones, by default of all that suit the comparison."""
+    suitable = [name for name, metric in METRICS.items() if comparison.is_transcript or not metric.is_error_rate]
+    return {name: METRICS[name].score(comparison) for name in (names or suitable)}
+
+
+def check_installed(names: Iterable[str]) -> None:
+    """Raises ConfigError if one of these metrics needs a package that is not installed."""
+    missing = [name for name in names if METRICS[name].is_error_rate] if not importlib.util.find_spec("jiwer") else []
+    if missing:
+        raise ConfigError(f"{missing[0]}: needs jiwer, of the extra `speech`: pip install 'memattn[speech]'")
 
 
 def validation_metrics(training_metric: str) -> list[str]:

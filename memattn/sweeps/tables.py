@@ -56,6 +56,8 @@ def row(name: str, config: Config, result: Result, validations: list[dict[str, s
     """Returns a run's row of the table."""
     scores = {}
     for metric_name, metric in _reported().items():
+        if metric.is_error_rate and metric_name not in result.scores:
+            continue  # no transcripts: no column
         has_score = metric_name in result.scores and not (metric.needs_detokenized and config.data.generated)
         scores[_column(metric)] = f"{result.scores[metric_name]:{metric.form}}" if has_score else ""
     return {
@@ -113,7 +115,11 @@ def over_seeds(rows: list[dict], configs: list[Config], changes: list[Mapping[st
     groups = seed_groups([row["run"] for row in rows], configs, changes)
     if len(groups) == len(rows):
         return []
-    columns = {_column(metric): metric.form for metric in _reported().values()}
+    columns = {
+        _column(metric): metric.form
+        for metric in _reported().values()
+        if not metric.is_error_rate or any(_column(metric) in row for row in rows)
+    }
     columns |= {"decode s": ".3f", "training s": ".0f"}
     summary = []
     for label, indices in groups.items():

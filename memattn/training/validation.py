@@ -49,6 +49,7 @@ class Validation:
         self._references = [text.decode(split_words(line)) for line in tokenized]
         self._detokenized_references = list(map(one_line, detokenized))
         self.metrics = metrics.validation_metrics(config.training.metric)
+        metrics.check_installed(self.metrics)
         self.problem = bleu_problem(text, self._references) if config.training.metric == "bleu" else None
         self._searcher, self._scorer = _StoppableSearcher(model, _decoding(config, self._pairs)), Scorer(model)
         self._searcher.check(self._searcher.config.batch_size, int(self._pairs.source.lengths().max()))
