@@ -7,7 +7,7 @@ import re
 from setuptools import find_packages, setup
 
 ROOT = pathlib.Path(__file__).parent
-CONFIGS = ["copy", "multi30k", "own_text", "wmt17"]  # folders of configs that are installed
+CONFIGS = ["copy", "multi30k", "own_text", "parsing", "wmt17"]  # folders of configs that are installed
 CJK = "sacrebleu[ja,ko]>=2.4,<3"  # with MeCab, the tokenizers of Japanese and Korean
 
 setup(
@@ -43,6 +43,7 @@ setup(
         "cjk": [CJK],
         "test": [
             CJK,
+            "PYEVALB>=0.1.3,<0.2",
             "pytest>=8,<10",
             "pytest-xdist>=3.5,<4",
             "nbclient>=0.10,<1",

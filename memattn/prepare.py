@@ -6,6 +6,7 @@ multi30k    Multi30k's English and German captions, downloaded
 tatoeba     Tatoeba's English sentences with translations, downloaded
 iwslt17     TED talks of IWSLT 2017, downloaded
 parallel    parallel text of your own
+parsing     constituency trees of your own, such as the Penn Treebank
 lexicon     likely translations of each token, from a prepared corpus
 
 memattn-prepare copy --help
@@ -25,6 +26,7 @@ from memattn import processes
 from memattn.config import CopyConfig
 from memattn.data import corpus, task_corpus
 from memattn.data import lexicon as lexicons
+from memattn.data.preparation import parsing as tree_preparation
 from memattn.data.preparation import prepare as preparation
 from memattn.data.preparation import releases
 from memattn.data.preparation.chunks import count_lines
@@ -103,6 +105,17 @@ def parallel() -> None:
     )
     _define_text_flags()
     cli.run(_prepare_parallel)
+
+
+def parsing() -> None:
+    """Runs the command `memattn-prepare parsing`."""
+    names = "file or pattern of files, such as 'wsj/0[2-9]/*.mrg'; several are separated by commas."
+    flags.DEFINE_list("train", None, f"Training trees: {names}", required=True)
+    flags.DEFINE_list("valid", None, f"Validation trees: {names}", required=True)
+    flags.DEFINE_list("test", None, f"Test trees: {names}")
+    _define_folder(None, "Folder of the prepared corpus.", required=True)
+    flags.DEFINE_integer("min_count", 2, "Occurrences in training of the words that are known.", lower_bound=1)
+    cli.run(_prepare_parsing)
 
 
 def lexicon() -> None:
@@ -211,6 +224,28 @@ def _prepare_parallel() -> int:
         if prefix
     }
     _prepare_text(splits, options.form, *(_language(side, options.form) for side in corpus.SIDES))
+    return 0
+
+
+def _prepare_parsing() -> int:
+    """Prepares constituency trees: the sources are words, the targets brackets, as in Vinyals et al. (2015).
+
+    memattn-prepare parsing --train 'wsj/0[2-9]/*.mrg,wsj/1?/*.mrg,wsj/2[01]/*.mrg' --valid 'wsj/22/*.mrg' \\
+        --test 'wsj/23/*.mrg' --folder data/wsj.trees
+    """
+    options = flags.FLAGS
+    splits = {"train": options.train, "valid": options.valid, "test": options.test}
+    for split, names in splits.items():
+        if names is not None and not (names and all(names)):
+            raise ConfigError(f"--{split}: an empty name; give files, separated by commas")
+    trees = {split: names for split, names in splits.items() if names}
+    manifest = tree_preparation.prepare(trees, options.min_count, options.folder)
+    train = manifest["counts"]["train"]
+    print(
+        f"{options.folder}: {train['pairs']:,} training trees, {train['source_tokens']:,} words, "
+        f"{train['target_tokens']:,} target tokens"
+    )
+    _print_training_command("parsing/small", options.folder)
     return 0
 
 
@@ -341,13 +376,16 @@ def _prepare_text(
         f"{train['source_tokens']:,} source and {train['target_tokens']:,} target tokens"
         + (f", {settings.bpe_units:,} BPE units" if settings.bpe_units else "")
     )
-    config = config or own_text_config(train["pairs"])
-    run_dir = os.path.join("runs", os.path.basename(os.path.normpath(folder)))
-    folder_key, run_dir = shlex.quote(f"data.folder={folder}"), shlex.quote(run_dir)
-    print(f"to train on it: memattn-train --config {config} --set {folder_key} --run_dir {run_dir}")
+    _print_training_command(config or own_text_config(train["pairs"]), folder)
     if release:
         print("{url}: {license}, {attribution}; SHA-256 {sha256}".format(**release))
     return train["read"]
+
+
+def _print_training_command(config: str, folder: str) -> None:
+    run_dir = os.path.join("runs", os.path.basename(os.path.normpath(folder)))
+    folder_key, run_dir = shlex.quote(f"data.folder={folder}"), shlex.quote(run_dir)
+    print(f"to train on it: memattn-train --config {config} --set {folder_key} --run_dir {run_dir}")
 
 
 def main() -> None:
@@ -358,6 +396,7 @@ def main() -> None:
         "tatoeba": tatoeba,
         "iwslt17": iwslt17,
         "parallel": parallel,
+        "parsing": parsing,
         "lexicon": lexicon,
     }
     cli.run_one(commands, __doc__)

@@ -16,8 +16,9 @@ from sacrebleu.metrics import BLEU, CHRF
 
 from memattn.data.bpe import escape
 from memattn.data.tokenizer import Tokenizer, one_line
+from memattn.data.trees import spans
 from memattn.data.vocabulary import split_words
-from memattn.errors import ConfigError
+from memattn.errors import ConfigError, DataError, abbreviated
 
 _LARGEST_EXPONENT = 700.0  # its exponential is still a finite float
 
@@ -32,6 +33,25 @@ class Score(NamedTuple):
 
     value: float
     signature: str = ""
+
+
+class Bracketing(NamedTuple):
+    """Labelled brackets of a corpus of trees, counted as EVALB does; punctuation is no word.
+
+    A hypothesis is malformed, and counts as a tree without brackets, if its brackets do not match, or if it has another
+    number of words than its reference.
+
+    Attributes:
+      matched: number of brackets that a hypothesis and its reference share.
+      hypotheses: number of brackets of the hypotheses.
+      references: number of brackets of the references.
+      malformed: number of malformed hypotheses.
+    """
+
+    matched: int
+    hypotheses: int
+    references: int
+    malformed: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,6 +98,27 @@ class Comparison:
         """Hypotheses and references as ordinary text."""
         references = self.references if self.detokenized_references is None else self.detokenized_references
         return list(map(self.detokenize, self.hypotheses)), references
+
+    @functools.cached_property
+    def has_trees(self) -> bool:
+        """Whether all references are trees, as `memattn-prepare parsing` writes them."""
+        return all(map(spans, self.references))
+
+    @functools.cached_property
+    def bracketing(self) -> Bracketing:
+        """Counts of labelled brackets. Raises DataError if a reference is no tree."""
+        matched = hypotheses = references = malformed = 0
+        for hypothesis, reference in zip(map(spans, self.hypotheses), self.references, strict=True):
+            tree = spans(reference)
+            if tree is None:
+                raise DataError(f"the reference {abbreviated(reference)} is no tree; see memattn-prepare parsing")
+            references += tree.brackets.total()
+            if hypothesis and hypothesis.words == tree.words:
+                hypotheses += hypothesis.brackets.total()
+                matched += (hypothesis.brackets & tree.brackets).total()
+            else:
+                malformed += 1
+        return Bracketing(matched, hypotheses, references, malformed)
 
     @functools.cached_property
     def loss(self) -> float:
@@ -149,6 +190,33 @@ def _error_rate(alignment: Any, unit: str) -> Score:
     return Score(100 * sum(errors.values()) / max(1, length), f"{counts} in {length:,} {unit}")
 
 
+def bracketing_f1(comparison: Comparison) -> Score:
+    """Returns the harmonic mean of precision and recall of labelled brackets, in percent."""
+    counts = comparison.bracketing
+    return _percent(2 * counts.matched, counts.hypotheses + counts.references)
+
+
+def bracketing_precision(comparison: Comparison) -> Score:
+    """Returns the share of the hypotheses' labelled brackets that their references have, in percent."""
+    counts = comparison.bracketing
+    return _percent(counts.matched, counts.hypotheses)
+
+
+def bracketing_recall(comparison: Comparison) -> Score:
+    """Returns the share of the references' labelled brackets that the hypotheses have, in percent."""
+    counts = comparison.bracketing
+    return _percent(counts.matched, counts.references)
+
+
+def malformed_trees(comparison: Comparison) -> Score:
+    """Returns the share of malformed hypotheses, in percent."""
+    return _percent(comparison.bracketing.malformed, len(comparison.hypotheses))
+
+
+def _percent(part: int, whole: int) -> Score:
+    return Score(100 * part / max(1, whole))
+
+
 def _by_sacrebleu(metric: BLEU | CHRF, hypotheses: list[str], references: list[str]) -> Score:
     return Score(metric.corpus_score(hypotheses, [references]).score, str(metric.get_signature()))
 
@@ -181,6 +249,7 @@ class Metric:
       unit: stands after a number, such as "%".
       higher_is_better: whether the best model has the highest value.
       needs_detokenized: whether the metric compares detokenized text, which generated tasks do not have.
+      needs_trees: whether the metric compares trees.
       at_validation: whether every validation computes the metric, even if `training.metric` names another.
       is_reported: whether model cards, tables and memattn-eval show the metric; result.json has all.
       is_error_rate: whether the metric compares transcripts, by jiwer. It is computed for these alone.
@@ -192,6 +261,7 @@ class Metric:
     unit: str = ""
     higher_is_better: bool = True
     needs_detokenized: bool = False
+    needs_trees: bool = False
     at_validation: bool = False
     is_reported: bool = True
     is_error_rate: bool = False
@@ -199,6 +269,16 @@ class Metric:
     def with_unit(self, value: float) -> str:
         """Returns the value as text, with its unit."""
         return f"{value:{self.form}}{self.unit}"
+
+    def suits(self, comparison: Comparison) -> bool:
+        """Returns whether a comparison is of the kind that the metric is for."""
+        has_trees, is_transcript = comparison.has_trees, comparison.is_transcript
+        return (has_trees or not self.needs_trees) and (is_transcript or not self.is_error_rate)
+
+    @property
+    def is_special(self) -> bool:
+        """Whether the metric suits only some tasks."""
+        return self.needs_trees or self.is_error_rate
 
     def is_better(self, value: float, than: float) -> bool:
         """Returns whether a value is better than another."""
@@ -212,6 +292,10 @@ METRICS = {  # by their names in training.metric and result.json
     "exact_match": Metric(exact_match, "exact match", ".1f", "%", at_validation=True),
     "cer": Metric(cer, "CER", ".2f", "%", higher_is_better=False, needs_detokenized=True, is_error_rate=True),
     "wer": Metric(wer, "WER", ".2f", "%", higher_is_better=False, needs_detokenized=True, is_error_rate=True),
+    "bracketing_f1": Metric(bracketing_f1, "bracket F1", unit="%", needs_trees=True),
+    "bracketing_precision": Metric(bracketing_precision, "bracket precision", unit="%", needs_trees=True),
+    "bracketing_recall": Metric(bracketing_recall, "bracket recall", unit="%", needs_trees=True),
+    "malformed_trees": Metric(malformed_trees, "malformed trees", unit="%", higher_is_better=False, needs_trees=True),
     "perplexity": Metric(perplexity, "perplexity", ".4g", higher_is_better=False),
     "loss": Metric(loss, "loss", ".4g", higher_is_better=False, is_reported=False),
 }
@@ -219,8 +303,8 @@ METRICS = {  # by their names in training.metric and result.json
 
 def scores(comparison: Comparison, names: Iterable[str] = ()) -> dict[str, Score]:
     """Returns scores by the names of metrics: of the given ones, by default of all that suit the comparison."""
-    suitable = [name for name, metric in METRICS.items() if comparison.is_transcript or not metric.is_error_rate]
-    return {name: METRICS[name].score(comparison) for name in (names or suitable)}
+    chosen = names or [name for name, metric in METRICS.items() if metric.suits(comparison)]
+    return {name: METRICS[name].score(comparison) for name in chosen}
 
 
 def check_installed(names: Iterable[str]) -> None:

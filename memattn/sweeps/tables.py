@@ -56,8 +56,8 @@ def row(name: str, config: Config, result: Result, validations: list[dict[str, s
     """Returns a run's row of the table."""
     scores = {}
     for metric_name, metric in _reported().items():
-        if metric.is_error_rate and metric_name not in result.scores:
-            continue  # no transcripts: no column
+        if metric.is_special and metric_name not in result.scores:
+            continue  # other tasks have no column for it
         has_score = metric_name in result.scores and not (metric.needs_detokenized and config.data.generated)
         scores[_column(metric)] = f"{result.scores[metric_name]:{metric.form}}" if has_score else ""
     return {
@@ -115,11 +115,8 @@ def over_seeds(rows: list[dict], configs: list[Config], changes: list[Mapping[st
     groups = seed_groups([row["run"] for row in rows], configs, changes)
     if len(groups) == len(rows):
         return []
-    columns = {
-        _column(metric): metric.form
-        for metric in _reported().values()
-        if not metric.is_error_rate or any(_column(metric) in row for row in rows)
-    }
+    forms = {_column(metric): metric.form for metric in _reported().values()}
+    columns = {column: form for column, form in forms.items() if any(column in row for row in rows)}
     columns |= {"decode s": ".3f", "training s": ".0f"}
     summary = []
     for label, indices in groups.items():

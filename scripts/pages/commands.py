@@ -19,6 +19,7 @@ _COMMANDS = {
     "prepare tatoeba": prepare.tatoeba,
     "prepare iwslt17": prepare.iwslt17,
     "prepare parallel": prepare.parallel,
+    "prepare parsing": prepare.parsing,
     "prepare lexicon": prepare.lexicon,
     "train": train.main,
     "eval": eval.main,

@@ -718,7 +718,7 @@ def test_a_preparation_with_other_settings_starts_over(files, tmp_path, monkeypa
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(prepare, "_finish", interrupt)
+    monkeypatch.setattr(prepare, "finish", interrupt)
     with pytest.raises(KeyboardInterrupt):
         prepare.prepare(files, Settings(SETTINGS.text, bpe_units=50), str(tmp_path / "out"), 1)
     monkeypatch.undo()

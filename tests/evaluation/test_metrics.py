@@ -1,6 +1,7 @@
 """Metrics equal computations by hand and sacreBLEU's command line."""
 
 import collections
+import itertools
 import math
 import random
 import subprocess
@@ -10,6 +11,7 @@ import pytest
 from sacrebleu.tokenizers import tokenizer_ja_mecab, tokenizer_ko_mecab
 
 from memattn.errors import ConfigError
+from memattn.errors import DataError
 from memattn.evaluation import metrics
 from memattn.evaluation.metrics import METRICS, Comparison
 
@@ -251,7 +253,7 @@ def test_text_is_detokenized_once_and_only_for_metrics_of_text():
 
     comparison = Comparison(["a b ."], ["a b ."], detokenize=detokenize, detokenized_references=["a b."])
     for name, metric in METRICS.items():
-        if not metric.needs_detokenized and name not in ("loss", "perplexity"):
+        if not (metric.needs_detokenized or metric.needs_trees or name in ("loss", "perplexity")):
             metric.score(comparison)
     assert detokenized == []
     assert METRICS["chrf"].score(comparison).value == pytest.approx(100)
@@ -332,3 +334,70 @@ def test_a_metric_without_its_package_is_refused(monkeypatch):
     metrics.check_installed(["bleu", "loss"])
     with pytest.raises(ConfigError, match="wer: needs jiwer, of the extra `speech`"):
         metrics.check_installed(["bleu", "wer"])
+
+
+DOG = "(S (NP XX XX )NP (VP XX (NP XX )NP )VP . )S"  # four brackets, four words
+BRACKETING = {  # hypothesis -> matched brackets, brackets of the hypothesis; None if it is malformed
+    DOG: (4, 4),
+    "(S (NP XX XX )NP , (VP XX (NP XX )NP )VP )S": (4, 4),  # punctuation is no word
+    "(S (NP XX XX )NP (VP XX (PP XX )PP )VP . )S": (3, 4),  # another label
+    "(S (NP XX )NP (VP XX XX (NP XX )NP )VP . )S": (2, 4),  # other words
+    "(S (NP (NP XX XX )NP )NP (VP XX (NP XX )NP )VP . )S": (4, 5),  # a bracket twice counts once
+    "(NP XX XX )NP (VP XX (NP XX )NP )VP .": (3, 3),  # no bracket around all
+    "XX XX XX XX": (0, 0),
+    "(S (NP XX XX )NP (VP XX (NP XX )NP )VP .": None,
+    "(S (NP XX XX )NP (VP XX (NP XX )VP )NP . )S": None,
+    "(S (NP XX )NP (VP XX (NP XX )NP )VP . )S": None,  # a word is missing
+    "(S (NP XX XX )NP (VP XX (NP <unk> )NP )VP . )S": None,
+    "": None,
+}
+
+
+@pytest.mark.parametrize("hypothesis", BRACKETING)
+def test_brackets_are_counted_as_by_hand_and_a_malformed_tree_has_none(hypothesis):
+    matched, brackets = BRACKETING[hypothesis] or (0, 0)
+    hypotheses, references = [hypothesis, "(NP XX )NP"], [DOG, "(NP XX )NP"]
+    scores = {name: score(name, hypotheses, references).value for name, entry in METRICS.items() if entry.needs_trees}
+    precision, recall = (matched + 1) / (brackets + 1), (matched + 1) / 5
+    assert scores == {
+        "bracketing_f1": pytest.approx(100 * 2 * precision * recall / (precision + recall)),
+        "bracketing_precision": pytest.approx(100 * precision),
+        "bracketing_recall": pytest.approx(100 * recall),
+        "malformed_trees": 0 if BRACKETING[hypothesis] else 50,
+    }
+
+
+def test_only_trees_are_scored_as_trees():
+    loss = {"target_loss": lambda: 1.0}
+    assert metrics.scores(Comparison(["XX )NP"], ["(NP XX )NP"], **loss))["malformed_trees"].value == 100
+    assert not {"bracketing_f1", "malformed_trees"} & metrics.scores(Comparison(["(NP XX )NP"], ["a b"], **loss)).keys()
+    with pytest.raises(DataError, match="the reference 'a b' is no tree; see memattn-prepare parsing"):
+        score("bracketing_f1", ["(NP XX )NP"], ["a b"])
+
+
+def random_brackets(draw, words, labels):
+    """A random tree over words, in brackets and as a target, whose brackets all span different words."""
+    brackets, target = "", ""
+    cuts = sorted(draw.sample(range(1, words), draw.randint(1, min(3, words - 1)))) if words > 1 else []
+    for start, end in itertools.pairwise([0, *cuts, words]):
+        if end - start == 1:
+            brackets, target = f"{brackets} (NN w)", f"{target} XX"
+        else:
+            inner = random_brackets(draw, end - start, labels)
+            brackets, target = f"{brackets} {inner[0]}", f"{target} {inner[1]}"
+    label = draw.choice(labels)
+    return f"({label}{brackets})", f"({label}{target} ){label}"
+
+
+def test_brackets_are_counted_as_by_pyevalb():
+    scorer = pytest.importorskip("PYEVALB.scorer")
+    parser = pytest.importorskip("PYEVALB.parser")
+    draw = random.Random(3)
+    for words in range(2, 40):
+        (hypothesis, hypothesis_target), (reference, reference_target) = (
+            random_brackets(draw, words, ["NP", "VP"]) for _ in range(2)
+        )
+        trees = map(parser.create_from_bracket_string, (reference, hypothesis))
+        expected = scorer.Scorer().score_trees(*trees)
+        counts = Comparison([hypothesis_target], [reference_target]).bracketing
+        assert counts == (expected.matched_brackets, expected.test_brackets, expected.gold_brackets, 0)

@@ -96,12 +96,12 @@ def prepare(
         _copy_shared(inputs, unfinished)
         counts = _write_files(splits, settings, unfinished, workers)
         described = {**inputs, "release": release} if release else inputs
-        return _finish(unfinished, folder, described, counts)
+        return finish(unfinished, folder, described, counts)
 
 
 def _describe_inputs(splits: Splits, settings: Settings, shared: str | None) -> dict:
     """Returns what the manifest says about settings and source files. Raises ConfigError, DataError, OSError."""
-    sources = {split: _describe_files(paths) for split, paths in splits.items()}
+    sources = {split: describe_files(paths) for split, paths in splits.items()}
     if shared:
         if not os.path.exists(os.path.join(shared, VOCABULARY)):
             raise ConfigError(f"--vocabulary_of {shared}: neither a run folder nor a prepared corpus")
@@ -112,11 +112,12 @@ def _describe_inputs(splits: Splits, settings: Settings, shared: str | None) -> 
             shared_text, text = (" ".join(dataclasses.astuple(form)) for form in (tokenizer.settings, settings.text))
             raise ConfigError(f"--vocabulary_of {shared}: its text is {shared_text}, not {text}")
         paths = [os.path.join(shared, name) for name in (tokenizers.CODES, VOCABULARY)]
-        sources["vocabulary_of"] = _describe_files(paths)
+        sources["vocabulary_of"] = describe_files(paths)
     return {"settings": dataclasses.asdict(settings), "sources": sources}
 
 
-def _describe_files(paths: Iterable[str]) -> list[dict[str, str | int]]:
+def describe_files(paths: Iterable[str]) -> list[dict[str, str | int]]:
+    """Returns what a manifest says about source files. Raises OSError."""
     return [{"path": path, "bytes": os.path.getsize(path), "sha256": files.checksum(path)} for path in paths]
 
 
@@ -218,7 +219,7 @@ def _interrupted_writes(folder: str, prefix: str = "") -> list[str]:
     return [name for name in os.listdir(folder) if name.startswith(prefix) and name.endswith(files.UNFINISHED)]
 
 
-def _finish(unfinished: str, folder: str, inputs: dict, counts: dict[str, dict[str, int]]) -> dict:
+def finish(unfinished: str, folder: str, inputs: dict, counts: dict[str, dict[str, int]]) -> dict:
     """Writes the manifest, gives the folder its name, and removes what is not part of the corpus."""
     for name in _interrupted_writes(unfinished):
         os.remove(os.path.join(unfinished, name))

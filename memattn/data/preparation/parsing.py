@@ -1,0 +1,68 @@
+"""Prepares a folder for parsing: sentences as sources, their trees as targets, and the vocabulary of both."""
+
+import glob
+import os
+from collections import Counter
+
+from memattn import files, processes
+from memattn.data import trees
+from memattn.data.corpus import SIDES, VOCABULARY
+from memattn.data.preparation.prepare import describe_files, finish
+from memattn.data.vocabulary import SPECIAL_TOKENS, Vocabulary
+from memattn.errors import ConfigError
+
+
+def prepare(splits: dict[str, list[str]], min_count: int, folder: str) -> dict:
+    """Writes a folder with the trees of each split as text, and their vocabulary; returns the manifest.
+
+    Words and brackets are tokens. Nothing is written unless all trees can be read.
+
+    Args:
+      splits: the files of each split, as names or patterns of names.
+      min_count: least number of times that the training split has each word of the vocabulary.
+      folder: where the corpus is to be; nothing may be there.
+
+    Raises:
+      ConfigError: The folder exists, or there is no such file.
+      DataError: A file holds anything but trees.
+      RunError: Another process is preparing the folder.
+      OSError: A file cannot be read or written.
+    """
+    folder = os.path.normpath(folder)
+    unfinished = f"{folder}{files.UNFINISHED}"
+    paths = {split: [path for name in names for path in _matching(name)] for split, names in splits.items()}
+    with processes.making(folder, "is preparing it; wait, or use another --folder"):
+        for path in (folder, unfinished):
+            if os.path.exists(path):
+                raise ConfigError(f"{path}: exists; remove it, or use another --folder")
+        parses = {split: [parse for path in paths[split] for parse in trees.read(path)] for split in splits}
+        os.makedirs(unfinished)
+        counts = {split: _write_split(os.path.join(unfinished, split), parses[split]) for split in splits}
+        files.write(os.path.join(unfinished, VOCABULARY), str(_vocabulary(parses["train"], min_count)))
+        sources = {split: describe_files(paths[split]) for split in splits}
+        return finish(unfinished, folder, {"settings": {"min_count": min_count}, "sources": sources}, counts)
+
+
+def _matching(name: str) -> list[str]:
+    """Returns the files that have a name or match it as a pattern, in order. Raises ConfigError if there are none."""
+    if paths := [name] if os.path.exists(name) else sorted(glob.glob(name, recursive=True)):
+        return paths
+    raise ConfigError(f"{name}: no such file")
+
+
+def _write_split(prefix: str, parses: list[trees.Parse]) -> dict[str, int]:
+    """Writes PREFIX.source and PREFIX.target; returns the counts of the manifest."""
+    counts = {"pairs": len(parses)}
+    for side, sentences in zip(SIDES, zip(*parses, strict=True), strict=True):
+        files.write(f"{prefix}.{side}", "".join(f"{' '.join(tokens)}\n" for tokens in sentences))
+        counts[f"{side}_tokens"] = sum(map(len, sentences))
+    return counts
+
+
+def _vocabulary(parses: list[trees.Parse], min_count: int) -> Vocabulary:
+    """Returns all tokens of the targets and the frequent words, each most frequent first."""
+    targets = Counter(token for parse in parses for token in parse.target)
+    words = Counter(word for parse in parses for word in parse.words)
+    ranked = [token for token, _ in targets.most_common()]
+    ranked += [word for word, count in words.most_common() if count >= min_count]
+    return Vocabulary([token for token in dict.fromkeys(ranked) if token not in SPECIAL_TOKENS])

@@ -1,0 +1,44 @@
+"""Parses English sentences by link-grammar's parser, one tree a line, for `memattn-prepare parsing`.
+
+apt-get install link-grammar
+python scripts/parse_sentences.py < train.en > train.trees
+
+Such trees are made by a program, not by people. The parser has no parts of speech: words are XX. It writes the first
+word of a sentence in small letters unless it is a name, and leaves out sentences that it cannot read.
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+
+COMMAND = ["link-parser", "en", "-constituents=3", "-verbosity=0", "-graphics=0", "-spell=0", "-width=100000"]
+_TAGS = {**dict.fromkeys(".!?", "."), ",": ",", **dict.fromkeys([":", ";", "--", "..."], ":"), '"': "''"}
+
+
+def main() -> int:
+    if shutil.which(COMMAND[0]) is None:
+        sys.exit("error: link-parser is missing; install it: apt-get install link-grammar")
+    sentences = "".join(re.sub(r"[()\[\]{}]", "", line) for line in sys.stdin)  # the parser's own brackets
+    result = subprocess.run(COMMAND, input=sentences, stdout=subprocess.PIPE, encoding="utf-8", check=True)
+    for tree in trees(result.stdout):
+        print(tree)
+    return 0
+
+
+def trees(output: str) -> Iterator[str]:
+    """Yields the trees of the parser's output, with a bracket for each word.
+
+    The parser marks words that it guessed or could not link, as in "Metro{!}" and "{into}", and senses of words, as in
+    "girl.n", "while.#while".
+    """
+    for line in output.splitlines():
+        if line.startswith("("):
+            line = re.sub(r"[{}]", "", re.sub(r"(?<=[^ (]){[!?~]}", "", line))
+            line = re.sub(r"(?<=[^ ])\.#?[a-z][-a-z]*(?=[ )])", "", line)
+            yield re.sub(r" ([^ ()]+)", lambda match: f" ({_TAGS.get(match[1], 'XX')} {match[1]})", line)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,72 @@
+"""Trees become a corpus of sentences and brackets to train on; bad files are refused, and nothing is written."""
+
+import json
+
+import pytest
+from helpers.files import contents, lines_of
+from helpers.repository import assert_single_error, run_command
+
+from memattn.data import corpus
+from memattn.data.preparation import parsing
+from memattn.errors import ConfigError, DataError
+
+
+@pytest.fixture
+def splits(tmp_path):
+    """Files of a small treebank, whose training split is in two files."""
+    (tmp_path / "wsj").mkdir()
+    (tmp_path / "wsj" / "1.mrg").write_text("( (S (NP-SBJ (DT the) (NN dog)) (VP (VBZ barks)) (. .)))\n")
+    (tmp_path / "wsj" / "2.mrg").write_text("( (S (NP (DT the) (NN cat)) (VP (VBZ naps)) (. .)))\n( (FRAG (UH <unk>)))")
+    (tmp_path / "valid").write_text("(S (NP (DT the) (NN dog)) (VP (VBZ naps)))")
+    return {"train": [str(tmp_path / "wsj" / "*.mrg")], "valid": [str(tmp_path / "valid")]}
+
+
+def test_a_prepared_treebank_holds_sentences_and_targets(splits, tmp_path):
+    folder = str(tmp_path / "out")
+    manifest = parsing.prepare(splits, 2, folder)
+    assert lines_of(f"{folder}/train.source") == ["the dog barks .", "the cat naps .", "<unk>"]
+    target = "(S (NP XX XX )NP (VP XX )VP . )S"
+    assert lines_of(f"{folder}/train.target") == [target, target, "(FRAG XX )FRAG"]
+    vocabulary = corpus.read_vocabulary(f"{folder}/vocab.txt")
+    assert sorted(vocabulary.tokens[4:]) == sorted([*set(target.split()), "(FRAG", ")FRAG", "the"])
+    assert manifest["counts"]["train"] == {"pairs": 3, "source_tokens": 9, "target_tokens": 23}
+    assert [len(paths) for paths in manifest["sources"].values()] == [2, 1]
+    assert json.loads((tmp_path / "out" / "manifest.json").read_text()) == manifest
+    pairs = corpus.read_corpus(folder, "valid", vocabulary)
+    assert vocabulary.decode(pairs.source[0]) == ["the", "<unk>", "<unk>"]
+    assert " ".join(vocabulary.decode(pairs.target[0])) == "(S (NP XX XX )NP (VP XX )VP )S"
+
+
+def test_all_words_are_known_where_one_occurrence_suffices(splits, tmp_path):
+    parsing.prepare(splits, 1, str(tmp_path / "out"))
+    assert {"the", "dog", "barks", "cat", "naps"} <= set(lines_of(tmp_path / "out" / "vocab.txt"))
+
+
+def test_a_bad_tree_in_any_split_leaves_nothing_behind(splits, tmp_path):
+    (tmp_path / "valid").write_text("(S (NP (DT the)\n")
+    before = contents(tmp_path)
+    with pytest.raises(DataError, match="valid:1: of the tree that begins here, 2 brackets are not closed"):
+        parsing.prepare(splits, 2, str(tmp_path / "out"))
+    assert contents(tmp_path) | {"out.lock": b""} == before | {"out.lock": b""}
+
+
+def test_a_missing_file_and_a_folder_that_exists_are_refused(splits, tmp_path):
+    with pytest.raises(ConfigError, match="ptb/.*: no such file"):
+        parsing.prepare({**splits, "test": ["ptb/*.mrg"]}, 2, str(tmp_path / "out"))
+    for name in ("out", "in.unfinished"):
+        (tmp_path / name).mkdir()
+        with pytest.raises(ConfigError, match=f"{name}: exists; remove it, or use another --folder"):
+            parsing.prepare(splits, 2, str(tmp_path / name.removesuffix(".unfinished")))
+
+
+@pytest.mark.slow
+def test_the_command_prepares_trees_and_says_how_to_train(splits, tmp_path):
+    flags = [f"--{split}={','.join(paths)}" for split, paths in splits.items()]
+    result = run_command("memattn.prepare", "parsing", *flags, f"--folder={tmp_path / 'out'}")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "out: 3 training trees, 9 words, 23 target tokens\n" in result.stdout
+    assert "memattn-train --config parsing/small --set data.folder=" in result.stdout
+    assert_single_error(run_command("memattn.prepare", "parsing", *flags, "--test=", "--folder=x"), "--test: an empty")
+    (tmp_path / "valid").write_text("")
+    command = ["parsing", *flags, f"--folder={tmp_path / 'second'}"]
+    assert_single_error(run_command("memattn.prepare", *command), f"{tmp_path / 'valid'}: has no tree")
