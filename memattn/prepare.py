@@ -31,12 +31,13 @@ from memattn.data.preparation import prepare as preparation
 from memattn.data.preparation import releases
 from memattn.data.preparation.chunks import count_lines
 from memattn.data.preparation.learning import default_units
-from memattn.data.tokenizer import Form, TextSettings, has_moses_rules, moses_language
+from memattn.data.tokenizer import Form, TextSettings, Units, has_moses_rules, moses_language
 from memattn.errors import ConfigError
 
 _LEARNING_FLAGS = ("bpe_units", "bpe_sample", "seed")
 PAPER_LENGTHS = ["20", "50", "100", "200"]
 _LARGEST_INT = 2**31 - 1
+_UNITS_IN_WORDS: dict[Units, str] = {"bpe": "BPE units", "spelled": "words and characters"}
 _LARGEST_SMALL_TEXT = 200_000  # training pairs
 _LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*")
 
@@ -102,6 +103,12 @@ def parallel() -> None:
         get_args(Form),
         "Form of the lines: plain text (raw), tokenized by Moses (tokenized), also truecased (truecased), or plain "
         "text that stays as it is (untokenized).",
+    )
+    flags.DEFINE_enum(
+        "units",
+        "bpe",
+        get_args(Units),
+        "Units of words: byte-pair encoding (bpe), or frequent words, and letters for all others (spelled).",
     )
     _define_text_flags()
     cli.run(_prepare_parallel)
@@ -223,7 +230,8 @@ def _prepare_parallel() -> int:
         for split, prefix in prefixes.items()
         if prefix
     }
-    _prepare_text(splits, options.form, *(_language(side, options.form) for side in corpus.SIDES))
+    languages = (_language(side, options.form) for side in corpus.SIDES)
+    _prepare_text(splits, options.form, *languages, units=options.units)
     return 0
 
 
@@ -312,7 +320,7 @@ def _define_text_flags(folder: str | None = None, bpe_units: int | None = None) 
       bpe_units: default of --bpe_units; None chooses it by the number of training pairs.
     """
     _define_folder(folder, "Folder of the prepared corpus.", required=folder is None)
-    meaning = "Number of joint BPE merges, and of vocabulary units"
+    meaning = "Number of vocabulary units, and of joint BPE merges"
     if bpe_units is None:
         meaning += " (default: 4,000; 8,000 from 100,000 training pairs on; 16,000 from 1,000,000 on)"
     flags.DEFINE_integer("bpe_units", bpe_units, f"{meaning}.", lower_bound=1)
@@ -344,6 +352,7 @@ def _prepare_text(
     source_language: str,
     target_language: str,
     *,
+    units: Units = "bpe",
     config: str | None = None,
     release: dict[str, str | int] | None = None,
 ) -> int:
@@ -364,7 +373,7 @@ def _prepare_text(
     elif learning["bpe_units"] is None:
         learning["bpe_units"] = default_units(count_lines(splits["train"][0]))
     settings = preparation.Settings(
-        text=TextSettings(form, source_language, target_language), max_length=options.max_length, **learning
+        text=TextSettings(form, source_language, target_language, units), max_length=options.max_length, **learning
     )
     workers = options.workers or processes.cores()
     manifest = preparation.prepare(splits, settings, folder, workers, options.vocabulary_of, release)
@@ -374,7 +383,7 @@ def _prepare_text(
         f"({train['dropped_empty']:,} empty and {train['dropped_too_long']:,} of more than {options.max_length:,} "
         "units dropped), "
         f"{train['source_tokens']:,} source and {train['target_tokens']:,} target tokens"
-        + (f", {settings.bpe_units:,} BPE units" if settings.bpe_units else "")
+        + (f", {settings.bpe_units:,} {_UNITS_IN_WORDS[units]}" if settings.bpe_units else "")
     )
     _print_training_command(config or own_text_config(train["pairs"]), folder)
     if release:

@@ -1,4 +1,4 @@
-"""Turns lines of text into a model's tokens, by Moses tokenization and byte-pair encoding, and tokens into lines."""
+"""Turns lines of text into a model's tokens, by Moses tokenization and units of words, and tokens into lines."""
 
 import dataclasses
 import functools
@@ -6,20 +6,20 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable
-from typing import Literal, Protocol, get_args
+from typing import Literal, NamedTuple, Protocol, get_args
 
 import regex
 from sacremoses import MosesDetokenizer, MosesDetruecaser, MosesTokenizer
 from sacremoses.corpus import NonbreakingPrefixes
 
 from memattn import reading
-from memattn.data import bpe
+from memattn.data import bpe, spelling
 from memattn.data.vocabulary import split_words
 from memattn.errors import DataError, abbreviated
 
-SETTINGS, CODES = "text.json", "bpe.codes"
-FILES = (SETTINGS, CODES)
+SETTINGS, CODES, DICTIONARY = "text.json", "bpe.codes", "words.txt"
 Form = Literal["raw", "tokenized", "truecased", "untokenized"]
+Units = Literal["bpe", "spelled"]
 _UNSEGMENTED_FORMS = ("raw", "untokenized")  # their lines are not divided into words
 _HAN = frozenset({"zh", "cmn", "yue", "wuu", "lzh", "ja"})  # languages written in Han characters
 _WITHOUT_BLANKS = _HAN | {"th", "lo", "km", "my", "shn", "bo", "dz"}  # languages without blanks between words
@@ -69,24 +69,49 @@ class TextSettings:
         truecased. In `untokenized` text, words are separated by blanks, and only repeated blanks change.
       source_language: code of the source's language, such as `de`.
       target_language: code of the target's language.
+      units: `bpe` divides words by byte-pair encoding; `spelled` keeps frequent words and spells all others.
     """
 
     form: Form
     source_language: str
     target_language: str
+    units: Units = "bpe"
+
+
+class UnitKind(NamedTuple):
+    """What a kind of units learns, and how it divides words.
+
+    Attributes:
+      file: name of the file with what was learned.
+      segmenter: makes an object that divides words, from the content of the file.
+      word_numbers: returns, for each unit, the number of the word that it belongs to.
+      checked: returns the content of a file with a path; raises DataError.
+    """
+
+    file: str
+    segmenter: Callable[[str], bpe.Subwords | spelling.SpelledWords]
+    word_numbers: Callable[..., list[int]]
+    checked: Callable[[str, str], str]
+
+
+UNITS: dict[Units, UnitKind] = {
+    "bpe": UnitKind(CODES, bpe.Subwords, bpe.word_numbers, bpe.checked),
+    "spelled": UnitKind(DICTIONARY, spelling.SpelledWords, spelling.word_numbers, spelling.checked),
+}
 
 
 class SubwordTokenizer:
-    """The `Tokenizer` of prepared text: words by Moses' rules, then byte-pair encoding.
+    """The `Tokenizer` of prepared text: words by Moses' rules, then their units.
 
     Args:
-      settings: form and languages of the text.
-      codes: merges, as subword-nmt writes them.
+      settings: form, languages and units of the text.
+      codes: content of the file of `UNITS`: merges, as subword-nmt writes them, or the dictionary.
     """
 
     def __init__(self, settings: TextSettings, codes: str):
         self.settings, self.codes = settings, codes
-        self._subwords = bpe.Subwords(codes)
+        self._kind = UNITS[settings.units]
+        self._subwords = self._kind.segmenter(codes)
         self._split_words = {
             "source": word_tokenizer(settings.form, settings.source_language),
             "target": word_tokenizer(settings.form, settings.target_language),
@@ -101,7 +126,7 @@ class SubwordTokenizer:
         return self.settings.form in _UNSEGMENTED_FORMS and self.target_language in _WITHOUT_BLANKS
 
     def files(self) -> dict[str, str]:
-        return {SETTINGS: json.dumps(dataclasses.asdict(self.settings), indent=2) + "\n", CODES: self.codes}
+        return {SETTINGS: json.dumps(dataclasses.asdict(self.settings), indent=2) + "\n", self._kind.file: self.codes}
 
     def encode(self, line: str, side: Literal["source", "target"]) -> list[str]:
         return self._subwords.segment(self._split_words[side](line))
@@ -110,7 +135,7 @@ class SubwordTokenizer:
         return self._subwords.undo(tokens)
 
     def word_numbers(self, tokens: list[str]) -> list[int]:
-        return bpe.word_numbers(tokens, segmented=self.settings.form not in _UNSEGMENTED_FORMS)
+        return self._kind.word_numbers(tokens, segmented=self.settings.form not in _UNSEGMENTED_FORMS)
 
     def detokenize(self, words: str) -> str:
         return word_detokenizer(self.settings.form, self.settings.target_language)(words)
@@ -149,20 +174,27 @@ class WhitespaceTokenizer:
 
 def read(folder: str) -> SubwordTokenizer | WhitespaceTokenizer:
     """Reads the tokenizer of a prepared corpus or a run folder. Raises DataError."""
-    paths = [os.path.join(folder, name) for name in FILES]
-    if not any(os.path.exists(path) for path in paths):
+    path = os.path.join(folder, SETTINGS)
+    if not any(map(os.path.exists, (path, os.path.join(folder, CODES)))):
         return WhitespaceTokenizer()
     try:
-        fields = reading.json_file(paths[0], dict.fromkeys(TextSettings.__dataclass_fields__, str))
-        codes = reading.text(paths[1])
+        fields = reading.json_file(path, dict.fromkeys(("form", "source_language", "target_language"), str))
+        if unknown := fields.keys() - TextSettings.__dataclass_fields__.keys():
+            raise DataError(f"{path}: {abbreviated(min(unknown))} is no setting of a text")
+        settings = TextSettings(**fields)
+        for key, values in (("form", get_args(Form)), ("units", get_args(Units))):
+            if (value := getattr(settings, key)) not in values:
+                raise DataError(f"{path}: {key}: {abbreviated(value)} is none of {', '.join(values)}")
+        return read_units(folder, settings)
     except OSError as error:
         raise DataError(f"{error.filename}: unreadable ({error.strerror})") from error
-    if unknown := fields.keys() - TextSettings.__dataclass_fields__.keys():
-        raise DataError(f"{paths[0]}: {abbreviated(min(unknown))} is no setting of a text")
-    settings = TextSettings(**fields)
-    if settings.form not in get_args(Form):
-        raise DataError(f"{paths[0]}: form: {abbreviated(settings.form)} is none of {', '.join(get_args(Form))}")
-    return SubwordTokenizer(settings, bpe.checked(codes, paths[1]))
+
+
+def read_units(folder: str, settings: TextSettings) -> SubwordTokenizer:
+    """Reads the tokenizer of a folder whose settings are known. Raises DataError, OSError."""
+    kind = UNITS[settings.units]
+    path = os.path.join(folder, kind.file)
+    return SubwordTokenizer(settings, kind.checked(reading.text(path), path))
 
 
 def one_line(line: str) -> str:

@@ -41,20 +41,29 @@ def word_alignment(parts: list[Part], word_numbers: Callable[[list[str]], list[i
       parts: the parts of a line.
       word_numbers: a function of tokens, which returns the number of each token's word.
     """
-    source_words = np.array(word_numbers([token for part in parts for token in part.source]))
-    target_words = np.array(word_numbers([token for part in parts for token in part.target]))
+    source_words = _numbers([part.source for part in parts], word_numbers)
+    target_words = _numbers([part.target for part in parts], word_numbers)
     aligned: dict[int, int] = {}  # source word by target word
-    source_start = target_start = 0
-    for source, target, weights in parts:
-        sources = source_words[source_start : source_start + len(source)]
-        targets = target_words[target_start : target_start + len(target)]
-        source_start, target_start = source_start + len(source), target_start + len(target)
+    for (source, target, weights), sources, targets in zip(parts, source_words, target_words, strict=True):
         if not (source and target):
             continue
         between_words = _membership(targets, weights.dtype).T @ weights @ _membership(sources, weights.dtype)
         for word, source_word in enumerate(between_words.argmax(1)):
             aligned.setdefault(word + targets[0], source_word + sources[0])
     return " ".join(f"{source_word}-{word}" for word, source_word in aligned.items())
+
+
+def _numbers(pieces: list[list[str]], word_numbers: Callable[[list[str]], list[int]]) -> list[np.ndarray]:
+    """Returns the word number of each token of a line's pieces. A piece starts a word unless BPE continues the last."""
+    results, last, start = [], "", 0
+    for tokens in pieces:
+        if tokens and last:
+            start += 1 if not last.endswith(SEPARATOR) else word_numbers([last, tokens[0]])[1]
+        numbers = np.array(word_numbers(tokens), np.int64) + start
+        results.append(numbers)
+        if tokens:
+            last, start = tokens[-1], int(numbers[-1])
+    return results
 
 
 def _membership(words: np.ndarray, dtype: np.dtype) -> np.ndarray:

@@ -178,7 +178,7 @@ class Translator:
         """Returns the output of line `number` for the parts of one translation."""
         word_numbers = self._text.word_numbers
         targets = [replace_unknown(part, word_numbers) if self._replace_unknown else part.target for part in parts]
-        text = self._text.detokenize(self._text.decode([token for target in targets for token in target]))
+        text = self._text.detokenize(" ".join(filter(None, map(self._text.decode, targets))))
         if self._alignment == "soft":
             line = {"line": number, "text": text, "score": round(score, 6) if math.isfinite(score) else None}
             line |= as_json(parts[0]) if len(parts) == 1 else {"pieces": [as_json(part) for part in parts]}

@@ -1,4 +1,4 @@
-"""Learns byte-pair encoding and the vocabulary from the training split."""
+"""Learns the units of words, such as byte-pair encoding, and the vocabulary from the training split."""
 
 import dataclasses
 import os
@@ -8,11 +8,11 @@ import numpy as np
 from tqdm import tqdm
 
 from memattn import files
-from memattn.data import bpe
+from memattn.data import bpe, spelling
 from memattn.data.corpus import VOCABULARY
 from memattn.data.preparation.chunks import CHUNK, Chunk, read_chunks
 from memattn.data.preparation.workers import Workers
-from memattn.data.tokenizer import CODES, TextSettings, word_tokenizer
+from memattn.data.tokenizer import UNITS, TextSettings, word_tokenizer
 from memattn.data.vocabulary import Vocabulary
 from memattn.errors import DataError
 
@@ -58,19 +58,19 @@ def learn(
     seed: int,
     folder: str,
 ) -> None:
-    """Writes the merges and the vocabulary of a training split into a folder, the vocabulary last.
+    """Writes what the units of a training split need, and their vocabulary, into a folder, the vocabulary last.
 
     Args:
       pool: the processes that count words.
       paths: the source and the target file.
       pairs: number of their lines.
-      settings: form and languages of the text.
-      units: most merges to learn, and most units of the vocabulary.
+      settings: form, languages and units of the text.
+      units: most units of the vocabulary, and most merges to learn.
       sample: approximate number of pairs to learn from, if there are more.
       seed: seed of the sample.
       folder: where the files go.
 
-    Raises DataError for text without any merge, OSError.
+    Raises DataError for text that BPE has no merge for, OSError.
     """
     share = min(1.0, sample / pairs)
     words: Counter[str] = Counter()
@@ -78,10 +78,15 @@ def learn(
         for counts in pool.map(CountWords(settings, share, seed), read_chunks(*paths)):
             words.update(counts)
             progress.update(CHUNK)
-    codes = bpe.learn(words, units)
-    if codes.count("\n") == 1:
-        raise DataError(
-            f"{paths[0]}: too little text for BPE: no two letters come together twice in {pairs * share:,.0f} pairs"
-        )
-    files.write(os.path.join(folder, CODES), codes)
-    files.write(os.path.join(folder, VOCABULARY), str(Vocabulary(bpe.most_frequent_units(words, codes, units))))
+    if settings.units == "spelled":
+        learned = spelling.learn(words, units)
+        vocabulary = spelling.vocabulary(words, learned, units)
+    else:
+        learned = bpe.learn(words, units)
+        if learned.count("\n") == 1:
+            raise DataError(
+                f"{paths[0]}: too little text for BPE: no two letters come together twice in {pairs * share:,.0f} pairs"
+            )
+        vocabulary = bpe.most_frequent_units(words, learned, units)
+    files.write(os.path.join(folder, UNITS[settings.units].file), learned)
+    files.write(os.path.join(folder, VOCABULARY), str(Vocabulary(vocabulary)))

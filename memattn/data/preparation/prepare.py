@@ -16,7 +16,6 @@ from tqdm import tqdm
 
 from memattn import __version__, files, processes, reading
 from memattn.config import differences
-from memattn.data import bpe
 from memattn.data import tokenizer as tokenizers
 from memattn.data.corpus import MANIFEST, VOCABULARY, read_vocabulary
 from memattn.data.preparation import encoding, learning, segmenting
@@ -45,7 +44,7 @@ class Settings:
 
     Attributes:
       text: form and languages.
-      bpe_units: byte-pair merges to learn, and units of the vocabulary.
+      bpe_units: units of the vocabulary, and byte-pair merges to learn.
       bpe_sample: number of pairs to learn them from, drawn at random if the corpus has more.
       max_length: most units on a side, without the end of sentence; training pairs with more are dropped.
       seed: seed of the sample.
@@ -111,7 +110,8 @@ def _describe_inputs(splits: Splits, settings: Settings, shared: str | None) -> 
         if tokenizer.settings != settings.text:
             shared_text, text = (" ".join(dataclasses.astuple(form)) for form in (tokenizer.settings, settings.text))
             raise ConfigError(f"--vocabulary_of {shared}: its text is {shared_text}, not {text}")
-        paths = [os.path.join(shared, name) for name in (tokenizers.CODES, VOCABULARY)]
+        names = (tokenizers.UNITS[settings.text.units].file, VOCABULARY)
+        paths = [os.path.join(shared, name) for name in names]
         sources["vocabulary_of"] = describe_files(paths)
     return {"settings": dataclasses.asdict(settings), "sources": sources}
 
@@ -122,9 +122,13 @@ def describe_files(paths: Iterable[str]) -> list[dict[str, str | int]]:
 
 
 def _comparable(inputs: dict) -> dict:
-    """Returns inputs without paths: the same files in another place make the same corpus."""
+    """Returns inputs without paths: the same files in another place make the same corpus.
+
+    Corpora of former versions, which do not name their units, have BPE.
+    """
     sources = {split: [side["sha256"] for side in sides] for split, sides in inputs["sources"].items()}
-    return {"settings": inputs["settings"], "sources": sources}
+    settings = {**inputs["settings"], "text": {"units": "bpe", **inputs["settings"]["text"]}}
+    return {"settings": settings, "sources": sources}
 
 
 def _check_complete(folder: str, inputs: dict) -> dict:
@@ -210,8 +214,7 @@ def _tokenizer(
             seed=settings.seed,
             folder=unfinished,
         )
-    codes = os.path.join(unfinished, tokenizers.CODES)
-    return SubwordTokenizer(settings.text, bpe.checked(reading.text(codes), codes))
+    return tokenizers.read_units(unfinished, settings.text)
 
 
 def _interrupted_writes(folder: str, prefix: str = "") -> list[str]:

@@ -1,0 +1,92 @@
+"""Words of a dictionary as single units, and all others letter by letter, as in Kaiser & Bengio (2016)."""
+
+import itertools
+from collections import Counter
+
+from memattn.data.bpe import escape, unescape
+from memattn.data.vocabulary import SPECIAL_TOKENS, first_problem
+from memattn.errors import DataError
+
+SPACE = "<space>"  # between two characters that do not belong to one word; all other spaces are implied
+_LINE_ENDS = str.maketrans("\r\n", "  ")
+
+
+class SpelledWords:
+    """Splits lines into words and characters; reversible, as characters are units of length 1 and words are longer.
+
+    Args:
+      dictionary: the words that are not spelled out, one a line.
+    """
+
+    def __init__(self, dictionary: str):
+        self._words = frozenset(_words(dictionary))
+
+    def segment(self, line: str) -> list[str]:
+        """Splits a line without its line feed into units. `undo` restores the line, but for carriage returns."""
+        units: list[str] = []
+        for word in escape(line).split(" "):
+            spelled = [word] if word in self._words else list(word)
+            if units and spelled and _are_characters(units[-1], spelled[0]):
+                units.append(SPACE)
+            units += spelled
+        return units
+
+    @staticmethod
+    def undo(units: list[str]) -> str:
+        """Joins units into a line. Whatever a model wrote, the result is one line."""
+        words: dict[int, str] = {}
+        for unit, number in zip(units, word_numbers(units), strict=True):
+            if unit != SPACE:
+                words[number] = words.get(number, "") + unit
+        return unescape(" ".join(words.values())).translate(_LINE_ENDS)
+
+
+def word_numbers(units: list[str], *, segmented: bool = True) -> list[int]:
+    """Returns, for each unit, the number of the word that it belongs to. A SPACE belongs to the word after it."""
+    del segmented  # words are what blanks separate
+    starts = (left != SPACE and not _are_characters(left, right) for left, right in itertools.pairwise(units))
+    return [0, *itertools.accumulate(map(int, starts))][: len(units)]
+
+
+def _are_characters(left: str, right: str) -> bool:
+    return len(left) == len(right) == 1
+
+
+def learn(words: Counter[str], size: int) -> str:
+    """Returns the dictionary that, with all characters of the words, makes a vocabulary of at most `size` units."""
+    characters = {character for word in words for character in word}
+    longer = Counter({word: count for word, count in words.items() if len(word) > 1})
+    for reserved in (SPACE, *SPECIAL_TOKENS):
+        longer.pop(reserved, None)
+    return "".join(f"{word}\n" for word in _ranked(longer)[: max(0, size - len(characters) - 1)])
+
+
+def vocabulary(words: Counter[str], dictionary: str, size: int) -> list[str]:
+    """Returns SPACE, the most frequent characters of the words, and the dictionary: at most `size` units."""
+    characters = Counter[str]()
+    for word, count in words.items():
+        for character in word:
+            characters[character] += count
+    return [SPACE, *_ranked(characters), *_words(dictionary)][:size]
+
+
+def _ranked(counts: Counter[str]) -> list[str]:
+    """Returns the most frequent items first, equally frequent ones by their code points."""
+    return [item for item, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0]))]
+
+
+def checked(dictionary: str, path: str) -> str:
+    """Returns the dictionary of a file. Raises DataError for a line that is no word of several characters."""
+    words = dictionary.split("\n")
+    if words.pop():
+        raise DataError(f"{path}: cut short: its last line has no end")
+    if problem := first_problem(words):
+        raise DataError(f"{path}:{problem[0]}: {problem[1]}")
+    for number, word in enumerate(words, 1):
+        if len(word) == 1 or word == SPACE:
+            raise DataError(f"{path}:{number}: {word!r} cannot be a word: it is a unit already")
+    return dictionary
+
+
+def _words(dictionary: str) -> list[str]:
+    return dictionary.split("\n")[:-1]
