@@ -35,7 +35,7 @@ class TrainingBatches:
     Each epoch takes every pair once, in a new order, a window of WINDOW pairs at a time. In a window, pairs are sorted
     into buckets by their longer side and cut into batches, which are shuffled. Any batch is thus reached in constant
     time, and memory holds one window, however large the corpus is. Both sides are padded to the width of the batch's
-    widest bucket; targets whose lengths do not compare with those of sources, to that of the bucket's longest target.
+    widest bucket; targets whose lengths do not compare with those of sources, to the longest target up to that bucket.
     Rows of padding, which the loss ignores, complete the last batch of a window.
 
     Args:
@@ -95,11 +95,11 @@ class TrainingBatches:
         return histogram, longest_source
 
     def _longest_targets(self) -> np.ndarray:
-        """Returns the length of the longest target in each bucket."""
+        """Returns the length of the longest target in each bucket and the narrower ones, which complete its batches."""
         longest = np.zeros_like(self.widths)
         for source, target in self._lengths():
             np.maximum.at(longest, np.searchsorted(self.widths, np.maximum(source, target)), target)
-        return longest
+        return np.maximum.accumulate(longest)
 
     def _lengths(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yields the lengths of sources and targets that are not skipped, block by block."""

@@ -19,7 +19,7 @@ from memattn.errors import DataError
 
 FACTS = ("source_features", "source_statistics")  # names of `Features.facts`
 STATISTICS = "source.statistics.npy"
-SHARD_SIZE = 500  # sources
+SHARD_SIZE = 200  # sources
 _CHECKSUM_BLOCK = 1 << 16  # vectors that are summed at a time
 
 

@@ -134,7 +134,7 @@ def test_a_number_that_is_not_finite_is_refused_where_it_is_read(tmp_path):
         stored.padded(np.array([0, 1]), 2, 3)
 
 
-def test_targets_are_padded_to_the_longest_of_their_bucket(tmp_path):
+def test_targets_are_padded_to_the_longest_up_to_their_bucket(tmp_path):
     pairs = read(write_corpus(tmp_path / "corpus"))
     batches = TrainingBatches(pairs, batch_size=8, num_buckets=3, seed=1)
     lengths = {tuple(pairs.source[index].ravel()): len(pairs.target[index]) for index in range(len(pairs))}
@@ -152,7 +152,19 @@ def test_targets_are_padded_to_the_longest_of_their_bucket(tmp_path):
             longest[bucket] = max(longest[bucket], lengths[seen[-1]])
         assert target.shape[1] < source.shape[1]
     assert sorted(seen) == sorted(lengths)
-    assert {(source.shape[1], target.shape[1]) for source, target in batches.window(0, 0)} <= set(longest.items())
+    widths = np.maximum.accumulate([longest[width] for width in batches.widths])
+    expected = set(zip(batches.widths.tolist(), widths.tolist(), strict=True))
+    assert {(source.shape[1], target.shape[1]) for source, target in batches.window(0, 0)} <= expected
+
+
+def test_a_short_source_with_a_long_target_may_complete_a_batch_of_long_sources(tmp_path):
+    features.write(str(tmp_path), "train", [np.ones([4, F]), np.ones([9, F])])
+    targets = Sentences.from_ids([[5, 5, 5, EOS], [5, EOS]])
+    batches = TrainingBatches(
+        Corpus(features.read(str(tmp_path), "train"), targets), batch_size=2, num_buckets=2, seed=1
+    )
+    ((source, target),) = batches.window(0, 0)
+    assert (source.shape, target.shape) == ((2, 9, F), (2, 4))
 
 
 def test_batches_of_decoding_and_scoring_hold_every_source_once(tmp_path):

@@ -10,8 +10,7 @@ import sys
 import pytest
 from sacrebleu.tokenizers import tokenizer_ja_mecab, tokenizer_ko_mecab
 
-from memattn.errors import ConfigError
-from memattn.errors import DataError
+from memattn.errors import ConfigError, DataError
 from memattn.evaluation import metrics
 from memattn.evaluation.metrics import METRICS, Comparison
 
