@@ -35,7 +35,12 @@ def read_corpus(folder: str, split: str, vocabulary: Vocabulary, kind: str = "to
 
 
 def _read_tokens(folder: str, split: str, vocabulary: Vocabulary) -> Corpus:
-    """Maps the binary files of a split into memory or, if it has none, reads its text. Raises DataError."""
+    """Maps the binary files of a split into memory or, if it has none, reads its text.
+
+    Raises ConfigError for a split of features, DataError.
+    """
+    if os.path.exists(features.offsets_path(folder, split)):
+        raise ConfigError(f"data.source: tokens, but the sources of {folder} are features; set data.source: features")
     if os.path.exists(binary_paths(folder, split, "source")["ids"]):
         _check_vocabulary(folder)
         source, target = (_map_sentences(folder, split, side, len(vocabulary)) for side in SIDES)

@@ -125,7 +125,7 @@ def write_shard(folder: str, split: str, number: int, sources: list[np.ndarray])
 
 def write_offsets(folder: str, split: str, lengths: list[int]) -> None:
     """Writes where each source of a split starts; this completes the split. Raises OSError."""
-    with files.writing(_offsets_path(folder, split)) as file:
+    with files.writing(offsets_path(folder, split)) as file:
         np.save(file, np.cumsum([0, *lengths], dtype=np.int64))
 
 
@@ -140,12 +140,12 @@ def read(folder: str, split: str) -> Features:
 
     Raises DataError.
     """
-    offsets_path, statistics_path = _offsets_path(folder, split), os.path.join(folder, STATISTICS)
+    offsets_file, statistics_path = offsets_path(folder, split), os.path.join(folder, STATISTICS)
     pattern = f"{split}.source.[0-9][0-9][0-9][0-9][0-9].npy"
     paths = sorted(glob.glob(os.path.join(glob.escape(folder), pattern)))
-    if not paths or not os.path.exists(offsets_path):
-        raise DataError(f"{offsets_path}: missing; with data.source: features, it and its shards hold the sources")
-    offsets, shards = reading.array(offsets_path, 1, "iu"), [reading.array(path, 2, "f") for path in paths]
+    if not paths or not os.path.exists(offsets_file):
+        raise DataError(f"{offsets_file}: missing; with data.source: features, it and its shards hold the sources")
+    offsets, shards = reading.array(offsets_file, 1, "iu"), [reading.array(path, 2, "f") for path in paths]
     width = shards[0].shape[1]
     if os.path.exists(statistics_path):
         statistics = reading.array(statistics_path, 2, "f")
@@ -154,11 +154,12 @@ def read(folder: str, split: str) -> Features:
     is_sound = len(offsets) > 1 and offsets[0] == 0 and (offsets[:-1] < offsets[1:]).all()
     starts = np.cumsum([0, *map(len, shards)])
     if not is_sound or offsets[-1] != starts[-1] or not np.isin(starts, offsets).all():
-        raise DataError(f"{offsets_path}: does not match its shards; prepare the corpus again")
+        raise DataError(f"{offsets_file}: does not match its shards; prepare the corpus again")
     if any(shard.shape[1] != width for shard in shards) or statistics.shape != (2, width):
         raise DataError(f"{paths[0]}: its vectors are not as wide as other shards, or as {statistics_path}")
     return Features(shards, offsets, statistics[0], statistics[1], os.path.join(folder, pattern))
 
 
-def _offsets_path(folder: str, split: str) -> str:
+def offsets_path(folder: str, split: str) -> str:
+    """Returns the path of the file that says where the sources of a split start."""
     return os.path.join(folder, f"{split}.source.offsets.npy")

@@ -264,6 +264,12 @@ def test_active_memory_has_no_features():
         configs.from_dict({"data": {"folder": "data/mine", "source": "features"}, "model": {"kind": "neural_gpu"}})
 
 
+def test_features_are_not_read_as_tokens(tmp_path):
+    folder = write_corpus(tmp_path / "corpus")
+    with pytest.raises(ConfigError, match="data.source: tokens, but the sources of .* are features"):
+        corpus.read_corpus(folder, "train", corpus.read_vocabulary(f"{folder}/vocab.txt"))
+
+
 def test_a_folder_of_text_is_no_corpus_of_features(tmp_path):
     folder = write_corpus(tmp_path / "corpus")
     for path in (tmp_path / "corpus").glob("*.source.*"):
