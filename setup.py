@@ -7,8 +7,9 @@ import re
 from setuptools import find_packages, setup
 
 ROOT = pathlib.Path(__file__).parent
-CONFIGS = ["copy", "multi30k", "own_text", "parsing", "wmt17"]  # folders of configs that are installed
+CONFIGS = ["copy", "multi30k", "own_text", "parsing", "speech", "wmt17"]  # folders of configs that are installed
 CJK = "sacrebleu[ja,ko]>=2.4,<3"  # with MeCab, the tokenizers of Japanese and Korean
+SPEECH = ["jiwer>=4,<5", "soundfile>=0.13,<1", "soxr>=0.5,<2"]  # error rates, audio files, resampling
 
 setup(
     name="memattn",
@@ -41,9 +42,11 @@ setup(
     ],
     extras_require={
         "cjk": [CJK],
+        "speech": SPEECH,
         "test": [
             CJK,
             "PYEVALB>=0.1.3,<0.2",
+            *SPEECH,
             "pytest>=8,<10",
             "pytest-xdist>=3.5,<4",
             "nbclient>=0.10,<1",

@@ -77,9 +77,9 @@ def write_csv(path: str, rows: list[dict]) -> None:
     write(path, text.getvalue())
 
 
-def checksum(path: str) -> str:
-    """Returns the SHA-256 of a regular file, in hexadecimal. Raises OSError."""
-    digest = hashlib.sha256()
+def checksum(path: str, algorithm: str = "sha256") -> str:
+    """Returns the SHA-256, or another checksum, of a regular file, in hexadecimal. Raises OSError."""
+    digest = hashlib.new(algorithm, usedforsecurity=False)
     with reading.open_regular(path) as file:
         while block := file.read(1 << 20):
             digest.update(block)

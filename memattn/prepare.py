@@ -7,6 +7,8 @@ tatoeba     Tatoeba's English sentences with translations, downloaded
 iwslt17     TED talks of IWSLT 2017, downloaded
 parallel    parallel text of your own
 parsing     constituency trees of your own, such as the Penn Treebank
+speech      recordings of your own with their text
+mini_librispeech   five hours of English audiobooks with their text, downloaded
 lexicon     likely translations of each token, from a prepared corpus
 
 memattn-prepare copy --help
@@ -123,6 +125,30 @@ def parsing() -> None:
     _define_folder(None, "Folder of the prepared corpus.", required=True)
     flags.DEFINE_integer("min_count", 2, "Occurrences in training of the words that are known.", lower_bound=1)
     cli.run(_prepare_parsing)
+
+
+def speech() -> None:
+    """Runs the command `memattn-prepare speech`."""
+    for split, required in (("train", "needed unless --vocabulary_of is given"), ("valid", "likewise"), ("test", "")):
+        meaning = f"Manifest of the {split} split: lines of audio file, tab, text; or .jsonl with audio and text"
+        flags.DEFINE_string(split, None, f"{meaning}; {required}." if required else f"{meaning}.")
+    flags.DEFINE_string("language", "en", "Code of the language, such as de.")
+    flags.DEFINE_string(
+        "vocabulary_of",
+        None,
+        "Prepared corpus of speech whose units, vocabulary, and mean and variance of features are used.",
+    )
+    _define_speech_flags()
+    cli.run(_prepare_own_speech, tensorflow=True)
+
+
+def mini_librispeech() -> None:
+    """Runs the command `memattn-prepare mini_librispeech`."""
+    flags.DEFINE_string("base_url", releases.mini_librispeech.URL, "Address of the release.")
+    folder = "data/downloads/mini_librispeech"
+    flags.DEFINE_string("download_dir", folder, "Folder of the downloaded files.")
+    _define_speech_flags(folder="data/mini_librispeech")
+    cli.run(_prepare_mini_librispeech, tensorflow=True)
 
 
 def lexicon() -> None:
@@ -257,6 +283,37 @@ def _prepare_parsing() -> int:
     return 0
 
 
+def _prepare_own_speech() -> int:
+    """Prepares recordings with their text: log-mel features as sources, characters or BPE units as targets.
+
+    memattn-prepare speech --train text/train.tsv --valid text/dev.tsv --test text/test.tsv --folder data/mine
+    """
+    options = flags.FLAGS
+    manifests = {split: path for split in ("train", "valid", "test") if (path := options[split].value)}
+    if not options.vocabulary_of and (missing := [split for split in ("train", "valid") if split not in manifests]):
+        raise ConfigError(f"--{missing[0]}: give a manifest, or --vocabulary_of a corpus that is prepared already")
+    if not manifests:
+        raise ConfigError("--train, --valid, --test: give one or more")
+    if options.vocabulary_of and options.bpe_units:
+        raise ConfigError("--bpe_units: without effect, because --vocabulary_of gives the units")
+    for path in manifests.values():
+        if not os.path.isfile(path):
+            raise ConfigError(f"{path}: no such file")
+    _prepare_speech(manifests, options.language, options.vocabulary_of)
+    return 0
+
+
+def _prepare_mini_librispeech() -> int:
+    """Downloads Mini LibriSpeech (www.openslr.org/31), and prepares it. The license is CC BY 4.0.
+
+    memattn-prepare mini_librispeech
+    """
+    release = flags.FLAGS.base_url, flags.FLAGS.download_dir
+    manifests = releases.mini_librispeech.fetch(*release)
+    _prepare_speech(manifests, "en", release=releases.mini_librispeech.facts(*release))
+    return 0
+
+
 def _learn_lexicon() -> int:
     """Learns a lexicon from a prepared corpus, for vocabulary selection (decoding.lexicon).
 
@@ -341,6 +398,54 @@ def _define_text_flags(folder: str | None = None, bpe_units: int | None = None) 
     flags.DEFINE_integer("workers", None, "Number of processes (default: one for each CPU core).", lower_bound=1)
 
 
+def _define_speech_flags(folder: str | None = None) -> None:
+    """Defines the flags that all preparations of speech share. `folder` is the default of --folder; None: required."""
+    _define_folder(folder, "Folder of the prepared corpus.", required=folder is None)
+    meaning = "Number of BPE merges of the text, and of vocabulary units (default: characters, not BPE)."
+    flags.DEFINE_integer("bpe_units", None, meaning, lower_bound=1)
+    meaning = "Longest recording; longer ones are skipped in training, and refused in other splits."
+    flags.DEFINE_float("max_seconds", 40.0, meaning, lower_bound=0.1)
+    flags.DEFINE_integer("workers", None, "Number of threads (default: one for each CPU core).", lower_bound=1)
+
+
+def _prepare_speech(
+    manifests: dict[str, str],
+    language: str,
+    shared: str | None = None,
+    release: dict[str, str | int] | None = None,
+) -> None:
+    """Prepares splits as the flags say, and prints the counts of each and how to train on them.
+
+    Raises ConfigError, DataError, OSError.
+    """
+    from memattn.data.preparation import speech as speech_preparation  # loads TensorFlow
+
+    options, folder = flags.FLAGS, flags.FLAGS.folder
+    units: Units = "bpe" if options.bpe_units else "spelled"
+    text = TextSettings("untokenized", "", moses_language(language), units)
+    settings = speech_preparation.Settings(text, options.bpe_units, options.max_seconds)
+    manifest = speech_preparation.prepare(
+        manifests, settings, folder, options.workers or processes.cores(), shared, release
+    )
+    for split, counts in manifest["counts"].items():
+        notes = {
+            "skipped": counts["read"] - counts["pairs"],
+            "with several channels, averaged": counts["mixed"],
+            "resampled to 16 kHz": counts["resampled"],
+        }
+        extra = "".join(f", {number:,} {note}" for note, number in notes.items() if number)
+        print(
+            f"{folder}: {split}: {counts['pairs']:,} recordings of {counts['read']:,}, "
+            f"{counts['seconds'] / 3600:.2f} hours, {counts['target_tokens']:,} target tokens{extra}"
+        )
+        if counts["unknown_tokens"]:
+            print(f"{folder}: {split}: {counts['unknown_tokens']:,} target tokens are not in the training text")
+    if "train" in manifests:
+        _print_training_command("speech/small", folder)
+    if release:
+        print("{url}: {license}, {attribution}; SHA-256 {sha256}".format(**release))
+
+
 def own_text_config(pairs: int) -> str:
     """Returns the name of the shipped config that suits a text of so many training pairs."""
     return "own_text/base" if pairs > _LARGEST_SMALL_TEXT else "own_text/small"
@@ -406,6 +511,8 @@ def main() -> None:
         "iwslt17": iwslt17,
         "parallel": parallel,
         "parsing": parsing,
+        "speech": speech,
+        "mini_librispeech": mini_librispeech,
         "lexicon": lexicon,
     }
     cli.run_one(commands, __doc__)

@@ -12,6 +12,8 @@ import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
+import numpy as np
+
 from memattn.errors import DataError, abbreviated
 
 LONGEST_LINE = 1 << 24  # bytes of a line of text, its end included
@@ -97,6 +99,23 @@ def decoded(content: bytes, path: str, *, first: int = 1, encoding: str = "utf-8
 def csv_file(path: str) -> list[dict[str, str]]:
     """Returns the rows of a CSV file whose first line names the columns. Raises DataError, OSError, csv.Error."""
     return list(csv.DictReader(io.StringIO(text(path), newline="")))
+
+
+def array(path: str, dimensions: int, kinds: str) -> np.ndarray:
+    """Maps an array of NumPy's .npy format into memory.
+
+    Raises DataError unless it has so many dimensions, and numbers whose type is of one of the `kinds`, as NumPy's
+    `dtype.kind` names them.
+    """
+    try:
+        check_regular(path)
+        content = np.load(path, mmap_mode="r", allow_pickle=False)
+    except Exception as error:  # NumPy passes on errors of all kinds, such as tokenize.TokenError
+        raise DataError(f"{path}: not a complete array of NumPy's .npy format: {error}") from error
+    if content.ndim != dimensions or content.dtype.kind not in kinds:
+        what = "ints" if kinds == "iu" else "floats"
+        raise DataError(f"{path}: not a {'one' if dimensions == 1 else 'two'}-dimensional array of {what}")
+    return content
 
 
 def json_file(path: str, kinds: Kinds | None = None) -> Any:

@@ -24,16 +24,33 @@ def check(config: Config, origin: Origin) -> None:
     model, decoding, training = config.model, config.decoding, config.training
     _check_sweep(config.sweep or SweepConfig(), origin)
     _check_data(config.data, origin)
+    if config.data.source == "features":
+        _check_features(config, origin)
     if training.teacher and training.init_from:
         raise origin.error("training.teacher", "given beside training.init_from; give one of them")
     _check_decoding(decoding, origin)
     if isinstance(model, Seq2SeqConfig):
+        _check_encoder(model, config.data, origin)
         _check_seq2seq(model, origin)
         _check_attention(model, decoding.num_slots, origin)
         if decoding.memory_ratio:
             raise origin.error("decoding.memory_ratio", f"is for active memory, not for model.kind: {model.kind}")
     else:
         _check_active_memory(model, config, origin)
+
+
+def _check_features(config: Config, origin: Origin) -> None:
+    """Checks what vectors in place of tokens exclude."""
+    model = config.model
+    if config.data.generated:
+        raise origin.error("data.source", f"features are for a prepared corpus; {config.data.generated.key} has tokens")
+    if not isinstance(model, Seq2SeqConfig):
+        raise origin.error("data.source", f"features need model.kind: seq2seq, not {model.kind}")
+    if model.tie_embeddings != "none":
+        problem = f"{model.tie_embeddings} needs data.source: tokens; features have no embeddings"
+        raise origin.error("model.tie_embeddings", problem)
+    if config.decoding.lexicon:
+        raise origin.error("decoding.lexicon", "needs data.source: tokens; it has translations of source tokens")
 
 
 def _check_active_memory(model: NeuralGPUConfig, config: Config, origin: Origin) -> None:
@@ -94,6 +111,20 @@ def _check_decoding(decoding: DecodingConfig, origin: Origin) -> None:
     if decoding.n_best > decoding.beam_size and not decoding.sample:
         problem = f"{decoding.n_best} is more than decoding.beam_size = {decoding.beam_size}"
         raise origin.error("decoding.n_best", problem)
+
+
+def _check_encoder(model: Seq2SeqConfig, data: DataConfig, origin: Origin) -> None:
+    for factor in model.encoder_reduce:
+        if type(factor) is not int or not 1 <= factor <= 100:
+            raise origin.error("model.encoder_reduce", f"expected ints from 1 to 100, not {abbreviated(factor)}")
+    layers = model.encoder_layers or model.layers
+    if len(model.encoder_reduce) >= layers:
+        problem = f"{len(model.encoder_reduce)} factors, but {layers} layers have {layers - 1} joints between them"
+        raise origin.error("model.encoder_reduce", f"{problem}; raise model.encoder_layers")
+    if model.bridge == "backward" and (model.encoder_layers or 1) > 1:
+        raise origin.error("model.bridge", f"backward is for model.encoder_layers: 1, not {model.encoder_layers}")
+    if model.spec_augment and data.source != "features":
+        raise origin.error("model.spec_augment", f"needs data.source: features, not {data.source}")
 
 
 def _check_seq2seq(model: Seq2SeqConfig, origin: Origin) -> None:

@@ -84,9 +84,11 @@ class DataConfig:
     folder: str | None = None
     copy: CopyConfig | None = None  # the copy task; null: data.task, or no task
     task: TaskConfig | None = None  # any other task; null: data.copy, or no task
+    # what sources are. tokens: text; features: sequences of vectors, such as `memattn-prepare speech` writes
+    source: Literal["tokens", "features"] = "tokens"
     num_buckets: int = number(4, at_least=1)  # number of different padded lengths; XLA compiles once for each
     # training skips pairs with a longer source. The length includes the end of sentence, unlike
-    # `memattn-prepare --max_length`
+    # `memattn-prepare --max_length`; that of features is their number of vectors
     max_source_length: int | None = number(None, at_least=1)
     max_target_length: int | None = number(None, at_least=1)  # training skips pairs with a longer target
 
@@ -118,9 +120,16 @@ class Seq2SeqConfig:
     decoder: Literal["lstm", "rnnsearch"] = "lstm"
     layers: int = number(2, at_least=1)  # layers of the decoder, and of the encoder in each direction
     units: int = number(256, at_least=1)  # U, the width of a layer
+    encoder_layers: int | None = number(None, at_least=1)  # layers of the encoder in each direction; null: layers
     encoder_units: int | None = number(None, at_least=1)  # width of the encoder in each direction; null: units
+    # numbers of neighbouring outputs that are joined after the first layer of the encoder, the second and so on: [2, 2]
+    # shortens sources to a quarter (Chan et al., 2016)
+    encoder_reduce: list = dataclasses.field(default_factory=list)
     embedding_size: int = number(256, at_least=1)  # E, the width of source and target embeddings
     dropout: float = number(0.2, at_least=0, below=1)  # dropout rate of every cell's input, with a new mask each step
+    # for data.source: features, masks of time, and of frequency, in each source in training; 0: none (SpecAugment, Park
+    # et al., 2019)
+    spec_augment: int = number(0, at_least=0, below=100)
     init_scale: float = number(0.04, above=0)  # a: initial weights are uniform on -a to a
     input_feeding: bool = True  # the decoder reads the previous context beside each token
     mix: bool = True  # a tanh layer on [h; c] before the logits; false: Eq. 3 as in the paper
@@ -161,7 +170,7 @@ class TrainingConfig:
 
     seed: int = number(1, at_least=0, below=2**31)  # seed of initial weights, order of the pairs and dropout
     batch_size: int = number(128, at_least=1)  # size of a batch, all replicas together
-    # unit of batch_size: sentence pairs, or tokens of the longer side, padding included
+    # unit of batch_size: sentence pairs, or tokens (or vectors) of the longer side, padding included
     batch_type: Literal["sentences", "tokens"] = "sentences"
     accumulate: int = number(1, at_least=1)  # batches in one training step
     loss: str = choice("cross_entropy", "memattn.training.loss:LOSSES")  # loss that training minimizes
@@ -231,7 +240,8 @@ class DecodingConfig:
     length_penalty: float = number(0.0, at_least=0)
     # b: b sum_s log(min(a_s, 1)) is added to scores, with a_s the sum of the attention weights of source token s
     coverage_penalty: float = number(0.0, at_least=0)
-    # upper bound on the length of a hypothesis, as a multiple of the source's; both count the end of sentence
+    # upper bound on the length of a hypothesis, as a multiple of the source's; both count the end of sentence. The
+    # length of a source is the number of the encoder's states, which model.encoder_reduce lowers
     max_length_ratio: float = number(2.0, above=0, below=1000)
     # further upper bound on the length of a hypothesis in tokens, the end of sentence included; null: none
     max_length: int | None = number(None, at_least=1)

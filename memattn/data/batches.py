@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 import tensorflow as tf
 
-from memattn.data.sentences import Corpus, Sentences
+from memattn.data.sentences import Corpus, Sources
 from memattn.errors import DataError
 
 WINDOW = 32_768  # pairs that are sorted into buckets at a time
@@ -35,14 +35,16 @@ class TrainingBatches:
     Each epoch takes every pair once, in a new order, a window of WINDOW pairs at a time. In a window, pairs are sorted
     into buckets by their longer side and cut into batches, which are shuffled. Any batch is thus reached in constant
     time, and memory holds one window, however large the corpus is. Both sides are padded to the width of the batch's
-    widest bucket. Rows of PAD, which the loss ignores, complete the last batch of a window.
+    widest bucket; targets whose lengths do not compare with those of sources, to the longest target up to that bucket.
+    Rows of padding, which the loss ignores, complete the last batch of a window.
 
     Args:
       corpus: sentence pairs, which may be mapped from disk.
       batch_size: size of a batch in the unit that `batch_type` names.
       num_buckets: number of padded widths.
       seed: seed of the order.
-      batch_type: "sentences" counts sentence pairs; "tokens" counts tokens of the longer side, padding included.
+      batch_type: "sentences" counts sentence pairs; "tokens" counts tokens, or vectors, of the longer side, padding
+        included.
       max_source_length: pairs with a longer source, its end of sentence included, are skipped; None skips none.
       max_target_length: like `max_source_length`, for targets.
 
@@ -77,6 +79,7 @@ class TrainingBatches:
                 "sentence"
             )
         self.widths = _quantile_widths(histogram, num_buckets)
+        self._target_widths = self.widths if corpus.source.pads_as_targets else self._longest_targets()
         self._rows = {width: self._rows_for(width) for width in self.widths.tolist()}
         self.largest = max(((rows, width) for width, rows in self._rows.items()), key=math.prod)
         self.window_size = max(WINDOW, _LEAST_BATCHES * max(self._rows.values()))
@@ -84,17 +87,27 @@ class TrainingBatches:
     def _scan(self) -> tuple[np.ndarray, int]:
         """Returns the number of pairs by the length of their longer side, and the length of the longest source."""
         histogram, longest_source = np.zeros(1, np.int64), 0
-        for start in range(0, len(self.corpus), _SCANNED_AT_ONCE):
-            source, target = self._lengths(start, min(start + _SCANNED_AT_ONCE, len(self.corpus)))
-            source, target = (side[self._fits(source, target)] for side in (source, target))
+        for source, target in self._lengths():
             counts = np.bincount(np.maximum(source, target))
             histogram = np.pad(histogram, (0, max(0, len(counts) - len(histogram))))
             histogram[: len(counts)] += counts
             longest_source = max(longest_source, int(source.max(initial=0)))
         return histogram, longest_source
 
-    def _lengths(self, start: int, end: int) -> list[np.ndarray]:
-        return [side.lengths(start, end) for side in (self.corpus.source, self.corpus.target)]
+    def _longest_targets(self) -> np.ndarray:
+        """Returns the length of the longest target in each bucket and the narrower ones, which complete its batches."""
+        longest = np.zeros_like(self.widths)
+        for source, target in self._lengths():
+            np.maximum.at(longest, np.searchsorted(self.widths, np.maximum(source, target)), target)
+        return np.maximum.accumulate(longest)
+
+    def _lengths(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yields the lengths of sources and targets that are not skipped, block by block."""
+        for start in range(0, len(self.corpus), _SCANNED_AT_ONCE):
+            end = min(start + _SCANNED_AT_ONCE, len(self.corpus))
+            source, target = (side.lengths(start, end) for side in (self.corpus.source, self.corpus.target))
+            fits = self._fits(source, target)
+            yield source[fits], target[fits]
 
     def _fits(self, source: np.ndarray, target: np.ndarray) -> np.ndarray:
         return (source <= self._limits[0]) & (target <= self._limits[1])
@@ -114,7 +127,7 @@ class TrainingBatches:
         return -(-len(self.corpus) // self.window_size)
 
     def window(self, epoch: int, window: int, start: int = 0) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yields source and target ids, both [B, S], of the batches of a window of an epoch, from batch `start` on."""
+        """Yields padded sources and targets of the batches of a window of an epoch, from batch `start` on."""
         places = np.arange(window * self.window_size, min((window + 1) * self.window_size, len(self.corpus)))
         members = self._shuffled(places, epoch)
         source_lengths, target_lengths = (
@@ -126,14 +139,16 @@ class TrainingBatches:
         order = np.argsort(-buckets, kind="stable")  # widest first: narrower pairs complete the last batch of a bucket
         batches, cut = [], 0
         while cut < len(order):
-            width = int(self.widths[buckets[order[cut]]])
-            batches.append((members[order[cut : cut + self._rows[width]]], width))
-            cut += self._rows[width]
+            bucket = buckets[order[cut]]
+            rows = self._rows[int(self.widths[bucket])]
+            batches.append((members[order[cut : cut + rows]], bucket))
+            cut += rows
         random = np.random.RandomState([self.seed, epoch, window])  # noqa: NPY002 (the same in every version of NumPy)
         for index in random.permutation(len(batches))[start:]:
-            pairs, width = batches[index]
+            pairs, bucket = batches[index]
+            width, target_width = int(self.widths[bucket]), int(self._target_widths[bucket])
             rows = self._rows[width]
-            yield self.corpus.source.padded(pairs, rows, width), self.corpus.target.padded(pairs, rows, width)
+            yield self.corpus.source.padded(pairs, rows, width), self.corpus.target.padded(pairs, rows, target_width)
 
     def stream(
         self, epoch: int, window: int, batch: int
@@ -157,12 +172,12 @@ class TrainingBatches:
         ).numpy()
 
 
-def streaming_batches(*sides: Sentences, batch_size: int) -> Iterator[tuple[np.ndarray, ...]]:
-    """Yields indices and padded ids [rows, S] of sentences or, given two sides, of pairs, the shortest first.
+def streaming_batches(*sides: Sources, batch_size: int) -> Iterator[tuple[np.ndarray, ...]]:
+    """Yields indices and padded batches of sources or, given two sides, of pairs, the shortest first.
 
     There are few shapes. Widths are powers of two. Rows are 1 or `batch_size`, and proportionally fewer for widths
-    above WIDE; rows of PAD complete a batch. Within a batch, widths differ at most by a factor of two, so that short
-    sentences neither wait for a long one nor form a large batch with it.
+    above WIDE; rows of padding complete a batch. Within a batch, widths differ at most by a factor of two, so that
+    short sentences neither wait for a long one nor form a large batch with it.
     """
     lengths = [side.lengths() for side in sides]
     longer = np.max(lengths, 0)
@@ -190,9 +205,9 @@ def _power_of_two(length: int) -> int:
 
 
 def decoding_batches(
-    sentences: Sentences, *, batch_size: int, num_buckets: int
+    sentences: Sources, *, batch_size: int, num_buckets: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yields indices and padded ids [batch_size, S] of sentences, longest first; PAD completes the last batch."""
+    """Yields indices and padded batches of `batch_size` sources, longest first; padding completes the last batch."""
     lengths = sentences.lengths()
     widths = bucket_widths(lengths, num_buckets)
     order = np.argsort(-lengths, kind="stable")

@@ -1,13 +1,12 @@
 """Reads the folder of a prepared corpus: its vocabulary, its splits, and the references of a split."""
 
 import os
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Literal
 
-import numpy as np
-
 from memattn import files, reading
-from memattn.data.sentences import Corpus, Sentences
+from memattn.data import features
+from memattn.data.sentences import Corpus, Sentences, Sources
 from memattn.data.text_files import read_lines
 from memattn.data.vocabulary import Vocabulary, first_problem, split_words
 from memattn.errors import ConfigError, DataError
@@ -30,8 +29,18 @@ def read_vocabulary(path: str) -> Vocabulary:
     return Vocabulary(lines)
 
 
-def read_corpus(folder: str, split: str, vocabulary: Vocabulary) -> Corpus:
-    """Maps the binary files of a split into memory or, if it has none, reads its text. Raises DataError."""
+def read_corpus(folder: str, split: str, vocabulary: Vocabulary, kind: str = "tokens") -> Corpus:
+    """Reads a split whose sources are of a kind that `data.source` names. Raises DataError."""
+    return _READERS[kind](folder, split, vocabulary)
+
+
+def _read_tokens(folder: str, split: str, vocabulary: Vocabulary) -> Corpus:
+    """Maps the binary files of a split into memory or, if it has none, reads its text.
+
+    Raises ConfigError for a split of features, DataError.
+    """
+    if os.path.exists(features.offsets_path(folder, split)):
+        raise ConfigError(f"data.source: tokens, but the sources of {folder} are features; set data.source: features")
     if os.path.exists(binary_paths(folder, split, "source")["ids"]):
         _check_vocabulary(folder)
         source, target = (_map_sentences(folder, split, side, len(vocabulary)) for side in SIDES)
@@ -39,6 +48,23 @@ def read_corpus(folder: str, split: str, vocabulary: Vocabulary) -> Corpus:
     else:
         paths = [os.path.join(folder, f"{split}.{side}") for side in SIDES]
         source, target = (Sentences.from_lines(read_lines(path), vocabulary) for path in paths)
+    return _pairs(source, target, paths)
+
+
+def _read_features(folder: str, split: str, vocabulary: Vocabulary) -> Corpus:
+    """Maps the shards of a split's sources into memory, and reads the text of its targets. Raises DataError."""
+    source, path = features.read(folder, split), os.path.join(folder, f"{split}.target")
+    return _pairs(source, Sentences.from_lines(read_lines(path), vocabulary), [source.path, path])
+
+
+_READERS: dict[str, Callable[[str, str, Vocabulary], Corpus]] = {  # by the names in data.source
+    "tokens": _read_tokens,
+    "features": _read_features,
+}
+
+
+def _pairs(source: Sources, target: Sentences, paths: Sequence[str]) -> Corpus:
+    """Returns a corpus. Raises DataError if the numbers of sources and targets differ, or are 0."""
     if len(source) != len(target):
         raise DataError(
             f"{paths[0]} has {len(source):,} lines and {paths[1]} has {len(target):,}: "
@@ -91,21 +117,9 @@ def binary_paths(folder: str, split: str, side: Side) -> dict[Part, str]:
     return {part: os.path.join(folder, f"{split}.{side}.{part}.npy") for part in PARTS}
 
 
-def map_array(path: str) -> np.ndarray:
-    """Maps a one-dimensional array of integers into memory. Raises DataError."""
-    try:
-        reading.check_regular(path)
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except Exception as error:  # NumPy passes on errors of all kinds, such as tokenize.TokenError
-        raise DataError(f"{path}: not a complete array of NumPy's .npy format: {error}") from error
-    if array.ndim != 1 or array.dtype.kind not in "iu":
-        raise DataError(f"{path}: not a one-dimensional array of ints")
-    return array
-
-
 def _map_sentences(folder: str, split: str, side: Side, num_ids: int) -> Sentences:
     paths = binary_paths(folder, split, side)
-    ids, offsets = (map_array(paths[part]) for part in PARTS)
+    ids, offsets = (reading.array(paths[part], 1, "iu") for part in PARTS)
     match = len(offsets) and offsets[0] == 0 and offsets[-1] == len(ids) and (offsets[:-1] <= offsets[1:]).all()
     if not match:
         raise DataError(f"{paths['offsets']}: does not match its ids; prepare the corpus again")

@@ -1,14 +1,56 @@
-"""Sentences of token ids, and pairs of them, in one array per side."""
+"""Sentences of token ids in one array, pairs of sources and targets, and what any kind of sources can do."""
 
 import dataclasses
 import zlib
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from memattn.data.tokenizer import Tokenizer
 from memattn.data.vocabulary import PAD, Vocabulary, split_words
 from memattn.errors import DataError
 
+PADDING = {"i": PAD, "f": np.nan}  # what fills a padded batch, by the kind of its values: ids, or numbers of vectors
 _BLOCK = 1 << 20  # numbers that are read at a time
+
+
+class Sources(Protocol):
+    """Sources of any kind, such as `Sentences` of token ids or `features.Features`.
+
+    Attributes:
+      pads_as_targets: whether lengths compare with those of targets, so that a batch has one width for both.
+    """
+
+    pads_as_targets: ClassVar[bool]
+
+    @property
+    def offsets(self) -> np.ndarray:
+        """Where each source starts if all stand one after the other, and their end: int64 [sources + 1]."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int) -> np.ndarray: ...
+
+    def lengths(self, start: int = 0, end: int | None = None) -> np.ndarray:
+        """Returns the lengths of the sources from `start` up to `end`, int64."""
+
+    def checksum(self) -> int:
+        """Returns a CRC-32 of the content."""
+
+    def facts(self) -> dict[str, Any]:
+        """Returns what a model must know of the sources that it reads; other sources that it reads have the same."""
+
+    def between(self, start: int, end: int) -> np.ndarray:
+        """Returns the sources from `start` up to `end`, one after the other. Raises DataError."""
+
+    def padded(self, indices: np.ndarray, rows: int, width: int) -> np.ndarray:
+        """Returns the sources with these indices as a batch [rows, width, ...], filled by PADDING. Raises DataError."""
+
+    def text(self, index: int, vocabulary: Vocabulary, tokenizer: Tokenizer) -> str:
+        """Returns a source as people may read it."""
+
+    def labels(self, index: int, vocabulary: Vocabulary) -> list[str]:
+        """Returns a label for each position of a source."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,6 +63,8 @@ class Sentences:
       path: the file of the ids, for messages.
       num_ids: size of the vocabulary. Ids are checked against it as they are read; None skips the check.
     """
+
+    pads_as_targets: ClassVar[bool] = True
 
     ids: np.ndarray
     offsets: np.ndarray
@@ -57,6 +101,10 @@ class Sentences:
                 crc = zlib.crc32(np.asarray(numbers[start : start + _BLOCK], "<i8").data, crc)
         return crc
 
+    def facts(self) -> dict[str, Any]:
+        """Returns nothing: a vocabulary says all."""
+        return {}
+
     def between(self, start: int, end: int) -> np.ndarray:
         """Returns the ids of the sentences from `start` up to `end`, one after the other. Raises DataError."""
         return self._checked(self.ids[self.offsets[start] : self.offsets[end]])
@@ -71,6 +119,14 @@ class Sentences:
         batch[: len(indices)][is_token] = self._checked(self.ids[np.repeat(starts, lengths) + within])
         return batch
 
+    def text(self, index: int, vocabulary: Vocabulary, tokenizer: Tokenizer) -> str:
+        """Returns a sentence in words divided by spaces."""
+        return tokenizer.decode(vocabulary.decode(self.between(index, index + 1)))
+
+    def labels(self, index: int, vocabulary: Vocabulary) -> list[str]:
+        """Returns the tokens of a sentence, with its end."""
+        return [vocabulary.tokens[i] for i in self[index]]
+
     def _checked(self, ids: np.ndarray) -> np.ndarray:
         if self.num_ids and len(ids) and not 0 <= ids.min() <= ids.max() < self.num_ids:
             invalid = ids.min() if ids.min() < 0 else ids.max()
@@ -83,9 +139,9 @@ class Sentences:
 
 @dataclasses.dataclass(frozen=True)
 class Corpus:
-    """Sentence pairs: sources, and the target of each."""
+    """Pairs: sources, and the target of each."""
 
-    source: Sentences
+    source: Sources
     target: Sentences
 
     def __len__(self) -> int:

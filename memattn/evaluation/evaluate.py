@@ -18,12 +18,12 @@ from memattn import config as configs
 from memattn import files, reading
 from memattn.data import corpus
 from memattn.data import tokenizer as text
-from memattn.data.sentences import Sentences
+from memattn.data.sentences import Sentences, Sources
 from memattn.data.text_files import read_lines
 from memattn.data.vocabulary import Vocabulary, split_words
 from memattn.errors import ConfigError, DataError
 from memattn.evaluation import metrics, model_card, plots
-from memattn.evaluation.metrics import Comparison
+from memattn.evaluation.metrics import METRICS, Comparison
 from memattn.evaluation.result import Result
 from memattn.evaluation.target_loss import target_loss
 from memattn.models.interface import AligningModel, aligns
@@ -43,13 +43,14 @@ class TestSet:
 
     Attributes:
       name: name of the split, or of the file with the sources.
-      source, target: sentences of ids.
+      source: the sources.
+      target: sentences of ids.
       references: words divided by spaces, BPE undone; each without tabs or ends of lines.
       detokenized_references: the references as ordinary text, likewise in one line.
     """
 
     name: str
-    source: Sentences
+    source: Sources
     target: Sentences
     references: list[str]
     detokenized_references: list[str]
@@ -58,7 +59,8 @@ class TestSet:
 def read_split(trained: Trained, split: str) -> TestSet:
     """Reads a split of the prepared corpus.
 
-    Raises ConfigError if there is no such split, or if the corpus has another vocabulary than the run; DataError.
+    Raises ConfigError if there is no such split, or if the corpus has another vocabulary or other features than the
+    run; DataError.
     """
     folder = trained.config.data.path
     corpus.check_folder(folder)
@@ -66,14 +68,21 @@ def read_split(trained: Trained, split: str) -> TestSet:
     if not trained.reads_as(vocabulary, text.read(folder)):
         raise ConfigError(f"data.folder: the vocabulary or BPE of {folder} differs from the run's; see --source")
     corpus.check_split(folder, split, corpus.splits(folder))
-    pairs = corpus.read_corpus(folder, split, trained.vocabulary)
+    pairs = corpus.read_corpus(folder, split, trained.vocabulary, trained.config.data.source)
+    if (facts := pairs.source.facts()) != trained.source_facts:
+        problem = f"the sources of {folder} have {facts}, not the run's {trained.source_facts}"
+        raise ConfigError(f"data.folder: {problem}; prepare it with --vocabulary_of")
     tokenized, detokenized = corpus.read_references(folder, split)
     references = [text.one_line(trained.text.decode(split_words(line))) for line in tokenized]
     return TestSet(split, pairs.source, pairs.target, references, list(map(text.one_line, detokenized)))
 
 
 def read_files(trained: Trained, source: str, target: str) -> TestSet:
-    """Reads two files of text (plain or .gz) or pipes, processed as the training text was. Raises DataError."""
+    """Reads two files of text (plain or .gz) or pipes, processed as the training text was.
+
+    Raises ConfigError if the run's sources are no text, DataError.
+    """
+    trained.check_reads_text("--source")
     source_lines, target_lines = (read_lines(path, pipes=True) for path in (source, target))
     if len(source_lines) != len(target_lines):
         raise DataError(f"{source} has {len(source_lines):,} lines and {target} has {len(target_lines):,}")
@@ -112,6 +121,8 @@ class Evaluation:
 def evaluate(trained: Trained, test_set: TestSet, *, repeats: int) -> Evaluation:
     """Decodes a test set `repeats` times and scores it. Raises ConfigError, DataError."""
     config, num_buckets, num_sentences = trained.config, trained.config.data.num_buckets, len(test_set.source)
+    is_transcript = config.data.source == "features" or METRICS[config.training.metric].is_error_rate
+    metrics.check_installed(["cer", "wer"] if is_transcript else [])
     searcher = Searcher(trained.model, config.decoding, trained.lexicon)
     warm_up(searcher, test_set.source, num_buckets)
     seconds = []
@@ -125,6 +136,7 @@ def evaluate(trained: Trained, test_set: TestSet, *, repeats: int) -> Evaluation
         references=test_set.references,
         detokenized_references=test_set.detokenized_references,
         target_loss=lambda: target_loss(Scorer(trained.model), test_set.source, test_set.target),
+        is_transcript=is_transcript,
     )
     scores = metrics.scores(comparison)
     median, num_tokens = statistics.median(seconds), sum(len(translation.best) + 1 for translation in translations)
@@ -250,7 +262,7 @@ def _plot(model: AligningModel, vocabulary: Vocabulary, evaluation: Evaluation, 
     if chosen:
         os.makedirs(folder, exist_ok=True)
     for index in chosen:
-        alignment = align(model, vocabulary, sources[index], translations[index].best)
+        alignment = align(model, vocabulary, sources, index, translations[index].best)
         plots.alignments(os.path.join(folder, f"{index}.png"), *alignment)
     return len(chosen)
 
@@ -259,7 +271,8 @@ class Alignment(NamedTuple):
     """Attention weights between a source and a hypothesis.
 
     Attributes:
-      source, target: tokens.
+      source: labels of the source positions: tokens, or numbers of vectors.
+      target: tokens.
       weights: attention weights of the source positions at each target token, [T, S].
       slot_weights: each memory slot's share of the weights, [K, T, S]; K = 0 without slots.
     """
@@ -270,11 +283,14 @@ class Alignment(NamedTuple):
     slot_weights: np.ndarray
 
 
-def align(model: AligningModel, vocabulary: Vocabulary, source: np.ndarray, hypothesis: list[str]) -> Alignment:
-    """Returns a model's alignment of a hypothesis with source ids [S]."""
-    target = vocabulary.encode(hypothesis)
-    weights, slot_weights = model.alignments(tf.constant([source]), tf.constant([target]))
+def align(
+    model: AligningModel, vocabulary: Vocabulary, sources: Sources, index: int, hypothesis: list[str]
+) -> Alignment:
+    """Returns a model's alignment of a hypothesis with the source that has this index."""
+    labels, target = sources.labels(index, vocabulary), vocabulary.encode(hypothesis)
+    source = sources.padded(np.array([index]), 1, len(labels))
+    weights, slot_weights = model.alignments(tf.constant(source), tf.constant([target]))
     if slot_weights is None:
         slot_weights = weights[:, None][:, :0]
-    source_tokens, target_tokens = ([vocabulary.tokens[i] for i in ids] for ids in (source, target))
-    return Alignment(source_tokens, target_tokens, weights[0].numpy(), slot_weights[0].numpy())
+    tokens = [vocabulary.tokens[i] for i in target]
+    return Alignment(labels, tokens, weights[0].numpy(), slot_weights[0].numpy())

@@ -6,6 +6,7 @@ validation.csv, result.json, memattn-eval, the model card and the tables of swee
 
 import dataclasses
 import functools
+import importlib.util
 import math
 import warnings
 from collections.abc import Callable, Iterable
@@ -17,7 +18,7 @@ from memattn.data.bpe import escape
 from memattn.data.tokenizer import Tokenizer, one_line
 from memattn.data.trees import spans
 from memattn.data.vocabulary import split_words
-from memattn.errors import DataError, abbreviated
+from memattn.errors import ConfigError, DataError, abbreviated
 
 _LARGEST_EXPONENT = 700.0  # its exponential is still a finite float
 
@@ -27,7 +28,7 @@ class Score(NamedTuple):
 
     Attributes:
       value: the number.
-      signature: settings that it was computed with, as sacreBLEU writes them; "" for none.
+      signature: settings that it was computed with, as sacreBLEU writes them, or the counts behind it; "" for none.
     """
 
     value: float
@@ -64,6 +65,7 @@ class Comparison:
       detokenize: turns a hypothesis into ordinary text.
       detokenized_references: the references as ordinary text; None if `references` are.
       target_loss: computes the model's loss per reference token under teacher forcing; None if there is no model.
+      is_transcript: whether the targets say what the sources say, as in speech recognition.
     """
 
     hypotheses: list[str]
@@ -73,6 +75,7 @@ class Comparison:
     detokenize: Callable[[str], str] = str
     detokenized_references: list[str] | None = None
     target_loss: Callable[[], float] | None = None
+    is_transcript: bool = False
 
     @classmethod
     def for_tokenizer(cls, tokenizer: Tokenizer, **fields: Any) -> "Comparison":
@@ -163,6 +166,30 @@ def loss(comparison: Comparison) -> Score:
     return Score(comparison.loss)
 
 
+def cer(comparison: Comparison) -> Score:
+    """Returns the character error rate in percent, of detokenized text, and the counts of errors."""
+    import jiwer  # of the extra `speech`
+
+    hypotheses, references = comparison.detokenized
+    return _error_rate(jiwer.process_characters(references, hypotheses), "characters")
+
+
+def wer(comparison: Comparison) -> Score:
+    """Returns the word error rate in percent, of detokenized text, and the counts of errors."""
+    import jiwer  # of the extra `speech`
+
+    hypotheses, references = comparison.detokenized
+    return _error_rate(jiwer.process_words(references, hypotheses), "words")
+
+
+def _error_rate(alignment: Any, unit: str) -> Score:
+    """Returns the error rate of an alignment by jiwer; of empty references, 100 times the number of insertions."""
+    length = alignment.hits + alignment.substitutions + alignment.deletions
+    errors = {name: getattr(alignment, name) for name in ("substitutions", "insertions", "deletions")}
+    counts = ", ".join(f"{count:,} {name}" for name, count in errors.items())
+    return Score(100 * sum(errors.values()) / max(1, length), f"{counts} in {length:,} {unit}")
+
+
 def bracketing_f1(comparison: Comparison) -> Score:
     """Returns the harmonic mean of precision and recall of labelled brackets, in percent."""
     counts = comparison.bracketing
@@ -225,6 +252,7 @@ class Metric:
       needs_trees: whether the metric compares trees.
       at_validation: whether every validation computes the metric, even if `training.metric` names another.
       is_reported: whether model cards, tables and memattn-eval show the metric; result.json has all.
+      is_error_rate: whether the metric compares transcripts, by jiwer. It is computed for these alone.
     """
 
     score: Callable[[Comparison], Score]
@@ -236,10 +264,21 @@ class Metric:
     needs_trees: bool = False
     at_validation: bool = False
     is_reported: bool = True
+    is_error_rate: bool = False
 
     def with_unit(self, value: float) -> str:
         """Returns the value as text, with its unit."""
         return f"{value:{self.form}}{self.unit}"
+
+    def suits(self, comparison: Comparison) -> bool:
+        """Returns whether a comparison is of the kind that the metric is for."""
+        has_trees, is_transcript = comparison.has_trees, comparison.is_transcript
+        return (has_trees or not self.needs_trees) and (is_transcript or not self.is_error_rate)
+
+    @property
+    def is_special(self) -> bool:
+        """Whether the metric suits only some tasks."""
+        return self.needs_trees or self.is_error_rate
 
     def is_better(self, value: float, than: float) -> bool:
         """Returns whether a value is better than another."""
@@ -251,6 +290,8 @@ METRICS = {  # by their names in training.metric and result.json
     "sacrebleu": Metric(sacrebleu, "sacreBLEU", needs_detokenized=True),
     "chrf": Metric(chrf, "chrF", needs_detokenized=True),
     "exact_match": Metric(exact_match, "exact match", ".1f", "%", at_validation=True),
+    "cer": Metric(cer, "CER", ".2f", "%", higher_is_better=False, needs_detokenized=True, is_error_rate=True),
+    "wer": Metric(wer, "WER", ".2f", "%", higher_is_better=False, needs_detokenized=True, is_error_rate=True),
     "bracketing_f1": Metric(bracketing_f1, "bracket F1", unit="%", needs_trees=True),
     "bracketing_precision": Metric(bracketing_precision, "bracket precision", unit="%", needs_trees=True),
     "bracketing_recall": Metric(bracketing_recall, "bracket recall", unit="%", needs_trees=True),
@@ -261,9 +302,16 @@ METRICS = {  # by their names in training.metric and result.json
 
 
 def scores(comparison: Comparison, names: Iterable[str] = ()) -> dict[str, Score]:
-    """Returns scores by the names of metrics: of the given ones, by default of all; those of trees, of trees alone."""
-    chosen = names or [name for name, metric in METRICS.items() if comparison.has_trees or not metric.needs_trees]
+    """Returns scores by the names of metrics: of the given ones, by default of all that suit the comparison."""
+    chosen = names or [name for name, metric in METRICS.items() if metric.suits(comparison)]
     return {name: METRICS[name].score(comparison) for name in chosen}
+
+
+def check_installed(names: Iterable[str]) -> None:
+    """Raises ConfigError if one of these metrics needs a package that is not installed."""
+    missing = [name for name in names if METRICS[name].is_error_rate] if not importlib.util.find_spec("jiwer") else []
+    if missing:
+        raise ConfigError(f"{missing[0]}: needs jiwer, of the extra `speech`: pip install 'memattn[speech]'")
 
 
 def validation_metrics(training_metric: str) -> list[str]:

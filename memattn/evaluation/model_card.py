@@ -1,11 +1,13 @@
 """Writes a result as a page: what the model is, how it was trained, what it scores, how to use it."""
 
+import dataclasses
 import os
 import shlex
 from typing import Any
 
 import yaml
 
+from memattn import config as configs
 from memattn.evaluation.metrics import METRICS
 from memattn.evaluation.result import Result
 from memattn.runs.run_folder import BEST
@@ -17,6 +19,8 @@ _NOT_EXPORTED = ("decoding.sample", "decoding.lexicon")  # an exported model has
 
 def model_card(result: Result) -> str:
     """Returns the page on a result, in Markdown."""
+    config = configs.to_dict(configs.from_dict(result.config))  # with the defaults of keys that are newer
+    result = dataclasses.replace(result, config=config)
     run_dirs = list(dict.fromkeys(os.path.dirname(os.path.dirname(path)) for path in result.checkpoints))
     if result.config["model"]["kind"] == "seq2seq":
         model = "A sequence-to-sequence model"
@@ -68,11 +72,14 @@ def _model_facts(result: Result, run_dirs: list[str]) -> dict[str, str]:
 def _attention_facts(model: dict[str, Any]) -> dict[str, str]:
     attention = model["attention"]
     options = ", ".join(f"{key} {value}" for key, value in attention.items() if key != "name")
-    layers = _counted(model["layers"], "layer")
+    layers, encoder_layers = (
+        _counted(number, "layer") for number in (model["layers"], model["encoder_layers"] or model["layers"])
+    )
     encoder_units = model["encoder_units"] or model["units"]
+    joined = f"; neighbours joined by {model['encoder_reduce']}" if model["encoder_reduce"] else ""
     return {
         "attention": f"{attention['name']} ({options})" if options else attention["name"],
-        "encoder": f"{layers} of {encoder_units} {model['encoder'].upper()} units in each direction",
+        "encoder": f"{encoder_layers} of {encoder_units} {model['encoder'].upper()} units in each direction{joined}",
         "decoder": f"{layers} of {model['units']} {_DECODERS[model['decoder']]} units",
         "embeddings": f"{model['embedding_size']} wide",
     }
@@ -117,6 +124,8 @@ def _commands(result: Result, run_dirs: list[str]) -> str:
     translate = [*weights, *(f"--set {shlex.quote(override)}" for override in result.overrides)]
     exportable = [override for override in result.overrides if not override.startswith(_NOT_EXPORTED)]
     export = [*weights, *(f"--set {shlex.quote(override)}" for override in exportable)]
+    if result.config["data"]["source"] != "tokens":
+        return f"```\nmemattn-eval {' '.join(translate)} --set data.folder=FOLDER --split SPLIT\n```"
     if result.config["model"]["kind"] != "seq2seq" and not result.config["decoding"]["memory_ratio"]:
         export.append("--set decoding.memory_ratio=1.2")  # an exported model has one memory length
     return (

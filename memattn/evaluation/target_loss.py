@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from memattn.data.batches import streaming_batches
-from memattn.data.sentences import Sentences
+from memattn.data.sentences import Sentences, Sources
 from memattn.search.searcher import Scorer
 
 _BATCH_SIZE = 16  # sentences; the logits of all their target positions are in memory at once
@@ -15,9 +15,7 @@ class StoppedError(Exception):
     """A signal stopped the work before its end."""
 
 
-def target_loss(
-    scorer: Scorer, source: Sentences, target: Sentences, stop: Callable[[], bool] = lambda: False
-) -> float:
+def target_loss(scorer: Scorer, source: Sources, target: Sentences, stop: Callable[[], bool] = lambda: False) -> float:
     """Returns the negative log-probability per target token, ends of sentences included.
 
     Raises StoppedError once `stop()`, asked before each batch, is true.

@@ -1,5 +1,7 @@
 """The encoder: independent forward and backward stacks of LSTMs or GRUs, whose top outputs are concatenated."""
 
+import math
+from collections.abc import Sequence
 from typing import Literal
 
 import tensorflow as tf
@@ -19,6 +21,13 @@ class Encoder(tf.keras.layers.Layer):
       cell: "lstm" or "gru". The GRU is that of Cho et al. (2014), whose reset gate comes before the product.
       dropout: rate on the input of every cell, with a fresh mask at each position.
       initializer: name, config or object, of the kernels. Biases start at 0, the forget gate's at 1.
+      reduce: numbers of neighbouring outputs that are joined after the first layer, the second and so on; at most
+        `layers` - 1. This is the pyramid of Listen, Attend and Spell (Chan et al., 2016).
+
+    Attributes:
+      reduction: number of positions of a source that a state stands for, the product of `reduce`.
+
+    Raises ValueError for more joints than there are between layers.
     """
 
     def __init__(
@@ -29,11 +38,16 @@ class Encoder(tf.keras.layers.Layer):
         cell: Literal["lstm", "gru"] = "lstm",
         dropout: float = 0.0,
         initializer: Initializer = "glorot_uniform",
+        reduce: Sequence[int] = (),
         **kwargs,
     ):
         super().__init__(**kwargs)
+        if len(reduce) >= layers:
+            raise ValueError(f"reduce: {len(reduce)} factors for the joints between {layers} layers")
         self.layers, self.units, self.cell, self.dropout = layers, units, cell, dropout
         self.initializer = initializer
+        self.reduce, self.reduction = tuple(reduce), math.prod(reduce)
+        self._factors = (*reduce, *[1] * (layers - len(reduce)))  # by layer
         self.forward = [self._layer(f"forward_{i}", False) for i in range(layers)]
         self.backward = [self._layer(f"backward_{i}", True) for i in range(layers)]
 
@@ -57,14 +71,24 @@ class Encoder(tf.keras.layers.Layer):
     def build(self, input_shape):
         for stack in (self.forward, self.backward):
             width = input_shape[-1]
-            for layer in stack:
+            for layer, factor in zip(stack, self._factors, strict=True):
                 layer.build((None, None, width))
-                width = self.units
+                width = factor * self.units
         self.built = True
 
     def compute_output_shape(self, input_shape):
+        batch, length, _ = input_shape
         parts = 2 if self.cell == "lstm" else 1
-        return (*input_shape[:-1], 2 * self.units), (input_shape[0], 2 * parts * self.layers * self.units)
+        states = (batch, self.num_states(length) if length else None, 2 * self.units)
+        return states, (batch, 2 * parts * self.layers * self.units)
+
+    def num_states(self, length: int) -> int:
+        """Returns the number of states of a source of `length` positions."""
+        return -(-length // self.reduction)
+
+    def state_mask(self, mask: tf.Tensor) -> tf.Tensor:
+        """Returns the mask of the states [B, P] for the mask of the inputs [B, S], whose padding comes last."""
+        return mask[:, :: self.reduction]
 
     def call(
         self, inputs: tf.Tensor, mask: tf.Tensor, seed: tf.Tensor | None = None, jit_compile: bool = False
@@ -78,8 +102,9 @@ class Encoder(tf.keras.layers.Layer):
           jit_compile: whether XLA compiles the loops of LSTMs, on a CPU.
 
         Returns:
-          The states [B, S, D], and the concatenated final states of all layers [B, F], forward layers first. F is
-          2 * layers * units for GRUs, and twice that for LSTMs: h and c of each layer.
+          The states [B, P, D], where P is S divided by `reduction` and rounded up, and the concatenated final states of
+          all layers [B, F], forward layers first. F is 2 * layers * units for GRUs, and twice that for LSTMs: h and c
+          of each layer.
         """
         # cuDNN refuses rows that are all padding, so their first position counts as a token.
         mask = tf.concat([tf.ones_like(mask[:, :1]), mask[:, 1:]], 1)
@@ -87,12 +112,13 @@ class Encoder(tf.keras.layers.Layer):
         options = {"jit_compile": jit_compile} if self.cell == "lstm" else {}
         tops, finals = [], []
         for stack in (self.forward, self.backward):
-            outputs = inputs
-            for layer in stack:
-                outputs, *state = layer(dropout(outputs, self.dropout, next(seeds)), mask=mask, **options)
+            outputs, output_mask = inputs, mask
+            for layer, factor in zip(stack, self._factors, strict=True):
+                outputs, *state = layer(dropout(outputs, self.dropout, next(seeds)), mask=output_mask, **options)
                 if layer.go_backwards:
                     outputs = tf.reverse(outputs, [1])
                 finals += state
+                outputs, output_mask = _joined(outputs, output_mask, factor)
             tops.append(outputs)
         return tf.concat(tops, -1), tf.concat(finals, -1)
 
@@ -104,4 +130,20 @@ class Encoder(tf.keras.layers.Layer):
             "cell": self.cell,
             "dropout": self.dropout,
             "initializer": initializer_config(self.initializer),
+            "reduce": self.reduce,
         }
+
+
+def _joined(outputs: tf.Tensor, mask: tf.Tensor, factor: int) -> tuple[tf.Tensor, tf.Tensor]:
+    """Joins each `factor` neighbours of outputs [B, S, U], in the order of the source, and of their mask [B, S].
+
+    Both stacks join the same positions, and padding counts as 0, so that neither the direction nor the padded length of
+    a batch changes what a state stands for.
+    """
+    if factor == 1:
+        return outputs, mask
+    length = outputs.shape[1] or tf.shape(outputs)[1]
+    outputs = tf.where(mask[:, :, None], outputs, tf.zeros_like(outputs))
+    outputs = tf.pad(outputs, [[0, 0], [0, -length % factor], [0, 0]])
+    shape = [tf.shape(outputs)[0], -(-length // factor), factor * outputs.shape[2]]
+    return tf.reshape(outputs, shape), mask[:, ::factor]

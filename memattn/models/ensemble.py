@@ -39,6 +39,9 @@ class Ensemble:
     def encode(self, source: tf.Tensor, seed: tf.Tensor | None = None, jit_compile: bool = False) -> list:
         return [model.encode(source, seed, jit_compile) for model in self._models]
 
+    def state_mask(self, source: tf.Tensor) -> tf.Tensor:
+        return self._models[0].state_mask(source)
+
     def alternatives(self, encoded: list, ratio: MemoryRatio) -> Iterator[Alternative]:
         each_models = (model.alternatives(item, ratio) for model, item in zip(self._models, encoded, strict=True))
         for alternatives in zip(*each_models, strict=True):

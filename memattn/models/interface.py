@@ -2,8 +2,9 @@
 
 `Seq2Seq` and the Neural GPUs are `Model`s. An `Ensemble` of them is a `DecodingModel`: it does not train.
 
-Shapes: B sources in a batch, S source length, T target length, Q hypotheses of a source, V vocabulary size, N selected
-tokens. A `seed` [2] turns dropout and other noise of training on; None turns it off.
+Shapes: B sources in a batch, S source length, P states of the encoder, T target length, Q hypotheses of a source, V
+vocabulary size, N selected tokens. A batch of sources holds ids [B, S] or vectors [B, S, F], padded as `data.sentences`
+says. A `seed` [2] turns dropout and other noise of training on; None turns it off.
 """
 
 from collections.abc import Iterable
@@ -42,8 +43,11 @@ class DecodingModel(Protocol):
     def vocabulary_size(self) -> int:
         """V, of source and target."""
 
+    def state_mask(self, source: tf.Tensor) -> tf.Tensor:
+        """Returns a mask [B, P] of the states that `encode` makes of sources, false for padding."""
+
     def encode(self, source: tf.Tensor, seed: tf.Tensor | None = None, jit_compile: bool = False) -> Any:
-        """Encodes source ids [B, S], padded with PAD.
+        """Encodes a padded batch of sources.
 
         With `jit_compile`, XLA compiles the loops over source positions if it can compile them apart from their
         gradient.
@@ -90,7 +94,7 @@ class DecodingModel(Protocol):
         """
 
     def __call__(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
-        """Returns logits [B, T, V] of target ids [B, T] under teacher forcing, for source ids [B, S]."""
+        """Returns logits [B, T, V] of target ids [B, T] under teacher forcing, for a padded batch of sources."""
 
 
 @runtime_checkable
@@ -98,10 +102,10 @@ class AligningModel(DecodingModel, Protocol):
     """A model that weighs source positions, as those with attention do."""
 
     def attention_weights(self, decoding: Any, scores: Any) -> tf.Tensor:
-        """Returns weights of the source positions [B, Q, S] for the scores that `step` returned."""
+        """Returns weights of the encoder's states [B, Q, P] for the scores that `step` returned."""
 
     def alignments(self, source: tf.Tensor, target: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor | None]:
-        """Returns weights of the source positions under teacher forcing, for target ids [B, T] and source ids [B, S].
+        """Returns weights of the source positions under teacher forcing, for target ids [B, T] and a batch of sources.
 
         Returns:
           The weights [B, T, S], and each memory slot's share of them [B, K, T, S]. K is 0 for a memory without slots;
@@ -115,7 +119,7 @@ class Model(DecodingModel, Protocol):
 
     @property
     def max_source_length(self) -> int:
-        """Number of tokens of the longest source of the training set, its end of sentence included."""
+        """Length of the longest source of the training set; in tokens, the end of sentence counts."""
 
     @property
     def dtype_policy(self) -> Any:

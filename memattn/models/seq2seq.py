@@ -1,6 +1,6 @@
 """The sequence-to-sequence model: encoder, bridge, decoder with attention, output layer."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import tensorflow as tf
@@ -8,17 +8,17 @@ import tensorflow as tf
 from memattn import attention as mechanisms
 from memattn.attention.initializers import Initializer
 from memattn.attention.options import check_choice
-from memattn.data.vocabulary import PAD
 from memattn.models.bridge import BackwardBridge, Cells, DenseBridge, ZeroBridge
 from memattn.models.decoder import Decoder
 from memattn.models.dropout import fold_in, split_seed
 from memattn.models.encoder import Encoder
 from memattn.models.interface import Alternative, MemoryRatio
 from memattn.models.rnnsearch import RNNsearchDecoder
+from memattn.models.sources import FeatureReader, TokenReader
 from memattn.models.stepper import Stepper
 from memattn.models.tokens import OutputWeights, output_weights, shift_right
 
-_ATTENTION = 1  # number that `fold_in` gets for the attention mechanism's seed
+_ATTENTION, _SOURCE = 1, 2  # numbers that `fold_in` gets for the seeds of the attention mechanism and the source reader
 
 BRIDGES = {"zero": ZeroBridge, "dense": DenseBridge, "backward": BackwardBridge}
 DECODERS = {"lstm": Decoder, "rnnsearch": RNNsearchDecoder}
@@ -66,7 +66,10 @@ class Seq2Seq(tf.keras.Model):
       vocabulary_size: V, shared by source and target, the special ids of `memattn.data.vocabulary` included.
       max_source_length: S of Eq. 10, the longest source of the training set with its end of sentence.
       layers, units: number and width of the layers, in the decoder and in each direction of the encoder.
+      encoder_layers: number of layers in each direction of the encoder; `layers` by default.
       encoder_units: width of the encoder in each direction; `units` by default.
+      encoder_reduce: numbers of neighbouring outputs that are joined after the first layer of the encoder, the second
+        and so on.
       embedding_size: E, the width of source and target embeddings.
       dropout: rate on the input of every cell.
       init_scale: initial weights are uniform on +-init_scale.
@@ -77,6 +80,8 @@ class Seq2Seq(tf.keras.Model):
       attention: {"name": a registered mechanism, and its options}.
       encoder: cells of the encoder, "lstm" or "gru".
       decoder: "lstm" or "rnnsearch". The latter has one layer, and its own forms of input feeding and mixing.
+      source_features: F, where sources are vectors [B, S, F] padded with NaN; None where they are token ids.
+      spec_augment: masks of time, and of frequency, in each source of vectors in training.
 
     Raises:
       ValueError: "ARGUMENT: PROBLEM", for an unknown choice, an option out of range, or too many layers.
@@ -98,9 +103,13 @@ class Seq2Seq(tf.keras.Model):
         bridge: str,
         tie_embeddings: str,
         attention: dict,
+        encoder_layers: int | None = None,
         encoder_units: int | None = None,
+        encoder_reduce: Sequence[int] = (),
         encoder: Literal["lstm", "gru"] = "lstm",
         decoder: Literal["lstm", "rnnsearch"] = "lstm",
+        source_features: int | None = None,
+        spec_augment: int = 0,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -119,36 +128,48 @@ class Seq2Seq(tf.keras.Model):
             "bridge": bridge,
             "tie_embeddings": tie_embeddings,
             "attention": dict(attention),
+            "encoder_layers": encoder_layers,
             "encoder_units": encoder_units,
+            "encoder_reduce": tuple(encoder_reduce),
             "encoder": encoder,
             "decoder": decoder,
+            "source_features": source_features,
+            "spec_augment": spec_augment,
         }
         for name, choices in _CHOICES.items():
             check_choice(name, self._arguments[name], choices)
         self.vocabulary_size, self.max_source_length = vocabulary_size, max_source_length
         uniform = {"class_name": "RandomUniform", "config": {"minval": -init_scale, "maxval": init_scale}}
+        self.encoder = Encoder(
+            layers=encoder_layers or layers,
+            units=encoder_units or units,
+            cell=encoder,
+            dropout=dropout,
+            initializer=uniform,
+            reduce=encoder_reduce,
+            dtype=self.dtype_policy,
+            name="encoder",
+        )
         options = {key: value for key, value in attention.items() if key != "name"}
         self.attention = mechanisms.build(
             attention["name"],
             {**options, "dtype": self.dtype_policy},
             units=units,
-            max_source_length=max_source_length,
+            max_source_length=self.encoder.num_states(max_source_length),
             initializer=uniform,
         )
-        self.source_embedding = self._embedding("source_embedding", embedding_size, uniform)
+        if source_features is None:
+            self.source_embedding = self._embedding("source_embedding", embedding_size, uniform)
+        elif tie_embeddings == "none":
+            self.source_embedding = FeatureReader(
+                source_features, spec_augment=spec_augment, dtype=self.dtype_policy, name="source_embedding"
+            )
+        else:
+            raise ValueError(f"tie_embeddings: {tie_embeddings} is for sources of tokens, which have embeddings")
         self.target_embedding = (
             self._embedding("target_embedding", embedding_size, uniform)
             if tie_embeddings == "none"
             else self.source_embedding
-        )
-        self.encoder = Encoder(
-            layers=layers,
-            units=encoder_units or units,
-            cell=encoder,
-            dropout=dropout,
-            initializer=uniform,
-            dtype=self.dtype_policy,
-            name="encoder",
         )
         self.bridge = self._make_bridge(bridge, decoder, layers, units, uniform)
         lstm_options: dict[str, Any] = {"layers": layers, "input_feeding": input_feeding, "mix": mix}
@@ -170,8 +191,8 @@ class Seq2Seq(tf.keras.Model):
             )
         self._build_layers()
 
-    def _embedding(self, name: str, size: int, initializer: Initializer) -> tf.keras.layers.Embedding:
-        return tf.keras.layers.Embedding(
+    def _embedding(self, name: str, size: int, initializer: Initializer) -> TokenReader:
+        return TokenReader(
             self.vocabulary_size, size, embeddings_initializer=initializer, dtype=self.dtype_policy, name=name
         )
 
@@ -181,7 +202,7 @@ class Seq2Seq(tf.keras.Model):
         """Makes the bridge. Raises ValueError for more layers than the bridge or the decoder may have."""
         if kind == "auto":
             kind = ("backward" if decoder == "rnnsearch" else "zero") if self.has_alignments else "dense"
-        if layers > 1 and (decoder == "rnnsearch" or kind == "backward"):
+        if (layers > 1 and decoder == "rnnsearch") or (max(layers, self.encoder.layers) > 1 and kind == "backward"):
             raise ValueError(f"layers: decoder rnnsearch and bridge backward are for one layer, not {layers}")
         options: dict[str, Any] = {} if kind == "zero" else {"initializer": initializer}
         if kind == "backward":
@@ -191,17 +212,17 @@ class Seq2Seq(tf.keras.Model):
 
     def _build_layers(self) -> None:
         """Makes all weights."""
-        embedded = (None, None, self.source_embedding.output_dim)
+        source, target = ((None, None, each.output_dim) for each in (self.source_embedding, self.target_embedding))
         for embedding in (self.source_embedding, self.target_embedding):
             if not embedding.built:
                 embedding.build((None, None))
-        self.encoder.build(embedded)
-        states, final_state = self.encoder.compute_output_shape(embedded)
+        self.encoder.build(source)
+        states, final_state = self.encoder.compute_output_shape(source)
         self.bridge.build(final_state)
         memory = {"values": states}
-        self.decoder.build(embedded, memory)
+        self.decoder.build(target, memory)
         if not self.tied_output:
-            features, _ = self.decoder.compute_output_shape(embedded, memory)
+            features, _ = self.decoder.compute_output_shape(target, memory)
             self.output_layer.build(features)
         self.built = True
 
@@ -214,14 +235,19 @@ class Seq2Seq(tf.keras.Model):
         return self.attention.context_size(2 * self.encoder.units) > 0
 
     def encode(self, source: tf.Tensor, seed: tf.Tensor | None = None, jit_compile: bool = False) -> Encoded:
-        """Encodes source ids [B, S], padded with PAD; `seed` [2] turns dropout on. For `jit_compile`, see `LSTM`."""
-        mask = tf.not_equal(source, PAD)
-        states, final_state = self.encoder(self.source_embedding(source), mask, seed, jit_compile=jit_compile)
+        """Encodes a padded batch of sources; `seed` [2] turns dropout on. For `jit_compile`, see `LSTM`."""
+        inputs, mask = self.source_embedding(source, fold_in(seed, _SOURCE)), self.source_embedding.mask(source)
+        states, final_state = self.encoder(inputs, mask, seed, jit_compile=jit_compile)
+        mask = self.encoder.state_mask(mask)
         if seed is None:
             memory = self.attention.memorize(states, mask)
         else:
             memory = self.attention.memorize_in_training(states, mask, fold_in(seed, _ATTENTION))
         return Encoded(memory, self.bridge(final_state))
+
+    def state_mask(self, source: tf.Tensor) -> tf.Tensor:
+        """Returns a mask [B, P] of the encoder's states, false for padding."""
+        return self.encoder.state_mask(self.source_embedding.mask(source))
 
     def alternatives(self, encoded: Encoded, ratio: MemoryRatio) -> list[Alternative]:
         """Returns the only alternative that a search decodes. `ratio` concerns other models."""
@@ -287,17 +313,21 @@ class Seq2Seq(tf.keras.Model):
         K = 0 for a memory without slots.
         """
         length = source.shape[1] or tf.shape(source)[1]
-        num_slots = self.attention.num_slots or 0
-        # With at least K positions, the memory holds the slots, not the states of a short source.
-        missing = max(0, num_slots - length) if isinstance(length, int) else tf.maximum(0, num_slots - length)
-        encoded = self.encode(tf.pad(source, [[0, 0], [0, missing]], constant_values=PAD))
+        # With at least K states, the memory holds the slots, not the states of a short source.
+        least = (self.attention.num_slots or 0) * self.encoder.reduction
+        missing = max(0, least - length) if isinstance(length, int) else tf.maximum(0, least - length)
+        encoded = self.encode(self.source_embedding.lengthened(source, missing))
         memory, (_, scores) = encoded.memory, self._teacher_forced(encoded, target, None)
         weights = self.attention.alignments(memory, scores)
         shares = tf.zeros_like(weights)[:, None][:, :0]
-        if num_slots:
+        if self.attention.num_slots:
             single_slots = tf.unstack(tf.eye(scores.shape[-1], dtype=scores.dtype))
             shares = tf.stack([self.attention.alignments(memory, scores * slot) for slot in single_slots], 1)
-        return weights[:, :, :length], shares[:, :, :, :length]
+        return self._by_source_position(weights, length), self._by_source_position(shares, length)
+
+    def _by_source_position(self, weights: tf.Tensor, length: int | tf.Tensor) -> tf.Tensor:
+        """Returns weights of states [..., P] shared out equally to the positions that a state stands for [..., S]."""
+        return tf.repeat(weights / self.encoder.reduction, self.encoder.reduction, -1)[..., :length]
 
     def _teacher_forced(
         self, encoded: Encoded, target: tf.Tensor, seed: tf.Tensor | None

@@ -12,6 +12,7 @@ from typing import Any
 from memattn import config, processes, reading
 from memattn.config import Config
 from memattn.data.corpus import VOCABULARY, read_vocabulary
+from memattn.data.features import FACTS as SOURCE_FACTS
 from memattn.data.vocabulary import Vocabulary
 from memattn.errors import ConfigError, DataError, RunError, abbreviated, reason
 from memattn.files import write
@@ -128,7 +129,9 @@ def load_model(folder: str, run_config: Config, precision: str | None = None) ->
     """
     vocabulary = read_vocabulary(os.path.join(folder, VOCABULARY))
     facts = _corpus_facts(os.path.join(folder, CORPUS))
-    model = build_model(run_config, len(vocabulary), facts["max_source_length"], precision)
+    model = build_model(
+        run_config, len(vocabulary), facts["max_source_length"], precision, facts.get("source_features")
+    )
     set_memory_line(model, facts.get(MEMORY_LINE))
     if run_config.decoding.num_slots and isinstance(model, Seq2Seq):
         model.attention.keep(run_config.decoding.num_slots)
@@ -144,6 +147,12 @@ def set_memory_line(model: Model, line: Sequence[float] | None) -> None:
 def longest_source(folder: str) -> int:
     """Returns the length of the longest source that the model of a run folder knows: S of Eq. 10. Raises RunError."""
     return _corpus_facts(os.path.join(folder, CORPUS))["max_source_length"]
+
+
+def source_facts(folder: str) -> dict[str, Any]:
+    """Returns what the model of a run folder knows of its sources; see `Sources.facts`. Raises RunError."""
+    facts = _corpus_facts(os.path.join(folder, CORPUS))
+    return {name: value for name, value in facts.items() if name in SOURCE_FACTS}
 
 
 def _corpus_facts(path: str) -> dict[str, Any]:
@@ -165,13 +174,25 @@ def _corpus_facts(path: str) -> dict[str, Any]:
 
 
 def build_model(
-    run_config: Config, vocabulary_size: int, max_source_length: int, precision: str | None = None
+    run_config: Config,
+    vocabulary_size: int,
+    max_source_length: int,
+    precision: str | None = None,
+    source_features: int | None = None,
 ) -> Model:
-    """Returns the model of a config with initial weights, which computes in `precision`, by default that of training.
+    """Returns the model of a config with initial weights.
+
+    Args:
+      run_config: the config.
+      vocabulary_size, max_source_length: see `Seq2Seq`.
+      precision: type that the model computes in; by default that of training.
+      source_features: width of the vectors that are sources; None where these are token ids.
 
     Raises ConfigError.
     """
     sizes = {"vocabulary_size": vocabulary_size, "max_source_length": max_source_length}
+    if source_features is not None:
+        sizes["source_features"] = source_features
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # Keras 3 warns, then raises

@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+from typing import Any
 
 from memattn.config import Config
 from memattn.data import lexicon
@@ -12,6 +13,7 @@ from memattn.data.vocabulary import Vocabulary
 from memattn.errors import ConfigError, RunError
 from memattn.models.ensemble import Ensemble
 from memattn.models.interface import DecodingModel, Model
+from memattn.models.seq2seq import Seq2Seq
 from memattn.runs import checkpoints, run_folder
 from memattn.runs.checkpoints import Checkpoint
 
@@ -27,6 +29,7 @@ class Trained:
       vocabulary: vocabulary of source and target.
       text: turns text into tokens and back.
       checkpoints: paths of the checkpoints that the weights are from.
+      source_facts: what the model knows of the sources that it reads; see `Sources.facts`.
       lexicon: the content of `decoding.lexicon`; None if a hypothesis may have any token.
     """
 
@@ -36,12 +39,19 @@ class Trained:
     vocabulary: Vocabulary
     text: Tokenizer
     checkpoints: list[str]
+    source_facts: dict[str, Any]
     lexicon: Lexicon | None = None
 
     @property
     def max_source_length(self) -> int:
         """Upper bound on the tokens of a line that is translated in one piece, without the end of sentence."""
         return self.config.decoding.max_source_length or 2 * self.models[0].max_source_length
+
+    def check_reads_text(self, what: str) -> None:
+        """Raises ConfigError if sources are no text, where `what` needs text."""
+        if self.config.data.source != "tokens":
+            problem = f"needs sources of text, and the run's data.source is {self.config.data.source}"
+            raise ConfigError(f"{what}: {problem}; memattn-eval --split decodes a split of a prepared corpus")
 
     def reads_as(self, vocabulary: Vocabulary, text: Tokenizer) -> bool:
         """Returns whether text becomes the same ids with another vocabulary and tokenizer."""
@@ -70,11 +80,21 @@ def _check_members(first_dir: str, first: Trained, run_dir: str, run: Trained) -
         raise ConfigError(
             f"{run_dir}: its vocabulary or BPE differs from that of {first_dir}; an ensemble needs the same"
         )
+    if run.source_facts != first.source_facts:
+        raise ConfigError(f"{run_dir}: it reads other sources than {first_dir}; an ensemble needs the same")
     first_kind, kind = first.config.model.kind, run.config.model.kind
     if kind != first_kind:
         raise ConfigError(
             f"{run_dir}: its model.kind is {kind}, that of {first_dir} {first_kind}; an ensemble needs the same"
         )
+    if _reduction(run) != _reduction(first):
+        raise ConfigError(f"{run_dir}: its model.encoder_reduce is not that of {first_dir}; an ensemble needs the same")
+
+
+def _reduction(run: Trained) -> int:
+    """Returns the number of source positions that a state stands for."""
+    model = run.models[0]
+    return model.encoder.reduction if isinstance(model, Seq2Seq) else 1
 
 
 def _lexicon(trained: Trained) -> Lexicon | None:
@@ -93,7 +113,8 @@ def _load(run_dir: str, overrides: list[str], average: int | None) -> Trained:
         paths = checkpoints.restore_average(model, os.path.join(run_dir, run_folder.CHECKPOINTS), average)
     else:
         paths = [_restore_best(model, run_dir, config)]
-    return Trained(model, [model], config, vocabulary, text.read(run_dir), paths)
+    facts = run_folder.source_facts(run_dir)
+    return Trained(model, [model], config, vocabulary, text.read(run_dir), paths, facts)
 
 
 def _restore_best(model: Model, run_dir: str, config: Config) -> str:

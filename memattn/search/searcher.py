@@ -16,7 +16,7 @@ from memattn import resources, xla
 from memattn.config import DecodingConfig
 from memattn.data.batches import decoding_batches
 from memattn.data.lexicon import Lexicon
-from memattn.data.sentences import Sentences
+from memattn.data.sentences import Sources
 from memattn.data.vocabulary import BOS, EOS, PAD, Vocabulary
 from memattn.errors import ConfigError
 from memattn.models.interface import AligningModel, Alternative, DecodingModel, aligns
@@ -82,7 +82,7 @@ class Searcher:
         return self._model.has_alignments
 
     def __call__(self, source: np.ndarray, numbers: Sequence[int] | np.ndarray | None = None) -> Hypotheses:
-        """Returns the n best hypotheses of source ids [B, S], as NumPy arrays.
+        """Returns the n best hypotheses of a padded batch of sources, as NumPy arrays.
 
         Samples depend on the seed and on the `numbers` of the sentences, by default 0, 1 and so on. If the last rows
         are padding, they need no numbers.
@@ -91,10 +91,10 @@ class Searcher:
         uniforms = None
         if self.config.sample:
             numbers = range(len(source)) if numbers is None else numbers
-            uniforms = tf.constant(self._uniforms(self.config.sample.seed, numbers, *source.shape))
-        self.check(*source.shape)
+            uniforms = tf.constant(self._uniforms(self.config.sample.seed, numbers, *source.shape[:2]))
+        self.check(*source.shape[:2])
         with self._optimizer:
-            hypotheses = self.search(tf.constant(source, tf.int32), self.token_table, selection, uniforms)
+            hypotheses = self.search(tf.constant(source), self.token_table, selection, uniforms)
             return Hypotheses(*(tensor.numpy() for tensor in hypotheses))
 
     def check(self, rows: int, width: int) -> None:
@@ -106,10 +106,10 @@ class Searcher:
         resources.check(needed, "decoding.batch_size", f"decoding {what}")
 
     def search(self, source: tf.Tensor, token_table: Any, selection: Any = None, uniforms: Any = None) -> Hypotheses:
-        """Returns the n best hypotheses of source ids [B, S], where S is static; for use in graphs, too.
+        """Returns the n best hypotheses of sources, whose padded length S is static; for use in graphs, too.
 
         Args:
-          source: [B, S].
+          source: a padded batch of sources.
           token_table: see `DecodingModel.token_table`; an attribute of this searcher holds it.
           selection: what the lexicon returned for the sources; None: all tokens may be chosen.
           uniforms: random numbers [steps, B, n] to sample with.
@@ -119,16 +119,17 @@ class Searcher:
         results = [self._search(source, alternative, token_table, selection, uniforms) for alternative in alternatives]
         if len(results) == 1:
             return results[0]
-        max_lengths = [self._max_lengths(source, alternative.max_steps) for alternative in alternatives]
+        mask = self._model.state_mask(source)
+        max_lengths = [self._max_lengths(mask, alternative.max_steps) for alternative in alternatives]
         return most_probable(results, max_lengths)
 
     def align(self, source: np.ndarray, target: np.ndarray) -> np.ndarray:
-        """Returns weights of source positions [B, T, S] at each step of target ids [B, T], for source ids [B, S]."""
+        """Returns weights of source positions [B, T, S] at each step of target ids [B, T], for a batch of sources."""
         with self._optimizer:
-            return self._align(tf.constant(source, tf.int32), tf.constant(target, tf.int32)).numpy()
+            return self._align(tf.constant(source), tf.constant(target, tf.int32)).numpy()
 
     def shapes(self, source: np.ndarray) -> tuple:
-        """Returns the shapes for which a search of source ids [B, S] is traced once."""
+        """Returns the shapes for which a search of a padded batch of sources is traced once."""
         return source.shape, len(self._lexicon(source).ids) if self._lexicon else None
 
     def _search_batch(
@@ -137,6 +138,7 @@ class Searcher:
         """Searches one alternative; the arguments are those of `search`."""
         model, config = self._model, self.config
         ids, is_selected = selection or (None, None)
+        mask = model.state_mask(source)
         decoding, state = model.start(alternative.encoded, self._num_queries(), token_table, ids)
 
         def scored_step(tokens, state):
@@ -150,7 +152,7 @@ class Searcher:
             return logits, state
 
         shared = {
-            "max_lengths": self._max_lengths(source, alternative.max_steps),
+            "max_lengths": self._max_lengths(mask, alternative.max_steps),
             "length_penalty_weight": config.length_penalty,
             "no_repeat_ngram_size": config.no_repeat_ngram_size or 0,
             "start": BOS,
@@ -162,20 +164,20 @@ class Searcher:
         else:
             coverage: dict[str, Any] = {}
             if config.coverage_penalty and aligns(model):
-                step, state, coverage = self._with_coverage(model, scored_step, state, decoding, source)
+                step, state, coverage = self._with_coverage(model, scored_step, state, decoding, mask)
             hypotheses = beam_search(
                 step,
                 state,
                 beam_size=config.beam_size,
                 n_best=config.n_best,
-                max_steps=self._limit(source.shape[1]),
+                max_steps=self._limit(mask.shape[1]),
                 **coverage,
                 **shared,
             )
         return hypotheses if selection is None else hypotheses._replace(tokens=tf.gather(ids, hypotheses.tokens))
 
     def _with_coverage(
-        self, model: AligningModel, scored_step: Callable, state: Any, decoding: Any, source: tf.Tensor
+        self, model: AligningModel, scored_step: Callable, state: Any, decoding: Any, mask: tf.Tensor
     ) -> tuple[Callable, Any, dict[str, Any]]:
         """Returns a step function and a first state with attention weights, and the coverage arguments of a search."""
 
@@ -185,7 +187,7 @@ class Searcher:
             weights /= tf.maximum(tf.reduce_sum(weights, -1, keepdims=True), 1e-12)  # slots' weights may not sum to 1
             return logits, {"decoder": decoder_state, "weights": weights}
 
-        is_padding = tf.cast(tf.equal(source, PAD), tf.float32)
+        is_padding = 1 - tf.cast(mask, tf.float32)
         no_weights = tf.repeat(tf.zeros_like(is_padding)[:, None], self.config.beam_size, 1)
         coverage = {
             "attended": lambda state: state["weights"],
@@ -206,22 +208,22 @@ class Searcher:
         """Returns the number of hypotheses of a source that are extended at once."""
         return self.config.n_best if self.config.sample else self.config.beam_size
 
-    def _max_lengths(self, source: tf.Tensor, max_steps: tf.Tensor | None) -> tf.Tensor:
-        """Returns upper bounds on decoder steps [B] for source ids [B, S]; `max_steps` [B] is the model's bound."""
-        lengths = tf.reduce_sum(tf.cast(tf.not_equal(source, PAD), tf.int32), 1)
+    def _max_lengths(self, mask: tf.Tensor, max_steps: tf.Tensor | None) -> tf.Tensor:
+        """Returns upper bounds on decoder steps [B] by the mask of states [B, P]; `max_steps` [B] is the model's."""
+        lengths = tf.reduce_sum(tf.cast(mask, tf.int32), 1)
         # Computed in Python, where products are exact.
-        limits = tf.constant([self._limit(length) for length in range(source.shape[1] + 1)], tf.int32)
+        limits = tf.constant([self._limit(length) for length in range(mask.shape[1] + 1)], tf.int32)
         max_lengths = tf.gather(limits, lengths)
         return max_lengths if max_steps is None else tf.minimum(max_lengths, max_steps)
 
     def _limit(self, length: int) -> int:
-        """Returns the bound on steps for a source of `length` tokens, both with the end of sentence; 0 for padding."""
+        """Returns the bound on steps for a source of `length` states, both with the end of sentence; 0 for padding."""
         relative = math.ceil(Fraction(str(self.config.max_length_ratio)) * length)  # with floats, 1.1 * 50 > 55
         return relative if self.config.max_length is None else min(relative, self.config.max_length)
 
 
 def decode(
-    searcher: Searcher, sentences: Sentences, vocabulary: Vocabulary, num_buckets: int
+    searcher: Searcher, sentences: Sources, vocabulary: Vocabulary, num_buckets: int
 ) -> tuple[list[Translation], float]:
     """Decodes a corpus in batches of sentences of similar length.
 
@@ -242,7 +244,7 @@ def decode(
     return [translations[index] for index in range(len(sentences))], seconds
 
 
-def warm_up(searcher: Searcher, sentences: Sentences, num_buckets: int) -> None:
+def warm_up(searcher: Searcher, sentences: Sources, num_buckets: int) -> None:
     """Runs one batch of each shape, so that a timed run neither traces nor compiles."""
     searcher.check(searcher.config.batch_size, int(sentences.lengths().max(initial=0)))
     seen = set()
@@ -262,8 +264,8 @@ class Scorer:
         self._score = tf.function(self._score_batch, autograph=False)
 
     def __call__(self, source: np.ndarray, target: np.ndarray) -> np.ndarray:
-        """Returns log-probabilities [B] of target ids [B, T], end of sentence included, given source ids [B, S]."""
-        return self._score(tf.constant(source, tf.int32), tf.constant(target, tf.int32)).numpy()
+        """Returns log-probabilities [B] of target ids [B, T], end of sentence included, given a batch of sources."""
+        return self._score(tf.constant(source), tf.constant(target, tf.int32)).numpy()
 
     def _score_batch(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
         log_probs = tf.nn.log_softmax(tf.cast(self._model(source, target), tf.float32))

@@ -20,9 +20,12 @@ class PairScorer:
 
     Attributes:
       batch_size: number of pairs that are scored at a time.
+
+    Raises ConfigError for a model whose sources are no text.
     """
 
     def __init__(self, trained: Trained):
+        trained.check_reads_text("memattn-translate --score")
         self._text, self._vocabulary = trained.text, trained.vocabulary
         self._scorer = Scorer(trained.model)
         self._most_tokens = trained.max_source_length

@@ -44,6 +44,7 @@ def export(trained: Trained, folder: str, max_source_length: int | None = None) 
 
     Returns the most tokens of a source. Raises ConfigError, OSError.
     """
+    trained.check_reads_text("memattn-export")
     for key, option in {"lexicon": "vocabulary selection", "sample": "sampling"}.items():
         if getattr(trained.config.decoding, key):
             raise ConfigError(f"decoding.{key}: {option} is not exported; --set decoding.{key}=null")

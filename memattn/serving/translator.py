@@ -194,6 +194,7 @@ class Translator:
 
 def from_trained(trained: Trained, *, n_best: int | None = None, **options: Any) -> Translator:
     """Makes a translator with a trained model; `options` are arguments of `Translator`. Raises ConfigError."""
+    trained.check_reads_text("memattn-translate")
     config = trained.config.decoding
     if n_best and n_best > config.beam_size and not config.sample:
         raise ConfigError(f"--nbest: {n_best} is more than decoding.beam_size = {config.beam_size}")

@@ -56,7 +56,7 @@ def row(name: str, config: Config, result: Result, validations: list[dict[str, s
     """Returns a run's row of the table."""
     scores = {}
     for metric_name, metric in _reported().items():
-        if metric.needs_trees and metric_name not in result.scores:
+        if metric.is_special and metric_name not in result.scores:
             continue  # other tasks have no column for it
         has_score = metric_name in result.scores and not (metric.needs_detokenized and config.data.generated)
         scores[_column(metric)] = f"{result.scores[metric_name]:{metric.form}}" if has_score else ""

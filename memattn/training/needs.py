@@ -56,11 +56,11 @@ def least_parameters(model: ModelConfig, vocabulary_size: int) -> int:
     units = model.units
     if isinstance(model, NeuralGPUConfig):
         return vocabulary_size * units + model.layers * units**2
-    encoder = model.encoder_units or units
+    encoder, encoder_layers = model.encoder_units or units, model.encoder_layers or model.layers
     sizes = [
         vocabulary_size * model.embedding_size,
         vocabulary_size * (units // 2),
-        model.layers * 3 * (units**2 + 2 * encoder**2),
+        model.layers * 3 * units**2 + encoder_layers * 3 * 2 * encoder**2,
         _int_option(model, "num_slots") * 2 * encoder,
         _int_option(model, "projection") * units,
     ]
@@ -85,7 +85,8 @@ def check_batches(config: Config, batches: TrainingBatches, vocabulary_size: int
         lines.append(f"an update reads {pairs:,} pairs, {pairs / batches.pairs:.3g} times the corpus")
     if isinstance(model, Seq2SeqConfig) and not tf.config.list_physical_devices("GPU"):
         rows = -(-rows // replicas)
-        kept = _kept_bytes(model, training, rows, width, vocabulary_size)
+        share = 1.0 if batches.corpus.source.pads_as_targets and not model.encoder_reduce else 0.5  # fewer positions
+        kept = share * _kept_bytes(model, training, rows, width, vocabulary_size)
         resources.check(kept, "training.batch_size", f"a step on {rows:,} pairs with {width:,} tokens on a side")
         if kept > resources.total_memory() / 4:
             lines.append(f"a step takes about {resources.readable(kept)} of memory")

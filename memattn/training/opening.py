@@ -127,13 +127,14 @@ def _read(config: Config, folder: str, strategy: tf.distribute.Strategy) -> _Inp
         for note in notes:
             console.say(f"{folder}: {note}")
     steps = [checkpoints.step_of(path) for path in checkpoints.listed(os.path.join(folder, run_folder.CHECKPOINTS))]
-    start = starting.read(config, vocabulary, settings, steps[-1] if steps else None)
+    facts = batches.corpus.source.facts()
+    start = starting.read(config, vocabulary, settings, facts, steps[-1] if steps else None)
     longest_source = batches.longest_source
     if config.training.init_from:  # Eq. 10 keeps the S that the weights were trained with
         longest_source = start.initial.max_source_length if start.initial else run_folder.longest_source(folder)
     checksum = batches.corpus.checksum()
-    facts = configs.dump(config), str(vocabulary), json.dumps(settings.files(), sort_keys=True), checksum
-    digest = hashlib.sha256("\0".join(facts).encode("utf-8")).digest()
+    contents = configs.dump(config), str(vocabulary), json.dumps(settings.files(), sort_keys=True), checksum
+    digest = hashlib.sha256("\0".join(contents).encode("utf-8")).digest()
     return _Inputs(
         vocabulary=vocabulary,
         text=settings,
@@ -150,7 +151,7 @@ def _read(config: Config, folder: str, strategy: tf.distribute.Strategy) -> _Inp
 def _batches(config: Config, vocabulary: Vocabulary) -> TrainingBatches:
     data, training = config.data, config.training
     return TrainingBatches(
-        corpus.read_corpus(data.path, "train", vocabulary),
+        corpus.read_corpus(data.path, "train", vocabulary, data.source),
         batch_size=training.batch_size,
         batch_type=training.batch_type,
         num_buckets=data.num_buckets,
@@ -182,7 +183,8 @@ def _build(config: Config, inputs: _Inputs, strategy: tf.distribute.Strategy) ->
     teacher = inputs.start.teacher
     tf.keras.utils.set_random_seed(config.training.seed)
     with strategy.scope():
-        model = run_folder.build_model(config, len(inputs.vocabulary), inputs.longest_source)
+        width = inputs.batches.corpus.source.facts().get("source_features")
+        model = run_folder.build_model(config, len(inputs.vocabulary), inputs.longest_source, source_features=width)
         run_folder.set_memory_line(model, inputs.memory_line)
         step = TrainingStep(model, config.training, strategy, teacher)
     if teacher and config.training.teacher_weight:
@@ -196,6 +198,7 @@ def _make_folder(config: Config, folder: str, inputs: _Inputs) -> None:
         "max_source_length": inputs.longest_source,
         "training_pairs": inputs.batches.pairs,
         "checksum": inputs.checksum,
+        **inputs.batches.corpus.source.facts(),
     }
     if inputs.memory_line:
         facts[run_folder.MEMORY_LINE] = list(inputs.memory_line)

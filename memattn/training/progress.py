@@ -51,10 +51,10 @@ class Progress(tf.train.experimental.PythonState):
         self.validations: list[dict[str, float]] = []
 
     def add_step(self, batches: Sequence[tuple[np.ndarray, np.ndarray]], place: tuple[int, int, int]) -> None:
-        """Counts an update from batches of source and target ids; `place` is the epoch, window and batch after them."""
+        """Counts an update from batches of sources and targets; `place` is the epoch, window and batch after them."""
         self.step += 1
         self.epoch, self.window, self.batch = place
-        self.examples += sum(int((source[:, 0] != PAD).sum()) for source, _ in batches)
+        self.examples += sum(int((target[:, 0] != PAD).sum()) for _, target in batches)
 
     def add_loss(self, loss: float, tokens: float) -> None:
         """Adds the finite loss of an update, summed over its target tokens, and their number."""

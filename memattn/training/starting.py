@@ -12,9 +12,12 @@ from memattn.models.interface import Model
 from memattn.models.seq2seq import Seq2Seq
 from memattn.runs import checkpoints, trained
 
-_MAY_DIFFER = {"dropout", "init_scale"}  # model keys that do not affect the shapes of weights
+_MAY_DIFFER = {"dropout", "init_scale", "spec_augment"}  # model keys that do not affect the shapes of weights
 # Model keys in which student and teacher must agree.
-_ENCODER_KEYS = {"kind", "encoder", "layers", "units", "encoder_units", "embedding_size", "tie_embeddings"}
+_ENCODER_KEYS = {
+    *("kind", "encoder", "layers", "units", "encoder_layers", "encoder_units", "encoder_reduce"),
+    *("embedding_size", "tie_embeddings"),
+}
 _ENCODER_PATHS = ("encoder/", "source_embedding/")  # prefixes of the paths of an encoder's weights
 
 
@@ -47,17 +50,17 @@ def _copy_weights(trained_model: Model, model: Model, prefixes: tuple[str, ...] 
             weight.assign(trained_weights[path])
 
 
-def read(config: Config, vocabulary: Vocabulary, text: Tokenizer, oldest_step: int | None) -> Start:
+def read(config: Config, vocabulary: Vocabulary, text: Tokenizer, source_facts: dict, oldest_step: int | None) -> Start:
     """Reads the models that the config of a run names, as far as the run still needs them.
 
-    `oldest_step` is the step of the oldest checkpoint that the run could resume from; None for a new run. Raises
-    ConfigError, RunError, DataError, OSError.
+    `source_facts` are those of the training data. `oldest_step` is the step of the oldest checkpoint that the run could
+    resume from; None for a new run. Raises ConfigError, RunError, DataError, OSError.
     """
     training = config.training
 
     def read_model(key: str, must_match: Callable[[str], bool]) -> Model | None:
         folder = getattr(training, key)
-        return _model(config, key, folder, must_match, vocabulary, text) if folder else None
+        return _model(config, key, folder, must_match, vocabulary, text, source_facts) if folder else None
 
     initial = read_model("init_from", lambda name: name not in _MAY_DIFFER) if oldest_step is None else None
     teacher = None
@@ -77,6 +80,7 @@ def _model(
     must_match: Callable[[str], bool],
     vocabulary: Vocabulary,
     text: Tokenizer,
+    source_facts: dict,
 ) -> Model:
     """Returns the model in a run folder that a key of `training` names.
 
@@ -87,11 +91,13 @@ def _model(
     except (ConfigError, RunError) as error:
         problem = error.problem if isinstance(error, RunError) else error
         raise type(error)(f"training.{key}: {problem}") from error
-    if not run.reads_as(vocabulary, text):
+    if not run.reads_as(vocabulary, text) or run.source_facts != source_facts:
         advice = f"prepare the data with --vocabulary_of {folder}"
         if config.data.generated:
             advice = "it needs a task with the same tokens"
-        raise ConfigError(f"training.{key}: the vocabulary or BPE of {folder} differs from the data's; {advice}")
+        raise ConfigError(
+            f"training.{key}: the vocabulary, BPE or features of {folder} differ from the data's; {advice}"
+        )
     theirs, ours = (
         {name: value for name, value in configs.to_dict(each)["model"].items() if must_match(name)}
         for each in (run.config, config)

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from memattn import xla
 from memattn.config import TrainingConfig
+from memattn.data.sentences import PADDING
 from memattn.data.vocabulary import PAD
 from memattn.models.dropout import split_seed
 from memattn.models.interface import Model
@@ -95,7 +96,7 @@ class TrainingStep:
         self._update = tf.function(self._compute_and_apply, autograph=False)
 
     def __call__(self, batches: Sequence[tuple[np.ndarray, np.ndarray]], step: int, learning_rate: float) -> tf.Tensor:
-        """Starts an update from batches of ids [B, S] and [B, T].
+        """Starts an update from batches of sources and target ids [B, T].
 
         Returns its results, without waiting for them: see `StepResult.read`.
         """
@@ -121,12 +122,12 @@ class TrainingStep:
         weight = self._config.teacher_weight * (1 - step / self._config.teacher_steps)
         return tf.constant(np.float32(weight)) if weight > 0 else None
 
-    def _share(self, ids: np.ndarray):
-        """Divides the rows of ids [B, S] equally among the replicas, after adding rows of padding where needed."""
+    def _share(self, side: np.ndarray):
+        """Divides the rows of a batch's side equally among the replicas, after adding rows of padding where needed."""
         if self._replicas == 1:
-            return tf.constant(ids)
-        missing = -len(ids) % self._replicas
-        shares = np.split(np.pad(ids, [(0, missing), (0, 0)], constant_values=PAD), self._replicas)
+            return tf.constant(side)
+        missing = [(0, -len(side) % self._replicas), *[(0, 0)] * (side.ndim - 1)]
+        shares = np.split(np.pad(side, missing, constant_values=PADDING[side.dtype.kind]), self._replicas)
         return self._strategy.experimental_distribute_values_from_function(
             lambda context: tf.constant(shares[context.replica_id_in_sync_group])
         )

@@ -26,7 +26,7 @@ class PendingStep(NamedTuple):
     Attributes:
       number: number of the step, from 1.
       result: the result that `TrainingStep` returned.
-      batches: ids that the update was computed from.
+      batches: sources and targets that the update was computed from.
     """
 
     number: int

@@ -2,7 +2,7 @@
 
 A training step, in `Trainer._loop`, goes through these parts:
 
-1. `data.batches.TrainingBatches` yields the next batches of ids [B, S] and [B, T], and the place after them.
+1. `data.batches.TrainingBatches` yields the next batches of sources and targets, and the place after them.
 2. `schedules.learning_rate` gives the rate; `step.TrainingStep` starts the update and does not wait for it.
 3. `progress.Progress`, which checkpoints hold beside the weights, counts the step and notes the place in the data.
 4. `step_log.StepLog` keeps the pending result; it waits for results before a line of output, a validation or 7.

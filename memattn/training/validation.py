@@ -44,18 +44,18 @@ class Validation:
 
     def __init__(self, config: Config, model: Model, vocabulary: Vocabulary, text: Tokenizer):
         path = config.data.path
-        self._pairs = corpus.read_corpus(path, "valid", vocabulary)
+        self._pairs = corpus.read_corpus(path, "valid", vocabulary, config.data.source)
         tokenized, detokenized = corpus.read_references(path, "valid")
         self._references = [text.decode(split_words(line)) for line in tokenized]
         self._detokenized_references = list(map(one_line, detokenized))
         self.metrics = metrics.validation_metrics(config.training.metric)
+        metrics.check_installed(self.metrics)
         self.problem = bleu_problem(text, self._references) if config.training.metric == "bleu" else None
         self._searcher, self._scorer = _StoppableSearcher(model, _decoding(config, self._pairs)), Scorer(model)
         self._searcher.check(self._searcher.config.batch_size, int(self._pairs.source.lengths().max()))
         self._vocabulary, self._text, self._num_buckets = vocabulary, text, config.data.num_buckets
         self._sample_index = int(np.argsort(self._pairs.source.lengths(), kind="stable")[len(self._pairs) // 2])
-        self._sample_source = self._pairs.source.between(self._sample_index, self._sample_index + 1)
-        source = text.decode(vocabulary.decode(self._sample_source))
+        source = self._pairs.source.text(self._sample_index, vocabulary, text)
         self.sample = Sample(one_line(source), one_line(self._references[self._sample_index]), "")
         self._sample_tokens: list[str] = []  # of the translation
 
@@ -95,14 +95,15 @@ class Validation:
             return None
         from memattn.evaluation import plots  # loads much of Matplotlib
 
-        source, target = self._sample_source, self._vocabulary.encode(self._sample_tokens)
-        padded = np.full([1, max(len(target), 2 * len(source))], PAD, np.int32)  # mostly one width: traced once
+        index, target = self._sample_index, self._vocabulary.encode(self._sample_tokens)
+        labels = self._pairs.source.labels(index, self._vocabulary)
+        source = self._pairs.source.padded(np.array([index]), 1, len(labels))
+        usual = 2 * len(self._pairs.target[index])  # mostly one width: traced once
+        padded = np.full([1, max(len(target), usual)], PAD, np.int32)
         padded[0, : len(target)] = target
-        weights = self._searcher.align(source[None], padded)[0, : len(target)].astype(np.float32)
-        tokens = self._vocabulary.tokens
-        figure = plots.alignment_figure(
-            [tokens[i] for i in source], [tokens[i] for i in target], weights, slots=weights[None][:0]
-        )
+        weights = self._searcher.align(source, padded)[0, : len(target)].astype(np.float32)
+        tokens = [self._vocabulary.tokens[i] for i in target]
+        figure = plots.alignment_figure(labels, tokens, weights, slots=weights[None][:0])
         return plots.rendered(figure, "png")
 
 

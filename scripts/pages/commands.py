@@ -20,6 +20,8 @@ _COMMANDS = {
     "prepare iwslt17": prepare.iwslt17,
     "prepare parallel": prepare.parallel,
     "prepare parsing": prepare.parsing,
+    "prepare speech": prepare.speech,
+    "prepare mini_librispeech": prepare.mini_librispeech,
     "prepare lexicon": prepare.lexicon,
     "train": train.main,
     "eval": eval.main,
@@ -28,7 +30,7 @@ _COMMANDS = {
     "sweep": sweep.main,
     "export": export.main,
 }
-_TYPES = {"string": "str", "int": "int", "bool": "", "comma separated list of strings": "list"}
+_TYPES = {"string": "str", "int": "int", "float": "number", "bool": "", "comma separated list of strings": "list"}
 
 
 def updated(page: str) -> str:

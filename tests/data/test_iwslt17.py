@@ -131,7 +131,8 @@ def test_a_language_pair_is_downloaded_and_prepared(server, tmp_path):
     folder = tmp_path / "en-de"
     manifest = json.loads((folder / corpus.MANIFEST).read_text())
     assert manifest["release"] == facts
-    assert manifest["settings"]["text"] == {"form": "raw", "source_language": "en", "target_language": "de"}
+    text = {"units": "bpe", "form": "raw", "source_language": "en", "target_language": "de"}
+    assert manifest["settings"]["text"] == text
     assert {split: counts["pairs"] for split, counts in manifest["counts"].items()} == {
         "train": 100,
         "valid": 10,

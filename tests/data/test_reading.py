@@ -9,7 +9,6 @@ import pytest
 
 from memattn import files, reading
 from memattn.data import tokenizer as text
-from memattn.data.corpus import map_array
 from memattn.data.preparation import chunks
 from memattn.data.preparation.appender import Appender
 from memattn.data.text_files import read_lines
@@ -71,7 +70,7 @@ READERS = {
     "checksum": files.checksum,
     "settings": reading.text,
     "JSON": reading.json_file,
-    "array": map_array,
+    "array": lambda path: reading.array(path, 1, "iu"),
 }
 
 

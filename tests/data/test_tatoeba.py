@@ -85,7 +85,8 @@ def test_the_pairs_of_a_language_are_downloaded_and_prepared(server, tmp_path):
     folder = tmp_path / "en-de"
     manifest = json.loads((folder / corpus.MANIFEST).read_text())
     assert manifest["release"] == facts
-    assert manifest["settings"]["text"] == {"form": "raw", "source_language": "en", "target_language": "de"}
+    text = {"units": "bpe", "form": "raw", "source_language": "en", "target_language": "de"}
+    assert manifest["settings"]["text"] == text
     references = lines_of(folder / "test.reference")
     assert references == [
         line.split("\t")[1] for line in ROWS if releases.tatoeba.split_of(line.split("\t")[0]) == "test"

@@ -10,7 +10,7 @@ import sys
 import pytest
 from sacrebleu.tokenizers import tokenizer_ja_mecab, tokenizer_ko_mecab
 
-from memattn.errors import DataError
+from memattn.errors import ConfigError, DataError
 from memattn.evaluation import metrics
 from memattn.evaluation.metrics import METRICS, Comparison
 
@@ -272,6 +272,67 @@ def test_a_metric_prefers_the_better_of_two_values_and_describes_itself(name):
 def test_a_validation_computes_the_deciding_metric_and_cheap_ones():
     assert metrics.validation_metrics("bleu") == ["bleu", "exact_match"]
     assert metrics.validation_metrics("chrf") == ["bleu", "chrf", "exact_match"]
+
+
+def least_edits(reference, hypothesis):
+    """Returns the least number of edits that turn one sequence into another."""
+    costs = [list(range(len(hypothesis) + 1))]
+    for row, left in enumerate(reference, 1):
+        costs.append([row])
+        for column, right in enumerate(hypothesis, 1):
+            replaced = costs[row - 1][column - 1] + (left != right)
+            costs[row].append(min(replaced, costs[row - 1][column] + 1, costs[row][column - 1] + 1))
+    return costs[-1][-1]
+
+
+@pytest.mark.parametrize(
+    ("metric", "hypotheses", "references", "value", "counts"),
+    [
+        ("wer", ["a c d", "x y"], ["a b c", "x y"], 40.0, None),
+        ("wer", ["the cat sat"], ["the cat sat"], 0.0, "0 substitutions, 0 insertions, 0 deletions in 3 words"),
+        (
+            "wer",
+            ["the dog sat down"],
+            ["the cat sat"],
+            200 / 3,
+            "1 substitutions, 1 insertions, 0 deletions in 3 words",
+        ),
+        ("cer", ["abd", ""], ["abc", "de"], 60.0, "1 substitutions, 0 insertions, 2 deletions in 5 characters"),
+        ("cer", ["abcd"], ["a"], 300.0, "0 substitutions, 3 insertions, 0 deletions in 1 characters"),
+        ("wer", ["a"], [""], 100.0, "0 substitutions, 1 insertions, 0 deletions in 0 words"),
+    ],
+)
+def test_error_rates_count_edits(metric, hypotheses, references, value, counts):
+    pytest.importorskip("jiwer")
+    rate = score(metric, hypotheses, references)
+    assert rate.value == pytest.approx(value)
+    assert counts is None or rate.signature == counts
+
+
+@pytest.mark.parametrize(("metric", "units"), [("cer", list), ("wer", str.split)])
+def test_error_rates_equal_edit_distances(metric, units):
+    pytest.importorskip("jiwer")
+    hypotheses, references = noisy_copies()
+    edits = sum(least_edits(units(right), units(left)) for left, right in zip(hypotheses, references, strict=True))
+    assert score(metric, hypotheses, references).value == pytest.approx(
+        100 * edits / sum(map(len, map(units, references)))
+    )
+
+
+def test_error_rates_are_for_transcripts_or_where_they_are_named():
+    pytest.importorskip("jiwer")
+    fields = {"hypotheses": ["a b"], "references": ["a c"], "target_loss": lambda: 1.0}
+    assert not {"cer", "wer"} & metrics.scores(Comparison(**fields)).keys()
+    scores = metrics.scores(Comparison(**fields, is_transcript=True))
+    assert scores["wer"].value == 50
+    assert list(metrics.scores(Comparison(**fields), ["wer"])) == ["wer"]
+
+
+def test_a_metric_without_its_package_is_refused(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    metrics.check_installed(["bleu", "loss"])
+    with pytest.raises(ConfigError, match="wer: needs jiwer, of the extra `speech`"):
+        metrics.check_installed(["bleu", "wer"])
 
 
 DOG = "(S (NP XX XX )NP (VP XX (NP XX )NP )VP . )S"  # four brackets, four words

@@ -33,6 +33,7 @@ def after(training, *validations):
         ("chrf", [10, 30, 20], [True, True, False]),
         ("perplexity", [10, 30, 5], [True, False, True]),
         ("loss", [0.0, 0.0, -1.0], [True, False, True]),
+        ("cer", [90.0, 101.0, 80.0], [True, False, True]),
     ],
 )
 def test_the_best_validation_has_the_best_value_of_the_metric(metric, values, expected):

@@ -31,7 +31,7 @@ class RefusedError(DataError):
     """A file that the server does not give: it is not there, or not for this program."""
 
 
-def fetch(url: str, path: str, sha256: str | None = None, pause: float = 1.0) -> None:
+def fetch(url: str, path: str, sha256: str | None = None, pause: float = 1.0, *, md5: str | None = None) -> None:
     """Downloads a URL to a path, where the file appears when it is complete; a broken download resumes.
 
     If another process is downloading the file, waits for it.
@@ -41,6 +41,7 @@ def fetch(url: str, path: str, sha256: str | None = None, pause: float = 1.0) ->
       path: where to; an existing file is not downloaded again.
       sha256: expected checksum; None checks nothing.
       pause: seconds to wait after a failed attempt, doubled after each.
+      md5: expected checksum of a file whose publisher gives no other.
 
     Raises DataError, also for another checksum, RefusedError, OSError.
     """
@@ -48,11 +49,12 @@ def fetch(url: str, path: str, sha256: str | None = None, pause: float = 1.0) ->
         with processes.making(path, "is downloading it; waiting", wait=True):
             if not os.path.exists(path):
                 _download(url, path, pause)
-    if sha256 and (checksum := files.checksum(path)) != sha256:
-        raise DataError(
-            f"{path}: not the file that it should be: its SHA-256 is {checksum}, not {sha256}; "
-            "remove it, and the same command downloads it again"
-        )
+    for algorithm, name, expected in (("sha256", "SHA-256", sha256), ("md5", "MD5", md5)):
+        if expected and (checksum := files.checksum(path, algorithm)) != expected:
+            raise DataError(
+                f"{path}: not the file that it should be: its {name} is {checksum}, not {expected}; "
+                "remove it, and the same command downloads it again"
+            )
 
 
 def _download(url: str, path: str, pause: float) -> None:
@@ -184,6 +186,25 @@ def extract(archive: str, names: list[str], folder: str) -> list[str]:
             f"{archive}: not a complete tar archive ({error}); remove it, and the same command downloads it again"
         ) from error
     return paths
+
+
+def extract_all(archive: str, folder: str) -> None:
+    """Extracts a tar archive into a folder, which appears complete; an existing folder is not touched.
+
+    Raises DataError for a damaged archive, and for a member that leads out of the folder or is no file; OSError.
+    """
+    if os.path.exists(folder):
+        return
+    unfinished = f"{folder}{files.UNFINISHED}"
+    shutil.rmtree(unfinished, ignore_errors=True)
+    try:
+        with tarfile.open(archive, "r:*") as tar, files.naming(unfinished):
+            tar.extractall(unfinished, filter="data")
+    except (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise DataError(
+            f"{archive}: not a complete tar archive ({error}); remove it, and the same command downloads it again"
+        ) from error
+    files.move(unfinished, folder)
 
 
 def unzip(archive: str, name: str, folder: str) -> str:

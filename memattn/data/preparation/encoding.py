@@ -12,7 +12,7 @@ import numpy as np
 from tqdm import tqdm
 
 from memattn import files, reading
-from memattn.data.corpus import PARTS, SIDES, binary_paths, map_array
+from memattn.data.corpus import PARTS, SIDES, binary_paths
 from memattn.data.preparation.appender import Appender
 from memattn.data.preparation.chunks import Chunk, read_chunks
 from memattn.data.preparation.workers import Workers
@@ -201,7 +201,7 @@ def _read_journal(path: str, folder: str) -> Journal:
     kinds = {field.name: list if field.name in ("longest", "sizes") else int for field in dataclasses.fields(Journal)}
     with contextlib.suppress(DataError, TypeError):  # TypeError: unknown keys
         journal = Journal(**reading.json_file(path, kinds))
-        lengths = [len(map_array(array)) for array in _array_paths(folder)]
+        lengths = [len(reading.array(array, 1, "iu")) for array in _array_paths(folder)]
         are_ints = all(type(number) is int for number in (*journal.longest, *journal.sizes))
         is_sound = are_ints and (len(journal.longest), len(journal.sizes)) == (2, 4)
         if is_sound and all(length >= size for length, size in zip(lengths, journal.sizes, strict=True)):

@@ -85,13 +85,13 @@ def prepare(
     """
     folder = os.path.normpath(folder)
     if os.path.exists(folder):
-        return _check_complete(folder, _describe_inputs(splits, settings, shared))
+        return check_complete(folder, _describe_inputs(splits, settings, shared))
     with processes.making(folder, "is preparing it; wait, or use another --folder"):
         inputs = _describe_inputs(splits, settings, shared)
         if os.path.exists(folder):
-            return _check_complete(folder, inputs)
+            return check_complete(folder, inputs)
         unfinished = f"{folder}{files.UNFINISHED}"
-        _start(unfinished, inputs)
+        start(unfinished, inputs)
         _copy_shared(inputs, unfinished)
         counts = _write_files(splits, settings, unfinished, workers)
         described = {**inputs, "release": release} if release else inputs
@@ -131,11 +131,14 @@ def _comparable(inputs: dict) -> dict:
     return {"settings": settings, "sources": sources}
 
 
-def _check_complete(folder: str, inputs: dict) -> dict:
-    """Returns the manifest of an existing folder. Raises ConfigError unless it holds the corpus of these inputs."""
+def check_complete(folder: str, inputs: dict, kinds: reading.Kinds = _MANIFEST_KINDS) -> dict:
+    """Returns the manifest of an existing folder. Raises ConfigError unless it holds the corpus of these inputs.
+
+    `kinds` are the types in the manifest.
+    """
     path, expected = os.path.join(folder, MANIFEST), _comparable(inputs)
     try:
-        manifest = reading.json_file(path, _MANIFEST_KINDS)
+        manifest = reading.json_file(path, kinds)
         stored = _comparable(manifest)
         sizes = {name: facts["bytes"] for name, facts in manifest["files"].items()}
         differing = ", ".join(map(str, differences(stored["settings"], expected["settings"]))) or "other files"
@@ -151,7 +154,7 @@ def _check_complete(folder: str, inputs: dict) -> dict:
     return manifest
 
 
-def _start(unfinished: str, inputs: dict) -> None:
+def start(unfinished: str, inputs: dict) -> None:
     """Makes the working folder, or keeps one that was started with the same inputs. Raises ConfigError."""
     path = os.path.join(unfinished, _INPUTS)
     if os.path.isdir(unfinished) and set(os.listdir(unfinished)) - set(_interrupted_writes(unfinished, _INPUTS)):

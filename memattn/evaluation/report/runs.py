@@ -12,7 +12,7 @@ from memattn.config import Config
 from memattn.data import corpus, tokenizer
 from memattn.data.text_files import read_lines
 from memattn.data.vocabulary import split_words
-from memattn.errors import DataError, RunError
+from memattn.errors import ConfigError, DataError, RunError
 from memattn.evaluation.compare import read_translations
 from memattn.evaluation.evaluate import HYPOTHESES, REFERENCES, RESULT, stored_folder
 from memattn.evaluation.metrics import METRICS
@@ -53,6 +53,8 @@ class ReportedRun:
 def read(folder: str, split: str, overrides: list[str]) -> ReportedRun:
     """Reads a run and its evaluation on a split. Raises ConfigError, DataError, RunError, OSError."""
     config = run_folder.load_config(folder, overrides)
+    if config.data.source != "tokens":
+        raise ConfigError(f"{folder}: its sources are {config.data.source}; a report shows sources of text")
     curves = _curves(folder, config)
     data = config.data.path
     corpus.check_folder(data)

@@ -114,7 +114,7 @@ def _translations(run: ReportedRun, trained: Trained, test_set: TestSet, places:
     attentions: Sequence[Attention | None] = [None] * len(places)
     if aligns(model):
         attentions = [
-            _attention(run.sources[place], align(model, trained.vocabulary, test_set.source[place], tokens))
+            _attention(run.sources[place], align(model, trained.vocabulary, test_set.source, place, tokens))
             for place, tokens in zip(places, hypotheses, strict=True)
         ]
     return [Translated(run, text, attention) for text, attention in zip(texts, attentions, strict=True)]

@@ -129,9 +129,13 @@ class NeuralGPU(tf.keras.Model):
     def encode(self, source: tf.Tensor, seed: tf.Tensor | None = None, jit_compile: bool = False) -> Encoded:
         """Embeds source ids [B, S], padded with PAD, for memories as long as the sources."""
         del seed, jit_compile
-        is_token = tf.not_equal(source, PAD)
+        is_token = self.state_mask(source)
         embedded = self.source_embedding(source)
         return Encoded(tf.where(is_token[:, :, None], embedded, tf.zeros_like(embedded)), _count(is_token))
+
+    def state_mask(self, source: tf.Tensor) -> tf.Tensor:
+        """Returns a mask [B, S] of the tokens, false for padding."""
+        return tf.not_equal(source, PAD)
 
     def alternatives(self, encoded: Encoded, ratio: MemoryRatio) -> Iterator[Alternative]:
         """Yields the sources for memories of each length that a search tries.

@@ -1,0 +1,165 @@
+"""Sources that are sequences of vectors, such as frames of speech, in shards on disk."""
+
+import dataclasses
+import functools
+import glob
+import itertools
+import os
+import zlib
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+import numpy as np
+
+from memattn import files, reading
+from memattn.data.sentences import PADDING
+from memattn.data.tokenizer import Tokenizer
+from memattn.data.vocabulary import Vocabulary
+from memattn.errors import DataError
+
+FACTS = ("source_features", "source_statistics")  # names of `Features.facts`
+STATISTICS = "source.statistics.npy"
+SHARD_SIZE = 200  # sources
+_CHECKSUM_BLOCK = 1 << 16  # vectors that are summed at a time
+
+
+@dataclasses.dataclass(frozen=True)
+class Features:
+    """Sources of vectors, one after the other in several arrays.
+
+    Attributes:
+      shards: arrays of vectors [N, F], float32; may be mapped from files. A source is in one of them.
+      offsets: int64 [sources + 1], where each source starts among the vectors of all shards.
+      mean, deviation: [F], by which vectors are normalised as they are read.
+      path: files of the shards, for messages.
+    """
+
+    pads_as_targets: ClassVar[bool] = False
+
+    shards: list[np.ndarray]
+    offsets: np.ndarray
+    mean: np.ndarray
+    deviation: np.ndarray
+    path: str = ""
+
+    @functools.cached_property
+    def _starts(self) -> np.ndarray:
+        """Where each shard starts among the vectors."""
+        return np.cumsum([0, *map(len, self.shards[:-1])])
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, index: int) -> np.ndarray:
+        """Returns the normalised vectors [S, F] of a source. Raises DataError."""
+        start, end = self.offsets[index : index + 2]
+        shard = int(np.searchsorted(self._starts, start, "right")) - 1
+        first = self._starts[shard]
+        vectors = (self.shards[shard][start - first : end - first] - self.mean) / self.deviation
+        if not np.isfinite(vectors).all():
+            raise DataError(f"{self.path}: damaged: source {index} holds a number that is not finite")
+        return vectors
+
+    def lengths(self, start: int = 0, end: int | None = None) -> np.ndarray:
+        """Returns the numbers of vectors of the sources from `start` up to `end`, int64."""
+        return np.diff(self.offsets[start : len(self) + 1 if end is None else end + 1])
+
+    def checksum(self) -> int:
+        """Returns the CRC-32 of all vectors and lengths, and of what normalises them."""
+        crc = self._checksum_of_statistics()
+        for array in (*self.shards, self.offsets.astype("<i8")):
+            for start in range(0, len(array), _CHECKSUM_BLOCK):
+                crc = zlib.crc32(np.ascontiguousarray(array[start : start + _CHECKSUM_BLOCK]).data, crc)
+        return crc
+
+    def facts(self) -> dict[str, Any]:
+        """Returns the width of the vectors, and a checksum of what normalises them."""
+        return dict(zip(FACTS, (len(self.mean), f"{self._checksum_of_statistics():08x}"), strict=True))
+
+    def between(self, start: int, end: int) -> np.ndarray:
+        """Returns the vectors of the sources from `start` up to `end`, one after the other. Raises DataError."""
+        return np.concatenate([self[index] for index in range(start, end)])
+
+    def padded(self, indices: np.ndarray, rows: int, width: int) -> np.ndarray:
+        """Returns the sources with these indices as float32 [rows, width, F], padded with NaN. Raises DataError."""
+        batch = np.full((rows, width, len(self.mean)), PADDING["f"], np.float32)
+        for row, index in enumerate(indices):
+            source = self[index]
+            batch[row, : len(source)] = source
+        return batch
+
+    def text(self, index: int, vocabulary: Vocabulary, tokenizer: Tokenizer) -> str:
+        """Returns the length of a source."""
+        del vocabulary, tokenizer
+        return f"{self.lengths(index, index + 1)[0]:,} vectors"
+
+    def labels(self, index: int, vocabulary: Vocabulary) -> list[str]:
+        """Returns the numbers of the vectors, from 0."""
+        del vocabulary
+        return list(map(str, range(self.lengths(index, index + 1)[0])))
+
+    def _checksum_of_statistics(self) -> int:
+        return zlib.crc32(np.stack([self.mean, self.deviation]).astype("<f4").data)
+
+
+def write(folder: str, split: str, sources: Iterable[np.ndarray]) -> None:
+    """Writes matrices [S, F] as the sources of a split, in shards. Raises ValueError for an empty one, OSError."""
+    matrices = iter(sources)
+    lengths: list[int] = []
+    for number in itertools.count():
+        shard = list(itertools.islice(matrices, SHARD_SIZE))
+        if not shard:
+            break
+        lengths += write_shard(folder, split, number, shard)
+    write_offsets(folder, split, lengths)
+
+
+def write_shard(folder: str, split: str, number: int, sources: list[np.ndarray]) -> list[int]:
+    """Writes one shard, and returns the lengths of its sources. Raises ValueError for an empty source, OSError."""
+    if not all(map(len, sources)):
+        raise ValueError("a source needs at least one vector")
+    with files.writing(os.path.join(folder, f"{split}.source.{number:05}.npy")) as file:
+        np.save(file, np.concatenate(sources).astype(np.float32))
+    return list(map(len, sources))
+
+
+def write_offsets(folder: str, split: str, lengths: list[int]) -> None:
+    """Writes where each source of a split starts; this completes the split. Raises OSError."""
+    with files.writing(offsets_path(folder, split)) as file:
+        np.save(file, np.cumsum([0, *lengths], dtype=np.int64))
+
+
+def write_statistics(folder: str, mean: np.ndarray, deviation: np.ndarray) -> None:
+    """Writes the mean and the standard deviation [F] that normalise all splits of a folder. Raises OSError."""
+    with files.writing(os.path.join(folder, STATISTICS)) as file:
+        np.save(file, np.stack([mean, np.maximum(deviation, 1e-5)]).astype(np.float32))
+
+
+def read(folder: str, split: str) -> Features:
+    """Maps the sources of a split into memory. Without a file of statistics, vectors stay as they are.
+
+    Raises DataError.
+    """
+    offsets_file, statistics_path = offsets_path(folder, split), os.path.join(folder, STATISTICS)
+    pattern = f"{split}.source.[0-9][0-9][0-9][0-9][0-9].npy"
+    paths = sorted(glob.glob(os.path.join(glob.escape(folder), pattern)))
+    if not paths or not os.path.exists(offsets_file):
+        raise DataError(f"{offsets_file}: missing; with data.source: features, it and its shards hold the sources")
+    offsets, shards = reading.array(offsets_file, 1, "iu"), [reading.array(path, 2, "f") for path in paths]
+    width = shards[0].shape[1]
+    if os.path.exists(statistics_path):
+        statistics = reading.array(statistics_path, 2, "f")
+    else:
+        statistics = np.stack([np.zeros(width, np.float32), np.ones(width, np.float32)])
+    is_sound = len(offsets) > 1 and offsets[0] == 0 and (offsets[:-1] < offsets[1:]).all()
+    starts = np.cumsum([0, *map(len, shards)])
+    if not is_sound or offsets[-1] != starts[-1] or not np.isin(starts, offsets).all():
+        raise DataError(f"{offsets_file}: does not match its shards; prepare the corpus again")
+    if any(shard.shape[1] != width for shard in shards) or statistics.shape != (2, width):
+        raise DataError(f"{paths[0]}: its vectors are not as wide as other shards, or as {statistics_path}")
+    return Features(shards, offsets, statistics[0], statistics[1], os.path.join(folder, pattern))
+
+
+def offsets_path(folder: str, split: str) -> str:
+    """Returns the path of the file that says where the sources of a split start."""
+    return os.path.join(folder, f"{split}.source.offsets.npy")

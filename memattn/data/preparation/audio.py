@@ -1,0 +1,94 @@
+"""Turns recordings into log-mel features: the logarithm of the energy in bands of frequency, 100 times a second."""
+
+import functools
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from memattn.errors import ConfigError, DataError, reason
+
+RATE = 16_000  # samples a second, to which recordings are resampled
+CHANNELS = 80  # mel bands
+WINDOW, STEP = 400, 160  # samples: 25 ms every 10 ms
+_FFT = 512
+_LOWEST, _HIGHEST = 20.0, 7_600.0  # Hz
+_LEAST_ENERGY = 1e-8  # about the energy of rounding to 16 bits
+
+
+class Recording(NamedTuple):
+    """The features of a recording.
+
+    Attributes:
+      features: float32 [S, CHANNELS].
+      seconds: its length.
+      is_mixed: whether several channels were averaged.
+      is_resampled: whether its rate was not RATE.
+    """
+
+    features: np.ndarray
+    seconds: float
+    is_mixed: bool
+    is_resampled: bool
+
+
+@functools.cache
+def packages() -> tuple[Any, Any]:
+    """Returns the modules soundfile and soxr. Raises ConfigError if one is not installed."""
+    try:
+        import soundfile
+        import soxr
+    except ImportError as error:
+        raise ConfigError(f"{reason(error)}; speech needs the extra `speech`: pip install 'memattn[speech]'") from error
+    return soundfile, soxr
+
+
+def read(path: str, max_seconds: float) -> Recording:
+    """Reads a WAV or FLAC file, or any other that libsndfile knows.
+
+    Raises DataError, whose message does not name the file, for a recording that is missing, broken, shorter than a
+    window, or longer than `max_seconds`.
+    """
+    soundfile, soxr = packages()
+    try:
+        with soundfile.SoundFile(path) as file:
+            seconds, rate, channels = file.frames / file.samplerate, file.samplerate, file.channels
+            if seconds > max_seconds:
+                raise DataError(f"{seconds:,.1f} s long, more than {max_seconds:g} s")
+            samples = file.read(dtype="float32", always_2d=True)
+            if len(samples) < file.frames:
+                raise DataError(f"cut short: {len(samples):,} of {file.frames:,} samples")
+    except (soundfile.SoundFileError, OSError, ValueError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(_problem(path, error)) from error
+    if not np.isfinite(samples).all():
+        raise DataError("broken: it has samples that are not finite")
+    mono = samples.mean(1)
+    if rate != RATE:
+        mono = soxr.resample(mono, rate, RATE)
+    if len(mono) < WINDOW:
+        raise DataError(f"{len(mono) / RATE * 1000:.0f} ms long; the least is {WINDOW / RATE * 1000:.0f} ms")
+    return Recording(log_mel(mono), seconds, channels > 1, rate != RATE)
+
+
+def _problem(path: str, error: Exception) -> str:
+    """Returns why a file cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            is_empty = not file.read(1)
+    except OSError as unreadable:
+        return f"unreadable: {unreadable.strerror}"
+    return "an empty file" if is_empty else f"broken, or no audio: {getattr(error, 'error_string', None) or error}"
+
+
+def log_mel(samples: np.ndarray) -> np.ndarray:
+    """Returns float32 [S, CHANNELS] of n samples at RATE, where S = 1 + (n - WINDOW) // STEP."""
+    return _log_mel(tf.constant(samples, tf.float32)).numpy()
+
+
+@functools.partial(tf.function, input_signature=[tf.TensorSpec([None], tf.float32)], autograph=False)
+def _log_mel(samples: tf.Tensor) -> tf.Tensor:
+    spectrum = tf.abs(tf.signal.stft(samples, WINDOW, STEP, _FFT)) ** 2
+    mel = tf.signal.linear_to_mel_weight_matrix(CHANNELS, _FFT // 2 + 1, RATE, _LOWEST, _HIGHEST)
+    return tf.math.log(tf.maximum(spectrum @ mel, _LEAST_ENERGY))

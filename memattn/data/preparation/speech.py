@@ -1,0 +1,310 @@
+"""Prepares a folder with a corpus of speech: log-mel features of recordings, and their text as the targets.
+
+The work is done in `FOLDER.unfinished`, shard by shard: a stopped preparation resumes at the next shard.
+"""
+
+import concurrent.futures
+import dataclasses
+import functools
+import glob
+import json
+import os
+import warnings
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+from tqdm import tqdm
+
+from memattn import files, processes, reading
+from memattn.data import bpe, corpus, features
+from memattn.data import tokenizer as tokenizers
+from memattn.data.preparation import audio, learning
+from memattn.data.preparation import prepare as preparation
+from memattn.data.preparation.workers import Workers
+from memattn.data.text_files import read_lines
+from memattn.data.tokenizer import TextSettings, one_line
+from memattn.errors import ConfigError, DataError, abbreviated
+
+SKIPPED = "skipped.tsv"
+_JOURNAL = ".journal.json"  # end of the names of the shards' journals, which are not part of the corpus
+_SHOWN = 50  # skipped recordings that are named; the file SKIPPED has all
+
+
+class Utterance(NamedTuple):
+    """A line of a manifest.
+
+    Attributes:
+      place: the manifest and the line's number, for messages.
+      audio: path of the recording.
+      text: what is said.
+    """
+
+    place: str
+    audio: str
+    text: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """The settings of a prepared corpus of speech: with manifests and recordings, they determine it.
+
+    Attributes:
+      text: form, language and units of the text.
+      bpe_units: byte-pair merges of the targets, and units of the vocabulary; None for characters.
+      max_seconds: length of the longest recording that is used.
+    """
+
+    text: TextSettings
+    bpe_units: int | None = None
+    max_seconds: float = 40.0
+
+
+@dataclasses.dataclass
+class _Shard:
+    """What is known of the recordings of a shard.
+
+    Attributes:
+      lengths: numbers of vectors of the recordings that are kept.
+      texts: their text.
+      skipped: a line for each of the others: its place, its recording and the reason, separated by tabs.
+      seconds: length of the recordings that are kept.
+      mixed: number of those with several channels.
+      resampled: number of those with another rate than `audio.RATE`.
+      sums: sums of the features and of their squares, [2, F].
+    """
+
+    lengths: list[int] = dataclasses.field(default_factory=list)
+    texts: list[str] = dataclasses.field(default_factory=list)
+    skipped: list[str] = dataclasses.field(default_factory=list)
+    seconds: float = 0.0
+    mixed: int = 0
+    resampled: int = 0
+    sums: list[list[float]] = dataclasses.field(default_factory=list)
+
+
+def prepare(
+    manifests: dict[str, str],
+    settings: Settings,
+    folder: str,
+    workers: int,
+    shared: str | None = None,
+    release: dict[str, str | int] | None = None,
+) -> dict:
+    """Prepares splits in a folder. Returns the manifest of the corpus; a folder that is complete is not touched.
+
+    In the training split, recordings that cannot be used are skipped with a warning; in other splits, whose scores
+    would not be comparable, they are an error.
+
+    Args:
+      manifests: the manifest of each split.
+      settings: how to prepare them.
+      folder: where the corpus is to be.
+      workers: number of threads.
+      shared: a prepared corpus of speech, whose vocabulary, text settings and statistics are used; None learns them.
+      release: what the manifest says about the release that the splits are from; None for recordings of the user's.
+
+    Raises ConfigError, RunError, DataError, OSError, as `prepare.prepare`.
+    """
+    audio.packages()
+    folder = os.path.normpath(folder)
+    describe = functools.partial(_describe_inputs, manifests, settings, shared)
+    if os.path.exists(folder):
+        return preparation.check_complete(folder, describe(), {"counts": dict})
+    with processes.making(folder, "is preparing it; wait, or use another --folder"):
+        inputs = describe()
+        if os.path.exists(folder):
+            return preparation.check_complete(folder, inputs, {"counts": dict})
+        unfinished = f"{folder}{files.UNFINISHED}"
+        preparation.start(unfinished, inputs)
+        counts = _write_files(manifests, settings, unfinished, workers, shared)
+        described = {**inputs, "release": release} if release else inputs
+        return preparation.finish(unfinished, folder, described, counts)
+
+
+def read_manifest(path: str) -> list[Utterance]:
+    """Reads a manifest: lines of audio file, tab and text or, in a file .jsonl, mappings with `audio` and `text`.
+
+    Paths of audio files are relative to the manifest. Raises DataError.
+    """
+    parse = _parse_json if path.endswith(".jsonl") else _parse_tsv
+    utterances, folder = [], os.path.dirname(path)
+    for number, line in enumerate(read_lines(path), 1):
+        place = f"{path}:{number}"
+        recording, text = parse(line, place)
+        utterances.append(Utterance(place, os.path.join(folder, recording), " ".join(one_line(text).split())))
+    if not utterances:
+        raise DataError(f"{path}: empty; a split needs at least one recording")
+    return utterances
+
+
+def _parse_tsv(line: str, place: str) -> tuple[str, str]:
+    columns = line.split("\t")
+    if len(columns) != 2 or not columns[0]:
+        raise DataError(f"{place}: expected an audio file, a tab and its text, not {abbreviated(line)}")
+    return columns[0], columns[1]
+
+
+def _parse_json(line: str, place: str) -> tuple[str, str]:
+    try:
+        content = reading.json_value(line)
+        reading.check_kinds(content, {"audio": str, "text": str})
+    except ValueError as error:
+        raise DataError(f"{place}: {error}; expected audio and text") from error
+    return content["audio"], content["text"]
+
+
+def _describe_inputs(manifests: dict[str, str], settings: Settings, shared: str | None) -> dict:
+    """Returns what the manifest says about settings and sources. Raises ConfigError, OSError."""
+    sources = {split: preparation.describe_files([path]) for split, path in manifests.items()}
+    if shared:
+        paths = [os.path.join(shared, name) for name in _shared_files(shared)]
+        sources["vocabulary_of"] = preparation.describe_files(paths)
+    return {"settings": dataclasses.asdict(settings), "sources": sources}
+
+
+def _shared_files(shared: str) -> list[str]:
+    """Returns the names of the files that a corpus shares. Raises ConfigError if it is no corpus of speech."""
+    if not os.path.exists(os.path.join(shared, features.STATISTICS)):
+        raise ConfigError(f"--vocabulary_of {shared}: not a corpus that memattn-prepare speech wrote")
+    return [corpus.VOCABULARY, features.STATISTICS, *tokenizers.read(shared).files()]
+
+
+def _write_files(
+    manifests: dict[str, str], settings: Settings, unfinished: str, workers: int, shared: str | None
+) -> dict[str, dict[str, int]]:
+    """Writes all files but the manifest; returns its counts by split."""
+    counts, skipped, tokenizer = {}, [], None
+    for split, path in manifests.items():  # the training split first, from which all others take units and statistics
+        utterances = read_manifest(path)
+        shards = _write_features(split, utterances, settings.max_seconds, unfinished, workers)
+        texts, lengths = ([each for shard in shards for each in getattr(shard, name)] for name in ("texts", "lengths"))
+        skipped += [line for shard in shards for line in shard.skipped]
+        if not texts:
+            raise DataError(f"{path}: no recording is left; {_sentence(skipped[-1])}")
+        _write_lines(os.path.join(unfinished, f"{split}.reference"), texts)
+        if tokenizer is None:
+            if shared:
+                _copy(shared, unfinished)
+            else:
+                _write_statistics(shards, unfinished)
+                _learn_units(texts, settings, unfinished)
+            tokenizer = tokenizers.read(unfinished)
+            vocabulary = corpus.read_vocabulary(os.path.join(unfinished, corpus.VOCABULARY))
+        tokens = [tokenizer.encode(text, "target") for text in texts]
+        _write_lines(os.path.join(unfinished, f"{split}.target"), (" ".join(line) for line in tokens))
+        counts[split] = {
+            "read": len(utterances),
+            "pairs": len(texts),
+            "seconds": round(sum(shard.seconds for shard in shards)),
+            "mixed": sum(shard.mixed for shard in shards),
+            "resampled": sum(shard.resampled for shard in shards),
+            "vectors": sum(lengths),
+            "target_tokens": sum(map(len, tokens)),
+            "unknown_tokens": sum(token not in vocabulary.ids for line in tokens for token in line),
+        }
+    _write_lines(os.path.join(unfinished, SKIPPED), skipped)
+    for path in glob.glob(os.path.join(glob.escape(unfinished), f"*{_JOURNAL}")):
+        os.remove(path)
+    return counts
+
+
+def _write_lines(path: str, lines: Iterable[str]) -> None:
+    files.write(path, "".join(f"{line}\n" for line in lines))
+
+
+def _copy(shared: str, unfinished: str) -> None:
+    """Copies vocabulary, text settings and statistics of another corpus."""
+    for name in _shared_files(shared):
+        with reading.open_regular(os.path.join(shared, name)) as file:
+            files.write(os.path.join(unfinished, name), file.read())
+
+
+def _write_statistics(shards: list[_Shard], unfinished: str) -> None:
+    """Writes the mean and the standard deviation of the features."""
+    sums = np.sum([shard.sums for shard in shards if shard.sums], 0) / sum(sum(shard.lengths) for shard in shards)
+    features.write_statistics(unfinished, sums[0], np.sqrt(np.maximum(sums[1] - sums[0] ** 2, 0)))
+
+
+def _learn_units(texts: list[str], settings: Settings, unfinished: str) -> None:
+    """Writes text settings, units and vocabulary, learned from the training text."""
+    characters = {character for text in texts for character in bpe.escape(text)} - {" "}
+    path, number = os.path.join(unfinished, "train.reference"), len(texts)
+    units = settings.bpe_units or len(characters) + 1  # with one for spaces
+    with Workers(1) as pool:
+        learning.learn(pool, (path, path), number, settings.text, units=units, sample=number, seed=1, folder=unfinished)
+    for name, content in tokenizers.read_units(unfinished, settings.text).files().items():
+        files.write(os.path.join(unfinished, name), content)
+
+
+def _write_features(
+    split: str, utterances: list[Utterance], max_seconds: float, folder: str, workers: int
+) -> list[_Shard]:
+    """Writes the shards of a split, as far as they are missing; warns of recordings that are skipped."""
+    shards = []
+    with (
+        concurrent.futures.ThreadPoolExecutor(workers) as pool,
+        tqdm(total=len(utterances), desc=f"features, {split}", unit=" recordings", disable=None) as progress,
+    ):
+        for number, start in enumerate(range(0, len(utterances), features.SHARD_SIZE)):
+            part = utterances[start : start + features.SHARD_SIZE]
+            shards.append(_shard(pool, split, number, part, max_seconds, folder))
+            progress.update(len(part))
+    skipped = [line for shard in shards for line in shard.skipped]
+    for line in skipped[:_SHOWN]:
+        warnings.warn(f"{_sentence(line)}; skipped", stacklevel=2)
+    if len(skipped) > _SHOWN:
+        warnings.warn(f"{len(skipped) - _SHOWN:,} more are skipped; {SKIPPED} in the corpus lists all", stacklevel=2)
+    features.write_offsets(folder, split, [length for shard in shards for length in shard.lengths])
+    return shards
+
+
+def _shard(
+    pool: concurrent.futures.Executor,
+    split: str,
+    number: int,
+    utterances: list[Utterance],
+    max_seconds: float,
+    folder: str,
+) -> _Shard:
+    """Returns what is known of a shard, which is written unless its journal says that it is there. Raises DataError."""
+    journal = os.path.join(folder, f"{split}-{number:05}{_JOURNAL}")
+    if os.path.exists(journal):
+        return _Shard(**reading.json_file(journal, {field.name: list for field in dataclasses.fields(_Shard)[:3]}))
+    shard, matrices = _Shard(), []
+    results = pool.map(functools.partial(_read, max_seconds), utterances)
+    for utterance, result in zip(utterances, results, strict=True):
+        if isinstance(result, str):
+            shard.skipped.append(f"{utterance.place}\t{utterance.audio}\t{result}")
+            continue
+        matrices.append(result.features)
+        shard.lengths.append(len(result.features))
+        shard.texts.append(utterance.text)
+        shard.seconds += result.seconds
+        shard.mixed += result.is_mixed
+        shard.resampled += result.is_resampled
+    if shard.skipped and split != "train":
+        problem = f"{_sentence(shard.skipped[0])}; {split} is scored as a whole: mend the recording, or remove its line"
+        more = f" ({len(shard.skipped) - 1} more among the next lines)" if len(shard.skipped) > 1 else ""
+        raise DataError(problem + more)
+    if matrices:
+        vectors = np.concatenate(matrices, dtype=np.float64)
+        shard.sums = [vectors.sum(0).tolist(), (vectors**2).sum(0).tolist()]
+        features.write_shard(folder, split, number, matrices)
+    files.write(journal, json.dumps(dataclasses.asdict(shard)) + "\n")
+    return shard
+
+
+def _read(max_seconds: float, utterance: Utterance) -> audio.Recording | str:
+    """Returns the features of a recording, or why it cannot be used."""
+    if not utterance.text:
+        return "without text"
+    try:
+        return audio.read(utterance.audio, max_seconds)
+    except DataError as error:
+        return str(error)
+
+
+def _sentence(line: str) -> str:
+    """Returns a line on a skipped recording for a message."""
+    return line.replace("\t", ": ")

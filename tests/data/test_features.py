@@ -1,0 +1,278 @@
+"""Corpora whose sources are vectors: their shards, their batches, and runs on them."""
+
+import numpy as np
+import pytest
+from helpers.runs import NO_STRATEGY, TINY, assert_same_run, evaluate, replicas
+
+from memattn import config as configs
+from memattn.data import corpus, features
+from memattn.data.batches import TrainingBatches, decoding_batches, streaming_batches
+from memattn.data.sentences import Corpus, Sentences
+from memattn.data.vocabulary import EOS, PAD
+from memattn.errors import ConfigError, DataError
+from memattn.runs.trained import load
+from memattn.serving.pair_scorer import PairScorer
+from memattn.serving.saved_model import export
+from memattn.serving.translator import from_trained
+from memattn.training.trainer import Trainer, train
+
+F, LETTERS = 4, "abcd"
+FEATURES = {
+    "data": {"source": "features", "num_buckets": 2},
+    "model": {**TINY["model"], "encoder_layers": 2, "encoder_reduce": [2], "spec_augment": 1},
+    "training": {**TINY["training"], "batch_type": "tokens", "batch_size": 120},
+    "decoding": TINY["decoding"],
+}
+
+
+def drawn(number, seed=0):
+    """Targets of one to five letters; in its source, two to four vectors stand for each letter, at its place."""
+    random, pairs = np.random.RandomState(seed), []
+    for _ in range(number):
+        letters = random.randint(len(LETTERS), size=random.randint(1, 6))
+        source = np.eye(F)[letters.repeat(random.randint(2, 5, len(letters)))]
+        pairs.append((source + random.normal(0, 0.1, source.shape), " ".join(LETTERS[i] for i in letters)))
+    return pairs
+
+
+def write_corpus(folder, sizes=(60, 12)):
+    """Writes a corpus of features whose vocabulary is the letters; returns its path."""
+    folder.mkdir(parents=True)
+    (folder / "vocab.txt").write_text("".join(f"{letter}\n" for letter in LETTERS))
+    for split, size in zip(("train", "valid"), sizes, strict=True):
+        pairs = drawn(size, seed=size)
+        features.write(str(folder), split, [source for source, _ in pairs])
+        (folder / f"{split}.target").write_text("".join(f"{target}\n" for _, target in pairs))
+    return str(folder)
+
+
+def read(folder, split="train"):
+    return corpus.read_corpus(folder, split, corpus.read_vocabulary(f"{folder}/vocab.txt"), "features")
+
+
+def config_of(folder, **changes):
+    return configs.from_dict(
+        {**FEATURES, "data": {**FEATURES["data"], "folder": folder}},
+        [f"{key}={value}" for key, value in changes.items()],
+    )
+
+
+def test_shards_give_back_normalised_sources(tmp_path, monkeypatch):
+    monkeypatch.setattr(features, "SHARD_SIZE", 7)
+    sources = [source for source, _ in drawn(20)]
+    features.write(str(tmp_path), "train", sources)
+    mean, deviation = np.arange(F), np.arange(1, F + 1)
+    features.write_statistics(str(tmp_path), mean, deviation)
+    assert len(list(tmp_path.glob("train.source.0*.npy"))) == 3
+    stored = features.read(str(tmp_path), "train")
+    assert len(stored) == 20
+    for index, source in enumerate(sources):
+        np.testing.assert_allclose(stored[index], (source - mean) / deviation, atol=1e-6)
+    assert stored.lengths().tolist() == list(map(len, sources))
+    batch = stored.padded(np.array([19, 3]), 3, 25)
+    assert batch.shape == (3, 25, F)
+    np.testing.assert_array_equal(batch[1, : len(sources[3])], stored[3])
+    assert np.isnan(batch[1, len(sources[3]) :]).all()
+    assert np.isnan(batch[2]).all()
+    np.testing.assert_array_equal(stored.between(18, 20), np.concatenate([stored[18], stored[19]]))
+    assert stored.facts()["source_features"] == F
+
+
+def test_a_checksum_and_facts_follow_content_and_statistics(tmp_path):
+    sources = [source for source, _ in drawn(5)]
+
+    def stored(name, matrices, mean):
+        folder = tmp_path / name
+        folder.mkdir()
+        features.write(str(folder), "train", matrices)
+        features.write_statistics(str(folder), np.full(F, mean), np.ones(F))
+        return features.read(str(folder), "train")
+
+    first, same = stored("first", sources, 0), stored("same", sources, 0)
+    changed, shifted = stored("changed", [*sources[:-1], sources[-1] + 1e-3], 0), stored("shifted", sources, 1)
+    assert first.checksum() == same.checksum()
+    assert len({first.checksum(), changed.checksum(), shifted.checksum()}) == 3
+    assert first.facts() == changed.facts() != shifted.facts()
+
+
+def spoiled(name):
+    def spoil(folder):
+        path = folder / name
+        path.write_bytes(path.read_bytes()[:-40])
+
+    return spoil
+
+
+def array(name, content):
+    return lambda folder: np.save(folder / name, content)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (spoiled("train.source.00000.npy"), "train.source.00000.npy: not a complete array"),
+        (lambda folder: (folder / "train.source.offsets.npy").unlink(), "train.source.offsets.npy: missing"),
+        (array("train.source.offsets.npy", np.array([0, 3])), "offsets.npy: does not match its shards"),
+        (array("train.source.00000.npy", np.zeros(5, np.float32)), "not a two-dimensional array of floats"),
+        (array("train.source.00000.npy", np.zeros([5, 2], int)), "not a two-dimensional array of floats"),
+        (array("source.statistics.npy", np.zeros([2, 9], np.float32)), "not as wide as other shards, or as"),
+        (lambda folder: (folder / "train.target").write_text("a\n"), "has 60 lines and .*train.target has 1"),
+    ],
+)
+def test_a_damaged_corpus_is_refused(damage, message, tmp_path):
+    folder = write_corpus(tmp_path / "corpus")
+    damage(tmp_path / "corpus")
+    with pytest.raises(DataError, match=message):
+        read(folder)
+
+
+def test_a_number_that_is_not_finite_is_refused_where_it_is_read(tmp_path):
+    features.write(str(tmp_path), "train", [np.ones([3, F]), np.full([2, F], np.inf)])
+    stored = features.read(str(tmp_path), "train")
+    assert stored[0].shape == (3, F)
+    with pytest.raises(DataError, match="damaged: source 1 holds a number that is not finite"):
+        stored.padded(np.array([0, 1]), 2, 3)
+
+
+def test_targets_are_padded_to_the_longest_up_to_their_bucket(tmp_path):
+    pairs = read(write_corpus(tmp_path / "corpus"))
+    batches = TrainingBatches(pairs, batch_size=8, num_buckets=3, seed=1)
+    lengths = {tuple(pairs.source[index].ravel()): len(pairs.target[index]) for index in range(len(pairs))}
+    longest, seen = dict.fromkeys(batches.widths.tolist(), 0), []
+    for source, target in batches.window(0, 0):
+        assert source.dtype == np.float32
+        for row in range(len(source)):
+            if (target[row] == PAD).all():
+                assert np.isnan(source[row]).all()
+                continue
+            vectors = source[row][~np.isnan(source[row, :, 0])]
+            seen.append(tuple(vectors.ravel()))
+            assert lengths[seen[-1]] == (target[row] != PAD).sum()
+            bucket = batches.widths[np.searchsorted(batches.widths, len(vectors))]
+            longest[bucket] = max(longest[bucket], lengths[seen[-1]])
+        assert target.shape[1] < source.shape[1]
+    assert sorted(seen) == sorted(lengths)
+    widths = np.maximum.accumulate([longest[width] for width in batches.widths])
+    expected = set(zip(batches.widths.tolist(), widths.tolist(), strict=True))
+    assert {(source.shape[1], target.shape[1]) for source, target in batches.window(0, 0)} <= expected
+
+
+def test_a_short_source_with_a_long_target_may_complete_a_batch_of_long_sources(tmp_path):
+    features.write(str(tmp_path), "train", [np.ones([4, F]), np.ones([9, F])])
+    targets = Sentences.from_ids([[5, 5, 5, EOS], [5, EOS]])
+    batches = TrainingBatches(
+        Corpus(features.read(str(tmp_path), "train"), targets), batch_size=2, num_buckets=2, seed=1
+    )
+    ((source, target),) = batches.window(0, 0)
+    assert (source.shape, target.shape) == ((2, 9, F), (2, 4))
+
+
+def test_batches_of_decoding_and_scoring_hold_every_source_once(tmp_path):
+    pairs = read(write_corpus(tmp_path / "corpus"))
+    for batches in (
+        list(decoding_batches(pairs.source, batch_size=8, num_buckets=2)),
+        list(streaming_batches(pairs.source, pairs.target, batch_size=8)),
+    ):
+        assert sorted(index for members, *_ in batches for index in members) == list(range(60))
+        for members, source, *_ in batches:
+            lengths = (~np.isnan(source[:, :, 0])).sum(1)
+            np.testing.assert_array_equal(lengths[: len(members)], pairs.source.lengths()[members])
+
+
+def test_widths_of_tokens_are_those_of_the_longer_side():
+    sides = [Sentences.from_ids([[5] * length + [EOS] for length in lengths]) for lengths in ([7, 3], [2, 4])]
+    batches = TrainingBatches(Corpus(*sides), batch_size=2, num_buckets=2, seed=1)
+    assert all(source.shape == target.shape for source, target in batches.window(0, 0))
+
+
+@pytest.mark.slow
+def test_a_run_on_features_resumes_bit_for_bit_and_is_evaluated(tmp_path, capsys):
+    config = config_of(write_corpus(tmp_path / "corpus"))
+    assert train(config, str(tmp_path / "uninterrupted"), NO_STRATEGY) == 0
+    assert "source       " in capsys.readouterr().out.replace(",", "")
+    shorter = config_of(config.data.folder, **{"training.max_steps": 3})
+    assert train(shorter, str(tmp_path / "resumed"), NO_STRATEGY) == 0
+    assert train(config, str(tmp_path / "resumed"), NO_STRATEGY) == 0
+    assert_same_run(tmp_path / "uninterrupted", tmp_path / "resumed")
+    result = evaluate(tmp_path / "resumed", "decoding.coverage_penalty=0.1", plots=1)
+    assert result["sentences"] == 12
+    assert len(list((tmp_path / "resumed" / "alignments").glob("*.png"))) == 1
+    trained = load([str(tmp_path / "resumed")], [], None)
+    for use in (from_trained, PairScorer, lambda model: export(model, str(tmp_path / "exported"))):
+        with pytest.raises(ConfigError, match="needs sources of text, and the run's data.source is features"):
+            use(trained)
+
+
+@pytest.mark.slow
+def test_other_statistics_than_those_of_the_run_are_refused(tmp_path):
+    folder, run = write_corpus(tmp_path / "corpus"), str(tmp_path / "run")
+    train(config_of(folder, **{"training.max_steps": 1}), run, NO_STRATEGY)
+    features.write_statistics(folder, np.ones(F), np.ones(F))
+    with pytest.raises(ConfigError, match="data.folder: the sources of .* have .*; prepare it with --vocabulary_of"):
+        evaluate(run)
+    with pytest.raises(ConfigError, match="training.init_from: the vocabulary, BPE or features of"):
+        train(config_of(folder, **{"training.init_from": run}), str(tmp_path / "tuned"), NO_STRATEGY)
+
+
+@pytest.mark.slow
+def test_replicas_train_on_features_as_one_device_does(tmp_path):
+    config = config_of(write_corpus(tmp_path / "corpus"), **{"model.spec_augment": 0, "model.dropout": 0.0})
+    losses = []
+    for name, strategy in {"one": NO_STRATEGY, "three": replicas(3)}.items():
+        run = Trainer(config, str(tmp_path / name), strategy).run
+        batch = next(run.batches.window(0, 0))
+        losses.append(run.step([batch], 0, 0.01).numpy())
+    np.testing.assert_allclose(*losses, rtol=1e-4)
+
+
+@pytest.mark.slow
+def test_a_model_learns_to_read_features(tmp_path):
+    changes = {
+        "model.units": 32,
+        "model.spec_augment": 0,
+        "model.init_scale": 0.2,
+        "model.attention": "{name: bahdanau}",
+        "training.max_steps": 250,
+        "training.validate_every": 250,
+        "training.batch_size": 600,
+    }
+    config = config_of(write_corpus(tmp_path / "corpus", (400, 40)), **changes)
+    assert train(config, str(tmp_path / "run"), NO_STRATEGY) == 0
+    assert evaluate(tmp_path / "run")["exact_match"] > 40
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model.tie_embeddings": "all"}, "model.tie_embeddings: all needs data.source: tokens"),
+        ({"decoding.lexicon": "lexicon.tsv"}, "decoding.lexicon: needs data.source: tokens"),
+        ({"data.folder": "null", "data.copy": "{}"}, "data.source: features are for a prepared corpus; data.copy has"),
+        ({"data.source": "tokens"}, "model.spec_augment: needs data.source: features"),
+        ({"data.source": "feature"}, "'feature' is none of tokens, features; did you mean features?"),
+        ({"model.encoder_reduce": "[2, 2]"}, "model.encoder_reduce: 2 factors, but 2 layers have 1 joints"),
+        ({"model.encoder_reduce": "[0]"}, "model.encoder_reduce: expected ints from 1 to 100, not 0"),
+        ({"model.bridge": "backward"}, "model.bridge: backward is for model.encoder_layers: 1, not 2"),
+    ],
+)
+def test_what_features_exclude_is_refused(changes, message):
+    with pytest.raises(ConfigError, match=message):
+        config_of("data/mine", **changes)
+
+
+def test_active_memory_has_no_features():
+    with pytest.raises(ConfigError, match="data.source: features need model.kind: seq2seq, not neural_gpu"):
+        configs.from_dict({"data": {"folder": "data/mine", "source": "features"}, "model": {"kind": "neural_gpu"}})
+
+
+def test_features_are_not_read_as_tokens(tmp_path):
+    folder = write_corpus(tmp_path / "corpus")
+    with pytest.raises(ConfigError, match="data.source: tokens, but the sources of .* are features"):
+        corpus.read_corpus(folder, "train", corpus.read_vocabulary(f"{folder}/vocab.txt"))
+
+
+def test_a_folder_of_text_is_no_corpus_of_features(tmp_path):
+    folder = write_corpus(tmp_path / "corpus")
+    for path in (tmp_path / "corpus").glob("*.source.*"):
+        path.unlink()
+    with pytest.raises(DataError, match="missing; with data.source: features, it and its shards hold the sources"):
+        read(folder)

@@ -1,0 +1,311 @@
+"""Preparation of speech: log-mel features, manifests, bad recordings, and Mini LibriSpeech from a local server."""
+
+import hashlib
+import io
+import json
+import tarfile
+
+import numpy as np
+import pytest
+from helpers.repository import assert_single_error, run_command
+from helpers.server import Server
+
+from memattn.data import corpus, features
+from memattn.data import tokenizer as tokenizers
+from memattn.data.preparation import audio, download, releases, speech
+from memattn.data.tokenizer import TextSettings
+from memattn.errors import ConfigError, DataError
+
+soundfile = pytest.importorskip("soundfile")
+WORDS = ["ann", "bob", "cat", "dog eats"]
+
+
+def tone(frequency, seconds=0.3, rate=audio.RATE, channels=1):
+    """Samples [n, channels] of a tone that falls silent towards its end."""
+    time = np.arange(int(seconds * rate)) / rate
+    return np.repeat(0.5 * np.sin(2 * np.pi * frequency * time)[:, None] * (1 - time / seconds)[:, None], channels, 1)
+
+
+def write_recordings(folder, number=8, split="train", **options):
+    """Writes recordings and a manifest; returns its path and the texts."""
+    folder.mkdir(exist_ok=True, parents=True)
+    texts = [WORDS[i % len(WORDS)] for i in range(number)]
+    for i in range(number):
+        soundfile.write(
+            folder / f"{split}-{i}.wav", tone(300 + 40 * i, 0.2 + 0.02 * i, **options), options.get("rate", audio.RATE)
+        )
+    path = folder / f"{split}.tsv"
+    path.write_text("".join(f"{split}-{i}.wav\t{text}\n" for i, text in enumerate(texts)))
+    return str(path), texts
+
+
+def settings(units="spelled", **options):
+    return speech.Settings(TextSettings("untokenized", "", "en", units), **options)
+
+
+def prepare(folder, splits, shared=None, **options):
+    return speech.prepare(splits, settings(**options), str(folder), 2, shared)
+
+
+def log_mel_by_numpy(samples):
+    """Log-mel features by NumPy: triangles that are equally wide in mel, on the power of a Hann window's spectrum."""
+    frames = np.stack([samples[start : start + 400] for start in range(0, len(samples) - 399, 160)])
+    window = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(400) / 400)
+    power = np.abs(np.fft.rfft(frames * window, 512)) ** 2
+    mel = lambda hertz: 1127 * np.log1p(np.asarray(hertz) / 700)  # noqa: E731
+    edges = np.linspace(mel(20), mel(7600), 82)
+    bins = mel(np.arange(257) * 16000 / 512)
+    rising = (bins[:, None] - edges[:-2]) / np.diff(edges)[:-1]
+    falling = (edges[2:] - bins[:, None]) / np.diff(edges)[1:]
+    triangles = np.maximum(0, np.minimum(rising, falling))
+    triangles[0] = 0
+    return np.log(np.maximum(power @ triangles, 1e-8))
+
+
+def test_features_equal_numpy():
+    samples = tone(440)[:, 0] + np.random.RandomState(1).normal(0, 0.01, 4800)
+    expected = log_mel_by_numpy(samples)
+    assert expected.shape == (1 + (4800 - 400) // 160, 80)
+    np.testing.assert_allclose(audio.log_mel(samples), expected, atol=2e-2)
+
+
+def test_channels_are_averaged_and_rates_resampled(tmp_path):
+    soundfile.write(tmp_path / "plain.wav", tone(440), 16_000)
+    soundfile.write(tmp_path / "stereo.flac", tone(440, channels=2), 16_000)
+    soundfile.write(tmp_path / "cd.wav", tone(440, rate=44_100), 44_100)
+    plain, stereo, cd = (audio.read(str(tmp_path / name), 9) for name in ("plain.wav", "stereo.flac", "cd.wav"))
+    assert (plain.is_mixed, plain.is_resampled, stereo.is_mixed, cd.is_resampled) == (False, False, True, True)
+    assert plain.seconds == stereo.seconds == cd.seconds == pytest.approx(0.3)
+    loud = plain.features > np.log(1e-3)  # above what rounding to 16 bits and resampling add
+    assert loud.any(1).all()
+    np.testing.assert_allclose(stereo.features[loud], plain.features[loud], atol=0.05)
+    assert len(cd.features) == len(plain.features)
+    np.testing.assert_allclose(cd.features[loud], plain.features[loud], atol=0.3)
+
+
+def test_a_corpus_of_speech_is_prepared(tmp_path):
+    (train, texts), (valid, _) = write_recordings(tmp_path / "a"), write_recordings(tmp_path / "b", 3, "dev")
+    manifest = prepare(tmp_path / "corpus", {"train": train, "valid": valid})
+    assert {"read": 8, "pairs": 8, "unknown_tokens": 0}.items() <= manifest["counts"]["train"].items()
+    folder = str(tmp_path / "corpus")
+    vocabulary, tokenizer = corpus.read_vocabulary(f"{folder}/vocab.txt"), tokenizers.read(folder)
+    pairs = corpus.read_corpus(folder, "train", vocabulary, "features")
+    assert [tokenizer.decode(vocabulary.decode(pairs.target[i])) for i in range(8)] == texts
+    assert set(vocabulary.tokens[4:]) == {*"annbobcatdogeats", "<space>"}
+    stacked = pairs.source.between(0, 8)
+    np.testing.assert_allclose(stacked.mean(0), 0, atol=1e-4)
+    np.testing.assert_allclose(stacked.std(0), 1, atol=1e-3)
+    expected = audio.read(str(tmp_path / "a" / "train-5.wav"), 9).features
+    np.testing.assert_allclose(pairs.source[5] * pairs.source.deviation + pairs.source.mean, expected, atol=1e-3)
+    assert corpus.read_references(folder, "valid")[1] == texts[:3]
+    assert len(corpus.read_corpus(folder, "valid", vocabulary, "features")) == 3
+    names = {path.name for path in (tmp_path / "corpus").iterdir()}
+    assert "skipped.tsv" in names
+    assert not [name for name in names if "journal" in name or "settings.json" in name]
+    assert prepare(tmp_path / "corpus", {"train": train, "valid": valid}) == manifest
+    with pytest.raises(ConfigError, match=r"holds another corpus \(max_seconds \(40.0 there, 5 here\)\)"):
+        prepare(tmp_path / "corpus", {"train": train, "valid": valid}, max_seconds=5)
+
+
+def test_bpe_units_are_learned_from_the_text(tmp_path):
+    train, texts = write_recordings(tmp_path / "a")
+    prepare(tmp_path / "corpus", {"train": train}, units="bpe", bpe_units=12)
+    tokenizer = tokenizers.read(str(tmp_path / "corpus"))
+    lines = (tmp_path / "corpus" / "train.target").read_text().splitlines()
+    assert [tokenizer.decode(line.split()) for line in lines] == texts
+    assert len((tmp_path / "corpus" / "vocab.txt").read_text().splitlines()) <= 12
+
+
+def bad_recordings(folder):
+    """Writes recordings that cannot be used, and returns the reason for each."""
+    content = io.BytesIO()
+    soundfile.write(content, tone(500), 16_000, format="FLAC")
+    (folder / "broken.flac").write_bytes(content.getvalue()[:200])
+    (folder / "text.wav").write_text("this is no audio\n")
+    (folder / "empty.wav").write_bytes(b"")
+    soundfile.write(folder / "nothing.wav", np.zeros(0), 16_000)
+    soundfile.write(folder / "click.wav", tone(500, 0.01), 16_000)
+    soundfile.write(folder / "hour.wav", np.zeros(3600 * 100, np.int16), 100)
+    soundfile.write(folder / "infinite.wav", np.full(800, np.inf), 16_000, subtype="FLOAT")
+    (folder / "folder.wav").mkdir()
+    return {
+        "broken.flac": "broken, or no audio",
+        "text.wav": "broken, or no audio",
+        "empty.wav": "an empty file",
+        "nothing.wav": "0 ms long; the least is 25 ms",
+        "click.wav": "10 ms long; the least is 25 ms",
+        "hour.wav": "3,600.0 s long, more than 40 s",
+        "infinite.wav": "broken: it has samples that are not finite",
+        "missing.wav": "unreadable: No such file or directory",
+        "folder.wav": "unreadable: Is a directory",
+    }
+
+
+def test_bad_recordings_are_skipped_in_training_and_listed(tmp_path, recwarn):
+    train, texts = write_recordings(tmp_path / "a")
+    reasons = bad_recordings(tmp_path / "a")
+    with open(train, "a", encoding="utf-8") as file:
+        file.write("".join(f"{name}\tbad\n" for name in reasons) + "train-0.wav\t \n")
+    manifest = prepare(tmp_path / "corpus", {"train": train})
+    counts = manifest["counts"]["train"]
+    assert (counts["read"], counts["pairs"]) == (len(texts) + len(reasons) + 1, len(texts))
+    lines = [line.split("\t") for line in (tmp_path / "corpus" / "skipped.tsv").read_text().splitlines()]
+    for number, (name, reason), (place, path, listed) in zip(range(9, 99), reasons.items(), lines[:-1], strict=False):
+        assert place == f"{train}:{number}"
+        assert path.endswith(name)
+        assert listed.startswith(reason)
+    assert lines[-1][2] == "without text"
+    messages = [str(warning.message) for warning in recwarn]
+    assert sum(message.endswith("; skipped") for message in messages) == len(lines) == len(reasons) + 1
+    assert (tmp_path / "corpus" / "train.reference").read_text().splitlines() == texts
+
+
+def test_a_bad_recording_of_a_scored_split_is_an_error_that_can_be_mended(tmp_path):
+    (train, _), (valid, _) = write_recordings(tmp_path / "a"), write_recordings(tmp_path / "b", 3, "dev")
+    (tmp_path / "b" / "dev-1.wav").unlink()
+    with pytest.raises(
+        DataError, match=r"dev.tsv:2: .*dev-1.wav: unreadable: No such file.*; valid is scored as a whole"
+    ):
+        prepare(tmp_path / "corpus", {"train": train, "valid": valid})
+    soundfile.write(tmp_path / "b" / "dev-1.wav", tone(300), 16_000)
+    assert prepare(tmp_path / "corpus", {"train": train, "valid": valid})["counts"]["valid"]["pairs"] == 3
+
+
+def test_a_stopped_preparation_resumes_at_the_next_shard(tmp_path, monkeypatch):
+    monkeypatch.setattr(features, "SHARD_SIZE", 3)
+    train, _ = write_recordings(tmp_path / "a")
+    prepare(tmp_path / "whole", {"train": train})
+    read, paths = audio.read, []
+
+    def read_until_the_fifth(path, max_seconds):
+        paths.append(path)
+        if len(paths) == 5:
+            raise KeyboardInterrupt
+        return read(path, max_seconds)
+
+    monkeypatch.setattr(audio, "read", read_until_the_fifth)
+    with pytest.raises(KeyboardInterrupt):
+        prepare(tmp_path / "resumed", {"train": train})
+    first_shard = set(paths[:3])
+    prepare(tmp_path / "resumed", {"train": train})
+    assert all(paths.count(path) == 1 for path in first_shard)
+    for path in (tmp_path / "whole").iterdir():
+        if path.name != corpus.MANIFEST:
+            assert path.read_bytes() == (tmp_path / "resumed" / path.name).read_bytes()
+
+
+def test_another_corpus_lends_its_vocabulary_and_statistics(tmp_path):
+    (train, _), (other, _) = write_recordings(tmp_path / "a"), write_recordings(tmp_path / "b", 3, "new")
+    prepare(tmp_path / "corpus", {"train": train})
+    prepare(tmp_path / "other", {"test": other}, shared=str(tmp_path / "corpus"))
+    for name in ("vocab.txt", features.STATISTICS, tokenizers.SETTINGS):
+        assert (tmp_path / "other" / name).read_bytes() == (tmp_path / "corpus" / name).read_bytes()
+    with pytest.raises(ConfigError, match="--vocabulary_of .*: not a corpus that memattn-prepare speech wrote"):
+        prepare(tmp_path / "third", {"test": other}, shared=str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("m.tsv", "a.wav\tx\nb.wav\n", "m.tsv:2: expected an audio file, a tab and its text, not 'b.wav'"),
+        ("m.tsv", "", "m.tsv: empty; a split needs at least one recording"),
+        ("m.tsv", "\tx\n", "m.tsv:1: expected an audio file"),
+        ("m.jsonl", '{"audio": "a.wav"}\n', "m.jsonl:1: text is missing; expected audio and text"),
+        ("m.jsonl", "a.wav\tx\n", "m.jsonl:1: not JSON"),
+    ],
+)
+def test_a_malformed_manifest_is_refused(name, content, message, tmp_path):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(DataError, match=message):
+        speech.read_manifest(str(tmp_path / name))
+
+
+def test_manifests_of_both_forms_say_the_same(tmp_path):
+    (tmp_path / "m.tsv").write_text("a.wav\tIt's  so\n/b.flac\tÄh\n", encoding="utf-8")
+    rows = [{"audio": "a.wav", "text": "It's\nso", "id": 3}, {"audio": "/b.flac", "text": "Äh"}]
+    (tmp_path / "m.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    expected = [(str(tmp_path / "a.wav"), "It's so"), ("/b.flac", "Äh")]
+    for name in ("m.tsv", "m.jsonl"):
+        utterances = speech.read_manifest(str(tmp_path / name))
+        assert [utterance[1:] for utterance in utterances] == expected
+
+
+def tar_gz(members):
+    """The bytes of a .tar.gz, from contents by the names of members."""
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w:gz") as archive:
+        for name, data in members.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+    return content.getvalue()
+
+
+def flac(frequency):
+    content = io.BytesIO()
+    soundfile.write(content, tone(frequency), 16_000, format="FLAC")
+    return content.getvalue()
+
+
+def part(name, speakers):
+    """A part of the release in its layout: LibriSpeech/PART/SPEAKER/CHAPTER/, a file of texts beside the recordings."""
+    members = {"LibriSpeech/README.TXT": b"LibriSpeech\n"}
+    for speaker in speakers:
+        folder, texts = f"LibriSpeech/{name}/{speaker}/7", ""
+        for number in range(3):
+            members[f"{folder}/{speaker}-7-{number:04}.flac"] = flac(200 + speaker + 50 * number)
+            texts += f"{speaker}-7-{number:04} {WORDS[number].upper()}\n"
+        members[f"{folder}/{speaker}-7.trans.txt"] = texts.encode()
+    return tar_gz(members)
+
+
+@pytest.fixture
+def server(monkeypatch):
+    server = Server()
+    parts = {"train-clean-5": part("train-clean-5", [19, 26]), "dev-clean-2": part("dev-clean-2", [84])}
+    server.contents = {f"/31/{name}.tar.gz": content for name, content in parts.items()}
+    for name, content in parts.items():
+        monkeypatch.setitem(releases.mini_librispeech.MD5, name, hashlib.md5(content).hexdigest())
+    yield server
+    server.close()
+
+
+def test_mini_librispeech_is_downloaded_and_read(server, tmp_path):
+    server.cuts = {"/31/train-clean-5.tar.gz": [9_000]}
+    manifests = releases.mini_librispeech.fetch(f"{server.url}/31/", str(tmp_path))
+    assert [start for path, start in server.requests if "train" in path][1] > 0  # resumed
+    utterances = speech.read_manifest(manifests["train"])
+    assert [utterance.text for utterance in utterances] == [word.upper() for word in WORDS[:3]] * 2
+    assert audio.read(utterances[0].audio, 9).features.shape == (28, 80)
+    assert len(speech.read_manifest(manifests["valid"])) == 3
+    number = len(server.requests)
+    assert releases.mini_librispeech.fetch(f"{server.url}/31/", str(tmp_path)) == manifests
+    assert len(server.requests) == number
+    assert releases.mini_librispeech.facts(f"{server.url}/31", str(tmp_path))["license"] == "CC BY 4.0"
+
+
+def test_another_file_than_the_release_is_refused(server, tmp_path, monkeypatch):
+    monkeypatch.setitem(releases.mini_librispeech.MD5, "train-clean-5", "0" * 32)
+    with pytest.raises(DataError, match="not the file that it should be: its MD5 is [0-9a-f]{32}, not 0{32}"):
+        releases.mini_librispeech.fetch(f"{server.url}/31", str(tmp_path))
+
+
+def test_an_archive_that_leads_out_of_its_folder_is_refused(tmp_path):
+    (tmp_path / "a.tar.gz").write_bytes(tar_gz({"../outside.txt": b"x"}))
+    with pytest.raises(DataError, match="not a complete tar archive"):
+        download.extract_all(str(tmp_path / "a.tar.gz"), str(tmp_path / "inside"))
+    assert not (tmp_path / "outside.txt").exists()
+    assert not (tmp_path / "inside").exists()
+
+
+@pytest.mark.slow
+def test_the_command_prepares_speech_and_says_how_to_train(tmp_path):
+    (train, _), (valid, _) = write_recordings(tmp_path / "a"), write_recordings(tmp_path / "b", 3, "dev", rate=8_000)
+    folder = tmp_path / "corpus"
+    result = run_command("memattn.prepare", "speech", "--train", train, "--valid", valid, "--folder", folder)
+    assert result.returncode == 0, result.stderr
+    assert f"{folder}: train: 8 recordings of 8, 0.00 hours, " in result.stdout
+    assert "3 recordings of 3" in result.stdout and "3 resampled to 16 kHz" in result.stdout
+    assert f"--config speech/small --set data.folder={folder}" in result.stdout
+    failed = run_command("memattn.prepare", "speech", "--valid", valid, "--folder", tmp_path / "other")
+    assert_single_error(failed, "--train: give a manifest, or --vocabulary_of")

@@ -1,0 +1,151 @@
+"""Sources of vectors, and encoders that join neighbouring outputs."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from helpers.models import make_model
+
+from memattn.config import DecodingConfig, TrainingConfig
+from memattn.data.vocabulary import EOS, PAD
+from memattn.models.encoder import Encoder
+from memattn.models.sources import FeatureReader
+from memattn.search.searcher import Scorer, Searcher
+from memattn.training.step import TrainingStep
+
+F = 3
+LENGTHS = [9, 4, 1, 6]
+
+
+def batch_of(lengths, width=0, seed=1):
+    """Vectors [B, S, F] of sources with these lengths, the same for any width, padded with NaN."""
+    batch = np.full([len(lengths), max(width, *lengths), F], np.nan, np.float32)
+    for row, length in enumerate(lengths):
+        batch[row, :length] = np.random.RandomState([seed, row]).randn(length, F)
+    return batch
+
+
+def feature_model(name="bahdanau", options=None, **switches):
+    return make_model(
+        name, options or {}, source_features=F, layers=2, encoder_layers=3, encoder_reduce=[2, 3], **switches
+    )
+
+
+def lstm(layer, inputs):
+    """The outputs [S, U] of a Keras LSTM's weights on inputs [S, E], by NumPy, in the layer's direction."""
+    kernel, recurrent, bias = (np.array(weight) for weight in layer.get_weights())
+    order = range(len(inputs))[::-1] if layer.go_backwards else range(len(inputs))
+    h, c, outputs = np.zeros(layer.units), np.zeros(layer.units), np.zeros([len(inputs), layer.units])
+    for place in order:
+        i, f, g, o = np.split(inputs[place] @ kernel + h @ recurrent + bias, 4)
+        c = c / (1 + np.exp(-f)) + np.tanh(g) / (1 + np.exp(-i))
+        h = outputs[place] = np.tanh(c) / (1 + np.exp(-o))
+    return outputs
+
+
+@pytest.mark.parametrize("length", [1, 5, 6, 7])
+def test_an_encoder_joins_the_same_neighbours_in_both_directions(length):
+    encoder = Encoder(layers=3, units=4, reduce=[2, 3])
+    encoder.build((None, None, F))
+    inputs = np.random.RandomState(3).randn(length, F).astype(np.float32)
+    tops = []
+    for stack in (encoder.forward, encoder.backward):
+        outputs = inputs
+        for layer, factor in zip(stack, (2, 3, 1), strict=True):
+            outputs = lstm(layer, outputs)
+            outputs = np.pad(outputs, [(0, -len(outputs) % factor), (0, 0)])
+            outputs = outputs.reshape(len(outputs) // factor, -1)
+        tops.append(outputs)
+    padded = np.pad(inputs[None], [(0, 0), (0, 4), (0, 0)], constant_values=5.0)
+    mask = np.arange(length + 4)[None] < length
+    states, _ = encoder(tf.constant(padded), tf.constant(mask))
+    count = encoder.num_states(length)
+    assert count == -(-length // 6)
+    assert encoder.state_mask(tf.constant(mask)).numpy().sum() == count
+    np.testing.assert_allclose(states[0, :count], np.concatenate(tops, -1), atol=1e-5)
+
+
+def test_more_joints_than_there_are_between_layers_are_refused():
+    with pytest.raises(ValueError, match="2 factors for the joints between 2 layers"):
+        Encoder(layers=2, units=4, reduce=[2, 2])
+
+
+@pytest.mark.parametrize(("name", "options"), [("bahdanau", {}), ("memory", {"num_slots": 4}), ("mocha", {})])
+def test_padding_and_other_sources_do_not_change_outputs(name, options):
+    model = feature_model(name, options)
+    target = tf.constant([[5, 7, EOS]] * len(LENGTHS))
+    together = model(tf.constant(batch_of(LENGTHS, 14)), target).numpy()
+    for row, length in enumerate(LENGTHS):
+        alone = model(tf.constant(batch_of(LENGTHS)[row : row + 1, :length]), target[:1]).numpy()
+        np.testing.assert_allclose(together[row], alone[0], atol=1e-5)
+
+
+def test_a_search_and_its_scores_equal_teacher_forcing():
+    model = feature_model()
+    config = DecodingConfig(beam_size=3, max_length_ratio=4.0, jit_compile=False, coverage_penalty=0.0)
+    source = batch_of(LENGTHS, 12)
+    hypotheses = Searcher(model, config)(source)
+    limits = [4 * -(-length // 6) for length in LENGTHS]  # the limit counts states
+    assert (hypotheses.lengths[:, 0] <= limits).all()
+    target = np.full([len(LENGTHS), max(limits) + 1], PAD, np.int32)
+    for row, length in enumerate(hypotheses.lengths[:, 0]):
+        target[row, :length] = hypotheses.tokens[row, 0, :length]
+        target[row, length] = EOS if length < limits[row] else PAD
+    np.testing.assert_allclose(Scorer(model)(source, target), hypotheses.scores[:, 0], atol=1e-4)
+
+
+def test_a_coverage_penalty_counts_states():
+    config = DecodingConfig(beam_size=3, max_length_ratio=4.0, jit_compile=False, coverage_penalty=0.2)
+    hypotheses = Searcher(feature_model(), config)(batch_of(LENGTHS, 12))
+    alone = Searcher(feature_model(), config)(batch_of(LENGTHS)[:1])
+    np.testing.assert_allclose(hypotheses.scores[0], alone.scores[0], atol=1e-4)
+
+
+@pytest.mark.parametrize(("name", "options"), [("bahdanau", {}), ("memory", {"num_slots": 4})])
+def test_alignments_share_the_weight_of_a_state_out_to_its_vectors(name, options):
+    weights, _ = feature_model(name, options).alignments(tf.constant(batch_of([12])), tf.constant([[5, EOS]]))
+    assert weights.shape == (1, 2, 12)
+    np.testing.assert_allclose(
+        weights.numpy().reshape(2, 2, 6), weights.numpy().reshape(2, 2, 6)[..., :1].repeat(6, -1)
+    )
+    if name == "bahdanau":
+        np.testing.assert_allclose(weights.numpy().sum(-1), 1, atol=1e-5)
+
+
+def test_a_training_step_changes_every_weight_and_ignores_rows_of_padding():
+    source, target = batch_of(LENGTHS, 12), np.array([[5, 7, EOS]] * len(LENGTHS), np.int32)
+    results = []
+    for rows in (0, 2):
+        model = feature_model()
+        before = [np.array(weight) for weight in model.trainable_variables]
+        batch = (
+            np.pad(source, [(0, rows), (0, 0), (0, 0)], constant_values=np.nan),
+            np.pad(target, [(0, rows), (0, 0)], constant_values=PAD),
+        )
+        step = TrainingStep(model, TrainingConfig(jit_compile=False), tf.distribute.get_strategy())
+        results.append(step([batch], 0, 0.1).numpy())
+        after = [np.array(weight) for weight in model.trainable_variables]
+        assert all((old != new).any() for old, new in zip(before, after, strict=True))
+    np.testing.assert_allclose(*results, rtol=1e-4)
+
+
+def test_embeddings_of_sources_cannot_be_tied_where_there_are_none():
+    with pytest.raises(ValueError, match="tie_embeddings: all is for sources of tokens"):
+        feature_model(tie_embeddings="all")
+
+
+def test_masks_of_training_cover_stretches_of_time_and_bands_and_depend_on_the_seed():
+    reader, source = FeatureReader(30, spec_augment=2), np.ones([200, 40, 30], np.float32)
+    source[:, 25:] = np.nan
+    masked, again, other_seed = (
+        reader(tf.constant(source), tf.constant(seed)).numpy() for seed in ([1, 2], [1, 2], [1, 3])
+    )
+    np.testing.assert_array_equal(masked, again)
+    assert (masked != other_seed).any()
+    assert not masked[:, 25:].any()
+    in_time, in_bands = (masked[:, :25] == 0).all(2), (masked[:, :25] == 0).all(1)
+    np.testing.assert_array_equal(masked[:, :25] == 0, in_time[:, :, None] | in_bands[:, None])
+    assert 0 < in_time.sum(1).max() <= 2 * 5
+    assert 0 < in_bands.sum(1).max() <= 2 * 10
+    assert in_time.any(0).all()  # any place may be covered
+    assert in_bands.any(0).all()
+    np.testing.assert_array_equal(reader(tf.constant(source)), np.nan_to_num(source))
