@@ -79,12 +79,8 @@ class Encoder(tf.keras.layers.Layer):
     def compute_output_shape(self, input_shape):
         batch, length, _ = input_shape
         parts = 2 if self.cell == "lstm" else 1
-        states = (batch, self.num_states(length) if length else None, 2 * self.units)
+        states = (batch, num_states(length, self.reduce) if length else None, 2 * self.units)
         return states, (batch, 2 * parts * self.layers * self.units)
-
-    def num_states(self, length: int) -> int:
-        """Returns the number of states of a source of `length` positions."""
-        return -(-length // self.reduction)
 
     def state_mask(self, mask: tf.Tensor) -> tf.Tensor:
         """Returns the mask of the states [B, P] for the mask of the inputs [B, S], whose padding comes last."""
@@ -132,6 +128,11 @@ class Encoder(tf.keras.layers.Layer):
             "initializer": initializer_config(self.initializer),
             "reduce": self.reduce,
         }
+
+
+def num_states(length: int, reduce: Sequence[int]) -> int:
+    """Returns the number of states of a source of `length` positions; `reduce` is that of `Encoder`."""
+    return -(-length // math.prod(reduce))
 
 
 def _joined(outputs: tf.Tensor, mask: tf.Tensor, factor: int) -> tuple[tf.Tensor, tf.Tensor]:

@@ -11,7 +11,7 @@ from memattn.attention.options import check_choice
 from memattn.models.bridge import BackwardBridge, Cells, DenseBridge, ZeroBridge
 from memattn.models.decoder import Decoder
 from memattn.models.dropout import fold_in, split_seed
-from memattn.models.encoder import Encoder
+from memattn.models.encoder import Encoder, num_states
 from memattn.models.interface import Alternative, MemoryRatio
 from memattn.models.rnnsearch import RNNsearchDecoder
 from memattn.models.sources import FeatureReader, TokenReader
@@ -139,23 +139,14 @@ class Seq2Seq(tf.keras.Model):
         for name, choices in _CHOICES.items():
             check_choice(name, self._arguments[name], choices)
         self.vocabulary_size, self.max_source_length = vocabulary_size, max_source_length
+        # The order in which layers are made decides what a seed draws for them, and the order of the optimizer's state.
         uniform = {"class_name": "RandomUniform", "config": {"minval": -init_scale, "maxval": init_scale}}
-        self.encoder = Encoder(
-            layers=encoder_layers or layers,
-            units=encoder_units or units,
-            cell=encoder,
-            dropout=dropout,
-            initializer=uniform,
-            reduce=encoder_reduce,
-            dtype=self.dtype_policy,
-            name="encoder",
-        )
         options = {key: value for key, value in attention.items() if key != "name"}
         self.attention = mechanisms.build(
             attention["name"],
             {**options, "dtype": self.dtype_policy},
             units=units,
-            max_source_length=self.encoder.num_states(max_source_length),
+            max_source_length=num_states(max_source_length, encoder_reduce),
             initializer=uniform,
         )
         if source_features is None:
@@ -170,6 +161,16 @@ class Seq2Seq(tf.keras.Model):
             self._embedding("target_embedding", embedding_size, uniform)
             if tie_embeddings == "none"
             else self.source_embedding
+        )
+        self.encoder = Encoder(
+            layers=encoder_layers or layers,
+            units=encoder_units or units,
+            cell=encoder,
+            dropout=dropout,
+            initializer=uniform,
+            reduce=encoder_reduce,
+            dtype=self.dtype_policy,
+            name="encoder",
         )
         self.bridge = self._make_bridge(bridge, decoder, layers, units, uniform)
         lstm_options: dict[str, Any] = {"layers": layers, "input_feeding": input_feeding, "mix": mix}

@@ -230,3 +230,9 @@ def test_a_decoder_works_outside_a_seq2seq_model():
     features, scores = decoder(tf.random.normal([2, 3, 8]), [(tf.zeros([2, 8]), tf.zeros([2, 8]))], memory)
     assert features.shape == (2, 3, 8)
     assert scores.shape == (2, 3, 2)
+
+
+def test_layers_are_made_in_the_order_that_seeds_and_stored_optimizers_rely_on():
+    names = [layer.name for layer in make_model("memory", {"num_slots": 2}).layers]
+    assert names[0].startswith("memory_attention")
+    assert names[1:] == ["source_embedding", "target_embedding", "encoder", "bridge", "decoder", "output"]

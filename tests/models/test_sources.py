@@ -7,7 +7,7 @@ from helpers.models import make_model
 
 from memattn.config import DecodingConfig, TrainingConfig
 from memattn.data.vocabulary import EOS, PAD
-from memattn.models.encoder import Encoder
+from memattn.models.encoder import Encoder, num_states
 from memattn.models.sources import FeatureReader
 from memattn.search.searcher import Scorer, Searcher
 from memattn.training.step import TrainingStep
@@ -58,7 +58,7 @@ def test_an_encoder_joins_the_same_neighbours_in_both_directions(length):
     padded = np.pad(inputs[None], [(0, 0), (0, 4), (0, 0)], constant_values=5.0)
     mask = np.arange(length + 4)[None] < length
     states, _ = encoder(tf.constant(padded), tf.constant(mask))
-    count = encoder.num_states(length)
+    count = num_states(length, encoder.reduce)
     assert count == -(-length // 6)
     assert encoder.state_mask(tf.constant(mask)).numpy().sum() == count
     np.testing.assert_allclose(states[0, :count], np.concatenate(tops, -1), atol=1e-5)
