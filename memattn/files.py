@@ -78,7 +78,7 @@ def write_csv(path: str, rows: list[dict]) -> None:
 
 
 def checksum(path: str, algorithm: str = "sha256") -> str:
-    """Returns the SHA-256, or another checksum, of a regular file, in hexadecimal. Raises OSError."""
+    """Returns the checksum of a regular file by an algorithm of hashlib, in hexadecimal. Raises OSError."""
     digest = hashlib.new(algorithm, usedforsecurity=False)
     with reading.open_regular(path) as file:
         while block := file.read(1 << 20):

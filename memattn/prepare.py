@@ -123,13 +123,15 @@ def parsing() -> None:
     flags.DEFINE_list("valid", None, f"Validation trees: {names}", required=True)
     flags.DEFINE_list("test", None, f"Test trees: {names}")
     _define_folder(None, "Folder of the prepared corpus.", required=True)
-    flags.DEFINE_integer("min_count", 2, "Occurrences in training of the words that are known.", lower_bound=1)
+    meaning = "Least number of occurrences in training of a word of the vocabulary."
+    flags.DEFINE_integer("min_count", 2, meaning, lower_bound=1)
     cli.run(_prepare_parsing)
 
 
 def speech() -> None:
     """Runs the command `memattn-prepare speech`."""
-    for split, required in (("train", "needed unless --vocabulary_of is given"), ("valid", "likewise"), ("test", "")):
+    needed = "needed unless --vocabulary_of is given"
+    for split, required in (("train", needed), ("valid", needed), ("test", "")):
         meaning = f"Manifest of the {split} split: lines of audio file, tab, text; or .jsonl with audio and text"
         flags.DEFINE_string(split, None, f"{meaning}; {required}." if required else f"{meaning}.")
     flags.DEFINE_string("language", "en", "Code of the language, such as de.")
@@ -139,7 +141,7 @@ def speech() -> None:
         "Prepared corpus of speech whose units, vocabulary, and mean and variance of features are used.",
     )
     _define_speech_flags()
-    cli.run(_prepare_own_speech, tensorflow=True)
+    cli.run(_prepare_recordings, tensorflow=True)
 
 
 def mini_librispeech() -> None:
@@ -283,7 +285,7 @@ def _prepare_parsing() -> int:
     return 0
 
 
-def _prepare_own_speech() -> int:
+def _prepare_recordings() -> int:
     """Prepares recordings with their text: log-mel features as sources, characters or BPE units as targets.
 
     memattn-prepare speech --train text/train.tsv --valid text/dev.tsv --test text/test.tsv --folder data/mine
@@ -403,7 +405,7 @@ def _define_speech_flags(folder: str | None = None) -> None:
     _define_folder(folder, "Folder of the prepared corpus.", required=folder is None)
     meaning = "Number of BPE merges of the text, and of vocabulary units (default: characters, not BPE)."
     flags.DEFINE_integer("bpe_units", None, meaning, lower_bound=1)
-    meaning = "Longest recording; longer ones are skipped in training, and refused in other splits."
+    meaning = "Longest recording in seconds; longer ones are skipped in training, and refused in other splits."
     flags.DEFINE_float("max_seconds", 40.0, meaning, lower_bound=0.1)
     flags.DEFINE_integer("workers", None, "Number of threads (default: one for each CPU core).", lower_bound=1)
 

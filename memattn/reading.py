@@ -104,8 +104,7 @@ def csv_file(path: str) -> list[dict[str, str]]:
 def array(path: str, dimensions: int, kinds: str) -> np.ndarray:
     """Maps an array of NumPy's .npy format into memory.
 
-    Raises DataError unless it has so many dimensions, and numbers whose type is of one of the `kinds`, as NumPy's
-    `dtype.kind` names them.
+    Raises DataError unless the array has this number of dimensions, and numbers whose `dtype.kind` is one of `kinds`.
     """
     try:
         check_regular(path)

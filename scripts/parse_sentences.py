@@ -3,8 +3,9 @@
 apt-get install link-grammar
 python scripts/parse_sentences.py < train.en > train.trees
 
-Such trees are made by a program, not by people. The parser has no parts of speech: words are XX. It writes the first
-word of a sentence in small letters unless it is a name, and leaves out sentences that it cannot read.
+Such trees are made by a program, not by people. They have no parts of speech: each word has the tag XX. The parser
+writes the first word of a sentence in small letters unless the word is a name, and leaves out sentences that it cannot
+read.
 """
 
 import re

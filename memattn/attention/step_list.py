@@ -1,7 +1,7 @@
 """A list that collects a tensor in each step of a loop, in place of a TensorArray.
 
-The gradient of `TensorArray.write` sets to 0 what it has read, for which XLA copies the tensors of all steps in each
-step. The gradient of a list only reads.
+The gradient of `TensorArray.write` reads an element, then sets it to 0, for which XLA copies the tensors of all steps
+in each step. The gradient of a list only reads.
 """
 
 import tensorflow as tf

@@ -127,8 +127,8 @@ class Seq2SeqConfig:
     encoder_reduce: list = dataclasses.field(default_factory=list)
     embedding_size: int = number(256, at_least=1)  # E, the width of source and target embeddings
     dropout: float = number(0.2, at_least=0, below=1)  # dropout rate of every cell's input, with a new mask each step
-    # for data.source: features, masks of time, and of frequency, in each source in training; 0: none (SpecAugment, Park
-    # et al., 2019)
+    # for data.source: features, number of masks of time, and of masks of frequency, in each source in training; 0: none
+    # (SpecAugment, Park et al., 2019)
     spec_augment: int = number(0, at_least=0, below=100)
     init_scale: float = number(0.04, above=0)  # a: initial weights are uniform on -a to a
     input_feeding: bool = True  # the decoder reads the previous context beside each token
@@ -257,7 +257,7 @@ class DecodingConfig:
     sample: SampleConfig | None = None  # sampling in place of a search; null: beam search
     # for active memory: length of the memory as a multiple of the source's; null: a search tries every length from the
     # source's to twice that and keeps the most probable hypothesis. Validation uses one ratio, with room for 95% of the
-    # targets. estimate: the length by a linear regression on the training pairs' lengths
+    # targets. estimate: the length that a linear regression on the training pairs predicts from the source's
     memory_ratio: float | Literal["estimate"] | None = number(None, at_least=1, below=100)
     # vocabulary selection: file written by `memattn-prepare lexicon`; null: hypotheses may have any token
     lexicon: str | None = None

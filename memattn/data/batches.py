@@ -35,7 +35,7 @@ class TrainingBatches:
     Each epoch takes every pair once, in a new order, a window of WINDOW pairs at a time. In a window, pairs are sorted
     into buckets by their longer side and cut into batches, which are shuffled. Any batch is thus reached in constant
     time, and memory holds one window, however large the corpus is. Both sides are padded to the width of the batch's
-    widest bucket; targets whose lengths do not compare with those of sources, to the longest target up to that bucket.
+    widest bucket. If sources are not `pads_as_targets`, targets are padded to the longest target up to that bucket.
     Rows of padding, which the loss ignores, complete the last batch of a window.
 
     Args:

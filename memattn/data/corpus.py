@@ -30,7 +30,7 @@ def read_vocabulary(path: str) -> Vocabulary:
 
 
 def read_corpus(folder: str, split: str, vocabulary: Vocabulary, kind: str = "tokens") -> Corpus:
-    """Reads a split whose sources are of a kind that `data.source` names. Raises DataError."""
+    """Reads a split whose sources are of the kind that `data.source` names. Raises ConfigError, DataError."""
     return _READERS[kind](folder, split, vocabulary)
 
 

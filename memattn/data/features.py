@@ -20,7 +20,7 @@ from memattn.errors import DataError
 FACTS = ("source_features", "source_statistics")  # names of `Features.facts`
 STATISTICS = "source.statistics.npy"
 SHARD_SIZE = 200  # sources
-_CHECKSUM_BLOCK = 1 << 16  # vectors that are summed at a time
+_CHECKSUM_BLOCK = 1 << 16  # vectors that are read at a time
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,10 +28,10 @@ class Features:
     """Sources of vectors, one after the other in several arrays.
 
     Attributes:
-      shards: arrays of vectors [N, F], float32; may be mapped from files. A source is in one of them.
+      shards: arrays of vectors [vectors, F], float32; may be mapped from files. No source is divided between arrays.
       offsets: int64 [sources + 1], where each source starts among the vectors of all shards.
       mean, deviation: [F], by which vectors are normalised as they are read.
-      path: files of the shards, for messages.
+      path: pattern of the shards' paths, for messages.
     """
 
     pads_as_targets: ClassVar[bool] = False
@@ -44,7 +44,7 @@ class Features:
 
     @functools.cached_property
     def _starts(self) -> np.ndarray:
-        """Where each shard starts among the vectors."""
+        """Number of vectors before each shard."""
         return np.cumsum([0, *map(len, self.shards[:-1])])
 
     def __len__(self) -> int:
@@ -89,7 +89,7 @@ class Features:
         return batch
 
     def text(self, index: int, vocabulary: Vocabulary, tokenizer: Tokenizer) -> str:
-        """Returns the length of a source."""
+        """Returns the length of a source, as people may read it."""
         del vocabulary, tokenizer
         return f"{self.lengths(index, index + 1)[0]:,} vectors"
 
@@ -103,7 +103,7 @@ class Features:
 
 
 def write(folder: str, split: str, sources: Iterable[np.ndarray]) -> None:
-    """Writes matrices [S, F] as the sources of a split, in shards. Raises ValueError for an empty one, OSError."""
+    """Writes matrices [S, F] as the sources of a split, in shards. Raises ValueError for an empty matrix, OSError."""
     matrices = iter(sources)
     lengths: list[int] = []
     for number in itertools.count():

@@ -1,4 +1,4 @@
-"""Sentences of token ids in one array, pairs of sources and targets, and what any kind of sources can do."""
+"""The interface of all kinds of sources, sentences of token ids, and pairs of sources and targets."""
 
 import dataclasses
 import zlib
@@ -10,7 +10,7 @@ from memattn.data.tokenizer import Tokenizer
 from memattn.data.vocabulary import PAD, Vocabulary, split_words
 from memattn.errors import DataError
 
-PADDING = {"i": PAD, "f": np.nan}  # what fills a padded batch, by the kind of its values: ids, or numbers of vectors
+PADDING = {"i": PAD, "f": np.nan}  # what fills a batch of ids (ints), and a batch of vectors (floats)
 _BLOCK = 1 << 20  # numbers that are read at a time
 
 
@@ -18,14 +18,14 @@ class Sources(Protocol):
     """Sources of any kind, such as `Sentences` of token ids or `features.Features`.
 
     Attributes:
-      pads_as_targets: whether lengths compare with those of targets, so that a batch has one width for both.
+      pads_as_targets: whether sources are about as long as targets, so that a batch has one width for both.
     """
 
     pads_as_targets: ClassVar[bool]
 
     @property
     def offsets(self) -> np.ndarray:
-        """Where each source starts if all stand one after the other, and their end: int64 [sources + 1]."""
+        """Start of each source, if all stand one after the other, and the end of the last: int64 [sources + 1]."""
 
     def __len__(self) -> int: ...
 
@@ -38,7 +38,7 @@ class Sources(Protocol):
         """Returns a CRC-32 of the content."""
 
     def facts(self) -> dict[str, Any]:
-        """Returns what a model must know of the sources that it reads; other sources that it reads have the same."""
+        """Returns facts on which a model depends: all sources that a model reads have the same facts."""
 
     def between(self, start: int, end: int) -> np.ndarray:
         """Returns the sources from `start` up to `end`, one after the other. Raises DataError."""
@@ -102,7 +102,7 @@ class Sentences:
         return crc
 
     def facts(self) -> dict[str, Any]:
-        """Returns nothing: a vocabulary says all."""
+        """Returns an empty mapping, because a model depends on the vocabulary alone."""
         return {}
 
     def between(self, start: int, end: int) -> np.ndarray:
@@ -120,11 +120,11 @@ class Sentences:
         return batch
 
     def text(self, index: int, vocabulary: Vocabulary, tokenizer: Tokenizer) -> str:
-        """Returns a sentence in words divided by spaces."""
+        """Returns the words of a sentence, divided by spaces."""
         return tokenizer.decode(vocabulary.decode(self.between(index, index + 1)))
 
     def labels(self, index: int, vocabulary: Vocabulary) -> list[str]:
-        """Returns the tokens of a sentence, with its end."""
+        """Returns the tokens of a sentence, its end included."""
         return [vocabulary.tokens[i] for i in self[index]]
 
     def _checked(self, ids: np.ndarray) -> np.ndarray:
@@ -139,7 +139,7 @@ class Sentences:
 
 @dataclasses.dataclass(frozen=True)
 class Corpus:
-    """Pairs: sources, and the target of each."""
+    """Sources, and the target of each."""
 
     source: Sources
     target: Sentences
@@ -148,9 +148,9 @@ class Corpus:
         return len(self.source)
 
     def memory_line(self) -> tuple[float, float]:
-        """Returns the intercept and slope of the length of a pair's longer side by that of its source.
+        """Returns intercept and slope of the line that predicts the length of a pair's longer side from its source's.
 
-        The line is of least squares. Lengths include the end of sentence.
+        This is a regression by least squares on all pairs. Lengths include the end of sentence.
         """
         pairs = sources = longer = squares = products = 0
         for start in range(0, len(self), _BLOCK):

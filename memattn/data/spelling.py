@@ -1,4 +1,4 @@
-"""Words of a dictionary as single units, and all others letter by letter, as in Kaiser & Bengio (2016)."""
+"""Divides text into words of a dictionary, and all other words into letters, as in Kaiser & Bengio (2016)."""
 
 import itertools
 from collections import Counter
@@ -71,12 +71,12 @@ def vocabulary(words: Counter[str], dictionary: str, size: int) -> list[str]:
 
 
 def _ranked(counts: Counter[str]) -> list[str]:
-    """Returns the most frequent items first, equally frequent ones by their code points."""
+    """Returns the items, the most frequent first, and equally frequent items by their code points."""
     return [item for item, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0]))]
 
 
 def checked(dictionary: str, path: str) -> str:
-    """Returns the dictionary of a file. Raises DataError for a line that is no word of several characters."""
+    """Returns the content of a dictionary file. Raises DataError for a line that is no word of several characters."""
     words = dictionary.split("\n")
     if words.pop():
         raise DataError(f"{path}: cut short: its last line has no end")

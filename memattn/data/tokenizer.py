@@ -69,7 +69,7 @@ class TextSettings:
         truecased. In `untokenized` text, words are separated by blanks, and only repeated blanks change.
       source_language: code of the source's language, such as `de`.
       target_language: code of the target's language.
-      units: `bpe` divides words by byte-pair encoding; `spelled` keeps frequent words and spells all others.
+      units: `bpe` divides words by byte-pair encoding; `spelled` keeps frequent words and spells out all others.
     """
 
     form: Form
@@ -79,13 +79,13 @@ class TextSettings:
 
 
 class UnitKind(NamedTuple):
-    """What a kind of units learns, and how it divides words.
+    """A kind of units into which words are divided.
 
     Attributes:
-      file: name of the file with what was learned.
+      file: name of the file that holds the merges or the dictionary.
       segmenter: makes an object that divides words, from the content of the file.
       word_numbers: returns, for each unit, the number of the word that it belongs to.
-      checked: returns the content of a file with a path; raises DataError.
+      checked: returns the content that it gets, with the path of the file; raises DataError if it is damaged.
     """
 
     file: str
@@ -105,7 +105,7 @@ class SubwordTokenizer:
 
     Args:
       settings: form, languages and units of the text.
-      codes: content of the file of `UNITS`: merges, as subword-nmt writes them, or the dictionary.
+      codes: content of the file that `UNITS` names: merges, as subword-nmt writes them, or the dictionary.
     """
 
     def __init__(self, settings: TextSettings, codes: str):
@@ -191,7 +191,7 @@ def read(folder: str) -> SubwordTokenizer | WhitespaceTokenizer:
 
 
 def read_units(folder: str, settings: TextSettings) -> SubwordTokenizer:
-    """Reads the tokenizer of a folder whose settings are known. Raises DataError, OSError."""
+    """Reads the merges or the dictionary of a folder, and returns the tokenizer. Raises DataError, OSError."""
     kind = UNITS[settings.units]
     path = os.path.join(folder, kind.file)
     return SubwordTokenizer(settings, kind.checked(reading.text(path), path))

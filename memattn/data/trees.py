@@ -1,7 +1,7 @@
 """Constituency trees: reads brackets, and turns trees into tokens of a target and back into labelled spans.
 
 A target is a tree without its words, as in Vinyals et al. (2015), *Grammar as a Foreign Language*: "(S (NP XX )NP
-(VP XX )VP . )S". A word is `XX`, whatever its part of speech; punctuation is its tag.
+(VP XX )VP . )S". `XX` replaces each word, whatever its part of speech; its tag replaces a punctuation mark.
 """
 
 import dataclasses
@@ -16,7 +16,7 @@ from memattn.errors import DataError, abbreviated
 WORD = "XX"
 PUNCTUATION = frozenset({",", ".", ":", "``", "''"})  # tags of the Penn Treebank that EVALB leaves out
 _TRACE = "-NONE-"
-_TOPS = frozenset({"", "TOP", "ROOT", "S1"})  # labels of a bracket around the whole tree, which targets do not have
+_TOPS = frozenset({"", "TOP", "ROOT", "S1"})  # labels of brackets that targets leave out, such as that around a tree
 _EQUAL_LABELS = {"PRT": "ADVP"}  # as EVALB has it
 _PARTS = re.compile(r"[()]|[^\s()]+", re.ASCII)
 
@@ -34,8 +34,8 @@ class _Bracket:
 
     Attributes:
       line: number of the line where it opens.
-      place: number of the target's tokens before it.
-      label: what follows the bracket; a part of speech if a word comes next.
+      place: number of tokens of the target before the bracket.
+      label: label of the bracket; a part of speech if the bracket holds a word.
       word: the word, if the bracket holds one.
       is_empty: whether the bracket has neither a word nor brackets inside so far.
     """
@@ -50,8 +50,10 @@ class _Bracket:
 def read(path: str) -> list[Parse]:
     """Reads the trees of a file, plain or .gz: the Penn Treebank's .mrg, or any other brackets with parts of speech.
 
-    Traces (-NONE-) and brackets that hold nothing else are left out, and so are function tags (-SBJ, =2) and the label
-    of the whole tree (TOP, or none). Raises DataError, which names the line of a tree that cannot be read.
+    Traces (-NONE-) and brackets that hold nothing else are left out, and so are function tags (-SBJ, =2) and brackets
+    such as the one around a whole tree (TOP, or no label).
+
+    Raises DataError, which names the line of a tree that cannot be read.
     """
     parses: list[Parse] = []
     stack: list[_Bracket] = []
@@ -84,7 +86,7 @@ def read(path: str) -> list[Parse]:
 
 
 def _check_open(bracket: _Bracket, place: str) -> None:
-    """Raises DataError if a bracket holds a word, beside which nothing else can be."""
+    """Raises DataError if a bracket holds a word already: such a bracket can hold nothing else."""
     if bracket.word is not None:
         raise DataError(f"{place}: the word {abbreviated(bracket.word)} needs its own bracket: (XX {bracket.word})")
 
@@ -125,7 +127,7 @@ class Spans(NamedTuple):
     """The brackets of a tree.
 
     Attributes:
-      brackets: number of brackets by label and words. Brackets around nothing but punctuation are left out.
+      brackets: number of brackets with each label and words. Brackets around punctuation alone are left out.
       words: number of words without punctuation.
     """
 

@@ -271,7 +271,7 @@ class Alignment(NamedTuple):
     """Attention weights between a source and a hypothesis.
 
     Attributes:
-      source: labels of the source positions: tokens, or numbers of vectors.
+      source: labels of the source positions: tokens, or the numbers of vectors from 0.
       target: tokens.
       weights: attention weights of the source positions at each target token, [T, S].
       slot_weights: each memory slot's share of the weights, [K, T, S]; K = 0 without slots.

@@ -43,7 +43,7 @@ class Bracketing(NamedTuple):
 
     Attributes:
       matched: number of brackets that a hypothesis and its reference share.
-      hypotheses: number of brackets of the hypotheses.
+      hypotheses: number of brackets of the hypotheses that are not malformed.
       references: number of brackets of the references.
       malformed: number of malformed hypotheses.
     """
@@ -65,7 +65,7 @@ class Comparison:
       detokenize: turns a hypothesis into ordinary text.
       detokenized_references: the references as ordinary text; None if `references` are.
       target_loss: computes the model's loss per reference token under teacher forcing; None if there is no model.
-      is_transcript: whether the targets say what the sources say, as in speech recognition.
+      is_transcript: whether the targets are transcripts of the sources, as in speech recognition.
     """
 
     hypotheses: list[str]
@@ -183,7 +183,7 @@ def wer(comparison: Comparison) -> Score:
 
 
 def _error_rate(alignment: Any, unit: str) -> Score:
-    """Returns the error rate of an alignment by jiwer; of empty references, 100 times the number of insertions."""
+    """Returns the error rate of jiwer's alignment; if all references are empty, 100 times the number of insertions."""
     length = alignment.hits + alignment.substitutions + alignment.deletions
     errors = {name: getattr(alignment, name) for name in ("substitutions", "insertions", "deletions")}
     counts = ", ".join(f"{count:,} {name}" for name, count in errors.items())
@@ -252,7 +252,7 @@ class Metric:
       needs_trees: whether the metric compares trees.
       at_validation: whether every validation computes the metric, even if `training.metric` names another.
       is_reported: whether model cards, tables and memattn-eval show the metric; result.json has all.
-      is_error_rate: whether the metric compares transcripts, by jiwer. It is computed for these alone.
+      is_error_rate: whether the metric, by jiwer, compares transcripts; it is computed for transcripts alone.
     """
 
     score: Callable[[Comparison], Score]

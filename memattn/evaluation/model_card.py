@@ -19,7 +19,7 @@ _NOT_EXPORTED = ("decoding.sample", "decoding.lexicon")  # an exported model has
 
 def model_card(result: Result) -> str:
     """Returns the page on a result, in Markdown."""
-    config = configs.to_dict(configs.from_dict(result.config))  # with the defaults of keys that are newer
+    config = configs.to_dict(configs.from_dict(result.config))  # with the defaults of keys that the result lacks
     result = dataclasses.replace(result, config=config)
     run_dirs = list(dict.fromkeys(os.path.dirname(os.path.dirname(path)) for path in result.checkpoints))
     if result.config["model"]["kind"] == "seq2seq":

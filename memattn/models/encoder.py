@@ -22,12 +22,13 @@ class Encoder(tf.keras.layers.Layer):
       dropout: rate on the input of every cell, with a fresh mask at each position.
       initializer: name, config or object, of the kernels. Biases start at 0, the forget gate's at 1.
       reduce: numbers of neighbouring outputs that are joined after the first layer, the second and so on; at most
-        `layers` - 1. This is the pyramid of Listen, Attend and Spell (Chan et al., 2016).
+        `layers` - 1. This is the pyramid of Listen, Attend and Spell (Chan et al., 2016), except that their layers read
+        both directions of the layer below.
 
     Attributes:
       reduction: number of positions of a source that a state stands for, the product of `reduce`.
 
-    Raises ValueError for more joints than there are between layers.
+    Raises ValueError if `reduce` has `layers` or more numbers.
     """
 
     def __init__(
@@ -92,10 +93,10 @@ class Encoder(tf.keras.layers.Layer):
         """Encodes a batch of sources.
 
         Args:
-          inputs: embeddings [B, S, E].
+          inputs: embeddings or vectors [B, S, E].
           mask: [B, S], false for padding, which comes last.
           seed: [2], turns dropout on.
-          jit_compile: whether XLA compiles the loops of LSTMs, on a CPU.
+          jit_compile: whether XLA compiles the loops of LSTMs on a CPU.
 
         Returns:
           The states [B, P, D], where P is S divided by `reduction` and rounded up, and the concatenated final states of

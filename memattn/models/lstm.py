@@ -1,4 +1,4 @@
-"""A loop over the time steps of an LSTM, without the work that can be done for all steps before or after it."""
+"""An LSTM whose loop over time steps leaves out the work that one product does for all steps before or after it."""
 
 import tensorflow as tf
 
@@ -10,8 +10,8 @@ from memattn.attention.ops import cast
 class LSTM(tf.keras.layers.LSTM):
     """Keras' LSTM layer, which returns outputs [B, S, U] and the last h and c [B, U].
 
-    On a GPU it runs cuDNN, as Keras does; on a CPU `run_lstm`, which XLA compiles with `jit_compile`. If the layer goes
-    backwards, its outputs are in the order of computation, as in Keras.
+    On a GPU, the layer runs cuDNN, as in Keras; on a CPU, `run_lstm`, whose loop XLA compiles with `jit_compile`. If
+    the layer goes backwards, its outputs are in the order of computation, as in Keras.
     """
 
     def call(self, sequences, mask, jit_compile=False):
@@ -31,7 +31,7 @@ def run_lstm(
     *,
     jit_compile: bool = False,
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Runs an LSTM over inputs [B, S, E] from the state h and c [B, U].
+    """Runs an LSTM over inputs [B, S, E], from the initial state h and c [B, U].
 
     Where the mask [B, S] is false, a step keeps the previous h and c. With `jit_compile`, XLA compiles the loop.
 
@@ -49,10 +49,10 @@ def run_lstm(
 
 @tf.custom_gradient
 def _run(gates: tf.Tensor, recurrent_kernel: tf.Tensor, is_real: tf.Tensor, hidden: tf.Tensor, memory_cell: tf.Tensor):
-    """Runs S steps from h and c [B, U].
+    """Runs S steps from the initial state h and c [B, U].
 
     Automatic differentiation would add to the gradient of the recurrent kernel in each step. Here, the loop keeps the
-    gradients of the gates, and the kernel's takes one product of matrices after it, as in cuDNN.
+    gradients of the gates, and one product of matrices after it gives the gradient of the kernel, as in cuDNN.
 
     Args:
       gates: what the inputs contribute to the gates, in Keras' order i, f, c, o, [S, B, 4U].

@@ -64,7 +64,8 @@ class Seq2Seq(tf.keras.Model):
 
     Args:
       vocabulary_size: V, shared by source and target, the special ids of `memattn.data.vocabulary` included.
-      max_source_length: S of Eq. 10, the longest source of the training set with its end of sentence.
+      max_source_length: length of the longest source of the training set, with its end of sentence if it has tokens.
+        The encoder's number of states for this length is S of Eq. 10.
       layers, units: number and width of the layers, in the decoder and in each direction of the encoder.
       encoder_layers: number of layers in each direction of the encoder; `layers` by default.
       encoder_units: width of the encoder in each direction; `units` by default.
@@ -81,7 +82,7 @@ class Seq2Seq(tf.keras.Model):
       encoder: cells of the encoder, "lstm" or "gru".
       decoder: "lstm" or "rnnsearch". The latter has one layer, and its own forms of input feeding and mixing.
       source_features: F, where sources are vectors [B, S, F] padded with NaN; None where they are token ids.
-      spec_augment: masks of time, and of frequency, in each source of vectors in training.
+      spec_augment: number of masks of time, and of masks of frequency, in each source of vectors in training.
 
     Raises:
       ValueError: "ARGUMENT: PROBLEM", for an unknown choice, an option out of range, or too many layers.

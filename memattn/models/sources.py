@@ -1,4 +1,4 @@
-"""Source readers: layers that turn a padded batch of sources into the encoder's inputs, and know what is padding."""
+"""Source readers: layers that turn a padded batch of sources into the encoder's inputs and their mask."""
 
 import tensorflow as tf
 
@@ -23,13 +23,13 @@ class TokenReader(tf.keras.layers.Embedding):
         return tf.not_equal(source, PAD)
 
     def lengthened(self, source: tf.Tensor, positions: int | tf.Tensor) -> tf.Tensor:
-        """Returns the sources with so many further positions of padding."""
+        """Returns the sources with `positions` further positions of padding."""
         return tf.pad(source, [[0, 0], [0, positions]], constant_values=PAD)
 
 
 @tf.keras.utils.register_keras_serializable("memattn")
 class FeatureReader(tf.keras.layers.Layer):
-    """Passes vectors [B, S, F] on, whose padding is NaN, with padding as zeros.
+    """Passes on vectors [B, S, F], and replaces their padding, which is NaN, by zeros.
 
     Args:
       output_dim: F.
@@ -59,7 +59,7 @@ class FeatureReader(tf.keras.layers.Layer):
         return ~tf.math.is_nan(source[:, :, 0])
 
     def lengthened(self, source: tf.Tensor, positions: int | tf.Tensor) -> tf.Tensor:
-        """Returns the sources with so many further positions of padding."""
+        """Returns the sources with `positions` further positions of padding."""
         return tf.pad(source, [[0, 0], [0, positions], [0, 0]], constant_values=float("nan"))
 
     def get_config(self):
@@ -69,7 +69,7 @@ class FeatureReader(tf.keras.layers.Layer):
 def _covered(size: int | tf.Tensor, lengths: tf.Tensor, share: float, number: int, seed: tf.Tensor) -> tf.Tensor:
     """Returns which of `size` places [B, size] are covered by `number` random stretches of up to `share` of a length.
 
-    `lengths` [B] are floats. A stretch has at least 0 places, and lies within the first `lengths` places.
+    `lengths` [B] are floats. A stretch may be empty, and lies within the first `lengths` places.
     """
     width_share, start_share = tf.unstack(tf.random.stateless_uniform([2, number, tf.shape(lengths)[0]], seed))
     widths = tf.floor(width_share * (share * lengths + 1))

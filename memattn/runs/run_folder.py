@@ -139,7 +139,7 @@ def load_model(folder: str, run_config: Config, precision: str | None = None) ->
 
 
 def set_memory_line(model: Model, line: Sequence[float] | None) -> None:
-    """Gives active memory what `Corpus.memory_line` returned, if that is known."""
+    """Gives a model of active memory the line that `Corpus.memory_line` returned, if the line is known."""
     if line and isinstance(model, NeuralGPU):
         model.memory_intercept, model.memory_slope = line
 
@@ -163,7 +163,7 @@ def _corpus_facts(path: str) -> dict[str, Any]:
         raise RunError(f"{error}; the run folder is damaged") from error
     except OSError as error:
         raise RunError(f"{path}: unreadable: {error.strerror}") from error
-    line = facts.get(MEMORY_LINE, [0.0, 0.0])  # former versions did not write it
+    line = facts.get(MEMORY_LINE, [0.0, 0.0])  # a run folder may lack the line
     if not (
         isinstance(line, list) and [type(number) for number in line] == [float, float] and all(map(math.isfinite, line))
     ):

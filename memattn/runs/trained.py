@@ -29,7 +29,7 @@ class Trained:
       vocabulary: vocabulary of source and target.
       text: turns text into tokens and back.
       checkpoints: paths of the checkpoints that the weights are from.
-      source_facts: what the model knows of the sources that it reads; see `Sources.facts`.
+      source_facts: facts about the sources on which the model depends; see `Sources.facts`.
       lexicon: the content of `decoding.lexicon`; None if a hypothesis may have any token.
     """
 

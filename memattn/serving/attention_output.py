@@ -54,7 +54,7 @@ def word_alignment(parts: list[Part], word_numbers: Callable[[list[str]], list[i
 
 
 def _numbers(pieces: list[list[str]], word_numbers: Callable[[list[str]], list[int]]) -> list[np.ndarray]:
-    """Returns the word number of each token of a line's pieces. A piece starts a word unless BPE continues the last."""
+    """Returns the word number of each token of a line's pieces. A piece begins a word, unless BPE continues one."""
     results, last, start = [], "", 0
     for tokens in pieces:
         if tokens and last:

@@ -88,7 +88,7 @@ class _Inputs:
 
     Attributes:
       longest_source: length of the longest source that the model knows, in tokens: S of Eq. 10.
-      memory_line: what active memory estimates its length by; see `Corpus.memory_line`.
+      memory_line: line that predicts the length of active memory (`Corpus.memory_line`); None for other models.
       start: trained models that the run takes weights from.
       newest_step: step of the newest checkpoint in the run folder, -1 if there is none.
       checksum: checksum of the training data.

@@ -9,7 +9,7 @@ import tensorflow as tf
 from memattn.errors import ConfigError, DataError, reason
 
 RATE = 16_000  # samples a second, to which recordings are resampled
-CHANNELS = 80  # mel bands
+CHANNELS = 80  # mel bands, not the channels of a recording
 WINDOW, STEP = 400, 160  # samples: 25 ms every 10 ms
 _FFT = 512
 _LOWEST, _HIGHEST = 20.0, 7_600.0  # Hz
@@ -21,7 +21,7 @@ class Recording(NamedTuple):
 
     Attributes:
       features: float32 [S, CHANNELS].
-      seconds: its length.
+      seconds: length of the recording.
       is_mixed: whether several channels were averaged.
       is_resampled: whether its rate was not RATE.
     """
@@ -83,7 +83,7 @@ def _problem(path: str, error: Exception) -> str:
 
 
 def log_mel(samples: np.ndarray) -> np.ndarray:
-    """Returns float32 [S, CHANNELS] of n samples at RATE, where S = 1 + (n - WINDOW) // STEP."""
+    """Returns features, float32 [S, CHANNELS], of n samples at RATE, where S = 1 + (n - WINDOW) // STEP."""
     return _log_mel(tf.constant(samples, tf.float32)).numpy()
 
 

@@ -39,9 +39,9 @@ def fetch(url: str, path: str, sha256: str | None = None, pause: float = 1.0, *,
     Args:
       url: what to download.
       path: where to; an existing file is not downloaded again.
-      sha256: expected checksum; None checks nothing.
+      sha256: expected SHA-256; None checks nothing.
       pause: seconds to wait after a failed attempt, doubled after each.
-      md5: expected checksum of a file whose publisher gives no other.
+      md5: expected MD5, for a file whose publisher gives no SHA-256; None checks nothing.
 
     Raises DataError, also for another checksum, RefusedError, OSError.
     """
@@ -189,7 +189,7 @@ def extract(archive: str, names: list[str], folder: str) -> list[str]:
 
 
 def extract_all(archive: str, folder: str) -> None:
-    """Extracts a tar archive into a folder, which appears complete; an existing folder is not touched.
+    """Extracts a tar archive into a folder, which appears once it is complete; an existing folder is not touched.
 
     Raises DataError for a damaged archive, and for a member that leads out of the folder or is no file; OSError.
     """

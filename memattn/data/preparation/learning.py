@@ -58,7 +58,7 @@ def learn(
     seed: int,
     folder: str,
 ) -> None:
-    """Writes what the units of a training split need, and their vocabulary, into a folder, the vocabulary last.
+    """Writes merges or a dictionary, learned from a training split, and then the vocabulary, into a folder.
 
     Args:
       pool: the processes that count words.

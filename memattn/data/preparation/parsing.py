@@ -19,8 +19,8 @@ def prepare(splits: dict[str, list[str]], min_count: int, folder: str) -> dict:
 
     Args:
       splits: the files of each split, as names or patterns of names.
-      min_count: least number of times that the training split has each word of the vocabulary.
-      folder: where the corpus is to be; nothing may be there.
+      min_count: least number of occurrences in the training split of a word of the vocabulary.
+      folder: where the corpus goes; nothing may be there yet.
 
     Raises:
       ConfigError: The folder exists, or there is no such file.

@@ -124,7 +124,7 @@ def describe_files(paths: Iterable[str]) -> list[dict[str, str | int]]:
 def _comparable(inputs: dict) -> dict:
     """Returns inputs without paths: the same files in another place make the same corpus.
 
-    Corpora of former versions, which do not name their units, have BPE.
+    A corpus that does not name its units has BPE.
     """
     sources = {split: [side["sha256"] for side in sides] for split, sides in inputs["sources"].items()}
     settings = {**inputs["settings"], "text": {"units": "bpe", **inputs["settings"]["text"]}}
@@ -134,7 +134,7 @@ def _comparable(inputs: dict) -> dict:
 def check_complete(folder: str, inputs: dict, kinds: reading.Kinds = _MANIFEST_KINDS) -> dict:
     """Returns the manifest of an existing folder. Raises ConfigError unless it holds the corpus of these inputs.
 
-    `kinds` are the types in the manifest.
+    `kinds` are the types of values that the manifest needs.
     """
     path, expected = os.path.join(folder, MANIFEST), _comparable(inputs)
     try:

@@ -1,4 +1,4 @@
-"""Prepares a folder with a corpus of speech: log-mel features of recordings, and their text as the targets.
+"""Prepares a corpus of speech: log-mel features of recordings as the sources, and their text as the targets.
 
 The work is done in `FOLDER.unfinished`, shard by shard: a stopped preparation resumes at the next shard.
 """
@@ -27,7 +27,7 @@ from memattn.data.tokenizer import TextSettings, one_line
 from memattn.errors import ConfigError, DataError, abbreviated
 
 SKIPPED = "skipped.tsv"
-_JOURNAL = ".journal.json"  # end of the names of the shards' journals, which are not part of the corpus
+_JOURNAL = ".journal.json"  # end of the names of the shards' journals, which a complete corpus does not have
 _SHOWN = 50  # skipped recordings that are named; the file SKIPPED has all
 
 
@@ -47,7 +47,7 @@ class Utterance(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """The settings of a prepared corpus of speech: with manifests and recordings, they determine it.
+    """Settings that, with manifests and recordings, determine a prepared corpus of speech.
 
     Attributes:
       text: form, language and units of the text.
@@ -62,15 +62,15 @@ class Settings:
 
 @dataclasses.dataclass
 class _Shard:
-    """What is known of the recordings of a shard.
+    """The texts, problems and counts of the recordings of a shard.
 
     Attributes:
       lengths: numbers of vectors of the recordings that are kept.
-      texts: their text.
-      skipped: a line for each of the others: its place, its recording and the reason, separated by tabs.
-      seconds: length of the recordings that are kept.
-      mixed: number of those with several channels.
-      resampled: number of those with another rate than `audio.RATE`.
+      texts: the text of each recording that is kept.
+      skipped: a line for each recording that is skipped: its place, its path and the reason, separated by tabs.
+      seconds: total length of the recordings that are kept.
+      mixed: number of kept recordings with several channels.
+      resampled: number of kept recordings with another rate than `audio.RATE`.
       sums: sums of the features and of their squares, [2, F].
     """
 
@@ -93,16 +93,16 @@ def prepare(
 ) -> dict:
     """Prepares splits in a folder. Returns the manifest of the corpus; a folder that is complete is not touched.
 
-    In the training split, recordings that cannot be used are skipped with a warning; in other splits, whose scores
-    would not be comparable, they are an error.
+    In the training split, recordings that cannot be used are skipped with a warning. In other splits, they are an
+    error, because scores would not be comparable.
 
     Args:
       manifests: the manifest of each split.
       settings: how to prepare them.
-      folder: where the corpus is to be.
+      folder: where the corpus goes.
       workers: number of threads.
       shared: a prepared corpus of speech, whose vocabulary, text settings and statistics are used; None learns them.
-      release: what the manifest says about the release that the splits are from; None for recordings of the user's.
+      release: what the manifest says about the release that the splits are from; None for other recordings.
 
     Raises ConfigError, RunError, DataError, OSError, as `prepare.prepare`.
     """
@@ -230,7 +230,7 @@ def _learn_units(texts: list[str], settings: Settings, unfinished: str) -> None:
     """Writes text settings, units and vocabulary, learned from the training text."""
     characters = {character for text in texts for character in bpe.escape(text)} - {" "}
     path, number = os.path.join(unfinished, "train.reference"), len(texts)
-    units = settings.bpe_units or len(characters) + 1  # with one for spaces
+    units = settings.bpe_units or len(characters) + 1  # and one unit for spaces
     with Workers(1) as pool:
         learning.learn(pool, (path, path), number, settings.text, units=units, sample=number, seed=1, folder=unfinished)
     for name, content in tokenizers.read_units(unfinished, settings.text).files().items():
@@ -240,7 +240,7 @@ def _learn_units(texts: list[str], settings: Settings, unfinished: str) -> None:
 def _write_features(
     split: str, utterances: list[Utterance], max_seconds: float, folder: str, workers: int
 ) -> list[_Shard]:
-    """Writes the shards of a split, as far as they are missing; warns of recordings that are skipped."""
+    """Writes the shards of a split that are missing, and its offsets; warns of recordings that are skipped."""
     shards = []
     with (
         concurrent.futures.ThreadPoolExecutor(workers) as pool,
@@ -267,7 +267,7 @@ def _shard(
     max_seconds: float,
     folder: str,
 ) -> _Shard:
-    """Returns what is known of a shard, which is written unless its journal says that it is there. Raises DataError."""
+    """Writes a shard, unless it has a journal already, and returns the content of the journal. Raises DataError."""
     journal = os.path.join(folder, f"{split}-{number:05}{_JOURNAL}")
     if os.path.exists(journal):
         return _Shard(**reading.json_file(journal, {field.name: list for field in dataclasses.fields(_Shard)[:3]}))
@@ -306,5 +306,5 @@ def _read(max_seconds: float, utterance: Utterance) -> audio.Recording | str:
 
 
 def _sentence(line: str) -> str:
-    """Returns a line on a skipped recording for a message."""
+    """Turns a line on a skipped recording, whose columns are separated by tabs, into a message."""
     return line.replace("\t", ": ")

@@ -71,7 +71,7 @@ class NeuralGPU(tf.keras.Model):
     has_decoder_cells = False  # whether cells change the memory again at each output
     has_alignments = False
     num_features = 1  # number of vectors of width m that the output layer gets
-    # n by the length of the source, on average in training; None: not known
+    # line that predicts n from the length of the source (`Corpus.memory_line`); None: not known
     memory_intercept: float | None = None
     memory_slope: float = 0.0
 
@@ -141,11 +141,11 @@ class NeuralGPU(tf.keras.Model):
         """Yields the sources for memories of each length that a search tries.
 
         Without a ratio, these are all lengths from that of the source to twice that. With a ratio, there is a single
-        length, ceil(ratio * source length); with "estimate", the average in training of such sources, by
-        `memory_intercept` and `memory_slope`, at least the source's. A memory of n positions has room for n outputs,
-        the end of sentence included.
+        length, ceil(ratio * source length). With "estimate", there is a single length, too:
+        ceil(memory_intercept + memory_slope * source length), at least the source's. A memory of n positions has room
+        for n outputs, the end of sentence included.
 
-        Raises ConfigError for "estimate" if that average is not known.
+        Raises ConfigError for "estimate" if the line is not known.
         """
         for resized in self._resized_memories(encoded, ratio):
             yield Alternative(resized, resized.lengths)

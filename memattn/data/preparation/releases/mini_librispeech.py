@@ -33,7 +33,7 @@ def fetch(base_url: str, folder: str) -> dict[str, str]:
 
 
 def facts(base_url: str, folder: str) -> dict[str, str | int]:
-    """Returns what a manifest says about the downloaded training part. Raises OSError."""
+    """Returns the facts about the download of the training part that go into a manifest. Raises OSError."""
     url, archive = _archive(SPLITS["train"], base_url, folder)
     return archives.facts(url, archive, LICENSE, ATTRIBUTION)
 
