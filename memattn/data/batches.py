@@ -109,6 +109,23 @@ class TrainingBatches:
             fits = self._fits(source, target)
             yield source[fits], target[fits]
 
+    def memory_line(self) -> tuple[float, float]:
+        """Returns intercept and slope of the line that predicts the length of a pair's longer side from its source's.
+
+        This is a regression by least squares on the pairs that are not skipped. Lengths include the end of sentence.
+        """
+        pairs = sources = longer = squares = products = 0
+        for source, target in self._lengths():
+            longer_side = np.maximum(source, target)
+            pairs += len(source)
+            sources += int(source.sum())
+            longer += int(longer_side.sum())
+            squares += int(source @ source)
+            products += int(source @ longer_side)
+        variance = pairs * squares - sources * sources
+        slope = (pairs * products - sources * longer) / variance if variance else 0.0
+        return (longer - slope * sources) / pairs, slope
+
     def _fits(self, source: np.ndarray, target: np.ndarray) -> np.ndarray:
         return (source <= self._limits[0]) & (target <= self._limits[1])
 

@@ -147,25 +147,6 @@ class Corpus:
     def __len__(self) -> int:
         return len(self.source)
 
-    def memory_line(self) -> tuple[float, float]:
-        """Returns intercept and slope of the line that predicts the length of a pair's longer side from its source's.
-
-        This is a regression by least squares on all pairs. Lengths include the end of sentence.
-        """
-        pairs = sources = longer = squares = products = 0
-        for start in range(0, len(self), _BLOCK):
-            block = start, min(start + _BLOCK, len(self))
-            source, target = self.source.lengths(*block), self.target.lengths(*block)
-            longer_side = np.maximum(source, target)
-            pairs += len(source)
-            sources += int(source.sum())
-            longer += int(longer_side.sum())
-            squares += int(source @ source)
-            products += int(source @ longer_side)
-        variance = pairs * squares - sources * sources
-        slope = (pairs * products - sources * longer) / variance if variance else 0.0
-        return (longer - slope * sources) / pairs, slope
-
     def checksum(self) -> str:
         """Returns the checksums of both sides, in hexadecimal."""
         return f"{self.source.checksum():08x}{self.target.checksum():08x}"

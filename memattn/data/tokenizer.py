@@ -175,7 +175,9 @@ class WhitespaceTokenizer:
 def read(folder: str) -> SubwordTokenizer | WhitespaceTokenizer:
     """Reads the tokenizer of a prepared corpus or a run folder. Raises DataError."""
     path = os.path.join(folder, SETTINGS)
-    if not any(map(os.path.exists, (path, os.path.join(folder, CODES)))):
+    if not any(
+        os.path.exists(os.path.join(folder, name)) for name in (SETTINGS, *(kind.file for kind in UNITS.values()))
+    ):
         return WhitespaceTokenizer()
     try:
         fields = reading.json_file(path, dict.fromkeys(("form", "source_language", "target_language"), str))

@@ -204,8 +204,9 @@ class Seq2Seq(tf.keras.Model):
         """Makes the bridge. Raises ValueError for more layers than the bridge or the decoder may have."""
         if kind == "auto":
             kind = ("backward" if decoder == "rnnsearch" else "zero") if self.has_alignments else "dense"
-        if (layers > 1 and decoder == "rnnsearch") or (max(layers, self.encoder.layers) > 1 and kind == "backward"):
-            raise ValueError(f"layers: decoder rnnsearch and bridge backward are for one layer, not {layers}")
+        most = max(layers, self.encoder.layers) if kind == "backward" else layers
+        if most > 1 and (decoder == "rnnsearch" or kind == "backward"):
+            raise ValueError(f"layers: decoder rnnsearch and bridge backward are for one layer, not {most}")
         options: dict[str, Any] = {} if kind == "zero" else {"initializer": initializer}
         if kind == "backward":
             options["encoder_units"] = self.encoder.units

@@ -72,7 +72,7 @@ def _covered(size: int | tf.Tensor, lengths: tf.Tensor, share: float, number: in
     `lengths` [B] are floats. A stretch may be empty, and lies within the first `lengths` places.
     """
     width_share, start_share = tf.unstack(tf.random.stateless_uniform([2, number, tf.shape(lengths)[0]], seed))
-    widths = tf.floor(width_share * (share * lengths + 1))
+    widths = tf.floor(width_share * (tf.floor(share * lengths) + 1))
     starts = tf.floor(start_share * (lengths - widths + 1))
     places = tf.range(tf.cast(size, tf.float32))
     inside = (places >= starts[:, :, None]) & (places < (starts + widths)[:, :, None])

@@ -23,7 +23,7 @@ from memattn.models.seq2seq import Seq2Seq
 
 KINDS = {"seq2seq": Seq2Seq, **ACTIVE_MEMORY}  # models, by the names in model.kind
 CONFIG, CORPUS = "config.yaml", "corpus.json"
-MEMORY_LINE = "memory_line"  # key of CORPUS: what `Corpus.memory_line` returns
+MEMORY_LINE = "memory_line"  # key of CORPUS: what `TrainingBatches.memory_line` returns
 CHECKPOINTS, BEST, LOCK, VALIDATIONS = "checkpoints", "best", "lock", "validation.csv"
 
 
@@ -139,7 +139,7 @@ def load_model(folder: str, run_config: Config, precision: str | None = None) ->
 
 
 def set_memory_line(model: Model, line: Sequence[float] | None) -> None:
-    """Gives a model of active memory the line that `Corpus.memory_line` returned, if the line is known."""
+    """Gives a model of active memory the line that `TrainingBatches.memory_line` returned, if the line is known."""
     if line and isinstance(model, NeuralGPU):
         model.memory_intercept, model.memory_slope = line
 

@@ -88,7 +88,7 @@ class _Inputs:
 
     Attributes:
       longest_source: length of the longest source that the model knows, in tokens: S of Eq. 10.
-      memory_line: line that predicts the length of active memory (`Corpus.memory_line`); None for other models.
+      memory_line: what `TrainingBatches.memory_line` returns, for active memory; None for other models.
       start: trained models that the run takes weights from.
       newest_step: step of the newest checkpoint in the run folder, -1 if there is none.
       checksum: checksum of the training data.
@@ -140,7 +140,7 @@ def _read(config: Config, folder: str, strategy: tf.distribute.Strategy) -> _Inp
         text=settings,
         batches=batches,
         longest_source=longest_source,
-        memory_line=batches.corpus.memory_line() if config.model.has_memory_length else None,
+        memory_line=batches.memory_line() if config.model.has_memory_length else None,
         start=start,
         newest_step=steps[0] if steps else -1,
         checksum=checksum,

@@ -180,3 +180,9 @@ def test_a_run_evaluates_translates_and_exports_spelled_text(tiny_config, tmp_pa
     saved_model.export(trained, str(tmp_path / "exported"), 8)
     _, tokenizer, _ = saved_model.load(str(tmp_path / "exported"))
     assert tokenizer.files() == trained.text.files()
+
+
+def test_units_without_their_settings_are_reported(tmp_path):
+    (tmp_path / "words.txt").write_text(WORDS)
+    with pytest.raises(DataError, match=r"text\.json"):
+        text.read(str(tmp_path))

@@ -149,3 +149,13 @@ def test_masks_of_training_cover_stretches_of_time_and_bands_and_depend_on_the_s
     assert in_time.any(0).all()  # any place may be covered
     assert in_bands.any(0).all()
     np.testing.assert_array_equal(reader(tf.constant(source)), np.nan_to_num(source))
+
+
+def test_no_mask_covers_more_than_its_share():
+    source = tf.ones([500, 4, 2])  # a fifth of the positions, or a third of the values, is less than one
+    np.testing.assert_array_equal(FeatureReader(2, spec_augment=2)(source, tf.constant([1, 2])), source)
+
+
+def test_a_backward_bridge_is_for_an_encoder_of_one_layer():
+    with pytest.raises(ValueError, match="are for one layer, not 3"):
+        make_model("bahdanau", {}, bridge="backward", encoder_layers=3)

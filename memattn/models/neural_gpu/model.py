@@ -71,7 +71,7 @@ class NeuralGPU(tf.keras.Model):
     has_decoder_cells = False  # whether cells change the memory again at each output
     has_alignments = False
     num_features = 1  # number of vectors of width m that the output layer gets
-    # line that predicts n from the length of the source (`Corpus.memory_line`); None: not known
+    # line that predicts n from the length of the source (`TrainingBatches.memory_line`); None: not known
     memory_intercept: float | None = None
     memory_slope: float = 0.0
 
