@@ -296,8 +296,9 @@ def _prepare_recordings() -> int:
         raise ConfigError(f"--{missing[0]}: give a manifest, or --vocabulary_of a corpus that is prepared already")
     if not manifests:
         raise ConfigError("--train, --valid, --test: give one or more")
-    if options.vocabulary_of and options.bpe_units:
-        raise ConfigError("--bpe_units: without effect, because --vocabulary_of gives the units")
+    unused = [f"--{name}" for name in ("bpe_units", "language") if options[name].present]
+    if options.vocabulary_of and unused:
+        raise ConfigError(f"{', '.join(unused)}: without effect, because --vocabulary_of gives units and language")
     for path in manifests.values():
         if not os.path.isfile(path):
             raise ConfigError(f"{path}: no such file")

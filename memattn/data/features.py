@@ -118,7 +118,7 @@ def write_shard(folder: str, split: str, number: int, sources: list[np.ndarray])
     """Writes one shard, and returns the lengths of its sources. Raises ValueError for an empty source, OSError."""
     if not all(map(len, sources)):
         raise ValueError("a source needs at least one vector")
-    with files.writing(os.path.join(folder, f"{split}.source.{number:05}.npy")) as file:
+    with files.writing(shard_path(folder, split, number)) as file:
         np.save(file, np.concatenate(sources).astype(np.float32))
     return list(map(len, sources))
 
@@ -158,6 +158,11 @@ def read(folder: str, split: str) -> Features:
     if any(shard.shape[1] != width for shard in shards) or statistics.shape != (2, width):
         raise DataError(f"{paths[0]}: its vectors are not as wide as other shards, or as {statistics_path}")
     return Features(shards, offsets, statistics[0], statistics[1], os.path.join(folder, pattern))
+
+
+def shard_path(folder: str, split: str, number: int) -> str:
+    """Returns the path of a shard."""
+    return os.path.join(folder, f"{split}.source.{number:05}.npy")
 
 
 def offsets_path(folder: str, split: str) -> str:

@@ -3,13 +3,18 @@
 import hashlib
 import io
 import json
+import os
+import sys
 import tarfile
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from absl import flags
 from helpers.repository import assert_single_error, run_command
 from helpers.server import Server
 
+from memattn import prepare as command
 from memattn.data import corpus, features
 from memattn.data import tokenizer as tokenizers
 from memattn.data.preparation import audio, download, releases, speech
@@ -39,8 +44,8 @@ def write_recordings(folder, number=8, split="train", **options):
     return str(path), texts
 
 
-def settings(units="spelled", **options):
-    return speech.Settings(TextSettings("untokenized", "", "en", units), **options)
+def settings(units="spelled", language="en", **options):
+    return speech.Settings(TextSettings("untokenized", "", language, units), **options)
 
 
 def prepare(folder, splits, shared=None, **options):
@@ -128,6 +133,7 @@ def bad_recordings(folder):
     soundfile.write(folder / "hour.wav", np.zeros(3600 * 100, np.int16), 100)
     soundfile.write(folder / "infinite.wav", np.full(800, np.inf), 16_000, subtype="FLOAT")
     (folder / "folder.wav").mkdir()
+    os.mkfifo(folder / "pipe.wav")
     return {
         "broken.flac": "broken, or no audio",
         "text.wav": "broken, or no audio",
@@ -138,6 +144,7 @@ def bad_recordings(folder):
         "infinite.wav": "broken: it has samples that are not finite",
         "missing.wav": "unreadable: No such file or directory",
         "folder.wav": "unreadable: Is a directory",
+        "pipe.wav": "unreadable: not a regular file",
     }
 
 
@@ -169,6 +176,39 @@ def test_a_bad_recording_of_a_scored_split_is_an_error_that_can_be_mended(tmp_pa
         prepare(tmp_path / "corpus", {"train": train, "valid": valid})
     soundfile.write(tmp_path / "b" / "dev-1.wav", tone(300), 16_000)
     assert prepare(tmp_path / "corpus", {"train": train, "valid": valid})["counts"]["valid"]["pairs"] == 3
+
+
+@pytest.mark.filterwarnings("ignore:.*; skipped")
+def test_a_resumed_preparation_uses_the_recordings_as_they_are_now(tmp_path, monkeypatch):
+    monkeypatch.setattr(features, "SHARD_SIZE", 3)
+    (train, texts), (valid, _) = write_recordings(tmp_path / "a"), write_recordings(tmp_path / "b", 3, "dev")
+    kept, lost = ([tmp_path / "a" / f"train-{i}.wav" for i in numbers] for numbers in ((0, 1, 2), (3, 6, 4)))
+    contents = {path: path.read_bytes() for path in (*kept, *lost)}
+    lost[0].unlink()
+    lost[1].write_bytes(bytes(len(contents[lost[1]])))
+    modified = lost[1].stat().st_mtime_ns
+    lost[2].write_bytes(b"")
+    scored = tmp_path / "b" / "dev-1.wav"
+    scored.rename(tmp_path / "aside.wav")
+    splits = {"train": train, "valid": valid}
+    with pytest.raises(DataError, match="valid is scored as a whole"):
+        prepare(tmp_path / "corpus", splits)
+    for path in lost:
+        path.write_bytes(contents[path])
+    os.utime(lost[1], ns=(modified, modified))
+    for path in kept:
+        path.unlink()  # a whole shard
+    with pytest.raises(DataError, match="valid is scored as a whole"):
+        prepare(tmp_path / "corpus", splits)
+    (tmp_path / "aside.wav").rename(scored)
+    counts = prepare(tmp_path / "corpus", splits)["counts"]
+    assert (counts["train"]["pairs"], counts["valid"]["pairs"]) == (5, 3)
+    prepare(tmp_path / "at_once", splits)
+    names = {path.name for path in (tmp_path / "at_once").iterdir()}
+    assert {path.name for path in (tmp_path / "corpus").iterdir()} == names
+    for name in names - {corpus.MANIFEST}:
+        assert (tmp_path / "corpus" / name).read_bytes() == (tmp_path / "at_once" / name).read_bytes()
+    assert corpus.read_references(str(tmp_path / "corpus"), "train")[1] == texts[3:]
 
 
 def test_a_stopped_preparation_resumes_at_the_next_shard(tmp_path, monkeypatch):
@@ -204,6 +244,35 @@ def test_another_corpus_lends_its_vocabulary_and_statistics(tmp_path):
         prepare(tmp_path / "third", {"test": other}, shared=str(tmp_path))
 
 
+def test_the_manifest_has_the_text_settings_of_the_corpus_that_lends_its_vocabulary(tmp_path):
+    (train, _), (other, _) = write_recordings(tmp_path / "a"), write_recordings(tmp_path / "b", 3, "new")
+    prepare(tmp_path / "corpus", {"train": train}, units="bpe", language="de", bpe_units=12)
+    manifest = prepare(tmp_path / "other", {"test": other}, shared=str(tmp_path / "corpus"))
+    text = json.loads((tmp_path / "other" / tokenizers.SETTINGS).read_text())
+    assert (text["units"], text["target_language"]) == ("bpe", "de")
+    assert manifest["settings"] == {"text": text, "bpe_units": None, "max_seconds": 40.0}
+    assert prepare(tmp_path / "other", {"test": other}, shared=str(tmp_path / "corpus")) == manifest
+
+
+def test_flags_that_another_corpus_decides_are_refused(monkeypatch):
+    values = flags.FlagValues()
+    for name in ("train", "valid", "test", "language", "bpe_units", "vocabulary_of"):
+        flags.DEFINE_string(name, "en" if name == "language" else None, "", flag_values=values)
+    values(["memattn-prepare", "--test=new.tsv", "--vocabulary_of=corpus", "--language=en", "--bpe_units=5"])
+    monkeypatch.setattr(command, "flags", SimpleNamespace(FLAGS=values))
+    with pytest.raises(ConfigError, match="^--bpe_units, --language: without effect, because --vocabulary_of gives"):
+        command._prepare_recordings()
+
+
+def test_soundfile_without_its_library_is_an_error_that_names_the_extra(tmp_path, monkeypatch):
+    (tmp_path / "soundfile.py").write_text('raise OSError("cannot load library libsndfile.so")\n')
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "soundfile")
+    audio.packages.cache_clear()
+    with pytest.raises(ConfigError, match=r"cannot load library libsndfile.so; .*pip install 'memattn\[speech\]'"):
+        prepare(tmp_path / "corpus", {"train": "train.tsv"})
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
@@ -212,6 +281,8 @@ def test_another_corpus_lends_its_vocabulary_and_statistics(tmp_path):
         ("m.tsv", "\tx\n", "m.tsv:1: expected an audio file"),
         ("m.jsonl", '{"audio": "a.wav"}\n', "m.jsonl:1: text is missing; expected audio and text"),
         ("m.jsonl", "a.wav\tx\n", "m.jsonl:1: not JSON"),
+        ("m.jsonl", '{"audio": "a\\u0000.wav", "text": "x"}\n', r"m.jsonl:1: 'a\\x00.wav' is not a path: it has a NUL"),
+        ("m.tsv", "a\0.wav\tx\n", r"m.tsv:1: 'a\\x00.wav' is not a path: it has a NUL"),
     ],
 )
 def test_a_malformed_manifest_is_refused(name, content, message, tmp_path):

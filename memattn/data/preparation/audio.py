@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from memattn import reading
 from memattn.errors import ConfigError, DataError, reason
 
 RATE = 16_000  # samples a second, to which recordings are resampled
@@ -34,12 +35,15 @@ class Recording(NamedTuple):
 
 @functools.cache
 def packages() -> tuple[Any, Any]:
-    """Returns the modules soundfile and soxr. Raises ConfigError if one is not installed."""
+    """Returns the modules soundfile and soxr. Raises ConfigError if one, or libsndfile, is not installed."""
     try:
         import soundfile
         import soxr
-    except ImportError as error:
-        raise ConfigError(f"{reason(error)}; speech needs the extra `speech`: pip install 'memattn[speech]'") from error
+    except (ImportError, OSError) as error:  # OSError: soundfile is there, but not libsndfile
+        raise ConfigError(
+            f"{reason(error)}; speech needs the extra `speech`: pip install 'memattn[speech]'; "
+            "if only libsndfile is missing, install that library"
+        ) from error
     return soundfile, soxr
 
 
@@ -50,6 +54,7 @@ def read(path: str, max_seconds: float) -> Recording:
     window, or longer than `max_seconds`.
     """
     soundfile, soxr = packages()
+    _check_readable(path)
     try:
         with soundfile.SoundFile(path) as file:
             seconds, rate, channels = file.frames / file.samplerate, file.samplerate, file.channels
@@ -61,7 +66,7 @@ def read(path: str, max_seconds: float) -> Recording:
     except (soundfile.SoundFileError, OSError, ValueError) as error:
         if isinstance(error, DataError):
             raise
-        raise DataError(_problem(path, error)) from error
+        raise DataError(f"broken, or no audio: {getattr(error, 'error_string', None) or error}") from error
     if not np.isfinite(samples).all():
         raise DataError("broken: it has samples that are not finite")
     mono = samples.mean(1)
@@ -72,14 +77,15 @@ def read(path: str, max_seconds: float) -> Recording:
     return Recording(log_mel(mono), seconds, channels > 1, rate != RATE)
 
 
-def _problem(path: str, error: Exception) -> str:
-    """Returns why a file cannot be read."""
+def _check_readable(path: str) -> None:
+    """Raises DataError for a file that is missing, empty, or not a regular file such as a named pipe."""
     try:
-        with open(path, "rb") as file:
+        with reading.open_regular(path) as file:
             is_empty = not file.read(1)
-    except OSError as unreadable:
-        return f"unreadable: {unreadable.strerror}"
-    return "an empty file" if is_empty else f"broken, or no audio: {getattr(error, 'error_string', None) or error}"
+    except OSError as error:
+        raise DataError(f"unreadable: {error.strerror}") from error
+    if is_empty:
+        raise DataError("an empty file")
 
 
 def log_mel(samples: np.ndarray) -> np.ndarray:

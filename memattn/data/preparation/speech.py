@@ -23,7 +23,7 @@ from memattn.data.preparation import audio, learning
 from memattn.data.preparation import prepare as preparation
 from memattn.data.preparation.workers import Workers
 from memattn.data.text_files import read_lines
-from memattn.data.tokenizer import TextSettings, one_line
+from memattn.data.tokenizer import SubwordTokenizer, TextSettings, one_line
 from memattn.errors import ConfigError, DataError, abbreviated
 
 SKIPPED = "skipped.tsv"
@@ -68,6 +68,7 @@ class _Shard:
       lengths: numbers of vectors of the recordings that are kept.
       texts: the text of each recording that is kept.
       skipped: a line for each recording that is skipped: its place, its path and the reason, separated by tabs.
+      stamps: size and time of the last change of each audio file, skipped ones included; None for a missing file.
       seconds: total length of the recordings that are kept.
       mixed: number of kept recordings with several channels.
       resampled: number of kept recordings with another rate than `audio.RATE`.
@@ -77,6 +78,7 @@ class _Shard:
     lengths: list[int] = dataclasses.field(default_factory=list)
     texts: list[str] = dataclasses.field(default_factory=list)
     skipped: list[str] = dataclasses.field(default_factory=list)
+    stamps: list[list[int] | None] = dataclasses.field(default_factory=list)
     seconds: float = 0.0
     mixed: int = 0
     resampled: int = 0
@@ -101,13 +103,16 @@ def prepare(
       settings: how to prepare them.
       folder: where the corpus goes.
       workers: number of threads.
-      shared: a prepared corpus of speech, whose vocabulary, text settings and statistics are used; None learns them.
+      shared: a prepared corpus of speech, whose vocabulary, text settings and statistics are used, whatever `settings`
+        says of text and units; None learns them.
       release: what the manifest says about the release that the splits are from; None for other recordings.
 
     Raises ConfigError, RunError, DataError, OSError, as `prepare.prepare`.
     """
     audio.packages()
     folder = os.path.normpath(folder)
+    if shared:
+        settings = dataclasses.replace(settings, text=_shared_tokenizer(shared).settings, bpe_units=None)
     describe = functools.partial(_describe_inputs, manifests, settings, shared)
     if os.path.exists(folder):
         return preparation.check_complete(folder, describe(), {"counts": dict})
@@ -132,6 +137,8 @@ def read_manifest(path: str) -> list[Utterance]:
     for number, line in enumerate(read_lines(path), 1):
         place = f"{path}:{number}"
         recording, text = parse(line, place)
+        if "\0" in recording:
+            raise DataError(f"{place}: {abbreviated(recording)} is not a path: it has a NUL character")
         utterances.append(Utterance(place, os.path.join(folder, recording), " ".join(one_line(text).split())))
     if not utterances:
         raise DataError(f"{path}: empty; a split needs at least one recording")
@@ -163,11 +170,18 @@ def _describe_inputs(manifests: dict[str, str], settings: Settings, shared: str 
     return {"settings": dataclasses.asdict(settings), "sources": sources}
 
 
-def _shared_files(shared: str) -> list[str]:
-    """Returns the names of the files that a corpus shares. Raises ConfigError if it is no corpus of speech."""
-    if not os.path.exists(os.path.join(shared, features.STATISTICS)):
+def _shared_tokenizer(shared: str) -> SubwordTokenizer:
+    """Returns the tokenizer that a corpus shares. Raises ConfigError if it is no corpus of speech, DataError."""
+    tokenizer = tokenizers.read(shared)
+    has_statistics = os.path.exists(os.path.join(shared, features.STATISTICS))
+    if not has_statistics or not isinstance(tokenizer, SubwordTokenizer):
         raise ConfigError(f"--vocabulary_of {shared}: not a corpus that memattn-prepare speech wrote")
-    return [corpus.VOCABULARY, features.STATISTICS, *tokenizers.read(shared).files()]
+    return tokenizer
+
+
+def _shared_files(shared: str) -> list[str]:
+    """Returns the names of the files that a corpus shares. Raises ConfigError, DataError."""
+    return [corpus.VOCABULARY, features.STATISTICS, *_shared_tokenizer(shared).files()]
 
 
 def _write_files(
@@ -267,11 +281,14 @@ def _shard(
     max_seconds: float,
     folder: str,
 ) -> _Shard:
-    """Writes a shard, unless it has a journal already, and returns the content of the journal. Raises DataError."""
+    """Writes a shard, unless its journal is of the same audio files; returns the journal. Raises DataError."""
     journal = os.path.join(folder, f"{split}-{number:05}{_JOURNAL}")
+    stamps = [_stamp(utterance.audio) for utterance in utterances]
     if os.path.exists(journal):
-        return _Shard(**reading.json_file(journal, {field.name: list for field in dataclasses.fields(_Shard)[:3]}))
-    shard, matrices = _Shard(), []
+        shard = _Shard(**reading.json_file(journal, {field.name: list for field in dataclasses.fields(_Shard)[:4]}))
+        if shard.stamps == stamps:
+            return shard
+    shard, matrices = _Shard(stamps=stamps), []
     results = pool.map(functools.partial(_read, max_seconds), utterances)
     for utterance, result in zip(utterances, results, strict=True):
         if isinstance(result, str):
@@ -291,8 +308,19 @@ def _shard(
         vectors = np.concatenate(matrices, dtype=np.float64)
         shard.sums = [vectors.sum(0).tolist(), (vectors**2).sum(0).tolist()]
         features.write_shard(folder, split, number, matrices)
+    elif os.path.exists(path := features.shard_path(folder, split, number)):
+        os.remove(path)  # written before its recordings were lost
     files.write(journal, json.dumps(dataclasses.asdict(shard)) + "\n")
     return shard
+
+
+def _stamp(path: str) -> list[int] | None:
+    """Returns size and time of the last change of a file, or None if it is missing."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return [status.st_size, status.st_ctime_ns]  # not st_mtime_ns, which a change of permissions leaves as it is
 
 
 def _read(max_seconds: float, utterance: Utterance) -> audio.Recording | str:
