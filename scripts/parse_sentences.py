@@ -8,11 +8,15 @@ writes the first word of a sentence in small letters unless the word is a name, 
 read.
 """
 
+import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
+
 import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+
+from memattn.errors import ConfigError
 
 COMMAND = ["link-parser", "en", "-constituents=3", "-verbosity=0", "-graphics=0", "-spell=0", "-width=100000"]
 _TAGS = {**dict.fromkeys(".!?", "."), ",": ",", **dict.fromkeys([":", ";", "--", "..."], ":"), '"': "''"}
@@ -20,7 +24,7 @@ _TAGS = {**dict.fromkeys(".!?", "."), ",": ",", **dict.fromkeys([":", ";", "--",
 
 def main() -> int:
     if shutil.which(COMMAND[0]) is None:
-        sys.exit("error: link-parser is missing; install it: apt-get install link-grammar")
+        raise ConfigError("link-parser is missing; install it: apt-get install link-grammar")
     sentences = "".join(re.sub(r"[()\[\]{}]", "", line) for line in sys.stdin)  # the parser's own brackets
     result = subprocess.run(COMMAND, input=sentences, stdout=subprocess.PIPE, encoding="utf-8", check=True)
     for tree in trees(result.stdout):
@@ -42,4 +46,4 @@ def trees(output: str) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    cli.run(main)

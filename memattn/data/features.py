@@ -167,4 +167,4 @@ def shard_path(folder: str, split: str, number: int) -> str:
 
 def offsets_path(folder: str, split: str) -> str:
     """Returns the path of the file that says where the sources of a split start."""
-    return os.path.join(folder, f"{split}.source.offsets.npy")
+    return os.path.join(folder, f"{split}.source.starts.npy")

@@ -111,8 +111,8 @@ def array(name, content):
     ("damage", "message"),
     [
         (spoiled("train.source.00000.npy"), "train.source.00000.npy: not a complete array"),
-        (lambda folder: (folder / "train.source.offsets.npy").unlink(), "train.source.offsets.npy: missing"),
-        (array("train.source.offsets.npy", np.array([0, 3])), "offsets.npy: does not match its shards"),
+        (lambda folder: (folder / "train.source.starts.npy").unlink(), "train.source.starts.npy: missing"),
+        (array("train.source.starts.npy", np.array([0, 3])), "starts.npy: does not match its shards"),
         (array("train.source.00000.npy", np.zeros(5, np.float32)), "not a two-dimensional array of floats"),
         (array("train.source.00000.npy", np.zeros([5, 2], int)), "not a two-dimensional array of floats"),
         (array("source.statistics.npy", np.zeros([2, 9], np.float32)), "not as wide as other shards, or as"),
@@ -280,3 +280,9 @@ def test_a_folder_of_text_is_no_corpus_of_features(tmp_path):
         path.unlink()
     with pytest.raises(DataError, match="missing; with data.source: features, it and its shards hold the sources"):
         read(folder)
+
+
+def test_features_and_token_ids_share_no_name_of_a_file():
+    names = set(corpus.binary_paths("folder", "train", "source").values())
+    assert features.offsets_path("folder", "train") not in names
+    assert features.offsets_path("folder", "train").startswith("folder/train.source.")
