@@ -99,12 +99,13 @@ def _label(run: Run) -> str:
 
 
 def _parts(run: Run) -> str:
-    """Names what a run's memory has beyond the paper's, such as "windows, softmax over time, additive reading"."""
+    """Names what a run's memory has beyond Eqs. 4 to 9, such as "windows, softmax over time, additive reading"."""
     attention = run.config.model.attention
     parts = {
-        "windows": _is_windowed(run) or attention["position_windows"],
+        "windows": _is_windowed(run) or attention.get("position_windows"),
         "softmax over time": _is_windowed(run) or attention["encoder_scoring"] == "softmax_time",
-        "additive reading": attention["read"] == "additive",
+        "additive reading": attention.get("read") == "additive",
+        f"position encodings, {attention.get('renormalize')}": attention.get("position_encoding"),
     }
     return ", ".join(part for part, is_there in parts.items() if is_there) or "as in the paper"
 
