@@ -212,8 +212,8 @@ CTRANSLATE2 = """
 from types import SimpleNamespace
 __version__ = "4"
 class Translator:
-    def __init__(self, folder, compute_type, inter_threads, intra_threads):
-        assert (compute_type, inter_threads, intra_threads) == ("int8_float32", 1, 2)
+    def __init__(self, folder, compute_type, intra_threads):
+        assert compute_type == "int8_float32" and intra_threads in (1, 2)
         self.compute_type = compute_type
     def translate_batch(self, sources, *, num_hypotheses, **options):
         lengths = {"min_decoding_length": 9, "max_decoding_length": 9, "max_input_length": 0}
