@@ -212,10 +212,11 @@ CTRANSLATE2 = """
 from types import SimpleNamespace
 __version__ = "4"
 class Translator:
-    def __init__(self, folder, compute_type, intra_threads):
-        assert compute_type == "int8_float32" and intra_threads in (1, 2)
+    def __init__(self, folder, compute_type, inter_threads, intra_threads):
+        assert (compute_type, inter_threads, intra_threads) == ("int8_float32", 2, 1)
         self.compute_type = compute_type
-    def translate_batch(self, sources, *, num_hypotheses, **options):
+    def translate_batch(self, sources, *, max_batch_size, num_hypotheses, **options):
+        assert max_batch_size == {3: 2, 1: 1}[len(sources)]
         lengths = {"min_decoding_length": 9, "max_decoding_length": 9, "max_input_length": 0}
         assert options == {"beam_size": 2, **lengths}, options
         assert all(1 <= len(source) <= 9 and set(source) <= {f"w{i}" for i in range(5)} for source in sources)

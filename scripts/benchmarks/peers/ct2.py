@@ -1,12 +1,11 @@
 """Worker: a Transformer in CTranslate2, with random weights. The worker decodes only.
 
 Three layers of encoder and of decoder, as wide as memattn's; the source, the target and the output share embeddings.
-The weights are made from CTranslate2's specification of a Transformer, without PyTorch. Several threads can be slower
-than a single one, above all for a single sentence; the worker takes the faster of both.
+The weights are made from CTranslate2's specification of a Transformer, without PyTorch. Several threads for one batch
+are slower than a single one, so a batch is divided among the threads, and a sentence alone has one.
 """
 
 import tempfile
-import time
 
 import ctranslate2
 import numpy as np
@@ -66,16 +65,16 @@ def make_model(folder: str) -> int:
 
 with tempfile.TemporaryDirectory() as folder:
     parameters = make_model(folder)
-    translators = {
-        threads: ctranslate2.Translator(folder, compute_type=COMPUTE_TYPES[work.precision], intra_threads=threads)
-        for threads in {1, work.threads}
-    }
+    translator = ctranslate2.Translator(
+        folder, compute_type=COMPUTE_TYPES[work.precision], inter_threads=work.threads, intra_threads=1
+    )
 
 
-def search(translator, ids, lengths, hypotheses):
+def search(ids, lengths, hypotheses):
     """Returns the `hypotheses` most probable translations of each source, in tokens."""
     results = translator.translate_batch(
         [[tokens[i] for i in row[:length]] for row, length in zip(ids, lengths, strict=True)],
+        max_batch_size=-(-len(ids) // work.threads),
         beam_size=work.beam,
         num_hypotheses=hypotheses,
         min_decoding_length=work.length,
@@ -85,31 +84,16 @@ def search(translator, ids, lengths, hypotheses):
     return [result.hypotheses for result in results]
 
 
-def seconds(threads):
-    """Returns the least time of three decodings of all batches."""
-    times = []
-    for _ in range(3):
-        start = time.perf_counter()
-        for ids, lengths in worker.batches(work):
-            search(translators[threads], ids, lengths, 1)
-        times.append(time.perf_counter() - start)
-    return min(times)
-
-
-threads = min(translators, key=seconds) if work.threads > 1 else 1
-translator = translators[threads]
-
-
 def decode(ids, lengths):
-    return [[ids_of_tokens[token] for token in best] for (best,) in search(translator, ids, lengths, 1)]
+    return [[ids_of_tokens[token] for token in best] for (best,) in search(ids, lengths, 1)]
 
 
-for hypotheses in search(translator, *worker.batches(work)[0], work.beam):
+for hypotheses in search(*worker.batches(work)[0], work.beam):
     if len({tuple(hypothesis) for hypothesis in hypotheses}) != work.beam:
         raise SystemExit(f"the search does not keep {work.beam} different hypotheses")
 notes = (
     f"Transformer, {LAYERS} + {LAYERS} layers of {U} units, {HEADS} heads, feed-forward layers of {4 * U} units, "
     f"{parameters:,} parameters with shared embeddings; batch {work.batch}, {translator.compute_type}, "
-    f"threads: {threads}"
+    "one thread a sentence"
 )
 worker.serve_decoding(work, {"ctranslate2": ctranslate2.__version__}, notes, decode)
