@@ -14,7 +14,7 @@ from memattn.errors import ConfigError
 
 # The fastest settings of each worker.
 # Number of processes that share cores and batches; memattn decodes two batches at once in a single process.
-PROCESSES = {"ours": 1, "tfa": 2, "onmt_tf": 2, "onmt_py": 2, "joey_nmt": 2, "marian": 2}
+PROCESSES = {"ours": 1, "tfa": 2, "onmt_tf": 2, "onmt_py": 2, "joey_nmt": 2, "marian": 2, "ct2": 2}
 # Greatest length L -> number of sources decoded together.
 BATCH = {
     "ours": {math.inf: 32},
@@ -23,6 +23,7 @@ BATCH = {
     "onmt_py": {20: 32, math.inf: 8},
     "joey_nmt": {20: 32, math.inf: 8},
     "marian": {20: 32, math.inf: 16},
+    "ct2": {math.inf: 32},
 }
 
 

@@ -24,7 +24,8 @@ from memattn.errors import RunError
 from memattn.evaluation import formatting
 from memattn.evaluation.plots import Line
 
-WORKERS = os.path.join(pathlib.Path(__file__).resolve().parent, "peers")
+BENCHMARKS = pathlib.Path(__file__).resolve().parent
+WORKERS = os.path.join(BENCHMARKS, "peers")
 
 
 class System(NamedTuple):
@@ -35,7 +36,7 @@ class System(NamedTuple):
       attention: options of the model's attention.
       model: further keys of `model`, for memattn alone.
       selected: number of tokens that a lexicon selects for a batch; 0: no lexicon.
-      precision: type that memattn's layers compute in.
+      precision: type that the layers of memattn or CTranslate2 compute in.
     """
 
     worker: str
@@ -60,6 +61,10 @@ FAMILY = {
     "memattn: MoChA, w = 4": System("ours", {"name": "mocha", "chunk_size": 4, **STOPS}),
     "memattn: MAtChA": System("ours", {"name": "matcha", **STOPS}),
     "memattn: RNNsearch": System("ours", BAHDANAU, RNNSEARCH),
+}
+TRANSFORMERS = {
+    "CTranslate2: Transformer": System("ct2", {"name": "transformer"}),
+    "CTranslate2: Transformer, int8": System("ct2", {"name": "transformer"}, precision="int8"),
 }
 SYSTEMS = {
     "memattn: no attention": System("ours", NONE),
@@ -87,25 +92,28 @@ SYSTEMS = {
     "tensorflow-addons: no attention": System("tfa", NONE),
     "OpenNMT-tf: no attention": System("onmt_tf", NONE),
     "OpenNMT-py: no attention": System("onmt_py", NONE),
+    **TRANSFORMERS,
 }
 DECODED = [  # systems that are timed by default
     name
     for name, system in SYSTEMS.items()
-    if name not in FAMILY and not system.selected and system.precision == "float32"
+    if name not in FAMILY | TRANSFORMERS and not system.selected and system.precision == "float32"
 ]
-TRAINED = [name for name in DECODED if SYSTEMS[name].attention != NONE and SYSTEMS[name].worker != "marian"]
+DECODERS = ("marian", "ct2")  # workers that cannot train
+TRAINED = [name for name in DECODED if SYSTEMS[name].attention != NONE and SYSTEMS[name].worker not in DECODERS]
 PRODUCTS = System("products", NONE)  # matrix products, which measure the speed of the machine
 OURS = ("ours", "products")  # workers that run in this process' Python environment
 # Environment variables of workers. On this work, TensorFlow 2.15 is faster without oneDNN; PyTorch is very slow if its
 # threads spin.
 VARIABLES = {
     "ours": {},
-    "products": {},
+    "products": {"PYTHONPATH": os.pathsep.join(filter(None, [str(BENCHMARKS.parent), os.environ.get("PYTHONPATH")]))},
     "tfa": {"TF_ENABLE_ONEDNN_OPTS": "0"},
     "onmt_tf": {"TF_ENABLE_ONEDNN_OPTS": "0"},
     "onmt_py": {"OMP_WAIT_POLICY": "PASSIVE"},
     "joey_nmt": {"OMP_WAIT_POLICY": "PASSIVE"},
     "marian": {},
+    "ct2": {},
 }
 
 
@@ -341,7 +349,10 @@ def report(
     files.write_csv(f"{options.output}.csv", table)
     files.write(f"{options.output}.json", json.dumps(facts, indent=2) + "\n")
     markdown = lead + formatting.markdown(table)
-    size = f"two layers of {units} units, vocabulary {vocabulary:,}, {conditions['device']}"
+    layers = "two layers"
+    if TRANSFORMERS.keys() & set(options.systems):
+        layers += " (the Transformer: three of encoder and of decoder)"
+    size = f"{layers} of {units} units, vocabulary {vocabulary:,}, {conditions['device']}"
     caption = f"{title}: {size}, {options.threads} threads"
     if (at_once := max(row.get("batches at once", 1) for row in rows)) > 1:
         caption += f"; memattn decodes {'two' if at_once == 2 else at_once} batches at once"

@@ -34,7 +34,11 @@ def main() -> int:
 
 def run() -> None:
     """Defines the flags, then runs `main`."""
-    known = [name for name, system in systems.SYSTEMS.items() if not system.selected and system.worker != "marian"]
+    known = [
+        name
+        for name, system in systems.SYSTEMS.items()
+        if not system.selected and system.worker not in systems.DECODERS
+    ]
     systems.define_flags(output="results/speed/train", systems=systems.TRAINED, known=known)
     systems.define_sizes("50")
     flags.DEFINE_integer("batch_size", 128, "Sentence pairs, all of full length.", lower_bound=1)

@@ -182,7 +182,7 @@ def test_the_caption_mentions_batches_at_once_and_times_of_several_lengths_are_d
     def caption(batches, *lengths):
         measured = systems.Measured([1.0], 0.0, 100, {}, "XLA", fold_seconds=0.0125, batches_at_once=batches)
         name = "memattn: no attention"
-        options = SimpleNamespace(output=str(tmp_path / "times"), repeats=1, threads=2)
+        options = SimpleNamespace(output=str(tmp_path / "times"), repeats=1, threads=2, systems=[name])
         rows = [systems.row(name, length, measured, {name: measured}) for length in lengths]
         systems.report(rows, options, title="T", units=8, vocabulary=9)
         assert "batches at once" not in capsys.readouterr().out
@@ -194,6 +194,73 @@ def test_the_caption_mentions_batches_at_once_and_times_of_several_lengths_are_d
     assert (tmp_path / "times.png").exists()
     with open(tmp_path / "times.csv", encoding="utf-8") as file:
         assert next(csv.DictReader(file))["fold s (apart)"] == "0.013"
+
+
+def test_the_caption_says_that_a_transformer_has_other_layers(tmp_path):
+    name = "CTranslate2: Transformer, int8"
+    measured = systems.Measured([1.0], 0.0, 100, {}, "")
+    options = SimpleNamespace(output=str(tmp_path / "times"), repeats=1, threads=2, systems=[name])
+    rows = [systems.row(name, length, measured, {name: measured}) for length in (5, 6)]
+    systems.report(rows, options, title="T", units=8, vocabulary=9)
+    caption = (tmp_path / "times.md").read_text("utf-8").splitlines()[0]
+    assert caption.startswith("T: two layers (the Transformer: three of encoder and of decoder) of 8 units")
+    assert (tmp_path / "times.png").exists()
+
+
+# CTranslate2 as far as its worker needs it: it takes any weights, and replies with what a test says.
+CTRANSLATE2 = """
+from types import SimpleNamespace
+__version__ = "4"
+class Translator:
+    def __init__(self, folder, compute_type, inter_threads, intra_threads):
+        assert (compute_type, inter_threads, intra_threads) == ("int8_float32", 2, 1)
+        self.compute_type = compute_type
+    def translate_batch(self, sources, *, max_batch_size, num_hypotheses, **options):
+        assert max_batch_size == {3: 2, 1: 1}[len(sources)]
+        lengths = {"min_decoding_length": 9, "max_decoding_length": 9, "max_input_length": 0}
+        assert options == {"beam_size": 2, **lengths}, options
+        assert all(1 <= len(source) <= 9 and set(source) <= {f"w{i}" for i in range(5)} for source in sources)
+        return [SimpleNamespace(hypotheses=HYPOTHESES[:num_hypotheses])] * len(sources)
+"""
+NINE, OTHER_NINE = ["w0"] * 9, ["w1"] * 9
+
+
+@pytest.mark.parametrize(
+    ("hypotheses", "error"),
+    [
+        ([NINE, OTHER_NINE], None),
+        ([NINE, NINE], "the search does not keep 2 different hypotheses"),
+        ([NINE], "the search does not keep 2 different hypotheses"),
+        ([NINE[:8], OTHER_NINE[:8]], "not all 9 tokens long"),
+        ([["</s>"] * 9, NINE], "not all 9 tokens long"),
+    ],
+)
+def test_ctranslate2_searches_with_the_beam_and_the_lengths_of_the_work(hypotheses, error, tmp_path):
+    modules = {
+        "__init__": CTRANSLATE2 + f"HYPOTHESES = {hypotheses}\n",
+        "specs/__init__": "from unittest.mock import MagicMock\nTransformerSpec = MagicMock()\n",
+        "specs/common_spec": "LayerNormSpec = LinearSpec = object\n",
+    }
+    for name, code in modules.items():
+        path = tmp_path / "ctranslate2" / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(code, "utf-8")
+    result = subprocess.run(
+        [sys.executable, "ct2.py", json.dumps({**WORK, "beam": 2, "threads": 2, "precision": "int8"})],
+        cwd=systems.WORKERS,
+        env={**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONSAFEPATH": ""},
+        input="run\n",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if error:
+        assert result.returncode == 1
+        assert result.stderr.splitlines()[-1].endswith(error)
+    else:
+        ready, reply = map(json.loads, result.stdout.splitlines())
+        assert "batch 3, int8_float32" in ready["notes"]
+        assert reply["seconds"] > 0
 
 
 @pytest.fixture

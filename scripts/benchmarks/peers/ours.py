@@ -47,7 +47,7 @@ rows = worker.sources(work) if work.task == "decode" else []
 model = run_folder.build_model(config, work.vocabulary, max(work.length, *map(len, rows), 1), work.precision)
 versions = {"memattn": provenance.conditions()["commit"], "tensorflow": tf.__version__}
 compiled = xla.jit_compile(work.jit_compile, model.compute_dtype)
-notes = f"{'XLA' if compiled else 'graph'}, batch {work.batch}, {work.precision}"
+notes = f"{'XLA' if compiled else 'graph'}, batch {work.batch}, {work.precision}, {model.count_params():,} parameters"
 
 if work.task == "decode":
     bias = model.output_layer.bias.numpy()

@@ -19,4 +19,5 @@ make_environment onmt_tf "OpenNMT-tf[tensorflow]==2.32.0"
 make_environment onmt_py OpenNMT-py==3.5.1 "numpy<2"
 make_environment joey_nmt joeynmt==2.3.0 torch==2.13.0 importlib_metadata
 make_environment marian pymarian==1.12.42 numpy
+make_environment ct2 ctranslate2==4.8.5 numpy
 make_environment tfa tensorflow==2.15.1 tensorflow-addons==0.23.0 typing_extensions==4.5.0
