@@ -19,6 +19,7 @@ class StepList:
 
     def __init__(self, dtype: tf.DType, steps: int | tf.Tensor):
         self._dtype, self._shape = dtype, tf.TensorShape(None)
+        self._steps = steps if isinstance(steps, int) else -1
         self.empty = tf.raw_ops.EmptyTensorList(element_shape=-1, max_num_elements=steps, element_dtype=dtype)
 
     def append(self, handle: tf.Tensor, tensor: tf.Tensor) -> tf.Tensor:
@@ -29,4 +30,6 @@ class StepList:
     def stack(self, handle: tf.Tensor) -> tf.Tensor:
         """Returns the tensors of all steps [T, ...]."""
         shape = [-1 if size is None else size for size in self._shape]
-        return tf.raw_ops.TensorListStack(input_handle=handle, element_shape=shape, element_dtype=self._dtype)
+        return tf.raw_ops.TensorListStack(
+            input_handle=handle, element_shape=shape, element_dtype=self._dtype, num_elements=self._steps
+        )

@@ -39,12 +39,15 @@ def run_lstm(
     """
     dtype = inputs.dtype
     kernel, recurrent_kernel, bias = (cast(weight, dtype) for weight in (cell.kernel, cell.recurrent_kernel, cell.bias))
+    batch_and_length = inputs.shape[:2]
     inputs = tf.transpose(inputs, [1, 0, 2])
     is_real = tf.ones_like(inputs[:, :, :1]) if mask is None else tf.cast(tf.transpose(mask), dtype)[:, :, None]
     gates = tf.tensordot(inputs, kernel, 1) + bias  # [S, B, 4U]
     run = _compiled_run if jit_compile else _run
     hiddens, hidden, memory_cell = run(gates, recurrent_kernel, is_real, *state)
-    return tf.transpose(hiddens, [1, 0, 2]), hidden, memory_cell
+    # Without static shapes, XLA cannot compile the gradients of some attention mechanisms.
+    outputs = tf.ensure_shape(tf.transpose(hiddens, [1, 0, 2]), [*batch_and_length, cell.units])
+    return outputs, *(tf.ensure_shape(part, outputs.shape[::2]) for part in (hidden, memory_cell))
 
 
 @tf.custom_gradient

@@ -35,7 +35,7 @@ def test_stack_and_gradient_are_those_of_the_collected_tensors(options):
 
 def test_a_stack_has_the_static_shape_of_its_tensors():
     graph = tf.function(lambda x: powers(x, 3)).get_concrete_function(tf.TensorSpec([None, 7]))
-    assert graph.output_shapes[1:] == [None, 7]
+    assert graph.output_shapes == [3, None, 7]
 
 
 def test_compiled_gradient_has_no_copy_of_all_steps():

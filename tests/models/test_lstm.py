@@ -93,3 +93,10 @@ def test_half_precision_is_close_to_float32(precision):
     assert_close([tf.cast(value, tf.float32) for value in halves], values, tolerance=0.02)
     for result, wanted in zip(half_gradients, gradients, strict=True):
         assert np.linalg.norm(tf.cast(result, tf.float32) - wanted) < 0.03 * np.linalg.norm(wanted)
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_static_shapes_are_kept(jit_compile):
+    layer, _ = both()
+    graph = tf.function(lambda x: layer(x, mask=MASK, jit_compile=jit_compile)).get_concrete_function(inputs())
+    assert [shape.as_list() for shape in graph.output_shapes] == [[BATCH, LENGTH, UNITS], *[[BATCH, UNITS]] * 2]
