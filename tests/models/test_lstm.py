@@ -99,4 +99,4 @@ def test_half_precision_is_close_to_float32(precision):
 def test_static_shapes_are_kept(jit_compile):
     layer, _ = both()
     graph = tf.function(lambda x: layer(x, mask=MASK, jit_compile=jit_compile)).get_concrete_function(inputs())
-    assert [shape.as_list() for shape in graph.output_shapes] == [[BATCH, LENGTH, UNITS], *[[BATCH, UNITS]] * 2]
+    assert [output.shape.as_list() for output in graph.outputs] == [[BATCH, LENGTH, UNITS], *[[BATCH, UNITS]] * 2]
