@@ -98,5 +98,6 @@ def test_half_precision_is_close_to_float32(precision):
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_static_shapes_are_kept(jit_compile):
     layer, _ = both()
-    graph = tf.function(lambda x: layer(x, mask=MASK, jit_compile=jit_compile)).get_concrete_function(inputs())
+    mask = tf.constant(MASK)
+    graph = tf.function(lambda x: layer(x, mask=mask, jit_compile=jit_compile)).get_concrete_function(inputs())
     assert [output.shape.as_list() for output in graph.outputs] == [[BATCH, LENGTH, UNITS], *[[BATCH, UNITS]] * 2]
