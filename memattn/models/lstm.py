@@ -43,7 +43,7 @@ def run_lstm(
     inputs = tf.transpose(inputs, [1, 0, 2])
     is_real = tf.ones_like(inputs[:, :, :1]) if mask is None else tf.cast(tf.transpose(mask), dtype)[:, :, None]
     gates = tf.tensordot(inputs, kernel, 1) + bias  # [S, B, 4U]
-    run = _compiled_run if jit_compile else _run
+    run = _run_compiled if jit_compile else _run_in_graph
     hiddens, hidden, memory_cell = run(gates, recurrent_kernel, is_real, *state)
     # Without static shapes, XLA cannot compile the gradients of some attention mechanisms.
     outputs = tf.ensure_shape(tf.transpose(hiddens, [1, 0, 2]), [*batch_and_length, cell.units])
@@ -125,7 +125,10 @@ def _run(gates: tf.Tensor, recurrent_kernel: tf.Tensor, is_real: tf.Tensor, hidd
     return (hiddens, hidden, memory_cell), gradient
 
 
-_compiled_run = tf.function(_run, autograph=False, jit_compile=True)
+# TensorFlow never frees a graph with a custom gradient. In a function of its own, that is this small graph, once for
+# each shape, and not the graph of a whole model.
+_run_in_graph = tf.function(_run, autograph=False)
+_run_compiled = tf.function(_run, autograph=False, jit_compile=True)
 
 
 def _array_of(tensor: tf.Tensor) -> tf.TensorArray:
