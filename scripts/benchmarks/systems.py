@@ -83,6 +83,7 @@ SYSTEMS = {
     "memattn: Bahdanau, selection": System("ours", BAHDANAU, selected=3_000),
     "memattn: memory, K = 32, bfloat16": System("ours", MEMORY, precision="mixed_bfloat16"),
     "memattn: Bahdanau, bfloat16": System("ours", BAHDANAU, precision="mixed_bfloat16"),
+    "memattn: memory, K = 32, selection, bfloat16": System("ours", MEMORY, selected=3_000, precision="mixed_bfloat16"),
     **FAMILY,
     "tensorflow-addons: Bahdanau": System("tfa", BAHDANAU),
     "OpenNMT-tf: Bahdanau": System("onmt_tf", BAHDANAU),
