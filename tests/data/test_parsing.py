@@ -85,3 +85,4 @@ def test_a_run_on_trees_is_chosen_by_f1_and_scored_by_brackets(splits, tiny_conf
     assert "bracketing_f1" in lines_of(tmp_path / "run" / "validation.csv")[0].split(",")
     result = evaluate(tmp_path / "run", split="test")
     assert {"bracketing_f1", "bracketing_precision", "bracketing_recall", "malformed_trees"} <= result.keys()
+    assert not {"sacrebleu", "chrf"} & result.keys()
