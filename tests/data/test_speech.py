@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from absl import flags
+from helpers.files import contents
 from helpers.repository import assert_single_error, run_command
 from helpers.server import Server
 
@@ -378,5 +379,14 @@ def test_the_command_prepares_speech_and_says_how_to_train(tmp_path):
     assert f"{folder}: train: 8 recordings of 8, 0.00 hours, " in result.stdout
     assert "3 recordings of 3" in result.stdout and "3 resampled to 16 kHz" in result.stdout
     assert f"--config speech/small --set data.folder={folder}" in result.stdout
+    before = contents(folder)
+    (tmp_path / "a" / "train-0.wav").write_bytes(b"")
+    again = run_command("memattn.prepare", "speech", "--train", train, "--valid", valid, "--folder", folder)
+    line = f"{folder}: complete, and left as it is, even if recordings have changed; to make it anew, remove it\n"
+    assert (again.stdout, again.stderr, contents(folder)) == (line + result.stdout, "", before)
+    with open(train, "a", encoding="utf-8") as file:
+        file.write("train-1.wav\tann\n")
+    changed = run_command("memattn.prepare", "speech", "--train", train, "--valid", valid, "--folder", folder)
+    assert_single_error(changed, f"{folder}: holds another corpus (other files); use another folder, or remove it")
     failed = run_command("memattn.prepare", "speech", "--valid", valid, "--folder", tmp_path / "other")
     assert_single_error(failed, "--train: give a manifest, or --vocabulary_of")
