@@ -168,6 +168,20 @@ def test_bad_recordings_are_skipped_in_training_and_listed(tmp_path, recwarn):
     assert (tmp_path / "corpus" / "train.reference").read_text().splitlines() == texts
 
 
+@pytest.mark.filterwarnings("ignore:.*; skipped")
+def test_the_list_of_skipped_recordings_has_three_columns_whatever_their_paths_hold(tmp_path):
+    write_recordings(tmp_path / "a")
+    rows = [{"audio": f"train-{i}.wav", "text": "ann"} for i in range(3)]
+    rows += [{"audio": "a\tb\nc\u2028\r.wav", "text": "bob"}]
+    (tmp_path / "a" / "train.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    prepare(tmp_path / "corpus", {"train": str(tmp_path / "a" / "train.jsonl")})
+    (line,) = (tmp_path / "corpus" / "skipped.tsv").read_text(encoding="utf-8").splitlines()
+    place, path, reason = line.split("\t")
+    assert place.endswith("train.jsonl:4")
+    assert path == str(tmp_path / "a") + r"/a\tb\nc\u2028\r.wav"
+    assert reason == "unreadable: No such file or directory"
+
+
 def test_a_bad_recording_of_a_scored_split_is_an_error_that_can_be_mended(tmp_path):
     (train, _), (valid, _) = write_recordings(tmp_path / "a"), write_recordings(tmp_path / "b", 3, "dev")
     (tmp_path / "b" / "dev-1.wav").unlink()
