@@ -13,7 +13,6 @@ import pytest
 from absl import flags
 from helpers.files import contents
 from helpers.repository import assert_single_error, run_command
-from helpers.server import Server
 
 from memattn import prepare as command
 from memattn.data import corpus, features
@@ -346,14 +345,12 @@ def part(name, speakers):
 
 
 @pytest.fixture
-def server(monkeypatch):
-    server = Server()
+def server(server, monkeypatch):
     parts = {"train-clean-5": part("train-clean-5", [19, 26]), "dev-clean-2": part("dev-clean-2", [84])}
     server.contents = {f"/31/{name}.tar.gz": content for name, content in parts.items()}
     for name, content in parts.items():
         monkeypatch.setitem(releases.mini_librispeech.MD5, name, hashlib.md5(content).hexdigest())
-    yield server
-    server.close()
+    return server
 
 
 def test_mini_librispeech_is_downloaded_and_read(server, tmp_path):
