@@ -427,9 +427,12 @@ def _prepare_speech(
     units: Units = "bpe" if options.bpe_units else "spelled"
     text = TextSettings("untokenized", "", moses_language(language), units)
     settings = speech_preparation.Settings(text, options.bpe_units, options.max_seconds)
+    was_complete = os.path.exists(folder)
     manifest = speech_preparation.prepare(
         manifests, settings, folder, options.workers or processes.cores(), shared, release
     )
+    if was_complete:  # the manifests are those of the corpus, but the recordings may have changed
+        print(f"{folder}: complete, and left as it is, even if recordings have changed; to make it anew, remove it")
     for split, counts in manifest["counts"].items():
         notes = {
             "skipped": counts["read"] - counts["pairs"],

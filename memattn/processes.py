@@ -37,7 +37,9 @@ def command() -> str:
 def locked(path: str, what: str, doing: str, *, wait: bool = False) -> Iterator[bool]:
     """Holds a lock file inside the context, and yields whether the lock is held: not every file system has locks.
 
-    Without locks, warns and continues. The folder of the file is made if it is missing.
+    Without locks, warns and continues. The folder of the file is made if it is missing. The file is removed in the end,
+    also if the work fails, while the lock is still held: a waiting process that then locks the removed file lets go of
+    it and locks a new one, as filelock does, so that later processes see its lock.
 
     Args:
       path: the lock file.
@@ -66,20 +68,17 @@ def locked(path: str, what: str, doing: str, *, wait: bool = False) -> Iterator[
     try:
         yield lock.is_locked
     finally:
+        with contextlib.suppress(OSError):
+            os.remove(path)
         lock.release()
 
 
-@contextlib.contextmanager
-def making(path: str, doing: str, *, wait: bool = False) -> Iterator[bool]:
+def making(path: str, doing: str, *, wait: bool = False) -> contextlib.AbstractContextManager[bool]:
     """Lets only one process make the file or folder `path`: the context holds `path`.lock, as `locked` does.
 
-    The lock file is removed after the work, so a process that waited must check whether `path` exists.
+    A process that waited must check whether `path` exists.
     """
-    lock = f"{path}.lock"
-    with locked(lock, path, doing, wait=wait) as is_locked:
-        yield is_locked
-        with contextlib.suppress(OSError):
-            os.remove(lock)
+    return locked(f"{path}.lock", path, doing, wait=wait)
 
 
 def _holder(path: str) -> str:

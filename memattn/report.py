@@ -31,13 +31,12 @@ def _main(*run_dirs: str) -> int:
     _check(run_dirs, options.output)
     from memattn import files
     from memattn.evaluation.evaluate import evaluation_command
-    from memattn.evaluation.report import page, runs
-    from memattn.evaluation.report import samples as sampling
+    from memattn.evaluation.report import examples, page, runs
 
     reported = [runs.read(run_dir, options.split, options.set) for run_dir in run_dirs]
-    samples = sampling.samples(reported, options.split, options.samples, options.set) if options.samples else []
-    files.write(options.output, page.page(reported, samples, options.split))
-    print(f"{options.output}: {', '.join(run_dirs)}; sample translations: {sum(map(len, samples))}")
+    chosen = examples.examples(reported, options.split, options.examples, options.set) if options.examples else []
+    files.write(options.output, page.page(reported, chosen, options.split))
+    print(f"{options.output}: {', '.join(run_dirs)}; example translations: {sum(map(len, chosen))}")
     for run in reported:
         if run.evaluated is None:
             print(f"no evaluation on {options.split}; make one with: {evaluation_command(run.folder, options.split)}")
@@ -48,7 +47,7 @@ def main() -> None:
     flags.DEFINE_string("output", None, "HTML file to write.", required=True)
     flags.DEFINE_string("split", "valid", "Split whose evaluations are reported, and whose sentences are translated.")
     flags.DEFINE_integer(
-        "samples", 10, "Number of sentences that are translated; 0 needs no checkpoints.", lower_bound=0
+        "examples", 10, "Number of sentences that are translated; 0 needs no checkpoints.", lower_bound=0
     )
     flags.DEFINE_multi_string("set", [], "Override of a key in all runs, such as decoding.beam_size=1; repeatable.")
     cli.run(_main, positional=True, tensorflow=True)

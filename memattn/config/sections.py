@@ -115,9 +115,9 @@ class Seq2SeqConfig:
 
     kind: Literal["seq2seq"] = "seq2seq"  # an encoder and a decoder; for the other kinds see below
     encoder: Literal["lstm", "gru"] = "lstm"  # cells of the encoder; gru: as in Cho et al. (2014)
-    # lstm: as in the paper; rnnsearch: the decoder of Bahdanau et al. (2015), one GRU layer whose previous state is the
-    # query of attention
-    decoder: Literal["lstm", "rnnsearch"] = "lstm"
+    # lstm: as in the paper; gru: the same with GRUs; rnnsearch: the decoder of Bahdanau et al. (2015), one GRU layer
+    # whose previous state is the query of attention
+    decoder: Literal["lstm", "gru", "rnnsearch"] = "lstm"
     layers: int = number(2, at_least=1)  # layers of the decoder, and of the encoder in each direction
     units: int = number(256, at_least=1)  # U, the width of a layer
     encoder_layers: int | None = number(None, at_least=1)  # layers of the encoder in each direction; null: layers

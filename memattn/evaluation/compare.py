@@ -11,6 +11,7 @@ from sacrebleu.significance import PairedTest
 
 from memattn.data import tokenizer
 from memattn.data.text_files import read_lines
+from memattn.data.trees import spans
 from memattn.errors import DataError, RunError
 from memattn.evaluation import formatting
 from memattn.evaluation.evaluate import DETOKENIZED, HYPOTHESES, REFERENCES, evaluation_command, stored_folder
@@ -56,9 +57,13 @@ def compare(runs: list[Translated], num_sentences: int) -> str:
     """Returns a table of scores with intervals of 95% and p-values against the first run, and sentences that differ.
 
     Intervals and p-values are by sacreBLEU's paired bootstrap (Koehn, 2004). The `num_sentences` sentences are those
-    whose chrF differs most between the first two runs. Raises RunError if the runs have different references.
+    whose chrF differs most between the first two runs. Raises RunError if the runs have different references, or trees.
     """
     first = runs[0]
+    if all(map(spans, first.references)):
+        raise RunError(
+            f"{first.run_dir}: has trees, of which sacreBLEU and chrF say little; compare bracketing_f1 in result.json"
+        )
     for run in runs[1:]:
         if run.references != first.references:
             raise RunError(f"{run.run_dir}: has other references than {first.run_dir}; compare runs on one test set")

@@ -248,7 +248,8 @@ class Metric:
       form: format of a number, as in f"{value:{form}}".
       unit: stands after a number, such as "%".
       higher_is_better: whether the best model has the highest value.
-      needs_detokenized: whether the metric compares detokenized text, which generated tasks do not have.
+      needs_detokenized: whether the metric compares detokenized text, which generated tasks do not have, and trees
+        are not.
       needs_trees: whether the metric compares trees.
       at_validation: whether every validation computes the metric, even if `training.metric` names another.
       is_reported: whether model cards, tables and memattn-eval show the metric; result.json has all.
@@ -272,8 +273,9 @@ class Metric:
 
     def suits(self, comparison: Comparison) -> bool:
         """Returns whether a comparison is of the kind that the metric is for."""
-        has_trees, is_transcript = comparison.has_trees, comparison.is_transcript
-        return (has_trees or not self.needs_trees) and (is_transcript or not self.is_error_rate)
+        if self.is_error_rate:
+            return comparison.is_transcript
+        return not self.needs_detokenized if comparison.has_trees else not self.needs_trees
 
     @property
     def is_special(self) -> bool:

@@ -13,7 +13,7 @@ from memattn.evaluation.result import Result
 from memattn.runs.run_folder import BEST
 
 FILE = "model_card.md"
-_DECODERS = {"lstm": "LSTM", "rnnsearch": "RNNsearch"}
+_DECODERS = {"lstm": "LSTM", "gru": "GRU", "rnnsearch": "RNNsearch"}
 _NOT_EXPORTED = ("decoding.sample", "decoding.lexicon")  # an exported model has beam search over all tokens
 
 

@@ -59,6 +59,9 @@ STYLES = {
 _SLOTS = 32  # number of slots whose lines have the mechanism's colour: fewer are lighter, more are darker
 _SLOT_BOUNDS, _SLOT_DASHES = (4, 16, 32, 64), (":", "-.", "--", "-", (0, (8, 2)))  # dashes of `memory` by slots
 _DASHES = ("-", "--", "-.", ":")
+_MOST_SHADES = 4  # lines of a mechanism that shades of its colour can tell apart
+# Colours of pictures with more lines of a mechanism: dark on white, and apart for colour-blind readers with the dashes.
+PALETTE = ("#0072B2", "#D55E00", "#3D9BD9", "#00A87A", "#AA4499", "#222222", "#7A3B10")
 
 
 def attention(config: Config) -> Mapping[str, Any]:
@@ -77,15 +80,24 @@ def words(attention: Mapping[str, Any]) -> str:
 def line_styles(attentions: list[Mapping[str, Any]]) -> list[tuple[str, Dash]]:
     """Returns a colour and a dash for each line of a picture, from the model of each.
 
-    Of several lines with the same mechanism and K, later ones are lighter and have other dashes.
+    Of several lines with the same mechanism and K, later ones are lighter and have other dashes. If these are more than
+    _MOST_SHADES, colours do not stand for mechanisms: each line of the picture has its own of PALETTE.
     """
     styles = [(_colour(attention), _dash(attention)) for attention in attentions]
+    if max(map(styles.count, styles), default=0) > _MOST_SHADES:
+        return [_style_by_place(place) for place in range(len(styles))]
     lines = []
     for i, (colour, dash) in enumerate(styles):
         earlier = styles[:i].count((colour, dash))
         lighter = mixed(colour, "white", 0.7 * earlier / styles.count((colour, dash)))
         lines.append((lighter, _DASHES[earlier % len(_DASHES)] if earlier else dash))
     return lines
+
+
+def _style_by_place(place: int) -> tuple[str, Dash]:
+    """Returns a colour of PALETTE and a dash, which differ from those of the line before; equal after 28 lines."""
+    rounds, colour = divmod(place, len(PALETTE))
+    return PALETTE[colour], _DASHES[(colour + rounds) % len(_DASHES)]
 
 
 def mixed(colour: str, added: str, share: float) -> str:

@@ -1,5 +1,7 @@
 """The paper's decoder: a stack of LSTMs that reads one context in each step."""
 
+from collections.abc import Mapping
+
 import tensorflow as tf
 
 from memattn.attention import AttentionMechanism
@@ -9,7 +11,7 @@ from memattn.models.bridge import Cells
 from memattn.models.dropout import dropout, split_seed
 from memattn.models.lstm import run_lstm
 from memattn.models.reader import make_reader
-from memattn.models.stepper import LSTMStepper, Stepper, run_steps
+from memattn.models.stepper import LSTMStepper, StackStepper, Stepper, run_steps
 
 
 @tf.keras.utils.register_keras_serializable("memattn")
@@ -20,12 +22,16 @@ class Decoder(tf.keras.layers.Layer):
 
     Args:
       attention: the mechanism.
-      layers, units: number and width of the LSTM layers.
+      layers, units: number and width of the layers.
       dropout: rate on the input of every cell, with a fresh mask in each step.
       input_feeding: concatenate the previous step's context to the input.
       mix: the output layer gets tanh(W [h; c]), U wide; if false, it gets [h; c] as in Eq. 3.
       initializer: name, config or object, of the weight matrices.
     """
+
+    cell_name, cell_type = "lstm", tf.keras.layers.LSTMCell
+    cell_options: Mapping[str, bool] = {}
+    stepper_type: type[StackStepper] = LSTMStepper
 
     def __init__(
         self,
@@ -45,18 +51,8 @@ class Decoder(tf.keras.layers.Layer):
         self.input_feeding, self.mix, self.initializer = input_feeding, mix, initializer
         self.stack = [
             # Not Keras' LSTM: on a GPU it becomes a cuDNN operation, which XLA cannot compile.
-            tf.keras.layers.RNN(
-                tf.keras.layers.LSTMCell(
-                    units,
-                    kernel_initializer=initializer_of(f"lstm_{i}/kernel", initializer),
-                    recurrent_initializer=initializer_of(f"lstm_{i}/recurrent_kernel", initializer),
-                    dtype=self.dtype_policy,
-                ),
-                return_sequences=True,
-                dtype=self.dtype_policy,
-                name=f"lstm_{i}",
-            )
-            for i in range(layers)
+            tf.keras.layers.RNN(self._cell(name), return_sequences=True, dtype=self.dtype_policy, name=name)
+            for name in (f"{self.cell_name}_{i}" for i in range(layers))
         ]
         if mix:
             self.mixing_layer = tf.keras.layers.Dense(
@@ -67,37 +63,50 @@ class Decoder(tf.keras.layers.Layer):
                 name="mix",
             )
 
+    def _cell(self, name: str) -> tf.keras.layers.Layer:
+        """Makes the cell of the layer `name`."""
+        return self.cell_type(
+            self.units,
+            kernel_initializer=initializer_of(f"{name}/kernel", self.initializer),
+            recurrent_initializer=initializer_of(f"{name}/recurrent_kernel", self.initializer),
+            dtype=self.dtype_policy,
+            **self.cell_options,
+        )
+
     def gates(self, inputs: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:
-        """Returns what inputs [..., E] contribute to the gates of the first cell [..., 4U], bias included."""
+        """Returns what inputs [..., E] contribute to the gates of the first cell [..., G], bias included."""
         cell = self.stack[0].cell
         kernel, bias = self._cast(cell.kernel)[: inputs.shape[-1]], self._cast(cell.bias)
         return tf.tensordot(dropout(inputs, self.dropout, seed), kernel, 1) + bias
 
-    def stepper(self, memory: dict[str, tf.Tensor], *, fold: bool = False) -> LSTMStepper:
+    def stepper(self, memory: dict[str, tf.Tensor], *, fold: bool = False) -> StackStepper:
         """Does the work that all steps over one memory share; returns the stepper that runs single steps.
 
         `fold` is for searches, which have no dropout: what the mechanism's `for_search` returns computes the scores,
         and the memory is folded if that saves work (see `FoldedReader`).
         """
-        first, *upper = [lstm.cell for lstm in self.stack]
+        first, *upper = [layer.cell for layer in self.stack]
         kernel, values = self._cast(first.kernel), memory["values"]
         feed_kernel = kernel[kernel.shape[0] - values.shape[2] :] if self.input_feeding else None
         mix, mix_kernel = None, None
         if self.mix:
             weights, bias = map(self._cast, self.mixing_layer.weights)  # the weights are W of [h; c]
             mix, mix_kernel = (weights[: self.units], bias), weights[self.units :]
-        return LSTMStepper(
+        return self.stepper_type(
             attention=self.attention.for_search() if fold else self.attention,
             memory=memory,
             reader=make_reader(values, feed_kernel, mix_kernel, self.dropout, fold=fold),
             recurrent_kernel=self._cast(first.recurrent_kernel),
             upper=[
-                (tf.concat([self._cast(cell.kernel), self._cast(cell.recurrent_kernel)], 0), self._cast(cell.bias))
-                for cell in upper
+                self._upper_weights(*map(self._cast, (cell.kernel, cell.recurrent_kernel, cell.bias))) for cell in upper
             ],
             mix=mix,
             dropout=self.dropout,
         )
+
+    def _upper_weights(self, kernel: tf.Tensor, recurrent_kernel: tf.Tensor, bias: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        """Returns the weights of a cell above the first as the stepper takes them."""
+        return tf.concat([kernel, recurrent_kernel], 0), bias
 
     def build(self, inputs_shape, memory_shape=None):
         """Makes the weights for inputs [B, T, E] and a memory whose "values" are [B, M, D]."""
@@ -107,8 +116,8 @@ class Decoder(tf.keras.layers.Layer):
                 self.attention.build((None, None, self.units), values_shape)
             context_size = self.attention.context_size(values_shape[-1])
             width = inputs_shape[-1] + context_size * self.input_feeding
-            for lstm in self.stack:
-                lstm.build((None, None, width))
+            for layer in self.stack:
+                layer.build((None, None, width))
                 width = self.units
             if self.mix:
                 self.mixing_layer.build((None, self.units + context_size))

@@ -12,6 +12,7 @@ from memattn.models.bridge import BackwardBridge, Cells, DenseBridge, ZeroBridge
 from memattn.models.decoder import Decoder
 from memattn.models.dropout import fold_in, split_seed
 from memattn.models.encoder import Encoder, num_states
+from memattn.models.gru_decoder import GRUDecoder
 from memattn.models.interface import Alternative, MemoryRatio
 from memattn.models.rnnsearch import RNNsearchDecoder
 from memattn.models.sources import FeatureReader, TokenReader
@@ -21,7 +22,7 @@ from memattn.models.tokens import OutputWeights, output_weights, shift_right
 _ATTENTION, _SOURCE = 1, 2  # numbers that `fold_in` gets for the seeds of the attention mechanism and the source reader
 
 BRIDGES = {"zero": ZeroBridge, "dense": DenseBridge, "backward": BackwardBridge}
-DECODERS = {"lstm": Decoder, "rnnsearch": RNNsearchDecoder}
+DECODERS = {"lstm": Decoder, "gru": GRUDecoder, "rnnsearch": RNNsearchDecoder}
 _CHOICES = {
     "bridge": ("auto", *BRIDGES),
     "tie_embeddings": ("none", "source_target", "all"),
@@ -80,7 +81,7 @@ class Seq2Seq(tf.keras.Model):
       tie_embeddings: "source_target" shares one embedding matrix; "all" also gives it to the output layer.
       attention: {"name": a registered mechanism, and its options}.
       encoder: cells of the encoder, "lstm" or "gru".
-      decoder: "lstm" or "rnnsearch". The latter has one layer, and its own forms of input feeding and mixing.
+      decoder: "lstm", "gru" or "rnnsearch". The last has one layer, and its own forms of input feeding and mixing.
       source_features: F, where sources are vectors [B, S, F] padded with NaN; None where they are token ids.
       spec_augment: number of masks of time, and of masks of frequency, in each source of vectors in training.
 
@@ -108,7 +109,7 @@ class Seq2Seq(tf.keras.Model):
         encoder_units: int | None = None,
         encoder_reduce: Sequence[int] = (),
         encoder: Literal["lstm", "gru"] = "lstm",
-        decoder: Literal["lstm", "rnnsearch"] = "lstm",
+        decoder: Literal["lstm", "gru", "rnnsearch"] = "lstm",
         source_features: int | None = None,
         spec_augment: int = 0,
         **kwargs,
@@ -174,7 +175,7 @@ class Seq2Seq(tf.keras.Model):
             name="encoder",
         )
         self.bridge = self._make_bridge(bridge, decoder, layers, units, uniform)
-        lstm_options: dict[str, Any] = {"layers": layers, "input_feeding": input_feeding, "mix": mix}
+        stack_options: dict[str, Any] = {"layers": layers, "input_feeding": input_feeding, "mix": mix}
         self.decoder = DECODERS[decoder](
             attention=self.attention,
             units=units,
@@ -182,7 +183,7 @@ class Seq2Seq(tf.keras.Model):
             initializer=uniform,
             dtype=self.dtype_policy,
             name="decoder",
-            **(lstm_options if decoder == "lstm" else {}),
+            **({} if decoder == "rnnsearch" else stack_options),
         )
         self.tied_output = tie_embeddings == "all"
         if self.tied_output:
@@ -210,7 +211,7 @@ class Seq2Seq(tf.keras.Model):
         options: dict[str, Any] = {} if kind == "zero" else {"initializer": initializer}
         if kind == "backward":
             options["encoder_units"] = self.encoder.units
-        parts = 1 if decoder == "rnnsearch" else 2
+        parts = 2 if decoder == "lstm" else 1
         return BRIDGES[kind](layers=layers, units=units, parts=parts, dtype=self.dtype_policy, name="bridge", **options)
 
     def _build_layers(self) -> None:

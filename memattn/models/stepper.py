@@ -82,12 +82,12 @@ class Stepper:
         return Reading(dense, fed, contexts, state)
 
 
-class LSTMStepper(Stepper):
-    """Runs a `Decoder` step by step.
+class StackStepper(Stepper):
+    """Runs a stack of cells step by step; base of `LSTMStepper` and `GRUStepper`.
 
     Args:
-      recurrent_kernel: [U, 4U], of the first cell.
-      upper: for each further cell, the kernel [2U, 4U] of its input and previous output, and the bias [4U].
+      recurrent_kernel: [U, G], of the first cell.
+      upper: weights of each further cell.
       mix: the mixing layer's kernel [U, U] for the output, and its bias [U]; or None.
       dropout: rate on the input of every cell.
       **others: see `Stepper`.
@@ -104,12 +104,10 @@ class LSTMStepper(Stepper):
 
     def __call__(self, gates, state, seed=None):
         seeds = split_seed(seed, 1 + len(self._upper))
-        (hidden, memory_cell), *upper = state["cells"]
-        gates = self._reader.feed(gates, state["fed"], seeds[0]) + tf.tensordot(hidden, self._recurrent_kernel, 1)
-        cells = [_lstm(gates, memory_cell)]
-        for (kernel, bias), (hidden, memory_cell), cell_seed in zip(self._upper, upper, seeds[1:], strict=True):
-            inputs = tf.concat([dropout(cells[-1][0], self._dropout, cell_seed), hidden], -1)
-            cells.append(_lstm(tf.tensordot(inputs, kernel, 1) + bias, memory_cell))
+        first, *upper = state["cells"]
+        cells = [self._run_first(self._reader.feed(gates, state["fed"], seeds[0]), first)]
+        for weights, cell, cell_seed in zip(self._upper, upper, seeds[1:], strict=True):
+            cells.append(self._run_upper(dropout(cells[-1][0], self._dropout, cell_seed), cell, weights))
         outputs = cells[-1][0]
         reading = self.read(outputs, state["attention"], seed)
         next_state = {"cells": cells, "attention": reading.state, "fed": reading.fed}
@@ -122,6 +120,29 @@ class LSTMStepper(Stepper):
             return tf.concat([outputs, contexts], -1)
         kernel, bias = self._mix
         return tf.tanh(tf.tensordot(outputs, kernel, 1) + contexts + bias)
+
+    def _run_first(self, gates: tf.Tensor, cell: list[tf.Tensor]) -> list[tf.Tensor]:
+        """Returns the next state of the first cell, for what its inputs contribute to its gates [B, Q, G]."""
+        raise NotImplementedError
+
+    def _run_upper(self, inputs: tf.Tensor, cell: list[tf.Tensor], weights: tuple[tf.Tensor, ...]) -> list[tf.Tensor]:
+        """Returns the next state of a further cell, for its inputs [B, Q, U] and its weights."""
+        raise NotImplementedError
+
+
+class LSTMStepper(StackStepper):
+    """Runs a `Decoder` step by step, G = 4U.
+
+    The weights of a further cell are the kernel [2U, 4U] of its input and previous output, and the bias [4U].
+    """
+
+    def _run_first(self, gates, cell):
+        hidden, memory_cell = cell
+        return _lstm(gates + tf.tensordot(hidden, self._recurrent_kernel, 1), memory_cell)
+
+    def _run_upper(self, inputs, cell, weights):
+        (hidden, memory_cell), (kernel, bias) = cell, weights
+        return _lstm(tf.tensordot(tf.concat([inputs, hidden], -1), kernel, 1) + bias, memory_cell)
 
 
 def run_steps(

@@ -73,8 +73,9 @@ def result_of(folder: str, config: Config, split: str, average: int | None) -> R
         and configs.to_dict(stored) == configs.to_dict(config)
         and folders == ([CHECKPOINTS] * average if average else [BEST])
     )
-    # Results of former versions lack the scores of detokenized text.
-    has_all_scores = config.data.generated or any(METRICS[name].needs_detokenized for name in result.scores)
+    # Results of former versions lack the scores of detokenized text; those of trees have no such scores.
+    scored = [METRICS[name] for name in result.scores]
+    has_all_scores = config.data.generated or any(each.needs_detokenized or each.needs_trees for each in scored)
     return result if fits and has_all_scores else None
 
 

@@ -8,7 +8,7 @@ from memattn.config import Config, Seq2SeqConfig, TrainingConfig
 from memattn.evaluation.metrics import METRICS
 from memattn.training.progress import Progress
 from memattn.training.step import StepResult
-from memattn.training.validation import Sample
+from memattn.training.validation import Example
 
 _MANY_PAIRS = 1_000_000  # from here on, the paper's settings are not remarked upon
 
@@ -81,9 +81,9 @@ def validation_line(step: int, scores: Mapping[str, float], seconds: float, *, i
     return f"validation at step {step:,}: {'  '.join(texts)}  ({seconds:.1f} s){'  best so far' if is_best else ''}"
 
 
-def sample_lines(sample: Sample) -> list[str]:
+def example_lines(example: Example) -> list[str]:
     """Returns a sentence, its reference and its translation, each as a line."""
-    return [f"{name:<13}{text}".rstrip() for name, text in sample._asdict().items()]
+    return [f"{name:<13}{text}".rstrip() for name, text in example._asdict().items()]
 
 
 def note_on_settings(config: Config, pairs: int) -> str | None:

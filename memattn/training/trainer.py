@@ -132,7 +132,7 @@ class Trainer:
         is_best = progress.add_validation(training, scores)
         run.say(reporting.validation_line(progress.step, scores, time.monotonic() - begin, is_best=is_best))
         self._events.record("validation", scores, progress.step)
-        distribution.by_chief(run.strategy, self._show_sample)
+        distribution.by_chief(run.strategy, self._show_example)
         if progress.decay(training):
             rate = learning_rate(training, progress.step, progress.decays)
             run.say(f"no better for {progress.stalled} validations: the learning rate is now {rate:.3g}")
@@ -143,14 +143,14 @@ class Trainer:
         distribution.by_chief(run.strategy, lambda: files.write_csv(path, progress.validations))
         self.step_log.leave_out(time.monotonic() - begin)
 
-    def _show_sample(self) -> None:
+    def _show_example(self) -> None:
         """Prints and records a sentence with its translation; now and then, also draws their alignment."""
         validation, step = self.run.validation, self.run.progress.step
-        lines = reporting.sample_lines(validation.sample)
+        lines = reporting.example_lines(validation.example)
         for line in lines:
             self.run.say(f"  {line}")
-        self._events.record_text("validation/sample", lines, step)
-        if time.monotonic() - self._drawn_at >= _PICTURE_SECONDS and (png := validation.draw_sample()):
+        self._events.record_text("validation/example", lines, step)
+        if time.monotonic() - self._drawn_at >= _PICTURE_SECONDS and (png := validation.draw_example()):
             self._events.record_picture("validation/alignment", png, step)
             self._drawn_at = time.monotonic()
 

@@ -23,7 +23,7 @@ from memattn.training import distribution
 _COVERED_TARGETS = 0.95  # share of the validation targets that active memory must have room for
 
 
-class Sample(NamedTuple):
+class Example(NamedTuple):
     """A sentence, its reference and its translation: words divided by spaces, BPE undone."""
 
     source: str
@@ -39,7 +39,7 @@ class Validation:
     Attributes:
       metrics: names of the metrics, in the order of their scores.
       problem: why BLEU may be 0 throughout; None if it may not, or if another metric decides.
-      sample: a sentence of median length with its last translation, which is "" on workers that do not translate.
+      example: a sentence of median length with its last translation, which is "" on workers that do not translate.
     """
 
     def __init__(self, config: Config, model: Model, vocabulary: Vocabulary, text: Tokenizer):
@@ -54,10 +54,10 @@ class Validation:
         self._searcher, self._scorer = _StoppableSearcher(model, _decoding(config, self._pairs)), Scorer(model)
         self._searcher.check(self._searcher.config.batch_size, int(self._pairs.source.lengths().max()))
         self._vocabulary, self._text, self._num_buckets = vocabulary, text, config.data.num_buckets
-        self._sample_index = int(np.argsort(self._pairs.source.lengths(), kind="stable")[len(self._pairs) // 2])
-        source = self._pairs.source.text(self._sample_index, vocabulary, text)
-        self.sample = Sample(one_line(source), one_line(self._references[self._sample_index]), "")
-        self._sample_tokens: list[str] = []  # of the translation
+        self._example_index = int(np.argsort(self._pairs.source.lengths(), kind="stable")[len(self._pairs) // 2])
+        source = self._pairs.source.text(self._example_index, vocabulary, text)
+        self.example = Example(one_line(source), one_line(self._references[self._example_index]), "")
+        self._example_tokens: list[str] = []  # of the translation
 
     def chiefs_scores(self, strategy: tf.distribute.Strategy, stop: Callable[[], bool]) -> dict[str, float] | None:
         """Returns the scores that the chief computes, on every worker; None if `stop()` became true on the chief."""
@@ -85,17 +85,17 @@ class Validation:
             scores = {name: score.value for name, score in metrics.scores(comparison, self.metrics).items()}
         except StoppedError:
             return None
-        self._sample_tokens = translations[self._sample_index].best
-        self.sample = self.sample._replace(translation=one_line(self._text.decode(self._sample_tokens)))
+        self._example_tokens = translations[self._example_index].best
+        self.example = self.example._replace(translation=one_line(self._text.decode(self._example_tokens)))
         return scores
 
-    def draw_sample(self) -> bytes | None:
-        """Returns a picture of the alignment of the sample's translation, as PNG; None if there is no alignment."""
-        if not (self._sample_tokens and self._searcher.has_alignments):
+    def draw_example(self) -> bytes | None:
+        """Returns a picture of the alignment of the example's translation, as PNG; None if there is no alignment."""
+        if not (self._example_tokens and self._searcher.has_alignments):
             return None
         from memattn.evaluation import plots  # loads much of Matplotlib
 
-        index, target = self._sample_index, self._vocabulary.encode(self._sample_tokens)
+        index, target = self._example_index, self._vocabulary.encode(self._example_tokens)
         labels = self._pairs.source.labels(index, self._vocabulary)
         source = self._pairs.source.padded(np.array([index]), 1, len(labels))
         usual = 2 * len(self._pairs.target[index])  # mostly one width: traced once

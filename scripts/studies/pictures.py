@@ -297,6 +297,12 @@ PICTURES = {
         memory=MEMORY,
     ),
     "results/multi30k/small/learning_curves.png": multi30k,
+    "results/windows/small/learning_curves.png": partial(
+        curves,
+        table="windows/small/learning_curves.csv",
+        title="Copy task, L = 40, K = 16 (SCALED DOWN)",
+        memory={"name": "memory_variant", "num_slots": 16},
+    ),
     "results/active_translation/small/bleu_by_length.png": active_translation,
     "results/speed/decode.png": partial(
         times,

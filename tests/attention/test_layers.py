@@ -16,6 +16,7 @@ from memattn import attention
 from memattn.models.bridge import BackwardBridge, DenseBridge
 from memattn.models.decoder import Decoder
 from memattn.models.encoder import Encoder
+from memattn.models.gru_decoder import GRUDecoder
 from memattn.models.rnnsearch import RNNsearchDecoder
 
 pytestmark = pytest.mark.slow
@@ -85,6 +86,9 @@ PARTS = {
     "encoder": lambda initializer: Encoder(layers=2, units=D, initializer=initializer),
     "encoder of GRUs": lambda initializer: Encoder(layers=2, units=D, cell="gru", initializer=initializer),
     "decoder": lambda initializer: Decoder(
+        attention=make("luong", {}, initializer=initializer), layers=2, units=D, initializer=initializer
+    ),
+    "decoder of GRUs": lambda initializer: GRUDecoder(
         attention=make("luong", {}, initializer=initializer), layers=2, units=D, initializer=initializer
     ),
     "rnnsearch": lambda initializer: RNNsearchDecoder(

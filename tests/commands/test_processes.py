@@ -1,5 +1,6 @@
 """Locks between processes (here threads), files that two processes write, and how processes end."""
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -69,11 +70,36 @@ def test_a_process_that_may_wait_waits_for_the_lock(tmp_path, capfd):
     assert os.listdir(tmp_path) == ["result"]
 
 
-def test_the_file_of_a_lock_stays_where_the_work_failed(tmp_path):
-    """If the file were removed, a waiting process would hold a lock that no later process sees."""
+def test_failed_work_leaves_no_lock_file(tmp_path):
     with pytest.raises(KeyboardInterrupt), processes.making(str(tmp_path / "result"), "is making it"):
         raise KeyboardInterrupt
-    assert os.listdir(tmp_path) == ["result.lock"]
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_refused_process_leaves_the_lock_file_of_the_holder(tmp_path):
+    lock = tmp_path / "lock"
+    with processes.locked(str(lock), "here", "is at work"):
+        with pytest.raises(RunError), processes.locked(str(lock), "here", "is at work"):
+            pass
+        assert lock.exists()
+
+
+def test_a_lock_stays_exclusive_where_its_file_is_removed_while_a_process_waits_for_it(tmp_path, monkeypatch):
+    """The holder's work fails after a second process has opened the file, and before that process locks it."""
+    path, flock, holder = str(tmp_path / "result"), fcntl.flock, contextlib.ExitStack()
+    holder.enter_context(processes.making(path, "is making it"))
+
+    def fail_then_lock(descriptor, operation):
+        monkeypatch.setattr(fcntl, "flock", flock)
+        holder.close()
+        flock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", fail_then_lock)
+    with processes.making(path, "is making it"):
+        with pytest.raises(RunError, match="is making it"), processes.making(path, "is making it"):
+            pass
+        assert os.listdir(tmp_path) == ["result.lock"]
+    assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.parametrize("number", [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP])

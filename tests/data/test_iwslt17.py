@@ -2,7 +2,6 @@
 
 import hashlib
 import io
-import json
 import random
 import subprocess
 import sys
@@ -10,10 +9,9 @@ import tarfile
 
 import pytest
 from helpers.files import contents, lines_of
+from helpers.releases import assert_recorded
 from helpers.repository import ROOT
-from helpers.server import Server
 
-from memattn.data import corpus
 from memattn.data.preparation.releases import iwslt17
 from memattn.errors import DataError
 
@@ -83,13 +81,6 @@ def checksum(content):
 
 
 @pytest.fixture
-def server():
-    server = Server()
-    yield server
-    server.close()
-
-
-@pytest.fixture
 def fetch(server, tmp_path, monkeypatch):
     """A function that serves an archive of files as the release, and returns the files of the splits."""
 
@@ -119,20 +110,15 @@ def test_a_language_pair_is_downloaded_and_prepared(server, tmp_path):
 
     result = prepare()
     assert result.returncode == 0, result.stderr
-    facts = {
-        "url": f"{server.url}{PATH}",
-        "bytes": len(content),
-        "sha256": checksum(content),
-        "license": "CC BY-NC-ND 4.0",
-        "attribution": "TED (www.ted.com) and WIT3 (wit3.fbk.eu)",
-    }
-    url, license_, attribution, sha256 = (facts[key] for key in ("url", "license", "attribution", "sha256"))
-    assert f"\n{url}: {license_}, {attribution}; SHA-256 {sha256}\n" in result.stdout
     folder = tmp_path / "en-de"
-    manifest = json.loads((folder / corpus.MANIFEST).read_text())
-    assert manifest["release"] == facts
-    text = {"units": "bpe", "form": "raw", "source_language": "en", "target_language": "de"}
-    assert manifest["settings"]["text"] == text
+    manifest = assert_recorded(
+        result,
+        folder,
+        url=f"{server.url}{PATH}",
+        content=content,
+        license_="CC BY-NC-ND 4.0",
+        attribution="TED (www.ted.com) and WIT3 (wit3.fbk.eu)",
+    )
     assert {split: counts["pairs"] for split, counts in manifest["counts"].items()} == {
         "train": 100,
         "valid": 10,

@@ -77,13 +77,6 @@ def release(language):
     }
 
 
-@pytest.fixture
-def server():
-    server = Server()
-    yield server
-    server.close()
-
-
 def run_script(script, *arguments, **options):
     return subprocess.run(
         [sys.executable, ROOT / "scripts" / script, *map(str, arguments)],

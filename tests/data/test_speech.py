@@ -11,8 +11,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from absl import flags
+from helpers.files import contents
 from helpers.repository import assert_single_error, run_command
-from helpers.server import Server
 
 from memattn import prepare as command
 from memattn.data import corpus, features
@@ -165,6 +165,20 @@ def test_bad_recordings_are_skipped_in_training_and_listed(tmp_path, recwarn):
     messages = [str(warning.message) for warning in recwarn]
     assert sum(message.endswith("; skipped") for message in messages) == len(lines) == len(reasons) + 1
     assert (tmp_path / "corpus" / "train.reference").read_text().splitlines() == texts
+
+
+@pytest.mark.filterwarnings("ignore:.*; skipped")
+def test_the_list_of_skipped_recordings_has_three_columns_whatever_their_paths_hold(tmp_path):
+    write_recordings(tmp_path / "a")
+    rows = [{"audio": f"train-{i}.wav", "text": "ann"} for i in range(3)]
+    rows += [{"audio": "a\tb\nc\u2028\r.wav", "text": "bob"}]
+    (tmp_path / "a" / "train.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    prepare(tmp_path / "corpus", {"train": str(tmp_path / "a" / "train.jsonl")})
+    (line,) = (tmp_path / "corpus" / "skipped.tsv").read_text(encoding="utf-8").splitlines()
+    place, path, reason = line.split("\t")
+    assert place.endswith("train.jsonl:4")
+    assert path == str(tmp_path / "a") + r"/a\tb\nc\u2028\r.wav"
+    assert reason == "unreadable: No such file or directory"
 
 
 def test_a_bad_recording_of_a_scored_split_is_an_error_that_can_be_mended(tmp_path):
@@ -331,14 +345,12 @@ def part(name, speakers):
 
 
 @pytest.fixture
-def server(monkeypatch):
-    server = Server()
+def server(server, monkeypatch):
     parts = {"train-clean-5": part("train-clean-5", [19, 26]), "dev-clean-2": part("dev-clean-2", [84])}
     server.contents = {f"/31/{name}.tar.gz": content for name, content in parts.items()}
     for name, content in parts.items():
         monkeypatch.setitem(releases.mini_librispeech.MD5, name, hashlib.md5(content).hexdigest())
-    yield server
-    server.close()
+    return server
 
 
 def test_mini_librispeech_is_downloaded_and_read(server, tmp_path):
@@ -378,5 +390,14 @@ def test_the_command_prepares_speech_and_says_how_to_train(tmp_path):
     assert f"{folder}: train: 8 recordings of 8, 0.00 hours, " in result.stdout
     assert "3 recordings of 3" in result.stdout and "3 resampled to 16 kHz" in result.stdout
     assert f"--config speech/small --set data.folder={folder}" in result.stdout
+    before = contents(folder)
+    (tmp_path / "a" / "train-0.wav").write_bytes(b"")
+    again = run_command("memattn.prepare", "speech", "--train", train, "--valid", valid, "--folder", folder)
+    line = f"{folder}: complete, and left as it is, even if recordings have changed; to make it anew, remove it\n"
+    assert (again.stdout, again.stderr, contents(folder)) == (line + result.stdout, "", before)
+    with open(train, "a", encoding="utf-8") as file:
+        file.write("train-1.wav\tann\n")
+    changed = run_command("memattn.prepare", "speech", "--train", train, "--valid", valid, "--folder", folder)
+    assert_single_error(changed, f"{folder}: holds another corpus (other files); use another folder, or remove it")
     failed = run_command("memattn.prepare", "speech", "--valid", valid, "--folder", tmp_path / "other")
     assert_single_error(failed, "--train: give a manifest, or --vocabulary_of")

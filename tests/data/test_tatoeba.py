@@ -1,19 +1,16 @@
 """Preparation of Tatoeba's sentence pairs, which a local server has in the layout of the real release."""
 
-import hashlib
 import io
-import json
 import random
 import zipfile
 
 import pytest
 from helpers.files import contents, lines_of
+from helpers.releases import assert_recorded
 from helpers.repository import assert_single_error, run_command
-from helpers.server import Server
 from sacremoses.corpus import NonbreakingPrefixes
 
 from memattn import prepare
-from memattn.data import corpus
 from memattn.data.preparation import download, releases
 from memattn.errors import ConfigError, DataError
 
@@ -49,11 +46,9 @@ def release(lines, name="deu.txt"):
 
 
 @pytest.fixture
-def server():
-    server = Server()
+def server(server):
     server.contents = {"/anki/deu-eng.zip": release(ROWS)}
-    yield server
-    server.close()
+    return server
 
 
 def tatoeba(server, tmp_path):
@@ -73,20 +68,15 @@ def test_the_pairs_of_a_language_are_downloaded_and_prepared(server, tmp_path):
     result = prepare_tatoeba(server, tmp_path)
     assert result.returncode == 0, result.stderr
     content = server.contents["/anki/deu-eng.zip"]
-    facts = {
-        "url": f"{server.url}/anki/deu-eng.zip",
-        "bytes": len(content),
-        "sha256": hashlib.sha256(content).hexdigest(),
-        "license": "CC BY 2.0 FR",
-        "attribution": "www.manythings.org/anki and tatoeba.org",
-    }
-    url, license_, attribution, sha256 = (facts[key] for key in ("url", "license", "attribution", "sha256"))
-    assert f"\n{url}: {license_}, {attribution}; SHA-256 {sha256}\n" in result.stdout
     folder = tmp_path / "en-de"
-    manifest = json.loads((folder / corpus.MANIFEST).read_text())
-    assert manifest["release"] == facts
-    text = {"units": "bpe", "form": "raw", "source_language": "en", "target_language": "de"}
-    assert manifest["settings"]["text"] == text
+    assert_recorded(
+        result,
+        folder,
+        url=f"{server.url}/anki/deu-eng.zip",
+        content=content,
+        license_="CC BY 2.0 FR",
+        attribution="www.manythings.org/anki and tatoeba.org",
+    )
     references = lines_of(folder / "test.reference")
     assert references == [
         line.split("\t")[1] for line in ROWS if releases.tatoeba.split_of(line.split("\t")[0]) == "test"

@@ -119,3 +119,9 @@ def test_the_command_prints_a_table_and_sentences(command, tmp_path):
     assert (status, errors) == (0, "")
     assert [cells(out, row)[0] for row in range(3)] == ["a", "b", "c"]
     assert out.count("\nline ") == 5
+
+
+def test_trees_are_not_compared_as_text(tmp_path):
+    folders = [write_run(tmp_path / name, ["(NP XX )NP"], ["(S XX )S"]) for name in "ab"]
+    with pytest.raises(RunError, match="a: has trees, .*; compare bracketing_f1 in result.json"):
+        compare([read(folder, "valid") for folder in folders], 1)

@@ -370,6 +370,11 @@ def test_only_trees_are_scored_as_trees():
     loss = {"target_loss": lambda: 1.0}
     assert metrics.scores(Comparison(["XX )NP"], ["(NP XX )NP"], **loss))["malformed_trees"].value == 100
     assert not {"bracketing_f1", "malformed_trees"} & metrics.scores(Comparison(["(NP XX )NP"], ["a b"], **loss)).keys()
+    assert metrics.scores(Comparison(["XX )NP"], ["(NP XX )NP"], **loss)).keys() == {
+        *("bleu", "exact_match", "perplexity", "loss"),
+        *("bracketing_f1", "bracketing_precision", "bracketing_recall", "malformed_trees"),
+    }  # sacreBLEU and chrF compare text
+    assert {"sacrebleu", "chrf"} <= metrics.scores(Comparison(["(NP XX )NP"], ["a b"], **loss)).keys()
     with pytest.raises(DataError, match="the reference 'a b' is no tree; see memattn-prepare parsing"):
         score("bracketing_f1", ["(NP XX )NP"], ["a b"])
 

@@ -15,9 +15,9 @@ from helpers.runs import NO_STRATEGY, TINY, evaluate, free, made_up_result
 
 from memattn import config as configs
 from memattn.errors import DataError, RunError
-from memattn.evaluation.report import charts, page, runs, samples
+from memattn.evaluation.report import charts, examples, page, runs
+from memattn.evaluation.report.examples import Attention, Example, Translated
 from memattn.evaluation.report.runs import Evaluated, ReportedRun
-from memattn.evaluation.report.samples import Attention, Sample, Translated
 from memattn.runs.trained import load
 from memattn.training.trainer import train
 
@@ -73,7 +73,7 @@ def made_up_run(config, folder="runs/a", *, sources=("a b", "c"), curves=None, e
     )
 
 
-def made_up_sample(run, *, token="a", source="a b"):
+def made_up_example(run, *, token="a", source="a b"):
     attention = Attention(
         [token, "b", "</s>"],
         ["x", "</s>"],
@@ -82,14 +82,14 @@ def made_up_sample(run, *, token="a", source="a b"):
         np.array([[0.8, 0.2], [0.0, 1.0]]),
         np.array([[1.0, 0.0, 0.0], [0.0, 0.25, 0.75]]),
     )
-    return Sample(3, source, "the reference", [Translated(run, "the translation", attention)])
+    return Example(3, source, "the reference", [Translated(run, "the translation", attention)])
 
 
 def test_text_is_shown_as_it_is_and_never_as_html(tiny_config):
     config = tiny_config()
     plain_run, run = made_up_run(config), made_up_run(config, folder=f"runs/{HOSTILE}")
-    plain = Page(page.page([plain_run], [[made_up_sample(plain_run)]], "valid"))
-    hostile = Page(page.page([run], [[made_up_sample(run, token=HOSTILE, source=f"source {HOSTILE}")]], "valid"))
+    plain = Page(page.page([plain_run], [[made_up_example(plain_run)]], "valid"))
+    hostile = Page(page.page([run], [[made_up_example(run, token=HOSTILE, source=f"source {HOSTILE}")]], "valid"))
     assert f"source {HOSTILE}" in hostile.text
     assert f"{HOSTILE}b" in "".join(hostile.text.split("\n"))  # tokens of the source
     assert hostile.text.count(f"runs/{HOSTILE}") >= 5
@@ -99,7 +99,7 @@ def test_text_is_shown_as_it_is_and_never_as_html(tiny_config):
 
 def test_the_page_loads_nothing(tiny_config):
     run = made_up_run(tiny_config(), evaluated=(["a b", "c"], ["a b", "d"]))
-    document = page.page([run], [[made_up_sample(run)]], "valid")
+    document = page.page([run], [[made_up_example(run)]], "valid")
     for tag, attributes in Page(document).tags:
         assert tag not in ("link", "img", "iframe", "object")
         links = [value for name, value in attributes.items() if name in ("src", "href", "xlink:href")]
@@ -110,9 +110,9 @@ def test_the_page_loads_nothing(tiny_config):
     assert not [name for name in ids if re.fullmatch(r"(figure|axes|text)_\d+", name)]
 
 
-def test_the_data_of_a_sample_are_thousandths_of_its_weights(tiny_config):
+def test_the_data_of_an_example_are_thousandths_of_its_weights(tiny_config):
     run = made_up_run(tiny_config())
-    (data,) = Page(page.page([run], [[made_up_sample(run)]], "valid")).data
+    (data,) = Page(page.page([run], [[made_up_example(run)]], "valid")).data
     assert data == {
         "slots": [7, 2],
         "weights": [[900, 100, 0], [-250, 500, 750]],
@@ -171,19 +171,19 @@ def test_buckets_of_lengths_have_the_bleu_of_sacrebleu(tiny_config):
         ([0, 0], 2, []),
     ],
 )
-def test_samples_are_spread_over_the_lengths(lengths, number, expected):
-    assert samples.spread(lengths, number) == expected
+def test_examples_are_spread_over_the_lengths(lengths, number, expected):
+    assert examples.spread(lengths, number) == expected
 
 
 def test_runs_with_other_test_sets_are_said_to_be_incomparable(tiny_config):
     same = [made_up_run(tiny_config(), name) for name in ("runs/a", "runs/b")]
     different = made_up_run(tiny_config(), "runs/c", sources=("a b", "d"))
-    groups = samples.by_test_set([*same, different])
+    groups = examples.by_test_set([*same, different])
     assert [[run.folder for run in group] for group in groups] == [["runs/a", "runs/b"], ["runs/c"]]
-    sentences = [[made_up_sample(same[0], source="first")], [made_up_sample(different, source="second")]]
+    sentences = [[made_up_example(same[0], source="first")], [made_up_example(different, source="second")]]
     document = page.page([*same, different], sentences, "valid")
     assert "scores cannot be compared" in document
-    assert document.count("<h2>Sample translations of") == 2
+    assert document.count("<h2>Example translations of") == 2
     assert "scores cannot be compared" not in page.page(same, [], "valid")
 
 
@@ -214,7 +214,7 @@ def report(command, folder, *arguments):
 @pytest.mark.slow
 def test_a_report_shows_scores_and_translations_of_all_runs(command, folder):
     result = json.loads((folder / "memory" / "result.json").read_text(encoding="utf-8"))
-    document = report(command, folder, "memory", "bahdanau", "none", "--samples=4")
+    document = report(command, folder, "memory", "bahdanau", "none", "--examples=4")
     content = Page(document)
     assert f"{result['bleu']:.2f}" in content.pieces
     assert f"{result['parameters']:,}" in content.pieces
@@ -230,7 +230,7 @@ def test_a_report_shows_scores_and_translations_of_all_runs(command, folder):
 def test_weights_of_slots_add_up_to_those_of_the_model(folder, monkeypatch):
     monkeypatch.chdir(folder)
     run = runs.read("memory", "valid", [])
-    ((*_, longest),) = samples.samples([run], "valid", 5, [])
+    ((*_, longest),) = examples.examples([run], "valid", 5, [])
     attention = longest.translations[0].attention
     assert len(attention.source) == 5  # with the end of sentence
     trained = load(["memory"], [], None)
@@ -243,10 +243,10 @@ def test_weights_of_slots_add_up_to_those_of_the_model(folder, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_report_without_samples_needs_no_checkpoint(command, folder, tmp_path):
+def test_a_report_without_examples_needs_no_checkpoint(command, folder, tmp_path):
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     shutil.rmtree(tmp_path / "memory" / "best")
-    assert "Sample translations" not in report(command, tmp_path, "memory", "--samples=0")
+    assert "Example translations" not in report(command, tmp_path, "memory", "--examples=0")
     before = (tmp_path / "report.html").read_bytes()
     status, _, errors = command(tmp_path, "memattn.report", "memory", "--output=report.html")
     assert status == 1
@@ -333,7 +333,7 @@ document.body.textContent = JSON.stringify(seen);
 def test_the_script_shades_the_source_of_the_chosen_token_or_slot(tiny_config, tmp_path):
     run = made_up_run(tiny_config())
     path = tmp_path / "page.html"
-    path.write_text(page.page([run], [[made_up_sample(run, token="<b>")]], "valid") + ACTIONS, encoding="utf-8")
+    path.write_text(page.page([run], [[made_up_example(run, token="<b>")]], "valid") + ACTIONS, encoding="utf-8")
     options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom"]
     command = [BROWSER, *options, path.as_uri()]
     dumped = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout

@@ -1,4 +1,4 @@
-"""Inputs for tests of equations, scoring functions in NumPy, and the outputs of a mechanism for these inputs."""
+"""Inputs for tests of equations, functions and GRUs in NumPy, and the outputs of a mechanism for these inputs."""
 
 import numpy as np
 import tensorflow as tf
@@ -24,6 +24,31 @@ def sigmoid(x):
 
 
 SCORING = {"softmax": softmax, "sigmoid": sigmoid}
+
+
+def array(weight):
+    return tf.convert_to_tensor(weight).numpy().astype(np.float64)
+
+
+def gru_step(x, h, cell):
+    """The next state of a GRU for an input [E] and a state [U].
+
+    As in Keras, gates are in the order z, r, candidate, and z keeps the state.
+    """
+    kernel, recurrent, bias = (array(weight) for weight in (cell.kernel, cell.recurrent_kernel, cell.bias))
+    units = recurrent.shape[0]
+    z, r, candidate = np.split(x @ kernel + bias, 3)
+    z, r = sigmoid(z + h @ recurrent[:, :units]), sigmoid(r + h @ recurrent[:, units : 2 * units])
+    return z * h + (1 - z) * np.tanh(candidate + (r * h) @ recurrent[:, 2 * units :])
+
+
+def gru(inputs, cell):
+    """All states of a GRU over inputs [T, E], from a state of zeros."""
+    h, states = np.zeros(cell.recurrent_kernel.shape[0]), []
+    for x in inputs:
+        h = gru_step(x, h, cell)
+        states.append(h)
+    return np.array(states)
 
 
 def read(mechanism, states, queries):

@@ -78,6 +78,8 @@ _SLOW_SWITCHES = [
     *((name, {}, {"input_feeding": False}) for name in ("none", "bahdanau", *ADDONS_NAMES)),
     *((name, {}, RNNSEARCH) for name in ("none", "memory", "bahdanau", "monotonic")),
     ("bahdanau", {}, {"encoder": "gru", "layers": 2, "bridge": "dense"}),
+    ("bahdanau", {}, {"encoder": "gru", "decoder": "gru", "layers": 2}),
+    ("memory", {}, {"decoder": "gru", "input_feeding": False}),
 ]
 _QUICK_MODELS = [*((*case, {}) for case in QUICK_CASES), *([] if CHOSEN else _QUICK_SWITCHES)]
 _SLOW_MODELS = [*((*case, {}) for case in SLOW_CASES), *([] if CHOSEN else _SLOW_SWITCHES)]

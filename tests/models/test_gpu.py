@@ -12,6 +12,8 @@ from helpers.repository import ROOT
 from helpers.runs import evaluate, replicas
 
 from memattn import config as configs
+from memattn.config import Seq2SeqConfig
+from memattn.evaluation import styles
 from memattn.runs import run_folder
 from memattn.runs.trained import load
 from memattn.search.searcher import Searcher
@@ -43,19 +45,28 @@ def cases():
     for path in CONFIGS:
         mechanisms = {}
         for config in expand(configs.load(str(path), [])).values():
-            mechanisms.setdefault((config.model.kind, config.model.attention["name"]), config)
-        for (kind, name), config in mechanisms.items():
-            attention = {**config.model.attention, **{key: 3 for key in config.model.attention if key == "num_slots"}}
-            only_fed = name not in MAIN_NAMES or config.model.decoder == "rnnsearch" or kind != "seq2seq"
-            for input_feeding in (True,) if only_fed else (True, False):
-                model = dataclasses.replace(config.model, **SIZES, attention=attention, input_feeding=input_feeding)
+            mechanisms.setdefault(styles.attention(config)["name"], config)
+        for name, config in mechanisms.items():
+            for model in small_models(config.model, name):
                 training = dataclasses.replace(config.training, seed=1)
                 decoding = dataclasses.replace(config.decoding, beam_size=2, batch_size=len(SOURCE))
-                label = f"{path.parent.name}/{path.stem} {name if kind == 'seq2seq' else kind} {input_feeding=}"
+                label = f"{path.parent.name}/{path.stem} {name} {getattr(model, 'input_feeding', '')}"
                 key = str((model, training.precision, training.jit_compile, decoding))
                 small_config = dataclasses.replace(config, model=model, training=training, decoding=decoding)
                 cases_by_settings.setdefault(key, (label, small_config))
     return [pytest.param(config, id=label) for label, config in cases_by_settings.values()]
+
+
+def small_models(model, name):
+    """The small models of a config's mechanism or kind of active memory, which has no input feeding."""
+    if not isinstance(model, Seq2SeqConfig):
+        return [dataclasses.replace(model, layers=1, units=8, width=min(model.width, 2))]
+    attention = {**model.attention, **{key: 3 for key in model.attention if key == "num_slots"}}
+    only_fed = name not in MAIN_NAMES or model.decoder == "rnnsearch"
+    return [
+        dataclasses.replace(model, **SIZES, attention=attention, input_feeding=input_feeding)
+        for input_feeding in ((True,) if only_fed else (True, False))
+    ]
 
 
 def assert_updates_and_decodes(config, strategy):

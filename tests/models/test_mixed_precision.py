@@ -33,6 +33,7 @@ PRECISIONS = ("mixed_float16", "mixed_bfloat16")
 MODELS = [
     *((*case, {}) for case in LAYER_CASES if case[1] or case[0] in SLOW_NAMES),
     *((name, {}, switches) for name in ("memory", "local_p", "mocha") for switches in (RNNSEARCH, {"layers": 2})),
+    ("bahdanau", {}, {"decoder": "gru", "layers": 2}),
     *((name, {}, {"input_feeding": False, "mix": False}) for name in ("memory", "local_p", "mocha")),
 ]
 

@@ -199,7 +199,7 @@ def test_a_model_and_its_layers_are_restored_from_their_configs():
     ("changes", "problem"),
     [
         ({"encoder": "rnn"}, "encoder: 'rnn' is none of lstm, gru"),
-        ({"decoder": "gru"}, "decoder: 'gru' is none of lstm, rnnsearch"),
+        ({"decoder": "rnn"}, "decoder: 'rnn' is none of lstm, gru, rnnsearch"),
         ({"bridge": None}, "bridge: None is none of auto, zero, dense, backward"),
         ({"tie_embeddings": True}, "tie_embeddings: True is none of none, source_target, all"),
         ({"attention": "mocha"}, "attention: expected a mechanism such as {'name': 'bahdanau'}, not 'mocha'"),

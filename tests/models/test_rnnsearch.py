@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
+from helpers.equations import array, gru, sigmoid
 from helpers.models import make_model, padded
 
 from memattn import config as configs
@@ -11,26 +11,6 @@ from memattn.errors import ConfigError
 
 SOURCE, TARGET = [4, 5, 6, 7, EOS], [9, 4, 8, EOS]
 SWITCHES = {"encoder": "gru", "decoder": "rnnsearch"}
-
-
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
-
-
-def array(weight):
-    return tf.convert_to_tensor(weight).numpy().astype(np.float64)
-
-
-def gru(inputs, cell):
-    """All states of a GRU over inputs [T, E], as in Keras: gates in the order z, r, candidate; z keeps the state."""
-    kernel, recurrent, bias = (array(weight) for weight in (cell.kernel, cell.recurrent_kernel, cell.bias))
-    units, h, states = recurrent.shape[0], np.zeros(recurrent.shape[0]), []
-    for x in inputs:
-        z, r, candidate = np.split(x @ kernel + bias, 3)
-        z, r = sigmoid(z + h @ recurrent[:, :units]), sigmoid(r + h @ recurrent[:, units : 2 * units])
-        h = z * h + (1 - z) * np.tanh(candidate + (r * h) @ recurrent[:, 2 * units :])
-        states.append(h)
-    return np.array(states)
 
 
 def test_logits_equal_the_equations_of_the_appendix():

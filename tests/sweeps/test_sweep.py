@@ -25,7 +25,7 @@ from memattn.runs import run_folder
 from memattn.sweeps import runner as sweep
 from memattn.sweeps import tables
 from memattn.sweeps.expand import changes, expand
-from memattn.sweeps.results import Run, finished
+from memattn.sweeps.results import Run, finished, result_of
 
 pytestmark = pytest.mark.slow
 
@@ -417,6 +417,14 @@ def test_a_result_of_an_earlier_version_is_kept(load, tmp_path, monkeypatch, cap
         assert sweep.run_sweep(config, str(tmp_path / "sweep"), **OPTIONS) == []
         assert done in capsys.readouterr().out
         training["max_bad_steps"] = 11  # the run has another value, so its result does not count
+
+
+@pytest.mark.parametrize(("scores", "is_kept"), [({"bracketing_f1": 80.0}, True), ({}, False)])
+def test_a_result_of_trees_needs_no_scores_of_text(load, tmp_path, scores, is_kept):
+    config = configs.from_dict({**configs.to_dict(load(CELLS)), "data": {"folder": str(tmp_path)}})
+    result = made_up_result(config, scores={"bleu": 50.0, "exact_match": 25.0, **scores})
+    (tmp_path / "result.json").write_text(json.dumps(result.to_json()))
+    assert (result_of(str(tmp_path), config, "valid", None) is not None) == is_kept
 
 
 def test_a_sweep_whose_runs_all_fail_writes_a_table_of_failures(load, tmp_path, monkeypatch):

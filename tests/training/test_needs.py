@@ -133,6 +133,7 @@ def test_long_work_is_announced(tiny_config, tmp_path, capsys):
         {},
         {"model.attention": {"name": "bahdanau"}, "model.layers": 2},
         {"model.encoder": "gru", "model.decoder": "rnnsearch", "model.tie_embeddings": "source_target"},
+        {"model.encoder": "gru", "model.decoder": "gru", "model.layers": 2},
         NEURAL_GPU,
     ],
     ids=str,

@@ -15,7 +15,7 @@ from memattn.search.searcher import Translation
 from memattn.training import events, reporting, trainer, validation
 from memattn.training.progress import Progress
 from memattn.training.trainer import Trainer, train
-from memattn.training.validation import Sample
+from memattn.training.validation import Example
 
 
 def test_the_parts_of_the_line_on_progress_are_those_that_are_known():
@@ -31,9 +31,9 @@ def test_the_parts_of_the_line_on_progress_are_those_that_are_known():
     assert reporting.progress_parts(training, progress, scalars) == ["step 1,200/2,000", "validating"]
 
 
-def test_a_sample_is_printed_in_three_lines():
-    sample = Sample("Ein Satz", "A sentence", "")
-    assert reporting.sample_lines(sample) == ["source       Ein Satz", "reference    A sentence", "translation"]
+def test_an_example_is_printed_in_three_lines():
+    example = Example("Ein Satz", "A sentence", "")
+    assert reporting.example_lines(example) == ["source       Ein Satz", "reference    A sentence", "translation"]
 
 
 @pytest.mark.slow
@@ -68,9 +68,9 @@ def test_a_terminal_shows_one_line_on_progress_and_training_computes_the_same(
     assert max(map(len, drawn)) < 80
 
 
-def test_the_sample_has_median_length_and_its_picture_the_attention_weights(tiny_config, tmp_path, monkeypatch):
+def test_the_example_has_median_length_and_its_picture_the_attention_weights(tiny_config, tmp_path, monkeypatch):
     run = Trainer(tiny_config({"data.num_buckets": 2}), str(tmp_path / "run"), NO_STRATEGY).run
-    assert run.validation.draw_sample() is None
+    assert run.validation.draw_example() is None
     sources, targets = (
         [line.split() for line in (tmp_path / "data" / f"valid.{side}").read_text("utf-8").splitlines()]
         for side in ("source", "target")
@@ -78,17 +78,17 @@ def test_the_sample_has_median_length_and_its_picture_the_attention_weights(tiny
     translations = [Translation([[token for token in source[::-1] for _ in "12"]], [0.0]) for source in sources]
     monkeypatch.setattr(validation, "decode", lambda *_: (translations, 0.0))
     run.validation.scores()
-    index = next(i for i, source in enumerate(sources) if " ".join(source) == run.validation.sample.source)
+    index = next(i for i, source in enumerate(sources) if " ".join(source) == run.validation.example.source)
     assert sum(len(source) < len(sources[index]) for source in sources) <= len(sources) / 2
     assert sum(len(source) > len(sources[index]) for source in sources) <= len(sources) / 2
-    assert run.validation.sample.reference == " ".join(targets[index])
-    assert run.validation.sample.translation == " ".join(translations[index].best)
+    assert run.validation.example.reference == " ".join(targets[index])
+    assert run.validation.example.translation == " ".join(translations[index].best)
 
     drawn, draw = [], plots.alignment_figure
     monkeypatch.setattr(
         plots, "alignment_figure", lambda *args, slots: drawn.append((*args, slots)) or draw(*args, slots)
     )
-    assert run.validation.draw_sample().startswith(b"\x89PNG")
+    assert run.validation.draw_example().startswith(b"\x89PNG")
     ((source, target, weights, slots),) = drawn
     assert source == [*sources[index], "</s>"]
     assert target == [*translations[index].best, "</s>"]
@@ -100,14 +100,14 @@ def test_the_sample_has_median_length_and_its_picture_the_attention_weights(tiny
 
 
 def recorded(run_dir):
-    """Returns the steps at which each tag was recorded, and the last text of `validation/sample`."""
+    """Returns the steps at which each tag was recorded, and the last text of `validation/example`."""
     (path,) = (run_dir / "events").iterdir()
     steps, text = {}, None
     for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator():
         event = tf.compat.v1.Event.FromString(record)
         for value in event.summary.value:
             steps.setdefault(value.tag, []).append(event.step)
-            if value.tag == "validation/sample":
+            if value.tag == "validation/example":
                 text = tf.make_ndarray(value.tensor).item().decode("utf-8")
     return steps, text
 
@@ -131,18 +131,18 @@ def test_tensorboard_gets_numbers_texts_and_pictures_which_change_no_weight(
     numbers = ["loss", "accuracy", "gradient_norm", "learning_rate", "steps_per_second", "tokens_per_second"]
     for name in numbers:
         assert steps.pop(f"train/{name}") == [2, 4, 6]
-    for name in ("bleu", "exact_match", "chrf", "sample"):
+    for name in ("bleu", "exact_match", "chrf", "example"):
         assert steps.pop(f"validation/{name}") == [3, 6]
     assert steps.pop("validation/alignment", None) == pictures
     assert not steps
     assert text.splitlines()[2] == "    translation  1 3"
-    monkeypatch.setattr(validation.Validation, "draw_sample", lambda _: None)
+    monkeypatch.setattr(validation.Validation, "draw_example", lambda _: None)
     assert train(config, str(tmp_path / "without"), NO_STRATEGY) == 0
     assert_same_run(tmp_path / "run", tmp_path / "without")
 
 
 def test_pictures_are_not_drawn_at_each_validation_of_a_short_training(tiny_config, tmp_path, monkeypatch):
-    monkeypatch.setattr(validation.Validation, "draw_sample", lambda _: pytest.fail("a picture takes long"))
+    monkeypatch.setattr(validation.Validation, "draw_example", lambda _: pytest.fail("a picture takes long"))
     run = Trainer(tiny_config({"training.max_steps": 1}), str(tmp_path / "run"), NO_STRATEGY)
     run.validate()
     assert run.run.progress.validations

@@ -67,7 +67,8 @@ class _Shard:
     Attributes:
       lengths: numbers of vectors of the recordings that are kept.
       texts: the text of each recording that is kept.
-      skipped: a line for each recording that is skipped: its place, its path and the reason, separated by tabs.
+      skipped: a line for each recording that is skipped: its place, its path and the reason, separated by tabs; see
+        `_column`.
       stamps: size and time of the last change of each audio file, skipped ones included; None for a missing file.
       seconds: total length of the recordings that are kept.
       mixed: number of kept recordings with several channels.
@@ -292,7 +293,7 @@ def _shard(
     results = pool.map(functools.partial(_read, max_seconds), utterances)
     for utterance, result in zip(utterances, results, strict=True):
         if isinstance(result, str):
-            shard.skipped.append(f"{utterance.place}\t{utterance.audio}\t{result}")
+            shard.skipped.append("\t".join(map(_column, (utterance.place, utterance.audio, result))))
             continue
         matrices.append(result.features)
         shard.lengths.append(len(result.features))
@@ -331,6 +332,11 @@ def _read(max_seconds: float, utterance: Utterance) -> audio.Recording | str:
         return audio.read(utterance.audio, max_seconds)
     except DataError as error:
         return str(error)
+
+
+def _column(text: str) -> str:
+    """Returns text in which tabs, ends of lines and other invisible characters are escaped as in Python: \\t, \\n."""
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
 def _sentence(line: str) -> str:

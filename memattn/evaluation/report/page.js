@@ -1,6 +1,6 @@
 "use strict";
 
-// Shades the tokens of a sample by the attention weights of the token or slot that is chosen.
+// Shades the tokens of an example by the attention weights of the token or slot that is chosen.
 
 const NEGATIVE_HUE = 0;
 const ATTENTION_HUE = 205;
@@ -10,7 +10,7 @@ function percent(thousandths) {
   return Math.round(thousandths / 10);
 }
 
-// A slot has one hue in all samples. Neighbours are far apart, by the golden angle.
+// A slot has one hue in all examples. Neighbours are far apart, by the golden angle.
 function slotHue(number) {
   return Math.round((number * 137.508) % 360);
 }

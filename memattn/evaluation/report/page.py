@@ -15,8 +15,8 @@ from memattn.evaluation import model_card, styles
 from memattn.evaluation.evaluate import evaluation_command
 from memattn.evaluation.metrics import METRICS
 from memattn.evaluation.report import charts
+from memattn.evaluation.report.examples import Attention, Example, by_test_set
 from memattn.evaluation.report.runs import ReportedRun
-from memattn.evaluation.report.samples import Attention, Sample, by_test_set
 from memattn.evaluation.result import Result
 from memattn.evaluation.styles import Dash
 
@@ -33,12 +33,12 @@ class Row(NamedTuple):
     cells: list[str]
 
 
-def page(runs: Sequence[ReportedRun], samples: list[list[Sample]], split: str) -> str:
+def page(runs: Sequence[ReportedRun], examples: list[list[Example]], split: str) -> str:
     """Returns the report of runs as HTML.
 
     Args:
       runs: one run or several.
-      samples: sample translations of each test set; none to leave them out.
+      examples: example translations of each test set; none to leave them out.
       split: name of the test sets.
     """
     environment = jinja2.Environment(
@@ -69,7 +69,7 @@ def page(runs: Sequence[ReportedRun], samples: list[list[Sample]], split: str) -
         by_length=charts.by_length(runs, buckets) if any(run.evaluated for run in runs) else None,
         buckets=buckets,
         test_sets=by_test_set(runs),
-        samples=samples,
+        examples=examples,
         conditions={run.folder: _conditions(run) for run in runs},
         settings={run.folder: yaml.safe_dump(_config(run), sort_keys=False) for run in runs},
     )
@@ -82,9 +82,9 @@ def _as_data(attention: Attention) -> dict[str, Any]:
     return {"slots": attention.slots, **thousandths}
 
 
-def _has_slots(samples: list[Sample]) -> bool:
-    """Returns whether a translation of the samples read memory slots."""
-    attentions = [translation.attention for sample in samples for translation in sample.translations]
+def _has_slots(examples: list[Example]) -> bool:
+    """Returns whether a translation of the examples read memory slots."""
+    attentions = [translation.attention for example in examples for translation in example.translations]
     return any(attention and attention.slots for attention in attentions)
 
 

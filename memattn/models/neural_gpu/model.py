@@ -166,8 +166,8 @@ class NeuralGPU(tf.keras.Model):
             return math.ceil(Fraction(str(ratio)) * length)
         if self.memory_intercept is None:
             raise ConfigError(
-                "decoding.memory_ratio: the model was trained by a former version, which recorded no estimate; give a "
-                "number, or null for a search"
+                "decoding.memory_ratio: no estimate, as the run has no record of the lengths of its training pairs; "
+                "give a number such as 1.2, or null to search all lengths"
             )
         estimate = math.ceil(self.memory_intercept + self.memory_slope * length)
         return max(length, estimate) if length else 0

@@ -1,4 +1,4 @@
-"""Translates sample sentences of a report, with the attention weights of each translation."""
+"""Translates example sentences of a report, with the attention weights of each translation."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -40,14 +40,14 @@ class Attention(NamedTuple):
 
 
 class Translated(NamedTuple):
-    """A run's translation of a sample; its attention is None if the model weighs no source positions."""
+    """A run's translation of an example; its attention is None if the model weighs no source positions."""
 
     run: ReportedRun
     text: str
     attention: Attention | None
 
 
-class Sample(NamedTuple):
+class Example(NamedTuple):
     """A sentence of the test set, with its number there, from 1, and its translations."""
 
     number: int
@@ -56,8 +56,8 @@ class Sample(NamedTuple):
     translations: list[Translated]
 
 
-def samples(runs: Sequence[ReportedRun], split: str, number: int, overrides: list[str]) -> list[list[Sample]]:
-    """Translates `number` sentences of each test set of the runs: a list of samples for each test set.
+def examples(runs: Sequence[ReportedRun], split: str, number: int, overrides: list[str]) -> list[list[Example]]:
+    """Translates `number` sentences of each test set of the runs: a list of examples for each test set.
 
     Models have their best weights. The sentences are spread over the lengths of the sources. Raises ConfigError,
     DataError, RunError, OSError.
@@ -78,7 +78,7 @@ def by_test_set(runs: Sequence[ReportedRun]) -> list[list[ReportedRun]]:
     return groups
 
 
-def _of_test_set(runs: list[ReportedRun], split: str, number: int, overrides: list[str]) -> list[Sample]:
+def _of_test_set(runs: list[ReportedRun], split: str, number: int, overrides: list[str]) -> list[Example]:
     places = spread(list(map(len, runs[0].sources)), number)
     columns, sources, references = [], [], []
     for run in runs:
@@ -89,7 +89,7 @@ def _of_test_set(runs: list[ReportedRun], split: str, number: int, overrides: li
             sources = [trained.text.decode(run.sources[place]) for place in places]
             references = [test_set.detokenized_references[place] for place in places]
     rows = zip(places, sources, references, zip(*columns, strict=True), strict=True)
-    return [Sample(place + 1, source, reference, list(row)) for place, source, reference, row in rows]
+    return [Example(place + 1, source, reference, list(row)) for place, source, reference, row in rows]
 
 
 def spread(lengths: list[int], number: int) -> list[int]:
