@@ -100,10 +100,10 @@ def draw_alignments(output: Output, runs: list[Run], title: str, *, length: int 
         sentences = corpus.read_corpus(run.config.data.path, "valid", trained.vocabulary).source
         lengths = sentences.lengths() - 1  # without the end of sentence
         wanted = lengths.max() if length is None else lengths[abs(lengths - length).argmin()]
-        source = sentences[int((lengths == wanted).argmax())]
-        hypotheses = Searcher(trained.model, run.config.decoding, trained.lexicon)(source[None])
+        index = int((lengths == wanted).argmax())
+        hypotheses = Searcher(trained.model, run.config.decoding, trained.lexicon)(sentences[index][None])
         hypothesis = translation(hypotheses, 0, trained.vocabulary).best
-        aligned = evaluation.align(trained.model, trained.vocabulary, source, hypothesis)
+        aligned = evaluation.align(trained.model, trained.vocabulary, sentences, index, hypothesis)
         settings = f"{scorings_name(run)}, K = {num_slots(run)}, BLEU {run.result.scores['bleu']:.1f}"
         heading = f"{title}: {settings}{output.label}"
 
