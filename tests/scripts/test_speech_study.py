@@ -19,6 +19,7 @@ from studies.output import Output
 from studies.raffel2017 import speech
 
 from memattn.errors import ConfigError, RunError
+from memattn.files import write_csv
 
 # Writes its arguments in place of a recording.
 FAKE = """#!/bin/sh
@@ -186,14 +187,14 @@ def test_the_table_has_error_rates_and_times_of_each_model(decoded, tmp_path):
 
 
 def test_the_time_of_a_character_is_given_by_frames(monkeypatch, tmp_path):
-    def benchmark(self, name, models, arguments):
+    def benchmark(output, name, models, arguments):
         lengths = arguments[arguments.index("--lengths") + 1].split(",")
         rows = [
-            f"{length},{model},{number + int(length)},1-900,0.1\n"
+            {"L": length, "system": model, "microseconds per token": number + int(length), "min-max": "1-900"}
             for number, model in enumerate(models)
             for length in lengths
         ]
-        (tmp_path / "table.csv").write_text("L,system,microseconds per token,min-max,other cores\n" + "".join(rows))
+        write_csv(output.path("table.csv"), [{**row, "other cores": 0.1} for row in rows])
 
     monkeypatch.setattr(Output, "benchmark", benchmark)
     output = Output(str(tmp_path), "small")
