@@ -1,5 +1,6 @@
 """Computes lower bounds on multiply-adds and memory of decoding and training, from the algebra alone."""
 
+import itertools
 import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -133,7 +134,10 @@ def training(config: Config, *, vocabulary: int, source_length: float, target_le
 def _seq2seq(
     model: Seq2SeqConfig, vocabulary: int, source_length: float, target_length: float
 ) -> tuple[_Token, _Token]:
-    """Returns the costs of a token of the source, and of a token of the target."""
+    """Returns the costs of a token of the source, and of a token of the target.
+
+    Vectors of the source count as embeddings.
+    """
     del target_length
     attention = model.attention
     layers, units, embedding = model.layers, model.units, model.embedding_size
@@ -145,13 +149,18 @@ def _seq2seq(
     features = units if model.mix else units + context
     if model.decoder == "rnnsearch":
         features = units // 2
-    mechanisms = _mechanisms(attention, np.float64(source_length), units, width)
+    encoder_cells, kept_source = 0.0, float(embedding)
+    share, inputs = 1.0, embedding  # number of inputs of a layer for each token, and their width
+    for _, factor in itertools.zip_longest(range(model.encoder_layers or layers), model.encoder_reduce, fillvalue=1):
+        encoder_cells += share * 2 * (inputs + encoder_units) * encoder_gates * encoder_units
+        kept_source += share * 2 * 7 * encoder_units
+        share, inputs = share / factor, factor * encoder_units
+    kept_source += share * attention.get("num_slots", 0)
+    mechanisms = _mechanisms(attention, np.float64(share * source_length), units, width)
     mechanism = mechanisms.get(attention["name"], mechanisms["luong_dot"])
-    encoder_cells = 2 * (embedding + (2 * layers - 1) * encoder_units) * encoder_gates * encoder_units
     decoder_cells = (embedding + fed + (2 * layers - 1) * units) * decoder_gates * units
     mixing = (units + context) * units if model.mix else 0
     target = decoder_cells + mixing + features * vocabulary + mechanism.per_step + mechanism.rows * context
-    kept_source = 2 * layers * 7 * encoder_units + embedding + attention.get("num_slots", 0)
     kept_target = layers * 7 * units + embedding + fed + context + units + 2 * mechanism.rows + 2 * vocabulary
     if attention["name"] == "bahdanau":
         kept_target += mechanism.rows * units

@@ -60,6 +60,9 @@ FAMILY = {
     "memattn: monotonic": System("ours", {"name": "monotonic", **STOPS}),
     "memattn: MoChA, w = 4": System("ours", {"name": "mocha", "chunk_size": 4, **STOPS}),
     "memattn: MAtChA": System("ours", {"name": "matcha", **STOPS}),
+    "memattn: windowed memory by address, K = 32": System(
+        "ours", {"name": "windowed_memory", "num_slots": 32, "read": "address"}
+    ),
     "memattn: RNNsearch": System("ours", BAHDANAU, RNNSEARCH),
 }
 TRANSFORMERS = {

@@ -23,6 +23,8 @@ from memattn.training.distribution import STRATEGIES
 from memattn.training.step import TrainingStep
 from studies.runner import runs_of
 
+_FEATURES = 80  # width of the vectors of an unprepared corpus
+
 
 def estimate(names: list[str], scale: str, *, gigaflops: float | None) -> str:
     """Returns the runs of targets as a Markdown table, with lower bounds of their cost.
@@ -37,7 +39,8 @@ def estimate(names: list[str], scale: str, *, gigaflops: float | None) -> str:
             text = _text(config.data)
             key = json.dumps(configs.to_dict(config)["model"]) + str(text.vocabulary)
             if key not in parameters:
-                parameters[key] = run_folder.build_model(config, text.vocabulary, 100).count_params()
+                model = run_folder.build_model(config, text.vocabulary, 100, source_features=text.source_features)
+                parameters[key] = model.count_params()
             least = _lower_bounds(config, text, parameters[key])
             rows.append(
                 {
@@ -62,7 +65,7 @@ def estimate(names: list[str], scale: str, *, gigaflops: float | None) -> str:
 def rehearse(names: list[str], scale: str, *, steps: int, strategy: str) -> str:
     """Times `steps` training steps of the costliest run of each config, on full batches of the longest sentences.
 
-    The token ids are random. Returns a Markdown table. Raises RunError if the loss is not finite.
+    Token ids and vectors are random. Returns a Markdown table. Raises RunError if the loss is not finite.
     """
     rows = []
     for path, runs in runs_of(names, scale).items():
@@ -71,7 +74,8 @@ def rehearse(names: list[str], scale: str, *, steps: int, strategy: str) -> str:
         print(f"{path}: {name}, {text.longest} tokens", flush=True)
         devices = STRATEGIES[strategy]()
         with devices.scope():
-            model = run_folder.build_model(config, text.vocabulary, text.longest)
+            features = text.source_features
+            model = run_folder.build_model(config, text.vocabulary, text.longest, source_features=features)
             step = TrainingStep(model, config.training, devices)
         random = np.random.default_rng(0)
         training = config.training
@@ -80,10 +84,9 @@ def rehearse(names: list[str], scale: str, *, steps: int, strategy: str) -> str:
         if training.batch_type == "tokens":
             sentences = max(1, sentences // text.longest)
         for number in range(steps):
-            shape = training.accumulate, 2, sentences, text.longest
-            batches = random.integers(len(SPECIAL_TOKENS), text.vocabulary, shape, dtype=np.int32)
+            batches = [_random_pairs(random, text, sentences) for _ in range(training.accumulate)]
             started = time.perf_counter()
-            loss = float(step(list(map(tuple, batches)), number, training.learning_rate)[0])
+            loss = float(step(batches, number, training.learning_rate)[0])
             seconds.append(time.perf_counter() - started)
             if not np.isfinite(loss):
                 raise RunError(f"{path}: the loss of {name} is {loss} after {number + 1} steps")
@@ -110,30 +113,56 @@ def vocabulary_size(config: Config) -> int:
 
 
 class _Text(NamedTuple):
-    """Sizes of training data: number of ids, and mean and greatest length of a sentence, its end included."""
+    """Sizes of training data.
+
+    Attributes:
+      vocabulary: number of ids.
+      source_length, target_length: mean lengths, ends of sentences included.
+      longest: greatest length of a source; of text, of a source or a target.
+      longest_target: greatest length of a target; of text, of a source or a target.
+      source_features: width of the vectors that are sources; None where these are token ids.
+    """
 
     vocabulary: int
     source_length: float
     target_length: float
     longest: int
+    longest_target: int
+    source_features: int | None = None
+
+
+def _random_pairs(random: np.random.Generator, text: _Text, rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns sources and targets of a batch, all of the greatest length."""
+    sides = (text.longest, text.longest_target)
+    source, target = (
+        random.integers(len(SPECIAL_TOKENS), text.vocabulary, (rows, length), dtype=np.int32) for length in sides
+    )
+    if text.source_features:
+        source = random.normal(size=(rows, text.longest, text.source_features)).astype(np.float32)
+    return source, target
 
 
 @functools.cache
 def _text(data: DataConfig) -> _Text:
-    """Measures a prepared corpus or a task; assumes 16,000 BPE units and sentences of 30 for unprepared text."""
+    """Measures a prepared corpus or a task; assumes 16,000 BPE units and sentences of 30 for an unprepared corpus."""
     if (task := data.generated) is not None:
         random = np.random.RandomState(task.seed)  # noqa: NPY002
         pairs = TASKS[task.name].pairs(task, random, np.arange(task.max_length + 1))  # each length once
         means = [1 + np.mean(list(map(len, side))) for side in zip(*pairs, strict=True)]
         longest = 1 + max(len(side) for pair in pairs for side in pair)
-        return _Text(len(SPECIAL_TOKENS) + len(TASKS[task.name].tokens(task)), *means, longest)
+        return _Text(len(SPECIAL_TOKENS) + len(TASKS[task.name].tokens(task)), *means, longest, longest)
     if not os.path.isdir(data.path):
-        return _Text(len(SPECIAL_TOKENS) + 16_000, 31, 31, data.max_source_length or 100)
+        longest = data.max_source_length or 100
+        features = {"tokens": None, "features": _FEATURES}[data.source]
+        return _Text(len(SPECIAL_TOKENS) + 16_000, 31, 31, longest, longest, features)
     vocabulary = corpus.read_vocabulary(os.path.join(data.path, corpus.VOCABULARY))
-    sides = corpus.read_corpus(data.path, "train", vocabulary)
+    sides = corpus.read_corpus(data.path, "train", vocabulary, data.source)
     lengths = [side.lengths() for side in (sides.source, sides.target)]
-    longest = min(max(map(max, lengths)), data.max_source_length or np.inf)
-    return _Text(len(vocabulary), lengths[0].mean(), lengths[1].mean(), int(longest))
+    longest = longest_target = int(min(max(map(max, lengths)), data.max_source_length or np.inf))
+    if not sides.source.pads_as_targets:
+        longest_target = int(lengths[1].max())
+    means = (side.mean() for side in lengths)
+    return _Text(len(vocabulary), *means, longest, longest_target, sides.source.facts().get("source_features"))
 
 
 def _lower_bounds(config: Config, text: _Text, parameters: int) -> lower_bounds.Update:

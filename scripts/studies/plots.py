@@ -2,14 +2,17 @@
 
 import itertools
 import math
+import re
 import textwrap
+from collections.abc import Mapping
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import ScalarFormatter
 
-from memattn.evaluation.plots import save
+from memattn.evaluation.plots import Line, draw_lines, save
 from memattn.evaluation.styles import line_styles
 
 _TASK_STYLES = [(colour, dash) for dash in ("-", "--") for colour in ("#222222", "#BB5566", "#DDAA33")]
@@ -129,4 +132,44 @@ def steps_by_load(path: str, points: dict[str, list[tuple[float, int | None]]], 
     axes.grid(alpha=0.3)
     axes.legend(fontsize=9)
     figure.suptitle(textwrap.fill(title, 80), fontsize=10, parse_math=False)
+    save(figure, path)
+
+
+def error_rates(path: str, lines: list[Line], title: str) -> None:
+    """Draws validation CER against training steps: for each model a line of means, and a shade over the range."""
+    figure = Figure(figsize=(9, 5), layout="constrained")
+    axes = figure.subplots()
+    draw_lines(axes, lines)
+    top = max(greatest for line in lines for _, _, greatest in line.points.values())
+    axes.set(xlabel="training step", ylabel="validation CER, %", xlim=0, ylim=(0, 1.05 * top or None))
+    figure.legend(fontsize=8, handlelength=3, loc="outside right center")
+    figure.suptitle(title, fontsize=10, parse_math=False)
+    save(figure, path)
+
+
+def attention_over_sound(
+    path: str, features: np.ndarray, weights: Mapping[str, np.ndarray], text: str, title: str
+) -> None:
+    """Draws attention weights of several models over one utterance above its log-mel features.
+
+    Args:
+      path: path of the picture; its ending chooses the format.
+      features: [S, F], 100 a second.
+      weights: [T, S] by the name of the model; time runs to the right, the characters of `text` and the end downwards.
+      text: T - 1 characters.
+      title: heading of the picture.
+    """
+    figure = Figure(figsize=(8, 2.2 * len(weights) + 1.8), layout="constrained")
+    *upper, lowest = figure.subplots(len(weights) + 1, 1, sharex=True, height_ratios=[2.2] * len(weights) + [1.5])
+    seconds = len(features) / 100
+    words = list(re.finditer(r"\S+", text))
+    for axes, (name, weights_of_model) in zip(upper, weights.items(), strict=True):
+        extent = (0, seconds, len(weights_of_model), 0)
+        norm = PowerNorm(0.5, vmin=0, vmax=max(weights_of_model.max(), 1e-9))
+        axes.imshow(weights_of_model, cmap="Blues", norm=norm, aspect="auto", interpolation="nearest", extent=extent)
+        axes.set_yticks([sum(word.span()) / 2 for word in words], [word[0] for word in words], fontsize=8)
+        axes.set_title(name, fontsize=10)
+    lowest.imshow(features.T, cmap="magma", aspect="auto", origin="lower", extent=(0, seconds, 0, features.shape[1]))
+    lowest.set(xlabel="seconds", ylabel="mel band")
+    figure.suptitle(title, fontsize=10, parse_math=False)
     save(figure, path)

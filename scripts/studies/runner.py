@@ -17,6 +17,7 @@ from studies import family
 from studies.britz2017 import figures, future_work, open_questions, printed, tables, windowed
 from studies.kaiser2016 import arithmetic, translation
 from studies.output import Output
+from studies.raffel2017 import speech
 
 # Kinds of runs whose configs are in several folders of configs/studies; any other kind has the folder of its name. The
 # order counts: each run of a curriculum starts from the weights of the run before.
@@ -40,9 +41,10 @@ _TESTED = (
     "rnnsearch_translation",
     "active_translation",
     "renormalize",
+    "speech",
 )
 # Kinds of runs whose decode times are shown.
-_TIMED = ("table1", "ablations", "family", "rnnsearch", "longer", "training_choices")
+_TIMED = ("table1", "ablations", "family", "rnnsearch", "longer", "training_choices", "speech")
 _REPEATS = 5  # timed decodings of each of these runs
 
 
@@ -103,6 +105,8 @@ TARGETS = {
     "bridge": Target(("bridge", "bridge_translation"), windowed.bridge),
     "windows": Target(("windows",), windowed.windows),
     "windowed_memory": Target(("windowed_memory",), windowed.windowed_memory),
+    "speech": Target(("speech",), speech.speech),
+    "speech_time": Target((), speech.decoder_time, is_benchmark=True),
     "training_cost": Target((), open_questions.training_cost, is_benchmark=True),
 }
 

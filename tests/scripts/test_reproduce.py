@@ -100,6 +100,7 @@ def test_the_target_all_skips_studies_that_a_scale_lacks(command):
         "bridge",
         "windows",
         "windowed_memory",
+        "speech",
     }
     assert set(runner.TARGETS) - set(runner.available("paper")) == extensions
     assert runner.available("cpu") == [
@@ -354,6 +355,23 @@ def test_the_lower_bound_of_an_update_equals_a_count_by_hand(attention, context,
     assert bound.multiply_adds == 3 * 7 * (2 * encoder + 3 * decoder)
     kept_source, kept_target = 2 * 7 * 2 + 3 + kept_source, 7 * 2 + 3 + 2 * context + 2 + 2 * rows + 2 * 11
     assert bound.bytes == 4 * (4 * 100 + 7 * (2 * kept_source + 3 * kept_target))
+
+
+def test_the_lower_bound_of_a_pyramid_encoder_equals_a_count_by_hand():
+    model = Seq2SeqConfig(layers=1, encoder_layers=3, units=2, embedding_size=3, attention={"name": "none"})
+    config = Config(data=DataConfig(folder="none"), model=model, training=TrainingConfig(batch_size=7))
+
+    def bound(reduce):
+        pyramid = dataclasses.replace(config, model=dataclasses.replace(model, encoder_reduce=reduce))
+        return lower_bounds.training(pyramid, vocabulary=11, source_length=12, target_length=1, parameters=100)
+
+    first, second, third = 12 * 2 * (3 + 2) * 8, 6 * 2 * (2 * 2 + 2) * 8, 2 * 2 * (3 * 2 + 2) * 8
+    full = 12 * 2 * (2 + 2) * 8  # a layer whose inputs are not joined
+    difference = 3 * 7 * (2 * full - second - third)
+    assert bound([]).multiply_adds - bound([2, 3]).multiply_adds == difference
+    decoder = (3 + 2) * 8 + 2 * 2 + 2 * 11
+    assert bound([]).multiply_adds == 3 * 7 * (first + 2 * full + decoder)
+    assert bound([]).bytes - bound([2, 3]).bytes == 4 * 7 * 2 * 7 * 2 * (12 - 6 + 12 - 2)
 
 
 @pytest.mark.parametrize("kind", ["neural_gpu", "markovian", "extended"])

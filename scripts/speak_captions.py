@@ -1,0 +1,127 @@
+"""Speaks Multi30k's short English captions by the synthesizer espeak-ng, for `memattn-prepare speech`.
+
+apt-get install espeak-ng
+memattn-prepare multi30k
+python scripts/speak_captions.py
+
+The folder gets a WAV file for each utterance, and a manifest for each split, which also has the voice and the rate. The
+split `unheard` says what `test` says at the same rates, by voices that are not in the training split.
+"""
+
+import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
+
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
+from absl import flags
+from tqdm import tqdm
+
+from memattn import files
+from memattn.data.text_files import read_lines
+from memattn.errors import ConfigError, RunError
+
+COMMAND = "espeak-ng"
+MAX_WORDS = 8
+RATES = 130, 210  # words a minute
+# An accent, and a variant of its voice; en is British, which espeak-ng also calls en-gb, but then without its variants.
+HEARD = (
+    "en-us+m1",
+    "en-us+m3",
+    "en-us+f1",
+    "en-us-nyc+m2",
+    "en+m2",
+    "en+f2",
+    "en-gb-scotland+m5",
+    "en-gb-scotland+f4",
+    "en-gb-x-rp+m6",
+    "en-gb-x-rp+f1",
+    "en-gb-x-gbcwmd+f2",
+    "en-029+m7",
+)
+UNHEARD = ("en-us+m4", "en+f3", "en-gb-scotland+m8", "en-gb-x-gbclan+f5")
+# Files of captions and voices of each split. A caption is in the first file that has it, and in no other.
+SPLITS = {
+    "test": ("test_2016_flickr.en.gz", HEARD),
+    "unheard": ("test_2016_flickr.en.gz", UNHEARD),
+    "valid": ("val.en.gz", HEARD),
+    "train": ("train.en.gz", HEARD),
+}
+
+
+class Utterance(NamedTuple):
+    """What is said, by which voice of espeak-ng, and at which rate in words a minute."""
+
+    text: str
+    voice: str
+    rate: int
+
+
+def main() -> int:
+    options = flags.FLAGS
+    if shutil.which(COMMAND) is None:
+        raise ConfigError(f"{COMMAND} is missing; install it: apt-get install {COMMAND}")
+    for name, _ in SPLITS.values():
+        if not os.path.isfile(path := os.path.join(options.captions, name)):
+            raise ConfigError(f"{path}: no such file; memattn-prepare multi30k downloads it")
+    texts: dict[str, list[str]] = {}
+    for split, (name, voices) in SPLITS.items():
+        if name not in texts:
+            earlier = {text for texts_of_file in texts.values() for text in texts_of_file}
+            texts[name] = short_captions(read_lines(os.path.join(options.captions, name)), earlier)
+        if not texts[name]:
+            raise ConfigError(f"{options.captions}/{name}: no caption of up to {MAX_WORDS} words")
+        write_split(options.folder, split, utterances(texts[name], voices, seed=name))
+    version = subprocess.run([COMMAND, "--version"], stdout=subprocess.PIPE, encoding="utf-8", check=True).stdout
+    facts = {"version": version.partition("  ")[0].strip(), "rates": RATES, "heard": HEARD, "unheard": UNHEARD}
+    files.write(os.path.join(options.folder, "synthesizer.json"), json.dumps(facts, indent=2) + "\n")
+    return 0
+
+
+def short_captions(lines: Iterable[str], excluded: Collection[str]) -> list[str]:
+    """Returns the captions of up to MAX_WORDS words in small letters, without punctuation; each once.
+
+    Captions with digits or signs that are read as words, and `excluded` ones, are left out.
+    """
+    texts = (" ".join(re.sub(r'[.,;:!?"()]', "", line.lower().replace("-", " ")).split()) for line in lines)
+    is_short = re.compile(rf"[a-z']+( [a-z']+){{0,{MAX_WORDS - 1}}}")
+    return [text for text in dict.fromkeys(texts) if is_short.fullmatch(text) and text not in excluded]
+
+
+def utterances(texts: list[str], voices: tuple[str, ...], seed: str) -> list[Utterance]:
+    """Draws a rate and a voice for each text; the rates depend on the seed and not on the voices."""
+    generator = random.Random(seed)  # noqa: S311
+    rates = [generator.randint(*RATES) for _ in texts]
+    return [
+        Utterance(text, voice, rate)
+        for text, rate, voice in zip(texts, rates, generator.choices(voices, k=len(texts)), strict=True)
+    ]
+
+
+def write_split(folder: str, split: str, spoken: list[Utterance]) -> None:
+    """Writes the recordings of a split, and then its manifest. Raises RunError if espeak-ng fails, OSError."""
+    os.makedirs(os.path.join(folder, split), exist_ok=True)
+    lines = []
+    for number, utterance in enumerate(tqdm(spoken, f"speaking, {split}", unit=" captions", disable=None)):
+        audio = f"{split}/{number:05}.wav"
+        arguments = ["-v", utterance.voice, "-s", str(utterance.rate), "-w", os.path.join(folder, audio)]
+        result = subprocess.run(
+            [COMMAND, *arguments, utterance.text], capture_output=True, encoding="utf-8", check=False
+        )
+        if result.returncode:
+            problem = result.stderr.strip().splitlines()[-1:] or [f"status {result.returncode}"]
+            raise RunError(f"{COMMAND} with the voice {utterance.voice}: {problem[0]}")
+        lines.append(json.dumps({"audio": audio, **utterance._asdict()}) + "\n")
+    files.write(os.path.join(folder, f"{split}.jsonl"), "".join(lines))
+    print(f"{folder}/{split}.jsonl: {len(spoken):,} utterances", flush=True)
+
+
+if __name__ == "__main__":
+    flags.DEFINE_string("captions", "data/downloads/multi30k", "Folder of Multi30k's files.")
+    flags.DEFINE_string("folder", "data/downloads/espeak", "Folder of the recordings and manifests.")
+    cli.run(main)

@@ -1,0 +1,134 @@
+"""Compares attention mechanisms in speech recognition: error rates, times, learning curves, attention weights."""
+
+import statistics
+from collections.abc import Mapping
+from functools import partial
+
+from benchmarks import plots as benchmark_plots
+from benchmarks import systems, tokens
+
+from memattn import files, reading
+from memattn.evaluation import evaluate as evaluation
+from memattn.evaluation import formatting, plots, styles
+from memattn.evaluation.plots import Line
+from memattn.evaluation.result import Result
+from memattn.runs.trained import load
+from memattn.sweeps.results import Run
+from studies import plots as study_plots
+from studies.output import Output, at_least_one
+
+_UNHEARD = ".unheard"  # ending of the folder whose split `test` has voices that are not in the training split
+_ONLINE = ("monotonic", "mocha", "matcha")  # mechanisms whose decoder need not wait for the end of the source
+_DRAWN = ("Bahdanau", "monotonic", "memory, K = 32", "windowed memory, K = 32")
+_REDUCTION = 4  # frames for each state of the encoder
+_FRAMES = (100, 200, 500, 1_000, 2_000)
+_TIMED = ("memory, K = 32", "windowed memory by address, K = 32", "monotonic", "dot product", "Bahdanau")
+
+
+def speech(output: Output, runs: list[Run]) -> None:
+    """Writes error rates of voices that are in the training split and of others, and the time to decode an utterance.
+
+    Draws learning curves, and attention weights above the features of an utterance.
+    """
+    groups: dict[str, list[Run]] = {}
+    for run in runs:
+        groups.setdefault(_label(run), []).append(run)
+    rows = []
+    for label, seeds in groups.items():
+        heard = [run.result for run in seeds]
+        unheard = [_evaluated(run, f"data.folder={run.config.data.path}{_UNHEARD}", repeats=1) for run in seeds]
+        minutes = statistics.mean(float(run.validations[-1]["seconds"]) / 60 for run in seeds)
+        greedy = [_evaluated(run, "decoding.beam_size=1", repeats=run.result.repeats) for run in seeds]
+        rows.append(
+            {
+                "model": label,
+                "seeds": len(seeds),
+                "CER %": _mean(heard, "cer"),
+                "min-max": formatting.extent([result.scores["cer"] for result in heard], ".1f"),
+                "WER %": _mean(heard, "wer"),
+                "CER %, new voices": _mean(unheard, "cer"),
+                "WER %, new voices": _mean(unheard, "wer"),
+                "ms an utterance, beam 1": _milliseconds(greedy),
+                f"beam {heard[0].beam_size}": _milliseconds(heard),
+                "online": "yes" if seeds[0].config.model.attention["name"] in _ONLINE else "no",
+                "parameters": f"{heard[0].parameters:,}",
+                "training minutes": f"{minutes:.0f}",
+            }
+        )
+    output.table(rows, "Speech recognition: error rates, and time to decode an utterance")
+    _draw_curves(output, groups)
+    _draw_attention(output, groups)
+
+
+def decoder_time(output: Output) -> None:
+    """Measures the time of a character against the length of the source, with random weights."""
+    lengths = ",".join(str(frames // _REDUCTION) for frames in _FRAMES)
+    sizes = ["--units", "128", "--vocabulary", "32"]
+    output.benchmark("tokens", list(_TIMED), ["--lengths", lengths, "--repeats", "3", *sizes])
+    rows = [{**row, "L": str(_REDUCTION * int(row["L"]))} for row in reading.csv_file(output.path("table.csv"))]
+    lines = systems.lines(rows, tokens.MEASURE)
+    columns = ("system", tokens.MEASURE, "min-max", "other cores")
+    title = f"Time to decode a character of a hypothesis, {_REDUCTION} frames for each state of the encoder"
+    output.table([{"frames": row["L"], **{column: row[column] for column in columns}} for row in rows], title)
+    labels = {"title": f"{title}{output.label}", "x": "frames of the source", "y": "microseconds per character"}
+    output.pictures("times", lambda path: benchmark_plots.times(path, lines, scale="linear", **labels))
+
+
+def _label(run: Run) -> str:
+    attention = run.config.model.attention
+    chunk = f", w = {attention['chunk_size']}" if "chunk_size" in attention else ""
+    reading_by = ", read by address" if attention.get("read") == "address" else ""
+    return styles.words(attention) + chunk + reading_by
+
+
+def _evaluated(run: Run, override: str, *, repeats: int) -> Result:
+    """Decodes the split `test` by a run with an override of its config."""
+    trained = load([run.folder], [override], None)
+    return evaluation.evaluate(trained, evaluation.read_split(trained, "test"), repeats=repeats).result
+
+
+def _mean(results: list[Result], metric: str) -> str:
+    return f"{statistics.mean(result.scores[metric] for result in results):.1f}"
+
+
+def _milliseconds(results: list[Result]) -> str:
+    """Returns the mean time to decode an utterance in batches."""
+    return f"{statistics.mean(1000 * result.decode_seconds / result.sentences for result in results):.3g}"
+
+
+def _draw_curves(output: Output, groups: Mapping[str, list[Run]]) -> None:
+    """Writes and draws validation CER by training step, at the steps that all seeds have."""
+    lines, rows = [], []
+    for label, seeds in groups.items():
+        curves = [{int(row["step"]): float(row["cer"]) for row in run.validations} for run in seeds]
+        points = {}
+        for step in sorted(set.intersection(*map(set, curves))):
+            rates = [curve[step] for curve in curves]
+            points[step] = statistics.mean(rates), min(rates), max(rates)
+            rows.append({"model": label, "step": step, "validation CER %": f"{points[step][0]:.1f}"})
+        lines.append(Line(label, seeds[0].config.model.attention, points))
+    files.write_csv(output.path("learning_curves.csv"), rows)
+    title = f"Speech recognition{output.label}"
+    output.pictures("learning_curves", lambda path: study_plots.error_rates(path, lines, title))
+
+
+def _draw_attention(output: Output, groups: Mapping[str, list[Run]]) -> None:
+    """Draws attention weights of models for one utterance above its features, and the slots of each memory."""
+    drawn = {label: groups[label][0] for label in _DRAWN if label in groups}
+    weights = {}
+    for label, run in at_least_one(list(drawn.items()), "to be drawn"):
+        trained = load([run.folder], [], None)
+        test_set = evaluation.read_split(trained, "test")
+        lengths = test_set.source.lengths()
+        index = int(abs(lengths - statistics.median(lengths)).argmin())
+        reference = trained.text.encode(test_set.references[index], "target")
+        aligned = evaluation.align(trained.models[0], trained.vocabulary, test_set.source, index, reference)
+        weights[label] = aligned.weights
+        if len(aligned.slot_weights):
+            draw = partial(plots.alignments, title=f"{label}{output.label}")
+            output.pictures(
+                run.config.model.attention["name"], lambda path, draw=draw, aligned=aligned: draw(path, *aligned)
+            )
+    title = f"Attention over the sound{output.label}"
+    features, text = test_set.source[index], test_set.references[index]
+    output.pictures("attention", lambda path: study_plots.attention_over_sound(path, features, weights, text, title))

@@ -1,0 +1,264 @@
+"""Captions spoken by espeak-ng, and the tables and pictures of the study on speech recognition."""
+
+import csv
+import dataclasses
+import gzip
+import json
+import os
+import shutil
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import speak_captions
+import tensorflow as tf
+from helpers.studies import made_up, rows_of, write_study
+from matplotlib import image
+from studies import estimates, runner
+from studies.output import Output
+from studies.raffel2017 import speech
+
+from memattn.errors import ConfigError, RunError
+from memattn.files import write_csv
+
+# Writes its arguments in place of a recording.
+FAKE = """#!/bin/sh
+if [ "$1" = --version ]; then echo "eSpeak NG text-to-speech: 1.5  Data at: /nowhere"; exit; fi
+if [ "$2" = broken ]; then echo "no such voice" >&2; exit 1; fi
+echo "$1 $2 $3 $4 $7" > "$6"
+"""
+CAPTIONS = {
+    "train.en.gz": ["A dog runs.", "A dog runs!", "Two men eat.", "Men at a bus-stop, outside.", "A man in 2 coats."],
+    "val.en.gz": ["A cat isn't here.", "A man, who is old, stands in front of a house."],
+    "test_2016_flickr.en.gz": ["Two men eat.", "A red car stops"],
+}
+
+
+@pytest.fixture
+def captions(tmp_path):
+    """A folder with captions in the files of Multi30k."""
+    folder = tmp_path / "captions"
+    folder.mkdir()
+    for name, lines in CAPTIONS.items():
+        with gzip.open(folder / name, "wt", encoding="utf-8") as file:
+            file.write("".join(f"{line}\n" for line in lines))
+    return folder
+
+
+@pytest.fixture
+def speak(captions, tmp_path, monkeypatch):
+    """speak() speaks the captions into the folder `spoken` by a program that stands for espeak-ng."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "espeak-ng").write_text(FAKE)
+    (programs / "espeak-ng").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+    options = SimpleNamespace(captions=str(captions), folder=str(tmp_path / "spoken"))
+    monkeypatch.setattr(speak_captions, "flags", SimpleNamespace(FLAGS=options))
+    return speak_captions.main
+
+
+def manifest(folder, split):
+    return [json.loads(line) for line in (folder / "spoken" / f"{split}.jsonl").read_text().splitlines()]
+
+
+def test_a_manifest_has_text_voice_and_rate_of_each_recording(speak, tmp_path):
+    assert speak() == 0
+    rows = {split: manifest(tmp_path, split) for split in speak_captions.SPLITS}
+    assert [row["text"] for row in rows["train"]] == ["a dog runs", "men at a bus stop outside"]  # the rest is in test
+    assert [row["text"] for row in rows["valid"]] == ["a cat isn't here"]
+    assert [row["text"] for row in rows["test"]] == ["two men eat", "a red car stops"]
+    for split, rows_of_split in rows.items():
+        for row in rows_of_split:
+            spoken = (tmp_path / "spoken" / row["audio"]).read_text()
+            assert spoken == f"-v {row['voice']} -s {row['rate']} {row['text']}\n"
+            assert 130 <= row["rate"] <= 210
+            assert (row["voice"] in speak_captions.HEARD) == (split != "unheard")
+    facts = json.loads((tmp_path / "spoken" / "synthesizer.json").read_text())
+    assert facts["version"] == "eSpeak NG text-to-speech: 1.5"
+
+
+def test_unheard_voices_say_what_heard_ones_say_at_the_same_rates():
+    texts = [f"caption {i}" for i in range(50)]
+    heard, unheard = (
+        speak_captions.utterances(texts, voices, "seed") for voices in (speak_captions.HEARD, speak_captions.UNHEARD)
+    )
+    assert [(row.text, row.rate) for row in heard] == [(row.text, row.rate) for row in unheard]
+    assert len({row.rate for row in heard}) > 20
+    assert {row.voice for row in heard}.isdisjoint({row.voice for row in unheard})
+    assert heard == speak_captions.utterances(texts, speak_captions.HEARD, "seed")
+
+
+def test_a_missing_synthesizer_or_file_is_one_line(speak, captions, tmp_path, monkeypatch):
+    with pytest.raises(RunError, match="espeak-ng with the voice broken: no such voice"):
+        speak_captions.write_split(str(tmp_path), "test", [speak_captions.Utterance("a dog", "broken", 150)])
+    (captions / "val.en.gz").unlink()
+    with pytest.raises(ConfigError, match="val.en.gz: no such file; memattn-prepare multi30k downloads it"):
+        speak()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ConfigError, match="espeak-ng is missing; install it: apt-get install espeak-ng"):
+        speak()
+
+
+@pytest.mark.skipif(not shutil.which("espeak-ng"), reason="espeak-ng is not installed")
+def test_all_voices_differ(tmp_path):
+    voices = [*speak_captions.HEARD, *speak_captions.UNHEARD]
+    speak_captions.write_split(
+        str(tmp_path), "test", [speak_captions.Utterance("a dog", voice, 170) for voice in voices]
+    )
+    assert len({path.read_bytes() for path in (tmp_path / "test").iterdir()}) == len(voices)
+
+
+def made_up_runs():
+    """Finished runs of the study; each has a higher CER than the one before."""
+    runs = []
+    for number, run in enumerate(made_up("speech", bleu=lambda config: 50.0)):
+        scores = {"bleu": 50.0, "cer": 10.0 + number, "wer": 20.0 + number}
+        rows = [{"step": str(step), "bleu": "1", "seconds": "120", "cer": str(900 / step)} for step in (10, 20)]
+        result = dataclasses.replace(run.result, scores=scores, beam_size=10, repeats=3)
+        runs.append(run._replace(result=result, validations=rows))
+    return runs
+
+
+@pytest.fixture
+def decoded(monkeypatch):
+    """The overrides with which runs are decoded; the results and alignments are made up."""
+    overrides = []
+
+    def load(folders, changes, average):
+        del folders, average
+        tokenizer = SimpleNamespace(encode=lambda text, side: list(text))
+        return SimpleNamespace(changes=changes, text=tokenizer, models=[None], vocabulary=None)
+
+    def read_split(trained, split):
+        assert split == "test"
+        matrices = [np.zeros([length, 5], np.float32) for length in (30, 50, 40)]
+        lengths = np.array(list(map(len, matrices)))
+        source = type("Sources", (), {"lengths": lambda self: lengths, "__getitem__": lambda self, i: matrices[i]})()
+        return SimpleNamespace(source=source, references=["ab", "a bcd", "a cat"])
+
+    def evaluate(trained, test_set, *, repeats):
+        overrides.append((*trained.changes, repeats))
+        is_new = trained.changes[0].startswith("data.folder")
+        (run, *_) = made_up_runs()
+        scores = {"cer": 30.0, "wer": 60.0} if is_new else run.result.scores
+        return SimpleNamespace(result=dataclasses.replace(run.result, scores=scores, decode_seconds=0.5))
+
+    def align(model, vocabulary, source, index, hypothesis):
+        assert (index, hypothesis) == (2, list("a cat"))  # of median length
+        weights = np.abs(np.random.RandomState(1).normal(size=(6, 40)))
+        labels = list(map(str, range(40)))
+        return speech.evaluation.Alignment(labels, [*hypothesis, "end"], weights, weights[None] / 2)
+
+    monkeypatch.setattr(speech, "load", load)
+    for name, function in {"read_split": read_split, "evaluate": evaluate, "align": align}.items():
+        monkeypatch.setattr(speech.evaluation, name, function)
+    return overrides
+
+
+def test_the_table_has_error_rates_and_times_of_each_model(decoded, tmp_path):
+    runs, output = made_up_runs(), Output(str(tmp_path), "small")
+    seeds = [runs[1], runs[1]._replace(result=dataclasses.replace(runs[1].result, scores={"cer": 13.0, "wer": 23.0}))]
+    speech.speech(output, [runs[0], *seeds, *runs[2:]])
+    rows = {row["model"]: row for row in rows_of(output)}
+    assert len(rows) == len(runs) == 14
+    assert ("MoChA, w = 2" in rows) and ("windowed memory, K = 32, read by address" in rows)
+    row = rows["Bahdanau"]
+    assert (row["seeds"], row["CER %"], row["min-max"], row["WER %"]) == ("2", "12.0", "11.0-13.0", "22.0")
+    assert (row["CER %, new voices"], row["WER %, new voices"]) == ("30.0", "60.0")
+    assert (row["ms an utterance, beam 1"], row["beam 10"]) == ("5", "10")  # 0.5 and 1 s for 100 utterances
+    assert [name for name, row in rows.items() if row["online"] == "yes"] == [
+        "monotonic",
+        "MoChA, w = 2",
+        "MoChA, w = 8",
+        "MAtChA",
+    ]
+    assert row["training minutes"] == "2"
+    assert decoded[:2] == [("data.folder=data/espeak.unheard", 1), ("decoding.beam_size=1", 3)]
+    with open(output.path("learning_curves.csv"), encoding="utf-8") as file:
+        curves = list(csv.DictReader(file))
+    assert [(row["model"], row["step"], row["validation CER %"]) for row in curves[:2]] == [
+        ("no attention", "10", "90.0"),
+        ("no attention", "20", "45.0"),
+    ]
+    for name in ("learning_curves", "attention", "memory", "windowed_memory"):
+        assert (image.imread(tmp_path / f"{name}.png")[..., :3].min(-1) < 0.95).mean() > 0.01
+        assert (tmp_path / f"{name}.svg").exists()
+
+
+def test_the_time_of_a_character_is_given_by_frames(monkeypatch, tmp_path):
+    def benchmark(output, name, models, arguments):
+        lengths = arguments[arguments.index("--lengths") + 1].split(",")
+        rows = [
+            {"L": length, "system": model, "microseconds per token": number + int(length), "min-max": "1-900"}
+            for number, model in enumerate(models)
+            for length in lengths
+        ]
+        write_csv(output.path("table.csv"), [{**row, "other cores": 0.1} for row in rows])
+
+    monkeypatch.setattr(Output, "benchmark", benchmark)
+    output = Output(str(tmp_path), "small")
+    speech.decoder_time(output)
+    rows = rows_of(output)
+    assert [row["frames"] for row in rows[:5]] == ["100", "200", "500", "1000", "2000"]
+    assert (rows[5]["system"], rows[5]["microseconds per token"]) == ("windowed memory by address, K = 32", "26")
+    assert (tmp_path / "times.png").stat().st_size > 10_000
+
+
+TINY = """
+data: {folder: data/spoken, source: features, num_buckets: 1}
+model:
+  layers: 1
+  encoder_layers: 2
+  encoder_reduce: [2]
+  units: 8
+  encoder_units: 4
+  embedding_size: 8
+  bridge: dense
+training: {batch_size: 4, max_steps: 4, validate_every: 2, checkpoint_every: 2, metric: cer, jit_compile: false}
+decoding: {beam_size: 2, batch_size: 4, max_length: 9, jit_compile: false}
+sweep:
+  cells:
+    - model.attention: {name: none}
+    - model.attention: {name: bahdanau}
+    - model.attention: {name: monotonic}
+    - model.attention: {name: memory, num_slots: 32}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:soundfile.*")
+def test_the_study_is_made_from_recordings(command, tmp_path, monkeypatch):
+    soundfile = pytest.importorskip("soundfile")
+    sounds = np.random.RandomState(1).normal(0, 0.1, [4, 8_000])
+    for split in ("train", "valid", "test", "unheard"):
+        (tmp_path / split).mkdir()
+        for i, samples in enumerate(sounds):
+            soundfile.write(tmp_path / split / f"{i}.wav", samples[: 4_000 + 1_000 * i], 16_000)
+        lines = [{"audio": f"{split}/{i}.wav", "text": text} for i, text in enumerate(("a", "b a", "ab", "ba"))]
+        (tmp_path / f"{split}.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    manifests = [f"--{split}={split}.jsonl" for split in ("train", "valid", "test")]
+    for arguments in (
+        [*manifests, "--folder=data/spoken"],
+        ["--vocabulary_of=data/spoken", "--test=unheard.jsonl", "--folder=data/spoken.unheard"],
+    ):
+        status, _, stderr = command(tmp_path, "memattn.prepare", "speech", *arguments)
+        assert status == 0, stderr
+
+    def run_forked(module, name, folder, arguments, processes):
+        del name, processes
+        return command(tmp_path, module, "--run_dir", folder, *arguments)[0]
+
+    write_study(tmp_path, "speech", TINY)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(runner.sweep, "command", run_forked)
+    assert "4 runs" in estimates.estimate(["speech"], "small", gigaflops=300)
+    assert "configs/studies/speech/small.yaml" in estimates.rehearse(["speech"], "small", steps=1, strategy="none")
+    reproduction = runner.Reproduction("small", runs_dir="runs", results_dir="results", jobs=1, strategy="none")
+    reproduction.make("speech")
+    assert reproduction.failed == []
+    rows = rows_of(Output("results/speech/small", "small"))
+    assert [row["model"] for row in rows] == ["no attention", "Bahdanau", "monotonic", "memory, K = 32"]
+    assert all(float(row["CER %, new voices"]) == float(row["CER %"]) > 0 for row in rows)  # equal recordings
+    assert os.path.getsize("results/speech/small/attention.png") > 10_000
+    tf.keras.backend.clear_session()
