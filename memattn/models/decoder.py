@@ -152,7 +152,8 @@ class Decoder(tf.keras.layers.Layer):
         """Runs layer after layer; then all queries read the memory in one product."""
         outputs = inputs
         for lstm, cell, layer_seed in zip(self.stack, cells, split_seed(seed, self.layers), strict=True):
-            outputs, *_ = run_lstm(lstm.cell, dropout(outputs, self.dropout, layer_seed), cell)
+            # Where XLA compiles the decoder, the loop in a function of its own would make an update three times slower.
+            outputs, *_ = run_lstm(lstm.cell, dropout(outputs, self.dropout, layer_seed), cell, jit_compile=None)
         reading = stepper.read(outputs, (), seed)
         return outputs, reading.contexts, reading.scores
 

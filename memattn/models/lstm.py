@@ -29,11 +29,12 @@ def run_lstm(
     state: tuple[tf.Tensor, tf.Tensor],
     mask: tf.Tensor | None = None,
     *,
-    jit_compile: bool = False,
+    jit_compile: bool | None = False,
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Runs an LSTM over inputs [B, S, E], from the initial state h and c [B, U].
 
-    Where the mask [B, S] is false, a step keeps the previous h and c. With `jit_compile`, XLA compiles the loop.
+    Where the mask [B, S] is false, a step keeps the previous h and c. With `jit_compile`, XLA compiles the loop; with
+    None, the loop is a part of the caller's graph, which XLA may compile as a whole.
 
     Returns h after each step [B, S, U], and the last h and c.
     """
@@ -43,7 +44,7 @@ def run_lstm(
     inputs = tf.transpose(inputs, [1, 0, 2])
     is_real = tf.ones_like(inputs[:, :, :1]) if mask is None else tf.cast(tf.transpose(mask), dtype)[:, :, None]
     gates = tf.tensordot(inputs, kernel, 1) + bias  # [S, B, 4U]
-    run = _run_compiled if jit_compile else _run_in_graph
+    run = {True: _run_compiled, False: _run_in_graph, None: _run}[jit_compile]
     hiddens, hidden, memory_cell = run(gates, recurrent_kernel, is_real, *state)
     # Without static shapes, XLA cannot compile the gradients of some attention mechanisms.
     outputs = tf.ensure_shape(tf.transpose(hiddens, [1, 0, 2]), [*batch_and_length, cell.units])

@@ -17,7 +17,6 @@ from memattn.training.step import TrainingStep
 BATCH = np.array([[4, 5, EOS], [5, 6, EOS]], np.int32)
 MODELS = {
     "LSTM": lambda: make_model("memory", {"num_slots": 2}),
-    "LSTM without input feeding": lambda: make_model("none", {}, input_feeding=False),
     "Neural GPU": lambda: neural_gpu.make_model("neural_gpu", "dngpu"),
 }
 
