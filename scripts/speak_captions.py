@@ -29,7 +29,7 @@ from memattn.errors import ConfigError, RunError
 COMMAND = "espeak-ng"
 MAX_WORDS = 8
 RATES = 130, 210  # words a minute
-# An accent, and a variant of its voice; en is British, which espeak-ng also calls en-gb, but then without its variants.
+# Accents, each with a variant of its voice. `en` is British English; under its other name, en-gb, it has no variants.
 HEARD = (
     "en-us+m1",
     "en-us+m3",
