@@ -37,9 +37,9 @@ def command() -> str:
 def locked(path: str, what: str, doing: str, *, wait: bool = False) -> Iterator[bool]:
     """Holds a lock file inside the context, and yields whether the lock is held: not every file system has locks.
 
-    Without locks, warns and continues. The folder of the file is made if it is missing. The file is removed in the end,
-    also if the work fails, while the lock is still held: a waiting process that then locks the removed file lets go of
-    it and locks a new one, as filelock does, so that later processes see its lock.
+    Without locks, warns and continues. The folder of the file is made if it is missing. When the work ends or fails,
+    the file is removed before the lock is released. A waiting process that has opened this file may then lock it;
+    filelock notices that it is gone, and locks a new file, which later processes see.
 
     Args:
       path: the lock file.

@@ -1,11 +1,11 @@
-"""Speaks Multi30k's short English captions by the synthesizer espeak-ng, for `memattn-prepare speech`.
+"""Speaks Multi30k's short English captions with the synthesizer espeak-ng, for `memattn-prepare speech`.
 
 apt-get install espeak-ng
 memattn-prepare multi30k
 python scripts/speak_captions.py
 
-The folder gets a WAV file for each utterance, and a manifest for each split, which also has the voice and the rate. The
-split `unheard` says what `test` says at the same rates, by voices that are not in the training split.
+The folder gets a WAV file for each utterance, and a manifest for each split, which also has the voices and the rates.
+The split `unheard` has the captions of `test` at the same rates, in voices that are not in the training split.
 """
 
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
@@ -29,7 +29,7 @@ from memattn.errors import ConfigError, RunError
 COMMAND = "espeak-ng"
 MAX_WORDS = 8
 RATES = 130, 210  # words a minute
-# An accent, and a variant of its voice; en is British, which espeak-ng also calls en-gb, but then without its variants.
+# Accents, each with a variant of its voice. `en` is British English; under its other name, en-gb, it has no variants.
 HEARD = (
     "en-us+m1",
     "en-us+m3",
@@ -45,7 +45,7 @@ HEARD = (
     "en-029+m7",
 )
 UNHEARD = ("en-us+m4", "en+f3", "en-gb-scotland+m8", "en-gb-x-gbclan+f5")
-# Files of captions and voices of each split. A caption is in the first file that has it, and in no other.
+# File of captions, and voices, of each split. A caption that several of these files have counts for the first alone.
 SPLITS = {
     "test": ("test_2016_flickr.en.gz", HEARD),
     "unheard": ("test_2016_flickr.en.gz", UNHEARD),
@@ -55,7 +55,7 @@ SPLITS = {
 
 
 class Utterance(NamedTuple):
-    """What is said, by which voice of espeak-ng, and at which rate in words a minute."""
+    """A caption, the voice of espeak-ng that speaks it, and the rate in words a minute."""
 
     text: str
     voice: str
@@ -84,9 +84,9 @@ def main() -> int:
 
 
 def short_captions(lines: Iterable[str], excluded: Collection[str]) -> list[str]:
-    """Returns the captions of up to MAX_WORDS words in small letters, without punctuation; each once.
+    """Returns the captions of up to MAX_WORDS words in lower case, without punctuation; each once.
 
-    Captions with digits or signs that are read as words, and `excluded` ones, are left out.
+    `excluded` captions are left out, and those with other characters than a to z and apostrophes, such as digits.
     """
     texts = (" ".join(re.sub(r'[.,;:!?"()]', "", line.lower().replace("-", " ")).split()) for line in lines)
     is_short = re.compile(rf"[a-z']+( [a-z']+){{0,{MAX_WORDS - 1}}}")
@@ -94,7 +94,7 @@ def short_captions(lines: Iterable[str], excluded: Collection[str]) -> list[str]
 
 
 def utterances(texts: list[str], voices: tuple[str, ...], seed: str) -> list[Utterance]:
-    """Draws a rate and a voice for each text; the rates depend on the seed and not on the voices."""
+    """Draws a rate and a voice for each text. The rates depend on the seed and not on the voices."""
     generator = random.Random(seed)  # noqa: S311
     rates = [generator.randint(*RATES) for _ in texts]
     return [

@@ -57,7 +57,8 @@ def compare(runs: list[Translated], num_sentences: int) -> str:
     """Returns a table of scores with intervals of 95% and p-values against the first run, and sentences that differ.
 
     Intervals and p-values are by sacreBLEU's paired bootstrap (Koehn, 2004). The `num_sentences` sentences are those
-    whose chrF differs most between the first two runs. Raises RunError if the runs have different references, or trees.
+    whose chrF differs most between the first two runs. Raises RunError if the references are trees or differ between
+    runs.
     """
     first = runs[0]
     if all(map(spans, first.references)):

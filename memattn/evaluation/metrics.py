@@ -248,8 +248,8 @@ class Metric:
       form: format of a number, as in f"{value:{form}}".
       unit: stands after a number, such as "%".
       higher_is_better: whether the best model has the highest value.
-      needs_detokenized: whether the metric compares detokenized text, which generated tasks do not have, and trees
-        are not.
+      needs_detokenized: whether the metric compares detokenized text, and so is neither shown for generated tasks nor
+        computed for trees.
       needs_trees: whether the metric compares trees.
       at_validation: whether every validation computes the metric, even if `training.metric` names another.
       is_reported: whether model cards, tables and memattn-eval show the metric; result.json has all.

@@ -1,4 +1,4 @@
-"""Names models in words, and gives each mechanism a colour and a dash of its own in all pictures.
+"""Names models in words, and gives each mechanism a colour and a dash of its own in pictures.
 
 A model is given by the options of its attention. A model with active memory, which has none, is given by its kind as
 `name`.
@@ -59,8 +59,9 @@ STYLES = {
 _SLOTS = 32  # number of slots whose lines have the mechanism's colour: fewer are lighter, more are darker
 _SLOT_BOUNDS, _SLOT_DASHES = (4, 16, 32, 64), (":", "-.", "--", "-", (0, (8, 2)))  # dashes of `memory` by slots
 _DASHES = ("-", "--", "-.", ":")
-_MOST_SHADES = 4  # lines of a mechanism that shades of its colour can tell apart
-# Colours of pictures with more lines of a mechanism: dark on white, and apart for colour-blind readers with the dashes.
+_MOST_SHADES = 4  # greatest number of lines that shades of one colour can tell apart
+# Colours of a picture with more lines of one mechanism. They stand out from white; together with the dashes,
+# colour-blind readers can tell them apart.
 PALETTE = ("#0072B2", "#D55E00", "#3D9BD9", "#00A87A", "#AA4499", "#222222", "#7A3B10")
 
 
@@ -80,8 +81,9 @@ def words(attention: Mapping[str, Any]) -> str:
 def line_styles(attentions: list[Mapping[str, Any]]) -> list[tuple[str, Dash]]:
     """Returns a colour and a dash for each line of a picture, from the model of each.
 
-    Of several lines with the same mechanism and K, later ones are lighter and have other dashes. If these are more than
-    _MOST_SHADES, colours do not stand for mechanisms: each line of the picture has its own of PALETTE.
+    Of several lines with the same mechanism and K, later ones are lighter and have other dashes. If more than
+    _MOST_SHADES lines have the same, colours do not stand for mechanisms: every line of the picture gets its colour and
+    dash by its place, see `_style_by_place`.
     """
     styles = [(_colour(attention), _dash(attention)) for attention in attentions]
     if max(map(styles.count, styles), default=0) > _MOST_SHADES:
@@ -95,7 +97,10 @@ def line_styles(attentions: list[Mapping[str, Any]]) -> list[tuple[str, Dash]]:
 
 
 def _style_by_place(place: int) -> tuple[str, Dash]:
-    """Returns a colour of PALETTE and a dash, which differ from those of the line before; equal after 28 lines."""
+    """Returns a colour of PALETTE and a dash for the line at a place, from 0.
+
+    Both differ from those of the line before; a pair repeats after 28 lines.
+    """
     rounds, colour = divmod(place, len(PALETTE))
     return PALETTE[colour], _DASHES[(colour + rounds) % len(_DASHES)]
 

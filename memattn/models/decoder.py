@@ -29,6 +29,7 @@ class Decoder(tf.keras.layers.Layer):
       initializer: name, config or object, of the weight matrices.
     """
 
+    # A decoder of other cells overrides these, and `_upper_weights` and `_unroll_layers`.
     cell_name, cell_type = "lstm", tf.keras.layers.LSTMCell
     cell_options: Mapping[str, bool] = {}
     stepper_type: type[StackStepper] = LSTMStepper
@@ -105,7 +106,7 @@ class Decoder(tf.keras.layers.Layer):
         )
 
     def _upper_weights(self, kernel: tf.Tensor, recurrent_kernel: tf.Tensor, bias: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        """Returns the weights of a cell above the first as the stepper takes them."""
+        """Returns the weights of a cell above the first, as the stepper's `_run_upper` takes them."""
         return tf.concat([kernel, recurrent_kernel], 0), bias
 
     def build(self, inputs_shape, memory_shape=None):

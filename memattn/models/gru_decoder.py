@@ -22,10 +22,9 @@ class GRUStepper(StackStepper):
 
 @tf.keras.utils.register_keras_serializable("memattn")
 class GRUDecoder(Decoder):
-    """A `Decoder` whose cells are the GRUs of Cho et al. (2014), whose reset gate comes before the product.
+    """A `Decoder` of GRUs as in Cho et al. (2014), where the reset gate comes before the product.
 
-    For its arguments, see `Decoder`. With bidirectional layers of GRUs as the encoder, this is the baseline of Kaiser
-    and Bengio (2016).
+    For its arguments, see `Decoder`. The baseline of Kaiser and Bengio (2016) has this decoder and an encoder of GRUs.
     """
 
     cell_name, cell_type = "gru", tf.keras.layers.GRUCell
@@ -36,11 +35,15 @@ class GRUDecoder(Decoder):
         return kernel, recurrent_kernel, bias
 
     def _unroll_layers(self, inputs, cells, stepper, seed):
+        """Runs step after step, since only LSTMs have a loop that runs a whole layer (`run_lstm`)."""
         return self._unroll_steps(inputs, cells, stepper, seed)
 
 
 def _gru(gates: tf.Tensor, hidden: tf.Tensor, recurrent_kernel: tf.Tensor) -> list[tf.Tensor]:
-    """Returns the next h of a GRU for gates [B, Q, 3U] in Keras' order z, r, candidate; z keeps the state."""
+    """Returns the next h of a GRU, for what its inputs contribute to its gates [B, Q, 3U].
+
+    The gates are in Keras' order z, r, candidate; z keeps the state.
+    """
     units = hidden.shape[-1]
     recurrent = tf.tensordot(hidden, recurrent_kernel[:, : 2 * units], 1)
     update, reset = tf.split(tf.sigmoid(gates[:, :, : 2 * units] + recurrent), 2, -1)

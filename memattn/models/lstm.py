@@ -126,7 +126,7 @@ def _run(gates: tf.Tensor, recurrent_kernel: tf.Tensor, is_real: tf.Tensor, hidd
     return (hiddens, hidden, memory_cell), gradient
 
 
-# TensorFlow never frees a graph with a custom gradient. In a function of its own, that is this small graph, once for
+# TensorFlow never frees a graph that has a custom gradient. With functions for `_run` alone, that is a small graph for
 # each shape, and not the graph of a whole model.
 _run_in_graph = tf.function(_run, autograph=False)
 _run_compiled = tf.function(_run, autograph=False, jit_compile=True)

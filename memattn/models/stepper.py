@@ -87,7 +87,7 @@ class StackStepper(Stepper):
 
     Args:
       recurrent_kernel: [U, G], of the first cell.
-      upper: weights of each further cell.
+      upper: weights of each further cell, for `_run_upper`.
       mix: the mixing layer's kernel [U, U] for the output, and its bias [U]; or None.
       dropout: rate on the input of every cell.
       **others: see `Stepper`.

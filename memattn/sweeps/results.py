@@ -73,7 +73,7 @@ def result_of(folder: str, config: Config, split: str, average: int | None) -> R
         and configs.to_dict(stored) == configs.to_dict(config)
         and folders == ([CHECKPOINTS] * average if average else [BEST])
     )
-    # Results of former versions lack the scores of detokenized text; those of trees have no such scores.
+    # Results of former versions lack the scores of detokenized text; trees have no such scores in any version.
     scored = [METRICS[name] for name in result.scores]
     has_all_scores = config.data.generated or any(each.needs_detokenized or each.needs_trees for each in scored)
     return result if fits and has_all_scores else None

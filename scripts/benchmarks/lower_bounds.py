@@ -136,7 +136,7 @@ def _seq2seq(
 ) -> tuple[_Token, _Token]:
     """Returns the costs of a token of the source, and of a token of the target.
 
-    Vectors of the source count as embeddings.
+    A vector of the source counts as an embedding, `embedding_size` wide.
     """
     del target_length
     attention = model.attention

@@ -23,7 +23,7 @@ from memattn.training.distribution import STRATEGIES
 from memattn.training.step import TrainingStep
 from studies.runner import runs_of
 
-_FEATURES = 80  # width of the vectors of an unprepared corpus
+_FEATURES = 80  # assumed width of the vectors, where a corpus is not prepared
 
 
 def estimate(names: list[str], scale: str, *, gigaflops: float | None) -> str:
@@ -118,8 +118,8 @@ class _Text(NamedTuple):
     Attributes:
       vocabulary: number of ids.
       source_length, target_length: mean lengths, ends of sentences included.
-      longest: greatest length of a source; of text, of a source or a target.
-      longest_target: greatest length of a target; of text, of a source or a target.
+      longest: greatest length of a source; if sources are token ids, greatest length of both sides.
+      longest_target: greatest length of a target; if sources are token ids, greatest length of both sides.
       source_features: width of the vectors that are sources; None where these are token ids.
     """
 
@@ -132,7 +132,7 @@ class _Text(NamedTuple):
 
 
 def _random_pairs(random: np.random.Generator, text: _Text, rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns sources and targets of a batch, all of the greatest length."""
+    """Returns sources and targets of a batch of `rows` pairs, all of the greatest length."""
     sides = (text.longest, text.longest_target)
     source, target = (
         random.integers(len(SPECIAL_TOKENS), text.vocabulary, (rows, length), dtype=np.int32) for length in sides

@@ -136,7 +136,7 @@ def steps_by_load(path: str, points: dict[str, list[tuple[float, int | None]]], 
 
 
 def error_rates(path: str, lines: list[Line], title: str) -> None:
-    """Draws validation CER against training steps: for each model a line of means, and a shade over the range."""
+    """Draws validation CER against training steps: for each model, a line of means over seeds, and their range."""
     figure = Figure(figsize=(9, 5), layout="constrained")
     axes = figure.subplots()
     draw_lines(axes, lines)
@@ -150,12 +150,13 @@ def error_rates(path: str, lines: list[Line], title: str) -> None:
 def attention_over_sound(
     path: str, features: np.ndarray, weights: Mapping[str, np.ndarray], text: str, title: str
 ) -> None:
-    """Draws attention weights of several models over one utterance above its log-mel features.
+    """Draws attention weights of several models over one utterance, above its log-mel features.
 
     Args:
       path: path of the picture; its ending chooses the format.
       features: [S, F], 100 a second.
-      weights: [T, S] by the name of the model; time runs to the right, the characters of `text` and the end downwards.
+      weights: [T, S] by the name of the model, for the characters of `text` and the end of sentence. Time runs to the
+        right, characters downwards.
       text: T - 1 characters.
       title: heading of the picture.
     """

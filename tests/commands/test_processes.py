@@ -85,16 +85,16 @@ def test_a_refused_process_leaves_the_lock_file_of_the_holder(tmp_path):
 
 
 def test_a_lock_stays_exclusive_where_its_file_is_removed_while_a_process_waits_for_it(tmp_path, monkeypatch):
-    """The holder's work fails after a second process has opened the file, and before that process locks it."""
+    """The holder's work ends after a second process has opened the file, and before that process locks it."""
     path, flock, holder = str(tmp_path / "result"), fcntl.flock, contextlib.ExitStack()
     holder.enter_context(processes.making(path, "is making it"))
 
-    def fail_then_lock(descriptor, operation):
+    def end_then_lock(descriptor, operation):
         monkeypatch.setattr(fcntl, "flock", flock)
         holder.close()
         flock(descriptor, operation)
 
-    monkeypatch.setattr(fcntl, "flock", fail_then_lock)
+    monkeypatch.setattr(fcntl, "flock", end_then_lock)
     with processes.making(path, "is making it"):
         with pytest.raises(RunError, match="is making it"), processes.making(path, "is making it"):
             pass

@@ -1,4 +1,4 @@
-"""Inputs for tests of equations, functions and GRUs in NumPy, and the outputs of a mechanism for these inputs."""
+"""Inputs for tests of equations, scoring functions and GRUs in NumPy, and a mechanism's outputs for these inputs."""
 
 import numpy as np
 import tensorflow as tf

@@ -7,7 +7,7 @@ from memattn.data import corpus
 
 
 def assert_recorded(result, folder, *, url, content, license_, attribution):
-    """A command printed the origin of an English-German corpus, whose manifest has it; returns the manifest."""
+    """Checks that a command printed the origin of an English-German corpus and recorded it; returns the manifest."""
     sha256 = hashlib.sha256(content).hexdigest()
     assert f"\n{url}: {license_}, {attribution}; SHA-256 {sha256}\n" in result.stdout
     manifest = json.loads((folder / corpus.MANIFEST).read_text())

@@ -58,7 +58,7 @@ def cases():
 
 
 def small_models(model, name):
-    """The small models of a config's mechanism or kind of active memory, which has no input feeding."""
+    """Small models with a config's mechanism, with and without input feeding, or one of its kind of active memory."""
     if not isinstance(model, Seq2SeqConfig):
         return [dataclasses.replace(model, layers=1, units=8, width=min(model.width, 2))]
     attention = {**model.attention, **{key: 3 for key in model.attention if key == "num_slots"}}

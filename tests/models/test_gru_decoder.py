@@ -1,4 +1,4 @@
-"""The decoder of GRUs equals NumPy, layer by layer."""
+"""The decoder of GRUs equals its equations in NumPy."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A model that is not used any more leaves memory, with the graphs of its updates."""
+"""The graphs of a model's training steps are freed when the model is no longer used."""
 
 import gc
 

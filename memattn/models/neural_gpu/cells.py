@@ -167,7 +167,7 @@ def hard_tanh(inputs: tf.Tensor) -> tf.Tensor:
     return tf.clip_by_value(_pulled(inputs), -1.0, 1.0)
 
 
-@tf.function(autograph=False)  # TensorFlow never frees a graph with a custom gradient: let it be a small one
+@tf.function(autograph=False)  # a small graph, as TensorFlow never frees a graph that has a custom gradient
 @tf.custom_gradient
 def _pulled(inputs):
     """Returns the inputs, with a gradient that also pulls them back where their size exceeds 0.9.

@@ -26,7 +26,7 @@ _TIMED = ("memory, K = 32", "windowed memory by address, K = 32", "monotonic", "
 
 
 def speech(output: Output, runs: list[Run]) -> None:
-    """Writes error rates of voices that are in the training split and of others, and the time to decode an utterance.
+    """Writes error rates for voices of the training split and for new ones, and the time to decode an utterance.
 
     Draws learning curves, and attention weights above the features of an utterance.
     """
@@ -82,7 +82,7 @@ def _label(run: Run) -> str:
 
 
 def _evaluated(run: Run, override: str, *, repeats: int) -> Result:
-    """Decodes the split `test` by a run with an override of its config."""
+    """Returns the result of a run on the split `test`, with an override of its config."""
     trained = load([run.folder], [override], None)
     return evaluation.evaluate(trained, evaluation.read_split(trained, "test"), repeats=repeats).result
 
@@ -113,7 +113,10 @@ def _draw_curves(output: Output, groups: Mapping[str, list[Run]]) -> None:
 
 
 def _draw_attention(output: Output, groups: Mapping[str, list[Run]]) -> None:
-    """Draws attention weights of models for one utterance above its features, and the slots of each memory."""
+    """Draws attention weights of several models over an utterance, above its features.
+
+    For each model with memory slots, draws another picture, of the slots.
+    """
     drawn = {label: groups[label][0] for label in _DRAWN if label in groups}
     weights = {}
     for label, run in at_least_one(list(drawn.items()), "to be drawn"):
