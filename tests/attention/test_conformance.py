@@ -9,8 +9,18 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import tensorflow as tf
+from helpers.chosen import CHOSEN
 from helpers.marks import slow
-from helpers.mechanisms import EVERY_CASE, EVERY_MODEL, EVERY_NAME, LAYER_NAMES, SLOW_NAMES, LeastSeen, identify
+from helpers.mechanisms import (
+    EVERY_CASE,
+    EVERY_MODEL,
+    EVERY_NAME,
+    LAYER_NAMES,
+    QUICK_NAMES,
+    SLOW_NAMES,
+    LeastSeen,
+    identify,
+)
 from helpers.models import (
     SOURCES,
     T,
@@ -157,7 +167,9 @@ def test_graph_and_xla_agree(model):
     assert_same(search(model, SOURCES, jit_compile=True), search(model, SOURCES))
 
 
-@pytest.mark.parametrize("name", EVERY_NAME)
+@pytest.mark.parametrize(
+    "name", [name if name in ("memory", *CHOSEN) else slow(name) for name in [*QUICK_NAMES, *SLOW_NAMES]]
+)
 def test_every_mechanism_trains_by_default(name):
     assert_trains(make_model(name, {}))
 

@@ -261,7 +261,7 @@ def test_a_preparation_that_was_killed_is_repeated(tmp_path, folder, monkeypatch
         with pytest.raises(KeyboardInterrupt):
             task_corpus.prepare(SMALL, str(again))
     assert len(moved) == 1
-    assert len(list(again.iterdir())) == 3  # the file, the folder of unfinished files, the lock
+    assert len(list(again.iterdir())) == 2  # the file and the folder of unfinished files
     (again / "unfinished-thesis").mkdir()
     (again / "unfinished-thesis" / "thesis.tex").touch()
     task_corpus.prepare(SMALL, str(again))

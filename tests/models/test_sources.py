@@ -111,6 +111,7 @@ def test_alignments_share_the_weight_of_a_state_out_to_its_vectors(name, options
         np.testing.assert_allclose(weights.numpy().sum(-1), 1, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_training_step_changes_every_weight_and_ignores_rows_of_padding():
     source, target = batch_of(LENGTHS, 12), np.array([[5, 7, EOS]] * len(LENGTHS), np.int32)
     results = []

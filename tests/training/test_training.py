@@ -108,6 +108,7 @@ def test_training_runs_in_any_thread(tiny_config, tmp_path):
         assert pool.submit(train, config, str(tmp_path / "run"), NO_STRATEGY).result() == 0
 
 
+@pytest.mark.slow
 def test_a_run_stopped_at_every_step_equals_an_uninterrupted_one(tiny_config, tmp_path, monkeypatch):
     config = tiny_config({"data.num_buckets": 2})
     assert train(config, str(tmp_path / "uninterrupted"), NO_STRATEGY) == 0

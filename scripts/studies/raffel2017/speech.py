@@ -49,7 +49,7 @@ def speech(output: Output, runs: list[Run]) -> None:
                 "CER %, new voices": _mean(unheard, "cer"),
                 "WER %, new voices": _mean(unheard, "wer"),
                 "ms an utterance, beam 1": _milliseconds(greedy),
-                f"beam {heard[0].beam_size}": _milliseconds(heard),
+                f"ms an utterance, beam {heard[0].beam_size}": _milliseconds(heard),
                 "online": "yes" if seeds[0].config.model.attention["name"] in _ONLINE else "no",
                 "parameters": f"{heard[0].parameters:,}",
                 "training minutes": f"{minutes:.0f}",
