@@ -41,6 +41,17 @@ def made_up(kind, *, bleu, valid=None, seconds=1.0, scale="small"):
     return runs
 
 
+def run_in_forks(command, folder, monkeypatch):
+    """Makes `folder` the current one, and lets `reproduce` train and evaluate in forks; see the fixture `command`."""
+
+    def run_forked(module, name, run_dir, arguments, processes):
+        del name, processes
+        return command(folder, module, "--run_dir", run_dir, *arguments)[0]
+
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(runner.sweep, "command", run_forked)
+
+
 def write_study(folder, kind, text):
     """Writes the config of a study at the scale "small"."""
     path = folder / "configs" / "studies" / kind / "small.yaml"

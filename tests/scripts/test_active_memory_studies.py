@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from helpers.repository import ROOT
-from helpers.studies import TINY, rows_of, write_study
+from helpers.studies import TINY, rows_of, run_in_forks, write_study
 from studies import runner
 from studies.kaiser2016 import arithmetic
 from studies.output import Output
@@ -181,12 +181,7 @@ def test_training_an_embedding_raises_recall(pooling):
 
 
 def test_the_table_of_arithmetic_is_written_from_tiny_runs(tmp_path, monkeypatch, command):
-    def run_forked(module, name, folder, arguments, processes):
-        del name, processes
-        return command(tmp_path, module, "--run_dir", folder, *arguments)[0]
-
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(runner.sweep, "command", run_forked)
+    run_in_forks(command, tmp_path, monkeypatch)
     monkeypatch.setattr(arithmetic, "DIGITS", (2, 6))
     monkeypatch.setattr(arithmetic, "NUM_PAIRS", 8)
     (tmp_path / "tiny.yaml").write_text(TINY, encoding="utf-8")

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers.studies import TINY, made_up, rows_of, write_study
+from helpers.studies import TINY, made_up, rows_of, run_in_forks, write_study
 from studies import runner
 from studies.britz2017 import directions, future_work
 from studies.output import Output
@@ -49,12 +49,7 @@ sweep:
 def make(tmp_path, monkeypatch, command):
     """make(name) trains the tiny runs of a target, writes its table and returns the rows."""
 
-    def run_forked(module, name, folder, arguments, processes):
-        del name, processes
-        return command(tmp_path, module, "--run_dir", folder, *arguments)[0]
-
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(runner.sweep, "command", run_forked)
+    run_in_forks(command, tmp_path, monkeypatch)
     (tmp_path / "tiny.yaml").write_text(TINY, encoding="utf-8")
     studies = {"tasks": TASKS, "long_sources": LONG_SOURCES, "teachers": TEACHERS, "taught": STUDENTS}
     for kind, text in studies.items():

@@ -9,7 +9,7 @@ import pytest
 from benchmarks import lower_bounds
 from helpers.repository import ROOT
 from helpers.runs import made_up_result
-from helpers.studies import TINY, made_up, rows_of, write_study
+from helpers.studies import TINY, made_up, rows_of, run_in_forks, write_study
 from matplotlib import image
 from studies import estimates, runner
 from studies.britz2017 import figures, open_questions, printed, tables
@@ -301,13 +301,8 @@ def test_failed_runs_are_named_below_the_table_and_left_out_of_it(tmp_path, monk
 
 
 def test_a_figure_is_drawn_from_runs_that_are_trained_once(command, tmp_path, monkeypatch, capfd):
-    def run_forked(module, name, folder, arguments, processes):
-        del name, processes
-        return command(tmp_path, module, "--run_dir", folder, *arguments)[0]
-
     write_study(tmp_path, "alignments", TINY)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(runner.sweep, "command", run_forked)
+    run_in_forks(command, tmp_path, monkeypatch)
     places = {"runs_dir": "runs", "results_dir": "results", "jobs": 2, "strategy": "none"}
     for progress in ("0 done before", "2 done before"):
         reproduction = runner.Reproduction("small", **places)

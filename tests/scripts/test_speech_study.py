@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import speak_captions
 import tensorflow as tf
-from helpers.studies import made_up, rows_of, write_study
+from helpers.studies import made_up, rows_of, run_in_forks, write_study
 from matplotlib import image
 from studies import estimates, runner
 from studies.output import Output
@@ -247,13 +247,8 @@ def test_the_study_is_made_from_recordings(command, tmp_path, monkeypatch):
         status, _, stderr = command(tmp_path, "memattn.prepare", "speech", *arguments)
         assert status == 0, stderr
 
-    def run_forked(module, name, folder, arguments, processes):
-        del name, processes
-        return command(tmp_path, module, "--run_dir", folder, *arguments)[0]
-
     write_study(tmp_path, "speech", TINY)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(runner.sweep, "command", run_forked)
+    run_in_forks(command, tmp_path, monkeypatch)
     assert "4 runs" in estimates.estimate(["speech"], "small", gigaflops=300)
     assert "configs/studies/speech/small.yaml" in estimates.rehearse(["speech"], "small", steps=1, strategy="none")
     reproduction = runner.Reproduction("small", runs_dir="runs", results_dir="results", jobs=1, strategy="none")
