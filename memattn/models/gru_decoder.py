@@ -3,21 +3,26 @@
 import tensorflow as tf
 
 from memattn.models.decoder import Decoder
-from memattn.models.stepper import StackStepper
+from memattn.models.stepper import StackStepper, gru_parts
 
 
 class GRUStepper(StackStepper):
     """Runs a `GRUDecoder` step by step, G = 3U.
 
-    The weights of a further cell are the kernels [U, 3U] of its input and of its previous output, and the bias [3U].
+    The weights of a further cell are the kernel [U, 3U] and the bias [3U] of its input, and its recurrent kernels, as
+    `_divided` returns them.
     """
 
+    def __init__(self, *, recurrent_kernel, **others):
+        super().__init__(recurrent_kernel=recurrent_kernel, **others)
+        self._recurrent_kernels = _divided(recurrent_kernel)
+
     def _run_first(self, gates, cell):
-        return _gru(gates, cell[0], self._recurrent_kernel)
+        return _gru(gates, cell[0], self._recurrent_kernels)
 
     def _run_upper(self, inputs, cell, weights):
-        kernel, recurrent_kernel, bias = weights
-        return _gru(tf.tensordot(inputs, kernel, 1) + bias, cell[0], recurrent_kernel)
+        kernel, bias, recurrent_kernels = weights
+        return _gru(tf.tensordot(inputs, kernel, 1) + bias, cell[0], recurrent_kernels)
 
 
 @tf.keras.utils.register_keras_serializable("memattn")
@@ -32,20 +37,20 @@ class GRUDecoder(Decoder):
     stepper_type = GRUStepper
 
     def _upper_weights(self, kernel, recurrent_kernel, bias):
-        return kernel, recurrent_kernel, bias
+        return kernel, bias, _divided(recurrent_kernel)
 
     def _unroll_layers(self, inputs, cells, stepper, seed):
         """Runs step after step, since only LSTMs have a loop that runs a whole layer (`run_lstm`)."""
         return self._unroll_steps(inputs, cells, stepper, seed)
 
 
-def _gru(gates: tf.Tensor, hidden: tf.Tensor, recurrent_kernel: tf.Tensor) -> list[tf.Tensor]:
-    """Returns the next h of a GRU, for what its inputs contribute to its gates [B, Q, 3U].
+def _divided(recurrent_kernel: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the kernels [U, 2U] of the gates, and [U, U] of the candidate."""
+    units = recurrent_kernel.shape[0]
+    return recurrent_kernel[:, : 2 * units], recurrent_kernel[:, 2 * units :]
 
-    The gates are in Keras' order z, r, candidate; z keeps the state.
-    """
-    units = hidden.shape[-1]
-    recurrent = tf.tensordot(hidden, recurrent_kernel[:, : 2 * units], 1)
-    update, reset = tf.split(tf.sigmoid(gates[:, :, : 2 * units] + recurrent), 2, -1)
-    candidate = gates[:, :, 2 * units :] + tf.tensordot(reset * hidden, recurrent_kernel[:, 2 * units :], 1)
-    return [update * hidden + (1 - update) * tf.tanh(candidate)]
+
+def _gru(gates: tf.Tensor, hidden: tf.Tensor, recurrent_kernels: tuple[tf.Tensor, tf.Tensor]) -> list[tf.Tensor]:
+    """Returns the next h, for what the inputs of a cell contribute to its gates [B, Q, 3U]; the gate z keeps h."""
+    update, candidate = gru_parts(gates, hidden, *recurrent_kernels)
+    return [update * hidden + (1 - update) * candidate]

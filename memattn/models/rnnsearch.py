@@ -8,7 +8,7 @@ from memattn.attention.ops import cast
 from memattn.models.bridge import Cells
 from memattn.models.dropout import dropout, split_seed
 from memattn.models.reader import make_reader
-from memattn.models.stepper import Stepper, StepResult, run_steps
+from memattn.models.stepper import Stepper, StepResult, gru_parts, run_steps
 
 
 @tf.keras.utils.register_keras_serializable("memattn")
@@ -139,10 +139,8 @@ class RNNsearchStepper(Stepper):
         reading = self.read(hidden, state["attention"], seed)
         inputs, read_out = gates[:, :, : 3 * units], gates[:, :, 3 * units :]
         inputs = self._reader.feed(inputs, reading.fed, seed)
-        recurrent = tf.tensordot(hidden, self._gate_kernel, 1)
-        update, reset = tf.split(tf.sigmoid(inputs[:, :, : 2 * units] + recurrent), 2, -1)
-        candidate = inputs[:, :, 2 * units :] + tf.tensordot(reset * hidden, self._candidate_kernel, 1)
-        next_hidden = (1 - update) * hidden + update * tf.tanh(candidate)
+        update, candidate = gru_parts(inputs, hidden, self._gate_kernel, self._candidate_kernel)
+        next_hidden = (1 - update) * hidden + update * candidate
         outputs = tf.concat([hidden, read_out], -1)  # [B, Q, 2U]
         next_state = {"cells": [[next_hidden]], "attention": reading.state}
         return StepResult(outputs, reading.contexts, reading.scores, next_state)

@@ -145,6 +145,23 @@ class LSTMStepper(StackStepper):
         return _lstm(tf.tensordot(tf.concat([inputs, hidden], -1), kernel, 1) + bias, memory_cell)
 
 
+def gru_parts(
+    gates: tf.Tensor, hidden: tf.Tensor, gate_kernel: tf.Tensor, candidate_kernel: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the update gate z and the candidate of a GRU (Cho et al., 2014), both [B, Q, U].
+
+    Args:
+      gates: what the inputs contribute to z, to the reset gate r and to the candidate, in this order, [B, Q, 3U].
+      hidden: the previous h [B, Q, U].
+      gate_kernel: [U, 2U], from h to z and r.
+      candidate_kernel: [U, U].
+    """
+    units = hidden.shape[-1]
+    recurrent = tf.tensordot(hidden, gate_kernel, 1)
+    update, reset = tf.split(tf.sigmoid(gates[:, :, : 2 * units] + recurrent), 2, -1)
+    return update, tf.tanh(gates[:, :, 2 * units :] + tf.tensordot(reset * hidden, candidate_kernel, 1))
+
+
 def run_steps(
     stepper: Stepper, gates: tf.Tensor, cells: Cells, seed: tf.Tensor | None
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
