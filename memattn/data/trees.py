@@ -7,6 +7,7 @@ A target is a tree without its words, as in Vinyals et al. (2015), *Grammar as a
 import dataclasses
 import re
 from collections import Counter
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from memattn.data.text_files import read_lines
@@ -133,6 +134,11 @@ class Spans(NamedTuple):
 
     brackets: Counter[Span]
     words: int
+
+
+def are_trees(targets: Iterable[str]) -> bool:
+    """Returns whether all targets are trees."""
+    return all(map(spans, targets))
 
 
 def spans(target: str) -> Spans | None:

@@ -11,7 +11,7 @@ from sacrebleu.significance import PairedTest
 
 from memattn.data import tokenizer
 from memattn.data.text_files import read_lines
-from memattn.data.trees import spans
+from memattn.data.trees import are_trees
 from memattn.errors import DataError, RunError
 from memattn.evaluation import formatting
 from memattn.evaluation.evaluate import DETOKENIZED, HYPOTHESES, REFERENCES, evaluation_command, stored_folder
@@ -61,7 +61,7 @@ def compare(runs: list[Translated], num_sentences: int) -> str:
     runs.
     """
     first = runs[0]
-    if all(map(spans, first.references)):
+    if are_trees(first.references):
         raise RunError(
             f"{first.run_dir}: has trees, of which sacreBLEU and chrF say little; compare bracketing_f1 in result.json"
         )

@@ -16,7 +16,7 @@ from sacrebleu.metrics import BLEU, CHRF
 
 from memattn.data.bpe import escape
 from memattn.data.tokenizer import Tokenizer, one_line
-from memattn.data.trees import spans
+from memattn.data.trees import are_trees, spans
 from memattn.data.vocabulary import split_words
 from memattn.errors import ConfigError, DataError, abbreviated
 
@@ -102,7 +102,7 @@ class Comparison:
     @functools.cached_property
     def has_trees(self) -> bool:
         """Whether all references are trees, as `memattn-prepare parsing` writes them."""
-        return all(map(spans, self.references))
+        return are_trees(self.references)
 
     @functools.cached_property
     def bracketing(self) -> Bracketing:

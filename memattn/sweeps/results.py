@@ -38,7 +38,11 @@ class Run(NamedTuple):
     @property
     def curve(self) -> list[tuple[int, float]]:
         """Training steps, each with the validation BLEU after it."""
-        return [(int(row["step"]), float(row["bleu"])) for row in self.validations]
+        return self.curve_of("bleu")
+
+    def curve_of(self, metric: str) -> list[tuple[int, float]]:
+        """Returns training steps, each with the validation score after it."""
+        return [(int(row["step"]), float(row[metric])) for row in self.validations]
 
     def updates_to(self, bleu: float) -> int | None:
         """Returns the first step whose validation BLEU is at least `bleu`; None if no validation reached it."""

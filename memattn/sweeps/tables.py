@@ -148,11 +148,11 @@ def _settings_in_words(changes: Mapping[str, Any]) -> str:
     return ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in labelled_values(changes) if key not in said)
 
 
-def curve(name: str, runs: list[Run]) -> plots.Line:
+def curve(name: str, runs: list[Run], metric: str = "bleu") -> plots.Line:
     """Returns the learning curve of runs that differ in seed, at the steps that all of them have."""
-    bleu_of_runs = [dict(run.curve) for run in runs]
+    curves = [dict(run.curve_of(metric)) for run in runs]
     points = {}
-    for step in sorted(set.intersection(*map(set, bleu_of_runs))):
-        bleu = [bleu_by_step[step] for bleu_by_step in bleu_of_runs]
-        points[step] = statistics.mean(bleu), min(bleu), max(bleu)
+    for step in sorted(set.intersection(*map(set, curves))):
+        scores = [scores_by_step[step] for scores_by_step in curves]
+        points[step] = statistics.mean(scores), min(scores), max(scores)
     return plots.Line(name, styles.attention(runs[0].config), points)

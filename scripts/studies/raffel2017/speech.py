@@ -10,9 +10,9 @@ from benchmarks import systems, tokens
 from memattn import files, reading
 from memattn.evaluation import evaluate as evaluation
 from memattn.evaluation import formatting, plots, styles
-from memattn.evaluation.plots import Line
 from memattn.evaluation.result import Result
 from memattn.runs.trained import load
+from memattn.sweeps import tables
 from memattn.sweeps.results import Run
 from studies import plots as study_plots
 from studies.output import Output, at_least_one
@@ -100,13 +100,12 @@ def _draw_curves(output: Output, groups: Mapping[str, list[Run]]) -> None:
     """Writes and draws validation CER by training step, at the steps that all seeds have."""
     lines, rows = [], []
     for label, seeds in groups.items():
-        curves = [{int(row["step"]): float(row["cer"]) for row in run.validations} for run in seeds]
-        points = {}
-        for step in sorted(set.intersection(*map(set, curves))):
-            rates = [curve[step] for curve in curves]
-            points[step] = statistics.mean(rates), min(rates), max(rates)
-            rows.append({"model": label, "step": step, "validation CER %": f"{points[step][0]:.1f}"})
-        lines.append(Line(label, seeds[0].config.model.attention, points))
+        line = tables.curve(label, seeds, "cer")
+        lines.append(line)
+        rows += [
+            {"model": label, "step": step, "validation CER %": f"{mean:.1f}"}
+            for step, (mean, _, _) in line.points.items()
+        ]
     files.write_csv(output.path("learning_curves.csv"), rows)
     title = f"Speech recognition{output.label}"
     output.pictures("learning_curves", lambda path: study_plots.error_rates(path, lines, title))
