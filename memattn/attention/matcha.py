@@ -38,16 +38,16 @@ class MatchaAttention(MonotonicAttention):
             chunk = (tf.cumsum(state, -1) * tf.cumsum(alpha, -1, reverse=True) > 0.5) & memory["mask"][:, None]
             return tf.cast(masked_softmax(energies, chunk), query.dtype), alpha
         length = tf.shape(p)[2]
-        reached = tf.linalg.band_part(tf.ones([length, length], tf.bool), 0, -1)  # [m, k]: m <= k
+        reached = tf.linalg.band_part(tf.ones([length, length], p.dtype), 0, -1)  # [m, k]: 1 where m <= k
         # log prod_{l < k} (1 - p_l); a factor of 0, where p_l is 1, counts as exp(-85).
         passed = tf.cumsum(tf.math.log(tf.maximum(1 - p, 1e-37)), -1, exclusive=True)
-        waits = tf.exp(tf.where(reached, passed[:, :, None] - passed[..., None], -1e9))  # [B, Q, m, k]
+        waits = tf.exp(tf.where(reached > 0, passed[:, :, None] - passed[..., None], -1e9))  # [B, Q, m, k]
         joint = state[..., None] * waits * p[:, :, None]  # P(m, k)
         energies = tf.where(memory["mask"][:, None], energies, -1e9)
-        energies -= tf.reduce_max(energies, -1, keepdims=True)
-        in_chunk = tf.where(reached, energies[:, :, None], -1e9)  # [B, Q, m, l]: m <= l
-        totals = tf.math.cumulative_logsumexp(in_chunk, -1)  # [B, Q, m, k]
-        shares = joint * tf.exp(tf.minimum(-totals, 80.0)) * tf.cast(reached, p.dtype)
-        shares = tf.cumsum(tf.cumsum(shares, 3, reverse=True), 2)  # [B, Q, m, j]: sums over m' <= m, k >= j
-        beta = tf.exp(energies) * tf.linalg.diag_part(shares)
+        exponentials = tf.exp(energies - tf.reduce_max(energies, -1, keepdims=True))
+        # Sums are products with `reached`: faster than tf.math.cumulative_logsumexp, under XLA by far.
+        totals = tf.einsum("bqml,lk->bqmk", exponentials[:, :, None] * reached, reached)  # over m <= l <= k
+        shares = joint * tf.exp(-tf.math.log(tf.maximum(totals, 1e-35)))  # a division's gradient would overflow
+        shares = tf.einsum("bqmk,jk->bqmj", shares, reached)  # [B, Q, m, j]: sums over k >= j
+        beta = exponentials * tf.reduce_sum(shares * reached, 2)
         return tf.cast(beta, query.dtype), tf.reduce_sum(joint, 2)

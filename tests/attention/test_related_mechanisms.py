@@ -133,6 +133,32 @@ def test_weights_equal_those_of_the_enumerated_process(name, options, width, tes
         assert np.all(scores[row, :, length:] == 0)
 
 
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_adaptive_chunks_and_their_gradients_stand_energies_that_differ_by_75(jit_compile, inputs):
+    mechanism = randomized(build("matcha", {"test_mode": "soft"}, **FACTS))
+    g = mechanism.chunk_energy.g
+    spans = [np.ptp(energies(mechanism.chunk_energy, inputs, row)[:, :length]) for row, length in enumerate(LENGTHS)]
+    g.assign(g * 75 / max(spans))
+
+    @tf.function(jit_compile=jit_compile)
+    def scores_and_gradients(states, queries, mask):
+        with tf.GradientTape() as tape:
+            memory = mechanism.memorize(states, mask)
+            state, total, steps = mechanism.initial_state(memory, 1), 0.0, []
+            for step in range(T):
+                scores, state = mechanism.score(queries[:, step : step + 1], memory, state, None)
+                steps.append(scores[:, 0])
+                total += tf.reduce_sum(tf.square(scores))
+        return tf.stack(steps, 1), tape.gradient(total, mechanism.trainable_variables)
+
+    scores, gradients = scores_and_gradients(*map(tf.constant, inputs))
+    for row, length in enumerate(LENGTHS):
+        p = sigmoid(energies(mechanism.stop_energy, inputs, row)[:, :length])
+        chunk = chunks(energies(mechanism.chunk_energy, inputs, row)[:, :length], "adaptive")
+        np.testing.assert_allclose(scores[row, :, :length], enumerated(p, chunk), rtol=1e-4, atol=1e-6)
+    assert all(np.all(np.isfinite(gradient)) for gradient in gradients)
+
+
 @pytest.mark.parametrize(("name", "options", "width"), KINDS)
 def test_noise_is_added_in_training_only_and_changes_with_the_seed(name, options, width, inputs):
     del width
