@@ -84,13 +84,19 @@ def main() -> int:
 
 
 def short_captions(lines: Iterable[str], excluded: Collection[str]) -> list[str]:
-    """Returns the captions of up to MAX_WORDS words in lower case, without punctuation; each once.
+    """Returns the `spoken_words` of the lines that have some; each once, and without the `excluded` ones."""
+    texts = dict.fromkeys(filter(None, map(spoken_words, lines)))
+    return [text for text in texts if text not in excluded]
 
-    `excluded` captions are left out, and those with other characters than a to z and apostrophes, such as digits.
+
+def spoken_words(line: str) -> str | None:
+    """Returns a line in lower case, without punctuation.
+
+    Returns None if it has no words or more than MAX_WORDS, or other characters than a to z and apostrophes, such as
+    digits.
     """
-    texts = (" ".join(re.sub(r'[.,;:!?"()]', "", line.lower().replace("-", " ")).split()) for line in lines)
-    is_short = re.compile(rf"[a-z']+( [a-z']+){{0,{MAX_WORDS - 1}}}")
-    return [text for text in dict.fromkeys(texts) if is_short.fullmatch(text) and text not in excluded]
+    text = " ".join(re.sub(r'[.,;:!?"()]', "", line.lower().replace("-", " ")).split())
+    return text if re.fullmatch(rf"[a-z']+( [a-z']+){{0,{MAX_WORDS - 1}}}", text) else None
 
 
 def utterances(texts: list[str], voices: tuple[str, ...], seed: str) -> list[Utterance]:

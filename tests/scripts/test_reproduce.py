@@ -101,6 +101,7 @@ def test_the_target_all_skips_studies_that_a_scale_lacks(command):
         "windows",
         "windowed_memory",
         "speech",
+        "speech_person",
     }
     assert set(runner.TARGETS) - set(runner.available("paper")) == extensions
     assert runner.available("cpu") == [

@@ -1,4 +1,4 @@
-"""Captions spoken by espeak-ng, and the tables and pictures of the study on speech recognition."""
+"""Captions spoken by espeak-ng, prompts of Asterisk, and the tables and pictures of the study on speech recognition."""
 
 import csv
 import dataclasses
@@ -8,6 +8,7 @@ import os
 import shutil
 from types import SimpleNamespace
 
+import asterisk_prompts
 import numpy as np
 import pytest
 import speak_captions
@@ -98,6 +99,35 @@ def test_a_missing_synthesizer_or_file_is_one_line(speak, captions, tmp_path, mo
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ConfigError, match="espeak-ng is missing; install it: apt-get install espeak-ng"):
         speak()
+
+
+def test_short_prompts_with_a_recording_are_split(tmp_path, monkeypatch, capsys):
+    numbers = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+    lines = [f"digits/{word}: {word.title()}." for word in numbers]
+    lines += ["; a comment", "beep: [a tone]", "press: Press 1.", "none: No recording.", "again: One!"]
+    with gzip.open(tmp_path / "texts.gz", "wt", encoding="utf-8") as file:
+        file.write("\n".join(lines))
+    (tmp_path / "sounds" / "digits").mkdir(parents=True)
+    for name in (*(f"digits/{word}" for word in numbers), "beep", "press", "again"):
+        (tmp_path / "sounds" / f"{name}.wav").touch()
+    folder = tmp_path / "manifests"
+    options = SimpleNamespace(texts=str(tmp_path / "texts.gz"), sounds=str(tmp_path / "sounds"), folder=str(folder))
+    monkeypatch.setattr(asterisk_prompts, "flags", SimpleNamespace(FLAGS=options))
+    assert asterisk_prompts.main() == 0
+    rows = {
+        split: [json.loads(line) for line in (folder / f"{split}.jsonl").read_text().splitlines()]
+        for split in ("test", "valid", "train")
+    }
+    assert [len(rows_of_split) for rows_of_split in rows.values()] == [5, 1, 4]
+    for row in (row for rows_of_split in rows.values() for row in rows_of_split):
+        assert row["audio"] == str(tmp_path / "sounds" / "digits" / f"{row['text']}.wav")
+    assert sorted(row["text"] for rows_of_split in rows.values() for row in rows_of_split) == sorted(numbers)
+    options.texts = str(tmp_path / "missing.gz")
+    with pytest.raises(ConfigError, match="apt-get install asterisk-core-sounds-en-wav"):
+        asterisk_prompts.main()
+    options.texts, options.sounds = str(tmp_path / "texts.gz"), str(folder)
+    with pytest.raises(ConfigError, match="no recording of a short prompt"):
+        asterisk_prompts.main()
 
 
 @pytest.mark.skipif(not shutil.which("espeak-ng"), reason="espeak-ng is not installed")
@@ -227,6 +257,15 @@ sweep:
     - model.attention: {name: memory, num_slots: 32}
 """
 
+TUNED = """
+base: ../speech/small.yaml
+data: {folder: data/spoken.unheard}
+training: {max_steps: 2}
+sweep:
+  cells:
+    - {model.attention: {name: bahdanau}, training.init_from: runs/speech.small/bahdanau}
+"""
+
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:soundfile.*")
@@ -242,20 +281,27 @@ def test_the_study_is_made_from_recordings(command, tmp_path, monkeypatch):
     manifests = [f"--{split}={split}.jsonl" for split in ("train", "valid", "test")]
     for arguments in (
         [*manifests, "--folder=data/spoken"],
-        ["--vocabulary_of=data/spoken", "--test=unheard.jsonl", "--folder=data/spoken.unheard"],
+        ["--vocabulary_of=data/spoken", *manifests[:2], "--test=unheard.jsonl", "--folder=data/spoken.unheard"],
     ):
         status, _, stderr = command(tmp_path, "memattn.prepare", "speech", *arguments)
         assert status == 0, stderr
 
     write_study(tmp_path, "speech", TINY)
+    write_study(tmp_path, "speech_person", TUNED)
     run_in_forks(command, tmp_path, monkeypatch)
     assert "4 runs" in estimates.estimate(["speech"], "small", gigaflops=300)
     assert "configs/studies/speech/small.yaml" in estimates.rehearse(["speech"], "small", steps=1, strategy="none")
     reproduction = runner.Reproduction("small", runs_dir="runs", results_dir="results", jobs=1, strategy="none")
-    reproduction.make("speech")
+    runner.check(["speech", "speech_person"], "small", "runs")
+    for target in ("speech", "speech_person"):
+        reproduction.make(target)
     assert reproduction.failed == []
     rows = rows_of(Output("results/speech/small", "small"))
     assert [row["model"] for row in rows] == ["no attention", "Bahdanau", "monotonic", "memory, K = 32"]
     assert all(float(row["CER %, new voices"]) == float(row["CER %"]) > 0 for row in rows)  # equal recordings
     assert os.path.getsize("results/speech/small/attention.png") > 10_000
+    (row,) = rows_of(Output("results/speech_person/small", "small"))
+    assert row["model"] == "Bahdanau"
+    assert row["CER %, a person"] == rows[1]["CER %"] == row["CER %, synthetic voices"]  # equal recordings
+    assert float(row["CER %, fine-tuned"]) > 0
     tf.keras.backend.clear_session()

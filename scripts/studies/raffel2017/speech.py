@@ -8,6 +8,7 @@ from benchmarks import plots as benchmark_plots
 from benchmarks import systems, tokens
 
 from memattn import files, reading
+from memattn.config import Config, TrainingConfig
 from memattn.evaluation import evaluate as evaluation
 from memattn.evaluation import formatting, plots, styles
 from memattn.evaluation.result import Result
@@ -19,7 +20,9 @@ from studies.output import Output, at_least_one
 
 _UNHEARD = ".unheard"  # ending of the folder whose split `test` has voices that are not in the training split
 _ONLINE = ("monotonic", "mocha", "matcha")  # mechanisms whose decoder need not wait for the end of the source
-_DRAWN = ("Bahdanau", "monotonic", "memory, K = 32", "windowed memory, K = 32")
+# Models whose attention is drawn, and which are fine-tuned on the voice of a person.
+_CHOSEN = ("Bahdanau", "monotonic", "memory, K = 32", "windowed memory, K = 32, read by address")
+_CHOSEN = _CHOSEN
 _REDUCTION = 4  # frames for each state of the encoder
 _FRAMES = (100, 200, 500, 1_000, 2_000)
 _TIMED = ("memory, K = 32", "windowed memory by address, K = 32", "monotonic", "dot product", "Bahdanau")
@@ -32,7 +35,7 @@ def speech(output: Output, runs: list[Run]) -> None:
     """
     groups: dict[str, list[Run]] = {}
     for run in runs:
-        groups.setdefault(_label(run), []).append(run)
+        groups.setdefault(_label(run.config), []).append(run)
     rows = []
     for label, seeds in groups.items():
         heard = [run.result for run in seeds]
@@ -74,8 +77,40 @@ def decoder_time(output: Output) -> None:
     output.pictures("times", lambda path: benchmark_plots.times(path, lines, scale="linear", **labels))
 
 
-def _label(run: Run) -> str:
-    attention = run.config.model.attention
+def person(output: Output, spoken: list[Run], tuned: list[Run]) -> None:
+    """Writes error rates for a person's voice, before and after fine-tuning.
+
+    Args:
+      output: where the table goes.
+      spoken: runs on synthetic voices.
+      tuned: the fine-tuned runs, one for each model.
+    """
+    before = {_label(run.config): run for run in spoken}
+    rows = []
+    for run in tuned:
+        label = _label(run.config)
+        untuned = _evaluated(before[label], f"data.folder={run.config.data.path}", repeats=1)
+        rows.append(
+            {
+                "model": label,
+                "CER %, synthetic voices": _mean([before[label].result], "cer"),
+                "CER %, a person": _mean([untuned], "cer"),
+                "WER %, a person": _mean([untuned], "wer"),
+                "CER %, fine-tuned": _mean([run.result], "cer"),
+                "WER %, fine-tuned": _mean([run.result], "wer"),
+            }
+        )
+    output.table(rows, "A person's voice: error rates of models trained on synthetic voices")
+
+
+def is_fine_tuned(config: Config) -> bool:
+    """Returns whether a run is fine-tuned on a person's voice, or one that fine-tuning starts from."""
+    start = _label(config) in _CHOSEN and config.training.seed == TrainingConfig().seed
+    return bool(config.training.init_from) or start
+
+
+def _label(config: Config) -> str:
+    attention = config.model.attention
     chunk = f", w = {attention['chunk_size']}" if "chunk_size" in attention else ""
     reading_by = ", read by address" if attention.get("read") == "address" else ""
     return styles.words(attention) + chunk + reading_by
@@ -116,7 +151,7 @@ def _draw_attention(output: Output, groups: Mapping[str, list[Run]]) -> None:
 
     For each model with memory slots, draws another picture, of the slots.
     """
-    drawn = {label: groups[label][0] for label in _DRAWN if label in groups}
+    drawn = {label: groups[label][0] for label in _CHOSEN if label in groups}
     weights = {}
     for label, run in at_least_one(list(drawn.items()), "to be drawn"):
         trained = load([run.folder], [], None)
