@@ -28,8 +28,9 @@ def main() -> int:
 
     options = flags.FLAGS
     for flag, known in (("lengths", adding_problem.LENGTHS), ("models", adding_problem.MODELS)):
-        unknown = [name for name in options[flag].value if name not in known]
-        if unknown or not options[flag].value:
+        given = getattr(options, flag)
+        unknown = [name for name in given if name not in known]
+        if unknown or not given:
             raise ConfigError(f"--{flag}: {repr(unknown[0]) if unknown else 'empty'}; give some of {', '.join(known)}")
     for flag in ("learning_rate", "minutes"):
         if math.isnan(options[flag].value or 0):

@@ -47,7 +47,7 @@ def read_prompts(texts: str, sounds: str) -> list[dict[str, str]]:
       texts: file with lines "NAME: text"; a text in brackets describes a sound, and has none of the words spoken.
       sounds: folder of the recordings NAME.wav.
     """
-    prompts = {}
+    prompts: dict[str, dict[str, str]] = {}
     for line in read_lines(texts):
         name, _, text = line.partition(":")
         audio, words = os.path.join(sounds, f"{name}.wav"), spoken_words(text)

@@ -60,12 +60,21 @@ def _train(folder: str) -> dict[str, "Run"]:
     from memattn.sweeps.runner import run_sweep
 
     config = configs.load(str(CONFIG), [])
-    options = {"jobs": 2, "split": "valid", "average": None, "repeats": 1, "plots": 1, "strategy": "none"}
-    failed = run_sweep(config, folder, **options, title="All results of the runs")
+    failed = run_sweep(
+        config,
+        folder,
+        jobs=2,
+        split="valid",
+        average=None,
+        repeats=1,
+        plots=1,
+        strategy="none",
+        title="All results of the runs",
+    )
     if failed:
         raise RunError(f"failed: {', '.join(failed)}; their logs are in {folder}")
     files.write(os.path.join(folder, "conditions.json"), json.dumps(provenance.conditions(), indent=2) + "\n")
-    return {styles.words(run.config.model.attention): run for run in finished(config, folder, "valid")}
+    return {styles.words(styles.attention(run.config)): run for run in finished(config, folder, "valid")}
 
 
 def _time(names: list[str], folder: str) -> list[dict[str, str]]:
@@ -122,7 +131,7 @@ def _draw(runs: dict[str, "Run"], times: list[dict[str, str]], folder: str) -> N
 
 def _copy_slots(runs: dict[str, "Run"], folder: str) -> None:
     """Copies the picture of the slots of windowed memory attention to where the pictures are."""
-    run = next(run for run in runs.values() if run.config.model.attention["name"] == "windowed_memory")
+    run = next(run for run in runs.values() if styles.attention(run.config)["name"] == "windowed_memory")
     (alignment,) = glob.glob(os.path.join(glob.escape(run.folder), "alignments", "*.png"))
     shutil.copy(alignment, os.path.join(folder, "slots.png"))
 

@@ -34,15 +34,15 @@ def main() -> int:
     if not options.output.endswith(SUFFIX) or not name:
         raise ConfigError(f"--output: {options.output} does not end in NAME{SUFFIX}")
     trained = load([options.run_dir], [], None)
-    _round(trained.model.weights)
+    _round(trained.models[0].weights)
     evaluation = evaluate.evaluate(trained, evaluate.read_split(trained, options.split), repeats=1)
     os.makedirs(os.path.dirname(options.output) or ".", exist_ok=True)
     with tempfile.TemporaryDirectory() as parent:
         folder = os.path.join(parent, name)
         kept = (run_folder.CONFIG, run_folder.CORPUS, run_folder.VOCABULARY, *trained.text.files())
         os.makedirs(folder)
-        for file in kept:
-            shutil.copy(os.path.join(options.run_dir, file), folder)
+        for name_of_file in kept:
+            shutil.copy(os.path.join(options.run_dir, name_of_file), folder)
         best = checkpoints.Kept(
             checkpoints.Checkpoint(trained.model).trackable, os.path.join(folder, run_folder.BEST), 1
         )

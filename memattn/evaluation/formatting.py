@@ -1,12 +1,13 @@
 """Formats ranges and tables as text."""
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 _NUMBER = r"-?[\d.]+(?:e[+-]\d+)?"
 
 
-def extent(values: list[float], form: str) -> str:
+def extent(values: Sequence[float], form: str) -> str:
     """Returns the least and the greatest value as text, such as 1.50-2.25 in the format ".2f"."""
     return f"{min(values):{form}}-{max(values):{form}}"
 

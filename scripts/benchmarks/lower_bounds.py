@@ -2,7 +2,7 @@
 
 import itertools
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -96,7 +96,7 @@ def _mechanisms(attention: Mapping[str, Any], length: np.ndarray, units: int, wi
     linear = _Mechanism(
         np.full_like(length, features),
         length * features * (features + (width if projection else 0)),
-        units * features,
+        np.full_like(length, units * features),
     )
     return {
         "none": _Mechanism(none, none, none),
@@ -122,7 +122,7 @@ def training(config: Config, *, vocabulary: int, source_length: float, target_le
     gradients and Adam's two moments, and the tensors that the gradients are computed from: inputs, gates and outputs of
     the cells, scores, contexts, logits; all in float32.
     """
-    sentences = config.training.batch_size
+    sentences: float = config.training.batch_size
     if config.training.batch_type == "tokens":
         sentences /= max(source_length, target_length)
     source, target = _COSTS[type(config.model)](config.model, vocabulary, source_length, target_length)
@@ -156,15 +156,15 @@ def _seq2seq(
         kept_source += share * 2 * 7 * encoder_units
         share, inputs = share / factor, factor * encoder_units
     kept_source += share * attention.get("num_slots", 0)
-    mechanisms = _mechanisms(attention, np.float64(share * source_length), units, width)
-    mechanism = mechanisms.get(attention["name"], mechanisms["luong_dot"])
+    mechanisms = _mechanisms(attention, np.array(share * source_length), units, width)
+    rows, per_source, per_step = map(float, mechanisms.get(attention["name"], mechanisms["luong_dot"]))
     decoder_cells = (embedding + fed + (2 * layers - 1) * units) * decoder_gates * units
     mixing = (units + context) * units if model.mix else 0
-    target = decoder_cells + mixing + features * vocabulary + mechanism.per_step + mechanism.rows * context
-    kept_target = layers * 7 * units + embedding + fed + context + units + 2 * mechanism.rows + 2 * vocabulary
+    target = decoder_cells + mixing + features * vocabulary + per_step + rows * context
+    kept_target = layers * 7 * units + embedding + fed + context + units + 2 * rows + 2 * vocabulary
     if attention["name"] == "bahdanau":
-        kept_target += mechanism.rows * units
-    return _Token(encoder_cells + mechanism.per_source / source_length, kept_source), _Token(target, kept_target)
+        kept_target += rows * units
+    return _Token(encoder_cells + per_source / source_length, kept_source), _Token(target, kept_target)
 
 
 def _active_memory(
@@ -190,7 +190,7 @@ def _active_memory(
     return source, target
 
 
-_COSTS = {Seq2SeqConfig: _seq2seq, NeuralGPUConfig: _active_memory}
+_COSTS: dict[type, Callable[..., tuple[_Token, _Token]]] = {Seq2SeqConfig: _seq2seq, NeuralGPUConfig: _active_memory}
 
 
 def multiply_adds_per_second(rows: int, inner: int, columns: int) -> float:

@@ -8,13 +8,15 @@ Hypotheses are as long as their sources, as if the model had learned to copy.
 
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
 
+from typing import Any
+
 from absl import flags
 from studies.britz2017 import printed
 
 from benchmarks import systems
 
 # Lengths are uniform on 0..L in Table 1 and average 35 in Table 3.
-TABLES = {
+TABLES: dict[int, dict[str, Any]] = {
     1: {"lengths": [20, 50, 100, 200], "source_lengths": "uniform", "examples": 1000, "units": 256, "vocabulary": 24},
     3: {"lengths": [35], "source_lengths": "news", "examples": 2169, "units": 512, "vocabulary": 16_004},
 }
@@ -49,7 +51,7 @@ def main() -> int:
     title = f"Table {options.table}: decode time of {work['examples']:,} sources"
     if work["examples"] < table["examples"]:
         title += f" (SCALED DOWN from {table['examples']:,})"
-    options.output = options.output or f"results/speed/table{options.table}"
+    options.set_default("output", f"results/speed/table{options.table}")
     return systems.report(rows, options, title=title, units=table["units"], vocabulary=table["vocabulary"])
 
 

@@ -11,7 +11,7 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple, cast
 
 import numpy as np
 from absl import flags
@@ -188,7 +188,8 @@ def race(
         import tensorflow as tf
 
         tf.config.set_visible_devices([], "GPU")  # this process reports the device
-    children, measured = {}, {name: [] for name in runners}
+    children: dict[str, list[subprocess.Popen]] = {}
+    measured: dict[str, list[tuple[float, float, float]]] = {name: [] for name in runners}
 
     def warm_up(name: str) -> dict:
         system, work = runners[name]
@@ -205,8 +206,7 @@ def race(
             busy = _busy_seconds()
             for process in children[name]:
                 with contextlib.suppress(BrokenPipeError):  # a process that has ended does not reply either
-                    process.stdin.write("run\n")
-                    process.stdin.flush()
+                    print("run", file=process.stdin, flush=True)
             replies = _replies(children[name], name, options)
             seconds = max(reply["seconds"] for reply in replies)
             background = _busy_seconds() - busy - sum(reply["cpu_seconds"] for reply in replies)
@@ -273,7 +273,7 @@ def _start(name: str, system: System, work: Mapping[str, Any], options: flags.Fl
 
 def _replies(children: list[subprocess.Popen], name: str, options: flags.FlagValues) -> list[dict]:
     """Reads a reply of each process. Raises RunError if a process has ended."""
-    lines = [process.stdout.readline() for process in children]
+    lines = [cast(IO[str], process.stdout).readline() for process in children]
     if not all(lines):
         raise RunError(f"{name}: its process ended; see {_log(name, options)}")
     return [json.loads(line) for line in lines]

@@ -30,7 +30,8 @@ def main(*run_dirs: str) -> int:
         raise ConfigError("give at least two run folders; their times are compared")
     if len(set(run_dirs)) < len(run_dirs):
         raise ConfigError("a run folder is given twice")
-    decoders, rows, seconds = {}, [], {run_dir: [] for run_dir in run_dirs}
+    decoders, rows = {}, []
+    seconds: dict[str, list[float]] = {run_dir: [] for run_dir in run_dirs}
     for run_dir in run_dirs:
         trained = load([run_dir], options.set, None)
         test_set = evaluation.read_split(trained, options.split)

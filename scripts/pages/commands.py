@@ -45,7 +45,7 @@ def _section(command: str, define: Callable[[], None]) -> Iterator[str]:
     with mock.patch.object(cli, "run") as run:
         define()
     main = run.call_args.args[0]
-    summary, _, example = (inspect.getdoc(main) or sys.modules[main.__module__].__doc__).partition("\n\n")
+    summary, _, example = (inspect.getdoc(main) or inspect.getdoc(sys.modules[main.__module__]) or "").partition("\n\n")
     yield from [f"## `{command}`", "", summary, "", "```", example.strip(), "```", ""]
     yield from ["| flag | value | default | meaning |", "|---|---|---|---|"]
     defined = [flags.FLAGS[name] for name in flags.FLAGS if name not in others]
@@ -62,7 +62,9 @@ def _row(flag: flags.Flag) -> str:
     value = choices or _TYPES[kind]
     if kind != flag.flag_type():
         value += ", repeatable"
-    meaning = re.sub(r"^<.*?>: |[.;]*( repeatable\.)?(;\s+repeat this option.*)?$", "", flag.help, flags=re.DOTALL)
+    meaning = re.sub(
+        r"^<.*?>: |[.;]*( repeatable\.)?(;\s+repeat this option.*)?$", "", flag.help or "", flags=re.DOTALL
+    )
     meaning = re.sub(r"(--\w+|\b(data|decoding|model|training)\.[\w.]+(=\w+)?)", r"`\1`", meaning)
     return f"| `{name}` | {value} | {_default(flag)} | {meaning} |"
 
@@ -70,7 +72,7 @@ def _row(flag: flags.Flag) -> str:
 def _default(flag: flags.Flag) -> str:
     if _is_required(flag):
         return "required"
-    return "" if flag.boolean or flag.default in (None, []) else f"`{flag.default_as_str.strip(chr(39))}`"
+    return "" if flag.boolean or flag.default in (None, []) else f"`{str(flag.default_as_str).strip(chr(39))}`"
 
 
 def _is_required(flag: flags.Flag) -> bool:

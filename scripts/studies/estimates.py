@@ -148,9 +148,9 @@ def _text(data: DataConfig) -> _Text:
     if (task := data.generated) is not None:
         random = np.random.RandomState(task.seed)  # noqa: NPY002
         pairs = TASKS[task.name].pairs(task, random, np.arange(task.max_length + 1))  # each length once
-        means = [1 + np.mean(list(map(len, side))) for side in zip(*pairs, strict=True)]
+        source, target = (1 + float(np.mean(list(map(len, side)))) for side in zip(*pairs, strict=True))
         longest = 1 + max(len(side) for pair in pairs for side in pair)
-        return _Text(len(SPECIAL_TOKENS) + len(TASKS[task.name].tokens(task)), *means, longest, longest)
+        return _Text(len(SPECIAL_TOKENS) + len(TASKS[task.name].tokens(task)), source, target, longest, longest)
     if not os.path.isdir(data.path):
         longest = data.max_source_length or 100
         features = {"tokens": None, "features": _FEATURES}[data.source]
@@ -161,8 +161,9 @@ def _text(data: DataConfig) -> _Text:
     longest = longest_target = int(min(max(map(max, lengths)), data.max_source_length or np.inf))
     if not sides.source.pads_as_targets:
         longest_target = int(lengths[1].max())
-    means = (side.mean() for side in lengths)
-    return _Text(len(vocabulary), *means, longest, longest_target, sides.source.facts().get("source_features"))
+    source, target = (float(side.mean()) for side in lengths)
+    features = sides.source.facts().get("source_features")
+    return _Text(len(vocabulary), source, target, longest, longest_target, features)
 
 
 def _lower_bounds(config: Config, text: _Text, parameters: int) -> lower_bounds.Update:

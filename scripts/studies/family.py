@@ -1,9 +1,12 @@
 """Compares every mechanism on the same tasks, and RNNsearch by the length of the source."""
 
+import math
 import statistics
 from collections.abc import Callable
+from typing import cast
 
 from memattn import files
+from memattn.config import Seq2SeqConfig
 from memattn.evaluation import formatting
 from memattn.sweeps.results import Run
 from studies.britz2017.runs import LEARNT, is_memory, model_name, task_name
@@ -19,7 +22,7 @@ def family(
     trained_on_all = [
         run for run in rnnsearch_translation if _max_length(run) == longest and model_name(run) == "bahdanau"
     ]
-    groups = {}
+    groups: dict[str, dict[str, list[Run]]] = {}
     for run in [*tasks, *rnnsearch, *translation, *trained_on_all]:
         groups.setdefault(_mechanism(run), {}).setdefault(_task(run), []).append(run)
     columns = list(dict.fromkeys(task for by_task in groups.values() for task in by_task))
@@ -56,15 +59,16 @@ def _mechanism(run: Run) -> str:
     name = model_name(run)
     if is_memory(run):
         return f"memory, {name}"
-    return "RNNsearch" if (run.config.model.decoder, name) == ("rnnsearch", "bahdanau") else name
+    decoder = cast(Seq2SeqConfig, run.config.model).decoder
+    return "RNNsearch" if (decoder, name) == ("rnnsearch", "bahdanau") else name
 
 
 def _task(run: Run) -> str:
     return task_name(run) if run.config.data.generated else "Multi30k"
 
 
-def _max_length(run: Run) -> int:
-    return run.config.data.max_source_length
+def _max_length(run: Run) -> float:
+    return run.config.data.max_source_length or math.inf
 
 
 def _mean_score(runs: list[Run], metric: str) -> float:
@@ -78,5 +82,5 @@ def _range_over_seeds(runs: list[Run]) -> str:
 
 def _median_steps(runs: list[Run]) -> str:
     """Returns the median over seeds of the training steps until a task is learnt; "" if a seed does not learn it."""
-    steps = [run.updates_to(LEARNT) for run in runs]
-    return f"{statistics.median(steps):.0f}" if all(steps) else ""
+    steps = [step for step in (run.updates_to(LEARNT) for run in runs) if step]
+    return f"{statistics.median(steps):.0f}" if len(steps) == len(runs) else ""

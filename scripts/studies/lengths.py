@@ -3,9 +3,11 @@
 import dataclasses
 import os
 import statistics
+from typing import cast
 
 import numpy as np
 
+from memattn.config import TaskConfig
 from memattn.data import corpus
 from memattn.data.sentences import Sentences
 from memattn.data.tasks import TASKS
@@ -46,11 +48,13 @@ def hypotheses_and_references(run: Run) -> tuple[list[str], list[str]]:
 
 
 def task_of_length(trained: Trained, length: int, number: int) -> evaluation.TestSet:
-    """Makes `number` new pairs of a run's task, each of `length` symbols."""
-    task = dataclasses.replace(trained.config.data.task, max_length=length, uneven=False)
+    """Makes `number` new pairs of a run's `data.task`, each of `length` symbols."""
+    task = dataclasses.replace(cast(TaskConfig, trained.config.data.task), max_length=length, uneven=False)
     random = np.random.RandomState(length)  # noqa: NPY002
     pairs = TASKS[task.name].pairs(task, random, np.full(number, length))
     sources, targets = zip(*pairs, strict=True)
     references = [" ".join(target) for target in targets]
-    ids = [Sentences.from_ids([trained.vocabulary.encode(tokens) for tokens in side]) for side in (sources, targets)]
-    return evaluation.TestSet(f"L = {length}", *ids, references, references)
+    source, target = (
+        Sentences.from_ids([trained.vocabulary.encode(tokens) for tokens in side]) for side in (sources, targets)
+    )
+    return evaluation.TestSet(f"L = {length}", source, target, references, references)

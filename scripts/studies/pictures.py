@@ -1,8 +1,10 @@
 """Draws the pictures of the documents from the tables in results/."""
 
 import statistics
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from benchmarks import plots as benchmark_plots
@@ -19,7 +21,7 @@ from studies.britz2017 import printed
 from studies.kaiser2016 import translation
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
-MEMORY = {"name": "memory", "num_slots": 32}
+MEMORY: dict[str, Any] = {"name": "memory", "num_slots": 32}
 
 
 def trade_off(path: str) -> None:
@@ -96,7 +98,7 @@ def nested_slots(path: str) -> None:
     figure = Figure(figsize=(10, 5.5), layout="constrained")
     all_axes = figure.subplots(2, 3, sharex=True, sharey=True)
     for axes, (task, rows) in zip(all_axes.flat, by_task.items(), strict=True):
-        columns = {
+        columns: dict[str, tuple[str, dict[str, Any]]] = {
             "trained with K": ("memory, trained with K slots", MEMORY),
             "nested, cut to K": ("nested memory, cut to K slots", {"name": "nested_memory"}),
             "attention": ("Bahdanau", {"name": "bahdanau"}),
@@ -142,8 +144,8 @@ def adding_problem(path: str) -> None:
     column = "epochs to 100% (or % right)"
     cells = {}
     for row in _rows("adding_problem/memory.csv"):
-        _, slots, scorings = row["model"].split()
-        cells[row["task"], slots.replace("K=", "K = "), scorings] = row[column]
+        _, k, scoring = row["model"].split()
+        cells[row["task"], k.replace("K=", "K = "), scoring] = row[column]
     tasks, slots, scorings = (list(dict.fromkeys(part)) for part in zip(*cells, strict=True))
     figure = Figure(figsize=(10, 4.8), layout="constrained")
     for axes, task in zip(figure.subplots(2, 1, sharex=True), tasks, strict=True):
@@ -209,7 +211,7 @@ def multi30k(path: str) -> None:
 
 def copying(path: str) -> None:
     """Draws learning curves of copying with models of the paper's size."""
-    models = {"none": {"name": "none"}, "bahdanau": {"name": "bahdanau"}}
+    models: dict[str, dict[str, Any]] = {"none": {"name": "none"}, "bahdanau": {"name": "bahdanau"}}
     models |= {f"memory-num_slots={slots}": {**MEMORY, "num_slots": slots} for slots in (1, 4, 16, 32, 64)}
     lines = [_curve(f"table1/cpu/runs/{name}-max_length=50", attention) for name, attention in models.items()]
     with_dense_bridge = {"memory": MEMORY, "windowed_memory": {"name": "windowed_memory", "num_slots": 32}}
@@ -246,7 +248,7 @@ def _level(name: str, attention: dict, slots: dict[int, float], score: float) ->
 
 def _log_slots(axes: Axes, slots: list[int]) -> None:
     axes.set_xscale("log", base=2)
-    axes.set_xticks(slots, slots)
+    axes.set_xticks(slots, map(str, slots))
     axes.minorticks_off()
 
 
@@ -259,7 +261,7 @@ def _mechanism(name: str) -> str:
 
 
 # Pictures, by path from the root of the repository: each is drawn by a call with its absolute path.
-PICTURES = {
+PICTURES: dict[str, Callable[[str], None]] = {
     "docs/pictures/trade_off.svg": trade_off,
     "docs/pictures/copying.svg": copying,
     "docs/pictures/errors_by_position.svg": errors_by_position,

@@ -5,12 +5,14 @@ import math
 import re
 import textwrap
 from collections.abc import Mapping
+from typing import cast
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import ScalarFormatter
+from mpl_toolkits.mplot3d import Axes3D
 
 from memattn.evaluation.plots import Line, draw_lines, save
 from memattn.evaluation.styles import line_styles
@@ -22,7 +24,7 @@ def surface(path: str, encodings: np.ndarray) -> None:
     """Draws position encodings [S, K] over slots and positions, as the paper's Figure 2."""
     positions, slots = encodings.shape
     figure = Figure(figsize=(6, 4.5))
-    axes = figure.add_axes((0.0, 0.05, 0.92, 0.9), projection="3d")
+    axes = cast(Axes3D, figure.add_axes((0.0, 0.05, 0.92, 0.9), projection="3d"))
     x, y = np.meshgrid(np.arange(1, slots + 1), np.arange(1, positions + 1))
     axes.plot_surface(x, y, encodings, cmap="viridis", rcount=20, ccount=16, edgecolor="white", linewidth=0.2)
     axes.set_xlabel("slot k")
@@ -42,11 +44,11 @@ def residuals(path: str, residual_shares: dict[str, np.ndarray], needed: dict[st
     axes = figure.subplots()
     for (colour, dash), (task, shares) in zip(itertools.cycle(_TASK_STYLES), residual_shares.items()):
         axes.plot(range(len(shares)), shares, dash, color=colour, label=task)
-        if needed[task]:
-            axes.plot(needed[task], shares[needed[task]], "o", color=colour, fillstyle="none", markersize=9)
+        if fewest := needed[task]:
+            axes.plot(fewest, shares[fewest], "o", color=colour, fillstyle="none", markersize=9)
     ticks = [1, 2, 4, 8, 16, 32]
     axes.set_xscale("log")
-    axes.set_xticks(ticks, ticks)
+    axes.set_xticks(ticks, map(str, ticks))
     axes.minorticks_off()
     top = max(shares[1] for shares in residual_shares.values())
     axes.set(xlim=(1, 40), ylim=(0, 1.05 * top if top > 0 else None))

@@ -162,10 +162,10 @@ class Reproduction:
     """
 
     def __init__(self, scale: str, *, runs_dir: str, results_dir: str, jobs: int, strategy: str):
-        self.failed = []
+        self.failed: list[str] = []
         self._scale, self._runs_dir, self._results_dir = scale, runs_dir, results_dir
         self._jobs, self._strategy = jobs, strategy
-        self._finished = {}  # (path of a config, *names of its runs) -> these runs
+        self._finished: dict[tuple[str, ...], list[Run]] = {}  # (path of a config, *names of its runs) -> these runs
 
     def make(self, name: str) -> None:
         """Trains the runs that a target needs, and writes the target.
@@ -217,7 +217,7 @@ class Reproduction:
 
 def runs_of(names: list[str], scale: str) -> dict[str, dict[str, Config]]:
     """Returns the runs that targets need: path of a config -> name of a run -> its config."""
-    wanted = {}
+    wanted: dict[str, dict[str, Config]] = {}
     for target in (TARGETS[name] for name in names):
         for path in (path for kind in target.kinds for path in configs_of(kind, scale)):
             runs = expand(configs.load(path, []))

@@ -88,7 +88,8 @@ def decode(ids, lengths):
     return [[ids_of_tokens[token] for token in best] for (best,) in search(ids, lengths, 1)]
 
 
-for hypotheses in search(*worker.batches(work)[0], work.beam):
+first_ids, first_lengths = worker.batches(work)[0]
+for hypotheses in search(first_ids, first_lengths, work.beam):
     if len({tuple(hypothesis) for hypothesis in hypotheses}) != work.beam:
         raise SystemExit(f"the search does not keep {work.beam} different hypotheses")
 notes = (

@@ -4,6 +4,7 @@ import memattn.cli  # noqa: F401  isort: skip (sets TensorFlow's logging before 
 
 import statistics
 import time
+from typing import cast
 
 import numpy as np
 import tensorflow as tf
@@ -14,6 +15,7 @@ from memattn.config import Config, DataConfig, DecodingConfig, Seq2SeqConfig, Tr
 from memattn.data.lexicon import Lexicon
 from memattn.data.sentences import Sentences
 from memattn.data.vocabulary import Vocabulary
+from memattn.models.seq2seq import Seq2Seq
 from memattn.runs import provenance, run_folder
 from memattn.search.searcher import BATCHES_AT_ONCE, Searcher, decode, warm_up
 from memattn.training.step import TrainingStep
@@ -44,7 +46,8 @@ config = Config(
     ),
 )
 rows = worker.sources(work) if work.task == "decode" else []
-model = run_folder.build_model(config, work.vocabulary, max(work.length, *map(len, rows), 1), work.precision)
+longest = max(work.length, *map(len, rows), 1)
+model = cast(Seq2Seq, run_folder.build_model(config, work.vocabulary, longest, work.precision))
 versions = {"memattn": provenance.conditions()["commit"], "tensorflow": tf.__version__}
 compiled = xla.jit_compile(work.jit_compile, model.compute_dtype)
 notes = f"{'XLA' if compiled else 'graph'}, batch {work.batch}, {work.precision}, {model.count_params():,} parameters"

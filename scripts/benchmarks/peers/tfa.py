@@ -93,10 +93,10 @@ else:
     source, target = (tf.constant(side, tf.int32) for side in worker.training_batch(work))
     model.loss(source[:2], target[:2])  # makes the weights
     parts = [model.source_embedding, model.target_embedding, model.lower, model.upper, *model.bridge, model.cell]
-    weights = {id(w): w for part in [*parts, model.output] for w in part.trainable_variables}
+    weights_by_id = {id(w): w for part in [*parts, model.output] for w in part.trainable_variables}
     if model.attention:
-        weights |= {id(w): w for w in model.attention.trainable_variables}
-    weights = list(weights.values())
+        weights_by_id |= {id(w): w for w in model.attention.trainable_variables}
+    weights = list(weights_by_id.values())
     optimizer = tf.keras.optimizers.legacy.Adam(1e-3)
 
     @tf.function

@@ -1,18 +1,28 @@
 """Draws Figures 2 to 8 of the paper from finished runs."""
 
 from collections.abc import Callable
+from typing import cast
 
 from memattn.attention.memory import position_encodings
 from memattn.config import Config, TrainingConfig
 from memattn.data import corpus
 from memattn.evaluation import evaluate as evaluation
-from memattn.evaluation import plots
+from memattn.evaluation import plots, styles
+from memattn.models.interface import AligningModel
 from memattn.runs.trained import load
 from memattn.search.searcher import Searcher, translation
 from memattn.sweeps.results import Run
 from studies import plots as study_plots
 from studies.britz2017 import printed
-from studies.britz2017.runs import has_encodings, is_memory, model_name, num_slots, scorings_name, text_name
+from studies.britz2017.runs import (
+    has_encodings,
+    is_memory,
+    model_name,
+    num_slots,
+    scorings_name,
+    task_length,
+    text_name,
+)
 from studies.output import Output, at_least_one
 
 
@@ -23,11 +33,11 @@ def figure_2(output: Output) -> None:
 
 def figure_3(output: Output, copy: list[Run], scorings: list[Run]) -> None:
     """Draws learning curves of the copy task: (a) models at the greatest length, (b) the four scorings."""
-    longest = max(run.config.data.copy.max_length for run in copy)
-    models = {model_name(run): [run] for run in copy if run.config.data.copy.max_length == longest}
+    longest = max(map(task_length, copy))
+    models = {model_name(run): [run] for run in copy if task_length(run) == longest}
     output.learning_curves("a", models, f"Figure 3a: copy task, L = {longest}")
     combinations = {scorings_name(run): [run] for run in scorings}
-    settings = f"L = {scorings[0].config.data.copy.max_length}, K = {num_slots(scorings[0])}"
+    settings = f"L = {task_length(scorings[0])}, K = {num_slots(scorings[0])}"
     output.learning_curves("b", combinations, f"Figure 3b: copy task, scorings, encoder/decoder, {settings}")
 
 
@@ -45,7 +55,7 @@ def figure_5(output: Output, runs: list[Run]) -> None:
 
     K is the number of slots with which the most scorings succeeded; of several, the greatest.
     """
-    by_slots = {}
+    by_slots: dict[int, list[Run]] = {}
     for run in runs:
         if is_memory(run) and not has_encodings(run):
             by_slots.setdefault(num_slots(run), []).append(run)
@@ -74,7 +84,7 @@ def figure_8(output: Output, runs: list[Run]) -> None:
 
 def in_figure_8(config: Config) -> bool:
     """Returns whether Figure 8 shows the run: English to German, K = 32, sigmoid scorings, the first seed."""
-    attention = config.model.attention
+    attention = styles.attention(config)
     return (
         config.data.path.endswith("en-de")
         and config.training.seed == TrainingConfig().seed
@@ -86,7 +96,7 @@ def in_figure_8(config: Config) -> bool:
 def _translation_curves(output: Output, runs: list[Run], label: Callable[[Run], str], title: str) -> None:
     """Draws a picture of learning curves, means over seeds, for each pair of languages."""
     for text in dict.fromkeys(map(text_name, runs)):
-        groups = {}
+        groups: dict[str, list[Run]] = {}
         for run in runs:
             if text_name(run) == text:
                 groups.setdefault(label(run), []).append(run)
@@ -103,11 +113,12 @@ def draw_alignments(output: Output, runs: list[Run], title: str, *, length: int 
         index = int((lengths == wanted).argmax())
         hypotheses = Searcher(trained.model, run.config.decoding, trained.lexicon)(sentences[index][None])
         hypothesis = translation(hypotheses, 0, trained.vocabulary).best
-        aligned = evaluation.align(trained.model, trained.vocabulary, sentences, index, hypothesis)
+        model = cast(AligningModel, trained.model)
+        aligned = evaluation.align(model, trained.vocabulary, sentences, index, hypothesis)
         settings = f"{scorings_name(run)}, K = {num_slots(run)}, BLEU {run.result.scores['bleu']:.1f}"
         heading = f"{title}: {settings}{output.label}"
 
-        def draw(path: str, aligned=aligned, heading=heading) -> None:
+        def draw(path: str, aligned: evaluation.Alignment = aligned, heading: str = heading) -> None:
             plots.alignments(path, *aligned, title=heading)
 
         output.pictures(scorings_name(run).replace("/", "-"), draw)

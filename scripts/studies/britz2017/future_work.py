@@ -4,6 +4,7 @@ import math
 import os
 import statistics
 from collections.abc import Mapping
+from typing import cast
 
 import numpy as np
 import tensorflow as tf
@@ -11,13 +12,13 @@ import tensorflow as tf
 from memattn.config import Config, TrainingConfig
 from memattn.data import corpus
 from memattn.evaluation import evaluate as evaluation
-from memattn.evaluation import formatting
+from memattn.evaluation import formatting, styles
 from memattn.models.seq2seq import Seq2Seq
 from memattn.runs.trained import load
 from memattn.sweeps.results import Run
 from studies import plots
 from studies.britz2017 import directions
-from studies.britz2017.runs import LEARNT, ON_PAR, is_memory, model_name, num_slots, task_name
+from studies.britz2017.runs import LEARNT, ON_PAR, is_memory, model_name, num_slots, task_length, task_name
 from studies.lengths import task_of_length
 from studies.output import Output
 
@@ -29,7 +30,8 @@ _LONG_SOURCES = 50  # sources of each of these lengths
 
 def slots(output: Output, runs: list[Run]) -> None:
     """Compares the slots that a task needs with the slots that the contexts of trained attention predict."""
-    residuals, needed = {}, {}  # by task: `directions.residuals`, and the fewest slots on a par with attention
+    residuals: dict[str, np.ndarray] = {}  # `directions.residuals` by task
+    needed: dict[str, int | None] = {}  # the fewest slots on a par with attention, by task
     for task, runs_of_task in _by_task(runs).items():
         attention = next((run for run in runs_of_task if model_name(run) == "bahdanau"), None)
         if attention is None:  # its run failed
@@ -42,16 +44,17 @@ def slots(output: Output, runs: list[Run]) -> None:
         needed[task] = min(enough, default=None)
     rows = []
     for task, shares in residuals.items():
+        fewest = needed[task]
         # The tolerance is chosen on the other tasks.
         known = {name: slots for name, slots in needed.items() if name != task and slots}
         tolerance = min(_TOLERANCES, key=lambda tolerance: _error(residuals, known, tolerance))
         rows.append(
             {
                 "task": task,
-                "fewest slots": needed[task] or "none of them",
+                "fewest slots": fewest or "none of them",
                 "predicted": directions.slots_for(shares, tolerance),
                 "share left out (tolerance)": tolerance,
-                "error, factor": f"{_factor(shares, needed[task], tolerance):.1f}" if needed[task] else "",
+                "error, factor": f"{_factor(shares, fewest, tolerance):.1f}" if fewest else "",
             }
         )
     output.table(rows, "Slots that a task needs, and slots that the contexts of Bahdanau attention predict")
@@ -64,7 +67,7 @@ def nested_slots(output: Output, runs: list[Run]) -> None:
     rows = []
     for task, runs_of_task in _by_task(runs).items():
         trained_with = {num_slots(run): run for run in runs_of_task if _is_plain_memory(run)}
-        nested = next((run for run in runs_of_task if run.config.model.attention["name"] == "nested_memory"), None)
+        nested = next((run for run in runs_of_task if styles.attention(run.config)["name"] == "nested_memory"), None)
         attention = next((run for run in runs_of_task if not is_memory(run)), None)
         if nested is None:  # its run failed
             continue
@@ -86,9 +89,9 @@ def nested_slots(output: Output, runs: list[Run]) -> None:
 def teacher(output: Output, teachers: list[Run], taught: list[Run]) -> None:
     """Writes training steps to 95 BLEU of memory attention: alone, with a teacher's encoder, with contexts as well."""
     steps_of_teacher = {os.path.realpath(run.folder): run.validations[-1]["step"] for run in teachers}
-    groups = {}
+    groups: dict[tuple[int, str], list[Run]] = {}
     for run in taught:
-        groups.setdefault((run.config.data.copy.max_length, _from_teacher(run)), []).append(run)
+        groups.setdefault((task_length(run), _from_teacher(run)), []).append(run)
     rows = []
     for (length, from_teacher), runs in groups.items():
         steps = [run.updates_to(LEARNT) for run in runs]
@@ -112,7 +115,7 @@ def teacher(output: Output, teachers: list[Run], taught: list[Run]) -> None:
 
 def translated(config: Config) -> bool:
     """Returns whether a run of translation/small.yaml is compared with runs that have a teacher."""
-    attention = config.model.attention
+    attention = styles.attention(config)
     if attention["name"] != "memory":
         return attention["name"] == "bahdanau"
     scorings = attention["encoder_scoring"], attention["decoder_scoring"]
@@ -121,7 +124,7 @@ def translated(config: Config) -> bool:
 
 def teacher_translation(output: Output, alone: list[Run], taught: list[Run]) -> None:
     """Writes test BLEU of memory attention alone and with a teacher, and of the teacher's kind of model."""
-    groups = {}
+    groups: dict[tuple[str, str, int], list[Run]] = {}
     for run in [*alone, *taught]:
         groups.setdefault((model_name(run), _from_teacher(run), run.config.training.max_steps), []).append(run)
     rows = []
@@ -144,7 +147,7 @@ def teacher_translation(output: Output, alone: list[Run], taught: list[Run]) -> 
 
 def is_first_teacher(config: Config) -> bool:
     """Returns whether a run of translation/small.yaml is the teacher of taught_nine_epochs/small.yaml."""
-    return config.model.attention["name"] == "bahdanau" and config.training.seed == TrainingConfig().seed
+    return styles.attention(config)["name"] == "bahdanau" and config.training.seed == TrainingConfig().seed
 
 
 def teacher_nine_epochs(output: Output, teachers: list[Run], taught: list[Run]) -> None:
@@ -169,10 +172,10 @@ def long_sources(output: Output, runs: list[Run]) -> None:
                     "exact match %": f"{result.scores['exact_match']:.1f}",
                     "decode s": f"{result.decode_seconds:.3g}",
                     "decode s min-max": result.time_range,
-                    "a step reads, KiB": f"{_bytes_read(trained.models[0], test_set.source[0]) / 1024:,.1f}",
+                    "a step reads, KiB": f"{_bytes_read(cast(Seq2Seq, trained.model), test_set.source[0]) / 1024:,.1f}",
                 }
             )
-    longest = runs[0].config.data.task.max_length
+    longest = task_length(runs[0])
     output.table(rows, f"{task_name(runs[0])}, trained on sources of at most {longest} symbols, decoded at L symbols")
 
 
@@ -191,7 +194,7 @@ def _from_teacher(run: Run) -> str:
 
 
 def _by_task(runs: list[Run]) -> dict[str, list[Run]]:
-    groups = {}
+    groups: dict[str, list[Run]] = {}
     for run in runs:
         groups.setdefault(task_name(run), []).append(run)
     return groups
@@ -199,7 +202,7 @@ def _by_task(runs: list[Run]) -> dict[str, list[Run]]:
 
 def _is_plain_memory(run: Run) -> bool:
     """Returns whether a run has memory attention as in the paper."""
-    return run.config.model.attention["name"] == "memory"
+    return styles.attention(run.config)["name"] == "memory"
 
 
 def residuals_of(run: Run) -> np.ndarray:
@@ -208,7 +211,7 @@ def residuals_of(run: Run) -> np.ndarray:
     pairs = corpus.read_corpus(run.config.data.path, "valid", trained.vocabulary)
     indices = np.arange(len(pairs))
     source, target = (side.padded(indices, len(pairs), side.lengths().max()) for side in (pairs.source, pairs.target))
-    return directions.residuals(trained.model, source, target, _MOST_DIRECTIONS)
+    return directions.residuals(cast(Seq2Seq, trained.model), source, target, _MOST_DIRECTIONS)
 
 
 def _factor(shares: np.ndarray, needed: int, tolerance: float) -> float:

@@ -2,16 +2,28 @@
 
 from collections.abc import Mapping
 from itertools import zip_longest
+from typing import cast
 
 import numpy as np
 import tensorflow as tf
 
 from memattn import config as configs
+from memattn.config import Seq2SeqConfig
 from memattn.data.vocabulary import split_words
+from memattn.models.seq2seq import Seq2Seq
 from memattn.runs import run_folder
 from memattn.sweeps.results import Run
 from studies.britz2017 import printed
-from studies.britz2017.runs import LEARNT, ON_PAR, best_scorings, has_encodings, is_memory, model_name, scorings_name
+from studies.britz2017.runs import (
+    LEARNT,
+    ON_PAR,
+    best_scorings,
+    has_encodings,
+    is_memory,
+    model_name,
+    scorings_name,
+    task_length,
+)
 from studies.britz2017.tables import PRINTED_LENGTHS, place_in_table_1
 from studies.lengths import bleu_by_length as mean_bleu_by_length
 from studies.lengths import hypotheses_and_references
@@ -52,7 +64,7 @@ def first_contexts(output: Output) -> None:
         attention = {"name": "memory_variant", "num_slots": 32, "encoder_scoring": encoder, "decoder_scoring": decoder}
         config = configs.load(path, [f"model.attention={attention | {'vote_scale': vote_scale}}"])
         tf.keras.utils.set_random_seed(config.training.seed)
-        model = run_folder.build_model(config, vocabulary_size, length)
+        model = cast(Seq2Seq, run_folder.build_model(config, vocabulary_size, length))
         with tf.GradientTape() as tape:
             loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(target, model(source, target)))
         mechanism = model.decoder.attention
@@ -71,7 +83,7 @@ def first_contexts(output: Output) -> None:
                 "gradient of W_beta": f"{beta:.1e}",
             }
         )
-    sizes = config.model
+    sizes = cast(Seq2SeqConfig, config.model)
     model_size = f"{sizes.layers} x {sizes.units} units, weights from +-{sizes.init_scale}, K = 32"
     sentences = f"64 random sentences of {length} tokens, {vocabulary_size:,} types"
     output.table(rows, f"Norms before the first update: {model_size}, {sentences}")
@@ -81,7 +93,7 @@ def ablations(output: Output, runs: list[Run]) -> None:
     """Writes results of the copy task with one of the paper's open choices changed at a time."""
     rows = []
     for run in runs:
-        model = run.config.model
+        model = cast(Seq2SeqConfig, run.config.model)
         attention = model.attention
         rows.append(
             {
@@ -98,7 +110,7 @@ def ablations(output: Output, runs: list[Run]) -> None:
                 "decode s min-max": run.result.time_range,
             }
         )
-    output.table(rows, f"What the paper leaves open: the copy task, L = {runs[0].config.data.copy.max_length}")
+    output.table(rows, f"What the paper leaves open: the copy task, L = {task_length(runs[0])}")
 
 
 def training_choices(output: Output, runs: list[Run]) -> None:
@@ -118,14 +130,14 @@ def memory_rows(output: Output, runs: list[Run]) -> None:
 
 def longer(output: Output, runs: list[Run]) -> None:
     """Writes results of the copy task with K = 32 and 64, trained three times as long."""
-    output.runs(runs, f"Copy task, L = {runs[0].config.data.copy.max_length}, trained three times as long")
+    output.runs(runs, f"Copy task, L = {task_length(runs[0])}, trained three times as long")
 
 
 def slots_by_length(output: Output, runs: list[Run]) -> None:
     """Writes the fewest slots within 0.5 BLEU of Bahdanau attention on the copy task, by length."""
     rows = []
     for length, paper_length in PRINTED_LENGTHS[output.scale].items():
-        bleu = {model_name(run): run.result.scores["bleu"] for run in runs if run.config.data.copy.max_length == length}
+        bleu = {model_name(run): run.result.scores["bleu"] for run in runs if task_length(run) == length}
         paper_bleu = dict(zip(printed.TABLE_1_MODELS, printed.TABLE_1_BLEU[paper_length], strict=True))
         rows.append(
             {
@@ -141,11 +153,11 @@ def slots_by_length(output: Output, runs: list[Run]) -> None:
 
 def bleu_by_length(output: Output, copy: list[Run], translation: list[Run]) -> None:
     """Writes BLEU by source length, for the longest copy task and for translation as in Table 2."""
-    longest = max(run.config.data.copy.max_length for run in copy)
+    longest = max(map(task_length, copy))
     groups = {
-        (f"copy, L = {longest}", model_name(run)): [run] for run in copy if run.config.data.copy.max_length == longest
+        (f"copy, L = {longest}", model_name(run)): [run] for run in copy if task_length(run) == longest
     } | best_scorings(translation)
-    by_text = {}
+    by_text: dict[str, dict[str, dict[tuple[str, int], float]]] = {}
     for (text, model), runs in groups.items():
         by_text.setdefault(text, {})[model] = mean_bleu_by_length(runs)
     models = list(dict.fromkeys(model for _, model in groups))
@@ -164,8 +176,8 @@ def errors_by_position(output: Output, runs: list[Run]) -> None:
     """Writes the share of wrong tokens in the copy task by their position, in fifths of the greatest length."""
     rows = []
     for run in runs:
-        longest = run.config.data.copy.max_length
-        wrong = [[] for _ in range(_FIFTHS)]
+        longest = task_length(run)
+        wrong: list[list[bool]] = [[] for _ in range(_FIFTHS)]
         for hypothesis, reference in zip(*hypotheses_and_references(run), strict=True):
             expected = split_words(reference)
             predicted = split_words(hypothesis)[: len(expected)]

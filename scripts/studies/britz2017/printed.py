@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from memattn import config as configs
 from memattn.config import Config
+from memattn.evaluation import styles
 
 
 class PaperRow(NamedTuple):
@@ -73,7 +74,7 @@ _MEMORY = ("memory", "windowed_memory", "nested_memory", "memory_variant")
 
 def table_1(config: Config) -> PaperRow | None:
     """Returns the row of Table 1 that a config reproduces at full scale, or None."""
-    copy, attention = config.data.copy, config.model.attention
+    copy, attention = config.data.copy, styles.attention(config)
     column = model({**attention, "position_encoding": False})
     if copy is None or copy.max_length not in TABLE_1_BLEU or column not in TABLE_1_MODELS:
         return None
@@ -90,7 +91,7 @@ def has_extension(attention: Mapping[str, Any]) -> bool:
 
 def _is_in_paper(config: Config, settings: dict) -> bool:
     """Returns whether a config differs only in free keys from the paper's with `settings` and the same mechanism."""
-    attention = config.model.attention
+    attention = styles.attention(config)
     if attention["name"] not in ("none", "memory", "bahdanau"):
         return False
     mechanism = {key: attention[key] for key in ("name", "num_slots") if key in attention}

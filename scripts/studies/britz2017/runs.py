@@ -3,7 +3,9 @@
 import os
 import statistics
 
-from memattn.config import CopyConfig
+from memattn.config import CopyConfig, TaskConfig
+from memattn.errors import RunError
+from memattn.evaluation import styles
 from memattn.sweeps.results import Run
 from studies.britz2017 import printed
 
@@ -12,36 +14,51 @@ ON_PAR = 0.5  # a model is on a par with attention if it is at most so many BLEU
 
 
 def model_name(run: Run) -> str:
-    return printed.model(run.config.model.attention)
+    return printed.model(styles.attention(run.config))
 
 
 def scorings_name(run: Run) -> str:
-    return printed.scorings(run.config.model.attention)
+    return printed.scorings(styles.attention(run.config))
 
 
 def is_memory(run: Run) -> bool:
-    return printed.is_memory(run.config.model.attention)
+    return printed.is_memory(styles.attention(run.config))
 
 
 def num_slots(run: Run) -> int:
-    return run.config.model.attention["num_slots"]
+    return styles.attention(run.config)["num_slots"]
 
 
 def has_encodings(run: Run) -> bool:
     """Returns whether a run's memory has position encodings."""
-    return run.config.model.attention.get("position_encoding", False)
+    return styles.attention(run.config).get("position_encoding", False)
 
 
 def text_name(run: Run) -> str:
     """Returns the name of the prepared text, such as wmt17.en-de."""
-    return os.path.basename(run.config.data.folder)
+    return os.path.basename(run.config.data.path)
+
+
+def task(run: Run) -> CopyConfig:
+    """Returns the task of a run. Raises RunError if the run has a prepared corpus."""
+    generated = run.config.data.generated
+    if generated is None:
+        raise RunError(f"{run.folder}: was not trained on a task")
+    return generated
+
+
+def task_length(run: Run) -> int:
+    """Returns L of a run's task."""
+    return task(run).max_length
 
 
 def task_name(run: Run) -> str:
     """Returns the name of the task, with its length."""
-    task: CopyConfig = run.config.data.generated
-    marked = f", {task.marked} marked" if task.name == "selective_copy" else ""
-    return f"{task.name}, L = {task.max_length}{marked}"
+    settings = task(run)
+    name = f"{settings.name}, L = {settings.max_length}"
+    if isinstance(settings, TaskConfig) and settings.name == "selective_copy":
+        name += f", {settings.marked} marked"
+    return name
 
 
 def valid_bleu(run: Run) -> float:
@@ -51,7 +68,7 @@ def valid_bleu(run: Run) -> float:
 
 def best_scorings(runs: list[Run]) -> dict[tuple[str, str], list[Run]]:
     """Returns (text, model) -> the runs, one per seed, with the scorings that have the best mean validation BLEU."""
-    groups = {}
+    groups: dict[tuple[str, str], dict[str, list[Run]]] = {}
     for run in runs:
         scorings = scorings_name(run) if is_memory(run) else ""
         groups.setdefault((text_name(run), model_name(run)), {}).setdefault(scorings, []).append(run)

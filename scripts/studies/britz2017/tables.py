@@ -4,10 +4,10 @@ import statistics
 from collections.abc import Mapping
 
 from memattn import files
-from memattn.evaluation import formatting
+from memattn.evaluation import formatting, styles
 from memattn.sweeps.results import Run
 from studies.britz2017 import printed
-from studies.britz2017.runs import best_scorings, is_memory, model_name, scorings_name, valid_bleu
+from studies.britz2017.runs import best_scorings, is_memory, model_name, scorings_name, task_length, valid_bleu
 from studies.output import OTHER_SETTINGS, Output
 
 # Scale -> L of a copy task -> L in the paper's Table 1 that the task stands for.
@@ -23,9 +23,7 @@ _TIMES = ("decode s", "decode s min-max", "Bahdanau / it", "paper: Bahdanau / it
 def table_1(output: Output, runs: list[Run]) -> None:
     """Writes BLEU, exact matches and times of the copy task by length and model, and the BLEU alone as bleu.csv."""
     paper_column = f"paper ({OTHER_SETTINGS})" if output.scale == "cpu" else "paper BLEU"
-    bahdanau = {
-        run.config.data.copy.max_length: run.result.decode_seconds for run in runs if model_name(run) == "bahdanau"
-    }
+    bahdanau = {task_length(run): run.result.decode_seconds for run in runs if model_name(run) == "bahdanau"}
     rows = [_row_of_table_1(run, output.scale, paper_column, bahdanau) for run in runs]
     if output.scale == "cpu":
         rows = [{column: value for column, value in row.items() if column not in _TIMES} for row in rows]
@@ -43,13 +41,13 @@ def place_in_table_1(row: dict) -> tuple[int, int]:
 
 def _row_of_table_1(run: Run, scale: str, paper_column: str, bahdanau: Mapping[int, float]) -> dict:
     """Returns the row of a run; `bahdanau` has the decode time of Bahdanau attention by length."""
-    length, model, result = run.config.data.copy.max_length, model_name(run), run.result
+    length, model, result = task_length(run), model_name(run), run.result
     place, paper_length = printed.TABLE_1_MODELS.index(model), PRINTED_LENGTHS[scale][length]
     bleu, seconds = printed.TABLE_1_BLEU[paper_length], printed.TABLE_1_SECONDS[paper_length]
     is_reproduction = printed.table_1(run.config) is not None
     # At other scales, rows of the paper's models have the paper's results beside them, too: "paper L" and the title
     # state what differs.
-    is_scaled = scale != "paper" and not printed.has_extension(run.config.model.attention)
+    is_scaled = scale != "paper" and not printed.has_extension(styles.attention(run.config))
     shows_paper = is_reproduction or is_scaled
     shows_difference = is_reproduction or (is_scaled and scale == "cpu")
     return {
@@ -114,6 +112,6 @@ def table_3(output: Output) -> None:
 def _bleu_of_paper(table: Mapping[str, tuple], text: str, run: Run) -> float | None:
     """Returns the paper's BLEU for the model of a run, or None if the table lacks the text or the model."""
     texts, model = [f"wmt17.{pair}" for pair in printed.TABLE_2_PAIRS], model_name(run)
-    if text not in texts or model not in table or printed.has_extension(run.config.model.attention):
+    if text not in texts or model not in table or printed.has_extension(styles.attention(run.config)):
         return None
     return table[model][texts.index(text)]

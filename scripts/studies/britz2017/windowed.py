@@ -2,11 +2,13 @@
 
 import statistics
 from collections.abc import Callable
+from typing import cast
 
+from memattn.config import Seq2SeqConfig
 from memattn.evaluation import formatting, styles
 from memattn.sweeps.results import Run
 from studies import plots
-from studies.britz2017.runs import LEARNT, is_memory, num_slots, task_name, text_name
+from studies.britz2017.runs import LEARNT, is_memory, num_slots, task_length, task_name, text_name
 from studies.output import Output
 
 
@@ -15,8 +17,10 @@ def windowed_memory(output: Output, runs: list[Run]) -> None:
 
     Draws learning curves for each length, and the training steps to 95 BLEU against L / K, the symbols per slot.
     """
-    rows, steps, curves = [], {}, {}
-    for (length, model), seeds in sorted(_groups(runs, _length, _label).items(), key=lambda group: group[0][0]):
+    rows = []
+    steps: dict[str, list[tuple[float, int | None]]] = {}
+    curves: dict[int, dict[str, list[Run]]] = {}
+    for (length, model), seeds in sorted(_groups(runs, task_length, _label).items(), key=lambda group: group[0][0]):
         load = length / num_slots(seeds[0]) if is_memory(seeds[0]) else None
         rows.append(
             {
@@ -59,12 +63,13 @@ def windows(output: Output, runs: list[Run]) -> None:
         rows.append({"model": parts, "bridge": kind, **early, **_quality(seeds)})
     output.table(rows, f"Parts of windowed memory attention: {task_name(runs[0])}, K = {num_slots(runs[0])}")
     curves = {f"{parts}, {kind}": seeds for (parts, kind), seeds in groups.items()}
-    output.learning_curves("learning_curves", curves, f"Copy task, L = {_length(runs[0])}, K = {num_slots(runs[0])}")
+    title = f"Copy task, L = {task_length(runs[0])}, K = {num_slots(runs[0])}"
+    output.learning_curves("learning_curves", curves, title)
 
 
 def _groups(runs: list[Run], *keys: Callable[[Run], object]) -> dict[tuple, list[Run]]:
     """Returns the runs that agree in all keys, by the values of the keys, in the order of their first runs."""
-    groups = {}
+    groups: dict[tuple, list[Run]] = {}
     for run in runs:
         groups.setdefault(tuple(key(run) for key in keys), []).append(run)
     return groups
@@ -93,14 +98,14 @@ def _quality(seeds: list[Run]) -> dict[str, str]:
 
 
 def _label(run: Run) -> str:
-    attention = run.config.model.attention
+    attention = styles.attention(run.config)
     reading = ", read by address" if _is_windowed(run) and attention["read"] == "address" else ""
     return styles.words(attention) + reading
 
 
 def _parts(run: Run) -> str:
     """Names what a run's memory has beyond Eqs. 4 to 9, such as "windows, softmax over time, additive reading"."""
-    attention = run.config.model.attention
+    attention = styles.attention(run.config)
     parts = {
         "windows": _is_windowed(run) or attention.get("position_windows"),
         "softmax over time": _is_windowed(run) or attention["encoder_scoring"] == "softmax_time",
@@ -111,12 +116,8 @@ def _parts(run: Run) -> str:
 
 
 def _is_windowed(run: Run) -> bool:
-    return run.config.model.attention["name"] == "windowed_memory"
-
-
-def _length(run: Run) -> int:
-    return run.config.data.generated.max_length
+    return styles.attention(run.config)["name"] == "windowed_memory"
 
 
 def _bridge(run: Run) -> str:
-    return run.config.model.bridge
+    return cast(Seq2SeqConfig, run.config.model).bridge

@@ -1,12 +1,15 @@
 """Tests active memory in arithmetic on longer numbers than in training (Kaiser & Sutskever, 2016)."""
 
+from typing import cast
+
 import numpy as np
 
 from memattn.evaluation import evaluate as evaluation
+from memattn.models.neural_gpu.model import NeuralGPU
 from memattn.runs.trained import Trained, load
 from memattn.sweeps.results import Run
 from studies import plots
-from studies.britz2017.runs import task_name
+from studies.britz2017.runs import task, task_name
 from studies.kaiser2016.names import model_name
 from studies.lengths import task_of_length
 from studies.output import Output
@@ -49,11 +52,10 @@ def _draw_memory(output: Output, run: Run) -> None:
     """Draws the maps of a memory that change most from step to step."""
     trained = load([run.folder], [], 1)
     source = task_of_length(trained, _DRAWN_DIGITS, 1).source[0]
-    model = trained.models[0]
+    model = cast(NeuralGPU, trained.model)
     memory = model.unrolled(model.encode(np.array([source], np.int32)))[:, 0].numpy()
     tokens = [trained.vocabulary.tokens[token] for token in source]
     maps = memory[:, :, 0]  # [steps, n, m], the first column
     most_changing = np.abs(np.diff(maps, axis=0)).mean((0, 1)).argsort()[::-1][:_DRAWN_MAPS]
-    task = run.config.data.generated.name
-    title = f"{task} of numbers of {_DRAWN_DIGITS} digits: six maps of the memory, step by step{output.label}"
+    title = f"{task(run).name} of numbers of {_DRAWN_DIGITS} digits: six maps of the memory, step by step{output.label}"
     output.pictures("memory", lambda path: plots.memory(path, tokens, maps[:, :, most_changing], title))

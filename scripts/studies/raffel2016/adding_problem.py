@@ -50,7 +50,8 @@ def pooled(attention: tf.keras.layers.Layer) -> Callable[[tf.Tensor], tf.Tensor]
 
 def _memory(slots: int, encoder: str, decoder: str) -> Callable:
     kind = MemoryVariantAttention if encoder == "softmax_time" else MemoryAttention
-    return lambda: pooled(kind(num_slots=slots, encoder_scoring=encoder, decoder_scoring=decoder))
+    options: dict[str, Any] = {"num_slots": slots, "encoder_scoring": encoder, "decoder_scoring": decoder}
+    return lambda: pooled(kind(**options))
 
 
 # Name -> maker of the layer between states and output layers. Names of memory attention give K and both scorings.

@@ -4,6 +4,7 @@ A sequence and a distorted part of the sequence get embeddings that are near to 
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -67,8 +68,8 @@ def _feed_forward(weighted: bool) -> Callable:
 POOLINGS: dict[str, Callable[[], Callable]] = {
     "feed-forward attention": lambda: _feed_forward(weighted=True),
     "mean": lambda: _feed_forward(weighted=False),
-    **{f"memory attention, K = {slots}": lambda slots=slots: Slots(slots) for slots in (1, 4, 8)},
-    **{f"position windows, K = {slots}": lambda slots=slots: Slots(slots, windows=True) for slots in (1, 4, 8)},
+    **{f"memory attention, K = {slots}": partial(Slots, slots) for slots in (1, 4, 8)},
+    **{f"position windows, K = {slots}": partial(Slots, slots, windows=True) for slots in (1, 4, 8)},
 }
 
 

@@ -2,7 +2,7 @@
 
 import statistics
 from collections.abc import Mapping
-from functools import partial
+from typing import cast
 
 from benchmarks import plots as benchmark_plots
 from benchmarks import systems, tokens
@@ -12,6 +12,7 @@ from memattn.config import Config, TrainingConfig
 from memattn.evaluation import evaluate as evaluation
 from memattn.evaluation import formatting, plots, styles
 from memattn.evaluation.result import Result
+from memattn.models.interface import AligningModel
 from memattn.runs.trained import load
 from memattn.sweeps import tables
 from memattn.sweeps.results import Run
@@ -22,7 +23,6 @@ _UNHEARD = ".unheard"  # ending of the folder whose split `test` has voices that
 _ONLINE = ("monotonic", "mocha", "matcha")  # mechanisms whose decoder need not wait for the end of the source
 # Models whose attention is drawn, and which are fine-tuned on the voice of a person.
 _CHOSEN = ("Bahdanau", "monotonic", "memory, K = 32", "windowed memory, K = 32, read by address")
-_CHOSEN = _CHOSEN
 _REDUCTION = 4  # frames for each state of the encoder
 _FRAMES = (100, 200, 500, 1_000, 2_000)
 _TIMED = ("memory, K = 32", "windowed memory by address, K = 32", "monotonic", "dot product", "Bahdanau")
@@ -53,7 +53,7 @@ def speech(output: Output, runs: list[Run]) -> None:
                 "WER %, new voices": _mean(unheard, "wer"),
                 "ms an utterance, beam 1": _milliseconds(greedy),
                 f"ms an utterance, beam {heard[0].beam_size}": _milliseconds(heard),
-                "online": "yes" if seeds[0].config.model.attention["name"] in _ONLINE else "no",
+                "online": "yes" if styles.attention(seeds[0].config)["name"] in _ONLINE else "no",
                 "parameters": f"{heard[0].parameters:,}",
                 "training minutes": f"{minutes:.0f}",
             }
@@ -110,7 +110,7 @@ def is_fine_tuned(config: Config) -> bool:
 
 
 def _label(config: Config) -> str:
-    attention = config.model.attention
+    attention = styles.attention(config)
     chunk = f", w = {attention['chunk_size']}" if "chunk_size" in attention else ""
     reading_by = ", read by address" if attention.get("read") == "address" else ""
     return styles.words(attention) + chunk + reading_by
@@ -158,14 +158,16 @@ def _draw_attention(output: Output, groups: Mapping[str, list[Run]]) -> None:
         test_set = evaluation.read_split(trained, "test")
         lengths = test_set.source.lengths()
         index = int(abs(lengths - statistics.median(lengths)).argmin())
+        model = cast(AligningModel, trained.models[0])
         reference = trained.text.encode(test_set.references[index], "target")
-        aligned = evaluation.align(trained.models[0], trained.vocabulary, test_set.source, index, reference)
+        aligned = evaluation.align(model, trained.vocabulary, test_set.source, index, reference)
         weights[label] = aligned.weights
         if len(aligned.slot_weights):
-            draw = partial(plots.alignments, title=f"{label}{output.label}")
-            output.pictures(
-                run.config.model.attention["name"], lambda path, draw=draw, aligned=aligned: draw(path, *aligned)
-            )
+
+            def draw(path: str, aligned: evaluation.Alignment = aligned, label: str = label) -> None:
+                plots.alignments(path, *aligned, title=f"{label}{output.label}")
+
+            output.pictures(styles.attention(run.config)["name"], draw)
     title = f"Attention over the sound{output.label}"
     features, text = test_set.source[index], test_set.references[index]
     output.pictures("attention", lambda path: study_plots.attention_over_sound(path, features, weights, text, title))
