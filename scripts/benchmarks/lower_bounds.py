@@ -13,6 +13,10 @@ from memattn.errors import ConfigError
 from memattn.models.neural_gpu.cells import CELLS
 from memattn.models.neural_gpu.model import KINDS
 
+# Cell -> number of its gates and the candidate, and numbers per unit that are kept for the gradients: all of these, and
+# h; of an LSTM c and tanh(c), too, and of a GRU the product of the reset gate and the previous h.
+_CELLS = {"lstm": (4, 7), "gru": (3, 5), "rnnsearch": (3, 5)}
+
 
 class Update(NamedTuple):
     """Lower bounds on one training step, which sums the gradients of `accumulate` batches."""
@@ -145,23 +149,22 @@ def _seq2seq(
     width = 2 * encoder_units
     context = {"none": 0, "linear": attention.get("projection") or width}.get(attention["name"], width)
     fed = context if model.input_feeding else 0
-    encoder_gates, decoder_gates = (4 if kind == "lstm" else 3 for kind in (model.encoder, model.decoder))
-    features = units if model.mix else units + context
-    if model.decoder == "rnnsearch":
-        features = units // 2
+    (encoder_gates, encoder_kept), (decoder_gates, decoder_kept) = _CELLS[model.encoder], _CELLS[model.decoder]
+    features, mixed = (units, units + context) if model.mix else (units + context, 0)
+    if model.decoder == "rnnsearch":  # a maxout layer, which reads the embedding too
+        features, mixed = units // 2, embedding + units + context
     encoder_cells, kept_source = 0.0, float(embedding)
     share, inputs = 1.0, embedding  # number of inputs of a layer for each token, and their width
     for _, factor in itertools.zip_longest(range(model.encoder_layers or layers), model.encoder_reduce, fillvalue=1):
         encoder_cells += share * 2 * (inputs + encoder_units) * encoder_gates * encoder_units
-        kept_source += share * 2 * 7 * encoder_units
+        kept_source += share * 2 * encoder_kept * encoder_units
         share, inputs = share / factor, factor * encoder_units
     kept_source += share * attention.get("num_slots", 0)
     mechanisms = _mechanisms(attention, np.array(share * source_length), units, width)
     rows, per_source, per_step = map(float, mechanisms.get(attention["name"], mechanisms["luong_dot"]))
     decoder_cells = (embedding + fed + (2 * layers - 1) * units) * decoder_gates * units
-    mixing = (units + context) * units if model.mix else 0
-    target = decoder_cells + mixing + features * vocabulary + per_step + rows * context
-    kept_target = layers * 7 * units + embedding + fed + context + units + 2 * rows + 2 * vocabulary
+    target = decoder_cells + mixed * units + features * vocabulary + per_step + rows * context
+    kept_target = layers * decoder_kept * units + embedding + fed + context + units + 2 * rows + 2 * vocabulary
     if attention["name"] == "bahdanau":
         kept_target += rows * units
     return _Token(encoder_cells + per_source / source_length, kept_source), _Token(target, kept_target)

@@ -353,6 +353,19 @@ def test_the_lower_bound_of_an_update_equals_a_count_by_hand(attention, context,
     assert bound.bytes == 4 * (4 * 100 + 7 * (2 * kept_source + 3 * kept_target))
 
 
+@pytest.mark.parametrize(("decoder", "mixing", "features"), [("gru", 2 * 2, 2), ("rnnsearch", (3 + 2) * 2, 1)])
+def test_the_lower_bound_of_an_update_of_grus_equals_a_count_by_hand(decoder, mixing, features):
+    model = Seq2SeqConfig(
+        encoder="gru", decoder=decoder, layers=1, units=2, embedding_size=3, attention={"name": "none"}
+    )
+    config = Config(data=DataConfig(folder="none"), model=model, training=TrainingConfig(batch_size=7))
+    bound = lower_bounds.training(config, vocabulary=11, source_length=2, target_length=3, parameters=100)
+    gru = (3 + 2) * 6
+    assert bound.multiply_adds == 3 * 7 * (2 * 2 * gru + 3 * (gru + mixing + features * 11))
+    kept_source, kept_target = 2 * 5 * 2 + 3, 5 * 2 + 3 + 2 + 2 * 11
+    assert bound.bytes == 4 * (4 * 100 + 7 * (2 * kept_source + 3 * kept_target))
+
+
 def test_the_lower_bound_of_a_pyramid_encoder_equals_a_count_by_hand():
     model = Seq2SeqConfig(layers=1, encoder_layers=3, units=2, embedding_size=3, attention={"name": "none"})
     config = Config(data=DataConfig(folder="none"), model=model, training=TrainingConfig(batch_size=7))
