@@ -23,8 +23,6 @@ from memattn.training.distribution import STRATEGIES
 from memattn.training.step import TrainingStep
 from studies.runner import runs_of
 
-_FEATURES = 80  # assumed width of the vectors, where a corpus is not prepared
-
 
 def estimate(names: list[str], scale: str, *, gigaflops: float | None) -> str:
     """Returns the runs of targets as a Markdown table, with lower bounds of their cost.
@@ -58,7 +56,8 @@ def estimate(names: list[str], scale: str, *, gigaflops: float | None) -> str:
     return (
         f"{formatting.markdown(rows)}\n{len(rows)} runs, {hours:.3g} hours at {rate / 5e8:,.0f} GFLOP/s. Steps are "
         "upper bounds; memory and time lower ones, without padding, TensorFlow's own memory and all but matrix "
-        "products. Unprepared text is assumed to have 16,000 BPE units and sentences of 30.\n"
+        "products. Unprepared text is assumed to have 16,000 BPE units and sentences of 30, unprepared speech 30 "
+        "characters and utterances of 2.5 s.\n"
     )
 
 
@@ -71,7 +70,8 @@ def rehearse(names: list[str], scale: str, *, steps: int, strategy: str) -> str:
     for path, runs in runs_of(names, scale).items():
         name, config = max(runs.items(), key=lambda item: _lower_bounds(item[1], _text(item[1].data), 0).multiply_adds)
         text = _text(config.data)
-        print(f"{path}: {name}, {text.longest} tokens", flush=True)
+        longest = f"{text.longest:,} {'vectors' if text.source_features else 'tokens'}"
+        print(f"{path}: {name}, {longest}", flush=True)
         devices = STRATEGIES[strategy]()
         with devices.scope():
             features = text.source_features
@@ -96,7 +96,7 @@ def rehearse(names: list[str], scale: str, *, steps: int, strategy: str) -> str:
                 "run": name,
                 "parameters": f"{model.count_params():,}",
                 "batch": sentences,
-                "tokens": text.longest,
+                "longest source": longest,
                 "first step s": f"{seconds[0]:.3g}",
                 "step s": f"{min(seconds[1:]):.3g}" if seconds[1:] else "",
             }
@@ -131,6 +131,13 @@ class _Text(NamedTuple):
     source_features: int | None = None
 
 
+# Assumed sizes of a corpus that is not prepared, by `data.source`. Features are of speech, 100 vectors a second.
+_UNPREPARED = {
+    "tokens": _Text(len(SPECIAL_TOKENS) + 16_000, 31, 31, 100, 100),
+    "features": _Text(len(SPECIAL_TOKENS) + 30, 250, 40, 500, 80, source_features=80),
+}
+
+
 def _random_pairs(random: np.random.Generator, text: _Text, rows: int) -> tuple[np.ndarray, np.ndarray]:
     """Returns sources and targets of a batch of `rows` pairs, all of the greatest length."""
     sides = (text.longest, text.longest_target)
@@ -144,7 +151,7 @@ def _random_pairs(random: np.random.Generator, text: _Text, rows: int) -> tuple[
 
 @functools.cache
 def _text(data: DataConfig) -> _Text:
-    """Measures a prepared corpus or a task; assumes 16,000 BPE units and sentences of 30 for an unprepared corpus."""
+    """Measures a prepared corpus or a task; the sizes of an unprepared corpus are assumed."""
     if (task := data.generated) is not None:
         random = np.random.RandomState(task.seed)  # noqa: NPY002
         pairs = TASKS[task.name].pairs(task, random, np.arange(task.max_length + 1))  # each length once
@@ -152,9 +159,10 @@ def _text(data: DataConfig) -> _Text:
         longest = 1 + max(len(side) for pair in pairs for side in pair)
         return _Text(len(SPECIAL_TOKENS) + len(TASKS[task.name].tokens(task)), source, target, longest, longest)
     if not os.path.isdir(data.path):
-        longest = data.max_source_length or 100
-        features = {"tokens": None, "features": _FEATURES}[data.source]
-        return _Text(len(SPECIAL_TOKENS) + 16_000, 31, 31, longest, longest, features)
+        text = _UNPREPARED[data.source]
+        longest = data.max_source_length or text.longest
+        longest_target = text.longest_target if text.source_features else longest
+        return text._replace(longest=longest, longest_target=longest_target)
     vocabulary = corpus.read_vocabulary(os.path.join(data.path, corpus.VOCABULARY))
     sides = corpus.read_corpus(data.path, "train", vocabulary, data.source)
     lengths = [side.lengths() for side in (sides.source, sides.target)]

@@ -498,29 +498,44 @@ def test_a_rehearsal_times_updates_of_the_costliest_run_at_full_size(tmp_path, m
     table = estimates.rehearse(["figure7"], "small", steps=2, strategy="none")
     row = [cell.strip() for cell in table.splitlines()[2].split("|")[1:-1]]
     assert row[0] == "configs/studies/alignments/small.yaml"
-    assert row[3:5] == ["8", "13"]  # sentences of 12 tokens and their end
+    assert row[3:5] == ["8", "13 tokens"]  # sentences of 12 tokens and their end
     assert float(row[5]) > float(row[6]) > 0
     assert estimates.rehearse(["figure2"], "small", steps=2, strategy="none") == "figure2: nothing is trained"
 
 
-def test_a_rehearsal_has_the_batches_of_the_training(tmp_path, monkeypatch):
+TOKENS = TINY.replace("batch_size: 8, ", "batch_size: 110, batch_type: tokens, accumulate: 3, ")
+SPEECH = """
+data: {folder: data/nowhere, source: features}
+model: {layers: 1, units: 8, embedding_size: 8}
+training: {batch_size: 4000, batch_type: tokens}
+"""
+
+
+@pytest.mark.parametrize(
+    ("target", "kind", "text", "batches", "cells"),
+    [
+        ("figure7", "alignments", TOKENS, [[(8, 13), (8, 13)]] * 3, ["8", "13 tokens"]),
+        ("speech", "speech", SPEECH, [[(8, 500, 80), (8, 80)]], ["8", "500 vectors"]),
+    ],
+    ids=["tokens", "unprepared speech"],
+)
+def test_a_rehearsal_has_the_batches_of_the_training(tmp_path, monkeypatch, target, kind, text, batches, cells):
     class Step:
         """Stands for the training step; checks the shapes of its batches."""
 
         def __init__(self, *_):
             pass
 
-        def __call__(self, batches, number, learning_rate):
+        def __call__(self, given, number, learning_rate):
             del number, learning_rate
-            assert [[side.shape for side in batch] for batch in batches] == [[(8, 13)] * 2] * 3
+            assert [[side.shape for side in batch] for batch in given] == batches
             return [1.0]
 
-    tokens = TINY.replace("batch_size: 8, ", "batch_size: 110, batch_type: tokens, accumulate: 3, ")
-    write_study(tmp_path, "alignments", tokens)
+    write_study(tmp_path, kind, text)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(estimates, "TrainingStep", Step)
-    table = estimates.rehearse(["figure7"], "small", steps=1, strategy="none")
-    assert table.splitlines()[2].split("|")[4].strip() == "8"
+    table = estimates.rehearse([target], "small", steps=1, strategy="none")
+    assert [cell.strip() for cell in table.splitlines()[2].split("|")[4:6]] == cells
 
 
 def test_unprepared_text_ends_the_script_before_anything_is_trained(command, tmp_path):
