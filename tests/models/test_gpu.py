@@ -50,7 +50,9 @@ def cases():
             for model in small_models(config.model, name):
                 training = dataclasses.replace(config.training, seed=1)
                 decoding = dataclasses.replace(config.decoding, beam_size=2, batch_size=len(SOURCE))
-                label = f"{path.parent.name}/{path.stem} {name} {getattr(model, 'input_feeding', '')}"
+                label = f"{path.parent.name}/{path.stem} {name}"
+                if not getattr(model, "input_feeding", True):
+                    label += ", no input feeding"
                 key = str((model, training.precision, training.jit_compile, decoding))
                 small_config = dataclasses.replace(config, model=model, training=training, decoding=decoding)
                 cases_by_settings.setdefault(key, (label, small_config))
@@ -93,7 +95,12 @@ FED = [(name, True, False) for name in (*QUICK_NAMES, *SLOW_NAMES) if name not i
 
 
 @pytest.mark.parametrize(
-    ("name", "input_feeding", "jit_compile"), [case for case in SWITCHED + FED if not case[0].startswith("tfa_")]
+    ("name", "input_feeding", "jit_compile"),
+    [
+        pytest.param(name, fed, jit, id=f"{name}{'' if fed else ', no input feeding'}{', XLA' if jit else ''}")
+        for name, fed, jit in SWITCHED + FED
+        if not name.startswith("tfa_")
+    ],
 )
 def test_every_mechanism_updates_on_two_replicas(name, input_feeding, jit_compile, tiny_config, uses):
     """The batch of the second replica consists of padding."""
@@ -108,7 +115,7 @@ def test_every_mechanism_updates_on_two_replicas(name, input_feeding, jit_compil
     assert uses is None or uses
 
 
-@pytest.mark.parametrize("jit_compile", [True, False])
+@pytest.mark.parametrize("jit_compile", [True, False], ids=["XLA", "graph"])
 def test_a_run_trains_evaluates_and_translates(jit_compile, write_config, tmp_path, uses):
     jit = {"training.jit_compile": jit_compile, "decoding.jit_compile": jit_compile}
     config = configs.load(
@@ -124,7 +131,7 @@ def test_a_run_trains_evaluates_and_translates(jit_compile, write_config, tmp_pa
     assert uses is None or uses
 
 
-@pytest.mark.parametrize("go_backwards", [False, True])
+@pytest.mark.parametrize("go_backwards", [False, True], ids=["forwards", "backwards"])
 def test_the_emulation_computes_the_same_as_an_lstm_on_a_cpu(go_backwards, monkeypatch):
     lstm = tf.keras.layers.LSTM(3, return_sequences=True, return_state=True, go_backwards=go_backwards)
     inputs = tf.random.stateless_normal([2, 4, 5], [1, 2])
