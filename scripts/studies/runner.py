@@ -45,7 +45,7 @@ _TESTED = (
     "speech_person",
 )
 # Kinds of runs whose decode times are shown.
-_TIMED = ("table1", "ablations", "family", "rnnsearch", "longer", "training_choices", "speech")
+_TIMED = ("table1", "ablations", "family", "rnnsearch", "longer", "training_choices")
 _REPEATS = 5  # timed decodings of each of these runs
 
 

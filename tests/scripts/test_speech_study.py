@@ -145,7 +145,7 @@ def made_up_runs():
     for number, run in enumerate(made_up("speech", bleu=lambda config: 50.0)):
         scores = {"bleu": 50.0, "cer": 10.0 + number, "wer": 20.0 + number}
         rows = [{"step": str(step), "bleu": "1", "seconds": "120", "cer": str(900 / step)} for step in (10, 20)]
-        result = dataclasses.replace(run.result, scores=scores, beam_size=10, repeats=3)
+        result = dataclasses.replace(run.result, scores=scores)
         runs.append(run._replace(result=result, validations=rows))
     return runs
 
@@ -168,11 +168,10 @@ def decoded(monkeypatch):
         return SimpleNamespace(source=source, references=["ab", "a bcd", "a cat"])
 
     def evaluate(trained, test_set, *, repeats):
-        overrides.append((*trained.changes, repeats))
-        is_new = trained.changes[0].startswith("data.folder")
-        (run, *_) = made_up_runs()
-        scores = {"cer": 30.0, "wer": 60.0} if is_new else run.result.scores
-        return SimpleNamespace(result=dataclasses.replace(run.result, scores=scores, decode_seconds=0.5))
+        assert repeats == 1
+        overrides.append(tuple(trained.changes))
+        result = dataclasses.replace(made_up_runs()[0].result, scores={"cer": 30.0, "wer": 60.0})
+        return SimpleNamespace(result=result)
 
     def align(model, vocabulary, source, index, hypothesis):
         assert (index, hypothesis) == (2, list("a cat"))  # of median length
@@ -187,7 +186,7 @@ def decoded(monkeypatch):
 
 
 @pytest.mark.slow
-def test_the_table_has_error_rates_and_times_of_each_model(decoded, tmp_path):
+def test_the_table_has_error_rates_of_each_model(decoded, tmp_path):
     runs, output = made_up_runs(), Output(str(tmp_path), "small")
     seeds = [runs[1], runs[1]._replace(result=dataclasses.replace(runs[1].result, scores={"cer": 13.0, "wer": 23.0}))]
     speech.speech(output, [runs[0], *seeds, *runs[2:]])
@@ -197,16 +196,13 @@ def test_the_table_has_error_rates_and_times_of_each_model(decoded, tmp_path):
     row = rows["Bahdanau"]
     assert (row["seeds"], row["CER %"], row["min-max"], row["WER %"]) == ("2", "12.0", "11.0-13.0", "22.0")
     assert (row["CER %, new voices"], row["WER %, new voices"]) == ("30.0", "60.0")
-    # 0.5 and 1 s for 100 utterances
-    assert (row["ms an utterance, beam 1"], row["ms an utterance, beam 10"]) == ("5", "10")
     assert [name for name, row in rows.items() if row["online"] == "yes"] == [
         "monotonic",
         "MoChA, w = 2",
         "MoChA, w = 8",
         "MAtChA",
     ]
-    assert row["training minutes"] == "2"
-    assert decoded[:2] == [("data.folder=data/espeak.unheard", 1), ("decoding.beam_size=1", 3)]
+    assert decoded == [("data.folder=data/espeak.unheard",)] * len([*runs, seeds[1]])
     with open(output.path("learning_curves.csv"), encoding="utf-8") as file:
         curves = list(csv.DictReader(file))
     assert [(row["model"], row["step"], row["validation CER %"]) for row in curves[:2]] == [

@@ -1,4 +1,4 @@
-"""Compares attention mechanisms in speech recognition: error rates, times, learning curves, attention weights."""
+"""Compares attention mechanisms in speech recognition: error rates, learning curves, attention, decode times."""
 
 import statistics
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ _TIMED = ("memory, K = 32", "windowed memory by address, K = 32", "monotonic", "
 
 
 def speech(output: Output, runs: list[Run]) -> None:
-    """Writes error rates for voices of the training split and for new ones, and the time to decode an utterance.
+    """Writes error rates for voices of the training split and for new ones.
 
     Draws learning curves, and attention weights above the features of an utterance.
     """
@@ -39,9 +39,7 @@ def speech(output: Output, runs: list[Run]) -> None:
     rows = []
     for label, seeds in groups.items():
         heard = [run.result for run in seeds]
-        unheard = [_evaluated(run, f"data.folder={run.config.data.path}{_UNHEARD}", repeats=1) for run in seeds]
-        minutes = statistics.mean(float(run.validations[-1]["seconds"]) / 60 for run in seeds)
-        greedy = [_evaluated(run, "decoding.beam_size=1", repeats=run.result.repeats) for run in seeds]
+        unheard = [_evaluated(run, f"data.folder={run.config.data.path}{_UNHEARD}") for run in seeds]
         rows.append(
             {
                 "model": label,
@@ -51,14 +49,11 @@ def speech(output: Output, runs: list[Run]) -> None:
                 "WER %": _mean(heard, "wer"),
                 "CER %, new voices": _mean(unheard, "cer"),
                 "WER %, new voices": _mean(unheard, "wer"),
-                "ms an utterance, beam 1": _milliseconds(greedy),
-                f"ms an utterance, beam {heard[0].beam_size}": _milliseconds(heard),
                 "online": "yes" if styles.attention(seeds[0].config)["name"] in _ONLINE else "no",
                 "parameters": f"{heard[0].parameters:,}",
-                "training minutes": f"{minutes:.0f}",
             }
         )
-    output.table(rows, "Speech recognition: error rates, and time to decode an utterance")
+    output.table(rows, "Speech recognition: error rates")
     _draw_curves(output, groups)
     _draw_attention(output, groups)
 
@@ -89,7 +84,7 @@ def person(output: Output, spoken: list[Run], tuned: list[Run]) -> None:
     rows = []
     for run in tuned:
         label = _label(run.config)
-        untuned = _evaluated(before[label], f"data.folder={run.config.data.path}", repeats=1)
+        untuned = _evaluated(before[label], f"data.folder={run.config.data.path}")
         rows.append(
             {
                 "model": label,
@@ -116,19 +111,14 @@ def _label(config: Config) -> str:
     return styles.words(attention) + chunk + reading_by
 
 
-def _evaluated(run: Run, override: str, *, repeats: int) -> Result:
+def _evaluated(run: Run, override: str) -> Result:
     """Returns the result of a run on the split `test`, with an override of its config."""
     trained = load([run.folder], [override], None)
-    return evaluation.evaluate(trained, evaluation.read_split(trained, "test"), repeats=repeats).result
+    return evaluation.evaluate(trained, evaluation.read_split(trained, "test"), repeats=1).result
 
 
 def _mean(results: list[Result], metric: str) -> str:
     return f"{statistics.mean(result.scores[metric] for result in results):.1f}"
-
-
-def _milliseconds(results: list[Result]) -> str:
-    """Returns the mean time to decode an utterance in batches."""
-    return f"{statistics.mean(1000 * result.decode_seconds / result.sentences for result in results):.3g}"
 
 
 def _draw_curves(output: Output, groups: Mapping[str, list[Run]]) -> None:
