@@ -11,6 +11,7 @@ from helpers.runs import evaluate, replicas
 
 from memattn import config as configs
 from memattn.config import Seq2SeqConfig
+from memattn.evaluation import styles
 from memattn.runs import run_folder
 from memattn.runs.trained import load
 from memattn.search.searcher import Searcher
@@ -33,17 +34,18 @@ def uses(monkeypatch):
 
 
 def cases():
-    """A small run of the first model of each config; equal runs are listed once."""
-    cases_by_settings = {}
+    """A small run of the first model of each config; models of the same kind are listed once."""
+    cases_by_kind = {}
     for path in CONFIGS:
         config = next(iter(expand(configs.load(str(path), [])).values()))
         model = small(config.model)
         training = dataclasses.replace(config.training, seed=1)
         decoding = dataclasses.replace(config.decoding, beam_size=2, batch_size=len(SOURCE))
-        key = str((model, training.precision, training.jit_compile, decoding))
+        parts = [getattr(model, part, None) for part in ("kind", "encoder", "decoder")]
+        kind = (*parts, styles.attention(config)["name"], config.data.source, training.jit_compile)
         small_config = dataclasses.replace(config, model=model, training=training, decoding=decoding)
-        cases_by_settings.setdefault(key, (f"{path.parent.name}/{path.stem}", small_config))
-    return [pytest.param(config, id=label) for label, config in cases_by_settings.values()]
+        cases_by_kind.setdefault(kind, (f"{path.parent.name}/{path.stem}", small_config))
+    return [pytest.param(config, id=label) for label, config in cases_by_kind.values()]
 
 
 def small(model):
@@ -67,7 +69,7 @@ def assert_updates_and_decodes(config, strategy):
 
 
 @pytest.mark.parametrize("config", cases())
-def test_every_config_updates_and_decodes(config, uses):
+def test_every_kind_of_config_updates_and_decodes(config, uses):
     assert_updates_and_decodes(config, tf.distribute.get_strategy())
     has_lstms = config.model.kind == "seq2seq" and config.model.encoder == "lstm"
     assert uses is None or bool(uses) == has_lstms  # cuDNN does not compute this kind of GRU
