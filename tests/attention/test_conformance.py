@@ -12,6 +12,7 @@ import tensorflow as tf
 from helpers.chosen import CHOSEN
 from helpers.marks import slow
 from helpers.mechanisms import (
+    ADDONS_NAMES,
     EVERY_CASE,
     EVERY_MODEL,
     EVERY_NAME,
@@ -171,7 +172,7 @@ def test_graph_and_xla_agree(model):
     assert_same(search(model, SOURCES, jit_compile=True), search(model, SOURCES))
 
 
-@pytest.mark.parametrize("name", CHOSEN or ["memory", slow("none"), slow("local_m"), slow("mocha")])
+@pytest.mark.parametrize("name", CHOSEN or ["memory", *map(slow, ("none", "local_m", "mocha", *ADDONS_NAMES))])
 def test_every_kind_of_mechanism_trains_by_default(name):
     assert_trains(make_model(name, {}))
 

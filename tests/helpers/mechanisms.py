@@ -50,11 +50,9 @@ SLOW_CASES = [] if CHOSEN else _SLOW_CASES
 _LAYER_OPTIONS = [
     *_SLOW_CASES,
     ("bahdanau", {"cache_keys": False}),
-    ("memory_variant", {"num_slots": 2, "encoder_scoring": "sigmoid", "decoder_scoring": "sigmoid", "vote_scale": 2.0}),
     ("nested_memory", {"num_slots": 3}),
     ("memory", {"num_slots": 3, "position_encoding": True, "renormalize": "mean"}),
     ("memory", {"num_slots": 3, "position_encoding": True, "renormalize": "none"}),
-    ("memory_variant", {"num_slots": 3, "vote_scale": 2.0, "read": "additive", "position_windows": True}),
     ("feed_forward", {"weighted": False}),
     ("local_m", {"window": 1}),
     ("local_p", {"window": 2}),
@@ -80,7 +78,6 @@ _RARER_KINDS = [
     ("memory_variant", {"num_slots": 3, "vote_scale": 2.0, "position_windows": True}, {}),
     ("local_m", {}, {}),
     ("mocha", {"offset": 0.1, "chunk_size": 3}, {}),
-    ("matcha", {"test_mode": "soft"}, {}),
     ("monotonic", {}, RNNSEARCH),
     ("bahdanau", {}, {"encoder": "gru", "decoder": "gru", "layers": 2}),
     ("none", {}, {"input_feeding": False}),
@@ -88,8 +85,8 @@ _RARER_KINDS = [
 _OTHER_SLOW_MODELS = [
     *((name, {}, {}) for name in ("nested_memory", "feed_forward", "location", "local_p")),
     ("linear", {"projection": 3, "gated": True, "normalize": "none"}, {}),
+    ("matcha", {"test_mode": "soft"}, {}),
     *((name, {}, {"input_feeding": False}) for name in ADDONS_NAMES),
-    ("memory", {}, RNNSEARCH),
     ("bahdanau", {}, {"encoder": "gru", "layers": 2, "bridge": "dense"}),
 ]
 _QUICK_MODELS = [*((*case, {}) for case in QUICK_CASES), *([] if CHOSEN else _QUICK_SWITCHES)]
@@ -106,7 +103,7 @@ EVERY_CASE = [
     *(pytest.param(*case, id=identify(case)) for case in QUICK_CASES),
     *(pytest.param(*case, id=identify(case), marks=pytest.mark.slow) for case in SLOW_CASES),
 ]
-RARER_KINDS = [(name, {}, {}) for name in CHOSEN] or _RARER_KINDS
+RARER_KINDS = [*([] if CHOSEN else _RARER_KINDS), *((name, {}, {}) for name in CHOSEN or ADDONS_NAMES)]
 MODELS_OF_EVERY_KIND = [*_QUICK_MODELS, *([] if CHOSEN else map(slow, _RARER_KINDS))]
 EVERY_MODEL = [*MODELS_OF_EVERY_KIND, *([] if CHOSEN else map(slow, _OTHER_SLOW_MODELS))]
 
