@@ -50,20 +50,26 @@ def assert_all_different(weights):
         assert first.shape != second.shape or np.abs(first - second).max() > 1e-3
 
 
+INITIALIZERS = {
+    "object": lambda: tf.keras.initializers.TruncatedNormal(stddev=0.5),
+    "seeded object": lambda: tf.keras.initializers.GlorotUniform(seed=5),
+    "seeded config": lambda: {"class_name": "RandomUniform", "config": {"minval": -1.0, "maxval": 1.0, "seed": 5}},
+    "name": lambda: "he_normal",
+    "generator": lambda: tf.keras.initializers.HeNormal(tf.keras.random.SeedGenerator(5)),
+}
+
+
 @pytest.mark.parametrize(
-    "make_initializer",
+    ("case", "kind"),
     [
-        lambda: tf.keras.initializers.TruncatedNormal(stddev=0.5),
-        lambda: tf.keras.initializers.GlorotUniform(seed=5),
-        lambda: {"class_name": "RandomUniform", "config": {"minval": -1.0, "maxval": 1.0, "seed": 5}},
-        lambda: "he_normal",
-        *([lambda: tf.keras.initializers.HeNormal(tf.keras.random.SeedGenerator(5))] if KERAS_3 else []),
+        *((case, "seeded object") for case in LAYER_CASES if case[1]),
+        *(((name, {}), kind) for name in LAYER_NAMES for kind in INITIALIZERS if KERAS_3 or kind != "generator"),
     ],
-    ids=["object", "seeded object", "seeded config", "name", *["generator"] * KERAS_3],
+    ids=lambda value: value if isinstance(value, str) else identify(value),
 )
-def test_no_two_weights_have_equal_initial_values(case, make_initializer):
+def test_no_two_weights_have_equal_initial_values(case, kind):
     name, options = case
-    layer = initialized(name, options, make_initializer())
+    layer = initialized(name, options, INITIALIZERS[kind]())
     if layer is None:
         return
     weights = random_weights(layer)
@@ -229,7 +235,6 @@ def test_ragged_arguments_are_refused(name):
 
 PLACES = {
     "right": [True, True, True, False, False],
-    "left": [False, False, True, True, True],
     "holes": [False, True, False, True, True],
 }
 
@@ -339,7 +344,7 @@ def test_gradients_are_the_numeric_ones_in_float64(case):
     points += [tf.constant(generator.normal(size=weight.shape)) for weight in layer.weights]
     directions = [tf.constant(generator.normal(size=point.shape)) for point in points]
     factors = tf.constant(generator.normal(size=[B, T, layer.context_size(D)]))
-    mask = tf.constant([[True] * S, PLACES["left"]])
+    mask = tf.constant([[True] * S, PLACES["holes"]])
 
     def loss(step=0.0):
         for weight, point, direction in zip(layer.weights, points[2:], directions[2:], strict=True):
