@@ -1,7 +1,7 @@
 # make demo      four models learn to copy 20 symbols, with a memory of 8 slots; then times of their decoder steps for
 #                sources of 20 to 2,000 tokens: about 4 minutes on two CPU cores; tables and pictures in runs/demo
 # make test      what one runs at every change: under 4 minutes on two CPU cores
-# make test-all  every test: 20 to 25 minutes; test-rest are the slow ones, which make test leaves out
+# make test-all  every test: 15 to 20 minutes; test-rest are the slow ones, which make test leaves out
 # make test-addons   the tests against tensorflow-addons, in an environment with the extra `addons` (Python 3.11)
 # make test-faults   kill -9 and the like by the hundred; long
 # make check     the linter, the type checker and make test
@@ -24,8 +24,10 @@ demo: $(VENV)/installed
 test: $(VENV)/installed
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
+# Two processes, because TensorFlow keeps what XLA has compiled until a process ends.
 test-rest: $(VENV)/installed
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow tests/attention tests/models
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow --ignore tests/attention --ignore tests/models
 
 test-all: test test-rest
 

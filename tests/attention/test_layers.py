@@ -50,21 +50,26 @@ def assert_all_different(weights):
         assert first.shape != second.shape or np.abs(first - second).max() > 1e-3
 
 
+INITIALIZERS = {
+    "object": lambda: tf.keras.initializers.TruncatedNormal(stddev=0.5),
+    "seeded object": lambda: tf.keras.initializers.GlorotUniform(seed=5),
+    "seeded config": lambda: {"class_name": "RandomUniform", "config": {"minval": -1.0, "maxval": 1.0, "seed": 5}},
+    "name": lambda: "he_normal",
+    "generator": lambda: tf.keras.initializers.HeNormal(tf.keras.random.SeedGenerator(5)),
+}
+
+
 @pytest.mark.parametrize(
-    "make_initializer",
+    ("case", "kind"),
     [
-        lambda: tf.keras.initializers.TruncatedNormal(stddev=0.5),
-        lambda: tf.keras.initializers.GlorotUniform(seed=5),
-        lambda: {"class_name": "RandomUniform", "config": {"minval": -1.0, "maxval": 1.0, "seed": 5}},
-        lambda: {"class_name": "GlorotUniform", "config": {}},
-        lambda: "he_normal",
-        *([lambda: tf.keras.initializers.HeNormal(tf.keras.random.SeedGenerator(5))] if KERAS_3 else []),
+        *((case, "seeded object") for case in LAYER_CASES if case[1]),
+        *(((name, {}), kind) for name in LAYER_NAMES for kind in INITIALIZERS if KERAS_3 or kind != "generator"),
     ],
-    ids=["object", "seeded object", "seeded config", "config", "name", *["generator"] * KERAS_3],
+    ids=lambda value: value if isinstance(value, str) else identify(value),
 )
-def test_no_two_weights_have_equal_initial_values(case, make_initializer):
+def test_no_two_weights_have_equal_initial_values(case, kind):
     name, options = case
-    layer = initialized(name, options, make_initializer())
+    layer = initialized(name, options, INITIALIZERS[kind]())
     if layer is None:
         return
     weights = random_weights(layer)
@@ -156,21 +161,25 @@ def functional(layers):
 @pytest.mark.skipif(not KERAS_3, reason="Keras 2 has no paths")
 def test_each_weight_has_a_unique_path_below_its_layer(case):
     name, options = case
-    blocks = [Block(case) for _ in range(2)]
-    plain = [make(name, options) for _ in range(2)]
-    functional([*plain, *blocks])
-    paths = [weight.path for layer in [*plain, *blocks] for weight in layer.weights]
+    plain, block = [make(name, options) for _ in range(2)], Block(case)
+    functional([*plain, block])
+    paths = [weight.path for layer in [*plain, block] for weight in layer.weights]
     assert len(set(paths)) == len(paths)
     for layer in plain:
         assert all(weight.path.startswith(f"{layer.name}/") for weight in layer.weights)
-    for block in blocks:
-        assert all(weight.path.startswith(f"{block.name}/inner/") for weight in block.weights)
+    assert all(weight.path.startswith(f"{block.name}/inner/") for weight in block.weights)
 
 
 @pytest.mark.skipif(not KERAS_3, reason="an older form of file")
-@pytest.mark.parametrize("form", ["keras", "h5", "weights.h5"])
-def test_files_restore_both_layers_of_a_model(case, form, tmp_path):
-    name, options = case
+@pytest.mark.parametrize(
+    ("name", "options", "form"),
+    [
+        *(pytest.param(*case, "keras", id=f"{identify(case)}-keras") for case in LAYER_CASES),
+        *((name, {}, "h5") for name in LAYER_NAMES),
+        *((name, {}, "weights.h5") for name in LAYER_NAMES),
+    ],
+)
+def test_files_restore_both_layers_of_a_model(name, options, form, tmp_path):
     takes_initializer = "initializer" in attention.build(name, options, **FACTS).get_config()
     initializer = {"initializer": tf.keras.initializers.RandomNormal(stddev=0.7)} if takes_initializer else {}
 
@@ -226,7 +235,6 @@ def test_ragged_arguments_are_refused(name):
 
 PLACES = {
     "right": [True, True, True, False, False],
-    "left": [False, False, True, True, True],
     "holes": [False, True, False, True, True],
 }
 
@@ -314,17 +322,16 @@ def test_arguments_of_a_call_are_not_changed(case):
     np.testing.assert_array_equal(states, value)
 
 
-@pytest.mark.parametrize(("policy", "dtype"), [("float64", "float64"), ("float32", "float32")])
-def test_a_layer_computes_in_the_type_of_its_policy(case, policy, dtype):
+def test_a_layer_computes_in_the_type_of_its_policy(case):
     name, options = case
-    layer = make(name, options, dtype=policy)
-    query, value = (tf.constant(random(B, length, D), dtype) for length in (T, S))
+    layer = make(name, options, dtype="float64")
+    query, value = (tf.constant(random(B, length, D), "float64") for length in (T, S))
     outputs = layer(query, value, value_mask=REAL, return_attention_scores=True, training=True)
     memory = layer.memorize(value, tf.constant(REAL))
     state = layer.initial_state(memory, T)
     outputs = [*outputs, *tf.nest.flatten(memory), *tf.nest.flatten(layer.score(query, memory, state))]
-    assert {tensor.dtype.name for tensor in outputs if tensor.dtype.is_floating} == {dtype}
-    assert {tf.as_dtype(weight.dtype).name for weight in layer.weights} <= {dtype}
+    assert {tensor.dtype.name for tensor in outputs if tensor.dtype.is_floating} == {"float64"}
+    assert {tf.as_dtype(weight.dtype).name for weight in layer.weights} <= {"float64"}
 
 
 def test_gradients_are_the_numeric_ones_in_float64(case):
@@ -337,7 +344,7 @@ def test_gradients_are_the_numeric_ones_in_float64(case):
     points += [tf.constant(generator.normal(size=weight.shape)) for weight in layer.weights]
     directions = [tf.constant(generator.normal(size=point.shape)) for point in points]
     factors = tf.constant(generator.normal(size=[B, T, layer.context_size(D)]))
-    mask = tf.constant([[True] * S, PLACES["left"]])
+    mask = tf.constant([[True] * S, PLACES["holes"]])
 
     def loss(step=0.0):
         for weight, point, direction in zip(layer.weights, points[2:], directions[2:], strict=True):
@@ -365,10 +372,11 @@ def test_a_model_may_leave_the_lengths_unknown(case):
     context, weights = layer(query, value, return_attention_scores=True)
     assert (tuple(context.shape), tuple(weights.shape)) == ((None, None, layer.context_size(D)), (None, None, None))
     model = tf.keras.Model([query, value], [context, weights])
+    graph = tf.function(lambda *arguments: model([*arguments]), input_signature=[tf.TensorSpec([None, None, D])] * 2)
     for steps, length in ((T, S), (1, 1), (2, 9)):
         arguments = random(B, steps, D), random(B, length, D, seed=2)
         expected = layer(*arguments, return_attention_scores=True)
-        outputs = tf.function(model)([*map(tf.constant, arguments)])
+        outputs = graph(*map(tf.constant, arguments))
         for output, expected_output in zip(outputs, expected, strict=True):
             np.testing.assert_allclose(output, expected_output, atol=1e-5)
             assert output.shape == expected_output.shape

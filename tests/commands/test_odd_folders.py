@@ -2,7 +2,6 @@
 
 import pytest
 import yaml
-from helpers.repository import run_command
 from helpers.runs import TINY
 
 from memattn import config as configs
@@ -51,13 +50,13 @@ def test_all_commands_work_in_an_odd_folder(folder, command):
     run("translate", f"--saved_model={folder}/export")
 
 
-def test_a_sweep_works_in_an_odd_folder(folder):
+def test_a_sweep_works_in_an_odd_folder(folder, command):
     pairs = [f"--train={folder}/train", f"--valid={folder}/valid", "--source=en", "--target=de", "--bpe_units=20"]
-    prepared = run_command("memattn.prepare", "parallel", *pairs, f"--folder={folder}/data", "--workers=1")
-    assert prepared.returncode == 0, prepared.stderr
+    status, _, errors = command(folder, "memattn.prepare", "parallel", *pairs, f"--folder={folder}/data", "--workers=1")
+    assert status == 0, errors
     flags = [f"--config={folder}/sweep.yaml", f"--sweep_dir={folder}/sweep", "--strategy=none", "--repeats=1"]
     for progress in ("0 done before", "1 done before"):
-        sweep = run_command("memattn.sweep", *flags, timeout=300)
-        assert sweep.returncode == 0, sweep.stderr
-        assert progress in sweep.stdout
+        status, printed, errors = command(folder, "memattn.sweep", *flags)
+        assert status == 0, errors
+        assert progress in printed
     assert (folder / "sweep" / "table.csv").read_text().count("\n") == 2

@@ -114,7 +114,7 @@ def test_the_commands_of_the_wheel_are_those_of_the_package(wheel):
     assert dict(entry_points["console_scripts"]) == {f"memattn-{name}": f"memattn.{name}:main" for name in COMMANDS}
 
 
-@pytest.mark.parametrize("command", sorted(COMMANDS))
+@pytest.mark.parametrize("command", ["prepare", "train"])
 def test_help_is_printed_without_warnings(installed, command):
     _, run_installed, _ = installed
     result = run_installed(f"memattn-{command}", "--help")

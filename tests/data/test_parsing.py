@@ -75,12 +75,9 @@ def test_the_command_prepares_trees_and_says_how_to_train(splits, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["seq2seq", "extended"])
-def test_a_run_on_trees_is_chosen_by_f1_and_scored_by_brackets(splits, tiny_config, tmp_path, kind):
+def test_a_run_on_trees_is_chosen_by_f1_and_scored_by_brackets(splits, tiny_config, tmp_path):
     parsing.prepare({**splits, "test": splits["train"]}, 1, str(tmp_path / "trees"))
     changes = {"data.copy": None, "data.folder": str(tmp_path / "trees"), "training.metric": "bracketing_f1"}
-    if kind == "extended":
-        changes |= {"model.kind": kind, "model.width": 1, "decoding.memory_ratio": "estimate"}
     assert train(tiny_config(changes), str(tmp_path / "run"), NO_STRATEGY) == 0
     assert "bracketing_f1" in lines_of(tmp_path / "run" / "validation.csv")[0].split(",")
     result = evaluate(tmp_path / "run", split="test")

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.repository import ROOT, assert_single_error, run_command
+from helpers.repository import ROOT, assert_single_error
 from helpers.server import Server
 from helpers.texts import SETTINGS, sentences
 from helpers.threads import start_thread
@@ -88,13 +88,28 @@ def run_script(script, *arguments, **options):
     )
 
 
-def prepare_wmt17(server, folder, language="de", bpe_units=200, **options):
-    return run_script(
-        "prepare_wmt17.py",
+def wmt17(server, folder, language="de", bpe_units=200):
+    """Arguments of prepare_wmt17.py."""
+    return [
         *("--pair", f"en-{language}", "--base_url", server.url, "--bpe_units", bpe_units, "--workers", 1),
         *("--download_dir", folder / "downloads", "--folder", folder / "{pair}"),
-        **options,
-    )
+    ]
+
+
+@pytest.fixture
+def run(command, tmp_path):
+    """run(module, arguments...) runs `python -m module arguments`; returns what run_command does."""
+
+    def run(module, *arguments):
+        status, stdout, stderr = command(tmp_path, module, *arguments)
+        return subprocess.CompletedProcess(arguments, status, stdout, stderr)
+
+    return run
+
+
+@pytest.fixture
+def prepare_wmt17(run):
+    return lambda *arguments, **options: run("scripts.prepare_wmt17", *wmt17(*arguments, **options))
 
 
 def contents(folder):
@@ -124,7 +139,7 @@ def decoded(folder, split="train"):
 
 
 @pytest.mark.parametrize("language", ["de", "tr"])
-def test_a_pair_of_wmt17_is_downloaded_and_prepared(server, tmp_path, language):
+def test_a_pair_of_wmt17_is_downloaded_and_prepared(server, tmp_path, language, prepare_wmt17):
     server.contents = release(language)
     result = prepare_wmt17(server, tmp_path, language, bpe_units=2000)
     assert result.returncode == 0, result.stderr
@@ -160,7 +175,7 @@ def test_a_pair_of_wmt17_is_downloaded_and_prepared(server, tmp_path, language):
     assert not [name for name in before if "unfinished" in name]
 
 
-def test_a_broken_download_is_resumed(server, tmp_path):
+def test_a_broken_download_is_resumed(server, tmp_path, prepare_wmt17):
     server.contents = release("de")
     path = "/de-en/corpus.tc.en.gz"
     server.cuts = {path: [9_000, 9_000]}
@@ -356,7 +371,7 @@ def test_a_number_of_pairs_unlike_the_papers_is_reported(pair, pairs, is_right):
         ("/de-en/corpus.tc.de.gz", lambda content: None, ["corpus.tc.de.gz: 404 "]),
     ],
 )
-def test_a_broken_release_is_refused_until_it_is_mended(server, tmp_path, path, breaks, problems):
+def test_a_broken_release_is_refused_until_it_is_mended(server, tmp_path, path, breaks, problems, prepare_wmt17):
     good = release("de")
     server.contents = dict(good)
     server.contents[path] = breaks(good[path])
@@ -375,15 +390,15 @@ def test_a_broken_release_is_refused_until_it_is_mended(server, tmp_path, path, 
     assert result.returncode == 0, result.stderr
 
 
-def test_a_full_disk_leaves_no_file_that_looks_complete(server, tmp_path):
+def test_a_full_disk_leaves_no_file_that_looks_complete(server, tmp_path, prepare_wmt17):
     """A limit on the size of files makes writing fail as on a full disk; each limit fails at another file."""
     server.contents = release("de")
     sizes = sorted({64, *(len(content) // 2 for content in server.contents.values()), 15_000, 30_000, 60_000})
     failures = 0
     for size in sizes:
-        result = prepare_wmt17(
-            server,
-            tmp_path,
+        result = run_script(
+            "prepare_wmt17.py",
+            *wmt17(server, tmp_path),
             preexec_fn=lambda size=size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)),
         )
         if result.returncode:
@@ -739,18 +754,18 @@ def test_the_line_where_two_files_get_out_of_step_is_estimated():
     assert abs(misaligned_line(source, np.delete(target, [900, 901, 902])) - 901) <= 5
 
 
-def test_a_missing_file_is_reported_by_the_command(files, tmp_path):
+def test_a_missing_file_is_reported_by_the_command(files, run, tmp_path):
     prefix = files["train"][0].removesuffix(".en")
     arguments = ["--source", "en", "--target", "de", "--folder", tmp_path / "out", "--bpe_units", 50, "--workers", 2]
-    result = run_command("memattn.prepare", "parallel", "--train", prefix, "--valid", tmp_path / "none", *arguments)
+    result = run("memattn.prepare", "parallel", "--train", prefix, "--valid", tmp_path / "none", *arguments)
     assert_single_error(result, "none.en: neither this file nor ", "none.en.gz is there")
     valid = files["valid"][0].removesuffix(".en")
-    result = run_command("memattn.prepare", "parallel", "--train", prefix, "--valid", valid, *arguments)
+    result = run("memattn.prepare", "parallel", "--train", prefix, "--valid", valid, *arguments)
     assert result.returncode == 0, result.stderr
     assert "87 training pairs of 90" in result.stdout
 
 
-def test_languages_may_differ_from_the_suffixes_of_files(tmp_path):
+def test_languages_may_differ_from_the_suffixes_of_files(run, tmp_path):
     """Suffixes of files that are no code of a language cause warnings; with the code of Korean, blanks are restored."""
     lines = [f"나는 {thing}에 갑니다." for thing in ("학교", "집", "공원", "시장", "도서관")]
     for split in ("train", "valid"):
@@ -760,20 +775,20 @@ def test_languages_may_differ_from_the_suffixes_of_files(tmp_path):
     arguments = ["parallel", "--train", tmp_path / "train", "--valid", tmp_path / "valid", "--bpe_units", 30]
     arguments += ["--source=src", "--target=tgt", "--workers=1", "--source_language=EN"]
 
-    result = run_command("memattn.prepare", *arguments, "--folder", tmp_path / "wrong")
+    result = run("memattn.prepare", *arguments, "--folder", tmp_path / "wrong")
     assert result.returncode == 0
     warnings = [line for line in result.stderr.splitlines() if line.startswith("warning: ")]
     assert len(warnings) == 2
     assert warnings[0].startswith("warning: --target_language: Moses has no rules for 'tgt', and those of English are ")
     assert "valid.tgt: 5 of 5 targets come back from Moses' tokenizer with other blanks" in warnings[1]
 
-    result = run_command("memattn.prepare", *arguments, "--target_language=ko-KR", "--folder", tmp_path / "right")
+    result = run("memattn.prepare", *arguments, "--target_language=ko-KR", "--folder", tmp_path / "right")
     assert (result.returncode, "warning" in result.stderr) == (0, False)
     right = text.read(str(tmp_path / "right"))
     assert (right.settings.source_language, right.settings.target_language) == ("en", "ko")
     assert [right.detokenize(right.decode(right.encode(line, "target"))) for line in lines] == lines
 
-    result = run_command("memattn.prepare", *arguments, "--target_language=한국어", "--folder", tmp_path / "none")
+    result = run("memattn.prepare", *arguments, "--target_language=한국어", "--folder", tmp_path / "none")
     assert_single_error(result, "--target_language: '한국어' is not the code of a language, such as de, zh or pt-BR")
 
 
@@ -806,14 +821,14 @@ def test_targets_of_single_words_are_reported(files, tmp_path):
         ),
     ],
 )
-def test_wrong_commands_are_reported_in_one_line(arguments, problem):
-    result = run_command("memattn.prepare", *arguments)
+def test_wrong_commands_are_reported_in_one_line(arguments, problem, run):
+    result = run("memattn.prepare", *arguments)
     assert result.returncode == 2
     assert_single_error(result, problem)
 
 
 @pytest.mark.parametrize(
-    ("command", "flag"),
+    ("name", "flag"),
     [
         ("copy", "num_symbols"),
         ("wmt17", "pair"),
@@ -823,11 +838,11 @@ def test_wrong_commands_are_reported_in_one_line(arguments, problem):
         ("parallel", "form"),
     ],
 )
-def test_each_command_has_its_help(command, flag):
-    assert f"\n{command} " in run_command("memattn.prepare", "--help").stdout
-    result = run_command("memattn.prepare", command, "--help")
+def test_each_command_has_its_help(name, flag, run):
+    assert f"\n{name} " in run("memattn.prepare", "--help").stdout
+    result = run("memattn.prepare", name, "--help")
     assert (result.returncode, result.stderr) == (0, "")
-    assert f"\nmemattn-prepare {command}" in result.stdout
+    assert f"\nmemattn-prepare {name}" in result.stdout
     assert f"\n  --{flag}: " in result.stdout
 
 

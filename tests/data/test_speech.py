@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from absl import flags
 from helpers.files import contents
-from helpers.repository import assert_single_error, run_command
 
 from memattn import prepare as command
 from memattn.data import corpus, features
@@ -382,22 +381,23 @@ def test_an_archive_that_leads_out_of_its_folder_is_refused(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_command_prepares_speech_and_says_how_to_train(tmp_path):
+def test_the_command_prepares_speech_and_says_how_to_train(tmp_path, command):
     (train, _), (valid, _) = write_recordings(tmp_path / "a"), write_recordings(tmp_path / "b", 3, "dev", rate=8_000)
     folder = tmp_path / "corpus"
-    result = run_command("memattn.prepare", "speech", "--train", train, "--valid", valid, "--folder", folder)
-    assert result.returncode == 0, result.stderr
-    assert f"{folder}: train: 8 recordings of 8, 0.00 hours, " in result.stdout
-    assert "3 recordings of 3" in result.stdout and "3 resampled to 16 kHz" in result.stdout
-    assert f"--config speech/small --set data.folder={folder}" in result.stdout
+    arguments = ["memattn.prepare", "speech", "--train", train, "--valid", valid, "--folder", folder]
+    status, printed, errors = command(tmp_path, *arguments)
+    assert status == 0, errors
+    assert f"{folder}: train: 8 recordings of 8, 0.00 hours, " in printed
+    assert "3 recordings of 3" in printed and "3 resampled to 16 kHz" in printed
+    assert f"--config speech/small --set data.folder={folder}" in printed
     before = contents(folder)
     (tmp_path / "a" / "train-0.wav").write_bytes(b"")
-    again = run_command("memattn.prepare", "speech", "--train", train, "--valid", valid, "--folder", folder)
+    _, again, errors = command(tmp_path, *arguments)
     line = f"{folder}: complete, and left as it is, even if recordings have changed; to make it anew, remove it\n"
-    assert (again.stdout, again.stderr, contents(folder)) == (line + result.stdout, "", before)
+    assert (again, errors, contents(folder)) == (line + printed, "", before)
     with open(train, "a", encoding="utf-8") as file:
         file.write("train-1.wav\tann\n")
-    changed = run_command("memattn.prepare", "speech", "--train", train, "--valid", valid, "--folder", folder)
-    assert_single_error(changed, f"{folder}: holds another corpus (other files); use another folder, or remove it")
-    failed = run_command("memattn.prepare", "speech", "--valid", valid, "--folder", tmp_path / "other")
-    assert_single_error(failed, "--train: give a manifest, or --vocabulary_of")
+    _, _, error = command(tmp_path, *arguments)
+    assert error == f"error: {folder}: holds another corpus (other files); use another folder, or remove it\n"
+    _, _, error = command(tmp_path, "memattn.prepare", "speech", "--valid", valid, "--folder", tmp_path / "other")
+    assert error.startswith("error: --train: give a manifest, or --vocabulary_of")

@@ -50,11 +50,9 @@ SLOW_CASES = [] if CHOSEN else _SLOW_CASES
 _LAYER_OPTIONS = [
     *_SLOW_CASES,
     ("bahdanau", {"cache_keys": False}),
-    ("memory_variant", {"num_slots": 2, "encoder_scoring": "sigmoid", "decoder_scoring": "sigmoid", "vote_scale": 2.0}),
     ("nested_memory", {"num_slots": 3}),
     ("memory", {"num_slots": 3, "position_encoding": True, "renormalize": "mean"}),
     ("memory", {"num_slots": 3, "position_encoding": True, "renormalize": "none"}),
-    ("memory_variant", {"num_slots": 3, "vote_scale": 2.0, "read": "additive", "position_windows": True}),
     ("feed_forward", {"weighted": False}),
     ("local_m", {"window": 1}),
     ("local_p", {"window": 2}),
@@ -74,15 +72,24 @@ _QUICK_SWITCHES = [
     ("memory", {}, {"layers": 2, "mix": False}),
     ("least_seen", {}, {"input_feeding": False}),
 ]
-_SLOW_SWITCHES = [
-    *((name, {}, {"input_feeding": False}) for name in ("none", "bahdanau", *ADDONS_NAMES)),
-    *((name, {}, RNNSEARCH) for name in ("none", "memory", "bahdanau", "monotonic")),
-    ("bahdanau", {}, {"encoder": "gru", "layers": 2, "bridge": "dense"}),
+# What differs in kind for a search: memories of other sizes, scores by position, states, and the model around.
+_RARER_KINDS = [
+    ("windowed_memory", {"num_slots": 3, "read_units": 5}, {}),
+    ("memory_variant", {"num_slots": 3, "vote_scale": 2.0, "position_windows": True}, {}),
+    ("local_m", {}, {}),
+    ("mocha", {"offset": 0.1, "chunk_size": 3}, {}),
+    ("monotonic", {}, RNNSEARCH),
     ("bahdanau", {}, {"encoder": "gru", "decoder": "gru", "layers": 2}),
-    ("memory", {}, {"decoder": "gru", "input_feeding": False}),
+    ("none", {}, {"input_feeding": False}),
+]
+_OTHER_SLOW_MODELS = [
+    *((name, {}, {}) for name in ("nested_memory", "feed_forward", "location", "local_p")),
+    ("linear", {"projection": 3, "gated": True, "normalize": "none"}, {}),
+    ("matcha", {"test_mode": "soft"}, {}),
+    *((name, {}, {"input_feeding": False}) for name in ADDONS_NAMES),
+    ("bahdanau", {}, {"encoder": "gru", "layers": 2, "bridge": "dense"}),
 ]
 _QUICK_MODELS = [*((*case, {}) for case in QUICK_CASES), *([] if CHOSEN else _QUICK_SWITCHES)]
-_SLOW_MODELS = [*((*case, {}) for case in SLOW_CASES), *([] if CHOSEN else _SLOW_SWITCHES)]
 
 
 def identify(case):
@@ -96,7 +103,9 @@ EVERY_CASE = [
     *(pytest.param(*case, id=identify(case)) for case in QUICK_CASES),
     *(pytest.param(*case, id=identify(case), marks=pytest.mark.slow) for case in SLOW_CASES),
 ]
-EVERY_MODEL = [*_QUICK_MODELS, *map(slow, _SLOW_MODELS)]
+RARER_KINDS = [*([] if CHOSEN else _RARER_KINDS), *((name, {}, {}) for name in CHOSEN or ADDONS_NAMES)]
+MODELS_OF_EVERY_KIND = [*_QUICK_MODELS, *([] if CHOSEN else map(slow, _RARER_KINDS))]
+EVERY_MODEL = [*MODELS_OF_EVERY_KIND, *([] if CHOSEN else map(slow, _OTHER_SLOW_MODELS))]
 
 
 class LeastSeen(attention.AttentionMechanism):

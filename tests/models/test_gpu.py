@@ -1,13 +1,11 @@
 """Every model runs on a GPU with Keras 3: an emulation of cuDNN accepts all of its batches, with XLA and without."""
 
 import dataclasses
-import itertools
 
 import numpy as np
 import pytest
 import tensorflow as tf
 from helpers import cudnn
-from helpers.mechanisms import QUICK_NAMES, SLOW_NAMES
 from helpers.repository import ROOT
 from helpers.runs import evaluate, replicas
 
@@ -24,7 +22,6 @@ from memattn.training.trainer import train
 
 pytestmark = pytest.mark.slow
 
-MAIN_NAMES = ("memory", "bahdanau")  # mechanisms that are tried with every switch
 CONFIGS = sorted(ROOT.glob("configs/*/*.yaml"))
 SIZES = {"layers": 1, "units": 8, "encoder_units": 4, "embedding_size": 8}  # widths that luong_dot accepts
 SOURCE = np.array([[4, 5, 6, 2], [4, 2, 0, 0], [2, 0, 0, 0], [0, 0, 0, 0]], np.int32)  # the last row is padding
@@ -37,38 +34,26 @@ def uses(monkeypatch):
 
 
 def cases():
-    """A small run of each mechanism and kind of model of each config, with and without input feeding.
-
-    All mechanisms but the main ones run with input feeding only. Equal runs are listed once.
-    """
-    cases_by_settings = {}
+    """A small run of the first model of each config; models of the same kind are listed once."""
+    cases_by_kind = {}
     for path in CONFIGS:
-        mechanisms = {}
-        for config in expand(configs.load(str(path), [])).values():
-            mechanisms.setdefault(styles.attention(config)["name"], config)
-        for name, config in mechanisms.items():
-            for model in small_models(config.model, name):
-                training = dataclasses.replace(config.training, seed=1)
-                decoding = dataclasses.replace(config.decoding, beam_size=2, batch_size=len(SOURCE))
-                label = f"{path.parent.name}/{path.stem} {name}"
-                if not getattr(model, "input_feeding", True):
-                    label += ", no input feeding"
-                key = str((model, training.precision, training.jit_compile, decoding))
-                small_config = dataclasses.replace(config, model=model, training=training, decoding=decoding)
-                cases_by_settings.setdefault(key, (label, small_config))
-    return [pytest.param(config, id=label) for label, config in cases_by_settings.values()]
+        config = next(iter(expand(configs.load(str(path), [])).values()))
+        model = small(config.model)
+        training = dataclasses.replace(config.training, seed=1)
+        decoding = dataclasses.replace(config.decoding, beam_size=2, batch_size=len(SOURCE))
+        parts = [getattr(model, part, None) for part in ("kind", "encoder", "decoder")]
+        kind = (*parts, styles.attention(config)["name"], config.data.source, training.jit_compile)
+        small_config = dataclasses.replace(config, model=model, training=training, decoding=decoding)
+        cases_by_kind.setdefault(kind, (f"{path.parent.name}/{path.stem}", small_config))
+    return [pytest.param(config, id=label) for label, config in cases_by_kind.values()]
 
 
-def small_models(model, name):
-    """Small models with a config's mechanism, with and without input feeding, or one of its kind of active memory."""
+def small(model):
+    """The settings of a small model of the same kind."""
     if not isinstance(model, Seq2SeqConfig):
-        return [dataclasses.replace(model, layers=1, units=8, width=min(model.width, 2))]
+        return dataclasses.replace(model, layers=1, units=8, width=min(model.width, 2))
     attention = {**model.attention, **{key: 3 for key in model.attention if key == "num_slots"}}
-    only_fed = name not in MAIN_NAMES or model.decoder == "rnnsearch"
-    return [
-        dataclasses.replace(model, **SIZES, attention=attention, input_feeding=input_feeding)
-        for input_feeding in ((True,) if only_fed else (True, False))
-    ]
+    return dataclasses.replace(model, **SIZES, attention=attention)
 
 
 def assert_updates_and_decodes(config, strategy):
@@ -84,25 +69,22 @@ def assert_updates_and_decodes(config, strategy):
 
 
 @pytest.mark.parametrize("config", cases())
-def test_every_config_updates_and_decodes(config, uses):
+def test_every_kind_of_config_updates_and_decodes(config, uses):
     assert_updates_and_decodes(config, tf.distribute.get_strategy())
     has_lstms = config.model.kind == "seq2seq" and config.model.encoder == "lstm"
     assert uses is None or bool(uses) == has_lstms  # cuDNN does not compute this kind of GRU
 
 
-SWITCHED = [(name, *switches) for name in MAIN_NAMES for switches in itertools.product((True, False), repeat=2)]
-FED = [(name, True, False) for name in (*QUICK_NAMES, *SLOW_NAMES) if name not in MAIN_NAMES]
-
-
 @pytest.mark.parametrize(
     ("name", "input_feeding", "jit_compile"),
     [
-        pytest.param(name, fed, jit, id=f"{name}{'' if fed else ', no input feeding'}{', XLA' if jit else ''}")
-        for name, fed, jit in SWITCHED + FED
-        if not name.startswith("tfa_")
+        pytest.param("memory", True, True, id="memory, XLA"),
+        pytest.param("bahdanau", False, True, id="bahdanau, no input feeding, XLA"),
+        pytest.param("memory", False, False, id="memory, no input feeding"),
+        *(pytest.param(name, True, False, id=name) for name in ("none", "local_m", "mocha")),
     ],
 )
-def test_every_mechanism_updates_on_two_replicas(name, input_feeding, jit_compile, tiny_config, uses):
+def test_every_kind_of_mechanism_updates_on_two_replicas(name, input_feeding, jit_compile, tiny_config, uses):
     """The batch of the second replica consists of padding."""
     changes = {f"model.{key}": size for key, size in SIZES.items()} | {"model.attention": {"name": name}}
     config = tiny_config({**changes, "model.input_feeding": input_feeding, "training.jit_compile": jit_compile})

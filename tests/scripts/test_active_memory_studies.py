@@ -2,14 +2,11 @@
 
 import json
 import math
-import subprocess
-import sys
 from fractions import Fraction
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers.repository import ROOT
 from helpers.studies import TINY, rows_of, run_in_forks, write_study
 from studies import runner
 from studies.kaiser2016 import arithmetic
@@ -68,7 +65,7 @@ def test_a_constant_is_right_as_often_as_published():
     assert adding_problem.published("multiplication", "memory K=8 softmax/softmax", "1000") == ""
 
 
-@pytest.mark.parametrize("name", ["feed-forward attention", "unweighted", "memory K=8 sigmoid/softmax"])
+@pytest.mark.parametrize("name", ["feed-forward attention", "memory K=8 sigmoid/softmax"])
 def test_a_model_of_the_adding_problem_learns(name, monkeypatch):
     monkeypatch.setattr(adding_problem, "EPOCH", 150)
     cell = adding_problem.train("addition", "50", name, learning_rate=0.003, minutes=1, epochs=6, seed=1)
@@ -149,26 +146,24 @@ def test_where_all_embeddings_are_equal_a_search_finds_nothing():
         (["--output", "nan"], "nan.json: not a table of this script"),
     ],
 )
-def test_invalid_arguments_of_the_adding_problem_are_reported(arguments, message, tmp_path):
+def test_invalid_arguments_of_the_adding_problem_are_reported(arguments, message, tmp_path, command):
     (tmp_path / "damaged.json").write_text('{"cells": [{"task": "addition"}]}', encoding="utf-8")
     cell = {"task": "addition", "length": "50", "model": "unweighted", "learning_rate": 0.01, "seed": 1}
     cell |= {"right": 1, "epochs": 1, "constant_right": 0.1}
     for name, seconds in (("words", "abc"), ("nan", math.nan)):
         (tmp_path / f"{name}.json").write_text(json.dumps({"cells": [{**cell, "seconds": seconds}]}), encoding="utf-8")
-    script = [sys.executable, str(ROOT / "scripts" / "adding_problem.py"), *arguments]
-    result = subprocess.run(script, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert result.returncode
-    assert message in result.stderr
-    assert "Traceback" not in result.stderr
+    status, _, errors = command(tmp_path, "scripts.adding_problem", *arguments)
+    assert status
+    assert message in errors
+    assert "Traceback" not in errors
 
 
-def test_a_table_that_another_process_writes_is_refused(tmp_path):
-    script = [sys.executable, str(ROOT / "scripts" / "adding_problem.py"), "--output", "table"]
+def test_a_table_that_another_process_writes_is_refused(tmp_path, command):
     with processes.locked(str(tmp_path / "table.lock"), "table", "is busy"):
-        result = subprocess.run(script, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert result.returncode == 1
-    assert "error: table: process" in result.stderr
-    assert "is writing this table; wait, or use another --output" in result.stderr
+        status, _, errors = command(tmp_path, "scripts.adding_problem", "--output", "table")
+    assert status == 1
+    assert "error: table: process" in errors
+    assert "is writing this table; wait, or use another --output" in errors
 
 
 @pytest.mark.parametrize("pooling", ["feed-forward attention", "position windows, K = 4"])

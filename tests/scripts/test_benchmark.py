@@ -322,17 +322,16 @@ def test_a_decoder_step_is_timed_and_drawn(measure, tmp_path):
 
 
 def test_the_latency_of_a_sentence_is_timed_beside_its_decoder_steps(measure):
-    names = ["memattn: no attention", "memattn: Bahdanau"]
-    systems = [argument for name in names for argument in ("--systems", name)]
-    rows, _ = measure("latency", *systems, "--lengths", "40", "--units", "8", "--beam_sizes", "1,2")
-    assert [row["system"] for row in rows] == [f"{name}, beam {k}" for k in (1, 2) for name in names]
+    name = "memattn: Bahdanau"
+    rows, _ = measure("latency", "--systems", name, "--lengths", "40", "--units", "8", "--beam_sizes", "1,2")
+    assert [row["system"] for row in rows] == [f"{name}, beam {k}" for k in (1, 2)]
     for row in rows:
         if row["ms a step"]:  # empty where a busy machine gives no usable time
             steps = 40 * float(row["ms a step"]) / 1000
             assert float(row["over steps"]) == pytest.approx(float(row["seconds"]) / steps, rel=0.02)
         else:
             assert row["over steps"] == ""
-    assert rows[1]["our Bahdanau / it"] == rows[3]["our Bahdanau / it"] == "1.0"
+    assert rows[0]["our Bahdanau / it"] == rows[1]["our Bahdanau / it"] == "1.0"
 
 
 def test_a_table_of_the_paper_shows_the_ratios_of_the_paper(measure):

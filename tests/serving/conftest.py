@@ -1,4 +1,4 @@
-"""Two models of raw text, trained once for each test module."""
+"""Two models of raw text, trained once."""
 
 import pytest
 from helpers.runs import NO_STRATEGY
@@ -10,7 +10,7 @@ from memattn.runs.trained import load
 from memattn.training.trainer import train
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def runs(tmp_path_factory):
     """The run folders of two models that learned to copy raw text, and the folder that holds them and the text."""
     folder = tmp_path_factory.mktemp("text")

@@ -269,10 +269,9 @@ def test_a_hypothesis_has_as_many_tokens_as_the_ratio_allows(ratio, limits):
     assert hypotheses.lengths[:, 0].tolist() == limits
 
 
-@pytest.mark.parametrize("name", ["memory", "bahdanau", "none"])
-def test_a_sentence_alone_is_decoded_as_in_a_batch(name):
+def test_a_sentence_alone_is_decoded_as_in_a_batch():
     """With a single sentence, XLA compiles the encoder too."""
-    searcher = Searcher(make_model(name, {}), DecodingConfig(beam_size=3, n_best=3, jit_compile=True))
+    searcher = Searcher(make_model("memory", {}), DecodingConfig(beam_size=3, n_best=3, jit_compile=True))
     sources = [[4, 5, 6, 7, EOS], [8, 9, EOS]]
     together = searcher(padded(sources, 6).numpy())
     for row, source in enumerate(sources):
@@ -618,9 +617,9 @@ def test_white_space_around_a_line_and_double_blanks_change_nothing(trained, for
     assert translate.translate([" ", "\n", "\u00a0\u2003", "\t"]) == [""] * 4
 
 
-@pytest.mark.parametrize("module", ["train", "eval", "report", "translate", "export", "sweep", "prepare"])
+@pytest.mark.parametrize("module", ["train", "translate"])
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
-def test_closed_streams_end_no_command_in_a_stack_trace(module, closed):
+def test_closed_streams_end_a_command_without_a_stack_trace(module, closed):
     for flag, status in (("--nonsense", 2), ("--help", 0)):
         command = f"{sys.executable} -m memattn.{module} {flag} {closed}"
         result = subprocess.run(

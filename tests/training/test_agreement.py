@@ -165,10 +165,12 @@ def test_different_run_folders_are_refused(both):
     assert both(with_disks, {}, [None], longer, False) == [["RunError", problem]] * 2
 
 
-@pytest.mark.parametrize("broken", [0, 1])
 @pytest.mark.parametrize(
-    ("file", "error"),
-    [("valid.target", "data/valid.target:1: not UTF-8 text: byte 0xff"), ("vocab.txt", "data/vocab.txt: empty; ")],
+    ("broken", "file", "error"),
+    [
+        (0, "valid.target", "data/valid.target:1: not UTF-8 text: byte 0xff"),
+        (1, "vocab.txt", "data/vocab.txt: empty; "),
+    ],
 )
 def test_a_file_unreadable_on_one_worker_ends_both(both, broken, file, error):
     answers = both(with_disks, {}, [broken, file, "" if "empty" in error else "\xff"], [])
@@ -177,13 +179,12 @@ def test_a_file_unreadable_on_one_worker_ends_both(both, broken, file, error):
     assert answers[1 - broken] == FAILED
 
 
-@pytest.mark.parametrize("lacking", [0, 1])
-def test_an_initial_run_missing_on_one_worker_ends_both(both, tmp_path, lacking):
+def test_an_initial_run_missing_on_one_worker_ends_both(both, tmp_path):
     assert both(with_overrides, {}, [[], []]) == [0, 0]
     init_from = f"training.init_from={tmp_path / 'start'}"
-    answers = both(with_the_initial_run_elsewhere, {}, init_from, lacking)
-    assert answers[lacking] == ["ConfigError", f"training.init_from: {tmp_path / 'start'}: no such folder"]
-    assert answers[1 - lacking] == FAILED
+    answers = both(with_the_initial_run_elsewhere, {}, init_from, 1)
+    assert answers[1] == ["ConfigError", f"training.init_from: {tmp_path / 'start'}: no such folder"]
+    assert answers[0] == FAILED
 
 
 def with_the_initial_run_elsewhere(rank, strategy, config, run_dir, init_from, lacking):
@@ -227,13 +228,12 @@ def with_broken_data(rank, strategy, config, run_dir, broken, number):
             os._exit(1)
 
 
-@pytest.mark.parametrize("broken", [0, 1])
-def test_data_unreadable_on_one_worker_ends_both(both, tmp_path, broken):
+def test_data_unreadable_on_one_worker_ends_both(both, tmp_path):
     """The worker that can read waits for gradients, and ends when the connection does."""
     often = {"training.checkpoint_every": 5, "training.validate_every": 1000, "training.max_steps": 30}
-    answers = both(with_broken_data, often, broken, 12)
-    assert answers[broken][0] == "NoAnswer" and "train.source.ids.npy: damaged" in answers[broken][1]
-    assert answers[1 - broken][0] == "LostWorkerError"
+    answers = both(with_broken_data, often, 1, 12)
+    assert answers[1][0] == "NoAnswer" and "train.source.ids.npy: damaged" in answers[1][1]
+    assert answers[0][0] == "LostWorkerError"
     assert checkpoints(tmp_path) == [5, 10]
     assert both(with_overrides, often, [[], []]) == [0, 0]
 
@@ -253,12 +253,11 @@ def with_lost_weights(rank, strategy, config, run_dir, losing, number):
         return train(strategy, config, run_dir)
 
 
-@pytest.mark.parametrize("losing", [0, 1])
-def test_weights_lost_on_one_worker_end_both(both, losing):
-    answers = both(with_lost_weights, {}, losing, 2)
-    assert answers[losing][0] == "RunError"
-    assert "run: the weights are not finite at step 3; the last checkpoint is" in answers[losing][1]
-    assert answers[1 - losing] == FAILED
+def test_weights_lost_on_one_worker_end_both(both):
+    answers = both(with_lost_weights, {}, 1, 2)
+    assert answers[1][0] == "RunError"
+    assert "run: the weights are not finite at step 3; the last checkpoint is" in answers[1][1]
+    assert answers[0] == FAILED
 
 
 def with_different_kernels(rank, strategy, config, run_dir):

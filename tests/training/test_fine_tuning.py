@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import yaml
 from helpers.models import arrays
-from helpers.runs import NO_STRATEGY, assert_same_run, evaluate, stopping_after
+from helpers.runs import NO_STRATEGY, TINY, assert_same_run, evaluate, stopping_after
 
+from memattn import config as configs
 from memattn.errors import ConfigError, RunError
 from memattn.runs import run_folder
 from memattn.runs.trained import load
@@ -18,13 +19,14 @@ from memattn.training.trainer import Trainer, train
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def base(tiny_config, tmp_path):
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
     """The folder of a finished run."""
-    changes = {"model.attention.position_encoding": True, "data.copy.max_length": 7}
-    folder = str(tmp_path / "base")
-    assert train(tiny_config({**changes, "data.folder": str(tmp_path / "base_data")}), folder, NO_STRATEGY) == 0
-    return folder
+    folder = tmp_path_factory.mktemp("base")
+    data = {"data.copy.max_length": 7, "data.folder": str(folder / "data")}
+    tree = configs.apply_changes(TINY, {"model.attention.position_encoding": True, **data})
+    assert train(configs.checked(tree, configs.Origin("test")), str(folder / "run"), NO_STRATEGY) == 0
+    return str(folder / "run")
 
 
 @pytest.fixture
@@ -45,18 +47,20 @@ def test_training_begins_with_the_best_weights_of_the_run(base, tuning, tmp_path
 
 
 def test_fine_tuning_resumes_without_its_initial_run(base, tuning, tmp_path, monkeypatch):
-    assert train(tuning(), str(tmp_path / "uninterrupted"), NO_STRATEGY) == 0
+    initial = str(shutil.copytree(base, tmp_path / "initial"))
+    config = tuning({"training.init_from": initial})
+    assert train(config, str(tmp_path / "uninterrupted"), NO_STRATEGY) == 0
     monkeypatch.setattr(Trainer, "save", stopping_after(Trainer.save, 2))
-    assert train(tuning(), str(tmp_path / "resumed"), NO_STRATEGY) != 0
+    assert train(config, str(tmp_path / "resumed"), NO_STRATEGY) != 0
     monkeypatch.undo()
-    shutil.rmtree(base)
-    assert train(tuning(), str(tmp_path / "resumed"), NO_STRATEGY) == 0
+    shutil.rmtree(initial)
+    assert train(config, str(tmp_path / "resumed"), NO_STRATEGY) == 0
     assert_same_run(str(tmp_path / "uninterrupted"), str(tmp_path / "resumed"))
-    assert evaluate(tmp_path / "resumed")["config"]["training"]["init_from"] == base
+    assert evaluate(tmp_path / "resumed")["config"]["training"]["init_from"] == initial
 
 
 def test_an_initial_run_of_another_model_is_refused_before_a_folder_is_created(base, tuning, tmp_path):
-    with pytest.raises(ConfigError, match=r"base .*model.units \(8 there, 16 here\)"):
+    with pytest.raises(ConfigError, match=r"run .*model.units \(8 there, 16 here\)"):
         train(tuning({"model.units": 16}), str(tmp_path / "run"), NO_STRATEGY)
     assert not (tmp_path / "run").exists()
 

@@ -23,7 +23,7 @@ MODELS = {
 
 @pytest.mark.parametrize(
     ("name", "jit_compile"),
-    [("LSTM", False), slow("LSTM", True), slow("Neural GPU", False), slow("Neural GPU", True)],
+    [("LSTM", False), slow("LSTM", True), slow("Neural GPU", False)],
 )
 def test_the_graphs_of_a_trained_model_are_freed(name, jit_compile):
     update(MODELS[name](), jit_compile)  # leaves graphs of functions that all models share

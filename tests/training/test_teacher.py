@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from helpers.models import arrays, make_model
-from helpers.runs import NO_STRATEGY, assert_same_run, stopping_after
+from helpers.runs import NO_STRATEGY, TINY, assert_same_run, stopping_after
 from helpers.updates import BATCH
 
+from memattn import config as configs
 from memattn.config import TrainingConfig
 from memattn.errors import ConfigError
 from memattn.runs.checkpoints import named_weights
@@ -43,8 +44,9 @@ def contexts(model, source, target):
     return tf.stack(contexts_by_step, 1)
 
 
-@pytest.mark.parametrize("jit_compile", [False, True])
-@pytest.mark.parametrize(("step", "weight"), [(0, 0.3), (2, 0.15), (4, 0.0), (9, 0.0)])
+@pytest.mark.parametrize(
+    ("step", "weight", "jit_compile"), [(0, 0.3, False), (2, 0.15, True), (4, 0.0, False), (9, 0.0, False)]
+)
 def test_the_loss_adds_the_distance_from_the_contexts_of_the_teacher(step, weight, jit_compile):
     student, teacher = make_model("memory", {"num_slots": 2}), make_model("bahdanau", {})
     source, real = tf.constant(BATCH), BATCH != 0
@@ -76,12 +78,20 @@ def test_a_student_with_the_contexts_of_its_teacher_has_no_distillation_loss():
     np.testing.assert_allclose(with_teacher.gradient_norm, without_teacher.gradient_norm, rtol=1e-3)
 
 
+@pytest.fixture(scope="module")
+def teacher(tmp_path_factory):
+    """The folder of a finished run with Bahdanau attention."""
+    folder = tmp_path_factory.mktemp("teacher")
+    changes = {"model.attention": {"name": "bahdanau"}, "data.folder": str(folder / "data")}
+    config = configs.checked(configs.apply_changes(TINY, changes), configs.Origin("test"))
+    assert train(config, str(folder / "run"), NO_STRATEGY) == 0
+    return str(folder / "run")
+
+
 @pytest.fixture
-def student_config(tiny_config, tmp_path):
-    """student_config(changes) returns a config whose teacher is a finished run with Bahdanau attention."""
-    folder = str(tmp_path / "teacher")
-    assert train(tiny_config({"model.attention.name": "bahdanau"}), folder, NO_STRATEGY) == 0
-    return lambda changes=(): tiny_config({"training.teacher": folder, "training.teacher_steps": 4, **dict(changes)})
+def student_config(tiny_config, teacher):
+    """student_config(changes) returns a config with this teacher."""
+    return lambda changes=(): tiny_config({"training.teacher": teacher, "training.teacher_steps": 4, **dict(changes)})
 
 
 def test_training_begins_with_the_encoder_of_the_teacher(student_config, tmp_path):
@@ -105,18 +115,19 @@ def test_an_interrupted_student_equals_an_uninterrupted_one(student_config, tmp_
     assert_same_run(str(tmp_path / "uninterrupted"), str(tmp_path / "resumed"))
 
 
-def test_a_teacher_is_not_needed_once_its_weight_is_0(student_config, tmp_path):
-    config = student_config({"training.teacher_steps": 1})
+def test_a_teacher_is_not_needed_once_its_weight_is_0(student_config, teacher, tmp_path):
+    copied = str(shutil.copytree(teacher, tmp_path / "teacher"))
+    config = student_config({"training.teacher": copied, "training.teacher_steps": 1})
     assert train(config, str(tmp_path / "run"), NO_STRATEGY) == 0
-    shutil.rmtree(config.training.teacher)
+    shutil.rmtree(copied)
     longer = dataclasses.replace(config.training, max_steps=config.training.max_steps + 2)
     assert train(dataclasses.replace(config, training=longer), str(tmp_path / "run"), NO_STRATEGY) == 0
 
 
 def test_a_teacher_whose_encoder_or_contexts_do_not_fit_is_refused(student_config, tmp_path):
-    with pytest.raises(ConfigError, match=r"teacher .*model.units \(8 there, 16 here\)"):
+    with pytest.raises(ConfigError, match=r"training.teacher: .*model.units \(8 there, 16 here\)"):
         train(student_config({"model.units": 16}), str(tmp_path / "run"), NO_STRATEGY)
-    with pytest.raises(ConfigError, match=r"teacher .*model.encoder \(lstm there, gru here\)"):
+    with pytest.raises(ConfigError, match=r"training.teacher: .*model.encoder \(lstm there, gru here\)"):
         train(student_config({"model.encoder": "gru"}), str(tmp_path / "run"), NO_STRATEGY)
     narrow = {"model.attention": {"name": "linear", "projection": 1}}
     with pytest.raises(ConfigError, match="training.teacher: .*16 wide"):
