@@ -107,7 +107,7 @@ TARGETS = {
     "windows": Target(("windows",), windowed.windows),
     "windowed_memory": Target(("windowed_memory",), windowed.windowed_memory),
     "speech": Target(("speech",), speech.speech),
-    "speech_person": Target(("speech", "speech_person"), speech.person, has_part=speech.is_fine_tuned),
+    "speech_person": Target(("speech", "speech_person"), speech.person, has_part=speech.in_fine_tuning),
     "speech_time": Target((), speech.decoder_time, is_benchmark=True),
     "training_cost": Target((), open_questions.training_cost, is_benchmark=True),
 }

@@ -17,9 +17,9 @@ from helpers.mechanisms import (
     EVERY_MODEL,
     EVERY_NAME,
     LAYER_NAMES,
-    MODELS_OF_EVERY_KIND,
-    RARER_KINDS,
+    REPRESENTATIVE_MODELS,
     SLOW_NAMES,
+    XLA_MODELS,
     LeastSeen,
     identify,
 )
@@ -58,7 +58,7 @@ def model(request):
     free()
 
 
-every_kind = pytest.mark.parametrize("model", MODELS_OF_EVERY_KIND, indirect=True, ids=identify)
+on_representative_models = pytest.mark.parametrize("model", REPRESENTATIVE_MODELS, indirect=True, ids=identify)
 
 
 def limit(source):
@@ -129,7 +129,7 @@ def test_padding_and_batch_change_no_logits(model):
         np.testing.assert_allclose(turned[i, : len(target)], alone, rtol=1e-4, atol=1e-5)
 
 
-@every_kind
+@on_representative_models
 def test_padding_and_batch_change_no_hypothesis(model):
     together = search(model, SOURCES)
     assert_same(search(model, SOURCES[::-1])[::-1], together)
@@ -137,7 +137,7 @@ def test_padding_and_batch_change_no_hypothesis(model):
         assert_same(search(model, [SOURCES[place]], width=5), [together[place]])
 
 
-@every_kind
+@on_representative_models
 def test_a_beam_of_size_1_is_greedy(model):
     hypotheses = search(model, SOURCES, beam_size=1, length_penalty=0.0)
     assert [row[0][0] for row in hypotheses] == greedy(model)
@@ -163,11 +163,14 @@ def test_every_weight_has_a_finite_gradient(model):
         assert gradient is not None, weight.name
         values = tf.convert_to_tensor(gradient).numpy()
         assert np.isfinite(values).all()
-        assert np.abs(values).max() > 1e-7
+        is_memory = isinstance(model.attention, attention.MemoryAttention)
+        scores_single_slot = is_memory and model.attention.num_slots == 1 and values.shape[-1] == 1
+        # The softmax over a single slot is constant: its gradient is 0, or 1e-8 with rounding.
+        assert (np.abs(values).max() > 1e-7) != scores_single_slot
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", RARER_KINDS, indirect=True, ids=identify)
+@pytest.mark.parametrize("model", XLA_MODELS, indirect=True, ids=identify)
 def test_graph_and_xla_agree(model):
     assert_same(search(model, SOURCES, jit_compile=True), search(model, SOURCES))
 
@@ -236,7 +239,7 @@ def optimized(function, *arguments):
     return {node.op for node in [*nodes, *nodes_of_called_functions]}
 
 
-@every_kind
+@on_representative_models
 def test_unknown_empty_and_very_long_sources_are_decoded(model):
     """The score of each hypothesis is the log-probability that the model gives for this source alone."""
     unseen = [

@@ -217,10 +217,11 @@ def test_help_of_a_script_is_printed_without_warnings_or_tensorflow(script):
 def test_a_stack_trace_is_printed_on_request():
     arguments = ["memattn.train", "--config", "nowhere.yaml", "--run_dir", "run"]
     line = "error: nowhere.yaml: cannot read the config: No such file or directory; shipped configs: "
-    failed = run_command(*arguments, env={**os.environ, "MEMATTN_TRACEBACK": "1"})
-    assert failed.returncode == 2
-    assert failed.stderr.splitlines()[-1].startswith(line)
-    assert "Traceback (most recent call last):" in failed.stderr
+    for value in ("0", "1"):
+        failed = run_command(*arguments, env={**os.environ, "MEMATTN_TRACEBACK": value})
+        assert failed.returncode == 2
+        assert failed.stderr.splitlines()[-1].startswith(line)
+        assert ("Traceback (most recent call last):" in failed.stderr) == (value == "1")
 
 
 def test_importing_the_library_does_not_import_the_setup_of_commands():

@@ -72,8 +72,8 @@ _QUICK_SWITCHES = [
     ("memory", {}, {"layers": 2, "mix": False}),
     ("least_seen", {}, {"input_feeding": False}),
 ]
-# What differs in kind for a search: memories of other sizes, scores by position, states, and the model around.
-_RARER_KINDS = [
+# One model for each way in which searches differ: sizes of the memory, scores by position, states, parts around.
+_SLOW_REPRESENTATIVES = [
     ("windowed_memory", {"num_slots": 3, "read_units": 5}, {}),
     ("memory_variant", {"num_slots": 3, "vote_scale": 2.0, "position_windows": True}, {}),
     ("local_m", {}, {}),
@@ -83,6 +83,8 @@ _RARER_KINDS = [
     ("none", {}, {"input_feeding": False}),
 ]
 _OTHER_SLOW_MODELS = [
+    ("memory", {"num_slots": 1}, {}),
+    ("memory", {}, {"decoder": "gru", "input_feeding": False}),
     *((name, {}, {}) for name in ("nested_memory", "feed_forward", "location", "local_p")),
     ("linear", {"projection": 3, "gated": True, "normalize": "none"}, {}),
     ("matcha", {"test_mode": "soft"}, {}),
@@ -103,9 +105,9 @@ EVERY_CASE = [
     *(pytest.param(*case, id=identify(case)) for case in QUICK_CASES),
     *(pytest.param(*case, id=identify(case), marks=pytest.mark.slow) for case in SLOW_CASES),
 ]
-RARER_KINDS = [*([] if CHOSEN else _RARER_KINDS), *((name, {}, {}) for name in CHOSEN or ADDONS_NAMES)]
-MODELS_OF_EVERY_KIND = [*_QUICK_MODELS, *([] if CHOSEN else map(slow, _RARER_KINDS))]
-EVERY_MODEL = [*MODELS_OF_EVERY_KIND, *([] if CHOSEN else map(slow, _OTHER_SLOW_MODELS))]
+XLA_MODELS = [*([] if CHOSEN else _SLOW_REPRESENTATIVES), *((name, {}, {}) for name in CHOSEN or ADDONS_NAMES)]
+REPRESENTATIVE_MODELS = [*_QUICK_MODELS, *([] if CHOSEN else map(slow, _SLOW_REPRESENTATIVES))]
+EVERY_MODEL = [*REPRESENTATIVE_MODELS, *([] if CHOSEN else map(slow, _OTHER_SLOW_MODELS))]
 
 
 class LeastSeen(attention.AttentionMechanism):

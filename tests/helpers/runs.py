@@ -50,6 +50,11 @@ def replicas(number):
     return tf.distribute.MirroredStrategy([f"CPU:{device}" for device in range(number)])
 
 
+def tiny(changes):
+    """Returns the config TINY with other values of some keys, such as {"model.units": 16}."""
+    return configs.checked(configs.apply_changes(TINY, changes), configs.Origin("test"))
+
+
 def free():
     """Returns the memory of unused models to the system: their graphs are cycles, and malloc keeps freed memory."""
     gc.collect()

@@ -42,7 +42,7 @@ def made_up(kind, *, bleu, valid=None, seconds=1.0, scale="small"):
 
 
 def run_in_forks(command, folder, monkeypatch):
-    """Makes `folder` the current one, and lets `reproduce` train and evaluate in forks; see the fixture `command`."""
+    """Changes to a folder, and has studies train and evaluate there in forks of a process (the fixture `command`)."""
 
     def run_forked(module, name, run_dir, arguments, processes):
         del name, processes

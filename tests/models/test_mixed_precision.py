@@ -1,4 +1,4 @@
-"""In mixed precision, every kind of model trains and decodes, and its logits are close to those in float32."""
+"""Models train and decode in mixed precision, with logits close to those in float32; some for each kind of model."""
 
 import numpy as np
 import pytest

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 import yaml
 from helpers.models import arrays
-from helpers.runs import NO_STRATEGY, TINY, assert_same_run, evaluate, stopping_after
+from helpers.runs import NO_STRATEGY, assert_same_run, evaluate, stopping_after, tiny
 
-from memattn import config as configs
 from memattn.errors import ConfigError, RunError
 from memattn.runs import run_folder
 from memattn.runs.trained import load
@@ -24,8 +23,8 @@ def base(tmp_path_factory):
     """The folder of a finished run."""
     folder = tmp_path_factory.mktemp("base")
     data = {"data.copy.max_length": 7, "data.folder": str(folder / "data")}
-    tree = configs.apply_changes(TINY, {"model.attention.position_encoding": True, **data})
-    assert train(configs.checked(tree, configs.Origin("test")), str(folder / "run"), NO_STRATEGY) == 0
+    config = tiny({"model.attention.position_encoding": True, **data})
+    assert train(config, str(folder / "run"), NO_STRATEGY) == 0
     return str(folder / "run")
 
 

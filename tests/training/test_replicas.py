@@ -1,4 +1,4 @@
-"""Training on two replicas equals training on a single device."""
+"""Training on two replicas, or compiled by XLA, equals training on a single device in graph mode."""
 
 import numpy as np
 import pytest
@@ -41,3 +41,13 @@ def test_a_run_on_two_replicas_equals_a_run_on_one_device(tiny_config, tmp_path)
     logits = [load([str(tmp_path / name)], [], None).model(ids, ids) for name in runs]  # as evaluation loads them
     np.testing.assert_allclose(*logits, rtol=1e-2, atol=1e-3)
     assert np.abs(logits[1] - run_folder.build_model(config, 8, 6)(ids, ids)).max() > 0.01  # they have learned
+
+
+def test_xla_and_graph_mode_train_to_the_same_weights(tiny_config, tmp_path):
+    for jit in (True, False):
+        config = tiny_config({"training.jit_compile": jit, "decoding.jit_compile": jit, "model.dropout": 0.0})
+        assert train(config, str(tmp_path / str(jit)), NO_STRATEGY) == 0
+    compiled, uncompiled = weights(tmp_path / "True"), weights(tmp_path / "False")
+    for name in compiled:
+        if name.startswith("model"):
+            np.testing.assert_allclose(compiled[name], uncompiled[name], rtol=1e-2, atol=1e-3, err_msg=name)

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from helpers.models import arrays, make_model
-from helpers.runs import NO_STRATEGY, TINY, assert_same_run, stopping_after
+from helpers.runs import NO_STRATEGY, assert_same_run, stopping_after, tiny
 from helpers.updates import BATCH
 
-from memattn import config as configs
 from memattn.config import TrainingConfig
 from memattn.errors import ConfigError
 from memattn.runs.checkpoints import named_weights
@@ -83,8 +82,7 @@ def teacher(tmp_path_factory):
     """The folder of a finished run with Bahdanau attention."""
     folder = tmp_path_factory.mktemp("teacher")
     changes = {"model.attention": {"name": "bahdanau"}, "data.folder": str(folder / "data")}
-    config = configs.checked(configs.apply_changes(TINY, changes), configs.Origin("test"))
-    assert train(config, str(folder / "run"), NO_STRATEGY) == 0
+    assert train(tiny(changes), str(folder / "run"), NO_STRATEGY) == 0
     return str(folder / "run")
 
 

@@ -98,7 +98,7 @@ def person(output: Output, spoken: list[Run], tuned: list[Run]) -> None:
     output.table(rows, "A person's voice: error rates of models trained on synthetic voices")
 
 
-def is_fine_tuned(config: Config) -> bool:
+def in_fine_tuning(config: Config) -> bool:
     """Returns whether a run is fine-tuned on a person's voice, or one that fine-tuning starts from."""
     start = _label(config) in _CHOSEN and config.training.seed == TrainingConfig().seed
     return bool(config.training.init_from) or start
