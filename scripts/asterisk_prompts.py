@@ -3,9 +3,9 @@
 apt-get install asterisk-core-sounds-en-wav
 python scripts/asterisk_prompts.py
 
-A prompt with more than eight words or with digits is left out. Half of the others are the split `test`; of the rest,
-the split `valid` has a fifth and `train` what remains. The recordings, by Allison Smith under CC BY-SA 3.0, stay where
-Debian's package puts them.
+A prompt with more than eight words or with digits is left out. Of the others, half are the split `test`, a tenth the
+split `valid`, and the rest the split `train`. The recordings, by Allison Smith under CC BY-SA 3.0, stay where Debian's
+package puts them.
 """
 
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
@@ -44,7 +44,7 @@ def read_prompts(texts: str, sounds: str) -> list[dict[str, str]]:
     """Returns the recording and the text of each short prompt; of equal texts, the first.
 
     Args:
-      texts: file with lines "NAME: text"; a text in brackets describes a sound, and has none of the words spoken.
+      texts: file with lines "NAME: text"; a text in brackets describes a sound without words, and is left out.
       sounds: folder of the recordings NAME.wav.
     """
     prompts: dict[str, dict[str, str]] = {}

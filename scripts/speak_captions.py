@@ -45,7 +45,7 @@ HEARD = (
     "en-029+m7",
 )
 UNHEARD = ("en-us+m4", "en+f3", "en-gb-scotland+m8", "en-gb-x-gbclan+f5")
-# File of captions, and voices, of each split. A caption that several of these files have counts for the first alone.
+# File of captions, and voices, of each split. A caption that is in several of these files is used in the first alone.
 SPLITS = {
     "test": ("test_2016_flickr.en.gz", HEARD),
     "unheard": ("test_2016_flickr.en.gz", UNHEARD),
@@ -84,15 +84,15 @@ def main() -> int:
 
 
 def short_captions(lines: Iterable[str], excluded: Collection[str]) -> list[str]:
-    """Returns the `spoken_words` of the lines that have some; each once, and without the `excluded` ones."""
+    """Returns the `spoken_words` of those lines that have some: each text once, and none that is `excluded`."""
     texts = dict.fromkeys(filter(None, map(spoken_words, lines)))
     return [text for text in texts if text not in excluded]
 
 
 def spoken_words(line: str) -> str | None:
-    """Returns a line in lower case, without punctuation.
+    """Returns a line in lower case, without punctuation, and with blanks in place of hyphens.
 
-    Returns None if it has no words or more than MAX_WORDS, or other characters than a to z and apostrophes, such as
+    Returns None if the line has no words, more than MAX_WORDS, or characters other than a to z and apostrophes, such as
     digits.
     """
     text = " ".join(re.sub(r'[.,;:!?"()]', "", line.lower().replace("-", " ")).split())

@@ -24,7 +24,8 @@ _ONLINE = ("monotonic", "mocha", "matcha")  # mechanisms whose decoder need not 
 # Models whose attention is drawn, and which are fine-tuned on the voice of a person.
 _CHOSEN = ("Bahdanau", "monotonic", "memory, K = 32", "windowed memory, K = 32, read by address")
 _REDUCTION = 4  # frames for each state of the encoder
-_FRAMES = (100, 200, 500, 1_000, 2_000)
+_FRAMES = (100, 200, 500, 1_000, 2_000)  # lengths of the timed sources
+# Systems of the benchmark `tokens` whose decoder steps are timed.
 _TIMED = ("memory, K = 32", "windowed memory by address, K = 32", "monotonic", "dot product", "Bahdanau")
 
 
@@ -99,7 +100,7 @@ def person(output: Output, spoken: list[Run], tuned: list[Run]) -> None:
 
 
 def in_fine_tuning(config: Config) -> bool:
-    """Returns whether a run is fine-tuned on a person's voice, or one that fine-tuning starts from."""
+    """Returns whether a run is fine-tuned on a person's voice, or is a run that fine-tuning starts from."""
     start = _label(config) in _CHOSEN and config.training.seed == TrainingConfig().seed
     return bool(config.training.init_from) or start
 
