@@ -20,10 +20,12 @@ import os
 import re
 import shlex
 import warnings
+from collections.abc import Sequence
 from typing import get_args
 
 from absl import flags
 
+from memattn import config as configs
 from memattn import processes
 from memattn.config import CopyConfig
 from memattn.data import corpus, task_corpus
@@ -457,6 +459,19 @@ def own_text_config(pairs: int) -> str:
     return "own_text/base" if pairs > _LARGEST_SMALL_TEXT else "own_text/small"
 
 
+def validation_changes(config: str, pairs: int) -> list[str]:
+    """Returns overrides so that a shipped config validates once an epoch, where its validations are far more frequent.
+
+    They count: after a few without a better score, the learning rate falls and training ends. Configs with batches in
+    tokens, which are for large text, stay as they are.
+    """
+    training = configs.load(config, []).training
+    steps = pairs // training.batch_size
+    if training.batch_type == "tokens" or steps < 2 * training.validate_every:
+        return []
+    return [f"training.validate_every={steps}", f"training.checkpoint_every={steps}"]
+
+
 def _prepare_text(
     splits: dict[str, tuple[str, str]],
     form: Form,
@@ -496,16 +511,18 @@ def _prepare_text(
         f"{train['source_tokens']:,} source and {train['target_tokens']:,} target tokens"
         + (f", {settings.bpe_units:,} {_UNITS_IN_WORDS[units]}" if settings.bpe_units else "")
     )
-    _print_training_command(config or own_text_config(train["pairs"]), folder)
+    own_text = own_text_config(train["pairs"])
+    changes = [] if config else validation_changes(own_text, train["pairs"])
+    _print_training_command(config or own_text, folder, changes)
     if release:
         print("{url}: {license}, {attribution}; SHA-256 {sha256}".format(**release))
     return train["read"]
 
 
-def _print_training_command(config: str, folder: str) -> None:
+def _print_training_command(config: str, folder: str, changes: Sequence[str] = ()) -> None:
     run_dir = os.path.join("runs", os.path.basename(os.path.normpath(folder)))
-    folder_key, run_dir = shlex.quote(f"data.folder={folder}"), shlex.quote(run_dir)
-    print(f"to train on it: memattn-train --config {config} --set {folder_key} --run_dir {run_dir}")
+    overrides = " ".join(f"--set {shlex.quote(change)}" for change in (f"data.folder={folder}", *changes))
+    print(f"to train on it: memattn-train --config {config} {overrides} --run_dir {shlex.quote(run_dir)}")
 
 
 def main() -> None:

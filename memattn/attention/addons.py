@@ -15,7 +15,7 @@ with warnings.catch_warnings():
     except Exception as error:  # an error of any kind, where TensorFlow is too new
         raise ImportError(
             f"tensorflow-addons cannot be imported with TensorFlow {tf.__version__} ({error!r}); "
-            'it needs TensorFlow 2.15.1: pip install "memattn[addons]"'
+            "it needs TensorFlow 2.15.1: pip install -e '.[addons]' in the clone"
         ) from error
 
 

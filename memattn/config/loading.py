@@ -19,7 +19,7 @@ def load(path: str, overrides: Sequence[str]) -> Config:
 
     Args:
       path: path of the file, or the name of a shipped config, such as copy/small. The file's key `base` may name
-        another config, relative to the file, whose values it changes.
+        another config whose values it changes: by a path relative to the file, or a shipped config by its name.
       overrides: dotted keys with YAML values, such as "model.units=128".
 
     Raises:
@@ -96,7 +96,7 @@ def _read(path: str, origin: Origin, readers: tuple[str, ...] = ()) -> dict:
     try:
         text = reading.text(path, reading.LARGEST_CONFIG)
     except OSError as error:
-        advice = f"; shipped configs: {', '.join(shipped.names())}" if isinstance(error, FileNotFoundError) else ""
+        advice = shipped.advice() if isinstance(error, FileNotFoundError) else ""
         raise ConfigError(f"{path}: cannot read the config: {error.strerror}{advice}") from error
     except DataError as error:
         raise ConfigError(str(error)) from error
@@ -118,11 +118,12 @@ def _base_path(base: Any, path: str, origin: Origin, readers: tuple[str, ...]) -
     """Returns the path of the file that a config names as its `base`."""
     if not isinstance(base, str):
         raise origin.error("base", f"expected the path of another config, not {abbreviated(base)}")
-    base_path = os.path.normpath(os.path.join(os.path.dirname(path), base))
+    relative = os.path.normpath(os.path.join(os.path.dirname(path), base))
+    base_path = relative if os.path.isfile(relative) else shipped.path_of(base)
+    if base_path is None:
+        raise origin.error("base", f"no such file: {short(relative)}{shipped.advice()}")
     if base_path in (path, *readers):
         raise origin.error("base", f"{short(base)} leads back to this file")
-    if not os.path.isfile(base_path):
-        raise origin.error("base", f"no such file: {short(base_path)}")
     return base_path
 
 

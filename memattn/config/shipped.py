@@ -16,8 +16,18 @@ def find(name: str) -> str:
     """Returns the path of the shipped config `name`; `name` itself if it is a path or no shipped config has it."""
     if os.path.exists(name) or not name:
         return name
+    return path_of(name) or name
+
+
+def path_of(name: str) -> str | None:
+    """Returns the path of the shipped config `name`, such as copy/small; None if there is none."""
     paths = (str(folder / f"{name}.yaml") for folder in _FOLDERS)
-    return next(filter(os.path.isfile, paths), name)  # Path.is_file raises for a name that is too long
+    return next(filter(os.path.isfile, paths), None)  # Path.is_file raises for a name that is too long
+
+
+def advice() -> str:
+    """Returns the end of an error message about a config that was not found: the names of the shipped ones."""
+    return f"; shipped configs: {', '.join(names())}"
 
 
 def names() -> list[str]:

@@ -313,7 +313,7 @@ def check_installed(names: Iterable[str]) -> None:
     """Raises ConfigError if one of these metrics needs a package that is not installed."""
     missing = [name for name in names if METRICS[name].is_error_rate] if not importlib.util.find_spec("jiwer") else []
     if missing:
-        raise ConfigError(f"{missing[0]}: needs jiwer, of the extra `speech`: pip install 'memattn[speech]'")
+        raise ConfigError(f"{missing[0]}: needs jiwer, of the extra `speech`: pip install -e '.[speech]' in the clone")
 
 
 def validation_metrics(training_metric: str) -> list[str]:

@@ -15,7 +15,7 @@ from memattn.errors import ConfigError
 # The fastest settings of each worker.
 # Number of processes that share cores and batches; memattn decodes two batches at once in a single process.
 PROCESSES = {"ours": 1, "tfa": 2, "onmt_tf": 2, "onmt_py": 2, "joey_nmt": 2, "marian": 2, "ct2": 2}
-# Greatest length L -> number of sources decoded together.
+# Greatest length L -> number of sources decoded together; a Transformer's caches grow with hypotheses times length.
 BATCH = {
     "ours": {math.inf: 32},
     "tfa": {20: 32, 50: 16, math.inf: 8},
@@ -23,8 +23,9 @@ BATCH = {
     "onmt_py": {20: 32, math.inf: 8},
     "joey_nmt": {20: 32, math.inf: 8},
     "marian": {20: 32, math.inf: 16},
-    "ct2": {math.inf: 32},
+    "ct2": {20: 8, 35: 16, 50: 8, math.inf: 2},
 }
+BATCH_INT8 = {50: 4, 100: 2, math.inf: 1}
 
 
 def main() -> int:
@@ -47,8 +48,8 @@ def main() -> int:
         }
         runners = {}
         for name in options.systems:
-            worker = systems.SYSTEMS[name].worker
-            sizes, processes = BATCH[worker], PROCESSES[worker]
+            worker, precision = systems.SYSTEMS[name].worker, systems.SYSTEMS[name].precision
+            sizes, processes = BATCH_INT8 if precision == "int8" else BATCH[worker], PROCESSES[worker]
             batch = options.batch_size or next(size for longest, size in sizes.items() if length <= longest)
             batch = min(batch, -(-options.examples // processes))
             _check_selection(name, batch * length // 2, options.vocabulary)

@@ -415,7 +415,7 @@ def test_an_error_names_the_file_that_holds_the_value(load_files):
     ("base", "message"),
     [
         ("3", r"run.yaml:1: base: expected the path of another config, not 3$"),
-        ("nowhere.yaml", r"run.yaml:1: base: no such file: .*nowhere.yaml$"),
+        ("nowhere.yaml", r"run.yaml:1: base: no such file: .*nowhere.yaml; shipped configs: .*copy/small"),
         (".", r"run.yaml:1: base: no such file: "),
         ("run.yaml", r"run.yaml:1: base: run.yaml leads back to this file$"),
         ("round.yaml", r"round.yaml:1: base: run.yaml leads back to this file$"),

@@ -282,7 +282,7 @@ def test_soundfile_without_its_library_is_an_error_that_names_the_extra(tmp_path
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "soundfile")
     audio.packages.cache_clear()
-    with pytest.raises(ConfigError, match=r"cannot load library libsndfile.so; .*pip install 'memattn\[speech\]'"):
+    with pytest.raises(ConfigError, match=r"cannot load library libsndfile.so; .*pip install -e '\.\[speech\]'"):
         prepare(tmp_path / "corpus", {"train": "train.tsv"})
 
 

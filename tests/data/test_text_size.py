@@ -33,6 +33,12 @@ def test_more_text_has_a_larger_config(pairs, name):
     assert configs.load(f"own_text/{name}", []).data.folder
 
 
+@pytest.mark.parametrize(("pairs", "steps"), [(1, None), (29_000, None), (200_000, 3_125), (10**8, None)])
+def test_a_validation_of_a_larger_text_comes_once_an_epoch(pairs, steps):
+    changes = prepare.validation_changes(prepare.own_text_config(pairs), pairs)
+    assert changes == ([f"training.validate_every={steps}", f"training.checkpoint_every={steps}"] if steps else [])
+
+
 @pytest.mark.parametrize(
     ("pairs", "options", "units", "printed"),
     [

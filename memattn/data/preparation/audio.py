@@ -41,7 +41,7 @@ def packages() -> tuple[Any, Any]:
         import soxr
     except (ImportError, OSError) as error:  # OSError: soundfile is there, but not libsndfile
         raise ConfigError(
-            f"{reason(error)}; speech needs the extra `speech`: pip install 'memattn[speech]'; "
+            f"{reason(error)}; speech needs the extra `speech`: pip install -e '.[speech]' in the clone; "
             "if only libsndfile is missing, install that library"
         ) from error
     return soundfile, soxr

@@ -1,0 +1,17 @@
+"""Configs that come with memattn, by name."""
+
+from memattn import config as configs
+
+
+def test_a_base_may_be_a_shipped_config(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text("base: own_text/small\ndata: {folder: mine}\n")
+    assert configs.load(str(path), []) == configs.load("own_text/small", ["data.folder=mine"])
+
+
+def test_a_file_beside_a_config_comes_before_a_shipped_config_of_its_name(tmp_path):
+    (tmp_path / "copy").mkdir()
+    (tmp_path / "copy" / "small").write_text("data: {folder: here}\n")
+    path = tmp_path / "mine.yaml"
+    path.write_text("base: copy/small\n")
+    assert configs.load(str(path), []).data.folder == "here"
