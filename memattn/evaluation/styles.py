@@ -75,7 +75,9 @@ def words(attention: Mapping[str, Any]) -> str:
     num_slots = _num_slots(attention)
     slots = f", K = {num_slots}" if num_slots else ""
     encodings = ", position encodings" if attention.get("position_encoding", False) else ""
-    return _style(attention).words + slots + encodings
+    is_by_address = attention["name"] == "windowed_memory" and attention.get("read") == "address"
+    reading = ", read by address" if is_by_address else ""
+    return _style(attention).words + slots + encodings + reading
 
 
 def line_styles(attentions: list[Mapping[str, Any]]) -> list[tuple[str, Dash]]:

@@ -22,6 +22,7 @@ def test_every_mechanism_has_words_and_a_colour_of_its_own():
         ({"name": "memory", "num_slots": 32, "position_encoding": False}, "memory, K = 32"),
         ({"name": "memory", "num_slots": 4, "position_encoding": True}, "memory, K = 4, position encodings"),
         ({"name": "windowed_memory", "num_slots": 32}, "windowed memory, K = 32"),
+        ({"name": "windowed_memory", "num_slots": 2, "read": "address"}, "windowed memory, K = 2, read by address"),
         ({"name": "neural_gpu"}, "Neural GPU"),
         ({"name": "somewhere:MyAttention", "num_slots": None}, "MyAttention"),
     ],

@@ -576,3 +576,14 @@ def test_an_unknown_target_is_refused_with_the_known_targets(command):
     status, _, stderr = command(ROOT, "scripts.reproduce", "table9")
     assert status == 2
     assert stderr.splitlines()[-1].startswith("error: table9: no such target; known: all, ")
+
+
+def test_a_models_name_in_tables_tells_its_attention():
+    attentions = [
+        {"name": "bahdanau"},
+        {"name": "memory", "num_slots": 32, "position_encoding": False},
+        {"name": "memory", "num_slots": 32, "position_encoding": True},
+        {"name": "windowed_memory", "num_slots": 32, "read": "additive"},
+        {"name": "windowed_memory", "num_slots": 32, "read": "address"},
+    ]
+    assert [printed.attention(printed.model(attention)) for attention in attentions] == attentions

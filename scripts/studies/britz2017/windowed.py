@@ -98,9 +98,7 @@ def _quality(seeds: list[Run]) -> dict[str, str]:
 
 
 def _label(run: Run) -> str:
-    attention = styles.attention(run.config)
-    reading = ", read by address" if _is_windowed(run) and attention["read"] == "address" else ""
-    return styles.words(attention) + reading
+    return styles.words(styles.attention(run.config))
 
 
 def _parts(run: Run) -> str:

@@ -108,8 +108,7 @@ def in_fine_tuning(config: Config) -> bool:
 def _label(config: Config) -> str:
     attention = styles.attention(config)
     chunk = f", w = {attention['chunk_size']}" if "chunk_size" in attention else ""
-    reading_by = ", read by address" if attention.get("read") == "address" else ""
-    return styles.words(attention) + chunk + reading_by
+    return styles.words(attention) + chunk
 
 
 def _evaluated(run: Run, override: str) -> Result:
