@@ -216,9 +216,7 @@ def _prepare_multi30k() -> int:
 
 
 def _prepare_tatoeba() -> int:
-    """Downloads English sentences of tatoeba.org with translations, as www.manythings.org/anki has them; prepares them.
-
-    The license is CC BY 2.0 FR.
+    """Downloads English sentences of tatoeba.org with translations (manythings.org/anki, CC BY 2.0 FR); prepares them.
 
     memattn-prepare tatoeba --language deu
     """
@@ -231,9 +229,7 @@ def _prepare_tatoeba() -> int:
 
 
 def _prepare_iwslt17() -> int:
-    """Downloads transcripts of TED talks with translations, as IWSLT 2017 released them; prepares them.
-
-    The license is CC BY-NC-ND 4.0.
+    """Downloads transcripts of TED talks with translations, as IWSLT 2017 has them (CC BY-NC-ND 4.0); prepares them.
 
     memattn-prepare iwslt17
     memattn-prepare iwslt17 --pair fr-en

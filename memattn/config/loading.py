@@ -96,7 +96,7 @@ def _read(path: str, origin: Origin, readers: tuple[str, ...] = ()) -> dict:
     try:
         text = reading.text(path, reading.LARGEST_CONFIG)
     except OSError as error:
-        advice = shipped.advice() if isinstance(error, FileNotFoundError) else ""
+        advice = shipped.advice(path) if isinstance(error, FileNotFoundError) else ""
         raise ConfigError(f"{path}: cannot read the config: {error.strerror}{advice}") from error
     except DataError as error:
         raise ConfigError(str(error)) from error
@@ -121,7 +121,7 @@ def _base_path(base: Any, path: str, origin: Origin, readers: tuple[str, ...]) -
     relative = os.path.normpath(os.path.join(os.path.dirname(path), base))
     base_path = relative if os.path.isfile(relative) else shipped.path_of(base)
     if base_path is None:
-        raise origin.error("base", f"no such file: {short(relative)}{shipped.advice()}")
+        raise origin.error("base", f"no such file: {short(relative)}{shipped.advice(base)}")
     if base_path in (path, *readers):
         raise origin.error("base", f"{short(base)} leads back to this file")
     return base_path

@@ -4,6 +4,8 @@ import os
 import sysconfig
 from pathlib import Path
 
+from memattn.config.schema import did_you_mean
+
 _PARENT = Path(__file__).resolve().parents[2]
 _FOLDERS = (
     _PARENT / "configs",  # in a clone
@@ -25,9 +27,10 @@ def path_of(name: str) -> str | None:
     return next(filter(os.path.isfile, paths), None)  # Path.is_file raises for a name that is too long
 
 
-def advice() -> str:
-    """Returns the end of an error message about a config that was not found: the names of the shipped ones."""
-    return f"; shipped configs: {', '.join(names())}"
+def advice(name: str) -> str:
+    """Returns the end of an error message about a config that was not found: the shipped ones, and the nearest."""
+    known = names()
+    return "; ".join(["", f"shipped configs: {', '.join(known)}", *did_you_mean(name, known)])
 
 
 def names() -> list[str]:

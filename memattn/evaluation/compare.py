@@ -2,22 +2,31 @@
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 from sacrebleu.metrics import CHRF
 from sacrebleu.significance import PairedTest
 
+from memattn import reading
 from memattn.data import tokenizer
 from memattn.data.text_files import read_lines
 from memattn.data.trees import are_trees
 from memattn.errors import DataError, RunError
 from memattn.evaluation import formatting
-from memattn.evaluation.evaluate import DETOKENIZED, HYPOTHESES, REFERENCES, evaluation_command, stored_folder
+from memattn.evaluation.evaluate import (
+    DETOKENIZED,
+    HYPOTHESES,
+    REFERENCES,
+    RESULT,
+    evaluation_command,
+    stored_folder,
+)
 from memattn.evaluation.metrics import METRICS, default_bleu
 
 _RESAMPLES = 1_000  # of the test set, for intervals and p-values; as in sacreBLEU's command
+_FOR_SPEED = ("batch_size", "jit_compile")  # keys of `decoding` that change no translation
 
 
 class Translated(NamedTuple):
@@ -27,12 +36,14 @@ class Translated(NamedTuple):
       run_dir: path of the run folder.
       language: code of the target language; "" if there is none.
       hypotheses, references: ordinary text.
+      decoding: the settings that the run was decoded with.
     """
 
     run_dir: str
     language: str
     hypotheses: list[str]
     references: list[str]
+    decoding: Mapping[str, Any]
 
 
 def read(run_dir: str, split: str) -> Translated:
@@ -42,7 +53,9 @@ def read(run_dir: str, split: str) -> Translated:
         raise RunError(f"{run_dir}: no evaluation on {split}; make one with: {evaluation_command(run_dir, split)}")
     has_detokenized = os.path.exists(os.path.join(folder, DETOKENIZED[0]))
     hypotheses, references = read_translations(folder, DETOKENIZED if has_detokenized else (HYPOTHESES, REFERENCES))
-    return Translated(run_dir, tokenizer.read(run_dir).target_language, hypotheses, references)
+    result = reading.json_file(os.path.join(folder, RESULT))
+    decoding = result.get("config", {}).get("decoding", {})
+    return Translated(run_dir, tokenizer.read(run_dir).target_language, hypotheses, references, decoding)
 
 
 def read_translations(folder: str, names: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -87,7 +100,18 @@ def compare(runs: list[Translated], num_sentences: int) -> str:
             row[f"{metric.title} p"] = "" if result.p_value is None else f"{result.p_value:.3f}"
         rows.append(row)
     lines = [formatting.markdown(rows), *(str(signature) for signature in signatures.values())]
+    lines += _other_decoding(runs)
     return "\n".join([*lines, *_most_different(runs[0], runs[1], num_sentences)]) + "\n"
+
+
+def _other_decoding(runs: list[Translated]) -> list[str]:
+    """Returns a line on the settings of decoding that differ between runs; none if they are the same."""
+    shared = set.intersection(*(set(run.decoding) for run in runs)) - set(_FOR_SPEED)
+    different = [key for key in sorted(shared) if any(run.decoding[key] != runs[0].decoding[key] for run in runs)]
+    if not different:
+        return []
+    values = "; ".join(f"{key} {', '.join(str(run.decoding[key]) for run in runs)}" for key in different)
+    return ["", f"The runs were decoded differently, so their models are not compared alone: {values}"]
 
 
 def _most_different(first: Translated, second: Translated, number: int) -> list[str]:

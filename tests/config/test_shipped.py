@@ -1,6 +1,9 @@
 """Configs that come with memattn, by name."""
 
+import pytest
+
 from memattn import config as configs
+from memattn.errors import ConfigError
 
 
 def test_a_base_may_be_a_shipped_config(tmp_path):
@@ -15,3 +18,11 @@ def test_a_file_beside_a_config_comes_before_a_shipped_config_of_its_name(tmp_pa
     path = tmp_path / "mine.yaml"
     path.write_text("base: copy/small\n")
     assert configs.load(str(path), []).data.folder == "here"
+
+
+def test_the_nearest_shipped_config_is_proposed(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text("base: own_text/smal\n")
+    for name in ("own_text/smal", str(path)):
+        with pytest.raises(ConfigError, match=r"; did you mean own_text/small\?$"):
+            configs.load(name, [])

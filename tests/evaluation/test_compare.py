@@ -22,9 +22,9 @@ def noisy(share, seed):
     return [" ".join("cat" if draws.random() < share else word for word in line.split()) for line in REFERENCES]
 
 
-def write_run(folder, hypotheses, references=REFERENCES, split="valid"):
+def write_run(folder, hypotheses, references=REFERENCES, split="valid", **decoding):
     folder.mkdir(parents=True)
-    (folder / "result.json").write_text(json.dumps({"split": split}))
+    (folder / "result.json").write_text(json.dumps({"split": split, "config": {"decoding": decoding}}))
     for name, lines in (("hypotheses.txt", hypotheses), ("references.txt", references)):
         (folder / name).write_text("".join(f"{line}\n" for line in lines))
     return str(folder)
@@ -119,6 +119,19 @@ def test_the_command_prints_a_table_and_sentences(command, tmp_path):
     assert (status, errors) == (0, "")
     assert [cells(out, row)[0] for row in range(3)] == ["a", "b", "c"]
     assert out.count("\nline ") == 5
+
+
+def test_runs_that_were_decoded_differently_are_said_to_be(tmp_path):
+    settings = {"beam_size": 10, "length_penalty": 1.0, "batch_size": 32}
+    same, other = settings | {"batch_size": 1}, settings | {"beam_size": 1}
+    names = {"a": settings, "b": same, "c": other}
+    runs = {
+        name: read(write_run(tmp_path / name, noisy(0.2, 1), **decoding), "valid") for name, decoding in names.items()
+    }
+    assert "decoded differently" not in compare([runs["a"], runs["b"]], 0)
+    assert "decoded differently, so their models are not compared alone: beam_size 10, 1\n" in compare(
+        [runs["a"], runs["c"]], 0
+    )
 
 
 def test_trees_are_not_compared_as_text(tmp_path):
