@@ -23,11 +23,11 @@ import warnings
 from collections.abc import Sequence
 from typing import get_args
 
+import yaml
 from absl import flags
 
-from memattn import config as configs
-from memattn import processes
-from memattn.config import CopyConfig
+from memattn import processes, reading
+from memattn.config import CopyConfig, shipped
 from memattn.data import corpus, task_corpus
 from memattn.data import lexicon as lexicons
 from memattn.data.preparation import parsing as tree_preparation
@@ -461,9 +461,12 @@ def validation_changes(config: str, pairs: int) -> list[str]:
     They count: after a few without a better score, the learning rate falls and training ends. Configs with batches in
     tokens, which are for large text, stay as they are.
     """
-    training = configs.load(config, []).training
-    steps = pairs // training.batch_size
-    if training.batch_type == "tokens" or steps < 2 * training.validate_every:
+    path = shipped.path_of(config)
+    if path is None:
+        return []
+    training = yaml.safe_load(reading.text(path))["training"]  # configs.load would import TensorFlow
+    steps = pairs // training["batch_size"]
+    if training.get("batch_type") == "tokens" or steps < 2 * training["validate_every"]:
         return []
     return [f"training.validate_every={steps}", f"training.checkpoint_every={steps}"]
 

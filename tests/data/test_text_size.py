@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -37,6 +39,12 @@ def test_more_text_has_a_larger_config(pairs, name):
 def test_a_validation_of_a_larger_text_comes_once_an_epoch(pairs, steps):
     changes = prepare.validation_changes(prepare.own_text_config(pairs), pairs)
     assert changes == ([f"training.validate_every={steps}", f"training.checkpoint_every={steps}"] if steps else [])
+
+
+def test_the_choice_does_not_import_tensorflow():
+    code = "from memattn import prepare; prepare.validation_changes('own_text/small', 200_000)"
+    code += "; import sys; sys.exit('tensorflow' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
 @pytest.mark.parametrize(
