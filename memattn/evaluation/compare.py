@@ -53,9 +53,9 @@ def read(run_dir: str, split: str) -> Translated:
         raise RunError(f"{run_dir}: no evaluation on {split}; make one with: {evaluation_command(run_dir, split)}")
     has_detokenized = os.path.exists(os.path.join(folder, DETOKENIZED[0]))
     hypotheses, references = read_translations(folder, DETOKENIZED if has_detokenized else (HYPOTHESES, REFERENCES))
-    result = reading.json_file(os.path.join(folder, RESULT))
-    decoding = result.get("config", {}).get("decoding", {})
-    return Translated(run_dir, tokenizer.read(run_dir).target_language, hypotheses, references, decoding)
+    result = reading.json_file(os.path.join(folder, RESULT), {("config", "decoding"): dict})
+    language = tokenizer.read(run_dir).target_language
+    return Translated(run_dir, language, hypotheses, references, result["config"]["decoding"])
 
 
 def read_translations(folder: str, names: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -122,16 +122,22 @@ def test_the_command_prints_a_table_and_sentences(command, tmp_path):
 
 
 def test_runs_that_were_decoded_differently_are_said_to_be(tmp_path):
-    settings = {"beam_size": 10, "length_penalty": 1.0, "batch_size": 32}
-    same, other = settings | {"batch_size": 1}, settings | {"beam_size": 1}
-    names = {"a": settings, "b": same, "c": other}
-    runs = {
-        name: read(write_run(tmp_path / name, noisy(0.2, 1), **decoding), "valid") for name, decoding in names.items()
-    }
-    assert "decoded differently" not in compare([runs["a"], runs["b"]], 0)
-    assert "decoded differently, so their models are not compared alone: beam_size 10, 1\n" in compare(
-        [runs["a"], runs["c"]], 0
-    )
+    folders = [
+        write_run(tmp_path / "beam_10", noisy(0.2, 1), beam_size=10, batch_size=32),
+        write_run(tmp_path / "smaller_batches", noisy(0.2, 1), beam_size=10, batch_size=1),
+        write_run(tmp_path / "beam_1", noisy(0.2, 1), beam_size=1, batch_size=32),
+    ]
+    beam_10, smaller_batches, beam_1 = (read(folder, "valid") for folder in folders)
+    assert "decoded differently" not in compare([beam_10, smaller_batches], 0)
+    message = "decoded differently, so their models are not compared alone: beam_size 10, 1\n"
+    assert message in compare([beam_10, beam_1], 0)
+
+
+def test_an_evaluation_whose_settings_are_damaged_is_an_error(tmp_path):
+    folder = write_run(tmp_path / "a", REFERENCES)
+    (tmp_path / "a" / "result.json").write_text('{"split": "valid", "config": 3}')
+    with pytest.raises(DataError, match="a/result.json: config: expected a mapping, not 3"):
+        read(folder, "valid")
 
 
 def test_trees_are_not_compared_as_text(tmp_path):
