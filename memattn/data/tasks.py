@@ -9,6 +9,7 @@ import numpy as np
 from memattn.config import CopyConfig, TaskConfig
 
 Pair = tuple[list[str], list[str]]
+MARK = "*"  # stands before the marked symbols of `selective_copy`
 
 
 class Task(NamedTuple):
@@ -72,7 +73,7 @@ def _lookup_pairs(config: CopyConfig, random: np.random.RandomState, lengths: np
 
 
 def _marked(symbol: int) -> str:
-    return f"*{symbol}"
+    return f"{MARK}{symbol}"
 
 
 def _selective_pairs(config: TaskConfig, random: np.random.RandomState, lengths: np.ndarray) -> list[Pair]:

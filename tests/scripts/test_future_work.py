@@ -2,10 +2,15 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from helpers.studies import TINY, made_up, rows_of, run_in_forks, write_study
 from studies import runner
 from studies.britz2017 import directions, future_work
 from studies.output import Output
+
+from memattn.data.sentences import Sentences
+from memattn.data.vocabulary import Vocabulary
+from memattn.evaluation import evaluate as evaluation
 
 pytestmark = pytest.mark.slow
 
@@ -75,9 +80,29 @@ def test_tables_are_written_from_tiny_runs(make, tmp_path, monkeypatch):
     bahdanau_short, bahdanau_long, memory_short, memory_long = (float(row["a step reads, KiB"]) for row in rows)
     assert bahdanau_long > 4 * bahdanau_short
     assert memory_long == memory_short < bahdanau_short
+    assert all(0 < float(row["weight on the right symbol %"]) < 100 for row in rows)
     rows = make("teacher")
     assert [row["of the teacher"] for row in rows] == ["", "encoder and contexts"]
     assert [row["updates of the teacher"] for row in rows] == ["", "4"]
+
+
+@pytest.mark.parametrize("shift, share", [(0, 0.5), (1, 0.5), (-1, 0.5), (2, 0)])
+def test_the_weight_on_marked_symbols_counts_neighbours(shift, share):
+    """A made-up model puts half of its weight `shift` positions after the marked symbol, half on the first symbol."""
+
+    class Model:
+        def alignments(self, source, target):
+            weights = np.zeros([1, target.shape[1], source.shape[1]], np.float32)
+            weights[0, :, 0] = weights[0, -1, 0] = 3.0
+            for step, mark in enumerate((4, 9)):
+                weights[0, step, mark + shift] = 3.0
+            return tf.constant(weights), None
+
+    vocabulary = Vocabulary(["1", "*1"])
+    source = ["1", "1", "1", "1", "*1", "1", "1", "1", "1", "*1", "1", "1"]
+    sentences = [Sentences.from_ids([vocabulary.encode(words)]) for words in (source, ["1", "1"])]
+    test_set = evaluation.TestSet("made up", *sentences, [""], [""])
+    assert future_work.weight_on_marks(Model(), vocabulary, test_set) == pytest.approx(share)
 
 
 def test_the_fewest_slots_stand_beside_the_predicted_slots(tmp_path, monkeypatch):

@@ -11,10 +11,12 @@ import tensorflow as tf
 
 from memattn.config import Config, TrainingConfig
 from memattn.data import corpus
+from memattn.data.tasks import MARK
+from memattn.data.vocabulary import Vocabulary
 from memattn.evaluation import evaluate as evaluation
 from memattn.evaluation import formatting, styles
 from memattn.models.seq2seq import Seq2Seq
-from memattn.runs.trained import load
+from memattn.runs.trained import Trained, load
 from memattn.sweeps.results import Run
 from studies import plots
 from studies.britz2017 import directions
@@ -157,7 +159,7 @@ def teacher_nine_epochs(output: Output, teachers: list[Run], taught: list[Run]) 
 
 
 def long_sources(output: Output, runs: list[Run]) -> None:
-    """Writes quality and decode time of sources longer than in training."""
+    """Writes quality and decode time of sources longer than in training, and where attention looks."""
     rows = []
     for run in runs:
         trained = load([run.folder], [], None)
@@ -170,6 +172,7 @@ def long_sources(output: Output, runs: list[Run]) -> None:
                     "model": model_name(run),
                     "BLEU": f"{result.scores['bleu']:.2f}",
                     "exact match %": f"{result.scores['exact_match']:.1f}",
+                    "weight on the right symbol %": _weight(trained, test_set),
                     "decode s": f"{result.decode_seconds:.3g}",
                     "decode s min-max": result.time_range,
                     "a step reads, KiB": f"{_bytes_read(cast(Seq2Seq, trained.model), test_set.source[0]) / 1024:,.1f}",
@@ -177,6 +180,28 @@ def long_sources(output: Output, runs: list[Run]) -> None:
             )
     longest = task_length(runs[0])
     output.table(rows, f"{task_name(runs[0])}, trained on sources of at most {longest} symbols, decoded at L symbols")
+
+
+def _weight(trained: Trained, test_set: evaluation.TestSet) -> str:
+    """Returns `weight_on_marks` as text; "" for a model without attention."""
+    model = cast(Seq2Seq, trained.model)
+    return f"{100 * weight_on_marks(model, trained.vocabulary, test_set):.1f}" if model.has_alignments else ""
+
+
+def weight_on_marks(model: Seq2Seq, vocabulary: Vocabulary, test_set: evaluation.TestSet) -> float:
+    """Returns the share of a decoder step's attention weights that is near the marked symbol to copy.
+
+    The mean over all marked symbols of a test set, under teacher forcing. "Near" is at most one position away: an
+    encoder state knows its neighbours.
+    """
+    shares = []
+    for index in range(len(test_set.source)):
+        source, target = test_set.source[index], test_set.target[index]
+        marks = [place for place, token in enumerate(source) if vocabulary.tokens[token].startswith(MARK)]
+        weights, _ = model.alignments(tf.constant([source]), tf.constant([target]))
+        for mark, row in zip(marks, weights[0].numpy(), strict=False):  # the last row predicts the end
+            shares.append(row[max(0, mark - 1) : mark + 2].sum() / row.sum())
+    return statistics.mean(map(float, shares))
 
 
 def _bytes_read(model: Seq2Seq, source: np.ndarray) -> int:
