@@ -1,6 +1,5 @@
 """Cuts a corpus of any size into bucketed batches, in an order that is a function of seed and epoch."""
 
-import math
 from collections.abc import Iterator
 from typing import Literal
 
@@ -34,14 +33,14 @@ class TrainingBatches:
 
     Each epoch takes every pair once, in a new order, a window of WINDOW pairs at a time. In a window, pairs are sorted
     into buckets by their longer side and cut into batches, which are shuffled. Any batch is thus reached in constant
-    time, and memory holds one window, however large the corpus is. Both sides are padded to the width of the batch's
-    widest bucket. If sources are not `pads_as_targets`, targets are padded to the longest target up to that bucket.
-    Rows of padding, which the loss ignores, complete the last batch of a window.
+    time, and memory holds one window, however large the corpus is. Narrower pairs complete the last batch of a bucket.
+    So sources are padded to the longest source of their bucket and the narrower ones, and targets to the longest target
+    of these. Rows of padding, which the loss ignores, complete the last batch of a window.
 
     Args:
       corpus: sentence pairs, which may be mapped from disk.
       batch_size: size of a batch in the unit that `batch_type` names.
-      num_buckets: number of padded widths.
+      num_buckets: number of buckets, and so of padded shapes.
       seed: seed of the order.
       batch_type: "sentences" counts sentence pairs; "tokens" counts tokens, or vectors, of the longer side, padding
         included.
@@ -49,11 +48,11 @@ class TrainingBatches:
       max_target_length: like `max_source_length`, for targets.
 
     Attributes:
-      widths: padded widths of the buckets, ascending.
+      widths: padded widths of each bucket's sources and targets, ascending, [buckets, 2].
       pairs: number of pairs in an epoch.
       longest_source: longest source in an epoch, including its end of sentence.
       window_size: number of pairs in a window, including the skipped ones.
-      largest: rows and width of the batch with the most ids.
+      largest: rows, source width and target width of the batch with the most ids.
 
     Raises DataError if no pair is short enough, or a batch of tokens cannot hold the longest pair.
     """
@@ -71,35 +70,38 @@ class TrainingBatches:
     ):
         self.corpus, self.batch_size, self.batch_type, self.seed = corpus, batch_size, batch_type, seed
         self._limits = [max_source_length or np.inf, max_target_length or np.inf]
-        histogram, self.longest_source = self._scan()
+        histogram, longest = self._scan()
         self.pairs = int(histogram.sum())
         if not self.pairs:
             raise DataError(
                 "no training pair is within data.max_source_length and data.max_target_length, which count the end of "
                 "sentence"
             )
-        self.widths = _quantile_widths(histogram, num_buckets)
-        self._target_widths = self.widths if corpus.source.pads_as_targets else self._longest_targets()
-        self._rows = {width: self._rows_for(width) for width in self.widths.tolist()}
-        self.largest = max(((rows, width) for width, rows in self._rows.items()), key=math.prod)
-        self.window_size = max(WINDOW, _LEAST_BATCHES * max(self._rows.values()))
+        self._longer = _quantile_widths(histogram, num_buckets)  # the longest side in each bucket
+        self.widths = longest[self._longer]
+        self.longest_source = int(self.widths[-1, 0])
+        self._rows = [self._rows_for(width) for width in self._longer.tolist()]
+        shapes = ((rows, *widths) for rows, widths in zip(self._rows, self.widths.tolist(), strict=True))
+        self.largest = max(shapes, key=lambda shape: shape[0] * (shape[1] + shape[2]))
+        self.window_size = max(WINDOW, _LEAST_BATCHES * max(self._rows))
 
-    def _scan(self) -> tuple[np.ndarray, int]:
-        """Returns the number of pairs by the length of their longer side, and the length of the longest source."""
-        histogram, longest_source = np.zeros(1, np.int64), 0
-        for source, target in self._lengths():
-            counts = np.bincount(np.maximum(source, target))
-            histogram = np.pad(histogram, (0, max(0, len(counts) - len(histogram))))
+    def _scan(self) -> tuple[np.ndarray, np.ndarray]:
+        """Returns statistics by n, the length of a pair's longer side.
+
+        Returns:
+          The number of pairs with this n, [lengths].
+          The lengths of the longest source and the longest target among the pairs with up to this n, [lengths, 2].
+        """
+        histogram, longest = np.zeros(1, np.int64), np.zeros([2, 1], np.int64)
+        for sides in self._lengths():
+            longer = np.maximum(*sides)
+            counts = np.bincount(longer)
+            missing = max(0, len(counts) - len(histogram))
+            histogram, longest = np.pad(histogram, (0, missing)), np.pad(longest, [(0, 0), (0, missing)])
             histogram[: len(counts)] += counts
-            longest_source = max(longest_source, int(source.max(initial=0)))
-        return histogram, longest_source
-
-    def _longest_targets(self) -> np.ndarray:
-        """Returns the length of the longest target in each bucket and the narrower ones, which complete its batches."""
-        longest = np.zeros_like(self.widths)
-        for source, target in self._lengths():
-            np.maximum.at(longest, np.searchsorted(self.widths, np.maximum(source, target)), target)
-        return np.maximum.accumulate(longest)
+            for longest_of_side, lengths in zip(longest, sides, strict=True):
+                np.maximum.at(longest_of_side, longer, lengths)
+        return histogram, np.maximum.accumulate(longest, 1).T
 
     def _lengths(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yields the lengths of sources and targets that are not skipped, block by block."""
@@ -152,20 +154,22 @@ class TrainingBatches:
         )
         fits = self._fits(source_lengths, target_lengths)
         members, longer = members[fits], np.maximum(source_lengths, target_lengths)[fits]
-        buckets = np.searchsorted(self.widths, longer)
+        buckets = np.searchsorted(self._longer, longer)
         order = np.argsort(-buckets, kind="stable")  # widest first: narrower pairs complete the last batch of a bucket
         batches, cut = [], 0
         while cut < len(order):
             bucket = buckets[order[cut]]
-            rows = self._rows[int(self.widths[bucket])]
+            rows = self._rows[bucket]
             batches.append((members[order[cut : cut + rows]], bucket))
             cut += rows
         random = np.random.RandomState([self.seed, epoch, window])  # noqa: NPY002 (the same in every version of NumPy)
         for index in random.permutation(len(batches))[start:]:
             pairs, bucket = batches[index]
-            width, target_width = int(self.widths[bucket]), int(self._target_widths[bucket])
-            rows = self._rows[width]
-            yield self.corpus.source.padded(pairs, rows, width), self.corpus.target.padded(pairs, rows, target_width)
+            rows, (source_width, target_width) = self._rows[bucket], self.widths[bucket].tolist()
+            yield (
+                self.corpus.source.padded(pairs, rows, source_width),
+                self.corpus.target.padded(pairs, rows, target_width),
+            )
 
     def stream(
         self, epoch: int, window: int, batch: int

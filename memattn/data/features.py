@@ -7,7 +7,7 @@ import itertools
 import os
 import zlib
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -33,8 +33,6 @@ class Features:
       mean, deviation: [F], by which vectors are normalised as they are read.
       path: pattern of the shards' paths, for messages.
     """
-
-    pads_as_targets: ClassVar[bool] = False
 
     shards: list[np.ndarray]
     offsets: np.ndarray

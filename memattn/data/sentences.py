@@ -2,7 +2,7 @@
 
 import dataclasses
 import zlib
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -15,13 +15,7 @@ _BLOCK = 1 << 20  # numbers that are read at a time
 
 
 class Sources(Protocol):
-    """Sources of any kind, such as `Sentences` of token ids or `features.Features`.
-
-    Attributes:
-      pads_as_targets: whether sources are about as long as targets, so that a batch has one width for both.
-    """
-
-    pads_as_targets: ClassVar[bool]
+    """Sources of any kind, such as `Sentences` of token ids or `features.Features`."""
 
     @property
     def offsets(self) -> np.ndarray:
@@ -63,8 +57,6 @@ class Sentences:
       path: the file of the ids, for messages.
       num_ids: size of the vocabulary. Ids are checked against it as they are read; None skips the check.
     """
-
-    pads_as_targets: ClassVar[bool] = True
 
     ids: np.ndarray
     offsets: np.ndarray

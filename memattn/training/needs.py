@@ -76,27 +76,30 @@ def _int_option(model: Seq2SeqConfig, name: str) -> int:
 def check_batches(config: Config, batches: TrainingBatches, vocabulary_size: int, replicas: int) -> list[str]:
     """Returns lines that announce large updates. Raises ConfigError for batches that do not fit into memory."""
     model, training = config.model, config.training
-    rows, width = batches.largest
+    rows, source, target = batches.largest
+    tokens = f"{max(source, target):,} tokens on a side"
     pairs = training.accumulate * rows
     key = "training.batch_size" if training.accumulate == 1 else "training.accumulate"
-    resources.check(8 * pairs * width, key, f"an update of {pairs:,} pairs with {width:,} tokens on a side")
+    resources.check(4 * pairs * (source + target), key, f"an update of {pairs:,} pairs with {tokens}")
     lines = []
     if pairs > batches.pairs:
         lines.append(f"an update reads {pairs:,} pairs, {pairs / batches.pairs:.3g} times the corpus")
     if isinstance(model, Seq2SeqConfig) and not tf.config.list_physical_devices("GPU"):
         rows = -(-rows // replicas)
-        share = 1.0 if batches.corpus.source.pads_as_targets and not model.encoder_reduce else 0.5  # fewer positions
-        kept = share * _kept_bytes(model, training, rows, width, vocabulary_size)
-        resources.check(kept, "training.batch_size", f"a step on {rows:,} pairs with {width:,} tokens on a side")
+        kept = _kept_bytes(model, training, rows, source, target, vocabulary_size)
+        resources.check(kept, "training.batch_size", f"a step on {rows:,} pairs with {tokens}")
         if kept > resources.total_memory() / 4:
             lines.append(f"a step takes about {resources.readable(kept)} of memory")
     return lines
 
 
-def _kept_bytes(model: Seq2SeqConfig, training: TrainingConfig, rows: int, width: int, vocabulary_size: int) -> float:
-    """Returns the bytes that backpropagation keeps for a batch on a CPU."""
+def _kept_bytes(
+    model: Seq2SeqConfig, training: TrainingConfig, rows: int, source: int, target: int, vocabulary_size: int
+) -> float:
+    """Returns the bytes that backpropagation keeps on a CPU for a batch of sources and targets of these widths."""
     is_measured = model.encoder == "lstm" and model.decoder == "lstm" and model.input_feeding
+    is_measured = is_measured and not model.encoder_reduce
     # Half where nothing was measured, so that no model is refused that would fit.
     share = (1.0 if is_measured else 0.5) * (1.0 if training.precision == "float32" else 0.5)
     layers = model.layers * (_POSITION_BYTES + _UNIT_BYTES * rows * model.units)
-    return share * width * (layers + 4 * rows * vocabulary_size)
+    return share * ((source + target) / 2 * layers + target * 4 * rows * vocabulary_size)

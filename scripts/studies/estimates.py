@@ -82,7 +82,7 @@ def rehearse(names: list[str], scale: str, *, steps: int, strategy: str) -> str:
         seconds = []
         sentences = training.batch_size
         if training.batch_type == "tokens":
-            sentences = max(1, sentences // text.longest)
+            sentences = max(1, sentences // max(text.longest, text.longest_target))
         for number in range(steps):
             batches = [_random_pairs(random, text, sentences) for _ in range(training.accumulate)]
             started = time.perf_counter()
@@ -118,8 +118,8 @@ class _Text(NamedTuple):
     Attributes:
       vocabulary: number of ids.
       source_length, target_length: mean lengths, ends of sentences included.
-      longest: greatest length of a source; if sources are token ids, greatest length of both sides.
-      longest_target: greatest length of a target; if sources are token ids, greatest length of both sides.
+      longest: greatest length of a source.
+      longest_target: greatest length of a target.
       source_features: width of the vectors that are sources; None where these are token ids.
     """
 
@@ -155,9 +155,10 @@ def _text(data: DataConfig) -> _Text:
     if (task := data.generated) is not None:
         random = np.random.RandomState(task.seed)  # noqa: NPY002
         pairs = TASKS[task.name].pairs(task, random, np.arange(task.max_length + 1))  # each length once
-        source, target = (1 + float(np.mean(list(map(len, side)))) for side in zip(*pairs, strict=True))
-        longest = 1 + max(len(side) for pair in pairs for side in pair)
-        return _Text(len(SPECIAL_TOKENS) + len(TASKS[task.name].tokens(task)), source, target, longest, longest)
+        lengths = [1 + np.array(list(map(len, side))) for side in zip(*pairs, strict=True)]
+        source, target = (float(side.mean()) for side in lengths)
+        vocabulary_size = len(SPECIAL_TOKENS) + len(TASKS[task.name].tokens(task))
+        return _Text(vocabulary_size, source, target, *(int(side.max()) for side in lengths))
     if not os.path.isdir(data.path):
         text = _UNPREPARED[data.source]
         longest = data.max_source_length or text.longest
@@ -166,9 +167,10 @@ def _text(data: DataConfig) -> _Text:
     vocabulary = corpus.read_vocabulary(os.path.join(data.path, corpus.VOCABULARY))
     sides = corpus.read_corpus(data.path, "train", vocabulary, data.source)
     lengths = [side.lengths() for side in (sides.source, sides.target)]
-    longest = longest_target = int(min(max(map(max, lengths)), data.max_source_length or np.inf))
-    if not sides.source.pads_as_targets:
-        longest_target = int(lengths[1].max())
+    longest, longest_target = (
+        int(min(side.max(), limit or np.inf))
+        for side, limit in zip(lengths, (data.max_source_length, data.max_target_length), strict=True)
+    )
     source, target = (float(side.mean()) for side in lengths)
     features = sides.source.facts().get("source_features")
     return _Text(len(vocabulary), source, target, longest, longest_target, features)

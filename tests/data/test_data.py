@@ -1,5 +1,6 @@
 """The vocabulary, reading a prepared corpus, and cutting it into batches."""
 
+import dataclasses
 import itertools
 import os
 import re
@@ -246,16 +247,16 @@ def test_only_the_last_batch_of_a_window_is_filled_up_and_its_padding_comes_last
 
 def test_there_are_as_many_shapes_as_buckets(window):
     batches = make_batches()
-    shapes = {source.shape for epoch in range(3) for source, _ in epoch_of(batches, epoch)}
-    assert shapes == {(4, width) for width in batches.widths}
+    shapes = {(source.shape, target.shape) for epoch in range(3) for source, target in epoch_of(batches, epoch)}
+    assert shapes == {((4, source), (4, target)) for source, target in batches.widths}
     assert len(shapes) == 3
 
 
 def test_batches_of_tokens_hold_at_most_batch_size_tokens_per_side():
     batches = make_batches(batch_size=60, batch_type="tokens")
-    shapes = {source.shape for epoch in range(3) for source, _ in epoch_of(batches, epoch)}
-    assert shapes == {(60 // width, width) for width in batches.widths}
-    assert len({rows for rows, _ in shapes}) > 1
+    shapes = {(source.shape, target.shape) for epoch in range(3) for source, target in epoch_of(batches, epoch)}
+    assert shapes == {((60 // max(widths), widths[0]), (60 // max(widths), widths[1])) for widths in batches.widths}
+    assert len({rows for (rows, _), _ in shapes}) > 1
     with pytest.raises(DataError, match=r"training.batch_size: .*5 tokens .*\d+-token"):
         make_batches(batch_size=5, batch_type="tokens")
 
@@ -264,9 +265,27 @@ def test_a_batch_is_as_wide_as_the_bucket_of_its_longest_pair(window):
     batches = make_batches()
     for source, target in epoch_of(batches, 0):
         longest = max((source != PAD).sum(1).max(), (target != PAD).sum(1).max())
-        narrower = [width for width in batches.widths if width < source.shape[1]]
-        assert longest <= source.shape[1]
+        widest = max(source.shape[1], target.shape[1])
+        narrower = [max(widths) for widths in batches.widths if max(widths) < widest]
+        assert longest <= widest
         assert not narrower or longest > max(narrower)
+
+
+@pytest.mark.parametrize("short_side", ["source", "target"])
+def test_a_side_that_is_always_shorter_is_padded_less(window, short_side):
+    """A decoder runs over all positions of the padded targets, so that each costs time."""
+    corpus = make_corpus()
+    short = Sentences.from_ids([[5] * (index % 3) + [EOS] for index in range(len(corpus))])
+    batches = make_batches(corpus=dataclasses.replace(corpus, **{short_side: short}))
+    other = {"source": "target", "target": "source"}[short_side]
+    seen = np.zeros([3, 2], int)
+    for source, target in epoch_of(batches, 0):
+        sides = {"source": source, "target": target}
+        assert sides[short_side].shape[1] <= 3 < sides[other].shape[1]
+        bucket = batches.widths.tolist().index([source.shape[1], target.shape[1]])
+        seen[bucket] = np.maximum(seen[bucket], [(side != PAD).sum(1).max() for side in (source, target)])
+    np.testing.assert_array_equal(np.maximum.accumulate(seen), batches.widths)
+    assert batches.largest == (4, *batches.widths[-1])
 
 
 def test_batches_hold_little_padding():
@@ -274,7 +293,7 @@ def test_batches_hold_little_padding():
     real = total = 0
     for source, target in epoch_of(batches, 0):
         real += np.maximum((source != PAD).sum(1), (target != PAD).sum(1)).sum()
-        total += source.size
+        total += len(source) * max(source.shape[1], target.shape[1])
     assert real / total > 0.9
 
 
