@@ -2,6 +2,7 @@
 
 decode      beam search of a batch of sources
 train       one training step
+parts       the parts of a training step of memattn: encoder and decoder, forward and backward, and the optimizer
 trained     beam search of trained runs on a split, in turns, with their scores
 latency     one sentence at a time
 tokens      one decoder step against the length of the source
@@ -14,13 +15,14 @@ Options of one: python scripts/benchmark.py decode --help
 
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
 
-from benchmarks import data, decode, latency, paper, replicas, tokens, train, trained
+from benchmarks import data, decode, latency, paper, parts, replicas, tokens, train, trained
 
 
 def main() -> None:
     benchmarks = {
         "decode": decode,
         "train": train,
+        "parts": parts,
         "trained": trained,
         "latency": latency,
         "tokens": tokens,

@@ -14,22 +14,28 @@ def main() -> int:
     options = flags.FLAGS
     rows = []
     for length in map(int, options.lengths):
-        work = {
-            "task": "train",
-            "beam": 1,
-            "length": length,
-            "source_lengths": "uniform",
-            "as_source": False,
-            "batch": options.batch_size,
-            "units": options.units,
-            "vocabulary": options.vocabulary,
-        }
-        measured = systems.race({name: (name, work) for name in options.systems}, options)
+        measured = systems.race({name: (name, work_of(length)) for name in options.systems}, options)
         for name, result in measured.items():
             tokens = round(options.batch_size * length / result.median)
             rows.append({**systems.row(name, length, result, measured), "tokens/s": tokens})
     title = "Time of one update"
     return systems.report(rows, options, title=title, units=options.units, vocabulary=options.vocabulary)
+
+
+def work_of(length: int, timed: str = "update") -> dict[str, object]:
+    """Returns the work of a worker that times a training step, or the part of it that `timed` names."""
+    options = flags.FLAGS
+    return {
+        "task": "train",
+        "timed": timed,
+        "beam": 1,
+        "length": length,
+        "source_lengths": "uniform",
+        "as_source": False,
+        "batch": options.batch_size,
+        "units": options.units,
+        "vocabulary": options.vocabulary,
+    }
 
 
 def run() -> None:

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import tensorflow as tf
-from benchmarks import lower_bounds, systems
+from benchmarks import lower_bounds, parts, systems
 from benchmarks.peers import worker
 from helpers.repository import ROOT
 
@@ -308,6 +308,34 @@ def test_training_steps_are_timed_beside_bahdanau_attention(measure):
     assert float(rows[0]["our Bahdanau / it"]) == pytest.approx(ratio, rel=0.05, abs=0.02)
     assert rows[1]["our Bahdanau / it"] == "1.0"
     assert "at once" not in caption
+
+
+def test_the_parts_of_a_training_step_are_timed(command, tmp_path):
+    options = ["--systems", "memattn: windowed memory, K = 8", "--lengths", "4", "--units", "8", "--batch_size", "4"]
+    places = ["--repeats", "2", "--output", tmp_path / "parts", "--logs", tmp_path / "logs"]
+    status, stdout, stderr = command(ROOT, "scripts.benchmark", "parts", *options, *places)
+    assert status == 0, stderr[-2000:]
+    assert [line.split("|")[3].strip() for line in stdout.splitlines() if "windowed memory" in line] == [
+        "encoder, forward",
+        "encoder, backward",
+        "decoder, forward",
+        "decoder, backward",
+        "clipping and optimizer",
+        "the whole step",
+    ]
+
+
+def test_a_backward_pass_takes_what_gradients_add():
+    timed = {"encoder": 1, "encoder and gradients": 4, "decoder": 2, "decoder and gradients": 7, "optimizer": 1}
+    seconds = {name: [first, 2.0 * first] for name, first in {**timed, "update": 13}.items()}
+    assert parts.seconds_of_parts(seconds) == {
+        "encoder, forward": [1, 2],
+        "encoder, backward": [3, 6],
+        "decoder, forward": [2, 4],
+        "decoder, backward": [5, 10],
+        "clipping and optimizer": [1, 2],
+        "the whole step": [13, 26],
+    }
 
 
 def test_a_decoder_step_is_timed_and_drawn(measure, tmp_path):

@@ -7,6 +7,7 @@ import time
 from typing import cast
 
 import numpy as np
+import parts
 import tensorflow as tf
 import worker
 
@@ -87,4 +88,9 @@ if work.task == "decode":
 else:
     step = TrainingStep(model, config.training, tf.distribute.get_strategy())
     source, target = (side.astype(np.int32) for side in worker.training_batch(work))
-    worker.serve_training(work, versions, notes, lambda: float(step([(source, target)], 0, 1e-3)[0]))
+
+    def update():
+        return float(step([(source, target)], 0, 1e-3)[0])
+
+    run = update if work.timed == "update" else parts.functions(model, step, source, target)[work.timed]
+    worker.serve_training(work, versions, notes, run)

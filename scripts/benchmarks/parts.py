@@ -1,0 +1,69 @@
+"""Times the parts of one training step of memattn, forward and backward.
+
+python scripts/benchmark.py parts --output results/speed/parts
+
+The time of a backward pass is the difference between a part with its gradients and the part alone.
+"""
+
+import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
+
+import statistics
+
+from absl import flags
+
+from benchmarks import systems, train
+from memattn.evaluation import formatting
+
+TIMED = ("encoder", "encoder and gradients", "decoder", "decoder and gradients", "optimizer", "update")
+
+
+def main() -> int:
+    options = flags.FLAGS
+    rows = []
+    for length in map(int, options.lengths):
+        for name in options.systems:
+            runners = {f"{name}, {timed}": (name, train.work_of(length, timed)) for timed in TIMED}
+            measured = systems.race(runners, options)
+            results = {timed: measured[f"{name}, {timed}"] for timed in TIMED}
+            update = results["update"].median
+            for part, seconds in seconds_of_parts({timed: result.seconds for timed, result in results.items()}).items():
+                rows.append(
+                    {
+                        "L": length,
+                        "system": name,
+                        "part": part,
+                        "seconds": f"{statistics.median(seconds):.3f}",
+                        "min-max": formatting.extent(seconds, ".3f"),
+                        "% of the step": f"{100 * statistics.median(seconds) / update:.0f}",
+                        "other cores": max(result.other_cores for result in results.values()),
+                        "notes": results["update"].notes,
+                    }
+                )
+    title = "Time of the parts of one training step"
+    return systems.report(rows, options, title=title, units=options.units, vocabulary=options.vocabulary)
+
+
+def seconds_of_parts(seconds: dict[str, list[float]]) -> dict[str, list[float]]:
+    """Returns the times of each part in each repeat, from those of all in TIMED."""
+
+    def backward(side: str) -> list[float]:
+        return [both - forward for both, forward in zip(seconds[f"{side} and gradients"], seconds[side], strict=True)]
+
+    return {
+        "encoder, forward": seconds["encoder"],
+        "encoder, backward": backward("encoder"),
+        "decoder, forward": seconds["decoder"],
+        "decoder, backward": backward("decoder"),
+        "clipping and optimizer": seconds["optimizer"],
+        "the whole step": seconds["update"],
+    }
+
+
+def run() -> None:
+    """Defines the flags, then runs `main`."""
+    ours = [name for name, system in systems.SYSTEMS.items() if system.worker == "ours" and not system.selected]
+    timed = ["memattn: memory, K = 32", "memattn: Bahdanau"]
+    systems.define_flags(output="results/speed/parts", systems=timed, known=ours)
+    systems.define_sizes("50")
+    flags.DEFINE_integer("batch_size", 128, "Sentence pairs, all of full length.", lower_bound=1)
+    cli.run(main, tensorflow=True)
