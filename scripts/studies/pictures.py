@@ -68,25 +68,25 @@ def errors_by_position(path: str) -> None:
 
 def long_sources(path: str) -> None:
     """Draws quality and decode time of sources longer than in training."""
-    figure = Figure(figsize=(9.5, 3.9), layout="constrained")
-    left, right = figure.subplots(1, 2)
+    figure = Figure(figsize=(9.5, 7), layout="constrained")
+    upper, lower = figure.subplots(2, 1)
     exact: dict[str, dict] = {}
     seconds: dict[str, dict] = {}
     for row in _rows("long_sources/small/table.csv"):
         length, score = int(row["L"]), float(row["exact match %"])
         exact.setdefault(row["model"], {})[length] = (score,) * 3
         seconds.setdefault(row["model"], {})[length] = float(row["decode s"]), *formatting.ends(row["decode s min-max"])
-    for axes, points_by_model in ((left, exact), (right, seconds)):
+    for axes, points_by_model in ((upper, exact), (lower, seconds)):
         models = {name: printed.attention(name) for name in points_by_model}
         draw_lines(axes, [Line(styles.words(models[name]), models[name], points_by_model[name]) for name in models])
         axes.set(xscale="log", xlabel="S, length of the source in symbols")
         lengths = list(points_by_model["none"])
         axes.set_xticks(lengths, [f"{length:,}" for length in lengths])
         axes.minorticks_off()
-    left.set(ylim=(0, 102), ylabel="sources without an error, %")
-    right.set(ylim=(0, None), ylabel="seconds to decode 50 sources")
-    label_ends(left)
-    label_ends(right)
+    upper.set(ylim=(0, 102), ylabel="sources without an error, %")
+    lower.set(ylim=(0, None), ylabel="seconds to decode 50 sources")
+    label_ends(upper)
+    label_ends(lower)
     save(figure, path)
 
 
@@ -318,7 +318,7 @@ PICTURES: dict[str, Callable[[str], None]] = {
         table="speed/tokens.csv",
         x="S, length of the source in tokens",
         y="microseconds per token",
-        title="Time to decode a token of a hypothesis: two layers of 256 units, CPU, AMD EPYC",
+        title="Time to decode a token of a hypothesis: two layers of 256 units, CPU, Intel Xeon",
         scale="linear",
     ),
     "results/training_cost/small/times.png": partial(
