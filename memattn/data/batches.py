@@ -33,14 +33,15 @@ class TrainingBatches:
 
     Each epoch takes every pair once, in a new order, a window of WINDOW pairs at a time. In a window, pairs are sorted
     into buckets by their longer side and cut into batches, which are shuffled. Any batch is thus reached in constant
-    time, and memory holds one window, however large the corpus is. Narrower pairs complete the last batch of a bucket.
-    So sources are padded to the longest source of their bucket and the narrower ones, and targets to the longest target
-    of these. Rows of padding, which the loss ignores, complete the last batch of a window.
+    time, and memory holds one window, however large the corpus is. The last batch of a bucket is filled up with pairs
+    of narrower buckets. So a bucket's sources are padded to the longest source in this bucket and all narrower ones,
+    and its targets to the longest such target. Rows of padding, which the loss ignores, complete the last batch of a
+    window.
 
     Args:
       corpus: sentence pairs, which may be mapped from disk.
       batch_size: size of a batch in the unit that `batch_type` names.
-      num_buckets: number of buckets, and so of padded shapes.
+      num_buckets: upper bound on the number of buckets, and so of padded shapes.
       seed: seed of the order.
       batch_type: "sentences" counts sentence pairs; "tokens" counts tokens, or vectors, of the longer side, padding
         included.
@@ -48,7 +49,7 @@ class TrainingBatches:
       max_target_length: like `max_source_length`, for targets.
 
     Attributes:
-      widths: padded widths of each bucket's sources and targets, ascending, [buckets, 2].
+      widths: padded widths of sources and targets for each bucket, [buckets, 2]; neither decreases.
       pairs: number of pairs in an epoch.
       longest_source: longest source in an epoch, including its end of sentence.
       window_size: number of pairs in a window, including the skipped ones.
@@ -77,8 +78,8 @@ class TrainingBatches:
                 "no training pair is within data.max_source_length and data.max_target_length, which count the end of "
                 "sentence"
             )
-        self._longer = _quantile_widths(histogram, num_buckets)  # the longest side in each bucket
-        self.widths = longest[self._longer]
+        self.widths = longest[_quantile_widths(histogram, num_buckets)]
+        self._longer = self.widths.max(1)
         self.longest_source = int(self.widths[-1, 0])
         self._rows = [self._rows_for(width) for width in self._longer.tolist()]
         shapes = ((rows, *widths) for rows, widths in zip(self._rows, self.widths.tolist(), strict=True))
@@ -92,16 +93,16 @@ class TrainingBatches:
           The number of pairs with this n, [lengths].
           The lengths of the longest source and the longest target among the pairs with up to this n, [lengths, 2].
         """
-        histogram, longest = np.zeros(1, np.int64), np.zeros([2, 1], np.int64)
+        histogram, longest = np.zeros(1, np.int64), np.zeros([1, 2], np.int64)
         for sides in self._lengths():
             longer = np.maximum(*sides)
             counts = np.bincount(longer)
             missing = max(0, len(counts) - len(histogram))
-            histogram, longest = np.pad(histogram, (0, missing)), np.pad(longest, [(0, 0), (0, missing)])
+            histogram, longest = np.pad(histogram, (0, missing)), np.pad(longest, [(0, missing), (0, 0)])
             histogram[: len(counts)] += counts
-            for longest_of_side, lengths in zip(longest, sides, strict=True):
-                np.maximum.at(longest_of_side, longer, lengths)
-        return histogram, np.maximum.accumulate(longest, 1).T
+            for side, lengths in enumerate(sides):
+                np.maximum.at(longest[:, side], longer, lengths)
+        return histogram, np.maximum.accumulate(longest)
 
     def _lengths(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yields the lengths of sources and targets that are not skipped, block by block."""

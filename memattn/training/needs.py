@@ -77,7 +77,7 @@ def check_batches(config: Config, batches: TrainingBatches, vocabulary_size: int
     """Returns lines that announce large updates. Raises ConfigError for batches that do not fit into memory."""
     model, training = config.model, config.training
     rows, source, target = batches.largest
-    tokens = f"{max(source, target):,} tokens on a side"
+    tokens = f"up to {max(source, target):,} tokens on a side"
     pairs = training.accumulate * rows
     key = "training.batch_size" if training.accumulate == 1 else "training.accumulate"
     resources.check(4 * pairs * (source + target), key, f"an update of {pairs:,} pairs with {tokens}")
@@ -97,9 +97,11 @@ def _kept_bytes(
     model: Seq2SeqConfig, training: TrainingConfig, rows: int, source: int, target: int, vocabulary_size: int
 ) -> float:
     """Returns the bytes that backpropagation keeps on a CPU for a batch of sources and targets of these widths."""
-    is_measured = model.encoder == "lstm" and model.decoder == "lstm" and model.input_feeding
-    is_measured = is_measured and not model.encoder_reduce
+    cells = model.encoder, model.decoder
+    is_measured = cells == ("lstm", "lstm") and model.input_feeding and not model.encoder_reduce
     # Half where nothing was measured, so that no model is refused that would fit.
     share = (1.0 if is_measured else 0.5) * (1.0 if training.precision == "float32" else 0.5)
-    layers = model.layers * (_POSITION_BYTES + _UNIT_BYTES * rows * model.units)
-    return share * ((source + target) / 2 * layers + target * 4 * rows * vocabulary_size)
+    encoder_layers, encoder_units = model.encoder_layers or model.layers, model.encoder_units or model.units
+    encoder = encoder_layers * (_POSITION_BYTES + _UNIT_BYTES * rows * encoder_units) / 2
+    decoder = model.layers * (_POSITION_BYTES + _UNIT_BYTES * rows * model.units) / 2
+    return share * (source * encoder + target * (decoder + 4 * rows * vocabulary_size))

@@ -65,5 +65,6 @@ def run() -> None:
     timed = ["memattn: memory, K = 32", "memattn: Bahdanau"]
     systems.define_flags(output="results/speed/parts", systems=timed, known=ours)
     systems.define_sizes("50")
+    flags.register_validator("lengths", lambda lengths: len(lengths) == 1, "one length")
     flags.DEFINE_integer("batch_size", 128, "Sentence pairs, all of full length.", lower_bound=1)
     cli.run(main, tensorflow=True)

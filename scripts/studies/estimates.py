@@ -162,7 +162,7 @@ def _text(data: DataConfig) -> _Text:
     if not os.path.isdir(data.path):
         text = _UNPREPARED[data.source]
         longest = data.max_source_length or text.longest
-        longest_target = text.longest_target if text.source_features else longest
+        longest_target = data.max_target_length or (text.longest_target if text.source_features else longest)
         return text._replace(longest=longest, longest_target=longest_target)
     vocabulary = corpus.read_vocabulary(os.path.join(data.path, corpus.VOCABULARY))
     sides = corpus.read_corpus(data.path, "train", vocabulary, data.source)

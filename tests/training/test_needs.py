@@ -62,11 +62,11 @@ def machine(monkeypatch):
         ({**NEURAL_GPU, "model.units": MANY}, "model: training .* parameters or more"),
         (
             {"training.accumulate": MANY},
-            "training.accumulate: an update of 17,179,869,176 pairs with 6 tokens",
+            "training.accumulate: an update of 17,179,869,176 pairs with up to 6 tokens",
         ),
         (
             {"training.batch_size": MANY},
-            "training.batch_size: an update of 2,147,483,647 pairs with 6 tokens",
+            "training.batch_size: an update of 2,147,483,647 pairs with up to 6 tokens",
         ),
         ({"decoding.batch_size": MANY}, "decoding.batch_size: decoding .* sources of up to [56] tokens, 1 hypotheses"),
     ],
@@ -83,9 +83,17 @@ def test_training_that_memory_cannot_hold_is_refused_before_it_begins(tiny_confi
 
 def test_a_training_step_that_memory_cannot_hold_is_refused(tiny_config, tmp_path, machine):
     machine(12 * 10**6)
-    message = "training.batch_size: a step on 8 pairs with 997 tokens on a side takes about 26.4 MB, and"
+    message = "training.batch_size: a step on 8 pairs with up to 997 tokens on a side takes about 26.4 MB, and"
     with pytest.raises(ConfigError, match=message):
         train(tiny_config({"data.copy.max_length": 1_000}), str(tmp_path / "run"), NO_STRATEGY)
+
+
+def test_short_targets_need_less_memory_than_long_ones(tiny_config, tmp_path, machine):
+    task = {"name": "selective_copy", "max_length": 1_000, "marked": 2, "train_examples": 60, "valid_examples": 12}
+    machine(10_500_000)
+    message = "training.batch_size: a step on 8 pairs with up to 996 tokens on a side takes about 13. MB, and"
+    with pytest.raises(ConfigError, match=message):
+        train(tiny_config({"data.copy": None, "data.task": task}), str(tmp_path / "run"), NO_STRATEGY)
 
 
 def test_a_corpus_for_which_the_disk_is_too_small_is_refused_before_it_is_written(tiny_config, tmp_path, machine):

@@ -55,7 +55,7 @@ def functions(
         return cross_entropy(tf.cast(logits, tf.float32), target_ids, mask, label_smoothing=0.0).objective / tokens
 
     encoded = encode()
-    ones = [tf.ones_like(tensor) / tokens for tensor in _floats(encoded)]
+    ones = [tf.ones_like(tensor) / tf.cast(tokens, tensor.dtype) for tensor in _floats(encoded)]
     small = [tf.fill(weight.shape, 1e-6) for weight in weights]
     return {
         "encoder": lambda: float(_total(_floats(encode()))),
