@@ -91,7 +91,7 @@ def test_a_training_step_that_memory_cannot_hold_is_refused(tiny_config, tmp_pat
 def test_short_targets_need_less_memory_than_long_ones(tiny_config, tmp_path, machine):
     task = {"name": "selective_copy", "max_length": 1_000, "marked": 2, "train_examples": 60, "valid_examples": 12}
     machine(10_500_000)
-    message = "training.batch_size: a step on 8 pairs with up to 996 tokens on a side takes about 13. MB, and"
+    message = "training.batch_size: a step on 8 pairs with up to 982 tokens on a side takes about 12.9 MB, and"
     with pytest.raises(ConfigError, match=message):
         train(tiny_config({"data.copy": None, "data.task": task}), str(tmp_path / "run"), NO_STRATEGY)
 
