@@ -156,7 +156,7 @@ class TrainingStep:
         encoded_gradients, decoder_parts, sums = self._decoder_gradients(
             encoded, target, decoder_seed, tokens, teaching
         )
-        pairs = zip(_differentiable(encoded), encoded_gradients, strict=True)
+        pairs = zip(differentiable(encoded), encoded_gradients, strict=True)
         used = [(tensor, gradient) for tensor, gradient in pairs if gradient is not None]
         tensors, tensor_gradients = map(list, zip(*used, strict=True))
         encoder_parts = tape.gradient(tensors, self.model.trainable_variables, tensor_gradients)
@@ -173,7 +173,7 @@ class TrainingStep:
         """
         mask = tf.not_equal(target, PAD)
         with tf.GradientTape() as tape:
-            tape.watch(_differentiable(encoded))
+            tape.watch(differentiable(encoded))
             if teaching is None:
                 logits = self.model.decode(encoded, target, seed)
             else:
@@ -187,7 +187,7 @@ class TrainingStep:
                 objective *= self.state[0]
         correct = mask & tf.equal(tf.argmax(logits, -1, tf.int32), target)
         sums = tf.stack([cross_entropy, tf.reduce_sum(tf.cast(correct, tf.float32))])
-        sources = [_differentiable(encoded), self.model.trainable_variables]
+        sources = [differentiable(encoded), self.model.trainable_variables]
         return *tape.gradient(objective, sources), sums
 
     def _compute_teacher_contexts(self, encoded, target):
@@ -237,5 +237,6 @@ class TrainingStep:
         steps.assign(tf.where(finite & ~raised, steps + 1, 0))
 
 
-def _differentiable(encoded: Any) -> list[tf.Tensor]:
+def differentiable(encoded: Any) -> list[tf.Tensor]:
+    """Returns the tensors of what a model encoded that can have gradients."""
     return [tensor for tensor in tf.nest.flatten(encoded) if tensor.dtype.is_floating]

@@ -19,26 +19,25 @@ TIMED = ("encoder", "encoder and gradients", "decoder", "decoder and gradients",
 
 def main() -> int:
     options = flags.FLAGS
+    (length,) = map(int, options.lengths)
     rows = []
-    for length in map(int, options.lengths):
-        for name in options.systems:
-            runners = {f"{name}, {timed}": (name, train.work_of(length, timed)) for timed in TIMED}
-            measured = systems.race(runners, options)
-            results = {timed: measured[f"{name}, {timed}"] for timed in TIMED}
-            update = results["update"].median
-            for part, seconds in seconds_of_parts({timed: result.seconds for timed, result in results.items()}).items():
-                rows.append(
-                    {
-                        "L": length,
-                        "system": name,
-                        "part": part,
-                        "seconds": f"{statistics.median(seconds):.3f}",
-                        "min-max": formatting.extent(seconds, ".3f"),
-                        "% of the step": f"{100 * statistics.median(seconds) / update:.0f}",
-                        "other cores": max(result.other_cores for result in results.values()),
-                        "notes": results["update"].notes,
-                    }
-                )
+    for name in options.systems:
+        runners = {f"{name}, {timed}": (name, train.work_of(length, timed)) for timed in TIMED}
+        results = dict(zip(TIMED, systems.race(runners, options).values(), strict=True))
+        update = results["update"]
+        for part, seconds in seconds_of_parts({timed: result.seconds for timed, result in results.items()}).items():
+            rows.append(
+                {
+                    "L": length,
+                    "system": name,
+                    "part": part,
+                    "seconds": f"{statistics.median(seconds):.3f}",
+                    "min-max": formatting.extent(seconds, ".3f"),
+                    "% of the step": f"{100 * statistics.median(seconds) / update.median:.0f}",
+                    "other cores": max(result.other_cores for result in results.values()),
+                    "notes": update.notes,
+                }
+            )
     title = "Time of the parts of one training step"
     return systems.report(rows, options, title=title, units=options.units, vocabulary=options.vocabulary)
 
@@ -64,7 +63,6 @@ def run() -> None:
     ours = [name for name, system in systems.SYSTEMS.items() if system.worker == "ours" and not system.selected]
     timed = ["memattn: memory, K = 32", "memattn: Bahdanau"]
     systems.define_flags(output="results/speed/parts", systems=timed, known=ours)
-    systems.define_sizes("50")
+    train.define_sizes()
     flags.register_validator("lengths", lambda lengths: len(lengths) == 1, "one length")
-    flags.DEFINE_integer("batch_size", 128, "Sentence pairs, all of full length.", lower_bound=1)
     cli.run(main, tensorflow=True)

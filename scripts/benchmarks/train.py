@@ -38,6 +38,12 @@ def work_of(length: int, timed: str = "update") -> dict[str, object]:
     }
 
 
+def define_sizes() -> None:
+    """Defines the flags that `work_of` reads."""
+    systems.define_sizes("50")
+    flags.DEFINE_integer("batch_size", 128, "Sentence pairs, all of full length.", lower_bound=1)
+
+
 def run() -> None:
     """Defines the flags, then runs `main`."""
     known = [
@@ -46,6 +52,5 @@ def run() -> None:
         if not system.selected and system.worker not in systems.DECODERS
     ]
     systems.define_flags(output="results/speed/train", systems=systems.TRAINED, known=known)
-    systems.define_sizes("50")
-    flags.DEFINE_integer("batch_size", 128, "Sentence pairs, all of full length.", lower_bound=1)
+    define_sizes()
     cli.run(main, tensorflow=True)

@@ -8,7 +8,7 @@ import tensorflow as tf
 from memattn.config import TrainingConfig
 from memattn.models.seq2seq import Seq2Seq
 from memattn.training.loss import cross_entropy
-from memattn.training.step import TrainingStep
+from memattn.training.step import TrainingStep, differentiable
 
 
 def functions(
@@ -31,18 +31,22 @@ def functions(
     def encoder_gradients(gradients):
         with tf.GradientTape() as tape:
             encoded = model.encode(source_ids, seed, step.jit_compile)
-        return _total(tape.gradient(_floats(encoded), weights, gradients))
+        return _total(tape.gradient(differentiable(encoded), weights, gradients))
+
+    def loss_of(logits):
+        mask = tf.ones_like(target_ids, tf.bool)
+        return cross_entropy(tf.cast(logits, tf.float32), target_ids, mask, label_smoothing=0.0).objective / tokens
 
     @tf.function(autograph=False, jit_compile=step.jit_compile)
     def decoder_loss(encoded):
-        return _loss(model.decode(encoded, target_ids, seed))
+        return loss_of(model.decode(encoded, target_ids, seed))
 
     @tf.function(autograph=False, jit_compile=step.jit_compile)
     def decoder_gradients(encoded):
         with tf.GradientTape() as tape:
-            tape.watch(_floats(encoded))
-            loss = _loss(model.decode(encoded, target_ids, seed))
-        return _total(tf.nest.flatten(tape.gradient(loss, [_floats(encoded), weights])))
+            tape.watch(differentiable(encoded))
+            loss = loss_of(model.decode(encoded, target_ids, seed))
+        return _total(tf.nest.flatten(tape.gradient(loss, [differentiable(encoded), weights])))
 
     @tf.function(autograph=False, jit_compile=step.jit_compile)
     def apply(gradients):
@@ -50,24 +54,16 @@ def functions(
         step.optimizer.apply_gradients(zip(clipped, weights, strict=True))
         return norm
 
-    def _loss(logits):
-        mask = tf.ones_like(target_ids, tf.bool)
-        return cross_entropy(tf.cast(logits, tf.float32), target_ids, mask, label_smoothing=0.0).objective / tokens
-
     encoded = encode()
-    ones = [tf.ones_like(tensor) / tf.cast(tokens, tensor.dtype) for tensor in _floats(encoded)]
+    ones = [tf.ones_like(tensor) / tf.cast(tokens, tensor.dtype) for tensor in differentiable(encoded)]
     small = [tf.fill(weight.shape, 1e-6) for weight in weights]
     return {
-        "encoder": lambda: float(_total(_floats(encode()))),
+        "encoder": lambda: float(_total(differentiable(encode()))),
         "encoder and gradients": lambda: float(encoder_gradients(ones)),
         "decoder": lambda: float(decoder_loss(encoded)),
         "decoder and gradients": lambda: float(decoder_gradients(encoded)),
         "optimizer": lambda: float(apply(small)),
     }
-
-
-def _floats(encoded) -> list[tf.Tensor]:
-    return [tensor for tensor in tf.nest.flatten(encoded) if tensor.dtype.is_floating]
 
 
 def _total(tensors: list[tf.Tensor | None]) -> tf.Tensor:
