@@ -56,6 +56,7 @@ STYLES = {
     "markovian": Style("Markovian Neural GPU", "#B3A8C9", "--"),
     "extended": Style("Extended Neural GPU", "#8377A1", "-."),
 }
+_READ_BY_ADDRESS = Style("windowed memory, read by address", "#9467BD", (0, (3, 2)))
 _SLOTS = 32  # number of slots whose lines have the mechanism's colour: fewer are lighter, more are darker
 _SLOT_BOUNDS, _SLOT_DASHES = (4, 16, 32, 64), (":", "-.", "--", "-", (0, (8, 2)))  # dashes of `memory` by slots
 _DASHES = ("-", "--", "-.", ":")
@@ -75,9 +76,8 @@ def words(attention: Mapping[str, Any]) -> str:
     num_slots = _num_slots(attention)
     slots = f", K = {num_slots}" if num_slots else ""
     encodings = ", position encodings" if attention.get("position_encoding", False) else ""
-    is_by_address = attention["name"] == "windowed_memory" and attention.get("read") == "address"
-    reading = ", read by address" if is_by_address else ""
-    return _style(attention).words + slots + encodings + reading
+    mechanism, comma, reading = _style(attention).words.partition(", ")  # K stands between
+    return mechanism + slots + encodings + comma + reading
 
 
 def line_styles(attentions: list[Mapping[str, Any]]) -> list[tuple[str, Dash]]:
@@ -115,6 +115,8 @@ def mixed(colour: str, added: str, share: float) -> str:
 
 def _style(attention: Mapping[str, Any]) -> Style:
     name = attention["name"]
+    if name == "windowed_memory" and attention.get("read") == "address":
+        return _READ_BY_ADDRESS
     return STYLES.get(name) or Style(name.rpartition(":")[2], "#7F7F00", "-")  # a mechanism outside the package
 
 

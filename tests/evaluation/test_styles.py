@@ -32,6 +32,13 @@ def test_models_are_named_in_words(attention, words):
     assert len(styles.line_styles([attention])) == 1
 
 
+def test_windowed_memory_read_by_address_looks_the_same_in_every_picture():
+    additive, address = ({"name": "windowed_memory", "num_slots": 32, "read": read} for read in ("additive", "address"))
+    lines = styles.line_styles([additive, address])
+    assert lines[0][0] != lines[1][0] and lines[0][1] != lines[1][1]
+    assert lines[::-1] == styles.line_styles([address, additive])
+
+
 def test_memory_is_blue_with_a_lightness_and_a_dash_for_each_number_of_slots():
     attentions = [{"name": "memory", "num_slots": slots} for slots in (1, 4, 16, 32, 64)]
     lines = styles.line_styles(attentions)
