@@ -11,14 +11,14 @@ from memattn.attention.ops import accurate
 from memattn.attention.options import positive_int
 from memattn.attention.slots import slot_memory, source_weights, value_scores
 
-SCORINGS = {"softmax": tf.nn.softmax, "sigmoid": tf.sigmoid}  # over the K slots, the last axis
+SCORINGS = {"softmax": tf.nn.softmax, "sigmoid": tf.sigmoid}  # of logits [..., K]; softmax runs over the slots
 
 
 class MemoryAttention(AttentionMechanism):
     """Sums the encoder states into K slots, once per source; each decoder step reads a weighted sum of the slots.
 
     The encoder adds each state s_t to every slot, with weights alpha_t: C = sum_t alpha_t s_t^T. A decoder step reads
-    c = beta C, with weights beta of the slots that the query h determines.
+    c = beta C, where the query h determines beta, the weights of the slots.
 
     Args:
       num_slots: K, the number of slots; at least 1.

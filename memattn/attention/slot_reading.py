@@ -15,7 +15,7 @@ class SlotReader(AttentionMechanism):
     - "additive": v . tanh(W_q h + b + W_read C_k) for slot k, as Bahdanau attention scores source states. The vectors
       in the tanh are `read_units` wide.
 
-    A constructor sets these attributes, then calls `_make_reading_layers`; `memorize` begins with `_make_v`.
+    A constructor sets the attributes below, then calls `_make_reading_layers`; `memorize` begins with `_make_v`.
     """
 
     num_slots: int
@@ -34,7 +34,7 @@ class SlotReader(AttentionMechanism):
             self._v_initializer = tf.keras.initializers.get(initializer_of("v", self.initializer))
 
     def _make_v(self) -> None:
-        """Makes v, if needed. Not the constructor makes it: its path begins with that of the enclosing layer."""
+        """Makes v, if needed. In a constructor, v could not get a path that begins with that of the enclosing layer."""
         if self.read == "additive" and self.v is None:
             self.v = self.add_weight(shape=(self.read_units,), initializer=self._v_initializer, name="v")
 

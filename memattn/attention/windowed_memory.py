@@ -10,15 +10,15 @@ from memattn.attention.options import positive_int
 from memattn.attention.slot_reading import SlotReader
 from memattn.attention.slots import value_scores
 
-_LOWEST_LOGIT = -8.0  # far from a slot's window; content can still overrule it
+_LOWEST_WINDOW = -8.0  # least value of a window; W_alpha s_t can still outweigh it
 
 
 class WindowedMemoryAttention(SlotReader):
-    """Makes each slot a weighted mean of the states, whose weights alpha are a softmax over time; C = alpha^T s.
+    """Makes each slot a weighted mean of the states: C = alpha^T s, with alpha a softmax over the source positions.
 
-    The logits of alpha are W_alpha s_t plus a window: slot k prefers the k-th of K equal stretches of the source. A
-    window is at least one position wide; if a source is shorter than K, several slots prefer the same position. A
-    decoder step reads beta C, where beta is a softmax of the logits that `read` chooses.
+    The logits of alpha are W_alpha s_t plus a window: at first, slot k prefers the k-th of K equal stretches of the
+    source. A window is at least one position wide; if a source is shorter than K, several slots prefer the same
+    position. A decoder step reads beta C, where beta is a softmax of the logits that `read` chooses.
 
     Args:
       num_slots: K, the number of slots; at least 1.
@@ -62,7 +62,7 @@ class WindowedMemoryAttention(SlotReader):
 
 
 def position_windows(num_slots: int, mask: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
-    """Returns the windows as logits [B, S, K]: -d^2 / (2 sigma^2), at least _LOWEST_LOGIT.
+    """Returns the windows as logits [B, S, K]: -d^2 / (2 sigma^2), at least _LOWEST_WINDOW.
 
     d is a position's distance to the middle of slot k's stretch; sigma is a quarter of a stretch, or a quarter of one
     position if that is longer. `mask` [B, S] is false for padding, which belongs to no stretch.
@@ -72,7 +72,7 @@ def position_windows(num_slots: int, mask: tf.Tensor, dtype: tf.DType) -> tf.Ten
     stretch = tf.reduce_sum(real, 1)[:, None, None] / num_slots  # [B, 1, 1]
     middles = (tf.range(num_slots, dtype=dtype) + 0.5) * stretch  # [B, 1, K]
     deviation = tf.maximum(stretch, 1.0) / 4
-    return tf.maximum(-0.5 * tf.square((positions - middles) / deviation), _LOWEST_LOGIT)
+    return tf.maximum(-0.5 * tf.square((positions - middles) / deviation), _LOWEST_WINDOW)
 
 
 def softmax_over_time(logits: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:

@@ -1,4 +1,4 @@
-"""Names models in words, and gives each mechanism a colour and a dash of its own in pictures.
+"""Names models in words, and gives each mechanism a colour of its own, and a dash, in pictures.
 
 A model is given by the options of its attention. A model with active memory, which has none, is given by its kind as
 `name`.
@@ -31,8 +31,8 @@ class Style(NamedTuple):
     dash: Dash
 
 
-# Memory attention and its extensions are blue to indigo; other families share a hue, too. The mechanisms that are most
-# often compared have colours of Okabe and Ito, which colour-blind readers can tell apart; in grey, the dashes differ.
+# Memory attention and its extensions are blue to violet; other families share a hue, too. No attention, Bahdanau, dot
+# product and memory have colours of Okabe and Ito, which colour-blind readers can tell apart, and different dashes.
 STYLES = {
     "none": Style("no attention", "#222222", ":"),
     "bahdanau": Style("Bahdanau", "#D55E00", "--"),
@@ -94,7 +94,8 @@ def line_styles(attentions: list[Mapping[str, Any]]) -> list[tuple[str, Dash]]:
     for i, (colour, dash) in enumerate(styles):
         earlier = styles[:i].count((colour, dash))
         lighter = mixed(colour, "white", 0.7 * earlier / styles.count((colour, dash)))
-        lines.append((lighter, _DASHES[earlier % len(_DASHES)] if earlier else dash))
+        others = [other for other in _DASHES if other != dash]
+        lines.append((lighter, others[earlier - 1] if earlier else dash))
     return lines
 
 

@@ -56,13 +56,16 @@ def bridge(output: Output, copy: list[Run], translation: list[Run]) -> None:
 
 
 def windows(output: Output, runs: list[Run]) -> None:
-    """Writes BLEU and training steps of the paper's memory and of memories with parts of windowed memory."""
-    rows, groups = [], _groups(runs, _parts, _bridge)
-    for (parts, kind), seeds in groups.items():
+    """Writes BLEU and training steps of memories with parts of windowed memory, and with position encodings.
+
+    Draws their learning curves.
+    """
+    rows, groups = [], _groups(runs, _parts)
+    for (parts,), seeds in groups.items():
         early = {f"BLEU after {step}": f"{_mean_bleu_after(step, seeds):.1f}" for step in (500, 1000)}
-        rows.append({"model": parts, "bridge": kind, **early, **_quality(seeds)})
+        rows.append({"model": parts, **early, **_quality(seeds)})
     output.table(rows, f"Parts of windowed memory attention: {task_name(runs[0])}, K = {num_slots(runs[0])}")
-    curves = {f"{parts}, {kind}": seeds for (parts, kind), seeds in groups.items()}
+    curves = {parts: seeds for (parts,), seeds in groups.items()}
     title = f"Copy task, L = {task_length(runs[0])}, K = {num_slots(runs[0])}"
     output.learning_curves("learning_curves", curves, title)
 
@@ -102,7 +105,7 @@ def _label(run: Run) -> str:
 
 
 def _parts(run: Run) -> str:
-    """Names what a run's memory has beyond Eqs. 4 to 9, such as "windows, softmax over time, additive reading"."""
+    """Names what a run's memory has beyond Eqs. 4 to 7, such as "windows, softmax over time, additive reading"."""
     attention = styles.attention(run.config)
     parts = {
         "windows": _is_windowed(run) or attention.get("position_windows"),
