@@ -87,7 +87,7 @@ class Trainer:
         divergence.check_end(run)
         best = progress.best[0] if progress.best else None
         run.say(reporting.end_line(progress.finished, run.config.training.metric, best))
-        run.say(f"evaluate with: python -m memattn.eval --run_dir {shlex.quote(run.folder)}")
+        run.say(f"evaluate with: memattn-eval --run_dir {shlex.quote(run.folder)}")
         return 0
 
     def _loop(self) -> None:

@@ -20,6 +20,7 @@ from memattn.errors import RunError
 from memattn.evaluation import formatting
 from memattn.runs import run_folder
 from memattn.training.distribution import STRATEGIES
+from memattn.training.reporting import clock
 from memattn.training.step import TrainingStep
 from studies.runner import runs_of
 
@@ -30,7 +31,7 @@ def estimate(names: list[str], scale: str, *, gigaflops: float | None) -> str:
     `gigaflops` is the rate of matrix products (2 per multiply-add); by default, it is measured on this machine.
     """
     rate = gigaflops * 5e8 if gigaflops else lower_bounds.multiply_adds_per_second(1280, 512, 1024)
-    rows = []
+    rows, total = [], 0.0
     parameters = {}  # model and vocabulary -> number of parameters
     for path, runs in runs_of(names, scale).items():
         for name, config in tqdm(runs.items(), desc=path, unit="run", disable=None):
@@ -40,6 +41,7 @@ def estimate(names: list[str], scale: str, *, gigaflops: float | None) -> str:
                 model = run_folder.build_model(config, text.vocabulary, 100, source_features=text.source_features)
                 parameters[key] = model.count_params()
             least = _lower_bounds(config, text, parameters[key])
+            seconds = config.training.max_steps * least.multiply_adds / rate
             rows.append(
                 {
                     "config": path,
@@ -47,15 +49,15 @@ def estimate(names: list[str], scale: str, *, gigaflops: float | None) -> str:
                     "parameters": f"{parameters[key]:,}",
                     "steps": f"{config.training.max_steps:,}",
                     "GiB": f"{least.bytes / 2**30:.2f}",
-                    "hours": f"{config.training.max_steps * least.multiply_adds / rate / 3600:.3g}",
+                    "time": clock(seconds),
                 }
             )
+            total += seconds
     if not rows:
         return f"{', '.join(names)}: nothing is trained"
-    hours = sum(float(row["hours"]) for row in rows)
     return (
-        f"{formatting.markdown(rows)}\n{len(rows)} runs, {hours:.3g} hours at {rate / 5e8:,.0f} GFLOP/s. Steps are "
-        "upper bounds; memory and time lower ones, without padding, TensorFlow's own memory and all but matrix "
+        f"{formatting.markdown(rows)}\n{len(rows)} runs, at least {clock(total)} at {rate / 5e8:,.0f} GFLOP/s. Steps "
+        "are upper bounds; memory and time lower ones, without padding, TensorFlow's own memory and all but matrix "
         "products. Unprepared text is assumed to have 16,000 BPE units and sentences of 30, unprepared speech 30 "
         "characters and utterances of 2.5 s.\n"
     )
