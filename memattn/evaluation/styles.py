@@ -1,4 +1,4 @@
-"""Names models in words, and gives each mechanism a colour of its own, and a dash, in pictures.
+"""Names models in words, and chooses the colour and the dash of each mechanism in pictures.
 
 A model is given by the options of its attention. A model with active memory, which has none, is given by its kind as
 `name`.
@@ -56,7 +56,7 @@ STYLES = {
     "markovian": Style("Markovian Neural GPU", "#B3A8C9", "--"),
     "extended": Style("Extended Neural GPU", "#8377A1", "-."),
 }
-_READ_BY_ADDRESS = Style("windowed memory, read by address", "#9467BD", (0, (3, 2)))
+_READ_BY_ADDRESS = Style("windowed memory", "#9467BD", (0, (3, 2)))
 _SLOTS = 32  # number of slots whose lines have the mechanism's colour: fewer are lighter, more are darker
 _SLOT_BOUNDS, _SLOT_DASHES = (4, 16, 32, 64), (":", "-.", "--", "-", (0, (8, 2)))  # dashes of `memory` by slots
 _DASHES = ("-", "--", "-.", ":")
@@ -76,8 +76,9 @@ def words(attention: Mapping[str, Any]) -> str:
     num_slots = _num_slots(attention)
     slots = f", K = {num_slots}" if num_slots else ""
     encodings = ", position encodings" if attention.get("position_encoding", False) else ""
-    mechanism, comma, reading = _style(attention).words.partition(", ")  # K stands between
-    return mechanism + slots + encodings + comma + reading
+    style = _style(attention)
+    reading = ", read by address" if style is _READ_BY_ADDRESS else ""
+    return style.words + slots + encodings + reading
 
 
 def line_styles(attentions: list[Mapping[str, Any]]) -> list[tuple[str, Dash]]:

@@ -39,6 +39,13 @@ def test_windowed_memory_read_by_address_looks_the_same_in_every_picture():
     assert lines[::-1] == styles.line_styles([address, additive])
 
 
+@pytest.mark.parametrize("name", ["bahdanau", "luong_dot", "none", "linear", "windowed_memory"])
+def test_a_few_lines_of_one_mechanism_have_its_dash_and_others(name):
+    lines = styles.line_styles([{"name": name}] * 4)
+    assert lines[0] == (styles.STYLES[name].colour.lower(), styles.STYLES[name].dash)
+    assert len({dash for _, dash in lines}) == len({colour for colour, _ in lines}) == 4
+
+
 def test_memory_is_blue_with_a_lightness_and_a_dash_for_each_number_of_slots():
     attentions = [{"name": "memory", "num_slots": slots} for slots in (1, 4, 16, 32, 64)]
     lines = styles.line_styles(attentions)
