@@ -47,9 +47,11 @@ def main() -> int:
     files.write_csv(os.path.join(folder, "copying.csv"), quality)
     files.write_csv(os.path.join(folder, "speed.csv"), speed)
     _draw(runs, times, folder)
-    _copy_slots(runs, folder)
+    has_slots = _copy_slots(runs, folder)
     print(f"\n{formatting.markdown(quality)}\n{MEASURE.capitalize()}:\n\n{formatting.markdown(speed)}\n{CONDITIONS}")
-    print(f"Pictures: {folder}/trade_off.png has both tables; {folder}/slots.png, what each slot reads.")
+    print(f"Picture of both tables: {folder}/trade_off.png")
+    if has_slots:
+        print(f"Picture of what each slot reads: {folder}/slots.png")
     return 0
 
 
@@ -96,7 +98,7 @@ def _quality(runs: dict[str, "Run"]) -> list[dict[str, str]]:
             "model": name,
             "BLEU": f"{run.result.scores['bleu']:.1f}",
             "exact match, %": f"{run.result.scores['exact_match']:.1f}",
-            f"training steps to {LEARNT} BLEU": str(run.updates_to(LEARNT) or "not reached"),
+            f"training steps to {LEARNT} BLEU": str(run.steps_to(LEARNT) or "not reached"),
         }
         for name, run in runs.items()
     ]
@@ -129,11 +131,16 @@ def _draw(runs: dict[str, "Run"], times: list[dict[str, str]], folder: str) -> N
     save(figure, os.path.join(folder, "trade_off.png"))
 
 
-def _copy_slots(runs: dict[str, "Run"], folder: str) -> None:
-    """Copies the picture of the slots of windowed memory attention to where the pictures are."""
+def _copy_slots(runs: dict[str, "Run"], folder: str) -> bool:
+    """Copies the picture of the slots of windowed memory attention to where the pictures are.
+
+    Returns whether there is one: evaluation draws none if all outputs of the model are empty.
+    """
     run = next(run for run in runs.values() if styles.attention(run.config)["name"] == "windowed_memory")
-    (alignment,) = glob.glob(os.path.join(glob.escape(run.folder), "alignments", "*.png"))
-    shutil.copy(alignment, os.path.join(folder, "slots.png"))
+    alignments = glob.glob(os.path.join(glob.escape(run.folder), "alignments", "*.png"))
+    for alignment in alignments:
+        shutil.copy(alignment, os.path.join(folder, "slots.png"))
+    return bool(alignments)
 
 
 if __name__ == "__main__":

@@ -32,12 +32,12 @@ def main() -> int:
     for name in ("mean and deviation, untrained", *subsequence.POOLINGS):
         for seed in map(int, options.seeds):
             start = time.monotonic()
-            updates, encoders = 0, None
+            steps, encoders = 0, None
             if name in subsequence.POOLINGS:
-                updates = options.updates
-                encoders = subsequence.train(name, updates=updates, seed=seed)
+                steps = options.steps
+                encoders = subsequence.train(name, steps=steps, seed=seed)
             result = subsequence.evaluate(encoders, rows=options.sequences, seed=seed)
-            rows.append({"pooling": name, "seed": seed, **result, "updates": updates})
+            rows.append({"pooling": name, "seed": seed, **result, "training steps": steps})
             print(f"{name}, seed {seed}: {result}, {time.monotonic() - start:.0f} s", flush=True)
             _write(rows, provenance.conditions())
     return 0
@@ -52,7 +52,7 @@ def _write(rows: list[dict], conditions: dict) -> None:
 
 if __name__ == "__main__":
     flags.DEFINE_list("seeds", "1,2,3", "Seeds of weights and sequences.")
-    flags.DEFINE_integer("updates", 3_000, "Training steps of a pooling, 20 pairs each.", lower_bound=1)
+    flags.DEFINE_integer("steps", 3_000, "Training steps of a pooling, 20 pairs each.", lower_bound=1)
     flags.DEFINE_integer("sequences", 2_000, "Sequences that are searched.", lower_bound=100, upper_bound=10_000)
     flags.DEFINE_string("output", "results/subsequence/table", "Files of the table, without their ending.")
     cli.run(main, tensorflow=True)

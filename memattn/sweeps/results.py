@@ -44,7 +44,7 @@ class Run(NamedTuple):
         """Returns training steps, each with the validation score after it."""
         return [(int(row["step"]), float(row[metric])) for row in self.validations]
 
-    def updates_to(self, bleu: float) -> int | None:
+    def steps_to(self, bleu: float) -> int | None:
         """Returns the first step whose validation BLEU is at least `bleu`; None if no validation reached it."""
         return next((step for step, validation_bleu in self.curve if validation_bleu >= bleu), None)
 

@@ -150,9 +150,14 @@ def _settings_in_words(changes: Mapping[str, Any]) -> str:
 
 def curve(name: str, runs: list[Run], metric: str = "bleu") -> plots.Line:
     """Returns the learning curve of runs that differ in seed, at the steps that all of them have."""
-    curves = [dict(run.curve_of(metric)) for run in runs]
+    points = mean_and_range([dict(run.curve_of(metric)) for run in runs])
+    return plots.Line(name, styles.attention(runs[0].config), points)
+
+
+def mean_and_range(curves: list[dict[int, float]]) -> dict[int, plots.Point]:
+    """Returns the mean, the least and the greatest score at the steps that all curves have."""
     points = {}
     for step in sorted(set.intersection(*map(set, curves))):
         scores = [scores_by_step[step] for scores_by_step in curves]
         points[step] = statistics.mean(scores), min(scores), max(scores)
-    return plots.Line(name, styles.attention(runs[0].config), points)
+    return points

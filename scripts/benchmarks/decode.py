@@ -70,7 +70,10 @@ def main() -> int:
                     vocabulary=system.selected or options.vocabulary,
                     input_feeding=system.model.get("input_feeding", True),
                 )
-                row |= {"floor s": round(count / rate, 4), "over floor": round(result.median * rate / count, 2)}
+                row |= {
+                    "lower bound s": round(count / rate, 4),
+                    "time / lower bound": round(result.median * rate / count, 2),
+                }
             rows.append({**row, "tokens/s": round(options.examples * length / result.median)})
     title = "Decode time of all sources"
     return systems.report(rows, options, title=title, units=options.units, vocabulary=options.vocabulary)

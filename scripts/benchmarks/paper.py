@@ -47,7 +47,7 @@ def main() -> int:
             system = systems.SYSTEMS[name]
             seconds = None if system.selected else paper.get(printed.model(system.attention))
             ratio = round(paper["bahdanau"] / seconds, 2) if seconds else ""
-            rows.append({**systems.row(name, length, result, measured), "paper: Bahdanau / it": ratio})
+            rows.append({**systems.row(name, length, result, measured), "paper: speed-up over Bahdanau": ratio})
     title = f"Table {options.table}: decode time of {work['examples']:,} sources"
     if work["examples"] < table["examples"]:
         title += f" (SCALED DOWN from {table['examples']:,})"

@@ -34,7 +34,7 @@ def main() -> int:
                     "seconds": f"{statistics.median(seconds):.3f}",
                     "min-max": formatting.extent(seconds, ".3f"),
                     "% of the step": f"{100 * statistics.median(seconds) / update.median:.0f}",
-                    "other cores": max(result.other_cores for result in results.values()),
+                    "background load": max(result.background_load for result in results.values()),
                     "notes": update.notes,
                 }
             )

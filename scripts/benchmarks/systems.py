@@ -127,7 +127,7 @@ class Measured:
 
     Attributes:
       seconds: time of each repeat.
-      other_cores: background load: cores that other processes used, averaged over a repeat; the largest of all repeats.
+      background_load: cores that other processes used, averaged over a repeat; the largest of all repeats.
       peak_memory: MiB of memory.
       versions, notes: reported by the worker.
       fold_seconds: time of folding the token embeddings, once per model and not in `seconds`; None if not folded.
@@ -135,7 +135,7 @@ class Measured:
     """
 
     seconds: list[float]
-    other_cores: float
+    background_load: float
     peak_memory: int
     versions: dict[str, str]
     notes: str
@@ -218,8 +218,8 @@ def race(
             process.communicate()
     results = {}
     for name, runs in measured.items():
-        seconds, other_cores, memory = zip(*runs, strict=True)
-        results[name] = Measured(list(seconds), round(max(0.0, *other_cores), 2), round(max(memory)), **ready[name])
+        seconds, background_load, memory = zip(*runs, strict=True)
+        results[name] = Measured(list(seconds), round(max(0.0, *background_load), 2), round(max(memory)), **ready[name])
     return results
 
 
@@ -298,7 +298,7 @@ def source_lengths(work: Mapping[str, Any]) -> np.ndarray:
 def row(name: str, length: int, result: Measured, results: Mapping[str, Measured]) -> dict[str, Any]:
     """Returns a system's row of the table.
 
-    A column "X / it" is the system's speed-up over X; "best library" is the fastest other library with attention.
+    The best library is the fastest other library with attention.
     """
     libraries = [
         library.median
@@ -312,10 +312,10 @@ def row(name: str, length: int, result: Measured, results: Mapping[str, Measured
         "seconds": round(result.median, 4),
         "min-max": formatting.extent(result.seconds, ".4g"),
         "fold s (apart)": "" if result.fold_seconds is None else f"{result.fold_seconds:.2g}",
-        "best library / it": round(min(libraries) / result.median, 2) if libraries else "",
-        "our Bahdanau / it": round(bahdanau.median / result.median, 2) if bahdanau else "",
+        "speed-up over the best library": round(min(libraries) / result.median, 2) if libraries else "",
+        "speed-up over our Bahdanau": round(bahdanau.median / result.median, 2) if bahdanau else "",
         "peak MiB": result.peak_memory,
-        "other cores": result.other_cores,
+        "background load": result.background_load,
         "batches at once": result.batches_at_once,
         "notes": f"{' '.join(f'{key} {value}' for key, value in result.versions.items())}; {result.notes}",
     }

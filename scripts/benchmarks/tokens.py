@@ -49,7 +49,7 @@ def main() -> int:
                     MEASURE: f"{float(f'{statistics.median(times):.3g}'):g}",
                     "min-max": formatting.extent(times, ".3g"),
                     "peak MiB": many.peak_memory,
-                    "other cores": max(few.other_cores, many.other_cores),
+                    "background load": max(few.background_load, many.background_load),
                     "notes": many.notes,
                 }
             )

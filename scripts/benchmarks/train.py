@@ -18,7 +18,7 @@ def main() -> int:
         for name, result in measured.items():
             tokens = round(options.batch_size * length / result.median)
             rows.append({**systems.row(name, length, result, measured), "tokens/s": tokens})
-    title = "Time of one update"
+    title = "Time of a training step"
     return systems.report(rows, options, title=title, units=options.units, vocabulary=options.vocabulary)
 
 

@@ -36,7 +36,7 @@ def family(
     output.table(rows(lambda runs: f"{_mean_score(runs, 'bleu'):.2f}"), "BLEU of each mechanism in each task")
     cells = {
         "exact": lambda runs: f"{_mean_score(runs, 'exact_match'):.1f}",
-        "updates": _median_steps,
+        "steps": _median_steps,
         "seconds": lambda runs: f"{statistics.mean(run.result.decode_seconds for run in runs):.3g}",
         "seeds": _range_over_seeds,
     }
@@ -82,5 +82,5 @@ def _range_over_seeds(runs: list[Run]) -> str:
 
 def _median_steps(runs: list[Run]) -> str:
     """Returns the median over seeds of the training steps until a task is learnt; "" if a seed does not learn it."""
-    steps = [step for step in (run.updates_to(LEARNT) for run in runs) if step]
+    steps = [step for step in (run.steps_to(LEARNT) for run in runs) if step]
     return f"{statistics.median(steps):.0f}" if len(steps) == len(runs) else ""

@@ -17,7 +17,7 @@ from memattn.sweeps.results import Run
 from studies.britz2017 import printed
 
 BENCHMARK = Path(__file__).resolve().parents[1] / "benchmark.py"
-OTHER_SETTINGS = "other learning rate and updates"  # how the scale "cpu" differs from the paper
+OTHER_SETTINGS = "other learning rate and training steps"  # how the scale "cpu" differs from the paper
 _LABELS = {"small": " (SCALED DOWN)", "cpu": f" ({OTHER_SETTINGS} THAN THE PAPER'S)".upper()}
 
 

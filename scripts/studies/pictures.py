@@ -1,6 +1,5 @@
 """Draws the pictures of the documents from the tables in results/."""
 
-import statistics
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -16,6 +15,7 @@ from memattn import reading
 from memattn.attention.memory import position_encodings
 from memattn.evaluation import formatting, styles
 from memattn.evaluation.plots import Line, draw_lines, label_ends, learning_curves, save
+from memattn.sweeps import tables
 from studies import plots
 from studies.britz2017 import printed
 from studies.kaiser2016 import translation
@@ -233,12 +233,11 @@ def _rows(table: str) -> list[dict[str, str]]:
 
 def _curve(folders: str, attention: dict) -> Line:
     """Returns the learning curve of the runs, which differ in seed, in folders of results/."""
-    bleu: dict[int, list[float]] = {}
-    for folder in sorted(RESULTS.glob(folders)):
-        for row in _rows(f"{folder.relative_to(RESULTS)}/validation.csv"):
-            bleu.setdefault(int(row["step"]), []).append(float(row["bleu"]))
-    points = {step: (statistics.mean(scores), min(scores), max(scores)) for step, scores in bleu.items()}
-    return Line(styles.words(attention), attention, points)
+    curves = [
+        {int(row["step"]): float(row["bleu"]) for row in reading.csv_file(str(path))}
+        for path in sorted(RESULTS.glob(f"{folders}/validation.csv"))
+    ]
+    return Line(styles.words(attention), attention, tables.mean_and_range(curves))
 
 
 def _level(name: str, attention: dict, slots: dict[int, float], score: float) -> Line:

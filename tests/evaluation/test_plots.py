@@ -56,7 +56,7 @@ def test_alignments_of_any_size_can_be_drawn(tmp_path, num_slots, source, target
 
 @pytest.mark.parametrize("num_slots", [0, 4, 16])
 def test_long_titles_stay_within_the_picture(tmp_path, figure, num_slots):
-    title = "Figure 6: sigmoid/sigmoid, K = 16, BLEU 99.7 (OTHER LEARNING RATE AND UPDATES THAN THE PAPER'S)"
+    title = "Figure 6: sigmoid/sigmoid, K = 16, BLEU 99.7 (OTHER LEARNING RATE AND TRAINING STEPS THAN THE PAPER'S)"
     plots.alignments(str(tmp_path / "a.png"), ["a"] * 12, ["b"] * 12, *scores(12, 12, num_slots), title=title)
     FigureCanvasAgg(figure()).draw()
     (title_text,) = (text for text in figure().texts if text.get_text().startswith("Figure 6"))

@@ -168,8 +168,8 @@ def test_a_table_that_another_process_writes_is_refused(tmp_path, command):
 
 @pytest.mark.parametrize("pooling", ["feed-forward attention", "position windows, K = 4"])
 def test_training_an_embedding_raises_recall(pooling):
-    def recall(updates):
-        model = subsequence.train(pooling, updates=updates, seed=1)
+    def recall(steps):
+        model = subsequence.train(pooling, steps=steps, seed=1)
         return float(subsequence.evaluate(model, rows=150, seed=1)["recall at 10"].removesuffix("%"))
 
     assert recall(150) > recall(1) + 15

@@ -1,6 +1,7 @@
 """The demo's tables and pictures, from tiny runs that are trained here and times that are made up."""
 
 import csv
+import shutil
 
 import demo
 import pytest
@@ -29,9 +30,11 @@ def test_the_demo_sums_up_training_and_times_in_two_tables_and_two_pictures(
     demo._draw(runs, [{**row, "system": "no attention"} for row in times], str(folder))
     assert (folder / "trade_off.png").stat().st_size > 10_000
     pictures = folder / "windowed_memory-num_slots=2" / "alignments"
-    pictures.mkdir(exist_ok=True)
-    (pictures / "0.png").write_bytes(b"a picture")  # evaluation draws none where every translation is empty
-    demo._copy_slots(runs, str(folder))
+    shutil.rmtree(pictures, ignore_errors=True)
+    assert not demo._copy_slots(runs, str(folder))
+    pictures.mkdir()
+    (pictures / "0.png").write_bytes(b"a picture")
+    assert demo._copy_slots(runs, str(folder))
     assert (folder / "slots.png").read_bytes() == b"a picture"
     with open(folder / "table.csv", encoding="utf-8") as file:
         assert len(list(csv.DictReader(file))) == 2

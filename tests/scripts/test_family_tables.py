@@ -37,8 +37,8 @@ def test_the_table_of_the_family_has_a_row_for_each_mechanism(tmp_path):
     assert by_name["RNNsearch"]["Multi30k"] == "97.00"  # a single seed, trained on sentences of any length
     assert by_name["matcha"]["Multi30k"] == "98.00"
     assert all(all(row.values()) for row in rows)
-    updates = by_mechanism(output.path("updates.csv"))
-    assert (updates["mocha"]["lookup, L = 8"], updates["none"]["lookup, L = 8"]) == ("20", "")
+    steps = by_mechanism(output.path("steps.csv"))
+    assert (steps["mocha"]["lookup, L = 8"], steps["none"]["lookup, L = 8"]) == ("20", "")
     seeds = by_mechanism(output.path("seeds.csv"))
     assert (seeds["linear"]["copy, L = 20"], seeds["linear"]["copy, L = 40"]) == ("97.00-99.00", "")
 

@@ -82,8 +82,8 @@ def test_tables_are_written_from_tiny_runs(make, tmp_path, monkeypatch):
     assert memory_long == memory_short < bahdanau_short
     assert all(0 < float(row["weight on the right symbol %"]) < 100 for row in rows)
     rows = make("teacher")
-    assert [row["of the teacher"] for row in rows] == ["", "encoder and contexts"]
-    assert [row["updates of the teacher"] for row in rows] == ["", "4"]
+    assert [row["taken from the teacher"] for row in rows] == ["", "encoder and contexts"]
+    assert [row["training steps of the teacher"] for row in rows] == ["", "4"]
 
 
 @pytest.mark.parametrize("shift, share", [(0, 0.5), (1, 0.5), (-1, 0.5), (2, 0)])
@@ -125,7 +125,7 @@ def test_the_fewest_slots_stand_beside_the_predicted_slots(tmp_path, monkeypatch
     future_work.slots(output, runs)
     for row in rows_of(output):
         assert row["fewest slots"] == "8"
-        tolerance = float(row["share left out (tolerance)"])
+        tolerance = float(row["residual variance (tolerance)"])
         predicted = directions.slots_for(np.linspace(1, 0, 9).clip(1e-9), tolerance)
         assert row["predicted"] == str(predicted)
         assert row["error, factor"] == f"{max(predicted / 8, 8 / predicted):.1f}" == "1.0"
@@ -137,10 +137,10 @@ def test_the_table_of_teachers_counts_updates_until_students_copy(tmp_path):
     future_work.teacher(output, made_up("teachers", bleu=lambda config: 99.0), runs)
     rows = rows_of(output)
     assert [row["L"] for row in rows] == ["20"] * 3 + ["40"] * 3
-    assert [row["of the teacher"] for row in rows[:3]] == ["", "encoder", "encoder and contexts"]
+    assert [row["taken from the teacher"] for row in rows[:3]] == ["", "encoder", "encoder and contexts"]
     assert [row["with 95 BLEU"] for row in rows[:3]] == ["0", "3", "3"]
-    assert [row["updates, median"] for row in rows[:3]] == ["", "20", "20"]
-    assert [row["updates of the teacher"] for row in rows[:3]] == ["", "20", "20"]
+    assert [row["training steps, median"] for row in rows[:3]] == ["", "20", "20"]
+    assert [row["training steps of the teacher"] for row in rows[:3]] == ["", "20", "20"]
 
 
 def test_students_in_translation_stand_beside_a_run_of_as_many_updates_as_student_and_teacher(tmp_path):
@@ -151,11 +151,18 @@ def test_students_in_translation_stand_beside_a_run_of_as_many_updates_as_studen
     )
     output = Output(str(tmp_path), "small")
     future_work.teacher_translation(output, without_teacher, students)
-    columns = ("model", "of the teacher", "seeds", "updates", "test BLEU")
+    columns = (
+        "model",
+        "taken from the teacher",
+        "seeds",
+        "training steps",
+        "training steps of the teacher",
+        "test BLEU",
+    )
     assert [tuple(row[column] for column in columns) for row in rows_of(output)] == [
-        ("bahdanau", "", "3", "908", "9.08"),
-        ("K=32", "", "3", "908", "9.08"),
-        ("K=32", "encoder", "3", "908", "9.08"),
-        ("K=32", "encoder and contexts", "3", "908", "9.08"),
-        ("K=32", "", "3", "1816", "18.16"),
+        ("bahdanau", "", "3", "908", "", "9.08"),
+        ("K=32", "", "3", "908", "", "9.08"),
+        ("K=32", "encoder", "3", "908", "20", "9.08"),
+        ("K=32", "encoder and contexts", "3", "908", "20", "9.08"),
+        ("K=32", "", "3", "1816", "", "18.16"),
     ]

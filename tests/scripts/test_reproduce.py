@@ -43,8 +43,11 @@ def test_table_1_stands_beside_the_paper(tmp_path):
     assert [row["L"] for row in rows[::7]] == ["5", "10", "20", "40"]
     first, memory, last = rows[0], rows[4], rows[-1]
     assert [first[key] for key in ("BLEU", "paper L", "paper BLEU", "difference")] == ["90.00", "20", "99.93", ""]
-    assert (memory["Bahdanau / it"], memory["paper: Bahdanau / it"]) == ("3.00", "1.10")  # 2.86 s / 2.59 s
-    assert (last["L"], last["paper L"], last["Bahdanau / it"], last["difference"]) == ("40", "200", "1.00", "")
+    assert (memory["speed-up over Bahdanau"], memory["paper: speed-up over Bahdanau"]) == (
+        "3.00",
+        "1.10",
+    )  # 2.86 s / 2.59 s
+    assert (last["L"], last["paper L"], last["speed-up over Bahdanau"], last["difference"]) == ("40", "200", "1.00", "")
     assert (tmp_path / "table.md").read_text("utf-8").splitlines()[0].endswith(" by length and model (SCALED DOWN)")
     with open(output.path("bleu.csv"), encoding="utf-8") as file:
         by_model = {row["model"]: row for row in csv.DictReader(file)}
@@ -60,7 +63,7 @@ def test_a_run_whose_settings_are_not_of_table_1_does_not_stand_beside_the_paper
     output = Output(str(tmp_path), "paper")
     tables.table_1(output, runs)
     changed, memory = rows_of(output)[0], rows_of(output)[4]
-    columns = ("model", "paper BLEU", "difference", "paper: Bahdanau / it")
+    columns = ("model", "paper BLEU", "difference", "paper: speed-up over Bahdanau")
     assert [changed[key] for key in columns] == ["none", "", "", ""]
     assert [memory[key] for key in columns] == ["K=32", "99.57", "-0.57", "1.10"]
     with open(output.path("bleu.csv"), encoding="utf-8") as file:
@@ -74,10 +77,10 @@ def test_a_table_with_other_settings_than_the_paper_names_the_difference(tmp_pat
     rows = rows_of(output)
     assert [row["L"] for row in rows[::7]] == ["20", "50", "100"]
     assert "paper BLEU" not in rows[0]
-    column = "paper (other learning rate and updates)"
+    column = "paper (other learning rate and training steps)"
     assert [rows[4][key] for key in ("model", column, "difference")] == ["K=32", "99.57", "-0.57"]
     title = (tmp_path / "table.md").read_text("utf-8").splitlines()[0]
-    assert title.endswith("(OTHER LEARNING RATE AND UPDATES THAN THE PAPER'S)")
+    assert title.endswith("(OTHER LEARNING RATE AND TRAINING STEPS THAN THE PAPER'S)")
 
 
 def test_the_target_all_skips_studies_that_a_scale_lacks(command):

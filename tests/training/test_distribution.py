@@ -21,7 +21,7 @@ import tensorflow as tf
 from benchmarks.replicas import all_reduced_bytes
 from helpers.repository import ROOT
 from helpers.runs import NO_STRATEGY, latest, replicas, weights
-from helpers.updates import BATCH, three_updates
+from helpers.training_steps import BATCH, three_steps
 
 from memattn import config as run_configs
 from memattn import train as command
@@ -149,8 +149,8 @@ def test_the_losses_do_not_depend_on_the_numbers_of_devices_and_workers(name, wr
 
 
 def test_updates_on_two_replicas_with_xla_equal_those_on_one_device_without():
-    single, expected = three_updates(NO_STRATEGY, BATCH)
-    mirrored, results = three_updates(replicas(2), BATCH, jit_compile=True)
+    single, expected = three_steps(NO_STRATEGY, BATCH)
+    mirrored, results = three_steps(replicas(2), BATCH, jit_compile=True)
     np.testing.assert_allclose(results, expected, rtol=1e-4)
     for weight, mirrored_weight in zip(single.trainable_variables, mirrored.trainable_variables, strict=True):
         weight, mirrored_weight = tf.convert_to_tensor(weight), tf.convert_to_tensor(mirrored_weight)

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 from helpers.models import make_model
 from helpers.runs import NO_STRATEGY, replicas
-from helpers.updates import BATCH
+from helpers.training_steps import BATCH
 
 from memattn import config as configs
 from memattn.config import TrainingConfig

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 from helpers.models import padded
 from helpers.runs import NO_STRATEGY, replicas, weights
-from helpers.updates import BATCH, three_updates
+from helpers.training_steps import BATCH, three_steps
 
 from memattn.data.vocabulary import EOS
 from memattn.runs import run_folder
@@ -19,8 +19,8 @@ def test_updates_on_two_replicas_equal_those_on_one_device():
     """The batch has one row: that of the second replica is padding."""
     strategy, batch = replicas(2), BATCH[-1:]
     assert strategy.num_replicas_in_sync == 2
-    single, expected = three_updates(NO_STRATEGY, batch)
-    mirrored, results = three_updates(strategy, batch)
+    single, expected = three_steps(NO_STRATEGY, batch)
+    mirrored, results = three_steps(strategy, batch)
     np.testing.assert_allclose(results, expected, rtol=1e-4)
     for weight, mirrored_weight in zip(single.trainable_variables, mirrored.trainable_variables, strict=True):
         weight, mirrored_weight = tf.convert_to_tensor(weight), tf.convert_to_tensor(mirrored_weight)

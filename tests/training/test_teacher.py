@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from helpers.models import arrays, make_model
 from helpers.runs import NO_STRATEGY, assert_same_run, stopping_after, tiny
-from helpers.updates import BATCH
+from helpers.training_steps import BATCH
 
 from memattn.config import TrainingConfig
 from memattn.errors import ConfigError

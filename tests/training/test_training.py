@@ -13,7 +13,7 @@ import tensorflow as tf
 from helpers.marks import slow
 from helpers.models import arrays, make_model
 from helpers.runs import NO_STRATEGY, assert_same_run, evaluate, latest
-from helpers.updates import BATCH, three_updates
+from helpers.training_steps import BATCH, three_steps
 
 from memattn import xla
 from memattn.config import TrainingConfig
@@ -98,7 +98,7 @@ def test_adam_has_the_epsilon_of_the_config():
 
 def test_rows_of_padding_do_not_change_updates():
     padded = np.concatenate([BATCH, np.zeros((2, 4), np.int32)])
-    (_, expected), (_, results) = three_updates(NO_STRATEGY, BATCH), three_updates(NO_STRATEGY, padded)
+    (_, expected), (_, results) = three_steps(NO_STRATEGY, BATCH), three_steps(NO_STRATEGY, padded)
     np.testing.assert_allclose(results, expected, rtol=1e-5)
 
 

@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 from helpers.models import arrays, make_model, padded
 from helpers.runs import NO_STRATEGY, assert_same_run, evaluate, replicas
-from helpers.updates import BATCH
+from helpers.training_steps import BATCH
 
 from memattn.config import TrainingConfig
 from memattn.data.vocabulary import EOS

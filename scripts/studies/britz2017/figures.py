@@ -15,6 +15,7 @@ from memattn.sweeps.results import Run
 from studies import plots as study_plots
 from studies.britz2017 import printed
 from studies.britz2017.runs import (
+    groups,
     has_encodings,
     is_memory,
     model_name,
@@ -34,9 +35,11 @@ def figure_2(output: Output) -> None:
 def figure_3(output: Output, copy: list[Run], scorings: list[Run]) -> None:
     """Draws learning curves of the copy task: (a) models at the greatest length, (b) the four scorings."""
     longest = max(map(task_length, copy))
-    models = {model_name(run): [run] for run in copy if task_length(run) == longest}
+    models = {
+        model: seeds for (length, model), seeds in groups(copy, task_length, model_name).items() if length == longest
+    }
     output.learning_curves("a", models, f"Figure 3a: copy task, L = {longest}")
-    combinations = {scorings_name(run): [run] for run in scorings}
+    combinations = {name: seeds for (name,), seeds in groups(scorings, scorings_name).items()}
     settings = f"L = {task_length(scorings[0])}, K = {num_slots(scorings[0])}"
     output.learning_curves("b", combinations, f"Figure 3b: copy task, scorings, encoder/decoder, {settings}")
 
@@ -55,12 +58,10 @@ def figure_5(output: Output, runs: list[Run]) -> None:
 
     K is the number of slots with which the most scorings succeeded; of several, the greatest.
     """
-    by_slots: dict[int, list[Run]] = {}
-    for run in runs:
-        if is_memory(run) and not has_encodings(run):
-            by_slots.setdefault(num_slots(run), []).append(run)
-    at_least_one(list(by_slots), "of memory attention without position encodings")
-    slots = max(by_slots, key=lambda slots: (len({scorings_name(run) for run in by_slots[slots]}), slots))
+    drawn = [run for run in runs if is_memory(run) and not has_encodings(run)]
+    at_least_one(drawn, "of memory attention without position encodings")
+    by_slots = {slots: runs_with_slots for (slots,), runs_with_slots in groups(drawn, num_slots).items()}
+    slots = max(by_slots, key=lambda slots: (len(set(map(scorings_name, by_slots[slots]))), slots))
     title = f"Figure 5: scorings, encoder/decoder, K = {slots}"
     _translation_curves(output, by_slots[slots], scorings_name, title)
 
@@ -96,11 +97,9 @@ def in_figure_8(config: Config) -> bool:
 def _translation_curves(output: Output, runs: list[Run], label: Callable[[Run], str], title: str) -> None:
     """Draws a picture of learning curves, means over seeds, for each pair of languages."""
     for text in dict.fromkeys(map(text_name, runs)):
-        groups: dict[str, list[Run]] = {}
-        for run in runs:
-            if text_name(run) == text:
-                groups.setdefault(label(run), []).append(run)
-        output.learning_curves(text, groups, f"{title}, {text}")
+        runs_of_text = [run for run in runs if text_name(run) == text]
+        by_label = {name: seeds for (name,), seeds in groups(runs_of_text, label).items()}
+        output.learning_curves(text, by_label, f"{title}, {text}")
 
 
 def draw_alignments(output: Output, runs: list[Run], title: str, *, length: int | None) -> None:

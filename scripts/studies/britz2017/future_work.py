@@ -20,7 +20,7 @@ from memattn.runs.trained import Trained, load
 from memattn.sweeps.results import Run
 from studies import plots
 from studies.britz2017 import directions
-from studies.britz2017.runs import LEARNT, ON_PAR, is_memory, model_name, num_slots, task_length, task_name
+from studies.britz2017.runs import LEARNT, ON_PAR, groups, is_memory, model_name, num_slots, task_length, task_name
 from studies.lengths import task_of_length
 from studies.output import Output
 
@@ -34,7 +34,7 @@ def slots(output: Output, runs: list[Run]) -> None:
     """Compares the slots that a task needs with the slots that the contexts of trained attention predict."""
     residuals: dict[str, np.ndarray] = {}  # `directions.residuals` by task
     needed: dict[str, int | None] = {}  # the fewest slots on a par with attention, by task
-    for task, runs_of_task in _by_task(runs).items():
+    for (task,), runs_of_task in groups(runs, task_name).items():
         attention = next((run for run in runs_of_task if model_name(run) == "bahdanau"), None)
         if attention is None:  # its run failed
             continue
@@ -55,7 +55,7 @@ def slots(output: Output, runs: list[Run]) -> None:
                 "task": task,
                 "fewest slots": fewest or "none of them",
                 "predicted": directions.slots_for(shares, tolerance),
-                "share left out (tolerance)": tolerance,
+                "residual variance (tolerance)": tolerance,
                 "error, factor": f"{_factor(shares, fewest, tolerance):.1f}" if fewest else "",
             }
         )
@@ -67,7 +67,7 @@ def slots(output: Output, runs: list[Run]) -> None:
 def nested_slots(output: Output, runs: list[Run]) -> None:
     """Compares one nested model cut to K slots with models trained with K slots."""
     rows = []
-    for task, runs_of_task in _by_task(runs).items():
+    for (task,), runs_of_task in groups(runs, task_name).items():
         trained_with = {num_slots(run): run for run in runs_of_task if _is_plain_memory(run)}
         nested = next((run for run in runs_of_task if styles.attention(run.config)["name"] == "nested_memory"), None)
         attention = next((run for run in runs_of_task if not is_memory(run)), None)
@@ -90,29 +90,24 @@ def nested_slots(output: Output, runs: list[Run]) -> None:
 
 def teacher(output: Output, teachers: list[Run], taught: list[Run]) -> None:
     """Writes training steps to 95 BLEU of memory attention: alone, with a teacher's encoder, with contexts as well."""
-    steps_of_teacher = {os.path.realpath(run.folder): run.validations[-1]["step"] for run in teachers}
-    groups: dict[tuple[int, str], list[Run]] = {}
-    for run in taught:
-        groups.setdefault((task_length(run), _from_teacher(run)), []).append(run)
     rows = []
-    for (length, from_teacher), runs in groups.items():
-        steps = [run.updates_to(LEARNT) for run in runs]
+    for (length, from_teacher), runs in groups(taught, task_length, _from_teacher).items():
+        steps = [run.steps_to(LEARNT) for run in runs]
         reached = [step for step in steps if step]
         median = statistics.median(step or math.inf for step in steps)
-        folder = runs[0].config.training.teacher
         rows.append(
             {
                 "L": length,
-                "of the teacher": from_teacher,
+                "taken from the teacher": from_teacher,
                 "seeds": len(runs),
                 "with 95 BLEU": len(reached),
-                "updates, median": f"{median:.0f}" if median < math.inf else "",
+                "training steps, median": f"{median:.0f}" if median < math.inf else "",
                 "min-max": formatting.extent(reached, ".0f") if reached else "",
-                "updates of the teacher": steps_of_teacher.get(os.path.realpath(folder), "") if folder else "",
+                "training steps of the teacher": _steps_of_teacher(runs[0], teachers),
                 "last BLEU, mean": f"{statistics.mean(run.curve[-1][1] for run in runs):.2f}",
             }
         )
-    output.table(rows, "Updates of memory attention (K = 32) until it copies with 95 validation BLEU")
+    output.table(rows, "Training steps of memory attention (K = 32) until it copies with 95 validation BLEU")
 
 
 def translated(config: Config) -> bool:
@@ -125,20 +120,17 @@ def translated(config: Config) -> bool:
 
 
 def teacher_translation(output: Output, alone: list[Run], taught: list[Run]) -> None:
-    """Writes test BLEU of memory attention alone and with a teacher, and of the teacher's kind of model."""
-    groups: dict[tuple[str, str, int], list[Run]] = {}
-    for run in [*alone, *taught]:
-        groups.setdefault((model_name(run), _from_teacher(run), run.config.training.max_steps), []).append(run)
+    """Writes test BLEU of memory attention without and with distillation, and of Bahdanau attention."""
     rows = []
-    for (model, from_teacher, steps), runs in groups.items():
+    for (model, from_teacher, steps), runs in groups([*alone, *taught], model_name, _from_teacher, _max_steps).items():
         bleu = [run.result.scores["bleu"] for run in runs]
         rows.append(
             {
                 "model": model,
-                "of the teacher": from_teacher,
+                "taken from the teacher": from_teacher,
                 "seeds": len(runs),
-                "updates": steps,
-                "updates of the teacher": alone[0].validations[-1]["step"] if from_teacher else "",
+                "training steps": steps,
+                "training steps of the teacher": _steps_of_teacher(runs[0], alone),
                 "valid BLEU (greedy)": f"{statistics.mean(run.curve[-1][1] for run in runs):.2f}",
                 "test BLEU": f"{statistics.mean(bleu):.2f}",
                 "min-max": formatting.extent(bleu, ".2f"),
@@ -218,11 +210,15 @@ def _from_teacher(run: Run) -> str:
     return "encoder and contexts" if training.teacher_weight else "encoder"
 
 
-def _by_task(runs: list[Run]) -> dict[str, list[Run]]:
-    groups: dict[str, list[Run]] = {}
-    for run in runs:
-        groups.setdefault(task_name(run), []).append(run)
-    return groups
+def _steps_of_teacher(student: Run, teachers: list[Run]) -> str:
+    """Returns the number of training steps of a student's teacher; "" without a teacher, or if its run failed."""
+    folder = student.config.training.teacher
+    steps = {os.path.realpath(run.folder): run.validations[-1]["step"] for run in teachers}
+    return steps.get(os.path.realpath(folder), "") if folder else ""
+
+
+def _max_steps(run: Run) -> int:
+    return run.config.training.max_steps
 
 
 def _is_plain_memory(run: Run) -> bool:

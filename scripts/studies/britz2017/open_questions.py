@@ -86,7 +86,7 @@ def first_contexts(output: Output) -> None:
     sizes = cast(Seq2SeqConfig, config.model)
     model_size = f"{sizes.layers} x {sizes.units} units, weights from +-{sizes.init_scale}, K = 32"
     sentences = f"64 random sentences of {length} tokens, {vocabulary_size:,} types"
-    output.table(rows, f"Norms before the first update: {model_size}, {sentences}")
+    output.table(rows, f"Norms before the first training step: {model_size}, {sentences}")
 
 
 def ablations(output: Output, runs: list[Run]) -> None:
@@ -105,7 +105,7 @@ def ablations(output: Output, runs: list[Run]) -> None:
                 "cached keys": _yes_or_no(attention["cache_keys"]) if "cache_keys" in attention else "",
                 "BLEU": f"{run.result.scores['bleu']:.2f}",
                 "exact match %": f"{run.result.scores['exact_match']:.1f}",
-                "steps to 95 BLEU": run.updates_to(LEARNT) or "never",
+                "steps to 95 BLEU": run.steps_to(LEARNT) or "never",
                 "decode s": f"{run.result.decode_seconds:.3g}",
                 "decode s min-max": run.result.time_range,
             }

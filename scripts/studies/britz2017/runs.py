@@ -2,6 +2,7 @@
 
 import os
 import statistics
+from collections.abc import Callable
 
 from memattn.config import CopyConfig, TaskConfig
 from memattn.errors import RunError
@@ -64,6 +65,14 @@ def task_name(run: Run) -> str:
 def valid_bleu(run: Run) -> float:
     """Returns the best validation BLEU during training."""
     return max(bleu for _, bleu in run.curve)
+
+
+def groups(runs: list[Run], *keys: Callable[[Run], object]) -> dict[tuple, list[Run]]:
+    """Returns the runs that agree in all keys, by the values of the keys, in the order of their first runs."""
+    grouped: dict[tuple, list[Run]] = {}
+    for run in runs:
+        grouped.setdefault(tuple(key(run) for key in keys), []).append(run)
+    return grouped
 
 
 def best_scorings(runs: list[Run]) -> dict[tuple[str, str], list[Run]]:

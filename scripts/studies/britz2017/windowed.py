@@ -1,14 +1,13 @@
 """Writes tables and pictures on windowed memory attention, its parts, and the decoder's first state."""
 
 import statistics
-from collections.abc import Callable
 from typing import cast
 
 from memattn.config import Seq2SeqConfig
 from memattn.evaluation import formatting, styles
 from memattn.sweeps.results import Run
 from studies import plots
-from studies.britz2017.runs import LEARNT, is_memory, num_slots, task_length, task_name, text_name
+from studies.britz2017.runs import LEARNT, groups, is_memory, num_slots, task_length, task_name, text_name
 from studies.output import Output
 
 
@@ -20,7 +19,7 @@ def windowed_memory(output: Output, runs: list[Run]) -> None:
     rows = []
     steps: dict[str, list[tuple[float, int | None]]] = {}
     curves: dict[int, dict[str, list[Run]]] = {}
-    for (length, model), seeds in sorted(_groups(runs, task_length, _label).items(), key=lambda group: group[0][0]):
+    for (length, model), seeds in sorted(groups(runs, task_length, _label).items(), key=lambda group: group[0][0]):
         load = length / num_slots(seeds[0]) if is_memory(seeds[0]) else None
         rows.append(
             {
@@ -33,7 +32,7 @@ def windowed_memory(output: Output, runs: list[Run]) -> None:
         )
         curves.setdefault(length, {})[model] = seeds
         if load and _is_windowed(seeds[0]):
-            steps.setdefault(f"L = {length}", []).extend((load, run.updates_to(LEARNT)) for run in seeds)
+            steps.setdefault(f"L = {length}", []).extend((load, run.steps_to(LEARNT)) for run in seeds)
     output.table(rows, "Windowed memory attention on the copy task")
     for length, seeds_by_model in curves.items():
         output.learning_curves(f"learning_curves_{length}", seeds_by_model, f"Copy task, L = {length}")
@@ -45,8 +44,8 @@ def bridge(output: Output, copy: list[Run], translation: list[Run]) -> None:
     """Writes BLEU with a zero first state of the decoder and with one from a dense layer, by task and model."""
     rows = []
     for name_of_task, runs in ((task_name, copy), (text_name, translation)):
-        for (task, model), seeds in _groups(runs, name_of_task, _label).items():
-            by_bridge = {kind: same for (kind,), same in _groups(seeds, _bridge).items()}
+        for (task, model), seeds in groups(runs, name_of_task, _label).items():
+            by_bridge = {kind: same for (kind,), same in groups(seeds, _bridge).items()}
             row = {"task": task, "model": model}
             for kind in ("zero", "dense"):
                 quality = _quality(by_bridge.get(kind, []))
@@ -60,22 +59,14 @@ def windows(output: Output, runs: list[Run]) -> None:
 
     Draws their learning curves.
     """
-    rows, groups = [], _groups(runs, _parts)
-    for (parts,), seeds in groups.items():
+    rows, by_parts = [], groups(runs, _parts)
+    for (parts,), seeds in by_parts.items():
         early = {f"BLEU after {step}": f"{_mean_bleu_after(step, seeds):.1f}" for step in (500, 1000)}
         rows.append({"model": parts, **early, **_quality(seeds)})
     output.table(rows, f"Parts of windowed memory attention: {task_name(runs[0])}, K = {num_slots(runs[0])}")
-    curves = {parts: seeds for (parts,), seeds in groups.items()}
+    curves = {parts: seeds for (parts,), seeds in by_parts.items()}
     title = f"Copy task, L = {task_length(runs[0])}, K = {num_slots(runs[0])}"
     output.learning_curves("learning_curves", curves, title)
-
-
-def _groups(runs: list[Run], *keys: Callable[[Run], object]) -> dict[tuple, list[Run]]:
-    """Returns the runs that agree in all keys, by the values of the keys, in the order of their first runs."""
-    groups: dict[tuple, list[Run]] = {}
-    for run in runs:
-        groups.setdefault(tuple(key(run) for key in keys), []).append(run)
-    return groups
 
 
 def _mean_bleu_after(step: int, seeds: list[Run]) -> float:
@@ -91,7 +82,7 @@ def _quality(seeds: list[Run]) -> dict[str, str]:
     if not seeds:
         return dict.fromkeys(("seeds", "BLEU", "min-max", "steps to 95 BLEU"), "")
     bleu = [run.result.scores["bleu"] for run in seeds]
-    steps = [run.updates_to(LEARNT) for run in seeds]
+    steps = [run.steps_to(LEARNT) for run in seeds]
     return {
         "seeds": str(len(seeds)),
         "BLEU": f"{statistics.mean(bleu):.2f}",

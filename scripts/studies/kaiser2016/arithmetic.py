@@ -31,7 +31,7 @@ def arithmetic(output: Output, runs: list[Run]) -> None:
                 "task": task_name(run),
                 "model": model_name(run),
                 "seed": run.config.training.seed,
-                "updates": run.validations[-1]["step"],
+                "training steps": run.validations[-1]["step"],
                 "valid, exact match %": f"{run.result.scores['exact_match']:.1f}",
                 **{f"{digits} digits": f"{_exact_matches(trained, digits):.0f}%" for digits in DIGITS},
                 "training s": f"{float(run.validations[-1]['seconds']):.0f}",

@@ -16,7 +16,7 @@ def translation(output: Output, runs: list[Run]) -> None:
             {
                 "model": model_name(run),
                 "parameters": f"{run.result.parameters:,}",
-                "updates": run.validations[-1]["step"],
+                "training steps": run.validations[-1]["step"],
                 "training minutes": f"{float(run.validations[-1]['seconds']) / 60:.0f}",
                 "perplexity": f"{run.result.scores['perplexity']:.2f}",
                 "test BLEU": f"{run.result.scores['bleu']:.2f}",

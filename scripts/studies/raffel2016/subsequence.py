@@ -122,7 +122,7 @@ def loss(matching: tf.Tensor, different: tf.Tensor) -> tf.Tensor:
     return tf.reduce_mean(matching**2) + ALPHA * tf.reduce_mean(hinge**2)
 
 
-def train(pooling: str, *, updates: int, seed: int) -> tuple[tf.keras.Model, ...]:
+def train(pooling: str, *, steps: int, seed: int) -> tuple[tf.keras.Model, ...]:
     """Trains an encoder of sequences and an encoder of their copies, on new pairs in each training step."""
     tf.keras.utils.set_random_seed(seed)
     encoders = make_encoder(pooling), make_encoder(pooling)
@@ -137,14 +137,14 @@ def train(pooling: str, *, updates: int, seed: int) -> tuple[tf.keras.Model, ...
             value = loss(distances(a, b), distances(a, tf.roll(b, shift, 0)))
         optimizer.apply_gradients(zip(tape.gradient(value, weights), weights, strict=True))
 
-    for originals, copies, shift in _batches(np.random.default_rng([seed, 0]), updates):
+    for originals, copies, shift in _batches(np.random.default_rng([seed, 0]), steps):
         update(originals, copies, shift)
     return encoders
 
 
-def _batches(random: np.random.Generator, updates: int) -> Iterator[tuple[tf.Tensor, tf.Tensor, tf.Tensor]]:
+def _batches(random: np.random.Generator, steps: int) -> Iterator[tuple[tf.Tensor, tf.Tensor, tf.Tensor]]:
     """Yields sequences, their copies, and the number of rows by which to shift copies for pairs that do not match."""
-    for _ in range(updates):
+    for _ in range(steps):
         sides = zip(*pairs(BATCH, random), strict=True)
         originals, copies = (tf.constant(padded(list(side))) for side in sides)
         yield originals, copies, tf.constant(int(random.integers(1, BATCH)))

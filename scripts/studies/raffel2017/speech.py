@@ -17,6 +17,7 @@ from memattn.runs.trained import load
 from memattn.sweeps import tables
 from memattn.sweeps.results import Run
 from studies import plots as study_plots
+from studies.britz2017.runs import groups
 from studies.output import Output, at_least_one
 
 _UNHEARD = ".unheard"  # ending of the folder whose split `test` has voices that are not in the training split
@@ -34,11 +35,9 @@ def speech(output: Output, runs: list[Run]) -> None:
 
     Draws learning curves, and attention weights above the features of an utterance.
     """
-    groups: dict[str, list[Run]] = {}
-    for run in runs:
-        groups.setdefault(_label(run.config), []).append(run)
+    by_label = {label: seeds for (label,), seeds in groups(runs, lambda run: _label(run.config)).items()}
     rows = []
-    for label, seeds in groups.items():
+    for label, seeds in by_label.items():
         heard = [run.result for run in seeds]
         unheard = [_evaluated(run, f"data.folder={run.config.data.path}{_UNHEARD}") for run in seeds]
         rows.append(
@@ -55,8 +54,8 @@ def speech(output: Output, runs: list[Run]) -> None:
             }
         )
     output.table(rows, "Speech recognition: error rates")
-    _draw_curves(output, groups)
-    _draw_attention(output, groups)
+    _draw_curves(output, by_label)
+    _draw_attention(output, by_label)
 
 
 def decoder_time(output: Output) -> None:
@@ -66,7 +65,7 @@ def decoder_time(output: Output) -> None:
     output.benchmark("tokens", list(_TIMED), ["--lengths", lengths, "--repeats", "3", *sizes])
     rows = [{**row, "L": str(_REDUCTION * int(row["L"]))} for row in reading.csv_file(output.path("table.csv"))]
     lines = systems.lines(rows, tokens.MEASURE)
-    columns = ("system", tokens.MEASURE, "min-max", "other cores")
+    columns = ("system", tokens.MEASURE, "min-max", "background load")
     title = f"Time to decode a character of a hypothesis, {_REDUCTION} frames for each state of the encoder"
     output.table([{"frames": row["L"], **{column: row[column] for column in columns}} for row in rows], title)
     labels = {"title": f"{title}{output.label}", "x": "frames of the source", "y": "microseconds per character"}

@@ -8,7 +8,7 @@ from memattn.training.step import StepResult, TrainingStep
 BATCH = padded([[4, 5, 6, EOS], [7, EOS], [EOS], [8, 9, 10, EOS]]).numpy()
 
 
-def three_updates(strategy, batch, **changes):
+def three_steps(strategy, batch, **changes):
     """A model after three training steps with the same batch, and the result of each step."""
     config = TrainingConfig(**{"batch_size": 4, "learning_rate": 0.1, "jit_compile": False, **changes})
     with strategy.scope():
