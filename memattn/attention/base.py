@@ -26,7 +26,7 @@ class AttentionMechanism(tf.keras.layers.Layer):
     """
 
     num_slots: int | None = None
-    """Number of slots of a fixed-size memory; None if the memory holds every source position."""
+    """Number of slots of a fixed-size memory; None for a memory without slots."""
     has_signed_weights = False
     """Whether weights of source positions may be negative."""
     equal_widths = False
@@ -136,7 +136,7 @@ class AttentionMechanism(tf.keras.layers.Layer):
         return self
 
     def alignments(self, memory: dict[str, tf.Tensor], scores: tf.Tensor) -> tf.Tensor:
-        """Returns weights of the source positions [B, Q, S], linear in the scores [B, Q, M]; for pictures."""
+        """Returns weights of the source positions [B, Q, S], linear in the scores [B, Q, M]; no decoder reads them."""
         del memory
         return scores
 
@@ -203,11 +203,15 @@ class AttentionMechanism(tf.keras.layers.Layer):
         if not tf.nest.flatten(state):
             return self.score(query, memory, state, seed)[0]
         steps = tf.shape(query)[1]
+        queries = tf.transpose(query, [1, 0, 2])[:, :, None]  # [T, B, 1, U]
+        queries = tf.TensorArray(query.dtype, steps).unstack(
+            queries
+        )  # the gradient of query[:, time] would fill T steps
         scores = StepList(query.dtype, steps)
 
         def step(time, state, handle):
             step_seed = None if seed is None else tf.random.experimental.stateless_fold_in(seed, time)
-            step_scores, state = self.score(tf.gather(query, time, axis=1)[:, None], memory, state, step_seed)
+            step_scores, state = self.score(queries.read(time), memory, state, step_seed)
             return time + 1, state, scores.append(handle, step_scores[:, 0])
 
         *_, handle = tf.while_loop(

@@ -1,4 +1,4 @@
-"""Luong et al. (2015), local attention: a softmax over a window of the source, which advances or is predicted."""
+"""Luong et al. (2015), local attention: a softmax over a window that advances, or is predicted, over the source."""
 
 import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""Luong et al. (2015), the dot score h^T s, with a softmax over the source; it has no weights."""
+"""Luong et al. (2015), the dot score h^T s, with a softmax over the source and without trainable weights."""
 
 import tensorflow as tf
 

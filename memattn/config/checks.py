@@ -121,11 +121,10 @@ def _check_encoder(model: Seq2SeqConfig, data: DataConfig, origin: Origin) -> No
     if len(model.encoder_reduce) >= layers:
         problem = f"{len(model.encoder_reduce)} factors, but {layers} layers have {layers - 1} joints between them"
         raise origin.error("model.encoder_reduce", f"{problem}; raise model.encoder_layers")
-    has_backward_bridge = model.bridge == "backward" or (model.bridge == "auto" and model.decoder == "rnnsearch")
+    is_auto = model.bridge == "auto" and model.decoder == "rnnsearch" and model.attention["name"] != "none"
+    has_backward_bridge = model.bridge == "backward" or is_auto
     if has_backward_bridge and (model.encoder_layers or 1) > 1:
-        problem = (
-            f"the bridge backward, which {model.decoder} has by default, " if model.bridge == "auto" else "backward "
-        )
+        problem = "the bridge backward, which rnnsearch has by default, " if is_auto else "backward "
         raise origin.error("model.bridge", f"{problem}is for model.encoder_layers: 1, not {model.encoder_layers}")
     if model.spec_augment and data.source != "features":
         raise origin.error("model.spec_augment", f"needs data.source: features, not {data.source}")

@@ -256,8 +256,10 @@ def remove_pictures(folder: str) -> None:
 
 def _plot(model: AligningModel, vocabulary: Vocabulary, evaluation: Evaluation, num_plots: int, folder: str) -> int:
     """Draws the alignments of the longest sources that have a translation; returns their number."""
+    if not num_plots:
+        return 0
     sources, translations = evaluation.test_set.source, evaluation.translations
-    longest_first = sorted(range(len(sources)), key=lambda index: -len(sources[index]))
+    longest_first = np.argsort(-sources.lengths(), kind="stable")
     chosen = [index for index in longest_first if translations[index].best][:num_plots]
     if chosen:
         os.makedirs(folder, exist_ok=True)
@@ -289,8 +291,6 @@ def align(
     """Returns a model's alignment of a hypothesis with the source that has this index."""
     labels, target = sources.labels(index, vocabulary), vocabulary.encode(hypothesis)
     source = sources.padded(np.array([index]), 1, len(labels))
-    weights, slot_weights = model.alignments(tf.constant(source), tf.constant([target]))
-    if slot_weights is None:
-        slot_weights = weights[:, None][:, :0]
+    pair = tf.constant(source), tf.constant([target])
     tokens = [vocabulary.tokens[i] for i in target]
-    return Alignment(labels, tokens, weights[0].numpy(), slot_weights[0].numpy())
+    return Alignment(labels, tokens, model.alignments(*pair)[0].numpy(), model.slot_shares(*pair)[0].numpy())

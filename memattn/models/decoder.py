@@ -175,5 +175,4 @@ class Decoder(tf.keras.layers.Layer):
 
     @classmethod
     def from_config(cls, config):
-        attention = config.pop("attention")
-        return cls(attention=tf.keras.layers.deserialize(attention), **config)
+        return cls(**{**config, "attention": tf.keras.layers.deserialize(config["attention"])})

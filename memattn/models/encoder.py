@@ -21,14 +21,14 @@ class Encoder(tf.keras.layers.Layer):
       cell: "lstm" or "gru". The GRU is that of Cho et al. (2014), whose reset gate comes before the product.
       dropout: rate on the input of every cell, with a fresh mask at each position.
       initializer: name, config or object, of the kernels. Biases start at 0, the forget gate's at 1.
-      reduce: numbers of neighbouring outputs that are joined after the first layer, the second and so on; at most
-        `layers` - 1. This is the pyramid of Listen, Attend and Spell (Chan et al., 2016), except that their layers read
+      reduce: one factor per layer, from the first on: so many neighbouring outputs become one after that layer; at most
+        `layers` - 1 factors. This is the pyramid of Listen, Attend and Spell (Chan et al., 2016), except that their layers read
         both directions of the layer below.
 
     Attributes:
       reduction: number of positions of a source that a state stands for, the product of `reduce`.
 
-    Raises ValueError if `reduce` has `layers` or more numbers.
+    Raises ValueError if `reduce` has `layers` or more factors.
     """
 
     def __init__(

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import tensorflow as tf
 
+from memattn.data.lexicon import Selection
 from memattn.models.interface import Alternative, MemoryRatio, Model, aligns
 
 
@@ -50,7 +51,7 @@ class Ensemble:
             yield Alternative([alternative.encoded for alternative in alternatives], max_steps)
 
     def start(
-        self, encoded: list, num_queries: int, token_table: list, selected: tf.Tensor | None = None
+        self, encoded: list, num_queries: int, token_table: list, selected: Selection | None = None
     ) -> tuple[list, list]:
         started = [
             model.start(item, num_queries, table, selected)
@@ -68,17 +69,20 @@ class Ensemble:
         return _log_average(logits), list(scores), list(states)
 
     def attention_weights(self, decoding: list, scores: list) -> tf.Tensor:
-        """Returns average weights of the source positions [B, Q, S]."""
+        """Returns average weights of the encoder's states [B, Q, P]."""
         weights = [
             model.attention_weights(model_decoding, model_scores)
             for model, model_decoding, model_scores in zip(self._aligning_models, decoding, scores, strict=True)
         ]
         return tf.reduce_mean(tf.stack(weights), 0)
 
-    def alignments(self, source: tf.Tensor, target: tf.Tensor) -> tuple[tf.Tensor, None]:
-        """Returns average weights of the source positions [B, T, S] under teacher forcing; no shares of slots."""
-        weights = [model.alignments(source, target)[0] for model in self._aligning_models]
-        return tf.reduce_mean(tf.stack(weights), 0), None
+    def alignments(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+        """Returns average weights of the source positions [B, T, S] under teacher forcing."""
+        return tf.reduce_mean(tf.stack([model.alignments(source, target) for model in self._aligning_models]), 0)
+
+    def slot_shares(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+        """Returns no shares [B, 0, T, S]: the slots of different models have nothing in common."""
+        return self.alignments(source, target)[:, None][:, :0]
 
     def __call__(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
         """Returns logarithms of the average probabilities [B, T, V] under teacher forcing."""

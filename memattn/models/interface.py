@@ -12,6 +12,8 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeGuard, runtime_checka
 
 import tensorflow as tf
 
+from memattn.data.lexicon import Selection
+
 MemoryRatio = float | Literal["estimate"] | None  # `decoding.memory_ratio`
 
 
@@ -49,8 +51,8 @@ class DecodingModel(Protocol):
     def encode(self, source: tf.Tensor, seed: tf.Tensor | None = None, jit_compile: bool = False) -> Any:
         """Encodes a padded batch of sources.
 
-        With `jit_compile`, XLA compiles the loops over source positions if it can compile them apart from their
-        gradient.
+        With `jit_compile`, XLA compiles the loops over source positions of models whose loops have a gradient of their
+        own; other models ignore it.
         """
 
     def alternatives(self, encoded: Any, ratio: MemoryRatio) -> Iterable[Alternative]:
@@ -66,7 +68,7 @@ class DecodingModel(Protocol):
         """
 
     def start(
-        self, encoded: Any, num_queries: int, token_table: Any, selected: tf.Tensor | None = None
+        self, encoded: Any, num_queries: int, token_table: Any, selected: Selection | None = None
     ) -> tuple[Any, Any]:
         """Begins to decode one alternative.
 
@@ -74,7 +76,8 @@ class DecodingModel(Protocol):
           encoded: the alternative's `encoded`.
           num_queries: Q.
           token_table: as `token_table()` returns it.
-          selected: token ids [N], the only ones of which `step` is to compute logits; None: all.
+          selected: N tokens, the only ones of which `step` computes logits, and which of them each source allows; the
+            logits of the others are minus infinity. None: all tokens.
 
         Returns:
           What all decoder steps share, and the first state, of tensors [B, Q, ...].
@@ -104,13 +107,11 @@ class AligningModel(DecodingModel, Protocol):
     def attention_weights(self, decoding: Any, scores: Any) -> tf.Tensor:
         """Returns weights of the encoder's states [B, Q, P] for the scores that `step` returned."""
 
-    def alignments(self, source: tf.Tensor, target: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor | None]:
-        """Returns weights of the source positions under teacher forcing, for target ids [B, T] and a batch of sources.
+    def alignments(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+        """Returns weights of the source positions [B, T, S] for target ids [B, T] under teacher forcing."""
 
-        Returns:
-          The weights [B, T, S], and each memory slot's share of them [B, K, T, S]. K is 0 for a memory without slots;
-          an ensemble returns no shares but None.
-        """
+    def slot_shares(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+        """Returns each memory slot's share of the alignments [B, K, T, S]; K = 0 for a model without slots."""
 
 
 @runtime_checkable

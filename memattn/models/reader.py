@@ -1,7 +1,8 @@
 """Readers of contexts from a memory: plain ones, and folded ones that save work in a search.
 
-A context c = scores @ values (Eqs. 1 and 6) is then multiplied by two matrices: one for the next step's input, one for
-the output layer. All of this is linear, so a folded reader multiplies the values by both matrices once per source.
+A context c = scores @ values (Eqs. 1 and 6) is then multiplied by two matrices: one for the cell's input (of the next
+step with input feeding, of this step in RNNsearch), one for the output layer. All of this is linear, so a folded reader
+multiplies the values by both matrices once per source.
 """
 
 import tensorflow as tf
@@ -16,12 +17,12 @@ class Reader:
 
     Args:
       values: [B, M, D].
-      feed_kernel: [D, G], for the next step's input; None without input feeding.
+      feed_kernel: [D, G], for the cell's input; None without input feeding.
       mix_kernel: [D, F], for the output layer; None passes a context on as it is.
-      rate: dropout rate of the contexts that are fed to the next step.
+      rate: dropout rate of the contexts in the cell's input.
 
     Attributes:
-      width: width of what `read` returns for the next step.
+      width: width of what `read` returns for `feed`.
     """
 
     def __init__(
@@ -31,14 +32,14 @@ class Reader:
         self.width = 0 if feed_kernel is None else feed_kernel.shape[0]
 
     def read(self, scores: tf.Tensor | SparseScores) -> tuple[tf.Tensor, tf.Tensor]:
-        """Reads by scores [B, Q, M]; returns the inputs of `feed` in the next step and of `mix` in this step."""
+        """Reads by scores [B, Q, M]; returns the inputs of `feed` and of `mix`."""
         return self._parts(sparse.contexts(scores, self._values))
 
     def _parts(self, contexts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         return contexts[:, :, : self.width], contexts
 
     def feed(self, gates: tf.Tensor, fed: tf.Tensor, seed: tf.Tensor | None) -> tf.Tensor:
-        """Adds to gates [B, Q, G] what the contexts of the previous step contribute."""
+        """Adds to gates [B, Q, G] what the contexts in the cell's input contribute."""
         return gates + tf.tensordot(dropout(fed, self._rate, seed), self._feed_kernel, 1) if self.width else gates
 
     def mix(self, contexts: tf.Tensor) -> tf.Tensor:

@@ -114,8 +114,7 @@ class RNNsearchDecoder(tf.keras.layers.Layer):
 
     @classmethod
     def from_config(cls, config):
-        attention = config.pop("attention")
-        return cls(attention=tf.keras.layers.deserialize(attention), **config)
+        return cls(**{**config, "attention": tf.keras.layers.deserialize(config["attention"])})
 
 
 class RNNsearchStepper(Stepper):

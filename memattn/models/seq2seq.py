@@ -8,6 +8,7 @@ import tensorflow as tf
 from memattn import attention as mechanisms
 from memattn.attention.initializers import Initializer
 from memattn.attention.options import check_choice
+from memattn.data.lexicon import Selection
 from memattn.models.bridge import BackwardBridge, Cells, DenseBridge, ZeroBridge
 from memattn.models.decoder import Decoder
 from memattn.models.dropout import fold_in, split_seed
@@ -70,8 +71,8 @@ class Seq2Seq(tf.keras.Model):
       layers, units: number and width of the layers, in the decoder and in each direction of the encoder.
       encoder_layers: number of layers in each direction of the encoder; `layers` by default.
       encoder_units: width of the encoder in each direction; `units` by default.
-      encoder_reduce: numbers of neighbouring outputs that are joined after the first layer of the encoder, the second
-        and so on.
+      encoder_reduce: one factor per layer of the encoder, from the first on: so many neighbouring outputs become one
+        after that layer. At most `encoder_layers` - 1 factors.
       embedding_size: E, the width of source and target embeddings.
       dropout: rate on the input of every cell.
       init_scale: initial weights are uniform on +-init_scale.
@@ -140,6 +141,10 @@ class Seq2Seq(tf.keras.Model):
         }
         for name, choices in _CHOICES.items():
             check_choice(name, self._arguments[name], choices)
+        if decoder == "rnnsearch" and not (input_feeding and mix):
+            raise ValueError("decoder: rnnsearch needs input_feeding and mix, and has its own forms of both")
+        if spec_augment and source_features is None:
+            raise ValueError("spec_augment: is for sources of vectors; give source_features")
         self.vocabulary_size, self.max_source_length = vocabulary_size, max_source_length
         # The order in which layers are made decides what a seed draws for them, and the order of the optimizer's state.
         uniform = {"class_name": "RandomUniform", "config": {"minval": -init_scale, "maxval": init_scale}}
@@ -225,9 +230,11 @@ class Seq2Seq(tf.keras.Model):
         self.bridge.build(final_state)
         memory = {"values": states}
         self.decoder.build(target, memory)
+        features, _ = self.decoder.compute_output_shape(target, memory)
         if not self.tied_output:
-            features, _ = self.decoder.compute_output_shape(target, memory)
             self.output_layer.build(features)
+        elif features[-1] != target[-1]:
+            raise ValueError(f"tie_embeddings: all needs embedding_size = {features[-1]}, not {target[-1]}")
         self.built = True
 
     def build(self, source_shape=None, target_shape=None):
@@ -263,11 +270,11 @@ class Seq2Seq(tf.keras.Model):
         return self.decoder.gates(tf.cast(self.target_embedding.embeddings, self.compute_dtype))
 
     def start(
-        self, encoded: Encoded, num_queries: int, token_table: tf.Tensor, selected: tf.Tensor | None = None
+        self, encoded: Encoded, num_queries: int, token_table: tf.Tensor, selected: Selection | None = None
     ) -> tuple[Decoding, dict[str, Any]]:
         """Returns what all decoder steps share, and the first state with `num_queries` hypotheses of each source.
 
-        `step` computes logits of all tokens, or only of the token ids `selected` [N].
+        `step` computes logits of all tokens, or only of the selected ones.
         """
         memory, cells = encoded
         stepper = self.decoder.stepper(memory, fold=True)
@@ -281,7 +288,7 @@ class Seq2Seq(tf.keras.Model):
         return decoding.output.logits(features), result.scores, result.state
 
     def attention_weights(self, decoding: Decoding, scores: tf.Tensor) -> tf.Tensor:
-        """Returns weights of the source positions [B, Q, S] for scores [B, Q, M]."""
+        """Returns weights of the encoder's states [B, Q, P] for scores [B, Q, M]."""
         return self.attention.alignments(decoding.memory, scores)
 
     def call(self, source: tf.Tensor, target: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:
@@ -300,9 +307,10 @@ class Seq2Seq(tf.keras.Model):
     def decode_and_read(
         self, encoded: Encoded, target: tf.Tensor, seed: tf.Tensor | None = None
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns logits [B, T, V] under teacher forcing, and what each step reads [B, T, D].
+        """Returns logits [B, T, V] under teacher forcing, and the mean source state of each step [B, T, D].
 
-        A step reads its context, divided by the sum of its source weights unless these may be negative.
+        The mean is the step's context over the sum of its weights of source positions; if these may be negative, it is
+        the context.
         """
         features, scores = self._teacher_forced(encoded, target, seed)
         contexts = tf.matmul(scores, encoded.memory["values"])
@@ -311,27 +319,42 @@ class Seq2Seq(tf.keras.Model):
             contexts = tf.math.divide_no_nan(contexts, weights)
         return self._output().logits(features), contexts
 
-    def alignments(self, source: tf.Tensor, target: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns weights of the source positions [B, T, S] under teacher forcing, and each slot's share [B, K, T, S].
+    def alignments(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+        """Returns weights of the source positions [B, T, S] under teacher forcing."""
+        encoded = self.encode(source)
+        _, scores = self._teacher_forced(encoded, target, None)
+        return self._by_source_position(self.attention.alignments(encoded.memory, scores), source)
 
-        K = 0 for a memory without slots.
-        """
-        length = source.shape[1] or tf.shape(source)[1]
+    def slot_shares(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+        """Returns each memory slot's share of the alignments [B, K, T, S]; K = 0 for a memory without slots."""
+        slots = self.attention.num_slots
+        if not slots:
+            return self.alignments(source, target)[:, None][:, :0]
+        length, least = source.shape[1] or tf.shape(source)[1], slots * self.encoder.reduction
         # With at least K states, the memory holds the slots, not the states of a short source.
-        least = (self.attention.num_slots or 0) * self.encoder.reduction
         missing = max(0, least - length) if isinstance(length, int) else tf.maximum(0, least - length)
         encoded = self.encode(self.source_embedding.lengthened(source, missing))
-        memory, (_, scores) = encoded.memory, self._teacher_forced(encoded, target, None)
-        weights = self.attention.alignments(memory, scores)
-        shares = tf.zeros_like(weights)[:, None][:, :0]
-        if self.attention.num_slots:
-            single_slots = tf.unstack(tf.eye(scores.shape[-1], dtype=scores.dtype))
-            shares = tf.stack([self.attention.alignments(memory, scores * slot) for slot in single_slots], 1)
-        return self._by_source_position(weights, length), self._by_source_position(shares, length)
+        _, scores = self._teacher_forced(encoded, target, None)  # [B, T, K]
+        batch, steps = tf.unstack(tf.shape(scores)[:2])
+        single_slots = tf.reshape(tf.linalg.diag(scores), [batch, steps * slots, slots])
+        shares = self.attention.alignments(encoded.memory, single_slots)
+        shares = tf.reshape(shares, [batch, steps, slots, tf.shape(shares)[-1]])
+        return self._by_source_position(tf.transpose(shares, [0, 2, 1, 3]), source)
 
-    def _by_source_position(self, weights: tf.Tensor, length: int | tf.Tensor) -> tf.Tensor:
-        """Returns weights of states [..., P] shared out equally to the positions that a state stands for [..., S]."""
-        return tf.repeat(weights / self.encoder.reduction, self.encoder.reduction, -1)[..., :length]
+    def _by_source_position(self, weights: tf.Tensor, source: tf.Tensor) -> tf.Tensor:
+        """Returns weights of states [..., P] shared out equally to the positions that a state stands for [..., S].
+
+        Padding gets none.
+        """
+        reduction, mask = self.encoder.reduction, tf.cast(self.source_embedding.mask(source), weights.dtype)
+        length = source.shape[1] or tf.shape(source)[1]
+        states = -(-length // reduction)
+        mask = tf.pad(mask, [[0, 0], [0, states * reduction - length]])
+        mask = tf.reshape(mask, [tf.shape(mask)[0], *[1] * (weights.shape.rank - 2), states, reduction])
+        shares = tf.math.divide_no_nan(mask, tf.reduce_sum(mask, -1, keepdims=True))
+        positions = weights[..., :states, None] * shares
+        shape = tf.concat([tf.shape(weights)[:-1], [states * reduction]], 0)
+        return tf.ensure_shape(tf.reshape(positions, shape)[..., :length], [*weights.shape[:-1], source.shape[1]])
 
     def _teacher_forced(
         self, encoded: Encoded, target: tf.Tensor, seed: tf.Tensor | None
@@ -339,8 +362,8 @@ class Seq2Seq(tf.keras.Model):
         """Returns the inputs of the output layer [B, T, F], and attention scores [B, T, M]."""
         return self.decoder(self.target_embedding(shift_right(target)), encoded.cells, encoded.memory, seed)
 
-    def _output(self, selected: tf.Tensor | None = None) -> OutputWeights:
-        """Returns the weights of the output layer, for all tokens or for the ids `selected` [N]."""
+    def _output(self, selected: Selection | None = None) -> OutputWeights:
+        """Returns the weights of the output layer, for all tokens or for the selected ones."""
         if self.tied_output:
             kernel, bias = tf.transpose(tf.convert_to_tensor(self.target_embedding.embeddings)), self.output_bias
         else:

@@ -34,7 +34,7 @@ class Reading(NamedTuple):
 
     Attributes:
       scores: [B, Q, M], of the memory's values.
-      fed: [B, Q, ...], for `Reader.feed` in the next step.
+      fed: [B, Q, ...], for `Reader.feed`.
       contexts: [B, Q, ...], for `Reader.mix` in this step.
       state: the attention mechanism's next state.
     """

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from memattn.attention.ops import cast
+from memattn.data.lexicon import Selection
 from memattn.data.vocabulary import BOS
 
 
@@ -19,21 +20,25 @@ class OutputWeights(NamedTuple):
     Attributes:
       kernel: [F, V or N].
       bias: [V or N].
+      allowed: bool [B, N], which of the selected tokens each source allows; None for all V tokens.
     """
 
     kernel: tf.Tensor
     bias: tf.Tensor
+    allowed: tf.Tensor | None = None
 
     def logits(self, features: tf.Tensor) -> tf.Tensor:
-        """Returns logits [B, Q, V or N] of features [B, Q, F]."""
-        return tf.tensordot(features, self.kernel, 1) + self.bias
+        """Returns logits [B, Q, V or N] of features [B, Q, F]; minus infinity for tokens that a source forbids."""
+        logits = tf.tensordot(features, self.kernel, 1) + self.bias
+        return logits if self.allowed is None else tf.where(self.allowed[:, None], logits, -float("inf"))
 
 
 def output_weights(
-    kernel: tf.Tensor | tf.Variable, bias: tf.Tensor | tf.Variable, dtype: str, selected: tf.Tensor | None
+    kernel: tf.Tensor | tf.Variable, bias: tf.Tensor | tf.Variable, dtype: str, selected: Selection | None
 ) -> OutputWeights:
-    """Returns the weights of an output layer in `dtype`, for all tokens or for the ids `selected` [N]."""
+    """Returns the weights of an output layer in `dtype`, for all tokens or for the selected ones."""
     weights = OutputWeights(cast(kernel, dtype), cast(bias, dtype))
     if selected is None:
         return weights
-    return OutputWeights(tf.gather(weights.kernel, selected, axis=1), tf.gather(weights.bias, selected))
+    ids, allowed = selected
+    return OutputWeights(tf.gather(weights.kernel, ids, axis=1), tf.gather(weights.bias, ids), allowed)

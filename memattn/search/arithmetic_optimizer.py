@@ -31,7 +31,10 @@ class WithoutArithmeticOptimizer:
 
 
 def _set(value: bool | None) -> None:
-    """Sets the option; None sets its default. Each thread must do so: TensorFlow keeps the options per thread."""
+    """Sets the option; None sets its default.
+
+    Each thread must do so: it keeps the options that it read last until it sets them itself.
+    """
     tf.config.optimizer.set_experimental_options({_OPTION: value})
 
 

@@ -44,7 +44,7 @@ class _Beam(NamedTuple):
       state: next state of the step function, tensors [B, k, ...].
       history: see `repeated_ngrams`; () if n-grams may be repeated.
       all_tokens: array of the tokens [B, k] of each step.
-      all_parents: array of the places [B, k], on the previous beam, of the hypotheses that each step extended.
+      all_parents: array of the places [B, k] on the previous beam that the hypotheses of each step extend.
     """
 
     time: tf.Tensor | int
@@ -138,6 +138,7 @@ def beam_search(
             history = extend_history(history, beam.tokens, time)
             repeating = repeating_tokens(history, time, no_repeat_ngram_size)
         logits, state = step(beam.tokens, beam.state)
+        # One more than fits: the end of sentence adds no length, so a length penalty may rank it lower.
         continuations = _continuations(beam, *_most_probable(logits, beam_size + 1, repeating), end)
         scores = continuations.log_probs / length_penalty(continuations.lengths, length_penalty_weight)
         covered = beam.covered

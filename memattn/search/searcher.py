@@ -15,7 +15,7 @@ import tensorflow as tf
 from memattn import resources, xla
 from memattn.config import DecodingConfig
 from memattn.data.batches import decoding_batches
-from memattn.data.lexicon import Lexicon
+from memattn.data.lexicon import Lexicon, Selection
 from memattn.data.sentences import Sources
 from memattn.data.vocabulary import BOS, EOS, PAD, Vocabulary
 from memattn.errors import ConfigError
@@ -61,19 +61,19 @@ class Searcher:
             raise ConfigError("decoding.coverage_penalty: needs a model with attention")
         self.config, self._model, self._lexicon = config, model, lexicon
         self.jit_compile = jit = xla.jit_compile(config.jit_compile, model.compute_dtype)
-        self._optimizer = contextlib.nullcontext() if jit else WITHOUT_ARITHMETIC_OPTIMIZER
+        self._graph_options = contextlib.nullcontext() if jit else WITHOUT_ARITHMETIC_OPTIMIZER
         self._search = tf.function(self._search_batch, autograph=False, jit_compile=jit)
         self._encode = tf.function(model.encode, autograph=False)
         compiles = jit and not xla.has_gpu()
         self._encode_one = tf.function(model.encode, autograph=False, jit_compile=True) if compiles else self._encode
         self._make_token_table = tf.function(model.token_table, autograph=False)
         if aligns(model):
-            self._align = tf.function(lambda source, target: model.alignments(source, target)[0], autograph=False)
+            self._align = tf.function(model.alignments, autograph=False)
         self.renew()
 
     def renew(self) -> None:
         """Repeats the work that depends on the weights alone; must be called when they have changed."""
-        with self._optimizer:
+        with self._graph_options:
             self.token_table = self._make_token_table()
 
     @property
@@ -87,13 +87,13 @@ class Searcher:
         Samples depend on the seed and on the `numbers` of the sentences, by default 0, 1 and so on. If the last rows
         are padding, they need no numbers.
         """
-        selection = tuple(map(tf.constant, self._lexicon(source))) if self._lexicon else None
+        self.check(*source.shape[:2])
+        selection = Selection(*map(tf.constant, self._lexicon(source))) if self._lexicon else None
         uniforms = None
         if self.config.sample:
             numbers = range(len(source)) if numbers is None else numbers
             uniforms = tf.constant(self._uniforms(self.config.sample.seed, numbers, *source.shape[:2]))
-        self.check(*source.shape[:2])
-        with self._optimizer:
+        with self._graph_options:
             hypotheses = self.search(tf.constant(source), self.token_table, selection, uniforms)
             return Hypotheses(*(tensor.numpy() for tensor in hypotheses))
 
@@ -101,11 +101,14 @@ class Searcher:
         """Raises ConfigError if a batch of shape [rows, width] does not fit into memory."""
         queries = self._num_queries()
         logits = 0 if self._lexicon else self._model.vocabulary_size
-        needed = 4 * rows * width + rows * queries * (8 * self._limit(width) + 4 * logits)
+        # Four bytes each: source ids; tokens, and parents or random numbers, of each step; logits.
+        needed = 4 * (rows * width + rows * queries * (2 * self._limit(width) + logits))
         what = f"{rows:,} sources of up to {width:,} tokens, {queries:,} hypotheses of each,"
         resources.check(needed, "decoding.batch_size", f"decoding {what}")
 
-    def search(self, source: tf.Tensor, token_table: Any, selection: Any = None, uniforms: Any = None) -> Hypotheses:
+    def search(
+        self, source: tf.Tensor, token_table: Any, selection: Selection | None = None, uniforms: tf.Tensor | None = None
+    ) -> Hypotheses:
         """Returns the n best hypotheses of sources, whose padded length S is static; for use in graphs, too.
 
         Args:
@@ -125,7 +128,7 @@ class Searcher:
 
     def align(self, source: np.ndarray, target: np.ndarray) -> np.ndarray:
         """Returns weights of source positions [B, T, S] at each step of target ids [B, T], for a batch of sources."""
-        with self._optimizer:
+        with self._graph_options:
             return self._align(tf.constant(source), tf.constant(target, tf.int32)).numpy()
 
     def shapes(self, source: np.ndarray) -> tuple:
@@ -133,19 +136,16 @@ class Searcher:
         return source.shape, len(self._lexicon(source).ids) if self._lexicon else None
 
     def _search_batch(
-        self, source: tf.Tensor, alternative: Alternative, token_table: Any, selection: Any, uniforms: Any
+        self, source: tf.Tensor, alternative: Alternative, token_table: Any, selection: Selection | None, uniforms: Any
     ) -> Hypotheses:
         """Searches one alternative; the arguments are those of `search`."""
         model, config = self._model, self.config
-        ids, is_selected = selection or (None, None)
         mask = model.state_mask(source)
-        decoding, state = model.start(alternative.encoded, self._num_queries(), token_table, ids)
+        decoding, state = model.start(alternative.encoded, self._num_queries(), token_table, selection)
 
         def scored_step(tokens, state):
-            if selection is None:
-                return model.step(tokens, state, decoding)
-            logits, scores, state = model.step(tf.gather(ids, tokens), state, decoding)
-            return tf.where(is_selected[:, None], logits, -float("inf")), scores, state
+            tokens = tokens if selection is None else tf.gather(selection.ids, tokens)
+            return model.step(tokens, state, decoding)
 
         def step(tokens, state):
             logits, _, state = scored_step(tokens, state)
@@ -159,8 +159,15 @@ class Searcher:
             "end": EOS,
         }
         if config.sample:
-            choice = {key: value for key, value in vars(config.sample).items() if key != "seed"}
-            hypotheses = sample(step, state, uniforms=uniforms, **choice, **shared)
+            hypotheses = sample(
+                step,
+                state,
+                uniforms=uniforms,
+                temperature=config.sample.temperature,
+                top_k=config.sample.top_k,
+                top_p=config.sample.top_p,
+                **shared,
+            )
         else:
             coverage: dict[str, Any] = {}
             if config.coverage_penalty and aligns(model):
@@ -174,7 +181,9 @@ class Searcher:
                 **coverage,
                 **shared,
             )
-        return hypotheses if selection is None else hypotheses._replace(tokens=tf.gather(ids, hypotheses.tokens))
+        if selection is None:
+            return hypotheses
+        return hypotheses._replace(tokens=tf.gather(selection.ids, hypotheses.tokens))
 
     def _with_coverage(
         self, model: AligningModel, scored_step: Callable, state: Any, decoding: Any, mask: tf.Tensor

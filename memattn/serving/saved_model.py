@@ -151,7 +151,7 @@ class _Module(tf.Module):
         """Returns weights of source positions [B, T, S] at each step of target ids [B, T], for source ids [B, S]."""
         if not aligns(self._model):
             raise TypeError("the model weighs no source positions")
-        return {"alignments": self._model.alignments(source, target)[0]}
+        return {"alignments": self._model.alignments(source, target)}
 
     def _translate(self, source: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns hypotheses of source tokens [B, S], as tokens."""

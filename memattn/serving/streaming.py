@@ -82,4 +82,5 @@ def in_order(results: Iterable[tuple[int, Any]], number: int) -> Iterator:
 
 def too_long(name: str, number: int, tokens: list[str], most: int) -> str:
     """Returns the message on line `number` of an input, which has more than `most` tokens."""
-    return f"{name}:{number}: {len(tokens):,} tokens, and decoding.max_source_length is {most:,}"
+    limit = f"the {most:,} that are translated in one piece (decoding.max_source_length)"
+    return f"{name}:{number}: {len(tokens):,} tokens, more than {limit}"

@@ -259,7 +259,7 @@ def test_unknown_empty_and_very_long_sources_are_decoded(model):
 
 
 def test_slot_alignments_sum_to_the_combined_alignment(model):
-    combined, slots = model.alignments(padded(SOURCES), padded(SOURCES))
+    combined, slots = (share(padded(SOURCES), padded(SOURCES)) for share in (model.alignments, model.slot_shares))
     assert combined.shape == (len(SOURCES), 7, 7)
     assert slots.shape == (len(SOURCES), model.attention.num_slots or 0, 7, 7)
     if model.attention.num_slots:

@@ -93,22 +93,41 @@ def test_a_search_and_its_scores_equal_teacher_forcing():
     np.testing.assert_allclose(Scorer(model)(source, target), hypotheses.scores[:, 0], atol=1e-4)
 
 
-def test_a_coverage_penalty_counts_states():
+def test_a_coverage_penalty_is_of_the_real_states():
+    """The best score is the log-probability plus 0.2 times the sum of log min(weight of a state in all steps, 1)."""
+    model = feature_model()
     config = DecodingConfig(beam_size=3, max_length_ratio=4.0, jit_compile=False, coverage_penalty=0.2)
-    hypotheses = Searcher(feature_model(), config)(batch_of(LENGTHS, 12))
-    alone = Searcher(feature_model(), config)(batch_of(LENGTHS)[:1])
-    np.testing.assert_allclose(hypotheses.scores[0], alone.scores[0], atol=1e-4)
+    source = batch_of(LENGTHS, 12)
+    hypotheses = Searcher(model, config)(source)
+    for row, length in enumerate(LENGTHS):
+        target = np.array([[*hypotheses.tokens[row, 0, : hypotheses.lengths[row, 0]], EOS]], np.int32)
+        num_steps = min(target.shape[1], 4 * num_states(length, (2, 3)))  # a hypothesis of full length has no end
+        target, alone = target[:, :num_steps], source[row : row + 1, :length]
+        encoded = model.encode(tf.constant(alone))
+        _, weights = model._teacher_forced(encoded, tf.constant(target), None)
+        coverage = np.log(np.minimum(weights.numpy()[0].sum(0), 1)).sum()
+        expected = Scorer(model)(alone, target)[0] + 0.2 * coverage
+        np.testing.assert_allclose(hypotheses.scores[row, 0], expected, rtol=1e-4)
 
 
 @pytest.mark.parametrize(("name", "options"), [("bahdanau", {}), ("memory", {"num_slots": 4})])
 def test_alignments_share_the_weight_of_a_state_out_to_its_vectors(name, options):
-    weights, _ = feature_model(name, options).alignments(tf.constant(batch_of([12])), tf.constant([[5, EOS]]))
-    assert weights.shape == (1, 2, 12)
-    np.testing.assert_allclose(
-        weights.numpy().reshape(2, 2, 6), weights.numpy().reshape(2, 2, 6)[..., :1].repeat(6, -1)
-    )
+    """A state stands for six vectors; the last one of a source, for those that are left."""
+    lengths = [12, 5, 7]
+    pair = tf.constant(batch_of(lengths, 15)), tf.constant([[5, EOS]] * 3)
+    model = feature_model(name, options)
+    weights, shares = model.alignments(*pair).numpy(), model.slot_shares(*pair).numpy()
+    assert weights.shape == (3, 2, 15)
+    assert shares.shape == (3, options.get("num_slots", 0), 2, 15)
+    for row, length in enumerate(lengths):
+        assert not weights[row, :, length:].any()
+        for start in range(0, length, 6):
+            vectors = weights[row, :, start : min(start + 6, length)]
+            np.testing.assert_allclose(vectors, vectors[:, :1].repeat(vectors.shape[1], 1))
     if name == "bahdanau":
-        np.testing.assert_allclose(weights.numpy().sum(-1), 1, atol=1e-5)
+        np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-5)
+    else:
+        np.testing.assert_allclose(shares.sum(1), weights, atol=1e-5)
 
 
 @pytest.mark.slow

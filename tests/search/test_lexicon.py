@@ -125,21 +125,32 @@ def assert_same(actual, expected):
 def test_scores_are_normalized_over_the_selection(tie, coverage):
     """Scores equal those of a search for each source alone, with the logits of all other tokens near minus infinity."""
     (model,) = models(1, **{"model.tie_embeddings": tie})
-    weight = model.output_bias if tie == "all" else model.output_layer.bias
+    assert_normalized_over_the_selection(
+        model, [model.output_bias if tie == "all" else model.output_layer.bias], coverage
+    )
+
+
+def test_each_model_of_an_ensemble_is_normalized_over_the_selection():
+    members = models(2)
+    assert_normalized_over_the_selection(Ensemble(members), [member.output_layer.bias for member in members], 0.0)
+
+
+def assert_normalized_over_the_selection(model, biases, coverage):
     ids, allowed = some_lexicon()(sources())
     hypotheses = search(model, sources(), some_lexicon(), coverage_penalty=coverage)
     plain_search = Searcher(model, dataclasses.replace(CONFIG, coverage_penalty=coverage))  # traced once
     for i, source in enumerate(sources()):
         bias = np.full(V, -1e9, np.float32)
         bias[ids[allowed[i]]] = 0.0
-        weight.assign(bias)
+        for weight in biases:
+            weight.assign(bias)
         expected = plain_search(source[None])
         assert_same(Hypotheses(*(array[i : i + 1] for array in hypotheses)), expected)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("jit_compile", [False, True])
-def test_a_selection_of_everything_changes_nothing(jit_compile):
+def test_a_lexicon_of_all_tokens_gives_the_search_without_lexicon(jit_compile):
     for model in (models(1)[0], Ensemble(models(2))):
         for member in model._models if isinstance(model, Ensemble) else [model]:
             member.output_layer.bias.assign(np.where(np.isin(np.arange(V), [PAD, BOS]), -1e9, 0.0))

@@ -94,7 +94,7 @@ def test_the_example_has_median_length_and_its_picture_the_attention_weights(tin
     assert target == [*translations[index].best, "</s>"]
     tokens = read_vocabulary(str(tmp_path / "data" / "vocab.txt")).tokens
     ids = ([[tokens.index(token) for token in sentence]] for sentence in (source, target))
-    expected, _ = run.model.alignments(*map(tf.constant, ids))
+    expected = run.model.alignments(*map(tf.constant, ids))
     np.testing.assert_allclose(weights, expected[0], rtol=1e-5, atol=1e-7)
     assert slots.shape == (0, len(target), len(source))
 

@@ -22,7 +22,7 @@ class Cell(tf.keras.layers.Layer):
     Attributes:
       parts: number of convolutions of the memory: one for each gate, and one for the candidate.
       biases: initial biases, one per convolution; none for a cell without biases.
-      gain: initial standard deviation of the kernels, times the square root of the number of inputs of an output.
+      gain: initial standard deviation of the kernels times sqrt(fan-in).
     """
 
     parts = 3

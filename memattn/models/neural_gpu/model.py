@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from memattn.attention.ops import cast
 from memattn.attention.step_list import StepList
+from memattn.data.lexicon import Selection
 from memattn.data.vocabulary import PAD
 from memattn.errors import ConfigError
 from memattn.models.dropout import fold_in, split_seed
@@ -140,10 +141,10 @@ class NeuralGPU(tf.keras.Model):
     def alternatives(self, encoded: Encoded, ratio: MemoryRatio) -> Iterator[Alternative]:
         """Yields the sources for memories of each length that a search tries.
 
-        Without a ratio, these are all lengths from that of the source to twice that. With a ratio, there is a single
-        length, ceil(ratio * source length). With "estimate", there is a single length, too:
-        ceil(memory_intercept + memory_slope * source length), at least the source's. A memory of n positions has room
-        for n outputs, the end of sentence included.
+        Without a ratio, these are all lengths from n to 2n, for a source of n tokens. With a ratio, there is a single
+        length, ceil(ratio * n). With "estimate", there is a single length, too:
+        ceil(memory_intercept + memory_slope * n), at least n. A memory of m positions has room for m outputs, with the
+        end of sentence.
 
         Raises ConfigError for "estimate" if the line is not known.
         """
@@ -178,11 +179,11 @@ class NeuralGPU(tf.keras.Model):
         return tf.zeros([0]) if embedding is None else tf.cast(embedding.embeddings, self.compute_dtype)
 
     def start(
-        self, encoded: Encoded, num_queries: int, token_table: tf.Tensor, selected: tf.Tensor | None = None
+        self, encoded: Encoded, num_queries: int, token_table: tf.Tensor, selected: Selection | None = None
     ) -> tuple[Decoding, dict[str, Any]]:
         """Runs the encoder; returns what all decoder steps share, and the first state of `num_queries` hypotheses.
 
-        `step` computes logits of all tokens, or only of the token ids `selected` [N].
+        `step` computes logits of all tokens, or only of the selected ones.
         """
         decoding = Decoding(self.run(encoded), encoded.lengths, token_table, self._output(selected))
         return decoding, self._first_state(decoding, num_queries)
@@ -257,8 +258,8 @@ class NeuralGPU(tf.keras.Model):
         del seed
         return decoding.memory[:, : tf.shape(target)[1], 0]
 
-    def _output(self, selected: tf.Tensor | None = None) -> OutputWeights:
-        """Returns the weights of the output layer, for all tokens or for the ids `selected` [N]."""
+    def _output(self, selected: Selection | None = None) -> OutputWeights:
+        """Returns the weights of the output layer, for all tokens or for the selected ones."""
         return output_weights(self.output_layer.kernel, self.output_layer.bias, self.compute_dtype, selected)
 
     def get_config(self):

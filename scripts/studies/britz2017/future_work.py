@@ -190,7 +190,7 @@ def weight_on_marks(model: Seq2Seq, vocabulary: Vocabulary, test_set: evaluation
     for index in range(len(test_set.source)):
         source, target = test_set.source[index], test_set.target[index]
         marks = [place for place, token in enumerate(source) if vocabulary.tokens[token].startswith(MARK)]
-        weights, _ = model.alignments(tf.constant([source]), tf.constant([target]))
+        weights = model.alignments(tf.constant([source]), tf.constant([target]))
         for mark, row in zip(marks, weights[0].numpy(), strict=False):  # the last row predicts the end
             shares.append(row[max(0, mark - 1) : mark + 2].sum() / row.sum())
     return statistics.mean(map(float, shares))
