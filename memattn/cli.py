@@ -8,6 +8,7 @@ os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")  # several processes 
 import contextlib
 import importlib
 import inspect
+import io
 import logging
 import re
 import signal
@@ -50,7 +51,7 @@ def _end_at_once(*_) -> None:
 
 
 def _open_closed_streams() -> None:
-    """Opens /dev/null in place of closed standard streams: otherwise a file might get their number and the messages."""
+    """Opens /dev/null in place of closed standard streams, whose numbers, and messages, the next files would get."""
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:
             os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
@@ -66,7 +67,13 @@ if _is_command() and signal.getsignal(signal.SIGINT) is signal.default_int_handl
     signal.signal(signal.SIGINT, _end_at_once)  # until `_guarded`
 
 
-def run(main: Callable[..., int | None], *, positional: bool = False, tensorflow: bool = False) -> None:
+def run(
+    main: Callable[..., int | None],
+    *,
+    positional: bool = False,
+    tensorflow: bool = False,
+    check: Callable[..., None] | None = None,
+) -> None:
     """Parses absl's flags, calls `main`, and ends the process with the status that `main` returns.
 
     A command that was started with a `processes.PARENT` ends with that process.
@@ -75,9 +82,13 @@ def run(main: Callable[..., int | None], *, positional: bool = False, tensorflow
       main: the work of the command. Its docstring, or else that of its module, is what --help prints.
       positional: whether `main` gets the arguments that are not flags; otherwise they are an error.
       tensorflow: whether to import TensorFlow, after the flags are parsed: --help and wrong flags do not wait for it.
+      check: gets the arguments of `main`, and raises ConfigError for flags that contradict each other. It is called
+        before TensorFlow is imported.
     """
 
     def start(argv: list[str]) -> NoReturn:
+        if check:
+            _check(check, argv[1:])
         if tensorflow:
             with _filtered_stderr():
                 importlib.import_module("tensorflow")
@@ -157,7 +168,9 @@ class _Output:
 
 @contextlib.contextmanager
 def _patient_output() -> Iterator[None]:
-    """Makes standard output an `_Output`."""
+    """Makes standard output an `_Output`, which prints characters that its encoding lacks as their numbers."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
     with contextlib.redirect_stdout(_Output(sys.stdout)) as output:
         try:
             yield
@@ -206,6 +219,14 @@ def _is_utf8(argument: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def _check(check: Callable[..., None], arguments: Sequence[str]) -> None:
+    """Calls `check`; ends the process with one line for a ConfigError."""
+    try:
+        check(*arguments)
+    except ConfigError as error:
+        _fail(str(error), USAGE)
 
 
 def _guarded(main: Callable[..., int | None], arguments: Sequence[str] = ()) -> int:

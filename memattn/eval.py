@@ -42,15 +42,25 @@ def report(result: "Result") -> str:
     return "\n".join(lines)
 
 
+def _check() -> None:
+    """Raises ConfigError for flags that contradict each other."""
+    options = flags.FLAGS
+    if options.compare:
+        given = [name for name in _DECODING_FLAGS if options[name].present]
+        if given or len(options.run_dir) > 1:
+            what = f"--{given[0]}" if given else "a second --run_dir"
+            raise ConfigError(f"--compare: reads the results of earlier evaluations; {what} would have no effect")
+    elif (options.source is None) != (options.target is None) or (options.source is not None and options.split):
+        raise ConfigError("--source and --target: give both, or a --split")
+    elif len(options.run_dir) > 1 and not options.output_dir:
+        raise ConfigError("--output_dir: required for an ensemble's results")
+
+
 def _compare() -> int:
     """Compares the translations of runs that were evaluated before; decodes nothing."""
     from memattn.evaluation.compare import compare, read
 
     options = flags.FLAGS
-    given = [name for name in _DECODING_FLAGS if options[name].present]
-    if given or len(options.run_dir) > 1:
-        what = f"--{given[0]}" if given else "a second --run_dir"
-        raise ConfigError(f"--compare: reads the results of earlier evaluations; {what} would have no effect")
     split = options.split or "valid"
     runs = [read(run_dir, split) for run_dir in (*options.run_dir, *options.compare)]
     print(compare(runs, _SHOWN_SENTENCES), end="")
@@ -64,10 +74,6 @@ def _main() -> int:
     from memattn.runs.trained import load
 
     options = flags.FLAGS
-    if (options.source is None) != (options.target is None) or (options.source is not None and options.split):
-        raise ConfigError("--source and --target: give both, or a --split")
-    if len(options.run_dir) > 1 and not options.output_dir:
-        raise ConfigError("--output_dir: required for an ensemble's results")
     trained = load(options.run_dir, options.set, options.average)
     if options.source is not None:
         test_set = read_files(trained, options.source, options.target)
@@ -104,7 +110,7 @@ def main() -> None:
         None,
         "Folder of the results (default: the run folder for valid, RUN/eval/NAME for another split or a file).",
     )
-    cli.run(_main, tensorflow=True)
+    cli.run(_main, tensorflow=True, check=_check)
 
 
 if __name__ == "__main__":

@@ -40,11 +40,20 @@ def writing(path: str) -> Iterator[BinaryIO]:
 def open_in_place(path: str, mode: str, **options: Any) -> IO:
     """Opens a file that is written in place, as `open` does.
 
-    Raises OSError, also if something else than a regular file is there: a named pipe would wait for a reader.
+    Raises OSError, also if anything but a regular file is there: a named pipe would wait for a reader.
     """
     if os.path.exists(path):
         reading.check_regular(path)
     return open(path, mode, **options)
+
+
+def sync(path: str) -> None:
+    """Makes the content of a file survive a power failure. Raises OSError."""
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
 
 
 def move(unfinished: str, path: str) -> None:

@@ -184,10 +184,7 @@ def _write_copy_corpora() -> int:
             seed=options.seed,
         )
         folder = options.folder or config.folder
-        try:
-            task_corpus.prepare(config, folder)
-        except ValueError as error:
-            raise ConfigError(str(error)) from error
+        task_corpus.prepare(config, folder)
         print(folder)
     return 0
 

@@ -12,8 +12,9 @@ from absl import flags
 from memattn.errors import ConfigError
 
 
-def _check(run_dirs: tuple[str, ...], output: str) -> None:
-    """Raises ConfigError for arguments that cannot be used, before any work."""
+def _check(*run_dirs: str) -> None:
+    """Raises ConfigError for arguments that cannot be used."""
+    output = flags.FLAGS.output
     if not run_dirs:
         raise ConfigError("give run folders: memattn-report RUN... --output report.html")
     paths = list(map(os.path.realpath, run_dirs))
@@ -28,7 +29,6 @@ def _check(run_dirs: tuple[str, ...], output: str) -> None:
 
 def _main(*run_dirs: str) -> int:
     options = flags.FLAGS
-    _check(run_dirs, options.output)
     from memattn import files
     from memattn.evaluation.evaluate import evaluation_command
     from memattn.evaluation.report import examples, page, runs
@@ -50,7 +50,7 @@ def main() -> None:
         "examples", 10, "Number of sentences that are translated; 0 needs no checkpoints.", lower_bound=0
     )
     flags.DEFINE_multi_string("set", [], "Override of a key in all runs, such as decoding.beam_size=1; repeatable.")
-    cli.run(_main, positional=True, tensorflow=True)
+    cli.run(_main, positional=True, tensorflow=True, check=_check)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,11 @@ from memattn.errors import ConfigError
 STRATEGIES = ["none", "mirrored", "multi_worker", "auto"]  # keys of training.distribution.STRATEGIES
 
 
+def _check() -> None:
+    if not (flags.FLAGS.run_dir or flags.FLAGS.print_config):
+        raise ConfigError("--run_dir: required; see --help")
+
+
 def _main() -> int:
     options = flags.FLAGS
     if options.print_config:
@@ -20,8 +25,6 @@ def _main() -> int:
 
         print(commented(configs.load(options.config, options.set)), end="")
         return 0
-    if not options.run_dir:
-        raise ConfigError("--run_dir: required; see --help")
 
     from memattn.training import distribution
     from memattn.training.trainer import train
@@ -42,7 +45,7 @@ def main() -> None:
         "Devices: one (none), all GPUs of this machine (mirrored), the workers of TF_CONFIG or Slurm (multi_worker); "
         "auto takes the workers if TF_CONFIG names several, else all GPUs.",
     )
-    cli.run(_main, tensorflow=True)
+    cli.run(_main, tensorflow=True, check=_check)
 
 
 if __name__ == "__main__":

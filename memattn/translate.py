@@ -6,7 +6,8 @@ memattn-translate --run_dir runs/multi30k < source.txt > translations.txt
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
 
 import sys
-from typing import TYPE_CHECKING
+from io import TextIOWrapper
+from typing import TYPE_CHECKING, cast
 
 from absl import flags
 
@@ -21,16 +22,27 @@ _TRANSLATION_FLAGS = ("nbest", "scores", "alignment", "replace_unknown")
 _RUN_FLAGS = ("set", "average", "score")
 
 
-def _main() -> int:
-    from memattn.serving.streaming import available_lines, write_results
-
+def _check() -> None:
+    """Raises ConfigError for closed streams, and for flags that contradict each other."""
     options = flags.FLAGS
     if sys.stdin is None:
         raise ConfigError("standard input is closed; give it lines to translate")
     if sys.__stdout__ is None:
         raise ConfigError("standard output is closed; it is where the translations go")
+    if bool(options.run_dir) == bool(options.saved_model):
+        raise ConfigError("--run_dir, --saved_model: give one of them")
+    if options.score and (unused := [f"--{name}" for name in _TRANSLATION_FLAGS if options[name].value]):
+        raise ConfigError(f"--score: scores given pairs; {', '.join(unused)}: for translations")
+    if options.saved_model and (unused := [f"--{name}" for name in _RUN_FLAGS if options[name].value]):
+        raise ConfigError(f"{', '.join(unused)}: for --run_dir, not for an exported model")
+
+
+def _main() -> int:
+    from memattn.serving.streaming import available_lines, write_results
+
+    options = flags.FLAGS
     work = _work(options)
-    sys.stdout = sys.__stdout__  # raises BrokenPipeError once nobody reads it, which ends the work
+    sys.stdout = cast(TextIOWrapper, sys.__stdout__)  # raises BrokenPipeError once nobody reads it, which ends the work
     sys.stdout.reconfigure(encoding="utf-8", newline="\n")
     try:
         write_results(work, available_lines(sys.stdin.fileno(), work.batch_size, 16 * work.batch_size))
@@ -40,24 +52,18 @@ def _main() -> int:
 
 
 def _work(options: flags.FlagValues) -> "Translator | PairScorer":
-    """Returns the translator or the scorer that the flags ask for. Raises ConfigError for flags that contradict."""
+    """Returns the translator or the scorer that the flags ask for."""
     from memattn.runs.trained import load
     from memattn.serving import saved_model
     from memattn.serving.pair_scorer import PairScorer
     from memattn.serving.translator import Translator, from_trained
 
-    if bool(options.run_dir) == bool(options.saved_model):
-        raise ConfigError("--run_dir, --saved_model: give one of them")
-    if options.score and (unused := [f"--{name}" for name in _TRANSLATION_FLAGS if options[name].value]):
-        raise ConfigError(f"--score: scores given pairs; {', '.join(unused)}: for translations")
     output = {
         "scores": options.scores,
         "alignment": options.alignment,
         "replace_unknown": options.replace_unknown,
     }
     if options.saved_model:
-        if unused := [f"--{name}" for name in _RUN_FLAGS if options[name].value]:
-            raise ConfigError(f"{', '.join(unused)}: for --run_dir, not for an exported model")
         return Translator(*saved_model.load(options.saved_model, options.nbest), **output)
     trained = load(options.run_dir, ["decoding.jit_compile=false", *options.set], options.average)
     return PairScorer(trained) if options.score else from_trained(trained, n_best=options.nbest, **output)
@@ -78,7 +84,7 @@ def main() -> None:
     )
     flags.DEFINE_boolean("replace_unknown", False, "Replace unknown tokens by the source token of largest weight.")
     flags.DEFINE_boolean("score", False, "Print log-probabilities of pairs: lines of source, tab, target.")
-    cli.run(_main, tensorflow=True)
+    cli.run(_main, tensorflow=True, check=_check)
 
 
 if __name__ == "__main__":

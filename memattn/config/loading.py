@@ -133,7 +133,8 @@ def _merged(base: Mapping, changes: Mapping, key: str = "") -> dict:
     A sweep, and the options of another mechanism, are replaced as a whole. A new `model.kind` drops the keys that only
     other kinds have. A new `data.task` drops `data.copy`, and the reverse.
     """
-    changes_mechanism = key == "model.attention" and changes.get("name", base.get("name")) != base.get("name")
+    name = base.get("name", mechanism_options.DEFAULT)
+    changes_mechanism = key == "model.attention" and changes.get("name", name) != name
     if changes_mechanism or key == "sweep":
         return dict(changes)
     merged = dict(base)
@@ -170,7 +171,7 @@ def apply_changes(tree: Mapping, changes: Mapping[str, Any], origin: Origin | No
             node = node[parent]
             if not isinstance(node, dict):
                 raise origin.error(key, f"{short('.'.join(parents[: depth + 1]))} is a value, not a mapping")
-        if key == "model.attention.name" and node.get("name") != changes[key]:
+        if key == "model.attention.name" and node.get("name", mechanism_options.DEFAULT) != changes[key]:
             node.clear()
         if key == "model.kind":
             _drop_other_kinds(node, changes[key])

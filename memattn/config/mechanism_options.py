@@ -10,19 +10,21 @@ from memattn.attention.registry import is_reference
 from memattn.config.schema import Origin, did_you_mean, listed, not_one_of, value_of
 from memattn.errors import ConfigError, reason, short
 
+DEFAULT = "memory"  # the mechanism of a `model.attention` without `name`
+
 
 def complete(attention: Mapping[str, Any], key: str, origin: Origin) -> dict[str, Any]:
     """Returns the name of a mechanism and all of its options, the absent ones at the constructor's defaults.
 
     Args:
-      attention: `name`, by default "memory", and options.
+      attention: `name`, by default `DEFAULT`, and options.
       key: dotted key of the mapping.
       origin: where the mapping came from.
 
     Raises:
       ConfigError: the mechanism cannot be imported, or an option is unknown, missing or out of range.
     """
-    name = attention.get("name", "memory")
+    name = attention.get("name", DEFAULT)
     mechanism = _mechanism(name, f"{key}.name", origin)
     try:
         parameters = mechanism_parameters(mechanism)

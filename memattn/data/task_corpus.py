@@ -14,7 +14,7 @@ from memattn.config import CopyConfig, differences
 from memattn.data.corpus import SIDES, VOCABULARY
 from memattn.data.tasks import TASKS, draw_lengths
 from memattn.data.vocabulary import Vocabulary
-from memattn.errors import DataError, abbreviated
+from memattn.errors import ConfigError, DataError, abbreviated
 
 MANIFEST = "copy.json"  # for every task; named after the first task
 SPLITS = ("train", "valid")
@@ -34,8 +34,7 @@ def prepare(config: CopyConfig, folder: str) -> None:
     with the manifest and all files is not touched.
 
     Raises:
-      ValueError: The folder holds the data of another task.
-      ConfigError: Memory or disk is too small for the corpus.
+      ConfigError: The folder holds the data of another task, or memory or disk is too small for the corpus.
       OSError: The corpus cannot be written.
     """
     settings = config.settings
@@ -73,37 +72,38 @@ def _check_resources(config: CopyConfig, folder: str) -> None:
 
 
 def _is_complete(folder: str, settings: dict) -> bool:
-    """Returns whether a folder holds the corpus of these settings. Raises ValueError if it holds another."""
+    """Returns whether a folder holds the corpus of these settings. Raises ConfigError if it holds another."""
     manifest = os.path.join(folder, MANIFEST)
     names = os.listdir(folder) if os.path.isdir(folder) else []  # first: another process may be writing the manifest
     if os.path.exists(manifest):
         try:
             stored = reading.json_file(manifest)
         except DataError as error:
-            raise ValueError(f"{error}; remove the folder to have it made again") from error
+            raise ConfigError(f"{error}; remove the folder to have it made again") from error
         if stored != settings:
             differing = differences(stored, settings) if isinstance(stored, dict) else [f"{abbreviated(stored)} there"]
-            raise ValueError(
+            raise ConfigError(
                 f"{folder}: holds a task with other settings: {', '.join(map(str, differing))}; use another folder"
             )
         return all(os.path.exists(os.path.join(folder, name)) for name in _FILES)
     was_interrupted = any(name.startswith(_UNFINISHED_PREFIX) for name in names)
     if not was_interrupted and any(name.endswith((".source", ".target")) for name in names):
-        raise ValueError(f"{folder}: holds a corpus that is not of a task; use another folder")
+        raise ConfigError(f"{folder}: holds a corpus that is not of a task; use another folder")
     return False
 
 
 def _write_corpus(config: CopyConfig, folder: str, settings: dict) -> None:
     with tempfile.TemporaryDirectory(prefix=_UNFINISHED_PREFIX, dir=folder) as unfinished:
-        _write(os.path.join(unfinished, VOCABULARY), str(Vocabulary(TASKS[config.name].tokens(config))))
+        files.write(os.path.join(unfinished, VOCABULARY), str(Vocabulary(TASKS[config.name].tokens(config))))
         sizes = config.train_examples, config.valid_examples
         for number, (split, examples) in enumerate(zip(SPLITS, sizes, strict=True)):
             seed = [config.seed, config.max_length, config.num_symbols, number]
             random = np.random.RandomState(seed)  # noqa: NPY002 (the same in every version of NumPy)
             _write_split(config, unfinished, split, examples, random)
-        _write(os.path.join(unfinished, MANIFEST), json.dumps(settings, indent=2) + "\n")
+        files.write(os.path.join(unfinished, MANIFEST), json.dumps(settings, indent=2) + "\n")
         for name in _FILES:
-            os.replace(os.path.join(unfinished, name), os.path.join(folder, name))
+            files.sync(os.path.join(unfinished, name))
+            files.move(os.path.join(unfinished, name), os.path.join(folder, name))
 
 
 def _remove_unfinished(folder: str) -> None:
@@ -126,8 +126,3 @@ def _write_split(config: CopyConfig, folder: str, split: str, examples: int, ran
             for file, lines in zip((source, target), zip(*pairs, strict=True), strict=True):
                 file.write("".join(" ".join(line) + "\n" for line in lines))
             progress.update(len(pairs))
-
-
-def _write(path: str, text: str) -> None:
-    with open(path, "w", encoding="utf-8", newline="\n") as file:
-        file.write(text)

@@ -184,12 +184,22 @@ def default_folder(run_dir: str, name: str) -> str:
     """Returns the folder for the results of a test set: the run folder for `valid`, RUN/eval/NAME for any other.
 
     If the run folder holds the results of another split, as a sweep may have written, `valid` has RUN/eval/valid.
+    Raises ConfigError if RUN/eval/NAME holds the results of another test set, such as a file of that name elsewhere.
     """
+    if name == "valid" and _split_of(run_dir) in ("valid", None):
+        return run_dir
+    folder = os.path.join(run_dir, EVALUATIONS, os.path.basename(name))
+    if (split := _split_of(folder)) not in (name, None):
+        raise ConfigError(f"--output_dir: give one for {name}, since {folder} holds the results of {split}")
+    return folder
+
+
+def _split_of(folder: str) -> str | None:
+    """Returns the name of the test set whose results a folder holds; None if it has no result, or a damaged one."""
     try:
-        split = reading.json_file(os.path.join(run_dir, RESULT), {"split": str})["split"]
-    except (OSError, DataError):  # no result, or a damaged one
-        split = "valid"
-    return run_dir if name == split == "valid" else os.path.join(run_dir, EVALUATIONS, os.path.basename(name))
+        return reading.json_file(os.path.join(folder, RESULT), {"split": str})["split"]
+    except (OSError, DataError):
+        return None
 
 
 def stored_folder(run_dir: str, split: str) -> str | None:
@@ -209,16 +219,16 @@ def evaluation_command(run_dir: str, split: str) -> str:
 def write(evaluation: Evaluation, trained: Trained, output_dir: str, *, num_plots: int) -> list[str]:
     """Writes the results, and pictures of `num_plots` alignments if the model has them; returns the files' names.
 
-    Files of an earlier evaluation are replaced or removed. Raises OSError.
+    Files of an earlier evaluation are replaced or removed. The result comes last: it marks the evaluation as complete.
+    Raises OSError.
     """
     os.makedirs(output_dir, exist_ok=True)
     texts = _texts(evaluation, trained)
-    for name in {N_BEST, *DETOKENIZED} - texts.keys():
+    for name in {RESULT, N_BEST, *DETOKENIZED} - texts.keys():
         with contextlib.suppress(FileNotFoundError):
             os.remove(os.path.join(output_dir, name))
     for name, lines in texts.items():
         files.write(os.path.join(output_dir, name), "".join(f"{line}\n" for line in lines))
-    files.write(os.path.join(output_dir, RESULT), json.dumps(evaluation.result.to_json(), indent=2) + "\n")
     files.write(os.path.join(output_dir, model_card.FILE), model_card.model_card(evaluation.result))
     names = [RESULT, model_card.FILE, *texts]
     pictures = os.path.join(output_dir, ALIGNMENTS)
@@ -227,6 +237,7 @@ def write(evaluation: Evaluation, trained: Trained, output_dir: str, *, num_plot
     if aligns(model) and aligns(trained.model):
         num_drawn = _plot(model, trained.vocabulary, evaluation, num_plots, pictures)
         names += [f"{ALIGNMENTS}/ (by line, from 0)"] if num_drawn else []
+    files.write(os.path.join(output_dir, RESULT), json.dumps(evaluation.result.to_json(), indent=2) + "\n")
     return names
 
 

@@ -20,7 +20,8 @@ from memattn.data.trees import are_trees, spans
 from memattn.data.vocabulary import split_words
 from memattn.errors import ConfigError, DataError, abbreviated
 
-_LARGEST_EXPONENT = 700.0  # its exponential is still a finite float
+LARGEST = 1e15  # bound on the numbers of a result.json
+_LARGEST_LOSS = LARGEST / 10  # written in place of an infinite loss or perplexity
 
 
 class Score(NamedTuple):
@@ -158,12 +159,12 @@ def exact_match(comparison: Comparison) -> Score:
 
 def perplexity(comparison: Comparison) -> Score:
     """Returns the teacher-forced perplexity per reference token, ends of sentences included."""
-    return Score(math.exp(min(comparison.loss, _LARGEST_EXPONENT)))
+    return Score(math.exp(min(comparison.loss, math.log(_LARGEST_LOSS))))
 
 
 def loss(comparison: Comparison) -> Score:
     """Returns the teacher-forced cross-entropy per reference token, ends of sentences included."""
-    return Score(comparison.loss)
+    return Score(min(comparison.loss, _LARGEST_LOSS))
 
 
 def cer(comparison: Comparison) -> Score:

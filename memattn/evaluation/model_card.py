@@ -118,7 +118,7 @@ def search(result: Result) -> str:
 
 def _commands(result: Result, run_dirs: list[str]) -> str:
     """Returns commands that decode with the weights and the search of the result."""
-    weights = [f"--run_dir {run_dir}" for run_dir in run_dirs]
+    weights = [f"--run_dir {shlex.quote(run_dir)}" for run_dir in run_dirs]
     if not _is_best_checkpoint(result):
         weights.append(f"--average {len(result.checkpoints) // len(run_dirs)}")
     translate = [*weights, *(f"--set {shlex.quote(override)}" for override in result.overrides)]

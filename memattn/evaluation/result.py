@@ -10,9 +10,8 @@ from typing import Any
 from memattn import reading
 from memattn.errors import DataError, abbreviated
 from memattn.evaluation import formatting
-from memattn.evaluation.metrics import METRICS
+from memattn.evaluation.metrics import LARGEST, METRICS
 
-_LARGEST = 1e15  # a greater number in a result.json is a mistake
 _IN_ALL_VERSIONS = ("bleu", "exact_match")  # scores in the result.json of every version
 
 
@@ -98,7 +97,7 @@ class Result:
         reading.check_kinds(content, stored | dict.fromkeys(metrics, (float,)))
         for name in (*stored, *metrics):
             is_number = isinstance(content[name], (int, float))
-            if is_number and not abs(content[name]) < _LARGEST:  # refuses NaN, too
+            if is_number and not abs(content[name]) < LARGEST:  # refuses NaN, too
                 raise ValueError(f"{name}: {abbreviated(content[name])} cannot be")
         return cls(
             scores={name: float(content[name]) for name in metrics},

@@ -24,6 +24,6 @@ def target_loss(scorer: Scorer, source: Sources, target: Sentences, stop: Callab
     for members, *batch in streaming_batches(source, target, batch_size=_BATCH_SIZE):
         if stop():
             raise StoppedError
-        scores = np.nan_to_num(scorer(*batch)[: len(members)], nan=-np.inf)  # without the rows of padding
-        total += float(np.sum(scores, dtype=np.float64))
+        scores = scorer(*batch)[: len(members)]  # without the rows of padding
+        total += float(np.sum(np.where(np.isnan(scores), -np.inf, scores), dtype=np.float64))
     return -total / len(target.ids)

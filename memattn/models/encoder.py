@@ -22,8 +22,8 @@ class Encoder(tf.keras.layers.Layer):
       dropout: rate on the input of every cell, with a fresh mask at each position.
       initializer: name, config or object, of the kernels. Biases start at 0, the forget gate's at 1.
       reduce: one factor per layer, from the first on: so many neighbouring outputs become one after that layer; at most
-        `layers` - 1 factors. This is the pyramid of Listen, Attend and Spell (Chan et al., 2016), except that their layers read
-        both directions of the layer below.
+        `layers` - 1 factors. This is the pyramid of Listen, Attend and Spell (Chan et al., 2016), except that their
+        layers read both directions of the layer below.
 
     Attributes:
       reduction: number of positions of a source that a state stands for, the product of `reduce`.

@@ -10,7 +10,6 @@ from memattn import config as configs
 from memattn import reading
 from memattn.config import Config
 from memattn.evaluation.evaluate import RESULT
-from memattn.evaluation.metrics import METRICS
 from memattn.evaluation.result import Result
 from memattn.runs.run_folder import BEST, CHECKPOINTS, VALIDATIONS
 from memattn.sweeps.expand import changes, expand
@@ -77,10 +76,7 @@ def result_of(folder: str, config: Config, split: str, average: int | None) -> R
         and configs.to_dict(stored) == configs.to_dict(config)
         and folders == ([CHECKPOINTS] * average if average else [BEST])
     )
-    # Results of former versions lack the scores of detokenized text; trees have no such scores in any version.
-    scored = [METRICS[name] for name in result.scores]
-    has_all_scores = config.data.generated or any(each.needs_detokenized or each.needs_trees for each in scored)
-    return result if fits and has_all_scores else None
+    return result if fits else None
 
 
 def validations(path: str) -> list[dict[str, str]]:

@@ -17,6 +17,7 @@ from memattn import console, files, processes
 from memattn.config import Config
 from memattn.data import corpus, task_corpus
 from memattn.errors import ConfigError
+from memattn.evaluation.evaluate import RESULT
 from memattn.runs.run_folder import CONFIG, VALIDATIONS, load_config
 from memattn.sweeps import tables
 from memattn.sweeps.expand import expand
@@ -123,13 +124,13 @@ def run_sweep(
         reasons = _failures("training", train, steps, jobs, folders, children)
         trained = dict.fromkeys([name for name in missing if name not in reasons], 1)
         reasons |= _failures("evaluation", evaluate, trained, 1, folders, children)
-        failed = list(reasons)
         if len(runs) == len(all_runs):
             done = finished(config, sweep_dir, split, average)
-            without_row = set(runs) - {run.name for run in done} - set(failed)
-            reasons |= dict.fromkeys(without_row, f"{VALIDATIONS} is damaged")
+            for name in runs.keys() - {run.name for run in done} - reasons.keys():
+                has_result = result_of(folders[name], runs[name], split, average) is not None
+                reasons[name] = f"{VALIDATIONS if has_result else RESULT} is damaged"
             tables.write(config, done, reasons, sweep_dir, title)
-        return failed
+        return list(reasons)
 
 
 def _check_split(runs: Collection[Config], split: str) -> None:

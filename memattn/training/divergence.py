@@ -3,6 +3,7 @@
 import io
 import os
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -22,13 +23,13 @@ def check_weights(run: OpenRun) -> None:
 def skipped_too_often(run: OpenRun, step: int, batches: Sequence[tuple[np.ndarray, np.ndarray]]) -> RunError:
     """Returns the error for the last of too many updates skipped in a row; writes its batches to a file."""
     path = os.path.join(run.folder, f"bad_step-{step}.npz")
-    arrays = {
+    arrays: dict[str, Any] = {
         f"{side}_{number}": ids
         for number, batch in enumerate(batches)
         for side, ids in zip(("source", "target"), batch, strict=True)
     }
     content = io.BytesIO()
-    np.savez(content, allow_pickle=False, **arrays)
+    np.savez(content, **arrays)
     if run.is_chief:
         files.write(path, content.getvalue())
     return _not_finite(run, f"the loss or its gradient is not finite at step {step}, whose batch is in {path}")

@@ -113,10 +113,7 @@ def _read(config: Config, folder: str, strategy: tf.distribute.Strategy) -> _Inp
     path = config.data.path
     if config.data.generated is not None:
         needs.check_task(config)
-        try:
-            task_corpus.prepare(config.data.generated, path)
-        except ValueError as error:
-            raise ConfigError(str(error)) from error
+        task_corpus.prepare(config.data.generated, path)
     corpus.check_folder(path)
     needs.check_text(path)
     vocabulary, settings = corpus.read_vocabulary(os.path.join(path, corpus.VOCABULARY)), text.read(path)

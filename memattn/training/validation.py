@@ -11,7 +11,9 @@ from memattn.config import Config, DecodingConfig
 from memattn.data import corpus
 from memattn.data.sentences import Corpus
 from memattn.data.tokenizer import Tokenizer, bleu_problem, one_line
+from memattn.data.trees import are_trees
 from memattn.data.vocabulary import PAD, Vocabulary, split_words
+from memattn.errors import ConfigError
 from memattn.evaluation import metrics
 from memattn.evaluation.metrics import Comparison
 from memattn.evaluation.target_loss import StoppedError, target_loss
@@ -38,7 +40,7 @@ class Validation:
 
     Attributes:
       metrics: names of the metrics, in the order of their scores.
-      problem: why BLEU may be 0 throughout; None if it may not, or if another metric decides.
+      problem: a warning that BLEU may stay 0; None without such a problem, or if another metric decides.
       example: a sentence of median length with its last translation, which is "" on workers that do not translate.
     """
 
@@ -50,6 +52,9 @@ class Validation:
         self._detokenized_references = list(map(one_line, detokenized))
         self.metrics = metrics.validation_metrics(config.training.metric)
         metrics.check_installed(self.metrics)
+        if metrics.METRICS[config.training.metric].needs_trees and not are_trees(self._references):
+            problem = f"{config.training.metric} compares trees, and {path} has other targets"
+            raise ConfigError(f"training.metric: {problem}; see memattn-prepare parsing")
         self.problem = bleu_problem(text, self._references) if config.training.metric == "bleu" else None
         self._searcher, self._scorer = _StoppableSearcher(model, _decoding(config, self._pairs)), Scorer(model)
         self._searcher.check(self._searcher.config.batch_size, int(self._pairs.source.lengths().max()))

@@ -3,8 +3,10 @@
 import contextlib
 import errno
 import fcntl
+import io
 import os
 import platform
+import re
 import signal
 import stat
 import subprocess
@@ -212,6 +214,35 @@ def test_help_of_a_script_is_printed_without_warnings_or_tensorflow(script):
     lines = result.stderr.splitlines()
     assert all(line.startswith("import time:") for line in lines)
     assert not any(line.endswith("| tensorflow") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("command", "problem"),
+    [
+        (["train", "--config=copy/small"], "--run_dir: required"),
+        (["eval", "--run_dir=a", "--source=b"], "--source and --target: give both"),
+        (["eval", "--run_dir=a", "--compare=b", "--plot=1"], "--compare: .*--plot would have no effect"),
+        (["translate"], "--run_dir, --saved_model: give one"),
+        (["report", "a", "a", "--output=b"], "a: given twice"),
+    ],
+)
+def test_contradictory_flags_are_reported_before_tensorflow_is_imported(command, problem):
+    name, *arguments = command
+    program = [sys.executable, "-X", "importtime", "-m", f"memattn.{name}", *arguments]
+    result = subprocess.run(program, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+    *lines, last = result.stderr.splitlines()
+    assert result.returncode == 2
+    assert re.match(f"error: {problem}", last)
+    assert not any(line.endswith("| tensorflow") for line in lines)
+
+
+def test_results_can_be_printed_where_the_encoding_lacks_a_character(monkeypatch):
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", stream)
+    with cli._patient_output():
+        print("Bär")
+    stream.flush()
+    assert stream.buffer.getvalue() == b"B\\xe4r\n"
 
 
 def test_a_stack_trace_is_printed_on_request():

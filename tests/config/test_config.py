@@ -153,8 +153,10 @@ def test_another_mechanism_drops_the_options_of_the_former_one(load, order):
     assert load(text, *overrides[::order]).model.attention == {**CONTENT, "cache_keys": False}
 
 
-def test_the_same_mechanism_keeps_its_options(load):
-    text = COPY + "model: {attention: {name: memory, num_slots: 4}}"
+@pytest.mark.parametrize("name", ["name: memory, ", ""])
+def test_the_same_mechanism_keeps_its_options(load, name):
+    """The mechanism of an attention without a name is memory."""
+    text = COPY + f"model: {{attention: {{{name}num_slots: 4}}}}"
     assert load(text, "model.attention.name=memory").model.attention["num_slots"] == 4
 
 
@@ -353,6 +355,12 @@ def test_a_config_overrides_the_keys_of_its_base(load_files):
     assert (config.training.batch_size, config.training.seed) == (4, 5)
     assert config.model.attention == {"name": "memory", "num_slots": 8, "scoring": "softmax", "temperature": 2.0}
     assert "base" not in configs.to_dict(config)
+
+
+def test_the_same_mechanism_keeps_the_options_of_the_base(load_files):
+    below = COPY + "model: {attention: {num_slots: 4}}"
+    config = load_files(run="base: below.yaml\nmodel: {attention: {name: memory}}\n", below=below)
+    assert config.model.attention["num_slots"] == 4
 
 
 def test_another_mechanism_drops_the_options_of_the_base(load_files):

@@ -1,5 +1,6 @@
 """Preparation of corpora: downloads from a local server, faults during preparation, and the prepared corpus."""
 
+import dataclasses
 import gzip
 import hashlib
 import io
@@ -587,6 +588,22 @@ def test_a_vocabulary_that_does_not_fit_is_refused(files, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+def test_an_unfinished_preparation_with_other_settings_is_kept(files, tmp_path, monkeypatch):
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(prepare.encoding, "write_encoded", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        prepare.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
+    before = contents(tmp_path / "out.unfinished")
+    other = dataclasses.replace(SETTINGS, max_length=3)
+    with pytest.raises(
+        ConfigError, match=r"out.unfinished: .* with other settings: max_length \(.* there, 3 here\); give"
+    ):
+        prepare.prepare(files, other, str(tmp_path / "out"), 1)
+    assert contents(tmp_path / "out.unfinished") == before
+
+
 def test_an_unrelated_folder_is_left_alone(files, tmp_path):
     for folder in (tmp_path / "mine", tmp_path / "other.unfinished"):
         folder.mkdir()
@@ -720,19 +737,6 @@ def test_workers_end_with_their_parent():
     while any(Path(f"/proc/{worker}").exists() for worker in workers):
         assert time.monotonic() < deadline
         time.sleep(0.2)
-
-
-def test_a_preparation_with_other_settings_starts_over(files, tmp_path, monkeypatch):
-    def interrupt(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(prepare, "finish", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        prepare.prepare(files, Settings(SETTINGS.text, bpe_units=50), str(tmp_path / "out"), 1)
-    monkeypatch.undo()
-    prepare.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
-    prepare.prepare(files, SETTINGS, str(tmp_path / "direct"), 1)
-    assert without_commands(tmp_path / "out") == without_commands(tmp_path / "direct")
 
 
 def test_a_sample_is_drawn_by_seed(files, tmp_path):

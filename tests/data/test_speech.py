@@ -111,6 +111,29 @@ def test_a_corpus_of_speech_is_prepared(tmp_path):
         prepare(tmp_path / "corpus", {"train": train, "valid": valid}, max_seconds=5)
 
 
+def _without(key):
+    return lambda shard: {name: value for name, value in shard.items() if name != key}
+
+
+@pytest.mark.parametrize("change", [_without("stamps"), lambda shard: {**shard, "loudness": 3}, None])
+def test_a_shard_whose_journal_or_file_was_damaged_is_written_anew(tmp_path, monkeypatch, change):
+    (train, texts), folder = write_recordings(tmp_path / "a"), tmp_path / "corpus.unfinished"
+
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(features, "write_offsets", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            prepare(tmp_path / "corpus", {"train": train})
+    (journal,) = folder.glob("train-00000*journal*")
+    if change:
+        journal.write_text(json.dumps(change(json.loads(journal.read_text()))))
+    else:
+        os.remove(features.shard_path(str(folder), "train", 0))
+    assert prepare(tmp_path / "corpus", {"train": train})["counts"]["train"]["pairs"] == len(texts)
+
+
 def test_bpe_units_are_learned_from_the_text(tmp_path):
     train, texts = write_recordings(tmp_path / "a")
     prepare(tmp_path / "corpus", {"train": train}, units="bpe", bpe_units=12)

@@ -2,17 +2,21 @@
 
 import collections
 import itertools
+import json
 import math
 import random
 import subprocess
 import sys
 
 import pytest
+from helpers.runs import made_up_result
 from sacrebleu.tokenizers import tokenizer_ja_mecab, tokenizer_ko_mecab
 
+from memattn import config as configs
 from memattn.errors import ConfigError, DataError
 from memattn.evaluation import metrics
 from memattn.evaluation.metrics import METRICS, Comparison
+from memattn.evaluation.result import Result
 
 
 def score(metric, hypotheses, references, **options):
@@ -240,7 +244,19 @@ def test_loss_and_perplexity_share_a_loss_that_is_computed_once():
     assert METRICS["loss"].score(comparison).value == 2.5
     assert METRICS["perplexity"].score(comparison).value == pytest.approx(math.exp(2.5))
     assert calls == ["loss"]
-    assert METRICS["perplexity"].score(Comparison(["a"], ["a"], target_loss=lambda: math.inf)).value > 1e300
+
+
+@pytest.mark.parametrize("loss", [40.0, math.inf])
+def test_a_result_with_a_very_large_loss_can_be_read(tmp_path, loss):
+    comparison = Comparison(["a"], ["a"], target_loss=lambda: loss)
+    scores = {name: METRICS[name].score(comparison).value for name in ("loss", "perplexity")}
+    assert scores["loss"] >= 40
+    assert scores["perplexity"] > 1e13
+    result = made_up_result(
+        configs.from_dict({"data": {"copy": {}}}), scores={"bleu": 1.0, "exact_match": 1.0, **scores}
+    )
+    (tmp_path / "result.json").write_text(json.dumps(result.to_json()), encoding="utf-8")
+    assert Result.read(str(tmp_path / "result.json")).scores == result.scores
 
 
 def test_text_is_detokenized_once_and_only_for_metrics_of_text():

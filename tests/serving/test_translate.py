@@ -116,6 +116,8 @@ def test_evaluating_another_split_leaves_the_result_of_the_run(runs, command):
     before = files()
     assert evaluated() == "memory/eval/valid"
     assert files() == before
+    with pytest.raises(ConfigError, match=r"^--output_dir: give one for other/test\.en, since .*eval/test\.en holds"):
+        evaluation.default_folder("memory", "other/test.en")
     for content in ("{", "[]", "{}"):
         (memory / "result.json").write_text(content)
         assert evaluation.default_folder(str(memory), "valid") == str(memory)

@@ -8,8 +8,10 @@ from helpers.runs import NO_STRATEGY, replicas
 from helpers.training_steps import BATCH
 
 from memattn import config as configs
+from memattn.attention import MECHANISMS
+from memattn.attention.luong_dot import LuongDotAttention
 from memattn.config import TrainingConfig
-from memattn.errors import ConfigError
+from memattn.errors import ConfigError, RunError
 from memattn.runs.checkpoints import Checkpoint
 from memattn.training import loss, schedules
 from memattn.training.optimizers import OPTIMIZERS
@@ -49,6 +51,20 @@ def test_a_registered_loss_is_minimized(monkeypatch):
     result = StepResult.read(step([(BATCH, BATCH)], 0, 0.1))
     assert (result.gradient_norm, result.is_finite) == (0, True)
     assert result.loss > result.tokens
+
+
+def test_a_weight_that_the_loss_does_not_depend_on_is_named(monkeypatch):
+    class Unused(LuongDotAttention):
+        def memorize(self, states, mask):
+            if not hasattr(self, "unused"):
+                self.unused = self.add_weight(shape=(1,), name="unused")
+            return super().memorize(states, mask)
+
+    monkeypatch.setitem(MECHANISMS, "unused", Unused)
+    model = make_model("unused", {})
+    step = TrainingStep(model, TrainingConfig(jit_compile=False), NO_STRATEGY)
+    with pytest.raises(RunError, match=r"^weights that the loss does not depend on: \S*unused"):
+        step([(BATCH, BATCH)], 0, 0.1)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from helpers.training_steps import BATCH
 
 from memattn.config import TrainingConfig
 from memattn.data.vocabulary import EOS
-from memattn.errors import RunError
+from memattn.errors import ConfigError, RunError
 from memattn.runs import run_folder
 from memattn.runs.checkpoints import Checkpoint
 from memattn.runs.trained import load
@@ -246,6 +246,12 @@ def test_float16_updates_all_weights_where_a_row_of_the_batch_is_padding(name, o
     assert StepResult.read(step([(batch, batch)], 0, 0.1)).gradient_norm > 0
     assert step.state[0] == 2.0**10
     assert all((old != new).any() for old, new in zip(before, arrays(model), strict=True))
+
+
+def test_a_metric_of_trees_is_refused_before_training_on_other_targets(tiny_config, tmp_path):
+    config = tiny_config({"training.metric": "bracketing_f1"})
+    with pytest.raises(ConfigError, match=r"^training.metric: bracketing_f1 compares trees, and .* has other targets"):
+        Trainer(config, str(tmp_path / "run"), NO_STRATEGY)
 
 
 def test_float16_skips_updates_that_overflow():

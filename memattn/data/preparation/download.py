@@ -77,8 +77,9 @@ def _download(url: str, path: str, pause: float) -> None:
         if _size(unfinished) > largest:
             failures, largest = 0, _size(unfinished)
         else:
-            time.sleep(pause * 2**failures)
             failures += 1
+            if failures < ATTEMPTS:
+                time.sleep(pause * 2 ** (failures - 1))
     raise DataError(f"{url}: not downloaded after {ATTEMPTS} attempts: {problem}; the same command resumes")
 
 

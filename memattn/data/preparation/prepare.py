@@ -155,18 +155,29 @@ def check_complete(folder: str, inputs: dict, kinds: reading.Kinds = _MANIFEST_K
 
 
 def start(unfinished: str, inputs: dict) -> None:
-    """Makes the working folder, or keeps one that was started with the same inputs. Raises ConfigError."""
+    """Makes the working folder, or keeps one that was started with the same inputs.
+
+    Work on other source files, such as broken ones that were mended since, is removed. Raises ConfigError for work with
+    other settings, and for a folder that no preparation has made.
+    """
     path = os.path.join(unfinished, _INPUTS)
     if os.path.isdir(unfinished) and set(os.listdir(unfinished)) - set(_interrupted_writes(unfinished, _INPUTS)):
         try:
-            is_same = _comparable(reading.json_file(path, {_VERSION_KEY: str})) == _comparable(inputs)
+            stored, expected = _comparable(reading.json_file(path, {_VERSION_KEY: str})), _comparable(inputs)
+            differing = differences(stored["settings"], expected["settings"])
         except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise ConfigError(
                 f"{unfinished}: exists, but is not an unfinished preparation (see its {_INPUTS}); "
                 "remove it, or use another --folder"
             ) from error
-        if is_same:
+        if stored == expected:
             return
+        if differing:
+            settings = ", ".join(map(str, differing))
+            raise ConfigError(
+                f"{unfinished}: holds an unfinished preparation with other settings: {settings}; give these to resume "
+                "it, or remove the folder"
+            )
         shutil.rmtree(unfinished)
     os.makedirs(unfinished, exist_ok=True)
     files.write(path, json.dumps({_VERSION_KEY: __version__, **inputs}, indent=2) + "\n")

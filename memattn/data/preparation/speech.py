@@ -4,6 +4,7 @@ The work is done in `FOLDER.unfinished`, shard by shard: a stopped preparation r
 """
 
 import concurrent.futures
+import contextlib
 import dataclasses
 import functools
 import glob
@@ -286,9 +287,11 @@ def _shard(
     journal = os.path.join(folder, f"{split}-{number:05}{_JOURNAL}")
     stamps = [_stamp(utterance.audio) for utterance in utterances]
     if os.path.exists(journal):
-        shard = _Shard(**reading.json_file(journal, {field.name: list for field in dataclasses.fields(_Shard)[:4]}))
-        if shard.stamps == stamps:
-            return shard
+        with contextlib.suppress(DataError, TypeError):  # damaged, or of another version: written anew
+            shard = _Shard(**reading.json_file(journal, {field.name: list for field in dataclasses.fields(_Shard)[:4]}))
+            is_written = not shard.lengths or os.path.exists(features.shard_path(folder, split, number))
+            if shard.stamps == stamps and is_written:
+                return shard
     shard, matrices = _Shard(stamps=stamps), []
     results = pool.map(functools.partial(_read, max_seconds), utterances)
     for utterance, result in zip(utterances, results, strict=True):
