@@ -224,11 +224,10 @@ def write(evaluation: Evaluation, trained: Trained, output_dir: str, *, num_plot
     """
     os.makedirs(output_dir, exist_ok=True)
     texts = _texts(evaluation, trained)
-    for name in {RESULT, N_BEST, *DETOKENIZED} - texts.keys():
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(os.path.join(output_dir, name))
     for name, lines in texts.items():
         files.write(os.path.join(output_dir, name), "".join(f"{line}\n" for line in lines))
+        _remove(output_dir, RESULT)  # of an earlier evaluation, whose texts are no longer complete
+    _remove(output_dir, *{N_BEST, *DETOKENIZED} - texts.keys())
     files.write(os.path.join(output_dir, model_card.FILE), model_card.model_card(evaluation.result))
     names = [RESULT, model_card.FILE, *texts]
     pictures = os.path.join(output_dir, ALIGNMENTS)
@@ -256,6 +255,13 @@ def _texts(evaluation: Evaluation, trained: Trained) -> dict[str, list[str]]:
             for tokens, score in zip(translation.hypotheses, translation.scores, strict=True)
         ]
     return texts
+
+
+def _remove(folder: str, *names: str) -> None:
+    """Removes the files of a folder that exist."""
+    for name in names:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(os.path.join(folder, name))
 
 
 def remove_pictures(folder: str) -> None:
