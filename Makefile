@@ -24,7 +24,7 @@ demo: $(VENV)/installed
 test: $(VENV)/installed
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
-# Two processes, because TensorFlow keeps what XLA has compiled until a process ends.
+# Two runs of pytest, because TensorFlow keeps what XLA has compiled until a process ends.
 test-rest: $(VENV)/installed
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow tests/attention tests/models
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow --ignore tests/attention --ignore tests/models

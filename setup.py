@@ -7,7 +7,7 @@ import re
 from setuptools import find_packages, setup
 
 ROOT = pathlib.Path(__file__).parent
-CONFIGS = ["copy", "multi30k", "own_text", "parsing", "speech", "wmt14", "wmt17"]  # folders that are installed
+CONFIGS = sorted(path.name for path in (ROOT / "configs").iterdir() if path.name != "studies")  # that are installed
 CJK = "sacrebleu[ja,ko]>=2.4,<3"  # with MeCab, the tokenizers of Japanese and Korean
 SPEECH = ["jiwer>=4,<5", "soundfile>=0.13,<1", "soxr>=0.5,<2"]  # error rates, audio files, resampling
 

@@ -11,10 +11,12 @@ from memattn.config import TaskConfig
 from memattn.data import corpus
 from memattn.data.sentences import Sentences
 from memattn.data.tasks import TASKS
-from memattn.data.text_files import read_lines
 from memattn.evaluation import evaluate as evaluation
 from memattn.evaluation import metrics
+from memattn.evaluation.compare import read_translations
+from memattn.evaluation.evaluate import HYPOTHESES, REFERENCES
 from memattn.evaluation.metrics import Comparison
+from memattn.evaluation.report.charts import length_ranges
 from memattn.runs.trained import Trained
 from memattn.sweeps.results import Run
 
@@ -25,11 +27,9 @@ def bleu_by_length(runs: list[Run]) -> dict[tuple[str, int], float]:
     vocabulary = corpus.read_vocabulary(os.path.join(data.path, corpus.VOCABULARY))
     sources = corpus.read_corpus(data.path, runs[0].result.split, vocabulary).source
     lengths = sources.lengths() - 1  # without the end of sentence
-    ends = np.unique(np.quantile(lengths, (0.25, 0.5, 0.75, 1), method="lower"))
-    starts = [lengths.min(), *(ends[:-1] + 1)]
-    outputs = [hypotheses_and_references(run) for run in runs]
+    outputs = [read_translations(run.folder, (HYPOTHESES, REFERENCES)) for run in runs]
     quarters = {}
-    for start, end in zip(starts, ends, strict=True):
+    for start, end in length_ranges(lengths, 4):
         places = np.flatnonzero((start <= lengths) & (lengths <= end))
         bleu = [
             metrics.bleu(Comparison([hypotheses[i] for i in places], [references[i] for i in places])).value
@@ -37,14 +37,6 @@ def bleu_by_length(runs: list[Run]) -> dict[tuple[str, int], float]:
         ]
         quarters[f"{start}-{end}", len(places)] = statistics.mean(bleu)
     return quarters
-
-
-def hypotheses_and_references(run: Run) -> tuple[list[str], list[str]]:
-    """Reads the hypotheses and the references that an evaluation has written."""
-    hypotheses, references = (
-        read_lines(os.path.join(run.folder, name)) for name in (evaluation.HYPOTHESES, evaluation.REFERENCES)
-    )
-    return hypotheses, references
 
 
 def task_of_length(trained: Trained, length: int, number: int) -> evaluation.TestSet:

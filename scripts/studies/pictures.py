@@ -25,7 +25,7 @@ MEMORY: dict[str, Any] = {"name": "memory", "num_slots": 32}
 
 
 def trade_off(path: str) -> None:
-    """Draws what the paper trades: time of a token against the source's length, and BLEU against the slots."""
+    """Draws the time of a token against the length of the source, and BLEU against the number of slots."""
     figure = Figure(figsize=(9.5, 3.9), layout="constrained")
     left, right = figure.subplots(1, 2)
     rows = [row for row in _rows("speed/tokens_long.csv") if int(row["L"]) <= 5000]  # beyond, the encoder takes most

@@ -55,13 +55,13 @@ class Target(NamedTuple):
     Attributes:
       kinds: kinds of runs that it needs (see `configs_of`); `write` gets a list of runs for each, in this order.
       write: writes the results into an Output.
-      has_part: returns whether a run of these kinds is needed, given its config.
+      needs: returns whether it needs a run of these kinds, given the run's config.
       is_benchmark: whether `write` runs a benchmark, which writes the conditions.
     """
 
     kinds: tuple[str, ...]
     write: Callable[..., None]
-    has_part: Callable[[Config], bool] = lambda config: True
+    needs: Callable[[Config], bool] = lambda config: True
     is_benchmark: bool = False
 
 
@@ -75,7 +75,7 @@ TARGETS = {
     "figure5": Target(("translation",), figures.figure_5),
     "figure6": Target(("alignments",), figures.figure_6),
     "figure7": Target(("alignments",), figures.figure_7),
-    "figure8": Target(("translation",), figures.figure_8, has_part=figures.in_figure_8),
+    "figure8": Target(("translation",), figures.figure_8, needs=figures.in_figure_8),
     "ablations": Target(("ablations",), open_questions.ablations),
     "training_choices": Target(("training_choices",), open_questions.training_choices),
     "renormalize": Target(("renormalize",), open_questions.renormalize),
@@ -91,12 +91,12 @@ TARGETS = {
     "teacher_translation": Target(
         ("translation", "taught_translation"),
         future_work.teacher_translation,
-        has_part=lambda config: bool(config.training.teacher) or future_work.translated(config),
+        needs=lambda config: bool(config.training.teacher) or future_work.is_compared_with_students(config),
     ),
     "teacher_nine_epochs": Target(
         ("translation", "taught_nine_epochs"),
         future_work.teacher_nine_epochs,
-        has_part=lambda config: bool(config.training.teacher) or future_work.is_first_teacher(config),
+        needs=lambda config: bool(config.training.teacher) or future_work.is_first_teacher(config),
     ),
     "long_sources": Target(("long_sources",), future_work.long_sources),
     "family": Target(("family", "rnnsearch", "family_translation", "rnnsearch_translation"), family.family),
@@ -107,7 +107,7 @@ TARGETS = {
     "windows": Target(("windows",), windowed.windows),
     "windowed_memory": Target(("windowed_memory",), windowed.windowed_memory),
     "speech": Target(("speech",), speech.speech),
-    "speech_person": Target(("speech", "speech_person"), speech.person, has_part=speech.in_fine_tuning),
+    "speech_person": Target(("speech", "speech_person"), speech.person, needs=speech.in_fine_tuning),
     "speech_time": Target((), speech.decoder_time, is_benchmark=True),
     "training_cost": Target((), open_questions.training_cost, is_benchmark=True),
 }
@@ -124,7 +124,8 @@ def configs_of(kind: str, scale: str) -> list[str]:
 def available(scale: str) -> list[str]:
     """Returns the targets that a scale has.
 
-    The scale "cpu" has only targets with runs. Raises ConfigError if the current folder has no configs.
+    At the scale "cpu", targets without runs, such as figure2, are left out. Raises ConfigError if the current folder
+    has no configs.
     """
     if not os.path.isdir("configs/studies"):
         raise ConfigError("configs/studies: no such folder; run this in the folder that holds configs/")
@@ -221,7 +222,7 @@ def runs_of(names: list[str], scale: str) -> dict[str, dict[str, Config]]:
     for target in (TARGETS[name] for name in names):
         for path in (path for kind in target.kinds for path in configs_of(kind, scale)):
             runs = expand(configs.load(path, []))
-            needed = {name: config for name, config in runs.items() if target.has_part(config)}
+            needed = {name: config for name, config in runs.items() if target.needs(config)}
             if needed:
                 wanted.setdefault(path, {}).update(needed)
     return wanted

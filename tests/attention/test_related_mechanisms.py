@@ -134,7 +134,7 @@ def test_weights_equal_those_of_the_enumerated_process(name, options, width, tes
 
 
 @pytest.mark.parametrize("jit_compile", [False, True])
-def test_adaptive_chunks_and_their_gradients_stand_energies_that_differ_by_75(jit_compile, inputs):
+def test_adaptive_chunks_and_their_gradients_are_finite_for_energies_75_apart(jit_compile, inputs):
     mechanism = randomized(build("matcha", {"test_mode": "soft"}, **FACTS))
     g = mechanism.chunk_energy.g
     spans = [np.ptp(energies(mechanism.chunk_energy, inputs, row)[:, :length]) for row, length in enumerate(LENGTHS)]

@@ -421,6 +421,6 @@ def test_the_memory_line_is_that_of_least_squares_on_pairs_that_are_not_skipped(
     assert line == pytest.approx((intercept, slope))
 
 
-def test_sources_of_one_length_have_a_level_memory_line():
+def test_sources_of_one_length_have_a_memory_length_that_does_not_depend_on_the_source():
     pairs = Corpus(*(Sentences.from_ids(ids) for ids in ([[A, EOS]] * 2, [[A, B, EOS], [EOS]])))
     assert TrainingBatches(pairs, batch_size=2, num_buckets=1, seed=1).memory_line() == (2.5, 0.0)

@@ -253,7 +253,7 @@ def test_a_model_learns_to_read_features(tmp_path):
         ({"model.bridge": "backward"}, "model.bridge: backward is for model.encoder_layers: 1, not 2"),
     ],
 )
-def test_what_features_exclude_is_refused(changes, message):
+def test_settings_that_need_tokens_are_refused_with_features(changes, message):
     with pytest.raises(ConfigError, match=message):
         config_of("data/mine", **changes)
 

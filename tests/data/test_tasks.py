@@ -52,7 +52,7 @@ def test_the_bytes_are_the_same_on_every_machine(folder):
         assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == digest
 
 
-def test_targets_equal_sources(folder):
+def test_copy_targets_equal_their_sources(folder):
     assert sorted(contents(folder)) == NAMES
     for split, examples in (("train", 30), ("valid", 10)):
         source = (folder / f"{split}.source").read_bytes()

@@ -214,5 +214,5 @@ def test_the_model_of_the_page_gives_logits_alignments_and_hypotheses(tmp_path, 
     names = run_block("Seq2Seq(", tmp_path, monkeypatch)
     assert names["logits"].shape == (2, 4, 20)
     assert names["weights"].shape == (2, 4, 4)
-    assert names["slots"].shape == (2, 4, 4, 4)
+    assert names["shares"].shape == (2, 4, 4, 4)
     assert names["hypotheses"].tokens.shape == (2, 1, 8)

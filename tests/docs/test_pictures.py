@@ -1,7 +1,9 @@
 """The pictures of the documents are there, are small, and are shown by a page."""
 
+import os
 import re
 
+import pytest
 from helpers.repository import ROOT
 from studies.pictures import PICTURES
 
@@ -20,12 +22,20 @@ def shown():
     return {str(path.relative_to(ROOT)) for path in paths if path.is_relative_to(ROOT)}
 
 
-def test_every_picture_is_drawn_and_shown():
+def test_every_picture_exists_and_is_shown():
     committed = {str(path.relative_to(ROOT)) for path in (ROOT / "docs/pictures").glob("*.*")}
     assert committed == {path for path in [*PICTURES, DIAGRAM] if path.startswith("docs/pictures/")}
     for path in [*PICTURES, DIAGRAM]:
         assert (ROOT / path).exists(), f"{path}: run python scripts/write_docs.py"
         assert path in shown(), path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", PICTURES)
+def test_a_picture_is_drawn_from_the_committed_tables(path, tmp_path):
+    drawn = tmp_path / os.path.basename(path)
+    PICTURES[path](str(drawn))
+    assert drawn.stat().st_size > 5_000
 
 
 def test_pictures_of_the_pages_are_small():

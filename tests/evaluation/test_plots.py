@@ -72,7 +72,7 @@ def test_a_title_with_dollar_signs_is_not_drawn_as_a_formula(tmp_path, figure):
 
 
 @pytest.mark.parametrize("num_slots", [1, 2, 9, 32])
-def test_no_line_of_the_heading_of_slots_divides_its_formula(num_slots):
+def test_a_wrapped_heading_keeps_its_formula_in_one_line(num_slots):
     tokens = [str(i) for i in range(40)]
     figure = plots.alignment_figure(tokens, tokens, *scores(40, 40, num_slots))
     lines = figure.subfigs[0].get_suptitle().split("\n")

@@ -175,12 +175,21 @@ def test_dropout_acts_in_training_only(input_feeding):
     assert np.abs(first - second).max() > 1e-3
 
 
-def test_each_decoder_step_draws_a_new_dropout_mask():
-    decoder = make_model("none", {}, dropout=0.5, bridge="zero", layers=2).decoder
-    stepper = decoder.stepper({"values": tf.zeros([1, 0, 0]), "positions": tf.zeros([1, 0, 2])})
-    gates, state = tf.ones([1, 1, 32]), stepper.initial_state([(tf.zeros([1, 8]), tf.zeros([1, 8]))] * 2, 1)
-    seeds = [tf.random.experimental.stateless_fold_in(tf.constant([1, 2]), time) for time in range(6)]
-    assert len({tuple(stepper(gates, state, seed)[0][0, 0].numpy()) for seed in seeds}) > 3
+@pytest.mark.parametrize("kind", ["lstm", "gru"])
+def test_each_decoder_step_draws_a_new_dropout_mask(kind):
+    """All that differs between the steps is the mask between the two layers."""
+    decoder = make_model("bahdanau", {}, dropout=0.5, bridge="zero", layers=2, decoder=kind).decoder
+    for layer in decoder.stack:
+        cell = layer.cell
+        cell.recurrent_kernel.assign(0 * cell.recurrent_kernel)
+        gates = [1.0, -30.0, 1.0, 1.0] if kind == "lstm" else [-30.0, 1.0, 1.0]  # forgets its state
+        cell.bias.assign(np.repeat(gates, 8))
+    first = decoder.stack[0].cell
+    first.kernel.assign(0 * first.kernel)
+    memory = decoder.attention.memorize(tf.zeros([1, 3, 8]), tf.ones([1, 3], tf.bool))
+    state = [(tf.zeros([1, 8]),) * (2 if kind == "lstm" else 1)] * 2
+    features, _ = decoder(tf.ones([1, 6, 8]), state, memory, tf.constant([1, 2]))
+    assert len({tuple(step) for step in features[0].numpy()}) > 3
 
 
 def test_a_model_and_its_layers_are_restored_from_their_configs():

@@ -131,7 +131,7 @@ def test_the_fewest_slots_stand_beside_the_predicted_slots(tmp_path, monkeypatch
         assert row["error, factor"] == f"{max(predicted / 8, 8 / predicted):.1f}" == "1.0"
 
 
-def test_the_table_of_teachers_counts_updates_until_students_copy(tmp_path):
+def test_the_table_of_teachers_counts_training_steps_until_students_copy(tmp_path):
     runs = made_up("taught", bleu=lambda config: 96.0 if config.training.teacher else 90.0)
     output = Output(str(tmp_path), "small")
     future_work.teacher(output, made_up("teachers", bleu=lambda config: 99.0), runs)
@@ -143,8 +143,8 @@ def test_the_table_of_teachers_counts_updates_until_students_copy(tmp_path):
     assert [row["training steps of the teacher"] for row in rows[:3]] == ["", "20", "20"]
 
 
-def test_students_in_translation_stand_beside_a_run_of_as_many_updates_as_student_and_teacher(tmp_path):
-    is_in_table = runner.TARGETS["teacher_translation"].has_part
+def test_students_in_translation_stand_beside_a_run_of_as_many_training_steps_as_student_and_teacher(tmp_path):
+    is_in_table = runner.TARGETS["teacher_translation"].needs
     without_teacher, students = (
         [run for run in made_up(kind, bleu=lambda config: config.training.max_steps / 100) if is_in_table(run.config)]
         for kind in ("translation", "taught_translation")

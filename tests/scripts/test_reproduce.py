@@ -345,7 +345,9 @@ def test_benchmark_results_are_named_like_those_of_other_targets(tmp_path, monke
         ({"name": "linear", "projection": 3}, 3, 3 * (3 + 4), 2 * 3 + 3 * 3, 0, 3),
     ],
 )
-def test_the_lower_bound_of_an_update_equals_a_count_by_hand(attention, context, encoder, decoder, kept_source, rows):
+def test_the_lower_bound_of_a_training_step_equals_a_count_by_hand(
+    attention, context, encoder, decoder, kept_source, rows
+):
     model = Seq2SeqConfig(layers=1, units=2, embedding_size=3, attention=attention)
     config = Config(data=DataConfig(folder="none"), model=model, training=TrainingConfig(batch_size=7))
     bound = lower_bounds.training(config, vocabulary=11, source_length=2, target_length=3, parameters=100)
@@ -357,7 +359,7 @@ def test_the_lower_bound_of_an_update_equals_a_count_by_hand(attention, context,
 
 
 @pytest.mark.parametrize(("decoder", "mixing", "features"), [("gru", 2 * 2, 2), ("rnnsearch", (3 + 2) * 2, 1)])
-def test_the_lower_bound_of_an_update_of_grus_equals_a_count_by_hand(decoder, mixing, features):
+def test_the_lower_bound_of_a_training_step_of_grus_equals_a_count_by_hand(decoder, mixing, features):
     model = Seq2SeqConfig(
         encoder="gru", decoder=decoder, layers=1, units=2, embedding_size=3, attention={"name": "none"}
     )
@@ -387,7 +389,7 @@ def test_the_lower_bound_of_a_pyramid_encoder_equals_a_count_by_hand():
 
 
 @pytest.mark.parametrize("kind", ["neural_gpu", "markovian", "extended"])
-def test_the_lower_bound_of_an_update_of_active_memory_equals_a_count_by_hand(kind):
+def test_the_lower_bound_of_a_training_step_of_active_memory_equals_a_count_by_hand(kind):
     model = NeuralGPUConfig(kind=kind, layers=2, units=3, width=4, cell="cgru")
     config = Config(data=DataConfig(folder="none"), model=model, training=TrainingConfig(batch_size=7))
     bound = lower_bounds.training(config, vocabulary=11, source_length=2, target_length=5, parameters=100)
@@ -495,7 +497,7 @@ def test_a_dry_run_lists_every_run(command):
     assert "at 300 GFLOP/s" in stdout
 
 
-def test_a_rehearsal_times_updates_of_the_costliest_run_at_full_size(tmp_path, monkeypatch):
+def test_a_rehearsal_times_training_steps_of_the_costliest_run_at_full_size(tmp_path, monkeypatch):
     write_study(tmp_path, "alignments", TINY)
     monkeypatch.chdir(tmp_path)
     table = estimates.rehearse(["figure7"], "small", steps=2, strategy="none")

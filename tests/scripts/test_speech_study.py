@@ -79,7 +79,7 @@ def test_a_manifest_has_text_voice_and_rate_of_each_recording(speak, tmp_path):
     assert facts["version"] == "eSpeak NG text-to-speech: 1.5"
 
 
-def test_unheard_voices_say_what_heard_ones_say_at_the_same_rates():
+def test_the_split_unheard_has_the_texts_and_rates_of_test():
     texts = [f"caption {i}" for i in range(50)]
     heard, unheard = (
         speak_captions.utterances(texts, voices, "seed") for voices in (speak_captions.HEARD, speak_captions.UNHEARD)
@@ -90,7 +90,7 @@ def test_unheard_voices_say_what_heard_ones_say_at_the_same_rates():
     assert heard == speak_captions.utterances(texts, speak_captions.HEARD, "seed")
 
 
-def test_a_missing_synthesizer_or_file_is_one_line(speak, captions, tmp_path, monkeypatch):
+def test_a_missing_synthesizer_or_file_is_named(speak, captions, tmp_path, monkeypatch):
     with pytest.raises(RunError, match="espeak-ng with the voice broken: no such voice"):
         speak_captions.write_split(str(tmp_path), "test", [speak_captions.Utterance("a dog", "broken", 150)])
     (captions / "val.en.gz").unlink()

@@ -31,7 +31,7 @@ STRANGE = ["", "Haus quux Hund.", "   ", "<unk> <s> Haus"]
 
 
 @pytest.fixture(scope="module")
-def exported(runs, tmp_path_factory):  # noqa: F811
+def exported(runs, tmp_path_factory):
     """Pairs of an exported model and its run: the first searches in graph mode, the second by XLA."""
     folder, exports = tmp_path_factory.mktemp("exported"), []
     for run_dir, jit_compile in zip(runs[0], ("false", "true"), strict=True):
@@ -55,7 +55,7 @@ def assert_same_lines(actual, expected):
 
 
 @pytest.mark.parametrize(("which", "alignment"), [(0, "hard"), (1, None)])
-def test_an_exported_model_translates_as_its_run(exported, runs, which, alignment):  # noqa: F811
+def test_an_exported_model_translates_as_its_run(exported, runs, which, alignment):
     folder, run = exported[which]
     lines = [*lines_of(runs[1] / "test.en"), *STRANGE]
     options = {"scores": True, "alignment": alignment, "replace_unknown": bool(alignment)}
@@ -63,7 +63,7 @@ def test_an_exported_model_translates_as_its_run(exported, runs, which, alignmen
     assert_same_lines(exported_translator(lines, 1), translator(run, n_best=3, **options)(lines, 1))
 
 
-def test_a_recurrent_mechanism_is_exported(runs, tmp_path):  # noqa: F811
+def test_a_recurrent_mechanism_is_exported(runs, tmp_path):
     """Loops over steps work although an export leaves the numbers of sources and queries open; weights are random."""
     overrides = ["decoding.jit_compile=false", "decoding.max_length=5", "decoding.n_best=3"]
     run = load(runs[0][:1], overrides, None)
@@ -144,7 +144,7 @@ def test_results_do_not_depend_on_the_batch_or_its_width(exported):
         np.testing.assert_allclose(alone.scores[0], in_batch.scores[0], rtol=1e-3)
 
 
-def test_an_export_repeats_no_ngram(runs, tmp_path):  # noqa: F811
+def test_an_export_repeats_no_ngram(runs, tmp_path):
     run = load(runs[0][1:], ["decoding.no_repeat_ngram_size=1"], None)
     saved_model.export(run, str(tmp_path / "model"), 12)
     lines = ["der der der.", "Haus Haus alt alt"]
@@ -158,7 +158,7 @@ def test_an_export_repeats_no_ngram(runs, tmp_path):  # noqa: F811
         assert len(tokens) == len(set(tokens)) > 1
 
 
-def test_an_ensemble_is_exported(runs, tmp_path):  # noqa: F811
+def test_an_ensemble_is_exported(runs, tmp_path):
     both = load(runs[0], [], None)
     assert saved_model.export(both, str(tmp_path / "both"), max_source_length=12) == 12
     lines = [line for line in lines_of(runs[1] / "test.en") if len(both.text.encode(line, "source")) <= 12]
@@ -203,7 +203,7 @@ def test_a_batch_may_be_empty_or_of_padding_alone(exported, which):
     assert outputs["alignments"].shape[::3] == (0, 6)
 
 
-def test_a_source_that_is_too_long_is_refused_at_any_padded_width(runs, tmp_path):  # noqa: F811
+def test_a_source_that_is_too_long_is_refused_at_any_padded_width(runs, tmp_path):
     """Such a source is not cut either. The model takes 15 tokens; with their end, they fill a padded width."""
     run = load(runs[0][1:], [], None)
     assert saved_model.export(run, str(tmp_path / "model"), max_source_length=15) == 15
@@ -265,7 +265,7 @@ def test_an_export_with_changed_files_is_refused(exported, tmp_path):
         saved_model.load("nowhere")
 
 
-def test_models_that_cannot_be_exported_are_refused(trained, exported, tmp_path, monkeypatch):  # noqa: F811
+def test_models_that_cannot_be_exported_are_refused(trained, exported, tmp_path, monkeypatch):
     with pytest.raises(ConfigError, match="exists; use another --output"):
         saved_model.export(trained, exported[0][0])
     sampling = load([os.path.dirname(os.path.dirname(trained.checkpoints[0]))], ["decoding.sample={}"], None)
@@ -281,7 +281,7 @@ def test_models_that_cannot_be_exported_are_refused(trained, exported, tmp_path,
     assert not list(tmp_path.iterdir())
 
 
-def test_the_commands_export_and_translate(runs, command, tmp_path):  # noqa: F811
+def test_the_commands_export_and_translate(runs, command, tmp_path):
     output = str(tmp_path / "model")
     status, stdout, stderr = command(runs[1], "memattn.export", "--run_dir", "bahdanau", "--output", output)
     assert (status, stderr) == (0, "")

@@ -630,24 +630,21 @@ def full_scale(**changes):
 
 
 @pytest.mark.parametrize(
-    ("changes", "expected"),
+    "changes",
     [
-        ({}, (99.96, 5.35)),
-        ({"data__copy__max_length": 200, "model__attention__num_slots": 1}, (44.22, 9.30)),
-        ({"data__copy__max_length": 20, "model__attention__name": "none"}, (99.93, 2.03)),
-        ({"data__copy__max_length": 100, "model__attention__name": "bahdanau"}, (100.0, 11.0)),
-        (
-            {"training__seed": 7, "data__copy__seed": 2, "data__num_buckets": 1, "training__validate_every": 5},
-            (99.96, 5.35),
-        ),
-        ({"model__attention__position_encoding": True}, (99.96, 5.35)),
-        ({"model__attention__encoder_scoring": "sigmoid", "data__folder": "data/mine"}, (99.96, 5.35)),
-        ({"model__attention": {"name": "bahdanau", "cache_keys": False}}, (99.94, 6.46)),
-        ({"training__checkpoint_minutes": 5.0, "training__jit_compile": False, "decoding__n_best": 3}, (99.96, 5.35)),
+        {},
+        {"data__copy__max_length": 200, "model__attention__num_slots": 1},
+        {"data__copy__max_length": 20, "model__attention__name": "none"},
+        {"data__copy__max_length": 100, "model__attention__name": "bahdanau"},
+        {"training__seed": 7, "data__copy__seed": 2, "data__num_buckets": 1, "training__validate_every": 5},
+        {"model__attention__position_encoding": True},
+        {"model__attention__encoder_scoring": "sigmoid", "data__folder": "data/mine"},
+        {"model__attention": {"name": "bahdanau", "cache_keys": False}},
+        {"training__checkpoint_minutes": 5.0, "training__jit_compile": False, "decoding__n_best": 3},
     ],
 )
-def test_a_config_at_full_scale_has_its_row_of_the_paper(changes, expected):
-    assert printed.table_1(full_scale(**changes)) == expected
+def test_a_config_at_full_scale_has_a_row_in_table_1(changes):
+    assert printed.is_in_table_1(full_scale(**changes))
 
 
 @pytest.mark.parametrize(
@@ -695,8 +692,8 @@ def test_a_config_at_full_scale_has_its_row_of_the_paper(changes, expected):
     ],
     ids=lambda change: next(iter(change)),
 )
-def test_a_config_that_differs_from_full_scale_has_no_row_of_the_paper(change):
-    assert printed.table_1(full_scale(**change)) is None
+def test_a_config_that_differs_from_full_scale_has_no_row_in_table_1(change):
+    assert not printed.is_in_table_1(full_scale(**change))
 
 
 def test_only_trees_have_columns_of_bracket_scores(load):

@@ -18,7 +18,7 @@ from memattn.training.trainer import Trainer, train
 from memattn.training.validation import Example
 
 
-def test_the_parts_of_the_line_on_progress_are_those_that_are_known():
+def test_the_progress_line_leaves_out_unknown_numbers():
     training, progress = TrainingConfig(max_steps=2_000), Progress()
     progress.step = 1_200
     assert reporting.progress_parts(training, progress, {}) == ["step 1,200/2,000"]

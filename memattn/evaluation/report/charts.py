@@ -30,8 +30,8 @@ class Bucket(NamedTuple):
 
     Attributes:
       lengths: the least and the greatest number of tokens, as text.
-      scores: for each run, BLEU on tokens and the number of the sources in its test set. BLEU is None if the run was
-        not evaluated or has no such sources.
+      scores: for each run, BLEU on tokens and the number of sources of these lengths in its test set. BLEU is None if
+        the run was not evaluated or has no such sources.
     """
 
     lengths: str
@@ -61,14 +61,18 @@ def buckets(runs: Sequence[ReportedRun]) -> list[Bucket]:
     """Returns buckets with about equally many sources of all runs together; their ends are the same for each run."""
     lengths = [np.array(list(map(len, run.sources))) for run in runs]
     together = np.concatenate(lengths)
-    ends = np.unique(np.quantile(together, np.arange(1, _BUCKETS + 1) / _BUCKETS, method="lower"))
-    starts = [together.min(), *(ends[:-1] + 1)]
     results = []
-    for start, end in zip(starts, ends, strict=True):
+    for start, end in length_ranges(together, _BUCKETS):
         members = [np.flatnonzero((start <= of_run) & (of_run <= end)) for of_run in lengths]
         scores = [(_bleu(run, places), len(places)) for run, places in zip(runs, members, strict=True)]
         results.append(Bucket(f"{start}–{end}" if start < end else f"{end}", scores))
     return results
+
+
+def length_ranges(lengths: np.ndarray, number: int) -> list[tuple[int, int]]:
+    """Returns the least and the greatest length of up to `number` groups with about equally many members."""
+    ends = np.unique(np.quantile(lengths, np.arange(1, number + 1) / number, method="lower"))
+    return list(zip([lengths.min(), *(ends[:-1] + 1)], ends, strict=True))
 
 
 def _bleu(run: ReportedRun, places: np.ndarray) -> float | None:

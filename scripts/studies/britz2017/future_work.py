@@ -110,7 +110,7 @@ def teacher(output: Output, teachers: list[Run], taught: list[Run]) -> None:
     output.table(rows, "Training steps of memory attention (K = 32) until it copies with 95 validation BLEU")
 
 
-def translated(config: Config) -> bool:
+def is_compared_with_students(config: Config) -> bool:
     """Returns whether a run of translation/small.yaml is compared with runs that have a teacher."""
     attention = styles.attention(config)
     if attention["name"] != "memory":

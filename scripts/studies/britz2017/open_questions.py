@@ -10,6 +10,8 @@ import tensorflow as tf
 from memattn import config as configs
 from memattn.config import Seq2SeqConfig
 from memattn.data.vocabulary import split_words
+from memattn.evaluation.compare import read_translations
+from memattn.evaluation.evaluate import HYPOTHESES, REFERENCES
 from memattn.models.seq2seq import Seq2Seq
 from memattn.runs import run_folder
 from memattn.sweeps.results import Run
@@ -26,7 +28,6 @@ from studies.britz2017.runs import (
 )
 from studies.britz2017.tables import PRINTED_LENGTHS, place_in_table_1
 from studies.lengths import bleu_by_length as mean_bleu_by_length
-from studies.lengths import hypotheses_and_references
 from studies.output import Output
 
 _FIFTHS = 5  # parts of a source in `errors_by_position`
@@ -178,7 +179,7 @@ def errors_by_position(output: Output, runs: list[Run]) -> None:
     for run in runs:
         longest = task_length(run)
         wrong: list[list[bool]] = [[] for _ in range(_FIFTHS)]
-        for hypothesis, reference in zip(*hypotheses_and_references(run), strict=True):
+        for hypothesis, reference in zip(*read_translations(run.folder, (HYPOTHESES, REFERENCES)), strict=True):
             expected = split_words(reference)
             predicted = split_words(hypothesis)[: len(expected)]
             for position, (token, prediction) in enumerate(zip_longest(expected, predicted)):

@@ -2,21 +2,14 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from memattn import config as configs
 from memattn.config import Config
 from memattn.evaluation import styles
 
-
-class PaperRow(NamedTuple):
-    """A row of Table 1: BLEU, and seconds to decode 1,000 examples, presumably on the GPU of training (Nvidia K40m)."""
-
-    bleu: float
-    decode_seconds: float
-
-
-# Britz, Guan & Luong (2017), Table 1: length -> rows in the order of TABLE_1_MODELS.
+# Britz, Guan & Luong (2017), Table 1: length -> BLEU, and seconds to decode 1,000 examples, presumably on the GPU of
+# training (Nvidia K40m), in the order of TABLE_1_MODELS.
 TABLE_1_MODELS = ("none", "K=1", "K=4", "K=16", "K=32", "K=64", "bahdanau")
 TABLE_1_BLEU = {
     20: (99.93, 99.52, 99.56, 99.56, 99.57, 99.75, 99.98),
@@ -72,16 +65,13 @@ _FREE_KEYS = {
 _MEMORY = ("memory", "windowed_memory", "nested_memory", "memory_variant")
 
 
-def table_1(config: Config) -> PaperRow | None:
-    """Returns the row of Table 1 that a config reproduces at full scale, or None."""
+def is_in_table_1(config: Config) -> bool:
+    """Returns whether a config reproduces a row of Table 1 at full scale."""
     copy, attention = config.data.copy, styles.attention(config)
-    column = model({**attention, "position_encoding": False})
-    if copy is None or copy.max_length not in TABLE_1_BLEU or column not in TABLE_1_MODELS:
-        return None
-    if not _is_in_paper(config, {"data": {"copy": {"max_length": copy.max_length}}}):
-        return None
-    place = TABLE_1_MODELS.index(column)
-    return PaperRow(TABLE_1_BLEU[copy.max_length][place], TABLE_1_SECONDS[copy.max_length][place])
+    if copy is None or copy.max_length not in TABLE_1_BLEU:
+        return False
+    has_row = model({**attention, "position_encoding": False}) in TABLE_1_MODELS
+    return has_row and _is_in_paper(config, {"data": {"copy": {"max_length": copy.max_length}}})
 
 
 def has_extension(attention: Mapping[str, Any]) -> bool:
@@ -90,7 +80,7 @@ def has_extension(attention: Mapping[str, Any]) -> bool:
 
 
 def _is_in_paper(config: Config, settings: dict) -> bool:
-    """Returns whether a config differs only in free keys from the paper's with `settings` and the same mechanism."""
+    """Returns whether a config equals the paper's for its mechanism, except for `settings` and free keys."""
     attention = styles.attention(config)
     if attention["name"] not in ("none", "memory", "bahdanau"):
         return False

@@ -44,9 +44,9 @@ def _row_of_table_1(run: Run, scale: str, paper_column: str, bahdanau: Mapping[i
     length, model, result = task_length(run), model_name(run), run.result
     place, paper_length = printed.TABLE_1_MODELS.index(model), PRINTED_LENGTHS[scale][length]
     bleu, seconds = printed.TABLE_1_BLEU[paper_length], printed.TABLE_1_SECONDS[paper_length]
-    is_reproduction = printed.table_1(run.config) is not None
-    # At other scales, rows of the paper's models have the paper's results beside them, too: "paper L" and the title
-    # state what differs.
+    is_reproduction = printed.is_in_table_1(run.config)
+    # At other scales, each model of the paper has the paper's result beside it, too. Length or training differ there;
+    # the column "paper L" and the title say so.
     is_scaled = scale != "paper" and not printed.has_extension(styles.attention(run.config))
     shows_paper = is_reproduction or is_scaled
     shows_difference = is_reproduction or (is_scaled and scale == "cpu")

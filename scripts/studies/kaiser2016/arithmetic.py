@@ -57,5 +57,6 @@ def _draw_memory(output: Output, run: Run) -> None:
     tokens = [trained.vocabulary.tokens[token] for token in source]
     maps = memory[:, :, 0]  # [steps, n, m], the first column
     most_changing = np.abs(np.diff(maps, axis=0)).mean((0, 1)).argsort()[::-1][:_DRAWN_MAPS]
-    title = f"{task(run).name} of numbers of {_DRAWN_DIGITS} digits: six maps of the memory, step by step{output.label}"
+    name = f"{task(run).name} of numbers of {_DRAWN_DIGITS} digits"
+    title = f"{name}: {_DRAWN_MAPS} maps of the memory, step by step{output.label}"
     output.pictures("memory", lambda path: plots.memory(path, tokens, maps[:, :, most_changing], title))

@@ -15,7 +15,7 @@ def model_name(run: Run) -> str:
 
 
 def style(name: str) -> tuple[str, str]:
-    """Returns words and a colour for the model that `model_name` calls so."""
+    """Returns the words and the colour of a model, given its name in tables."""
     kind, _, model = name.partition(", ")
     kind = kind.partition(" ")[0]
     attention = {"name": kind} if kind in styles.STYLES else printed.attention(model)

@@ -24,13 +24,12 @@ _SPEEDS = (0.8, 1.25)  # steps of the whole sequence for each step of a copy
 _LONGEST = 200  # upper bound on the steps of a sequence or copy
 
 
-@tf.keras.utils.register_keras_serializable("memattn")
 class Slots(tf.keras.layers.Layer):
     """Concatenates the slots of memory attention: states [B, T, D] with a mask [B, T] to [B, K D]."""
 
     def __init__(self, num_slots: int, windows: bool = False, **kwargs):
         super().__init__(**kwargs)
-        self.num_slots, self.windows = num_slots, windows
+        self.num_slots = num_slots
         self.attention = MemoryVariantAttention(
             num_slots=num_slots, encoder_scoring="softmax_time", position_windows=windows, dtype=self.dtype_policy
         )
@@ -47,11 +46,7 @@ class Slots(tf.keras.layers.Layer):
     def compute_output_shape(self, states_shape, real_shape=None):
         return states_shape[0], self.num_slots * states_shape[-1]
 
-    def get_config(self):
-        return {**super().get_config(), "num_slots": self.num_slots, "windows": self.windows}
 
-
-@tf.keras.utils.register_keras_serializable("memattn")
 class RealStates(tf.keras.layers.Layer):
     """Mask of states [B, T / 2]: False where sequences [B, T, 12] are padded with zeros."""
 
