@@ -30,8 +30,8 @@ from memattn import processes, reading
 from memattn.config import CopyConfig, shipped
 from memattn.data import corpus, task_corpus
 from memattn.data import lexicon as lexicons
+from memattn.data.preparation import parallel as text_preparation
 from memattn.data.preparation import parsing as tree_preparation
-from memattn.data.preparation import prepare as preparation
 from memattn.data.preparation import releases
 from memattn.data.preparation.chunks import count_lines
 from memattn.data.preparation.learning import default_units
@@ -494,11 +494,11 @@ def _prepare_text(
         learning = dict.fromkeys(learning)
     elif learning["bpe_units"] is None:
         learning["bpe_units"] = default_units(count_lines(splits["train"][0]))
-    settings = preparation.Settings(
+    settings = text_preparation.Settings(
         text=TextSettings(form, source_language, target_language, units), max_length=options.max_length, **learning
     )
     workers = options.workers or processes.cores()
-    manifest = preparation.prepare(splits, settings, folder, workers, options.vocabulary_of, release)
+    manifest = text_preparation.prepare(splits, settings, folder, workers, options.vocabulary_of, release)
     train = manifest["counts"]["train"]
     print(
         f"{folder}: {train['pairs']:,} training pairs of {train['read']:,} "

@@ -295,7 +295,7 @@ def test_workers_of_a_preparation_default_to_the_cores(tmp_path, monkeypatch):
 
     numbers = []
     monkeypatch.setattr(prepare, "flags", SimpleNamespace(FLAGS=Flags()))
-    monkeypatch.setattr(prepare.preparation, "prepare", record)
+    monkeypatch.setattr(prepare.text_preparation, "prepare", record)
     monkeypatch.setattr(prepare.processes, "cores", lambda: 7)
     (tmp_path / "train.en").write_text("a line\n")
     prepare._prepare_text({"train": (str(tmp_path / "train.en"), "")}, "raw", "en", "de")

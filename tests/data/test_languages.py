@@ -12,8 +12,8 @@ import tensorflow as tf
 from helpers.runs import evaluate, free
 
 from memattn import config as configs
-from memattn.data.preparation import prepare
-from memattn.data.preparation.prepare import Settings
+from memattn.data.preparation import parallel
+from memattn.data.preparation.parallel import Settings
 from memattn.data.text_files import read_lines
 from memattn.data.tokenizer import TextSettings
 from memattn.runs.trained import load
@@ -79,7 +79,7 @@ def printed(folder, *options):
 def test_thai_is_learned_and_scored(tmp_path):
     splits = write_pairs(tmp_path, {"train": 1000, "valid": 60})
     settings = Settings(TextSettings("untokenized", "en", "th"), bpe_units=200)
-    prepare.prepare(splits, settings, str(tmp_path / "data"), 1)  # a warning would fail the test
+    parallel.prepare(splits, settings, str(tmp_path / "data"), 1)  # a warning would fail the test
     tree = {
         "data": {"folder": str(tmp_path / "data"), "num_buckets": 1},
         "model": {"layers": 1, "units": 64, "embedding_size": 64, "dropout": 0.0, "init_scale": 0.1},

@@ -52,13 +52,23 @@ def test_a_bad_tree_in_any_split_leaves_nothing_behind(splits, tmp_path):
     assert contents(tmp_path) == before
 
 
-def test_a_missing_file_and_a_folder_that_exists_are_refused(splits, tmp_path):
+def test_a_missing_file_and_a_folder_with_other_files_are_refused(splits, tmp_path):
     with pytest.raises(ConfigError, match="ptb/.*: no such file"):
         parsing.prepare({**splits, "test": ["ptb/*.mrg"]}, 2, str(tmp_path / "out"))
     for name in ("out", "in.unfinished"):
         (tmp_path / name).mkdir()
-        with pytest.raises(ConfigError, match=f"{name}: exists; remove it, or use another --folder"):
+        (tmp_path / name / "diary.txt").touch()
+        with pytest.raises(ConfigError, match=f"{name}: exists, but is not an? .*; .*use another"):
             parsing.prepare(splits, 2, str(tmp_path / name.removesuffix(".unfinished")))
+
+
+def test_a_complete_folder_is_not_touched_and_its_settings_count(splits, tmp_path):
+    folder = str(tmp_path / "out")
+    manifest, before = parsing.prepare(splits, 2, folder), contents(tmp_path / "out")
+    assert parsing.prepare(splits, 2, folder) == manifest
+    with pytest.raises(ConfigError, match=r"holds another corpus \(min_count \(2 there, 1 here\)\)"):
+        parsing.prepare(splits, 1, folder)
+    assert contents(tmp_path / "out") == before
 
 
 @pytest.mark.slow

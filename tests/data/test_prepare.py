@@ -24,9 +24,9 @@ from helpers.threads import start_thread
 from memattn.data import bpe, corpus
 from memattn.data import tokenizer as text
 from memattn.data.batches import TrainingBatches
-from memattn.data.preparation import chunks, download, encoding, prepare, releases
+from memattn.data.preparation import chunks, download, encoding, parallel, releases
 from memattn.data.preparation.chunks import misaligned_line
-from memattn.data.preparation.prepare import Settings
+from memattn.data.preparation.parallel import Settings
 from memattn.data.text_files import read_lines
 from memattn.data.tokenizer import TextSettings
 from memattn.errors import ConfigError, DataError, RunError
@@ -429,7 +429,7 @@ def files(tmp_path):
 
 
 def test_a_prepared_corpus_holds_the_pairs_of_the_text(files, tmp_path):
-    manifest = prepare.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
+    manifest = parallel.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
     counts = manifest["counts"]["train"]
     assert (counts["read"], counts["pairs"], counts["dropped_empty"], counts["dropped_too_long"]) == (90, 87, 2, 1)
     lines = [read_lines(path) for path in files["train"]]
@@ -452,14 +452,14 @@ def test_a_prepared_corpus_holds_the_pairs_of_the_text(files, tmp_path):
 
 def test_a_corpus_does_not_depend_on_processes_or_compression(files, tmp_path, monkeypatch):
     monkeypatch.setattr(chunks, "CHUNK", 20)
-    prepare.prepare(files, SETTINGS, str(tmp_path / "plain"), 1)
+    parallel.prepare(files, SETTINGS, str(tmp_path / "plain"), 1)
     zipped = {}
     for split, paths in files.items():
         zipped[split] = tuple(f"{path}.gz" for path in paths)
         for path in paths:
             with open(path, "rb") as file, gzip.open(f"{path}.gz", "wb") as compressed:
                 compressed.write(file.read())
-    prepare.prepare(zipped, SETTINGS, str(tmp_path / "zipped"), 3)
+    parallel.prepare(zipped, SETTINGS, str(tmp_path / "zipped"), 3)
     from_plain, from_zipped = without_commands(tmp_path / "plain"), without_commands(tmp_path / "zipped")
     for corpus_files in (from_plain, from_zipped):
         corpus_files[corpus.MANIFEST].pop("sources")
@@ -469,9 +469,9 @@ def test_a_corpus_does_not_depend_on_processes_or_compression(files, tmp_path, m
 def test_a_preparation_interrupted_anywhere_resumes_by_the_same_command(files, tmp_path, monkeypatch):
     monkeypatch.setattr(chunks, "CHUNK", 10)
     monkeypatch.setattr(encoding, "JOURNAL_EVERY", 20)
-    prepare.prepare(files, SETTINGS, str(tmp_path / "uninterrupted"), 1)
+    parallel.prepare(files, SETTINGS, str(tmp_path / "uninterrupted"), 1)
     writes, limit = [], 0
-    write = prepare.files.write
+    write = parallel.files.write
 
     def interrupted_write(path, content):
         writes.append(path)
@@ -479,7 +479,7 @@ def test_a_preparation_interrupted_anywhere_resumes_by_the_same_command(files, t
             raise KeyboardInterrupt
         write(path, content)
 
-    monkeypatch.setattr(prepare.files, "write", interrupted_write)
+    monkeypatch.setattr(parallel.files, "write", interrupted_write)
     interruptions = 0
     encoded = []
     encode = encoding.EncodeChunk.__call__
@@ -493,7 +493,7 @@ def test_a_preparation_interrupted_anywhere_resumes_by_the_same_command(files, t
         writes.clear()
         limit += 1
         try:
-            prepare.prepare(files, SETTINGS, str(tmp_path / "resumed"), 1)
+            parallel.prepare(files, SETTINGS, str(tmp_path / "resumed"), 1)
         except KeyboardInterrupt:
             interruptions += 1
         assert limit < 100
@@ -522,36 +522,36 @@ def test_a_damaged_preparation_encodes_all_pairs_again(files, tmp_path, monkeypa
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(prepare.segmenting, "write_segmented", interrupted)
+        patch.setattr(parallel.segmenting, "write_segmented", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            prepare.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
+            parallel.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
     spoil(tmp_path / "out.unfinished" / name)
     with pytest.warns(UserWarning, match="journal.json: .*damaged"):
-        prepare.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
-    prepare.prepare(files, SETTINGS, str(tmp_path / "undamaged"), 1)
+        parallel.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
+    parallel.prepare(files, SETTINGS, str(tmp_path / "undamaged"), 1)
     assert without_commands(tmp_path / "out") == without_commands(tmp_path / "undamaged")
 
 
 def test_other_settings_or_files_are_refused_for_a_complete_corpus(files, tmp_path):
     folder = tmp_path / "out"
-    prepare.prepare(files, SETTINGS, str(folder), 1)
+    parallel.prepare(files, SETTINGS, str(folder), 1)
     before = contents(folder)
     with pytest.raises(ConfigError, match=r"bpe_units \(\d+ there, 50 here\)"):
-        prepare.prepare(files, Settings(SETTINGS.text, bpe_units=50), str(folder), 1)
+        parallel.prepare(files, Settings(SETTINGS.text, bpe_units=50), str(folder), 1)
     with open(files["valid"][0], "a", encoding="utf-8") as file:
         file.write("\n")
     with pytest.raises(ConfigError, match=r"holds another corpus \(other files\)"):
-        prepare.prepare(files, SETTINGS, str(folder), 1)
+        parallel.prepare(files, SETTINGS, str(folder), 1)
     assert contents(folder) == before
     (folder / "bpe.codes").write_text("")
     with open(files["valid"][0], "rb+") as file:
         file.truncate(os.path.getsize(files["valid"][0]) - 1)
     with pytest.raises(ConfigError, match="bpe.codes: missing or changed"):
-        prepare.prepare(files, SETTINGS, str(folder), 1)
+        parallel.prepare(files, SETTINGS, str(folder), 1)
 
 
 def test_the_vocabulary_of_another_corpus_is_used(files, tmp_path, monkeypatch):
-    prepare.prepare(files, SETTINGS, str(tmp_path / "first"), 1)
+    parallel.prepare(files, SETTINGS, str(tmp_path / "first"), 1)
     others = {split: tuple(str(tmp_path / f"other.{split}.{side}") for side in ("en", "de")) for split in files}
     for split, paths in others.items():
         for path in paths:
@@ -559,7 +559,7 @@ def test_the_vocabulary_of_another_corpus_is_used(files, tmp_path, monkeypatch):
                 file.writelines(f"{line} Zyklop\n" for line in sentences(20, f"{split}{path[-2:]}"))
     folder, shared = str(tmp_path / "second"), str(tmp_path / "first")
     monkeypatch.setattr(bpe, "learn", lambda *_: pytest.fail("learned"))
-    manifest = prepare.prepare(others, SETTINGS, folder, 1, shared)
+    manifest = parallel.prepare(others, SETTINGS, folder, 1, shared)
     before = contents(tmp_path / "second")
     for name in ("vocab.txt", "bpe.codes"):
         assert before[name][0] == contents(tmp_path / "first")[name][0]
@@ -568,23 +568,23 @@ def test_the_vocabulary_of_another_corpus_is_used(files, tmp_path, monkeypatch):
     sides = [read_lines(path) for path in others["train"]]
     for decoded_lines, lines in zip(decoded(tmp_path / "second"), sides, strict=True):
         assert len(decoded_lines) == len(lines) == 20
-    assert prepare.prepare(others, SETTINGS, folder, 1, shared) == manifest
+    assert parallel.prepare(others, SETTINGS, folder, 1, shared) == manifest
     assert contents(tmp_path / "second") == before
     with pytest.raises(ConfigError, match=r"second: .*\(other files\)"):
-        prepare.prepare(others, SETTINGS, folder, 1)
+        parallel.prepare(others, SETTINGS, folder, 1)
 
 
 def test_a_vocabulary_that_does_not_fit_is_refused(files, tmp_path):
-    prepare.prepare(files, SETTINGS, str(tmp_path / "first"), 1)
+    parallel.prepare(files, SETTINGS, str(tmp_path / "first"), 1)
     tokenized = Settings(TextSettings("tokenized", "en", "de"))
     with pytest.raises(ConfigError, match="--vocabulary_of .*first: .*raw en de.*tokenized en de"):
-        prepare.prepare(files, tokenized, str(tmp_path / "out"), 1, str(tmp_path / "first"))
+        parallel.prepare(files, tokenized, str(tmp_path / "out"), 1, str(tmp_path / "first"))
     with pytest.raises(ConfigError, match="--vocabulary_of nowhere: "):
-        prepare.prepare(files, SETTINGS, str(tmp_path / "out"), 1, "nowhere")
+        parallel.prepare(files, SETTINGS, str(tmp_path / "out"), 1, "nowhere")
     (tmp_path / "tokens").mkdir()
     (tmp_path / "tokens" / "vocab.txt").write_text("a\n")
     with pytest.raises(ConfigError, match="--vocabulary_of .*tokens: .*BPE"):
-        prepare.prepare(files, SETTINGS, str(tmp_path / "out"), 1, str(tmp_path / "tokens"))
+        parallel.prepare(files, SETTINGS, str(tmp_path / "out"), 1, str(tmp_path / "tokens"))
     assert not (tmp_path / "out").exists()
 
 
@@ -592,15 +592,15 @@ def test_an_unfinished_preparation_with_other_settings_is_kept(files, tmp_path, 
     def interrupted(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(prepare.encoding, "write_encoded", interrupted)
+    monkeypatch.setattr(parallel.encoding, "write_encoded", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        prepare.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
+        parallel.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
     before = contents(tmp_path / "out.unfinished")
     other = dataclasses.replace(SETTINGS, max_length=3)
     with pytest.raises(
         ConfigError, match=r"out.unfinished: .* with other settings: max_length \(.* there, 3 here\); give"
     ):
-        prepare.prepare(files, other, str(tmp_path / "out"), 1)
+        parallel.prepare(files, other, str(tmp_path / "out"), 1)
     assert contents(tmp_path / "out.unfinished") == before
 
 
@@ -609,9 +609,9 @@ def test_an_unrelated_folder_is_left_alone(files, tmp_path):
         folder.mkdir()
         (folder / "diary.txt").write_text("dear")
     with pytest.raises(ConfigError, match="mine: exists, but is not a prepared corpus"):
-        prepare.prepare(files, SETTINGS, str(tmp_path / "mine"), 1)
+        parallel.prepare(files, SETTINGS, str(tmp_path / "mine"), 1)
     with pytest.raises(ConfigError, match="other.unfinished: "):
-        prepare.prepare(files, SETTINGS, str(tmp_path / "other"), 1)
+        parallel.prepare(files, SETTINGS, str(tmp_path / "other"), 1)
     assert (tmp_path / "mine" / "diary.txt").read_text() == (tmp_path / "other.unfinished" / "diary.txt").read_text()
 
 
@@ -624,24 +624,24 @@ def test_an_unfinished_folder_of_another_program_is_left_alone(files, tmp_path, 
         (tmp_path / "out.unfinished" / name).write_bytes(content.encode("latin-1"))
     before = contents(tmp_path / "out.unfinished")
     with pytest.raises(ConfigError, match="out.unfinished: .*remove"):
-        prepare.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
+        parallel.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
     assert contents(tmp_path / "out.unfinished") == before
 
 
 def test_a_second_preparation_of_a_folder_is_refused(files, tmp_path, monkeypatch):
-    folder, segment, refused = str(tmp_path / "out"), prepare.segmenting.write_segmented, []
+    folder, segment, refused = str(tmp_path / "out"), parallel.segmenting.write_segmented, []
 
     def prepare_again_and_segment(*arguments):
         with pytest.raises(RunError, match="out: process .*--folder"):
-            prepare.prepare(files, SETTINGS, folder, 1)
+            parallel.prepare(files, SETTINGS, folder, 1)
         refused.append(True)
         segment(*arguments)
 
-    monkeypatch.setattr(prepare.segmenting, "write_segmented", prepare_again_and_segment)
-    prepare.prepare(files, SETTINGS, folder, 1)
+    monkeypatch.setattr(parallel.segmenting, "write_segmented", prepare_again_and_segment)
+    parallel.prepare(files, SETTINGS, folder, 1)
     assert len(refused) == 2
     monkeypatch.undo()
-    prepare.prepare(files, SETTINGS, str(tmp_path / "alone"), 1)
+    parallel.prepare(files, SETTINGS, str(tmp_path / "alone"), 1)
     assert without_commands(folder) == without_commands(tmp_path / "alone")
     assert not [name for name in os.listdir(tmp_path) if name.endswith((".lock", ".unfinished"))]
 
@@ -662,12 +662,12 @@ def test_a_folder_with_an_unrelated_manifest_is_left_alone(files, tmp_path, mani
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / corpus.MANIFEST).write_bytes(manifest.encode("latin-1"))
     with pytest.raises(ConfigError, match="mine: exists, but is not a prepared corpus"):
-        prepare.prepare(files, SETTINGS, str(tmp_path / "mine"), 1)
+        parallel.prepare(files, SETTINGS, str(tmp_path / "mine"), 1)
 
 
 @pytest.mark.parametrize("name", ["settings.json", "manifest.json", "vocab.txt"])
 def test_partial_files_of_a_killed_preparation_are_not_used(files, tmp_path, monkeypatch, name):
-    write = prepare.files.write
+    write = parallel.files.write
 
     def killed(path, content):
         if os.path.basename(path) == name:
@@ -675,34 +675,34 @@ def test_partial_files_of_a_killed_preparation_are_not_used(files, tmp_path, mon
             raise KeyboardInterrupt
         write(path, content)
 
-    monkeypatch.setattr(prepare.files, "write", killed)
+    monkeypatch.setattr(parallel.files, "write", killed)
     with pytest.raises(KeyboardInterrupt):
-        prepare.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
+        parallel.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
     monkeypatch.undo()
-    prepare.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
+    parallel.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
     assert not [name for name in os.listdir(tmp_path / "out") if "unfinished" in name]
-    assert prepare.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
+    assert parallel.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
 
 
 def test_damaged_codes_of_an_interrupted_preparation_are_refused(files, tmp_path, monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(prepare.encoding, "write_encoded", interrupt)
+    monkeypatch.setattr(parallel.encoding, "write_encoded", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        prepare.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
+        parallel.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
     monkeypatch.undo()
     codes = tmp_path / "out.unfinished" / "bpe.codes"
     codes.write_text(codes.read_text() + "alone\n")
     with pytest.raises(DataError, match=r"bpe.codes:\d+: a merge is two units"):
-        prepare.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
+        parallel.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
 
 
 def test_a_line_that_tokenization_empties_is_dropped(files, tmp_path):
     lines = read_lines(files["train"][0])
     lines[5] = "\x01\x02"
     Path(files["train"][0]).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    counts = prepare.prepare(files, SETTINGS, str(tmp_path / "out"), 1)["counts"]["train"]
+    counts = parallel.prepare(files, SETTINGS, str(tmp_path / "out"), 1)["counts"]["train"]
     assert (counts["pairs"], counts["dropped_empty"]) == (86, 3)
 
 
@@ -710,13 +710,13 @@ def test_too_little_text_is_refused(files, tmp_path):
     for path in files["train"]:
         Path(path).write_text("x\n", encoding="utf-8")
     with pytest.raises(DataError, match="too little text"):
-        prepare.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
+        parallel.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
 
 
 def test_a_byte_order_mark_alone_is_an_empty_line(files, tmp_path):
     Path(files["valid"][0]).write_bytes(b"\xef\xbb\xbf")
     Path(files["valid"][1]).write_bytes(b"Hund Katze Haus Stadt\n")
-    prepare.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
+    parallel.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
     assert read_lines(str(tmp_path / "out" / "valid.source")) == [""]
 
 
@@ -743,7 +743,7 @@ def test_a_sample_is_drawn_by_seed(files, tmp_path):
     codes = []
     for seed, name in ((1, "a"), (1, "b"), (2, "c")):
         settings = Settings(SETTINGS.text, bpe_units=60, bpe_sample=30, seed=seed)
-        prepare.prepare(files, settings, str(tmp_path / name), 1)
+        parallel.prepare(files, settings, str(tmp_path / name), 1)
         codes.append((tmp_path / name / "bpe.codes").read_text())
     assert codes[0] == codes[1] != codes[2]
 
@@ -801,7 +801,7 @@ def test_targets_of_single_words_are_reported(files, tmp_path):
         with open(path, "w", encoding="utf-8") as file:
             file.writelines(["Haus\n"] * 8)
     with pytest.warns(UserWarning, match=r"valid\.de: BLEU"):
-        prepare.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
+        parallel.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
 
 
 @pytest.mark.parametrize(
@@ -869,7 +869,7 @@ def test_each_command_has_its_help(name, flag, run):
     ],
 )
 def test_a_damaged_corpus_is_refused(files, tmp_path, name, spoil, problem):
-    prepare.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
+    parallel.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
     spoil(tmp_path / "out" / name)
     with pytest.raises(DataError, match=problem):
         corpus.read_corpus(str(tmp_path / "out"), "train", corpus.read_vocabulary(str(tmp_path / "out/vocab.txt")))
@@ -877,7 +877,7 @@ def test_a_damaged_corpus_is_refused(files, tmp_path, name, spoil, problem):
 
 @pytest.mark.parametrize("damage", [9999, -3])
 def test_an_id_beyond_the_vocabulary_is_refused_when_it_is_read(files, tmp_path, damage):
-    prepare.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
+    parallel.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
     path = corpus.binary_paths(str(tmp_path / "out"), "train", "target")["ids"]
     ids = np.load(path).astype(np.int32)
     ids[-2] = damage

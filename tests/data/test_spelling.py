@@ -14,7 +14,7 @@ from helpers.texts import SETTINGS, sentences
 from memattn.data import corpus, spelling
 from memattn.data import tokenizer as text
 from memattn.data.bpe import escape
-from memattn.data.preparation import prepare
+from memattn.data.preparation import parallel
 from memattn.data.spelling import SPACE, SpelledWords
 from memattn.data.tokenizer import SubwordTokenizer, TextSettings
 from memattn.data.vocabulary import SPECIAL_TOKENS, split_words
@@ -138,7 +138,7 @@ def test_spelled_text_is_prepared_and_its_vocabulary_shared(tmp_path):
     splits = {"train": paths, "valid": paths}
     settings = dataclasses.replace(SETTINGS, text=dataclasses.replace(SETTINGS.text, units="spelled"), bpe_units=50)
     folder = str(tmp_path / "out")
-    manifest = prepare.prepare(splits, settings, folder, workers=1)
+    manifest = parallel.prepare(splits, settings, folder, workers=1)
     assert manifest["settings"]["text"]["units"] == "spelled"
     vocabulary = corpus.read_vocabulary(f"{folder}/vocab.txt")
     assert len(vocabulary) == 54
@@ -150,11 +150,11 @@ def test_spelled_text_is_prepared_and_its_vocabulary_shared(tmp_path):
         ]
         assert not any("@@" in token for line in tokens for token in line)
     assert lines_of(f"{folder}/valid.reference") == lines_of(paths[1])
-    assert prepare.prepare(splits, settings, folder, workers=1) == manifest
+    assert parallel.prepare(splits, settings, folder, workers=1) == manifest
     with pytest.raises(ConfigError, match="holds another corpus"):
-        prepare.prepare(splits, SETTINGS, folder, workers=1)
+        parallel.prepare(splits, SETTINGS, folder, workers=1)
     shared = dataclasses.replace(settings, bpe_units=None, bpe_sample=None, seed=None)
-    prepare.prepare(splits, shared, str(tmp_path / "shared"), workers=1, shared=folder)
+    parallel.prepare(splits, shared, str(tmp_path / "shared"), workers=1, shared=folder)
     for name in ("words.txt", "vocab.txt", "valid.target"):
         assert lines_of(f"{folder}/{name}") == lines_of(tmp_path / "shared" / name)
 
@@ -165,7 +165,7 @@ def test_a_run_evaluates_translates_and_exports_spelled_text(tiny_config, tmp_pa
         (tmp_path / side).write_text("".join(f"{line}\n" for line in sentences(40, side)), encoding="utf-8")
     paths, folder, run = (str(tmp_path / "source"), str(tmp_path / "target")), str(tmp_path / "out"), tmp_path / "run"
     settings = dataclasses.replace(SETTINGS, text=dataclasses.replace(SETTINGS.text, units="spelled"), bpe_units=40)
-    prepare.prepare({"train": paths, "valid": paths}, settings, folder, workers=1)
+    parallel.prepare({"train": paths, "valid": paths}, settings, folder, workers=1)
     assert train(tiny_config({"data.copy": None, "data.folder": folder}), str(run), NO_STRATEGY) == 0
     assert lines_of(run / "words.txt") == lines_of(f"{folder}/words.txt")
     evaluate(run)

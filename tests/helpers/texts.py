@@ -2,7 +2,7 @@
 
 import random
 
-from memattn.data.preparation.prepare import Settings
+from memattn.data.preparation.parallel import Settings
 from memattn.data.tokenizer import TextSettings
 
 WORDS = [

@@ -5,7 +5,7 @@ from helpers.runs import NO_STRATEGY
 from helpers.texts import SETTINGS, sentences
 
 from memattn import config as configs
-from memattn.data.preparation import prepare
+from memattn.data.preparation import parallel
 from memattn.runs.trained import load
 from memattn.training.trainer import train
 
@@ -22,7 +22,7 @@ def runs(tmp_path_factory):
         for path in files[split]:
             with open(path, "w", encoding="utf-8") as file:
                 file.writelines(f"{line}\n" for line in lines)
-    prepare.prepare(files, SETTINGS, str(folder / "data"), 1)
+    parallel.prepare(files, SETTINGS, str(folder / "data"), 1)
     run_dirs = []
     for name in ("memory", "bahdanau"):
         tree = {

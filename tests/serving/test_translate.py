@@ -20,7 +20,7 @@ from helpers.texts import SETTINGS
 from memattn import reading
 from memattn.config import DecodingConfig
 from memattn.data import bpe
-from memattn.data.preparation import prepare
+from memattn.data.preparation import parallel
 from memattn.data.tokenizer import SubwordTokenizer
 from memattn.data.vocabulary import BOS, EOS
 from memattn.errors import ConfigError, DataError
@@ -408,7 +408,7 @@ def test_a_source_without_a_hypothesis_gives_an_empty_line(trained, monkeypatch)
 
 def test_a_corpus_with_another_vocabulary_is_not_evaluated(runs, tmp_path):
     files = {split: tuple(str(runs[1] / f"{split}.{side}") for side in ("en", "de")) for split in ("train", "valid")}
-    prepare.prepare(files, dataclasses.replace(SETTINGS, bpe_units=10), str(tmp_path / "other"), 1)
+    parallel.prepare(files, dataclasses.replace(SETTINGS, bpe_units=10), str(tmp_path / "other"), 1)
     with pytest.raises(ConfigError, match="data.folder: .*vocabulary"):
         evaluate(runs[0][0], f"data.folder={tmp_path / 'other'}")
 

@@ -4,10 +4,10 @@ import glob
 import os
 from collections import Counter
 
-from memattn import files, processes
+from memattn import files
 from memattn.data import trees
 from memattn.data.corpus import SIDES, VOCABULARY
-from memattn.data.preparation.prepare import describe_files, finish
+from memattn.data.preparation.folder import Counts, describe_files, make
 from memattn.data.vocabulary import SPECIAL_TOKENS, Vocabulary
 from memattn.errors import ConfigError
 
@@ -20,27 +20,27 @@ def prepare(splits: dict[str, list[str]], min_count: int, folder: str) -> dict:
     Args:
       splits: the files of each split, as names or patterns of names.
       min_count: least number of occurrences in the training split of a word of the vocabulary.
-      folder: where the corpus goes; nothing may be there yet.
+      folder: where the corpus goes; a complete one is not touched.
 
     Raises:
-      ConfigError: The folder exists, or there is no such file.
+      ConfigError: The folder holds something else, or there is no such file.
       DataError: A file holds anything but trees.
       RunError: Another process is preparing the folder.
       OSError: A file cannot be read or written.
     """
-    folder = os.path.normpath(folder)
-    unfinished = f"{folder}{files.UNFINISHED}"
     paths = {split: [path for name in names for path in _matching(name)] for split, names in splits.items()}
-    with processes.making(folder, "is preparing it; wait, or use another --folder"):
-        for path in (folder, unfinished):
-            if os.path.exists(path):
-                raise ConfigError(f"{path}: exists; remove it, or use another --folder")
-        parses = {split: [parse for path in paths[split] for parse in trees.read(path)] for split in splits}
-        os.makedirs(unfinished)
-        counts = {split: _write_split(os.path.join(unfinished, split), parses[split]) for split in splits}
-        files.write(os.path.join(unfinished, VOCABULARY), str(_vocabulary(parses["train"], min_count)))
+    parses = {split: [parse for path in paths[split] for parse in trees.read(path)] for split in splits}
+
+    def describe() -> dict:
         sources = {split: describe_files(paths[split]) for split in splits}
-        return finish(unfinished, folder, {"settings": {"min_count": min_count}, "sources": sources}, counts)
+        return {"settings": {"min_count": min_count}, "sources": sources}
+
+    def write(unfinished: str, inputs: dict) -> Counts:
+        del inputs  # all of them are the arguments
+        files.write(os.path.join(unfinished, VOCABULARY), str(_vocabulary(parses["train"], min_count)))
+        return {split: _write_split(os.path.join(unfinished, split), parses[split]) for split in splits}
+
+    return make(folder, describe, write, kinds={"counts": dict})
 
 
 def _matching(name: str) -> list[str]:

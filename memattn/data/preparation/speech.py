@@ -17,11 +17,11 @@ from typing import NamedTuple
 import numpy as np
 from tqdm import tqdm
 
-from memattn import files, processes, reading
+from memattn import files, reading
 from memattn.data import bpe, corpus, features
 from memattn.data import tokenizer as tokenizers
 from memattn.data.preparation import audio, learning
-from memattn.data.preparation import prepare as preparation
+from memattn.data.preparation.folder import Counts, describe_files, make
 from memattn.data.preparation.workers import Workers
 from memattn.data.text_files import read_lines
 from memattn.data.tokenizer import SubwordTokenizer, TextSettings, one_line
@@ -109,24 +109,18 @@ def prepare(
         says of text and units; None learns them.
       release: what the manifest says about the release that the splits are from; None for other recordings.
 
-    Raises ConfigError, RunError, DataError, OSError, as `prepare.prepare`.
+    Raises ConfigError, RunError, DataError, OSError, as `parallel.prepare`.
     """
     audio.packages()
-    folder = os.path.normpath(folder)
     if shared:
         settings = dataclasses.replace(settings, text=_shared_tokenizer(shared).settings, bpe_units=None)
+
+    def write(unfinished: str, inputs: dict) -> Counts:
+        del inputs  # all of them are the arguments
+        return _write_files(manifests, settings, unfinished, workers, shared)
+
     describe = functools.partial(_describe_inputs, manifests, settings, shared)
-    if os.path.exists(folder):
-        return preparation.check_complete(folder, describe(), {"counts": dict})
-    with processes.making(folder, "is preparing it; wait, or use another --folder"):
-        inputs = describe()
-        if os.path.exists(folder):
-            return preparation.check_complete(folder, inputs, {"counts": dict})
-        unfinished = f"{folder}{files.UNFINISHED}"
-        preparation.start(unfinished, inputs)
-        counts = _write_files(manifests, settings, unfinished, workers, shared)
-        described = {**inputs, "release": release} if release else inputs
-        return preparation.finish(unfinished, folder, described, counts)
+    return make(folder, describe, write, release=release, kinds={"counts": dict})
 
 
 def read_manifest(path: str) -> list[Utterance]:
@@ -165,10 +159,10 @@ def _parse_json(line: str, place: str) -> tuple[str, str]:
 
 def _describe_inputs(manifests: dict[str, str], settings: Settings, shared: str | None) -> dict:
     """Returns what the manifest says about settings and sources. Raises ConfigError, OSError."""
-    sources = {split: preparation.describe_files([path]) for split, path in manifests.items()}
+    sources = {split: describe_files([path]) for split, path in manifests.items()}
     if shared:
         paths = [os.path.join(shared, name) for name in _shared_files(shared)]
-        sources["vocabulary_of"] = preparation.describe_files(paths)
+        sources["vocabulary_of"] = describe_files(paths)
     return {"settings": dataclasses.asdict(settings), "sources": sources}
 
 
@@ -188,9 +182,10 @@ def _shared_files(shared: str) -> list[str]:
 
 def _write_files(
     manifests: dict[str, str], settings: Settings, unfinished: str, workers: int, shared: str | None
-) -> dict[str, dict[str, int]]:
+) -> Counts:
     """Writes all files but the manifest; returns its counts by split."""
-    counts, skipped, tokenizer = {}, [], None
+    counts: Counts = {}
+    skipped, tokenizer = [], None
     for split, path in manifests.items():  # the training split first, from which all others take units and statistics
         utterances = read_manifest(path)
         shards = _write_features(split, utterances, settings.max_seconds, unfinished, workers)
