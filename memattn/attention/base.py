@@ -54,7 +54,7 @@ class AttentionMechanism(tf.keras.layers.Layer):
         super().__init__(**kwargs)
         self.supports_masking = True
         # Keras 3: XLA cannot compile the gradient of a loop over an unknown number of queries.
-        self.supports_jit = type(self).initial_state is AttentionMechanism.initial_state
+        self.supports_jit = not self.is_recurrent
         self._shapes = None
 
     # The options.
@@ -89,6 +89,11 @@ class AttentionMechanism(tf.keras.layers.Layer):
                 check_choice(name, options[name], choices)
 
     # What a decoder calls: the memory once per source, scores in each step.
+
+    @property
+    def is_recurrent(self) -> bool:
+        """Whether `score` hands a state from step to step."""
+        return type(self).initial_state is not AttentionMechanism.initial_state
 
     def context_size(self, value_size: int) -> int:
         """Returns the width of a context for source states of width `value_size`."""
@@ -200,7 +205,7 @@ class AttentionMechanism(tf.keras.layers.Layer):
     def _scores(self, query: tf.Tensor, memory: dict[str, tf.Tensor], seed: tf.Tensor | None) -> tf.Tensor:
         """Returns scores [B, T, M] of all queries, computed one after the other if the mechanism is recurrent."""
         state = self.initial_state(memory, 1)
-        if not tf.nest.flatten(state):
+        if not self.is_recurrent:
             return self.score(query, memory, state, seed)[0]
         steps = tf.shape(query)[1]
         queries = tf.transpose(query, [1, 0, 2])[:, :, None]  # [T, B, 1, U]

@@ -8,14 +8,8 @@ from memattn.attention.ops import accurate, masked_softmax, products
 from memattn.attention.options import positive_int
 
 
-class LocalMonotonicAttention(AttentionMechanism):
-    """local-m: in step t, counted from 0, a softmax of h^T W s over the source positions t - D to t + D.
-
-    Args:
-      window: D, positions on each side.
-      units: width U of the queries, to which the encoder states are projected once per source.
-      initializer: name, config or object, of the weight matrices.
-    """
+class _LocalAttention(AttentionMechanism):
+    """A softmax over the source positions at most `window` from a centre."""
 
     def __init__(self, *, units: int, window: int = 10, initializer: Initializer = "glorot_uniform", **kwargs):
         super().__init__(**kwargs)
@@ -32,12 +26,6 @@ class LocalMonotonicAttention(AttentionMechanism):
         positions = tf.cumsum(tf.cast(mask, tf.int32), 1) - 1  # [B, S]; padding does not count
         return {"values": states, "keys": self.key_layer(states), "mask": mask, "positions": positions}
 
-    def initial_state(self, memory, num_queries):
-        return tf.zeros([tf.shape(memory["values"])[0], num_queries, 1], tf.int32)  # steps so far
-
-    def score(self, query, memory, state, seed=None):
-        return self._in_window(query, memory, state), state + 1
-
     def _in_window(self, query: tf.Tensor, memory: dict[str, tf.Tensor], centres: tf.Tensor) -> tf.Tensor:
         """Returns the softmax [B, Q, S] over the source positions at most D from `centres` [B, Q, 1]."""
         energies = products(query, memory["keys"])
@@ -45,7 +33,23 @@ class LocalMonotonicAttention(AttentionMechanism):
         return masked_softmax(energies, memory["mask"][:, None] & (distances <= self.window))
 
 
-class LocalPredictiveAttention(LocalMonotonicAttention):
+class LocalMonotonicAttention(_LocalAttention):
+    """local-m: in step t, counted from 0, a softmax of h^T W s over the source positions t - D to t + D.
+
+    Args:
+      window: D, positions on each side.
+      units: width U of the queries, to which the encoder states are projected once per source.
+      initializer: name, config or object, of the weight matrices.
+    """
+
+    def initial_state(self, memory, num_queries):
+        return tf.zeros([tf.shape(memory["values"])[0], num_queries, 1], tf.int32)  # steps so far
+
+    def score(self, query, memory, state, seed=None):
+        return self._in_window(query, memory, state), state + 1
+
+
+class LocalPredictiveAttention(_LocalAttention):
     """local-p: a softmax over the source positions p - D to p + D, times a Gaussian around p of deviation D / 2.
 
     The query predicts p = (S - 1) sigmoid(v_p . tanh(W_p h)), where S is the source's length and positions count from
@@ -61,8 +65,6 @@ class LocalPredictiveAttention(LocalMonotonicAttention):
         super().__init__(units=units, window=window, initializer=initializer, **kwargs)
         self.position_layer = self._projection(self.units, "position", activation="tanh")
         self.position_v = self._projection(1, "position_v")
-
-    initial_state = AttentionMechanism.initial_state
 
     def memorize(self, states, mask):
         lengths = tf.reduce_sum(tf.cast(mask, tf.int32), 1)[:, None, None]  # [B, 1, 1]

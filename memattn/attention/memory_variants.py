@@ -8,11 +8,11 @@ import tensorflow as tf
 
 from memattn.attention.initializers import Initializer
 from memattn.attention.memory import SCORINGS
-from memattn.attention.ops import accurate
+from memattn.attention.ops import accurate, masked_softmax
 from memattn.attention.options import OptionError, positive_int
 from memattn.attention.slot_reading import SlotReader
 from memattn.attention.slots import value_scores
-from memattn.attention.windowed_memory import position_windows, softmax_over_time
+from memattn.attention.windowed_memory import with_windows
 
 
 class MemoryVariantAttention(SlotReader):
@@ -69,14 +69,14 @@ class MemoryVariantAttention(SlotReader):
         self._make_v()
         logits = self.encoder_scores(states)  # [B, S, K]
         if self.position_windows:
-            logits = logits + tf.cast(position_windows(self.num_slots, mask, accurate(logits.dtype)), logits.dtype)
+            logits = with_windows(logits, mask)
         alpha = self.vote_scale * self._unscaled_alpha(logits, mask)
         return self._slot_memory(tf.matmul(alpha, states, transpose_a=True), alpha, states)
 
     def _unscaled_alpha(self, logits: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
         """Returns alpha [B, S, K] before it is multiplied by `vote_scale`."""
         if self.encoder_scoring == "softmax_time":
-            return softmax_over_time(logits, mask)
+            return masked_softmax(logits, mask[:, :, None], axis=1)
         alpha = SCORINGS[self.encoder_scoring](logits) * tf.expand_dims(tf.cast(mask, logits.dtype), -1)
         if self.encoder_normalize == "none":
             return alpha

@@ -35,10 +35,10 @@ def accurate(dtype: Any) -> tf.DType:
     return tf.float64 if tf.as_dtype(dtype) == tf.float64 else tf.float32
 
 
-def masked_softmax(logits: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-    """Returns the softmax over the last axis where `mask` is true, and 0 elsewhere, even if all of `mask` is false."""
+def masked_softmax(logits: tf.Tensor, mask: tf.Tensor, axis: int = -1) -> tf.Tensor:
+    """Returns the softmax over an axis where `mask` is true, and 0 elsewhere, even if all of `mask` is false."""
     lowest = tf.constant(logits.dtype.min / 2, logits.dtype)
-    return tf.where(mask, tf.nn.softmax(tf.where(mask, logits, lowest)), tf.zeros([], logits.dtype))
+    return tf.where(mask, tf.nn.softmax(tf.where(mask, logits, lowest), axis), tf.zeros([], logits.dtype))
 
 
 def products(queries: tf.Tensor, keys: tf.Tensor) -> tf.Tensor:

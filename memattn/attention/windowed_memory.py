@@ -51,14 +51,18 @@ class WindowedMemoryAttention(SlotReader):
 
     def memorize(self, states, mask):
         self._make_v()
-        logits = self.encoder_scores(states)  # [B, S, K]
-        logits = logits + tf.cast(position_windows(self.num_slots, mask, accurate(logits.dtype)), logits.dtype)
-        alpha = softmax_over_time(logits, mask)
+        logits = with_windows(self.encoder_scores(states), mask)  # [B, S, K]
+        alpha = masked_softmax(logits, mask[:, :, None], axis=1)
         return self._slot_memory(tf.matmul(alpha, states, transpose_a=True), alpha, states)
 
     def score(self, query, memory, state=(), seed=None):
         beta = tf.nn.softmax(self._slot_logits(query, memory))  # [B, Q, K]
         return value_scores(beta, memory), state
+
+
+def with_windows(logits: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+    """Returns logits [B, S, K] of alpha plus the windows; `mask` [B, S] is false for padding."""
+    return logits + tf.cast(position_windows(logits.shape[-1], mask, accurate(logits.dtype)), logits.dtype)
 
 
 def position_windows(num_slots: int, mask: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
@@ -73,8 +77,3 @@ def position_windows(num_slots: int, mask: tf.Tensor, dtype: tf.DType) -> tf.Ten
     middles = (tf.range(num_slots, dtype=dtype) + 0.5) * stretch  # [B, 1, K]
     deviation = tf.maximum(stretch, 1.0) / 4
     return tf.maximum(-0.5 * tf.square((positions - middles) / deviation), _LOWEST_WINDOW)
-
-
-def softmax_over_time(logits: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-    """Returns the softmax of logits [B, S, K] over the S positions; padding, where `mask` [B, S] is false, gets 0."""
-    return tf.transpose(masked_softmax(tf.transpose(logits, [0, 2, 1]), mask[:, None]), [0, 2, 1])

@@ -30,7 +30,8 @@ from memattn.models.interface import AligningModel, aligns
 from memattn.runs import provenance, run_folder
 from memattn.runs.checkpoints import step_of
 from memattn.runs.trained import Trained
-from memattn.search.searcher import Scorer, Searcher, Translation, decode, warm_up
+from memattn.search.scorer import Scorer
+from memattn.search.searcher import Searcher, Translation, decode, warm_up
 
 RESULT, HYPOTHESES, REFERENCES, N_BEST = "result.json", "hypotheses.txt", "references.txt", "n_best.tsv"
 ALIGNMENTS, EVALUATIONS = "alignments", "eval"

@@ -6,7 +6,7 @@ import numpy as np
 
 from memattn.data.batches import streaming_batches
 from memattn.data.sentences import Sentences, Sources
-from memattn.search.searcher import Scorer
+from memattn.search.scorer import Scorer
 
 _BATCH_SIZE = 16  # sentences; the logits of all their target positions are in memory at once
 

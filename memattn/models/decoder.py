@@ -138,8 +138,8 @@ class Decoder(tf.keras.layers.Layer):
         """
         if not self.stack[0].built:
             self.build(inputs.shape, {"values": memory["values"].shape})
-        recurrent = bool(tf.nest.flatten(self.attention.initial_state(memory, 1)))
-        unroll = self._unroll_steps if self.input_feeding or recurrent else self._unroll_layers
+        in_steps = self.input_feeding or self.attention.is_recurrent
+        unroll = self._unroll_steps if in_steps else self._unroll_layers
         stepper = self.stepper(memory)
         outputs, contexts, scores = unroll(inputs, cells, stepper, seed)
         return stepper.read_out(outputs, contexts), scores

@@ -1,4 +1,4 @@
-"""Searches batches with a model, decodes a corpus in such batches, and scores given pairs."""
+"""Searches batches with a model, and decodes a corpus in such batches."""
 
 import contextlib
 import dataclasses
@@ -17,7 +17,7 @@ from memattn.config import DecodingConfig
 from memattn.data.batches import decoding_batches
 from memattn.data.lexicon import Lexicon, Selection
 from memattn.data.sentences import Sources
-from memattn.data.vocabulary import BOS, EOS, PAD, Vocabulary
+from memattn.data.vocabulary import BOS, EOS, Vocabulary
 from memattn.errors import ConfigError
 from memattn.models.interface import AligningModel, Alternative, DecodingModel, aligns
 from memattn.search.arithmetic_optimizer import WITHOUT_ARITHMETIC_OPTIMIZER
@@ -124,7 +124,7 @@ class Searcher:
             return results[0]
         mask = self._model.state_mask(source)
         max_lengths = [self._max_lengths(mask, alternative.max_steps) for alternative in alternatives]
-        return most_probable(results, max_lengths)
+        return best_alternative(results, max_lengths)
 
     def align(self, source: np.ndarray, target: np.ndarray) -> np.ndarray:
         """Returns weights of source positions [B, T, S] at each step of target ids [B, T], for a batch of sources."""
@@ -265,24 +265,7 @@ def warm_up(searcher: Searcher, sentences: Sources, num_buckets: int) -> None:
             searcher(source)
 
 
-class Scorer:
-    """Computes log-probabilities of given targets; traced once per padded shape."""
-
-    def __init__(self, model: DecodingModel):
-        self._model = model
-        self._score = tf.function(self._score_batch, autograph=False)
-
-    def __call__(self, source: np.ndarray, target: np.ndarray) -> np.ndarray:
-        """Returns log-probabilities [B] of target ids [B, T], end of sentence included, given a batch of sources."""
-        return self._score(tf.constant(source), tf.constant(target, tf.int32)).numpy()
-
-    def _score_batch(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
-        log_probs = tf.nn.log_softmax(tf.cast(self._model(source, target), tf.float32))
-        tokens = tf.gather(log_probs, target, batch_dims=2)
-        return tf.reduce_sum(tf.where(tf.equal(target, PAD), 0.0, tokens), 1)
-
-
-def most_probable(results: list[Hypotheses], max_lengths: list[tf.Tensor]) -> Hypotheses:
+def best_alternative(results: list[Hypotheses], max_lengths: list[tf.Tensor]) -> Hypotheses:
     """Returns, for each source, the hypotheses of the alternative whose best hypothesis has the highest score.
 
     A best hypothesis that was cut at its maximum length competes only if those of all alternatives were cut.

@@ -6,7 +6,7 @@ from memattn.data.batches import streaming_batches
 from memattn.data.sentences import Sentences
 from memattn.errors import DataError
 from memattn.runs.trained import Trained
-from memattn.search.searcher import Scorer
+from memattn.search.scorer import Scorer
 from memattn.serving.streaming import STDIN, in_order, too_long
 
 

@@ -19,7 +19,8 @@ from memattn.evaluation.metrics import Comparison
 from memattn.evaluation.target_loss import StoppedError, target_loss
 from memattn.models.interface import Model
 from memattn.search.beam_search import Hypotheses
-from memattn.search.searcher import Scorer, Searcher, decode
+from memattn.search.scorer import Scorer
+from memattn.search.searcher import Searcher, decode
 from memattn.training import distribution
 
 _COVERED_TARGETS = 0.95  # share of the validation targets that active memory must have room for

@@ -16,7 +16,8 @@ from memattn.errors import ConfigError, RunError
 from memattn.models.neural_gpu.model import KINDS
 from memattn.runs.trained import load
 from memattn.search.beam_search import Hypotheses
-from memattn.search.searcher import Scorer, Searcher, most_probable
+from memattn.search.scorer import Scorer
+from memattn.search.searcher import Searcher, best_alternative
 from memattn.serving import saved_model
 from memattn.training.step import TrainingStep
 from memattn.training.trainer import train
@@ -139,7 +140,7 @@ def test_cut_hypotheses_count_only_where_all_are_cut():
         hypotheses([[2], [3], [1]], [[-2.0], [-9.0], [-1.0]]),
         hypotheses([[3], [4], [2]], [[-1.0], [-2.0], [-0.5]]),
     ]
-    kept = most_probable(alternatives, [tf.constant([3, 3, 3]), tf.constant([3, 4, 3])])
+    kept = best_alternative(alternatives, [tf.constant([3, 3, 3]), tf.constant([3, 4, 3])])
     assert kept.scores.numpy().tolist() == [[-2.0], [-2.0], [-0.5]]
     assert kept.tokens.numpy()[:, 0, 0].tolist() == [2, 4, 2]
 

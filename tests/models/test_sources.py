@@ -9,7 +9,8 @@ from memattn.config import DecodingConfig, TrainingConfig
 from memattn.data.vocabulary import EOS, PAD
 from memattn.models.encoder import Encoder, num_states
 from memattn.models.sources import FeatureReader
-from memattn.search.searcher import Scorer, Searcher
+from memattn.search.scorer import Scorer
+from memattn.search.searcher import Searcher
 from memattn.training.step import TrainingStep
 
 F = 3

@@ -10,7 +10,8 @@ from memattn.config import DecodingConfig, SampleConfig
 from memattn.data.vocabulary import EOS
 from memattn.errors import ConfigError
 from memattn.search.sampling import draw, sample
-from memattn.search.searcher import Scorer, Searcher
+from memattn.search.scorer import Scorer
+from memattn.search.searcher import Searcher
 
 LOGITS = np.log([0.05, 0.4, 0.1, 0.25, 0.2])
 

@@ -30,7 +30,8 @@ from memattn.evaluation.metrics import Comparison
 from memattn.models.ensemble import Ensemble
 from memattn.runs.trained import load
 from memattn.search import long_lines
-from memattn.search.searcher import Scorer, Searcher, Translation
+from memattn.search.scorer import Scorer
+from memattn.search.searcher import Searcher, Translation
 from memattn.serving.attention_output import Part, replace_unknown, word_alignment
 from memattn.serving.pair_scorer import PairScorer
 from memattn.serving.streaming import available_lines
