@@ -18,21 +18,18 @@ import memattn.cli as cli  # isort: skip (one way for all commands)
 
 import os
 import re
-import shlex
 import warnings
-from collections.abc import Sequence
 from typing import get_args
 
-import yaml
 from absl import flags
 
-from memattn import processes, reading
-from memattn.config import CopyConfig, shipped
+from memattn import processes
+from memattn.config import CopyConfig
 from memattn.data import corpus, task_corpus
 from memattn.data import lexicon as lexicons
+from memattn.data.preparation import advice, releases
 from memattn.data.preparation import parallel as text_preparation
 from memattn.data.preparation import parsing as tree_preparation
-from memattn.data.preparation import releases
 from memattn.data.preparation.chunks import count_lines
 from memattn.data.preparation.learning import default_units
 from memattn.data.tokenizer import Form, TextSettings, Units, has_moses_rules, moses_language
@@ -42,7 +39,6 @@ _LEARNING_FLAGS = ("bpe_units", "bpe_sample", "seed")
 PAPER_LENGTHS = ["20", "50", "100", "200"]
 _LARGEST_INT = 2**31 - 1
 _UNITS_IN_WORDS: dict[Units, str] = {"bpe": "BPE units", "spelled": "words and characters"}
-_LARGEST_SMALL_TEXT = 200_000  # training pairs
 _LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*")
 
 
@@ -276,7 +272,7 @@ def _prepare_parsing() -> int:
         f"{options.folder}: {train['pairs']:,} training trees, {train['source_tokens']:,} words, "
         f"{train['target_tokens']:,} target tokens"
     )
-    _print_training_command("parsing/small", options.folder)
+    print(advice.training("parsing/small", options.folder))
     return 0
 
 
@@ -442,30 +438,9 @@ def _prepare_speech(
         if counts["unknown_tokens"]:
             print(f"{folder}: {split}: {counts['unknown_tokens']:,} target tokens are not in the training text")
     if "train" in manifests:
-        _print_training_command("speech/small", folder)
+        print(advice.training("speech/small", folder))
     if release:
         print("{url}: {license}, {attribution}; SHA-256 {sha256}".format(**release))
-
-
-def own_text_config(pairs: int) -> str:
-    """Returns the name of the shipped config that suits a text of so many training pairs."""
-    return "own_text/base" if pairs > _LARGEST_SMALL_TEXT else "own_text/small"
-
-
-def validation_changes(config: str, pairs: int) -> list[str]:
-    """Returns overrides so that a shipped config validates once an epoch, where its validations are far more frequent.
-
-    They count: after a few without a better score, the learning rate falls and training ends. Configs with batches in
-    tokens, which are for large text, stay as they are.
-    """
-    path = shipped.path_of(config)
-    if path is None:
-        return []
-    training = yaml.safe_load(reading.text(path))["training"]  # configs.load would import TensorFlow
-    steps = pairs // training["batch_size"]
-    if training.get("batch_type") == "tokens" or steps < 2 * training["validate_every"]:
-        return []
-    return [f"training.validate_every={steps}", f"training.checkpoint_every={steps}"]
 
 
 def _prepare_text(
@@ -507,34 +482,33 @@ def _prepare_text(
         f"{train['source_tokens']:,} source and {train['target_tokens']:,} target tokens"
         + (f", {settings.bpe_units:,} {_UNITS_IN_WORDS[units]}" if settings.bpe_units else "")
     )
-    own_text = own_text_config(train["pairs"])
-    changes = [] if config else validation_changes(own_text, train["pairs"])
-    _print_training_command(config or own_text, folder, changes)
+    if config is None:
+        config = advice.own_text_config(train["pairs"])
+        changes = advice.validation_changes(config, train["pairs"])
+    else:
+        changes = []
+    print(advice.training(config, folder, changes))
     if release:
         print("{url}: {license}, {attribution}; SHA-256 {sha256}".format(**release))
     return train["read"]
 
 
-def _print_training_command(config: str, folder: str, changes: Sequence[str] = ()) -> None:
-    run_dir = os.path.join("runs", os.path.basename(os.path.normpath(folder)))
-    overrides = " ".join(f"--set {shlex.quote(change)}" for change in (f"data.folder={folder}", *changes))
-    print(f"to train on it: memattn-train --config {config} {overrides} --run_dir {shlex.quote(run_dir)}")
+COMMANDS = {
+    "copy": copy,
+    "wmt17": wmt17,
+    "multi30k": multi30k,
+    "tatoeba": tatoeba,
+    "iwslt17": iwslt17,
+    "parallel": parallel,
+    "parsing": parsing,
+    "speech": speech,
+    "mini_librispeech": mini_librispeech,
+    "lexicon": lexicon,
+}
 
 
 def main() -> None:
-    commands = {
-        "copy": copy,
-        "wmt17": wmt17,
-        "multi30k": multi30k,
-        "tatoeba": tatoeba,
-        "iwslt17": iwslt17,
-        "parallel": parallel,
-        "parsing": parsing,
-        "speech": speech,
-        "mini_librispeech": mini_librispeech,
-        "lexicon": lexicon,
-    }
-    cli.run_one(commands, __doc__)
+    cli.run_one(COMMANDS, __doc__)
 
 
 if __name__ == "__main__":

@@ -13,16 +13,7 @@ from memattn.config.reference import filled
 
 BEGIN, END = "<!-- commands -->\n", "<!-- end of commands -->\n"
 _COMMANDS = {
-    "prepare copy": prepare.copy,
-    "prepare wmt17": prepare.wmt17,
-    "prepare multi30k": prepare.multi30k,
-    "prepare tatoeba": prepare.tatoeba,
-    "prepare iwslt17": prepare.iwslt17,
-    "prepare parallel": prepare.parallel,
-    "prepare parsing": prepare.parsing,
-    "prepare speech": prepare.speech,
-    "prepare mini_librispeech": prepare.mini_librispeech,
-    "prepare lexicon": prepare.lexicon,
+    **{f"prepare {name}": command for name, command in prepare.COMMANDS.items()},
     "train": train.main,
     "eval": eval.main,
     "report": report.main,

@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from memattn import config as configs
-from memattn import prepare
 from memattn.data import corpus
+from memattn.data.preparation import advice
 from memattn.data.preparation.learning import default_units
 
 
@@ -31,18 +31,18 @@ def test_more_text_has_more_bpe_units(pairs, units):
 
 @pytest.mark.parametrize(("pairs", "name"), [(1, "small"), (200_000, "small"), (200_001, "base"), (10**8, "base")])
 def test_more_text_has_a_larger_config(pairs, name):
-    assert prepare.own_text_config(pairs) == f"own_text/{name}"
+    assert advice.own_text_config(pairs) == f"own_text/{name}"
     assert configs.load(f"own_text/{name}", []).data.folder
 
 
 @pytest.mark.parametrize(("pairs", "steps"), [(1, None), (29_000, None), (200_000, 3_125), (10**8, None)])
 def test_a_validation_of_a_larger_text_comes_once_an_epoch(pairs, steps):
-    changes = prepare.validation_changes(prepare.own_text_config(pairs), pairs)
+    changes = advice.validation_changes(advice.own_text_config(pairs), pairs)
     assert changes == ([f"training.validate_every={steps}", f"training.checkpoint_every={steps}"] if steps else [])
 
 
 def test_the_choice_does_not_import_tensorflow():
-    code = "from memattn import prepare; prepare.validation_changes('own_text/small', 200_000)"
+    code = "from memattn.data.preparation import advice; advice.validation_changes('own_text/small', 200_000)"
     code += "; import sys; sys.exit('tensorflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
