@@ -6,7 +6,10 @@ from collections.abc import Mapping, Sequence
 from memattn import config as configs
 from memattn.errors import ConfigError
 from memattn.evaluation import evaluate as evaluation
+from memattn.evaluation import writing
 from memattn.evaluation.result import Result
+from memattn.evaluation.stored import default_folder
+from memattn.evaluation.test_set import read_split
 from memattn.runs.trained import load
 from memattn.training import distribution
 from memattn.training.trainer import Trainer
@@ -82,7 +85,7 @@ def evaluate_model(
     configs.check_overrides(overrides)
     run_dir = os.fspath(run_dir)
     trained = load([run_dir], list(overrides), None)
-    evaluated = evaluation.evaluate(trained, evaluation.read_split(trained, split), repeats=repeats)
-    folder = evaluation.default_folder(run_dir, split)
-    evaluation.write(evaluated, trained, folder, num_plots=num_plots)
+    evaluated = evaluation.evaluate(trained, read_split(trained, split), repeats=repeats)
+    folder = default_folder(run_dir, split)
+    writing.write(evaluated, trained, folder, num_plots=num_plots)
     return evaluated.result

@@ -70,7 +70,10 @@ def _compare() -> int:
 def _main() -> int:
     if flags.FLAGS.compare:
         return _compare()
-    from memattn.evaluation.evaluate import ALIGNMENTS, default_folder, evaluate, read_files, read_split, write
+    from memattn.evaluation.evaluate import evaluate
+    from memattn.evaluation.stored import ALIGNMENTS, default_folder
+    from memattn.evaluation.test_set import read_files, read_split
+    from memattn.evaluation.writing import write
     from memattn.runs.trained import load
 
     options = flags.FLAGS
@@ -81,9 +84,10 @@ def _main() -> int:
         test_set = read_split(trained, options.split or "valid")
     output_dir = options.output_dir or default_folder(options.run_dir[0], test_set.name)
     evaluation = evaluate(trained, test_set, repeats=options.repeats)
-    names = write(evaluation, trained, output_dir, num_plots=options.plot)
+    written = write(evaluation, trained, output_dir, num_plots=options.plot)
     print(report(evaluation.result))
-    if options.plot and not any(name.startswith(ALIGNMENTS) for name in names):
+    names = [*written.names, *([f"{ALIGNMENTS}/ (by line, from 0)"] if written.pictures else [])]
+    if options.plot and not written.pictures:
         cause = "every translation is empty" if trained.model.has_alignments else "the model has no attention"
         print(f"--plot: nothing drawn; {cause}")
     print(f"written to {output_dir}: {', '.join(names)}")

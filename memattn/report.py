@@ -30,8 +30,8 @@ def _check(*run_dirs: str) -> None:
 def _main(*run_dirs: str) -> int:
     options = flags.FLAGS
     from memattn import files
-    from memattn.evaluation.evaluate import evaluation_command
     from memattn.evaluation.report import examples, page, runs
+    from memattn.evaluation.stored import evaluation_command
 
     reported = [runs.read(run_dir, options.split, options.set) for run_dir in run_dirs]
     chosen = examples.examples(reported, options.split, options.examples, options.set) if options.examples else []

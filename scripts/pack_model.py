@@ -25,7 +25,9 @@ _LARGEST_MULTIPLE = 127  # rounded weights are -127 to 127 times a step
 
 
 def main() -> int:
-    from memattn.evaluation import evaluate, model_card
+    from memattn.evaluation import model_card
+    from memattn.evaluation.evaluate import evaluate
+    from memattn.evaluation.test_set import read_split
     from memattn.runs import checkpoints, run_folder
     from memattn.runs.trained import load
 
@@ -35,7 +37,7 @@ def main() -> int:
         raise ConfigError(f"--output: {options.output} does not end in NAME{SUFFIX}")
     trained = load([options.run_dir], [], None)
     _round(trained.models[0].weights)
-    evaluation = evaluate.evaluate(trained, evaluate.read_split(trained, options.split), repeats=1)
+    evaluation = evaluate(trained, read_split(trained, options.split), repeats=1)
     os.makedirs(os.path.dirname(options.output) or ".", exist_ok=True)
     with tempfile.TemporaryDirectory() as parent:
         folder = os.path.join(parent, name)

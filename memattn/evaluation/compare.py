@@ -15,15 +15,8 @@ from memattn.data.text_files import read_lines
 from memattn.data.trees import are_trees
 from memattn.errors import DataError, RunError
 from memattn.evaluation import formatting
-from memattn.evaluation.evaluate import (
-    DETOKENIZED,
-    HYPOTHESES,
-    REFERENCES,
-    RESULT,
-    evaluation_command,
-    stored_folder,
-)
 from memattn.evaluation.metrics import METRICS, default_bleu
+from memattn.evaluation.stored import DETOKENIZED, HYPOTHESES, REFERENCES, RESULT, evaluation_command, stored_folder
 
 _RESAMPLES = 1_000  # of the test set, for intervals and p-values; as in sacreBLEU's command
 _FOR_SPEED = ("batch_size", "jit_compile")  # keys of `decoding` that change no translation

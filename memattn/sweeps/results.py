@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from memattn import config as configs
 from memattn import reading
 from memattn.config import Config
-from memattn.evaluation.evaluate import RESULT
 from memattn.evaluation.result import Result
+from memattn.evaluation.stored import RESULT
 from memattn.runs.run_folder import BEST, CHECKPOINTS, VALIDATIONS
 from memattn.sweeps.expand import changes, expand
 

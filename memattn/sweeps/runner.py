@@ -17,7 +17,7 @@ from memattn import console, files, processes
 from memattn.config import Config
 from memattn.data import corpus, task_corpus
 from memattn.errors import ConfigError
-from memattn.evaluation.evaluate import RESULT
+from memattn.evaluation.stored import RESULT
 from memattn.runs.run_folder import CONFIG, VALIDATIONS, load_config
 from memattn.sweeps import tables
 from memattn.sweeps.expand import expand

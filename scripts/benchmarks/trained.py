@@ -17,6 +17,7 @@ from absl import flags
 from memattn import files
 from memattn.errors import ConfigError
 from memattn.evaluation import formatting
+from memattn.evaluation.test_set import read_split
 
 
 def main(*run_dirs: str) -> int:
@@ -34,7 +35,7 @@ def main(*run_dirs: str) -> int:
     seconds: dict[str, list[float]] = {run_dir: [] for run_dir in run_dirs}
     for run_dir in run_dirs:
         trained = load([run_dir], options.set, None)
-        test_set = evaluation.read_split(trained, options.split)
+        test_set = read_split(trained, options.split)
         result = evaluation.evaluate(trained, test_set, repeats=1).result
         searcher = Searcher(trained.model, trained.config.decoding, trained.lexicon)
         warm_up(searcher, test_set.source, trained.config.data.num_buckets)

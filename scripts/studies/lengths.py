@@ -11,12 +11,12 @@ from memattn.config import TaskConfig
 from memattn.data import corpus
 from memattn.data.sentences import Sentences
 from memattn.data.tasks import TASKS
-from memattn.evaluation import evaluate as evaluation
 from memattn.evaluation import metrics
 from memattn.evaluation.compare import read_translations
-from memattn.evaluation.evaluate import HYPOTHESES, REFERENCES
 from memattn.evaluation.metrics import Comparison
 from memattn.evaluation.report.charts import length_ranges
+from memattn.evaluation.stored import HYPOTHESES, REFERENCES
+from memattn.evaluation.test_set import TestSet
 from memattn.runs.trained import Trained
 from memattn.sweeps.results import Run
 
@@ -39,7 +39,7 @@ def bleu_by_length(runs: list[Run]) -> dict[tuple[str, int], float]:
     return quarters
 
 
-def task_of_length(trained: Trained, length: int, number: int) -> evaluation.TestSet:
+def task_of_length(trained: Trained, length: int, number: int) -> TestSet:
     """Makes `number` new pairs of a run's `data.task`, each of `length` symbols."""
     task = dataclasses.replace(cast(TaskConfig, trained.config.data.task), max_length=length, uneven=False)
     random = np.random.RandomState(length)  # noqa: NPY002
@@ -49,4 +49,4 @@ def task_of_length(trained: Trained, length: int, number: int) -> evaluation.Tes
     source, target = (
         Sentences.from_ids([trained.vocabulary.encode(tokens) for tokens in side]) for side in (sources, targets)
     )
-    return evaluation.TestSet(f"L = {length}", source, target, references, references)
+    return TestSet(f"L = {length}", source, target, references, references)

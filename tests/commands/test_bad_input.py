@@ -20,7 +20,7 @@ from memattn import config as configs
 from memattn.data import task_corpus
 from memattn.data.vocabulary import Vocabulary
 from memattn.errors import ConfigError, reason
-from memattn.evaluation import evaluate as evaluation
+from memattn.evaluation.stored import HYPOTHESES, RESULT
 from memattn.runs import checkpoints, run_folder
 from memattn.runs.checkpoints import Checkpoint
 from memattn.sweeps.expand import expand
@@ -809,7 +809,7 @@ def test_a_full_disk_while_a_checkpoint_is_written_is_reported(config, disk, tmp
 def test_a_full_disk_while_results_are_written_is_reported(run_dir, disk, tmp_path, capsys):
     out = tmp_path / "out"
     out.mkdir()
-    (out / evaluation.RESULT).write_text("of an earlier evaluation")
+    (out / RESULT).write_text("of an earlier evaluation")
     before = contents(run_dir)
     disk.fill(2)
     assert (
@@ -817,8 +817,8 @@ def test_a_full_disk_while_results_are_written_is_reported(run_dir, disk, tmp_pa
         == FAILURE
     )
     disk.clear()
-    assert (out / evaluation.RESULT).read_text() == "of an earlier evaluation"
-    assert not (out / evaluation.HYPOTHESES).exists()
+    assert (out / RESULT).read_text() == "of an earlier evaluation"
+    assert not (out / HYPOTHESES).exists()
     assert contents(run_dir) == before
 
 

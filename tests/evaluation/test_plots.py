@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from studies import plots as study_plots
 
-from memattn.evaluation import evaluate, formatting, plots
+from memattn.evaluation import formatting, plots, writing
 
 
 def scores(source, target, num_slots, seed=0):
@@ -227,7 +227,7 @@ def test_odd_titles_and_run_names_are_drawn(tmp_path):
 def test_only_pictures_of_an_earlier_evaluation_are_removed(tmp_path):
     for name in ("3.png", "17.png", "unrelated.png", "17.txt"):
         (tmp_path / name).touch()
-    evaluate.remove_pictures(str(tmp_path))
+    writing.remove_pictures(str(tmp_path))
     assert sorted(os.listdir(tmp_path)) == ["17.txt", "unrelated.png"]
 
 

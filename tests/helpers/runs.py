@@ -13,7 +13,9 @@ import tensorflow as tf
 
 from memattn import config as configs
 from memattn.evaluation import evaluate as evaluation
+from memattn.evaluation import writing
 from memattn.evaluation.result import Result
+from memattn.evaluation.test_set import read_split
 from memattn.runs import run_folder
 from memattn.runs.trained import load
 from memattn.serving.translator import from_trained
@@ -65,8 +67,8 @@ def free():
 def evaluate(run_dir, *overrides, split="valid", plots=0, output_dir=None):
     """Evaluates a split with a run's best checkpoint; returns the content of result.json."""
     trained = load([str(run_dir)], list(overrides), None)
-    evaluated = evaluation.evaluate(trained, evaluation.read_split(trained, split), repeats=1)
-    evaluation.write(evaluated, trained, str(output_dir or run_dir), num_plots=plots)
+    evaluated = evaluation.evaluate(trained, read_split(trained, split), repeats=1)
+    writing.write(evaluated, trained, str(output_dir or run_dir), num_plots=plots)
     return evaluated.result.to_json()
 
 

@@ -13,6 +13,7 @@ from helpers.runs import NO_STRATEGY, evaluate
 
 from memattn.errors import RunError
 from memattn.evaluation import evaluate as evaluation
+from memattn.evaluation.test_set import read_split
 from memattn.runs import checkpoints, run_folder
 from memattn.runs.checkpoints import Checkpoint
 from memattn.runs.trained import load
@@ -31,7 +32,7 @@ def test_a_run_of_version_0_2_evaluates_and_resumes_as_in_that_version(tmp_path,
     assert train(config, "run", NO_STRATEGY) == 0
     resumed = load(["run"], [], 1)
     assert resumed.checkpoints[0].endswith("step-6")
-    result = evaluation.evaluate(resumed, evaluation.read_split(resumed, "valid"), repeats=1).result
+    result = evaluation.evaluate(resumed, read_split(resumed, "valid"), repeats=1).result
     assert result.scores["perplexity"] == pytest.approx(7.40183182, rel=1e-3)
     names = [name for name, _ in tf.train.list_variables("run/checkpoints/step-6")]
     assert "model/encoder/forward/0/kernel/.ATTRIBUTES/VARIABLE_VALUE" in names

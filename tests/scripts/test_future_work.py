@@ -10,7 +10,7 @@ from studies.output import Output
 
 from memattn.data.sentences import Sentences
 from memattn.data.vocabulary import Vocabulary
-from memattn.evaluation import evaluate as evaluation
+from memattn.evaluation import test_set as test_sets
 
 pytestmark = pytest.mark.slow
 
@@ -96,12 +96,12 @@ def test_the_weight_on_marked_symbols_counts_neighbours(shift, share):
             weights[0, :, 0] = weights[0, -1, 0] = 3.0
             for step, mark in enumerate((4, 9)):
                 weights[0, step, mark + shift] = 3.0
-            return tf.constant(weights), None
+            return tf.constant(weights)
 
     vocabulary = Vocabulary(["1", "*1"])
     source = ["1", "1", "1", "1", "*1", "1", "1", "1", "1", "*1", "1", "1"]
     sentences = [Sentences.from_ids([vocabulary.encode(words)]) for words in (source, ["1", "1"])]
-    test_set = evaluation.TestSet("made up", *sentences, [""], [""])
+    test_set = test_sets.TestSet("made up", *sentences, [""], [""])
     assert future_work.weight_on_marks(Model(), vocabulary, test_set) == pytest.approx(share)
 
 

@@ -25,8 +25,10 @@ from memattn.data.tokenizer import SubwordTokenizer
 from memattn.data.vocabulary import BOS, EOS
 from memattn.errors import ConfigError, DataError
 from memattn.evaluation import evaluate as evaluation
-from memattn.evaluation import metrics
+from memattn.evaluation import metrics, writing
 from memattn.evaluation.metrics import Comparison
+from memattn.evaluation.stored import default_folder
+from memattn.evaluation.test_set import read_files
 from memattn.models.ensemble import Ensemble
 from memattn.runs.trained import load
 from memattn.search import long_lines
@@ -45,9 +47,9 @@ NO_STRATEGY = tf.distribute.get_strategy()
 def test_raw_files_have_the_scores_of_the_prepared_split(runs, trained, tmp_path):
     prepared = evaluate(runs[0][1], split="test", output_dir=tmp_path / "split")
     files = [str(runs[1] / f"test.{side}") for side in ("en", "de")]
-    test_set = evaluation.read_files(trained, *files)
+    test_set = read_files(trained, *files)
     evaluated = evaluation.evaluate(trained, test_set, repeats=1)
-    evaluation.write(evaluated, trained, str(tmp_path / "files"), num_plots=0)
+    writing.write(evaluated, trained, str(tmp_path / "files"), num_plots=0)
     raw = evaluated.result.to_json()
     for name in ("bleu", "sacrebleu", "exact_match"):
         assert raw[name] == prepared[name]
@@ -80,9 +82,9 @@ def test_odd_white_space_breaks_neither_lines_nor_columns(trained, tmp_path, mon
     n_best_lists[0] = [["a", "b％@@", "0@@", "0@@", "0@@", "a", "c"], []]  # the escape of a line feed, split into units
     translations = [Translation(hypotheses, [-1.0, -2.0]) for hypotheses in n_best_lists]
     monkeypatch.setattr(evaluation, "decode", lambda *_: (translations, 1.0))
-    test_set = evaluation.read_files(trained, str(tmp_path / "source"), str(tmp_path / "target"))
+    test_set = read_files(trained, str(tmp_path / "source"), str(tmp_path / "target"))
     evaluated = evaluation.evaluate(trained, test_set, repeats=1)
-    evaluation.write(evaluated, trained, str(tmp_path), num_plots=0)
+    writing.write(evaluated, trained, str(tmp_path), num_plots=0)
     texts = {path.stem: path.read_bytes().decode() for path in tmp_path.glob("*.t[xs][tv]")}
     assert texts.keys() >= {"hypotheses", "references", "hypotheses.detokenized", "references.detokenized", "n_best"}
     for name, text in texts.items():
@@ -118,16 +120,16 @@ def test_evaluating_another_split_leaves_the_result_of_the_run(runs, command):
     assert evaluated() == "memory/eval/valid"
     assert files() == before
     with pytest.raises(ConfigError, match=r"^--output_dir: give one for other/test\.en, since .*eval/test\.en holds"):
-        evaluation.default_folder("memory", "other/test.en")
+        default_folder(str(memory), "other/test.en")
     for content in ("{", "[]", "{}"):
         (memory / "result.json").write_text(content)
-        assert evaluation.default_folder(str(memory), "valid") == str(memory)
+        assert default_folder(str(memory), "valid") == str(memory)
     (memory / "result.json").unlink()
     assert evaluated() == evaluated("--split", "valid") == "memory"
 
 
 def test_files_of_an_earlier_evaluation_are_removed(trained, runs, tmp_path):
-    test_set = evaluation.read_files(trained, *(str(runs[1] / f"test.{side}") for side in ("en", "de")))
+    test_set = read_files(trained, *(str(runs[1] / f"test.{side}") for side in ("en", "de")))
     evaluated = evaluation.evaluate(trained, test_set, repeats=1)
     tokens = dataclasses.replace(
         evaluated,
@@ -135,7 +137,7 @@ def test_files_of_an_earlier_evaluation_are_removed(trained, runs, tmp_path):
         test_set=dataclasses.replace(test_set, detokenized_references=test_set.references),
     )
     for results, number in ((evaluated, 2), (tokens, 0)):
-        evaluation.write(results, trained, str(tmp_path), num_plots=0)
+        writing.write(results, trained, str(tmp_path), num_plots=0)
         assert len(list(tmp_path.glob("*.detokenized.txt"))) == number
 
 
@@ -148,10 +150,10 @@ def test_invalid_lines_are_refused(trained, lines):
 def test_files_of_different_length_are_refused(runs, trained, tmp_path):
     (tmp_path / "short").write_text("a\n")
     with pytest.raises(DataError, match=r"test.en has 20 lines and .*short has 1"):
-        evaluation.read_files(trained, str(runs[1] / "test.en"), str(tmp_path / "short"))
+        read_files(trained, str(runs[1] / "test.en"), str(tmp_path / "short"))
     (tmp_path / "none").write_text("")
     with pytest.raises(DataError, match="none: empty; there is nothing to decode"):
-        evaluation.read_files(trained, str(tmp_path / "none"), str(tmp_path / "none"))
+        read_files(trained, str(tmp_path / "none"), str(tmp_path / "none"))
 
 
 def test_lines_are_translated_in_order_as_evaluation_does(runs, trained, tmp_path):
@@ -500,7 +502,7 @@ def test_a_line_that_is_split_has_the_translations_of_its_pieces(trained):
     pieces = ["Haus Hund Katze.", "Hund Katze Haus.", "Katze Haus Hund."]
     lines, most = ["Haus Hund.", " ".join(pieces), "neu."], len(trained.text.encode(pieces[0], "source"))
     translate = long_line_translator(trained, max_source_length=most, n_best=2, scores=True)
-    with pytest.warns(UserWarning, match=rf"^standard input:6: \d+ tokens, .*{most}; .*3 pieces$"):
+    with pytest.warns(UserWarning, match=rf"^standard input:6: \d+ tokens, .* the {most} that .*3 pieces$"):
         rows = [line.split("\t") for line in translate(lines, 5)]
     assert [number for number, *_ in rows] == ["5", "5", "6", "6", "7", "7"]
     alone = [[line.split("\t")[1:] for line in translate([piece], 1)] for piece in pieces]

@@ -18,7 +18,7 @@ from helpers.training_steps import BATCH, three_steps
 from memattn import xla
 from memattn.config import TrainingConfig
 from memattn.errors import ConfigError, RunError
-from memattn.evaluation import evaluate as evaluation
+from memattn.evaluation.stored import HYPOTHESES
 from memattn.runs import run_folder
 from memattn.runs.checkpoints import Checkpoint
 from memattn.search.searcher import Searcher
@@ -396,6 +396,6 @@ def test_a_model_learns_to_copy(tiny_config, tmp_path):
     result = evaluate(run_dir, plots=1)
     assert result["bleu"] >= 95
     assert result["exact_match"] >= 85
-    assert len((tmp_path / "run" / evaluation.HYPOTHESES).read_text(encoding="utf-8").splitlines()) == 100
+    assert len((tmp_path / "run" / HYPOTHESES).read_text(encoding="utf-8").splitlines()) == 100
     assert os.listdir(os.path.join(run_dir, "alignments"))
     assert dataclasses.asdict(config)["training"] == result["config"]["training"]

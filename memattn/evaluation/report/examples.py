@@ -9,8 +9,9 @@ from memattn.data import tokenizer
 from memattn.data.sentences import Sentences
 from memattn.data.vocabulary import EOS, SPECIAL_TOKENS
 from memattn.evaluation import plots
-from memattn.evaluation.evaluate import Alignment, TestSet, align, read_split
+from memattn.evaluation.alignment import Alignment, align
 from memattn.evaluation.report.runs import ReportedRun
+from memattn.evaluation.test_set import TestSet, read_split
 from memattn.models.interface import aligns
 from memattn.runs.trained import Trained, load
 from memattn.search.searcher import Searcher, decode

@@ -12,12 +12,12 @@ from memattn import config as configs
 from memattn.config import differences
 from memattn.config.schema import as_yaml
 from memattn.evaluation import model_card, styles
-from memattn.evaluation.evaluate import evaluation_command
 from memattn.evaluation.metrics import METRICS
 from memattn.evaluation.report import charts
 from memattn.evaluation.report.examples import Attention, Example, by_test_set
 from memattn.evaluation.report.runs import ReportedRun
 from memattn.evaluation.result import Result
+from memattn.evaluation.stored import evaluation_command
 from memattn.evaluation.styles import Dash
 
 _TEMPLATE = "page.html"

@@ -15,6 +15,7 @@ from memattn.data.tasks import MARK
 from memattn.data.vocabulary import Vocabulary
 from memattn.evaluation import evaluate as evaluation
 from memattn.evaluation import formatting, styles
+from memattn.evaluation.test_set import TestSet, read_split
 from memattn.models.seq2seq import Seq2Seq
 from memattn.runs.trained import Trained, load
 from memattn.sweeps.results import Run
@@ -75,7 +76,7 @@ def nested_slots(output: Output, runs: list[Run]) -> None:
             continue
         for slots, run in trained_with.items():
             cut = load([nested.folder], [f"decoding.num_slots={slots}"], None)
-            result = evaluation.evaluate(cut, evaluation.read_split(cut, "valid"), repeats=1).result
+            result = evaluation.evaluate(cut, read_split(cut, "valid"), repeats=1).result
             rows.append(
                 {
                     "task": task,
@@ -174,13 +175,13 @@ def long_sources(output: Output, runs: list[Run]) -> None:
     output.table(rows, f"{task_name(runs[0])}, trained on sources of at most {longest} symbols, decoded at L symbols")
 
 
-def _weight(trained: Trained, test_set: evaluation.TestSet) -> str:
+def _weight(trained: Trained, test_set: TestSet) -> str:
     """Returns `weight_on_marks` as text; "" for a model without attention."""
     model = cast(Seq2Seq, trained.model)
     return f"{100 * weight_on_marks(model, trained.vocabulary, test_set):.1f}" if model.has_alignments else ""
 
 
-def weight_on_marks(model: Seq2Seq, vocabulary: Vocabulary, test_set: evaluation.TestSet) -> float:
+def weight_on_marks(model: Seq2Seq, vocabulary: Vocabulary, test_set: TestSet) -> float:
     """Returns the share of a decoder step's attention weights that is near the marked symbol to copy.
 
     The mean over all marked symbols of a test set, under teacher forcing. "Near" is at most one position away: an

@@ -11,7 +11,7 @@ from memattn import config as configs
 from memattn.config import Seq2SeqConfig
 from memattn.data.vocabulary import split_words
 from memattn.evaluation.compare import read_translations
-from memattn.evaluation.evaluate import HYPOTHESES, REFERENCES
+from memattn.evaluation.stored import HYPOTHESES, REFERENCES
 from memattn.models.seq2seq import Seq2Seq
 from memattn.runs import run_folder
 from memattn.sweeps.results import Run

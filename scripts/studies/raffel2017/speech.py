@@ -11,7 +11,9 @@ from memattn import files, reading
 from memattn.config import Config, TrainingConfig
 from memattn.evaluation import evaluate as evaluation
 from memattn.evaluation import formatting, plots, styles
+from memattn.evaluation.alignment import Alignment, align
 from memattn.evaluation.result import Result
+from memattn.evaluation.test_set import read_split
 from memattn.models.interface import AligningModel
 from memattn.runs.trained import load
 from memattn.sweeps import tables
@@ -113,7 +115,7 @@ def _label(config: Config) -> str:
 def _evaluated(run: Run, override: str) -> Result:
     """Returns the result of a run on the split `test`, with an override of its config."""
     trained = load([run.folder], [override], None)
-    return evaluation.evaluate(trained, evaluation.read_split(trained, "test"), repeats=1).result
+    return evaluation.evaluate(trained, read_split(trained, "test"), repeats=1).result
 
 
 def _mean(results: list[Result], metric: str) -> str:
@@ -144,16 +146,16 @@ def _draw_attention(output: Output, groups: Mapping[str, list[Run]]) -> None:
     weights = {}
     for label, run in at_least_one(list(drawn.items()), "to be drawn"):
         trained = load([run.folder], [], None)
-        test_set = evaluation.read_split(trained, "test")
+        test_set = read_split(trained, "test")
         lengths = test_set.source.lengths()
         index = int(abs(lengths - statistics.median(lengths)).argmin())
         model = cast(AligningModel, trained.models[0])
         reference = trained.text.encode(test_set.references[index], "target")
-        aligned = evaluation.align(model, trained.vocabulary, test_set.source, index, reference)
+        aligned = align(model, trained.vocabulary, test_set.source, index, reference)
         weights[label] = aligned.weights
         if len(aligned.slot_weights):
 
-            def draw(path: str, aligned: evaluation.Alignment = aligned, label: str = label) -> None:
+            def draw(path: str, aligned: Alignment = aligned, label: str = label) -> None:
                 plots.alignments(path, *aligned, title=f"{label}{output.label}")
 
             output.pictures(styles.attention(run.config)["name"], draw)

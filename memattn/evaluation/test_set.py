@@ -1,0 +1,74 @@
+"""Reads the sources that an evaluation decodes, and their references."""
+
+import dataclasses
+import os
+
+from memattn.data import corpus
+from memattn.data import tokenizer as text
+from memattn.data.sentences import Sentences, Sources
+from memattn.data.text_files import read_lines
+from memattn.data.vocabulary import split_words
+from memattn.errors import ConfigError, DataError
+from memattn.runs.trained import Trained
+
+
+@dataclasses.dataclass(frozen=True)
+class TestSet:
+    """Sources to decode, and their references.
+
+    Attributes:
+      name: name of the split, or of the file with the sources.
+      source: the sources.
+      target: sentences of ids.
+      references: words divided by spaces, BPE undone; each without tabs or ends of lines.
+      detokenized_references: the references as ordinary text, likewise in one line.
+    """
+
+    name: str
+    source: Sources
+    target: Sentences
+    references: list[str]
+    detokenized_references: list[str]
+
+
+def read_split(trained: Trained, split: str) -> TestSet:
+    """Reads a split of the prepared corpus.
+
+    Raises ConfigError if there is no such split, or if the corpus has another vocabulary or other features than the
+    run; DataError.
+    """
+    folder = trained.config.data.path
+    corpus.check_folder(folder)
+    vocabulary = corpus.read_vocabulary(os.path.join(folder, corpus.VOCABULARY))
+    if not trained.reads_as(vocabulary, text.read(folder)):
+        raise ConfigError(f"data.folder: the vocabulary or BPE of {folder} differs from the run's; see --source")
+    corpus.check_split(folder, split, corpus.splits(folder))
+    pairs = corpus.read_corpus(folder, split, trained.vocabulary, trained.config.data.source)
+    if (facts := pairs.source.facts()) != trained.source_facts:
+        problem = f"the sources of {folder} have {facts}, not the run's {trained.source_facts}"
+        raise ConfigError(f"data.folder: {problem}; prepare it with --vocabulary_of")
+    tokenized, detokenized = corpus.read_references(folder, split)
+    references = [text.one_line(trained.text.decode(split_words(line))) for line in tokenized]
+    return TestSet(split, pairs.source, pairs.target, references, list(map(text.one_line, detokenized)))
+
+
+def read_files(trained: Trained, source: str, target: str) -> TestSet:
+    """Reads two files of text (plain or .gz) or pipes, processed as the training text was.
+
+    Raises ConfigError if the run's sources are no text, DataError.
+    """
+    trained.check_reads_text("--source")
+    source_lines, target_lines = (read_lines(path, pipes=True) for path in (source, target))
+    if len(source_lines) != len(target_lines):
+        raise DataError(f"{source} has {len(source_lines):,} lines and {target} has {len(target_lines):,}")
+    if not source_lines:
+        raise DataError(f"{source}: empty; there is nothing to decode")
+    source_tokens = [trained.text.encode(line, "source") for line in source_lines]
+    target_tokens = [trained.text.encode(line, "target") for line in target_lines]
+    return TestSet(
+        name=source,
+        source=Sentences.from_ids([trained.vocabulary.encode(tokens) for tokens in source_tokens]),
+        target=Sentences.from_ids([trained.vocabulary.encode(tokens) for tokens in target_tokens]),
+        references=[text.one_line(trained.text.decode(tokens)) for tokens in target_tokens],
+        detokenized_references=[text.one_line(trained.text.reference(line)) for line in target_lines],
+    )
