@@ -1,4 +1,4 @@
-"""Writes the generated tables of docs/reference/, and the pictures of the documents.
+"""Writes the generated tables of docs/reference/, the pictures of the documents, and tables of stored runs.
 
 python scripts/write_docs.py
 """
@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def main() -> int:
     from pages import commands
+    from studies import stored
     from studies.pictures import PICTURES
 
     from memattn.config import reference
@@ -23,6 +24,8 @@ def main() -> int:
         files.write(str(page), updated(page.read_text(encoding="utf-8")))
     for path, draw in PICTURES.items():
         draw(str(ROOT / path))
+    for path in stored.RESULTS:
+        stored.write(path)
     return 0
 
 

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 import yaml
 from helpers.repository import ROOT
+from studies import stored
 from studies.britz2017 import tables
 from studies.output import Output
 
@@ -83,6 +84,16 @@ def test_the_table_at_the_papers_size_equals_its_committed_runs(tmp_path):
     assert len(runs) == len(list((committed / "runs").iterdir()))
     for name in ("table.csv", "bleu.csv", "table.md"):
         assert (committed / name).read_bytes() == (tmp_path / name).read_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", stored.RESULTS)
+def test_tables_of_stored_runs_are_those_of_the_runs(folder, tmp_path):
+    stored.RESULTS[folder](str(tmp_path))
+    committed = {path.name for path in (ROOT / folder).glob("*.*") if path.suffix in (".csv", ".md")}
+    assert committed >= {"table.csv", "table.md"}
+    for name in committed:
+        assert (ROOT / folder / name).read_bytes() == (tmp_path / name).read_bytes(), name
 
 
 def test_every_shipped_config_loads_and_states_its_score_cost_and_command():

@@ -1,0 +1,72 @@
+"""Makes tables and pictures from the runs that results/ holds, most of which were trained elsewhere.
+
+Such a run is a folder with its config, the scores of its validations and, in place of result.json, conditions.json:
+it says how the run was trained, and holds the BLEU of its evaluation.
+"""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+from memattn import config as configs
+from memattn import reading
+from memattn.evaluation.result import Result
+from memattn.evaluation.stored import RESULT
+from memattn.sweeps.expand import changes, expand
+from memattn.sweeps.results import Run
+from studies.britz2017 import windowed
+from studies.output import Output
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def windowed_memory(folder: str) -> None:
+    """Writes the table and the pictures of windowed memory at the paper's size."""
+    windowed.windowed_memory(Output(folder, "cpu"), _runs("windowed_memory/cpu", "windowed_memory/cpu"))
+
+
+def bridge(folder: str) -> None:
+    """Writes the table on the decoder's first state."""
+    kinds = ("bridge/small", "bridge_translation/small")
+    windowed.bridge(Output(folder, "small"), *(_runs(kind, "bridge/small") for kind in kinds))
+
+
+def _runs(config_name: str, results_name: str) -> list[Run]:
+    """Returns the runs of a study's config that a folder of results/ holds, in the order of the config."""
+    config = configs.load(str(ROOT / "configs/studies" / f"{config_name}.yaml"), [])
+    runs, changes_by_name = [], changes(config)
+    for name, run_config in expand(config).items():
+        folder = str(ROOT / "results" / results_name / "runs" / name)
+        if os.path.isdir(folder):
+            validations = reading.csv_file(os.path.join(folder, "validation.csv"))
+            runs.append(Run(name, folder, run_config, _result(folder), validations, changes_by_name[name]))
+    return runs
+
+
+def _result(folder: str) -> Result:
+    """Returns the result of a run, or what the tables read of one."""
+    if os.path.exists(path := os.path.join(folder, RESULT)):
+        return Result.read(path)
+    bleu = reading.json_file(os.path.join(folder, "conditions.json"), {"bleu": float})["bleu"]
+    return cast(Result, SimpleNamespace(scores={"bleu": bleu}))
+
+
+def write(path: str) -> None:
+    """Makes results anew in place of the files of a folder of results/; other files, such as SVGs, are left out."""
+    folder = ROOT / path
+    with tempfile.TemporaryDirectory() as made:
+        RESULTS[path](made)
+        for name in os.listdir(made):
+            if (folder / name).exists():
+                shutil.copyfile(os.path.join(made, name), folder / name)
+
+
+# Results, by path from the root of the repository: each is made by a call with the path of a folder.
+RESULTS: dict[str, Callable[[str], None]] = {
+    "results/windowed_memory/cpu": windowed_memory,
+    "results/bridge/small": bridge,
+}
