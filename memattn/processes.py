@@ -35,7 +35,7 @@ def command() -> str:
 
 @contextlib.contextmanager
 def locked(path: str, what: str, doing: str, *, wait: bool = False) -> Iterator[bool]:
-    """Holds a lock file inside the context, and yields whether the lock is held: not every file system has locks.
+    """Holds a lock file inside the context, and yields True; False on a file system without locks.
 
     Without locks, warns and continues. The folder of the file is made if it is missing. When the work ends or fails,
     the file is removed before the lock is released. A waiting process that has opened this file may then lock it;

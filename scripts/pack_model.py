@@ -45,7 +45,7 @@ def main() -> int:
         os.makedirs(folder)
         for name_of_file in kept:
             shutil.copy(os.path.join(options.run_dir, name_of_file), folder)
-        best = checkpoints.Kept(
+        best = checkpoints.CheckpointFolder(
             checkpoints.Checkpoint(trained.model).trackable, os.path.join(folder, run_folder.BEST), 1
         )
         path = best.save(evaluation.result.step)

@@ -43,11 +43,11 @@ class DenseBridge(_Bridge):
 
     Args:
       initializer: name, config or object, of the dense layer's kernel.
-      **others: see `_Bridge`.
+      **kwargs: see `_Bridge`.
     """
 
-    def __init__(self, *, initializer: Initializer = "glorot_uniform", **others):
-        super().__init__(**others)
+    def __init__(self, *, initializer: Initializer = "glorot_uniform", **kwargs):
+        super().__init__(**kwargs)
         self.initializer = initializer
         self.dense = tf.keras.layers.Dense(
             self.parts * self.layers * self.units,
@@ -78,11 +78,11 @@ class BackwardBridge(_Bridge):
     Args:
       encoder_units: width of h.
       initializer: name, config or object, of W_s.
-      **others: see `_Bridge`.
+      **kwargs: see `_Bridge`.
     """
 
-    def __init__(self, *, encoder_units: int, initializer: Initializer = "glorot_uniform", **others):
-        super().__init__(**others)
+    def __init__(self, *, encoder_units: int, initializer: Initializer = "glorot_uniform", **kwargs):
+        super().__init__(**kwargs)
         self.encoder_units, self.initializer = encoder_units, initializer
         self.dense = tf.keras.layers.Dense(
             self.units, activation="tanh", kernel_initializer=initializer, dtype=self.dtype_policy, name="dense"

@@ -13,8 +13,8 @@ class GRUStepper(StackStepper):
     `_divided` returns them.
     """
 
-    def __init__(self, *, recurrent_kernel, **others):
-        super().__init__(recurrent_kernel=recurrent_kernel, **others)
+    def __init__(self, *, recurrent_kernel, **kwargs):
+        super().__init__(recurrent_kernel=recurrent_kernel, **kwargs)
         self._recurrent_kernels = _divided(recurrent_kernel)
 
     def _run_first(self, gates, cell):

@@ -124,11 +124,11 @@ class RNNsearchStepper(Stepper):
       gate_kernel: [U, 2U], from the state to z and r.
       candidate_kernel: [U, U].
       read_out_kernel: [U, U], from the state to the maxout layer.
-      **others: see `Stepper`.
+      **kwargs: see `Stepper`.
     """
 
-    def __init__(self, *, gate_kernel, candidate_kernel, read_out_kernel, **others):
-        super().__init__(**others)
+    def __init__(self, *, gate_kernel, candidate_kernel, read_out_kernel, **kwargs):
+        super().__init__(**kwargs)
         self._gate_kernel, self._candidate_kernel = gate_kernel, candidate_kernel
         self._read_out_kernel = read_out_kernel
 

@@ -17,10 +17,10 @@ from memattn.models.gru_decoder import GRUDecoder
 from memattn.models.interface import Alternative, MemoryRatio
 from memattn.models.rnnsearch import RNNsearchDecoder
 from memattn.models.sources import FeatureReader, TokenReader
-from memattn.models.stepper import Stepper
+from memattn.models.stepper import ATTENTION_SEED, Stepper
 from memattn.models.tokens import OutputWeights, output_weights, shift_right
 
-_ATTENTION, _SOURCE = 1, 2  # numbers that `fold_in` gets for the seeds of the attention mechanism and the source reader
+_SOURCE_SEED = 2  # number that `fold_in` gets for the source reader's seed
 
 BRIDGES = {"zero": ZeroBridge, "dense": DenseBridge, "backward": BackwardBridge}
 DECODERS = {"lstm": Decoder, "gru": GRUDecoder, "rnnsearch": RNNsearchDecoder}
@@ -247,13 +247,13 @@ class Seq2Seq(tf.keras.Model):
 
     def encode(self, source: tf.Tensor, seed: tf.Tensor | None = None, jit_compile: bool = False) -> Encoded:
         """Encodes a padded batch of sources; `seed` [2] turns dropout on. For `jit_compile`, see `LSTM`."""
-        inputs, mask = self.source_embedding(source, fold_in(seed, _SOURCE)), self.source_embedding.mask(source)
+        inputs, mask = self.source_embedding(source, fold_in(seed, _SOURCE_SEED)), self.source_embedding.mask(source)
         states, final_state = self.encoder(inputs, mask, seed, jit_compile=jit_compile)
         mask = self.encoder.state_mask(mask)
         if seed is None:
             memory = self.attention.memorize(states, mask)
         else:
-            memory = self.attention.memorize_in_training(states, mask, fold_in(seed, _ATTENTION))
+            memory = self.attention.memorize_in_training(states, mask, fold_in(seed, ATTENTION_SEED))
         return Encoded(memory, self.bridge(final_state))
 
     def state_mask(self, source: tf.Tensor) -> tf.Tensor:

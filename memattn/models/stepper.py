@@ -10,7 +10,7 @@ from memattn.models.bridge import Cells
 from memattn.models.dropout import dropout, fold_in, split_seed
 from memattn.models.reader import Reader
 
-_ATTENTION = 1  # number that `fold_in` gets for the attention mechanism's seed
+ATTENTION_SEED = 1  # number that `fold_in` gets for the attention mechanism's seed
 
 
 class StepResult(NamedTuple):
@@ -75,7 +75,7 @@ class Stepper:
     def read(self, queries: tf.Tensor, state: Any, seed: tf.Tensor | None = None) -> Reading:
         """Reads the memory with queries [B, Q, U] and the attention mechanism's state."""
         values = self._memory["values"]
-        scores, state = self._attention.score(queries, self._memory, state, fold_in(seed, _ATTENTION))
+        scores, state = self._attention.score(queries, self._memory, state, fold_in(seed, ATTENTION_SEED))
         fed, contexts = self._reader.read(scores)
         # A graph leaves this out if no caller uses the dense scores.
         dense = tf.ensure_shape(sparse.dense(scores, tf.shape(values)[1]), [None, None, values.shape[1]])
@@ -90,11 +90,11 @@ class StackStepper(Stepper):
       upper: weights of each further cell, for `_run_upper`.
       mix: the mixing layer's kernel [U, U] for the output, and its bias [U]; or None.
       dropout: rate on the input of every cell.
-      **others: see `Stepper`.
+      **kwargs: see `Stepper`.
     """
 
-    def __init__(self, *, recurrent_kernel, upper, mix, dropout, **others):
-        super().__init__(**others)
+    def __init__(self, *, recurrent_kernel, upper, mix, dropout, **kwargs):
+        super().__init__(**kwargs)
         self._recurrent_kernel, self._upper, self._mix, self._dropout = recurrent_kernel, upper, mix, dropout
 
     def initial_state(self, cells, num_queries):

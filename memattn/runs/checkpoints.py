@@ -33,11 +33,11 @@ class Checkpoint:
     So neither Keras' names nor the order in which layers are made matter.
 
     Attributes:
-      trackable: TensorFlow's checkpoint, which `Kept` saves.
+      trackable: TensorFlow's checkpoint, which `CheckpointFolder` saves.
     """
 
-    def __init__(self, model: tf.keras.Model, optimizer: tf.keras.optimizers.Optimizer | None = None, **others):
-        self._others = others
+    def __init__(self, model: tf.keras.Model, optimizer: tf.keras.optimizers.Optimizer | None = None, **kwargs):
+        self._states = [state for state in kwargs.values() if isinstance(state, tf.train.experimental.PythonState)]
         named = named_weights(model)
         self._weights = {path: tensorflow_variable(weight) for path, weight in named.items()}
         self._slots: dict[str, dict[str, tf.Variable]] = {}
@@ -49,7 +49,7 @@ class Checkpoint:
             slots, single = optimizer_state(optimizer, trained)
             nested = {name: _nested(variables) for name, variables in slots.items()}
             parts["optimizer"] = {"iterations": tensorflow_variable(optimizer.iterations), **single, **nested}
-        self.trackable = tf.train.Checkpoint(**parts, **others)
+        self.trackable = tf.train.Checkpoint(**parts, **kwargs)
 
     def read(self, path: str) -> None:
         """Restores a checkpoint. If it cannot be read, changes nothing, and raises TensorFlow's error, of any type."""
@@ -65,19 +65,20 @@ class Checkpoint:
         for key, weight in self._weights.items():
             if shapes.get(f"model/{key}{_VALUE}") != weight.shape:
                 raise ValueError(f"model/{key}: not a weight {weight.shape.as_list()} of this model")
-        states = [state for state in self._others.values() if isinstance(state, tf.train.experimental.PythonState)]
-        before = [state.serialize() for state in states]
+        before = [state.serialize() for state in self._states]
         try:
             status = self.trackable.read(path)
             status.assert_existing_objects_matched()
             status.expect_partial()  # the counter of TensorFlow's CheckpointManager, which 0.2 wrote, is not read
         except Exception:
-            for state, content in zip(states, before, strict=True):  # TensorFlow restores these before it reads weights
+            for state, content in zip(
+                self._states, before, strict=True
+            ):  # TensorFlow restores these before it reads weights
                 state.deserialize(content)
             raise
 
 
-class Kept:
+class CheckpointFolder:
     """The checkpoints that training writes into a folder, of which only the last ones are kept.
 
     This class replaces TensorFlow's CheckpointManager, which treats paths as patterns, and so can remove files of other

@@ -91,7 +91,7 @@ def _check_contents(folder: str, run_config: Config, contents: dict[str, str], c
     for name, content in contents.items():
         path = os.path.join(folder, name)
         if not os.path.exists(path):
-            raise ConfigError(f"{path}: missing, and a run cannot go on without it; use another --run_dir")
+            raise ConfigError(f"{path}: missing, and a run cannot resume without it; use another --run_dir")
         # Former versions wrote fewer facts about the corpus.
         fits = _corpus_facts(path).items() <= corpus_facts.items() if name == CORPUS else _holds(path, content)
         if not fits:

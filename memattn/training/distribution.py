@@ -116,7 +116,10 @@ def losing_workers(strategy: Strategy, run_dir: str) -> Iterator[None]:
 
 
 def meets(strategy: Strategy, step: int) -> bool:
-    """Returns whether workers agree on signals and clocks after this step; several seldom do so, as it takes time."""
+    """Returns whether workers agree on signals and clocks after this step.
+
+    A single worker does so after each step, several after every tenth step, because a meeting takes time.
+    """
     return step % _STEPS_BETWEEN_MEETINGS == 0 or not has_several_workers(strategy)
 
 

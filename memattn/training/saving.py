@@ -11,7 +11,7 @@ from memattn import files, resources
 from memattn.errors import RunError
 from memattn.models.interface import Model
 from memattn.runs import checkpoints, run_folder
-from memattn.runs.checkpoints import Checkpoint, Kept
+from memattn.runs.checkpoints import Checkpoint, CheckpointFolder
 from memattn.training.events import EVENTS
 from memattn.training.progress import Progress
 from memattn.training.step import TrainingStep
@@ -29,8 +29,8 @@ class SavedRun:
       restored: path of the checkpoint that the run resumes from; None for a new run.
     """
 
-    recent: Kept
-    best: Kept
+    recent: CheckpointFolder
+    best: CheckpointFolder
     restored: str | None
 
 
@@ -47,8 +47,8 @@ def restore(folder: str, model: Model, step: TrainingStep, progress: Progress, k
         raise RunError(f"{error}; move the folder away to start over") from error
     if not checkpoints.listed(best_folder):  # no best checkpoint, or it was removed: the next validation writes one
         progress.best = None
-    recent = Kept(checkpoint.trackable, recent_folder, keep_checkpoints)
-    return SavedRun(recent, Kept(Checkpoint(model).trackable, best_folder, 1), restored)
+    recent = CheckpointFolder(checkpoint.trackable, recent_folder, keep_checkpoints)
+    return SavedRun(recent, CheckpointFolder(Checkpoint(model).trackable, best_folder, 1), restored)
 
 
 @contextlib.contextmanager

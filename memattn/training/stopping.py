@@ -49,7 +49,7 @@ class Stopping:
     def agree(self, step: int) -> bool:
         """Stops all workers if one got a signal; returns whether a checkpoint is due by the chief's clock.
 
-        Several workers do both only after the steps of `distribution.meets`.
+        Between the meetings of several workers, it does nothing and returns False.
         """
         if not distribution.meets(self._strategy, step):
             return False

@@ -74,8 +74,8 @@ def test_a_weight_that_no_attribute_leads_to_is_refused():
 
 
 def save(model, folder, *steps, keep=1, **trackables):
-    """Saves a checkpoint of a model, and of further trackables, at each step; returns the folder's Kept."""
-    kept = checkpoints.Kept(Checkpoint(model, **trackables).trackable, str(folder), keep)
+    """Saves a checkpoint of a model, and of further trackables, at each step; returns the folder's CheckpointFolder."""
+    kept = checkpoints.CheckpointFolder(Checkpoint(model, **trackables).trackable, str(folder), keep)
     for step in steps:
         kept.save(step)
     return kept

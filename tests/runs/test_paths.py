@@ -44,10 +44,10 @@ def test_checkpoints_of_a_folder_whose_name_matches_as_a_pattern_are_not_removed
     layer = tf.keras.layers.Dense(2)
     layer.build([None, 3])
     trackable = Checkpoint(layer).trackable
-    kept_in_d1 = checkpoints.Kept(trackable, str(tmp_path / "d1"), 3)
+    kept_in_d1 = checkpoints.CheckpointFolder(trackable, str(tmp_path / "d1"), 3)
     for step in (1, 2):
         kept_in_d1.save(step)
-    kept_in_brackets = checkpoints.Kept(trackable, str(tmp_path / "d[1]"), 1)
+    kept_in_brackets = checkpoints.CheckpointFolder(trackable, str(tmp_path / "d[1]"), 1)
     for step in (1, 2, 3):
         kept_in_brackets.save(step)
     assert {path.suffix for path in (tmp_path / "d1").glob("step-1.*")} == {".index", ".data-00000-of-00001"}
@@ -60,7 +60,7 @@ def test_a_folder_keeps_its_last_checkpoints_also_after_a_restart_and_where_it_i
     layer.build([None, 3])
     folder = str(tmp_path / "checkpoints")
     for step in (1, 2, 3):
-        kept = checkpoints.Kept(Checkpoint(layer).trackable, folder, 2)
+        kept = checkpoints.CheckpointFolder(Checkpoint(layer).trackable, folder, 2)
         assert kept.latest_checkpoint == (None if step == 1 else f"{folder}/step-{step - 1}")
         kept.save(step)
         assert kept.latest_checkpoint == tf.train.latest_checkpoint(folder) == f"{folder}/step-{step}"

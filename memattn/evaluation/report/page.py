@@ -145,7 +145,7 @@ def _value(tree: Mapping[str, Any], key: str) -> str:
 
 
 def _conditions(run: ReportedRun) -> dict[str, str]:
-    """Returns the conditions of a run's evaluation, by what they are."""
+    """Returns the conditions of a run's evaluation, by name, such as "seed"."""
     if run.evaluated is None:
         return {"seed": str(run.config.training.seed)}
     result = run.evaluated.result

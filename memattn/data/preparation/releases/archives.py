@@ -1,4 +1,4 @@
-"""Turns a downloaded archive into the files of splits, and into facts for the manifest."""
+"""Writes the files of a split from sentence pairs, and describes a downloaded archive for the manifest."""
 
 import os
 from collections.abc import Sequence
