@@ -1,5 +1,7 @@
 """Tables on windowed memory and on the decoder's first state, from made-up runs."""
 
+import dataclasses
+
 import pytest
 from helpers.studies import made_up, rows_of
 from studies.britz2017 import windowed
@@ -63,3 +65,14 @@ def test_windowed_memory_has_its_symbols_per_slot_beside_its_steps(scale, tmp_pa
     assert by_model["Bahdanau"]["steps to 95 BLEU"] == by_model["Bahdanau"]["training steps"] == "20"
     assert (tmp_path / "steps_by_load.png").stat().st_size > 10_000
     assert (tmp_path / "learning_curves_20.png").stat().st_size > 10_000
+
+
+def test_a_continued_run_has_one_curve(tmp_path):
+    """Its steps follow those of the run that it starts from."""
+    first, second, other = made_up("windowed_memory", bleu=lambda config: 96.0)[:3]
+    training = dataclasses.replace(second.config.training, init_from=f"runs/{first.name}")
+    second = second._replace(config=dataclasses.replace(second.config, training=training))
+    joined = windowed.continued([first, second, other])
+    assert [run.name for run in joined] == [second.name, other.name]
+    assert joined[0].curve == [(10, 1.0), (20, 96.0), (30, 1.0), (40, 96.0)]
+    assert joined[1].curve == other.curve

@@ -1,5 +1,6 @@
 """Writes tables and pictures on windowed memory attention, its parts, and the decoder's first state."""
 
+import os
 import statistics
 from typing import cast
 
@@ -16,7 +17,7 @@ def windowed_memory(output: Output, runs: list[Run]) -> None:
 
     Draws learning curves for each length, and the training steps to 95 BLEU against L / K, the symbols per slot.
     """
-    rows = []
+    rows, runs = [], continued(runs)
     steps: dict[str, list[tuple[float, int | None]]] = {}
     curves: dict[int, dict[str, list[Run]]] = {}
     for (length, model), seeds in sorted(groups(runs, task_length, _label).items(), key=lambda group: group[0][0]):
@@ -38,6 +39,20 @@ def windowed_memory(output: Output, runs: list[Run]) -> None:
         output.learning_curves(f"learning_curves_{length}", seeds_by_model, f"Copy task, L = {length}")
     title = f"Windowed memory attention on the copy task{output.label}"
     output.pictures("steps_by_load", lambda path: plots.steps_by_load(path, steps, title))
+
+
+def continued(runs: list[Run]) -> list[Run]:
+    """Joins each run that starts from the weights of another one with that run: their validations are one curve."""
+    by_name, replaced = {run.name: run for run in runs}, set()
+    joined = []
+    for run in runs:
+        if start := by_name.get(os.path.basename(run.config.training.init_from or "")):
+            replaced.add(start.name)
+            steps = start.curve[-1][0]
+            further = [{**row, "step": str(steps + int(row["step"]))} for row in run.validations]
+            run = run._replace(validations=[*start.validations, *further])
+        joined.append(run)
+    return [run for run in joined if run.name not in replaced]
 
 
 def bridge(output: Output, copy: list[Run], translation: list[Run]) -> None:
