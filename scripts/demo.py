@@ -112,7 +112,7 @@ def _speed(times: list[dict[str, str]]) -> list[dict[str, str]]:
 
 def _draw(runs: dict[str, "Run"], times: list[dict[str, str]], folder: str) -> None:
     """Draws learning curves on the left, and the time of a token against the source's length on the right."""
-    from benchmarks import systems
+    from benchmarks.tables import system_lines
     from matplotlib.figure import Figure
 
     from memattn.evaluation.plots import draw_lines, label_ends, save
@@ -123,7 +123,7 @@ def _draw(runs: dict[str, "Run"], times: list[dict[str, str]], folder: str) -> N
     draw_lines(left, [tables.curve(name, [run]) for name, run in runs.items()])
     left.set(ylim=(0, 102), xlabel="training step", ylabel="validation BLEU")
     left.set_title("Copying up to 20 symbols", fontsize=11)
-    draw_lines(right, systems.lines(times, MEASURE))
+    draw_lines(right, system_lines(times, MEASURE))
     right.set(xlim=(0, LENGTHS[-1]), ylim=(0, None), xlabel="S, length of the source in tokens", ylabel=MEASURE)
     right.set_title("Time to decode a token", fontsize=11)
     label_ends(left)

@@ -9,7 +9,7 @@ import math
 
 from absl import flags
 
-from benchmarks import systems
+from benchmarks import race, systems, tables
 from memattn.errors import ConfigError
 
 # The fastest settings of each worker.
@@ -54,16 +54,16 @@ def main() -> int:
             batch = min(batch, -(-options.examples // processes))
             _check_selection(name, batch * length // 2, options.vocabulary)
             runners[name] = name, {**work, "batch": batch, "processes": processes}
-        measured = systems.race(runners, options)
-        rate = systems.multiply_adds_per_second(32 * options.beam_size, 2 * options.units, 4 * options.units, options)
+        measured = race.race(runners, options)
+        rate = race.multiply_adds_per_second(32 * options.beam_size, 2 * options.units, 4 * options.units, options)
         for name, result in measured.items():
-            row = systems.row(name, length, result, measured)
+            row = tables.row(name, length, result, measured)
             system = systems.SYSTEMS[name]
             has_bound = system.model.keys() <= {"input_feeding"} and system.attention["name"] != "luong_dot"
             if system.worker == "ours" and has_bound:
                 count = lower_bounds.decoding(
                     system.attention,
-                    source_lengths=systems.source_lengths(work),
+                    source_lengths=race.source_lengths(work),
                     steps=length,
                     beam_size=options.beam_size,
                     units=options.units,
@@ -76,7 +76,8 @@ def main() -> int:
                 }
             rows.append({**row, "tokens/s": round(options.examples * length / result.median)})
     title = "Decode time of all sources"
-    return systems.report(rows, options, title=title, units=options.units, vocabulary=options.vocabulary)
+    tables.write(rows, options, title=title, units=options.units, vocabulary=options.vocabulary)
+    return 0
 
 
 def _check_selection(name: str, source_tokens: int, vocabulary: int) -> None:
@@ -91,8 +92,8 @@ def _check_selection(name: str, source_tokens: int, vocabulary: int) -> None:
 
 def run() -> None:
     """Defines the flags, then runs `main`."""
-    systems.define_flags(output="results/speed/decode", systems=systems.DECODED, known=list(systems.SYSTEMS))
-    systems.define_sizes("20,50,100,200")
+    race.define_flags(output="results/speed/decode", systems=systems.DECODED, known=list(systems.SYSTEMS))
+    race.define_sizes("20,50,100,200")
     flags.DEFINE_integer("examples", 128, "Sources, lengths uniform on 0..L.", lower_bound=1)
     flags.DEFINE_integer("source_length", None, "Length of all sources, instead of uniform on 0..L.", lower_bound=1)
     flags.DEFINE_integer("beam_size", 10, "Hypotheses per source.", lower_bound=1)

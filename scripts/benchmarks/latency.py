@@ -12,7 +12,7 @@ import statistics
 
 from absl import flags
 
-from benchmarks import systems
+from benchmarks import race, systems, tables
 
 LATENT = [
     "memattn: no attention",
@@ -42,10 +42,10 @@ def main() -> int:
                         "vocabulary": options.vocabulary,
                     }
                     runners[f"{name}, {times * length} steps"] = name, work
-            measured = systems.race(runners, options)
+            measured = race.race(runners, options)
             once = {name: measured[f"{name}, {length} steps"] for name in options.systems}
             for name, result in once.items():
-                row = {**systems.row(name, length, result, once), "system": f"{name}, beam {beam_size}"}
+                row = {**tables.row(name, length, result, once), "system": f"{name}, beam {beam_size}"}
                 twice = measured.get(f"{name}, {2 * length} steps")
                 if twice:
                     pairs = zip(result.seconds, twice.seconds, strict=True)
@@ -56,13 +56,14 @@ def main() -> int:
                         row["over steps"] = round(result.median / steps, 2)
                 rows.append(row)
     title = "Decode time of one sentence"
-    return systems.report(rows, options, title=title, units=options.units, vocabulary=options.vocabulary)
+    tables.write(rows, options, title=title, units=options.units, vocabulary=options.vocabulary)
+    return 0
 
 
 def run() -> None:
     """Defines the flags, then runs `main`."""
-    systems.define_flags(output="results/speed/latency", systems=LATENT, known=list(systems.SYSTEMS))
-    systems.define_sizes("25")
-    systems.define_numbers("beam_sizes", "1,5", "Hypotheses of the sentence.")
+    race.define_flags(output="results/speed/latency", systems=LATENT, known=list(systems.SYSTEMS))
+    race.define_sizes("25")
+    race.define_numbers("beam_sizes", "1,5", "Hypotheses of the sentence.")
     flags.FLAGS.set_default("repeats", 30)
     cli.run(main, tensorflow=True)

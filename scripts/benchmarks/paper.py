@@ -13,7 +13,7 @@ from typing import Any
 from absl import flags
 from studies.britz2017 import printed
 
-from benchmarks import systems
+from benchmarks import race, systems, tables
 
 # Lengths are uniform on 0..L in Table 1 and average 35 in Table 3.
 TABLES: dict[int, dict[str, Any]] = {
@@ -39,7 +39,7 @@ def main() -> int:
             "units": table["units"],
             "vocabulary": table["vocabulary"],
         }
-        measured = systems.race({name: (name, work) for name in options.systems}, options)
+        measured = race.race({name: (name, work) for name in options.systems}, options)
         paper = printed.TABLE_3_SECONDS
         if options.table == "1":
             paper = dict(zip(printed.TABLE_1_MODELS, printed.TABLE_1_SECONDS[length], strict=True))
@@ -47,19 +47,20 @@ def main() -> int:
             system = systems.SYSTEMS[name]
             seconds = None if system.selected else paper.get(printed.model(system.attention))
             ratio = round(paper["bahdanau"] / seconds, 2) if seconds else ""
-            rows.append({**systems.row(name, length, result, measured), "paper: speed-up over Bahdanau": ratio})
+            rows.append({**tables.row(name, length, result, measured), "paper: speed-up over Bahdanau": ratio})
     title = f"Table {options.table}: decode time of {work['examples']:,} sources"
     if work["examples"] < table["examples"]:
         title += f" (SCALED DOWN from {table['examples']:,})"
     options.set_default("output", f"results/speed/table{options.table}")
-    return systems.report(rows, options, title=title, units=table["units"], vocabulary=table["vocabulary"])
+    tables.write(rows, options, title=title, units=table["units"], vocabulary=table["vocabulary"])
+    return 0
 
 
 def run() -> None:
     """Defines the flags, then runs `main`."""
     # The libraries cannot end hypotheses at their sources' lengths.
     ours = [name for name in systems.SYSTEMS if name.startswith("memattn")]
-    systems.define_flags(output=None, systems=TIMED, known=ours)
+    race.define_flags(output=None, systems=TIMED, known=ours)
     flags.DEFINE_enum("table", "1", ["1", "3"], "Table of the paper.")
     flags.DEFINE_integer("examples", None, "Number of sources (default: the table's).", lower_bound=1)
     flags.DEFINE_integer("batch_size", 32, "Sources decoded together.", lower_bound=1)

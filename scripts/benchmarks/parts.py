@@ -11,7 +11,7 @@ import statistics
 
 from absl import flags
 
-from benchmarks import systems, train
+from benchmarks import race, systems, tables, train
 from memattn.evaluation import formatting
 
 TIMED = ("encoder", "encoder and gradients", "decoder", "decoder and gradients", "optimizer", "update")
@@ -23,7 +23,7 @@ def main() -> int:
     rows = []
     for name in options.systems:
         runners = {f"{name}, {timed}": (name, train.work_of(length, timed)) for timed in TIMED}
-        results = dict(zip(TIMED, systems.race(runners, options).values(), strict=True))
+        results = dict(zip(TIMED, race.race(runners, options).values(), strict=True))
         update = results["update"]
         for part, seconds in seconds_of_parts({timed: result.seconds for timed, result in results.items()}).items():
             rows.append(
@@ -39,7 +39,8 @@ def main() -> int:
                 }
             )
     title = "Time of the parts of one training step"
-    return systems.report(rows, options, title=title, units=options.units, vocabulary=options.vocabulary)
+    tables.write(rows, options, title=title, units=options.units, vocabulary=options.vocabulary)
+    return 0
 
 
 def seconds_of_parts(seconds: dict[str, list[float]]) -> dict[str, list[float]]:
@@ -62,7 +63,7 @@ def run() -> None:
     """Defines the flags, then runs `main`."""
     ours = [name for name, system in systems.SYSTEMS.items() if system.worker == "ours" and not system.selected]
     timed = ["memattn: memory, K = 32", "memattn: Bahdanau"]
-    systems.define_flags(output="results/speed/parts", systems=timed, known=ours)
+    race.define_flags(output="results/speed/parts", systems=timed, known=ours)
     train.define_sizes()
     flags.register_validator("lengths", lambda lengths: len(lengths) == 1, "one length")
     cli.run(main, tensorflow=True)

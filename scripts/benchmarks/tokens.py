@@ -11,7 +11,7 @@ import statistics
 
 from absl import flags
 
-from benchmarks import systems
+from benchmarks import race, systems, tables
 from memattn.evaluation import formatting
 
 FEW, MANY = 20, 420  # decoder steps
@@ -37,7 +37,7 @@ def main() -> int:
                     "vocabulary": options.vocabulary,
                 }
                 runners[f"{name}, {steps} steps"] = name, work
-        measured = systems.race(runners, options, warming_up=options.threads)
+        measured = race.race(runners, options, warming_up=options.threads)
         for name in options.systems:
             few, many = (measured[f"{name}, {steps} steps"] for steps in (FEW, MANY))
             tokens = (MANY - FEW) * options.batch_size * options.beam_size
@@ -54,7 +54,7 @@ def main() -> int:
                 }
             )
     medians = formatting.markdown(formatting.pivot(rows, "L", "system", MEASURE))
-    return systems.report(
+    tables.write(
         rows,
         options,
         title="Time to decode one token of one hypothesis, against the length L of the source",
@@ -67,13 +67,14 @@ def main() -> int:
         f"{MEASURE.capitalize()}, median of {options.repeats} repeats:\n\n{medians}\n"
         "Range, memory and other processes' use of the machine:\n\n",
     )
+    return 0
 
 
 def run() -> None:
     """Defines the flags, then runs `main`."""
     timed = ["memattn: no attention", "memattn: memory, K = 32", "memattn: dot product", "memattn: Bahdanau"]
-    systems.define_flags(output="results/speed/tokens", systems=timed, known=list(systems.SYSTEMS))
-    systems.define_sizes("50,200,500,1000,2000,5000,10000,20000")
+    race.define_flags(output="results/speed/tokens", systems=timed, known=list(systems.SYSTEMS))
+    race.define_sizes("50,200,500,1000,2000,5000,10000,20000")
     flags.DEFINE_integer("batch_size", 2, "Sources decoded together.", lower_bound=1)
     flags.DEFINE_integer("beam_size", 10, "Hypotheses per source.", lower_bound=1)
     cli.run(main, tensorflow=True)

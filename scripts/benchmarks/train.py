@@ -7,19 +7,20 @@ import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is
 
 from absl import flags
 
-from benchmarks import systems
+from benchmarks import race, systems, tables
 
 
 def main() -> int:
     options = flags.FLAGS
     rows = []
     for length in map(int, options.lengths):
-        measured = systems.race({name: (name, work_of(length)) for name in options.systems}, options)
+        measured = race.race({name: (name, work_of(length)) for name in options.systems}, options)
         for name, result in measured.items():
             tokens = round(options.batch_size * length / result.median)
-            rows.append({**systems.row(name, length, result, measured), "tokens/s": tokens})
+            rows.append({**tables.row(name, length, result, measured), "tokens/s": tokens})
     title = "Time of a training step"
-    return systems.report(rows, options, title=title, units=options.units, vocabulary=options.vocabulary)
+    tables.write(rows, options, title=title, units=options.units, vocabulary=options.vocabulary)
+    return 0
 
 
 def work_of(length: int, timed: str = "update") -> dict[str, object]:
@@ -40,7 +41,7 @@ def work_of(length: int, timed: str = "update") -> dict[str, object]:
 
 def define_sizes() -> None:
     """Defines the flags that `work_of` reads."""
-    systems.define_sizes("50")
+    race.define_sizes("50")
     flags.DEFINE_integer("batch_size", 128, "Sentence pairs, all of full length.", lower_bound=1)
 
 
@@ -51,6 +52,6 @@ def run() -> None:
         for name, system in systems.SYSTEMS.items()
         if not system.selected and system.worker not in systems.DECODERS
     ]
-    systems.define_flags(output="results/speed/train", systems=systems.TRAINED, known=known)
+    race.define_flags(output="results/speed/train", systems=systems.TRAINED, known=known)
     define_sizes()
     cli.run(main, tensorflow=True)

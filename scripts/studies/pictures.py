@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from benchmarks import plots as benchmark_plots
-from benchmarks import systems
+from benchmarks.tables import system_lines
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -29,7 +29,7 @@ def trade_off(path: str) -> None:
     figure = Figure(figsize=(9.5, 3.9), layout="constrained")
     left, right = figure.subplots(1, 2)
     rows = [row for row in _rows("speed/tokens_long.csv") if int(row["L"]) <= 5000]  # beyond, the encoder takes most
-    draw_lines(left, systems.lines(rows, "microseconds per token"))
+    draw_lines(left, system_lines(rows, "microseconds per token"))
     lengths = [200, 1000, 2000, 3000, 4000, 5000]
     left.set_xticks(lengths, [f"{length:,}" for length in lengths])
     left.set(xlim=(0, 5000), ylim=(0, None), xlabel="S, length of the source in tokens")
@@ -164,7 +164,7 @@ def libraries(path: str) -> None:
     rows = _rows("speed/decode_libraries.csv")
     figure = Figure(figsize=(10, 4), layout="constrained")
     for axes, length in zip(figure.subplots(1, 2, sharey=True), ("20", "50"), strict=True):
-        lines = systems.lines([row for row in rows if row["L"] == length], "seconds")
+        lines = system_lines([row for row in rows if row["L"] == length], "seconds")
         for place, line in enumerate(lines):
             ((middle, least, greatest),) = line.points.values()
             ((colour, _),) = styles.line_styles([line.attention])
@@ -183,7 +183,7 @@ def libraries(path: str) -> None:
 
 def times(path: str, table: str, title: str, x: str, y: str, *, scale: str = "log") -> None:
     """Draws the column `y` of a table of times against lengths."""
-    benchmark_plots.times(path, systems.lines(_rows(table), y), title=title, x=x, y=y, scale=scale)
+    benchmark_plots.times(path, system_lines(_rows(table), y), title=title, x=x, y=y, scale=scale)
 
 
 def curves(path: str, table: str, title: str, memory: dict | None = None) -> None:

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import tensorflow as tf
-from benchmarks import lower_bounds, parts, systems
+from benchmarks import lower_bounds, parts, race, systems, tables
 from benchmarks.peers import worker
 from helpers.repository import ROOT
 
@@ -33,13 +33,13 @@ WORK = {
 
 
 def test_sources_have_the_lengths_of_the_work_and_are_sorted_into_batches():
-    lengths = systems.source_lengths(WORK)
+    lengths = race.source_lengths(WORK)
     assert len(lengths) == 7
     assert (np.diff(lengths) <= 0).all()
     assert lengths.min() >= 1
     assert lengths.max() <= 9
-    assert set(systems.source_lengths({**WORK, "source_lengths": 5})) == {5}
-    news = systems.source_lengths({**WORK, "source_lengths": "news", "length": 35, "examples": 2169})
+    assert set(race.source_lengths({**WORK, "source_lengths": 5})) == {5}
+    news = race.source_lengths({**WORK, "source_lengths": "news", "length": 35, "examples": 2169})
     assert news.mean() == pytest.approx(35, abs=1)
     assert news.std() == pytest.approx(35 / 3.67**0.5, abs=1)  # 18: a third of the lengths lies outside of 17 to 53
     batches = worker.batches(worker.SimpleNamespace(**WORK))
@@ -57,12 +57,12 @@ def test_parts_of_the_work_get_batches_in_turn():
 
 
 def test_every_system_has_a_worker_and_an_environment():
-    for system in [*systems.SYSTEMS.values(), systems.PRODUCTS]:
-        assert os.path.exists(os.path.join(systems.WORKERS, f"{system.worker}.py"))
-        assert system.worker in systems.VARIABLES
+    for system in [*systems.SYSTEMS.values(), race.PRODUCTS]:
+        assert os.path.exists(os.path.join(race.WORKERS, f"{system.worker}.py"))
+        assert system.worker in race.VARIABLES
     setup = (ROOT / "scripts/benchmarks/peers/setup.sh").read_text("utf-8")
-    for key in systems.VARIABLES:
-        assert key in systems.OURS or f"make_environment {key} " in setup
+    for key in race.VARIABLES:
+        assert key in race.OURS or f"make_environment {key} " in setup
 
 
 @pytest.mark.parametrize(
@@ -130,8 +130,8 @@ def test_the_rate_is_measured_with_the_threads_of_the_systems(monkeypatch, tmp_p
         return subprocess.Popen([sys.executable, "-c", reply], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     options = SimpleNamespace(logs=str(tmp_path), device="cpu", threads=1, jit_compile="auto")
-    monkeypatch.setattr(systems, "subprocess", SimpleNamespace(Popen=start_fake_worker, PIPE=subprocess.PIPE))
-    assert systems.multiply_adds_per_second(8, 4, 2, options) == 5.0
+    monkeypatch.setattr(race, "subprocess", SimpleNamespace(Popen=start_fake_worker, PIPE=subprocess.PIPE))
+    assert race.multiply_adds_per_second(8, 4, 2, options) == 5.0
     ((python, path, work), environment) = commands[0]
     assert (python, os.path.basename(path)) == (sys.executable, "products.py")
     work = json.loads(work)
@@ -146,10 +146,10 @@ def test_threads_default_to_the_cores_that_the_process_may_use(monkeypatch):
         def __getattr__(self, _):
             return lambda name, default, *_, **__: defaults.update({name: default})
 
-    monkeypatch.setattr(systems, "flags", Flags())
+    monkeypatch.setattr(race, "flags", Flags())
     monkeypatch.setattr(os, "cpu_count", lambda: 64)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 5}, raising=False)
-    systems.define_flags(output="out", systems=[], known=[])
+    race.define_flags(output="out", systems=[], known=[])
     assert defaults["threads"] == 2
 
 
@@ -166,7 +166,7 @@ def test_a_worker_warms_up_by_decoding_all_of_its_work():
     )
     result = subprocess.run(
         [sys.executable, "-c", code, json.dumps(WORK)],
-        cwd=systems.WORKERS,
+        cwd=race.WORKERS,
         input="run\n",
         capture_output=True,
         text=True,
@@ -180,11 +180,11 @@ def test_a_worker_warms_up_by_decoding_all_of_its_work():
 
 def test_the_caption_mentions_batches_at_once_and_times_of_several_lengths_are_drawn(tmp_path, capsys):
     def caption(batches, *lengths):
-        measured = systems.Measured([1.0], 0.0, 100, {}, "XLA", fold_seconds=0.0125, batches_at_once=batches)
+        measured = race.Measured([1.0], 0.0, 100, {}, "XLA", fold_seconds=0.0125, batches_at_once=batches)
         name = "memattn: no attention"
         options = SimpleNamespace(output=str(tmp_path / "times"), repeats=1, threads=2, systems=[name])
-        rows = [systems.row(name, length, measured, {name: measured}) for length in lengths]
-        systems.report(rows, options, title="T", units=8, vocabulary=9)
+        rows = [tables.row(name, length, measured, {name: measured}) for length in lengths]
+        tables.write(rows, options, title="T", units=8, vocabulary=9)
         assert "batches at once" not in capsys.readouterr().out
         return (tmp_path / "times.md").read_text("utf-8")
 
@@ -198,10 +198,10 @@ def test_the_caption_mentions_batches_at_once_and_times_of_several_lengths_are_d
 
 def test_the_caption_says_that_a_transformer_has_other_layers(tmp_path):
     name = "CTranslate2: Transformer, int8"
-    measured = systems.Measured([1.0], 0.0, 100, {}, "")
+    measured = race.Measured([1.0], 0.0, 100, {}, "")
     options = SimpleNamespace(output=str(tmp_path / "times"), repeats=1, threads=2, systems=[name])
-    rows = [systems.row(name, length, measured, {name: measured}) for length in (5, 6)]
-    systems.report(rows, options, title="T", units=8, vocabulary=9)
+    rows = [tables.row(name, length, measured, {name: measured}) for length in (5, 6)]
+    tables.write(rows, options, title="T", units=8, vocabulary=9)
     caption = (tmp_path / "times.md").read_text("utf-8").splitlines()[0]
     assert caption.startswith("T: two layers (the Transformer: three of encoder and of decoder) of 8 units")
     assert (tmp_path / "times.png").exists()
@@ -247,7 +247,7 @@ def test_ctranslate2_searches_with_the_beam_and_the_lengths_of_the_work(hypothes
         path.write_text(code, "utf-8")
     result = subprocess.run(
         [sys.executable, "ct2.py", json.dumps({**WORK, "beam": 2, "threads": 2, "precision": "int8"})],
-        cwd=systems.WORKERS,
+        cwd=race.WORKERS,
         env={**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONSAFEPATH": ""},
         input="run\n",
         capture_output=True,

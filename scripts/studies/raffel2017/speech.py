@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from typing import cast
 
 from benchmarks import plots as benchmark_plots
-from benchmarks import systems, tokens
+from benchmarks import tokens
+from benchmarks.tables import system_lines
 
 from memattn import files, reading
 from memattn.config import Config, TrainingConfig
@@ -66,7 +67,7 @@ def decoder_time(output: Output) -> None:
     sizes = ["--units", "128", "--vocabulary", "32"]
     output.benchmark("tokens", list(_TIMED), ["--lengths", lengths, "--repeats", "3", *sizes])
     rows = [{**row, "L": str(_REDUCTION * int(row["L"]))} for row in reading.csv_file(output.path("table.csv"))]
-    lines = systems.lines(rows, tokens.MEASURE)
+    lines = system_lines(rows, tokens.MEASURE)
     columns = ("system", tokens.MEASURE, "min-max", "background load")
     title = f"Time to decode a character of a hypothesis, {_REDUCTION} frames for each state of the encoder"
     output.table([{"frames": row["L"], **{column: row[column] for column in columns}} for row in rows], title)

@@ -1,0 +1,214 @@
+"""Times systems on the same work, in turns, each in processes of its own."""
+
+import concurrent.futures
+import contextlib
+import dataclasses
+import itertools
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import IO, Any, cast
+
+import numpy as np
+from absl import flags
+from tqdm import tqdm
+
+from benchmarks.peers import worker
+from benchmarks.systems import NONE, SYSTEMS, System
+from memattn import processes
+from memattn.errors import RunError
+
+BENCHMARKS = pathlib.Path(__file__).resolve().parent
+WORKERS = os.path.join(BENCHMARKS, "peers")
+PRODUCTS = System("products", NONE)  # matrix products, which measure the speed of the machine
+OURS = ("ours", "products")  # workers that run in this process' Python environment
+# Environment variables of workers. On this work, TensorFlow 2.15 is faster without oneDNN; PyTorch is very slow if its
+# threads spin.
+VARIABLES = {
+    "ours": {},
+    "products": {"PYTHONPATH": os.pathsep.join(filter(None, [str(BENCHMARKS.parent), os.environ.get("PYTHONPATH")]))},
+    "tfa": {"TF_ENABLE_ONEDNN_OPTS": "0"},
+    "onmt_tf": {"TF_ENABLE_ONEDNN_OPTS": "0"},
+    "onmt_py": {"OMP_WAIT_POLICY": "PASSIVE"},
+    "joey_nmt": {"OMP_WAIT_POLICY": "PASSIVE"},
+    "marian": {},
+    "ct2": {},
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Measured:
+    """The measurements of one system.
+
+    Attributes:
+      seconds: time of each repeat.
+      background_load: cores that other processes used, averaged over a repeat; the largest of all repeats.
+      peak_memory: MiB of memory.
+      versions, notes: reported by the worker.
+      fold_seconds: time of folding the token embeddings, once per model and not in `seconds`; None if not folded.
+      batches_at_once: batches that one process decodes concurrently.
+    """
+
+    seconds: list[float]
+    background_load: float
+    peak_memory: int
+    versions: dict[str, str]
+    notes: str
+    fold_seconds: float | None = None
+    batches_at_once: int = 1
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.seconds)
+
+
+def define_sizes(lengths: str) -> None:
+    """Defines the flags of benchmarks whose sizes the user chooses."""
+    define_numbers("lengths", lengths, "Lengths L.")
+    flags.DEFINE_integer("units", 256, "Units per layer and direction; also the embedding size.", lower_bound=1)
+    flags.DEFINE_integer("vocabulary", 24, "Number of ids, including four special ones.", lower_bound=5)
+
+
+def define_numbers(name: str, numbers: str, meaning: str) -> None:
+    """Defines a flag for positive integers, separated by commas."""
+    flags.DEFINE_list(name, numbers.split(","), meaning)
+    flags.register_validator(
+        name,
+        lambda values: bool(values) and all(value.isdecimal() and int(value) for value in values),
+        "positive integers, separated by commas",
+    )
+
+
+def define_flags(*, output: str | None, systems: list[str], known: list[str]) -> None:
+    """Defines the flags that all benchmarks share; of the `known` systems, `systems` are timed by default."""
+    flags.DEFINE_multi_enum("systems", systems, known, "System to time; repeatable.")
+    flags.DEFINE_enum("device", "cpu", ["cpu", "gpu"], "Device of memattn; other libraries run on the CPU.")
+    flags.DEFINE_integer("threads", processes.cores(), "Threads per system.", lower_bound=1)
+    flags.DEFINE_enum("jit_compile", "auto", ["auto", "true", "false"], "Whether XLA compiles memattn.")
+    flags.DEFINE_integer("repeats", 5, "Runs per system, in turns.", lower_bound=1)
+    flags.DEFINE_string("environments", "build/peers", "Folder made by scripts/benchmarks/peers/setup.sh.")
+    flags.DEFINE_string("logs", "build/logs", "Folder of the systems' output.")
+    flags.DEFINE_string("output", output, "Path of the results, without file extension.")
+
+
+def race(
+    runners: Mapping[str, tuple[str, Mapping[str, Any]]], options: flags.FlagValues, *, warming_up: int = 1
+) -> dict[str, Measured]:
+    """Warms up runners (name -> system and work), then times them in turns, `repeats` times.
+
+    `warming_up` runners warm up at the same time, which lengthens `fold_seconds` if there are several. Raises RunError.
+    """
+    os.makedirs(options.logs, exist_ok=True)
+    if options.device == "cpu":
+        import tensorflow as tf
+
+        tf.config.set_visible_devices([], "GPU")  # this process reports the device
+    children: dict[str, list[subprocess.Popen]] = {}
+    measured: dict[str, list[tuple[float, float, float]]] = {name: [] for name in runners}
+
+    def warm_up(name: str) -> dict:
+        system, work = runners[name]
+        children[name] = _start(name, SYSTEMS[system], work, options)
+        reply = _replies(children[name], name, options)[0]
+        parts = len(children[name])
+        return reply if parts == 1 else {**reply, "notes": f"{reply['notes']}, {parts} processes with a batch each"}
+
+    try:
+        with concurrent.futures.ThreadPoolExecutor(warming_up) as pool:
+            warmed = tqdm(pool.map(warm_up, runners), "warming up", len(runners), unit="system", disable=None)
+            ready = dict(zip(runners, warmed, strict=True))
+        for name in tqdm(list(runners) * options.repeats, desc="measuring", unit="run", disable=None):
+            busy = _busy_seconds()
+            for process in children[name]:
+                with contextlib.suppress(BrokenPipeError):  # a process that has ended does not reply either
+                    print("run", file=process.stdin, flush=True)
+            replies = _replies(children[name], name, options)
+            seconds = max(reply["seconds"] for reply in replies)
+            background = _busy_seconds() - busy - sum(reply["cpu_seconds"] for reply in replies)
+            memory = sum(reply["peak_memory_MiB"] for reply in replies)
+            measured[name].append((seconds, background / seconds, memory))
+    finally:
+        for process in itertools.chain(*children.values()):
+            process.kill()
+            process.communicate()
+    results = {}
+    for name, runs in measured.items():
+        seconds, background_load, memory = zip(*runs, strict=True)
+        results[name] = Measured(list(seconds), round(max(0.0, *background_load), 2), round(max(memory)), **ready[name])
+    return results
+
+
+def multiply_adds_per_second(rows: int, inner: int, columns: int, options: flags.FlagValues) -> float:
+    """Measures the rate of matrix products on the device and with the threads of the systems. Raises RunError."""
+    os.makedirs(options.logs, exist_ok=True)
+    name, work = "matrix products", {"rows": rows, "inner": inner, "columns": columns}
+    (process,) = _start(name, PRODUCTS, work, options)
+    with process:
+        rate = _replies([process], name, options)[0]["multiply_adds_per_second"]
+        process.communicate()  # closes its standard input, which ends it
+    return rate
+
+
+def _start(name: str, system: System, work: Mapping[str, Any], options: flags.FlagValues) -> list[subprocess.Popen]:
+    """Starts the processes of a system: `work["processes"]`, which share batches and threads, or one."""
+    python = sys.executable
+    if system.worker not in OURS:
+        python = os.path.join(options.environments, system.worker, "bin", "python")
+        if not os.path.exists(python):
+            raise RunError(
+                f"{python}: missing; scripts/benchmarks/peers/setup.sh creates it, or choose other --systems"
+            )
+    jit_compile = {"auto": "auto", "true": True, "false": False}[options.jit_compile]
+    parts = work.get("processes", 1)
+    settings = {
+        "attention": system.attention,
+        "model": system.model,
+        "selected": system.selected,
+        "precision": system.precision,
+        "threads": max(1, options.threads // parts),
+        "jit_compile": jit_compile,
+        "parts": parts,
+    }
+    variables = {"TF_CPP_MIN_LOG_LEVEL": "3", **VARIABLES[system.worker]}
+    if options.device == "cpu" or system.worker not in OURS:
+        variables["CUDA_VISIBLE_DEVICES"] = ""
+    with open(_log(name, options), "wb") as file:
+        return [
+            subprocess.Popen(
+                [python, os.path.join(WORKERS, f"{system.worker}.py"), json.dumps({**work, **settings, "part": part})],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=file,
+                text=True,
+                env={**os.environ, **variables, "PYTHONSAFEPATH": ""},  # workers import worker.py beside them
+            )
+            for part in range(parts)
+        ]
+
+
+def _replies(children: list[subprocess.Popen], name: str, options: flags.FlagValues) -> list[dict]:
+    """Reads a reply of each process. Raises RunError if a process has ended."""
+    lines = [cast(IO[str], process.stdout).readline() for process in children]
+    if not all(lines):
+        raise RunError(f"{name}: its process ended; see {_log(name, options)}")
+    return [json.loads(line) for line in lines]
+
+
+def _busy_seconds() -> float:
+    """Returns the CPU seconds used on the whole machine since it started."""
+    with open("/proc/stat", encoding="utf-8") as file:
+        fields = [int(field) for field in file.readline().split()[1:9]]
+    return (sum(fields) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")
+
+
+def _log(name: str, options: flags.FlagValues) -> str:
+    return os.path.join(options.logs, f"{name}.log")
+
+
+def source_lengths(work: Mapping[str, Any]) -> np.ndarray:
+    """Returns the lengths of the sources that the workers make for `work`."""
+    return np.array([len(source) for source in worker.sources(worker.SimpleNamespace(**work))])

@@ -1,0 +1,98 @@
+"""Writes what a benchmark has measured, as a table and a picture."""
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from absl import flags
+
+from benchmarks import plots
+from benchmarks.race import Measured
+from benchmarks.systems import NONE, SYSTEMS, TRANSFORMERS
+from memattn import files
+from memattn.evaluation import formatting
+from memattn.evaluation.plots import Line
+
+
+def row(name: str, length: int, result: Measured, results: Mapping[str, Measured]) -> dict[str, Any]:
+    """Returns a system's row of the table.
+
+    The best library is the fastest other library with attention.
+    """
+    libraries = [
+        library.median
+        for key, library in results.items()
+        if SYSTEMS[key].worker != "ours" and SYSTEMS[key].attention != NONE
+    ]
+    bahdanau = results.get("memattn: Bahdanau")
+    return {
+        "L": length,
+        "system": name,
+        "seconds": round(result.median, 4),
+        "min-max": formatting.extent(result.seconds, ".4g"),
+        "fold s (apart)": "" if result.fold_seconds is None else f"{result.fold_seconds:.2g}",
+        "speed-up over the best library": round(min(libraries) / result.median, 2) if libraries else "",
+        "speed-up over our Bahdanau": round(bahdanau.median / result.median, 2) if bahdanau else "",
+        "peak MiB": result.peak_memory,
+        "background load": result.background_load,
+        "batches at once": result.batches_at_once,
+        "notes": f"{' '.join(f'{key} {value}' for key, value in result.versions.items())}; {result.notes}",
+    }
+
+
+def write(
+    rows: list[dict],
+    options: flags.FlagValues,
+    *,
+    title: str,
+    units: int,
+    vocabulary: int,
+    measure: str = "seconds",
+    scale: str = "log",
+    lead: str = "",
+) -> None:
+    """Writes the table as CSV and Markdown, its conditions, and a picture; prints the table.
+
+    If there are several lengths, the picture shows the column `measure` against the length; both axes have the `scale`,
+    "log" or "linear". `lead` is text above the table.
+    """
+    from memattn.runs import provenance
+
+    os.makedirs(os.path.dirname(options.output) or ".", exist_ok=True)
+    keys = list(dict.fromkeys(key for row in rows for key in row if key not in ("notes", "batches at once")))
+    table = [{key: row.get(key, "") for key in keys} for row in rows]
+    conditions = provenance.conditions()
+    facts = {
+        **conditions,
+        "repeats": options.repeats,
+        "threads": options.threads,
+        "load_average": os.getloadavg()[0],
+        "systems": {row["system"]: row["notes"] for row in rows},
+    }
+    files.write_csv(f"{options.output}.csv", table)
+    files.write(f"{options.output}.json", json.dumps(facts, indent=2) + "\n")
+    markdown = lead + formatting.markdown(table)
+    layers = "two layers"
+    if TRANSFORMERS.keys() & set(options.systems):
+        layers += " (the Transformer: three of encoder and of decoder)"
+    size = f"{layers} of {units} units, vocabulary {vocabulary:,}, {conditions['device']}"
+    caption = f"{title}: {size}, {options.threads} threads"
+    if (at_once := max(row.get("batches at once", 1) for row in rows)) > 1:
+        caption += f"; memattn decodes {'two' if at_once == 2 else at_once} batches at once"
+    files.write(f"{options.output}.md", f"{caption}\n\n{markdown}\n")
+    if len({row["L"] for row in rows}) > 1:
+        labels = {"title": f"{title}\n{size}", "x": "length L, in tokens", "y": measure}
+        plots.times(f"{options.output}.png", system_lines(rows, measure), scale=scale, **labels)
+    print(f"\n{title}\n\n{markdown}")
+
+
+def system_lines(rows: list[dict], measure: str) -> list[Line]:
+    """Returns the column `measure` of a table against the length, with its range, for each system."""
+    points: dict[str, dict[int, tuple[float, float, float]]] = {}
+    for row in rows:
+        points.setdefault(row["system"], {})[int(row["L"])] = float(row[measure]), *formatting.ends(row["min-max"])
+    return [
+        Line(name, (SYSTEMS.get(name) or SYSTEMS[f"memattn: {name}"]).attention, points_of_system)
+        for name, points_of_system in points.items()
+    ]
