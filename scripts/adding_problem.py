@@ -11,7 +11,6 @@ import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is
 import json
 import math
 import os
-from collections.abc import Callable
 
 from absl import flags
 
@@ -67,8 +66,8 @@ def _fill(cells: list[dict]) -> None:
                     epochs=options.epochs,
                 )
                 cells = [cell for cell in cells if cell not in same] + [{**cell, **provenance.conditions()}]
-                _write(cells, adding_problem.published)
-    _write(cells, adding_problem.published)
+                _write(cells)
+    _write(cells)
 
 
 def _settings(cell: dict) -> tuple:
@@ -95,7 +94,10 @@ def _read(path: str) -> list[dict]:
     return cells
 
 
-def _write(cells: list[dict], published: Callable[[str, str, str], str]) -> None:
+def _write(cells: list[dict]) -> None:
+    """Writes the table and its cells."""
+    from studies.raffel2016.adding_problem import published
+
     rows = []
     for cell in cells:
         task, length, model = (cell[key] for key in ("task", "length", "model"))

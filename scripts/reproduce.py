@@ -17,6 +17,7 @@ import sys
 
 from absl import flags
 
+from memattn.config.schema import did_you_mean
 from memattn.errors import ConfigError, RunError
 
 
@@ -28,7 +29,8 @@ def main(*names: str) -> int:
         raise ConfigError(f"give targets: all, or some of {', '.join(runner.TARGETS)}")
     for name in names:
         if name not in ("all", *runner.TARGETS):
-            raise ConfigError(f"{name}: no such target; known: all, {', '.join(runner.TARGETS)}")
+            problem = [f"{name}: no such target", *did_you_mean(name, runner.TARGETS)]
+            raise ConfigError("; ".join([*problem, f"known: all, {', '.join(runner.TARGETS)}"]))
     available = runner.available(options.scale)
     if missing := [name for name in names if name not in ("all", *available)]:
         raise ConfigError(f"{missing[0]}: not made at --scale {options.scale}, which has {', '.join(available)}")

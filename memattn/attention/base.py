@@ -12,6 +12,8 @@ from memattn.attention.ops import padding_last
 from memattn.attention.options import MODEL_FACTS, check_choice, constructor_parameters, literal_values
 from memattn.attention.step_list import StepList
 
+_KERAS_ARGUMENTS = ("name", "dtype", "trainable", "activity_regularizer", "autocast", "dynamic")
+
 
 class AttentionMechanism(tf.keras.layers.Layer):
     """Scores the values of a memory that is made once per source.
@@ -51,7 +53,14 @@ class AttentionMechanism(tf.keras.layers.Layer):
         return super().__new__(cls, *args, **kwargs)
 
     def __init__(self, **kwargs):
-        super().__init__(**kwargs)
+        try:
+            super().__init__(**kwargs)
+        except (TypeError, ValueError) as error:  # Keras' message does not name the arguments of the class
+            unknown = [name for name in kwargs if name not in _KERAS_ARGUMENTS]
+            if not unknown:
+                raise
+            arguments = f"its arguments: {', '.join(self.constructor_arguments())}, and those of a Keras layer"
+            raise TypeError(f"{type(self).__name__}: no argument {unknown[0]}; {arguments}") from error
         self.supports_masking = True
         # Keras 3: XLA cannot compile the gradient of a loop over an unknown number of queries.
         self.supports_jit = not self.is_recurrent
