@@ -578,9 +578,11 @@ def test_a_dry_run_with_a_rehearsal_is_refused(command):
 
 
 def test_an_unknown_target_is_refused_with_the_known_targets(command):
-    status, _, stderr = command(ROOT, "scripts.reproduce", "table9")
+    status, _, stderr = command(ROOT, "scripts.reproduce", "windowed_memry")
     assert status == 2
-    assert stderr.splitlines()[-1].startswith("error: table9: no such target; did you mean table1?; known: all, ")
+    assert stderr.splitlines()[-1].startswith(
+        "error: windowed_memry: no such target; did you mean windowed_memory?; known: all, "
+    )
 
 
 def test_a_models_name_in_tables_tells_its_attention():
