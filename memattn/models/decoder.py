@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import tensorflow as tf
 
 from memattn.attention import AttentionMechanism
-from memattn.attention.initializers import Initializer, initializer_config, initializer_of
-from memattn.attention.ops import cast
+from memattn.attention.initializers import Initializer, initializer_of
+from memattn.models.attentive_decoder import AttentiveDecoder
 from memattn.models.bridge import Cells
 from memattn.models.dropout import dropout, split_seed
 from memattn.models.lstm import run_lstm
@@ -15,7 +15,7 @@ from memattn.models.stepper import LSTMStepper, StackStepper, Stepper, run_steps
 
 
 @tf.keras.utils.register_keras_serializable("memattn")
-class Decoder(tf.keras.layers.Layer):
+class Decoder(AttentiveDecoder):
     """A stack of LSTM cells that reads one context per step from an attention mechanism.
 
     The query is the top cell's output in the same step (h of Eq. 7).
@@ -29,8 +29,10 @@ class Decoder(tf.keras.layers.Layer):
       initializer: name, config or object, of the weight matrices.
     """
 
-    # A decoder of other cells overrides these, and `_upper_weights` and `_unroll_layers`.
+    state_parts = 2  # h and c
+    # A decoder of other cells overrides these, and `_upper_weights`.
     cell_name, cell_type = "lstm", tf.keras.layers.LSTMCell
+    runs_whole_layers = True  # without input feeding, by `run_lstm`
     cell_options: Mapping[str, bool] = {}
     stepper_type: type[StackStepper] = LSTMStepper
 
@@ -46,10 +48,8 @@ class Decoder(tf.keras.layers.Layer):
         initializer: Initializer = "glorot_uniform",
         **kwargs,
     ):
-        super().__init__(**kwargs)
-        self.attention = attention
-        self.layers, self.units, self.dropout = layers, units, dropout
-        self.input_feeding, self.mix, self.initializer = input_feeding, mix, initializer
+        super().__init__(attention=attention, units=units, dropout=dropout, initializer=initializer, **kwargs)
+        self.layers, self.input_feeding, self.mix = layers, input_feeding, mix
         self.stack = [
             # Not Keras' LSTM: on a GPU it becomes a cuDNN operation, which XLA cannot compile.
             tf.keras.layers.RNN(self._cell(name), return_sequences=True, dtype=self.dtype_policy, name=name)
@@ -74,18 +74,12 @@ class Decoder(tf.keras.layers.Layer):
             **self.cell_options,
         )
 
-    def gates(self, inputs: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:
-        """Returns what inputs [..., E] contribute to the gates of the first cell [..., G], bias included."""
+    def gates(self, inputs, seed=None):
         cell = self.stack[0].cell
         kernel, bias = self._cast(cell.kernel)[: inputs.shape[-1]], self._cast(cell.bias)
         return tf.tensordot(dropout(inputs, self.dropout, seed), kernel, 1) + bias
 
-    def stepper(self, memory: dict[str, tf.Tensor], *, fold: bool = False) -> StackStepper:
-        """Does the work that all steps over one memory share; returns the stepper that runs single steps.
-
-        `fold` is for searches, which have no dropout: what the mechanism's `for_search` returns computes the scores,
-        and the memory is folded if that saves work (see `FoldedReader`).
-        """
+    def stepper(self, memory, *, fold=False):
         first, *upper = [layer.cell for layer in self.stack]
         kernel, values = self._cast(first.kernel), memory["values"]
         feed_kernel = kernel[kernel.shape[0] - values.shape[2] :] if self.input_feeding else None
@@ -109,48 +103,35 @@ class Decoder(tf.keras.layers.Layer):
         """Returns the weights of a cell above the first, as the stepper's `_run_upper` takes them."""
         return tf.concat([kernel, recurrent_kernel], 0), bias
 
-    def build(self, inputs_shape, memory_shape=None):
-        """Makes the weights for inputs [B, T, E] and a memory whose "values" are [B, M, D]."""
-        if memory_shape is not None:  # Keras 2 passes only the first shape
-            values_shape = memory_shape["values"]
-            if not self.attention.built:
-                self.attention.build((None, None, self.units), values_shape)
-            context_size = self.attention.context_size(values_shape[-1])
-            width = inputs_shape[-1] + context_size * self.input_feeding
-            for layer in self.stack:
-                layer.build((None, None, width))
-                width = self.units
-            if self.mix:
-                self.mixing_layer.build((None, self.units + context_size))
-        self.built = True
+    def _make_weights(self, width, context_size):
+        width += context_size * self.input_feeding
+        for layer in self.stack:
+            layer.build((None, None, width))
+            width = self.units
+        if self.mix:
+            self.mixing_layer.build((None, self.units + context_size))
 
     def compute_output_shape(self, inputs_shape, memory_shape, **_):
         context_size = self.attention.context_size(memory_shape["values"][-1])
         features = self.units if self.mix else self.units + context_size
         return (*inputs_shape[:-1], features), (*inputs_shape[:-1], memory_shape["values"][1])
 
-    def call(
-        self, inputs: tf.Tensor, cells: Cells, memory: dict[str, tf.Tensor], seed: tf.Tensor | None = None
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Runs all steps under teacher forcing, from the state `cells`, for inputs [B, T, E].
-
-        Returns the inputs of the output layer [B, T, F], and scores [B, T, M] of the memory's values.
-        """
-        if not self.stack[0].built:
+    def call(self, inputs, cells, memory, seed=None):
+        if not self.has_weights:
             self.build(inputs.shape, {"values": memory["values"].shape})
-        in_steps = self.input_feeding or self.attention.is_recurrent
+        in_steps = self.input_feeding or self.attention.is_recurrent or not self.runs_whole_layers
         unroll = self._unroll_steps if in_steps else self._unroll_layers
         stepper = self.stepper(memory)
         outputs, contexts, scores = unroll(inputs, cells, stepper, seed)
         return stepper.read_out(outputs, contexts), scores
 
     def _unroll_steps(self, inputs, cells: Cells, stepper: Stepper, seed):
-        """Runs step after step: a step needs the previous context, or the attention's previous state."""
+        """Runs step after step."""
         inputs_seed, step_seed = split_seed(seed, 2)
         return run_steps(stepper, self.gates(inputs, inputs_seed), cells, step_seed)
 
     def _unroll_layers(self, inputs, cells: Cells, stepper: Stepper, seed):
-        """Runs layer after layer; then all queries read the memory in one product."""
+        """Runs layer after layer: no step needs a context. Then all queries read the memory in one product."""
         outputs = inputs
         for lstm, cell, layer_seed in zip(self.stack, cells, split_seed(seed, self.layers), strict=True):
             # Where XLA compiles the decoder, the loop in a function of its own would make an update three times slower.
@@ -158,21 +139,5 @@ class Decoder(tf.keras.layers.Layer):
         reading = stepper.read(outputs, (), seed)
         return outputs, reading.contexts, reading.scores
 
-    def _cast(self, weight) -> tf.Tensor:
-        return cast(weight, self.compute_dtype)
-
     def get_config(self):
-        return {
-            **super().get_config(),
-            "attention": tf.keras.layers.serialize(self.attention),
-            "layers": self.layers,
-            "units": self.units,
-            "dropout": self.dropout,
-            "input_feeding": self.input_feeding,
-            "mix": self.mix,
-            "initializer": initializer_config(self.initializer),
-        }
-
-    @classmethod
-    def from_config(cls, config):
-        return cls(**{**config, "attention": tf.keras.layers.deserialize(config["attention"])})
+        return {**super().get_config(), "layers": self.layers, "input_feeding": self.input_feeding, "mix": self.mix}

@@ -32,16 +32,14 @@ class GRUDecoder(Decoder):
     For its arguments, see `Decoder`. The baseline of Kaiser and Bengio (2016) has this decoder and an encoder of GRUs.
     """
 
+    state_parts = 1
     cell_name, cell_type = "gru", tf.keras.layers.GRUCell
+    runs_whole_layers = False
     cell_options = {"reset_after": False}
     stepper_type = GRUStepper
 
     def _upper_weights(self, kernel, recurrent_kernel, bias):
         return kernel, bias, _divided(recurrent_kernel)
-
-    def _unroll_layers(self, inputs, cells, stepper, seed):
-        """Runs step after step, since only LSTMs have a loop that runs a whole layer (`run_lstm`)."""
-        return self._unroll_steps(inputs, cells, stepper, seed)
 
 
 def _divided(recurrent_kernel: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

@@ -3,16 +3,15 @@
 import tensorflow as tf
 
 from memattn.attention import AttentionMechanism
-from memattn.attention.initializers import Initializer, initializer_config, initializer_of
-from memattn.attention.ops import cast
-from memattn.models.bridge import Cells
+from memattn.attention.initializers import Initializer, initializer_of
+from memattn.models.attentive_decoder import AttentiveDecoder
 from memattn.models.dropout import dropout, split_seed
 from memattn.models.reader import make_reader
 from memattn.models.stepper import Stepper, StepResult, gru_parts, run_steps
 
 
 @tf.keras.utils.register_keras_serializable("memattn")
-class RNNsearchDecoder(tf.keras.layers.Layer):
+class RNNsearchDecoder(AttentiveDecoder):
     """A GRU whose previous state s_{i-1} is the query for the context c_i, and a maxout layer (appendix A.2).
 
     s_i = (1 - z) * s_{i-1} + z * tanh(W y + U (r * s_{i-1}) + C c_i), where y is the embedding of the previous token,
@@ -27,6 +26,8 @@ class RNNsearchDecoder(tf.keras.layers.Layer):
       initializer: name, config or object, of the weight matrices.
     """
 
+    default_bridge = "backward"
+
     def __init__(
         self,
         *,
@@ -36,40 +37,30 @@ class RNNsearchDecoder(tf.keras.layers.Layer):
         initializer: Initializer = "glorot_uniform",
         **kwargs,
     ):
-        super().__init__(**kwargs)
+        super().__init__(attention=attention, units=units, dropout=dropout, initializer=initializer, **kwargs)
         if units % 2:
             raise ValueError(f"units: the maxout layer of rnnsearch needs an even number, not {units}")
-        self.attention = attention
-        self.units, self.dropout, self.initializer = units, dropout, initializer
-        self.kernel = None
 
-    def build(self, inputs_shape, memory_shape=None):
-        """Makes the weights for inputs [B, T, E] and a memory whose "values" are [B, M, D]."""
-        if memory_shape is not None:  # Keras 2 passes only the first shape
-            values_shape, units = memory_shape["values"], self.units
-            if not self.attention.built:
-                self.attention.build((None, None, units), values_shape)
-            width = inputs_shape[-1] + self.attention.context_size(values_shape[-1])
-            self.kernel = self._make_kernel("kernel", width, 3 * units)  # of [y; c], for z, r and the candidate
-            self.recurrent_kernel = self._make_kernel("recurrent_kernel", units, 3 * units)
-            self.read_out_kernel = self._make_kernel("read_out_kernel", width + units, units)  # of [y; c; s]
-            self.bias = self.add_weight(shape=(3 * units,), initializer="zeros", name="bias")
-            self.read_out_bias = self.add_weight(shape=(units,), initializer="zeros", name="read_out_bias")
-        self.built = True
+    def _make_weights(self, width, context_size):
+        width, units = width + context_size, self.units
+        self.kernel = self._make_kernel("kernel", width, 3 * units)  # of [y; c], for z, r and the candidate
+        self.recurrent_kernel = self._make_kernel("recurrent_kernel", units, 3 * units)
+        self.read_out_kernel = self._make_kernel("read_out_kernel", width + units, units)  # of [y; c; s]
+        self.bias = self.add_weight(shape=(3 * units,), initializer="zeros", name="bias")
+        self.read_out_bias = self.add_weight(shape=(units,), initializer="zeros", name="read_out_bias")
 
     def _make_kernel(self, name: str, inputs: int, outputs: int) -> tf.Variable:
         initializer = initializer_of(name, self.initializer)
         return self.add_weight(shape=(inputs, outputs), initializer=initializer, name=name)
 
-    def gates(self, inputs: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:
+    def gates(self, inputs, seed=None):
         """Returns what inputs [..., E] contribute to cell and maxout layer [..., 3U + U], biases included."""
         size = inputs.shape[-1]
         kernel = tf.concat([self._cast(self.kernel)[:size], self._cast(self.read_out_kernel)[:size]], -1)
         bias = tf.concat([self._cast(self.bias), self._cast(self.read_out_bias)], -1)
         return tf.tensordot(dropout(inputs, self.dropout, seed), kernel, 1) + bias
 
-    def stepper(self, memory: dict[str, tf.Tensor], *, fold: bool = False) -> "RNNsearchStepper":
-        """Returns the stepper that runs single steps over one memory; see `Decoder.stepper`."""
+    def stepper(self, memory, *, fold=False):
         values, recurrent = memory["values"], self._cast(self.recurrent_kernel)
         kernel, read_out = self._cast(self.kernel), self._cast(self.read_out_kernel)
         first = kernel.shape[0] - values.shape[2]
@@ -86,35 +77,13 @@ class RNNsearchDecoder(tf.keras.layers.Layer):
     def compute_output_shape(self, inputs_shape, memory_shape, **_):
         return (*inputs_shape[:-1], self.units // 2), (*inputs_shape[:-1], memory_shape["values"][1])
 
-    def call(
-        self, inputs: tf.Tensor, cells: Cells, memory: dict[str, tf.Tensor], seed: tf.Tensor | None = None
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Runs all steps under teacher forcing, from the state `cells`, for inputs [B, T, E].
-
-        Returns the inputs of the output layer [B, T, U / 2], and scores [B, T, M] of the memory's values.
-        """
-        if self.kernel is None:
+    def call(self, inputs, cells, memory, seed=None):
+        if not self.has_weights:
             self.build(inputs.shape, {"values": memory["values"].shape})
         inputs_seed, step_seed = split_seed(seed, 2)
         stepper = self.stepper(memory)
         outputs, contexts, scores = run_steps(stepper, self.gates(inputs, inputs_seed), cells, step_seed)
         return stepper.read_out(outputs, contexts), scores
-
-    def _cast(self, weight) -> tf.Tensor:
-        return cast(weight, self.compute_dtype)
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "attention": tf.keras.layers.serialize(self.attention),
-            "units": self.units,
-            "dropout": self.dropout,
-            "initializer": initializer_config(self.initializer),
-        }
-
-    @classmethod
-    def from_config(cls, config):
-        return cls(**{**config, "attention": tf.keras.layers.deserialize(config["attention"])})
 
 
 class RNNsearchStepper(Stepper):

@@ -9,6 +9,7 @@ from memattn import attention as mechanisms
 from memattn.attention.initializers import Initializer
 from memattn.attention.options import check_choice
 from memattn.data.lexicon import Selection
+from memattn.models.attentive_decoder import AttentiveDecoder
 from memattn.models.bridge import BackwardBridge, Cells, DenseBridge, ZeroBridge
 from memattn.models.decoder import Decoder
 from memattn.models.dropout import fold_in, split_seed
@@ -23,7 +24,7 @@ from memattn.models.tokens import OutputWeights, output_weights, shift_right
 _SOURCE_SEED = 2  # number that `fold_in` gets for the source reader's seed
 
 BRIDGES = {"zero": ZeroBridge, "dense": DenseBridge, "backward": BackwardBridge}
-DECODERS = {"lstm": Decoder, "gru": GRUDecoder, "rnnsearch": RNNsearchDecoder}
+DECODERS: dict[str, type[AttentiveDecoder]] = {"lstm": Decoder, "gru": GRUDecoder, "rnnsearch": RNNsearchDecoder}
 _CHOICES = {
     "bridge": ("auto", *BRIDGES),
     "tie_embeddings": ("none", "source_target", "all"),
@@ -209,14 +210,14 @@ class Seq2Seq(tf.keras.Model):
     ) -> tf.keras.layers.Layer:
         """Makes the bridge. Raises ValueError for more layers than the bridge or the decoder may have."""
         if kind == "auto":
-            kind = ("backward" if decoder == "rnnsearch" else "zero") if self.has_alignments else "dense"
+            kind = DECODERS[decoder].default_bridge if self.has_alignments else "dense"
         most = max(layers, self.encoder.layers) if kind == "backward" else layers
         if most > 1 and (decoder == "rnnsearch" or kind == "backward"):
             raise ValueError(f"layers: decoder rnnsearch and bridge backward are for one layer, not {most}")
         options: dict[str, Any] = {} if kind == "zero" else {"initializer": initializer}
         if kind == "backward":
             options["encoder_units"] = self.encoder.units
-        parts = 2 if decoder == "lstm" else 1
+        parts = DECODERS[decoder].state_parts
         return BRIDGES[kind](layers=layers, units=units, parts=parts, dtype=self.dtype_policy, name="bridge", **options)
 
     def _build_layers(self) -> None:
