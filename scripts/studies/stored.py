@@ -26,7 +26,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def windowed_memory(folder: str) -> None:
     """Writes the table and the pictures of windowed memory at the paper's size."""
-    windowed.windowed_memory(Output(folder, "cpu"), _runs("windowed_memory/cpu", "windowed_memory/cpu"))
+    runs = [_runs(f"{kind}/cpu", "windowed_memory/cpu") for kind in ("windowed_memory", "windowed_memory_200")]
+    windowed.windowed_memory(Output(folder, "cpu"), [*runs[0], *runs[1]])
 
 
 def bridge(folder: str) -> None:
