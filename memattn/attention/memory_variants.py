@@ -76,7 +76,7 @@ class MemoryVariantAttention(SlotReader):
     def _unscaled_alpha(self, logits: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
         """Returns alpha [B, S, K] before it is multiplied by `vote_scale`."""
         if self.encoder_scoring == "softmax_time":
-            return masked_softmax(logits, mask[:, :, None], axis=1)
+            return masked_softmax(logits, tf.expand_dims(mask, -1), axis=1)
         alpha = SCORINGS[self.encoder_scoring](logits) * tf.expand_dims(tf.cast(mask, logits.dtype), -1)
         if self.encoder_normalize == "none":
             return alpha

@@ -52,7 +52,7 @@ class WindowedMemoryAttention(SlotReader):
     def memorize(self, states, mask):
         self._make_v()
         logits = with_windows(self.encoder_scores(states), mask)  # [B, S, K]
-        alpha = masked_softmax(logits, mask[:, :, None], axis=1)
+        alpha = masked_softmax(logits, tf.expand_dims(mask, -1), axis=1)
         return self._slot_memory(tf.matmul(alpha, states, transpose_a=True), alpha, states)
 
     def score(self, query, memory, state=(), seed=None):
