@@ -17,11 +17,11 @@ from absl import flags
 from memattn import files
 from memattn.errors import ConfigError
 from memattn.evaluation import formatting
-from memattn.evaluation.test_set import read_split
 
 
 def main(*run_dirs: str) -> int:
     from memattn.evaluation import evaluate as evaluation
+    from memattn.evaluation.test_set import read_split
     from memattn.runs import provenance
     from memattn.runs.trained import load
     from memattn.search.searcher import Searcher, decode, warm_up

@@ -44,7 +44,7 @@ def test_an_evaluation_writes_a_model_card_from_its_result(run):
 def test_the_model_card_names_samples_folders_and_ensembles(run):
     result = evaluate(run, "decoding.sample.top_k=3")
     assert "sampled, top_k 3, temperature 1.0, seed 1" in (run / FILE).read_text(encoding="utf-8")
-    spaced = {**result, "checkpoints": ["runs/my run/best/step-1"]}
+    spaced = {**result, "checkpoints": ["runs/my run/best/step-1"], "overrides": []}
     assert "memattn-translate --run_dir 'runs/my run' <" in model_card(Result.from_json(spaced))
     ensemble = {**result, "checkpoints": ["runs/a/best/step-1", "runs/b/best/step-2"], "overrides": []}
     assert "memattn-export --run_dir runs/a --run_dir runs/b --output" in model_card(Result.from_json(ensemble))
