@@ -2,6 +2,7 @@
 
 import inspect
 
+import keras
 import tensorflow as tf
 
 from memattn import keras_parts
@@ -44,8 +45,12 @@ class _WithoutSum:
 def optimizer(training: TrainingConfig) -> tf.keras.optimizers.Optimizer:
     """Returns the optimizer of a config.
 
-    Raises ConfigError for unknown `optimizer_options`, RunError for a version of Keras that does not fit.
+    Raises ConfigError for unknown `optimizer_options` and for nadam under Keras 2, RunError for a version of Keras that
+    does not fit.
     """
+    if training.optimizer == "nadam" and keras.__version__.startswith("2."):
+        problem = "Keras 2 does not save all of its state, so that a stopped training could not be resumed"
+        raise ConfigError(f"training.optimizer: nadam: {problem}; install TensorFlow 2.16 or later, or use adam")
     kind = keras_parts.part(tf.keras.optimizers, OPTIMIZERS[training.optimizer])
     keras_parts.part(kind, *_SUMMING_METHODS)
     parameters = inspect.signature(kind).parameters
