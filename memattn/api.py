@@ -85,7 +85,7 @@ def evaluate_model(
     configs.check_overrides(overrides)
     run_dir = os.fspath(run_dir)
     trained = load([run_dir], list(overrides), None)
-    evaluated = evaluation.evaluate(trained, read_split(trained, split), repeats=repeats)
     folder = default_folder(run_dir, split)
+    evaluated = evaluation.evaluate(trained, read_split(trained, split), repeats=repeats)
     writing.write(evaluated, trained, folder, num_plots=num_plots)
     return evaluated.result

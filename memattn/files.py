@@ -48,23 +48,19 @@ def open_in_place(path: str, mode: str, **options: Any) -> IO:
 
 
 def sync(path: str) -> None:
-    """Makes the content of a file survive a power failure. Raises OSError."""
-    file = os.open(path, os.O_RDONLY)
+    """Makes the content of a file or folder survive a power failure. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(file)
+        os.fsync(descriptor)
     finally:
-        os.close(file)
+        os.close(descriptor)
 
 
 def move(unfinished: str, path: str) -> None:
     """Gives a file or folder its final name, which survives a power failure. Raises OSError."""
     os.replace(unfinished, path)
     with contextlib.suppress(OSError):  # not supported by every file system
-        folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        sync(os.path.dirname(path) or ".")
 
 
 @contextlib.contextmanager

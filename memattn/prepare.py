@@ -482,12 +482,9 @@ def _prepare_text(
         f"{train['source_tokens']:,} source and {train['target_tokens']:,} target tokens"
         + (f", {settings.bpe_units:,} {_UNITS_IN_WORDS[units]}" if settings.bpe_units else "")
     )
-    if config is None:
-        config = advice.own_text_config(train["pairs"])
-        changes = advice.validation_changes(config, train["pairs"])
-    else:
-        changes = []
-    print(advice.training(config, folder, changes))
+    own_text = advice.own_text_config(train["pairs"])
+    changes = [] if config else advice.validation_changes(own_text, train["pairs"])
+    print(advice.training(config or own_text, folder, changes))
     if release:
         print("{url}: {license}, {attribution}; SHA-256 {sha256}".format(**release))
     return train["read"]

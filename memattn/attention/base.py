@@ -10,7 +10,7 @@ import tensorflow as tf
 from memattn.attention.initializers import initializer_config, initializer_of
 from memattn.attention.ops import padding_last
 from memattn.attention.options import MODEL_FACTS, check_choice, constructor_parameters, literal_values
-from memattn.attention.step_list import StepList
+from memattn.attention.step_list import collect
 
 _KERAS_ARGUMENTS = ("name", "dtype", "trainable", "activity_regularizer", "autocast", "dynamic")
 
@@ -216,22 +216,14 @@ class AttentionMechanism(tf.keras.layers.Layer):
         state = self.initial_state(memory, 1)
         if not self.is_recurrent:
             return self.score(query, memory, state, seed)[0]
-        steps = tf.shape(query)[1]
-        queries = tf.transpose(query, [1, 0, 2])[:, :, None]  # [T, B, 1, U]
-        queries = tf.TensorArray(query.dtype, steps).unstack(
-            queries
-        )  # the gradient of query[:, time] would fill T steps
-        scores = StepList(query.dtype, steps)
 
-        def step(time, state, handle):
+        def step(time, queries, state):
             step_seed = None if seed is None else tf.random.experimental.stateless_fold_in(seed, time)
-            step_scores, state = self.score(queries.read(time), memory, state, step_seed)
-            return time + 1, state, scores.append(handle, step_scores[:, 0])
+            scores, state = self.score(queries, memory, state, step_seed)
+            return [scores], state
 
-        *_, handle = tf.while_loop(
-            lambda time, *_: time < steps, step, (0, state, scores.empty), maximum_iterations=query.shape[1]
-        )
-        return tf.transpose(scores.stack(handle), [1, 0, 2])
+        (scores,) = collect(step, state, query, number=1, dtype=query.dtype)
+        return scores
 
     def compute_output_shape(self, query_shape, value_shape, **_):
         return (*query_shape[:-1], self.context_size(value_shape[-1]))

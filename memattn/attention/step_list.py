@@ -4,6 +4,9 @@ The gradient of `TensorArray.write` reads an element, then sets it to 0, for whi
 in each step. The gradient of a list only reads.
 """
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import tensorflow as tf
 
 
@@ -33,3 +36,40 @@ class StepList:
         return tf.raw_ops.TensorListStack(
             input_handle=handle, element_shape=shape, element_dtype=self._dtype, num_elements=self._steps
         )
+
+
+def collect(
+    step: Callable[[tf.Tensor, tf.Tensor, Any], tuple[Sequence[tf.Tensor], Any]],
+    state: Any,
+    inputs: tf.Tensor,
+    *,
+    number: int,
+    dtype: tf.DType,
+) -> list[tf.Tensor]:
+    """Takes T steps over inputs [B, T, ...], one after the other, and returns their outputs.
+
+    Args:
+      step: gets the number of the step, its inputs [B, 1, ...] and the state; returns outputs [B, 1, F], which may
+        differ in F, and the next state.
+      state: the first state.
+      inputs: [B, T, ...].
+      number: number of outputs of a step.
+      dtype: type of the outputs.
+
+    Returns:
+      Each output of all steps, [B, T, F].
+    """
+    steps = inputs.shape[1] if inputs.shape[1] is not None else tf.shape(inputs)[1]
+    by_step = tf.transpose(inputs, [1, 0, *range(2, inputs.shape.rank)])[:, :, None]
+    by_step = tf.TensorArray(inputs.dtype, steps).unstack(by_step)  # the gradient of inputs[:, time] would fill T steps
+    lists = [StepList(dtype, steps) for _ in range(number)]
+
+    def body(time, state, handles):
+        outputs, state = step(time, by_step.read(time), state)
+        tensors = zip(lists, handles, outputs, strict=True)
+        return time + 1, state, [step_list.append(handle, output[:, 0]) for step_list, handle, output in tensors]
+
+    loop = (0, state, [step_list.empty for step_list in lists])
+    _, _, handles = tf.while_loop(lambda time, *_: time < steps, body, loop, maximum_iterations=steps)
+    stacks = [step_list.stack(handle) for step_list, handle in zip(lists, handles, strict=True)]
+    return [tf.transpose(stack, [1, 0, 2]) for stack in stacks]

@@ -6,6 +6,7 @@ There `model` had the keys of every kind, and the mechanism `memory` had the opt
 from collections.abc import Mapping
 from typing import Any
 
+from memattn.config.mechanism_options import DEFAULT
 from memattn.config.schema import Origin, keys_of_other_kinds, value_of
 from memattn.config.sections import ModelConfig, NeuralGPUConfig, Seq2SeqConfig
 
@@ -51,7 +52,7 @@ def _attention(attention: Mapping[str, Any], key: str, origin: Origin) -> dict[s
     Other mechanisms are returned unchanged.
     """
     over_time = attention.get("encoder_scoring") == "softmax_time"
-    is_memory = attention.get("name", "memory") == "memory"
+    is_memory = attention.get("name", DEFAULT) == "memory"
     if not (is_memory and (over_time or _EXTENSIONS.keys() & attention.keys())):
         return dict(attention)
     extensions = {name: attention.get(name, default) for name, default in _EXTENSIONS.items()}

@@ -16,7 +16,9 @@ _FOLDERS = (
 
 def find(name: str) -> str:
     """Returns the path of the shipped config `name`; `name` itself if it is a path or no shipped config has it."""
-    return name if os.path.isfile(name) or not name else path_of(name) or name
+    if os.path.isfile(name) or not name:
+        return name
+    return path_of(name) or name
 
 
 def path_of(name: str) -> str | None:

@@ -94,13 +94,13 @@ def _is_complete(folder: str, settings: dict) -> bool:
 
 def _write_corpus(config: CopyConfig, folder: str, settings: dict) -> None:
     with tempfile.TemporaryDirectory(prefix=_UNFINISHED_PREFIX, dir=folder) as unfinished:
-        files.write(os.path.join(unfinished, VOCABULARY), str(Vocabulary(TASKS[config.name].tokens(config))))
+        _write(os.path.join(unfinished, VOCABULARY), str(Vocabulary(TASKS[config.name].tokens(config))))
         sizes = config.train_examples, config.valid_examples
         for number, (split, examples) in enumerate(zip(SPLITS, sizes, strict=True)):
             seed = [config.seed, config.max_length, config.num_symbols, number]
             random = np.random.RandomState(seed)  # noqa: NPY002 (the same in every version of NumPy)
             _write_split(config, unfinished, split, examples, random)
-        files.write(os.path.join(unfinished, MANIFEST), json.dumps(settings, indent=2) + "\n")
+        _write(os.path.join(unfinished, MANIFEST), json.dumps(settings, indent=2) + "\n")
         for name in _FILES:
             files.sync(os.path.join(unfinished, name))
             files.move(os.path.join(unfinished, name), os.path.join(folder, name))
@@ -126,3 +126,9 @@ def _write_split(config: CopyConfig, folder: str, split: str, examples: int, ran
             for file, lines in zip((source, target), zip(*pairs, strict=True), strict=True):
                 file.write("".join(" ".join(line) + "\n" for line in lines))
             progress.update(len(pairs))
+
+
+def _write(path: str, text: str) -> None:
+    """Writes a file of an unfinished folder in place: `_remove_unfinished` knows the final names alone."""
+    with open(path, "w", encoding="utf-8", newline="\n") as file:
+        file.write(text)

@@ -21,7 +21,7 @@ from memattn.runs.trained import Trained
 
 
 class Written(NamedTuple):
-    """What an evaluation has written into its folder.
+    """The files of an evaluation.
 
     Attributes:
       names: names of the files.

@@ -6,13 +6,14 @@ from memattn.attention import AttentionMechanism
 from memattn.attention.initializers import Initializer, initializer_config
 from memattn.attention.ops import cast
 from memattn.models.bridge import Cells
-from memattn.models.stepper import Stepper
+from memattn.models.dropout import split_seed
+from memattn.models.stepper import Stepper, run_steps
 
 
 class AttentiveDecoder(tf.keras.layers.Layer):
     """A decoder that reads one context in each step from an attention mechanism.
 
-    A decoder defines `_make_weights`, `gates`, `stepper`, `call` and `compute_output_shape`.
+    A decoder defines `_make_weights`, `gates`, `stepper` and `compute_output_shape`.
 
     Args:
       attention: the mechanism.
@@ -38,16 +39,16 @@ class AttentiveDecoder(tf.keras.layers.Layer):
         super().__init__(**kwargs)
         self.attention, self.units = attention, units
         self.dropout, self.initializer = dropout, initializer
-        self.has_weights = False
+        self._has_weights = False
 
     def build(self, inputs_shape, memory_shape=None):
         """Makes the weights for inputs [B, T, E] and a memory whose "values" are [B, M, D]."""
-        if memory_shape is not None and not self.has_weights:  # Keras 2 passes only the first shape
+        if memory_shape is not None and not self._has_weights:  # Keras 2 passes only the first shape
             values_shape = memory_shape["values"]
             if not self.attention.built:
                 self.attention.build((None, None, self.units), values_shape)
             self._make_weights(inputs_shape[-1], self.attention.context_size(values_shape[-1]))
-            self.has_weights = True
+            self._has_weights = True
         self.built = True
 
     def _make_weights(self, width: int, context_size: int) -> None:
@@ -73,7 +74,18 @@ class AttentiveDecoder(tf.keras.layers.Layer):
 
         Returns the inputs of the output layer [B, T, F], and scores [B, T, M] of the memory's values.
         """
-        raise NotImplementedError
+        if not self._has_weights:
+            self.build(inputs.shape, {"values": memory["values"].shape})
+        stepper = self.stepper(memory)
+        outputs, contexts, scores = self._unroll(inputs, cells, stepper, seed)
+        return stepper.read_out(outputs, contexts), scores
+
+    def _unroll(
+        self, inputs: tf.Tensor, cells: Cells, stepper: Stepper, seed: tf.Tensor | None
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Runs step after step; returns outputs and contexts for `Stepper.read_out`, and scores [B, T, M]."""
+        inputs_seed, step_seed = split_seed(seed, 2)
+        return run_steps(stepper, self.gates(inputs, inputs_seed), cells, step_seed)
 
     def _cast(self, weight) -> tf.Tensor:
         return cast(weight, self.compute_dtype)

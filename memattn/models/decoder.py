@@ -4,14 +4,12 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
-from memattn.attention import AttentionMechanism
-from memattn.attention.initializers import Initializer, initializer_of
+from memattn.attention.initializers import initializer_of
 from memattn.models.attentive_decoder import AttentiveDecoder
-from memattn.models.bridge import Cells
 from memattn.models.dropout import dropout, split_seed
 from memattn.models.lstm import run_lstm
 from memattn.models.reader import make_reader
-from memattn.models.stepper import LSTMStepper, StackStepper, Stepper, run_steps
+from memattn.models.stepper import LSTMStepper, StackStepper
 
 
 @tf.keras.utils.register_keras_serializable("memattn")
@@ -21,12 +19,10 @@ class Decoder(AttentiveDecoder):
     The query is the top cell's output in the same step (h of Eq. 7).
 
     Args:
-      attention: the mechanism.
-      layers, units: number and width of the layers.
-      dropout: rate on the input of every cell, with a fresh mask in each step.
+      layers: number of layers.
       input_feeding: concatenate the previous step's context to the input.
       mix: the output layer gets tanh(W [h; c]), U wide; if false, it gets [h; c] as in Eq. 3.
-      initializer: name, config or object, of the weight matrices.
+      **kwargs: see `AttentiveDecoder`.
     """
 
     state_parts = 2  # h and c
@@ -36,19 +32,8 @@ class Decoder(AttentiveDecoder):
     cell_options: Mapping[str, bool] = {}
     stepper_type: type[StackStepper] = LSTMStepper
 
-    def __init__(
-        self,
-        *,
-        attention: AttentionMechanism,
-        layers: int,
-        units: int,
-        dropout: float = 0.0,
-        input_feeding: bool = True,
-        mix: bool = True,
-        initializer: Initializer = "glorot_uniform",
-        **kwargs,
-    ):
-        super().__init__(attention=attention, units=units, dropout=dropout, initializer=initializer, **kwargs)
+    def __init__(self, *, layers: int, input_feeding: bool = True, mix: bool = True, **kwargs):
+        super().__init__(**kwargs)
         self.layers, self.input_feeding, self.mix = layers, input_feeding, mix
         self.stack = [
             # Not Keras' LSTM: on a GPU it becomes a cuDNN operation, which XLA cannot compile.
@@ -57,9 +42,9 @@ class Decoder(AttentiveDecoder):
         ]
         if mix:
             self.mixing_layer = tf.keras.layers.Dense(
-                units,
+                self.units,
                 activation="tanh",
-                kernel_initializer=initializer_of("mix", initializer),
+                kernel_initializer=initializer_of("mix", self.initializer),
                 dtype=self.dtype_policy,
                 name="mix",
             )
@@ -116,22 +101,10 @@ class Decoder(AttentiveDecoder):
         features = self.units if self.mix else self.units + context_size
         return (*inputs_shape[:-1], features), (*inputs_shape[:-1], memory_shape["values"][1])
 
-    def call(self, inputs, cells, memory, seed=None):
-        if not self.has_weights:
-            self.build(inputs.shape, {"values": memory["values"].shape})
-        in_steps = self.input_feeding or self.attention.is_recurrent or not self.runs_whole_layers
-        unroll = self._unroll_steps if in_steps else self._unroll_layers
-        stepper = self.stepper(memory)
-        outputs, contexts, scores = unroll(inputs, cells, stepper, seed)
-        return stepper.read_out(outputs, contexts), scores
-
-    def _unroll_steps(self, inputs, cells: Cells, stepper: Stepper, seed):
-        """Runs step after step."""
-        inputs_seed, step_seed = split_seed(seed, 2)
-        return run_steps(stepper, self.gates(inputs, inputs_seed), cells, step_seed)
-
-    def _unroll_layers(self, inputs, cells: Cells, stepper: Stepper, seed):
-        """Runs layer after layer: no step needs a context. Then all queries read the memory in one product."""
+    def _unroll(self, inputs, cells, stepper, seed):
+        """Runs layer after layer if no step needs a context: then all queries read the memory in one product."""
+        if self.input_feeding or self.attention.is_recurrent or not self.runs_whole_layers:
+            return super()._unroll(inputs, cells, stepper, seed)
         outputs = inputs
         for lstm, cell, layer_seed in zip(self.stack, cells, split_seed(seed, self.layers), strict=True):
             # Where XLA compiles the decoder, the loop in a function of its own would make an update three times slower.

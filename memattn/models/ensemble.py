@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import tensorflow as tf
 
 from memattn.data.lexicon import Selection
-from memattn.models.interface import Alternative, MemoryRatio, Model, aligns
+from memattn.models.interface import Alternative, MemoryRatio, Model, aligns, no_shares
 
 
 class Ensemble:
@@ -82,7 +82,7 @@ class Ensemble:
 
     def slot_shares(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
         """Returns no shares [B, 0, T, S]: the slots of different models have nothing in common."""
-        return self.alignments(source, target)[:, None][:, :0]
+        return no_shares(source, target)
 
     def __call__(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
         """Returns logarithms of the average probabilities [B, T, V] under teacher forcing."""

@@ -141,6 +141,11 @@ class Model(DecodingModel, Protocol):
         """Returns logits [B, T, V] under teacher forcing, for what `encode` returned and target ids [B, T]."""
 
 
+def no_shares(source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+    """Returns the `slot_shares` of a model without slots [B, 0, T, S]."""
+    return tf.zeros([tf.shape(source)[0], 0, tf.shape(target)[1], tf.shape(source)[1]])
+
+
 def aligns(model: DecodingModel) -> TypeGuard[AligningModel]:
     """Returns whether a model weighs source positions."""
     return model.has_alignments

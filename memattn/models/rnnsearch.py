@@ -2,12 +2,11 @@
 
 import tensorflow as tf
 
-from memattn.attention import AttentionMechanism
-from memattn.attention.initializers import Initializer, initializer_of
+from memattn.attention.initializers import initializer_of
 from memattn.models.attentive_decoder import AttentiveDecoder
-from memattn.models.dropout import dropout, split_seed
+from memattn.models.dropout import dropout
 from memattn.models.reader import make_reader
-from memattn.models.stepper import Stepper, StepResult, gru_parts, run_steps
+from memattn.models.stepper import Stepper, StepResult, gru_parts
 
 
 @tf.keras.utils.register_keras_serializable("memattn")
@@ -28,16 +27,8 @@ class RNNsearchDecoder(AttentiveDecoder):
 
     default_bridge = "backward"
 
-    def __init__(
-        self,
-        *,
-        attention: AttentionMechanism,
-        units: int,
-        dropout: float = 0.0,
-        initializer: Initializer = "glorot_uniform",
-        **kwargs,
-    ):
-        super().__init__(attention=attention, units=units, dropout=dropout, initializer=initializer, **kwargs)
+    def __init__(self, *, units: int, **kwargs):
+        super().__init__(units=units, **kwargs)
         if units % 2:
             raise ValueError(f"units: the maxout layer of rnnsearch needs an even number, not {units}")
 
@@ -76,14 +67,6 @@ class RNNsearchDecoder(AttentiveDecoder):
 
     def compute_output_shape(self, inputs_shape, memory_shape, **_):
         return (*inputs_shape[:-1], self.units // 2), (*inputs_shape[:-1], memory_shape["values"][1])
-
-    def call(self, inputs, cells, memory, seed=None):
-        if not self.has_weights:
-            self.build(inputs.shape, {"values": memory["values"].shape})
-        inputs_seed, step_seed = split_seed(seed, 2)
-        stepper = self.stepper(memory)
-        outputs, contexts, scores = run_steps(stepper, self.gates(inputs, inputs_seed), cells, step_seed)
-        return stepper.read_out(outputs, contexts), scores
 
 
 class RNNsearchStepper(Stepper):

@@ -15,7 +15,7 @@ from memattn.models.decoder import Decoder
 from memattn.models.dropout import fold_in, split_seed
 from memattn.models.encoder import Encoder, num_states
 from memattn.models.gru_decoder import GRUDecoder
-from memattn.models.interface import Alternative, MemoryRatio
+from memattn.models.interface import Alternative, MemoryRatio, no_shares
 from memattn.models.rnnsearch import RNNsearchDecoder
 from memattn.models.sources import FeatureReader, TokenReader
 from memattn.models.stepper import ATTENTION_SEED, Stepper
@@ -330,7 +330,7 @@ class Seq2Seq(tf.keras.Model):
         """Returns each memory slot's share of the alignments [B, K, T, S]; K = 0 for a memory without slots."""
         slots = self.attention.num_slots
         if not slots:
-            return self.alignments(source, target)[:, None][:, :0]
+            return no_shares(source, target)
         length, least = source.shape[1] or tf.shape(source)[1], slots * self.encoder.reduction
         # With at least K states, the memory holds the slots, not the states of a short source.
         missing = max(0, least - length) if isinstance(length, int) else tf.maximum(0, least - length)

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from memattn.attention import sparse
-from memattn.attention.step_list import StepList
+from memattn.attention.step_list import collect
 from memattn.models.bridge import Cells
 from memattn.models.dropout import dropout, fold_in, split_seed
 from memattn.models.reader import Reader
@@ -169,24 +169,12 @@ def run_steps(
 
     Returns outputs [B, T, ...] and contexts [B, T, ...], both for `read_out`, and scores [B, T, M].
     """
-    steps = gates.shape[1] if gates.shape[1] is not None else tf.shape(gates)[1]
-    gates = tf.transpose(gates, [1, 0, 2])[:, :, None]  # [T, B, 1, G]
-    gates = tf.TensorArray(gates.dtype, steps).unstack(gates)  # the gradient of gates[time] would fill all T steps
-    lists = [StepList(gates.dtype, steps) for _ in range(3)]
 
-    def step(time, state, handles):
-        result = stepper(gates.read(time), state, fold_in(seed, time))
-        values = result.outputs, result.contexts, result.scores
-        handles = [
-            step_list.append(handle, value[:, 0])
-            for step_list, handle, value in zip(lists, handles, values, strict=True)
-        ]
-        return time + 1, result.state, handles
+    def step(time, gates_of_step, state):
+        result = stepper(gates_of_step, state, fold_in(seed, time))
+        return (result.outputs, result.contexts, result.scores), result.state
 
-    loop = (0, stepper.initial_state(cells, 1), [step_list.empty for step_list in lists])
-    _, _, handles = tf.while_loop(lambda time, *_: time < steps, step, loop, maximum_iterations=steps)
-    stacks = [step_list.stack(handle) for step_list, handle in zip(lists, handles, strict=True)]
-    outputs, contexts, scores = (tf.transpose(stack, [1, 0, 2]) for stack in stacks)
+    outputs, contexts, scores = collect(step, stepper.initial_state(cells, 1), gates, number=3, dtype=gates.dtype)
     return outputs, contexts, scores
 
 

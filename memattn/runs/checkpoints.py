@@ -71,9 +71,8 @@ class Checkpoint:
             status.assert_existing_objects_matched()
             status.expect_partial()  # the counter of TensorFlow's CheckpointManager, which 0.2 wrote, is not read
         except Exception:
-            for state, content in zip(
-                self._states, before, strict=True
-            ):  # TensorFlow restores these before it reads weights
+            # TensorFlow restores these before it reads weights.
+            for state, content in zip(self._states, before, strict=True):
                 state.deserialize(content)
             raise
 

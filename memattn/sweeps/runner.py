@@ -126,7 +126,8 @@ def run_sweep(
         reasons |= _failures("evaluation", evaluate, trained, 1, folders, children)
         if len(runs) == len(all_runs):
             done = finished(config, sweep_dir, split, average)
-            for name in runs.keys() - {run.name for run in done} - reasons.keys():
+            with_row = {run.name for run in done}
+            for name in [name for name in runs if name not in with_row | reasons.keys()]:
                 has_result = result_of(folders[name], runs[name], split, average) is not None
                 reasons[name] = f"{VALIDATIONS if has_result else RESULT} is damaged"
             tables.write(config, done, reasons, sweep_dir, title)

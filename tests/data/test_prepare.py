@@ -588,19 +588,26 @@ def test_a_vocabulary_that_does_not_fit_is_refused(files, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_an_unfinished_preparation_with_other_settings_is_kept(files, tmp_path, monkeypatch):
-    def interrupted(*arguments):
+def interrupt_before_encoding(files, folder, monkeypatch):
+    """Prepares a folder until its BPE is learned, and leaves it unfinished."""
+
+    def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(parallel.encoding, "write_encoded", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        parallel.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(parallel.encoding, "write_encoded", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            parallel.prepare(files, SETTINGS, str(folder), 1)
+
+
+def test_an_unfinished_preparation_with_other_settings_is_kept(files, tmp_path, monkeypatch):
+    interrupt_before_encoding(files, tmp_path / "out", monkeypatch)
     before = contents(tmp_path / "out.unfinished")
-    other = dataclasses.replace(SETTINGS, max_length=3)
+    shorter = dataclasses.replace(SETTINGS, max_length=3)
     with pytest.raises(
         ConfigError, match=r"out.unfinished: .* with other settings: max_length \(.* there, 3 here\); give"
     ):
-        parallel.prepare(files, other, str(tmp_path / "out"), 1)
+        parallel.prepare(files, shorter, str(tmp_path / "out"), 1)
     assert contents(tmp_path / "out.unfinished") == before
 
 
@@ -685,13 +692,7 @@ def test_partial_files_of_a_killed_preparation_are_not_used(files, tmp_path, mon
 
 
 def test_damaged_codes_of_an_interrupted_preparation_are_refused(files, tmp_path, monkeypatch):
-    def interrupt(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(parallel.encoding, "write_encoded", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        parallel.prepare(files, SETTINGS, str(tmp_path / "out"), 1)
-    monkeypatch.undo()
+    interrupt_before_encoding(files, tmp_path / "out", monkeypatch)
     codes = tmp_path / "out.unfinished" / "bpe.codes"
     codes.write_text(codes.read_text() + "alone\n")
     with pytest.raises(DataError, match=r"bpe.codes:\d+: a merge is two units"):

@@ -67,12 +67,12 @@ def test_windowed_memory_has_its_symbols_per_slot_beside_its_steps(scale, tmp_pa
     assert (tmp_path / "learning_curves_20.png").stat().st_size > 10_000
 
 
-def test_a_continued_run_has_one_curve(tmp_path):
-    """Its steps follow those of the run that it starts from."""
-    first, second, other = made_up("windowed_memory", bleu=lambda config: 96.0)[:3]
+def test_a_continued_run_has_one_curve():
+    """The steps of the second part follow those of the first."""
+    first, second, apart = made_up("windowed_memory", bleu=lambda config: 96.0)[:3]
     training = dataclasses.replace(second.config.training, init_from=f"runs/{first.name}")
     second = second._replace(config=dataclasses.replace(second.config, training=training))
-    joined = windowed.continued([first, second, other])
-    assert [run.name for run in joined] == [second.name, other.name]
+    joined = windowed.continued([first, second, apart])
+    assert [run.name for run in joined] == [second.name, apart.name]
     assert joined[0].curve == [(10, 1.0), (20, 96.0), (30, 1.0), (40, 96.0)]
-    assert joined[1].curve == other.curve
+    assert joined[1].curve == apart.curve

@@ -1,9 +1,9 @@
 """Losses, learning-rate schedules and optimizers, each by its name in a config."""
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from helpers.layers import KERAS_3
 from helpers.models import make_model
 from helpers.runs import NO_STRATEGY, replicas
 from helpers.training_steps import BATCH
@@ -20,8 +20,7 @@ from memattn.training.optimizers import optimizer as make_optimizer
 from memattn.training.step import StepResult, TrainingStep
 
 LOGITS = np.log([[[0.7, 0.2, 0.1], [0.25, 0.25, 0.5]], [[0.1, 0.8, 0.1], [0.9, 0.05, 0.05]]]).astype(np.float32)
-IS_KERAS_2 = keras.__version__.startswith("2.")
-USABLE = [name for name in OPTIMIZERS if not (name == "nadam" and IS_KERAS_2)]
+USABLE = [name for name in OPTIMIZERS if not (name == "nadam" and not KERAS_3)]
 TARGETS, MASK = np.array([[0, 2], [1, 0]]), np.array([[True, True], [True, False]])
 
 
@@ -133,7 +132,7 @@ def test_an_optimizer_resumes_from_a_checkpoint(name, options, tmp_path):
         np.testing.assert_array_equal(value, expected)
 
 
-@pytest.mark.skipif(not IS_KERAS_2, reason="Keras 3 saves the state of nadam")
+@pytest.mark.skipif(KERAS_3, reason="Keras 3 saves the state of nadam")
 def test_nadam_is_refused_under_keras_2():
     with pytest.raises(ConfigError, match="^training.optimizer: nadam: Keras 2 does not save all of its state"):
         make_optimizer(TrainingConfig(optimizer="nadam"))

@@ -20,15 +20,16 @@ Counts = dict[str, dict[str, int]]  # numbers of the manifest, by split and name
 
 _INPUTS = "settings.json"  # what the unfinished corpus is made from
 _VERSION_KEY = "memattn"  # key of memattn's version in _INPUTS, which marks the folder as a preparation
+_KINDS: reading.Kinds = {"counts": dict}  # types of values of a manifest
 
 
 def make(
     folder: str,
     describe: Callable[[], dict],
-    write: Callable[[str, dict], Counts],
+    write: Callable[[str], Counts],
     *,
     release: dict[str, str | int] | None = None,
-    kinds: reading.Kinds,
+    kinds: reading.Kinds = _KINDS,
     work_files: Collection[str] = (),
 ) -> dict:
     """Makes the folder unless it is complete, and returns its manifest.
@@ -37,7 +38,7 @@ def make(
       folder: where the corpus is to be.
       describe: returns the inputs that determine the corpus: its "settings", and its "sources" as `describe_files`
         describes them.
-      write: writes the corpus, except for its manifest, into a folder for these inputs, and returns the counts.
+      write: writes the corpus, except for its manifest, into a folder, and returns the counts.
       release: what the manifest says about the release that the sources are from; None for text of the user's.
       kinds: types of values that the manifest of a complete folder needs.
       work_files: names of files that `write` needs to resume, and that are not part of the corpus.
@@ -56,7 +57,7 @@ def make(
             return _check_complete(folder, inputs, kinds)
         unfinished = f"{folder}{files.UNFINISHED}"
         _start(unfinished, inputs)
-        counts = write(unfinished, inputs)
+        counts = write(unfinished)
         described = {**inputs, "release": release} if release else inputs
         return _finish(unfinished, folder, described, counts, {_INPUTS, *work_files})
 
@@ -64,6 +65,13 @@ def make(
 def describe_files(paths: Iterable[str]) -> list[dict[str, str | int]]:
     """Returns what a manifest says about source files. Raises OSError."""
     return [{"path": path, "bytes": os.path.getsize(path), "sha256": files.checksum(path)} for path in paths]
+
+
+def copy_files(paths: Iterable[str], folder: str) -> None:
+    """Copies files into a folder. Raises OSError."""
+    for path in paths:
+        with reading.open_regular(path) as file:
+            files.write(os.path.join(folder, os.path.basename(path)), file.read())
 
 
 def _check_complete(folder: str, inputs: dict, kinds: reading.Kinds) -> dict:

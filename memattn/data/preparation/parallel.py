@@ -11,7 +11,7 @@ from memattn.data import tokenizer as tokenizers
 from memattn.data.corpus import VOCABULARY, read_vocabulary
 from memattn.data.preparation import encoding, learning, segmenting
 from memattn.data.preparation.chunks import count_pairs
-from memattn.data.preparation.folder import Counts, describe_files, make
+from memattn.data.preparation.folder import Counts, copy_files, describe_files, make
 from memattn.data.preparation.workers import Workers
 from memattn.data.tokenizer import SubwordTokenizer, TextSettings
 from memattn.errors import ConfigError
@@ -73,8 +73,9 @@ def prepare(
       OSError: A file cannot be read or written.
     """
 
-    def write(unfinished: str, inputs: dict) -> Counts:
-        _copy_shared(inputs, unfinished)
+    def write(unfinished: str) -> Counts:
+        if shared:
+            copy_files(_shared_files(shared, settings), unfinished)
         return _write_files(splits, settings, unfinished, workers)
 
     describe = functools.partial(_describe_inputs, splits, settings, shared)
@@ -93,17 +94,13 @@ def _describe_inputs(splits: Splits, settings: Settings, shared: str | None) -> 
         if tokenizer.settings != settings.text:
             shared_text, text = (" ".join(dataclasses.astuple(form)) for form in (tokenizer.settings, settings.text))
             raise ConfigError(f"--vocabulary_of {shared}: its text is {shared_text}, not {text}")
-        names = (tokenizers.UNITS[settings.text.units].file, VOCABULARY)
-        paths = [os.path.join(shared, name) for name in names]
-        sources["vocabulary_of"] = describe_files(paths)
+        sources["vocabulary_of"] = describe_files(_shared_files(shared, settings))
     return {"settings": dataclasses.asdict(settings), "sources": sources}
 
 
-def _copy_shared(inputs: dict, unfinished: str) -> None:
-    """Copies BPE and vocabulary of another corpus, if they are shared."""
-    for shared in inputs["sources"].get("vocabulary_of", []):
-        with reading.open_regular(shared["path"]) as file:
-            files.write(os.path.join(unfinished, os.path.basename(shared["path"])), file.read())
+def _shared_files(shared: str, settings: Settings) -> list[str]:
+    """Returns the paths of the units and the vocabulary of another corpus."""
+    return [os.path.join(shared, name) for name in (tokenizers.UNITS[settings.text.units].file, VOCABULARY)]
 
 
 def _write_files(splits: Splits, settings: Settings, unfinished: str, workers: int) -> Counts:

@@ -35,12 +35,11 @@ def prepare(splits: dict[str, list[str]], min_count: int, folder: str) -> dict:
         sources = {split: describe_files(paths[split]) for split in splits}
         return {"settings": {"min_count": min_count}, "sources": sources}
 
-    def write(unfinished: str, inputs: dict) -> Counts:
-        del inputs  # all of them are the arguments
+    def write(unfinished: str) -> Counts:
         files.write(os.path.join(unfinished, VOCABULARY), str(_vocabulary(parses["train"], min_count)))
         return {split: _write_split(os.path.join(unfinished, split), parses[split]) for split in splits}
 
-    return make(folder, describe, write, kinds={"counts": dict})
+    return make(folder, describe, write)
 
 
 def _matching(name: str) -> list[str]:

@@ -21,7 +21,7 @@ from memattn import files, reading
 from memattn.data import bpe, corpus, features
 from memattn.data import tokenizer as tokenizers
 from memattn.data.preparation import audio, learning
-from memattn.data.preparation.folder import Counts, describe_files, make
+from memattn.data.preparation.folder import Counts, copy_files, describe_files, make
 from memattn.data.preparation.workers import Workers
 from memattn.data.text_files import read_lines
 from memattn.data.tokenizer import SubwordTokenizer, TextSettings, one_line
@@ -115,12 +115,11 @@ def prepare(
     if shared:
         settings = dataclasses.replace(settings, text=_shared_tokenizer(shared).settings, bpe_units=None)
 
-    def write(unfinished: str, inputs: dict) -> Counts:
-        del inputs  # all of them are the arguments
+    def write(unfinished: str) -> Counts:
         return _write_files(manifests, settings, unfinished, workers, shared)
 
     describe = functools.partial(_describe_inputs, manifests, settings, shared)
-    return make(folder, describe, write, release=release, kinds={"counts": dict})
+    return make(folder, describe, write, release=release)
 
 
 def read_manifest(path: str) -> list[Utterance]:
@@ -161,8 +160,7 @@ def _describe_inputs(manifests: dict[str, str], settings: Settings, shared: str 
     """Returns what the manifest says about settings and sources. Raises ConfigError, OSError."""
     sources = {split: describe_files([path]) for split, path in manifests.items()}
     if shared:
-        paths = [os.path.join(shared, name) for name in _shared_files(shared)]
-        sources["vocabulary_of"] = describe_files(paths)
+        sources["vocabulary_of"] = describe_files(_shared_files(shared))
     return {"settings": dataclasses.asdict(settings), "sources": sources}
 
 
@@ -176,8 +174,9 @@ def _shared_tokenizer(shared: str) -> SubwordTokenizer:
 
 
 def _shared_files(shared: str) -> list[str]:
-    """Returns the names of the files that a corpus shares. Raises ConfigError, DataError."""
-    return [corpus.VOCABULARY, features.STATISTICS, *_shared_tokenizer(shared).files()]
+    """Returns the paths of the files that a corpus shares. Raises ConfigError, DataError."""
+    names = corpus.VOCABULARY, features.STATISTICS, *_shared_tokenizer(shared).files()
+    return [os.path.join(shared, name) for name in names]
 
 
 def _write_files(
@@ -196,7 +195,7 @@ def _write_files(
         _write_lines(os.path.join(unfinished, f"{split}.reference"), texts)
         if tokenizer is None:
             if shared:
-                _copy(shared, unfinished)
+                copy_files(_shared_files(shared), unfinished)
             else:
                 _write_statistics(shards, unfinished)
                 _learn_units(texts, settings, unfinished)
@@ -222,13 +221,6 @@ def _write_files(
 
 def _write_lines(path: str, lines: Iterable[str]) -> None:
     files.write(path, "".join(f"{line}\n" for line in lines))
-
-
-def _copy(shared: str, unfinished: str) -> None:
-    """Copies vocabulary, text settings and statistics of another corpus."""
-    for name in _shared_files(shared):
-        with reading.open_regular(os.path.join(shared, name)) as file:
-            files.write(os.path.join(unfinished, name), file.read())
 
 
 def _write_statistics(shards: list[_Shard], unfinished: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 import tensorflow as tf
 
 from memattn.attention.ops import cast
-from memattn.attention.step_list import StepList
+from memattn.attention.step_list import collect
 from memattn.data.lexicon import Selection
 from memattn.data.vocabulary import PAD
 from memattn.errors import ConfigError
@@ -323,18 +323,13 @@ class ExtendedNeuralGPU(NeuralGPU):
         return tf.pad(added, [[0, 0], [0, 0], [0, 0], [0, self.width - columns.shape[1]], [0, 0]])
 
     def _teacher_forced(self, decoding, target, seed):
-        steps = target.shape[1] or tf.shape(target)[1]
-        tokens = tf.TensorArray(tf.int32, steps).unstack(tf.transpose(shift_right(target)))  # T tensors [B]
-        results = StepList(decoding.memory.dtype, steps)
+        def step(time, tokens, state):
+            features, state = self._features(tokens, state, decoding, fold_in(seed, time + _DECODER_SEEDS))
+            return [features], state
 
-        def step(time, state, handle):
-            step_seed = fold_in(seed, time + _DECODER_SEEDS)
-            features, state = self._features(tokens.read(time)[:, None], state, decoding, step_seed)
-            return time + 1, state, results.append(handle, features[:, 0])
-
-        loop = (0, self._first_state(decoding, 1), results.empty)
-        *_, handle = tf.while_loop(lambda time, *_: time < steps, step, loop, maximum_iterations=steps)
-        return tf.transpose(results.stack(handle), [1, 0, 2])
+        state, dtype = self._first_state(decoding, 1), decoding.memory.dtype
+        (features,) = collect(step, state, shift_right(target), number=1, dtype=dtype)
+        return features
 
 
 def _resized(encoded: Encoded, lengths: tf.Tensor, size: int | tf.Tensor) -> Encoded:
