@@ -22,7 +22,7 @@ from studies.raffel2017 import speech
 # Kinds of runs whose configs are in several folders of configs/studies; any other kind has the folder of its name. The
 # order counts: each run of a curriculum starts from the weights of the run before.
 _FOLDERS: dict[str, tuple[str, ...]] = {
-    "windowed_memory": ("windowed_memory", "windowed_memory_200"),
+    "windowed_memory": ("windowed_memory", "windowed_memory_200", "windowed_memory_slots"),
     "arithmetic": (
         "addition",
         "multiplication",

@@ -4,6 +4,7 @@ Such a run is a folder with its config, the scores of its validations and, in pl
 it says how the run was trained, and holds the BLEU of its evaluation.
 """
 
+import itertools
 import os
 import shutil
 import tempfile
@@ -26,8 +27,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def windowed_memory(folder: str) -> None:
     """Writes the table and the pictures of windowed memory at the paper's size."""
-    runs = [_runs(f"{kind}/cpu", "windowed_memory/cpu") for kind in ("windowed_memory", "windowed_memory_200")]
-    windowed.windowed_memory(Output(folder, "cpu"), [*runs[0], *runs[1]])
+    kinds = ("windowed_memory", "windowed_memory_200", "windowed_memory_slots")
+    runs = [_runs(f"{kind}/cpu", "windowed_memory/cpu") for kind in kinds]
+    windowed.windowed_memory(Output(folder, "cpu"), list(itertools.chain(*runs)))
 
 
 def bridge(folder: str) -> None:

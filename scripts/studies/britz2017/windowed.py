@@ -11,6 +11,8 @@ from studies import plots
 from studies.britz2017.runs import LEARNT, groups, is_memory, num_slots, task_length, task_name, text_name
 from studies.output import Output
 
+_MECHANISMS = ("none", "memory", "windowed_memory", "bahdanau")  # in the order of the rows
+
 
 def windowed_memory(output: Output, runs: list[Run]) -> None:
     """Writes a table of BLEU and of training steps to 95 BLEU in the copy task, by length and model.
@@ -20,7 +22,7 @@ def windowed_memory(output: Output, runs: list[Run]) -> None:
     rows, runs = [], continued(runs)
     steps: dict[str, list[tuple[float, int | None]]] = {}
     curves: dict[int, dict[str, list[Run]]] = {}
-    for (length, model), seeds in sorted(groups(runs, task_length, _label).items(), key=lambda group: group[0][0]):
+    for (length, model), seeds in groups(sorted(runs, key=_place), task_length, _label).items():
         load = length / num_slots(seeds[0]) if is_memory(seeds[0]) else None
         rows.append(
             {
@@ -39,6 +41,12 @@ def windowed_memory(output: Output, runs: list[Run]) -> None:
         output.learning_curves(f"learning_curves_{length}", seeds_by_model, f"Copy task, L = {length}")
     title = f"Windowed memory attention on the copy task{output.label}"
     output.pictures("steps_by_load", lambda path: plots.steps_by_load(path, steps, title))
+
+
+def _place(run: Run) -> tuple[int, int, int]:
+    """Returns what the rows are sorted by: length, mechanism, and number of slots."""
+    name = styles.attention(run.config)["name"]
+    return task_length(run), _MECHANISMS.index(name), num_slots(run) if is_memory(run) else 0
 
 
 def continued(runs: list[Run]) -> list[Run]:
