@@ -1,6 +1,7 @@
-"""Translates configs of version 0.2.0 into the keys of this version.
+"""Translates configs of former versions into the keys of this version.
 
-There `model` had the keys of every kind, and the mechanism `memory` had the options of all memory mechanisms.
+In version 0.2.0, `model` had the keys of every kind, and the mechanism `memory` had the options of all memory
+mechanisms. Up to version 0.3.0, BLEU had a `stop_at` of its own, `stop_at_bleu`.
 """
 
 from collections.abc import Mapping
@@ -30,7 +31,9 @@ def current(tree: Mapping[str, Any], origin: Origin) -> dict[str, Any]:
     Raises:
       ConfigError: an option was removed, or does not fit the others.
     """
-    model = tree.get("model")
+    training, model = tree.get("training"), tree.get("model")
+    if isinstance(training, Mapping) and "stop_at_bleu" in training:
+        tree = {**tree, "training": _with_stop_at(training, origin)}
     if not isinstance(model, Mapping):
         return dict(tree)
     model = _without_other_kinds(model)
@@ -38,6 +41,15 @@ def current(tree: Mapping[str, Any], origin: Origin) -> dict[str, Any]:
     if isinstance(attention, Mapping):
         model["attention"] = _attention(attention, "model.attention", origin)
     return {**tree, "model": model}
+
+
+def _with_stop_at(training: Mapping[str, Any], origin: Origin) -> dict[str, Any]:
+    """Returns `training` with `stop_at` in place of `stop_at_bleu`."""
+    rest = {name: value for name, value in training.items() if name != "stop_at_bleu"}
+    bleu, by_bleu = training["stop_at_bleu"], rest.get("metric", "bleu") == "bleu"
+    if rest.get("stop_at") is not None if by_bleu else bleu is not None:
+        raise origin.error("training.stop_at_bleu", "is no longer there; use stop_at, a value of training.metric")
+    return {**rest, "stop_at": bleu} if by_bleu else rest
 
 
 def _without_other_kinds(model: Mapping[str, Any]) -> dict[str, Any]:

@@ -203,7 +203,6 @@ class TrainingConfig:
     # plateau use the metric too
     metric: str = choice("bleu", "memattn.evaluation.metrics:METRICS")
     stop_at: float | None = None  # training ends when the metric reaches this value in validation
-    stop_at_bleu: float | None = number(None, above=0)  # training ends when validation BLEU reaches this value
     patience: int | None = number(None, at_least=1)  # training ends after so many validations without improvement
     # fine-tuning: run folder whose best weights training starts from; the data needs the vocabulary of that run
     init_from: str | None = None

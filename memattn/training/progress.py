@@ -93,9 +93,7 @@ class Progress(tf.train.experimental.PythonState):
     def end(self, training: TrainingConfig, scores: Mapping[str, float], vocabulary_size: int) -> None:
         """Notes whether training ends after a validation with these scores, and whether it has diverged."""
         metric, value, place = METRICS[training.metric], scores[training.metric], f"at step {self.step:,}"
-        if training.stop_at_bleu is not None and scores["bleu"] >= training.stop_at_bleu:
-            self.finished = f"BLEU {METRICS['bleu'].with_unit(scores['bleu'])} {place}"
-        elif training.stop_at is not None and not metric.is_better(training.stop_at, value):
+        if training.stop_at is not None and not metric.is_better(training.stop_at, value):
             self.finished = f"{metric.title} {metric.with_unit(value)} {place}"
         elif training.patience is not None and self.stalled >= training.patience:
             self.finished = f"{self.stalled} validations without a better {metric.title} {place}"

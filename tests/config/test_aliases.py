@@ -1,6 +1,7 @@
-"""Configs of version 0.2.0 load.
+"""Configs of former versions load.
 
-There, the mechanism `memory` had the options of all memory mechanisms, and `model` the keys of all kinds of models.
+In version 0.2.0, the mechanism `memory` had the options of all memory mechanisms, and `model` the keys of all kinds of
+models. Up to version 0.3.0, BLEU had a `stop_at` of its own.
 """
 
 import pytest
@@ -82,6 +83,34 @@ def test_former_options_of_memory_load_as_the_mechanism_that_has_them_now(change
 def test_former_options_that_no_mechanism_combines_are_refused(changes, message):
     with pytest.raises(ConfigError, match=message):
         load_attention({**FORMER, **changes})
+
+
+@pytest.mark.parametrize(
+    ("training", "stop_at"),
+    [
+        ({"stop_at_bleu": 99.5}, 99.5),
+        ({"stop_at_bleu": None}, None),
+        ({"stop_at_bleu": 99.5, "stop_at": None, "metric": "bleu"}, 99.5),
+        ({"stop_at_bleu": None, "stop_at": 2.0, "metric": "perplexity"}, 2.0),
+    ],
+    ids=str,
+)
+def test_the_former_stop_at_bleu_loads_as_stop_at(training, stop_at):
+    assert configs.from_dict({"data": {"copy": {}}, "training": training}).training.stop_at == stop_at
+
+
+@pytest.mark.parametrize(
+    "training",
+    [
+        {"stop_at_bleu": 99.5, "metric": "perplexity"},
+        {"stop_at_bleu": 99.5, "stop_at": 99.0},
+        {"stop_at_bleu": None, "stop_at": 99.0},  # --set training.stop_at_bleu=null with a config of today
+    ],
+    ids=str,
+)
+def test_a_former_stop_at_bleu_that_contradicts_other_keys_is_refused(training):
+    with pytest.raises(ConfigError, match="training.stop_at_bleu: is no longer there; use stop_at, a value of"):
+        configs.from_dict({"data": {"copy": {}}, "training": training})
 
 
 # `model` as version 0.2.0 wrote it into a run folder, without the keys that all kinds of models share.

@@ -161,8 +161,8 @@ def test_the_same_mechanism_keeps_its_options(load, name):
 
 
 def test_an_override_may_hold_any_yaml(load):
-    config = load(COPY, "training.stop_at_bleu=null", "model.mix=no", "sweep={grid: {model.units: [1, 2]}}")
-    assert config.training.stop_at_bleu is None
+    config = load(COPY, "training.stop_at=null", "model.mix=no", "sweep={grid: {model.units: [1, 2]}}")
+    assert config.training.stop_at is None
     assert config.model.mix is False
     assert config.sweep.grid == {"model.units": [1, 2]}
 
@@ -438,7 +438,7 @@ def test_an_unusable_base_is_refused(load_files, base, message):
     "overrides",
     [
         [],
-        ["training.learning_rate=1e-7", "training.stop_at_bleu=99.5", "model.encoder_units=8"],
+        ["training.learning_rate=1e-7", "training.stop_at=99.5", "model.encoder_units=8"],
         ["data={folder: 'a: b # ünï'}", "model.attention={name: memory, temperature: 1e-30}", "model.bridge=zero"],
         ["sweep={grid: {model.units: [1, 2]}}", "model.mix=false"],
     ],

@@ -41,7 +41,7 @@ sweep:
 """
 STUDENTS = """
 base: ../../../tiny.yaml
-training: {stop_at_bleu: 95}
+training: {stop_at: 95}
 sweep:
   cells:
     - {data.copy.max_length: 5}

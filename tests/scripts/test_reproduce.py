@@ -58,7 +58,7 @@ def test_table_1_stands_beside_the_paper(tmp_path):
 
 def test_a_run_whose_settings_are_not_of_table_1_does_not_stand_beside_the_paper(tmp_path):
     runs = made_up("table1", bleu=lambda config: 99.0, scale="paper")
-    shorter = dataclasses.replace(runs[0].config.training, stop_at_bleu=50.0)
+    shorter = dataclasses.replace(runs[0].config.training, stop_at=50.0)
     runs[0] = runs[0]._replace(config=dataclasses.replace(runs[0].config, training=shorter))
     output = Output(str(tmp_path), "paper")
     tables.table_1(output, runs)

@@ -681,7 +681,7 @@ def test_a_config_at_full_scale_has_a_row_in_table_1(changes):
         {"training__schedule": "linear"},
         {"training__label_smoothing": 0.1},
         {"training__precision": "mixed_float16"},
-        {"training__stop_at_bleu": 99.9},
+        {"training__stop_at": 99.9},
         {"training__patience": 3},
         {"training__validation_beam_size": 10},
         {"data__max_source_length": 40},

@@ -105,7 +105,7 @@ def test_a_finished_run_with_a_linear_schedule_cannot_train_longer(tiny_config, 
 
 def test_a_run_that_stopped_by_its_scores_does_not_continue(tiny_config, tmp_path, made_up_scores, capsys):
     made_up_scores(bleu=[100.0])
-    changes = {"training.stop_at_bleu": 99.0}
+    changes = {"training.stop_at": 99.0}
     assert train(tiny_config(changes), str(tmp_path / "run"), NO_STRATEGY) == 0
     assert train(tiny_config({**changes, "training.max_steps": 20}), str(tmp_path / "run"), NO_STRATEGY) == 0
     assert "already finished: BLEU 100.00 at step 3" in capsys.readouterr().out

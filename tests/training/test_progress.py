@@ -65,12 +65,6 @@ def test_patience_a_target_value_or_max_steps_ends_training(options, values, end
     assert (progress.finished, progress.diverged) == (end, "")
 
 
-def test_stop_at_bleu_ends_training_by_bleu_whatever_the_metric():
-    training = TrainingConfig(metric="perplexity", stop_at_bleu=30.0)
-    progress, _ = after(training, {"perplexity": 9.0, "bleu": 29.0}, {"perplexity": 10.0, "bleu": 30.0})
-    assert progress.finished == "BLEU 30.00 at step 2"
-
-
 def test_the_learning_rate_falls_where_the_metric_stalls():
     training = TrainingConfig(metric="perplexity", schedule="plateau", decay_patience=2)
     progress, _ = after(training, *({"perplexity": value} for value in (5, 6, 6, 4, 5, 5, 5, 5)))
