@@ -38,8 +38,8 @@ class AddonsBahdanauAttention(AttentionMechanism):
     def _make_mechanism(self) -> tf.keras.layers.Layer:
         return tfa.seq2seq.BahdanauAttention(
             self.units,
-            query_layer=self._projection(self.units, "query"),
-            memory_layer=self._projection(self.units, "key"),
+            query_layer=self.make_dense(self.units, "query"),
+            memory_layer=self.make_dense(self.units, "key"),
             kernel_initializer=tf.keras.initializers.get(initializer_of("v", self.initializer)),
         )
 
@@ -65,4 +65,4 @@ class AddonsLuongAttention(AddonsBahdanauAttention):
     """
 
     def _make_mechanism(self):
-        return tfa.seq2seq.LuongAttention(self.units, memory_layer=self._projection(self.units, "key"))
+        return tfa.seq2seq.LuongAttention(self.units, memory_layer=self.make_dense(self.units, "key"))

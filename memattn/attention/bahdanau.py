@@ -22,8 +22,8 @@ class BahdanauAttention(AttentionMechanism):
         super().__init__(**kwargs)
         self.units, self.cache_keys = positive_int("units", units), cache_keys
         self.initializer = initializer
-        self.query_layer = self._projection(self.units, "query", use_bias=True)
-        self.key_layer = self._projection(self.units, "key")
+        self.query_layer = self.make_dense(self.units, "query", use_bias=True)
+        self.key_layer = self.make_dense(self.units, "key")
         self._v_initializer = tf.keras.initializers.get(initializer_of("v", initializer))
         self.v = None
 

@@ -9,8 +9,14 @@ import tensorflow as tf
 
 from memattn.attention.initializers import initializer_config, initializer_of
 from memattn.attention.ops import padding_last
-from memattn.attention.options import MODEL_FACTS, check_choice, constructor_parameters, literal_values
-from memattn.attention.step_list import collect
+from memattn.attention.options import (
+    MODEL_FACTS,
+    check_choice,
+    constructor_parameters,
+    literal_values,
+    takes_further_arguments,
+)
+from memattn.attention.step_list import run_loop
 
 _KERAS_ARGUMENTS = ("name", "dtype", "trainable", "activity_regularizer", "autocast", "dynamic")
 
@@ -18,8 +24,10 @@ _KERAS_ARGUMENTS = ("name", "dtype", "trainable", "activity_regularizer", "autoc
 class AttentionMechanism(tf.keras.layers.Layer):
     """Scores the values of a memory that is made once per source.
 
-    A mechanism defines `memorize` and `score`; all else follows from these. The context is always
-    `scores @ memory["values"]`: a decoder step knows the source through the memory alone.
+    A mechanism defines `memorize` and `score`; all else follows from these if the values of the memory are the source
+    states. Otherwise, it also defines `alignments`, `context_size` if values have another width, and `num_slots` if
+    they are slots. The context is always `scores @ memory["values"]`: a decoder step knows the source through the
+    memory alone.
 
     Shapes: B batch, S source length, M values in the memory, D width of a source state and of a value, U width of a
     query, Q queries that share one source: 1 in greedy decoding, the beam size in beam search, T in teacher forcing.
@@ -74,8 +82,16 @@ class AttentionMechanism(tf.keras.layers.Layer):
         parameters: dict[str, inspect.Parameter] = {}
         for ancestor in cls.__mro__[: cls.__mro__.index(AttentionMechanism)]:
             if "__init__" in vars(ancestor):
-                parameters = {**constructor_parameters(ancestor), **parameters}
+                parameters |= {**constructor_parameters(ancestor), **parameters}
         return parameters
+
+    @classmethod
+    def accepted_arguments(cls) -> dict[str, inspect.Parameter]:
+        """Returns those of `constructor_arguments` that the constructor takes: all, if it has `**kwargs`."""
+        arguments = cls.constructor_arguments()
+        if takes_further_arguments(cls):
+            return arguments
+        return {name: arguments[name] for name in constructor_parameters(cls)}
 
     @classmethod
     def validate(cls, options: Mapping[str, Any]) -> None:
@@ -150,7 +166,10 @@ class AttentionMechanism(tf.keras.layers.Layer):
         return self
 
     def alignments(self, memory: dict[str, tf.Tensor], scores: tf.Tensor) -> tf.Tensor:
-        """Returns weights of the source positions [B, Q, S], linear in the scores [B, Q, M]; no decoder reads them."""
+        """Returns weights of the source positions [B, Q, S], linear in the scores [B, Q, M].
+
+        Contexts do not depend on them. Pictures, word alignments, the coverage penalty and distillation do.
+        """
         del memory
         return scores
 
@@ -205,8 +224,14 @@ class AttentionMechanism(tf.keras.layers.Layer):
             weights = tf.transpose(tf.gather(tf.transpose(weights, [0, 2, 1]), places, batch_dims=1), [0, 2, 1])
         return context, weights
 
-    def _projection(self, width: int, name: str, **options) -> tf.keras.layers.Dense:
-        """Makes a dense layer. Unless `options` say otherwise, it has no bias, and `initializer` makes its kernel."""
+    def make_dense(self, width: int, name: str, **options) -> tf.keras.layers.Dense:
+        """Makes a dense layer, whose kernel starts as `self.initializer` says, and which has no bias.
+
+        Args:
+          width: width of the output.
+          name: name of the layer; layers of one mechanism need different names to start with different weights.
+          **options: arguments of Dense that say otherwise.
+        """
         if "kernel_initializer" not in options:
             options["kernel_initializer"] = initializer_of(name, self.initializer)
         return tf.keras.layers.Dense(width, dtype=self.dtype_policy, name=name, **{"use_bias": False, **options})
@@ -222,7 +247,7 @@ class AttentionMechanism(tf.keras.layers.Layer):
             scores, state = self.score(queries, memory, state, step_seed)
             return [scores], state
 
-        (scores,) = collect(step, state, query, number=1, dtype=query.dtype)
+        (scores,) = run_loop(step, state, query, num_outputs=1, dtype=query.dtype)
         return scores
 
     def compute_output_shape(self, query_shape, value_shape, **_):

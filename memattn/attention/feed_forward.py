@@ -22,7 +22,7 @@ class FeedForwardAttention(AttentionMechanism):
     def __init__(self, *, weighted: bool = True, initializer: Initializer = "glorot_uniform", **kwargs):
         super().__init__(**kwargs)
         self.weighted, self.initializer = weighted, initializer
-        self.energy = self._projection(1, "energy", use_bias=True) if weighted else None
+        self.energy = self.make_dense(1, "energy", use_bias=True) if weighted else None
 
     def memorize(self, states, mask):
         logits = tf.tanh(self.energy(states)[:, :, 0]) if self.weighted else tf.zeros_like(states[:, :, 0])

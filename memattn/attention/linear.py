@@ -36,7 +36,7 @@ class LinearAttention(AttentionMechanism):
         self.initializer = initializer
         self.projection_layer = self.gate_layer = self.query_layer = None
         if self.projection:
-            self.projection_layer = self._projection(self.projection, "projection")
+            self.projection_layer = self.make_dense(self.projection, "projection")
 
     @classmethod
     def check(cls, *, projection, **options):
@@ -49,10 +49,10 @@ class LinearAttention(AttentionMechanism):
 
     def _make_layers(self, width: int) -> None:
         """Makes the layers that are as wide as the features f_t."""
-        self.query_layer = self._projection(width, "query")
+        self.query_layer = self.make_dense(width, "query")
         if self.gated:
             starts = {"kernel_initializer": "zeros", "bias_initializer": "ones"}
-            self.gate_layer = self._projection(width, "gate", activation="sigmoid", use_bias=True, **starts)
+            self.gate_layer = self.make_dense(width, "gate", activation="sigmoid", use_bias=True, **starts)
 
     def memorize(self, states, mask):
         if self.query_layer is None:

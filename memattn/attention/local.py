@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from memattn.attention.base import AttentionMechanism
 from memattn.attention.initializers import Initializer
-from memattn.attention.ops import accurate, masked_softmax, products
+from memattn.attention.ops import masked_softmax, products, sum_dtype
 from memattn.attention.options import positive_int
 
 
@@ -15,7 +15,7 @@ class _LocalAttention(AttentionMechanism):
         super().__init__(**kwargs)
         self.units, self.window = positive_int("units", units), positive_int("window", window)
         self.initializer = initializer
-        self.key_layer = self._projection(self.units, "key")
+        self.key_layer = self.make_dense(self.units, "key")
 
     @classmethod
     def check(cls, *, window, **options):
@@ -63,15 +63,15 @@ class LocalPredictiveAttention(_LocalAttention):
 
     def __init__(self, *, units: int, window: int = 10, initializer: Initializer = "glorot_uniform", **kwargs):
         super().__init__(units=units, window=window, initializer=initializer, **kwargs)
-        self.position_layer = self._projection(self.units, "position", activation="tanh")
-        self.position_v = self._projection(1, "position_v")
+        self.position_layer = self.make_dense(self.units, "position", activation="tanh")
+        self.position_v = self.make_dense(1, "position_v")
 
     def memorize(self, states, mask):
         lengths = tf.reduce_sum(tf.cast(mask, tf.int32), 1)[:, None, None]  # [B, 1, 1]
         return {**super().memorize(states, mask), "last": tf.maximum(lengths - 1, 0)}
 
     def score(self, query, memory, state=(), seed=None):
-        dtype = accurate(query.dtype)
+        dtype = sum_dtype(query.dtype)
         shares = tf.sigmoid(tf.cast(self.position_v(self.position_layer(query)), dtype))  # [B, Q, 1]
         centres = tf.cast(memory["last"], dtype) * shares
         weights = self._in_window(query, memory, centres)

@@ -22,7 +22,7 @@ class LocationAttention(AttentionMechanism):
         super().__init__(**kwargs)
         self.max_source_length = positive_int("max_source_length", max_source_length)
         self.initializer = initializer
-        self.position_scores = self._projection(self.max_source_length, "position_scores")
+        self.position_scores = self.make_dense(self.max_source_length, "position_scores")
 
     def memorize(self, states, mask):
         return {"values": states, "mask": mask & (tf.range(tf.shape(states)[1]) < self.max_source_length)}

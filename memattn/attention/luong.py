@@ -18,7 +18,7 @@ class LuongAttention(AttentionMechanism):
         super().__init__(**kwargs)
         self.units = positive_int("units", units)
         self.initializer = initializer
-        self.key_layer = self._projection(self.units, "key")
+        self.key_layer = self.make_dense(self.units, "key")
 
     def memorize(self, states, mask):
         return {"values": states, "keys": self.key_layer(states), "mask": mask}

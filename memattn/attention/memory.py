@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from memattn.attention.base import AttentionMechanism
 from memattn.attention.initializers import Initializer
-from memattn.attention.ops import accurate
+from memattn.attention.ops import sum_dtype
 from memattn.attention.options import positive_int
 from memattn.attention.slots import slot_memory, source_weights, value_scores
 
@@ -53,8 +53,8 @@ class MemoryAttention(AttentionMechanism):
         if position_encoding:
             self.max_source_length = positive_int("max_source_length (for position_encoding)", max_source_length)
             self._encodings = position_encodings(self.num_slots, self.max_source_length)
-        self.encoder_scores = self._projection(self.num_slots, "encoder_scores")  # W_alpha
-        self.decoder_scores = self._projection(self.num_slots, "decoder_scores")  # W_beta
+        self.encoder_scores = self.make_dense(self.num_slots, "encoder_scores")  # W_alpha
+        self.decoder_scores = self.make_dense(self.num_slots, "decoder_scores")  # W_beta
 
     @classmethod
     def check(cls, *, num_slots, **options):
@@ -64,7 +64,7 @@ class MemoryAttention(AttentionMechanism):
     def memorize(self, states, mask):
         logits = self.encoder_scores(states)  # [B, S, K], W_alpha s_t
         if self._encodings is not None:
-            encodings = source_encodings(self._encodings, mask, self.renormalize, accurate(logits.dtype))
+            encodings = source_encodings(self._encodings, mask, self.renormalize, sum_dtype(logits.dtype))
             logits = logits * tf.cast(encodings, logits.dtype)  # Eq. 9
         alpha = SCORINGS[self.encoder_scoring](logits)  # [B, S, K], Eq. 5
         alpha = alpha * tf.expand_dims(tf.cast(mask, alpha.dtype), -1)  # padding adds nothing

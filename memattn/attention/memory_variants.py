@@ -8,8 +8,8 @@ import tensorflow as tf
 
 from memattn.attention.initializers import Initializer
 from memattn.attention.memory import SCORINGS
-from memattn.attention.ops import accurate, masked_softmax
-from memattn.attention.options import OptionError, positive_int
+from memattn.attention.ops import masked_softmax, sum_dtype
+from memattn.attention.options import OptionError
 from memattn.attention.slot_reading import SlotReader
 from memattn.attention.slots import value_scores
 from memattn.attention.windowed_memory import with_windows
@@ -48,30 +48,21 @@ class MemoryVariantAttention(SlotReader):
         initializer: Initializer = "glorot_uniform",
         **kwargs,
     ):
-        super().__init__(**kwargs)
-        self.num_slots, self.read_units = positive_int("num_slots", num_slots), positive_int("read_units", read_units)
+        super().__init__(num_slots=num_slots, read=read, read_units=read_units, initializer=initializer, **kwargs)
         self.encoder_scoring, self.decoder_scoring = encoder_scoring, decoder_scoring
         self.encoder_normalize, self.vote_scale = encoder_normalize, vote_scale
         self.position_windows = position_windows
-        self.read, self.initializer = read, initializer
-        self.encoder_scores = self._projection(self.num_slots, "encoder_scores")  # W_alpha
-        self._make_reading_layers()
 
     @classmethod
-    def check(cls, *, num_slots, read_units, vote_scale, **options):
+    def check(cls, *, vote_scale, **options):
         super().check(**options)
-        positive_int("num_slots", num_slots)
-        positive_int("read_units", read_units)
         if not (isinstance(vote_scale, numbers.Real) and 0 < vote_scale < math.inf):
             raise OptionError("vote_scale", f"must be a number above 0, not {vote_scale!r}")
 
-    def memorize(self, states, mask):
-        self._make_v()
-        logits = self.encoder_scores(states)  # [B, S, K]
+    def _alpha(self, logits, mask):
         if self.position_windows:
             logits = with_windows(logits, mask)
-        alpha = self.vote_scale * self._unscaled_alpha(logits, mask)
-        return self._slot_memory(tf.matmul(alpha, states, transpose_a=True), alpha, states)
+        return self.vote_scale * self._unscaled_alpha(logits, mask)
 
     def _unscaled_alpha(self, logits: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
         """Returns alpha [B, S, K] before it is multiplied by `vote_scale`."""
@@ -80,7 +71,7 @@ class MemoryVariantAttention(SlotReader):
         alpha = SCORINGS[self.encoder_scoring](logits) * tf.expand_dims(tf.cast(mask, logits.dtype), -1)
         if self.encoder_normalize == "none":
             return alpha
-        weights = tf.cast(alpha, accurate(alpha.dtype))  # a float16 sum stops growing after many addends
+        weights = tf.cast(alpha, sum_dtype(alpha.dtype))  # a float16 sum stops growing after many addends
         return tf.cast(tf.math.divide_no_nan(weights, tf.reduce_sum(weights, 1, keepdims=True)), alpha.dtype)
 
     def score(self, query, memory, state=(), seed=None):

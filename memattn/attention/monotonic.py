@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from memattn.attention.base import AttentionMechanism
 from memattn.attention.initializers import Initializer, initializer_of
-from memattn.attention.ops import GENERATOR, accurate, cast
+from memattn.attention.ops import GENERATOR, cast, sum_dtype
 from memattn.attention.options import OptionError, positive_int
 from memattn.attention.sparse import SparseScores
 
@@ -66,7 +66,7 @@ class ScaledEnergy(tf.keras.layers.Layer):
         `query_layer` projects the queries; the axis Q of the keys may be 1.
         """
         hidden = tf.tanh(query[:, :, None] + keys)
-        dtype = accurate(hidden.dtype)
+        dtype = sum_dtype(hidden.dtype)
         v, g = cast(self.v, dtype), cast(self.g, dtype)
         direction = tf.cast(g * v / tf.norm(v), hidden.dtype)
         energies = tf.cast(tf.einsum("bqsu,u->bqs", hidden, direction), dtype)
@@ -123,7 +123,7 @@ class MonotonicAttention(AttentionMechanism):
         """Returns alpha [B, Q, S] before the first step, as if a step had stopped at the first position."""
         batch, length = tf.unstack(tf.shape(memory["values"])[:2])
         first = tf.zeros([batch, num_queries], tf.int32)
-        alpha = tf.one_hot(first, length, dtype=accurate(memory["values"].dtype))
+        alpha = tf.one_hot(first, length, dtype=sum_dtype(memory["values"].dtype))
         return tf.ensure_shape(alpha, [None, num_queries, memory["values"].shape[1]])
 
     def score(self, query, memory, state, seed=None):

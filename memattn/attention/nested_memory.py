@@ -39,8 +39,8 @@ class NestedMemoryAttention(AttentionMechanism):
         self.num_slots = self._kept = positive_int("num_slots", num_slots)
         self.encoder_scoring, self.decoder_scoring = encoder_scoring, decoder_scoring
         self.initializer = initializer
-        self.encoder_scores = self._projection(self.num_slots, "encoder_scores")  # W_alpha
-        self.decoder_scores = self._projection(self.num_slots, "decoder_scores")  # W_beta
+        self.encoder_scores = self.make_dense(self.num_slots, "encoder_scores")  # W_alpha
+        self.decoder_scores = self.make_dense(self.num_slots, "decoder_scores")  # W_beta
 
     @classmethod
     def check(cls, *, num_slots, **options):

@@ -30,7 +30,7 @@ def cast(weight: Any, dtype: Any) -> tf.Tensor:
     return tf.cast(tf.convert_to_tensor(weight), dtype)
 
 
-def accurate(dtype: Any) -> tf.DType:
+def sum_dtype(dtype: Any) -> tf.DType:
     """Returns the type for sums and positions beside tensors of `dtype`: float64 for float64, else float32."""
     return tf.float64 if tf.as_dtype(dtype) == tf.float64 else tf.float32
 

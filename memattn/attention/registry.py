@@ -8,8 +8,6 @@ import sys
 from collections.abc import Iterator, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any
 
-from memattn.attention.options import constructor_parameters
-
 if TYPE_CHECKING:
     from memattn.attention.base import AttentionMechanism
 
@@ -132,5 +130,5 @@ def build(name: str, options: dict, **facts) -> "AttentionMechanism":
     if name not in MECHANISMS and not is_reference(name):
         raise ValueError(f"attention: {name!r} is none of {', '.join(MECHANISMS)}")
     mechanism = MECHANISMS[name]
-    accepted = constructor_parameters(mechanism)
+    accepted = mechanism.accepted_arguments()
     return mechanism(**options, **{fact: value for fact, value in facts.items() if fact in accepted})

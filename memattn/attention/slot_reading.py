@@ -1,47 +1,67 @@
-"""Two ways to score slots in a decoder step: by address, as in the paper, or by what the slots hold."""
+"""Mechanisms that score slots in two ways: by address, as in the paper, or by what the slots hold."""
+
+from typing import Literal
 
 import tensorflow as tf
 
 from memattn.attention.base import AttentionMechanism
 from memattn.attention.initializers import Initializer, initializer_of
 from memattn.attention.ops import additive_energies
+from memattn.attention.options import positive_int
 from memattn.attention.slots import slot_memory, source_weights
 
 
 class SlotReader(AttentionMechanism):
-    """Base of mechanisms with K slots whose option `read` chooses the logits of beta.
+    """Base of mechanisms with K slots C = alpha^T s, whose option `read` chooses the logits of beta.
 
     - "address": W_beta h (Eq. 7).
     - "additive": v . tanh(W_q h + b + W_read C_k) for slot k, as Bahdanau attention scores source states. The vectors
       in the tanh are `read_units` wide.
 
-    A constructor sets the attributes below, then calls `_make_reading_layers`; `memorize` begins with `_make_v`.
+    A mechanism defines `_alpha` and `score`.
     """
 
     num_slots: int
-    read: str
-    read_units: int
-    initializer: Initializer
 
-    def _make_reading_layers(self) -> None:
-        """Makes the layers that `read` needs."""
-        if self.read == "address":
-            self.decoder_scores = self._projection(self.num_slots, "decoder_scores")  # W_beta
+    def __init__(
+        self,
+        *,
+        num_slots: int,
+        read: Literal["address", "additive"],
+        read_units: int,
+        initializer: Initializer,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.num_slots, self.read_units = positive_int("num_slots", num_slots), positive_int("read_units", read_units)
+        self.read, self.initializer = read, initializer
+        self.encoder_scores = self.make_dense(self.num_slots, "encoder_scores")  # W_alpha
+        self.v = None
+        if read == "address":
+            self.decoder_scores = self.make_dense(self.num_slots, "decoder_scores")  # W_beta
         else:
-            self.key_layer = self._projection(self.read_units, "key")  # W_read
-            self.query_layer = self._projection(self.read_units, "query", use_bias=True)  # W_q and b
-            self.v = None
-            self._v_initializer = tf.keras.initializers.get(initializer_of("v", self.initializer))
+            self.key_layer = self.make_dense(self.read_units, "key")  # W_read
+            self.query_layer = self.make_dense(self.read_units, "query", use_bias=True)  # W_q and b
+            self._v_initializer = tf.keras.initializers.get(initializer_of("v", initializer))
 
-    def _make_v(self) -> None:
-        """Makes v, if needed. In a constructor, v could not get a path that begins with that of the enclosing layer."""
+    @classmethod
+    def check(cls, *, num_slots, read_units, **options):
+        super().check(**options)
+        positive_int("num_slots", num_slots)
+        positive_int("read_units", read_units)
+
+    def memorize(self, states, mask):
+        # In the constructor, v could not get a path that begins with that of the enclosing layer.
         if self.read == "additive" and self.v is None:
             self.v = self.add_weight(shape=(self.read_units,), initializer=self._v_initializer, name="v")
-
-    def _slot_memory(self, slots: tf.Tensor, alpha: tf.Tensor, states: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Returns the memory of slots C [B, K, D], made of states [B, S, D] by weights alpha [B, S, K]."""
+        alpha = self._alpha(self.encoder_scores(states), mask)
+        slots = tf.matmul(alpha, states, transpose_a=True)  # C [B, K, D]
         memory = slot_memory(slots, alpha, states)
         return memory if self.read == "address" else {**memory, "keys": self.key_layer(slots)}
+
+    def _alpha(self, logits: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+        """Returns alpha [B, S, K], 0 for padding, of logits W_alpha s_t; `mask` [B, S] is false for padding."""
+        raise NotImplementedError
 
     def _slot_logits(self, query: tf.Tensor, memory: dict[str, tf.Tensor]) -> tf.Tensor:
         """Returns the logits of beta [B, Q, K]."""

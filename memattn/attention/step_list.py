@@ -1,4 +1,4 @@
-"""A list that collects a tensor in each step of a loop, in place of a TensorArray.
+"""A loop over steps, and a list that collects a tensor in each step, in place of a TensorArray.
 
 The gradient of `TensorArray.write` reads an element, then sets it to 0, for which XLA copies the tensors of all steps
 in each step. The gradient of a list only reads.
@@ -38,12 +38,12 @@ class StepList:
         )
 
 
-def collect(
+def run_loop(
     step: Callable[[tf.Tensor, tf.Tensor, Any], tuple[Sequence[tf.Tensor], Any]],
     state: Any,
     inputs: tf.Tensor,
     *,
-    number: int,
+    num_outputs: int,
     dtype: tf.DType,
 ) -> list[tf.Tensor]:
     """Takes T steps over inputs [B, T, ...], one after the other, and returns their outputs.
@@ -53,7 +53,7 @@ def collect(
         differ in F, and the next state.
       state: the first state.
       inputs: [B, T, ...].
-      number: number of outputs of a step.
+      num_outputs: number of outputs of a step.
       dtype: type of the outputs.
 
     Returns:
@@ -62,7 +62,7 @@ def collect(
     steps = inputs.shape[1] if inputs.shape[1] is not None else tf.shape(inputs)[1]
     by_step = tf.transpose(inputs, [1, 0, *range(2, inputs.shape.rank)])[:, :, None]
     by_step = tf.TensorArray(inputs.dtype, steps).unstack(by_step)  # the gradient of inputs[:, time] would fill T steps
-    lists = [StepList(dtype, steps) for _ in range(number)]
+    lists = [StepList(dtype, steps) for _ in range(num_outputs)]
 
     def body(time, state, handles):
         outputs, state = step(time, by_step.read(time), state)

@@ -5,8 +5,7 @@ from typing import Literal
 import tensorflow as tf
 
 from memattn.attention.initializers import Initializer
-from memattn.attention.ops import accurate, masked_softmax
-from memattn.attention.options import positive_int
+from memattn.attention.ops import masked_softmax, sum_dtype
 from memattn.attention.slot_reading import SlotReader
 from memattn.attention.slots import value_scores
 
@@ -37,23 +36,10 @@ class WindowedMemoryAttention(SlotReader):
         initializer: Initializer = "glorot_uniform",
         **kwargs,
     ):
-        super().__init__(**kwargs)
-        self.num_slots, self.read_units = positive_int("num_slots", num_slots), positive_int("read_units", read_units)
-        self.read, self.initializer = read, initializer
-        self.encoder_scores = self._projection(self.num_slots, "encoder_scores")  # W_alpha
-        self._make_reading_layers()
+        super().__init__(num_slots=num_slots, read=read, read_units=read_units, initializer=initializer, **kwargs)
 
-    @classmethod
-    def check(cls, *, num_slots, read_units, **options):
-        super().check(**options)
-        positive_int("num_slots", num_slots)
-        positive_int("read_units", read_units)
-
-    def memorize(self, states, mask):
-        self._make_v()
-        logits = with_windows(self.encoder_scores(states), mask)  # [B, S, K]
-        alpha = masked_softmax(logits, tf.expand_dims(mask, -1), axis=1)
-        return self._slot_memory(tf.matmul(alpha, states, transpose_a=True), alpha, states)
+    def _alpha(self, logits, mask):
+        return masked_softmax(with_windows(logits, mask), tf.expand_dims(mask, -1), axis=1)
 
     def score(self, query, memory, state=(), seed=None):
         beta = tf.nn.softmax(self._slot_logits(query, memory))  # [B, Q, K]
@@ -62,7 +48,7 @@ class WindowedMemoryAttention(SlotReader):
 
 def with_windows(logits: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     """Returns logits [B, S, K] of alpha plus the windows; `mask` [B, S] is false for padding."""
-    return logits + tf.cast(position_windows(logits.shape[-1], mask, accurate(logits.dtype)), logits.dtype)
+    return logits + tf.cast(position_windows(logits.shape[-1], mask, sum_dtype(logits.dtype)), logits.dtype)
 
 
 def position_windows(num_slots: int, mask: tf.Tensor, dtype: tf.DType) -> tf.Tensor:

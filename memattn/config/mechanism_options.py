@@ -2,13 +2,16 @@
 
 import inspect
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from memattn.attention import MECHANISMS, OptionError
-from memattn.attention.options import MODEL_FACTS, constructor_parameters
+from memattn.attention.options import MODEL_FACTS
 from memattn.attention.registry import is_reference
 from memattn.config.schema import Origin, did_you_mean, listed, not_one_of, value_of
 from memattn.errors import ConfigError, reason, short
+
+if TYPE_CHECKING:
+    from memattn.attention import AttentionMechanism
 
 DEFAULT = "memory"  # the mechanism of a `model.attention` without `name`
 
@@ -64,14 +67,14 @@ def _mechanism(name: Any, key: str, origin: Origin) -> Any:
         raise origin.error(key, f"{short(name)}: {reason(error)}") from error
 
 
-def mechanism_parameters(mechanism: type) -> dict[str, inspect.Parameter]:
+def mechanism_parameters(mechanism: "type[AttentionMechanism]") -> dict[str, inspect.Parameter]:
     """Returns the arguments of a mechanism's constructor that a config sets.
 
     Raises:
       ConfigError: an annotation cannot be evaluated.
     """
     parameters = {
-        name: argument for name, argument in constructor_parameters(mechanism).items() if name not in MODEL_FACTS
+        name: argument for name, argument in mechanism.accepted_arguments().items() if name not in MODEL_FACTS
     }
     for name, parameter in parameters.items():
         if isinstance(parameter.annotation, str):  # postponed, and a name in it is unknown

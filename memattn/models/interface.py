@@ -137,7 +137,7 @@ class Model(DecodingModel, Protocol):
     def count_params(self) -> int:
         """Returns the number of parameters."""
 
-    def decode(self, encoded: Any, target: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:
+    def teacher_forced_logits(self, encoded: Any, target: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:
         """Returns logits [B, T, V] under teacher forcing, for what `encode` returned and target ids [B, T]."""
 
 

@@ -298,14 +298,14 @@ class Seq2Seq(tf.keras.Model):
         `seed` [2] turns dropout on.
         """
         encoder_seed, decoder_seed = split_seed(seed, 2)
-        return self.decode(self.encode(source, encoder_seed), target, decoder_seed)
+        return self.teacher_forced_logits(self.encode(source, encoder_seed), target, decoder_seed)
 
-    def decode(self, encoded: Encoded, target: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:
+    def teacher_forced_logits(self, encoded: Encoded, target: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:
         """Returns logits [B, T, V] under teacher forcing, for what `encode` returned."""
         features, _ = self._teacher_forced(encoded, target, seed)
         return self._output().logits(features)
 
-    def decode_and_read(
+    def teacher_forced_logits_and_contexts(
         self, encoded: Encoded, target: tf.Tensor, seed: tf.Tensor | None = None
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns logits [B, T, V] under teacher forcing, and the mean source state of each step [B, T, D].

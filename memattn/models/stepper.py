@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from memattn.attention import sparse
-from memattn.attention.step_list import collect
+from memattn.attention.step_list import run_loop
 from memattn.models.bridge import Cells
 from memattn.models.dropout import dropout, fold_in, split_seed
 from memattn.models.reader import Reader
@@ -174,7 +174,7 @@ def run_steps(
         result = stepper(gates_of_step, state, fold_in(seed, time))
         return (result.outputs, result.contexts, result.scores), result.state
 
-    outputs, contexts, scores = collect(step, stepper.initial_state(cells, 1), gates, number=3, dtype=gates.dtype)
+    outputs, contexts, scores = run_loop(step, stepper.initial_state(cells, 1), gates, num_outputs=3, dtype=gates.dtype)
     return outputs, contexts, scores
 
 

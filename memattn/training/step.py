@@ -179,9 +179,9 @@ class TrainingStep:
         with tf.GradientTape() as tape:
             tape.watch(differentiable(encoded))
             if teaching is None:
-                logits = self.model.decode(encoded, target, seed)
+                logits = self.model.teacher_forced_logits(encoded, target, seed)
             else:
-                logits, contexts = self.model.decode_and_read(encoded, target, seed)
+                logits, contexts = self.model.teacher_forced_logits_and_contexts(encoded, target, seed)
             logits = tf.cast(logits, tf.float32)
             objective, cross_entropy = self._loss(logits, target, mask, label_smoothing=self._config.label_smoothing)
             if teaching is not None:
@@ -195,7 +195,7 @@ class TrainingStep:
         return *tape.gradient(objective, sources), sums
 
     def _compute_teacher_contexts(self, encoded, target):
-        return tf.cast(self._teacher.decode_and_read(encoded, target)[1], tf.float32)
+        return tf.cast(self._teacher.teacher_forced_logits_and_contexts(encoded, target)[1], tf.float32)
 
     def _add_on_replicas(self, total, addend):
         """Adds gradients and sums of two batches, on each replica."""

@@ -5,7 +5,15 @@ from typing import Literal
 import pytest
 import tensorflow as tf
 
-from memattn.attention import AttentionMechanism, MemoryAttention, MochaAttention, OptionError
+from memattn.attention import (
+    MECHANISMS,
+    AttentionMechanism,
+    BahdanauAttention,
+    MemoryAttention,
+    MochaAttention,
+    OptionError,
+    build,
+)
 from memattn.attention.options import positive_int
 
 
@@ -124,3 +132,14 @@ def test_a_subclass_without_arguments_is_checked_like_its_base():
 
     assert Small().num_slots == 2
     assert MemoryAttention.constructor_arguments().keys() == Small.constructor_arguments().keys()
+
+
+def test_a_subclass_gets_the_facts_that_its_base_takes(monkeypatch):
+    class Warm(BahdanauAttention):
+        def __init__(self, *, temperature: float = 1.0, **kwargs):
+            super().__init__(**kwargs)
+            self.temperature = temperature
+
+    monkeypatch.setitem(MECHANISMS, "warm", Warm)
+    built = build("warm", {"temperature": 2.0}, units=3, max_source_length=9, initializer="zeros")
+    assert (built.temperature, built.units, built.initializer) == (2.0, 3, "zeros")

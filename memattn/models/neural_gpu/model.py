@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 import tensorflow as tf
 
 from memattn.attention.ops import cast
-from memattn.attention.step_list import collect
+from memattn.attention.step_list import run_loop
 from memattn.data.lexicon import Selection
 from memattn.data.vocabulary import PAD
 from memattn.errors import ConfigError
@@ -198,9 +198,9 @@ class NeuralGPU(tf.keras.Model):
 
         `seed` [2] turns dropout on.
         """
-        return self.decode(self.encode(source), target, seed)
+        return self.teacher_forced_logits(self.encode(source), target, seed)
 
-    def decode(self, encoded: Encoded, target: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:
+    def teacher_forced_logits(self, encoded: Encoded, target: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:
         """Returns logits [B, T, V] under teacher forcing, for what `encode` returned."""
         target_lengths = _count(tf.not_equal(target, PAD))
         sizes = [side.shape[1] or tf.shape(side)[1] for side in (encoded.embedded, target)]
@@ -328,7 +328,7 @@ class ExtendedNeuralGPU(NeuralGPU):
             return [features], state
 
         state, dtype = self._first_state(decoding, 1), decoding.memory.dtype
-        (features,) = collect(step, state, shift_right(target), number=1, dtype=dtype)
+        (features,) = run_loop(step, state, shift_right(target), num_outputs=1, dtype=dtype)
         return features
 
 

@@ -39,13 +39,13 @@ def functions(
 
     @tf.function(autograph=False, jit_compile=step.jit_compile)
     def decoder_loss(encoded):
-        return loss_of(model.decode(encoded, target_ids, seed))
+        return loss_of(model.teacher_forced_logits(encoded, target_ids, seed))
 
     @tf.function(autograph=False, jit_compile=step.jit_compile)
     def decoder_gradients(encoded):
         with tf.GradientTape() as tape:
             tape.watch(differentiable(encoded))
-            loss = loss_of(model.decode(encoded, target_ids, seed))
+            loss = loss_of(model.teacher_forced_logits(encoded, target_ids, seed))
         return _total(tf.nest.flatten(tape.gradient(loss, [differentiable(encoded), weights])))
 
     @tf.function(autograph=False, jit_compile=step.jit_compile)
