@@ -27,7 +27,8 @@ class MemoryAttention(AttentionMechanism):
       position_encoding: multiply the logits of alpha by the position encodings of Eqs. 8 to 10.
       renormalize: how position encodings are scaled over the time steps of a source: to a sum of 1 (the paper's words
         taken literally), to a mean of 1, or not at all.
-      max_source_length: S of Eq. 10, the longest source of the training set; positions past it count as the last.
+      max_source_length: N, the length of the longest source of the training set, which Eq. 10 calls S; later positions
+        count as position N.
         Needed with `position_encoding`.
       initializer: name, config or object, of W_alpha and W_beta.
     """
@@ -80,7 +81,7 @@ class MemoryAttention(AttentionMechanism):
 
 
 def position_encodings(num_slots: int, max_source_length: int) -> np.ndarray:
-    """Returns L of Eq. 10, transposed to [S, K]: (1 - k/K)(1 - s/S) + (k/K)(s/S), k and s counted from 1."""
+    """Returns L of Eq. 10, transposed to [N, K]: (1 - k/K)(1 - s/N) + (k/K)(s/N), k and s counted from 1."""
     k = np.arange(1, num_slots + 1) / num_slots
     s = np.arange(1, max_source_length + 1)[:, None] / max_source_length
     return (1 - k) * (1 - s) + k * s

@@ -81,7 +81,8 @@ class MonotonicAttention(AttentionMechanism):
 
     Args:
       units: width of the vectors from which the energy is computed.
-      offset: initial value of r, which is added to the energy; the mean wait is then 1 / sigmoid(r) positions.
+      offset: initial value of r, which is added to the energy; while the other terms are near 0, a step moves on
+        by e^-r positions on average.
       noise: standard deviation of the normal noise that training adds to the energy; it drives p to 0 or 1.
       test_mode: outside training, "hard" stops at the first position with p > 0.5; "soft" uses the probabilities.
       initializer: name, config or object, of the weight matrices and v.

@@ -237,7 +237,8 @@ class DecodingConfig:
     batch_size: int = number(32, at_least=1)  # sources searched at once
     # a: scores are divided by ((5 + tokens) / 6)^a, with tokens counted without the end of sentence
     length_penalty: float = number(0.0, at_least=0)
-    # b: b sum_s log(min(a_s, 1)) is added to scores, with a_s the sum of the attention weights of source token s
+    # b: b sum_s log(min(a_s, 1)) is added to scores. a_s is the sum, over steps, of the share of source token s in the
+    # absolute attention weights of a step
     coverage_penalty: float = number(0.0, at_least=0)
     # upper bound on the length of a hypothesis, as a multiple of the source's; both count the end of sentence. The
     # length of a source is the number of the encoder's states, which model.encoder_reduce lowers

@@ -247,7 +247,10 @@ class Seq2Seq(tf.keras.Model):
         return self.attention.context_size(2 * self.encoder.units) > 0
 
     def encode(self, source: tf.Tensor, seed: tf.Tensor | None = None, jit_compile: bool = False) -> Encoded:
-        """Encodes a padded batch of sources; `seed` [2] turns dropout on. For `jit_compile`, see `LSTM`."""
+        """Encodes a padded batch of sources.
+
+        `seed` [2] turns dropout on. With `jit_compile`, XLA compiles the loops of the encoder's LSTMs on a CPU.
+        """
         inputs, mask = self.source_embedding(source, fold_in(seed, _SOURCE_SEED)), self.source_embedding.mask(source)
         states, final_state = self.encoder(inputs, mask, seed, jit_compile=jit_compile)
         mask = self.encoder.state_mask(mask)

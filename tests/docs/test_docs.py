@@ -182,7 +182,15 @@ def test_the_members_that_a_page_names_exist(page):
 
 def test_every_python_block_is_run():
     """The tests below run most; test_public.py runs memattn.load, tests/commands/test_api.py runs the training."""
-    run = ("MemoryAttention(", "GRUCell", "Seq2Seq(", "memattn.load(", "memattn.train_model(")
+    run = (
+        "MemoryAttention(",
+        "MonotonicAttention(",
+        "GRUCell",
+        "Seq2Seq(",
+        "GradientTape",
+        "memattn.load(",
+        "memattn.train_model(",
+    )
     for block in (block for page in API for block in blocks(page, "python")):
         assert any(text in block for text in run)
 
@@ -193,6 +201,26 @@ def test_a_mechanism_in_a_keras_model_survives_saving(tmp_path, monkeypatch):
     assert logits.shape == (1, 2, 1000)
     assert weights.shape == (1, 2, 3)
     np.testing.assert_array_equal(weights[:, :, 2], np.zeros((1, 2)))
+
+
+def test_steps_of_a_mechanism_are_those_of_its_call(tmp_path, monkeypatch):
+    names = run_block("MonotonicAttention(", tmp_path, monkeypatch)
+    queries = tf.concat(tf.unstack(names["queries"]), 1)  # [B, T, U]
+    inputs = {"value_mask": names["mask"], "return_attention_scores": True}
+    contexts, weights = names["attention"](queries, names["states"], **inputs)
+    np.testing.assert_allclose(names["context"][:, 0], contexts[:, -1], atol=1e-6)
+    np.testing.assert_allclose(names["weights"][:, 0], weights[:, -1], atol=1e-6)
+
+
+def test_the_training_step_of_the_page_lowers_the_loss():
+    model, step = blocks("reference/model.md", "python")
+    names = {}
+    exec(model, names)
+    losses = []
+    for _ in range(3):
+        exec(step.replace("tf.constant([1, 2])", "None"), names)
+        losses.append(float(names["loss"]))
+    assert losses[2] < losses[1] < losses[0]
 
 
 def test_the_score_of_a_searched_gru_decoder_equals_that_of_its_steps(tmp_path, monkeypatch):
