@@ -26,14 +26,16 @@ def test_mixed_precision_is_finite_for_long_sources(scoring, normalize):
 
 @pytest.mark.parametrize("num_slots", [1, 3, 8])
 @pytest.mark.parametrize("encoder_scoring", [*SCORING, "softmax_time"])
+@pytest.mark.parametrize("decoder_scoring", SCORING)
 @pytest.mark.parametrize("encoder_normalize", ["none", "time"])
 @pytest.mark.parametrize("reading", ["address", "additive"])
 def test_a_variant_equals_numpy_for_all_scorings_and_ways_of_reading(
-    num_slots, encoder_scoring, encoder_normalize, reading
+    num_slots, encoder_scoring, decoder_scoring, encoder_normalize, reading
 ):
     mechanism = MemoryVariantAttention(
         num_slots=num_slots,
         encoder_scoring=encoder_scoring,
+        decoder_scoring=decoder_scoring,
         encoder_normalize=encoder_normalize,
         vote_scale=2.5,
         read=reading,
@@ -54,9 +56,10 @@ def test_a_variant_equals_numpy_for_all_scorings_and_ways_of_reading(
         memory = alpha.T @ real  # [K, D]
         for q in range(Q):
             if reading == "address":
-                beta = softmax(QUERIES[b, q] @ mechanism.decoder_scores.kernel.numpy())
+                logits = QUERIES[b, q] @ mechanism.decoder_scores.kernel.numpy()
             else:
-                beta = softmax(additive(mechanism, QUERIES[b, q], memory))
+                logits = additive(mechanism, QUERIES[b, q], memory)
+            beta = SCORING[decoder_scoring](logits)
             np.testing.assert_allclose(contexts[b, q], beta @ memory, rtol=1e-4, atol=1e-5)
             np.testing.assert_allclose(alignments[b, q, : LENGTHS[b]], alpha @ beta, rtol=1e-4, atol=1e-6)
             np.testing.assert_array_equal(alignments[b, q, LENGTHS[b] :], 0)

@@ -171,6 +171,18 @@ def test_noise_is_added_in_training_only_and_changes_with_the_seed(name, options
     np.testing.assert_allclose(run(silent, inputs, tf.constant([1, 2])), plain, rtol=1e-5, atol=1e-7)
 
 
+def test_the_option_is_the_standard_deviation_of_the_noise(inputs):
+    states, queries, mask = map(tf.constant, inputs)
+    states, queries = tf.repeat(states, 200, 0), tf.repeat(queries, 200, 0)
+    mask, logits = tf.ones(tf.shape(states)[:2], tf.bool), []
+    for noise in (0.0, 1.0, 2.0):
+        mechanism = randomized(build("monotonic", {"test_mode": "soft", "noise": noise}, **FACTS), scale=0.1)
+        p = mechanism._p(queries, mechanism.memorize(states, mask), tf.constant([1, 2]))
+        logits.append(np.log(p) - np.log(1 - p))
+    np.testing.assert_allclose(logits[2] - logits[0], 2 * (logits[1] - logits[0]), atol=1e-3)
+    assert abs(np.std(logits[1] - logits[0]) - 1) < 0.05
+
+
 @pytest.mark.parametrize(("name", "options"), [("monotonic", {}), ("mocha", {"chunk_size": 3})])
 def test_sparse_scores_of_a_search_equal_those_of_the_mechanism(name, options):
     """A search equals the mechanism for queries that stop early, late, at the same position again, or not at all."""

@@ -51,7 +51,7 @@ def test_a_converted_model_computes_the_same(case, masked):
 
 
 @pytest.mark.parametrize("case", RECURRENT, ids=identify)
-def test_a_recurrent_mechanism_needs_operations_of_tensorflow(case):
+def test_a_recurrent_mechanism_converts_with_operations_of_tensorflow(case):
     converter = tf.lite.TFLiteConverter.from_keras_model(model_of(case, False))
     converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS, tf.lite.OpsSet.SELECT_TF_OPS]
     converter._experimental_lower_tensor_list_ops = False

@@ -285,6 +285,11 @@ def test_a_metric_prefers_the_better_of_two_values_and_describes_itself(name):
     assert metric.title and metric.score.__doc__.endswith(".")
 
 
+def test_of_errors_and_losses_the_least_value_is_the_best():
+    least = {name for name, metric in METRICS.items() if not metric.higher_is_better}
+    assert least == {"cer", "wer", "malformed_trees", "perplexity", "loss"}
+
+
 def test_a_validation_computes_the_deciding_metric_and_cheap_ones():
     assert metrics.validation_metrics("bleu") == ["bleu", "exact_match"]
     assert metrics.validation_metrics("chrf") == ["bleu", "chrf", "exact_match"]

@@ -207,3 +207,24 @@ def test_options_that_do_not_fit_active_memory_are_refused(changes, message):
     with pytest.raises(ConfigError, match=message):
         config = configs.from_dict({**tree(), **changes})
         Searcher(make_model(config.model.kind), config.decoding)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_every_cell_drops_in_training(cell):
+    model = make_model("extended", cell, width=1, dropout=0.5)
+    source, target = padded([SOURCE], 4), padded([TARGET], 5)
+    plain = model(source, target)
+    first, second = (model(source, target, tf.constant([1, seed])) for seed in (2, 3))
+    assert np.abs(first - plain).max() > 1e-3
+    assert np.abs(first - second).max() > 1e-3
+
+
+def test_the_dropout_of_a_cgru_falls_with_the_length_and_keeps_the_mean():
+    cell, lengths = CELLS["cgru"](maps=99, width=1, dropout=0.4), tf.constant([8, 32])
+    memory = tf.random.stateless_uniform([2, 32, 1, 99], [1, 2], 0.5, 1.0)
+    plain, dropped = cell(memory, lengths).numpy(), cell(memory, lengths, seed=tf.constant([3, 4])).numpy()
+    for row, (length, rate) in enumerate(zip((8, 32), (0.4, 0.1), strict=True)):
+        before, after = plain[row, :length], dropped[row, :length]
+        assert abs((after == 0).mean() - rate) < 0.05
+        kept = after != 0
+        np.testing.assert_allclose(after[kept], before[kept] / (1 - rate), rtol=1e-5)

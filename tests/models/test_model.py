@@ -175,6 +175,61 @@ def test_dropout_acts_in_training_only(input_feeding):
     assert np.abs(first - second).max() > 1e-3
 
 
+@pytest.mark.parametrize(
+    ("decoder", "input_feeding"), [("lstm", True), ("lstm", False), ("gru", True), ("rnnsearch", True)]
+)
+def test_encoder_and_decoder_drop_each_on_its_own(decoder, input_feeding):
+    model = make_model("bahdanau", {}, dropout=0.5, decoder=decoder, input_feeding=input_feeding)
+    source, target, seed = padded([[4, 5, EOS]]), padded([[5, 6, EOS]]), tf.constant([1, 2])
+    plain = model(source, target).numpy()
+    by_encoder = model.teacher_forced_logits(model.encode(source, seed), target)
+    by_decoder = model.teacher_forced_logits(model.encode(source), target, seed)
+    assert np.abs(by_encoder - plain).max() > 1e-3
+    assert np.abs(by_decoder - plain).max() > 1e-3
+
+
+@pytest.mark.parametrize("decoder", ["lstm", "gru", "rnnsearch"])
+def test_what_a_decoder_reads_of_the_source_is_dropped_too(decoder):
+    """Embeddings are 0, so dropping them changes nothing."""
+    model = make_model("bahdanau", {}, dropout=0.5, decoder=decoder)
+    model.target_embedding.embeddings.assign(tf.zeros_like(model.target_embedding.embeddings))
+    source, target = padded([[4, 5, EOS]]), padded([[5, 6, EOS]])
+    dropped = model.teacher_forced_logits(model.encode(source), target, tf.constant([1, 2]))
+    assert np.abs(dropped - model(source, target)).max() > 1e-3
+
+
+def test_a_memory_for_training_is_asked_for_in_training_alone():
+    model = make_model("nested_memory", {"num_slots": 4})
+    source = padded([[4, 5, 6, 7, EOS]])
+    plain, memories = model.encode(source).memory, [model.encode(source, tf.constant([1, i])).memory for i in range(9)]
+    assert "used" not in plain
+    assert len({int(np.sum(memory["used"])) for memory in memories}) > 1
+
+
+def test_the_share_of_a_slot_is_beta_times_alpha():
+    model = make_model("memory", {"num_slots": 3})
+    source, target = padded([[4, 5, 6, 7, EOS]]), padded([[5, 6, EOS]])
+    states, _ = model.encoder(model.source_embedding(source), tf.ones([1, 5], tf.bool))
+    alpha = tf.nn.softmax(states[0] @ model.attention.encoder_scores.kernel).numpy()  # [S, K]
+    shared, state = model.start(model.encode(source), 1, model.token_table())
+    shares = model.slot_shares(source, target).numpy()[0]  # [K, T, S]
+    for step, token in enumerate([BOS, 5, 6]):
+        _, beta, state = model.step(tf.constant([[token]]), state, shared)
+        for slot in range(3):
+            np.testing.assert_allclose(shares[slot, step], beta[0, 0, slot] * alpha[:, slot], rtol=1e-4)
+    assert np.abs(shares[0] - shares[1]).max() > 1e-3
+
+
+def test_the_backward_bridge_of_lstms_reads_h_alone_and_starts_c_from_zeros():
+    model = make_model("bahdanau", {}, bridge="backward")
+    source = padded([[4, 5, EOS]])
+    states, _ = model.encoder(model.source_embedding(source), tf.ones([1, 3], tf.bool))
+    weights, bias = model.bridge.dense.kernel.numpy(), model.bridge.dense.bias.numpy()
+    ((h, c),) = model.encode(source).cells
+    np.testing.assert_allclose(h[0], np.tanh(states[0, 0, 4:].numpy() @ weights + bias), rtol=1e-4)
+    np.testing.assert_array_equal(c, np.zeros([1, 8]))
+
+
 @pytest.mark.parametrize("kind", ["lstm", "gru"])
 def test_each_decoder_step_draws_a_new_dropout_mask(kind):
     """All that differs between the steps is the mask between the two layers."""

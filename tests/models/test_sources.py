@@ -180,3 +180,12 @@ def test_no_mask_covers_more_than_its_share():
 def test_a_backward_bridge_is_for_an_encoder_of_one_layer():
     with pytest.raises(ValueError, match="are for one layer, not 3"):
         make_model("bahdanau", {}, bridge="backward", encoder_layers=3)
+
+
+def test_vectors_are_masked_in_training_alone():
+    model, source = feature_model(spec_augment=2), tf.constant(batch_of(LENGTHS, 12))
+    plain, again = model.encode(source).memory["values"], model.encode(source).memory["values"]
+    np.testing.assert_allclose(plain, again, atol=1e-6)
+    first, second = (model.encode(source, tf.constant([1, seed])).memory["values"] for seed in (2, 3))
+    assert np.abs(first - plain).max() > 1e-3
+    assert np.abs(first - second).max() > 1e-3

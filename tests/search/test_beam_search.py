@@ -168,10 +168,12 @@ def test_the_n_best_are_distinct():
 
 
 @pytest.mark.parametrize("penalty", [0.0, 0.6, 2.0])
+@pytest.mark.parametrize("coverage", [0.0, 0.5])
 @pytest.mark.parametrize("n_best", [1, slow(2), 5])
-def test_the_n_best_are_the_first_of_the_whole_beam(n_best, penalty):
+def test_the_n_best_are_the_first_of_the_whole_beam(n_best, coverage, penalty):
     sources, max_lengths = list(range(100, 140)), [8, 12, 5, 20] * 10
-    full_beam, best = (search(sources, max_lengths, beam_size=5, n_best=n, penalty=penalty) for n in (5, n_best))
+    options = {"beam_size": 5, "penalty": penalty, "coverage": coverage}
+    full_beam, best = (search(sources, max_lengths, n_best=n, **options) for n in (5, n_best))
     for row in range(40):
         assert_same(hypotheses_of(best, row), hypotheses_of(full_beam, row)[:n_best])
 

@@ -53,8 +53,9 @@ def test_tokens_of_probability_0_are_never_drawn(options):
     assert set(tokens.numpy().ravel()) <= {1, 3}
 
 
+@pytest.mark.parametrize("penalty", [0.0, 1.0])
 @pytest.mark.parametrize("jit_compile", [False, True])
-def test_samples_end_at_the_end_of_sentence_or_maximum_length_and_are_sorted(jit_compile):
+def test_samples_end_at_the_end_of_sentence_or_maximum_length_and_are_sorted(jit_compile, penalty):
     def step(tokens, state):
         del tokens
         return tf.tile(tf.math.log([[[0.1, 0.2, 0.7]]]), [2, 64, 1]), state + 1
@@ -62,7 +63,8 @@ def test_samples_end_at_the_end_of_sentence_or_maximum_length_and_are_sorted(jit
     @tf.function(jit_compile=jit_compile)
     def run(uniforms):
         state = tf.zeros([2, 64], tf.int32)
-        return sample(step, state, uniforms=uniforms, max_lengths=tf.constant([6, 0]), start=0, end=1)
+        options = {"max_lengths": tf.constant([6, 0]), "length_penalty_weight": penalty}
+        return sample(step, state, uniforms=uniforms, start=0, end=1, **options)
 
     samples = run(tf.random.stateless_uniform([6, 2, 64], [1, 2]))
     tokens, lengths, scores = (values.numpy() for values in samples)
@@ -75,11 +77,12 @@ def test_samples_end_at_the_end_of_sentence_or_maximum_length_and_are_sorted(jit
         assert (row[length:] == 1).all()
         assert 1 not in row[:length]
         end = log_probs[1] if length < 6 else 0.0  # a hypothesis of the maximum length has no end of sentence
-        np.testing.assert_allclose(score, log_probs[row[:length]].sum() + end, rtol=1e-5)
+        expected = (log_probs[row[:length]].sum() + end) / ((5 + length) / 6) ** penalty
+        np.testing.assert_allclose(score, expected, rtol=1e-5)
 
 
 def searcher(model, **options):
-    sampling = {key: options.pop(key) for key in ("seed", "top_k", "temperature") if key in options}
+    sampling = {key: options.pop(key) for key in ("seed", "top_k", "top_p", "temperature") if key in options}
     config = DecodingConfig(
         **{"n_best": 4, "beam_size": 2, "jit_compile": False, **options}, sample=SampleConfig(**sampling)
     )
@@ -107,20 +110,22 @@ def test_scores_are_log_probabilities_of_the_model_at_any_temperature():
     model = make_model("bahdanau", {})
     model.output_layer.bias.assign(tf.concat([[-1e9], tf.zeros(10)], 0))  # a Scorer skips PAD
     source = [4, 5, 6, EOS]
-    samples = searcher(model, temperature=3.0, top_k=5)(padded([source]).numpy())
+    samples = searcher(model, temperature=3.0, top_k=5, length_penalty=0.7)(padded([source]).numpy())
     scorer = Scorer(model)
     for tokens, length, score in zip(samples.tokens[0], samples.lengths[0], samples.scores[0], strict=True):
         if length < samples.tokens.shape[2]:
             target = padded([[*tokens[:length].tolist(), EOS]]).numpy()
-            np.testing.assert_allclose(score, scorer(padded([source]).numpy(), target)[0], rtol=1e-4)
+            expected = scorer(padded([source]).numpy(), target)[0] / ((5 + length) / 6) ** 0.7
+            np.testing.assert_allclose(score, expected, rtol=1e-4)
     assert len({tuple(tokens) for tokens in samples.tokens[0]}) > 1
 
 
-def test_sampling_at_a_temperature_near_0_is_greedy_search():
+@pytest.mark.parametrize("options", [{"temperature": 1e-4}, {"top_k": 1}, {"top_p": 0.01}], ids=str)
+def test_sampling_the_most_probable_token_alone_is_greedy_search(options):
     model = make_model("memory", {"num_slots": 2})
     source = padded([[4, 5, 6, EOS], [7, EOS]]).numpy()
     greedy = Searcher(model, DecodingConfig(beam_size=1, jit_compile=False))(source)
-    np.testing.assert_array_equal(searcher(model, temperature=1e-4, n_best=1)(source).tokens, greedy.tokens)
+    np.testing.assert_array_equal(searcher(model, **options, n_best=1)(source).tokens, greedy.tokens)
 
 
 def test_a_config_may_ask_for_more_samples_than_its_beam_size():

@@ -127,6 +127,12 @@ def test_signatures_of_tokens_need_no_memattn(exported, tmp_path):
     assert weights.shape[3] == width + 1
     np.testing.assert_allclose(weights.sum(3), np.ones(weights.shape[:3]), rtol=1e-4)  # weights of Bahdanau attention
     assert (weights[1, :, :, len(tokens[1]) + 1 :] == 0).all()
+    sources = [run.vocabulary.encode(row) for row in tokens]
+    for place, words in enumerate(outputs["words"]):
+        source, target = sources[place // 3], run.vocabulary.encode([word for word in words if word])
+        expected = run.model.alignments(tf.constant([source]), tf.constant([target]))[0]
+        actual = weights[place // 3, place % 3, : len(target), : len(source)]
+        np.testing.assert_allclose(actual, expected[: len(actual)], atol=1e-4)
 
 
 def test_results_do_not_depend_on_the_batch_or_its_width(exported):

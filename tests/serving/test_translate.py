@@ -21,6 +21,7 @@ from memattn import reading
 from memattn.config import DecodingConfig
 from memattn.data import bpe
 from memattn.data.preparation import parallel
+from memattn.data.sentences import Sentences
 from memattn.data.tokenizer import SubwordTokenizer
 from memattn.data.vocabulary import BOS, EOS
 from memattn.errors import ConfigError, DataError
@@ -33,7 +34,7 @@ from memattn.models.ensemble import Ensemble
 from memattn.runs.trained import load
 from memattn.search import long_lines
 from memattn.search.scorer import Scorer
-from memattn.search.searcher import Searcher, Translation
+from memattn.search.searcher import Searcher, Translation, decode
 from memattn.serving.attention_output import Part, replace_unknown, word_alignment
 from memattn.serving.pair_scorer import PairScorer
 from memattn.serving.streaming import available_lines
@@ -285,7 +286,7 @@ def test_a_sentence_alone_is_decoded_as_in_a_batch():
         np.testing.assert_allclose(alone.scores[0], together.scores[row], rtol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["memory", "bahdanau"])
+@pytest.mark.parametrize("name", ["memory", "bahdanau", "linear"])
 def test_the_coverage_penalty_uses_the_attention_weights_of_the_model(name):
     """After a single step, the score of a hypothesis is its log-probability plus the penalty of the step's weights."""
     model = make_model(name, {})
@@ -296,7 +297,7 @@ def test_the_coverage_penalty_uses_the_attention_weights_of_the_model(name):
     logits, scores, _ = model.step(tf.fill([2, 1], BOS), state, shared)
     weights = model.attention_weights(shared, scores).numpy()[:, 0]
     for row, length in enumerate((4, 2)):
-        attended = weights[row, :length] / weights[row, :length].sum()
+        attended = np.abs(weights[row, :length]) / np.abs(weights[row, :length]).sum()  # those of linear have signs
         best = np.sort(tf.nn.log_softmax(logits[row, 0]).numpy())[::-1][:3]
         expected = best + 0.4 * np.log(np.clip(attended, 1e-6, 1)).sum()
         np.testing.assert_allclose(hypotheses.scores[row], expected, rtol=1e-4)
@@ -313,8 +314,52 @@ def test_an_ensemble_averages_probabilities(runs):
         log_probs, scores, state = ensemble.model.step(tf.constant([[token]]), state, shared)
         np.testing.assert_allclose(tf.exp(log_probs[0, 0]), mean[0, position], rtol=1e-3, atol=1e-6)
         token = next_token
-    assert ensemble.model.attention_weights(shared, scores).shape == (1, 1, 4)
+    weights = (first.model.alignments(source, target) + second.model.alignments(source, target)) / 2
+    assert np.abs(weights - first.model.alignments(source, target)).max() > 1e-3
+    np.testing.assert_allclose(ensemble.model.alignments(source, target), weights, rtol=1e-4)
+    last = ensemble.model.attention_weights(shared, scores)
+    np.testing.assert_allclose(last[0, 0], weights[0, 2], rtol=1e-3, atol=1e-6)
     assert len(ensemble.checkpoints) == 2
+
+
+def test_a_result_has_the_median_and_the_range_of_the_timed_decodings(trained, runs, monkeypatch):
+    calls, seconds = [], [3.0, 1.0, 8.0]
+    warm_up, decode = evaluation.warm_up, evaluation.decode
+
+    def timed(*arguments):
+        calls.append("decode")
+        return decode(*arguments)[0], seconds[calls.count("decode") - 1]
+
+    monkeypatch.setattr(evaluation, "warm_up", lambda *arguments: calls.append("warm up") or warm_up(*arguments))
+    monkeypatch.setattr(evaluation, "decode", timed)
+    test_set = read_files(trained, *[str(runs[1] / f"test.{side}") for side in ("en", "de")])
+    evaluated = evaluation.evaluate(trained, test_set, repeats=3)
+    result, tokens = evaluated.result, sum(len(translation.best) + 1 for translation in evaluated.translations)
+    assert calls == ["warm up", *["decode"] * 3]
+    assert (result.decode_seconds, result.decode_seconds_min, result.decode_seconds_max) == (3.0, 1.0, 8.0)
+    assert result.repeats == 3
+    assert result.sentences_per_second == pytest.approx(len(test_set.source) / 3)
+    assert result.tokens_per_second == pytest.approx(tokens / 3)
+
+
+def test_a_line_has_the_same_samples_in_any_batch(runs):
+    run, lines = runs[0][1], ["Haus Hund Katze.", "Haus.", "Haus Hund.", "Katze Hund Haus Katze."]
+    sampling = ["decoding.sample={temperature: 2.0}", "decoding.n_best=2"]
+    translate = translator(load([run], sampling, None), n_best=2, scores=True)
+    together = list(translate(lines, 5))
+    assert len({line.split("\t")[2] for line in together}) > 4
+    for number, line in enumerate(lines, 5):
+        alone = [row.split("\t") for row in translate([line], number)]
+        expected = [row.split("\t") for row in together if row.startswith(f"{number}\t")]
+        assert [row[2] for row in alone] == [row[2] for row in expected]
+    assert [row.split("\t")[2] for row in translate(lines[:1], 6)] != [row.split("\t")[2] for row in together[:2]]
+    test_sets = []
+    for batch_size in (1, 4):
+        trained = load([run], [*sampling, f"decoding.batch_size={batch_size}"], None)
+        searcher = Searcher(trained.model, trained.config.decoding)
+        sources = Sentences.from_ids([trained.vocabulary.encode(trained.text.encode(line, "source")) for line in lines])
+        test_sets.append([each.best for each in decode(searcher, sources, trained.vocabulary, 2)[0]])
+    assert test_sets[0] == test_sets[1]
 
 
 def test_an_ensemble_of_the_same_model_twice_translates_as_the_model(runs, trained):

@@ -17,14 +17,17 @@ from helpers.training_steps import BATCH, three_steps
 
 from memattn import xla
 from memattn.config import TrainingConfig
+from memattn.data.vocabulary import EOS, PAD
 from memattn.errors import ConfigError, RunError
 from memattn.evaluation.stored import HYPOTHESES
 from memattn.runs import run_folder
 from memattn.runs.checkpoints import Checkpoint
+from memattn.runs.trained import load
 from memattn.search.searcher import Searcher
 from memattn.training.progress import Progress
 from memattn.training.step import StepResult, TrainingStep
 from memattn.training.trainer import Trainer, train
+from memattn.training.validation import Validation
 
 
 @pytest.mark.parametrize(
@@ -89,11 +92,6 @@ def test_auto_chooses_xla_by_the_precision_in_which_the_model_computes(precision
     expected = precision == "float32" and xla.jit_compile("auto")
     assert Searcher(model, config.decoding).jit_compile is expected
     assert TrainingStep(model, config.training, NO_STRATEGY).jit_compile is expected
-
-
-def test_adam_has_the_epsilon_of_the_config():
-    model = make_model("memory", {"num_slots": 2})
-    assert TrainingStep(model, TrainingConfig(adam_epsilon=1e-3), NO_STRATEGY).optimizer.epsilon == 1e-3
 
 
 def test_rows_of_padding_do_not_change_updates():
@@ -398,3 +396,24 @@ def test_a_model_learns_to_copy(tiny_config, tmp_path):
     assert len((tmp_path / "run" / HYPOTHESES).read_text(encoding="utf-8").splitlines()) == 100
     assert os.listdir(os.path.join(run_dir, "alignments"))
     assert dataclasses.asdict(config)["training"] == result["config"]["training"]
+
+
+@pytest.mark.slow
+def test_a_validation_searches_by_its_own_beam_size_and_never_samples(tiny_config, tmp_path):
+    options = {"training.validation_beam_size": 3, "training.max_steps": 1}
+    config = tiny_config(
+        {**options, "decoding.beam_size": 6, "decoding.batch_size": 4, "decoding.n_best": 2, "decoding.sample": {}}
+    )
+    assert train(config, str(tmp_path / "run"), NO_STRATEGY) == 0
+    trained = load([str(tmp_path / "run")], [], None)
+    search = Validation(config, trained.model, trained.vocabulary, trained.text)._searcher.config
+    assert (search.beam_size, search.batch_size, search.n_best, search.sample) == (3, 8, 1, None)
+
+
+@pytest.mark.parametrize(("token", "correct"), [(EOS, 4), (PAD, 0)])
+def test_the_accuracy_counts_real_targets_alone(token, correct):
+    model = make_model("memory", {"num_slots": 2})
+    bias = model.output_layer.bias
+    bias.assign(tf.tensor_scatter_nd_update(tf.convert_to_tensor(bias), [[token]], [99.0]))
+    step = TrainingStep(model, TrainingConfig(jit_compile=False), NO_STRATEGY)
+    assert StepResult.read(step([(BATCH, BATCH)], 0, 0.0)).correct == correct

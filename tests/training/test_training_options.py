@@ -362,3 +362,25 @@ def test_a_run_stopped_in_every_validation_equals_an_uninterrupted_one(tiny_conf
     assert statuses == [128 + signal.SIGTERM] * 3 + [0]
     assert "stopped by SIGTERM at step 2; the same command resumes it" in capsys.readouterr().out
     assert_same_run(tmp_path / "uninterrupted", tmp_path / "interrupted")
+
+
+def test_each_accumulated_batch_and_each_step_draws_its_own_dropout():
+    step = TrainingStep(make_model("memory", {}, dropout=0.5), TrainingConfig(jit_compile=False), NO_STRATEGY)
+
+    def loss(number, batches):
+        return StepResult.read(step([(BATCH, BATCH)] * batches, number, 0.0)).loss
+
+    first, second = loss(0, 1), loss(1, 1)
+    assert abs(first - second) > 1e-3
+    np.testing.assert_allclose(loss(0, 1), first, rtol=1e-5)
+    np.testing.assert_allclose(loss(0, 2), first + second, rtol=1e-5)
+
+
+def test_each_replica_draws_its_own_dropout():
+    row, strategy = BATCH[:1], replicas(2)
+    losses = {}
+    for name, where, batch in (("one", NO_STRATEGY, row), ("two", strategy, np.repeat(row, 2, 0))):
+        with where.scope():
+            step = TrainingStep(make_model("memory", {}, dropout=0.5), TrainingConfig(jit_compile=False), where)
+        losses[name] = StepResult.read(step([(batch, batch)], 0, 0.0)).loss
+    assert abs(losses["two"] - 2 * losses["one"]) > 1e-3
