@@ -9,13 +9,7 @@ import tensorflow as tf
 
 from memattn.attention.initializers import initializer_config, initializer_of
 from memattn.attention.ops import padding_last
-from memattn.attention.options import (
-    MODEL_FACTS,
-    check_choice,
-    constructor_parameters,
-    literal_values,
-    takes_further_arguments,
-)
+from memattn.attention.options import MODEL_FACTS, check_choice, constructor_parameters, literal_values
 from memattn.attention.step_list import run_loop
 
 _KERAS_ARGUMENTS = ("name", "dtype", "trainable", "activity_regularizer", "autocast", "dynamic")
@@ -82,16 +76,9 @@ class AttentionMechanism(tf.keras.layers.Layer):
         parameters: dict[str, inspect.Parameter] = {}
         for ancestor in cls.__mro__[: cls.__mro__.index(AttentionMechanism)]:
             if "__init__" in vars(ancestor):
-                parameters |= {**constructor_parameters(ancestor), **parameters}
+                for name, parameter in constructor_parameters(ancestor).items():
+                    parameters.setdefault(name, parameter)
         return parameters
-
-    @classmethod
-    def accepted_arguments(cls) -> dict[str, inspect.Parameter]:
-        """Returns those of `constructor_arguments` that the constructor takes: all, if it has `**kwargs`."""
-        arguments = cls.constructor_arguments()
-        if takes_further_arguments(cls):
-            return arguments
-        return {name: arguments[name] for name in constructor_parameters(cls)}
 
     @classmethod
     def validate(cls, options: Mapping[str, Any]) -> None:
@@ -229,8 +216,8 @@ class AttentionMechanism(tf.keras.layers.Layer):
 
         Args:
           width: width of the output.
-          name: name of the layer; layers of one mechanism need different names to start with different weights.
-          **options: arguments of Dense that say otherwise.
+          name: name of the layer, another one for each layer of a mechanism: the seed of an initializer depends on it.
+          **options: further arguments of Dense; `use_bias` and `kernel_initializer` replace the above.
         """
         if "kernel_initializer" not in options:
             options["kernel_initializer"] = initializer_of(name, self.initializer)

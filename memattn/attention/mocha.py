@@ -18,8 +18,8 @@ class MochaAttention(MonotonicAttention):
       chunk_size: w, positions of a chunk, which ends where attention stops; null: the chunk begins with the source
         (MILk, Arivazhagan et al., 2019).
       units: width of the vectors from which both energies are computed.
-      offset: initial value of r, which is added to the stop energy; while the other terms are near 0, a step moves on
-        by e^-r positions on average.
+      offset: initial value of r, which is added to the stop energy. As long as the other terms are near 0, a soft step
+        without noise moves on by e^-r positions on average; a hard step passes the end of the source if r is below 0.
       noise: standard deviation of the normal noise that training adds to the stop energy.
       test_mode: outside training, "hard" stops at the first position with p > 0.5; "soft" uses the probabilities.
       initializer: name, config or object, of the weight matrices and v.

@@ -67,12 +67,6 @@ def constructor_parameters(mechanism: type) -> dict[str, inspect.Parameter]:
     }
 
 
-def takes_further_arguments(mechanism: type) -> bool:
-    """Returns whether a class' constructor takes `**kwargs`, which it passes on to its bases."""
-    parameters = inspect.signature(inspect.getattr_static(mechanism, "__init__")).parameters.values()
-    return any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
-
-
 def _evaluated(annotation: Any, constructor: Callable) -> Any:
     if not isinstance(annotation, str):
         return annotation

@@ -130,5 +130,5 @@ def build(name: str, options: dict, **facts) -> "AttentionMechanism":
     if name not in MECHANISMS and not is_reference(name):
         raise ValueError(f"attention: {name!r} is none of {', '.join(MECHANISMS)}")
     mechanism = MECHANISMS[name]
-    accepted = mechanism.accepted_arguments()
+    accepted = mechanism.constructor_arguments()
     return mechanism(**options, **{fact: value for fact, value in facts.items() if fact in accepted})

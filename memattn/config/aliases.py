@@ -45,11 +45,13 @@ def current(tree: Mapping[str, Any], origin: Origin) -> dict[str, Any]:
 
 def _with_stop_at(training: Mapping[str, Any], origin: Origin) -> dict[str, Any]:
     """Returns `training` with `stop_at` in place of `stop_at_bleu`."""
-    rest = {name: value for name, value in training.items() if name != "stop_at_bleu"}
-    bleu, by_bleu = training["stop_at_bleu"], rest.get("metric", "bleu") == "bleu"
-    if rest.get("stop_at") is not None if by_bleu else bleu is not None:
+    rest = dict(training)
+    bleu = rest.pop("stop_at_bleu")
+    if bleu is None:
+        return rest
+    if rest.get("stop_at") is not None or rest.get("metric", "bleu") != "bleu":
         raise origin.error("training.stop_at_bleu", "is no longer there; use stop_at, a value of training.metric")
-    return {**rest, "stop_at": bleu} if by_bleu else rest
+    return {**rest, "stop_at": bleu}
 
 
 def _without_other_kinds(model: Mapping[str, Any]) -> dict[str, Any]:

@@ -74,7 +74,7 @@ def mechanism_parameters(mechanism: "type[AttentionMechanism]") -> dict[str, ins
       ConfigError: an annotation cannot be evaluated.
     """
     parameters = {
-        name: argument for name, argument in mechanism.accepted_arguments().items() if name not in MODEL_FACTS
+        name: argument for name, argument in mechanism.constructor_arguments().items() if name not in MODEL_FACTS
     }
     for name, parameter in parameters.items():
         if isinstance(parameter.annotation, str):  # postponed, and a name in it is unknown

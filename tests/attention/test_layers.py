@@ -289,6 +289,7 @@ def test_masks_of_embeddings_reach_the_layers_around(case):
     explicit = layer(tf.identity(embedded), tf.identity(embedded), query_mask=ids != 0, value_mask=ids != 0)
     np.testing.assert_allclose(context, explicit, atol=1e-6)
     np.testing.assert_array_equal(array(context)[array(ids) == 0], 0)
+    assert getattr(explicit, "_keras_mask", None) is None
     pooled = tf.keras.layers.GlobalAveragePooling1D()(context)
     np.testing.assert_allclose(pooled[1], tf.reduce_mean(context[1, :2], 0), atol=1e-6)
 

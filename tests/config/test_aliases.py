@@ -92,6 +92,7 @@ def test_former_options_that_no_mechanism_combines_are_refused(changes, message)
         ({"stop_at_bleu": None}, None),
         ({"stop_at_bleu": 99.5, "stop_at": None, "metric": "bleu"}, 99.5),
         ({"stop_at_bleu": None, "stop_at": 2.0, "metric": "perplexity"}, 2.0),
+        ({"stop_at_bleu": None, "stop_at": 99.0}, 99.0),
     ],
     ids=str,
 )
@@ -100,13 +101,7 @@ def test_the_former_stop_at_bleu_loads_as_stop_at(training, stop_at):
 
 
 @pytest.mark.parametrize(
-    "training",
-    [
-        {"stop_at_bleu": 99.5, "metric": "perplexity"},
-        {"stop_at_bleu": 99.5, "stop_at": 99.0},
-        {"stop_at_bleu": None, "stop_at": 99.0},  # --set training.stop_at_bleu=null with a config of today
-    ],
-    ids=str,
+    "training", [{"stop_at_bleu": 99.5, "metric": "perplexity"}, {"stop_at_bleu": 99.5, "stop_at": 99.0}], ids=str
 )
 def test_a_former_stop_at_bleu_that_contradicts_other_keys_is_refused(training):
     with pytest.raises(ConfigError, match="training.stop_at_bleu: is no longer there; use stop_at, a value of"):

@@ -490,17 +490,15 @@ def test_a_subclass_has_the_keys_of_its_base(load, monkeypatch):
             super().__init__(**kwargs)
             self.temperature = temperature
 
-    class Fixed(WindowedMemoryAttention):
-        def __init__(self, *, initializer="zeros"):
-            super().__init__(num_slots=2, initializer=initializer)
+    class Small(WindowedMemoryAttention):
+        def __init__(self, *, num_slots: int = 2, **kwargs):
+            super().__init__(num_slots=num_slots, **kwargs)
 
     monkeypatch.setitem(MECHANISMS, "warm", Warm)
-    monkeypatch.setitem(MECHANISMS, "fixed", Fixed)
+    monkeypatch.setitem(MECHANISMS, "small", Small)
     keys = {"temperature": 1.0, "num_slots": 3, "read": "additive", "read_units": 128}
     assert load(COPY, "model.attention={name: warm, num_slots: 3}").model.attention == {"name": "warm", **keys}
-    assert load(COPY, "model.attention={name: fixed}").model.attention == {"name": "fixed"}
-    with pytest.raises(ConfigError, match="model.attention.num_slots: unknown key for fixed; it has no keys"):
-        load(COPY, "model.attention={name: fixed, num_slots: 3}")
+    assert load(COPY, "model.attention={name: small}").model.attention["num_slots"] == 2
 
 
 POSTPONED = """

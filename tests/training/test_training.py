@@ -22,12 +22,11 @@ from memattn.errors import ConfigError, RunError
 from memattn.evaluation.stored import HYPOTHESES
 from memattn.runs import run_folder
 from memattn.runs.checkpoints import Checkpoint
-from memattn.runs.trained import load
 from memattn.search.searcher import Searcher
 from memattn.training.progress import Progress
 from memattn.training.step import StepResult, TrainingStep
 from memattn.training.trainer import Trainer, train
-from memattn.training.validation import Validation
+from memattn.training.validation import _decoding
 
 
 @pytest.mark.parametrize(
@@ -398,15 +397,9 @@ def test_a_model_learns_to_copy(tiny_config, tmp_path):
     assert dataclasses.asdict(config)["training"] == result["config"]["training"]
 
 
-@pytest.mark.slow
-def test_a_validation_searches_by_its_own_beam_size_and_never_samples(tiny_config, tmp_path):
-    options = {"training.validation_beam_size": 3, "training.max_steps": 1}
-    config = tiny_config(
-        {**options, "decoding.beam_size": 6, "decoding.batch_size": 4, "decoding.n_best": 2, "decoding.sample": {}}
-    )
-    assert train(config, str(tmp_path / "run"), NO_STRATEGY) == 0
-    trained = load([str(tmp_path / "run")], [], None)
-    search = Validation(config, trained.model, trained.vocabulary, trained.text)._searcher.config
+def test_a_validation_searches_by_its_own_beam_size_and_never_samples(tiny_config):
+    options = {"decoding.beam_size": 6, "decoding.batch_size": 4, "decoding.n_best": 2, "decoding.sample": {}}
+    search = _decoding(tiny_config({**options, "training.validation_beam_size": 3}), None)
     assert (search.beam_size, search.batch_size, search.n_best, search.sample) == (3, 8, 1, None)
 
 

@@ -131,7 +131,8 @@ def _differing(runs: Sequence[ReportedRun]) -> list[Row]:
 
 def _config(run: ReportedRun) -> dict[str, Any]:
     """Returns the config of a run's evaluation as plain values; that of the run if it was not evaluated."""
-    return run.evaluated.result.config if run.evaluated else configs.to_dict(run.config)
+    config = configs.from_dict(run.evaluated.result.config) if run.evaluated else run.config
+    return configs.to_dict(config)
 
 
 def _value(tree: Mapping[str, Any], key: str) -> str:
