@@ -31,6 +31,7 @@ def windowed_memory(output: Output, runs: list[Run]) -> None:
                 "symbols per slot": f"{load:.3g}" if load else "",
                 **_quality(seeds),
                 "training steps": ", ".join(str(run.curve[-1][0]) for run in seeds),
+                "precision": seeds[0].config.training.precision.removeprefix("mixed_"),
             }
         )
         curves.setdefault(length, {})[model] = seeds
