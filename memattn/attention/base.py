@@ -10,7 +10,7 @@ import tensorflow as tf
 from memattn.attention.initializers import initializer_config, initializer_of
 from memattn.attention.ops import padding_last
 from memattn.attention.options import MODEL_FACTS, check_choice, constructor_parameters, literal_values
-from memattn.attention.step_list import run_loop
+from memattn.attention.step_loop import run_loop
 
 _KERAS_ARGUMENTS = ("name", "dtype", "trainable", "activity_regularizer", "autocast", "dynamic")
 

@@ -28,8 +28,7 @@ class MemoryAttention(AttentionMechanism):
       renormalize: how position encodings are scaled over the time steps of a source: to a sum of 1 (the paper's words
         taken literally), to a mean of 1, or not at all.
       max_source_length: N, the length of the longest source of the training set, which Eq. 10 calls S; later positions
-        count as position N.
-        Needed with `position_encoding`.
+        count as position N. Needed with `position_encoding`.
       initializer: name, config or object, of W_alpha and W_beta.
     """
 

@@ -1,7 +1,7 @@
 """Translates configs of former versions into the keys of this version.
 
 In version 0.2.0, `model` had the keys of every kind, and the mechanism `memory` had the options of all memory
-mechanisms. Up to version 0.3.0, BLEU had a `stop_at` of its own, `stop_at_bleu`.
+mechanisms. Up to version 0.3.0, `training.stop_at_bleu` ended training at a BLEU, as `stop_at` does now.
 """
 
 from collections.abc import Mapping

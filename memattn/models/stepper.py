@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from memattn.attention import sparse
-from memattn.attention.step_list import run_loop
+from memattn.attention.step_loop import run_loop
 from memattn.models.bridge import Cells
 from memattn.models.dropout import dropout, fold_in, split_seed
 from memattn.models.reader import Reader

@@ -21,7 +21,7 @@ from studies.raffel2017 import speech
 
 # Kinds of runs whose configs are in several folders of configs/studies; any other kind has the folder of its name. The
 # order counts: each run of a curriculum starts from the weights of the run before.
-_FOLDERS: dict[str, tuple[str, ...]] = {
+FOLDERS: dict[str, tuple[str, ...]] = {
     "windowed_memory": ("windowed_memory", "windowed_memory_200", "windowed_memory_slots"),
     "arithmetic": (
         "addition",
@@ -118,7 +118,7 @@ def configs_of(kind: str, scale: str) -> list[str]:
     """Returns the paths of the configs of a kind of runs; none if the scale lacks the kind."""
     if (kind, scale) == ("translation", "paper"):
         return [f"configs/wmt17/{pair}.yaml" for pair in printed.TABLE_2_PAIRS]
-    paths = [f"configs/studies/{folder}/{scale}.yaml" for folder in _FOLDERS.get(kind, (kind,))]
+    paths = [f"configs/studies/{folder}/{scale}.yaml" for folder in FOLDERS.get(kind, (kind,))]
     return [path for path in paths if os.path.exists(path)]
 
 

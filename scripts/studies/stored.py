@@ -4,7 +4,6 @@ Such a run is a folder with its config, the scores of its validations and, in pl
 it says how the run was trained, and holds the BLEU of its evaluation.
 """
 
-import itertools
 import os
 import shutil
 import tempfile
@@ -21,15 +20,16 @@ from memattn.sweeps.expand import changes, expand
 from memattn.sweeps.results import Run
 from studies.britz2017 import windowed
 from studies.output import Output
+from studies.runner import FOLDERS
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def windowed_memory(folder: str) -> None:
     """Writes the table and the pictures of windowed memory at the paper's size."""
-    kinds = ("windowed_memory", "windowed_memory_200", "windowed_memory_slots")
-    runs = [_runs(f"{kind}/cpu", "windowed_memory/cpu") for kind in kinds]
-    windowed.windowed_memory(Output(folder, "cpu"), list(itertools.chain(*runs)))
+    kinds = FOLDERS["windowed_memory"]
+    runs = [run for kind in kinds for run in _runs(f"{kind}/cpu", "windowed_memory/cpu")]
+    windowed.windowed_memory(Output(folder, "cpu"), runs)
 
 
 def bridge(folder: str) -> None:

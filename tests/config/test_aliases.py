@@ -1,7 +1,7 @@
 """Configs of former versions load.
 
 In version 0.2.0, the mechanism `memory` had the options of all memory mechanisms, and `model` the keys of all kinds of
-models. Up to version 0.3.0, BLEU had a `stop_at` of its own.
+models. Up to version 0.3.0, `training.stop_at_bleu` ended training at a BLEU.
 """
 
 import pytest

@@ -475,11 +475,8 @@ def test_an_argument_without_a_default_is_required(load, monkeypatch):
     monkeypatch.setitem(MECHANISMS, "needy", Needy)
     with pytest.raises(ConfigError, match="model.attention.rate: missing"):
         load(COPY, "model.attention={name: needy}")
-    attention = {"name": "needy", "rate": 0.5, "sizes": {"a": 1}}
-    assert (
-        load(COPY, "model.attention={name: needy, rate: 0.5, sizes: {a: 1}}").model.attention.items()
-        >= attention.items()
-    )
+    attention = {**CONTENT, "name": "needy", "cache_keys": True, "rate": 0.5, "sizes": {"a": 1}}
+    assert load(COPY, "model.attention={name: needy, rate: 0.5, sizes: {a: 1}}").model.attention == attention
     with pytest.raises(ConfigError, match="model.attention.sizes: .*not 3"):
         load(COPY, "model.attention={name: needy, rate: 0.5, sizes: 3}")
 

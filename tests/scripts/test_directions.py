@@ -12,9 +12,8 @@ SOURCE = padded([[4, 5, 6, 7, 8, EOS], [9, 10, EOS], [5, EOS]]).numpy()
 
 def test_the_residual_variance_equals_that_of_the_best_projection():
     model = make_model("bahdanau", {})
-    contexts = model.teacher_forced_logits_and_contexts(model.encode(tf.constant(SOURCE)), tf.constant(SOURCE))[
-        1
-    ].numpy()
+    encoded = model.encode(tf.constant(SOURCE))
+    contexts = model.teacher_forced_logits_and_contexts(encoded, tf.constant(SOURCE))[1].numpy()
     residual_variances = residuals(model, SOURCE, SOURCE, 8)
     for slots in (0, 1, 2, 4):
         residual = total = 0.0

@@ -43,6 +43,7 @@ from memattn.training.trainer import train
 pytestmark = pytest.mark.slow
 
 NO_STRATEGY = tf.distribute.get_strategy()
+SAMPLING = ["decoding.sample={temperature: 2.0}", "decoding.n_best=2"]
 
 
 def test_raw_files_have_the_scores_of_the_prepared_split(runs, trained, tmp_path):
@@ -344,8 +345,7 @@ def test_a_result_has_the_median_and_the_range_of_the_timed_decodings(trained, r
 
 def test_a_line_has_the_same_samples_in_any_batch(runs):
     run, lines = runs[0][1], ["Haus Hund Katze.", "Haus.", "Haus Hund.", "Katze Hund Haus Katze."]
-    sampling = ["decoding.sample={temperature: 2.0}", "decoding.n_best=2"]
-    translate = translator(load([run], sampling, None), n_best=2, scores=True)
+    translate = translator(load([run], SAMPLING, None), n_best=2, scores=True)
     together = list(translate(lines, 5))
     assert len({line.split("\t")[2] for line in together}) > 4
     for number, line in enumerate(lines, 5):
@@ -353,13 +353,17 @@ def test_a_line_has_the_same_samples_in_any_batch(runs):
         expected = [row.split("\t") for row in together if row.startswith(f"{number}\t")]
         assert [row[2] for row in alone] == [row[2] for row in expected]
     assert [row.split("\t")[2] for row in translate(lines[:1], 6)] != [row.split("\t")[2] for row in together[:2]]
-    test_sets = []
+
+
+def test_a_corpus_has_the_same_samples_whatever_the_batch_size(runs):
+    lines, translations = ["Haus Hund Katze.", "Haus.", "Haus Hund.", "Katze Hund Haus Katze."], []
     for batch_size in (1, 4):
-        trained = load([run], [*sampling, f"decoding.batch_size={batch_size}"], None)
+        overrides = [*SAMPLING, f"decoding.batch_size={batch_size}"]
+        trained = load([runs[0][1]], overrides, None)
         searcher = Searcher(trained.model, trained.config.decoding)
         sources = Sentences.from_ids([trained.vocabulary.encode(trained.text.encode(line, "source")) for line in lines])
-        test_sets.append([each.best for each in decode(searcher, sources, trained.vocabulary, 2)[0]])
-    assert test_sets[0] == test_sets[1]
+        translations.append([each.best for each in decode(searcher, sources, trained.vocabulary, 2)[0]])
+    assert translations[0] == translations[1]
 
 
 def test_an_ensemble_of_the_same_model_twice_translates_as_the_model(runs, trained):

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 import tensorflow as tf
 
 from memattn.attention.ops import cast
-from memattn.attention.step_list import run_loop
+from memattn.attention.step_loop import run_loop
 from memattn.data.lexicon import Selection
 from memattn.data.vocabulary import PAD
 from memattn.errors import ConfigError

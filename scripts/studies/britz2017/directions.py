@@ -17,11 +17,10 @@ def residuals(model: Seq2Seq, source: np.ndarray, target: np.ndarray, most: int)
     Contexts are computed from source ids [B, S] and target ids [B, T] under teacher forcing. Each source has its
     principal directions; the shares [most + 1] are of all sources together.
     """
-    contexts = model.teacher_forced_logits_and_contexts(model.encode(tf.constant(source)), tf.constant(target))[
-        1
-    ].numpy()
+    encoded = model.encode(tf.constant(source))
+    _, contexts = model.teacher_forced_logits_and_contexts(encoded, tf.constant(target))
     sums, total = np.zeros(most + 1), 0.0
-    for contexts_of_source, ids in zip(contexts, target, strict=True):
+    for contexts_of_source, ids in zip(contexts.numpy(), target, strict=True):
         steps = contexts_of_source[ids != PAD].astype(np.float64)
         squares = np.linalg.svd(steps, compute_uv=False) ** 2
         residual = squares.sum() - np.concatenate([[0.0], np.cumsum(squares)])

@@ -46,7 +46,7 @@ def run_loop(
     num_outputs: int,
     dtype: tf.DType,
 ) -> list[tf.Tensor]:
-    """Takes T steps over inputs [B, T, ...], one after the other, and returns their outputs.
+    """Calls `step` for each of T inputs [B, T, ...] in order, and returns the outputs of all calls.
 
     Args:
       step: gets the number of the step, its inputs [B, 1, ...] and the state; returns outputs [B, 1, F], which may
@@ -57,7 +57,7 @@ def run_loop(
       dtype: type of the outputs.
 
     Returns:
-      Each output of all steps, [B, T, F].
+      A tensor [B, T, F] for each output of `step`.
     """
     steps = inputs.shape[1] if inputs.shape[1] is not None else tf.shape(inputs)[1]
     by_step = tf.transpose(inputs, [1, 0, *range(2, inputs.shape.rank)])[:, :, None]
