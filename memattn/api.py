@@ -83,6 +83,8 @@ def evaluate_model(
       OSError: a file cannot be read or written.
     """
     configs.check_overrides(overrides)
+    if repeats < 1:
+        raise ConfigError(f"repeats: must be at least 1, not {repeats}")
     run_dir = os.fspath(run_dir)
     trained = load([run_dir], list(overrides), None)
     folder = default_folder(run_dir, split)

@@ -23,7 +23,7 @@ def total_memory() -> int:
 def readable(size: float) -> str:
     """Returns a number of bytes with a unit, such as "1.5 GB"."""
     for unit in ("bytes", "kB", "MB", "GB", "TB"):
-        if size < 1000:
+        if size < 999.5:  # what has three digits once it is rounded
             return f"{size:.3g} {unit}"
         size /= 1000
     return f"{size:,.3g} PB"

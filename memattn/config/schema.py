@@ -187,9 +187,9 @@ def build(section: type[_Section], tree: Any, key: str, origin: Origin) -> _Sect
     hints, fields = typing.get_type_hints(section), {field.name: field for field in dataclasses.fields(section)}
     values = {}
     for name, value in tree.items():
-        dotted = f"{key}.{name}" if key else name
+        dotted = f"{key}.{name}" if key else str(name)
         if name not in fields:
-            problems = ["unknown key", *did_you_mean(name, fields), f"known keys: {listed(fields)}"]
+            problems = ["unknown key", *did_you_mean(str(name), fields), f"known keys: {listed(fields)}"]
             raise origin.error(dotted, "; ".join(problems))
         values[name] = value_of(hints[name], value, dotted, origin, fields[name].metadata)
     return section(**values)

@@ -11,10 +11,10 @@ from memattn import config as configs
 from memattn.evaluation.metrics import METRICS
 from memattn.evaluation.result import Result
 from memattn.runs.run_folder import BEST
+from memattn.serving.saved_model import NOT_EXPORTED
 
 FILE = "model_card.md"
 _DECODERS = {"lstm": "LSTM", "gru": "GRU", "rnnsearch": "RNNsearch"}
-_NOT_EXPORTED = ("decoding.sample", "decoding.lexicon")  # an exported model has beam search over all tokens
 
 
 def model_card(result: Result) -> str:
@@ -122,7 +122,9 @@ def _commands(result: Result, run_dirs: list[str]) -> str:
     if not _is_best_checkpoint(result):
         weights.append(f"--average {len(result.checkpoints) // len(run_dirs)}")
     translate = [*weights, *(f"--set {shlex.quote(override)}" for override in result.overrides)]
-    exportable = [override for override in result.overrides if not override.startswith(_NOT_EXPORTED)]
+    refused = [f"decoding.{key}" for key in NOT_EXPORTED if result.config["decoding"][key] is not None]
+    exportable = [override for override in result.overrides if not override.startswith(tuple(refused))]
+    exportable += [f"{key}=null" for key in refused]
     export = [*weights, *(f"--set {shlex.quote(override)}" for override in exportable)]
     if result.config["data"]["source"] != "tokens":
         return f"```\nmemattn-eval {' '.join(translate)} --set data.folder=FOLDER --split SPLIT\n```"

@@ -18,11 +18,10 @@ class Ensemble:
 
     def __init__(self, models: list[Model]):
         self._models = models
-        self._aligning_models = [model for model in models if aligns(model)]
 
     @property
     def has_alignments(self) -> bool:
-        return len(self._aligning_models) == len(self._models)
+        return all(map(aligns, self._models))
 
     @property
     def compute_dtype(self) -> str:
@@ -72,13 +71,13 @@ class Ensemble:
         """Returns average weights of the encoder's states [B, Q, P]."""
         weights = [
             model.attention_weights(model_decoding, model_scores)
-            for model, model_decoding, model_scores in zip(self._aligning_models, decoding, scores, strict=True)
+            for model, model_decoding, model_scores in zip(self._models, decoding, scores, strict=True)
         ]
-        return tf.reduce_mean(tf.stack(weights), 0)
+        return self._mean(weights)
 
     def alignments(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
         """Returns average weights of the source positions [B, T, S] under teacher forcing."""
-        return tf.reduce_mean(tf.stack([model.alignments(source, target) for model in self._aligning_models]), 0)
+        return self._mean([model.alignments(source, target) for model in self._models])
 
     def slot_shares(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
         """Returns no shares [B, 0, T, S]: the slots of different models have nothing in common."""
@@ -87,6 +86,9 @@ class Ensemble:
     def __call__(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
         """Returns logarithms of the average probabilities [B, T, V] under teacher forcing."""
         return _log_average([model(source, target) for model in self._models])
+
+    def _mean(self, weights: list[tf.Tensor]) -> tf.Tensor:
+        return tf.reduce_mean(tf.stack([tf.cast(each, self.compute_dtype) for each in weights]), 0)
 
 
 def _log_average(logits) -> tf.Tensor:

@@ -331,15 +331,14 @@ class Seq2Seq(tf.keras.Model):
 
     def slot_shares(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
         """Returns each memory slot's share of the alignments [B, K, T, S]; K = 0 for a memory without slots."""
-        slots = self.attention.num_slots
-        if not slots:
+        if not self.attention.num_slots:
             return no_shares(source, target)
-        length, least = source.shape[1] or tf.shape(source)[1], slots * self.encoder.reduction
+        length, least = source.shape[1] or tf.shape(source)[1], self.attention.num_slots * self.encoder.reduction
         # With at least K states, the memory holds the slots, not the states of a short source.
         missing = max(0, least - length) if isinstance(length, int) else tf.maximum(0, least - length)
         encoded = self.encode(self.source_embedding.lengthened(source, missing))
-        _, scores = self._teacher_forced(encoded, target, None)  # [B, T, K]
-        batch, steps = tf.unstack(tf.shape(scores)[:2])
+        _, scores = self._teacher_forced(encoded, target, None)  # [B, T, K]; of a cut memory, K is what is left
+        batch, steps, slots = tf.unstack(tf.shape(scores))
         single_slots = tf.reshape(tf.linalg.diag(scores), [batch, steps * slots, slots])
         shares = self.attention.alignments(encoded.memory, single_slots)
         shares = tf.reshape(shares, [batch, steps, slots, tf.shape(shares)[-1]])

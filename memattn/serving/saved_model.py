@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from memattn import config as configs
 from memattn import files, reading
-from memattn.config import DecodingConfig
+from memattn.config import DecodingConfig, schema
 from memattn.data import tokenizer as tokenizers
 from memattn.data.corpus import VOCABULARY, read_vocabulary
 from memattn.data.tokenizer import Tokenizer
@@ -31,6 +31,7 @@ from memattn.search.searcher import Searcher
 EXTRA, FACTS = "assets.extra", "export.json"
 _FACTS_KINDS = {"sha256": dict, "config": dict, "has_alignments": bool, "max_source_length": int}
 _NO_TOKEN = ""  # pads tensors of tokens
+NOT_EXPORTED = {"lexicon": "vocabulary selection", "sample": "sampling"}  # keys of `decoding`: an export has neither
 
 
 def export(trained: Trained, folder: str, max_source_length: int | None = None) -> int:
@@ -45,7 +46,7 @@ def export(trained: Trained, folder: str, max_source_length: int | None = None) 
     Returns the most tokens of a source. Raises ConfigError, OSError.
     """
     trained.check_reads_text("memattn-export")
-    for key, option in {"lexicon": "vocabulary selection", "sample": "sampling"}.items():
+    for key, option in NOT_EXPORTED.items():
         if getattr(trained.config.decoding, key):
             raise ConfigError(f"decoding.{key}: {option} is not exported; --set decoding.{key}=null")
     if trained.config.model.has_memory_length and not trained.config.decoding.memory_ratio:
@@ -236,7 +237,8 @@ def load(folder: str, n_best: int | None = None) -> tuple[SavedSearcher, Tokeniz
         raise ConfigError(f"{folder}: not a folder; give the --output of memattn-export")
     extra = os.path.join(folder, EXTRA)
     facts = _read_facts(folder, extra)
-    config = configs.from_dict(facts["config"]).decoding
+    # Of the config, only this section counts: the model's own may name a mechanism that this machine lacks.
+    config = schema.build(DecodingConfig, facts["config"].get("decoding"), "decoding", configs.Origin(folder))
     if n_best and n_best > config.n_best:
         advice = f"export it again with --set decoding.n_best={n_best}"
         raise ConfigError(f"--nbest: {n_best} is more than the export's decoding.n_best = {config.n_best}; {advice}")

@@ -102,6 +102,10 @@ def test_a_nested_memory_is_cut_when_its_run_decodes(tiny_config, tmp_path):
     model = load([str(run_dir)], ["decoding.num_slots=2"], None).model
     memory = model.encode(tf.constant([[4, 5, 6, 4, 5, 2]])).memory
     assert memory["values"].shape[1] == 2
+    source, target = tf.constant([[4, 5, 6, 4, 5, 2]]), tf.constant([[4, 5, 2]])
+    shares = model.slot_shares(source, target)
+    assert shares.shape == (1, 2, 3, 6)
+    np.testing.assert_allclose(tf.reduce_sum(shares, 1), model.alignments(source, target), rtol=1e-5, atol=1e-6)
     assert evaluate(run_dir, "decoding.num_slots=2")["config"]["decoding"]["num_slots"] == 2
     for wrong, why in (("5", "5 is more than model.attention.num_slots = 4"), ("0", "must be at least 1")):
         with pytest.raises(ConfigError, match=f"decoding.num_slots: {why}"):

@@ -66,3 +66,8 @@ def test_wrong_arguments_are_refused(tmp_path, monkeypatch, arguments, message):
 def test_evaluation_refuses_one_override_that_is_no_list(tmp_path):
     with pytest.raises(ConfigError, match="overrides: must be a list of strings"):
         memattn.evaluate_model(str(tmp_path), "valid", "decoding.beam_size=1")
+
+
+def test_evaluation_refuses_to_decode_no_time(tmp_path):
+    with pytest.raises(ConfigError, match="repeats: must be at least 1, not 0"):
+        memattn.evaluate_model(str(tmp_path), "valid", repeats=0)

@@ -580,3 +580,9 @@ def test_a_str_that_yaml_1_1_reads_as_another_type_stays_a_str(folder, load, tmp
 @pytest.mark.parametrize(("text", "value"), [("yes", True), ("off", False), ("true", True), ("False", False)])
 def test_bools_are_written_as_in_yaml_1_1(text, value, load):
     assert load(COPY, f"model.mix={text}").model.mix is value
+
+
+@pytest.mark.parametrize("tree", [{1: 2}, {"model": {1: 2}}, {"training": {None: 2}}, {"data": {"copy": {(): 2}}}])
+def test_a_key_of_a_mapping_that_is_no_str_is_unknown(tree):
+    with pytest.raises(ConfigError, match=r"(1|None|\(\)): unknown key"):
+        configs.from_dict({"data": {"copy": {}}, **tree})

@@ -403,6 +403,19 @@ def test_an_archive_that_leads_out_of_its_folder_is_refused(tmp_path):
     assert not (tmp_path / "inside").exists()
 
 
+def test_an_archive_that_another_process_has_extracted_meanwhile_is_left_alone(tmp_path, monkeypatch):
+    (tmp_path / "a.tar.gz").write_bytes(tar_gz({"file.txt": b"new"}))
+    making = download.processes.making
+
+    def after_the_other_process(path, *arguments, **options):
+        os.makedirs(path)
+        return making(path, *arguments, **options)
+
+    monkeypatch.setattr(download.processes, "making", after_the_other_process)
+    download.extract_all(str(tmp_path / "a.tar.gz"), str(tmp_path / "folder"))
+    assert not os.listdir(tmp_path / "folder")
+
+
 @pytest.mark.slow
 def test_the_command_prepares_speech_and_says_how_to_train(tmp_path, command):
     (train, _), (valid, _) = write_recordings(tmp_path / "a"), write_recordings(tmp_path / "b", 3, "dev", rate=8_000)

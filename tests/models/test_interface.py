@@ -1,11 +1,17 @@
 """Every kind of model has the methods that training and decoding call."""
 
+import numpy as np
 import pytest
+import tensorflow as tf
+from helpers.models import SOURCES, padded
 from helpers.models import make_model as make_seq2seq
 from helpers.neural_gpu import make_model as make_neural_gpu
 
+from memattn.config import DecodingConfig
+from memattn.data.vocabulary import EOS
 from memattn.models.ensemble import Ensemble
 from memattn.models.interface import AligningModel, DecodingModel, Model, aligns
+from memattn.search.searcher import Searcher
 
 
 @pytest.mark.parametrize("kind", ["neural_gpu", "markovian", "extended"])
@@ -32,3 +38,13 @@ def test_an_ensemble_decodes_and_does_not_train():
     assert isinstance(ensemble, AligningModel)
     assert aligns(ensemble)
     assert not isinstance(ensemble, Model)
+
+
+def test_an_ensemble_of_models_of_different_precision_averages_their_weights_in_float32():
+    models = [make_seq2seq("bahdanau", {}, dtype=dtype) for dtype in ("float32", "mixed_bfloat16")]
+    source, target = padded(SOURCES), padded([[4, 5, EOS]] * len(SOURCES))
+    weights = [tf.cast(model.alignments(source, target), tf.float32) for model in models]
+    averages = Ensemble(models).alignments(source, target)
+    assert averages.dtype == tf.float32
+    np.testing.assert_allclose(averages, (weights[0] + weights[1]) / 2, rtol=1e-6)
+    Searcher(Ensemble(models), DecodingConfig(beam_size=2, max_length=3, coverage_penalty=0.2))(source.numpy())

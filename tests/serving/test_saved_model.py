@@ -196,6 +196,18 @@ def test_a_source_that_is_too_long_is_split(exported):
     assert len(long.split()) > longest
 
 
+def test_an_export_loads_where_the_class_of_its_mechanism_is_missing(exported, tmp_path):
+    folder = tmp_path / "exported"
+    shutil.copytree(exported[0][0], folder)
+    path = folder / EXTRA / FACTS
+    facts = json.loads(path.read_text())
+    facts["config"]["model"]["attention"] = {"name": "a_module_that_is_not_here:Attention"}
+    path.write_text(json.dumps(facts))
+    line = ["Haus Hund Katze."]
+    expected = list(Translator(*saved_model.load(exported[0][0]))(line, 1))
+    assert list(Translator(*saved_model.load(str(folder)))(line, 1)) == expected
+
+
 @pytest.mark.parametrize("which", [0, 1])
 def test_a_batch_may_be_empty_or_of_padding_alone(exported, which):
     signatures = tf.saved_model.load(exported[which][0]).signatures

@@ -184,4 +184,5 @@ def test_memory_is_limited_by_that_of_the_container(tmp_path, monkeypatch):
     assert resources.total_memory.__wrapped__() >= installed
     limited.write_text("123456\n")
     assert resources.total_memory.__wrapped__() == 123456
-    assert [resources.readable(size) for size in (12, 3_400, 25e9, 4e18)] == ["12 bytes", "3.4 kB", "25 GB", "4e+03 PB"]
+    sizes = {12: "12 bytes", 3_400: "3.4 kB", 999_700: "1 MB", 25e9: "25 GB", 4e18: "4e+03 PB"}
+    assert {size: resources.readable(size) for size in sizes} == sizes

@@ -196,16 +196,19 @@ def extract_all(archive: str, folder: str) -> None:
     """
     if os.path.exists(folder):
         return
-    unfinished = f"{folder}{files.UNFINISHED}"
-    shutil.rmtree(unfinished, ignore_errors=True)
-    try:
-        with tarfile.open(archive, "r:*") as tar, files.naming(unfinished):
-            tar.extractall(unfinished, filter="data")
-    except (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise DataError(
-            f"{archive}: not a complete tar archive ({error}); remove it, and the same command downloads it again"
-        ) from error
-    files.move(unfinished, folder)
+    with processes.making(folder, "is extracting it; waiting", wait=True):
+        if os.path.exists(folder):
+            return
+        unfinished = f"{folder}{files.UNFINISHED}"
+        shutil.rmtree(unfinished, ignore_errors=True)
+        try:
+            with tarfile.open(archive, "r:*") as tar, files.naming(unfinished):
+                tar.extractall(unfinished, filter="data")
+        except (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise DataError(
+                f"{archive}: not a complete tar archive ({error}); remove it, and the same command downloads it again"
+            ) from error
+        files.move(unfinished, folder)
 
 
 def unzip(archive: str, name: str, folder: str) -> str:
