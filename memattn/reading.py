@@ -23,7 +23,7 @@ DEEPEST = 100  # levels of lists and mappings in JSON
 _TYPE_NAMES = {bool: "true or false", int: "int", float: "number", str: "str", list: "list", dict: "mapping"}
 
 # The type, or tuple of types, of each value. A key is a str, or a tuple of str for a value in a nested mapping.
-Kinds = Mapping[Any, Any]
+Types = Mapping[Any, Any]
 
 
 def check_regular(path: str) -> None:
@@ -117,12 +117,12 @@ def array(path: str, dimensions: int, kinds: str) -> np.ndarray:
     return content
 
 
-def json_file(path: str, kinds: Kinds | None = None) -> Any:
-    """Returns the content of a JSON file; with `kinds`, checked by `check_kinds`. Raises DataError, OSError."""
+def json_file(path: str, types: Types | None = None) -> Any:
+    """Returns the content of a JSON file; with `types`, checked by `check_types`. Raises DataError, OSError."""
     try:
         content = json_value(text(path))
-        if kinds is not None:
-            check_kinds(content, kinds)
+        if types is not None:
+            check_types(content, types)
     except DataError:
         raise
     except ValueError as error:
@@ -157,18 +157,19 @@ def _check_nesting(value: Any) -> None:
     raise ValueError(f"nested deeper than {DEEPEST} levels")
 
 
-def check_kinds(content: Any, kinds: Kinds) -> None:
+def check_types(content: Any, types: Types) -> None:
     """Raises ValueError unless the content is a mapping with these keys, and values of these types.
 
     An int counts as a float, and a bool only as a bool.
     """
     if not isinstance(content, dict):
         raise ValueError(f"expected a mapping, not {abbreviated(content)}")
-    for keys, kind in kinds.items():
-        _check_kind(content, (keys,) if isinstance(keys, str) else keys, kind if isinstance(kind, tuple) else (kind,))
+    for keys, expected in types.items():
+        several = expected if isinstance(expected, tuple) else (expected,)
+        _check_type(content, (keys,) if isinstance(keys, str) else keys, several)
 
 
-def _check_kind(content: Any, keys: tuple[str, ...], types: tuple[type, ...]) -> None:
+def _check_type(content: Any, keys: tuple[str, ...], types: tuple[type, ...]) -> None:
     value = content
     for place, key in enumerate(keys):
         where = f"{'.'.join(keys[:place])}: " if place else ""

@@ -41,7 +41,7 @@ def main() -> int:
     os.makedirs(os.path.dirname(options.output) or ".", exist_ok=True)
     with tempfile.TemporaryDirectory() as parent:
         folder = os.path.join(parent, name)
-        kept = (run_folder.CONFIG, run_folder.CORPUS, run_folder.VOCABULARY, *trained.text.files())
+        kept = (run_folder.CONFIG, run_folder.CORPUS, run_folder.VOCABULARY, *trained.tokenizer.files())
         os.makedirs(folder)
         for name_of_file in kept:
             shutil.copy(os.path.join(options.run_dir, name_of_file), folder)

@@ -166,7 +166,7 @@ class WhitespaceTokenizer:
         return list(range(len(tokens)))
 
     def detokenize(self, words: str) -> str:
-        return one_line(words)
+        return without_line_breaks(words)
 
     def reference(self, line: str) -> str:
         return " ".join(split_words(line))
@@ -199,7 +199,7 @@ def read_units(folder: str, settings: TextSettings) -> SubwordTokenizer:
     return SubwordTokenizer(settings, kind.checked(reading.text(path), path))
 
 
-def one_line(line: str) -> str:
+def without_line_breaks(line: str) -> str:
     """Replaces tabs, and all characters that any program takes for the end of a line, by blanks."""
     return line.translate(_LINE_BREAKS)
 
@@ -225,7 +225,7 @@ def word_detokenizer(form: Form, language: str) -> Callable[[str], str]:
     The function undoes tokenization, truecasing of `truecased` text, and Moses' escapes, such as `&apos;`.
     """
     if form == "untokenized":
-        return one_line
+        return without_line_breaks
     detokenize, detruecase = MosesDetokenizer(language).detokenize, MosesDetruecaser().detruecase
 
     def undo(words: str) -> str:

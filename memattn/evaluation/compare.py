@@ -10,7 +10,7 @@ from sacrebleu.metrics import CHRF
 from sacrebleu.significance import PairedTest
 
 from memattn import reading
-from memattn.data import tokenizer
+from memattn.data import tokenizer as tokenizers
 from memattn.data.text_files import read_lines
 from memattn.data.trees import are_trees
 from memattn.errors import DataError, RunError
@@ -22,7 +22,7 @@ _RESAMPLES = 1_000  # of the test set, for intervals and p-values; as in sacreBL
 _FOR_SPEED = ("batch_size", "jit_compile")  # keys of `decoding` that change no translation
 
 
-class Translated(NamedTuple):
+class RunTranslations(NamedTuple):
     """A run's translations of a test set.
 
     Attributes:
@@ -39,7 +39,7 @@ class Translated(NamedTuple):
     decoding: Mapping[str, Any]
 
 
-def read(run_dir: str, split: str) -> Translated:
+def read(run_dir: str, split: str) -> RunTranslations:
     """Reads what an evaluation of a run has written. Raises RunError if there is none, DataError, OSError."""
     folder = stored_folder(run_dir, split)
     if folder is None:
@@ -47,8 +47,8 @@ def read(run_dir: str, split: str) -> Translated:
     has_detokenized = os.path.exists(os.path.join(folder, DETOKENIZED[0]))
     hypotheses, references = read_translations(folder, DETOKENIZED if has_detokenized else (HYPOTHESES, REFERENCES))
     result = reading.json_file(os.path.join(folder, RESULT), {("config", "decoding"): dict})
-    language = tokenizer.read(run_dir).target_language
-    return Translated(run_dir, language, hypotheses, references, result["config"]["decoding"])
+    language = tokenizers.read(run_dir).target_language
+    return RunTranslations(run_dir, language, hypotheses, references, result["config"]["decoding"])
 
 
 def read_translations(folder: str, names: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -59,7 +59,7 @@ def read_translations(folder: str, names: Sequence[str]) -> tuple[list[str], lis
     return hypotheses, references
 
 
-def compare(runs: list[Translated], num_sentences: int) -> str:
+def compare(runs: list[RunTranslations], num_sentences: int) -> str:
     """Returns a table of scores with intervals of 95% and p-values against the first run, and sentences that differ.
 
     Intervals and p-values are by sacreBLEU's paired bootstrap (Koehn, 2004). The `num_sentences` sentences are those
@@ -97,7 +97,7 @@ def compare(runs: list[Translated], num_sentences: int) -> str:
     return "\n".join([*lines, *_most_different(runs[0], runs[1], num_sentences)]) + "\n"
 
 
-def _other_decoding(runs: list[Translated]) -> list[str]:
+def _other_decoding(runs: list[RunTranslations]) -> list[str]:
     """Returns a line on the settings of decoding that differ between runs; none if they are the same."""
     shared = set.intersection(*(set(run.decoding) for run in runs)) - set(_FOR_SPEED)
     different = [key for key in sorted(shared) if any(run.decoding[key] != runs[0].decoding[key] for run in runs)]
@@ -107,7 +107,7 @@ def _other_decoding(runs: list[Translated]) -> list[str]:
     return ["", f"The runs were decoded differently, so their models are not compared alone: {values}"]
 
 
-def _most_different(first: Translated, second: Translated, number: int) -> list[str]:
+def _most_different(first: RunTranslations, second: RunTranslations, number: int) -> list[str]:
     """Returns lines that show the sentences whose chrF differs most between two runs; none if all are equal."""
     chrf = CHRF()
     scores = np.array(

@@ -9,7 +9,7 @@ from typing import Any
 from tqdm import tqdm
 
 from memattn import config as configs
-from memattn.data import tokenizer as text
+from memattn.data.tokenizer import without_line_breaks
 from memattn.evaluation import metrics
 from memattn.evaluation.metrics import METRICS, Comparison
 from memattn.evaluation.result import Result
@@ -52,9 +52,9 @@ def evaluate(trained: Trained, test_set: TestSet, *, repeats: int) -> Evaluation
     for _ in tqdm(range(repeats), desc=f"decoding {num_sentences:,} sentences", unit="run", disable=None):
         translations, elapsed = decode(searcher, test_set.source, trained.vocabulary, num_buckets)
         seconds.append(elapsed)
-    hypotheses = [text.one_line(trained.text.decode(translation.best)) for translation in translations]
+    hypotheses = [without_line_breaks(trained.tokenizer.decode(translation.best)) for translation in translations]
     comparison = Comparison.for_tokenizer(
-        trained.text,
+        trained.tokenizer,
         hypotheses=hypotheses,
         references=test_set.references,
         detokenized_references=test_set.detokenized_references,

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from sacrebleu.metrics import BLEU, CHRF
 
 from memattn.data.bpe import escape
-from memattn.data.tokenizer import Tokenizer, one_line
+from memattn.data.tokenizer import Tokenizer, without_line_breaks
 from memattn.data.trees import are_trees, spans
 from memattn.data.vocabulary import split_words
 from memattn.errors import ConfigError, DataError, abbreviated
@@ -84,7 +84,7 @@ class Comparison:
         return cls(
             by_characters=tokenizer.by_characters,
             language=tokenizer.target_language,
-            detokenize=lambda hypothesis: one_line(tokenizer.detokenize(hypothesis)),
+            detokenize=lambda hypothesis: without_line_breaks(tokenizer.detokenize(hypothesis)),
             **fields,
         )
 

@@ -89,12 +89,12 @@ class Result:
 
         Raises ValueError if it is damaged, or if a field is missing that has no default.
         """
-        reading.check_kinds(content, {})
+        reading.check_types(content, {})
         fields = dataclasses.fields(cls)
         optional = {field.name for field in fields if field.default_factory is list or field.default == ""}
         stored = {name: types for name, types in _types_by_field().items() if name in content or name not in optional}
         metrics = [name for name in METRICS if name in content or name in _IN_ALL_VERSIONS]
-        reading.check_kinds(content, stored | dict.fromkeys(metrics, (float,)))
+        reading.check_types(content, stored | dict.fromkeys(metrics, (float,)))
         for name in (*stored, *metrics):
             is_number = isinstance(content[name], (int, float))
             if is_number and not abs(content[name]) < LARGEST:  # refuses NaN, too

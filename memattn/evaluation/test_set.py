@@ -4,10 +4,11 @@ import dataclasses
 import os
 
 from memattn.data import corpus
-from memattn.data import tokenizer as text
+from memattn.data import tokenizer as tokenizers
 from memattn.data.sentences import Sentences, Sources
 from memattn.data.text_files import read_lines
-from memattn.data.vocabulary import split_words
+from memattn.data.tokenizer import Tokenizer, without_line_breaks
+from memattn.data.vocabulary import Vocabulary, split_words
 from memattn.errors import ConfigError, DataError
 from memattn.runs.trained import Trained
 
@@ -40,16 +41,22 @@ def read_split(trained: Trained, split: str) -> TestSet:
     folder = trained.config.data.path
     corpus.check_folder(folder)
     vocabulary = corpus.read_vocabulary(os.path.join(folder, corpus.VOCABULARY))
-    if not trained.reads_as(vocabulary, text.read(folder)):
+    if not trained.reads_as(vocabulary, tokenizers.read(folder)):
         raise ConfigError(f"data.folder: the vocabulary or BPE of {folder} differs from the run's; see --source")
     corpus.check_split(folder, split, corpus.splits(folder))
-    pairs = corpus.read_corpus(folder, split, trained.vocabulary, trained.config.data.source)
-    if (facts := pairs.source.facts()) != trained.source_facts:
+    test_set = read(folder, split, trained.vocabulary, trained.tokenizer, trained.config.data.source)
+    if (facts := test_set.source.facts()) != trained.source_facts:
         problem = f"the sources of {folder} have {facts}, not the run's {trained.source_facts}"
         raise ConfigError(f"data.folder: {problem}; prepare it with --vocabulary_of")
+    return test_set
+
+
+def read(folder: str, split: str, vocabulary: Vocabulary, tokenizer: Tokenizer, source: str) -> TestSet:
+    """Reads a split of a prepared corpus; `source` is what `data.source` says of its sources. Raises DataError."""
+    pairs = corpus.read_corpus(folder, split, vocabulary, source)
     tokenized, detokenized = corpus.read_references(folder, split)
-    references = [text.one_line(trained.text.decode(split_words(line))) for line in tokenized]
-    return TestSet(split, pairs.source, pairs.target, references, list(map(text.one_line, detokenized)))
+    references = [without_line_breaks(tokenizer.decode(split_words(line))) for line in tokenized]
+    return TestSet(split, pairs.source, pairs.target, references, list(map(without_line_breaks, detokenized)))
 
 
 def read_files(trained: Trained, source: str, target: str) -> TestSet:
@@ -63,12 +70,12 @@ def read_files(trained: Trained, source: str, target: str) -> TestSet:
         raise DataError(f"{source} has {len(source_lines):,} lines and {target} has {len(target_lines):,}")
     if not source_lines:
         raise DataError(f"{source}: empty; there is nothing to decode")
-    source_tokens = [trained.text.encode(line, "source") for line in source_lines]
-    target_tokens = [trained.text.encode(line, "target") for line in target_lines]
+    source_tokens = [trained.tokenizer.encode(line, "source") for line in source_lines]
+    target_tokens = [trained.tokenizer.encode(line, "target") for line in target_lines]
     return TestSet(
         name=source,
         source=Sentences.from_ids([trained.vocabulary.encode(tokens) for tokens in source_tokens]),
         target=Sentences.from_ids([trained.vocabulary.encode(tokens) for tokens in target_tokens]),
-        references=[text.one_line(trained.text.decode(tokens)) for tokens in target_tokens],
-        detokenized_references=[text.one_line(trained.text.reference(line)) for line in target_lines],
+        references=[without_line_breaks(trained.tokenizer.decode(tokens)) for tokens in target_tokens],
+        detokenized_references=[without_line_breaks(trained.tokenizer.reference(line)) for line in target_lines],
     )

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from memattn import files
-from memattn.data import tokenizer as text
+from memattn.data.tokenizer import without_line_breaks
 from memattn.data.vocabulary import Vocabulary
 from memattn.evaluation import model_card, plots
 from memattn.evaluation.alignment import align
@@ -65,7 +65,7 @@ def _texts(evaluation: Evaluation, trained: Trained) -> dict[str, list[str]]:
         texts |= dict(zip(DETOKENIZED, detokenized, strict=True))
     if trained.config.decoding.n_best > 1:
         texts[N_BEST] = [
-            f"{i}\t{score:.6f}\t{text.one_line(trained.text.decode(tokens))}"
+            f"{i}\t{score:.6f}\t{without_line_breaks(trained.tokenizer.decode(tokens))}"
             for i, translation in enumerate(evaluation.translations)
             for tokens, score in zip(translation.hypotheses, translation.scores, strict=True)
         ]

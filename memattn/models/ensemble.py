@@ -18,10 +18,11 @@ class Ensemble:
 
     def __init__(self, models: list[Model]):
         self._models = models
+        self._aligning_models = [model for model in models if aligns(model)]
 
     @property
     def has_alignments(self) -> bool:
-        return all(map(aligns, self._models))
+        return len(self._aligning_models) == len(self._models)
 
     @property
     def compute_dtype(self) -> str:
@@ -71,13 +72,13 @@ class Ensemble:
         """Returns average weights of the encoder's states [B, Q, P]."""
         weights = [
             model.attention_weights(model_decoding, model_scores)
-            for model, model_decoding, model_scores in zip(self._models, decoding, scores, strict=True)
+            for model, model_decoding, model_scores in zip(self._aligning_models, decoding, scores, strict=True)
         ]
         return self._mean(weights)
 
     def alignments(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
         """Returns average weights of the source positions [B, T, S] under teacher forcing."""
-        return self._mean([model.alignments(source, target) for model in self._models])
+        return self._mean([model.alignments(source, target) for model in self._aligning_models])
 
     def slot_shares(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
         """Returns no shares [B, 0, T, S]: the slots of different models have nothing in common."""

@@ -1,4 +1,4 @@
-"""Loads trained models with their vocabulary and text settings, for the commands that decode."""
+"""Loads trained models with their vocabulary and tokenizer, for the commands that decode."""
 
 import dataclasses
 import os
@@ -6,7 +6,7 @@ from typing import Any
 
 from memattn.config import Config
 from memattn.data import lexicon
-from memattn.data import tokenizer as text
+from memattn.data import tokenizer as tokenizers
 from memattn.data.lexicon import Lexicon
 from memattn.data.tokenizer import Tokenizer
 from memattn.data.vocabulary import Vocabulary
@@ -27,7 +27,7 @@ class Trained:
       models: the single models.
       config: config of the first run, with overrides.
       vocabulary: vocabulary of source and target.
-      text: turns text into tokens and back.
+      tokenizer: turns text into tokens and back.
       checkpoints: paths of the checkpoints that the weights are from.
       source_facts: facts about the sources on which the model depends; see `Sources.facts`.
       lexicon: the content of `decoding.lexicon`; None if a hypothesis may have any token.
@@ -37,7 +37,7 @@ class Trained:
     models: list[Model]
     config: Config
     vocabulary: Vocabulary
-    text: Tokenizer
+    tokenizer: Tokenizer
     checkpoints: list[str]
     source_facts: dict[str, Any]
     lexicon: Lexicon | None = None
@@ -53,9 +53,9 @@ class Trained:
             problem = f"needs sources of text, and the run's data.source is {self.config.data.source}"
             raise ConfigError(f"{what}: {problem}; memattn-eval --split decodes a split of a prepared corpus")
 
-    def reads_as(self, vocabulary: Vocabulary, text: Tokenizer) -> bool:
+    def reads_as(self, vocabulary: Vocabulary, tokenizer: Tokenizer) -> bool:
         """Returns whether text becomes the same ids with another vocabulary and tokenizer."""
-        return (self.vocabulary.tokens, self.text.files()) == (vocabulary.tokens, text.files())
+        return (self.vocabulary.tokens, self.tokenizer.files()) == (vocabulary.tokens, tokenizer.files())
 
 
 def load(run_dirs: list[str], overrides: list[str], average: int | None) -> Trained:
@@ -76,7 +76,7 @@ def load(run_dirs: list[str], overrides: list[str], average: int | None) -> Trai
 
 def _check_members(first_dir: str, first: Trained, run_dir: str, run: Trained) -> None:
     """Raises ConfigError if two runs cannot be members of one ensemble."""
-    if not first.reads_as(run.vocabulary, run.text):
+    if not first.reads_as(run.vocabulary, run.tokenizer):
         raise ConfigError(
             f"{run_dir}: its vocabulary or BPE differs from that of {first_dir}; an ensemble needs the same"
         )
@@ -114,7 +114,7 @@ def _load(run_dir: str, overrides: list[str], average: int | None) -> Trained:
     else:
         paths = [_restore_best(model, run_dir, config)]
     facts = run_folder.source_facts(run_dir)
-    return Trained(model, [model], config, vocabulary, text.read(run_dir), paths, facts)
+    return Trained(model, [model], config, vocabulary, tokenizers.read(run_dir), paths, facts)
 
 
 def _restore_best(model: Model, run_dir: str, config: Config) -> str:

@@ -26,7 +26,7 @@ class PairScorer:
 
     def __init__(self, trained: Trained):
         trained.check_reads_text("memattn-translate --score")
-        self._text, self._vocabulary = trained.text, trained.vocabulary
+        self._tokenizer, self._vocabulary = trained.tokenizer, trained.vocabulary
         self._scorer = Scorer(trained.model)
         self._most_tokens = trained.max_source_length
         self._refuses_long = trained.config.decoding.long_lines == "refuse"
@@ -44,7 +44,7 @@ class PairScorer:
             if len(texts) != 2:
                 error = f"{STDIN}:{number}: expected a source, a tab and a target"
                 break
-            source, target = self._text.encode(texts[0], "source"), self._text.encode(texts[1], "target")
+            source, target = self._tokenizer.encode(texts[0], "source"), self._tokenizer.encode(texts[1], "target")
             longer = max(source, target, key=len)
             if len(longer) > self._most_tokens and self._refuses_long:
                 error = too_long(STDIN, number, longer, self._most_tokens)

@@ -29,7 +29,7 @@ from memattn.search.beam_search import Hypotheses
 from memattn.search.searcher import Searcher
 
 EXTRA, FACTS = "assets.extra", "export.json"
-_FACTS_KINDS = {"sha256": dict, "config": dict, "has_alignments": bool, "max_source_length": int}
+_FACTS_TYPES = {"sha256": dict, "config": dict, "has_alignments": bool, "max_source_length": int}
 _NO_TOKEN = ""  # pads tensors of tokens
 NOT_EXPORTED = {"lexicon": "vocabulary selection", "sample": "sampling"}  # keys of `decoding`: an export has neither
 
@@ -80,7 +80,7 @@ def _padded_widths(longest: int) -> list[int]:
 def _write_extra(trained: Trained, longest: int, folder: str) -> None:
     """Writes the files beside the model that `load` needs: vocabulary, tokenizer, facts."""
     os.makedirs(folder)
-    texts = {VOCABULARY: str(trained.vocabulary), **trained.text.files()}
+    texts = {VOCABULARY: str(trained.vocabulary), **trained.tokenizer.files()}
     for name, content in texts.items():
         files.write(os.path.join(folder, name), content)
     facts = {
@@ -261,7 +261,7 @@ def _read_facts(folder: str, extra: str) -> dict[str, Any]:
     """Reads the facts of an export, and checks the files beside them. Raises RunError."""
     path = os.path.join(extra, FACTS)
     try:
-        facts = reading.json_file(path, _FACTS_KINDS)
+        facts = reading.json_file(path, _FACTS_TYPES)
     except (OSError, DataError) as error:
         raise RunError(f"{path}: unreadable; {folder} is no export of memattn, or damaged") from error
     for name, expected in facts["sha256"].items():

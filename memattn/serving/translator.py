@@ -50,7 +50,7 @@ class Translator:
 
     Args:
       searcher: searches with the model.
-      text: tokenizer of the model.
+      tokenizer: tokenizer of the model.
       vocabulary: vocabulary of the model.
       max_source_length: most tokens of a line; by default the searcher's. `decoding.long_lines` of the searcher's
         config says what happens to a longer line.
@@ -68,7 +68,7 @@ class Translator:
     def __init__(
         self,
         searcher: LineSearcher,
-        text: Tokenizer,
+        tokenizer: Tokenizer,
         vocabulary: Vocabulary,
         *,
         max_source_length: int | None = None,
@@ -78,7 +78,7 @@ class Translator:
     ):
         if (alignment or replace_unknown) and not searcher.has_alignments:
             raise ConfigError("--alignment, --replace_unknown: a model without attention has no alignments")
-        self._searcher, self._text, self._vocabulary = searcher, text, vocabulary
+        self._searcher, self._tokenizer, self._vocabulary = searcher, tokenizer, vocabulary
         self._scores, self._alignment, self._replace_unknown = scores, alignment, replace_unknown
         self._most_tokens = max_source_length or searcher.max_source_length or sys.maxsize
         self._long_lines = searcher.config.long_lines
@@ -103,7 +103,7 @@ class Translator:
           first: number of the first line.
           name: name of the input, for messages.
         """
-        tokens, error = [self._text.encode(line, "source") for line in lines], None
+        tokens, error = [self._tokenizer.encode(line, "source") for line in lines], None
         for place, line in enumerate(tokens):
             if len(line) > self._most_tokens and self._long_lines == "refuse":
                 error = DataError(too_long(name, first + place, line, self._most_tokens))
@@ -121,7 +121,7 @@ class Translator:
         if self._long_lines == "cut":
             pieces, action = [tokens[: self._most_tokens]], "the rest is dropped"
         else:
-            pieces = long_lines.pieces(tokens, self._text.word_numbers(tokens), self._most_tokens)
+            pieces = long_lines.pieces(tokens, self._tokenizer.word_numbers(tokens), self._most_tokens)
             action = f"it is translated in {len(pieces):,} pieces"
         warnings.warn(f"{too_long(name, number, tokens, self._most_tokens)}; {action}", stacklevel=2)
         return pieces
@@ -176,9 +176,9 @@ class Translator:
 
     def _output_line(self, number: int, parts: list[Part], score: float) -> str:
         """Returns the output of line `number` for the parts of one translation."""
-        word_numbers = self._text.word_numbers
+        word_numbers = self._tokenizer.word_numbers
         targets = [replace_unknown(part, word_numbers) if self._replace_unknown else part.target for part in parts]
-        text = self._text.detokenize(" ".join(filter(None, map(self._text.decode, targets))))
+        text = self._tokenizer.detokenize(" ".join(filter(None, map(self._tokenizer.decode, targets))))
         if self._alignment == "soft":
             line = {"line": number, "text": text, "score": round(score, 6) if math.isfinite(score) else None}
             line |= as_json(parts[0]) if len(parts) == 1 else {"pieces": [as_json(part) for part in parts]}
@@ -201,7 +201,7 @@ def from_trained(trained: Trained, *, n_best: int | None = None, **options: Any)
     config = dataclasses.replace(config, n_best=n_best or config.n_best)
     searcher = Searcher(trained.model, config, trained.lexicon)
     most = trained.max_source_length
-    return Translator(searcher, trained.text, trained.vocabulary, max_source_length=most, **options)
+    return Translator(searcher, trained.tokenizer, trained.vocabulary, max_source_length=most, **options)
 
 
 def load(run_dir: str, overrides: Sequence[str] = ()) -> Translator:

@@ -12,16 +12,16 @@ from memattn import config as configs
 from memattn import console
 from memattn.config import Config
 from memattn.data import corpus, task_corpus
-from memattn.data import tokenizer as text
+from memattn.data import tokenizer as tokenizers
 from memattn.data.batches import TrainingBatches
 from memattn.data.tokenizer import Tokenizer
 from memattn.data.vocabulary import Vocabulary
 from memattn.errors import ConfigError, RunError
 from memattn.models.interface import Model
 from memattn.runs import checkpoints, run_folder
-from memattn.training import distribution, needs, saving, starting
+from memattn.training import distribution, needs, resuming, starting
 from memattn.training.progress import Progress
-from memattn.training.saving import SavedRun
+from memattn.training.resuming import RunCheckpoints
 from memattn.training.schedules import depends_on_max_steps
 from memattn.training.starting import Start
 from memattn.training.step import TrainingStep
@@ -54,7 +54,7 @@ class OpenRun:
     step: TrainingStep
     validation: Validation
     progress: Progress
-    saved: SavedRun
+    saved: RunCheckpoints
 
     def say(self, line: str) -> None:
         """Prints a line, once for all workers."""
@@ -70,11 +70,11 @@ def open_run(config: Config, folder: str, strategy: tf.distribute.Strategy) -> O
     inputs = distribution.together(strategy, lambda: _read(config, folder, strategy))
     _compare(inputs, folder, strategy)
     model, step = _build(config, inputs, strategy)
-    validation = distribution.together(strategy, lambda: Validation(config, model, inputs.vocabulary, inputs.text))
+    validation = distribution.together(strategy, lambda: Validation(config, model, inputs.vocabulary, inputs.tokenizer))
     distribution.by_chief(strategy, lambda: _make_folder(config, folder, inputs))
     progress = Progress()
     saved = distribution.together(
-        strategy, lambda: saving.restore(folder, model, step, progress, config.training.keep_checkpoints)
+        strategy, lambda: resuming.restore(folder, model, step, progress, config.training.keep_checkpoints)
     )
     progress.resume(config.training)
     _share_progress(progress, folder, strategy)
@@ -96,7 +96,7 @@ class _Inputs:
     """
 
     vocabulary: Vocabulary
-    text: Tokenizer
+    tokenizer: Tokenizer
     batches: TrainingBatches
     longest_source: int
     memory_line: tuple[float, float] | None
@@ -116,7 +116,7 @@ def _read(config: Config, folder: str, strategy: tf.distribute.Strategy) -> _Inp
         task_corpus.prepare(config.data.generated, path)
     corpus.check_folder(path)
     needs.check_text(path)
-    vocabulary, settings = corpus.read_vocabulary(os.path.join(path, corpus.VOCABULARY)), text.read(path)
+    vocabulary, tokenizer = corpus.read_vocabulary(os.path.join(path, corpus.VOCABULARY)), tokenizers.read(path)
     batches = _batches(config, vocabulary)
     notes = needs.check_model(config.model, len(vocabulary))
     notes += needs.check_batches(config, batches, len(vocabulary), strategy.num_replicas_in_sync)
@@ -125,16 +125,16 @@ def _read(config: Config, folder: str, strategy: tf.distribute.Strategy) -> _Inp
             console.say(f"{folder}: {note}")
     steps = [checkpoints.step_of(path) for path in checkpoints.listed(os.path.join(folder, run_folder.CHECKPOINTS))]
     facts = batches.corpus.source.facts()
-    start = starting.read(config, vocabulary, settings, facts, steps[-1] if steps else None)
+    start = starting.read(config, vocabulary, tokenizer, facts, steps[-1] if steps else None)
     longest_source = batches.longest_source
     if config.training.init_from:  # Eq. 10 keeps the S that the weights were trained with
         longest_source = start.initial.max_source_length if start.initial else run_folder.longest_source(folder)
     checksum = batches.corpus.checksum()
-    contents = configs.dump(config), str(vocabulary), json.dumps(settings.files(), sort_keys=True), checksum
+    contents = configs.dump(config), str(vocabulary), json.dumps(tokenizer.files(), sort_keys=True), checksum
     digest = hashlib.sha256("\0".join(contents).encode("utf-8")).digest()
     return _Inputs(
         vocabulary=vocabulary,
-        text=settings,
+        tokenizer=tokenizer,
         batches=batches,
         longest_source=longest_source,
         memory_line=batches.memory_line() if config.model.has_memory_length else None,
@@ -200,7 +200,7 @@ def _make_folder(config: Config, folder: str, inputs: _Inputs) -> None:
     if inputs.memory_line:
         facts[run_folder.MEMORY_LINE] = list(inputs.memory_line)
     may_grow = not depends_on_max_steps(config.training)
-    run_folder.create(folder, config, inputs.vocabulary, facts, inputs.text.files(), may_grow=may_grow)
+    run_folder.create(folder, config, inputs.vocabulary, facts, inputs.tokenizer.files(), may_grow=may_grow)
 
 
 def _share_progress(progress: Progress, folder: str, strategy: tf.distribute.Strategy) -> None:

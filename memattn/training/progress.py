@@ -14,7 +14,7 @@ from memattn.data.vocabulary import PAD
 from memattn.evaluation.metrics import METRICS
 from memattn.training.schedules import decays_by_validation
 
-_KINDS = {"first_loss": (float, type(None)), "best": (list, type(None))}  # types of attributes that may be None
+_TYPES = {"first_loss": (float, type(None)), "best": (list, type(None))}  # types of attributes that may be None
 
 
 class Progress(tf.train.experimental.PythonState):
@@ -132,11 +132,11 @@ class Progress(tf.train.experimental.PythonState):
         Raises ValueError, and changes nothing, if the content is damaged.
         """
         content = reading.json_value(tf.compat.as_text(string_value))
-        reading.check_kinds(content, {})
+        reading.check_types(content, {})
         attributes = self._attributes()
         content = {name: value for name, value in content.items() if name in attributes}
-        kinds = {name: _KINDS.get(name, type(attributes[name])) for name in content}
-        reading.check_kinds(content, kinds)
+        types = {name: _TYPES.get(name, type(attributes[name])) for name in content}
+        reading.check_types(content, types)
         best = content.get("best")
         if best is not None and [isinstance(score, (int, float)) for score in best] != [True, True]:
             raise ValueError("best: expected two numbers")

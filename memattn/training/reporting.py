@@ -7,8 +7,8 @@ from typing import NamedTuple
 from memattn.config import Config, Seq2SeqConfig, TrainingConfig
 from memattn.evaluation.metrics import METRICS
 from memattn.training.progress import Progress
-from memattn.training.step import StepResult
-from memattn.training.validation import Example
+from memattn.training.step import UpdateResult
+from memattn.training.validation import ValidationExample
 
 _MANY_PAIRS = 1_000_000  # from here on, the paper's settings are not remarked upon
 
@@ -28,7 +28,7 @@ class Report(NamedTuple):
 
 
 def steps_report(
-    results: Sequence[StepResult], *, step: int, max_steps: int, seconds: float, learning_rate: float
+    results: Sequence[UpdateResult], *, step: int, max_steps: int, seconds: float, learning_rate: float
 ) -> Report:
     """Reports on the training steps that ended with `step` and took `seconds`; there must be a result."""
     finite = [result for result in results if result.is_finite]
@@ -36,7 +36,7 @@ def steps_report(
     warning = f"step {step:,}: {skipped} updates skipped: loss or gradient not finite" if skipped else ""
     if not finite:
         return Report(warning, "", {})
-    total = StepResult(*map(sum, zip(*finite, strict=True)))
+    total = UpdateResult(*map(sum, zip(*finite, strict=True)))
     loss, accuracy, speed = total.loss / total.tokens, total.correct / total.tokens, len(results) / seconds
     line = (
         f"step {step:,}/{max_steps:,}  loss {loss:.4f}  perplexity {math.exp(min(loss, 99)):.3f}  "
@@ -81,7 +81,7 @@ def validation_line(step: int, scores: Mapping[str, float], seconds: float, *, i
     return f"validation at step {step:,}: {'  '.join(texts)}  ({seconds:.1f} s){'  best so far' if is_best else ''}"
 
 
-def example_lines(example: Example) -> list[str]:
+def example_lines(example: ValidationExample) -> list[str]:
     """Returns a sentence, its reference and its translation, each as a line."""
     return [f"{name:<13}{text}".rstrip() for name, text in example._asdict().items()]
 

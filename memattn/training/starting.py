@@ -50,7 +50,9 @@ def _copy_weights(trained_model: Model, model: Model, prefixes: tuple[str, ...] 
             weight.assign(trained_weights[path])
 
 
-def read(config: Config, vocabulary: Vocabulary, text: Tokenizer, source_facts: dict, oldest_step: int | None) -> Start:
+def read(
+    config: Config, vocabulary: Vocabulary, tokenizer: Tokenizer, source_facts: dict, oldest_step: int | None
+) -> Start:
     """Reads the models that the config of a run names, as far as the run still needs them.
 
     `source_facts` are those of the training data. `oldest_step` is the step of the oldest checkpoint that the run could
@@ -60,7 +62,7 @@ def read(config: Config, vocabulary: Vocabulary, text: Tokenizer, source_facts: 
 
     def read_model(key: str, must_match: Callable[[str], bool]) -> Model | None:
         folder = getattr(training, key)
-        return _model(config, key, folder, must_match, vocabulary, text, source_facts) if folder else None
+        return _model(config, key, folder, must_match, vocabulary, tokenizer, source_facts) if folder else None
 
     initial = read_model("init_from", lambda name: name not in _MAY_DIFFER) if oldest_step is None else None
     teacher = None
@@ -79,7 +81,7 @@ def _model(
     folder: str,
     must_match: Callable[[str], bool],
     vocabulary: Vocabulary,
-    text: Tokenizer,
+    tokenizer: Tokenizer,
     source_facts: dict,
 ) -> Model:
     """Returns the model in a run folder that a key of `training` names.
@@ -91,7 +93,7 @@ def _model(
     except (ConfigError, RunError) as error:
         problem = error.problem if isinstance(error, RunError) else error
         raise type(error)(f"training.{key}: {problem}") from error
-    if not run.reads_as(vocabulary, text) or run.source_facts != source_facts:
+    if not run.reads_as(vocabulary, tokenizer) or run.source_facts != source_facts:
         advice = f"prepare the data with --vocabulary_of {folder}"
         if config.data.generated:
             advice = "it needs a task with the same tokens"

@@ -21,7 +21,7 @@ from memattn.training.optimizers import optimizer
 _FIRST_SCALE, _LARGEST_SCALE, _RAISE_AFTER = 2.0**15, 2.0**24, 2_000
 
 
-class StepResult(NamedTuple):
+class UpdateResult(NamedTuple):
     """The results of an update.
 
     Attributes:
@@ -37,7 +37,7 @@ class StepResult(NamedTuple):
     gradient_norm: float
 
     @classmethod
-    def read(cls, results: tf.Tensor) -> "StepResult":
+    def read(cls, results: tf.Tensor) -> "UpdateResult":
         """Waits for an update, and reads its results [4]."""
         return cls(*results.numpy().tolist())
 
@@ -99,7 +99,7 @@ class TrainingStep:
     def __call__(self, batches: Sequence[tuple[np.ndarray, np.ndarray]], step: int, learning_rate: float) -> tf.Tensor:
         """Starts an update from batches of sources and target ids [B, T].
 
-        Returns its results, without waiting for them: see `StepResult.read`.
+        Returns its results, without waiting for them: see `UpdateResult.read`.
         """
         self.optimizer.learning_rate.assign(np.float32(learning_rate))  # TensorFlow would cache every Python number
         tokens = tf.constant(np.float32(sum(np.count_nonzero(target != PAD) for _, target in batches)))
@@ -217,7 +217,7 @@ class TrainingStep:
             norm = tf.where(finite | (self.state[0] <= 1), norm, 0.0)
             self._update_scale(finite)
         loss, correct = tf.unstack(sums)
-        return tf.stack(StepResult(loss=loss, correct=correct, tokens=tokens, gradient_norm=norm))
+        return tf.stack(UpdateResult(loss=loss, correct=correct, tokens=tokens, gradient_norm=norm))
 
     def _reduce_and_clip(self, total):
         """Returns clipped gradients, sums and the gradients' norm, over all replicas; runs on each."""

@@ -15,7 +15,7 @@ from memattn.training import divergence, reporting
 from memattn.training.events import Events
 from memattn.training.opening import OpenRun
 from memattn.training.schedules import learning_rate
-from memattn.training.step import StepResult
+from memattn.training.step import UpdateResult
 
 MOST_PENDING = 100  # steps that may run before training waits for their results
 
@@ -46,7 +46,7 @@ class StepLog:
     def __init__(self, run: OpenRun, events: Events):
         self._run, self._events = run, events
         self.pending: list[PendingStep] = []
-        self.results: list[StepResult] = []
+        self.results: list[UpdateResult] = []
         self.logged_at = time.monotonic()
         self._scalars: dict[str, float] = {}  # those of the last report
 
@@ -60,7 +60,7 @@ class StepLog:
         """Waits for the pending steps. Raises RunError if too many updates in a row were not finite, and so skipped."""
         progress = self._run.progress
         for step in self.pending:
-            result = StepResult.read(step.result)
+            result = UpdateResult.read(step.result)
             self.results.append(result)
             if result.is_finite:
                 progress.bad_steps = 0

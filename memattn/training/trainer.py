@@ -8,7 +8,7 @@ A training step, in `Trainer._loop`, goes through these parts:
 4. `step_log.StepLog` keeps the pending result; it waits for results before a line of output, a validation or 7.
 5. `stopping.Stopping` lets the workers agree whether a signal came, or a checkpoint is due by the clock.
 6. `validation.Validation` scores the weights, if it is time; `Progress` decides what follows from the scores.
-7. `saving.SavedRun` writes a checkpoint, if it is time or training ends.
+7. `resuming.RunCheckpoints` writes a checkpoint, if it is time or training ends.
 
 `opening.open_run` makes all that the loop needs; `divergence` ends runs whose weights or loss are useless.
 """
@@ -25,7 +25,7 @@ import tensorflow as tf
 from memattn import console, files
 from memattn.config import Config
 from memattn.runs.run_folder import VALIDATIONS
-from memattn.training import distribution, divergence, reporting, saving
+from memattn.training import distribution, divergence, reporting, resuming
 from memattn.training.events import Events
 from memattn.training.opening import open_run
 from memattn.training.schedules import learning_rate
@@ -183,5 +183,5 @@ class Trainer:
 
     def _claim(self, stack: contextlib.ExitStack) -> None:
         """Locks the run folder and opens the file of events until the stack is closed."""
-        stack.enter_context(saving.claimed(self.run.folder, self.run.saved, self.run.model))
+        stack.enter_context(resuming.claimed(self.run.folder, self.run.saved, self.run.model))
         stack.enter_context(self._events.written_to(self.run.folder))

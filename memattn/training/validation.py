@@ -8,15 +8,14 @@ import numpy as np
 import tensorflow as tf
 
 from memattn.config import Config, DecodingConfig
-from memattn.data import corpus
-from memattn.data.sentences import Corpus
-from memattn.data.tokenizer import Tokenizer, bleu_problem, one_line
+from memattn.data.tokenizer import Tokenizer, bleu_problem, without_line_breaks
 from memattn.data.trees import are_trees
-from memattn.data.vocabulary import PAD, Vocabulary, split_words
+from memattn.data.vocabulary import PAD, Vocabulary
 from memattn.errors import ConfigError
-from memattn.evaluation import metrics
+from memattn.evaluation import metrics, test_set
 from memattn.evaluation.metrics import Comparison
 from memattn.evaluation.target_loss import StoppedError, target_loss
+from memattn.evaluation.test_set import TestSet
 from memattn.models.interface import Model
 from memattn.search.beam_search import Hypotheses
 from memattn.search.scorer import Scorer
@@ -26,7 +25,7 @@ from memattn.training import distribution
 _COVERED_TARGETS = 0.95  # share of the validation targets that active memory must have room for
 
 
-class Example(NamedTuple):
+class ValidationExample(NamedTuple):
     """A sentence, its reference and its translation: words divided by spaces, BPE undone."""
 
     source: str
@@ -45,24 +44,22 @@ class Validation:
       example: a sentence of median length with its last translation, which is "" on workers that do not translate.
     """
 
-    def __init__(self, config: Config, model: Model, vocabulary: Vocabulary, text: Tokenizer):
+    def __init__(self, config: Config, model: Model, vocabulary: Vocabulary, tokenizer: Tokenizer):
         path = config.data.path
-        self._pairs = corpus.read_corpus(path, "valid", vocabulary, config.data.source)
-        tokenized, detokenized = corpus.read_references(path, "valid")
-        self._references = [text.decode(split_words(line)) for line in tokenized]
-        self._detokenized_references = list(map(one_line, detokenized))
+        self._test_set = test_set.read(path, "valid", vocabulary, tokenizer, config.data.source)
         self.metrics = metrics.validation_metrics(config.training.metric)
         metrics.check_installed(self.metrics)
-        if metrics.METRICS[config.training.metric].needs_trees and not are_trees(self._references):
+        if metrics.METRICS[config.training.metric].needs_trees and not are_trees(self._test_set.references):
             problem = f"{config.training.metric} compares trees, and {path} has other targets"
             raise ConfigError(f"training.metric: {problem}; see memattn-prepare parsing")
-        self.problem = bleu_problem(text, self._references) if config.training.metric == "bleu" else None
-        self._searcher, self._scorer = _StoppableSearcher(model, _decoding(config, self._pairs)), Scorer(model)
-        self._searcher.check(self._searcher.config.batch_size, int(self._pairs.source.lengths().max()))
-        self._vocabulary, self._text, self._num_buckets = vocabulary, text, config.data.num_buckets
-        self._example_index = int(np.argsort(self._pairs.source.lengths(), kind="stable")[len(self._pairs) // 2])
-        source = self._pairs.source.text(self._example_index, vocabulary, text)
-        self.example = Example(one_line(source), one_line(self._references[self._example_index]), "")
+        self.problem = bleu_problem(tokenizer, self._test_set.references) if config.training.metric == "bleu" else None
+        self._searcher, self._scorer = _StoppableSearcher(model, _decoding(config, self._test_set)), Scorer(model)
+        self._searcher.check(self._searcher.config.batch_size, int(self._test_set.source.lengths().max()))
+        self._vocabulary, self._tokenizer, self._num_buckets = vocabulary, tokenizer, config.data.num_buckets
+        by_length = np.argsort(self._test_set.source.lengths(), kind="stable")
+        self._example_index = int(by_length[len(by_length) // 2])
+        source = without_line_breaks(self._test_set.source.text(self._example_index, vocabulary, tokenizer))
+        self.example = ValidationExample(source, self._test_set.references[self._example_index], "")
         self._example_tokens: list[str] = []  # of the translation
 
     def chiefs_scores(self, strategy: tf.distribute.Strategy, stop: Callable[[], bool]) -> dict[str, float] | None:
@@ -80,19 +77,20 @@ class Validation:
         self._searcher.stop = stop
         self._searcher.renew()
         try:
-            translations, _ = decode(self._searcher, self._pairs.source, self._vocabulary, self._num_buckets)
+            translations, _ = decode(self._searcher, self._test_set.source, self._vocabulary, self._num_buckets)
+            hypotheses = [without_line_breaks(self._tokenizer.decode(translation.best)) for translation in translations]
             comparison = Comparison.for_tokenizer(
-                self._text,
-                hypotheses=[self._text.decode(translation.best) for translation in translations],
-                references=self._references,
-                detokenized_references=self._detokenized_references,
-                target_loss=lambda: target_loss(self._scorer, self._pairs.source, self._pairs.target, stop),
+                self._tokenizer,
+                hypotheses=hypotheses,
+                references=self._test_set.references,
+                detokenized_references=self._test_set.detokenized_references,
+                target_loss=lambda: target_loss(self._scorer, self._test_set.source, self._test_set.target, stop),
             )
             scores = {name: score.value for name, score in metrics.scores(comparison, self.metrics).items()}
         except StoppedError:
             return None
         self._example_tokens = translations[self._example_index].best
-        self.example = self.example._replace(translation=one_line(self._text.decode(self._example_tokens)))
+        self.example = self.example._replace(translation=hypotheses[self._example_index])
         return scores
 
     def draw_example(self) -> bytes | None:
@@ -102,9 +100,9 @@ class Validation:
         from memattn.evaluation import plots  # loads much of Matplotlib
 
         index, target = self._example_index, self._vocabulary.encode(self._example_tokens)
-        labels = self._pairs.source.labels(index, self._vocabulary)
-        source = self._pairs.source.padded(np.array([index]), 1, len(labels))
-        usual = 2 * len(self._pairs.target[index])  # mostly one width: traced once
+        labels = self._test_set.source.labels(index, self._vocabulary)
+        source = self._test_set.source.padded(np.array([index]), 1, len(labels))
+        usual = 2 * len(self._test_set.target[index])  # mostly one width: traced once
         padded = np.full([1, max(len(target), usual)], PAD, np.int32)
         padded[0, : len(target)] = target
         weights = self._searcher.align(source, padded)[0, : len(target)].astype(np.float32)
@@ -126,7 +124,7 @@ class _StoppableSearcher(Searcher):
         return super().__call__(source, numbers)
 
 
-def _decoding(config: Config, pairs: Corpus) -> DecodingConfig:
+def _decoding(config: Config, valid: TestSet) -> DecodingConfig:
     """Returns the settings of a validation's search, with as many hypotheses in a batch as `decoding` has.
 
     Active memory gets a single memory length: by `memory_ratio`, or one that has room for nearly all targets.
@@ -136,5 +134,5 @@ def _decoding(config: Config, pairs: Corpus) -> DecodingConfig:
     decoding = dataclasses.replace(config.decoding, beam_size=beam_size, batch_size=batch_size, n_best=1, sample=None)
     if not config.model.has_memory_length or decoding.memory_ratio:
         return decoding
-    needed = np.quantile(pairs.target.lengths() / pairs.source.lengths(), _COVERED_TARGETS)
+    needed = np.quantile(valid.target.lengths() / valid.source.lengths(), _COVERED_TARGETS)
     return dataclasses.replace(decoding, memory_ratio=round(float(np.clip(needed, 1, 2)), 2))

@@ -22,7 +22,7 @@ from helpers.texts import SETTINGS, sentences
 from helpers.threads import start_thread
 
 from memattn.data import bpe, corpus
-from memattn.data import tokenizer as text
+from memattn.data import tokenizer as tokenizers
 from memattn.data.batches import TrainingBatches
 from memattn.data.preparation import chunks, download, encoding, parallel, releases
 from memattn.data.preparation.chunks import misaligned_line
@@ -132,7 +132,7 @@ def without_commands(folder):
 def decoded(folder, split="train"):
     """The lines of both sides of a split, decoded from its ids."""
     vocabulary = corpus.read_vocabulary(os.path.join(folder, "vocab.txt"))
-    processor, pairs = text.read(str(folder)), corpus.read_corpus(str(folder), split, vocabulary)
+    processor, pairs = tokenizers.read(str(folder)), corpus.read_corpus(str(folder), split, vocabulary)
     return [
         [processor.decode(vocabulary.decode(side[i])) for i in range(len(side))]
         for side in (pairs.source, pairs.target)
@@ -161,7 +161,7 @@ def test_a_pair_of_wmt17_is_downloaded_and_prepared(server, tmp_path, language, 
     assert np.mean(is_restored) > 0.8
     assert decoded(folder, "valid")[0][0].split()[0] == ENGLISH[500].split()[0]
     references = (folder / "test.reference").read_text(encoding="utf-8").splitlines()
-    processor = text.read(str(folder))
+    processor = tokenizers.read(str(folder))
     assert references == [processor.detokenize(line) for line in FOREIGN[550:600]]
     manifest = json.loads((folder / corpus.MANIFEST).read_text())
     assert manifest["counts"]["train"]["dropped_empty"] == 1
@@ -433,7 +433,7 @@ def test_a_prepared_corpus_holds_the_pairs_of_the_text(files, tmp_path):
     counts = manifest["counts"]["train"]
     assert (counts["read"], counts["pairs"], counts["dropped_empty"], counts["dropped_too_long"]) == (90, 87, 2, 1)
     lines = [read_lines(path) for path in files["train"]]
-    processor = text.read(str(tmp_path / "out"))
+    processor = tokenizers.read(str(tmp_path / "out"))
     kept = [i for i in range(90) if i not in (3, 40, 60)]
     for side, decoded_lines, original in zip(corpus.SIDES, decoded(tmp_path / "out"), lines, strict=True):
         expected = [processor.decode(processor.encode(original[i], side)) for i in kept]
@@ -789,7 +789,7 @@ def test_languages_may_differ_from_the_suffixes_of_files(run, tmp_path):
 
     result = run("memattn.prepare", *arguments, "--target_language=ko-KR", "--folder", tmp_path / "right")
     assert (result.returncode, "warning" in result.stderr) == (0, False)
-    right = text.read(str(tmp_path / "right"))
+    right = tokenizers.read(str(tmp_path / "right"))
     assert (right.settings.source_language, right.settings.target_language) == ("en", "ko")
     assert [right.detokenize(right.decode(right.encode(line, "target"))) for line in lines] == lines
 

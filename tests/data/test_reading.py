@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from memattn import files, reading
-from memattn.data import tokenizer as text
+from memattn.data import tokenizer as tokenizers
 from memattn.data.preparation import chunks
 from memattn.data.preparation.appender import Appender
 from memattn.data.text_files import read_lines
@@ -184,7 +184,7 @@ def test_bad_settings_of_a_text_are_refused(name, tmp_path):
         (tmp_path / "text.json").write_text(settings)
     (tmp_path / "bpe.codes").write_text(codes)
     with pytest.raises(DataError) as refused:
-        text.read(str(tmp_path))
+        tokenizers.read(str(tmp_path))
     assert str(refused.value) == f"{tmp_path}/{message}"
 
 

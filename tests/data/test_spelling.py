@@ -12,7 +12,7 @@ from helpers.runs import NO_STRATEGY, evaluate, translator
 from helpers.texts import SETTINGS, sentences
 
 from memattn.data import corpus, spelling
-from memattn.data import tokenizer as text
+from memattn.data import tokenizer as tokenizers
 from memattn.data.bpe import escape
 from memattn.data.preparation import parallel
 from memattn.data.spelling import SPACE, SpelledWords
@@ -106,22 +106,22 @@ def test_a_broken_dictionary_is_reported(tmp_path, content, problem):
     assert files["words.txt"] == WORDS
     for name, good in files.items():
         (tmp_path / name).write_text(good)
-    assert text.read(str(tmp_path)).files() == files
+    assert tokenizers.read(str(tmp_path)).files() == files
     (tmp_path / "words.txt").unlink()
     if content is not None:
         (tmp_path / "words.txt").write_text(content)
     with pytest.raises(DataError, match=problem):
-        text.read(str(tmp_path))
+        tokenizers.read(str(tmp_path))
 
 
 def test_unknown_units_are_refused_and_settings_without_units_have_bpe(tmp_path):
     settings = {"form": "raw", "source_language": "en", "target_language": "de"}
     (tmp_path / "bpe.codes").write_text("#version: 0.2\na b\n")
     (tmp_path / "text.json").write_text(json.dumps(settings))
-    assert text.read(str(tmp_path)).settings.units == "bpe"
+    assert tokenizers.read(str(tmp_path)).settings.units == "bpe"
     (tmp_path / "text.json").write_text(json.dumps({**settings, "units": "letters"}))
     with pytest.raises(DataError, match="text.json: units: 'letters' is none of bpe, spelled"):
-        text.read(str(tmp_path))
+        tokenizers.read(str(tmp_path))
 
 
 def test_the_words_of_a_piece_are_not_joined_to_those_before_it():
@@ -142,11 +142,11 @@ def test_spelled_text_is_prepared_and_its_vocabulary_shared(tmp_path):
     assert manifest["settings"]["text"]["units"] == "spelled"
     vocabulary = corpus.read_vocabulary(f"{folder}/vocab.txt")
     assert len(vocabulary) == 54
-    tokenizer = text.read(folder)
+    tokenizer = tokenizers.read(folder)
     for side, path in zip(("source", "target"), paths, strict=True):
         tokens = [split_words(line) for line in lines_of(f"{folder}/valid.{side}")]
         assert [tokenizer.decode(line) for line in tokens] == [
-            " ".join(text.word_tokenizer("raw", "en")(line).split()) for line in lines_of(path)
+            " ".join(tokenizers.word_tokenizer("raw", "en")(line).split()) for line in lines_of(path)
         ]
         assert not any("@@" in token for line in tokens for token in line)
     assert lines_of(f"{folder}/valid.reference") == lines_of(paths[1])
@@ -176,13 +176,13 @@ def test_a_run_evaluates_translates_and_exports_spelled_text(tiny_config, tmp_pa
         (translated,) = translator(trained, alignment="soft").translate([line])
     parts = json.loads(translated)
     assert SPACE not in parts["text"]
-    assert sum((piece["source"] for piece in parts["pieces"]), []) == trained.text.encode(line, "source")
+    assert sum((piece["source"] for piece in parts["pieces"]), []) == trained.tokenizer.encode(line, "source")
     saved_model.export(trained, str(tmp_path / "exported"), 8)
     _, tokenizer, _ = saved_model.load(str(tmp_path / "exported"))
-    assert tokenizer.files() == trained.text.files()
+    assert tokenizer.files() == trained.tokenizer.files()
 
 
 def test_units_without_their_settings_are_reported(tmp_path):
     (tmp_path / "words.txt").write_text(WORDS)
     with pytest.raises(DataError, match=r"text\.json"):
-        text.read(str(tmp_path))
+        tokenizers.read(str(tmp_path))

@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from memattn.data import bpe
-from memattn.data import tokenizer as text
+from memattn.data import tokenizer as tokenizers
 from memattn.data.bpe import Subwords
 from memattn.data.tokenizer import SubwordTokenizer, TextSettings
 from memattn.data.vocabulary import SPECIAL_TOKENS, split_words
@@ -123,7 +123,7 @@ def test_the_form_and_the_language_decide_whether_bleu_counts_characters(languag
     for form in ("raw", "untokenized", "tokenized", "truecased"):
         without_blanks = language not in ("de", "ko") and form in ("raw", "untokenized")
         assert SubwordTokenizer(TextSettings(form, "en", language), CODES).by_characters == without_blanks
-    assert not text.WhitespaceTokenizer().by_characters
+    assert not tokenizers.WhitespaceTokenizer().by_characters
 
 
 @pytest.mark.parametrize(
@@ -136,8 +136,8 @@ def test_the_form_and_the_language_decide_whether_bleu_counts_characters(languag
     ],
 )
 def test_codes_of_a_language_are_normalized_and_checked_for_rules_of_moses(code, language, has_rules):
-    assert text.moses_language(code) == language
-    assert text.has_moses_rules(language) == has_rules
+    assert tokenizers.moses_language(code) == language
+    assert tokenizers.has_moses_rules(language) == has_rules
 
 
 KOREAN, THAI = "나는 학교에 갑니다.", "วันนี้ ฉันไปที่บ้าน"
@@ -157,20 +157,20 @@ def test_detokenizing_restores_blanks(line, language):
     settings = TextSettings("raw", "en", language)
     raw = SubwordTokenizer(settings, CODES)
     assert raw.detokenize(raw.decode(raw.encode(line, "target"))) == line
-    assert text.blank_problem(settings, [line, line, ""]) is None
+    assert tokenizers.blank_problem(settings, [line, line, ""]) is None
 
 
 def test_blanks_beside_punctuation_are_no_problem():
     lines = ["Ein Hund , alt @-@ neu .", "der &apos;s ( alt )"]
-    assert text.blank_problem(TextSettings("raw", "en", "de"), lines) is None
+    assert tokenizers.blank_problem(TextSettings("raw", "en", "de"), lines) is None
 
 
 @pytest.mark.parametrize(("line", "language"), [(KOREAN, "kor"), (KOREAN, "tgt"), (THAI, "th")])
 def test_lines_with_unusual_blanks_are_reported(line, language):
-    problem = text.blank_problem(TextSettings("raw", "en", language), [line, line, "A b."])
+    problem = tokenizers.blank_problem(TextSettings("raw", "en", language), [line, line, "A b."])
     assert "2 of 3 targets come back from Moses' tokenizer with other blanks between letters" in problem
     assert f"{language!r} (--target_language)" in problem
-    assert text.blank_problem(TextSettings("raw", "en", language), [line, "A b.", ""]) is None
+    assert tokenizers.blank_problem(TextSettings("raw", "en", language), [line, "A b.", ""]) is None
 
 
 @pytest.mark.parametrize("line", [KOREAN, THAI, "A man's bike (green), isn't it?", "10\u00a0000 €"])
@@ -184,19 +184,20 @@ def test_untokenized_text_is_restored_except_for_repeated_blanks(line):
 def test_targets_too_short_for_bleu_are_reported():
     unsegmented = ["今天天气很好。", "我们去公园。", ""]
     raw, tokenized = (SubwordTokenizer(TextSettings(form, "en", "zh"), CODES) for form in ("raw", "tokenized"))
-    assert text.bleu_problem(raw, unsegmented) is None
-    assert "runs of four words, and nearly all targets are shorter" in text.bleu_problem(tokenized, unsegmented)
-    assert text.bleu_problem(tokenized, ["今天 天气 很 好 。"]) is None
-    assert "runs of four characters" in text.bleu_problem(raw, ["今天", "好 的"])
-    assert "runs of four words" in text.bleu_problem(text.WhitespaceTokenizer(), [*["1 2 3"] * 20, "1 2 3 4"])
-    assert text.bleu_problem(text.WhitespaceTokenizer(), [*["1 2 3"] * 19, "1 2 3 4"]) is None
-    assert text.bleu_problem(text.WhitespaceTokenizer(), ["", ""]) is None
+    assert tokenizers.bleu_problem(raw, unsegmented) is None
+    assert "runs of four words, and nearly all targets are shorter" in tokenizers.bleu_problem(tokenized, unsegmented)
+    assert tokenizers.bleu_problem(tokenized, ["今天 天气 很 好 。"]) is None
+    assert "runs of four characters" in tokenizers.bleu_problem(raw, ["今天", "好 的"])
+    words = tokenizers.WhitespaceTokenizer()
+    assert "runs of four words" in tokenizers.bleu_problem(words, [*["1 2 3"] * 20, "1 2 3 4"])
+    assert tokenizers.bleu_problem(words, [*["1 2 3"] * 19, "1 2 3 4"]) is None
+    assert tokenizers.bleu_problem(words, ["", ""]) is None
 
 
 def test_tabs_and_line_breaks_become_blanks():
-    line = text.one_line("a\tb\r\nc\vd\fe\x1cf\x1dg\x1eh\x85i\u2028j\u2029k\u00a0l")
+    line = tokenizers.without_line_breaks("a\tb\r\nc\vd\fe\x1cf\x1dg\x1eh\x85i\u2028j\u2029k\u00a0l")
     assert line.splitlines() == ["a b  c d e f g h i j k\u00a0l"]
-    assert text.WhitespaceTokenizer().detokenize("a\u2028b") == "a b"
+    assert tokenizers.WhitespaceTokenizer().detokenize("a\u2028b") == "a b"
 
 
 def test_raw_text_is_tokenized_and_detokenized():
@@ -223,36 +224,36 @@ def test_settings_of_a_text_survive_writing_and_reading(tmp_path):
     original = SubwordTokenizer(TextSettings("truecased", "en", "fi"), CODES)
     for name, content in original.files().items():
         (tmp_path / name).write_bytes(content.encode())
-    again = text.read(str(tmp_path))
+    again = tokenizers.read(str(tmp_path))
     assert again.settings == original.settings
     assert again.files() == original.files()
-    assert text.read(str(tmp_path / "none")).files() == {}
-    assert text.read(str(tmp_path / "none")).encode("a  b\tc", "source") == ["a", "b", "c"]
+    assert tokenizers.read(str(tmp_path / "none")).files() == {}
+    assert tokenizers.read(str(tmp_path / "none")).encode("a  b\tc", "source") == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize(
     ("name", "content", "problem"),
     [
-        (text.SETTINGS, "{", "text.json: not JSON: "),
-        (text.SETTINGS, "[]", "text.json: expected a mapping"),
+        (tokenizers.SETTINGS, "{", "text.json: not JSON: "),
+        (tokenizers.SETTINGS, "[]", "text.json: expected a mapping"),
         (
-            text.SETTINGS,
+            tokenizers.SETTINGS,
             '{"form": "cooked", "source_language": "en", "target_language": "de"}',
             "'cooked' is none of raw",
         ),
-        (text.SETTINGS, '{"form": "raw"}', "text.json: source_language is missing"),
-        (text.CODES, "a b\n", "not BPE codes"),
-        (text.CODES, CODES[:-1], "or cut short"),
-        (text.CODES, "#version: 0.2\na b\nc\n", "bpe.codes:3: a merge is two units"),
+        (tokenizers.SETTINGS, '{"form": "raw"}', "text.json: source_language is missing"),
+        ("bpe.codes", "a b\n", "not BPE codes"),
+        ("bpe.codes", CODES[:-1], "or cut short"),
+        ("bpe.codes", "#version: 0.2\na b\nc\n", "bpe.codes:3: a merge is two units"),
         (
-            text.CODES,
+            "bpe.codes",
             "#version: 0.2\na b\nc \n",
             "bpe.codes:3: a merge is two units with .*, not 'c '",
         ),
-        (text.CODES, "#version: 0.2\n c\n", "bpe.codes:2: a merge is two units"),
-        (text.CODES, "#version: 0.2\na \r\n", "bpe.codes:2: a merge is two units"),
-        (text.CODES, b"\xff", "bpe.codes:1: not UTF-8 text: byte 0xff"),
-        (text.CODES, None, "No such file"),
+        ("bpe.codes", "#version: 0.2\n c\n", "bpe.codes:2: a merge is two units"),
+        ("bpe.codes", "#version: 0.2\na \r\n", "bpe.codes:2: a merge is two units"),
+        ("bpe.codes", b"\xff", "bpe.codes:1: not UTF-8 text: byte 0xff"),
+        ("bpe.codes", None, "No such file"),
     ],
 )
 def test_broken_text_files_are_reported(tmp_path, name, content, problem):
@@ -263,5 +264,5 @@ def test_broken_text_files_are_reported(tmp_path, name, content, problem):
     else:
         (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(DataError, match=problem) as refused:
-        text.read(str(tmp_path))
+        tokenizers.read(str(tmp_path))
     assert str(tmp_path / name) in str(refused.value)

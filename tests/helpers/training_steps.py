@@ -3,7 +3,7 @@
 from helpers.models import make_model, padded
 from memattn.config import TrainingConfig
 from memattn.data.vocabulary import EOS
-from memattn.training.step import StepResult, TrainingStep
+from memattn.training.step import TrainingStep, UpdateResult
 
 BATCH = padded([[4, 5, 6, EOS], [7, EOS], [EOS], [8, 9, 10, EOS]]).numpy()
 
@@ -14,4 +14,4 @@ def three_steps(strategy, batch, **changes):
     with strategy.scope():
         model = make_model("memory", {"num_slots": 2})
         step = TrainingStep(model, config, strategy)
-    return model, [StepResult.read(step([(batch, batch)], number, 0.1)) for number in range(3)]
+    return model, [UpdateResult.read(step([(batch, batch)], number, 0.1)) for number in range(3)]

@@ -86,7 +86,7 @@ def test_the_best_hypotheses_of_an_export_come_first(exported):
 def test_signatures_of_tokens_need_no_memattn(exported, tmp_path):
     """A process with TensorFlow alone, in another folder, translates tokens to tokens and alignments."""
     folder, run = exported[1]
-    tokens = [run.text.encode(line, "source") for line in ("Haus Hund Katze.", "Haus.")]
+    tokens = [run.tokenizer.encode(line, "source") for line in ("Haus Hund Katze.", "Haus.")]
     program = """
         import json, sys
         import tensorflow as tf
@@ -120,7 +120,7 @@ def test_signatures_of_tokens_need_no_memattn(exported, tmp_path):
         _, score, text = line.split("\t")
         words = [word for word in outputs["words"][place] if word]
         assert len(words) == np.ravel(outputs["lengths"])[place]
-        assert run.text.detokenize(run.text.decode(words)) == text
+        assert run.tokenizer.detokenize(run.tokenizer.decode(words)) == text
         np.testing.assert_allclose(np.ravel(outputs["scores"])[place], float(score), rtol=1e-3, atol=1e-4)
     weights = np.array(outputs["alignments"])
     assert weights.shape[:2] == (2, 3)
@@ -167,7 +167,7 @@ def test_an_export_repeats_no_ngram(runs, tmp_path):
 def test_an_ensemble_is_exported(runs, tmp_path):
     both = load(runs[0], [], None)
     assert saved_model.export(both, str(tmp_path / "both"), max_source_length=12) == 12
-    lines = [line for line in lines_of(runs[1] / "test.en") if len(both.text.encode(line, "source")) <= 12]
+    lines = [line for line in lines_of(runs[1] / "test.en") if len(both.tokenizer.encode(line, "source")) <= 12]
     exported = Translator(*saved_model.load(str(tmp_path / "both")))
     assert list(exported(lines, 1)) == list(translator(both)(lines, 1))
 

@@ -76,9 +76,10 @@ def test_odd_white_space_breaks_neither_lines_nor_columns(trained, tmp_path, mon
     for name in ("source", "target"):
         with open(tmp_path / name, "w", encoding="utf-8", newline="\n") as file:
             file.writelines(f"{line}\n" for line in lines if "\n" not in line)
-    tokenized = SubwordTokenizer(dataclasses.replace(trained.text.settings, form="tokenized"), trained.text.codes)
+    settings = dataclasses.replace(trained.tokenizer.settings, form="tokenized")
+    tokenized = SubwordTokenizer(settings, trained.tokenizer.codes)
     config = dataclasses.replace(trained.config, decoding=dataclasses.replace(trained.config.decoding, n_best=2))
-    trained = dataclasses.replace(trained, text=tokenized, config=config)
+    trained = dataclasses.replace(trained, tokenizer=tokenized, config=config)
     escapes = [f"％{ord(blank):04x}" for blank in blanks if blank != "\n"]
     n_best_lists = [[f"a b{escape}c".split(" "), ["d", escape]] for escape in escapes]
     n_best_lists[0] = [["a", "b％@@", "0@@", "0@@", "0@@", "a", "c"], []]  # the escape of a line feed, split into units
@@ -216,7 +217,7 @@ def test_hard_alignments_give_each_target_word_a_source_word(trained):
     (line,) = translator(trained, alignment="hard")(["Haus Hund Katze."], 1)
     text, pairs = line.split("\t")
     places = [tuple(map(int, pair.split("-"))) for pair in pairs.split()]
-    words = trained.text.decode(trained.text.encode(text, "target")).split()
+    words = trained.tokenizer.decode(trained.tokenizer.encode(text, "target")).split()
     assert [word for _, word in places] == list(range(len(words)))
     assert all(0 <= place < 4 for place, _ in places)
 
@@ -254,8 +255,8 @@ UNK = "<unk>"
 def test_unknown_tokens_are_replaced_by_the_most_attended_source_token(trained, source, target, attended, expected):
     source = source.split()
     part = Part(source, target, np.eye(len(source))[attended])
-    assert trained.text.decode(replace_unknown(part, trained.text.word_numbers)) == expected
-    assert replace_unknown(Part([], [UNK], np.zeros([1, 0])), trained.text.word_numbers) == [UNK]
+    assert trained.tokenizer.decode(replace_unknown(part, trained.tokenizer.word_numbers)) == expected
+    assert replace_unknown(Part([], [UNK], np.zeros([1, 0])), trained.tokenizer.word_numbers) == [UNK]
 
 
 def test_a_model_without_source_weights_has_no_alignments(trained):
@@ -361,7 +362,8 @@ def test_a_corpus_has_the_same_samples_whatever_the_batch_size(runs):
         overrides = [*SAMPLING, f"decoding.batch_size={batch_size}"]
         trained = load([runs[0][1]], overrides, None)
         searcher = Searcher(trained.model, trained.config.decoding)
-        sources = Sentences.from_ids([trained.vocabulary.encode(trained.text.encode(line, "source")) for line in lines])
+        tokens = [trained.tokenizer.encode(line, "source") for line in lines]
+        sources = Sentences.from_ids(list(map(trained.vocabulary.encode, tokens)))
         translations.append([each.best for each in decode(searcher, sources, trained.vocabulary, 2)[0]])
     assert translations[0] == translations[1]
 
@@ -549,7 +551,7 @@ def long_line_translator(trained, long_lines="split", max_source_length=6, **opt
 
 def test_a_line_that_is_split_has_the_translations_of_its_pieces(trained):
     pieces = ["Haus Hund Katze.", "Hund Katze Haus.", "Katze Haus Hund."]
-    lines, most = ["Haus Hund.", " ".join(pieces), "neu."], len(trained.text.encode(pieces[0], "source"))
+    lines, most = ["Haus Hund.", " ".join(pieces), "neu."], len(trained.tokenizer.encode(pieces[0], "source"))
     translate = long_line_translator(trained, max_source_length=most, n_best=2, scores=True)
     with pytest.warns(UserWarning, match=rf"^standard input:6: \d+ tokens, .* the {most} that .*3 pieces$"):
         rows = [line.split("\t") for line in translate(lines, 5)]
@@ -558,13 +560,13 @@ def test_a_line_that_is_split_has_the_translations_of_its_pieces(trained):
     for k in range(2):
         score_of_pieces = sum(float(piece[k][0]) for piece in alone)
         assert float(rows[2 + k][1]) == pytest.approx(score_of_pieces, abs=1e-4)
-    tokens = [trained.text.encode(piece[0][1], "target") for piece in alone]
-    assert rows[2][2] == trained.text.detokenize(trained.text.decode(sum(tokens, [])))
+    tokens = [trained.tokenizer.encode(piece[0][1], "target") for piece in alone]
+    assert rows[2][2] == trained.tokenizer.detokenize(trained.tokenizer.decode(sum(tokens, [])))
 
 
 def test_a_line_that_is_cut_has_the_translation_of_its_first_tokens(trained):
     line = "Haus Hund Katze alt neu"
-    most = len(trained.text.encode("Haus Hund Katze", "source"))
+    most = len(trained.tokenizer.encode("Haus Hund Katze", "source"))
     with pytest.warns(UserWarning, match=r"^lines:1: .*; the rest is dropped$"):
         translations = long_line_translator(trained, "cut", most).translate([line])
     assert translations == translator(trained).translate(["Haus Hund Katze"])
@@ -589,11 +591,11 @@ def test_a_line_that_is_split_has_alignments_of_all_its_words(trained):
     (soft,) = long_line_translator(trained, alignment="soft")([line], 1)
     text, pairs = hard.split("\t")
     pairs = [tuple(map(int, pair.split("-"))) for pair in pairs.split()]
-    words = trained.text.decode(trained.text.encode(text, "target")).split()
+    words = trained.tokenizer.decode(trained.tokenizer.encode(text, "target")).split()
     assert [word for _, word in pairs] == list(range(len(words)))
     soft = json.loads(soft)
     assert soft["text"] == text
-    assert sum((piece["source"] for piece in soft["pieces"]), []) == trained.text.encode(line, "source")
+    assert sum((piece["source"] for piece in soft["pieces"]), []) == trained.tokenizer.encode(line, "source")
     for piece in soft["pieces"]:
         assert np.shape(piece["weights"]) == (len(piece["target"]), len(piece["source"]))
         assert 0 < len(piece["source"]) <= 6
@@ -664,8 +666,9 @@ def test_each_odd_line_has_its_translation(trained, options):
 
 @pytest.mark.parametrize("form", ["raw", "tokenized", "truecased"])
 def test_white_space_around_a_line_and_double_blanks_change_nothing(trained, form):
-    settings = dataclasses.replace(trained.text.settings, form=form)
-    translate = translator(dataclasses.replace(trained, text=type(trained.text)(settings, trained.text.codes)))
+    settings = dataclasses.replace(trained.tokenizer.settings, form=form)
+    tokenizer = SubwordTokenizer(settings, trained.tokenizer.codes)
+    translate = translator(dataclasses.replace(trained, tokenizer=tokenizer))
     odd = ["Haus Hund .", "Haus Hund .\n", " Haus Hund .\r\n", "\tHaus  Hund . ", "Haus\u00a0Hund ."]
     assert len(set(translate.translate(odd))) == 1
     assert translate.translate([" ", "\n", "\u00a0\u2003", "\t"]) == [""] * 4

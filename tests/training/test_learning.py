@@ -17,7 +17,7 @@ from memattn.runs.checkpoints import Checkpoint
 from memattn.training import loss, schedules
 from memattn.training.optimizers import OPTIMIZERS
 from memattn.training.optimizers import optimizer as make_optimizer
-from memattn.training.step import StepResult, TrainingStep
+from memattn.training.step import TrainingStep, UpdateResult
 
 LOGITS = np.log([[[0.7, 0.2, 0.1], [0.25, 0.25, 0.5]], [[0.1, 0.8, 0.1], [0.9, 0.05, 0.05]]]).astype(np.float32)
 USABLE = [name for name in OPTIMIZERS if not (name == "nadam" and not KERAS_3)]
@@ -50,7 +50,7 @@ def test_a_registered_loss_is_minimized(monkeypatch):
     monkeypatch.setitem(loss.LOSSES, "nothing", zero_loss)
     training = TrainingConfig(loss="nothing", jit_compile=False)
     step = TrainingStep(make_model("none", {}), training, NO_STRATEGY)
-    result = StepResult.read(step([(BATCH, BATCH)], 0, 0.1))
+    result = UpdateResult.read(step([(BATCH, BATCH)], 0, 0.1))
     assert (result.gradient_norm, result.is_finite) == (0, True)
     assert result.loss > result.tokens
 

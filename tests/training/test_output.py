@@ -15,7 +15,7 @@ from memattn.search.searcher import Translation
 from memattn.training import events, reporting, trainer, validation
 from memattn.training.progress import Progress
 from memattn.training.trainer import Trainer, train
-from memattn.training.validation import Example
+from memattn.training.validation import ValidationExample
 
 
 def test_the_progress_line_leaves_out_unknown_numbers():
@@ -32,7 +32,7 @@ def test_the_progress_line_leaves_out_unknown_numbers():
 
 
 def test_an_example_is_printed_in_three_lines():
-    example = Example("Ein Satz", "A sentence", "")
+    example = ValidationExample("Ein Satz", "A sentence", "")
     assert reporting.example_lines(example) == ["source       Ein Satz", "reference    A sentence", "translation"]
 
 

@@ -9,7 +9,7 @@ from memattn import config as configs
 from memattn.config import TrainingConfig
 from memattn.training import reporting
 from memattn.training.progress import Progress
-from memattn.training.step import StepResult
+from memattn.training.step import UpdateResult
 
 
 def after(training, *validations):
@@ -92,7 +92,7 @@ def report(*results):
 
 
 def test_steps_are_reported_per_token_and_second():
-    warning, line, scalars = report(StepResult(8.0, 1.0, 4.0, 3.0), StepResult(2.0, 5.0, 6.0, 5.0))
+    warning, line, scalars = report(UpdateResult(8.0, 1.0, 4.0, 3.0), UpdateResult(2.0, 5.0, 6.0, 5.0))
     assert not warning
     assert line == (
         "step 1,200/2,000  loss 1.0000  perplexity 2.718  accuracy 60.00%  1.00 steps/s  5 target tokens/s  13:20 left"
@@ -102,8 +102,8 @@ def test_steps_are_reported_per_token_and_second():
 
 
 def test_skipped_updates_are_reported_on_a_line_of_their_own():
-    skipped = StepResult(np.nan, 0.0, 4.0, 1.0)
-    warning, line, scalars = report(skipped, StepResult(8.0, 1.0, 4.0, np.inf), StepResult(8.0, 1.0, 4.0, 3.0))
+    skipped = UpdateResult(np.nan, 0.0, 4.0, 1.0)
+    warning, line, scalars = report(skipped, UpdateResult(8.0, 1.0, 4.0, np.inf), UpdateResult(8.0, 1.0, 4.0, 3.0))
     assert warning == "step 1,200: 2 updates skipped: loss or gradient not finite"
     assert line.startswith("step 1,200/2,000  loss 2.0000  ")
     assert scalars["loss"] == pytest.approx(2)

@@ -14,17 +14,17 @@ from memattn.config import TrainingConfig
 from memattn.errors import ConfigError
 from memattn.runs.checkpoints import named_weights
 from memattn.runs.trained import load
-from memattn.training.step import StepResult, TrainingStep
+from memattn.training.step import TrainingStep, UpdateResult
 from memattn.training.trainer import Trainer, train
 
 pytestmark = pytest.mark.slow
 
 
 def update_result(student, teacher, step=0, **changes):
-    """Updates the student once; returns the StepResult."""
+    """Updates the student once; returns the UpdateResult."""
     options = {"batch_size": 4, "jit_compile": False, "clip_norm": 1e9, "teacher_steps": 4, **changes}
     training = TrainingStep(student, TrainingConfig(**options), NO_STRATEGY, teacher)
-    return StepResult.read(training([(BATCH, BATCH)], step, 0.01))
+    return UpdateResult.read(training([(BATCH, BATCH)], step, 0.01))
 
 
 def contexts(model, source, target):

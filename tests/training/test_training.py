@@ -24,7 +24,7 @@ from memattn.runs import run_folder
 from memattn.runs.checkpoints import Checkpoint
 from memattn.search.searcher import Searcher
 from memattn.training.progress import Progress
-from memattn.training.step import StepResult, TrainingStep
+from memattn.training.step import TrainingStep, UpdateResult
 from memattn.training.trainer import Trainer, train
 from memattn.training.validation import _decoding
 
@@ -54,7 +54,7 @@ def test_the_first_update_is_that_of_adam_on_the_clipped_mean_gradient_without_p
     norm = np.sqrt(sum((g.astype(np.float64) ** 2).sum() for g in gradients))
     before = arrays(model)
     config = TrainingConfig(batch_size=4, learning_rate=0.1, clip_norm=norm / 2, jit_compile=jit_compile)
-    result = StepResult.read(TrainingStep(model, config, NO_STRATEGY)([(BATCH, BATCH)], 0, 0.1))
+    result = UpdateResult.read(TrainingStep(model, config, NO_STRATEGY)([(BATCH, BATCH)], 0, 0.1))
     np.testing.assert_allclose(result.loss, loss, rtol=1e-5)
     assert result.tokens == len(real)
     np.testing.assert_allclose(result.gradient_norm, norm, rtol=1e-4)
@@ -251,7 +251,7 @@ def test_few_results_of_steps_are_pending_whatever_log_every_is(tiny_config, tmp
 
 def test_time_of_updates_that_were_all_skipped_is_not_counted_again(tiny_config, tmp_path):
     trainer = Trainer(tiny_config(), str(tmp_path / "run"), NO_STRATEGY)
-    trainer.step_log.results, trainer.step_log.logged_at = [StepResult(*[np.nan] * 4)], 0.0
+    trainer.step_log.results, trainer.step_log.logged_at = [UpdateResult(*[np.nan] * 4)], 0.0
     trainer.step_log.write()
     assert trainer.step_log.logged_at > 0
 
@@ -409,4 +409,4 @@ def test_the_accuracy_counts_real_targets_alone(token, correct):
     bias = model.output_layer.bias
     bias.assign(tf.tensor_scatter_nd_update(tf.convert_to_tensor(bias), [[token]], [99.0]))
     step = TrainingStep(model, TrainingConfig(jit_compile=False), NO_STRATEGY)
-    assert StepResult.read(step([(BATCH, BATCH)], 0, 0.0)).correct == correct
+    assert UpdateResult.read(step([(BATCH, BATCH)], 0, 0.0)).correct == correct

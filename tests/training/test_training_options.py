@@ -22,7 +22,7 @@ from memattn.runs.checkpoints import Checkpoint
 from memattn.runs.trained import load
 from memattn.search.searcher import Searcher
 from memattn.training.schedules import learning_rate
-from memattn.training.step import StepResult, TrainingStep
+from memattn.training.step import TrainingStep, UpdateResult
 from memattn.training.trainer import Trainer, train
 
 pytestmark = pytest.mark.slow
@@ -44,7 +44,7 @@ def train_steps(batches, model=None, strategy=NO_STRATEGY, steps=1, **changes):
         model = model or make_model("memory", {"num_slots": 2})
         step = TrainingStep(model, config, strategy)
     for number in range(steps):
-        result = StepResult.read(step(batches, number, 0.01))
+        result = UpdateResult.read(step(batches, number, 0.01))
     return model, result
 
 
@@ -243,7 +243,7 @@ def test_float16_updates_all_weights_where_a_row_of_the_batch_is_padding(name, o
     step = TrainingStep(model, TrainingConfig(batch_size=4, jit_compile=False, precision="mixed_float16"), NO_STRATEGY)
     step.state[0].assign(2.0**10)  # a loss scale at which no gradient overflows
     before, batch = arrays(model), np.pad(BATCH, [(0, 1), (0, 0)])
-    assert StepResult.read(step([(batch, batch)], 0, 0.1)).gradient_norm > 0
+    assert UpdateResult.read(step([(batch, batch)], 0, 0.1)).gradient_norm > 0
     assert step.state[0] == 2.0**10
     assert all((old != new).any() for old, new in zip(before, arrays(model), strict=True))
 
@@ -368,7 +368,7 @@ def test_each_accumulated_batch_and_each_step_draws_its_own_dropout():
     step = TrainingStep(make_model("memory", {}, dropout=0.5), TrainingConfig(jit_compile=False), NO_STRATEGY)
 
     def loss(number, batches):
-        return StepResult.read(step([(BATCH, BATCH)] * batches, number, 0.0)).loss
+        return UpdateResult.read(step([(BATCH, BATCH)] * batches, number, 0.0)).loss
 
     first, second = loss(0, 1), loss(1, 1)
     assert abs(first - second) > 1e-3
@@ -382,5 +382,5 @@ def test_each_replica_draws_its_own_dropout():
     for name, where, batch in (("one", NO_STRATEGY, row), ("two", strategy, np.repeat(row, 2, 0))):
         with where.scope():
             step = TrainingStep(make_model("memory", {}, dropout=0.5), TrainingConfig(jit_compile=False), where)
-        losses[name] = StepResult.read(step([(batch, batch)], 0, 0.0)).loss
+        losses[name] = UpdateResult.read(step([(batch, batch)], 0, 0.0)).loss
     assert abs(losses["two"] - 2 * losses["one"]) > 1e-3

@@ -20,7 +20,7 @@ Counts = dict[str, dict[str, int]]  # numbers of the manifest, by split and name
 
 _INPUTS = "settings.json"  # what the unfinished corpus is made from
 _VERSION_KEY = "memattn"  # key of memattn's version in _INPUTS, which marks the folder as a preparation
-_KINDS: reading.Kinds = {"counts": dict}  # types of values of a manifest
+_TYPES: reading.Types = {"counts": dict}  # types of values of a manifest
 
 
 def make(
@@ -29,7 +29,7 @@ def make(
     write: Callable[[str], Counts],
     *,
     release: dict[str, str | int] | None = None,
-    kinds: reading.Kinds = _KINDS,
+    types: reading.Types = _TYPES,
     work_files: Collection[str] = (),
 ) -> dict:
     """Makes the folder unless it is complete, and returns its manifest.
@@ -40,7 +40,7 @@ def make(
         describes them.
       write: writes the corpus, except for its manifest, into a folder, and returns the counts.
       release: what the manifest says about the release that the sources are from; None for text of the user's.
-      kinds: types of values that the manifest of a complete folder needs.
+      types: types of values that the manifest of a complete folder needs.
       work_files: names of files that `write` needs to resume, and that are not part of the corpus.
 
     Raises:
@@ -50,11 +50,11 @@ def make(
     """
     folder = os.path.normpath(folder)
     if os.path.exists(folder):
-        return _check_complete(folder, describe(), kinds)
+        return _check_complete(folder, describe(), types)
     with processes.making(folder, "is preparing it; wait, or use another --folder"):
         inputs = describe()
         if os.path.exists(folder):
-            return _check_complete(folder, inputs, kinds)
+            return _check_complete(folder, inputs, types)
         unfinished = f"{folder}{files.UNFINISHED}"
         _start(unfinished, inputs)
         counts = write(unfinished)
@@ -74,14 +74,14 @@ def copy_files(paths: Iterable[str], folder: str) -> None:
             files.write(os.path.join(folder, os.path.basename(path)), file.read())
 
 
-def _check_complete(folder: str, inputs: dict, kinds: reading.Kinds) -> dict:
+def _check_complete(folder: str, inputs: dict, types: reading.Types) -> dict:
     """Returns the manifest of an existing folder. Raises ConfigError unless it holds the corpus of these inputs.
 
-    `kinds` are the types of values that the manifest needs.
+    `types` are the types of values that the manifest needs.
     """
     path, expected = os.path.join(folder, MANIFEST), _comparable(inputs)
     try:
-        manifest = reading.json_file(path, kinds)
+        manifest = reading.json_file(path, types)
         stored = _comparable(manifest)
         sizes = {name: facts["bytes"] for name, facts in manifest["files"].items()}
         differing = ", ".join(map(str, differences(stored["settings"], expected["settings"]))) or "other files"

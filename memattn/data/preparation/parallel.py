@@ -19,7 +19,7 @@ from memattn.errors import ConfigError
 Splits = dict[str, tuple[str, str]]  # source and target file by the name of the split
 
 _COUNTS = ("read", "pairs", "dropped_empty", "dropped_too_long", "source_tokens", "target_tokens")
-_MANIFEST_KINDS: reading.Kinds = {
+_MANIFEST_TYPES: reading.Types = {
     **dict.fromkeys(("settings", "sources", "files"), dict),
     **{("counts", "train", name): int for name in _COUNTS},
 }
@@ -79,7 +79,7 @@ def prepare(
         return _write_files(splits, settings, unfinished, workers)
 
     describe = functools.partial(_describe_inputs, splits, settings, shared)
-    return make(folder, describe, write, release=release, kinds=_MANIFEST_KINDS, work_files={encoding.JOURNAL})
+    return make(folder, describe, write, release=release, types=_MANIFEST_TYPES, work_files={encoding.JOURNAL})
 
 
 def _describe_inputs(splits: Splits, settings: Settings, shared: str | None) -> dict:

@@ -24,7 +24,7 @@ from memattn.data.preparation import audio, learning
 from memattn.data.preparation.folder import Counts, copy_files, describe_files, make
 from memattn.data.preparation.workers import Workers
 from memattn.data.text_files import read_lines
-from memattn.data.tokenizer import SubwordTokenizer, TextSettings, one_line
+from memattn.data.tokenizer import SubwordTokenizer, TextSettings, without_line_breaks
 from memattn.errors import ConfigError, DataError, abbreviated
 
 SKIPPED = "skipped.tsv"
@@ -134,7 +134,8 @@ def read_manifest(path: str) -> list[Utterance]:
         recording, text = parse(line, place)
         if "\0" in recording:
             raise DataError(f"{place}: {abbreviated(recording)} is not a path: it has a NUL character")
-        utterances.append(Utterance(place, os.path.join(folder, recording), " ".join(one_line(text).split())))
+        words = without_line_breaks(text).split()
+        utterances.append(Utterance(place, os.path.join(folder, recording), " ".join(words)))
     if not utterances:
         raise DataError(f"{path}: empty; a split needs at least one recording")
     return utterances
@@ -150,7 +151,7 @@ def _parse_tsv(line: str, place: str) -> tuple[str, str]:
 def _parse_json(line: str, place: str) -> tuple[str, str]:
     try:
         content = reading.json_value(line)
-        reading.check_kinds(content, {"audio": str, "text": str})
+        reading.check_types(content, {"audio": str, "text": str})
     except ValueError as error:
         raise DataError(f"{place}: {error}; expected audio and text") from error
     return content["audio"], content["text"]

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from memattn.data import tokenizer
 from memattn.data.sentences import Sentences
+from memattn.data.tokenizer import without_line_breaks
 from memattn.data.vocabulary import EOS, SPECIAL_TOKENS
 from memattn.evaluation import plots
 from memattn.evaluation.alignment import Alignment, align
@@ -87,7 +87,7 @@ def _of_test_set(runs: list[ReportedRun], split: str, number: int, overrides: li
         test_set = read_split(trained, split)
         columns.append(_translations(run, trained, test_set, places))
         if run is runs[0]:
-            sources = [trained.text.decode(run.sources[place]) for place in places]
+            sources = [trained.tokenizer.decode(run.sources[place]) for place in places]
             references = [test_set.detokenized_references[place] for place in places]
     rows = zip(places, sources, references, zip(*columns, strict=True), strict=True)
     return [Example(place + 1, source, reference, list(row)) for place, source, reference, row in rows]
@@ -110,7 +110,8 @@ def _translations(run: ReportedRun, trained: Trained, test_set: TestSet, places:
     searcher = Searcher(trained.model, trained.config.decoding, trained.lexicon)
     translations, _ = decode(searcher, sources, trained.vocabulary, num_buckets=1)
     hypotheses = [translation.best for translation in translations]
-    texts = [tokenizer.one_line(trained.text.detokenize(trained.text.decode(tokens))) for tokens in hypotheses]
+    lines = [trained.tokenizer.detokenize(trained.tokenizer.decode(tokens)) for tokens in hypotheses]
+    texts = list(map(without_line_breaks, lines))
     (model,) = trained.models
     attentions: Sequence[Attention | None] = [None] * len(places)
     if aligns(model):

@@ -151,7 +151,7 @@ def _draw_attention(output: Output, groups: Mapping[str, list[Run]]) -> None:
         lengths = test_set.source.lengths()
         index = int(abs(lengths - statistics.median(lengths)).argmin())
         model = cast(AligningModel, trained.models[0])
-        reference = trained.text.encode(test_set.references[index], "target")
+        reference = trained.tokenizer.encode(test_set.references[index], "target")
         aligned = align(model, trained.vocabulary, test_set.source, index, reference)
         weights[label] = aligned.weights
         if len(aligned.slot_weights):

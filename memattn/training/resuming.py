@@ -20,7 +20,7 @@ _BYTES_PER_WEIGHT = 12  # in a checkpoint: a float32 weight and Adam's two momen
 
 
 @dataclasses.dataclass(frozen=True)
-class SavedRun:
+class RunCheckpoints:
     """The checkpoints of a run.
 
     Attributes:
@@ -34,7 +34,7 @@ class SavedRun:
     restored: str | None
 
 
-def restore(folder: str, model: Model, step: TrainingStep, progress: Progress, keep_checkpoints: int) -> SavedRun:
+def restore(folder: str, model: Model, step: TrainingStep, progress: Progress, keep_checkpoints: int) -> RunCheckpoints:
     """Restores the newest readable checkpoint of a run folder, if there is one.
 
     Raises RunError if none of several can be read.
@@ -48,11 +48,11 @@ def restore(folder: str, model: Model, step: TrainingStep, progress: Progress, k
     if not checkpoints.listed(best_folder):  # no best checkpoint, or it was removed: the next validation writes one
         progress.best = None
     recent = CheckpointFolder(checkpoint.trackable, recent_folder, keep_checkpoints)
-    return SavedRun(recent, CheckpointFolder(Checkpoint(model).trackable, best_folder, 1), restored)
+    return RunCheckpoints(recent, CheckpointFolder(Checkpoint(model).trackable, best_folder, 1), restored)
 
 
 @contextlib.contextmanager
-def claimed(folder: str, saved: SavedRun, model: Model) -> Iterator[None]:
+def claimed(folder: str, saved: RunCheckpoints, model: Model) -> Iterator[None]:
     """Locks a run folder against other trainings, and checks that it can be written.
 
     Raises RunError if another process trains in it or has done so since the run was restored, ConfigError if the disk
