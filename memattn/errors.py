@@ -39,18 +39,18 @@ def abbreviated(value: Any) -> str:
 
 def short(text: str) -> str:
     """Returns a key, a name or a path in printable characters, cut short if it is long, for an error."""
-    text = _printable(text)
+    text = printable(text)
     return text if len(text) <= 120 else f"{text[:116]} ..."
 
 
 def one_line(message: str) -> str:
     """Returns a message as one line of printable characters; long words, and a long line, lose their middle."""
-    line = _printable(message)
+    line = printable(message)
     line = re.sub(rf"\S{{{_LONGEST_WORD + 1},}}", lambda word: _without_middle(word[0], _LONGEST_WORD), line)
     return _without_middle(line, _LONGEST_LINE)
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """Returns a text with line breaks and other unprintable characters written as escapes."""
     return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
 

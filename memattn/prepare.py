@@ -19,6 +19,7 @@ import memattn.cli as cli  # isort: skip (one way for all commands)
 import os
 import re
 import warnings
+from collections.abc import Mapping
 from typing import get_args
 
 from absl import flags
@@ -45,10 +46,14 @@ _LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*")
 def copy() -> None:
     """Runs the command `memattn-prepare copy`."""
     flags.DEFINE_list("max_length", PAPER_LENGTHS, "Longest source, in symbols; several are separated by commas.")
-    flags.DEFINE_integer("num_symbols", 20, "Number of symbols.", lower_bound=1, upper_bound=_LARGEST_INT)
-    flags.DEFINE_integer("train_examples", 100_000, "Training pairs.", lower_bound=1, upper_bound=_LARGEST_INT)
-    flags.DEFINE_integer("valid_examples", 1_000, "Validation pairs.", lower_bound=1, upper_bound=_LARGEST_INT)
-    flags.DEFINE_integer("seed", 1, "Seed of symbols and lengths.", lower_bound=0, upper_bound=_LARGEST_INT)
+    for name, meaning, least in (
+        ("num_symbols", "Number of symbols.", 1),
+        ("train_examples", "Training pairs.", 1),
+        ("valid_examples", "Validation pairs.", 1),
+        ("seed", "Seed of symbols and lengths.", 0),
+    ):
+        default = getattr(CopyConfig, name)
+        flags.DEFINE_integer(name, default, meaning, lower_bound=least, upper_bound=_LARGEST_INT)
     _define_folder(None, "Folder of the corpus; by default under data/, named after the settings.")
     cli.run(_write_copy_corpora)
 
@@ -439,8 +444,7 @@ def _prepare_speech(
             print(f"{folder}: {split}: {counts['unknown_tokens']:,} target tokens are not in the training text")
     if "train" in manifests:
         print(advice.training("speech/small", folder))
-    if release:
-        print("{url}: {license}, {attribution}; SHA-256 {sha256}".format(**release))
+    _print_source(release)
 
 
 def _prepare_text(
@@ -485,9 +489,14 @@ def _prepare_text(
     own_text = advice.own_text_config(train["pairs"])
     changes = [] if config else advice.validation_changes(own_text, train["pairs"])
     print(advice.training(config or own_text, folder, changes))
+    _print_source(release)
+    return train["read"]
+
+
+def _print_source(release: Mapping[str, str | int] | None) -> None:
+    """Prints where the files of a release are from, and their license."""
     if release:
         print("{url}: {license}, {attribution}; SHA-256 {sha256}".format(**release))
-    return train["read"]
 
 
 COMMANDS = {

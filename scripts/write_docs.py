@@ -13,13 +13,11 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def main() -> int:
-    from pages import commands
+    from pages import commands, configuration
     from studies import stored
     from studies.pictures import PICTURES
 
-    from memattn.config import reference
-
-    for name, updated in {"configuration": reference.updated, "commands": commands.updated}.items():
+    for name, updated in {"configuration": configuration.updated, "commands": commands.updated}.items():
         page = ROOT / "docs" / "reference" / f"{name}.md"
         files.write(str(page), updated(page.read_text(encoding="utf-8")))
     for path, draw in PICTURES.items():

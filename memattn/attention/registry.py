@@ -57,7 +57,7 @@ class _Registry(MutableMapping[str, type["AttentionMechanism"]]):
         return _package_class(entry) if isinstance(entry, str) else entry
 
     def __contains__(self, name: Any) -> bool:
-        return isinstance(name, str) and name in self._entries
+        return is_reference(name) or (isinstance(name, str) and name in self._entries)
 
     def __setitem__(self, name: str, mechanism: "str | type[AttentionMechanism]") -> None:
         self._entries[name] = mechanism
@@ -127,7 +127,7 @@ def build(name: str, options: dict, **facts) -> "AttentionMechanism":
       ImportError: the mechanism, or a library that it needs, cannot be imported.
       TypeError, ValueError: the name or an option is unknown, or an option is out of range.
     """
-    if name not in MECHANISMS and not is_reference(name):
+    if name not in MECHANISMS:
         raise ValueError(f"attention: {name!r} is none of {', '.join(MECHANISMS)}")
     mechanism = MECHANISMS[name]
     accepted = mechanism.constructor_arguments()

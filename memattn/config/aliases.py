@@ -9,10 +9,23 @@ from typing import Any
 
 from memattn.config.mechanism_options import DEFAULT
 from memattn.config.schema import Origin, keys_of_other_kinds, value_of
-from memattn.config.sections import ModelConfig, NeuralGPUConfig, Seq2SeqConfig
+from memattn.config.sections import ModelConfig, Seq2SeqConfig
 
 # Values that version 0.2.0 wrote for keys of `model` that have no effect on its kind.
-_UNUSED_VALUES = {**vars(NeuralGPUConfig()), **vars(Seq2SeqConfig()), "attention": {"name": "none"}}
+_UNUSED_VALUES = {
+    "width": 4,
+    "cell": "cgru",
+    "encoder": "lstm",
+    "decoder": "lstm",
+    "encoder_units": None,
+    "embedding_size": 256,
+    "init_scale": 0.04,
+    "input_feeding": True,
+    "mix": True,
+    "bridge": "auto",
+    "tie_embeddings": "none",
+    "attention": {"name": "none"},
+}
 # Former options of `memory` that are not in the paper, with their defaults.
 _EXTENSIONS = {
     "encoder_normalize": "none",
@@ -56,7 +69,7 @@ def _with_stop_at(training: Mapping[str, Any], origin: Origin) -> dict[str, Any]
 
 def _without_other_kinds(model: Mapping[str, Any]) -> dict[str, Any]:
     """Returns `model` without the keys that only other kinds have, where these are at their defaults."""
-    foreign = keys_of_other_kinds(ModelConfig, model.get("kind", Seq2SeqConfig.kind))
+    foreign = keys_of_other_kinds(ModelConfig, model.get("kind", Seq2SeqConfig.kind)) & _UNUSED_VALUES.keys()
     return {name: value for name, value in model.items() if name not in foreign or value != _UNUSED_VALUES[name]}
 
 

@@ -117,7 +117,7 @@ def _check_encoder(model: Seq2SeqConfig, data: DataConfig, origin: Origin) -> No
     for factor in model.encoder_reduce:
         if type(factor) is not int or not 1 <= factor <= 100:
             raise origin.error("model.encoder_reduce", f"expected ints from 1 to 100, not {abbreviated(factor)}")
-    layers = model.encoder_layers or model.layers
+    layers = model.layers_of_encoder
     if len(model.encoder_reduce) >= layers:
         problem = f"{len(model.encoder_reduce)} factors, but {layers} layers have {layers - 1} joints between them"
         raise origin.error("model.encoder_reduce", f"{problem}; raise model.encoder_layers")
@@ -159,7 +159,7 @@ def _check_attention(model: Seq2SeqConfig, decoded_slots: int | None, origin: Or
     if decoded_slots and decoded_slots > attention["num_slots"]:
         problem = f"{decoded_slots} is more than model.attention.num_slots = {attention['num_slots']}"
         raise origin.error("decoding.num_slots", problem)
-    width = 2 * (model.encoder_units or model.units)
+    width = 2 * model.units_of_encoder
     if mechanism.equal_widths and width != model.units:
         problem = f"{attention['name']} needs states as wide as model.units = {model.units}, not {width}"
         raise origin.error("model.attention", f"{problem}; set model.encoder_units to half of it, or use luong")

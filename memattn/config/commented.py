@@ -1,12 +1,13 @@
 """Writes a config as YAML in which every key has its description above it."""
 
 import dataclasses
+import inspect
+import re
 import textwrap
 from collections.abc import Mapping
 from typing import Any
 
 from memattn.attention import MECHANISMS
-from memattn.config.reference import arguments, comments, summary
 from memattn.config.schema import as_yaml
 from memattn.config.sections import Config, Seq2SeqConfig
 
@@ -47,3 +48,28 @@ def _attention(options: Mapping[str, Any], indent: str) -> list[str]:
 def _comment(text: str, indent: str) -> list[str]:
     """Returns a text as the lines of a YAML comment."""
     return textwrap.wrap(text, _WIDTH, initial_indent=f"{indent}# ", subsequent_indent=f"{indent}# ")
+
+
+def comments(section: type) -> dict[str, str]:
+    """Returns the comment of each field in the source of a dataclass: beside the field, or in the lines above it."""
+    texts: dict[str, str] = {}
+    lines_above: list[str] = []
+    classes = [each for each in reversed(section.__mro__) if dataclasses.is_dataclass(each)]
+    for line in "\n".join(map(inspect.getsource, classes)).splitlines():
+        field = re.match(r"    (\w+): .*?(?:  # (.*))?$", line)
+        if field and (text := field[2] or " ".join(lines_above)):
+            texts[field[1]] = text
+        lines_above = [*lines_above, line.strip(" #")] if line.startswith("    # ") else []
+    return texts
+
+
+def arguments(mechanism: type) -> dict[str, str]:
+    """Returns the description of each argument in the `Args:` of a class's docstring."""
+    _, _, listed = (inspect.getdoc(mechanism) or "").partition("Args:\n")
+    entries = re.findall(r"^  (\w[\w, ]*): (.*(?:\n    .*)*)", listed, flags=re.MULTILINE)
+    return {name: " ".join(text.split()) for names, text in entries for name in names.split(", ")}
+
+
+def summary(documented: type) -> str:
+    """Returns the first paragraph of a class's docstring, in one line."""
+    return " ".join((documented.__doc__ or "").partition("\n\n")[0].split())

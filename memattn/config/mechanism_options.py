@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from memattn.attention import MECHANISMS, OptionError
 from memattn.attention.options import MODEL_FACTS
-from memattn.attention.registry import is_reference
 from memattn.config.schema import Origin, did_you_mean, listed, not_one_of, value_of
 from memattn.errors import ConfigError, reason, short
 
@@ -59,7 +58,7 @@ def complete(attention: Mapping[str, Any], key: str, origin: Origin) -> dict[str
 
 def _mechanism(name: Any, key: str, origin: Origin) -> Any:
     """Returns the class of a mechanism."""
-    if name not in MECHANISMS and not is_reference(name):
+    if name not in MECHANISMS:
         raise origin.error(key, not_one_of(name, list(MECHANISMS)))
     try:
         return MECHANISMS[name]

@@ -114,10 +114,10 @@ class Seq2SeqConfig:
     has_memory_length: ClassVar[bool] = False  # whether `decoding.memory_ratio` applies
 
     kind: Literal["seq2seq"] = "seq2seq"  # an encoder and a decoder; for the other kinds see below
-    encoder: Literal["lstm", "gru"] = "lstm"  # cells of the encoder; gru: as in Cho et al. (2014)
+    encoder: str = choice("lstm", "memattn.models.encoder:CELLS")  # cells of the encoder; gru: as in Cho et al. (2014)
     # lstm: as in the paper; gru: the same with GRUs; rnnsearch: the decoder of Bahdanau et al. (2015), one GRU layer
     # whose previous state is the query of attention
-    decoder: Literal["lstm", "gru", "rnnsearch"] = "lstm"
+    decoder: str = choice("lstm", "memattn.models.seq2seq:DECODERS")
     layers: int = number(2, at_least=1)  # layers of the decoder, and of the encoder in each direction
     units: int = number(256, at_least=1)  # U, the width of a layer
     encoder_layers: int | None = number(None, at_least=1)  # layers of the encoder in each direction; null: layers
@@ -142,6 +142,16 @@ class Seq2SeqConfig:
     # `name` chooses the mechanism; the other keys are the mechanism's options (below)
     attention: Mapping[str, Any] = dataclasses.field(default_factory=lambda: {"name": "memory"})
 
+    @property
+    def layers_of_encoder(self) -> int:
+        """Layers of the encoder in each direction."""
+        return self.encoder_layers or self.layers
+
+    @property
+    def units_of_encoder(self) -> int:
+        """Width of a layer of the encoder in each direction."""
+        return self.encoder_units or self.units
+
 
 @dataclasses.dataclass(frozen=True)
 class NeuralGPUConfig:
@@ -154,7 +164,7 @@ class NeuralGPUConfig:
     kind: Literal["neural_gpu", "markovian", "extended"] = "neural_gpu"
     # cgru: the convolutional GRU of Kaiser & Bengio (2016); residual: their residual cell; dngpu: the diagonal cell of
     # Freivalds & Liepins (2017)
-    cell: Literal["cgru", "residual", "dngpu"] = "cgru"
+    cell: str = choice("cgru", "memattn.models.neural_gpu.cells:CELLS")
     width: int = number(4, at_least=1)  # w, columns of the memory
     layers: int = number(2, at_least=1)  # cells that update the memory one after the other at each step
     units: int = number(256, at_least=1)  # m, feature maps of the memory

@@ -51,9 +51,9 @@ def prepare(config: CopyConfig, folder: str) -> None:
 
 
 def least_size(config: CopyConfig) -> tuple[int, int]:
-    """Returns lower bounds of a corpus: the tokens of all sources, and the bytes of all files."""
+    """Returns what a corpus has on average, or less: the tokens of all sources, and the bytes of all files."""
     examples = config.train_examples + config.valid_examples
-    tokens = examples * config.max_length // 2  # a source has at least as many tokens as its length
+    tokens = examples * config.max_length // 2  # lengths are uniform; a source has as many tokens as its length or more
     return tokens, 2 * tokens + 4 * config.num_symbols
 
 

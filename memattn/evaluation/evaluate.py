@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import os
 import statistics
 from typing import Any
 
@@ -45,7 +44,7 @@ def evaluate(trained: Trained, test_set: TestSet, *, repeats: int) -> Evaluation
     """Decodes a test set `repeats` times and scores it. Raises ConfigError, DataError."""
     config, num_buckets, num_sentences = trained.config, trained.config.data.num_buckets, len(test_set.source)
     is_transcript = config.data.source == "features" or METRICS[config.training.metric].is_error_rate
-    metrics.check_installed(["cer", "wer"] if is_transcript else [])
+    metrics.check_installed(METRICS if is_transcript else [])
     searcher = Searcher(trained.model, config.decoding, trained.lexicon)
     warm_up(searcher, test_set.source, num_buckets)
     seconds = []
@@ -88,8 +87,7 @@ def evaluate(trained: Trained, test_set: TestSet, *, repeats: int) -> Evaluation
 
 def _model_facts(trained: Trained) -> dict[str, Any]:
     """Returns the fields of a result that describe the model and the overrides of its search."""
-    run_dir = os.path.dirname(os.path.dirname(trained.checkpoints[0]))  # a checkpoint is RUN/best/step-N
-    run_config = run_folder.load_config(run_dir)
+    run_config = run_folder.load_config(run_folder.run_of(trained.checkpoints[0]))
     run_decoding, decoding = (dataclasses.asdict(config.decoding) for config in (run_config, trained.config))
     changes = {key: value for key, value in decoding.items() if value != run_decoding[key]}
     return {

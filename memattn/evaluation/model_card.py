@@ -1,7 +1,6 @@
 """Writes a result as a page: what the model is, how it was trained, what it scores, how to use it."""
 
 import dataclasses
-import os
 import shlex
 from typing import Any
 
@@ -10,7 +9,7 @@ import yaml
 from memattn import config as configs
 from memattn.evaluation.metrics import METRICS
 from memattn.evaluation.result import Result
-from memattn.runs.run_folder import BEST
+from memattn.runs.run_folder import is_best, run_of
 from memattn.serving.saved_model import NOT_EXPORTED
 
 FILE = "model_card.md"
@@ -21,7 +20,7 @@ def model_card(result: Result) -> str:
     """Returns the page on a result, in Markdown."""
     config = configs.to_dict(configs.from_dict(result.config))  # with the defaults of keys that the result lacks
     result = dataclasses.replace(result, config=config)
-    run_dirs = list(dict.fromkeys(os.path.dirname(os.path.dirname(path)) for path in result.checkpoints))
+    run_dirs = list(dict.fromkeys(map(run_of, result.checkpoints)))
     if result.config["model"]["kind"] == "seq2seq":
         model = "A sequence-to-sequence model"
         paper = "Efficient Attention using a Fixed-Size Memory Representation* (Britz, Guan & Luong, 2017)"
@@ -45,15 +44,10 @@ def model_card(result: Result) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _is_best_checkpoint(result: Result) -> bool:
-    """Returns whether the weights are the best checkpoint's, not an average of the last ones."""
-    return os.path.basename(os.path.dirname(result.checkpoints[0])) == BEST
-
-
 def _model_facts(result: Result, run_dirs: list[str]) -> dict[str, str]:
     model, training = result.config["model"], result.config["training"]
     averaged = len(result.checkpoints) // len(run_dirs)
-    weights = "best checkpoint" if _is_best_checkpoint(result) else f"average of {averaged}"
+    weights = "best checkpoint" if is_best(result.checkpoints[0]) else f"average of {averaged}"
     facts = {
         **(_attention_facts(model) if model["kind"] == "seq2seq" else _active_memory_facts(model)),
         "parameters": f"{result.parameters:,}",
@@ -119,7 +113,7 @@ def search(result: Result) -> str:
 def _commands(result: Result, run_dirs: list[str]) -> str:
     """Returns commands that decode with the weights and the search of the result."""
     weights = [f"--run_dir {shlex.quote(run_dir)}" for run_dir in run_dirs]
-    if not _is_best_checkpoint(result):
+    if not is_best(result.checkpoints[0]):
         weights.append(f"--average {len(result.checkpoints) // len(run_dirs)}")
     translate = [*weights, *(f"--set {shlex.quote(override)}" for override in result.overrides)]
     refused = [f"decoding.{key}" for key in NOT_EXPORTED if result.config["decoding"][key] is not None]

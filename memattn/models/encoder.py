@@ -2,13 +2,18 @@
 
 import math
 from collections.abc import Sequence
-from typing import Literal
 
 import tensorflow as tf
 
 from memattn.attention.initializers import Initializer, initializer_config, initializer_of
 from memattn.models.dropout import dropout, split_seed
 from memattn.models.lstm import LSTM
+
+# Layers of cells by name, with their further options.
+CELLS: dict[str, tuple[type[tf.keras.layers.Layer], dict[str, bool]]] = {
+    "lstm": (LSTM, {}),
+    "gru": (tf.keras.layers.GRU, {"reset_after": False}),
+}
 
 
 @tf.keras.utils.register_keras_serializable("memattn")
@@ -36,7 +41,7 @@ class Encoder(tf.keras.layers.Layer):
         *,
         layers: int,
         units: int,
-        cell: Literal["lstm", "gru"] = "lstm",
+        cell: str = "lstm",
         dropout: float = 0.0,
         initializer: Initializer = "glorot_uniform",
         reduce: Sequence[int] = (),
@@ -53,10 +58,7 @@ class Encoder(tf.keras.layers.Layer):
         self.backward = [self._layer(f"backward_{i}", True) for i in range(layers)]
 
     def _layer(self, name: str, go_backwards: bool) -> tf.keras.layers.LSTM | tf.keras.layers.GRU:
-        kind, options = {
-            "lstm": (LSTM, {}),
-            "gru": (tf.keras.layers.GRU, {"reset_after": False}),
-        }[self.cell]
+        kind, options = CELLS[self.cell]
         return kind(
             self.units,
             kernel_initializer=initializer_of(f"{name}/kernel", self.initializer),

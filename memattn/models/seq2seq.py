@@ -1,7 +1,7 @@
 """The sequence-to-sequence model: encoder, bridge, decoder with attention, output layer."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -13,7 +13,7 @@ from memattn.models.attentive_decoder import AttentiveDecoder
 from memattn.models.bridge import BackwardBridge, Cells, DenseBridge, ZeroBridge
 from memattn.models.decoder import Decoder
 from memattn.models.dropout import fold_in, split_seed
-from memattn.models.encoder import Encoder, num_states
+from memattn.models.encoder import CELLS, Encoder, num_states
 from memattn.models.gru_decoder import GRUDecoder
 from memattn.models.interface import Alternative, MemoryRatio, no_shares
 from memattn.models.rnnsearch import RNNsearchDecoder
@@ -28,7 +28,7 @@ DECODERS: dict[str, type[AttentiveDecoder]] = {"lstm": Decoder, "gru": GRUDecode
 _CHOICES = {
     "bridge": ("auto", *BRIDGES),
     "tie_embeddings": ("none", "source_target", "all"),
-    "encoder": ("lstm", "gru"),
+    "encoder": tuple(CELLS),
     "decoder": tuple(DECODERS),
 }
 
@@ -110,8 +110,8 @@ class Seq2Seq(tf.keras.Model):
         encoder_layers: int | None = None,
         encoder_units: int | None = None,
         encoder_reduce: Sequence[int] = (),
-        encoder: Literal["lstm", "gru"] = "lstm",
-        decoder: Literal["lstm", "gru", "rnnsearch"] = "lstm",
+        encoder: str = "lstm",
+        decoder: str = "lstm",
         source_features: int | None = None,
         spec_augment: int = 0,
         **kwargs,

@@ -1,27 +1,21 @@
-"""Makes, checks and reads run folders: config, vocabulary and checkpoints of one training run."""
+"""Makes, checks and reads run folders: config, vocabulary and places of the checkpoints of one training run."""
 
 import dataclasses
 import json
 import math
 import os
-import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
 from memattn import config, processes, reading
 from memattn.config import Config
-from memattn.data.corpus import VOCABULARY, read_vocabulary
+from memattn.data.corpus import VOCABULARY
 from memattn.data.features import FACTS as SOURCE_FACTS
 from memattn.data.vocabulary import Vocabulary
-from memattn.errors import ConfigError, DataError, RunError, abbreviated, reason
+from memattn.errors import ConfigError, DataError, RunError, abbreviated
 from memattn.files import write
-from memattn.models.interface import Model
-from memattn.models.neural_gpu.model import KINDS as ACTIVE_MEMORY
-from memattn.models.neural_gpu.model import NeuralGPU
-from memattn.models.seq2seq import Seq2Seq
 
-KINDS = {"seq2seq": Seq2Seq, **ACTIVE_MEMORY}  # models, by the names in model.kind
 CONFIG, CORPUS = "config.yaml", "corpus.json"
 MEMORY_LINE = "memory_line"  # key of CORPUS: what `TrainingBatches.memory_line` returns
 CHECKPOINTS, BEST, LOCK, VALIDATIONS = "checkpoints", "best", "lock", "validation.csv"
@@ -93,7 +87,7 @@ def _check_contents(folder: str, run_config: Config, contents: dict[str, str], c
         if not os.path.exists(path):
             raise ConfigError(f"{path}: missing, and a run cannot resume without it; use another --run_dir")
         # Former versions wrote fewer facts about the corpus.
-        fits = _corpus_facts(path).items() <= corpus_facts.items() if name == CORPUS else _holds(path, content)
+        fits = read_facts(folder).items() <= corpus_facts.items() if name == CORPUS else _holds(path, content)
         if not fits:
             raise ConfigError(
                 f"{path}: does not fit the data in {run_config.data.path}, which has changed since this run began; "
@@ -122,41 +116,30 @@ def load_config(folder: str, overrides: Sequence[str] = ()) -> Config:
     return config.load(path, list(overrides))
 
 
-def load_model(folder: str, run_config: Config, precision: str | None = None) -> tuple[Model, Vocabulary]:
-    """Returns the model of a run folder with initial weights, and the vocabulary.
-
-    Raises DataError, RunError, and ConfigError for options that do not fit the installed libraries.
-    """
-    vocabulary = read_vocabulary(os.path.join(folder, VOCABULARY))
-    facts = _corpus_facts(os.path.join(folder, CORPUS))
-    model = build_model(
-        run_config, len(vocabulary), facts["max_source_length"], precision, facts.get("source_features")
-    )
-    set_memory_line(model, facts.get(MEMORY_LINE))
-    if run_config.decoding.num_slots and isinstance(model, Seq2Seq):
-        model.attention.keep(run_config.decoding.num_slots)
-    return model, vocabulary
+def run_of(checkpoint: str) -> str:
+    """Returns the run folder of a checkpoint: RUN of RUN/best/step-N, and of RUN/checkpoints/step-N."""
+    return os.path.dirname(os.path.dirname(checkpoint))
 
 
-def set_memory_line(model: Model, line: Sequence[float] | None) -> None:
-    """Gives a model of active memory the line that `TrainingBatches.memory_line` returned, if the line is known."""
-    if line and isinstance(model, NeuralGPU):
-        model.memory_intercept, model.memory_slope = line
+def is_best(checkpoint: str) -> bool:
+    """Returns whether a checkpoint has the weights of the best validation."""
+    return os.path.basename(os.path.dirname(checkpoint)) == BEST
 
 
 def longest_source(folder: str) -> int:
     """Returns the length of the longest source that the model of a run folder knows: S of Eq. 10. Raises RunError."""
-    return _corpus_facts(os.path.join(folder, CORPUS))["max_source_length"]
+    return read_facts(folder)["max_source_length"]
 
 
 def source_facts(folder: str) -> dict[str, Any]:
     """Returns what the model of a run folder knows of its sources; see `Sources.facts`. Raises RunError."""
-    facts = _corpus_facts(os.path.join(folder, CORPUS))
+    facts = read_facts(folder)
     return {name: value for name, value in facts.items() if name in SOURCE_FACTS}
 
 
-def _corpus_facts(path: str) -> dict[str, Any]:
+def read_facts(folder: str) -> dict[str, Any]:
     """Reads the facts about a run's training data. Raises RunError."""
+    path = os.path.join(folder, CORPUS)
     try:
         facts = reading.json_file(path, {"max_source_length": int})
     except DataError as error:
@@ -171,36 +154,6 @@ def _corpus_facts(path: str) -> dict[str, Any]:
     if not 0 < facts["max_source_length"] < 1 << 31:
         raise RunError(f"{path}: damaged: max_source_length should be an int above 0, in {abbreviated(facts)}")
     return facts
-
-
-def build_model(
-    run_config: Config,
-    vocabulary_size: int,
-    max_source_length: int,
-    precision: str | None = None,
-    source_features: int | None = None,
-) -> Model:
-    """Returns the model of a config with initial weights.
-
-    Args:
-      run_config: the config.
-      vocabulary_size, max_source_length: see `Seq2Seq`.
-      precision: type that the model computes in; by default that of training.
-      source_features: width of the vectors that are sources; None where these are token ids.
-
-    Raises ConfigError.
-    """
-    sizes = {"vocabulary_size": vocabulary_size, "max_source_length": max_source_length}
-    if source_features is not None:
-        sizes["source_features"] = source_features
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # Keras 3 warns, then raises
-            options = {key: value for key, value in vars(run_config.model).items() if key != "kind"}
-            kind = KINDS[run_config.model.kind]
-            return kind(**options, **sizes, dtype=precision or run_config.training.precision)
-    except ValueError as error:
-        raise ConfigError(f"model: {reason(error)}") from error
 
 
 def _holds(path: str, content: str) -> bool:

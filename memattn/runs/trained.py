@@ -14,7 +14,7 @@ from memattn.errors import ConfigError, RunError
 from memattn.models.ensemble import Ensemble
 from memattn.models.interface import DecodingModel, Model
 from memattn.models.seq2seq import Seq2Seq
-from memattn.runs import checkpoints, run_folder
+from memattn.runs import building, checkpoints, run_folder
 from memattn.runs.checkpoints import Checkpoint
 
 
@@ -108,7 +108,7 @@ def _lexicon(trained: Trained) -> Lexicon | None:
 
 def _load(run_dir: str, overrides: list[str], average: int | None) -> Trained:
     config = run_folder.load_config(run_dir, overrides)
-    model, vocabulary = run_folder.load_model(run_dir, config, config.decoding.precision)
+    model, vocabulary = building.load_model(run_dir, config, config.decoding.precision)
     if average:
         paths = checkpoints.restore_average(model, os.path.join(run_dir, run_folder.CHECKPOINTS), average)
     else:

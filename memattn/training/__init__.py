@@ -1,1 +1,1 @@
-"""The training loop, one update, validation, devices, and sweeps of runs."""
+"""The training loop, one update, validation, and devices."""

@@ -56,7 +56,7 @@ def least_parameters(model: ModelConfig, vocabulary_size: int) -> int:
     units = model.units
     if isinstance(model, NeuralGPUConfig):
         return vocabulary_size * units + model.layers * units**2
-    encoder, encoder_layers = model.encoder_units or units, model.encoder_layers or model.layers
+    encoder, encoder_layers = model.units_of_encoder, model.layers_of_encoder
     sizes = [
         vocabulary_size * model.embedding_size,
         vocabulary_size * (units // 2),
@@ -101,7 +101,7 @@ def _kept_bytes(
     is_measured = cells == ("lstm", "lstm") and model.input_feeding and not model.encoder_reduce
     # Half where nothing was measured, so that no model is refused that would fit.
     share = (1.0 if is_measured else 0.5) * (1.0 if training.precision == "float32" else 0.5)
-    encoder_layers, encoder_units = model.encoder_layers or model.layers, model.encoder_units or model.units
+    encoder_layers, encoder_units = model.layers_of_encoder, model.units_of_encoder
     encoder = encoder_layers * (_POSITION_BYTES + _UNIT_BYTES * rows * encoder_units) / 2
     decoder = model.layers * (_POSITION_BYTES + _UNIT_BYTES * rows * model.units) / 2
     return share * (source * encoder + target * (decoder + 4 * rows * vocabulary_size))

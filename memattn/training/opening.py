@@ -18,7 +18,7 @@ from memattn.data.tokenizer import Tokenizer
 from memattn.data.vocabulary import Vocabulary
 from memattn.errors import ConfigError, RunError
 from memattn.models.interface import Model
-from memattn.runs import checkpoints, run_folder
+from memattn.runs import building, checkpoints, run_folder
 from memattn.training import distribution, needs, resuming, starting
 from memattn.training.progress import Progress
 from memattn.training.resuming import RunCheckpoints
@@ -181,8 +181,8 @@ def _build(config: Config, inputs: _Inputs, strategy: tf.distribute.Strategy) ->
     tf.keras.utils.set_random_seed(config.training.seed)
     with strategy.scope():
         width = inputs.batches.corpus.source.facts().get("source_features")
-        model = run_folder.build_model(config, len(inputs.vocabulary), inputs.longest_source, source_features=width)
-        run_folder.set_memory_line(model, inputs.memory_line)
+        model = building.build_model(config, len(inputs.vocabulary), inputs.longest_source, source_features=width)
+        building.set_memory_line(model, inputs.memory_line)
         step = TrainingStep(model, config.training, strategy, teacher)
     if teacher and config.training.teacher_weight:
         starting.check_contexts(model, teacher)

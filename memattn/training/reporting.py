@@ -94,7 +94,7 @@ def note_on_settings(config: Config, pairs: int) -> str | None:
         return None
     return (
         f"training.learning_rate {rate:g} is the paper's, with which a text of this size is learned slowly; "
-        "own_text/small has 0.002, own_text/base 0.001"
+        "see the configs own_text/small and own_text/base"
     )
 
 

@@ -145,7 +145,7 @@ def _seq2seq(
     del target_length
     attention = model.attention
     layers, units, embedding = model.layers, model.units, model.embedding_size
-    encoder_units = model.encoder_units or units
+    encoder_units = model.units_of_encoder
     width = 2 * encoder_units
     context = {"none": 0, "linear": attention.get("projection") or width}.get(attention["name"], width)
     fed = context if model.input_feeding else 0
@@ -155,7 +155,7 @@ def _seq2seq(
         features, mixed = units // 2, embedding + units + context
     encoder_cells, kept_source = 0.0, float(embedding)
     share, inputs = 1.0, embedding  # number of inputs of a layer for each token, and their width
-    for _, factor in itertools.zip_longest(range(model.encoder_layers or layers), model.encoder_reduce, fillvalue=1):
+    for _, factor in itertools.zip_longest(range(model.layers_of_encoder), model.encoder_reduce, fillvalue=1):
         encoder_cells += share * 2 * (inputs + encoder_units) * encoder_gates * encoder_units
         kept_source += share * 2 * encoder_kept * encoder_units
         share, inputs = share / factor, factor * encoder_units

@@ -29,13 +29,13 @@ LINKS = ((8, "NVLink 4", 450), (8, "PCIe 4.0 x16", 32), (64, "InfiniBand NDR, on
 def main() -> int:
     from studies.estimates import vocabulary_size
 
-    from memattn.runs import provenance, run_folder
+    from memattn.runs import building, provenance
 
     output, rows = flags.FLAGS.output, []
     for path in CONFIGS:
         models_by_bytes = {}
         for name, config in expand(configs.load(path, [])).items():
-            model = run_folder.build_model(config, vocabulary_size(config), 100)
+            model = building.build_model(config, vocabulary_size(config), 100)
             models_by_bytes[all_reduced_bytes(model)] = name, model.count_params()
         gradients = max(models_by_bytes)
         name, parameters = models_by_bytes[gradients]

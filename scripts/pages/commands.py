@@ -9,7 +9,7 @@ from unittest import mock
 from absl import flags
 
 from memattn import cli, eval, export, prepare, report, sweep, train, translate
-from memattn.config.reference import filled
+from pages.filling import filled
 
 BEGIN, END = "<!-- commands -->\n", "<!-- end of commands -->\n"
 _COMMANDS = {

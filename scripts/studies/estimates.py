@@ -18,7 +18,7 @@ from memattn.data.tasks import TASKS
 from memattn.data.vocabulary import SPECIAL_TOKENS
 from memattn.errors import RunError
 from memattn.evaluation import formatting
-from memattn.runs import run_folder
+from memattn.runs import building
 from memattn.training.distribution import STRATEGIES
 from memattn.training.reporting import clock
 from memattn.training.step import TrainingStep
@@ -38,7 +38,7 @@ def estimate(names: list[str], scale: str, *, gigaflops: float | None) -> str:
             text = _text(config.data)
             key = json.dumps(configs.to_dict(config)["model"]) + str(text.vocabulary)
             if key not in parameters:
-                model = run_folder.build_model(config, text.vocabulary, 100, source_features=text.source_features)
+                model = building.build_model(config, text.vocabulary, 100, source_features=text.source_features)
                 parameters[key] = model.count_params()
             least = _lower_bounds(config, text, parameters[key])
             seconds = config.training.max_steps * least.multiply_adds / rate
@@ -77,7 +77,7 @@ def rehearse(names: list[str], scale: str, *, steps: int, strategy: str) -> str:
         devices = STRATEGIES[strategy]()
         with devices.scope():
             features = text.source_features
-            model = run_folder.build_model(config, text.vocabulary, text.longest, source_features=features)
+            model = building.build_model(config, text.vocabulary, text.longest, source_features=features)
             step = TrainingStep(model, config.training, devices)
         random = np.random.default_rng(0)
         training = config.training

@@ -19,35 +19,56 @@ from studies.kaiser2016 import arithmetic, translation
 from studies.output import Output
 from studies.raffel2017 import speech
 
-# Kinds of runs whose configs are in several folders of configs/studies; any other kind has the folder of its name. The
-# order counts: each run of a curriculum starts from the weights of the run before.
-FOLDERS: dict[str, tuple[str, ...]] = {
-    "windowed_memory": ("windowed_memory", "windowed_memory_200", "windowed_memory_slots"),
-    "arithmetic": (
-        "addition",
-        "multiplication",
-        "addition_columns_5",
-        "addition_columns_10",
-        "addition_columns_20",
+_REPEATS = 5  # timed decodings of a run whose times are shown
+
+
+class Kind(NamedTuple):
+    """Runs of one study.
+
+    Attributes:
+      folders: folders of configs/studies with their configs, in the order of training; () is one of the kind's name.
+      split: split that they are evaluated on.
+      is_timed: whether their decode times are shown.
+    """
+
+    folders: tuple[str, ...] = ()
+    split: str = "valid"
+    is_timed: bool = False
+
+
+_TESTED = Kind(split="test")
+KINDS = {
+    "table1": Kind(is_timed=True),
+    "scorings": Kind(),
+    "alignments": Kind(),
+    "translation": _TESTED,
+    "ablations": Kind(is_timed=True),
+    "training_choices": Kind(is_timed=True),
+    "renormalize": _TESTED,
+    "memory_rows": Kind(),  # captions, but validation BLEU is compared
+    "longer": Kind(is_timed=True),
+    "tasks": Kind(),
+    "teachers": Kind(),
+    "taught": Kind(),
+    "taught_translation": _TESTED,
+    "taught_nine_epochs": _TESTED,
+    "long_sources": Kind(),
+    "family": Kind(is_timed=True),
+    "rnnsearch": Kind(is_timed=True),
+    "family_translation": _TESTED,
+    "rnnsearch_translation": _TESTED,
+    # The curriculum of each operation: a run starts from the weights of the run before.
+    "arithmetic": Kind(
+        ("addition", "multiplication", "addition_columns_5", "addition_columns_10", "addition_columns_20")
     ),
+    "active_translation": _TESTED,
+    "bridge": Kind(),
+    "bridge_translation": _TESTED,
+    "windows": Kind(),
+    "windowed_memory": Kind(("windowed_memory", "windowed_memory_200", "windowed_memory_slots")),
+    "speech": _TESTED,
+    "speech_person": _TESTED,
 }
-# Kinds of runs that are evaluated on the test set. Tasks have only a validation set; `memory_rows` compares validation
-# BLEU.
-_TESTED = (
-    "translation",
-    "bridge_translation",
-    "taught_translation",
-    "taught_nine_epochs",
-    "family_translation",
-    "rnnsearch_translation",
-    "active_translation",
-    "renormalize",
-    "speech",
-    "speech_person",
-)
-# Kinds of runs whose decode times are shown.
-_TIMED = ("table1", "ablations", "family", "rnnsearch", "longer", "training_choices")
-_REPEATS = 5  # timed decodings of each of these runs
 
 
 class Target(NamedTuple):
@@ -118,7 +139,7 @@ def configs_of(kind: str, scale: str) -> list[str]:
     """Returns the paths of the configs of a kind of runs; none if the scale lacks the kind."""
     if (kind, scale) == ("translation", "paper"):
         return [f"configs/wmt17/{pair}.yaml" for pair in printed.TABLE_2_PAIRS]
-    paths = [f"configs/studies/{folder}/{scale}.yaml" for folder in FOLDERS.get(kind, (kind,))]
+    paths = [f"configs/studies/{folder}/{scale}.yaml" for folder in KINDS[kind].folders or (kind,)]
     return [path for path in paths if os.path.exists(path)]
 
 
@@ -198,7 +219,7 @@ class Reproduction:
     def _runs_of_config(self, kind: str, path: str, wanted: Collection[str]) -> list[Run]:
         key = (path, *wanted)
         if key not in self._finished:
-            config, split = configs.load(path, []), "test" if kind in _TESTED else "valid"
+            config, split = configs.load(path, []), KINDS[kind].split
             folder = sweep_folder(self._runs_dir, path)
             failed = sweep.run_sweep(
                 config,
@@ -206,7 +227,7 @@ class Reproduction:
                 jobs=self._jobs,
                 split=split,
                 average=None,
-                repeats=_REPEATS if kind in _TIMED else 1,
+                repeats=_REPEATS if KINDS[kind].is_timed else 1,
                 plots=0,
                 strategy=self._strategy,
                 title=f"Runs of {path}{' (SCALED DOWN)' if self._scale == 'small' else ''}",

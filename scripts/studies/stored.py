@@ -20,21 +20,21 @@ from memattn.sweeps.expand import changes, expand
 from memattn.sweeps.results import Run
 from studies.britz2017 import windowed
 from studies.output import Output
-from studies.runner import FOLDERS
+from studies.runner import KINDS, TARGETS
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def windowed_memory(folder: str) -> None:
     """Writes the table and the pictures of windowed memory at the paper's size."""
-    kinds = FOLDERS["windowed_memory"]
+    kinds = KINDS["windowed_memory"].folders
     runs = [run for kind in kinds for run in _runs(f"{kind}/cpu", "windowed_memory/cpu")]
     windowed.windowed_memory(Output(folder, "cpu"), runs)
 
 
 def bridge(folder: str) -> None:
     """Writes the table on the decoder's first state."""
-    kinds = ("bridge/small", "bridge_translation/small")
+    kinds = (f"{kind}/small" for kind in TARGETS["bridge"].kinds)
     windowed.bridge(Output(folder, "small"), *(_runs(kind, "bridge/small") for kind in kinds))
 
 

@@ -21,7 +21,7 @@ from memattn.data import task_corpus
 from memattn.data.vocabulary import Vocabulary
 from memattn.errors import ConfigError, reason
 from memattn.evaluation.stored import HYPOTHESES, RESULT
-from memattn.runs import checkpoints, run_folder
+from memattn.runs import building, checkpoints, run_folder
 from memattn.runs.checkpoints import Checkpoint
 from memattn.sweeps.expand import expand
 from memattn.training.step import TrainingStep
@@ -635,7 +635,7 @@ def test_a_model_that_cannot_be_built_is_refused(config, tmp_path, capsys, monke
     def make(**_):
         raise ValueError("units: too many")
 
-    monkeypatch.setitem(run_folder.KINDS, "seq2seq", make)
+    monkeypatch.setitem(building.KINDS, "seq2seq", make)
     assert status_of_refusal(capsys, training(config, tmp_path / "new"), "model: units: too many") == USAGE
     assert not (tmp_path / "new").exists()
 
@@ -659,7 +659,7 @@ def test_where_a_checkpoint_is_unreadable_an_older_checkpoint_is_restored(name, 
     part, damage = DAMAGES[name]
     damage(run_dir / run_folder.CHECKPOINTS / f"step-4.{part}")
     folder = str(run_dir / run_folder.CHECKPOINTS)
-    model, _ = run_folder.load_model(str(run_dir), config)
+    model, _ = building.load_model(str(run_dir), config)
     with pytest.warns(UserWarning, match="step-4: .*skipped"):
         assert checkpoints.restore(Checkpoint(model), folder) == os.path.join(folder, "step-2")
     expected = tf.train.load_checkpoint(os.path.join(folder, "step-2"))

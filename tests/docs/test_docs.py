@@ -8,12 +8,11 @@ import pytest
 import tensorflow as tf
 from helpers.pages import API, PAGES, blocks, run_block
 from helpers.repository import COMMANDS, ROOT
-from pages import commands
+from pages import commands, configuration
 
 import memattn
 from memattn import config as configs
 from memattn.attention import MECHANISMS, AttentionMechanism
-from memattn.config import reference
 from memattn.errors import ConfigError
 from memattn.sweeps.expand import expand
 
@@ -49,7 +48,7 @@ def test_the_index_lists_every_page():
 
 def test_the_tables_of_keys_equal_those_of_the_program():
     page = PAGES["reference/configuration.md"]
-    assert page == reference.updated(page), "run python scripts/write_docs.py"
+    assert page == configuration.updated(page), "run python scripts/write_docs.py"
     for key in ("data.copy.max_length", "training.schedule", "model.attention.num_slots", "sweep.grids"):
         assert f"| `{key}` |" in page
 
@@ -70,7 +69,7 @@ def test_a_mechanism_without_documented_arguments_is_named(monkeypatch):
 
     monkeypatch.setitem(MECHANISMS, "undocumented", Undocumented)
     with pytest.raises(ConfigError, match="Undocumented: .*sharpness .*Args:"):
-        reference.updated(PAGES["reference/configuration.md"])
+        configuration.updated(PAGES["reference/configuration.md"])
 
 
 MECHANISMS_WITH_POSTPONED_ANNOTATIONS = """
@@ -104,10 +103,10 @@ def test_the_tables_of_keys_resolve_postponed_annotations(monkeypatch):
     exec(compile(MECHANISMS_WITH_POSTPONED_ANNOTATIONS, "a_file.py", "exec", dont_inherit=True), namespace)
     monkeypatch.setitem(MECHANISMS, "postponed", namespace["Postponed"])
     row = "| `model.attention.sharpness` | number, null | `1.0` | how sharply |"
-    assert row in reference.updated(PAGES["reference/configuration.md"])
+    assert row in configuration.updated(PAGES["reference/configuration.md"])
     monkeypatch.setitem(MECHANISMS, "strange", namespace["Strange"])
     with pytest.raises(ConfigError, match="Strange: .*sharpness.*complex"):
-        reference.updated(PAGES["reference/configuration.md"])
+        configuration.updated(PAGES["reference/configuration.md"])
 
 
 def test_a_wrong_class_in_the_registry_is_named(monkeypatch):

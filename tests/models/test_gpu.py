@@ -12,7 +12,7 @@ from helpers.runs import evaluate, replicas
 from memattn import config as configs
 from memattn.config import Seq2SeqConfig
 from memattn.evaluation import styles
-from memattn.runs import run_folder
+from memattn.runs import building
 from memattn.runs.trained import load
 from memattn.search.searcher import Searcher
 from memattn.serving.translator import from_trained
@@ -59,7 +59,7 @@ def small(model):
 def assert_updates_and_decodes(config, strategy):
     """Trains a model for a step and decodes a batch; one row of the batch is padding."""
     with strategy.scope():
-        model = run_folder.build_model(config, 9, 4)
+        model = building.build_model(config, 9, 4)
         step = TrainingStep(model, config.training, strategy)
     results = step([(SOURCE, SOURCE)] * config.training.accumulate, 0, 0.01).numpy()
     assert np.isfinite(results).all()
@@ -90,7 +90,7 @@ def test_every_kind_of_mechanism_updates_on_two_replicas(name, input_feeding, ji
     config = tiny_config({**changes, "model.input_feeding": input_feeding, "training.jit_compile": jit_compile})
     strategy = replicas(2)
     with strategy.scope():
-        model = run_folder.build_model(config, 9, 4)
+        model = building.build_model(config, 9, 4)
         step = TrainingStep(model, config.training, strategy)
     batch = np.pad(SOURCE[:2], [(0, 2), (0, 0)])
     assert np.isfinite(step([(batch, batch)], 0, 0.01).numpy()).all()

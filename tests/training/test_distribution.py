@@ -26,7 +26,7 @@ from helpers.training_steps import BATCH, three_steps
 from memattn import config as run_configs
 from memattn import train as command
 from memattn.errors import ConfigError, LostWorkerError, RunError
-from memattn.runs import run_folder
+from memattn.runs import building
 from memattn.training import distribution
 from memattn.training.step import TrainingStep
 from memattn.training.trainer import train
@@ -160,7 +160,7 @@ def test_updates_on_two_replicas_with_xla_equal_those_on_one_device_without():
 def test_a_step_sums_each_gradient_once_over_the_replicas(tiny_config):
     strategy, config = replicas(2), tiny_config()
     with strategy.scope():
-        model = run_folder.build_model(config, 10, 5)
+        model = building.build_model(config, 10, 5)
         update = TrainingStep(model, config.training, strategy)
     shared, tokens = update._share(np.ones([4, 3], np.int32)), tf.constant(12.0)
     batch = shared, shared, tf.constant([1, 2]), tokens, None  # no teacher

@@ -13,7 +13,7 @@ from memattn.config import DecodingConfig
 from memattn.data import task_corpus
 from memattn.data.batches import bucket_widths
 from memattn.errors import ConfigError
-from memattn.runs import run_folder
+from memattn.runs import building
 from memattn.search.searcher import Searcher
 from memattn.sweeps.expand import expand
 from memattn.training import needs
@@ -148,7 +148,7 @@ def test_long_work_is_announced(tiny_config, tmp_path, capsys):
 )
 def test_the_lower_bound_on_parameters_holds_and_is_not_far_off(tiny_config, changes):
     config = tiny_config(changes)
-    parameters = run_folder.build_model(config, 9, 5).count_params()
+    parameters = building.build_model(config, 9, 5).count_params()
     assert parameters / 20 < needs.least_parameters(config.model, 9) <= parameters
 
 

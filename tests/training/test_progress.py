@@ -132,5 +132,5 @@ def test_a_small_text_with_the_papers_learning_rate_is_remarked_upon(pairs, chan
     note = reporting.note_on_settings(config, pairs)
     assert (note is not None) == has_note
     if note:
-        assert "own_text/small has 0.002, own_text/base 0.001" in note
+        assert "own_text/small and own_text/base" in note
         assert "0.0001" in note

@@ -8,7 +8,7 @@ from helpers.runs import NO_STRATEGY, replicas, weights
 from helpers.training_steps import BATCH, three_steps
 
 from memattn.data.vocabulary import EOS
-from memattn.runs import run_folder
+from memattn.runs import building
 from memattn.runs.trained import load
 from memattn.training.trainer import train
 
@@ -40,7 +40,7 @@ def test_a_run_on_two_replicas_equals_a_run_on_one_device(tiny_config, tmp_path)
     ids = padded([[4, 5, 6, EOS], [7, EOS]])
     logits = [load([str(tmp_path / name)], [], None).model(ids, ids) for name in runs]  # as evaluation loads them
     np.testing.assert_allclose(*logits, rtol=1e-2, atol=1e-3)
-    assert np.abs(logits[1] - run_folder.build_model(config, 8, 6)(ids, ids)).max() > 0.01  # they have learned
+    assert np.abs(logits[1] - building.build_model(config, 8, 6)(ids, ids)).max() > 0.01  # they have learned
 
 
 def test_xla_and_graph_mode_train_to_the_same_weights(tiny_config, tmp_path):

@@ -20,7 +20,7 @@ from memattn.config import TrainingConfig
 from memattn.data.vocabulary import EOS, PAD
 from memattn.errors import ConfigError, RunError
 from memattn.evaluation.stored import HYPOTHESES
-from memattn.runs import run_folder
+from memattn.runs import building, run_folder
 from memattn.runs.checkpoints import Checkpoint
 from memattn.search.searcher import Searcher
 from memattn.training.progress import Progress
@@ -87,7 +87,7 @@ def test_auto_chooses_xla_by_the_precision_in_which_the_model_computes(precision
     auto = {"training.jit_compile": "auto", "decoding.jit_compile": "auto"}
     config = tiny_config({**auto, "training.precision": precision})
     assert config.decoding.precision is None
-    model = run_folder.build_model(config, 9, 5)
+    model = building.build_model(config, 9, 5)
     expected = precision == "float32" and xla.jit_compile("auto")
     assert Searcher(model, config.decoding).jit_compile is expected
     assert TrainingStep(model, config.training, NO_STRATEGY).jit_compile is expected

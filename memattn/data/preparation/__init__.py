@@ -1,1 +1,1 @@
-"""Prepares parallel text as a corpus that training maps into memory."""
+"""Prepares parallel text, trees and speech as corpora that training maps into memory; downloads releases."""

@@ -25,7 +25,7 @@ from memattn.data.preparation.folder import Counts, copy_files, describe_files, 
 from memattn.data.preparation.workers import Workers
 from memattn.data.text_files import read_lines
 from memattn.data.tokenizer import SubwordTokenizer, TextSettings, without_line_breaks
-from memattn.errors import ConfigError, DataError, abbreviated
+from memattn.errors import ConfigError, DataError, abbreviated, printable
 
 SKIPPED = "skipped.tsv"
 _JOURNAL = ".journal.json"  # end of the names of the shards' journals, which a complete corpus does not have
@@ -284,7 +284,7 @@ def _shard(
     results = pool.map(functools.partial(_read, max_seconds), utterances)
     for utterance, result in zip(utterances, results, strict=True):
         if isinstance(result, str):
-            shard.skipped.append("\t".join(map(_column, (utterance.place, utterance.audio, result))))
+            shard.skipped.append("\t".join(map(printable, (utterance.place, utterance.audio, result))))
             continue
         matrices.append(result.features)
         shard.lengths.append(len(result.features))
@@ -323,11 +323,6 @@ def _read(max_seconds: float, utterance: Utterance) -> audio.Recording | str:
         return audio.read(utterance.audio, max_seconds)
     except DataError as error:
         return str(error)
-
-
-def _column(text: str) -> str:
-    """Returns text in which tabs, ends of lines and other invisible characters are escaped as in Python: \\t, \\n."""
-    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
 def _sentence(line: str) -> str:

@@ -13,7 +13,7 @@ from memattn.data.vocabulary import split_words
 from memattn.evaluation.compare import read_translations
 from memattn.evaluation.stored import HYPOTHESES, REFERENCES
 from memattn.models.seq2seq import Seq2Seq
-from memattn.runs import run_folder
+from memattn.runs import building
 from memattn.sweeps.results import Run
 from studies.britz2017 import printed
 from studies.britz2017.runs import (
@@ -65,7 +65,7 @@ def first_contexts(output: Output) -> None:
         attention = {"name": "memory_variant", "num_slots": 32, "encoder_scoring": encoder, "decoder_scoring": decoder}
         config = configs.load(path, [f"model.attention={attention | {'vote_scale': vote_scale}}"])
         tf.keras.utils.set_random_seed(config.training.seed)
-        model = cast(Seq2Seq, run_folder.build_model(config, vocabulary_size, length))
+        model = cast(Seq2Seq, building.build_model(config, vocabulary_size, length))
         with tf.GradientTape() as tape:
             loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(target, model(source, target)))
         mechanism = model.decoder.attention

@@ -48,7 +48,7 @@ class Slots(tf.keras.layers.Layer):
 
 
 class RealStates(tf.keras.layers.Layer):
-    """Mask of states [B, T / 2]: False where sequences [B, T, 12] are padded with zeros."""
+    """Computes a mask of states [B, T / 2]: False where sequences [B, T, 12] are padded with zeros."""
 
     def call(self, sequences):
         return tf.reduce_any(sequences != 0, -1)[:, : sequences.shape[1] // 2 * 2 : 2]

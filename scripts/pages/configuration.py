@@ -1,20 +1,21 @@
-"""Writes the tables of all configuration keys.
+"""Writes the tables of docs/reference/configuration.md: all keys of a config.
 
 Their rows come from the dataclasses with their comments, and from the mechanisms' constructors with their docstrings.
 """
 
 import dataclasses
 import inspect
-import re
 import typing
 from collections.abc import Mapping
 from typing import Any, Literal
 
 from memattn.attention import MECHANISMS
+from memattn.config.commented import arguments, comments, summary
 from memattn.config.mechanism_options import mechanism_parameters
 from memattn.config.schema import as_yaml, choices, sections_of, types_of
 from memattn.config.sections import Config
 from memattn.errors import ConfigError
+from pages.filling import filled
 
 BEGIN, END = "<!-- keys -->\n", "<!-- end of keys -->\n"
 _TYPES = {
@@ -32,12 +33,6 @@ _TYPES = {
 def updated(page: str) -> str:
     """Returns a page with new tables between BEGIN and END."""
     return filled(page, BEGIN, END, [*_section_tables(Config, "", ""), *_mechanism_tables()])
-
-
-def filled(page: str, begin: str, end: str, lines: list[str]) -> str:
-    """Returns a page with new lines between the markers `begin` and `end`."""
-    before, rest = page.split(begin)
-    return before + begin + "\n" + "\n".join(lines) + "\n" + end + rest.split(end)[1]
 
 
 def _section_tables(section: type, key: str, title: str) -> list[str]:
@@ -77,31 +72,6 @@ def _mechanism_tables() -> list[str]:
             rows.append(_row(f"model.attention.{option}", values, parameter.default, meanings[option]))
         lines += _table(f"model.attention.name: {name}", mechanism, rows)
     return lines
-
-
-def comments(section: type) -> dict[str, str]:
-    """Returns the comment of each field in the source of a dataclass: beside the field, or in the lines above it."""
-    texts: dict[str, str] = {}
-    lines_above: list[str] = []
-    classes = [each for each in reversed(section.__mro__) if dataclasses.is_dataclass(each)]
-    for line in "\n".join(map(inspect.getsource, classes)).splitlines():
-        field = re.match(r"    (\w+): .*?(?:  # (.*))?$", line)
-        if field and (text := field[2] or " ".join(lines_above)):
-            texts[field[1]] = text
-        lines_above = [*lines_above, line.strip(" #")] if line.startswith("    # ") else []
-    return texts
-
-
-def arguments(mechanism: type) -> dict[str, str]:
-    """Returns the description of each argument in the `Args:` of a class's docstring."""
-    _, _, listed = (inspect.getdoc(mechanism) or "").partition("Args:\n")
-    entries = re.findall(r"^  (\w[\w, ]*): (.*(?:\n    .*)*)", listed, flags=re.MULTILINE)
-    return {name: " ".join(text.split()) for names, text in entries for name in names.split(", ")}
-
-
-def summary(documented: type) -> str:
-    """Returns the first paragraph of a class's docstring, in one line."""
-    return " ".join((documented.__doc__ or "").partition("\n\n")[0].split())
 
 
 def _table(title: str, documented: type, rows: list[str]) -> list[str]:
