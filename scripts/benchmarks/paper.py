@@ -11,6 +11,7 @@ import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is
 from typing import Any
 
 from absl import flags
+from studies import names
 from studies.britz2017 import printed
 
 from benchmarks import race, systems, tables
@@ -45,7 +46,7 @@ def main() -> int:
             paper = dict(zip(printed.TABLE_1_MODELS, printed.TABLE_1_SECONDS[length], strict=True))
         for name, result in measured.items():
             system = systems.SYSTEMS[name]
-            seconds = None if system.selected else paper.get(printed.model(system.attention))
+            seconds = None if system.selected else paper.get(names.model(system.attention))
             ratio = round(paper["bahdanau"] / seconds, 2) if seconds else ""
             rows.append({**tables.row(name, length, result, measured), "paper: speed-up over Bahdanau": ratio})
     title = f"Table {options.table}: decode time of {work['examples']:,} sources"

@@ -9,9 +9,9 @@ from memattn import files
 from memattn.config import Seq2SeqConfig
 from memattn.evaluation import formatting
 from memattn.sweeps.results import Run
-from studies.britz2017.runs import LEARNT, is_memory, model_name, task_name
 from studies.lengths import bleu_by_length
 from studies.output import Output
+from studies.runs import LEARNT, is_memory, model_name, task_name
 
 
 def family(

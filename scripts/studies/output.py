@@ -14,7 +14,7 @@ from memattn.errors import RunError
 from memattn.evaluation import formatting, plots, styles
 from memattn.sweeps import tables
 from memattn.sweeps.results import Run
-from studies.britz2017 import printed
+from studies import names
 
 BENCHMARK = Path(__file__).resolve().parents[1] / "benchmark.py"
 OTHER_SETTINGS = "other learning rate and training steps"  # how the scale "cpu" differs from the paper
@@ -69,7 +69,7 @@ class Output(NamedTuple):
         curves, rows = [], []
         for label, runs in groups.items():
             model = styles.attention(runs[0].config)
-            curve = tables.curve(styles.words(model) if label == printed.model(model) else label, runs)
+            curve = tables.curve(styles.words(model) if label == names.model(model) else label, runs)
             curves.append(curve)
             rows += [
                 {

@@ -16,8 +16,7 @@ from memattn.attention.memory import position_encodings
 from memattn.evaluation import formatting, styles
 from memattn.evaluation.plots import Line, draw_lines, label_ends, learning_curves, save
 from memattn.sweeps import tables
-from studies import plots
-from studies.britz2017 import printed
+from studies import names, plots
 from studies.kaiser2016 import translation
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
@@ -36,7 +35,7 @@ def trade_off(path: str) -> None:
     left.set_ylabel("microseconds per token of a hypothesis")
     left.set_title("Time to decode a token", fontsize=11)
     bleu = {row["model"]: float(row["L = 50"]) for row in _rows("table1/cpu/bleu.csv")}
-    slots = {printed.attention(name)["num_slots"]: score for name, score in bleu.items() if name.startswith("K=")}
+    slots = {names.attention(name)["num_slots"]: score for name, score in bleu.items() if name.startswith("K=")}
     lines = [
         Line("memory", MEMORY, {k: (score,) * 3 for k, score in slots.items()}),
         *(_level(styles.words({"name": name}), {"name": name}, slots, bleu[name]) for name in ("none", "bahdanau")),
@@ -56,7 +55,7 @@ def errors_by_position(path: str) -> None:
     axes = figure.subplots()
     lines = []
     for row in _rows("errors_by_position/cpu/table.csv"):
-        attention = printed.attention(row["model"])
+        attention = names.attention(row["model"])
         points = {fifth: (float(row[f"fifth {fifth}"]),) * 3 for fifth in range(1, 6)}
         lines.append(Line(styles.words(attention), attention, points))
     draw_lines(axes, lines)
@@ -77,7 +76,7 @@ def long_sources(path: str) -> None:
         exact.setdefault(row["model"], {})[length] = (score,) * 3
         seconds.setdefault(row["model"], {})[length] = float(row["decode s"]), *formatting.ends(row["decode s min-max"])
     for axes, points_by_model in ((upper, exact), (lower, seconds)):
-        models = {name: printed.attention(name) for name in points_by_model}
+        models = {name: names.attention(name) for name in points_by_model}
         draw_lines(axes, [Line(styles.words(models[name]), models[name], points_by_model[name]) for name in models])
         axes.set(xscale="log", xlabel="S, length of the source in symbols")
         lengths = list(points_by_model["none"])
@@ -192,7 +191,7 @@ def curves(path: str, table: str, title: str, memory: dict | None = None) -> Non
     for row in _rows(table):
         bleu = float(row["validation BLEU"]), *formatting.ends(row["min-max"])
         points.setdefault(row["run"], {})[int(row["step"])] = bleu
-    models = {name: memory or printed.attention(name) for name in points}
+    models = {name: memory or names.attention(name) for name in points}
     names = {name: name if memory else styles.words(models[name]) for name in points}
     learning_curves(path, [Line(names[name], models[name], points[name]) for name in points], title)
 
@@ -256,7 +255,7 @@ def _task(name: str) -> str:
 
 
 def _mechanism(name: str) -> str:
-    return name if name == "RNNsearch" else styles.words(printed.attention(name.removeprefix("memory, ")))
+    return name if name == "RNNsearch" else styles.words(names.attention(name.removeprefix("memory, ")))
 
 
 # Pictures, by path from the root of the repository: each is drawn by a call with its absolute path.

@@ -5,8 +5,8 @@ import csv
 import pytest
 from helpers.studies import made_up, rows_of
 from studies import family
-from studies.britz2017.runs import model_name
 from studies.output import Output
+from studies.runs import model_name
 
 pytestmark = pytest.mark.slow
 

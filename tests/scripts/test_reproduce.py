@@ -11,7 +11,7 @@ from helpers.repository import ROOT
 from helpers.runs import made_up_result
 from helpers.studies import TINY, made_up, rows_of, run_in_forks, write_study
 from matplotlib import image
-from studies import estimates, runner
+from studies import estimates, names, runner
 from studies.britz2017 import figures, open_questions, printed, tables
 from studies.output import Output
 
@@ -593,4 +593,4 @@ def test_a_models_name_in_tables_tells_its_attention():
         {"name": "windowed_memory", "num_slots": 32, "read": "additive"},
         {"name": "windowed_memory", "num_slots": 32, "read": "address"},
     ]
-    assert [printed.attention(printed.model(attention)) for attention in attentions] == attentions
+    assert [names.attention(names.model(attention)) for attention in attentions] == attentions

@@ -12,9 +12,10 @@ from memattn.models.interface import AligningModel
 from memattn.runs.trained import load
 from memattn.search.searcher import Searcher, translation
 from memattn.sweeps.results import Run
+from studies import names
 from studies import plots as study_plots
-from studies.britz2017 import printed
-from studies.britz2017.runs import (
+from studies.output import Output, at_least_one
+from studies.runs import (
     groups,
     has_encodings,
     is_memory,
@@ -24,7 +25,6 @@ from studies.britz2017.runs import (
     task_length,
     text_name,
 )
-from studies.output import Output, at_least_one
 
 
 def figure_2(output: Output) -> None:
@@ -89,8 +89,8 @@ def in_figure_8(config: Config) -> bool:
     return (
         config.data.path.endswith("en-de")
         and config.training.seed == TrainingConfig().seed
-        and printed.model(attention) == "K=32"
-        and printed.scorings(attention) == "sigmoid/sigmoid"
+        and names.model(attention) == "K=32"
+        and names.scorings(attention) == "sigmoid/sigmoid"
     )
 
 

@@ -21,9 +21,9 @@ from memattn.runs.trained import Trained, load
 from memattn.sweeps.results import Run
 from studies import plots
 from studies.britz2017 import directions
-from studies.britz2017.runs import LEARNT, ON_PAR, groups, is_memory, model_name, num_slots, task_length, task_name
 from studies.lengths import task_of_length
 from studies.output import Output
+from studies.runs import LEARNT, ON_PAR, groups, is_memory, model_name, num_slots, task_length, task_name
 
 _TOLERANCES = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)  # upper bounds on residual shares, among which one is chosen
 _MOST_DIRECTIONS = 64

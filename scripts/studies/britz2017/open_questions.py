@@ -16,7 +16,10 @@ from memattn.models.seq2seq import Seq2Seq
 from memattn.runs import building
 from memattn.sweeps.results import Run
 from studies.britz2017 import printed
-from studies.britz2017.runs import (
+from studies.britz2017.tables import PRINTED_LENGTHS, place_in_table_1
+from studies.lengths import bleu_by_length as mean_bleu_by_length
+from studies.output import Output
+from studies.runs import (
     LEARNT,
     ON_PAR,
     best_scorings,
@@ -26,9 +29,6 @@ from studies.britz2017.runs import (
     scorings_name,
     task_length,
 )
-from studies.britz2017.tables import PRINTED_LENGTHS, place_in_table_1
-from studies.lengths import bleu_by_length as mean_bleu_by_length
-from studies.output import Output
 
 _FIFTHS = 5  # parts of a source in `errors_by_position`
 

@@ -1,12 +1,12 @@
 """Holds the results printed in the paper, and recognizes the configs that reproduce them."""
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from memattn import config as configs
 from memattn.config import Config
 from memattn.evaluation import styles
+from studies import names
 
 # Britz, Guan & Luong (2017), Table 1: length -> BLEU, and seconds to decode 1,000 examples, presumably on the GPU of
 # training (Nvidia K40m), in the order of TABLE_1_MODELS.
@@ -61,8 +61,6 @@ _FREE_KEYS = {
     ),
     "decoding": ("batch_size", "n_best", "jit_compile"),
 }
-# Mechanisms that tables name by K: memory attention as in the paper, and its extensions.
-_MEMORY = ("memory", "windowed_memory", "nested_memory", "memory_variant")
 
 
 def is_in_table_1(config: Config) -> bool:
@@ -70,7 +68,7 @@ def is_in_table_1(config: Config) -> bool:
     copy, attention = config.data.copy, styles.attention(config)
     if copy is None or copy.max_length not in TABLE_1_BLEU:
         return False
-    has_row = model({**attention, "position_encoding": False}) in TABLE_1_MODELS
+    has_row = names.model({**attention, "position_encoding": False}) in TABLE_1_MODELS
     return has_row and _is_in_paper(config, {"data": {"copy": {"max_length": copy.max_length}}})
 
 
@@ -90,34 +88,3 @@ def _is_in_paper(config: Config, settings: dict) -> bool:
     return all(
         difference.key in free for difference in configs.differences(configs.to_dict(config), configs.to_dict(paper))
     )
-
-
-def model(attention: Mapping[str, Any]) -> str:
-    """Returns the name that tables give to the model with an attention mechanism."""
-    if not is_memory(attention):
-        return attention["name"]
-    slots = f"K={attention['num_slots']}"
-    if attention["name"] == "windowed_memory":
-        return f"windowed {slots}" + (" by address" if attention["read"] == "address" else "")
-    return slots + (" + PE" if attention.get("position_encoding", False) else "")
-
-
-def attention(model: str) -> dict[str, Any]:
-    """Returns the options of the attention that `model` names, as far as the name says them."""
-    if match := re.fullmatch(r"K=(\d+)( \+ PE)?", model):
-        return {"name": "memory", "num_slots": int(match[1]), "position_encoding": bool(match[2])}
-    if match := re.fullmatch(r"windowed K=(\d+)( by address)?", model):
-        return {"name": "windowed_memory", "num_slots": int(match[1]), "read": "address" if match[2] else "additive"}
-    return {"name": model}
-
-
-def is_memory(attention: Mapping[str, Any]) -> bool:
-    """Returns whether a mechanism is memory attention, as in the paper or an extension."""
-    return attention["name"] in _MEMORY
-
-
-def scorings(attention: Mapping[str, Any]) -> str:
-    """Returns the scoring functions of memory attention, as encoder/decoder."""
-    if attention["name"] == "windowed_memory":
-        return "softmax_time/softmax"
-    return f"{attention['encoder_scoring']}/{attention['decoder_scoring']}"

@@ -7,8 +7,8 @@ from memattn import files
 from memattn.evaluation import formatting, styles
 from memattn.sweeps.results import Run
 from studies.britz2017 import printed
-from studies.britz2017.runs import best_scorings, is_memory, model_name, scorings_name, task_length, valid_bleu
 from studies.output import OTHER_SETTINGS, Output
+from studies.runs import best_scorings, is_memory, model_name, scorings_name, task_length, valid_bleu
 
 # Scale -> L of a copy task -> L in the paper's Table 1 that the task stands for.
 PRINTED_LENGTHS = {

@@ -8,8 +8,8 @@ from memattn.config import Seq2SeqConfig
 from memattn.evaluation import formatting, styles
 from memattn.sweeps.results import Run
 from studies import plots
-from studies.britz2017.runs import LEARNT, groups, is_memory, num_slots, task_length, task_name, text_name
 from studies.output import Output
+from studies.runs import LEARNT, groups, is_memory, num_slots, task_length, task_name, text_name
 
 _MECHANISMS = ("none", "memory", "windowed_memory", "bahdanau")  # in the order of the rows
 

@@ -9,10 +9,10 @@ from memattn.models.neural_gpu.model import NeuralGPU
 from memattn.runs.trained import Trained, load
 from memattn.sweeps.results import Run
 from studies import plots
-from studies.britz2017.runs import task, task_name
 from studies.kaiser2016.names import model_name
 from studies.lengths import task_of_length
 from studies.output import Output
+from studies.runs import task, task_name
 
 DIGITS = (20, 25, 100, 200)  # digits of an operand
 NUM_PAIRS = 128  # pairs of each number of digits

@@ -3,7 +3,7 @@
 from memattn.config import NeuralGPUConfig
 from memattn.evaluation import styles
 from memattn.sweeps.results import Run
-from studies.britz2017 import printed, runs
+from studies import names, runs
 
 
 def model_name(run: Run) -> str:
@@ -18,7 +18,7 @@ def style(name: str) -> tuple[str, str]:
     """Returns the words and the colour of a model, given its name in tables."""
     kind, _, model = name.partition(", ")
     kind = kind.partition(" ")[0]
-    attention = {"name": kind} if kind in styles.STYLES else printed.attention(model)
+    attention = {"name": kind} if kind in styles.STYLES else names.attention(model)
     ((colour, _),) = styles.line_styles([attention])
     words = styles.words(attention)
     return words if kind in styles.STYLES else f"{kind}, {words}", colour

@@ -20,8 +20,8 @@ from memattn.runs.trained import load
 from memattn.sweeps import tables
 from memattn.sweeps.results import Run
 from studies import plots as study_plots
-from studies.britz2017.runs import groups
 from studies.output import Output, at_least_one
+from studies.runs import groups
 
 _UNHEARD = ".unheard"  # ending of the folder whose split `test` has voices that are not in the training split
 _ONLINE = ("monotonic", "mocha", "matcha")  # mechanisms whose decoder need not wait for the end of the source

@@ -1,4 +1,4 @@
-"""Names and groups finished runs as the paper's tables do."""
+"""Names, groups and judges finished runs, for the tables of all studies."""
 
 import os
 import statistics
@@ -8,22 +8,22 @@ from memattn.config import CopyConfig, TaskConfig
 from memattn.errors import RunError
 from memattn.evaluation import styles
 from memattn.sweeps.results import Run
-from studies.britz2017 import printed
+from studies import names
 
 LEARNT = 95  # validation BLEU from which a copy task counts as learnt
 ON_PAR = 0.5  # a model is on a par with attention if it is at most so many BLEU lower
 
 
 def model_name(run: Run) -> str:
-    return printed.model(styles.attention(run.config))
+    return names.model(styles.attention(run.config))
 
 
 def scorings_name(run: Run) -> str:
-    return printed.scorings(styles.attention(run.config))
+    return names.scorings(styles.attention(run.config))
 
 
 def is_memory(run: Run) -> bool:
-    return printed.is_memory(styles.attention(run.config))
+    return names.is_memory(styles.attention(run.config))
 
 
 def num_slots(run: Run) -> int:

@@ -1,0 +1,36 @@
+"""Names models with attention as tables do, and reads these names."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+
+def model(attention: Mapping[str, Any]) -> str:
+    """Returns the name that tables give to the model with an attention mechanism."""
+    if not is_memory(attention):
+        return attention["name"]
+    slots = f"K={attention['num_slots']}"
+    if attention["name"] == "windowed_memory":
+        return f"windowed {slots}" + (" by address" if attention["read"] == "address" else "")
+    return slots + (" + PE" if attention.get("position_encoding", False) else "")
+
+
+def attention(model: str) -> dict[str, Any]:
+    """Returns the options of the attention that `model` names, as far as the name says them."""
+    if match := re.fullmatch(r"K=(\d+)( \+ PE)?", model):
+        return {"name": "memory", "num_slots": int(match[1]), "position_encoding": bool(match[2])}
+    if match := re.fullmatch(r"windowed K=(\d+)( by address)?", model):
+        return {"name": "windowed_memory", "num_slots": int(match[1]), "read": "address" if match[2] else "additive"}
+    return {"name": model}
+
+
+def is_memory(attention: Mapping[str, Any]) -> bool:
+    """Returns whether a mechanism is memory attention, as in the paper or an extension."""
+    return "num_slots" in attention
+
+
+def scorings(attention: Mapping[str, Any]) -> str:
+    """Returns the scoring functions of memory attention, as encoder/decoder."""
+    if attention["name"] == "windowed_memory":
+        return "softmax_time/softmax"
+    return f"{attention['encoder_scoring']}/{attention['decoder_scoring']}"
