@@ -115,8 +115,11 @@ def run_one(commands: Mapping[str, Callable[[], None]], description: str) -> Non
             print(description.strip())
         sys.exit(0)
     if name not in commands:
+        from memattn.config.schema import did_you_mean
+
+        problem = f"{name}: not a command" if name else "no command"
         advice = f"give one of {', '.join(commands)}; see --help"
-        _fail(f"{name}: not a command; {advice}" if name else f"no command; {advice}", USAGE)
+        _fail("; ".join([problem, *did_you_mean(name, commands), advice]), USAGE)
     del sys.argv[1]
     commands[name]()
 

@@ -80,7 +80,7 @@ def check_folder(folder: str) -> None:
     if not os.path.isdir(folder):
         raise ConfigError(
             f"data.folder: {folder} is not a folder; it should hold vocab.txt and train.source, ...; "
-            "prepare it, or say where it is by --set data.folder=..."
+            "prepare it, or say where it is by --set data.folder=... (paths are from the current folder)"
         )
 
 
@@ -92,7 +92,7 @@ def splits(folder: str) -> list[str]:
 def check_split(folder: str, split: str, known: Collection[str]) -> None:
     """Raises ConfigError if `split` is not one of the `known` splits of a corpus."""
     if split not in known:
-        raise ConfigError(f"{folder}: has no split {split}; it has {', '.join(known)}")
+        raise ConfigError(f"{folder}: has no split {split} to evaluate on; it has {', '.join(known)}")
 
 
 def read_references(folder: str, split: str) -> tuple[list[str], list[str]]:

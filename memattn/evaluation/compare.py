@@ -13,7 +13,7 @@ from memattn import reading
 from memattn.data import tokenizer as tokenizers
 from memattn.data.text_files import read_lines
 from memattn.data.trees import are_trees
-from memattn.errors import DataError, RunError
+from memattn.errors import ConfigError, DataError, RunError
 from memattn.evaluation import formatting
 from memattn.evaluation.metrics import METRICS, default_bleu
 from memattn.evaluation.stored import DETOKENIZED, HYPOTHESES, REFERENCES, RESULT, evaluation_command, stored_folder
@@ -40,7 +40,12 @@ class RunTranslations(NamedTuple):
 
 
 def read(run_dir: str, split: str) -> RunTranslations:
-    """Reads what an evaluation of a run has written. Raises RunError if there is none, DataError, OSError."""
+    """Reads what an evaluation of a run has written.
+
+    Raises ConfigError if there is no such folder, RunError if it has no evaluation, DataError, OSError.
+    """
+    if not os.path.isdir(run_dir):
+        raise ConfigError(f"{run_dir}: no such folder")
     folder = stored_folder(run_dir, split)
     if folder is None:
         raise RunError(f"{run_dir}: no evaluation on {split}; make one with: {evaluation_command(run_dir, split)}")

@@ -63,8 +63,10 @@ class Checkpoint:
     def _read(self, path: str) -> None:
         shapes = tf.train.load_checkpoint(path).get_variable_to_shape_map()
         for key, weight in self._weights.items():
-            if shapes.get(f"model/{key}{_VALUE}") != weight.shape:
-                raise ValueError(f"model/{key}: not a weight {weight.shape.as_list()} of this model")
+            shape = shapes.get(f"model/{key}{_VALUE}")
+            if shape != weight.shape:
+                problem = f"not of this model: model/{key} is {shape or 'missing'}, not {weight.shape.as_list()}"
+                raise ValueError(f"{problem}; was config.yaml changed?")
         before = [state.serialize() for state in self._states]
         try:
             status = self.trackable.read(path)
@@ -247,7 +249,8 @@ def restore_average(model: tf.keras.Model, folder: str, number: int) -> list[str
         if len(paths) == number:
             break
     if len(paths) < number:
-        raise RunError(f"{folder}: {len(paths)} checkpoints to average, not {number}; see training.keep_checkpoints")
+        advice = "training writes one every training.checkpoint_every steps, and keeps training.keep_checkpoints"
+        raise RunError(f"{folder}: has {len(paths)} of the {number} checkpoints to average; {advice}")
     for weight, total in zip(model.weights, sums, strict=True):
         weight.assign(total / number)
     return paths
@@ -268,7 +271,7 @@ def _readable(checkpoint: Checkpoint, folder: str) -> Iterator[str]:
             time.sleep(_REPLACING_TIME)
             if path in listed(folder):  # otherwise training has replaced it
                 damaged = True
-                warnings.warn(f"{path}: unreadable checkpoint, skipped: {reason(error)}", stacklevel=2)
+                warnings.warn(f"{path}: checkpoint skipped: {reason(error)}", stacklevel=2)
             continue
         readable = True
         yield path

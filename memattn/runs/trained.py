@@ -122,7 +122,7 @@ def _restore_best(model: Model, run_dir: str, config: Config) -> str:
     try:
         path = checkpoints.restore(Checkpoint(model), os.path.join(run_dir, run_folder.BEST))
     except RunError as error:
-        raise RunError(str(error), f"--average 1 uses the last of {run_folder.CHECKPOINTS}/") from error
+        raise RunError(str(error), f"--average 1 tries the last checkpoint in {run_folder.CHECKPOINTS}/") from error
     if path is None:
         every = config.training.validate_every
         raise RunError(f"{run_dir}: no best checkpoint yet; training writes one every {every:,} steps, as it validates")

@@ -11,10 +11,11 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from memattn.config import DecodingConfig, check_overrides
+from memattn.config.schema import listed
 from memattn.data.batches import streaming_batches
 from memattn.data.sentences import Sentences
 from memattn.data.tokenizer import Tokenizer
-from memattn.data.vocabulary import Vocabulary
+from memattn.data.vocabulary import UNK, Vocabulary
 from memattn.errors import ConfigError, DataError
 from memattn.runs.trained import Trained
 from memattn.runs.trained import load as load_trained
@@ -82,6 +83,7 @@ class Translator:
         self._scores, self._alignment, self._replace_unknown = scores, alignment, replace_unknown
         self._most_tokens = max_source_length or searcher.max_source_length or sys.maxsize
         self._long_lines = searcher.config.long_lines
+        self._has_warned_of_unknown = False
         self.batch_size = searcher.config.batch_size
 
     def translate(self, lines: list[str]) -> list[str]:
@@ -95,8 +97,8 @@ class Translator:
     def __call__(self, lines: list[str], first: int, name: str = STDIN) -> Iterator[str]:
         """Yields the output lines of source lines, each as soon as it is ready.
 
-        Warns about a line that is split or cut. Raises DataError for a line that is refused, after the output of the
-        lines before it.
+        Warns about a line that is split or cut, and about the first line with tokens that the vocabulary lacks. Raises
+        DataError for a line that is refused, after the output of the lines before it.
 
         Args:
           lines: the source lines.
@@ -109,10 +111,22 @@ class Translator:
                 error = DataError(too_long(name, first + place, line, self._most_tokens))
                 tokens = tokens[:place]
                 break
+        self._warn_of_unknown(tokens, first, name)
         pieces = [self._pieces(line, name, number) for number, line in enumerate(tokens, first)]
         yield from self._output(pieces, first)
         if error:
             raise error
+
+    def _warn_of_unknown(self, lines: list[list[str]], first: int, name: str) -> None:
+        """Warns about the first line, of all that this object translates, with tokens that the vocabulary lacks."""
+        for number, tokens in enumerate(lines, first):
+            if self._has_warned_of_unknown:
+                return
+            ids = self._vocabulary.encode(tokens)
+            if unknown := [token for token, i in zip(tokens, ids, strict=False) if i == UNK]:
+                self._has_warned_of_unknown = True
+                what = f"{len(unknown):,} of {len(tokens):,} tokens are not in the vocabulary: {listed(unknown)}"
+                warnings.warn(f"{name}:{number}: {what} (further lines like this are not named)", stacklevel=3)
 
     def _pieces(self, tokens: list[str], name: str, number: int) -> list[list[str]]:
         """Returns the pieces of a line that are translated one by one."""

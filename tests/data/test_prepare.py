@@ -809,7 +809,10 @@ def test_targets_of_single_words_are_reported(files, tmp_path):
     ("arguments", "problem"),
     [
         ([], "no command; give one of copy, wmt17, multi30k, tatoeba, iwslt17, parallel"),
-        (["wtm17"], "wtm17: not a command; give one of copy, wmt17, multi30k, tatoeba, iwslt17, parallel"),
+        (
+            ["wtm17"],
+            "wtm17: not a command; did you mean wmt17?; give one of copy, wmt17, multi30k, tatoeba, iwslt17, parallel",
+        ),
         (["--folder=data", "copy"], "--folder=data: not a command; give one of copy"),
         (["copy", "multi30k"], "multi30k: not a flag"),
         (["copy", "--max_length="], "--max_length: empty; give one or more"),

@@ -99,7 +99,7 @@ def test_runs_that_cannot_be_compared_are_refused(tmp_path):
             "--compare: reads the results of earlier evaluations; --repeats would have no",
         ),
         (["--compare=b", "--run_dir=c"], "a second --run_dir would have no effect"),
-        (["--compare=nowhere"], "nowhere: no evaluation on valid"),
+        (["--compare=nowhere"], "nowhere: no such folder"),
     ],
 )
 def test_wrong_comparisons_are_reported_in_one_line(command, tmp_path, arguments, problem):

@@ -54,6 +54,7 @@ def assert_same_lines(actual, expected):
         np.testing.assert_allclose(float(expected_score), float(score), rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.filterwarnings("ignore:standard input.*not in the vocabulary")
 @pytest.mark.parametrize(("which", "alignment"), [(0, "hard"), (1, None)])
 def test_an_exported_model_translates_as_its_run(exported, runs, which, alignment):
     folder, run = exported[which]
@@ -172,6 +173,7 @@ def test_an_ensemble_is_exported(runs, tmp_path):
     assert list(exported(lines, 1)) == list(translator(both)(lines, 1))
 
 
+@pytest.mark.filterwarnings("ignore:standard input.*not in the vocabulary")
 def test_a_source_that_is_too_long_is_reported_after_earlier_translations(exported):
     folder, run = exported[0]
     with open(os.path.join(folder, EXTRA, FACTS), encoding="utf-8") as file:

@@ -709,3 +709,14 @@ def test_an_error_is_not_printed_among_translations(runs):
     assert result.returncode == 1
     assert len(result.stdout.splitlines()) == 1
     assert float(result.stdout) < 0
+
+
+def test_the_first_line_with_tokens_that_the_vocabulary_lacks_is_named(trained):
+    translate, unknown = translator(trained), "☃ Haus ☃"
+    with pytest.warns(UserWarning) as warned:
+        translate.translate(["Haus Hund.", unknown, f"{unknown} Hund"])
+        translate.translate([unknown])
+    (message,) = [str(each.message) for each in warned]
+    tokens = trained.tokenizer.encode(unknown, "source")
+    number = sum(trained.vocabulary.ids.get(token) is None for token in tokens)
+    assert message.startswith(f"lines:2: {number} of {len(tokens)} tokens are not in the vocabulary: ☃, ☃ (further")

@@ -395,7 +395,7 @@ def test_a_missing_split_is_reported_before_anything_is_trained(load, is_copy_ta
         (tmp_path / "data").mkdir()
         for split in ("valid", "test"):
             (tmp_path / "data" / f"{split}.target").touch()
-    with pytest.raises(ConfigError, match=f"data: has no split nope; it has {splits}$"):
+    with pytest.raises(ConfigError, match=f"data: has no split nope to evaluate on; it has {splits}$"):
         sweep.run_sweep(load(GRID[:1], changes), str(tmp_path / "sweep"), **{**OPTIONS, "split": "nope"})
     assert not (tmp_path / "sweep").exists()
 
