@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from memattn import model_rules
 from memattn.attention import MECHANISMS
 from memattn.config.schema import Origin
 from memattn.config.sections import (
@@ -30,8 +31,7 @@ def check(config: Config, origin: Origin) -> None:
         raise origin.error("training.teacher", "given beside training.init_from; give one of them")
     _check_decoding(decoding, origin)
     if isinstance(model, Seq2SeqConfig):
-        _check_encoder(model, config.data, origin)
-        _check_seq2seq(model, origin)
+        _check_seq2seq(model, config.data, origin)
         _check_attention(model, decoding.num_slots, origin)
         if decoding.memory_ratio:
             raise origin.error("decoding.memory_ratio", f"is for active memory, not for model.kind: {model.kind}")
@@ -46,9 +46,6 @@ def _check_features(config: Config, origin: Origin) -> None:
         raise origin.error("data.source", f"features are for a prepared corpus; {config.data.generated.key} has tokens")
     if not isinstance(model, Seq2SeqConfig):
         raise origin.error("data.source", f"features need model.kind: seq2seq, not {model.kind}")
-    if model.tie_embeddings != "none":
-        problem = f"{model.tie_embeddings} needs data.source: tokens; features have no embeddings"
-        raise origin.error("model.tie_embeddings", problem)
     if config.decoding.lexicon:
         raise origin.error("decoding.lexicon", "needs data.source: tokens; it has translations of source tokens")
 
@@ -113,41 +110,13 @@ def _check_decoding(decoding: DecodingConfig, origin: Origin) -> None:
         raise origin.error("decoding.n_best", problem)
 
 
-def _check_encoder(model: Seq2SeqConfig, data: DataConfig, origin: Origin) -> None:
+def _check_seq2seq(model: Seq2SeqConfig, data: DataConfig, origin: Origin) -> None:
     for factor in model.encoder_reduce:
         if type(factor) is not int or not 1 <= factor <= 100:
             raise origin.error("model.encoder_reduce", f"expected ints from 1 to 100, not {abbreviated(factor)}")
-    layers = model.layers_of_encoder
-    if len(model.encoder_reduce) >= layers:
-        problem = f"{len(model.encoder_reduce)} factors, but {layers} layers have {layers - 1} joints between them"
-        raise origin.error("model.encoder_reduce", f"{problem}; raise model.encoder_layers")
-    is_auto = model.bridge == "auto" and model.decoder == "rnnsearch" and model.attention["name"] != "none"
-    has_backward_bridge = model.bridge == "backward" or is_auto
-    if has_backward_bridge and (model.encoder_layers or 1) > 1:
-        problem = "the bridge backward, which rnnsearch has by default, " if is_auto else "backward "
-        raise origin.error("model.bridge", f"{problem}is for model.encoder_layers: 1, not {model.encoder_layers}")
-    if model.spec_augment and data.source != "features":
-        raise origin.error("model.spec_augment", f"needs data.source: features, not {data.source}")
-
-
-def _check_seq2seq(model: Seq2SeqConfig, origin: Origin) -> None:
-    is_rnnsearch = model.decoder == "rnnsearch"
-    if is_rnnsearch:
-        for key, needed in {"layers": 1, "input_feeding": True, "mix": True}.items():
-            if getattr(model, key) != needed:
-                raise origin.error(f"model.{key}", f"must be {str(needed).lower()} with model.decoder: rnnsearch")
-        if model.units % 2:
-            raise origin.error("model.units", f"must be even with model.decoder: rnnsearch, not {model.units}")
-    if model.bridge == "backward" and model.layers > 1:
-        raise origin.error("model.bridge", f"backward is for model.layers: 1, not {model.layers}")
-    features = model.units // 2 if is_rnnsearch else model.units  # width of the output layer's input
-    if model.tie_embeddings == "all" and not (model.mix and model.embedding_size == features):
-        needed_size = "half of model.units" if is_rnnsearch else "model.units"
-        raise origin.error(
-            "model.tie_embeddings",
-            f"'all' needs model.mix: true and model.embedding_size = {needed_size}, "
-            f"not mix: {str(model.mix).lower()}, {model.embedding_size} and {features}",
-        )
+    if rule := model_rules.broken(vars(model), reads_tokens=data.source == "tokens"):
+        option, problem = rule
+        raise origin.error(f"model.{option}", problem)
 
 
 def _check_attention(model: Seq2SeqConfig, decoded_slots: int | None, origin: Origin) -> None:

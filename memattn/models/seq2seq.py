@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from memattn import attention as mechanisms
+from memattn import model_rules
 from memattn.attention.initializers import Initializer
 from memattn.attention.options import check_choice
 from memattn.data.lexicon import Selection
@@ -88,7 +89,7 @@ class Seq2Seq(tf.keras.Model):
       spec_augment: number of masks of time, and of masks of frequency, in each source of vectors in training.
 
     Raises:
-      ValueError: "ARGUMENT: PROBLEM", for an unknown choice, an option out of range, or too many layers.
+      ValueError: "ARGUMENT: PROBLEM", for an unknown choice, an option out of range, or one that does not fit others.
       TypeError: the mechanism has no option of a given name.
     """
 
@@ -142,10 +143,8 @@ class Seq2Seq(tf.keras.Model):
         }
         for name, choices in _CHOICES.items():
             check_choice(name, self._arguments[name], choices)
-        if decoder == "rnnsearch" and not (input_feeding and mix):
-            raise ValueError("decoder: rnnsearch needs input_feeding and mix, and has its own forms of both")
-        if spec_augment and source_features is None:
-            raise ValueError("spec_augment: is for sources of vectors; give source_features")
+        if rule := model_rules.broken(self._arguments, reads_tokens=source_features is None):
+            raise ValueError(": ".join(rule))
         self.vocabulary_size, self.max_source_length = vocabulary_size, max_source_length
         # The order in which layers are made decides what a seed draws for them, and the order of the optimizer's state.
         uniform = {"class_name": "RandomUniform", "config": {"minval": -init_scale, "maxval": init_scale}}
@@ -159,12 +158,10 @@ class Seq2Seq(tf.keras.Model):
         )
         if source_features is None:
             self.source_embedding = self._embedding("source_embedding", embedding_size, uniform)
-        elif tie_embeddings == "none":
+        else:
             self.source_embedding = FeatureReader(
                 source_features, spec_augment=spec_augment, dtype=self.dtype_policy, name="source_embedding"
             )
-        else:
-            raise ValueError(f"tie_embeddings: {tie_embeddings} is for sources of tokens, which have embeddings")
         self.target_embedding = (
             self._embedding("target_embedding", embedding_size, uniform)
             if tie_embeddings == "none"
@@ -208,12 +205,9 @@ class Seq2Seq(tf.keras.Model):
     def _make_bridge(
         self, kind: str, decoder: str, layers: int, units: int, initializer: Initializer
     ) -> tf.keras.layers.Layer:
-        """Makes the bridge. Raises ValueError for more layers than the bridge or the decoder may have."""
+        """Makes the bridge, which "auto" leaves to the decoder."""
         if kind == "auto":
             kind = DECODERS[decoder].default_bridge if self.has_alignments else "dense"
-        most = max(layers, self.encoder.layers) if kind == "backward" else layers
-        if most > 1 and (decoder == "rnnsearch" or kind == "backward"):
-            raise ValueError(f"layers: decoder rnnsearch and bridge backward are for one layer, not {most}")
         options: dict[str, Any] = {} if kind == "zero" else {"initializer": initializer}
         if kind == "backward":
             options["encoder_units"] = self.encoder.units
@@ -234,8 +228,6 @@ class Seq2Seq(tf.keras.Model):
         features, _ = self.decoder.compute_output_shape(target, memory)
         if not self.tied_output:
             self.output_layer.build(features)
-        elif features[-1] != target[-1]:
-            raise ValueError(f"tie_embeddings: all needs embedding_size = {features[-1]}, not {target[-1]}")
         self.built = True
 
     def build(self, source_shape=None, target_shape=None):

@@ -53,18 +53,18 @@ def test_padding_does_not_change_the_first_state():
 @pytest.mark.parametrize(
     ("model", "problem"),
     [
-        ({"decoder": "rnnsearch"}, "model.layers: must be 1 with model.decoder: rnnsearch"),
-        ({"decoder": "rnnsearch", "layers": 1, "mix": False}, "model.mix: must be true with model.decoder: rnnsearch"),
+        ({"decoder": "rnnsearch"}, "model.layers: must be 1 with decoder: rnnsearch"),
+        ({"decoder": "rnnsearch", "layers": 1, "mix": False}, "model.mix: must be true with decoder: rnnsearch"),
         (
             {"decoder": "rnnsearch", "layers": 1, "input_feeding": False},
-            "model.input_feeding: must be true with model.decoder: rnnsearch",
+            "model.input_feeding: must be true with decoder: rnnsearch",
         ),
-        ({"decoder": "rnnsearch", "layers": 1, "units": 7}, "model.units: must be even with model.decoder: rnnsearch"),
+        ({"decoder": "rnnsearch", "layers": 1, "units": 7}, "model.units: must be even with decoder: rnnsearch"),
         (
             {"decoder": "rnnsearch", "layers": 1, "tie_embeddings": "all", "units": 8, "embedding_size": 8},
-            "model.embedding_size = half of model.units, not mix: true, 8 and 4",
+            "embedding_size = half of units, not mix: true, 8 and 4",
         ),
-        ({"bridge": "backward"}, "model.bridge: backward is for model.layers: 1, not 2"),
+        ({"bridge": "backward"}, "model.bridge: backward is for layers: 1, not 2"),
         ({"encoder": "rnn"}, "model.encoder: "),
     ],
 )

@@ -150,7 +150,7 @@ def test_a_training_step_changes_every_weight_and_ignores_rows_of_padding():
 
 
 def test_embeddings_of_sources_cannot_be_tied_where_there_are_none():
-    with pytest.raises(ValueError, match="tie_embeddings: all is for sources of tokens"):
+    with pytest.raises(ValueError, match="tie_embeddings: all needs sources of tokens"):
         feature_model(tie_embeddings="all")
 
 
@@ -178,7 +178,7 @@ def test_no_mask_covers_more_than_its_share():
 
 
 def test_a_backward_bridge_is_for_an_encoder_of_one_layer():
-    with pytest.raises(ValueError, match="are for one layer, not 3"):
+    with pytest.raises(ValueError, match="bridge: backward is for encoder_layers: 1, not 3"):
         make_model("bahdanau", {}, bridge="backward", encoder_layers=3)
 
 
