@@ -66,6 +66,7 @@ KINDS = {
     "bridge_translation": _TESTED,
     "windows": Kind(),
     "windowed_memory": Kind(("windowed_memory", "windowed_memory_200", "windowed_memory_slots")),
+    "pace": Kind(),
     "speech": _TESTED,
     "speech_person": _TESTED,
 }
@@ -128,6 +129,7 @@ TARGETS = {
     "bridge": Target(("bridge", "bridge_translation"), windowed.bridge),
     "windows": Target(("windows",), windowed.windows),
     "windowed_memory": Target(("windowed_memory",), windowed.windowed_memory),
+    "pace": Target(("pace",), windowed.pace),
     "speech": Target(("speech",), speech.speech),
     "speech_person": Target(("speech", "speech_person"), speech.person, needs=speech.in_fine_tuning),
     "speech_time": Target((), speech.decoder_time, is_benchmark=True),

@@ -38,6 +38,11 @@ def bridge(folder: str) -> None:
     windowed.bridge(Output(folder, "small"), *(_runs(kind, "bridge/small") for kind in kinds))
 
 
+def pace(folder: str) -> None:
+    """Writes the table of training steps to 95 BLEU."""
+    windowed.pace(Output(folder, "cpu"), _runs("pace/cpu", "pace/cpu"))
+
+
 def _runs(config_name: str, results_name: str) -> list[Run]:
     """Returns the runs of a study's config that a folder of results/ holds, in the order of the config."""
     config = configs.load(str(ROOT / "configs/studies" / f"{config_name}.yaml"), [])
@@ -72,4 +77,5 @@ def write(path: str) -> None:
 RESULTS: dict[str, Callable[[str], None]] = {
     "results/windowed_memory/cpu": windowed_memory,
     "results/bridge/small": bridge,
+    "results/pace/cpu": pace,
 }

@@ -76,3 +76,14 @@ def test_a_continued_run_has_one_curve():
     assert [run.name for run in joined] == [second.name, apart.name]
     assert joined[0].curve == [(10, 1.0), (20, 96.0), (30, 1.0), (40, 96.0)]
     assert joined[1].curve == apart.curve
+
+
+def test_the_pace_is_the_first_step_at_95_bleu_of_each_seed(tmp_path):
+    output = Output(str(tmp_path), "cpu")
+    windowed.pace(output, made_up("pace", bleu=lambda config: 90.0 + 3 * config.training.seed, scale="cpu"))
+    rows = rows_of(output)
+    assert [row["model"] for row in rows] == ["memory, K = 32", "windowed memory, K = 32", "Bahdanau"]
+    for row in rows:
+        assert (row["steps to 95 BLEU, by seed"], row["median"]) == ("never, 20, 20", "")
+    windowed.pace(output, made_up("pace", bleu=lambda config: 96.0, scale="cpu"))
+    assert {row["median"] for row in rows_of(output)} == {"20"}

@@ -44,6 +44,24 @@ def windowed_memory(output: Output, runs: list[Run]) -> None:
     output.pictures("steps_by_load", lambda path: plots.steps_by_load(path, steps, title))
 
 
+def pace(output: Output, runs: list[Run]) -> None:
+    """Writes the training steps to 95 BLEU, in the copy task, by length and model."""
+    rows = []
+    for (length, model), seeds in groups(sorted(runs, key=_place), task_length, _label).items():
+        steps = [run.steps_to(LEARNT) for run in seeds]
+        reached = [step for step in steps if step is not None]
+        rows.append(
+            {
+                "L": length,
+                "model": model,
+                "steps to 95 BLEU, by seed": ", ".join(str(step or "never") for step in steps),
+                "median": statistics.median(reached) if len(reached) == len(steps) else "",
+            }
+        )
+    every = runs[0].config.training.validate_every
+    output.table(rows, f"Training steps to {LEARNT} BLEU on the copy task, validated every {every} steps")
+
+
 def _place(run: Run) -> tuple[int, int, int]:
     """Returns what the rows are sorted by: length, mechanism, and number of slots."""
     name = styles.attention(run.config)["name"]
