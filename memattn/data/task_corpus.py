@@ -50,8 +50,8 @@ def prepare(config: CopyConfig, folder: str) -> None:
                 _remove_unfinished(folder)
 
 
-def least_size(config: CopyConfig) -> tuple[int, int]:
-    """Returns what a corpus has on average, or less: the tokens of all sources, and the bytes of all files."""
+def expected_size(config: CopyConfig) -> tuple[int, int]:
+    """Returns lower bounds on the expected size of a corpus: the tokens of all sources, and the bytes of all files."""
     examples = config.train_examples + config.valid_examples
     tokens = examples * config.max_length // 2  # lengths are uniform; a source has as many tokens as its length or more
     return tokens, 2 * tokens + 4 * config.num_symbols
@@ -59,7 +59,7 @@ def least_size(config: CopyConfig) -> tuple[int, int]:
 
 def _check_resources(config: CopyConfig, folder: str) -> None:
     """Raises ConfigError for a corpus that memory or disk cannot hold; announces a large one."""
-    _, size = least_size(config)
+    _, size = expected_size(config)
     key = config.key
     pairs = f"{config.train_examples + config.valid_examples:,} pairs of up to {config.max_length:,}"
     vocabulary = f"a vocabulary of {config.num_symbols:,} symbols"

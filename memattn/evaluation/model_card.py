@@ -117,8 +117,11 @@ def _commands(result: Result, run_dirs: list[str]) -> str:
         weights.append(f"--average {len(result.checkpoints) // len(run_dirs)}")
     translate = [*weights, *(f"--set {shlex.quote(override)}" for override in result.overrides)]
     refused = [f"decoding.{key}" for key in NOT_EXPORTED if result.config["decoding"][key] is not None]
-    exportable = [override for override in result.overrides if not override.startswith(tuple(refused))]
-    exportable += [f"{key}=null" for key in refused]
+    replaced = {f"{key}=null" for key in refused}
+    if result.config["decoding"]["n_best"] > result.config["decoding"]["beam_size"]:  # which only sampling allows
+        replaced.add("decoding.n_best=1")
+    keys = tuple(change.partition("=")[0] for change in replaced)
+    exportable = [override for override in result.overrides if not override.startswith(keys)] + sorted(replaced)
     export = [*weights, *(f"--set {shlex.quote(override)}" for override in exportable)]
     if result.config["data"]["source"] != "tokens":
         return f"```\nmemattn-eval {' '.join(translate)} --set data.folder=FOLDER --split SPLIT\n```"

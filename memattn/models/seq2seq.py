@@ -143,8 +143,8 @@ class Seq2Seq(tf.keras.Model):
         }
         for name, choices in _CHOICES.items():
             check_choice(name, self._arguments[name], choices)
-        if rule := model_rules.broken(self._arguments, reads_tokens=source_features is None):
-            raise ValueError(": ".join(rule))
+        if misfit := model_rules.first_problem(self._arguments, reads_tokens=source_features is None):
+            raise ValueError(": ".join(misfit))
         self.vocabulary_size, self.max_source_length = vocabulary_size, max_source_length
         # The order in which layers are made decides what a seed draws for them, and the order of the optimizer's state.
         uniform = {"class_name": "RandomUniform", "config": {"minval": -init_scale, "maxval": init_scale}}
@@ -205,9 +205,12 @@ class Seq2Seq(tf.keras.Model):
     def _make_bridge(
         self, kind: str, decoder: str, layers: int, units: int, initializer: Initializer
     ) -> tf.keras.layers.Layer:
-        """Makes the bridge, which "auto" leaves to the decoder."""
+        """Makes the bridge. Raises ValueError if the bridge is for fewer layers."""
         if kind == "auto":
             kind = DECODERS[decoder].default_bridge if self.has_alignments else "dense"
+        most = max(layers, self.encoder.layers)
+        if kind == "backward" and most > 1:
+            raise ValueError(f"bridge: backward is for one layer in encoder and decoder, not {most}")
         options: dict[str, Any] = {} if kind == "zero" else {"initializer": initializer}
         if kind == "backward":
             options["encoder_units"] = self.encoder.units
@@ -228,6 +231,8 @@ class Seq2Seq(tf.keras.Model):
         features, _ = self.decoder.compute_output_shape(target, memory)
         if not self.tied_output:
             self.output_layer.build(features)
+        elif features[-1] != target[-1]:
+            raise ValueError(f"tie_embeddings: all needs embedding_size = {features[-1]}, not {target[-1]}")
         self.built = True
 
     def build(self, source_shape=None, target_shape=None):

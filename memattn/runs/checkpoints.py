@@ -65,8 +65,8 @@ class Checkpoint:
         for key, weight in self._weights.items():
             shape = shapes.get(f"model/{key}{_VALUE}")
             if shape != weight.shape:
-                problem = f"not of this model: model/{key} is {shape or 'missing'}, not {weight.shape.as_list()}"
-                raise ValueError(f"{problem}; was config.yaml changed?")
+                has = "is missing" if shape is None else f"has shape {shape}, not {weight.shape.as_list()}"
+                raise ValueError(f"not of this model: model/{key} {has}; was config.yaml changed?")
         before = [state.serialize() for state in self._states]
         try:
             status = self.trackable.read(path)

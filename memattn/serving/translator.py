@@ -111,8 +111,8 @@ class Translator:
                 error = DataError(too_long(name, first + place, line, self._most_tokens))
                 tokens = tokens[:place]
                 break
-        self._warn_of_unknown(tokens, first, name)
         pieces = [self._pieces(line, name, number) for number, line in enumerate(tokens, first)]
+        self._warn_of_unknown([sum(parts, []) for parts in pieces], first, name)
         yield from self._output(pieces, first)
         if error:
             raise error

@@ -26,7 +26,7 @@ def check_task(config: Config) -> None:
     task = config.data.generated
     if task is None:
         return
-    tokens, _ = task_corpus.least_size(task)
+    tokens, _ = task_corpus.expected_size(task)
     pairs = task.train_examples + task.valid_examples
     needed = pairs * _LINE_BYTES + tokens * _TOKEN_BYTES
     resources.check(needed, task.key, f"a corpus of {pairs:,} pairs of up to {task.max_length:,}")

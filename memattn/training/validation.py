@@ -46,20 +46,20 @@ class Validation:
 
     def __init__(self, config: Config, model: Model, vocabulary: Vocabulary, tokenizer: Tokenizer):
         path = config.data.path
-        self._test_set = test_set.read(path, "valid", vocabulary, tokenizer, config.data.source)
+        self._valid = test_set.read(path, "valid", vocabulary, tokenizer, config.data.source)
         self.metrics = metrics.validation_metrics(config.training.metric)
         metrics.check_installed(self.metrics)
-        if metrics.METRICS[config.training.metric].needs_trees and not are_trees(self._test_set.references):
+        if metrics.METRICS[config.training.metric].needs_trees and not are_trees(self._valid.references):
             problem = f"{config.training.metric} compares trees, and {path} has other targets"
             raise ConfigError(f"training.metric: {problem}; see memattn-prepare parsing")
-        self.problem = bleu_problem(tokenizer, self._test_set.references) if config.training.metric == "bleu" else None
-        self._searcher, self._scorer = _StoppableSearcher(model, _decoding(config, self._test_set)), Scorer(model)
-        self._searcher.check(self._searcher.config.batch_size, int(self._test_set.source.lengths().max()))
+        self.problem = bleu_problem(tokenizer, self._valid.references) if config.training.metric == "bleu" else None
+        self._searcher, self._scorer = _StoppableSearcher(model, _decoding(config, self._valid)), Scorer(model)
+        self._searcher.check(self._searcher.config.batch_size, int(self._valid.source.lengths().max()))
         self._vocabulary, self._tokenizer, self._num_buckets = vocabulary, tokenizer, config.data.num_buckets
-        by_length = np.argsort(self._test_set.source.lengths(), kind="stable")
+        by_length = np.argsort(self._valid.source.lengths(), kind="stable")
         self._example_index = int(by_length[len(by_length) // 2])
-        source = without_line_breaks(self._test_set.source.text(self._example_index, vocabulary, tokenizer))
-        self.example = ValidationExample(source, self._test_set.references[self._example_index], "")
+        source = without_line_breaks(self._valid.source.text(self._example_index, vocabulary, tokenizer))
+        self.example = ValidationExample(source, self._valid.references[self._example_index], "")
         self._example_tokens: list[str] = []  # of the translation
 
     def chiefs_scores(self, strategy: tf.distribute.Strategy, stop: Callable[[], bool]) -> dict[str, float] | None:
@@ -77,14 +77,14 @@ class Validation:
         self._searcher.stop = stop
         self._searcher.renew()
         try:
-            translations, _ = decode(self._searcher, self._test_set.source, self._vocabulary, self._num_buckets)
+            translations, _ = decode(self._searcher, self._valid.source, self._vocabulary, self._num_buckets)
             hypotheses = [without_line_breaks(self._tokenizer.decode(translation.best)) for translation in translations]
             comparison = Comparison.for_tokenizer(
                 self._tokenizer,
                 hypotheses=hypotheses,
-                references=self._test_set.references,
-                detokenized_references=self._test_set.detokenized_references,
-                target_loss=lambda: target_loss(self._scorer, self._test_set.source, self._test_set.target, stop),
+                references=self._valid.references,
+                detokenized_references=self._valid.detokenized_references,
+                target_loss=lambda: target_loss(self._scorer, self._valid.source, self._valid.target, stop),
             )
             scores = {name: score.value for name, score in metrics.scores(comparison, self.metrics).items()}
         except StoppedError:
@@ -100,9 +100,9 @@ class Validation:
         from memattn.evaluation import plots  # loads much of Matplotlib
 
         index, target = self._example_index, self._vocabulary.encode(self._example_tokens)
-        labels = self._test_set.source.labels(index, self._vocabulary)
-        source = self._test_set.source.padded(np.array([index]), 1, len(labels))
-        usual = 2 * len(self._test_set.target[index])  # mostly one width: traced once
+        labels = self._valid.source.labels(index, self._vocabulary)
+        source = self._valid.source.padded(np.array([index]), 1, len(labels))
+        usual = 2 * len(self._valid.target[index])  # mostly one width: traced once
         padded = np.full([1, max(len(target), usual)], PAD, np.int32)
         padded[0, : len(target)] = target
         weights = self._searcher.align(source, padded)[0, : len(target)].astype(np.float32)

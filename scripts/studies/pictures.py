@@ -124,14 +124,14 @@ def nested_slots(path: str) -> None:
 def family(path: str) -> None:
     """Draws BLEU of each mechanism in each task."""
     rows = _rows("family/small/table.csv")
-    names = [_mechanism(row["mechanism"]) for row in rows]
+    mechanisms = [_mechanism(row["mechanism"]) for row in rows]
     tasks = [column for column in rows[0] if column not in ("mechanism", "Multi30k")]
     figure = Figure(figsize=(9, 5.5), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=[len(tasks), 1])
     for axes, columns, worst, best in ((left, tasks, 20, 100), (right, ["Multi30k"], 6, 26)):
         texts = [[row[column] for column in columns] for row in rows]
         labels = [_task(column).replace(", ", "\n", 1) for column in columns]
-        plots.heat_map(axes, np.array(texts, float), texts, names, labels, worst=worst, best=best)
+        plots.heat_map(axes, np.array(texts, float), texts, mechanisms, labels, worst=worst, best=best)
     left.set_title("BLEU in generated tasks (darker is better)", fontsize=11)
     right.set_title("in translation", fontsize=11)
     right.set_yticks([])
@@ -192,8 +192,8 @@ def curves(path: str, table: str, title: str, memory: dict | None = None) -> Non
         bleu = float(row["validation BLEU"]), *formatting.ends(row["min-max"])
         points.setdefault(row["run"], {})[int(row["step"])] = bleu
     models = {name: memory or names.attention(name) for name in points}
-    names = {name: name if memory else styles.words(models[name]) for name in points}
-    learning_curves(path, [Line(names[name], models[name], points[name]) for name in points], title)
+    words = {name: name if memory else styles.words(models[name]) for name in points}
+    learning_curves(path, [Line(words[name], models[name], points[name]) for name in points], title)
 
 
 def multi30k(path: str) -> None:

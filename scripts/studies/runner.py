@@ -26,7 +26,8 @@ class Kind(NamedTuple):
     """Runs of one study.
 
     Attributes:
-      folders: folders of configs/studies with their configs, in the order of training; () is one of the kind's name.
+      folders: folders of configs/studies with their configs, in the order of training; by default the one with the
+        kind's name.
       split: split that they are evaluated on.
       is_timed: whether their decode times are shown.
     """

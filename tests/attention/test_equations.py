@@ -199,6 +199,8 @@ def test_the_registry_is_a_mapping_of_names_to_classes():
     assert attention.MECHANISMS.get("memory") is attention.MECHANISMS["memory"] is attention.MemoryAttention
     assert attention.MECHANISMS.get("nothing") is None
     assert "memory" in attention.MECHANISMS
+    assert "a_module:AMechanism" in attention.MECHANISMS  # to be imported when it is looked up
+    assert "a_module:AMechanism" not in list(attention.MECHANISMS)
     if len(names) == len(attention.MECHANISMS):  # otherwise tensorflow-addons is installed, and may fail to import
         assert dict(attention.MECHANISMS.items()) == {name: attention.MECHANISMS[name] for name in names}
         assert all(issubclass(kind, attention.AttentionMechanism) for kind in attention.MECHANISMS.values())

@@ -178,7 +178,7 @@ def test_no_mask_covers_more_than_its_share():
 
 
 def test_a_backward_bridge_is_for_an_encoder_of_one_layer():
-    with pytest.raises(ValueError, match="bridge: backward is for encoder_layers: 1, not 3"):
+    with pytest.raises(ValueError, match="bridge: backward is for one layer in encoder and decoder, not 3"):
         make_model("bahdanau", {}, bridge="backward", encoder_layers=3)
 
 

@@ -88,13 +88,22 @@ def test_a_checkpoint_of_another_model_does_not_change_weights(tmp_path):
     with (
         pytest.warns(
             UserWarning,
-            match=r"skipped: not of this model: model/attention/.* is \[.*2\], not \[.*3\]; was config.yaml changed",
+            match=r"skipped: not of this model: model/attention/.* has shape \[.*2\], not \[.*3\]; was config.yaml",
         ),
         pytest.raises(RunError, match="no checkpoint can be read"),
     ):
         checkpoints.restore(Checkpoint(model), str(tmp_path))
     for weight, value in zip(model.weights, before, strict=True):
         np.testing.assert_array_equal(weight.numpy(), value)
+
+
+def test_a_weight_that_a_checkpoint_lacks_is_named(tmp_path):
+    save(make_model("none", {}), tmp_path, 1)
+    with (
+        pytest.warns(UserWarning, match="skipped: not of this model: model/attention/.* is missing; was config.yaml"),
+        pytest.raises(RunError, match="no checkpoint can be read"),
+    ):
+        checkpoints.restore(Checkpoint(make_model("memory", {"num_slots": 3}, bridge="dense")), str(tmp_path))
 
 
 @pytest.mark.parametrize("ending", ["index", "data-00000-of-00001"])
