@@ -15,7 +15,7 @@ from memattn.sweeps.expand import expand
 from memattn.sweeps.results import Run, finished
 from studies import family
 from studies.britz2017 import figures, future_work, open_questions, printed, tables, windowed
-from studies.kaiser2016 import arithmetic, translation
+from studies.kaiser2016 import arithmetic, parsing, translation
 from studies.output import Output
 from studies.raffel2017 import speech
 
@@ -63,6 +63,7 @@ KINDS = {
         ("addition", "multiplication", "addition_columns_5", "addition_columns_10", "addition_columns_20")
     ),
     "active_translation": _TESTED,
+    "parsing": _TESTED,
     "bridge": Kind(),
     "bridge_translation": _TESTED,
     "windows": Kind(),
@@ -127,6 +128,7 @@ TARGETS = {
     "rnnsearch_by_length": Target(("rnnsearch_translation",), family.rnnsearch_by_length),
     "arithmetic": Target(("arithmetic",), arithmetic.arithmetic),
     "active_translation": Target(("active_translation",), translation.translation),
+    "parsing": Target(("parsing",), parsing.parsing),
     "bridge": Target(("bridge", "bridge_translation"), windowed.bridge),
     "windows": Target(("windows",), windowed.windows),
     "windowed_memory": Target(("windowed_memory",), windowed.windowed_memory),

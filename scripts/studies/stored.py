@@ -19,6 +19,7 @@ from memattn.evaluation.stored import RESULT
 from memattn.sweeps.expand import changes, expand
 from memattn.sweeps.results import Run
 from studies.britz2017 import windowed
+from studies.kaiser2016 import parsing as trees
 from studies.output import Output
 from studies.runner import KINDS, TARGETS
 
@@ -36,6 +37,11 @@ def bridge(folder: str) -> None:
     """Writes the table on the decoder's first state."""
     kinds = (f"{kind}/small" for kind in TARGETS["bridge"].kinds)
     windowed.bridge(Output(folder, "small"), *(_runs(kind, "bridge/small") for kind in kinds))
+
+
+def parsing(folder: str) -> None:
+    """Writes the table on parsing, also of runs that have no result yet."""
+    trees.parsing(Output(folder, "small"), _runs("parsing/small", "parsing/small"))
 
 
 def pace(folder: str) -> None:
@@ -59,8 +65,10 @@ def _result(folder: str) -> Result:
     """Returns the result of a run, or what the tables read of one."""
     if os.path.exists(path := os.path.join(folder, RESULT)):
         return Result.read(path)
-    bleu = reading.json_file(os.path.join(folder, "conditions.json"), {"bleu": float})["bleu"]
-    return cast(Result, SimpleNamespace(scores={"bleu": bleu}))
+    scores = {}
+    if os.path.exists(path := os.path.join(folder, "conditions.json")):
+        scores["bleu"] = reading.json_file(path, {"bleu": float})["bleu"]
+    return cast(Result, SimpleNamespace(scores=scores))
 
 
 def write(path: str) -> None:
@@ -78,4 +86,5 @@ RESULTS: dict[str, Callable[[str], None]] = {
     "results/windowed_memory/cpu": windowed_memory,
     "results/bridge/small": bridge,
     "results/pace/cpu": pace,
+    "results/parsing/small": parsing,
 }

@@ -7,9 +7,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers.studies import TINY, rows_of, run_in_forks, write_study
+from helpers.studies import TINY, made_up, rows_of, run_in_forks, write_study
 from studies import runner
-from studies.kaiser2016 import arithmetic
+from studies.kaiser2016 import arithmetic, parsing
 from studies.output import Output
 from studies.raffel2016 import adding_problem, subsequence
 
@@ -190,3 +190,21 @@ def test_the_table_of_arithmetic_is_written_from_tiny_runs(tmp_path, monkeypatch
     assert (tmp_path / "results" / "arithmetic" / "small" / "memory.png").stat().st_size > 10_000
     run = next((tmp_path / "runs").rglob("best")).parent
     assert load([str(run)], [], None).models
+
+
+def test_parsing_has_a_row_for_each_model_also_before_its_test(tmp_path):
+    output, rows = Output(str(tmp_path), "small"), []
+    for run in made_up("parsing", bleu=lambda config: 50.0):
+        seed = run.config.training.seed
+        validations = [{"step": "454", "bracketing_f1": str(10 * seed)}, {"step": "908", "bracketing_f1": "50"}]
+        run.result.scores.clear()
+        if run.config.model.kind == "seq2seq":
+            run.result.scores.update({"bracketing_f1": 60.0 + seed, "malformed_trees": 3.0})
+        rows.append(run._replace(validations=validations if seed < 3 else validations[:1]))
+    parsing.parsing(output, rows)
+    bahdanau, *_, active = rows_of(output)
+    assert (bahdanau["model"], active["model"]) == ("Bahdanau", "Extended Neural GPU")
+    for row in (bahdanau, active):
+        assert (row["validation F1, step 454"], row["validation F1, step 908"]) == ("20.0", "")
+    assert (bahdanau["test F1"], bahdanau["min-max"], bahdanau["malformed trees, %"]) == ("62.0", "61.0-63.0", "3.0")
+    assert active["test F1"] == active["malformed trees, %"] == ""

@@ -100,6 +100,7 @@ def test_the_target_all_skips_studies_that_a_scale_lacks(command):
         "rnnsearch_by_length",
         "arithmetic",
         "active_translation",
+        "parsing",
         "bridge",
         "windows",
         "windowed_memory",
