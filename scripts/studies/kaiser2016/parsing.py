@@ -1,4 +1,4 @@
-"""Compares attention, memory and active memory in parsing (Kaiser & Bengio, 2016, section 4.2)."""
+"""Compares attention, memory and active memory in parsing (Kaiser & Bengio, 2016)."""
 
 import statistics
 
