@@ -385,15 +385,17 @@ def _define_text_flags(folder: str | None = None, bpe_units: int | None = None) 
         None,
         "Run folder or prepared corpus whose BPE and vocabulary are used, in place of learning them.",
     )
-    flags.DEFINE_integer("bpe_sample", 5_000_000, "Upper bound on the pairs that BPE is learned from.", lower_bound=1)
+    defaults = text_preparation.Settings
+    meaning = "Upper bound on the pairs that BPE is learned from."
+    flags.DEFINE_integer("bpe_sample", defaults.bpe_sample, meaning, lower_bound=1)
     flags.DEFINE_integer(
         "max_length",
-        200,
+        defaults.max_length,
         "Upper bound on the units of either side; longer training pairs are dropped. The end of sentence is no unit "
         "here, but data.max_source_length counts it.",
         lower_bound=1,
     )
-    flags.DEFINE_integer("seed", 1, "Seed of --bpe_sample.", lower_bound=0, upper_bound=2**32 - 1)
+    flags.DEFINE_integer("seed", defaults.seed, "Seed of --bpe_sample.", lower_bound=0, upper_bound=2**32 - 1)
     flags.DEFINE_integer("workers", None, "Number of processes (default: one for each CPU core).", lower_bound=1)
 
 

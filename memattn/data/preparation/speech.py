@@ -68,8 +68,8 @@ class _Shard:
     Attributes:
       lengths: numbers of vectors of the recordings that are kept.
       texts: the text of each recording that is kept.
-      skipped: a line for each recording that is skipped: its place, its path and the reason, each as `_column` returns
-        it, separated by tabs.
+      skipped: a line for each recording that is skipped: its place, its path and the reason, in printable characters,
+        separated by tabs.
       stamps: size and time of the last change of each audio file, skipped ones included; None for a missing file.
       seconds: total length of the recordings that are kept.
       mixed: number of kept recordings with several channels.
