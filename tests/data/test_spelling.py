@@ -171,7 +171,7 @@ def test_a_run_evaluates_translates_and_exports_spelled_text(tiny_config, tmp_pa
     evaluate(run)
     assert not any(SPACE in line for line in lines_of(run / "hypotheses.txt"))
     trained = load([str(run)], ["decoding.max_source_length=8"], None)
-    line = "Haus kaputt Hund ."
+    line = "Haus kaputt Hund Hund"
     with pytest.warns(UserWarning, match="pieces"):
         (translated,) = translator(trained, alignment="soft").translate([line])
     parts = json.loads(translated)

@@ -158,7 +158,7 @@ def decoded(monkeypatch):
     def load(folders, changes, average):
         del folders, average
         tokenizer = SimpleNamespace(encode=lambda text, side: list(text))
-        return SimpleNamespace(changes=changes, text=tokenizer, models=[None], vocabulary=None)
+        return SimpleNamespace(changes=changes, tokenizer=tokenizer, models=[None], vocabulary=None)
 
     def read_split(trained, split):
         assert split == "test"

@@ -315,7 +315,7 @@ def test_averaged_checkpoints_are_the_mean_of_their_weights(tiny_config, tmp_pat
         np.testing.assert_allclose(mean, np.mean(weights, 0), rtol=1e-5, atol=1e-6)
     last_weights = weights_by_checkpoint[-1]
     assert any((last != mean).any() for last, mean in zip(last_weights, arrays(averaged.model), strict=True))
-    with pytest.raises(RunError, match="3 checkpoints .*training.keep_checkpoints"):
+    with pytest.raises(RunError, match="has 3 of the 4 checkpoints .*training.keep_checkpoints"):
         load([run_dir], [], 4)
 
 
