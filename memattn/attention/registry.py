@@ -57,7 +57,7 @@ class _Registry(MutableMapping[str, type["AttentionMechanism"]]):
         return _package_class(entry) if isinstance(entry, str) else entry
 
     def __contains__(self, name: Any) -> bool:
-        return is_reference(name) or (isinstance(name, str) and name in self._entries)
+        return isinstance(name, str) and (name in self._entries or is_reference(name))
 
     def __setitem__(self, name: str, mechanism: "str | type[AttentionMechanism]") -> None:
         self._entries[name] = mechanism

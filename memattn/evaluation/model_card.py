@@ -116,16 +116,16 @@ def _commands(result: Result, run_dirs: list[str]) -> str:
     if not is_best(result.checkpoints[0]):
         weights.append(f"--average {len(result.checkpoints) // len(run_dirs)}")
     translate = [*weights, *(f"--set {shlex.quote(override)}" for override in result.overrides)]
-    refused = [f"decoding.{key}" for key in NOT_EXPORTED if result.config["decoding"][key] is not None]
-    replaced = {f"{key}=null" for key in refused}
-    if result.config["decoding"]["n_best"] > result.config["decoding"]["beam_size"]:  # which only sampling allows
-        replaced.add("decoding.n_best=1")
-    keys = tuple(change.partition("=")[0] for change in replaced)
-    exportable = [override for override in result.overrides if not override.startswith(keys)] + sorted(replaced)
+    decoding = result.config["decoding"]
+    changes = {f"decoding.{key}": "null" for key in NOT_EXPORTED if decoding[key] is not None}
+    if decoding["n_best"] > decoding["beam_size"]:  # which only sampling allows
+        changes["decoding.n_best"] = "1"
+    exportable = [override for override in result.overrides if not override.startswith(tuple(changes))]
+    exportable += [f"{key}={value}" for key, value in changes.items()]
     export = [*weights, *(f"--set {shlex.quote(override)}" for override in exportable)]
     if result.config["data"]["source"] != "tokens":
         return f"```\nmemattn-eval {' '.join(translate)} --set data.folder=FOLDER --split SPLIT\n```"
-    if result.config["model"]["kind"] != "seq2seq" and not result.config["decoding"]["memory_ratio"]:
+    if result.config["model"]["kind"] != "seq2seq" and not decoding["memory_ratio"]:
         export.append("--set decoding.memory_ratio=1.2")  # an exported model has one memory length
     return (
         f"```\nmemattn-translate {' '.join(translate)} < source.txt > translations.txt\n"

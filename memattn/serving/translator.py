@@ -112,21 +112,22 @@ class Translator:
                 tokens = tokens[:place]
                 break
         pieces = [self._pieces(line, name, number) for number, line in enumerate(tokens, first)]
-        self._warn_of_unknown([sum(parts, []) for parts in pieces], first, name)
+        if not self._has_warned_of_unknown:
+            self._warn_of_unknown(pieces, first, name)
         yield from self._output(pieces, first)
         if error:
             raise error
 
-    def _warn_of_unknown(self, lines: list[list[str]], first: int, name: str) -> None:
-        """Warns about the first line, of all that this object translates, with tokens that the vocabulary lacks."""
-        for number, tokens in enumerate(lines, first):
-            if self._has_warned_of_unknown:
-                return
-            ids = self._vocabulary.encode(tokens)
-            if unknown := [token for token, i in zip(tokens, ids, strict=False) if i == UNK]:
+    def _warn_of_unknown(self, pieces: list[list[list[str]]], first: int, name: str) -> None:
+        """Warns about the first line, given by its pieces, with tokens that the vocabulary lacks."""
+        ids = self._vocabulary.ids
+        for number, line_pieces in enumerate(pieces, first):
+            if unknown := [token for piece in line_pieces for token in piece if ids.get(token, UNK) == UNK]:
                 self._has_warned_of_unknown = True
-                what = f"{len(unknown):,} of {len(tokens):,} tokens are not in the vocabulary: {listed(unknown)}"
-                warnings.warn(f"{name}:{number}: {what} (further lines like this are not named)", stacklevel=3)
+                what = f"{len(unknown):,} of {sum(map(len, line_pieces)):,} tokens are not in the vocabulary"
+                more = "(further lines like this are not named)"
+                warnings.warn(f"{name}:{number}: {what}: {listed(unknown)} {more}", stacklevel=3)
+                return
 
     def _pieces(self, tokens: list[str], name: str, number: int) -> list[list[str]]:
         """Returns the pieces of a line that are translated one by one."""

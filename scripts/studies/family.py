@@ -11,7 +11,7 @@ from memattn.evaluation import formatting
 from memattn.sweeps.results import Run
 from studies.lengths import bleu_by_length
 from studies.output import Output
-from studies.runs import LEARNT, is_memory, model_name, task_name
+from studies.runs import is_memory, median_steps, model_name, task_name
 
 
 def family(
@@ -36,7 +36,7 @@ def family(
     output.table(rows(lambda runs: f"{_mean_score(runs, 'bleu'):.2f}"), "BLEU of each mechanism in each task")
     cells = {
         "exact": lambda runs: f"{_mean_score(runs, 'exact_match'):.1f}",
-        "steps": _median_steps,
+        "steps": median_steps,
         "seconds": lambda runs: f"{statistics.mean(run.result.decode_seconds for run in runs):.3g}",
         "seeds": _range_over_seeds,
     }
@@ -78,9 +78,3 @@ def _mean_score(runs: list[Run], metric: str) -> float:
 def _range_over_seeds(runs: list[Run]) -> str:
     """Returns the smallest and the greatest BLEU as text; "" for a single seed."""
     return formatting.extent([run.result.scores["bleu"] for run in runs], ".2f") if len(runs) > 1 else ""
-
-
-def _median_steps(runs: list[Run]) -> str:
-    """Returns the median over seeds of the training steps until a task is learnt; "" if a seed does not learn it."""
-    steps = [step for step in (run.steps_to(LEARNT) for run in runs) if step]
-    return f"{statistics.median(steps):.0f}" if len(steps) == len(runs) else ""

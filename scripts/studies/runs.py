@@ -67,6 +67,17 @@ def valid_bleu(run: Run) -> float:
     return max(bleu for _, bleu in run.curve)
 
 
+def steps_by_seed(runs: list[Run]) -> str:
+    """Returns each run's training steps until a task is learnt, as text; "never" for a run that does not learn it."""
+    return ", ".join(str(run.steps_to(LEARNT) or "never") for run in runs)
+
+
+def median_steps(runs: list[Run]) -> str:
+    """Returns the median over seeds of the training steps until a task is learnt; "" if a seed does not learn it."""
+    steps = [step for step in (run.steps_to(LEARNT) for run in runs) if step]
+    return f"{statistics.median(steps):.0f}" if len(steps) == len(runs) else ""
+
+
 def groups(runs: list[Run], *keys: Callable[[Run], object]) -> dict[tuple, list[Run]]:
     """Returns the runs that agree in all keys, by the values of the keys, in the order of their first runs."""
     grouped: dict[tuple, list[Run]] = {}

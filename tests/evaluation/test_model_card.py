@@ -49,6 +49,10 @@ def test_the_model_card_names_samples_folders_and_ensembles(run):
     ensemble = {**result, "checkpoints": ["runs/a/best/step-1", "runs/b/best/step-2"], "overrides": []}
     command = "memattn-export --run_dir runs/a --run_dir runs/b --set decoding.sample=null --output"
     assert command in model_card(Result.from_json(ensemble))
+    ensemble["config"]["decoding"] |= {"n_best": 5, "lexicon": "lexicon.tsv"}  # more than the beam of 2
+    ensemble["overrides"] = ["decoding.n_best=5"]
+    changes = "--set decoding.lexicon=null --set decoding.sample=null --set decoding.n_best=1"
+    assert f"--run_dir runs/b {changes} --output" in model_card(Result.from_json(ensemble))
 
 
 def test_the_commands_in_the_card_repeat_the_checkpoints_and_overrides_of_the_result(run):

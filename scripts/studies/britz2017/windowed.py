@@ -9,7 +9,17 @@ from memattn.evaluation import formatting, styles
 from memattn.sweeps.results import Run
 from studies import plots
 from studies.output import Output
-from studies.runs import LEARNT, groups, is_memory, num_slots, task_length, task_name, text_name
+from studies.runs import (
+    LEARNT,
+    groups,
+    is_memory,
+    median_steps,
+    num_slots,
+    steps_by_seed,
+    task_length,
+    task_name,
+    text_name,
+)
 
 _MECHANISMS = ("none", "memory", "windowed_memory", "bahdanau")  # in the order of the rows
 
@@ -48,16 +58,8 @@ def pace(output: Output, runs: list[Run]) -> None:
     """Writes the training steps to 95 BLEU, in the copy task, by length and model."""
     rows = []
     for (length, model), seeds in groups(sorted(runs, key=_place), task_length, _label).items():
-        steps = [run.steps_to(LEARNT) for run in seeds]
-        reached = [step for step in steps if step is not None]
-        rows.append(
-            {
-                "L": length,
-                "model": model,
-                "steps to 95 BLEU, by seed": ", ".join(str(step or "never") for step in steps),
-                "median": statistics.median(reached) if len(reached) == len(steps) else "",
-            }
-        )
+        steps = {"steps to 95 BLEU, by seed": steps_by_seed(seeds), "median": median_steps(seeds)}
+        rows.append({"L": length, "model": model, **steps})
     every = runs[0].config.training.validate_every
     output.table(rows, f"Training steps to {LEARNT} BLEU on the copy task, validated every {every} steps")
 
@@ -124,12 +126,11 @@ def _quality(seeds: list[Run]) -> dict[str, str]:
     if not seeds:
         return dict.fromkeys(("seeds", "BLEU", "min-max", "steps to 95 BLEU"), "")
     bleu = [run.result.scores["bleu"] for run in seeds]
-    steps = [run.steps_to(LEARNT) for run in seeds]
     return {
         "seeds": str(len(seeds)),
         "BLEU": f"{statistics.mean(bleu):.2f}",
         "min-max": formatting.extent(bleu, ".2f"),
-        "steps to 95 BLEU": ", ".join(str(step or "never") for step in steps) if seeds[0].config.data.generated else "",
+        "steps to 95 BLEU": steps_by_seed(seeds) if seeds[0].config.data.generated else "",
     }
 
 

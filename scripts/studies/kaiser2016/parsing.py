@@ -27,9 +27,7 @@ def parsing(output: Output, runs: list[Run]) -> None:
                 **{f"validation F1, step {step:,}": _validation_f1(step, seeds) for step in _STEPS},
                 "test F1": f"{statistics.mean(f1):.1f}" if f1 else "",
                 "min-max": formatting.extent(f1, ".1f") if f1 else "",
-                "malformed trees, %": f"{statistics.mean(score['malformed_trees'] for score in scores):.1f}"
-                if f1
-                else "",
+                "malformed trees, %": f"{statistics.mean(malformed):.1f}" if f1 else "",
             }
         )
     output.table(rows, "Parsing: F1 of labelled brackets, trees of a parser")
