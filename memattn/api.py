@@ -33,10 +33,12 @@ def train_model(
       The rows of the run's validation.csv: numbers by name, such as "step" and "bleu".
 
     Raises:
-      ConfigError: a key, a value or an override cannot be used.
-      DataError: the corpus is missing or damaged.
-      RunError: the run folder cannot be used, or the weights are useless.
+      ConfigError: a key, a value or an override cannot be used, the corpus is missing, or the run folder holds a run of
+        another config.
+      DataError: the corpus is damaged.
+      RunError: the checkpoints cannot be used, another process trains in the folder, or the weights are useless.
       OSError: a file cannot be read or written.
+      tf.errors.OpError: TensorFlow cannot write a checkpoint or compute a step, for example for want of memory.
       KeyboardInterrupt: the training was stopped; its checkpoint is written.
     """
     configs.check_overrides(overrides)
@@ -77,14 +79,16 @@ def evaluate_model(
       The content of result.json: `result.scores["bleu"]`, `result.decode_seconds`, and all conditions.
 
     Raises:
-      ConfigError: the split or an override cannot be used.
-      DataError: the corpus is missing or damaged.
+      ConfigError: the split or an override cannot be used, or the corpus is missing.
+      DataError: the corpus is damaged.
       RunError: the run has no checkpoint that can be read.
       OSError: a file cannot be read or written.
     """
     configs.check_overrides(overrides)
     if repeats < 1:
         raise ConfigError(f"repeats: must be at least 1, not {repeats}")
+    if num_plots < 0:
+        raise ConfigError(f"num_plots: must be at least 0, not {num_plots}")
     run_dir = os.fspath(run_dir)
     trained = load([run_dir], list(overrides), None)
     folder = default_folder(run_dir, split)

@@ -65,7 +65,7 @@ def move(unfinished: str, path: str) -> None:
 
 @contextlib.contextmanager
 def naming(path: str) -> Iterator[None]:
-    """Adds the name of a file to any OSError raised inside; that of a full disk, for example, has no name."""
+    """Gives any OSError raised inside the name of a file, in place of one that it has; a full disk's has none."""
     try:
         yield
     except OSError as error:

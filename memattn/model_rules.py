@@ -1,31 +1,82 @@
-"""Rules between the arguments of a sequence-to-sequence model, which configs and the model itself check."""
+"""Rules for the arguments of a sequence-to-sequence model, which configs and the model itself check."""
 
+import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
+_Problems = Iterator[tuple[str, str]]  # arguments, and what is wrong with them
+
 
 def first_problem(model: Mapping[str, Any], *, reads_tokens: bool) -> tuple[str, str] | None:
-    """Returns an argument of `Seq2Seq` that does not fit the others, and why; None if all fit.
+    """Returns an argument of `Seq2Seq` that is out of range or does not fit the others, and why; None if all fit.
 
     Args:
-      model: the arguments by name, each valid by itself.
+      model: the arguments by name, each one of its choices.
       reads_tokens: whether sources are tokens, not vectors.
     """
-    return next(_problems(model, reads_tokens), None)
+    problems = (_sizes(model), _decoder(model), _encoder(model), _bridge(model), _sources(model, reads_tokens))
+    return next(itertools.chain(*problems), None)
 
 
-def _problems(model: Mapping[str, Any], reads_tokens: bool) -> Iterator[tuple[str, str]]:
+def _sizes(model: Mapping[str, Any]) -> _Problems:
+    for name in ("layers", "units", "embedding_size", "encoder_layers", "encoder_units"):
+        is_default = model[name] is None and name.startswith("encoder")
+        if not is_default and not _is_int(model[name], at_least=1):
+            yield name, f"must be an int of at least 1, not {model[name]!r}"
+    if not 0 <= model["dropout"] < 1:
+        yield "dropout", f"must be at least 0 and below 1, not {model['dropout']}"
+
+
+def _decoder(model: Mapping[str, Any]) -> _Problems:
     if model["decoder"] == "rnnsearch":
         for option, needed in {"layers": 1, "input_feeding": True, "mix": True}.items():
             if model[option] != needed:
                 yield option, f"must be {str(needed).lower()} with decoder: rnnsearch"
         if model["units"] % 2:
             yield "units", f"must be even with decoder: rnnsearch, not {model['units']}"
-    factors, encoder_layers = len(model["encoder_reduce"]), model["encoder_layers"] or model["layers"]
-    if factors >= encoder_layers:
-        problem = f"{factors} factors, but {encoder_layers} layers have {encoder_layers - 1} joints between them"
+
+
+def _encoder(model: Mapping[str, Any]) -> _Problems:
+    for factor in model["encoder_reduce"]:
+        if not _is_int(factor, at_least=1) or factor > 100:
+            yield "encoder_reduce", f"expected ints from 1 to 100, not {factor!r}"
+    factors, layers = len(model["encoder_reduce"]), _encoder_layers(model)
+    if factors >= layers:
+        problem = f"{factors} factors, but {layers} layers have {layers - 1} joints between them"
         yield "encoder_reduce", f"{problem}; raise encoder_layers"
+
+
+def _bridge(model: Mapping[str, Any]) -> _Problems:
+    has_attention = model["attention"]["name"] != "none"
+    is_auto = model["bridge"] == "auto" and model["decoder"] == "rnnsearch" and has_attention
+    if model["bridge"] == "backward" or is_auto:
+        bridge = "the bridge backward, which rnnsearch has by default," if is_auto else "backward"
+        for name, layers in {"layers": model["layers"], "encoder_layers": _encoder_layers(model)}.items():
+            if layers > 1:
+                yield "bridge", f"{bridge} is for {name}: 1, not {layers}"
+
+
+def _sources(model: Mapping[str, Any], reads_tokens: bool) -> _Problems:
     if model["spec_augment"] and reads_tokens:
         yield "spec_augment", "is for sources of vectors, not of tokens"
-    if model["tie_embeddings"] != "none" and not reads_tokens:
-        yield "tie_embeddings", f"{model['tie_embeddings']} needs sources of tokens, which have embeddings"
+    tie = model["tie_embeddings"]
+    if tie != "none" and not reads_tokens:
+        yield "tie_embeddings", f"{tie} needs sources of tokens, which have embeddings"
+    if tie == "all":
+        is_rnnsearch = model["decoder"] == "rnnsearch"
+        size = model["units"] // 2 if is_rnnsearch else model["units"]
+        if not model["mix"]:
+            yield "tie_embeddings", "all needs mix: true"
+        if model["embedding_size"] != size:
+            expected = f"embedding_size: {size}, {'half of units' if is_rnnsearch else 'as units'}"
+            yield "tie_embeddings", f"all needs {expected}, not {model['embedding_size']}"
+
+
+def _encoder_layers(model: Mapping[str, Any]) -> int:
+    return model["encoder_layers"] or model["layers"]
+
+
+def _is_int(value: Any, *, at_least: int) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and int(value) >= at_least

@@ -36,7 +36,11 @@ def _main() -> int:
 
 def main() -> None:
     flags.DEFINE_string("config", None, "Config: a YAML file, or a shipped one such as copy/small.", required=True)
-    flags.DEFINE_string("run_dir", None, "Run folder, made if it is missing; else training resumes.")
+    flags.DEFINE_string(
+        "run_dir",
+        None,
+        "Run folder: made if it is missing, else its training resumes. Required, except with --print_config.",
+    )
     flags.DEFINE_bool("print_config", False, "Print all keys with their values and meanings, and end.")
     flags.DEFINE_multi_string("set", [], "Override of a key, such as model.attention.num_slots=64; repeatable.")
     flags.DEFINE_enum(

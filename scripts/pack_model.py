@@ -17,6 +17,7 @@ import tempfile
 
 from absl import flags
 
+from memattn import config as configs
 from memattn import files
 from memattn.errors import ConfigError
 
@@ -35,14 +36,15 @@ def main() -> int:
     name = os.path.basename(options.output).removesuffix(SUFFIX)
     if not options.output.endswith(SUFFIX) or not name:
         raise ConfigError(f"--output: {options.output} does not end in NAME{SUFFIX}")
-    trained = load([options.run_dir], [], None)
+    trained = load([options.run_dir], ["decoding.lexicon=null"], None)  # the archive has no lexicon
     _round(trained.models[0].weights)
     evaluation = evaluate(trained, read_split(trained, options.split), repeats=1)
     os.makedirs(os.path.dirname(options.output) or ".", exist_ok=True)
     with tempfile.TemporaryDirectory() as parent:
         folder = os.path.join(parent, name)
-        kept = (run_folder.CONFIG, run_folder.CORPUS, run_folder.VOCABULARY, *trained.tokenizer.files())
+        kept = (run_folder.CORPUS, run_folder.VOCABULARY, *trained.tokenizer.files())
         os.makedirs(folder)
+        files.write(os.path.join(folder, run_folder.CONFIG), configs.dump(trained.config))
         for name_of_file in kept:
             shutil.copy(os.path.join(options.run_dir, name_of_file), folder)
         best = checkpoints.CheckpointFolder(

@@ -16,7 +16,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-from memattn.errors import ConfigError
+from memattn.errors import ConfigError, DataError, RunError
 
 COMMAND = ["link-parser", "en", "-constituents=3", "-verbosity=0", "-graphics=0", "-spell=0", "-width=100000"]
 _TAGS = {**dict.fromkeys(".!?", "."), ",": ",", **dict.fromkeys([":", ";", "--", "..."], ":"), '"': "''"}
@@ -25,11 +25,22 @@ _TAGS = {**dict.fromkeys(".!?", "."), ",": ",", **dict.fromkeys([":", ";", "--",
 def main() -> int:
     if shutil.which(COMMAND[0]) is None:
         raise ConfigError("link-parser is missing; install it: apt-get install link-grammar")
-    sentences = "".join(re.sub(r"[()\[\]{}]", "", line) for line in sys.stdin)  # the parser's own brackets
-    result = subprocess.run(COMMAND, input=sentences, stdout=subprocess.PIPE, encoding="utf-8", check=True)
+    sentences = "".join(re.sub(r"[()\[\]{}]", "", line) for line in _lines())  # the parser's own brackets
+    result = subprocess.run(COMMAND, input=sentences, stdout=subprocess.PIPE, encoding="utf-8", check=False)
+    if result.returncode:
+        raise RunError(f"{COMMAND[0]}: ended with status {result.returncode}")
     for tree in trees(result.stdout):
         print(tree)
     return 0
+
+
+def _lines() -> Iterator[str]:
+    """Yields the lines of standard input. Raises DataError for a line that is not UTF-8."""
+    for number, line in enumerate(sys.stdin.buffer, 1):
+        try:
+            yield line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise DataError(f"standard input, line {number}: not UTF-8") from error
 
 
 def trees(output: str) -> Iterator[str]:

@@ -57,7 +57,7 @@ def main(*names: str) -> int:
     for name in targets:
         try:
             reproduction.make(name)
-        except RunError as error:
+        except (ConfigError, RunError) as error:
             print(f"{name}: not made: {error}", file=sys.stderr)
             not_made.append(name)
     if reproduction.failed:

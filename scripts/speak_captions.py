@@ -66,6 +66,7 @@ def main() -> int:
     options = flags.FLAGS
     if shutil.which(COMMAND) is None:
         raise ConfigError(f"{COMMAND} is missing; install it: apt-get install {COMMAND}")
+    version = _output(["--version"], "--version")
     for name, _ in SPLITS.values():
         if not os.path.isfile(path := os.path.join(options.captions, name)):
             raise ConfigError(f"{path}: no such file; memattn-prepare multi30k downloads it")
@@ -77,7 +78,6 @@ def main() -> int:
         if not texts[name]:
             raise ConfigError(f"{options.captions}/{name}: no caption of up to {MAX_WORDS} words")
         write_split(options.folder, split, utterances(texts[name], voices, seed=name))
-    version = subprocess.run([COMMAND, "--version"], stdout=subprocess.PIPE, encoding="utf-8", check=True).stdout
     facts = {"version": version.partition("  ")[0].strip(), "rates": RATES, "heard": HEARD, "unheard": UNHEARD}
     files.write(os.path.join(options.folder, "synthesizer.json"), json.dumps(facts, indent=2) + "\n")
     return 0
@@ -116,15 +116,19 @@ def write_split(folder: str, split: str, spoken: list[Utterance]) -> None:
     for number, utterance in enumerate(tqdm(spoken, f"speaking, {split}", unit=" captions", disable=None)):
         audio = f"{split}/{number:05}.wav"
         arguments = ["-v", utterance.voice, "-s", str(utterance.rate), "-w", os.path.join(folder, audio)]
-        result = subprocess.run(
-            [COMMAND, *arguments, utterance.text], capture_output=True, encoding="utf-8", check=False
-        )
-        if result.returncode:
-            problem = result.stderr.strip().splitlines()[-1:] or [f"status {result.returncode}"]
-            raise RunError(f"{COMMAND} with the voice {utterance.voice}: {problem[0]}")
+        _output([*arguments, utterance.text], f"with the voice {utterance.voice}")
         lines.append(json.dumps({"audio": audio, **utterance._asdict()}) + "\n")
     files.write(os.path.join(folder, f"{split}.jsonl"), "".join(lines))
     print(f"{folder}/{split}.jsonl: {len(spoken):,} utterances", flush=True)
+
+
+def _output(arguments: list[str], what: str) -> str:
+    """Runs espeak-ng and returns what it prints. Raises RunError if it fails; `what` says for what it was run."""
+    result = subprocess.run([COMMAND, *arguments], capture_output=True, encoding="utf-8", check=False)
+    if result.returncode:
+        problem = result.stderr.strip().splitlines()[-1:] or [f"status {result.returncode}"]
+        raise RunError(f"{COMMAND} {what}: {problem[0]}")
+    return result.stdout
 
 
 if __name__ == "__main__":

@@ -24,7 +24,8 @@ class AttentionMechanism(tf.keras.layers.Layer):
     memory alone.
 
     Shapes: B batch, S source length, M values in the memory, D width of a source state and of a value, U width of a
-    query, Q queries that share one source: 1 in greedy decoding, the beam size in beam search, T in teacher forcing.
+    query, Q queries that share one source: 1 in greedy decoding, the beam size in beam search; in training 1, or the
+    target's length T where no step depends on the one before.
 
     As a layer, `mechanism(query, value)` returns the context [B, T, D] of queries [B, T, U] over values [B, S, D].
     """
@@ -33,6 +34,8 @@ class AttentionMechanism(tf.keras.layers.Layer):
     """Number of slots of a fixed-size memory; None for a memory without slots."""
     has_signed_weights = False
     """Whether weights of source positions may be negative."""
+    has_ordered_slots = False
+    """Whether slots have an order of importance, so that `keep` can cut a trained memory to the first of them."""
     equal_widths = False
     """Whether queries must be as wide as values (U = D)."""
     reads_in_order = False
@@ -152,6 +155,10 @@ class AttentionMechanism(tf.keras.layers.Layer):
         """
         return self
 
+    def keep(self, num_slots: int) -> None:
+        """Cuts the memory to its first slots, if the mechanism has `has_ordered_slots`."""
+        raise NotImplementedError("the slots of this mechanism have no order")
+
     def alignments(self, memory: dict[str, tf.Tensor], scores: tf.Tensor) -> tf.Tensor:
         """Returns weights of the source positions [B, Q, S], linear in the scores [B, Q, M].
 
@@ -165,6 +172,9 @@ class AttentionMechanism(tf.keras.layers.Layer):
     def build(self, query_shape, value_shape=None):
         """Makes the weights by running one step over one position. Keras 2 passes only the first shape."""
         if value_shape is not None:
+            for name, shape in {"query": query_shape, "value": value_shape}.items():
+                if shape[-1] is None:
+                    raise ValueError(f"{name}: the last axis must have a known width, not shape {tuple(shape)}")
             self._shapes = {"query_shape": tuple(query_shape), "value_shape": tuple(value_shape)}
             with tf.init_scope():
                 query, value = (tf.zeros([1, 1, shape[-1]], self.compute_dtype) for shape in (query_shape, value_shape))
@@ -199,7 +209,7 @@ class AttentionMechanism(tf.keras.layers.Layer):
             value, mask, places = padding_last(value, mask)
         seed = tf.random.uniform([2], maxval=tf.int32.max, dtype=tf.int32) if training else None
         memory = self.memorize_in_training(value, mask, seed) if training else self.memorize(value, mask)
-        scores = self._scores(query, memory, seed)
+        scores = self._scores(query, memory, seed, query_mask)
         context = tf.matmul(scores, memory["values"])
         if query_mask is not None:
             is_real = tf.expand_dims(tf.cast(query_mask, tf.bool), -1)
@@ -223,16 +233,26 @@ class AttentionMechanism(tf.keras.layers.Layer):
             options["kernel_initializer"] = initializer_of(name, self.initializer)
         return tf.keras.layers.Dense(width, dtype=self.dtype_policy, name=name, **{"use_bias": False, **options})
 
-    def _scores(self, query: tf.Tensor, memory: dict[str, tf.Tensor], seed: tf.Tensor | None) -> tf.Tensor:
-        """Returns scores [B, T, M] of all queries, computed one after the other if the mechanism is recurrent."""
+    def _scores(
+        self, query: tf.Tensor, memory: dict[str, tf.Tensor], seed: tf.Tensor | None, query_mask: tf.Tensor | None
+    ) -> tf.Tensor:
+        """Returns scores [B, T, M] of all queries, computed one after the other if the mechanism is recurrent.
+
+        A masked query then leaves the state as it is.
+        """
         state = self.initial_state(memory, 1)
         if not self.is_recurrent:
             return self.score(query, memory, state, seed)[0]
+        is_real = None if query_mask is None else tf.cast(query_mask, tf.bool)
 
         def step(time, queries, state):
             step_seed = None if seed is None else tf.random.experimental.stateless_fold_in(seed, time)
-            scores, state = self.score(queries, memory, state, step_seed)
-            return [scores], state
+            scores, next_state = self.score(queries, memory, state, step_seed)
+            if is_real is not None:
+                next_state = tf.nest.map_structure(
+                    lambda new, old: _where(is_real[:, time], new, old), next_state, state
+                )
+            return [scores], next_state
 
         (scores,) = run_loop(step, state, query, num_outputs=1, dtype=query.dtype)
         return scores
@@ -269,6 +289,11 @@ class AttentionMechanism(tf.keras.layers.Layer):
     def build_from_config(self, config):
         if config:
             self.build(**config)
+
+
+def _where(condition: tf.Tensor, new: tf.Tensor, old: tf.Tensor) -> tf.Tensor:
+    """Returns the rows of `new` [B, ...] where the condition [B] holds, and those of `old` elsewhere."""
+    return tf.where(tf.reshape(condition, [-1] + [1] * (len(new.shape) - 1)), new, old)
 
 
 def _check_shapes(query, value, query_mask, value_mask) -> None:

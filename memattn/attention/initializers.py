@@ -17,6 +17,8 @@ def initializer_of(weight: str, initializer: Initializer) -> Initializer:
     An initializer with a seed draws the same numbers for each weight. So each weight gets a copy, and a seed that the
     user chose is changed by the weight's name.
     """
+    if isinstance(initializer, type):  # as Keras, take a class for its object with the default arguments
+        initializer = initializer()
     if isinstance(initializer, Mapping):
         config = initializer.get("config") or {}
         return {**initializer, "config": _reseeded(config, weight)} if "seed" in config else initializer
@@ -40,4 +42,4 @@ def initializer_config(initializer: Initializer) -> Initializer:
     """Returns an initializer as `get_config` stores it: a name or a config."""
     if isinstance(initializer, (str, Mapping)):
         return initializer
-    return tf.keras.initializers.serialize(initializer)
+    return tf.keras.initializers.serialize(initializer() if isinstance(initializer, type) else initializer)

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from memattn.attention.base import AttentionMechanism
 from memattn.attention.initializers import Initializer
+from memattn.attention.ops import sum_dtype
 from memattn.attention.options import positive_int
 
 
@@ -63,8 +64,8 @@ class LinearAttention(AttentionMechanism):
         features = features * tf.expand_dims(tf.cast(mask, features.dtype), -1)  # [B, S, F]
         shares = features
         if self.normalize == "length":
-            lengths = tf.reduce_sum(tf.cast(mask, tf.int32), 1)[:, None, None]
-            shares = tf.math.divide_no_nan(features, tf.cast(lengths, features.dtype))
+            lengths = tf.reduce_sum(tf.cast(mask, sum_dtype(features.dtype)), 1)[:, None, None]
+            shares = features * tf.cast(tf.math.reciprocal_no_nan(lengths), features.dtype)
         return {"values": tf.matmul(shares, features, transpose_a=True), "shares": shares}  # "values" is C [B, F, F]
 
     def score(self, query, memory, state=(), seed=None):

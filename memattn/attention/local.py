@@ -13,7 +13,7 @@ class _LocalAttention(AttentionMechanism):
 
     def __init__(self, *, units: int, window: int = 10, initializer: Initializer = "glorot_uniform", **kwargs):
         super().__init__(**kwargs)
-        self.units, self.window = positive_int("units", units), positive_int("window", window)
+        self.units, self.window = positive_int("units", units), int(window)
         self.initializer = initializer
         self.key_layer = self.make_dense(self.units, "key")
 
@@ -27,17 +27,17 @@ class _LocalAttention(AttentionMechanism):
         return {"values": states, "keys": self.key_layer(states), "mask": mask, "positions": positions}
 
     def _in_window(self, query: tf.Tensor, memory: dict[str, tf.Tensor], centres: tf.Tensor) -> tf.Tensor:
-        """Returns the softmax [B, Q, S] over the source positions at most D from `centres` [B, Q, 1]."""
+        """Returns the softmax [B, Q, S] over the source positions at most `window` from `centres` [B, Q, 1]."""
         energies = products(query, memory["keys"])
         distances = tf.abs(_positions(memory, centres.dtype) - centres)
         return masked_softmax(energies, memory["mask"][:, None] & (distances <= self.window))
 
 
 class LocalMonotonicAttention(_LocalAttention):
-    """local-m: in step t, counted from 0, a softmax of h^T W s over the source positions t - D to t + D.
+    """local-m: in step t, counted from 0, a softmax of h^T W s over the source positions t - w to t + w.
 
     Args:
-      window: D, positions on each side.
+      window: w, positions on each side.
       units: width U of the queries, to which the encoder states are projected once per source.
       initializer: name, config or object, of the weight matrices.
     """
@@ -50,13 +50,13 @@ class LocalMonotonicAttention(_LocalAttention):
 
 
 class LocalPredictiveAttention(_LocalAttention):
-    """local-p: a softmax over the source positions p - D to p + D, times a Gaussian around p of deviation D / 2.
+    """local-p: a softmax over the source positions p - w to p + w, times a Gaussian around p of deviation w / 2.
 
     The query predicts p = (S - 1) sigmoid(v_p . tanh(W_p h)), where S is the source's length and positions count from
     0. The weights are not normalised after the Gaussian.
 
     Args:
-      window: D, positions on each side.
+      window: w, positions on each side.
       units: width U of the queries, to which the encoder states are projected once per source.
       initializer: name, config or object, of the weight matrices.
     """

@@ -45,7 +45,7 @@ class MemoryAttention(AttentionMechanism):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self.num_slots = positive_int("num_slots", num_slots)
+        self.num_slots = int(num_slots)
         self.encoder_scoring, self.decoder_scoring = encoder_scoring, decoder_scoring
         self.position_encoding, self.renormalize = position_encoding, renormalize
         self.max_source_length, self.initializer = max_source_length, initializer

@@ -15,7 +15,7 @@ class MochaAttention(MonotonicAttention):
     """beta_j = sum_k alpha_k softmax(u_{k-w+1} .. u_k)_j, where alpha is monotonic attention's and u a second energy.
 
     Args:
-      chunk_size: w, positions of a chunk, which ends where attention stops; null: the chunk begins with the source
+      chunk_size: w, positions of a chunk, which ends where attention stops; None: the chunk begins with the source
         (MILk, Arivazhagan et al., 2019).
       units: width of the vectors from which both energies are computed.
       offset: initial value of r, which is added to the stop energy. As long as the other terms are near 0, a soft step

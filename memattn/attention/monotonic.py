@@ -68,7 +68,7 @@ class ScaledEnergy(tf.keras.layers.Layer):
         hidden = tf.tanh(query[:, :, None] + keys)
         dtype = sum_dtype(hidden.dtype)
         v, g = cast(self.v, dtype), cast(self.g, dtype)
-        direction = tf.cast(g * v / tf.norm(v), hidden.dtype)
+        direction = tf.cast(g * tf.math.l2_normalize(v), hidden.dtype)  # 0 for v = 0
         energies = tf.cast(tf.einsum("bqsu,u->bqs", hidden, direction), dtype)
         return energies if self.r is None else energies + cast(self.r, dtype)
 

@@ -25,6 +25,7 @@ class NestedMemoryAttention(AttentionMechanism):
     """
 
     num_slots: int
+    has_ordered_slots = True
 
     def __init__(
         self,
@@ -36,7 +37,7 @@ class NestedMemoryAttention(AttentionMechanism):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self.num_slots = self._kept = positive_int("num_slots", num_slots)
+        self.num_slots = self._kept = int(num_slots)
         self.encoder_scoring, self.decoder_scoring = encoder_scoring, decoder_scoring
         self.initializer = initializer
         self.encoder_scores = self.make_dense(self.num_slots, "encoder_scores")  # W_alpha

@@ -130,5 +130,7 @@ def build(name: str, options: dict, **facts) -> "AttentionMechanism":
     if name not in MECHANISMS:
         raise ValueError(f"attention: {name!r} is none of {', '.join(MECHANISMS)}")
     mechanism = MECHANISMS[name]
+    if given := [fact for fact in facts if fact in options]:
+        raise TypeError(f"attention: {given[0]} is no option; the model gives it to the mechanism")
     accepted = mechanism.constructor_arguments()
     return mechanism(**options, **{fact: value for fact, value in facts.items() if fact in accepted})

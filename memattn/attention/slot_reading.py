@@ -33,7 +33,7 @@ class SlotReader(AttentionMechanism):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self.num_slots, self.read_units = positive_int("num_slots", num_slots), positive_int("read_units", read_units)
+        self.num_slots, self.read_units = int(num_slots), int(read_units)
         self.read, self.initializer = read, initializer
         self.encoder_scores = self.make_dense(self.num_slots, "encoder_scores")  # W_alpha
         self.v = None

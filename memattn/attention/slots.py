@@ -1,4 +1,4 @@
-"""The memory of K slots; for a batch of sources padded to S < K positions, it holds the S states instead.
+"""The memory of K slots; for a batch that is padded to S < K positions, S known while tracing, it holds the S states.
 
 Slots are C = alpha^T s, and a decoder step reads c = beta C. Since beta (alpha^T s) = (beta alpha^T) s, a step may as
 well read the states s by beta alpha^T: the context is the same, read from S vectors instead of K.
@@ -8,7 +8,7 @@ import tensorflow as tf
 
 
 def slot_memory(slots: tf.Tensor, alpha: tf.Tensor, states: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Returns the memory whose "values" are the slots C [B, K, D], or the states [B, S, D] if S < K.
+    """Returns the memory whose "values" are the slots C [B, K, D], or the states [B, S, D] if S is static and below K.
 
     `alpha` [B, S, K] holds the weights that made the slots.
     """

@@ -111,34 +111,16 @@ def _check_decoding(decoding: DecodingConfig, origin: Origin) -> None:
 
 
 def _check_seq2seq(model: Seq2SeqConfig, data: DataConfig, origin: Origin) -> None:
-    for factor in model.encoder_reduce:
-        if type(factor) is not int or not 1 <= factor <= 100:
-            raise origin.error("model.encoder_reduce", f"expected ints from 1 to 100, not {abbreviated(factor)}")
     if misfit := model_rules.first_problem(vars(model), reads_tokens=data.source == "tokens"):
         option, problem = misfit
         raise origin.error(f"model.{option}", problem)
-    is_rnnsearch = model.decoder == "rnnsearch"
-    is_auto = model.bridge == "auto" and is_rnnsearch and model.attention["name"] != "none"
-    if model.bridge == "backward" or is_auto:
-        bridge = "the bridge backward, which rnnsearch has by default," if is_auto else "backward"
-        for key, layers in {"layers": model.layers, "encoder_layers": model.layers_of_encoder}.items():
-            if layers > 1:
-                raise origin.error("model.bridge", f"{bridge} is for model.{key}: 1, not {layers}")
-    features = model.units // 2 if is_rnnsearch else model.units  # width of the output layer's input
-    if model.tie_embeddings == "all" and not (model.mix and model.embedding_size == features):
-        needed_size = "half of model.units" if is_rnnsearch else "model.units"
-        raise origin.error(
-            "model.tie_embeddings",
-            f"'all' needs model.mix: true and model.embedding_size = {needed_size}, "
-            f"not mix: {str(model.mix).lower()}, {model.embedding_size} and {features}",
-        )
 
 
 def _check_attention(model: Seq2SeqConfig, decoded_slots: int | None, origin: Origin) -> None:
     """Checks a mechanism with all of its options against the model's other keys and `decoding.num_slots`."""
     attention = model.attention
     mechanism = MECHANISMS[attention["name"]]
-    if decoded_slots and not hasattr(mechanism, "keep"):
+    if decoded_slots and not mechanism.has_ordered_slots:
         raise origin.error("decoding.num_slots", "needs model.attention.name: nested_memory, whose slots can be cut")
     if decoded_slots and decoded_slots > attention["num_slots"]:
         problem = f"{decoded_slots} is more than model.attention.num_slots = {attention['num_slots']}"

@@ -333,4 +333,5 @@ def listed(keys: Iterable[str]) -> str:
 
 def as_yaml(value: Any) -> str:
     """Returns a value as YAML, in one line."""
-    return yaml.safe_dump(value, default_flow_style=True, width=math.inf).splitlines()[0]
+    style = '"' if isinstance(value, str) and not value.isprintable() else None  # only this style keeps it in one line
+    return yaml.safe_dump(value, default_flow_style=True, default_style=style, width=math.inf).splitlines()[0]

@@ -53,9 +53,7 @@ class TaskConfig(CopyConfig):
     # order of the keys; selective_copy: the target is the few symbols that the source marks; duplicate: the source
     # twice; addition, multiplication: the result for two numbers of up to L digits in base num_symbols, the lowest
     # digit first, with leading zeros
-    name: Literal["copy", "reverse", "sort", "lookup", "selective_copy", "duplicate", "addition", "multiplication"] = (
-        "copy"
-    )
+    name: str = choice("copy", "memattn.data.tasks:TASKS")
     marked: int = number(4, at_least=1)  # for selective_copy: number of marked symbols; in a shorter source, all are
     uneven: bool = False  # for addition, multiplication: in half of the pairs, one operand has fewer digits
 
@@ -85,7 +83,7 @@ class DataConfig:
     copy: CopyConfig | None = None  # the copy task; null: data.task, or no task
     task: TaskConfig | None = None  # any other task; null: data.copy, or no task
     # what sources are. tokens: text; features: sequences of vectors, such as `memattn-prepare speech` writes
-    source: Literal["tokens", "features"] = "tokens"
+    source: str = choice("tokens", "memattn.data.corpus:READERS")
     num_buckets: int = number(4, at_least=1)  # number of different padded lengths; XLA compiles once for each
     # training skips pairs with a longer source. The length includes the end of sentence, unlike
     # `memattn-prepare --max_length`; that of features is their number of vectors
@@ -201,7 +199,7 @@ class TrainingConfig:
     precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] = "float32"
     clip_norm: float = number(5.0, above=0)  # upper bound on the norm of all gradients together
     max_steps: int = number(200_000, at_least=1)  # upper bound on training steps
-    # upper bound on training steps in a row that are skipped because their loss is not finite; more end training
+    # upper bound on training steps in a row that are skipped because loss or gradient are not finite; more end training
     max_bad_steps: int = number(10, at_least=0)
     log_every: int = number(100, at_least=1)  # training steps between lines of output
     validate_every: int = number(1_000, at_least=1)  # training steps between validations
@@ -209,8 +207,8 @@ class TrainingConfig:
     checkpoint_every: int = number(1_000, at_least=1)  # training steps between checkpoints
     checkpoint_minutes: float = number(30.0, above=0)  # a checkpoint is written at the latest after so many minutes
     keep_checkpoints: int = number(3, at_least=1)  # number of latest checkpoints that are kept, beside the best one
-    # metric of validation that chooses the best checkpoint, for which exact match breaks ties; patience, stop_at and
-    # plateau use the metric too
+    # metric of validation that chooses the best checkpoint (between equal values, exact match decides), and that
+    # patience, stop_at and plateau use
     metric: str = choice("bleu", "memattn.evaluation.metrics:METRICS")
     stop_at: float | None = None  # training ends when the metric reaches this value in validation
     patience: int | None = number(None, at_least=1)  # training ends after so many validations without improvement

@@ -31,7 +31,7 @@ def read_vocabulary(path: str) -> Vocabulary:
 
 def read_corpus(folder: str, split: str, vocabulary: Vocabulary, kind: str = "tokens") -> Corpus:
     """Reads a split whose sources are of the kind that `data.source` names. Raises ConfigError, DataError."""
-    return _READERS[kind](folder, split, vocabulary)
+    return READERS[kind](folder, split, vocabulary)
 
 
 def _read_tokens(folder: str, split: str, vocabulary: Vocabulary) -> Corpus:
@@ -57,7 +57,7 @@ def _read_features(folder: str, split: str, vocabulary: Vocabulary) -> Corpus:
     return _pairs(source, Sentences.from_lines(read_lines(path), vocabulary), [source.path, path])
 
 
-_READERS: dict[str, Callable[[str, str, Vocabulary], Corpus]] = {  # by the names in data.source
+READERS: dict[str, Callable[[str, str, Vocabulary], Corpus]] = {  # by the names in data.source
     "tokens": _read_tokens,
     "features": _read_features,
 }

@@ -9,7 +9,22 @@ from memattn.models.attentive_decoder import AttentiveDecoder
 from memattn.models.dropout import dropout, split_seed
 from memattn.models.lstm import run_lstm
 from memattn.models.reader import make_reader
-from memattn.models.stepper import LSTMStepper, StackStepper
+from memattn.models.stepper import StackStepper
+
+
+class LSTMStepper(StackStepper):
+    """Runs a `Decoder` step by step, G = 4U.
+
+    The weights of a further cell are the kernel [2U, 4U] of its input and previous output, and the bias [4U].
+    """
+
+    def _run_first(self, gates, cell):
+        hidden, memory_cell = cell
+        return _lstm(gates + tf.tensordot(hidden, self._recurrent_kernel, 1), memory_cell)
+
+    def _run_upper(self, inputs, cell, weights):
+        (hidden, memory_cell), (kernel, bias) = cell, weights
+        return _lstm(tf.tensordot(tf.concat([inputs, hidden], -1), kernel, 1) + bias, memory_cell)
 
 
 @tf.keras.utils.register_keras_serializable("memattn")
@@ -114,3 +129,10 @@ class Decoder(AttentiveDecoder):
 
     def get_config(self):
         return {**super().get_config(), "layers": self.layers, "input_feeding": self.input_feeding, "mix": self.mix}
+
+
+def _lstm(gates: tf.Tensor, memory_cell: tf.Tensor) -> list[tf.Tensor]:
+    """Returns the next h and c of an LSTM for gates [B, Q, 4U] in Keras' order i, f, c, o."""
+    i, f, candidate, o = tf.split(gates, 4, -1)
+    memory_cell = tf.sigmoid(f) * memory_cell + tf.sigmoid(i) * tf.tanh(candidate)
+    return [tf.sigmoid(o) * tf.tanh(memory_cell), memory_cell]

@@ -18,7 +18,7 @@ CELLS: dict[str, tuple[type[tf.keras.layers.Layer], dict[str, bool]]] = {
 
 @tf.keras.utils.register_keras_serializable("memattn")
 class Encoder(tf.keras.layers.Layer):
-    """Reads a source into states, as google/seq2seq's stacked bidirectional encoder does.
+    """Reads a source into states, as google/seq2seq's BidirectionalRNNEncoder does.
 
     Args:
       layers: number of layers in each direction.
@@ -32,8 +32,6 @@ class Encoder(tf.keras.layers.Layer):
 
     Attributes:
       reduction: number of positions of a source that a state stands for, the product of `reduce`.
-
-    Raises ValueError if `reduce` has `layers` or more factors.
     """
 
     def __init__(
@@ -48,8 +46,6 @@ class Encoder(tf.keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        if len(reduce) >= layers:
-            raise ValueError(f"reduce: {len(reduce)} factors for the joints between {layers} layers")
         self.layers, self.units, self.cell, self.dropout = layers, units, cell, dropout
         self.initializer = initializer
         self.reduce, self.reduction = tuple(reduce), math.prod(reduce)

@@ -13,7 +13,8 @@ from memattn.models.interface import Alternative, MemoryRatio, Model, aligns, no
 class Ensemble:
     """Decodes with several models at once; an `interface.AligningModel` if all of them have attention.
 
-    What `encode`, `start` and `step` return of a single model, an ensemble returns as a list with an item per model.
+    What `encode` returns, what all steps share, states and scores are lists with an item per model. The logits are
+    those of the average.
     """
 
     def __init__(self, models: list[Model]):

@@ -18,7 +18,9 @@ MemoryRatio = float | Literal["estimate"] | None  # `decoding.memory_ratio`
 
 
 class Alternative(NamedTuple):
-    """A way to decode a batch of sources; a search tries each alternative and keeps the most probable hypotheses.
+    """A way to decode a batch of sources.
+
+    A search decodes each alternative, and keeps the hypotheses of the one whose best hypothesis scores highest.
 
     Attributes:
       encoded: as `DecodingModel.encode` returns it.

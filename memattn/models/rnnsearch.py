@@ -19,18 +19,13 @@ class RNNsearchDecoder(AttentiveDecoder):
 
     Args:
       attention: the mechanism.
-      units: width U of the state; the output layer's input is half as wide, as in that paper.
+      units: width U of the state, an even number; the output layer's input is half as wide, as in that paper.
       dropout: rate on the inputs y and c_i of the cell, and on the input y of the maxout layer, with a fresh mask in
         each step.
       initializer: name, config or object, of the weight matrices.
     """
 
     default_bridge = "backward"
-
-    def __init__(self, *, units: int, **kwargs):
-        super().__init__(units=units, **kwargs)
-        if units % 2:
-            raise ValueError(f"units: the maxout layer of rnnsearch needs an even number, not {units}")
 
     def _make_weights(self, width, context_size):
         width, units = width + context_size, self.units

@@ -91,6 +91,7 @@ class Seq2Seq(tf.keras.Model):
     Raises:
       ValueError: "ARGUMENT: PROBLEM", for an unknown choice, an option out of range, or one that does not fit others.
       TypeError: the mechanism has no option of a given name.
+      ImportError: the class of a mechanism outside the package cannot be imported.
     """
 
     def __init__(
@@ -205,12 +206,8 @@ class Seq2Seq(tf.keras.Model):
     def _make_bridge(
         self, kind: str, decoder: str, layers: int, units: int, initializer: Initializer
     ) -> tf.keras.layers.Layer:
-        """Makes the bridge. Raises ValueError if the bridge is for fewer layers."""
         if kind == "auto":
             kind = DECODERS[decoder].default_bridge if self.has_alignments else "dense"
-        most = max(layers, self.encoder.layers)
-        if kind == "backward" and most > 1:
-            raise ValueError(f"bridge: backward is for one layer in encoder and decoder, not {most}")
         options: dict[str, Any] = {} if kind == "zero" else {"initializer": initializer}
         if kind == "backward":
             options["encoder_units"] = self.encoder.units
@@ -231,8 +228,6 @@ class Seq2Seq(tf.keras.Model):
         features, _ = self.decoder.compute_output_shape(target, memory)
         if not self.tied_output:
             self.output_layer.build(features)
-        elif features[-1] != target[-1]:
-            raise ValueError(f"tie_embeddings: all needs embedding_size = {features[-1]}, not {target[-1]}")
         self.built = True
 
     def build(self, source_shape=None, target_shape=None):
@@ -267,7 +262,10 @@ class Seq2Seq(tf.keras.Model):
         return [Alternative(encoded)]
 
     def token_table(self) -> tf.Tensor:
-        """Returns what each token contributes to the gates of the first decoder cell [V, G]."""
+        """Returns what each token adds to the gates of the first decoder cell [V, G].
+
+        With the decoder rnnsearch, it also holds what a token adds to the maxout layer.
+        """
         return self.decoder.gates(tf.cast(self.target_embedding.embeddings, self.compute_dtype))
 
     def start(

@@ -83,7 +83,7 @@ class Stepper:
 
 
 class StackStepper(Stepper):
-    """Runs a stack of cells step by step; base of `LSTMStepper` and `GRUStepper`.
+    """Runs a stack of cells step by step; base of the steppers of LSTMs and GRUs.
 
     Args:
       recurrent_kernel: [U, G], of the first cell.
@@ -130,21 +130,6 @@ class StackStepper(Stepper):
         raise NotImplementedError
 
 
-class LSTMStepper(StackStepper):
-    """Runs a `Decoder` step by step, G = 4U.
-
-    The weights of a further cell are the kernel [2U, 4U] of its input and previous output, and the bias [4U].
-    """
-
-    def _run_first(self, gates, cell):
-        hidden, memory_cell = cell
-        return _lstm(gates + tf.tensordot(hidden, self._recurrent_kernel, 1), memory_cell)
-
-    def _run_upper(self, inputs, cell, weights):
-        (hidden, memory_cell), (kernel, bias) = cell, weights
-        return _lstm(tf.tensordot(tf.concat([inputs, hidden], -1), kernel, 1) + bias, memory_cell)
-
-
 def gru_parts(
     gates: tf.Tensor, hidden: tf.Tensor, gate_kernel: tf.Tensor, candidate_kernel: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
@@ -176,10 +161,3 @@ def run_steps(
 
     outputs, contexts, scores = run_loop(step, stepper.initial_state(cells, 1), gates, num_outputs=3, dtype=gates.dtype)
     return outputs, contexts, scores
-
-
-def _lstm(gates: tf.Tensor, memory_cell: tf.Tensor) -> list[tf.Tensor]:
-    """Returns the next h and c of an LSTM for gates [B, Q, 4U] in Keras' order i, f, c, o."""
-    i, f, candidate, o = tf.split(gates, 4, -1)
-    memory_cell = tf.sigmoid(f) * memory_cell + tf.sigmoid(i) * tf.tanh(candidate)
-    return [tf.sigmoid(o) * tf.tanh(memory_cell), memory_cell]

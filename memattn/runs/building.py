@@ -58,6 +58,11 @@ def load_model(folder: str, run_config: Config, precision: str | None = None) ->
     model = build_model(
         run_config, len(vocabulary), facts["max_source_length"], precision, facts.get("source_features")
     )
+    if run_config.decoding.memory_ratio == "estimate" and not facts.get(MEMORY_LINE):
+        raise ConfigError(
+            "decoding.memory_ratio: no estimate, as the run has no record of the lengths of its training pairs; "
+            "give a number such as 1.2, or null to search all lengths"
+        )
     set_memory_line(model, facts.get(MEMORY_LINE))
     if run_config.decoding.num_slots and isinstance(model, Seq2Seq):
         model.attention.keep(run_config.decoding.num_slots)

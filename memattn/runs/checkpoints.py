@@ -40,8 +40,6 @@ class Checkpoint:
         self._states = [state for state in kwargs.values() if isinstance(state, tf.train.experimental.PythonState)]
         named = named_weights(model)
         self._weights = {path: tensorflow_variable(weight) for path, weight in named.items()}
-        self._slots: dict[str, dict[str, tf.Variable]] = {}
-        self._iterations: tf.Variable | None = None
         parts = {"model": _nested(self._weights)}
         if optimizer is not None:
             paths = {id(weight): path for path, weight in named.items()}
@@ -91,9 +89,7 @@ class CheckpointFolder:
 
     def __init__(self, trackable: tf.train.Checkpoint, directory: str, number: int):
         self._trackable, self.directory, self._number = trackable, directory, number
-        state = read_listing(directory)
-        paths = [] if state is None else _named_by_training(state.all_model_checkpoint_paths)
-        self._steps = [step_of(path) for path in paths]
+        self._steps = sorted(map(step_of, listed(directory)))
 
     @property
     def latest_checkpoint(self) -> str | None:

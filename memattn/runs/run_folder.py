@@ -30,7 +30,9 @@ def create(
     *,
     may_grow: bool = True,
 ) -> None:
-    """Makes a run folder, or checks that an existing one has the same config and training data.
+    """Makes a run folder, or checks that an existing one has the same config and training data; writes no other folder.
+
+    The config of an existing folder stays as it is: `keep_config` writes a raised `training.max_steps`.
 
     Args:
       folder: path of the run folder.
@@ -45,29 +47,36 @@ def create(
     path = os.path.join(folder, CONFIG)
     contents = {VOCABULARY: str(vocabulary), CORPUS: json.dumps(corpus_facts) + "\n", **text_files}
     if os.path.exists(path):
-        grows = _check_config(folder, run_config, may_grow)
+        _check_config(folder, run_config, may_grow)
         _check_contents(folder, run_config, contents, corpus_facts)
-        if grows:
-            write(path, config.dump(run_config))
         return
     if os.path.isdir(os.path.join(folder, CHECKPOINTS)):
         raise ConfigError(f"{folder}: holds checkpoints but no {CONFIG}; use another --run_dir")
+    for name, content in contents.items():  # an interrupted call may have written some of them
+        if os.path.exists(other := os.path.join(folder, name)) and not _holds(other, content):
+            raise ConfigError(f"{other}: belongs to something else than this run; use another --run_dir")
     os.makedirs(folder, exist_ok=True)
     for name, content in contents.items():
         write(os.path.join(folder, name), content)
     write(path, config.dump(run_config))  # last: it makes the folder a run folder
 
 
-def _check_config(folder: str, run_config: Config, may_grow: bool) -> bool:
-    """Returns whether `training.max_steps` has been raised. Raises ConfigError for any other change of the config."""
+def keep_config(folder: str, run_config: Config) -> None:
+    """Writes the config of a run whose `training.max_steps` was raised. Raises OSError."""
+    path, content = os.path.join(folder, CONFIG), config.dump(run_config)
+    if load_config(folder).training.max_steps < run_config.training.max_steps:
+        write(path, content)
+
+
+def _check_config(folder: str, run_config: Config, may_grow: bool) -> None:
+    """Raises ConfigError unless the config is that of the run, or differs only in a raised `training.max_steps`."""
     stored = load_config(folder)
     stored_steps, steps = stored.training.max_steps, run_config.training.max_steps
     if steps < stored_steps:
         raise ConfigError(
             f"{folder}: training.max_steps may only grow from {stored_steps}, not {steps}; use another --run_dir"
         )
-    grows = steps > stored_steps
-    if grows and not may_grow:
+    if steps > stored_steps and not may_grow:
         raise ConfigError(
             f"{folder}: with training.schedule: {run_config.training.schedule} the learning rate depends on "
             "training.max_steps, which cannot change; start another run with training.init_from"
@@ -77,7 +86,6 @@ def _check_config(folder: str, run_config: Config, may_grow: bool) -> bool:
         raise ConfigError(
             f"{folder}: holds a run of another config: {', '.join(map(str, differing))}; use another --run_dir"
         )
-    return grows
 
 
 def _check_contents(folder: str, run_config: Config, contents: dict[str, str], corpus_facts: dict[str, Any]) -> None:

@@ -76,6 +76,9 @@ def open_run(config: Config, folder: str, strategy: tf.distribute.Strategy) -> O
     saved = distribution.together(
         strategy, lambda: resuming.restore(folder, model, step, progress, config.training.keep_checkpoints)
     )
+    if saved.restored is None and (config.training.init_from or config.training.teacher) and not inputs.start.is_new:
+        problem = "no checkpoint can be read, and the weights that training began with were not copied again"
+        raise RunError(f"{folder}: {problem}; move the folder away to start over")
     progress.resume(config.training)
     _share_progress(progress, folder, strategy)
     is_chief = distribution.is_chief(strategy)
@@ -200,7 +203,8 @@ def _make_folder(config: Config, folder: str, inputs: _Inputs) -> None:
     if inputs.memory_line:
         facts[run_folder.MEMORY_LINE] = list(inputs.memory_line)
     may_grow = not depends_on_max_steps(config.training)
-    run_folder.create(folder, config, inputs.vocabulary, facts, inputs.tokenizer.files(), may_grow=may_grow)
+    with run_folder.locked(folder):
+        run_folder.create(folder, config, inputs.vocabulary, facts, inputs.tokenizer.files(), may_grow=may_grow)
 
 
 def _share_progress(progress: Progress, folder: str, strategy: tf.distribute.Strategy) -> None:

@@ -1,6 +1,8 @@
 """Keras' optimizers by name, made to take gradients that are already summed over the replicas."""
 
 import inspect
+import math
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -8,7 +10,7 @@ import tensorflow as tf
 from memattn import keras_parts
 from memattn.config import TrainingConfig
 from memattn.config.schema import did_you_mean, listed
-from memattn.errors import ConfigError, reason
+from memattn.errors import ConfigError, abbreviated, reason
 
 OPTIMIZERS = {  # by the names in training.optimizer: classes of tf.keras.optimizers
     "adam": "Adam",
@@ -60,9 +62,22 @@ def optimizer(training: TrainingConfig) -> tf.keras.optimizers.Optimizer:
             problems = [f"unknown option of {training.optimizer}", *did_you_mean(name, options)]
             known = f"its options: {listed(options)}"
             raise ConfigError(f"training.optimizer_options.{name}: {'; '.join([*problems, known])}")
+        _check_option(name, training.optimizer_options[name], parameters[name].default)
     epsilon = {"epsilon": training.adam_epsilon} if "epsilon" in parameters else {}
     summed = type(f"Summed{kind.__name__}", (_WithoutSum, kind), {})
     try:
         return summed(learning_rate=training.learning_rate, **epsilon, **training.optimizer_options)
     except (TypeError, ValueError) as error:
         raise ConfigError(f"training.optimizer_options: {reason(error)}") from error
+
+
+def _check_option(name: str, value: Any, default: bool | float | None) -> None:
+    """Raises ConfigError for a value of another type than the option's default; None may be replaced by a number."""
+    if isinstance(default, bool):
+        fits, expected = isinstance(value, bool), "true or false"
+    else:
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+        fits = is_number or (value is None and default is None)
+        expected = "a number or null" if default is None else "a number"
+    if not fits:
+        raise ConfigError(f"training.optimizer_options.{name}: expected {expected}, not {abbreviated(value)}")

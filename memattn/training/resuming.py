@@ -37,7 +37,7 @@ class RunCheckpoints:
 def restore(folder: str, model: Model, step: TrainingStep, progress: Progress, keep_checkpoints: int) -> RunCheckpoints:
     """Restores the newest readable checkpoint of a run folder, if there is one.
 
-    Raises RunError if none of several can be read.
+    Raises RunError if there are checkpoints, but none can be read.
     """
     recent_folder, best_folder = (os.path.join(folder, name) for name in (run_folder.CHECKPOINTS, run_folder.BEST))
     checkpoint = Checkpoint(model, step.optimizer, progress=progress, step=step.state)

@@ -89,12 +89,12 @@ class TrainingStep:
         self._is_scaled = config.precision == "mixed_float16"
         self.state = [tf.Variable(_FIRST_SCALE), tf.Variable(0)] if self._is_scaled else []
         self.jit_compile = jit = xla.jit_compile(config.jit_compile, model.compute_dtype)
-        self._decoder_gradients = tf.function(self._compute_decoder_gradients, autograph=False, jit_compile=jit)
-        self._teacher_contexts = tf.function(self._compute_teacher_contexts, autograph=False, jit_compile=jit)
-        self._gradients = tf.function(self._compute_gradients, autograph=False)
-        self._apply = tf.function(self._reduce_and_apply, autograph=False, jit_compile=jit and self._replicas == 1)
-        self._add = tf.function(self._add_on_replicas, autograph=False)
-        self._update = tf.function(self._compute_and_apply, autograph=False)
+        self._traced_decoder_gradients = tf.function(self._decoder_gradients, autograph=False, jit_compile=jit)
+        self._traced_teacher_contexts = tf.function(self._teacher_contexts, autograph=False, jit_compile=jit)
+        self._traced_gradients = tf.function(self._gradients, autograph=False)
+        self._traced_apply = tf.function(self._apply, autograph=False, jit_compile=jit and self._replicas == 1)
+        self._traced_add = tf.function(self._add, autograph=False)
+        self._traced_update = tf.function(self._update, autograph=False)
 
     def __call__(self, batches: Sequence[tuple[np.ndarray, np.ndarray]], step: int, learning_rate: float) -> tf.Tensor:
         """Starts an update from batches of sources and target ids [B, T].
@@ -108,13 +108,13 @@ class TrainingStep:
         seeds = [tf.constant([self._config.seed, (first + i) % 2**31], tf.int32) for i in range(len(batches))]
         shares = [(self._share(source), self._share(target)) for source, target in batches]
         if len(batches) == 1:
-            return self._update(*shares[0], seeds[0], tokens, teacher_weight)
+            return self._traced_update(*shares[0], seeds[0], tokens, teacher_weight)
         total = None
         for share, seed in zip(shares, seeds, strict=True):  # memory holds only the sum and one batch's gradients
-            gradients = self._gradients(*share, seed, tokens, teacher_weight)
-            total = gradients if total is None else self._add(total, gradients)
+            gradients = self._traced_gradients(*share, seed, tokens, teacher_weight)
+            total = gradients if total is None else self._traced_add(total, gradients)
             del gradients
-        return self._apply(total, tokens)
+        return self._traced_apply(total, tokens)
 
     def _teacher_weight(self, step: int) -> tf.Tensor | None:
         """Returns the weight of the teacher's contexts; None once it is 0, which traces a graph without the teacher."""
@@ -133,10 +133,10 @@ class TrainingStep:
             lambda context: tf.constant(shares[context.replica_id_in_sync_group])
         )
 
-    def _compute_and_apply(self, source, target, seed, tokens, teacher_weight):
-        return self._apply(self._compute_gradients(source, target, seed, tokens, teacher_weight), tokens)
+    def _update(self, source, target, seed, tokens, teacher_weight):
+        return self._traced_apply(self._gradients(source, target, seed, tokens, teacher_weight), tokens)
 
-    def _compute_gradients(self, source, target, seed, tokens, teacher_weight):
+    def _gradients(self, source, target, seed, tokens, teacher_weight):
         """Returns gradients and [summed loss, correct tokens] of each replica."""
 
         def on_replica(source, target):
@@ -151,10 +151,10 @@ class TrainingStep:
         encoder_seed, decoder_seed = split_seed(seed, 2)
         teaching = None
         if teacher_weight is not None:
-            teaching = Teaching(self._teacher_contexts(self._teacher.encode(source), target), teacher_weight)
+            teaching = Teaching(self._traced_teacher_contexts(self._teacher.encode(source), target), teacher_weight)
         with tf.GradientTape() as tape:
             encoded = self.model.encode(source, encoder_seed, self.jit_compile)
-        encoded_gradients, decoder_parts, sums = self._decoder_gradients(
+        encoded_gradients, decoder_parts, sums = self._traced_decoder_gradients(
             encoded, target, decoder_seed, tokens, teaching
         )
         pairs = zip(differentiable(encoded), encoded_gradients, strict=True)
@@ -170,7 +170,7 @@ class TrainingStep:
         ]
         return gradients, sums
 
-    def _compute_decoder_gradients(self, encoded, target, seed, tokens, teaching):
+    def _decoder_gradients(self, encoded, target, seed, tokens, teaching):
         """Returns gradients for the tensors in `encoded` and for the weights, and [summed loss, correct tokens].
 
         Tensors and weights that the decoder does not use have None.
@@ -194,24 +194,24 @@ class TrainingStep:
         sources = [differentiable(encoded), self.model.trainable_variables]
         return *tape.gradient(objective, sources), sums
 
-    def _compute_teacher_contexts(self, encoded, target):
+    def _teacher_contexts(self, encoded, target):
         return tf.cast(self._teacher.teacher_forced_logits_and_contexts(encoded, target)[1], tf.float32)
 
-    def _add_on_replicas(self, total, addend):
+    def _add(self, total, addend):
         """Adds gradients and sums of two batches, on each replica."""
         return self._strategy.run(lambda *both: tf.nest.map_structure(tf.add, *both), (total, addend))
 
-    def _reduce_and_apply(self, total, tokens):
+    def _apply(self, total, tokens):
         """Adds gradients and sums over all replicas, and updates each replica. Returns the results [4]."""
         clipped, sums, norm = self._strategy.run(self._reduce_and_clip, (total,))
         sums, norm = (self._strategy.experimental_local_results(value)[0] for value in (sums, norm))
 
-        def apply():
+        def apply_on_all():
             self._strategy.run(self._apply_on_replica, (clipped,))
             return tf.constant(0)
 
         finite = tf.math.is_finite(norm) & tf.reduce_all(tf.math.is_finite(sums))
-        tf.cond(finite, apply, lambda: tf.constant(0))
+        tf.cond(finite, apply_on_all, lambda: tf.constant(0))
         if self._is_scaled:
             # An overflow that a lower scale corrects is no bad step: its result is finite.
             norm = tf.where(finite | (self.state[0] <= 1), norm, 0.0)

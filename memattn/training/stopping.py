@@ -2,7 +2,6 @@
 
 import contextlib
 import signal
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -41,9 +40,9 @@ class Stopping:
                 signal.signal(number, handler)
 
     def on_signal(self, number: int, _: FrameType | None) -> None:
-        """Makes training stop after this step; a second SIGINT ends the process at once."""
+        """Makes training stop after this step; a SIGINT after any signal ends it at once, by KeyboardInterrupt."""
         if self.received and number == signal.SIGINT:  # schedulers repeat SIGTERM
-            sys.exit(128 + number)
+            raise KeyboardInterrupt
         self.received = signal.Signals(number)
 
     def agree(self, step: int) -> bool:

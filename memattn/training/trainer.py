@@ -5,7 +5,8 @@ A training step, in `Trainer._loop`, goes through these parts:
 1. `data.batches.TrainingBatches` yields the next batches of sources and targets, and the place after them.
 2. `schedules.learning_rate` gives the rate; `step.TrainingStep` starts the update and does not wait for it.
 3. `progress.Progress`, which checkpoints hold beside the weights, counts the step and notes the place in the data.
-4. `step_log.StepLog` keeps the pending result; it waits for results before a line of output, a validation or 7.
+4. `step_log.StepLog` keeps the pending result; it waits for results before a line of output, a validation or a
+   checkpoint.
 5. `stopping.Stopping` lets the workers agree whether a signal came, or a checkpoint is due by the clock.
 6. `validation.Validation` scores the weights, if it is time; `Progress` decides what follows from the scores.
 7. `runs.checkpoints.CheckpointFolder` writes a checkpoint, if it is time or training ends.
@@ -24,7 +25,7 @@ import tensorflow as tf
 
 from memattn import console, files
 from memattn.config import Config
-from memattn.runs.run_folder import VALIDATIONS
+from memattn.runs import run_folder
 from memattn.training import distribution, divergence, reporting, resuming
 from memattn.training.events import Events
 from memattn.training.opening import open_run
@@ -139,7 +140,7 @@ class Trainer:
         if is_best:
             distribution.by_chief(run.strategy, lambda: run.saved.best.save(progress.step))
         progress.end(training, scores, run.model.vocabulary_size)
-        path = os.path.join(run.folder, VALIDATIONS)
+        path = os.path.join(run.folder, run_folder.VALIDATIONS)
         distribution.by_chief(run.strategy, lambda: files.write_csv(path, progress.validations))
         self.step_log.leave_out(time.monotonic() - begin)
 
@@ -184,4 +185,5 @@ class Trainer:
     def _claim(self, stack: contextlib.ExitStack) -> None:
         """Locks the run folder and opens the file of events until the stack is closed."""
         stack.enter_context(resuming.claimed(self.run.folder, self.run.saved, self.run.model))
+        run_folder.keep_config(self.run.folder, self.run.config)
         stack.enter_context(self._events.written_to(self.run.folder))

@@ -13,8 +13,8 @@ from memattn.errors import ConfigError
 from memattn.models.neural_gpu.cells import CELLS
 from memattn.models.neural_gpu.model import KINDS
 
-# Cell -> number of its gates and the candidate, and numbers per unit that are kept for the gradients: all of these, and
-# h; of an LSTM c and tanh(c), too, and of a GRU the product of the reset gate and the previous h.
+# Cell -> (number of gates and candidate, numbers per unit that are kept for the gradients). Kept are the gates, the
+# candidate and h; by an LSTM also c and tanh(c), by a GRU also the reset gate times the previous h.
 _CELLS = {"lstm": (4, 7), "gru": (3, 5), "rnnsearch": (3, 5)}
 
 

@@ -46,7 +46,8 @@ def main() -> int:
             paper = dict(zip(printed.TABLE_1_MODELS, printed.TABLE_1_SECONDS[length], strict=True))
         for name, result in measured.items():
             system = systems.SYSTEMS[name]
-            seconds = None if system.selected else paper.get(names.model(system.attention))
+            is_papers = not (system.selected or system.model) and system.precision == "float32"
+            seconds = paper.get(names.model(system.attention)) if is_papers else None
             ratio = round(paper["bahdanau"] / seconds, 2) if seconds else ""
             rows.append({**tables.row(name, length, result, measured), "paper: speed-up over Bahdanau": ratio})
     title = f"Table {options.table}: decode time of {work['examples']:,} sources"

@@ -23,12 +23,10 @@ class System(NamedTuple):
 
 
 NONE, BAHDANAU, MEMORY = {"name": "none"}, {"name": "bahdanau"}, {"name": "memory", "num_slots": 32}
-RNNSEARCH = {"encoder": "gru", "decoder": "rnnsearch", "layers": 1}
 # With random weights, this offset stops monotonic attention at about every other position; the default, at none.
 STOPS = {"offset": 0.0}
 FAMILY = {
     "memattn: linear": System("ours", {"name": "linear"}),
-    "memattn: Luong": System("ours", {"name": "luong"}),
     "memattn: dot product": System("ours", {"name": "luong_dot"}),
     "memattn: location": System("ours", {"name": "location"}),
     "memattn: local-m": System("ours", {"name": "local_m"}),
@@ -39,7 +37,6 @@ FAMILY = {
     "memattn: windowed memory by address, K = 32": System(
         "ours", {"name": "windowed_memory", "num_slots": 32, "read": "address"}
     ),
-    "memattn: RNNsearch": System("ours", BAHDANAU, RNNSEARCH),
 }
 TRANSFORMERS = {
     "CTranslate2: Transformer": System("ct2", {"name": "transformer"}),
@@ -52,7 +49,9 @@ SYSTEMS = {
         for slots in (1, 4, 8, 16, 32, 64)
     },
     **{
-        f"memattn: windowed memory, K = {slots}": System("ours", {"name": "windowed_memory", "num_slots": slots})
+        f"memattn: windowed memory, K = {slots}": System(
+            "ours", {"name": "windowed_memory", "num_slots": slots, "read": "additive"}
+        )
         for slots in (8, 32)
     },
     "memattn: Bahdanau": System("ours", BAHDANAU),

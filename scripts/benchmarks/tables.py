@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -92,7 +93,10 @@ def system_lines(rows: list[dict], measure: str) -> list[Line]:
     points: dict[str, dict[int, tuple[float, float, float]]] = {}
     for row in rows:
         points.setdefault(row["system"], {})[int(row["L"])] = float(row[measure]), *formatting.ends(row["min-max"])
-    return [
-        Line(name, (SYSTEMS.get(name) or SYSTEMS[f"memattn: {name}"]).attention, points_of_system)
-        for name, points_of_system in points.items()
-    ]
+    return [Line(label, _attention(label), points_of_system) for label, points_of_system in points.items()]
+
+
+def _attention(label: str) -> Mapping[str, Any]:
+    """Returns the options of the attention of a system; a label may have the size of the beam after the name."""
+    name = re.sub(r", beam \d+$", "", label)
+    return (SYSTEMS.get(name) or SYSTEMS[f"memattn: {name}"]).attention

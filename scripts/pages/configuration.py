@@ -69,7 +69,8 @@ def _mechanism_tables() -> list[str]:
             except KeyError as error:
                 problem = f"argument {option}: no config has a {error.args[0]}"
                 raise ConfigError(f"{mechanism.__name__}: {problem}") from error
-            rows.append(_row(f"model.attention.{option}", values, parameter.default, meanings[option]))
+            meaning = meanings[option].replace("None:", "null:")  # as YAML writes it
+            rows.append(_row(f"model.attention.{option}", values, parameter.default, meaning))
         lines += _table(f"model.attention.name: {name}", mechanism, rows)
     return lines
 

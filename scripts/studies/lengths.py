@@ -40,7 +40,7 @@ def bleu_by_length(runs: list[Run]) -> dict[tuple[str, int], float]:
 
 
 def task_of_length(trained: Trained, length: int, number: int) -> TestSet:
-    """Makes `number` new pairs of a run's `data.task`, each of `length` symbols."""
+    """Makes `number` new pairs of a run's `data.task`, each of the length `length` (see `Task.pairs`)."""
     task = dataclasses.replace(cast(TaskConfig, trained.config.data.task), max_length=length, uneven=False)
     random = np.random.RandomState(length)  # noqa: NPY002
     pairs = TASKS[task.name].pairs(task, random, np.full(number, length))

@@ -58,7 +58,7 @@ KINDS = {
     "rnnsearch": Kind(is_timed=True),
     "family_translation": _TESTED,
     "rnnsearch_translation": _TESTED,
-    # The curriculum of each operation: a run starts from the weights of the run before.
+    # The last three are a curriculum: each starts from the weights of the one before.
     "arithmetic": Kind(
         ("addition", "multiplication", "addition_columns_5", "addition_columns_10", "addition_columns_20")
     ),
@@ -82,12 +82,14 @@ class Target(NamedTuple):
       write: writes the results into an Output.
       needs: returns whether it needs a run of these kinds, given the run's config.
       is_benchmark: whether `write` runs a benchmark, which writes the conditions.
+      corpora: folders of further corpora that `write` evaluates on.
     """
 
     kinds: tuple[str, ...]
     write: Callable[..., None]
     needs: Callable[[Config], bool] = lambda config: True
     is_benchmark: bool = False
+    corpora: tuple[str, ...] = ()
 
 
 TARGETS = {
@@ -133,7 +135,7 @@ TARGETS = {
     "windows": Target(("windows",), windowed.windows),
     "windowed_memory": Target(("windowed_memory",), windowed.windowed_memory),
     "pace": Target(("pace",), windowed.pace),
-    "speech": Target(("speech",), speech.speech),
+    "speech": Target(("speech",), speech.speech, corpora=("data/espeak.unheard",)),
     "speech_person": Target(("speech", "speech_person"), speech.person, needs=speech.in_fine_tuning),
     "speech_time": Target((), speech.decoder_time, is_benchmark=True),
     "training_cost": Target((), open_questions.training_cost, is_benchmark=True),
@@ -171,6 +173,11 @@ def check(names: list[str], scale: str, runs_dir: str) -> None:
         for path, runs in wanted.items()
         for name in runs
     }
+    for name in names:
+        for folder in TARGETS[name].corpora:
+            if not os.path.isdir(folder):
+                heads = " and ".join(path for kind in TARGETS[name].kinds for path in configs_of(kind, scale))
+                raise ConfigError(f"{folder}: not prepared yet; the head of {heads} has the command")
     for path, runs in wanted.items():
         data = configs.load(path, []).data
         if data.generated is None and not os.path.isdir(data.path):
@@ -229,7 +236,7 @@ class Reproduction:
             failed = sweep.run_sweep(
                 config,
                 folder,
-                jobs=self._jobs,
+                jobs=1 if _starts_from_another(config, folder) else self._jobs,
                 split=split,
                 average=None,
                 repeats=_REPEATS if KINDS[kind].is_timed else 1,
@@ -253,6 +260,12 @@ def runs_of(names: list[str], scale: str) -> dict[str, dict[str, Config]]:
             if needed:
                 wanted.setdefault(path, {}).update(needed)
     return wanted
+
+
+def _starts_from_another(config: Config, folder: str) -> bool:
+    """Returns whether a run of a sweep starts from the weights of another run of the same sweep, in `folder`."""
+    sources = [run.training.init_from for run in expand(config).values() if run.training.init_from]
+    return any(os.path.realpath(os.path.dirname(source)) == os.path.realpath(folder) for source in sources)
 
 
 def sweep_folder(runs_dir: str, path: str) -> str:

@@ -1,7 +1,7 @@
 """Makes tables and pictures from the runs that results/ holds, most of which were trained elsewhere.
 
-Such a run is a folder with its config, the scores of its validations and, in place of result.json, conditions.json:
-it says how the run was trained, and holds the BLEU of its evaluation. A run that is not at its end has neither file.
+A stored run is a folder with its config, the scores of its validations, and either result.json or conditions.json. The
+latter is of a run that was trained elsewhere: it says how, and holds its BLEU. An unfinished run has neither.
 """
 
 import os

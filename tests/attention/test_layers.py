@@ -51,6 +51,7 @@ def assert_all_different(weights):
 
 
 INITIALIZERS = {
+    "class": lambda: tf.keras.initializers.HeNormal,
     "object": lambda: tf.keras.initializers.TruncatedNormal(stddev=0.5),
     "seeded object": lambda: tf.keras.initializers.GlorotUniform(seed=5),
     "seeded config": lambda: {"class_name": "RandomUniform", "config": {"minval": -1.0, "maxval": 1.0, "seed": 5}},
@@ -122,6 +123,19 @@ def test_no_two_weights_of_a_part_of_a_model_have_equal_initial_values(part, see
     if seed is not None:
         for restored_values, values in zip(restored, weights, strict=True):
             np.testing.assert_array_equal(restored_values, values)
+
+
+def test_weights_of_zeros_give_finite_contexts_and_gradients(case):
+    name, options = case
+    layer, query = initialized(name, options, "zeros"), tf.constant(random(B, T, D))
+    if layer is None:
+        return
+    with tf.GradientTape() as tape:
+        tape.watch(query)
+        context = layer(query, random(B, S, D, seed=2), training=True)
+    assert np.isfinite(context).all()
+    gradients = tape.gradient(context, [query, *layer.trainable_variables])
+    assert all(np.isfinite(gradient).all() for gradient in gradients if gradient is not None)
 
 
 def test_an_initializer_without_a_seed_is_used_unchanged():
@@ -233,6 +247,14 @@ def test_ragged_arguments_are_refused(name):
             layer(*arguments, **masks)
 
 
+@every_name
+def test_inputs_of_unknown_width_are_refused(name):
+    known, unknown = (tf.keras.layers.Input([None, width]) for width in (D, None))
+    for refused, arguments in {"query": (unknown, known), "value": (known, unknown)}.items():
+        with pytest.raises(ValueError, match=f"{refused}: the last axis must have a known width"):
+            make(name, {})(*arguments)
+
+
 PLACES = {
     "right": [True, True, True, False, False],
     "left": [False, False, True, True, True],
@@ -260,6 +282,21 @@ def test_padding_may_stand_anywhere(case, where):
     longest, longest_weights = layer(query[1:], value[1:], return_attention_scores=True)
     np.testing.assert_allclose(context[1:], longest, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(weights[1:], longest_weights, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("where", PLACES)
+def test_padded_queries_change_no_other_context(case, where):
+    name, options = case
+    layer, real = make(name, options), np.array(PLACES[where])
+    query, value = random(1, 3, D), random(1, 5, D, seed=2)
+    layer.build((1, 1, D), (1, 1, D))
+    layer.set_weights([1.5 * random(*weight.shape, seed=5 + i) for i, weight in enumerate(layer.weights)])
+    padded = np.full((1, 5, D), 9.0, np.float32)
+    padded[0, real] = query
+    context, weights = layer(padded, value, query_mask=real[None], return_attention_scores=True)
+    expected, expected_weights = layer(query, value, return_attention_scores=True)
+    np.testing.assert_allclose(array(context)[0, real], expected[0], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(array(weights)[0, real], expected_weights[0], rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("where", PLACES)

@@ -362,3 +362,9 @@ def test_the_recurrence_takes_float32_of_unknown_length():
 def test_values_out_of_range_are_refused(name, options, problem):
     with pytest.raises(ValueError, match=problem):
         build(name, options, **FACTS)
+
+
+def test_linear_attention_takes_more_positions_than_float16_can_count():
+    mechanism = build("linear", {}, dtype="mixed_float16", **FACTS)
+    value = np.ones((1, 70_000, 2), np.float16)
+    assert np.abs(mechanism(np.ones((1, 1, 2)), value)).max() > 1e-3

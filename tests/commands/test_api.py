@@ -68,6 +68,8 @@ def test_evaluation_refuses_one_override_that_is_no_list(tmp_path):
         memattn.evaluate_model(str(tmp_path), "valid", "decoding.beam_size=1")
 
 
-def test_evaluation_refuses_to_decode_no_time(tmp_path):
+def test_evaluation_refuses_numbers_that_are_too_small(tmp_path):
+    with pytest.raises(ConfigError, match="num_plots: must be at least 0, not -1"):
+        memattn.evaluate_model(str(tmp_path), "valid", num_plots=-1)
     with pytest.raises(ConfigError, match="repeats: must be at least 1, not 0"):
         memattn.evaluate_model(str(tmp_path), "valid", repeats=0)

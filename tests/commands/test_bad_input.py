@@ -18,7 +18,6 @@ from helpers.runs import NO_STRATEGY, TINY, evaluate
 from memattn import cli
 from memattn import config as configs
 from memattn.data import task_corpus
-from memattn.data.vocabulary import Vocabulary
 from memattn.errors import ConfigError, reason
 from memattn.evaluation.stored import HYPOTHESES, RESULT
 from memattn.runs import building, checkpoints, run_folder
@@ -778,7 +777,7 @@ def test_a_full_disk_while_a_run_folder_is_created_is_reported(config, disk, tmp
     assert status_of_refusal(capsys, training(config, tmp_path / "new"), "new/config.yaml", "File too large") == FAILURE
     disk.clear()
     assert not (tmp_path / "new" / run_folder.CONFIG).exists()
-    assert run_folder.create(str(tmp_path / "new"), config, Vocabulary(["a"]), 3, {}) is None
+    assert training(config, tmp_path / "new")() == 0
     assert run_folder.load_config(str(tmp_path / "new")) == config
 
 

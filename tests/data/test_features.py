@@ -247,10 +247,10 @@ def test_a_model_learns_to_read_features(tmp_path):
         ({"model.encoder_reduce": "[2, 2]"}, "model.encoder_reduce: 2 factors, but 2 layers have 1 joints"),
         (
             {"model.decoder": "rnnsearch", "model.layers": "1", "model.encoder_layers": "3"},
-            "model.bridge: the bridge backward, which rnnsearch has by default, is for model.encoder_layers: 1, not 3",
+            "model.bridge: the bridge backward, which rnnsearch has by default, is for encoder_layers: 1, not 3",
         ),
         ({"model.encoder_reduce": "[0]"}, "model.encoder_reduce: expected ints from 1 to 100, not 0"),
-        ({"model.bridge": "backward"}, "model.bridge: backward is for model.encoder_layers: 1, not 2"),
+        ({"model.bridge": "backward"}, "model.bridge: backward is for encoder_layers: 1, not 2"),
     ],
 )
 def test_settings_that_need_tokens_are_refused_with_features(changes, message):

@@ -2,7 +2,6 @@
 
 import ast
 import os
-import random
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from helpers.pages import run_block
-from helpers.repository import ROOT
+from helpers.repository import COMMANDS, ROOT
 from helpers.runs import evaluate
 
 import memattn
@@ -31,8 +30,7 @@ def test_the_package_is_imported_quickly_and_without_tensorflow():
 
 
 def test_modules_of_commands_do_not_import_tensorflow():
-    commands = "eval, export, prepare, sweep, train, translate"
-    code = f"import sys; from memattn import {commands}; assert 'tensorflow' not in sys.modules"
+    code = f"import sys; from memattn import {', '.join(sorted(COMMANDS))}; assert 'tensorflow' not in sys.modules"
     result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
 
@@ -68,7 +66,7 @@ def test_a_run_is_loaded_as_the_page_shows_and_the_process_stays_unchanged(tiny_
     run_dir = str(tmp_path / "runs" / "small")
     changes = {"training.precision": "mixed_bfloat16", "training.seed": 5}
     assert train(tiny_config(changes), run_dir, tf.distribute.get_strategy()) == 0
-    before = random.getstate(), np.random.get_state()[1].tolist(), matplotlib.get_backend()  # noqa: NPY002
+    before = np.random.get_state()[1].tolist(), matplotlib.get_backend()  # noqa: NPY002
     options = tf.config.optimizer.get_experimental_options()
     with pytest.warns(UserWarning, match="tokens are not in the vocabulary"):  # the run knows few symbols
         translations = run_block("memattn.load(", tmp_path, monkeypatch)["translations"]
@@ -77,7 +75,6 @@ def test_a_run_is_loaded_as_the_page_shows_and_the_process_stays_unchanged(tiny_
         memattn.load(run_dir, "decoding.beam_size=5")
     assert len(translations) == 3
     assert translations[1] == ""
-    after = random.getstate(), np.random.get_state()[1].tolist(), matplotlib.get_backend()  # noqa: NPY002
-    assert before[1:] == after[1:]
+    assert before == (np.random.get_state()[1].tolist(), matplotlib.get_backend())  # noqa: NPY002
     assert tf.config.optimizer.get_experimental_options() == options
     assert tf.keras.layers.Dense(3).compute_dtype == "float32"

@@ -62,9 +62,9 @@ def test_padding_does_not_change_the_first_state():
         ({"decoder": "rnnsearch", "layers": 1, "units": 7}, "model.units: must be even with decoder: rnnsearch"),
         (
             {"decoder": "rnnsearch", "layers": 1, "tie_embeddings": "all", "units": 8, "embedding_size": 8},
-            "model.embedding_size = half of model.units, not mix: true, 8 and 4",
+            "model.tie_embeddings: all needs embedding_size: 4, half of units, not 8",
         ),
-        ({"bridge": "backward"}, "model.bridge: backward is for model.layers: 1, not 2"),
+        ({"bridge": "backward"}, "model.bridge: backward is for layers: 1, not 2"),
         ({"encoder": "rnn"}, "model.encoder: "),
     ],
 )

@@ -351,11 +351,11 @@ def test_a_decoder_step_is_timed_and_drawn(measure, tmp_path):
 
 def test_the_latency_of_a_sentence_is_timed_beside_its_decoder_steps(measure):
     name = "memattn: Bahdanau"
-    rows, _ = measure("latency", "--systems", name, "--lengths", "40", "--units", "8", "--beam_sizes", "1,2")
-    assert [row["system"] for row in rows] == [f"{name}, beam {k}" for k in (1, 2)]
+    rows, _ = measure("latency", "--systems", name, "--lengths", "20,40", "--units", "8", "--beam_sizes", "1,2")
+    assert [row["system"] for row in rows] == 2 * [f"{name}, beam {k}" for k in (1, 2)]
     for row in rows:
         if row["ms a step"]:  # empty where a busy machine gives no usable time
-            steps = 40 * float(row["ms a step"]) / 1000
+            steps = int(row["L"]) * float(row["ms a step"]) / 1000
             assert float(row["over steps"]) == pytest.approx(float(row["seconds"]) / steps, rel=0.02)
         else:
             assert row["over steps"] == ""
@@ -363,11 +363,20 @@ def test_the_latency_of_a_sentence_is_timed_beside_its_decoder_steps(measure):
 
 
 def test_a_table_of_the_paper_shows_the_ratios_of_the_paper(measure):
-    names = ["memattn: memory, K = 64", "memattn: Bahdanau"]
+    names = ["memattn: memory, K = 64", "memattn: Bahdanau", "memattn: windowed memory, K = 32"]
     systems = [argument for name in names for argument in ("--systems", name)]
     rows, caption = measure("paper", "--table", "3", "--examples", "2", *systems)
-    assert [row["paper: speed-up over Bahdanau"] for row in rows] == ["1.23", "1.0"]  # 33.28 s / 27.13 s
+    assert [row["paper: speed-up over Bahdanau"] for row in rows] == ["1.23", "1.0", ""]  # 33.28 s / 27.13 s
     assert caption.startswith("Table 3: decode time of 2 sources (SCALED DOWN from 2,169): ")
+
+
+def test_a_selection_that_does_not_fit_a_length_is_refused_before_anything_is_measured(monkeypatch, command):
+    name = "memattn: memory, K = 32, selection"
+    arguments = ["--systems", name, "--vocabulary", "16000", "--lengths", "20,200", "--units", "8"]
+    status, stdout, stderr = command(ROOT, "scripts.benchmark", "decode", *arguments)
+    assert status == 2
+    assert "batches of fewer source tokens, not 3,200" in stderr
+    assert not stdout
 
 
 def test_help_shows_the_flags_that_benchmarks_share(command):

@@ -24,19 +24,23 @@ def test_an_unpacked_archive_is_a_run_with_the_scores_of_its_card_and_rounded_we
     tiny_config, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    assert train(tiny_config({"training.max_steps": 60}), "run", NO_STRATEGY) == 0
+    (tmp_path / "lexicon.tsv").write_text("1\t1\n")
+    lexicon = {"decoding.lexicon": "lexicon.tsv"}  # which the archive leaves out
+    assert train(tiny_config({"training.max_steps": 60, **lexicon}), "run", NO_STRATEGY) == 0
     result = pack(tmp_path, "--run_dir=run", "--output=packed/small.tar.xz", "--split=valid")
     assert result.returncode == 0, result.stderr
     with tarfile.open("packed/small.tar.xz") as archive:
         assert {member.uname for member in archive} == {""}
         archive.extractall(".", filter="data")
+    (tmp_path / "lexicon.tsv").unlink()
     card = (tmp_path / "small/model_card.md").read_text(encoding="utf-8")
     bleu = evaluate("small")["bleu"]
     assert f": {bleu:.2f}\n" in card
     assert f"BLEU {bleu:.2f} on valid" in result.stdout
     assert "memattn-translate --run_dir small" in card
+    without_lexicon = ["decoding.lexicon=null"]
     for packed, trained in zip(
-        load(["small"], [], None).model.weights, load(["run"], [], None).model.weights, strict=True
+        load(["small"], [], None).model.weights, load(["run"], without_lexicon, None).model.weights, strict=True
     ):
         packed, trained = np.asarray(packed), np.asarray(trained)
         step = 2.0 ** math.ceil(math.log2(np.abs(trained).max() / 127)) if trained.any() else 1.0

@@ -161,12 +161,12 @@ def test_softmax_on_both_sides_has_the_smallest_initial_contexts_and_gradients(t
     open_questions.first_contexts(output)
     rows = rows_of(output)
     length, slots = 20, 32
-    expected = [length / slots, length / 2, length / 2, length / 2, length * slots / 4, 1]
+    expected = [length / slots, length / 2, 1, 1, length / 2, length / 2, length * slots / 4]
     scales = [float(row["context / mean state"]) for row in rows]
     assert scales == pytest.approx(expected, rel=0.02)
-    gradients = [float(row["gradient of W_alpha"]) for row in rows]
-    softmax_on_both_sides, *with_a_sigmoid = gradients
-    assert all(gradient > 10 * softmax_on_both_sides for gradient in with_a_sigmoid)
+    softmax_on_both_sides, scaled, means, *others = [float(row["gradient of W_alpha"]) for row in rows]
+    assert all(gradient > 10 * softmax_on_both_sides for gradient in (scaled, *others))
+    assert means < 2 * softmax_on_both_sides
 
 
 def test_table_2_chooses_scorings_by_validation_and_not_by_test(tmp_path):
@@ -563,6 +563,14 @@ def test_unprepared_text_is_reported_before_anything_is_trained(monkeypatch, tmp
     message = "data/nowhere: not prepared yet; the head of configs/studies/translation/small.yaml has the command"
     with pytest.raises(ConfigError, match=message):
         runner.check(["table2"], "small", "runs/reproduce")
+
+
+def test_a_missing_corpus_of_the_evaluation_is_reported_before_anything_is_trained(monkeypatch, tmp_path):
+    write_study(tmp_path, "speech", "data: {folder: data/espeak, source: features}\n")
+    (tmp_path / "data/espeak").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match="data/espeak.unheard: not prepared yet; the head of configs/studies/speech"):
+        runner.check(["speech"], "small", "runs/reproduce")
 
 
 @pytest.mark.parametrize(("target", "key"), [("teacher", "teacher"), ("arithmetic", "init_from")])

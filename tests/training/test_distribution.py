@@ -164,9 +164,9 @@ def test_a_step_sums_each_gradient_once_over_the_replicas(tiny_config):
         update = TrainingStep(model, config.training, strategy)
     shared, tokens = update._share(np.ones([4, 3], np.int32)), tf.constant(12.0)
     batch = shared, shared, tf.constant([1, 2]), tokens, None  # no teacher
-    assert reduced_bytes(update._gradients, *batch) == []
+    assert reduced_bytes(update._traced_gradients, *batch) == []
     expected = [all_reduced_bytes(model)] * 2
-    assert reduced_bytes(update._apply, update._gradients(*batch), tokens) == expected
+    assert reduced_bytes(update._traced_apply, update._traced_gradients(*batch), tokens) == expected
 
 
 def reduced_bytes(function, *arguments):

@@ -7,6 +7,7 @@ import shutil
 import numpy as np
 import pytest
 import yaml
+from helpers.files import cut
 from helpers.models import arrays
 from helpers.runs import NO_STRATEGY, assert_same_run, evaluate, stopping_after, tiny
 
@@ -56,6 +57,18 @@ def test_fine_tuning_resumes_without_its_initial_run(base, tuning, tmp_path, mon
     assert train(config, str(tmp_path / "resumed"), NO_STRATEGY) == 0
     assert_same_run(str(tmp_path / "uninterrupted"), str(tmp_path / "resumed"))
     assert evaluate(tmp_path / "resumed")["config"]["training"]["init_from"] == initial
+
+
+@pytest.mark.filterwarnings("ignore:.*(checkpoint skipped|missing)")
+def test_a_run_that_lost_all_checkpoints_does_not_begin_with_random_weights(tuning, tmp_path):
+    config, run = tuning({"training.max_steps": 2}), tmp_path / "run"
+    assert train(config, str(run), NO_STRATEGY) == 0
+    for name in ("checkpoints/checkpoint", "best/checkpoint"):
+        (run / name).unlink()
+    for index in run.rglob("*.index"):
+        cut(index)
+    with pytest.raises(RunError, match="move the folder away to start over"):
+        train(config, str(run), NO_STRATEGY)
 
 
 def test_an_initial_run_of_another_model_is_refused_before_a_folder_is_created(base, tuning, tmp_path):
@@ -108,4 +121,5 @@ def test_a_run_that_stopped_by_its_scores_does_not_continue(tiny_config, tmp_pat
     changes = {"training.stop_at": 99.0}
     assert train(tiny_config(changes), str(tmp_path / "run"), NO_STRATEGY) == 0
     assert train(tiny_config({**changes, "training.max_steps": 20}), str(tmp_path / "run"), NO_STRATEGY) == 0
+    assert run_folder.load_config(str(tmp_path / "run")) == tiny_config(changes)  # so the first command still works
     assert "already finished: BLEU 100.00 at step 3" in capsys.readouterr().out

@@ -165,6 +165,16 @@ def test_options_that_an_optimizer_does_not_have_are_refused():
         make_optimizer(TrainingConfig(optimizer_options={"use_ema": True}))
     with pytest.raises(ConfigError, match="training.optimizer_options: .*momentum"):
         make_optimizer(TrainingConfig(optimizer="sgd", optimizer_options={"momentum": 5}))
+    for name, options, expected in [
+        ("adam", {"beta_1": "abc"}, "expected a number, not 'abc'"),
+        ("adam", {"beta_1": None}, "expected a number, not None"),
+        ("adam", {"amsgrad": "abc"}, "expected true or false, not 'abc'"),
+        ("sgd", {"nesterov": 3}, "expected true or false, not 3"),
+        ("adamw", {"weight_decay": [1]}, "expected a number"),
+        ("rmsprop", {"rho": True}, "expected a number, not True"),
+    ]:
+        with pytest.raises(ConfigError, match=f"training.optimizer_options.{next(iter(options))}: {expected}"):
+            make_optimizer(TrainingConfig(optimizer=name, optimizer_options=options))
 
 
 @pytest.mark.parametrize(

@@ -276,6 +276,23 @@ def test_a_second_training_of_a_run_is_refused(tiny_config, tmp_path):
         outdated.train()
 
 
+def test_a_refused_training_does_not_change_the_config_of_the_running_one(tiny_config, tmp_path):
+    run_dir = str(tmp_path / "run")
+    Trainer(tiny_config(), run_dir, NO_STRATEGY)
+    with run_folder.locked(run_dir), pytest.raises(RunError, match="process .*training"):
+        train(tiny_config({"training.max_steps": 40}), run_dir, NO_STRATEGY)
+    assert run_folder.load_config(run_dir) == tiny_config()
+
+
+def test_files_of_another_corpus_in_the_run_folder_are_not_overwritten(tiny_config, tmp_path):
+    (tmp_path / "run").mkdir()
+    vocabulary = tmp_path / "run" / "vocab.txt"
+    vocabulary.write_text("other words\n")
+    with pytest.raises(ConfigError, match="vocab.txt: belongs to something else than this run; use another --run_dir"):
+        train(tiny_config(), str(tmp_path / "run"), NO_STRATEGY)
+    assert vocabulary.read_text() == "other words\n"
+
+
 def test_a_finished_run_that_is_started_again_changes_no_file(tiny_config, tmp_path, capsys):
     config, run_dir = tiny_config(), tmp_path / "run"
     assert train(config, str(run_dir), NO_STRATEGY) == 0

@@ -71,7 +71,7 @@ def test_label_smoothing_is_cross_entropy_with_a_smoothed_target(smoothing):
 
 def test_accumulation_keeps_the_gradients_of_a_single_batch_at_a_time(monkeypatch):
     step = TrainingStep(make_model("memory", {"num_slots": 2}), TrainingConfig(jit_compile=False), NO_STRATEGY)
-    compute, references, alive_counts = step._gradients, [], []
+    compute, references, alive_counts = step._traced_gradients, [], []
 
     def counting(*arguments):
         gc.collect()
@@ -80,7 +80,7 @@ def test_accumulation_keeps_the_gradients_of_a_single_batch_at_a_time(monkeypatc
         references.append(weakref.ref(gradients[0]))
         return gradients, sums
 
-    monkeypatch.setattr(step, "_gradients", counting)
+    monkeypatch.setattr(step, "_traced_gradients", counting)
     step([(BATCH, BATCH)] * 5, 0, 0.1)
     assert len(references) == 5
     assert max(alive_counts) <= 1

@@ -11,7 +11,6 @@ from memattn.attention.ops import cast
 from memattn.attention.step_loop import run_loop
 from memattn.data.lexicon import Selection
 from memattn.data.vocabulary import PAD
-from memattn.errors import ConfigError
 from memattn.models.dropout import fold_in, split_seed
 from memattn.models.interface import Alternative, MemoryRatio
 from memattn.models.neural_gpu.cells import CELLS
@@ -146,7 +145,7 @@ class NeuralGPU(tf.keras.Model):
         ceil(memory_intercept + memory_slope * n), at least n. A memory of m positions has room for m outputs, with the
         end of sentence.
 
-        Raises ConfigError for "estimate" if the line is not known.
+        Raises ValueError for "estimate" if the line is not known.
         """
         for resized in self._resized_memories(encoded, ratio):
             yield Alternative(resized, resized.lengths)
@@ -166,10 +165,7 @@ class NeuralGPU(tf.keras.Model):
         if ratio != "estimate":
             return math.ceil(Fraction(str(ratio)) * length)
         if self.memory_intercept is None:
-            raise ConfigError(
-                "decoding.memory_ratio: no estimate, as the run has no record of the lengths of its training pairs; "
-                "give a number such as 1.2, or null to search all lengths"
-            )
+            raise ValueError("no estimate: memory_intercept and memory_slope are not set")
         estimate = math.ceil(self.memory_intercept + self.memory_slope * length)
         return max(length, estimate) if length else 0
 

@@ -34,14 +34,15 @@ _FIFTHS = 5  # parts of a source in `errors_by_position`
 
 # Scale -> config of the models whose first contexts are measured.
 _FIRST_CONTEXTS_CONFIGS = {"paper": "configs/wmt17/en-de.yaml", "small": "configs/studies/translation/small.yaml"}
-# Scorings (encoder/decoder) and `vote_scale` of these models.
-_FIRST_CONTEXTS_MODELS = (
-    ("softmax/softmax", 1),
-    ("softmax/softmax", 16),
-    ("sigmoid/softmax", 1),
-    ("softmax/sigmoid", 1),
-    ("sigmoid/sigmoid", 1),
-    ("softmax_time/softmax", 1),
+# Scorings (encoder/decoder) and further options of these models.
+_FIRST_CONTEXTS_MODELS: tuple[tuple[str, dict], ...] = (
+    ("softmax/softmax", {}),
+    ("softmax/softmax", {"vote_scale": 16}),
+    ("softmax/softmax", {"encoder_normalize": "time"}),
+    ("softmax_time/softmax", {}),
+    ("sigmoid/softmax", {}),
+    ("softmax/sigmoid", {}),
+    ("sigmoid/sigmoid", {}),
 )
 
 
@@ -60,10 +61,10 @@ def first_contexts(output: Output) -> None:
     path, vocabulary_size, length = _FIRST_CONTEXTS_CONFIGS[output.scale], 4_000, 20
     source, target = tf.unstack(tf.random.stateless_uniform([2, 64, length], [1, 1], 4, vocabulary_size, tf.int32))
     rows = []
-    for scorings, vote_scale in _FIRST_CONTEXTS_MODELS:
+    for scorings, options in _FIRST_CONTEXTS_MODELS:
         encoder, decoder = scorings.split("/")
         attention = {"name": "memory_variant", "num_slots": 32, "encoder_scoring": encoder, "decoder_scoring": decoder}
-        config = configs.load(path, [f"model.attention={attention | {'vote_scale': vote_scale}}"])
+        config = configs.load(path, [f"model.attention={attention | options}"])
         tf.keras.utils.set_random_seed(config.training.seed)
         model = cast(Seq2Seq, building.build_model(config, vocabulary_size, length))
         with tf.GradientTape() as tape:
@@ -78,7 +79,7 @@ def first_contexts(output: Output) -> None:
         rows.append(
             {
                 "scorings": scorings,
-                "vote_scale": vote_scale,
+                "option": ", ".join(f"{name}: {value}" for name, value in options.items()),
                 "context / mean state": f"{scale:.2f}",
                 "gradient of W_alpha": f"{alpha:.1e}",
                 "gradient of W_beta": f"{beta:.1e}",

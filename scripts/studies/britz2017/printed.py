@@ -45,7 +45,8 @@ TABLE_2_TEST = {
 TABLE_3_SECONDS = {"K=32": 26.85, "K=64": 27.13, "bahdanau": 33.28}
 
 # Keys that a run of Table 1 may choose freely. The paper says that position encodings change almost nothing there, and
-# that all scorings fit the data; the other keys influence neither the weights nor the hypotheses.
+# that all scorings fit the data. The other keys are no settings of the paper: seeds, the batching of equal lengths, how
+# often a run validates and saves, compiling.
 _FREE_KEYS = {
     "data": ("folder", "copy.seed", "num_buckets"),
     "model.attention": ("encoder_scoring", "decoder_scoring", "position_encoding", "renormalize", "cache_keys"),
