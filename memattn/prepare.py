@@ -16,6 +16,7 @@ memattn-prepare copy --help
 
 import memattn.cli as cli  # isort: skip (one way for all commands)
 
+import math
 import os
 import re
 import warnings
@@ -144,7 +145,7 @@ def speech() -> None:
         "Prepared corpus of speech whose units, vocabulary, and mean and variance of features are used.",
     )
     _define_speech_flags()
-    cli.run(_prepare_recordings, tensorflow=True)
+    cli.run(_prepare_recordings, tensorflow=True, check=_check_recordings)
 
 
 def mini_librispeech() -> None:
@@ -249,6 +250,8 @@ def _prepare_parallel() -> int:
     """
     options = flags.FLAGS
     prefixes = {"train": options.train, "valid": options.valid, "test": options.test}
+    if empty := [split for split, prefix in prefixes.items() if prefix == ""]:
+        raise ConfigError(f"--{empty[0]}: an empty prefix; give the beginning of the names of two files")
     splits = {
         split: (_existing(f"{prefix}.{options.source}"), _existing(f"{prefix}.{options.target}"))
         for split, prefix in prefixes.items()
@@ -286,8 +289,18 @@ def _prepare_recordings() -> int:
 
     memattn-prepare speech --train text/train.tsv --valid text/dev.tsv --test text/test.tsv --folder data/mine
     """
-    options = flags.FLAGS
-    manifests = {split: path for split in ("train", "valid", "test") if (path := options[split].value)}
+    _prepare_speech(_manifests(), flags.FLAGS.language, flags.FLAGS.vocabulary_of)
+    return 0
+
+
+def _manifests() -> dict[str, str]:
+    """Returns the paths of the manifests that the flags give, by split."""
+    return {split: path for split in ("train", "valid", "test") if (path := flags.FLAGS[split].value)}
+
+
+def _check_recordings() -> None:
+    """Raises ConfigError for a manifest that is missing, and for flags that do not fit each other."""
+    options, manifests = flags.FLAGS, _manifests()
     if not options.vocabulary_of and (missing := [split for split in ("train", "valid") if split not in manifests]):
         raise ConfigError(f"--{missing[0]}: give a manifest, or --vocabulary_of a corpus that is prepared already")
     if not manifests:
@@ -295,11 +308,10 @@ def _prepare_recordings() -> int:
     unused = [f"--{name}" for name in ("bpe_units", "language") if options[name].present]
     if options.vocabulary_of and unused:
         raise ConfigError(f"{', '.join(unused)}: without effect, because --vocabulary_of gives units and language")
+    _check_language("language", options.language)
     for path in manifests.values():
         if not os.path.isfile(path):
             raise ConfigError(f"{path}: no such file")
-    _prepare_speech(manifests, options.language, options.vocabulary_of)
-    return 0
 
 
 def _prepare_mini_librispeech() -> int:
@@ -342,12 +354,18 @@ def _warn_without_rules(flag: str, language: str, advice: str = "") -> None:
         )
 
 
+def _check_language(flag: str, code: str) -> None:
+    """Raises ConfigError if the value of a flag is not the code of a language."""
+    if not _LANGUAGE_CODE.fullmatch(code):
+        raise ConfigError(f"--{flag}: {code!r} is not the code of a language, such as de, zh or pt-BR")
+
+
 def _language(side: str, form: Form) -> str:
     """Returns the language of a side by its code in Moses; warns if Moses has no rules for it. Raises ConfigError."""
     options = flags.FLAGS.flag_values_dict()
     code = options[f"{side}_language"]
-    if code is not None and not _LANGUAGE_CODE.fullmatch(code):
-        raise ConfigError(f"--{side}_language: {code!r} is not the code of a language, such as de, zh or pt-BR")
+    if code is not None:
+        _check_language(f"{side}_language", code)
     language = moses_language(options[side] if code is None else code)
     if form != "untokenized":
         advice = "; if this is not the code of the language, such as de, ko or pt-BR, give it"
@@ -406,6 +424,7 @@ def _define_speech_flags(folder: str | None = None) -> None:
     flags.DEFINE_integer("bpe_units", None, meaning, lower_bound=1)
     meaning = "Longest recording in seconds; longer ones are skipped in training, and refused in other splits."
     flags.DEFINE_float("max_seconds", 40.0, meaning, lower_bound=0.1)
+    flags.register_validator("max_seconds", math.isfinite, "must be finite")
     flags.DEFINE_integer("workers", None, "Number of threads (default: one for each CPU core).", lower_bound=1)
 
 
@@ -443,7 +462,7 @@ def _prepare_speech(
             f"{counts['seconds'] / 3600:.2f} hours, {counts['target_tokens']:,} target tokens{extra}"
         )
         if counts["unknown_tokens"]:
-            print(f"{folder}: {split}: {counts['unknown_tokens']:,} target tokens are not in the training text")
+            print(f"{folder}: {split}: {counts['unknown_tokens']:,} target tokens are not in the vocabulary")
     if "train" in manifests:
         print(advice.training("speech/small", folder))
     _print_source(release)

@@ -64,13 +64,13 @@ def lines(path: str, *, pipes: bool = False) -> Iterator[bytes]:
             with gzip.GzipFile(fileobj=stored) if path.endswith(".gz") else stored as file:
                 for number, line in enumerate(iter(functools.partial(file.readline, LONGEST_LINE + 1), b""), 1):
                     if len(line) > LONGEST_LINE or (number == 1 and not line.endswith(b"\n")):
-                        _check_line(line, f"{path}:{number}")
+                        check_line(line, f"{path}:{number}")
                     yield line
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise DataError(f"{path}: not a complete gzip file: {error}; remove it and fetch it again") from error
 
 
-def _check_line(line: bytes, place: str) -> None:
+def check_line(line: bytes, place: str) -> None:
     """Raises DataError for a line that is too long, or has carriage returns in place of line feeds."""
     if b"\r" in line[:-1]:
         raise DataError(f"{place}: lines end with a carriage return alone, as on old Macs; convert: tr '\\r' '\\n'")

@@ -1,5 +1,6 @@
 """Sources that are sequences of vectors, such as frames of speech, in shards on disk."""
 
+import contextlib
 import dataclasses
 import functools
 import glob
@@ -101,7 +102,14 @@ class Features:
 
 
 def write(folder: str, split: str, sources: Iterable[np.ndarray]) -> None:
-    """Writes matrices [S, F] as the sources of a split, in shards. Raises ValueError for an empty matrix, OSError."""
+    """Writes matrices [S, F] as the sources of a split, in shards, in place of those that are there.
+
+    Raises ValueError for no source, or for one that is no matrix or has no rows; OSError.
+    """
+    shards = glob.glob(os.path.join(glob.escape(folder), f"{glob.escape(split)}.source.[0-9]*.npy"))
+    for path in (offsets_path(folder, split), *shards):
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(path)
     matrices = iter(sources)
     lengths: list[int] = []
     for number in itertools.count():
@@ -109,13 +117,19 @@ def write(folder: str, split: str, sources: Iterable[np.ndarray]) -> None:
         if not shard:
             break
         lengths += write_shard(folder, split, number, shard)
+    if not lengths:
+        raise ValueError("a split needs at least one source")
     write_offsets(folder, split, lengths)
 
 
 def write_shard(folder: str, split: str, number: int, sources: list[np.ndarray]) -> list[int]:
-    """Writes one shard, and returns the lengths of its sources. Raises ValueError for an empty source, OSError."""
-    if not all(map(len, sources)):
-        raise ValueError("a source needs at least one vector")
+    """Writes one shard, and returns the lengths of its sources.
+
+    Raises ValueError for a source that is no matrix or has no rows; OSError.
+    """
+    for source in sources:
+        if source.ndim != 2 or not len(source):
+            raise ValueError(f"a source is a matrix of one vector or more, not of shape {source.shape}")
     with files.writing(shard_path(folder, split, number)) as file:
         np.save(file, np.concatenate(sources).astype(np.float32))
     return list(map(len, sources))

@@ -95,7 +95,9 @@ def compare(runs: list[RunTranslations], num_sentences: int) -> str:
             result = cast(Any, results[name][i])
             row[metric.title] = f"{result.score:.2f}"
             row[f"{metric.title} 95%"] = formatting.extent([result.mean - result.ci, result.mean + result.ci], ".2f")
-            row[f"{metric.title} p"] = "" if result.p_value is None else f"{result.p_value:.3f}"
+            # sacreBLEU would give the smallest p to a difference of 0.
+            p = 1.0 if result.score == cast(Any, results[name][0]).score else result.p_value
+            row[f"{metric.title} p"] = "" if run is first else f"{p:.3f}"
         rows.append(row)
     lines = [formatting.markdown(rows), *(str(signature) for signature in signatures.values())]
     lines += _other_decoding(runs)

@@ -19,8 +19,9 @@ def default_folder(run_dir: str, name: str) -> str:
     """
     if name == "valid" and _split_of(run_dir) in ("valid", None):
         return run_dir
-    folder = os.path.join(run_dir, EVALUATIONS, os.path.basename(name))
-    if (split := _split_of(folder)) not in (name, None):
+    folder = _evaluations_folder(run_dir, name)
+    split = _split_of(folder)
+    if split not in (name, None) and file_name(split) != name:  # former versions stored the path as it was given
         raise ConfigError(f"--output_dir: give one for {name}, since {folder} holds the results of {split}")
     return folder
 
@@ -33,15 +34,32 @@ def _split_of(folder: str) -> str | None:
         return None
 
 
-def stored_folder(run_dir: str, split: str) -> str | None:
-    """Returns the folder with the results of a run on a split; None if there are none. Raises DataError, OSError."""
-    for folder in (run_dir, os.path.join(run_dir, EVALUATIONS, split)):
-        path = os.path.join(folder, RESULT)
-        if os.path.exists(path) and reading.json_file(path, {"split": str})["split"] == split:
-            return folder
+def stored_folder(run_dir: str, name: str) -> str | None:
+    """Returns the folder with the results of a run on a split or a file; None if there are none.
+
+    Those in RUN/eval count before those in the run folder, which a sweep may have written earlier. Raises DataError,
+    OSError.
+    """
+    for test_set in dict.fromkeys((name, file_name(name))):
+        for folder in (_evaluations_folder(run_dir, test_set), run_dir):
+            path = os.path.join(folder, RESULT)
+            if os.path.exists(path) and reading.json_file(path, {"split": str})["split"] == test_set:
+                return folder
     return None
 
 
-def evaluation_command(run_dir: str, split: str) -> str:
-    """Returns the command that evaluates a run."""
-    return f"memattn-eval --run_dir {shlex.quote(run_dir)} --split {shlex.quote(split)}"
+def file_name(path: str) -> str:
+    """Returns the name that a file has as a test set: its shortest path, which has a folder, as no split has."""
+    path = os.path.normpath(path)
+    return path if os.path.dirname(path) else os.path.join(os.curdir, path)
+
+
+def _evaluations_folder(run_dir: str, name: str) -> str:
+    return os.path.join(run_dir, EVALUATIONS, os.path.basename(name))
+
+
+def evaluation_command(run_dir: str, name: str) -> str:
+    """Returns the command that evaluates a run on a split or a file."""
+    is_file = bool(os.path.dirname(name))
+    flags = f"--source {shlex.quote(name)} --target FILE" if is_file else f"--split {shlex.quote(name)}"
+    return f"memattn-eval --run_dir {shlex.quote(run_dir)} {flags}"

@@ -126,7 +126,7 @@ class Translator:
                 self._has_warned_of_unknown = True
                 what = f"{len(unknown):,} of {sum(map(len, line_pieces)):,} tokens are not in the vocabulary"
                 more = "(further lines like this are not named)"
-                warnings.warn(f"{name}:{number}: {what}: {listed(unknown)} {more}", stacklevel=3)
+                warnings.warn(f"{name}:{number}: {what}: {listed(dict.fromkeys(unknown))} {more}", stacklevel=3)
                 return
 
     def _pieces(self, tokens: list[str], name: str, number: int) -> list[list[str]]:

@@ -2,12 +2,14 @@
 
 import itertools
 import math
+import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from memattn.config import Config, Origin, SweepConfig, apply_changes, checked, to_dict
 from memattn.errors import ConfigError, short
 
+_LONGEST_NAME = 240  # bytes of a run's name; with an ending such as .lock, file systems take 255
 _MOST_RUNS = 10_000  # upper bound, as each run is compared with all earlier ones
 
 
@@ -42,6 +44,8 @@ def _expanded(config: Config) -> dict[str, tuple[Config, dict[str, Any]]]:
                 name = run_name(changes, full_keys=True)
             earlier = next((key for key, (value, _) in runs.items() if key == name or value == run), None)
             if earlier is None:
+                if len(os.fsencode(name)) > _LONGEST_NAME:
+                    raise ConfigError(f"sweep: the run {short(name)} has too long a name for a folder; shorten values")
                 runs[name] = run, changes
             elif runs[earlier][0] != run:
                 raise ConfigError(f"sweep: two different runs are both named {short(name)}")

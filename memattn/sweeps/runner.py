@@ -191,9 +191,13 @@ def _failures(
     def do(name: str) -> str:
         overview.start(name)
         show()
-        status = work(name)
-        overview.end(name, has_failed=status != 0)
-        reason = _explain(name, f"{activity} ended with status {status}", folders[name]) if status else ""
+        try:
+            status = work(name)
+            problem = f"{activity} ended with status {status}" if status else ""
+        except OSError as error:  # such as that of the log
+            problem = f"{activity} could not be started: {error.filename}: {error.strerror}"
+        overview.end(name, has_failed=bool(problem))
+        reason = _explain(name, problem, folders[name]) if problem else ""
         show()
         return reason
 

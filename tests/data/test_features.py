@@ -78,6 +78,27 @@ def test_shards_give_back_normalised_sources(tmp_path, monkeypatch):
     assert stored.facts()["source_features"] == F
 
 
+def test_a_split_that_is_written_again_with_fewer_sources_can_be_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(features, "SHARD_SIZE", 7)
+    sources = [source for source, _ in drawn(20)]
+    for kept in (sources, sources[:3]):
+        features.write(str(tmp_path), "train", kept)
+        assert len(features.read(str(tmp_path), "train")) == len(kept)
+
+
+@pytest.mark.parametrize(
+    ("sources", "message"),
+    [
+        ([], "a split needs at least one source"),
+        ([np.zeros(3)], r"a matrix of one vector or more, not of shape \(3,\)"),
+        ([np.zeros([0, 3])], r"not of shape \(0, 3\)"),
+    ],
+)
+def test_sources_that_are_no_matrices_are_refused(sources, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        features.write(str(tmp_path), "train", sources)
+
+
 def test_a_checksum_and_facts_follow_content_and_statistics(tmp_path):
     sources = [source for source, _ in drawn(5)]
 

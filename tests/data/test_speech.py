@@ -148,6 +148,7 @@ def bad_recordings(folder):
     content = io.BytesIO()
     soundfile.write(content, tone(500), 16_000, format="FLAC")
     (folder / "broken.flac").write_bytes(content.getvalue()[:200])
+    (folder / "half.wav").write_bytes((folder / "train-0.wav").read_bytes()[:-4000])
     (folder / "text.wav").write_text("this is no audio\n")
     (folder / "empty.wav").write_bytes(b"")
     soundfile.write(folder / "nothing.wav", np.zeros(0), 16_000)
@@ -158,6 +159,7 @@ def bad_recordings(folder):
     os.mkfifo(folder / "pipe.wav")
     return {
         "broken.flac": "broken, or no audio",
+        "half.wav": "cut short: ",
         "text.wav": "broken, or no audio",
         "empty.wav": "an empty file",
         "nothing.wav": "0 ms long; the least is 25 ms",
@@ -294,10 +296,14 @@ def test_flags_that_another_corpus_decides_are_refused(monkeypatch):
     values = flags.FlagValues()
     for name in ("train", "valid", "test", "language", "bpe_units", "vocabulary_of"):
         flags.DEFINE_string(name, "en" if name == "language" else None, "", flag_values=values)
-    values(["memattn-prepare", "--test=new.tsv", "--vocabulary_of=corpus", "--language=en", "--bpe_units=5"])
     monkeypatch.setattr(command, "flags", SimpleNamespace(FLAGS=values))
+    values(["memattn-prepare", "--test=new.tsv", "--vocabulary_of=corpus", "--language=en", "--bpe_units=5"])
     with pytest.raises(ConfigError, match="^--bpe_units, --language: without effect, because --vocabulary_of gives"):
-        command._prepare_recordings()
+        command._check_recordings()
+    values.unparse_flags()
+    values(["memattn-prepare", "--train=a.tsv", "--valid=b.tsv", "--language=de/x y", "--vocabulary_of="])
+    with pytest.raises(ConfigError, match="^--language: 'de/x y' is not the code of a language, such as de"):
+        command._check_recordings()
 
 
 def test_soundfile_without_its_library_is_an_error_that_names_the_extra(tmp_path, monkeypatch):

@@ -328,10 +328,10 @@ def test_a_folder_of_other_settings_is_refused(folder, change):
     assert contents(folder) == before
 
 
-@pytest.mark.parametrize("name", ["train.source", "test.target"])
+@pytest.mark.parametrize("name", ["train.source", "test.target", "vocab.txt"])
 def test_a_folder_with_a_corpus_that_is_no_task_is_refused(tmp_path, name):
     (tmp_path / name).write_text("ein Satz\n", encoding="utf-8")
-    with pytest.raises(ValueError, match="holds a corpus that is not of a task"):
+    with pytest.raises(ValueError, match=f"holds {name}, which is not of a task; use another folder"):
         task_corpus.prepare(SMALL, str(tmp_path))
     assert contents(tmp_path) == {name: b"ein Satz\n"}
 

@@ -81,6 +81,28 @@ def test_evaluations_are_found_by_their_split(tmp_path):
         read(swept, "valid")
 
 
+def test_later_results_in_the_folder_of_evaluations_count_before_those_of_a_sweep(tmp_path):
+    swept = write_run(tmp_path / "swept", noisy(0.3, 3), split="test")
+    write_run(tmp_path / "swept" / "eval" / "test", noisy(0.1, 2), split="test")
+    assert read(swept, "test").hypotheses == noisy(0.1, 2)
+
+
+def test_evaluations_of_a_file_are_found_by_its_path(tmp_path):
+    run = write_run(tmp_path / "run", noisy(0.1, 1))
+    write_run(tmp_path / "run" / "eval" / "test.en", noisy(0.5, 2), split="text/test.en")
+    write_run(tmp_path / "run" / "eval" / "test", noisy(0.2, 2), split="./test")
+    for path in ("text/test.en", "./text/test.en", "text//test.en"):
+        assert read(run, path).hypotheses == noisy(0.5, 2)
+    assert read(run, "test").hypotheses == noisy(0.2, 2)  # there is no split test
+    with pytest.raises(RunError, match=r"no evaluation on b/x.en; .* --run_dir \S+/run --source b/x.en --target FILE"):
+        read(run, "b/x.en")
+
+
+def test_equal_scores_are_not_significant(tmp_path):
+    runs = [read(write_run(tmp_path / name, lines), "valid") for name, lines in (("a", REFERENCES), ("b", REFERENCES))]
+    assert cells(compare(runs, 0), 1)[3] == cells(compare(runs, 0), 1)[6] == "1.000"
+
+
 def test_runs_that_cannot_be_compared_are_refused(tmp_path):
     runs = [write_run(tmp_path / "a", REFERENCES), write_run(tmp_path / "b", REFERENCES, REFERENCES[::-1])]
     with pytest.raises(RunError, match="b: has other references than"):

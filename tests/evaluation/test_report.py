@@ -68,6 +68,7 @@ def made_up_run(config, folder="runs/a", *, sources=("a b", "c"), curves=None, e
         curves={"bleu": {10: 1.5, 20: 42.25}} if curves is None else curves,
         sources=lines,
         targets=lines if targets is None else targets,
+        words=[" ".join(line).replace("@@ ", "") for line in (*lines, *(targets or lines))],
         by_characters=False,
         evaluated=evaluated and Evaluated(made_up_result(config), *evaluated),
     )
@@ -173,6 +174,14 @@ def test_buckets_of_lengths_have_the_bleu_of_sacrebleu(tiny_config):
 )
 def test_examples_are_spread_over_the_lengths(lengths, number, expected):
     assert examples.spread(lengths, number) == expected
+
+
+def test_runs_with_other_bpe_of_the_same_text_can_be_compared(tiny_config):
+    runs = [made_up_run(tiny_config(), name, sources=sources) for name, sources in BY_UNITS.items()]
+    assert len(examples.by_test_set(runs)) == 1
+
+
+BY_UNITS = {"runs/large": ("lower case", "c"), "runs/small": ("lo@@ wer ca@@ se", "c")}
 
 
 def test_runs_with_other_test_sets_are_said_to_be_incomparable(tiny_config):

@@ -236,6 +236,26 @@ def test_a_repeated_sweep_runs_only_what_failed(load, tmp_path, monkeypatch, cap
     assert [row["run"] for row in table(tmp_path / "sweep")] == [f"num_slots={slots}" for slots in (1, 2, 4, 8)]
 
 
+def test_a_run_whose_log_cannot_be_written_does_not_stop_the_others(load, tmp_path, monkeypatch):
+    commands, run_command = Commands(), sweep.command
+    (tmp_path / "sweep" / "num_slots=2" / "log.txt").mkdir(parents=True)
+
+    def command(module, label, folder, *arguments):
+        chosen = run_command if folder.endswith("num_slots=2") else commands
+        return chosen(module, label, folder, *arguments)
+
+    monkeypatch.setattr(sweep, "command", command)
+    assert sweep.run_sweep(load(GRID), str(tmp_path / "sweep"), **OPTIONS) == ["num_slots=2"]
+    reasons = {row["run"]: row["failed"] for row in table(tmp_path / "sweep")}
+    assert re.fullmatch("training could not be started: .*log.txt: Is a directory", reasons.pop("num_slots=2"))
+    assert not any(reasons.values())
+
+
+def test_a_run_with_too_long_a_name_is_refused(load):
+    with pytest.raises(ConfigError, match="sweep: the run folder=x+ .*has too long a name for a folder"):
+        expand(load([{"data.folder": "x" * 300}]))
+
+
 @pytest.mark.parametrize("change", [{"split": "train"}, {"config": {}}, {"checkpoints": ["checkpoints/step-4"]}, None])
 def test_a_run_whose_result_is_damaged_or_of_other_conditions_is_evaluated_again(load, tmp_path, monkeypatch, change):
     commands = Commands()

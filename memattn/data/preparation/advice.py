@@ -8,6 +8,7 @@ import yaml
 
 from memattn import reading
 from memattn.config import shipped
+from memattn.config.schema import as_yaml
 
 _LARGEST_SMALL_TEXT = 200_000  # training pairs
 
@@ -15,7 +16,7 @@ _LARGEST_SMALL_TEXT = 200_000  # training pairs
 def training(config: str, folder: str, changes: Sequence[str] = ()) -> str:
     """Returns a line with the command that trains a shipped config on a prepared folder, with overrides."""
     run_dir = os.path.join("runs", os.path.basename(os.path.normpath(folder)))
-    overrides = " ".join(f"--set {shlex.quote(change)}" for change in (f"data.folder={folder}", *changes))
+    overrides = " ".join(f"--set {shlex.quote(change)}" for change in (f"data.folder={as_yaml(folder)}", *changes))
     return f"to train on it: memattn-train --config {config} {overrides} --run_dir {shlex.quote(run_dir)}"
 
 

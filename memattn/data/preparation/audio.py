@@ -1,6 +1,8 @@
 """Turns recordings into log-mel features: the logarithm of the energy in bands of frequency, 100 times a second."""
 
+import contextlib
 import functools
+import wave
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +16,7 @@ CHANNELS = 80  # mel bands, not the channels of a recording
 WINDOW, STEP = 400, 160  # samples: 25 ms every 10 ms
 _FFT = 512
 _LOWEST, _HIGHEST = 20.0, 7_600.0  # Hz
+_STREAMED = 0x7FFF_0000  # bytes; a header of a streamed WAV file states more, since its writer did not know the size
 _LEAST_ENERGY = 1e-8  # about the energy of rounding to 16 bits
 
 
@@ -61,8 +64,9 @@ def read(path: str, max_seconds: float) -> Recording:
             if seconds > max_seconds:
                 raise DataError(f"{seconds:,.1f} s long, more than {max_seconds:g} s")
             samples = file.read(dtype="float32", always_2d=True)
-            if len(samples) < file.frames:
-                raise DataError(f"cut short: {len(samples):,} of {file.frames:,} samples")
+            expected = max(file.frames, _frames_of_header(path))
+            if len(samples) < expected:
+                raise DataError(f"cut short: {len(samples):,} of {expected:,} samples")
     except (soundfile.SoundFileError, OSError, ValueError) as error:
         if isinstance(error, DataError):
             raise
@@ -75,6 +79,17 @@ def read(path: str, max_seconds: float) -> Recording:
     if len(mono) < WINDOW:
         raise DataError(f"{len(mono) / RATE * 1000:.0f} ms long; the least is {WINDOW / RATE * 1000:.0f} ms")
     return Recording(log_mel(mono), seconds, channels > 1, rate != RATE)
+
+
+def _frames_of_header(path: str) -> int:
+    """Returns the number of frames that the header of a WAV file states; 0 for other files and streamed recordings.
+
+    libsndfile lowers the number to what a file that was cut short still has.
+    """
+    with contextlib.suppress(wave.Error, EOFError), wave.open(path) as file:
+        frames = file.getnframes()
+        return frames if frames * file.getnchannels() * file.getsampwidth() < _STREAMED else 0
+    return 0
 
 
 def _check_readable(path: str) -> None:

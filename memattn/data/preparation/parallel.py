@@ -40,7 +40,7 @@ class Settings:
     """
 
     text: TextSettings
-    bpe_units: int | None = 16_000
+    bpe_units: int | None
     bpe_sample: int | None = 5_000_000
     max_length: int = 200
     seed: int | None = 1

@@ -71,7 +71,7 @@ def by_test_set(runs: Sequence[ReportedRun]) -> list[list[ReportedRun]]:
     groups: list[list[ReportedRun]] = []
     for run in runs:
         for group in groups:
-            if (group[0].sources, group[0].targets) == (run.sources, run.targets):
+            if group[0].words == run.words:
                 group.append(run)
                 break
         else:

@@ -37,6 +37,7 @@ class ReportedRun:
       config: config of the run, with overrides.
       curves: scores by training step, by the names of metrics.
       sources, targets: tokens of each sentence of the test set.
+      words: the sources, then the targets, as text without BPE, which runs with different units share.
       by_characters: whether BLEU on tokens compares characters.
       evaluated: None if the run was not evaluated on the test set.
     """
@@ -46,6 +47,7 @@ class ReportedRun:
     curves: Mapping[str, Mapping[int, float]]
     sources: list[list[str]]
     targets: list[list[str]]
+    words: list[str]
     by_characters: bool
     evaluated: Evaluated | None
 
@@ -60,7 +62,8 @@ def read(folder: str, split: str, overrides: list[str]) -> ReportedRun:
     corpus.check_folder(data)
     corpus.check_split(data, split, corpus.splits(data))
     sources = [split_words(line) for line in read_lines(os.path.join(data, f"{split}.source"))]
-    targets, _ = corpus.read_references(data, split)
+    targets = [split_words(line) for line in corpus.read_references(data, split)[0]]
+    text = tokenizer.read(folder)
     evaluated = _evaluated(folder, split)
     if evaluated and len(evaluated.hypotheses) != len(sources):
         raise DataError(
@@ -72,8 +75,9 @@ def read(folder: str, split: str, overrides: list[str]) -> ReportedRun:
         config=config,
         curves=curves,
         sources=sources,
-        targets=[split_words(line) for line in targets],
-        by_characters=tokenizer.read(folder).by_characters,
+        targets=targets,
+        words=[text.decode(tokens) for tokens in (*sources, *targets)],
+        by_characters=text.by_characters,
         evaluated=evaluated,
     )
 
