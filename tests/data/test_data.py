@@ -317,6 +317,16 @@ def test_the_order_is_a_function_of_seed_and_epoch(window):
     assert as_lists(epoch_of(first, 1)) != as_lists(epoch_of(make_batches(seed=6), 1))
 
 
+def test_the_order_of_widths_is_another_in_each_epoch_and_with_each_seed():
+    widths = [
+        [source.shape[1] for source, _ in epoch_of(make_batches(batch_size=2, seed=seed), epoch)]
+        for seed, epoch in ((5, 0), (5, 1), (6, 0))
+    ]
+    assert sorted(widths[0]) == sorted(widths[1]) == sorted(widths[2])
+    assert widths[0] != widths[1]
+    assert widths[0] != widths[2]
+
+
 def test_batches_combine_other_pairs_in_each_epoch(window):
     batches = make_batches()
     together = [{frozenset(source[:, 0].tolist()) for source, _ in epoch_of(batches, epoch)} for epoch in range(2)]

@@ -51,6 +51,10 @@ def test_no_units_of_a_model_are_undone_to_a_line_break(units, line):
     assert Subwords.undo(units.split(" ")) == line
 
 
+def test_a_hypothesis_that_ends_within_a_word_loses_the_mark():
+    assert Subwords.undo(["ein", "Hun@@"]) == "ein Hun"
+
+
 def test_a_carriage_return_becomes_a_blank():
     assert Subwords.undo(Subwords(CODES).segment("a\rman")) == "a man"
 

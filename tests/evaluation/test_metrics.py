@@ -330,6 +330,13 @@ def test_error_rates_count_edits(metric, hypotheses, references, value, counts):
     assert counts is None or rate.signature == counts
 
 
+@pytest.mark.parametrize(("metric", "value"), [("cer", 100 / 5), ("wer", 100 / 2)])
+def test_error_rates_are_of_ordinary_text(metric, value):
+    pytest.importorskip("jiwer")
+    ordinary = {"detokenize": lambda line: line.replace("@@ ", ""), "detokenized_references": ["a dog"]}
+    assert score(metric, ["a d@@ ot"], ["a d@@ og"], **ordinary).value == pytest.approx(value)
+
+
 @pytest.mark.parametrize(("metric", "units"), [("cer", list), ("wer", str.split)])
 def test_error_rates_equal_edit_distances(metric, units):
     pytest.importorskip("jiwer")

@@ -29,7 +29,6 @@ def test_every_mechanism_has_words_and_a_colour_of_its_own():
 )
 def test_models_are_named_in_words(attention, words):
     assert styles.words(attention) == words
-    assert len(styles.line_styles([attention])) == 1
 
 
 def test_windowed_memory_read_by_address_looks_the_same_in_every_picture():

@@ -147,9 +147,11 @@ def test_logits_depend_on_no_later_outputs(kind):
         later_changes = changes[k + 1 :] > 1e-5
         if kind == "neural_gpu":  # depends on no output
             assert not later_changes.any()
-        else:  # a Markovian one depends on the last output, an extended one on all earlier outputs
+        elif kind == "markovian":  # on the last output
             assert later_changes[0]
-            assert later_changes[1:].all() == (kind == "extended") or not later_changes[1:].size
+            assert not later_changes[1:].any()
+        else:  # on all earlier outputs
+            assert later_changes.all()
 
 
 def test_the_diagonal_cell_pulls_saturated_sums_back():

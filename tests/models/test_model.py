@@ -178,7 +178,7 @@ def test_dropout_acts_in_training_only(input_feeding):
 @pytest.mark.parametrize(
     ("decoder", "input_feeding"), [("lstm", True), ("lstm", False), ("gru", True), ("rnnsearch", True)]
 )
-def test_encoder_and_decoder_drop_each_on_its_own(decoder, input_feeding):
+def test_encoder_and_decoder_both_have_dropout(decoder, input_feeding):
     model = make_model("bahdanau", {}, dropout=0.5, decoder=decoder, input_feeding=input_feeding)
     source, target, seed = padded([[4, 5, EOS]]), padded([[5, 6, EOS]]), tf.constant([1, 2])
     plain = model(source, target).numpy()
@@ -189,7 +189,7 @@ def test_encoder_and_decoder_drop_each_on_its_own(decoder, input_feeding):
 
 
 @pytest.mark.parametrize("decoder", ["lstm", "gru", "rnnsearch"])
-def test_what_a_decoder_reads_of_the_source_is_dropped_too(decoder):
+def test_contexts_have_dropout(decoder):
     """Embeddings are 0, so dropping them changes nothing."""
     model = make_model("bahdanau", {}, dropout=0.5, decoder=decoder)
     model.target_embedding.embeddings.assign(tf.zeros_like(model.target_embedding.embeddings))
@@ -198,7 +198,49 @@ def test_what_a_decoder_reads_of_the_source_is_dropped_too(decoder):
     assert np.abs(dropped - model(source, target)).max() > 1e-3
 
 
-def test_a_memory_for_training_is_asked_for_in_training_alone():
+@pytest.mark.parametrize("decoder", ["lstm", "gru", "rnnsearch"])
+def test_target_embeddings_have_dropout(decoder):
+    """Source states, and so contexts, are 0."""
+    layer = make_model("bahdanau", {}, dropout=0.5, decoder=decoder).decoder
+    memory = layer.attention.memorize(tf.zeros([1, 3, 8]), tf.ones([1, 3], tf.bool))
+    state = [(tf.zeros([1, 8]),) * (2 if decoder == "lstm" else 1)]
+    dropped, plain = (layer(tf.ones([1, 4, 8]), state, memory, seed)[0] for seed in (tf.constant([1, 2]), None))
+    assert np.abs(dropped - plain).max() > 1e-3
+
+
+@pytest.mark.parametrize("input_feeding", [True, False])
+def test_the_upper_layers_of_the_decoder_have_dropout(input_feeding):
+    """The first layer reads zeros; its bias gives it an output."""
+    layer = make_model("bahdanau", {}, dropout=0.5, layers=2, input_feeding=input_feeding).decoder
+    layer.stack[0].cell.bias.assign(tf.ones([32]))
+    memory = layer.attention.memorize(tf.zeros([1, 3, 8]), tf.ones([1, 3], tf.bool))
+    state = [(tf.zeros([1, 8]),) * 2] * 2
+    dropped, plain = (layer(tf.zeros([1, 4, 8]), state, memory, seed)[0] for seed in (tf.constant([1, 2]), None))
+    assert np.abs(dropped - plain).max() > 1e-3
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_the_upper_layers_of_the_encoder_have_dropout(cell):
+    """The first layers read zeros; their biases give them an output."""
+    encoder = Encoder(layers=2, units=4, cell=cell, dropout=0.5, initializer="ones")
+    encoder.build((None, None, 3))
+    for layer in (encoder.forward[0], encoder.backward[0]):
+        layer.cell.bias.assign(tf.ones_like(layer.cell.bias))
+    inputs, mask = tf.zeros([1, 4, 3]), tf.ones([1, 4], tf.bool)
+    dropped, plain = (encoder(inputs, mask, seed)[0] for seed in (tf.constant([1, 2]), None))
+    for half in (slice(4), slice(4, 8)):
+        assert np.abs(dropped[..., half] - plain[..., half]).max() > 1e-3
+
+
+def test_both_directions_of_the_encoder_draw_masks_of_their_own():
+    """With equal weights and a single position, the two directions would otherwise be equal."""
+    encoder = Encoder(layers=1, units=4, dropout=0.5, initializer="ones")
+    states, _ = encoder(tf.random.normal([1, 1, 40], seed=1), tf.ones([1, 1], tf.bool), tf.constant([1, 2]))
+    forward, backward = np.split(states, 2, axis=-1)
+    assert np.abs(forward - backward).max() > 1e-3
+
+
+def test_memorize_in_training_is_called_in_training_alone():
     model = make_model("nested_memory", {"num_slots": 4})
     source = padded([[4, 5, 6, 7, EOS]])
     plain, memories = model.encode(source).memory, [model.encode(source, tf.constant([1, i])).memory for i in range(9)]

@@ -375,6 +375,25 @@ def test_a_dead_end_leaves_the_other_hypotheses_of_its_source_alone(dead_logit, 
     assert_same(hypotheses_of(results, 0), [((4, 5), first + last), ((4,), first + last - 1)])
 
 
+def logs(*probabilities):
+    """Logits of a table for `chain`, from (token before, token, probability)."""
+    return [(before, after, math.log(probability)) for before, after, probability in probabilities]
+
+
+def test_a_short_hypothesis_does_not_end_the_search_for_a_longer_one_that_scores_higher():
+    table = chain(8, *logs((START, END, 0.55), (START, 3, 0.45), (3, 4, 1), (4, 5, 1), (5, END, 1)))
+    results = search_table(table, MODES[0], beam_size=2, n_best=1, penalty=1.0)
+    assert hypotheses_of(results, 0)[0][0] == (3, 4, 5)
+
+
+@pytest.mark.parametrize("large_vocabulary", [1, 10_000])
+def test_an_end_takes_no_place_of_an_unfinished_hypothesis(large_vocabulary, monkeypatch):
+    monkeypatch.setattr("memattn.search.beam_search._LARGE_VOCABULARY", large_vocabulary)
+    table = chain(8, *logs((START, 3, 0.4), (START, END, 0.31), (START, 4, 0.29), (3, END, 1), (4, END, 1)))
+    results = search_table(table, MODES[0], beam_size=2, n_best=2, penalty=1.0)
+    assert [tokens for tokens, _ in hypotheses_of(results, 0)] == [(3,), (4,)]
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_missing_hypotheses_have_length_0_and_only_ends_as_tokens(mode):
     results = search_table(chain(8, (START, 3, 0.0), (3, END, 0.0)), mode)

@@ -64,6 +64,18 @@ def test_patience_a_target_value_or_max_steps_ends_training(options, values, end
     assert (progress.finished, progress.diverged) == (end, "")
 
 
+def test_only_the_updates_since_the_last_validation_say_that_a_run_has_diverged():
+    progress, training, scores = Progress(), TrainingConfig(max_steps=2), {"bleu": 0.0, "exact_match": 0.0}
+    for loss, updates in ((3.0, 50), (50.0, 2)):
+        progress.step += 1
+        for _ in range(updates):
+            progress.add_loss(loss=10 * loss, tokens=10)
+        progress.add_validation(training, scores)
+        progress.end(training, scores, vocabulary_size=20)
+    assert progress.finished == "2 steps"
+    assert "the loss per token ended at 50" in progress.diverged
+
+
 def test_the_learning_rate_falls_where_the_metric_stalls():
     training = TrainingConfig(metric="perplexity", schedule="plateau", decay_patience=2)
     progress, _ = after(training, *({"perplexity": value} for value in (5, 6, 6, 4, 5, 5, 5, 5)))

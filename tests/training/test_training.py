@@ -23,6 +23,7 @@ from memattn.evaluation.stored import HYPOTHESES
 from memattn.runs import building, run_folder
 from memattn.runs.checkpoints import Checkpoint
 from memattn.search.searcher import Searcher
+from memattn.training.events import Events
 from memattn.training.progress import Progress
 from memattn.training.step import TrainingStep, UpdateResult
 from memattn.training.trainer import Trainer, train
@@ -91,6 +92,26 @@ def test_auto_chooses_xla_by_the_precision_in_which_the_model_computes(precision
     expected = precision == "float32" and xla.jit_compile("auto")
     assert Searcher(model, config.decoding).jit_compile is expected
     assert TrainingStep(model, config.training, NO_STRATEGY).jit_compile is expected
+
+
+def test_updates_and_reports_have_the_rates_of_the_schedule(tiny_config, tmp_path, monkeypatch):
+    rates, reported, step, record = [], [], TrainingStep.__call__, Events.record
+
+    def recording_step(self, batches, number, learning_rate):
+        rates.append(learning_rate)
+        return step(self, batches, number, learning_rate)
+
+    def recording(self, kind, values, number):
+        reported.extend((values["learning_rate"], number) for _ in [kind] if kind == "train")
+        record(self, kind, values, number)
+
+    monkeypatch.setattr(TrainingStep, "__call__", recording_step)
+    monkeypatch.setattr(Events, "record", recording)
+    config = tiny_config({"training.schedule": "linear", "training.log_every": 2})
+    assert train(config, str(tmp_path / "run"), NO_STRATEGY) == 0
+    expected = [config.training.learning_rate * (1 - i / 6) for i in range(6)]
+    np.testing.assert_allclose(rates, expected)
+    assert reported == [(pytest.approx(expected[number - 1]), number) for number in (2, 4, 6)]
 
 
 def test_rows_of_padding_do_not_change_updates():

@@ -23,6 +23,7 @@ from memattn.runs.trained import load
 from memattn.search.searcher import Searcher
 from memattn.training.schedules import learning_rate
 from memattn.training.step import TrainingStep, UpdateResult
+from memattn.training.stopping import Stopping
 from memattn.training.trainer import Trainer, train
 
 pytestmark = pytest.mark.slow
@@ -109,10 +110,8 @@ def test_a_run_that_accumulates_takes_several_batches_a_step(tiny_config, tmp_pa
     assert train(config, str(tmp_path / "run"), NO_STRATEGY) == 0
     with open(tmp_path / "run" / "validation.csv", encoding="utf-8") as file:
         examples = [int(row["examples"]) for row in csv.DictReader(file)]
-    accumulate, batch_size = 3, 8
-    most = [steps * accumulate * batch_size for steps in (3, 6)]  # the last batch of an epoch is not full
-    assert most[0] - batch_size <= examples[0] <= most[0]
-    assert most[1] - 3 * batch_size <= examples[1] <= most[1]
+    epoch, batch, short_batch = 60, 8, 4  # pairs; an epoch has 8 batches, one of them short
+    assert examples == [epoch + batch, 2 * epoch + batch + short_batch]  # after 9 and 18 batches
 
 
 @pytest.mark.parametrize(
@@ -147,7 +146,7 @@ def test_the_learning_rate_reaches_the_optimizer_without_retracing():
         moves.append(max(np.abs(new - old).max() for new, old in zip(arrays(model), before, strict=True)))
     assert moves[1] == 0
     assert 0 < 20 * moves[2] < moves[0]
-    assert step._update.experimental_get_tracing_count() == 1
+    assert step._traced_update.experimental_get_tracing_count() == 1
 
 
 def test_the_learning_rate_decays_when_bleu_stalls(tiny_config, tmp_path, made_up_scores, capsys):
@@ -163,9 +162,16 @@ def test_the_learning_rate_decays_when_bleu_stalls(tiny_config, tmp_path, made_u
     assert resumed.run.progress.decays == 3
 
 
-def test_a_stopped_run_with_options_equals_an_uninterrupted_one(tiny_config, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"schedule": "plateau", "batch_type": "tokens", "batch_size": 60, "accumulate": 2},
+        {"precision": "mixed_float16"},
+    ],
+)
+def test_a_stopped_run_with_options_equals_an_uninterrupted_one(options, tiny_config, tmp_path, monkeypatch):
+    monkeypatch.setattr("memattn.training.step._RAISE_AFTER", 2)  # so that the scale of float16's loss changes
     shorter = {"training.max_steps": 4, "training.validate_every": 2, "training.checkpoint_every": 3}
-    options = {"schedule": "plateau", "batch_type": "tokens", "batch_size": 60, "accumulate": 2}
     training = {f"training.{key}": value for key, value in options.items()}
     config = tiny_config({"data.num_buckets": 2, **shorter, **training})
     assert train(config, str(tmp_path / "uninterrupted"), NO_STRATEGY) == 0
@@ -326,6 +332,27 @@ def test_pairs_longer_than_the_limits_are_left_out_of_training(tiny_config, tmp_
     short = sum(len(line.split()) <= 3 for line in lines)
     assert 10 < short < 55
     assert f"{short} training pairs" in capsys.readouterr().out
+
+
+def test_the_clock_of_checkpoints_restarts_with_each(monkeypatch):
+    now = 0.0
+    monkeypatch.setattr("memattn.training.stopping.time.monotonic", lambda: now)
+    stopping, due = Stopping(NO_STRATEGY, checkpoint_minutes=1.0), []
+    for step in range(6):
+        now += 40.0
+        due.append(bool(stopping.agree(step)))
+        if due[-1]:
+            stopping.saved()
+    assert due == [False, True] * 3
+
+
+def test_a_second_ctrl_c_ends_training_at_once():
+    for first in (signal.SIGINT, signal.SIGTERM):
+        stopping = Stopping(NO_STRATEGY, 1.0)
+        stopping.on_signal(first, None)
+        stopping.on_signal(signal.SIGTERM, None)  # schedulers repeat it
+        with pytest.raises(KeyboardInterrupt):
+            stopping.on_signal(signal.SIGINT, None)
 
 
 def test_a_checkpoint_is_written_once_checkpoint_minutes_have_passed(tiny_config, tmp_path):
