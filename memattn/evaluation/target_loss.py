@@ -7,12 +7,9 @@ import numpy as np
 from memattn.data.batches import streaming_batches
 from memattn.data.sentences import Sentences, Sources
 from memattn.search.scorer import Scorer
+from memattn.search.searcher import StoppedError
 
 _BATCH_SIZE = 16  # sentences; the logits of all their target positions are in memory at once
-
-
-class StoppedError(Exception):
-    """A signal stopped the work before its end."""
 
 
 def target_loss(scorer: Scorer, source: Sources, target: Sentences, stop: Callable[[], bool] = lambda: False) -> float:

@@ -231,19 +231,36 @@ class Searcher:
         return relative if self.config.max_length is None else min(relative, self.config.max_length)
 
 
+class StoppedError(Exception):
+    """A signal stopped the work before its end."""
+
+
 def decode(
-    searcher: Searcher, sentences: Sources, vocabulary: Vocabulary, num_buckets: int
+    searcher: Searcher,
+    sentences: Sources,
+    vocabulary: Vocabulary,
+    num_buckets: int,
+    stop: Callable[[], bool] = lambda: False,
 ) -> tuple[list[Translation], float]:
     """Decodes a corpus in batches of sentences of similar length.
+
+    Raises StoppedError once `stop()`, asked before each batch, is true.
 
     Returns the translations, in the order of the sentences, and the seconds that the search took. These include tracing
     unless `warm_up` ran before; they do not include work done once per model, batching, and turning ids into tokens.
     """
     searcher.check(searcher.config.batch_size, int(sentences.lengths().max(initial=0)))
     batches = list(decoding_batches(sentences, batch_size=searcher.config.batch_size, num_buckets=num_buckets))
+
+    def search(batch: tuple[np.ndarray, np.ndarray]) -> Hypotheses:
+        if stop():
+            raise StoppedError
+        numbers, source = batch
+        return searcher(source, numbers)
+
     start = time.perf_counter()
     with ThreadPoolExecutor(BATCHES_AT_ONCE) as pool:
-        results = list(pool.map(searcher, [source for _, source in batches], [numbers for numbers, _ in batches]))
+        results = list(pool.map(search, batches))
     seconds = time.perf_counter() - start
     translations = {
         index: translation(hypotheses, row, vocabulary)

@@ -1,7 +1,7 @@
 """Scores a model on the validation split during training."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -14,12 +14,11 @@ from memattn.data.vocabulary import PAD, Vocabulary
 from memattn.errors import ConfigError
 from memattn.evaluation import metrics, test_set
 from memattn.evaluation.metrics import Comparison
-from memattn.evaluation.target_loss import StoppedError, target_loss
+from memattn.evaluation.target_loss import target_loss
 from memattn.evaluation.test_set import TestSet
 from memattn.models.interface import Model
-from memattn.search.beam_search import Hypotheses
 from memattn.search.scorer import Scorer
-from memattn.search.searcher import Searcher, decode
+from memattn.search.searcher import Searcher, StoppedError, decode
 from memattn.training import distribution
 
 _COVERED_TARGETS = 0.95  # share of the validation targets that active memory must have room for
@@ -53,7 +52,7 @@ class Validation:
             problem = f"{config.training.metric} compares trees, and {path} has other targets"
             raise ConfigError(f"training.metric: {problem}; see memattn-prepare parsing")
         self.problem = bleu_problem(tokenizer, self._valid.references) if config.training.metric == "bleu" else None
-        self._searcher, self._scorer = _StoppableSearcher(model, _decoding(config, self._valid)), Scorer(model)
+        self._searcher, self._scorer = Searcher(model, _decoding(config, self._valid)), Scorer(model)
         self._searcher.check(self._searcher.config.batch_size, int(self._valid.source.lengths().max()))
         self._vocabulary, self._tokenizer, self._num_buckets = vocabulary, tokenizer, config.data.num_buckets
         by_length = np.argsort(self._valid.source.lengths(), kind="stable")
@@ -74,10 +73,9 @@ class Validation:
 
     def scores(self, stop: Callable[[], bool] = lambda: False) -> dict[str, float] | None:
         """Returns the scores of the current weights; None if `stop()`, asked before each batch, became true."""
-        self._searcher.stop = stop
         self._searcher.renew()
         try:
-            translations, _ = decode(self._searcher, self._valid.source, self._vocabulary, self._num_buckets)
+            translations, _ = decode(self._searcher, self._valid.source, self._vocabulary, self._num_buckets, stop)
             hypotheses = [without_line_breaks(self._tokenizer.decode(translation.best)) for translation in translations]
             comparison = Comparison.for_tokenizer(
                 self._tokenizer,
@@ -109,19 +107,6 @@ class Validation:
         tokens = [self._vocabulary.tokens[i] for i in target]
         figure = plots.alignment_figure(labels, tokens, weights, slots=weights[None][:0])
         return plots.rendered(figure, "png")
-
-
-class _StoppableSearcher(Searcher):
-    """A searcher that raises StoppedError in place of searching once `stop()` is true."""
-
-    def __init__(self, model: Model, config: DecodingConfig):
-        super().__init__(model, config)
-        self.stop: Callable[[], bool] = lambda: False
-
-    def __call__(self, source: np.ndarray, numbers: Sequence[int] | np.ndarray | None = None) -> Hypotheses:
-        if self.stop():
-            raise StoppedError
-        return super().__call__(source, numbers)
 
 
 def _decoding(config: Config, valid: TestSet) -> DecodingConfig:
