@@ -39,7 +39,7 @@ def train_model(
       RunError: the checkpoints cannot be used, another process trains in the folder, or the weights are useless.
       OSError: a file cannot be read or written.
       tf.errors.OpError: TensorFlow cannot write a checkpoint or compute a step, for example for want of memory.
-      KeyboardInterrupt: the training was stopped; its checkpoint is written.
+      KeyboardInterrupt: the training was stopped; its checkpoint is written, unless by a second Ctrl-C.
     """
     configs.check_overrides(overrides)
     if isinstance(config, Mapping):

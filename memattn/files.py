@@ -65,7 +65,7 @@ def move(unfinished: str, path: str) -> None:
 
 @contextlib.contextmanager
 def naming(path: str) -> Iterator[None]:
-    """Gives any OSError raised inside the name of a file, in place of one that it has; a full disk's has none."""
+    """Sets the file name of any OSError that is raised inside. The error of a full disk has none of its own."""
     try:
         yield
     except OSError as error:

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from memattn.errors import abbreviated
+
 _Problems = Iterator[tuple[str, str]]  # arguments, and what is wrong with them
 
 
@@ -25,8 +27,8 @@ def _sizes(model: Mapping[str, Any]) -> _Problems:
         is_default = model[name] is None and name.startswith("encoder")
         if not is_default and not _is_int(model[name], at_least=1):
             yield name, f"must be an int of at least 1, not {model[name]!r}"
-    if not 0 <= model["dropout"] < 1:
-        yield "dropout", f"must be at least 0 and below 1, not {model['dropout']}"
+    if not (isinstance(model["dropout"], (int, float)) and 0 <= model["dropout"] < 1):
+        yield "dropout", f"must be at least 0 and below 1, not {model['dropout']!r}"
 
 
 def _decoder(model: Mapping[str, Any]) -> _Problems:
@@ -41,7 +43,7 @@ def _decoder(model: Mapping[str, Any]) -> _Problems:
 def _encoder(model: Mapping[str, Any]) -> _Problems:
     for factor in model["encoder_reduce"]:
         if not _is_int(factor, at_least=1) or factor > 100:
-            yield "encoder_reduce", f"expected ints from 1 to 100, not {factor!r}"
+            yield "encoder_reduce", f"expected ints from 1 to 100, not {abbreviated(factor)}"
     factors, layers = len(model["encoder_reduce"]), _encoder_layers(model)
     if factors >= layers:
         problem = f"{factors} factors, but {layers} layers have {layers - 1} joints between them"

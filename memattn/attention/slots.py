@@ -1,4 +1,4 @@
-"""The memory of K slots; for a batch that is padded to S < K positions, S known while tracing, it holds the S states.
+"""The memory of K slots. If the padded length S is static and below K, it holds the S states instead.
 
 Slots are C = alpha^T s, and a decoder step reads c = beta C. Since beta (alpha^T s) = (beta alpha^T) s, a step may as
 well read the states s by beta alpha^T: the context is the same, read from S vectors instead of K.

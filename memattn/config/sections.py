@@ -199,7 +199,7 @@ class TrainingConfig:
     precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] = "float32"
     clip_norm: float = number(5.0, above=0)  # upper bound on the norm of all gradients together
     max_steps: int = number(200_000, at_least=1)  # upper bound on training steps
-    # upper bound on training steps in a row that are skipped because loss or gradient are not finite; more end training
+    # upper bound on training steps in a row that are skipped because loss or gradient is not finite; more end training
     max_bad_steps: int = number(10, at_least=0)
     log_every: int = number(100, at_least=1)  # training steps between lines of output
     validate_every: int = number(1_000, at_least=1)  # training steps between validations

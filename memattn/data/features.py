@@ -106,19 +106,21 @@ def write(folder: str, split: str, sources: Iterable[np.ndarray]) -> None:
 
     Raises ValueError for no source, or for one that is no matrix or has no rows; OSError.
     """
-    shards = glob.glob(os.path.join(glob.escape(folder), f"{glob.escape(split)}.source.[0-9]*.npy"))
-    for path in (offsets_path(folder, split), *shards):
+    matrices = iter(sources)
+    shard = list(itertools.islice(matrices, SHARD_SIZE))
+    if not shard:
+        raise ValueError("a split needs at least one source")
+    _check_sources(shard)  # before anything is removed
+    former = glob.glob(os.path.join(glob.escape(folder), f"{glob.escape(split)}.source.[0-9]*.npy"))
+    for path in (offsets_path(folder, split), *former):
         with contextlib.suppress(FileNotFoundError):
             os.remove(path)
-    matrices = iter(sources)
     lengths: list[int] = []
     for number in itertools.count():
+        lengths += write_shard(folder, split, number, shard)
         shard = list(itertools.islice(matrices, SHARD_SIZE))
         if not shard:
             break
-        lengths += write_shard(folder, split, number, shard)
-    if not lengths:
-        raise ValueError("a split needs at least one source")
     write_offsets(folder, split, lengths)
 
 
@@ -127,12 +129,17 @@ def write_shard(folder: str, split: str, number: int, sources: list[np.ndarray])
 
     Raises ValueError for a source that is no matrix or has no rows; OSError.
     """
-    for source in sources:
-        if source.ndim != 2 or not len(source):
-            raise ValueError(f"a source is a matrix of one vector or more, not of shape {source.shape}")
+    _check_sources(sources)
     with files.writing(shard_path(folder, split, number)) as file:
         np.save(file, np.concatenate(sources).astype(np.float32))
     return list(map(len, sources))
+
+
+def _check_sources(sources: list[np.ndarray]) -> None:
+    """Raises ValueError for a source that is no matrix or has no rows."""
+    for source in sources:
+        if source.ndim != 2 or not len(source):
+            raise ValueError(f"a source is a matrix of one vector or more, not of shape {source.shape}")
 
 
 def write_offsets(folder: str, split: str, lengths: list[int]) -> None:

@@ -87,9 +87,9 @@ def _is_complete(folder: str, settings: dict) -> bool:
             )
         return all(os.path.exists(os.path.join(folder, name)) for name in _FILES)
     was_interrupted = any(name.startswith(_UNFINISHED_PREFIX) for name in names)
-    others = [name for name in names if name in _FILES or name.endswith((".source", ".target"))]
-    if others and not was_interrupted:
-        raise ConfigError(f"{folder}: holds {min(others)}, which is not of a task; use another folder")
+    foreign = [name for name in names if name in _FILES or name.endswith((".source", ".target"))]
+    if foreign and not was_interrupted:
+        raise ConfigError(f"{folder}: holds {min(foreign)}, which is not of a task; use another folder")
     return False
 
 

@@ -21,7 +21,8 @@ def default_folder(run_dir: str, name: str) -> str:
         return run_dir
     folder = _evaluations_folder(run_dir, name)
     split = _split_of(folder)
-    if split not in (name, None) and file_name(split) != name:  # former versions stored the path as it was given
+    was_file = split is not None and ("." in split or os.path.dirname(split))  # former versions kept the path as given
+    if split not in (name, None) and not (was_file and file_name(split) == name):
         raise ConfigError(f"--output_dir: give one for {name}, since {folder} holds the results of {split}")
     return folder
 
@@ -40,7 +41,8 @@ def stored_folder(run_dir: str, name: str) -> str | None:
     Those in RUN/eval count before those in the run folder, which a sweep may have written earlier. Raises DataError,
     OSError.
     """
-    for test_set in dict.fromkeys((name, file_name(name))):
+    is_file = "." in name or os.path.dirname(name)
+    for test_set in dict.fromkeys((name, file_name(name)) if is_file else (name,)):
         for folder in (_evaluations_folder(run_dir, test_set), run_dir):
             path = os.path.join(folder, RESULT)
             if os.path.exists(path) and reading.json_file(path, {"split": str})["split"] == test_set:

@@ -13,8 +13,8 @@ from memattn.models.interface import Alternative, MemoryRatio, Model, aligns, no
 class Ensemble:
     """Decodes with several models at once; an `interface.AligningModel` if all of them have attention.
 
-    What `encode` returns, what all steps share, states and scores are lists with an item per model. The logits are
-    those of the average.
+    Encoded sources, shared tensors, states and scores are lists with an item for each model. Logits are those of the
+    models' mean probabilities.
     """
 
     def __init__(self, models: list[Model]):

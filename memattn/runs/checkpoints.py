@@ -89,7 +89,9 @@ class CheckpointFolder:
 
     def __init__(self, trackable: tf.train.Checkpoint, directory: str, number: int):
         self._trackable, self.directory, self._number = trackable, directory, number
-        self._steps = sorted(map(step_of, listed(directory)))
+        state = read_listing(directory)
+        paths = listed(directory)[::-1] if state is None else _named_by_training(state.all_model_checkpoint_paths)
+        self._steps = [step_of(path) for path in paths]  # in the order in which they were written
 
     @property
     def latest_checkpoint(self) -> str | None:

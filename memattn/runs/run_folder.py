@@ -30,9 +30,10 @@ def create(
     *,
     may_grow: bool = True,
 ) -> None:
-    """Makes a run folder, or checks that an existing one has the same config and training data; writes no other folder.
+    """Makes a run folder, or checks that an existing one has the same config and training data.
 
-    The config of an existing folder stays as it is: `keep_config` writes a raised `training.max_steps`.
+    Writes nothing into a folder that holds files of another run or corpus. The config of an existing folder stays as it
+    is: `keep_config` writes a raised `training.max_steps`.
 
     Args:
       folder: path of the run folder.
@@ -52,9 +53,11 @@ def create(
         return
     if os.path.isdir(os.path.join(folder, CHECKPOINTS)):
         raise ConfigError(f"{folder}: holds checkpoints but no {CONFIG}; use another --run_dir")
-    for name, content in contents.items():  # an interrupted call may have written some of them
-        if os.path.exists(other := os.path.join(folder, name)) and not _holds(other, content):
-            raise ConfigError(f"{other}: belongs to something else than this run; use another --run_dir")
+    for name, content in contents.items():
+        present = os.path.join(folder, name)
+        if os.path.exists(present) and not _holds(present, content):
+            problem = "of another run or corpus, or left by an interrupted start with other data"
+            raise ConfigError(f"{present}: {problem}; use another --run_dir, or remove it")
     os.makedirs(folder, exist_ok=True)
     for name, content in contents.items():
         write(os.path.join(folder, name), content)
@@ -62,7 +65,7 @@ def create(
 
 
 def keep_config(folder: str, run_config: Config) -> None:
-    """Writes the config of a run whose `training.max_steps` was raised. Raises OSError."""
+    """Writes the config of a run whose `training.max_steps` was raised. Raises ConfigError, OSError."""
     path, content = os.path.join(folder, CONFIG), config.dump(run_config)
     if load_config(folder).training.max_steps < run_config.training.max_steps:
         write(path, content)

@@ -232,7 +232,7 @@ class Searcher:
 
 
 class StoppedError(Exception):
-    """A signal stopped the work before its end."""
+    """`stop()` ended the work early."""
 
 
 def decode(

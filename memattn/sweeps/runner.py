@@ -195,7 +195,7 @@ def _failures(
             status = work(name)
             problem = f"{activity} ended with status {status}" if status else ""
         except OSError as error:  # such as that of the log
-            problem = f"{activity} could not be started: {error.filename}: {error.strerror}"
+            problem = f"{activity} failed: {error.filename}: {error.strerror}"
         overview.end(name, has_failed=bool(problem))
         reason = _explain(name, problem, folders[name]) if problem else ""
         show()

@@ -1,5 +1,6 @@
 """Opens a run folder for training: reads the data, builds the model, and makes the folder or resumes the run in it."""
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -73,12 +74,7 @@ def open_run(config: Config, folder: str, strategy: tf.distribute.Strategy) -> O
     validation = distribution.together(strategy, lambda: Validation(config, model, inputs.vocabulary, inputs.tokenizer))
     distribution.by_chief(strategy, lambda: _make_folder(config, folder, inputs))
     progress = Progress()
-    saved = distribution.together(
-        strategy, lambda: resuming.restore(folder, model, step, progress, config.training.keep_checkpoints)
-    )
-    if saved.restored is None and (config.training.init_from or config.training.teacher) and not inputs.start.is_new:
-        problem = "no checkpoint can be read, and the weights that training began with were not copied again"
-        raise RunError(f"{folder}: {problem}; move the folder away to start over")
+    saved = distribution.together(strategy, lambda: _restore(config, folder, model, step, progress, inputs.start))
     progress.resume(config.training)
     _share_progress(progress, folder, strategy)
     is_chief = distribution.is_chief(strategy)
@@ -203,8 +199,22 @@ def _make_folder(config: Config, folder: str, inputs: _Inputs) -> None:
     if inputs.memory_line:
         facts[run_folder.MEMORY_LINE] = list(inputs.memory_line)
     may_grow = not depends_on_max_steps(config.training)
-    with run_folder.locked(folder):
+    is_new = not os.path.exists(os.path.join(folder, run_folder.CONFIG))
+    with (
+        run_folder.locked(folder) if is_new else contextlib.nullcontext()
+    ):  # checking an existing folder writes nothing
         run_folder.create(folder, config, inputs.vocabulary, facts, inputs.tokenizer.files(), may_grow=may_grow)
+
+
+def _restore(
+    config: Config, folder: str, model: Model, step: TrainingStep, progress: Progress, start: Start
+) -> RunCheckpoints:
+    """Restores the newest readable checkpoint. Raises RunError if the run would start over from other weights."""
+    saved = resuming.restore(folder, model, step, progress, config.training.keep_checkpoints)
+    if saved.restored is None and not start.is_new and (config.training.init_from or config.training.teacher):
+        problem = "no checkpoint can be read, and training would start again from random weights"
+        raise RunError(f"{folder}: {problem}, not from those of another run; move the folder away to start over")
+    return saved
 
 
 def _share_progress(progress: Progress, folder: str, strategy: tf.distribute.Strategy) -> None:

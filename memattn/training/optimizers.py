@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from memattn import keras_parts
 from memattn.config import TrainingConfig
-from memattn.config.schema import did_you_mean, listed
-from memattn.errors import ConfigError, abbreviated, reason
+from memattn.config.schema import Origin, did_you_mean, listed, value_of
+from memattn.errors import ConfigError, reason
 
 OPTIMIZERS = {  # by the names in training.optimizer: classes of tf.keras.optimizers
     "adam": "Adam",
@@ -62,22 +62,25 @@ def optimizer(training: TrainingConfig) -> tf.keras.optimizers.Optimizer:
             problems = [f"unknown option of {training.optimizer}", *did_you_mean(name, options)]
             known = f"its options: {listed(options)}"
             raise ConfigError(f"training.optimizer_options.{name}: {'; '.join([*problems, known])}")
-        _check_option(name, training.optimizer_options[name], parameters[name].default)
+    chosen = {
+        name: _option(name, value, parameters[name].default) for name, value in training.optimizer_options.items()
+    }
     epsilon = {"epsilon": training.adam_epsilon} if "epsilon" in parameters else {}
     summed = type(f"Summed{kind.__name__}", (_WithoutSum, kind), {})
     try:
-        return summed(learning_rate=training.learning_rate, **epsilon, **training.optimizer_options)
+        return summed(learning_rate=training.learning_rate, **epsilon, **chosen)
     except (TypeError, ValueError) as error:
         raise ConfigError(f"training.optimizer_options: {reason(error)}") from error
 
 
-def _check_option(name: str, value: Any, default: bool | float | None) -> None:
-    """Raises ConfigError for a value of another type than the option's default; None may be replaced by a number."""
-    if isinstance(default, bool):
-        fits, expected = isinstance(value, bool), "true or false"
-    else:
-        is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-        fits = is_number or (value is None and default is None)
-        expected = "a number or null" if default is None else "a number"
-    if not fits:
-        raise ConfigError(f"training.optimizer_options.{name}: expected {expected}, not {abbreviated(value)}")
+def _option(name: str, value: Any, default: bool | float | None) -> bool | float | None:
+    """Returns the value of an option whose type is that of its default; where that is None, it may be a number, too.
+
+    Raises ConfigError for a value of another type.
+    """
+    hint = bool if isinstance(default, bool) else (float | None if default is None else float)
+    key = f"training.optimizer_options.{name}"
+    value = value_of(hint, value, key, Origin("config"), {})
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ConfigError(f"{key}: must be finite, not {value}")
+    return value

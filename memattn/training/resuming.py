@@ -26,7 +26,7 @@ class RunCheckpoints:
     Attributes:
       recent: the last checkpoints, from which training resumes: weights, optimizer, progress.
       best: the weights of the best validation.
-      restored: path of the checkpoint that the run resumes from; None for a new run.
+      restored: path of the checkpoint that the run resumes from; None if there is none that can be read.
     """
 
     recent: CheckpointFolder
@@ -37,7 +37,7 @@ class RunCheckpoints:
 def restore(folder: str, model: Model, step: TrainingStep, progress: Progress, keep_checkpoints: int) -> RunCheckpoints:
     """Restores the newest readable checkpoint of a run folder, if there is one.
 
-    Raises RunError if there are checkpoints, but none can be read.
+    Raises RunError if checkpoints are listed, but none can be read.
     """
     recent_folder, best_folder = (os.path.join(folder, name) for name in (run_folder.CHECKPOINTS, run_folder.BEST))
     checkpoint = Checkpoint(model, step.optimizer, progress=progress, step=step.state)

@@ -40,7 +40,7 @@ class Stopping:
                 signal.signal(number, handler)
 
     def on_signal(self, number: int, _: FrameType | None) -> None:
-        """Makes training stop after this step; a SIGINT after any signal ends it at once, by KeyboardInterrupt."""
+        """Makes training stop after this step; a SIGINT after another signal raises KeyboardInterrupt at once."""
         if self.received and number == signal.SIGINT:  # schedulers repeat SIGTERM
             raise KeyboardInterrupt
         self.received = signal.Signals(number)

@@ -129,7 +129,7 @@ def test_weights_of_zeros_give_finite_contexts_and_gradients(case):
     name, options = case
     layer, query = initialized(name, options, "zeros"), tf.constant(random(B, T, D))
     if layer is None:
-        return
+        pytest.skip("it has no weights")
     with tf.GradientTape() as tape:
         tape.watch(query)
         context = layer(query, random(B, S, D, seed=2), training=True)

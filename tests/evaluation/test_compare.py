@@ -93,7 +93,9 @@ def test_evaluations_of_a_file_are_found_by_its_path(tmp_path):
     write_run(tmp_path / "run" / "eval" / "test", noisy(0.2, 2), split="./test")
     for path in ("text/test.en", "./text/test.en", "text//test.en"):
         assert read(run, path).hypotheses == noisy(0.5, 2)
-    assert read(run, "test").hypotheses == noisy(0.2, 2)  # there is no split test
+    assert read(run, "./test").hypotheses == noisy(0.2, 2)
+    with pytest.raises(RunError, match="no evaluation on test; .* --split test"):
+        read(run, "test")  # a split is not a file of its name
     with pytest.raises(RunError, match=r"no evaluation on b/x.en; .* --run_dir \S+/run --source b/x.en --target FILE"):
         read(run, "b/x.en")
 

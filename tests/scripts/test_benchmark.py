@@ -352,14 +352,16 @@ def test_a_decoder_step_is_timed_and_drawn(measure, tmp_path):
 def test_the_latency_of_a_sentence_is_timed_beside_its_decoder_steps(measure):
     name = "memattn: Bahdanau"
     rows, _ = measure("latency", "--systems", name, "--lengths", "20,40", "--units", "8", "--beam_sizes", "1,2")
-    assert [row["system"] for row in rows] == 2 * [f"{name}, beam {k}" for k in (1, 2)]
+    assert [(row["system"], row["L"]) for row in rows] == [
+        (f"{name}, beam {beam}", length) for beam in (1, 2) for length in ("20", "40")
+    ]
     for row in rows:
         if row["ms a step"]:  # empty where a busy machine gives no usable time
             steps = int(row["L"]) * float(row["ms a step"]) / 1000
-            assert float(row["over steps"]) == pytest.approx(float(row["seconds"]) / steps, rel=0.02)
+            assert float(row["over steps"]) == pytest.approx(float(row["seconds"]) / steps, rel=0.05)
         else:
             assert row["over steps"] == ""
-    assert rows[0]["speed-up over our Bahdanau"] == rows[1]["speed-up over our Bahdanau"] == "1.0"
+    assert {row["speed-up over our Bahdanau"] for row in rows} == {"1.0"}
 
 
 def test_a_table_of_the_paper_shows_the_ratios_of_the_paper(measure):
@@ -370,7 +372,7 @@ def test_a_table_of_the_paper_shows_the_ratios_of_the_paper(measure):
     assert caption.startswith("Table 3: decode time of 2 sources (SCALED DOWN from 2,169): ")
 
 
-def test_a_selection_that_does_not_fit_a_length_is_refused_before_anything_is_measured(monkeypatch, command):
+def test_a_selection_that_does_not_fit_a_length_is_refused_before_anything_is_measured(command):
     name = "memattn: memory, K = 32, selection"
     arguments = ["--systems", name, "--vocabulary", "16000", "--lengths", "20,200", "--units", "8"]
     status, stdout, stderr = command(ROOT, "scripts.benchmark", "decode", *arguments)

@@ -247,7 +247,7 @@ def test_a_run_whose_log_cannot_be_written_does_not_stop_the_others(load, tmp_pa
     monkeypatch.setattr(sweep, "command", command)
     assert sweep.run_sweep(load(GRID), str(tmp_path / "sweep"), **OPTIONS) == ["num_slots=2"]
     reasons = {row["run"]: row["failed"] for row in table(tmp_path / "sweep")}
-    assert re.fullmatch("training could not be started: .*log.txt: Is a directory", reasons.pop("num_slots=2"))
+    assert re.fullmatch("training failed: .*log.txt: Is a directory", reasons.pop("num_slots=2"))
     assert not any(reasons.values())
 
 

@@ -10,6 +10,7 @@ import signal
 import numpy as np
 import pytest
 import tensorflow as tf
+from helpers.files import cut
 from helpers.marks import slow
 from helpers.models import arrays, make_model
 from helpers.runs import NO_STRATEGY, assert_same_run, evaluate, latest
@@ -102,7 +103,8 @@ def test_updates_and_reports_have_the_rates_of_the_schedule(tiny_config, tmp_pat
         return step(self, batches, number, learning_rate)
 
     def recording(self, kind, values, number):
-        reported.extend((values["learning_rate"], number) for _ in [kind] if kind == "train")
+        if kind == "train":
+            reported.append((values["learning_rate"], number))
         record(self, kind, values, number)
 
     monkeypatch.setattr(TrainingStep, "__call__", recording_step)
@@ -305,11 +307,39 @@ def test_a_refused_training_does_not_change_the_config_of_the_running_one(tiny_c
     assert run_folder.load_config(run_dir) == tiny_config()
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*checkpoint skipped")
+def test_a_run_whose_last_checkpoint_is_damaged_can_be_stopped_again(tiny_config, tmp_path, monkeypatch):
+    config, run_dir = tiny_config({"training.checkpoint_every": 3}), str(tmp_path / "run")
+    for last in (5, 4):  # the second time, the damaged checkpoint is newer than the last one
+        monkeypatch.setattr(TrainingStep, "__call__", stopping_at(last, TRAINING_STEP))
+        assert train(config, run_dir, NO_STRATEGY) == 128 + signal.SIGTERM
+        assert latest(run_dir).endswith(f"step-{last}")
+        if last == 5:
+            cut(f"{latest(run_dir)}.index")
+    monkeypatch.undo()
+    assert train(config, run_dir, NO_STRATEGY) == 0
+
+
+TRAINING_STEP = TrainingStep.__call__
+
+
+def stopping_at(last, call):
+    """Returns a training step that is followed by SIGTERM if it is the last one."""
+
+    def step(self, batches, number, learning_rate):
+        if number == last - 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return call(self, batches, number, learning_rate)
+
+    return step
+
+
 def test_files_of_another_corpus_in_the_run_folder_are_not_overwritten(tiny_config, tmp_path):
     (tmp_path / "run").mkdir()
     vocabulary = tmp_path / "run" / "vocab.txt"
     vocabulary.write_text("other words\n")
-    with pytest.raises(ConfigError, match="vocab.txt: belongs to something else than this run; use another --run_dir"):
+    with pytest.raises(ConfigError, match="vocab.txt: of another run or corpus, .*; use another --run_dir"):
         train(tiny_config(), str(tmp_path / "run"), NO_STRATEGY)
     assert vocabulary.read_text() == "other words\n"
 

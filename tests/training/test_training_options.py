@@ -6,6 +6,7 @@ import os
 import signal
 import time
 import weakref
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -336,7 +337,7 @@ def test_pairs_longer_than_the_limits_are_left_out_of_training(tiny_config, tmp_
 
 def test_the_clock_of_checkpoints_restarts_with_each(monkeypatch):
     now = 0.0
-    monkeypatch.setattr("memattn.training.stopping.time.monotonic", lambda: now)
+    monkeypatch.setattr("memattn.training.stopping.time", SimpleNamespace(monotonic=lambda: now))
     stopping, due = Stopping(NO_STRATEGY, checkpoint_minutes=1.0), []
     for step in range(6):
         now += 40.0
