@@ -12,6 +12,7 @@ from memattn.attention.ops import padding_last
 from memattn.attention.options import MODEL_FACTS, check_choice, constructor_parameters, literal_values
 from memattn.attention.step_loop import run_loop
 
+_RECURRENT = "; a recurrent layer before it needs return_sequences=True"
 _KERAS_ARGUMENTS = ("name", "dtype", "trainable", "activity_regularizer", "autocast", "dynamic")
 
 
@@ -51,8 +52,12 @@ class AttentionMechanism(tf.keras.layers.Layer):
         """Checks the options before the constructor runs."""
         try:
             by_name = inspect.signature(cls.__init__).bind(None, *args, **kwargs).arguments
-        except TypeError:
-            pass  # the constructor raises the same error, with its own traceback
+        except TypeError as error:
+            parameters = list(cls.constructor_arguments().values())
+            if args and parameters and all(parameter.kind == parameter.KEYWORD_ONLY for parameter in parameters):
+                problem = f"all arguments are keywords, such as {parameters[0].name}={args[0]!r}"
+                raise TypeError(f"{cls.__name__}: {problem}") from error
+            # Otherwise, the constructor raises the same error, with its own traceback.
         else:
             cls.validate({**kwargs, **by_name})
         return super().__new__(cls, *args, **kwargs)
@@ -303,7 +308,8 @@ def _check_shapes(query, value, query_mask, value_mask) -> None:
     shapes = {name: _shape(name, tensor) for name, tensor in tensors if tensor is not None}
     for name, shape in shapes.items():
         if shape.rank is not None and shape.rank != axes[name].count(",") + 1:
-            raise ValueError(f"{name}: expected {axes[name]}, not shape {shape}")
+            advice = {"[B, S, D]": _RECURRENT, "[B, T, U]": _RECURRENT, "[B, S]": "; from lengths: tf.sequence_mask"}
+            raise ValueError(f"{name}: expected {axes[name]}, not shape {shape}{advice.get(axes[name], '')}")
         masked_axes = shapes[name.removesuffix("_mask")][:2]
         if name.endswith("_mask") and not shape.is_compatible_with(masked_axes):
             raise ValueError(f"{name}: expected {axes[name]} = {masked_axes}, not shape {shape}")

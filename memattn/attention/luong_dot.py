@@ -19,7 +19,7 @@ class LuongDotAttention(AttentionMechanism):
         if query.shape[-1] != values.shape[-1]:
             raise ValueError(
                 f"luong_dot: the queries are {query.shape[-1]} wide and the values {values.shape[-1]}; they must be "
-                "equal: in a config, set model.encoder_units to half of model.units, or use luong, which projects"
+                "equal (in a config: model.encoder_units is half of model.units), or take luong, which projects"
             )
         energies = tf.matmul(query, values, transpose_b=True)  # [B, Q, S]
         return masked_softmax(energies, memory["mask"][:, None]), state

@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -143,3 +144,24 @@ def test_a_subclass_gets_the_facts_that_its_base_takes(monkeypatch):
     monkeypatch.setitem(MECHANISMS, "warm", Warm)
     built = build("warm", {"temperature": 2.0}, units=3, max_source_length=9, initializer="zeros")
     assert (built.temperature, built.units, built.initializer) == (2.0, 3, "zeros")
+
+
+def test_arguments_without_a_name_are_refused():
+    with pytest.raises(TypeError, match="MemoryAttention: all arguments are keywords, such as num_slots=32"):
+        MemoryAttention(32)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "masks", "problem"),
+    [
+        ([(2, 3, 4), (2, 4)], {}, "value: expected .B, S, D., .*; a recurrent layer before it needs return_sequences"),
+        (
+            [(2, 3, 4), (2, 5, 4)],
+            {"value_mask": [5, 2]},
+            "value_mask: expected .B, S., .*; from lengths: tf",
+        ),
+    ],
+)
+def test_frequent_mistakes_are_answered_with_advice(arguments, masks, problem):
+    with pytest.raises(ValueError, match=problem):
+        MemoryAttention(num_slots=2)(*map(np.zeros, arguments), **masks)
