@@ -82,14 +82,14 @@ class Target(NamedTuple):
       write: writes the results into an Output.
       needs: returns whether it needs a run of these kinds, given the run's config.
       is_benchmark: whether `write` runs a benchmark, which writes the conditions.
-      corpora: folders of further corpora that `write` evaluates on.
+      further_corpora: endings that make the folder of the runs' corpus those of further ones, on which `write` evaluates.
     """
 
     kinds: tuple[str, ...]
     write: Callable[..., None]
     needs: Callable[[Config], bool] = lambda config: True
     is_benchmark: bool = False
-    corpora: tuple[str, ...] = ()
+    further_corpora: tuple[str, ...] = ()
 
 
 TARGETS = {
@@ -135,7 +135,7 @@ TARGETS = {
     "windows": Target(("windows",), windowed.windows),
     "windowed_memory": Target(("windowed_memory",), windowed.windowed_memory),
     "pace": Target(("pace",), windowed.pace),
-    "speech": Target(("speech",), speech.speech, corpora=("data/espeak.unheard",)),
+    "speech": Target(("speech",), speech.speech, further_corpora=(speech.UNHEARD,)),
     "speech_person": Target(("speech", "speech_person"), speech.person, needs=speech.in_fine_tuning),
     "speech_time": Target((), speech.decoder_time, is_benchmark=True),
     "training_cost": Target((), open_questions.training_cost, is_benchmark=True),
@@ -173,15 +173,13 @@ def check(names: list[str], scale: str, runs_dir: str) -> None:
         for path, runs in wanted.items()
         for name in runs
     }
-    for name in names:
-        for folder in TARGETS[name].corpora:
-            if not os.path.isdir(folder):
-                heads = " and ".join(path for kind in TARGETS[name].kinds for path in configs_of(kind, scale))
-                raise ConfigError(f"{folder}: not prepared yet; the head of {heads} has the command")
     for path, runs in wanted.items():
         data = configs.load(path, []).data
-        if data.generated is None and not os.path.isdir(data.path):
-            raise ConfigError(f"{data.path}: not prepared yet; the head of {path} has the command")
+        if data.generated is None:
+            targets = [TARGETS[name] for name in names if path in runs_of([name], scale)]
+            for ending in ("", *(ending for target in targets for ending in target.further_corpora)):
+                if not os.path.isdir(folder := data.path + ending):
+                    raise ConfigError(f"{folder}: not prepared yet; the head of {path} has the command")
         for config in runs.values():
             for key in ("teacher", "init_from"):
                 source = getattr(config.training, key)

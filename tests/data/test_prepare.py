@@ -576,7 +576,7 @@ def test_the_vocabulary_of_another_corpus_is_used(files, tmp_path, monkeypatch):
 
 def test_a_vocabulary_that_does_not_fit_is_refused(files, tmp_path):
     parallel.prepare(files, SETTINGS, str(tmp_path / "first"), 1)
-    tokenized = Settings(TextSettings("tokenized", "en", "de"))
+    tokenized = Settings(TextSettings("tokenized", "en", "de"), bpe_units=16_000)
     with pytest.raises(ConfigError, match="--vocabulary_of .*first: .*raw en de.*tokenized en de"):
         parallel.prepare(files, tokenized, str(tmp_path / "out"), 1, str(tmp_path / "first"))
     with pytest.raises(ConfigError, match="--vocabulary_of nowhere: "):
