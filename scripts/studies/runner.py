@@ -82,7 +82,7 @@ class Target(NamedTuple):
       write: writes the results into an Output.
       needs: returns whether it needs a run of these kinds, given the run's config.
       is_benchmark: whether `write` runs a benchmark, which writes the conditions.
-      further_corpora: endings that make the folder of the runs' corpus those of further ones, on which `write` evaluates.
+      further_corpora: endings that, after the folder of the runs' corpus, name others on which `write` evaluates.
     """
 
     kinds: tuple[str, ...]
