@@ -13,6 +13,7 @@ from memattn.attention.options import MODEL_FACTS, check_choice, constructor_par
 from memattn.attention.step_loop import run_loop
 
 _RECURRENT = "; a recurrent layer before it needs return_sequences=True"
+_ADVICE = {"query": _RECURRENT, "value": _RECURRENT, "value_mask": "; from lengths: tf.sequence_mask"}  # on wrong ranks
 _KERAS_ARGUMENTS = ("name", "dtype", "trainable", "activity_regularizer", "autocast", "dynamic")
 
 
@@ -308,8 +309,7 @@ def _check_shapes(query, value, query_mask, value_mask) -> None:
     shapes = {name: _shape(name, tensor) for name, tensor in tensors if tensor is not None}
     for name, shape in shapes.items():
         if shape.rank is not None and shape.rank != axes[name].count(",") + 1:
-            advice = {"[B, S, D]": _RECURRENT, "[B, T, U]": _RECURRENT, "[B, S]": "; from lengths: tf.sequence_mask"}
-            raise ValueError(f"{name}: expected {axes[name]}, not shape {shape}{advice.get(axes[name], '')}")
+            raise ValueError(f"{name}: expected {axes[name]}, not shape {shape}{_ADVICE.get(name, '')}")
         masked_axes = shapes[name.removesuffix("_mask")][:2]
         if name.endswith("_mask") and not shape.is_compatible_with(masked_axes):
             raise ValueError(f"{name}: expected {axes[name]} = {masked_axes}, not shape {shape}")

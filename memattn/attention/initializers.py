@@ -3,7 +3,7 @@
 import numbers
 import zlib
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import tensorflow as tf
 
@@ -17,8 +17,7 @@ def initializer_of(weight: str, initializer: Initializer) -> Initializer:
     An initializer with a seed draws the same numbers for each weight. So each weight gets a copy, and a seed that the
     user chose is changed by the weight's name.
     """
-    if isinstance(initializer, type):  # as Keras, take a class for its object with the default arguments
-        initializer = initializer()
+    initializer = _object_of(initializer)
     if isinstance(initializer, Mapping):
         config = initializer.get("config") or {}
         return {**initializer, "config": _reseeded(config, weight)} if "seed" in config else initializer
@@ -42,4 +41,9 @@ def initializer_config(initializer: Initializer) -> Initializer:
     """Returns an initializer as `get_config` stores it: a name or a config."""
     if isinstance(initializer, (str, Mapping)):
         return initializer
-    return tf.keras.initializers.serialize(initializer() if isinstance(initializer, type) else initializer)
+    return tf.keras.initializers.serialize(_object_of(initializer))
+
+
+def _object_of(initializer: Any) -> Initializer:
+    """Returns an object of a class, made with the default arguments as in Keras; anything else as it is."""
+    return initializer() if isinstance(initializer, type) else initializer

@@ -21,8 +21,8 @@ def default_folder(run_dir: str, name: str) -> str:
         return run_dir
     folder = _evaluations_folder(run_dir, name)
     split = _split_of(folder)
-    was_file = split is not None and ("." in split or os.path.dirname(split))  # former versions kept the path as given
-    if split not in (name, None) and not (was_file and file_name(split) == name):
+    names = [split, *_file_names(split)] if split is not None else [name]
+    if name not in names:
         raise ConfigError(f"--output_dir: give one for {name}, since {folder} holds the results of {split}")
     return folder
 
@@ -41,8 +41,7 @@ def stored_folder(run_dir: str, name: str) -> str | None:
     Those in RUN/eval count before those in the run folder, which a sweep may have written earlier. Raises DataError,
     OSError.
     """
-    is_file = "." in name or os.path.dirname(name)
-    for test_set in dict.fromkeys((name, file_name(name)) if is_file else (name,)):
+    for test_set in (name, *_file_names(name)):
         for folder in (_evaluations_folder(run_dir, test_set), run_dir):
             path = os.path.join(folder, RESULT)
             if os.path.exists(path) and reading.json_file(path, {"split": str})["split"] == test_set:
@@ -54,6 +53,11 @@ def file_name(path: str) -> str:
     """Returns the name that a file has as a test set: its shortest path, which has a folder, as no split has."""
     path = os.path.normpath(path)
     return path if os.path.dirname(path) else os.path.join(os.curdir, path)
+
+
+def _file_names(name: str) -> list[str]:
+    """Returns `file_name` of a name that may be a path; none for one like that of a split, without folder and dot."""
+    return [file_name(name)] if os.path.dirname(name) or "." in name else []
 
 
 def _evaluations_folder(run_dir: str, name: str) -> str:

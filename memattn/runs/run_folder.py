@@ -66,9 +66,8 @@ def create(
 
 def keep_config(folder: str, run_config: Config) -> None:
     """Writes the config of a run whose `training.max_steps` was raised. Raises ConfigError, OSError."""
-    path, content = os.path.join(folder, CONFIG), config.dump(run_config)
     if load_config(folder).training.max_steps < run_config.training.max_steps:
-        write(path, content)
+        write(os.path.join(folder, CONFIG), config.dump(run_config))
 
 
 def _check_config(folder: str, run_config: Config, may_grow: bool) -> None:

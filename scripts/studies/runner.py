@@ -173,13 +173,18 @@ def check(names: list[str], scale: str, runs_dir: str) -> None:
         for path, runs in wanted.items()
         for name in runs
     }
-    for path, runs in wanted.items():
+    further = [
+        (path, ending)
+        for target in (TARGETS[name] for name in names)
+        for ending in target.further_corpora
+        for kind in target.kinds
+        for path in configs_of(kind, scale)
+    ]
+    for path, ending in [*((path, "") for path in wanted), *further]:
         data = configs.load(path, []).data
-        if data.generated is None:
-            targets = [TARGETS[name] for name in names if path in runs_of([name], scale)]
-            for ending in ("", *(ending for target in targets for ending in target.further_corpora)):
-                if not os.path.isdir(folder := data.path + ending):
-                    raise ConfigError(f"{folder}: not prepared yet; the head of {path} has the command")
+        if data.generated is None and not os.path.isdir(folder := data.path + ending):
+            raise ConfigError(f"{folder}: not prepared yet; the head of {path} has the command")
+    for path, runs in wanted.items():
         for config in runs.values():
             for key in ("teacher", "init_from"):
                 source = getattr(config.training, key)
