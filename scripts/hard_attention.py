@@ -1,0 +1,64 @@
+"""Trains soft attention, and hard attention by REINFORCE (Xu et al., 2015), to copy sequences of symbols.
+
+python scripts/hard_attention.py --output results/hard_attention/table
+
+A row of the table has the shares of 500 test sequences that a model copies without an error.
+"""
+
+import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
+
+import json
+import os
+
+from absl import flags
+
+from memattn import files
+from memattn.errors import ConfigError
+from memattn.evaluation import formatting
+
+
+def main() -> int:
+    from studies.xu2015 import hard_attention
+
+    from memattn.runs import provenance
+
+    options = flags.FLAGS
+    seeds = _integers("seeds", options.seeds, least=0)
+    tests = sorted(_integers("tests", options.tests, least=1))
+    os.makedirs(os.path.dirname(options.output) or ".", exist_ok=True)
+    rows = []
+    for kind in hard_attention.KINDS:
+        for seed in seeds:
+            shares = hard_attention.train(kind, max_length=options.max_length, tests=tests, seed=seed)
+            row = {"attention": kind, "L": options.max_length, "seed": seed}
+            for steps, share in zip(tests, shares, strict=True):
+                row[f"after {steps:,} steps"] = f"{100 * share:.1f}%"
+                print(f"{kind}, seed {seed}: {100 * share:.1f}% copied after {steps:,} steps", flush=True)
+            rows.append(row)
+            _write(rows, provenance.conditions())
+    return 0
+
+
+def _integers(flag: str, values: list[str], *, least: int) -> list[int]:
+    """Returns the values of a flag. Raises ConfigError if there are none, or one is not an integer in the range."""
+    for value in values or [""]:
+        if not value.isdecimal() or not least <= int(value) < 2**31:
+            raise ConfigError(f"--{flag}: {value or 'empty'}; give integers from {least} to {2**31 - 1}")
+    return [int(value) for value in values]
+
+
+def _write(rows: list[dict], conditions: dict) -> None:
+    output = flags.FLAGS.output
+    files.write(f"{output}.json", json.dumps({"rows": rows, **conditions}, indent=2) + "\n")
+    files.write_csv(f"{output}.csv", rows)
+    files.write(f"{output}.md", formatting.markdown(rows))
+
+
+if __name__ == "__main__":
+    flags.DEFINE_list("seeds", "1,2,3", "Seeds of weights, sequences and draws.")
+    flags.DEFINE_list(
+        "tests", "250,500,1000,2000", "Training steps after which a model is tested; the last ends training."
+    )
+    flags.DEFINE_integer("max_length", 10, "Length of the longest sequence.", lower_bound=1, upper_bound=200)
+    flags.DEFINE_string("output", "results/hard_attention/table", "Files of the table, without their ending.")
+    cli.run(main, tensorflow=True)

@@ -1,0 +1,1 @@
+"""Xu et al. (2015): hard attention."""

@@ -1,0 +1,116 @@
+"""Hard attention, trained by REINFORCE."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from studies.xu2015 import hard_attention
+
+import memattn
+from memattn.data.vocabulary import EOS, PAD
+from memattn.search.beam_search import Hypotheses
+
+pytestmark = pytest.mark.slow
+
+
+def test_the_gradient_is_that_of_the_expected_loss():
+    """Weighs all choices of two steps by their probabilities, and compares with the derivative of the sum itself."""
+    random = np.random.default_rng(3)
+    logits = tf.constant(random.normal(size=[2, 3]))  # two steps, three positions
+    first_losses = tf.constant(random.normal(size=[3]))
+    second_losses = tf.constant(random.normal(size=[3, 3]))  # the second loss depends on both choices
+    baseline = tf.constant(random.normal(size=[2]))
+
+    with tf.GradientTape() as tape:
+        tape.watch(logits)
+        first, second = tf.unstack(tf.nn.softmax(logits))
+        expected = tf.reduce_sum(first * first_losses) + tf.reduce_sum(first[:, None] * second * second_losses)
+    exact = tape.gradient(expected, logits)
+
+    estimate = tf.zeros_like(logits)
+    for i in range(3):
+        for j in range(3):
+            whole = first_losses[i] + second_losses[i, j]
+            with tf.GradientTape() as tape:
+                tape.watch(logits)
+                log_probabilities = tf.gather(tf.nn.log_softmax(logits), [i, j], axis=1, batch_dims=1)
+                value = tf.reduce_sum(hard_attention.policy_loss(log_probabilities, whole, baseline))
+            estimate += first[i] * second[j] * tape.gradient(value, logits)
+    np.testing.assert_allclose(estimate, exact, rtol=1e-9)
+
+
+@pytest.fixture
+def layer_and_memory():
+    """A mechanism, its memory of a source with two positions of padding, and a query for each of 4,000 draws."""
+    tf.keras.utils.set_random_seed(2)
+    layer = hard_attention.HardAttention(units=6)
+    states, query = tf.random.normal([1, 5, 4]), tf.repeat(tf.random.normal([1, 1, 6]), 4_000, 1)
+    layer(query[:, :1], states)
+    return layer, layer.memorize(states, tf.constant([[True, True, True, False, False]])), query
+
+
+def test_draws_follow_the_weights_of_bahdanau_attention(layer_and_memory):
+    layer, memory, query = layer_and_memory
+    weights = layer.probabilities(query[:, :1], memory)[0, 0].numpy()
+    choices, _ = layer.score(query, memory, seed=tf.constant([1, 2]))
+    np.testing.assert_array_equal(np.unique(choices), [0, 1])
+    np.testing.assert_array_equal(np.sum(choices, -1), 1)
+    shares = np.mean(choices, (0, 1))
+    assert weights[:3].min() > 0.05
+    np.testing.assert_allclose(shares, weights, atol=0.03)  # four standard deviations
+    assert not shares[3:].any()
+
+
+def test_without_a_seed_the_likeliest_position_is_read(layer_and_memory):
+    layer, memory, query = layer_and_memory
+    weights = layer.probabilities(query[:, :1], memory)[0, 0].numpy()
+    choices, _ = layer.score(query[:, :1], memory)
+    np.testing.assert_array_equal(choices[0, 0], np.arange(5) == weights.argmax())
+
+
+def test_sequences_have_an_end_and_padding():
+    rows = hard_attention.sequences(200, 5, np.random.default_rng(1))
+    assert rows.shape == (200, 6)
+    ends = (rows == EOS).argmax(1)
+    assert set(ends) == {1, 2, 3, 4, 5}
+    for row, end in zip(rows, ends, strict=True):
+        assert row[:end].min() >= hard_attention.FIRST_SYMBOL
+        assert row[:end].max() < hard_attention.FIRST_SYMBOL + hard_attention.SYMBOLS
+        assert not np.any(row[end + 1 :] != PAD)
+
+
+def test_hard_attention_learns_to_copy():
+    untrained, trained = hard_attention.train(hard_attention.TOKEN, max_length=3, tests=[1, 300], seed=1)
+    assert untrained < 0.1
+    assert trained > 0.5
+
+
+def test_a_copy_must_be_right_to_its_end(monkeypatch):
+    ids = np.array([[4, 5, EOS, PAD], [4, 5, 6, EOS], [4, EOS, PAD, PAD], [7, EOS, PAD, PAD]])
+    # A right one, one that is too short, one that is too long, and one with another symbol.
+    tokens = tf.constant([[[4, 5, EOS]], [[4, 5, EOS]], [[4, 5, EOS]], [[8, EOS, EOS]]])
+    hypotheses = Hypotheses(tokens, tf.zeros_like(tokens[:, :, 0]), tf.zeros(tokens.shape[:2]))
+    monkeypatch.setattr(memattn, "beam_search", lambda *_, **__: hypotheses, raising=False)
+    model = hard_attention.make_model(hard_attention.SOFT, 3)
+    assert hard_attention.share_copied(model, ids) == 0.25
+
+
+def test_the_script_writes_its_table(tmp_path, command):
+    arguments = ["--seeds", "1", "--tests", "2,1", "--max_length", "2", "--output", "out/table"]
+    status, printed, errors = command(tmp_path, "scripts.hard_attention", *arguments)
+    assert status == 0, errors
+    assert printed.count("copied after") == 2 * len(hard_attention.KINDS)
+    stored = json.loads((tmp_path / "out" / "table.json").read_text(encoding="utf-8"))
+    assert [row["attention"] for row in stored["rows"]] == list(hard_attention.KINDS)
+    assert list(stored["rows"][0]) == ["attention", "L", "seed", "after 1 steps", "after 2 steps"]
+    assert "python" in stored
+    assert (tmp_path / "out" / "table.md").exists()
+
+
+@pytest.mark.parametrize("arguments", [["--seeds", ""], ["--seeds", "-1"], ["--tests", "0"], ["--tests", "a"]])
+def test_invalid_numbers_are_reported(arguments, tmp_path, command):
+    status, _, errors = command(tmp_path, "scripts.hard_attention", *arguments)
+    assert status
+    assert f"error: {arguments[0]}: {arguments[1] or 'empty'}; give integers from" in errors
+    assert "Traceback" not in errors
