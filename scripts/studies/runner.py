@@ -15,7 +15,7 @@ from memattn.sweeps.expand import expand
 from memattn.sweeps.results import Run, finished
 from studies import family
 from studies.britz2017 import figures, future_work, open_questions, printed, tables, windowed
-from studies.kaiser2016 import arithmetic, parsing, translation
+from studies.kaiser2016 import arithmetic, parsing, spelled, translation
 from studies.output import Output
 from studies.raffel2017 import speech
 
@@ -64,6 +64,7 @@ KINDS = {
     ),
     "active_translation": _TESTED,
     "parsing": _TESTED,
+    "spelled": _TESTED,
     "bridge": Kind(),
     "bridge_translation": _TESTED,
     "windows": Kind(),
@@ -131,6 +132,7 @@ TARGETS = {
     "arithmetic": Target(("arithmetic",), arithmetic.arithmetic),
     "active_translation": Target(("active_translation",), translation.translation),
     "parsing": Target(("parsing",), parsing.parsing),
+    "spelled": Target(("spelled",), spelled.spelled),
     "bridge": Target(("bridge", "bridge_translation"), windowed.bridge),
     "windows": Target(("windows",), windowed.windows),
     "windowed_memory": Target(("windowed_memory",), windowed.windowed_memory),

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 from helpers.studies import TINY, made_up, rows_of, run_in_forks, write_study
 from studies import runner
-from studies.kaiser2016 import arithmetic, parsing
+from studies.kaiser2016 import arithmetic, parsing, spelled
 from studies.output import Output
 from studies.raffel2016 import adding_problem, subsequence
 
@@ -190,6 +190,18 @@ def test_the_table_of_arithmetic_is_written_from_tiny_runs(tmp_path, monkeypatch
     assert (tmp_path / "results" / "arithmetic" / "small" / "memory.png").stat().st_size > 10_000
     run = next((tmp_path / "runs").rglob("best")).parent
     assert load([str(run)], [], None).models
+
+
+def test_the_table_of_spelled_words_has_a_row_for_each_model_and_kind_of_unit(tmp_path):
+    output = Output(str(tmp_path), "small")
+    spelled.spelled(output, made_up("spelled", bleu=lambda config: 20.0 + config.data.folder.endswith("spelled")))
+    rows = [(row["units"], row["model"], row["seeds"], row["test BLEU"]) for row in rows_of(output)]
+    assert rows == [
+        ("BPE", "Bahdanau", "1", "20.00"),
+        ("words and characters", "Bahdanau", "1", "21.00"),
+        ("BPE", "windowed memory, K = 32", "1", "20.00"),
+        ("words and characters", "windowed memory, K = 32", "1", "21.00"),
+    ]
 
 
 def test_parsing_has_a_row_for_each_model_also_before_its_test(tmp_path):

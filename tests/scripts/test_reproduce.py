@@ -101,6 +101,7 @@ def test_the_target_all_skips_studies_that_a_scale_lacks(command):
         "arithmetic",
         "active_translation",
         "parsing",
+        "spelled",
         "bridge",
         "windows",
         "windowed_memory",

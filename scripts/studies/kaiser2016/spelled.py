@@ -1,0 +1,34 @@
+"""Compares rare words spelled out with BPE (Kaiser & Bengio, 2016)."""
+
+import statistics
+
+from memattn.evaluation import formatting, styles
+from memattn.sweeps.results import Run
+from studies.output import Output
+from studies.runs import groups, text_name
+
+
+def spelled(output: Output, runs: list[Run]) -> None:
+    """Writes test BLEU of models that read the same text in BPE units, or in words with the rare ones spelled out."""
+    rows = []
+    for (units, model), seeds in groups(runs, _units, _model).items():
+        bleu = [run.result.scores["bleu"] for run in seeds]
+        rows.append(
+            {
+                "units": units,
+                "model": model,
+                "seeds": len(seeds),
+                "parameters": f"{seeds[0].result.parameters:,}",
+                "test BLEU": f"{statistics.mean(bleu):.2f}",
+                "min-max": formatting.extent(bleu, ".2f"),
+            }
+        )
+    output.table(rows, "Multi30k English to German: rare words spelled out, and BPE")
+
+
+def _model(run: Run) -> str:
+    return styles.words(styles.attention(run.config))
+
+
+def _units(run: Run) -> str:
+    return "words and characters" if text_name(run).endswith(".spelled") else "BPE"
