@@ -450,6 +450,16 @@ def test_a_prepared_corpus_holds_the_pairs_of_the_text(files, tmp_path):
     )
 
 
+def test_a_pair_may_have_exactly_as_many_units_as_max_length(files, tmp_path):
+    def counts(max_length):
+        settings = dataclasses.replace(SETTINGS, max_length=max_length)
+        return parallel.prepare(files, settings, str(tmp_path / str(max_length)), 1)["counts"]["train"]
+
+    longest = max(counts(200)[f"longest_{side}"] for side in corpus.SIDES) - 1  # without the end of sentence
+    assert counts(longest)["dropped_too_long"] == counts(200)["dropped_too_long"]
+    assert counts(longest - 1)["dropped_too_long"] > counts(200)["dropped_too_long"]
+
+
 def test_a_corpus_does_not_depend_on_processes_or_compression(files, tmp_path, monkeypatch):
     monkeypatch.setattr(chunks, "CHUNK", 20)
     parallel.prepare(files, SETTINGS, str(tmp_path / "plain"), 1)

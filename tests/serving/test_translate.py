@@ -308,6 +308,7 @@ def test_the_coverage_penalty_uses_the_attention_weights_of_the_model(name):
 def test_an_ensemble_averages_probabilities(runs):
     first, second, ensemble = (load(run_dirs, [], None) for run_dirs in (runs[0][:1], runs[0][1:], runs[0]))
     source, target = padded([[4, 5, 6, EOS]]), padded([[7, 8, EOS]])
+    assert ensemble.config == first.config != second.config
     mean = (tf.nn.softmax(first.model(source, target)) + tf.nn.softmax(second.model(source, target))) / 2
     np.testing.assert_allclose(tf.exp(ensemble.model(source, target)), mean, rtol=1e-4)
     shared, state = ensemble.model.start(ensemble.model.encode(source), 1, ensemble.model.token_table())

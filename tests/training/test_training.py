@@ -1,11 +1,13 @@
 """Training: updates equal NumPy, runs resume bit for bit and end in time, and a model learns to copy."""
 
 import concurrent.futures
+import csv
 import dataclasses
 import json
 import os
 import shutil
 import signal
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ import tensorflow as tf
 from helpers.files import cut
 from helpers.marks import slow
 from helpers.models import arrays, make_model
-from helpers.runs import NO_STRATEGY, assert_same_run, evaluate, latest
+from helpers.runs import NO_STRATEGY, assert_same_run, evaluate, latest, stopping_after
 from helpers.training_steps import BATCH, three_steps
 
 from memattn import xla
@@ -28,7 +30,7 @@ from memattn.training.events import Events
 from memattn.training.progress import Progress
 from memattn.training.step import TrainingStep, UpdateResult
 from memattn.training.trainer import Trainer, train
-from memattn.training.validation import _decoding
+from memattn.training.validation import Validation, _decoding
 
 
 @pytest.mark.parametrize(
@@ -147,6 +149,26 @@ def test_a_run_stopped_at_every_step_equals_an_uninterrupted_one(tiny_config, tm
         assert len(statuses) < 10
     assert statuses.count(128 + signal.SIGTERM) >= 5
     assert_same_run(tmp_path / "uninterrupted", tmp_path / "interrupted")
+
+
+def test_the_time_of_a_run_goes_on_where_it_was_stopped(tiny_config, tmp_path, monkeypatch):
+    now, save = [1_000.0], Trainer.save
+
+    def save_later(trainer):
+        now[0] += 100
+        save(trainer)
+
+    monkeypatch.setattr("memattn.training.trainer.time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(Trainer, "save", stopping_after(save_later, 4))
+    assert train(tiny_config(), str(tmp_path / "run"), NO_STRATEGY) == 128 + signal.SIGTERM
+    spent = now[0] - 1_000
+    assert spent >= 200
+    now[0] += 10_000  # the run rests
+    monkeypatch.setattr(Trainer, "save", save)
+    assert train(tiny_config(), str(tmp_path / "run"), NO_STRATEGY) == 0
+    with open(tmp_path / "run" / run_folder.VALIDATIONS, encoding="utf-8") as file:
+        seconds = {row["step"]: float(row["seconds"]) for row in csv.DictReader(file)}
+    assert seconds == {"3": 100, "6": spent}
 
 
 def pipe_without_a_reader():
@@ -463,6 +485,19 @@ def test_a_model_learns_to_copy(tiny_config, tmp_path):
     assert len((tmp_path / "run" / HYPOTHESES).read_text(encoding="utf-8").splitlines()) == 100
     assert os.listdir(os.path.join(run_dir, "alignments"))
     assert dataclasses.asdict(config)["training"] == result["config"]["training"]
+
+
+def test_a_validation_scores_the_weights_of_the_moment(tiny_config, tmp_path):
+    config = tiny_config()
+    run = Trainer(config, str(tmp_path / "run"), NO_STRATEGY).run
+    run.validation.scores()
+    untrained = run.validation.example.translation
+    for weight in run.model.trainable_variables:
+        weight.assign(tf.random.normal(weight.shape))
+    run.validation.scores()
+    fresh = Validation(config, run.model, run.validation._vocabulary, run.validation._tokenizer)
+    fresh.scores()
+    assert run.validation.example.translation == fresh.example.translation != untrained
 
 
 def test_a_validation_searches_by_its_own_beam_size_and_never_samples(tiny_config):
