@@ -9,7 +9,7 @@ import yaml
 
 from memattn import reading
 from memattn.config import aliases, checks, mechanism_options, shipped
-from memattn.config.schema import Origin, build, keys_of_other_kinds, parse
+from memattn.config.schema import Origin, build, keys_named, keys_of_other_kinds, parse
 from memattn.config.sections import Config, ModelConfig, Seq2SeqConfig
 from memattn.errors import ConfigError, DataError, abbreviated, short
 
@@ -65,7 +65,9 @@ def checked(tree: dict, origin: Origin) -> Config:
     Raises:
       ConfigError: a key is unknown, or a value cannot be used; the message names the place of the key.
     """
-    config = build(Config, {"data": {}, **aliases.current(tree, origin)}, "", origin)
+    tree = {"data": {}, **aliases.current(tree, origin)}
+    _check_top_level(tree, origin)
+    config = build(Config, tree, "", origin)
     if isinstance(config.model, Seq2SeqConfig):
         attention = mechanism_options.complete(config.model.attention, "model.attention", origin)
         config = dataclasses.replace(config, model=dataclasses.replace(config.model, attention=attention))
@@ -73,6 +75,14 @@ def checked(tree: dict, origin: Origin) -> Config:
         config = _without_xla(config)
     checks.check(config, origin)
     return config
+
+
+def _check_top_level(tree: Mapping, origin: Origin) -> None:
+    """Raises ConfigError for a key that belongs into a section, such as `num_slots`; the message says where."""
+    known = {field.name for field in dataclasses.fields(Config)}
+    for name in tree:
+        if name not in known and (keys := [*keys_named(name, Config), *mechanism_options.keys_named(name)]):
+            raise origin.error(name, f"unknown key; did you mean {' or '.join(keys)}?")
 
 
 def _without_xla(config: Config) -> Config:

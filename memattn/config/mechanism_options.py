@@ -56,6 +56,12 @@ def complete(attention: Mapping[str, Any], key: str, origin: Origin) -> dict[str
     return {"name": name, **options}
 
 
+def keys_named(option: str) -> list[str]:
+    """Returns the dotted key of an option that a mechanism of this package has; none if no mechanism has it."""
+    has_option = any(option in mechanism_parameters(MECHANISMS[name]) for name in MECHANISMS)
+    return [f"model.attention.{option}"] if has_option else []
+
+
 def _mechanism(name: Any, key: str, origin: Origin) -> Any:
     """Returns the class of a mechanism."""
     if name not in MECHANISMS:

@@ -189,6 +189,13 @@ def test_only_blanks_divide_tokens(tmp_path, blank):
     assert lexicon.read(str(tmp_path / "lexicon.tsv"), vocabulary, 1)(np.array([[A]])).ids[:6].tolist() == [*range(6)]
 
 
+def test_references_for_more_targets_than_the_split_has_are_refused(tmp_path):
+    (tmp_path / "test.target").write_text("a\n")
+    (tmp_path / "test.reference").write_text("a\nb\n")
+    with pytest.raises(DataError, match="test.reference has 2 lines for the 1 targets of the split"):
+        read_references(str(tmp_path), "test")
+
+
 def write_split(folder, source, target):
     (folder / "train.source").write_bytes(source.encode("utf-8"))
     (folder / "train.target").write_bytes(target.encode("utf-8"))

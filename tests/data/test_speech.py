@@ -192,6 +192,15 @@ def test_bad_recordings_are_skipped_in_training_and_listed(tmp_path, recwarn):
 
 
 @pytest.mark.filterwarnings("ignore:.*; skipped")
+def test_a_manifest_without_a_good_recording_is_refused(tmp_path):
+    write_recordings(tmp_path / "a")
+    (tmp_path / "a" / "train.tsv").write_text("missing.wav\tann\n")
+    with pytest.raises(DataError, match=r"train.tsv: no recording is left; .*missing.wav.*No such file"):
+        prepare(tmp_path / "corpus", {"train": str(tmp_path / "a" / "train.tsv")})
+    assert not (tmp_path / "corpus").exists()
+
+
+@pytest.mark.filterwarnings("ignore:.*; skipped")
 def test_the_list_of_skipped_recordings_has_three_columns_whatever_their_paths_hold(tmp_path):
     write_recordings(tmp_path / "a")
     rows = [{"audio": f"train-{i}.wav", "text": "ann"} for i in range(3)]

@@ -10,6 +10,7 @@ import pytest
 
 from memattn.errors import DataError, RunError
 from memattn.evaluation.compare import compare, read
+from memattn.evaluation.stored import evaluation_command
 
 REFERENCES = [
     f"the {colour} dog number {i} sleeps near a {colour} house" for i in range(20) for colour in ("red", "blue")
@@ -79,6 +80,13 @@ def test_evaluations_are_found_by_their_split(tmp_path):
     assert read(swept, "test").hypotheses == noisy(0.3, 3)
     with pytest.raises(RunError, match="swept: no evaluation on valid; make one with: memattn-eval --run_dir"):
         read(swept, "valid")
+
+
+def test_the_command_that_evaluates_a_file_of_the_current_folder_names_it_as_a_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert evaluation_command("run", "test.en") == "memattn-eval --run_dir run --split test.en"
+    (tmp_path / "test.en").write_text("a\n")
+    assert evaluation_command("run", "test.en") == "memattn-eval --run_dir run --source test.en --target FILE"
 
 
 def test_later_results_in_the_folder_of_evaluations_count_before_those_of_a_sweep(tmp_path):

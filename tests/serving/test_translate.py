@@ -377,6 +377,13 @@ def test_an_ensemble_of_the_same_model_twice_translates_as_the_model(runs, train
     assert list(by_ensemble) == list(by_model)
 
 
+def test_an_ensemble_of_runs_that_read_other_sources_is_refused(runs, monkeypatch):
+    facts = {run_dir: {"length": number} for number, run_dir in enumerate(runs[0])}
+    monkeypatch.setattr("memattn.runs.trained.run_folder.source_facts", facts.get)
+    with pytest.raises(ConfigError, match="it reads other sources than .*; an ensemble needs the same"):
+        load(runs[0], [], None)
+
+
 def test_an_ensemble_of_different_vocabularies_is_refused(runs, tiny_config, tmp_path):
     assert train(tiny_config(), str(tmp_path / "run"), NO_STRATEGY) == 0
     with pytest.raises(ConfigError, match="run: .*vocabulary"):
