@@ -1,8 +1,9 @@
-"""Trains soft attention, and hard attention by REINFORCE (Xu et al., 2015), to copy sequences of symbols.
+"""Trains models with soft attention, and with hard attention by REINFORCE (Xu et al., 2015), to copy symbols.
 
 python scripts/hard_attention.py --output results/hard_attention/table
 
-A row of the table has the shares of 500 test sequences that a model copies without an error.
+A row of the table is a trained model, with the share of 500 test sequences that it copies without an error after each
+number of training steps in --tests.
 """
 
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
@@ -23,8 +24,8 @@ def main() -> int:
     from memattn.runs import provenance
 
     options = flags.FLAGS
-    seeds = _integers("seeds", options.seeds, least=0)
-    tests = sorted(_integers("tests", options.tests, least=1))
+    seeds = list(dict.fromkeys(_integers("seeds", options.seeds, least=0)))
+    tests = sorted(set(_integers("tests", options.tests, least=1)))
     os.makedirs(os.path.dirname(options.output) or ".", exist_ok=True)
     rows = []
     for kind in hard_attention.KINDS:
@@ -40,7 +41,10 @@ def main() -> int:
 
 
 def _integers(flag: str, values: list[str], *, least: int) -> list[int]:
-    """Returns the values of a flag. Raises ConfigError if there are none, or one is not an integer in the range."""
+    """Returns the values of a flag as ints.
+
+    Raises ConfigError if there are none, and for a value that is no integer from `least` to 2**31 - 1.
+    """
     for value in values or [""]:
         if not value.isdecimal() or not least <= int(value) < 2**31:
             raise ConfigError(f"--{flag}: {value or 'empty'}; give integers from {least} to {2**31 - 1}")
@@ -57,7 +61,7 @@ def _write(rows: list[dict], conditions: dict) -> None:
 if __name__ == "__main__":
     flags.DEFINE_list("seeds", "1,2,3", "Seeds of weights, sequences and draws.")
     flags.DEFINE_list(
-        "tests", "250,500,1000,2000", "Training steps after which a model is tested; the last ends training."
+        "tests", "250,500,1000,2000", "Training steps after which a model is tested; the largest ends training."
     )
     flags.DEFINE_integer("max_length", 10, "Length of the longest sequence.", lower_bound=1, upper_bound=200)
     flags.DEFINE_string("output", "results/hard_attention/table", "Files of the table, without their ending.")

@@ -66,7 +66,7 @@ def checked(tree: dict, origin: Origin) -> Config:
       ConfigError: a key is unknown, or a value cannot be used; the message names the place of the key.
     """
     tree = {"data": {}, **aliases.current(tree, origin)}
-    _check_top_level(tree, origin)
+    _check_top_level_keys(tree, origin)
     config = build(Config, tree, "", origin)
     if isinstance(config.model, Seq2SeqConfig):
         attention = mechanism_options.complete(config.model.attention, "model.attention", origin)
@@ -77,11 +77,11 @@ def checked(tree: dict, origin: Origin) -> Config:
     return config
 
 
-def _check_top_level(tree: Mapping, origin: Origin) -> None:
-    """Raises ConfigError for a key that belongs into a section, such as `num_slots`; the message says where."""
+def _check_top_level_keys(tree: Mapping, origin: Origin) -> None:
+    """Raises ConfigError for a key that belongs in a section, such as `num_slots`; the message says in which."""
     known = {field.name for field in dataclasses.fields(Config)}
     for name in tree:
-        if name not in known and (keys := [*keys_named(name, Config), *mechanism_options.keys_named(name)]):
+        if name not in known and (keys := [*keys_named(name, Config), *mechanism_options.keys_of_option(name)]):
             raise origin.error(name, f"unknown key; did you mean {' or '.join(keys)}?")
 
 

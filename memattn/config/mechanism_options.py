@@ -1,5 +1,6 @@
 """Checks `model.attention` by the constructor of the mechanism that it names."""
 
+import contextlib
 import inspect
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -56,10 +57,13 @@ def complete(attention: Mapping[str, Any], key: str, origin: Origin) -> dict[str
     return {"name": name, **options}
 
 
-def keys_named(option: str) -> list[str]:
-    """Returns the dotted key of an option that a mechanism of this package has; none if no mechanism has it."""
-    has_option = any(option in mechanism_parameters(MECHANISMS[name]) for name in MECHANISMS)
-    return [f"model.attention.{option}"] if has_option else []
+def keys_of_option(option: str) -> list[str]:
+    """Returns the dotted key of an option that a registered mechanism has; none if no mechanism has it."""
+    for name in MECHANISMS:
+        with contextlib.suppress(ImportError, ConfigError):  # of a mechanism that cannot be imported or read
+            if option in mechanism_parameters(MECHANISMS[name]):
+                return [f"model.attention.{option}"]
+    return []
 
 
 def _mechanism(name: Any, key: str, origin: Origin) -> Any:

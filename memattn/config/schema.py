@@ -216,14 +216,14 @@ def kinds(hint: Any) -> dict[str, type["DataclassInstance"]]:
 
 
 def keys_named(name: str, section: type["DataclassInstance"]) -> list[str]:
-    """Returns the dotted keys of a dataclass, and of those in its fields, whose last part is `name`."""
+    """Returns the dotted keys, in a dataclass and the dataclasses within it, whose last part is `name`."""
     hints, keys = typing.get_type_hints(section), []
     for field in dataclasses.fields(section):
         if field.name == name:
             keys.append(name)
         for nested in sections_of(hints[field.name]):
             keys += [f"{field.name}.{key}" for key in keys_named(name, nested)]
-    return list(dict.fromkeys(keys))  # several kinds of a union may have a key
+    return list(dict.fromkeys(keys))  # kinds of a union may share a key
 
 
 def keys_of_other_kinds(hint: Any, kind: Any) -> set[str]:

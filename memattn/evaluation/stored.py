@@ -66,6 +66,6 @@ def _evaluations_folder(run_dir: str, name: str) -> str:
 
 def evaluation_command(run_dir: str, name: str) -> str:
     """Returns the command that evaluates a run on a split or a file."""
-    is_file = bool(os.path.dirname(name)) or os.path.isfile(name)
+    is_file = bool(os.path.dirname(name)) or ("." in name and os.path.isfile(name))
     flags = f"--source {shlex.quote(name)} --target FILE" if is_file else f"--split {shlex.quote(name)}"
     return f"memattn-eval --run_dir {shlex.quote(run_dir)} {flags}"

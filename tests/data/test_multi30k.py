@@ -1,4 +1,4 @@
-"""The download of Multi30k, which a local server has in the layout of the real repository."""
+"""The download of Multi30k, from a local server in place of GitHub."""
 
 import gzip
 import hashlib
@@ -11,7 +11,7 @@ from memattn.errors import DataError
 
 @pytest.fixture
 def captions(server, monkeypatch):
-    """The captions by name of their file; the server has them compressed, with checksums as expected."""
+    """Captions by file name; the server has them compressed, and their checksums are the expected ones."""
     captions = {}
     for name in releases.multi30k.SHA256:
         captions[name] = f"a caption of {name}\n"

@@ -14,8 +14,8 @@ from memattn.search.beam_search import Hypotheses
 pytestmark = pytest.mark.slow
 
 
-def test_the_gradient_is_that_of_the_expected_loss():
-    """Weighs all choices of two steps by their probabilities, and compares with the derivative of the sum itself."""
+def test_the_gradient_of_rewards_for_all_losses_is_that_of_the_expected_loss():
+    """Sums the estimates over all choices in two steps, weighted by their probabilities."""
     random = np.random.default_rng(3)
     logits = tf.constant(random.normal(size=[2, 3]))  # two steps, three positions
     first_losses = tf.constant(random.normal(size=[3]))
@@ -40,11 +40,25 @@ def test_the_gradient_is_that_of_the_expected_loss():
     np.testing.assert_allclose(estimate, exact, rtol=1e-9)
 
 
+def test_no_gradient_passes_through_the_reward():
+    losses, baseline = tf.constant([[1.0, 2.0]]), tf.constant([[0.5, 0.5]])
+    with tf.GradientTape() as tape:
+        tape.watch([losses, baseline])
+        value = hard_attention.policy_loss(tf.math.log([[0.5, 0.25]]), losses, baseline)
+    np.testing.assert_allclose(value, [[0.5 * np.log(0.5), 1.5 * np.log(0.25)]], rtol=1e-6)
+    assert tape.gradient(value, [losses, baseline]) == [None, None]
+
+
+def test_rewards_are_for_the_token_for_it_and_all_later_ones_or_for_the_sequence():
+    rewarded = [function(tf.constant([[1.0, 2.0, 4.0]])) for function in hard_attention.REWARDED.values()]
+    np.testing.assert_allclose(rewarded, [[[1, 2, 4]], [[7, 6, 4]], [[7, 7, 7]]])
+
+
 @pytest.fixture
 def layer_and_memory():
     """A mechanism, its memory of a source with two positions of padding, and a query for each of 4,000 draws."""
     tf.keras.utils.set_random_seed(2)
-    layer = hard_attention.HardAttention(units=6)
+    layer = hard_attention.HardAttention(units=6, initializer={"class_name": "RandomNormal", "config": {"stddev": 1.0}})
     states, query = tf.random.normal([1, 5, 4]), tf.repeat(tf.random.normal([1, 1, 6]), 4_000, 1)
     layer(query[:, :1], states)
     return layer, layer.memorize(states, tf.constant([[True, True, True, False, False]])), query
@@ -58,11 +72,13 @@ def test_draws_follow_the_weights_of_bahdanau_attention(layer_and_memory):
     np.testing.assert_array_equal(np.sum(choices, -1), 1)
     shares = np.mean(choices, (0, 1))
     assert weights[:3].min() > 0.05
+    assert np.ptp(weights[:3]) > 0.1
+    assert np.any(layer.score(query, memory, seed=tf.constant([1, 3]))[0] != choices)
     np.testing.assert_allclose(shares, weights, atol=0.03)  # four standard deviations
     assert not shares[3:].any()
 
 
-def test_without_a_seed_the_likeliest_position_is_read(layer_and_memory):
+def test_without_a_seed_the_most_probable_position_is_read(layer_and_memory):
     layer, memory, query = layer_and_memory
     weights = layer.probabilities(query[:, :1], memory)[0, 0].numpy()
     choices, _ = layer.score(query[:, :1], memory)
@@ -81,14 +97,14 @@ def test_sequences_have_an_end_and_padding():
 
 
 def test_hard_attention_learns_to_copy():
-    untrained, trained = hard_attention.train(hard_attention.TOKEN, max_length=3, tests=[1, 300], seed=1)
+    untrained, trained = hard_attention.train(hard_attention.KINDS[1], max_length=3, tests=[1, 300], seed=1)
     assert untrained < 0.1
     assert trained > 0.5
 
 
 def test_a_copy_must_be_right_to_its_end(monkeypatch):
     ids = np.array([[4, 5, EOS, PAD], [4, 5, 6, EOS], [4, EOS, PAD, PAD], [7, EOS, PAD, PAD]])
-    # A right one, one that is too short, one that is too long, and one with another symbol.
+    # Right, too short, too long, and with another symbol.
     tokens = tf.constant([[[4, 5, EOS]], [[4, 5, EOS]], [[4, 5, EOS]], [[8, EOS, EOS]]])
     hypotheses = Hypotheses(tokens, tf.zeros_like(tokens[:, :, 0]), tf.zeros(tokens.shape[:2]))
     monkeypatch.setattr(memattn, "beam_search", lambda *_, **__: hypotheses, raising=False)
@@ -97,7 +113,7 @@ def test_a_copy_must_be_right_to_its_end(monkeypatch):
 
 
 def test_the_script_writes_its_table(tmp_path, command):
-    arguments = ["--seeds", "1", "--tests", "2,1", "--max_length", "2", "--output", "out/table"]
+    arguments = ["--seeds", "1", "--tests", "2,1,2", "--max_length", "2", "--output", "out/table"]
     status, printed, errors = command(tmp_path, "scripts.hard_attention", *arguments)
     assert status == 0, errors
     assert printed.count("copied after") == 2 * len(hard_attention.KINDS)

@@ -151,7 +151,7 @@ def test_a_run_stopped_at_every_step_equals_an_uninterrupted_one(tiny_config, tm
     assert_same_run(tmp_path / "uninterrupted", tmp_path / "interrupted")
 
 
-def test_the_time_of_a_run_goes_on_where_it_was_stopped(tiny_config, tmp_path, monkeypatch):
+def test_a_resumed_run_adds_its_time_to_the_time_before(tiny_config, tmp_path, monkeypatch):
     now, save = [1_000.0], Trainer.save
 
     def save_later(trainer):
@@ -163,7 +163,7 @@ def test_the_time_of_a_run_goes_on_where_it_was_stopped(tiny_config, tmp_path, m
     assert train(tiny_config(), str(tmp_path / "run"), NO_STRATEGY) == 128 + signal.SIGTERM
     spent = now[0] - 1_000
     assert spent >= 200
-    now[0] += 10_000  # the run rests
+    now[0] += 10_000  # while the run is stopped
     monkeypatch.setattr(Trainer, "save", save)
     assert train(tiny_config(), str(tmp_path / "run"), NO_STRATEGY) == 0
     with open(tmp_path / "run" / run_folder.VALIDATIONS, encoding="utf-8") as file:
@@ -487,7 +487,7 @@ def test_a_model_learns_to_copy(tiny_config, tmp_path):
     assert dataclasses.asdict(config)["training"] == result["config"]["training"]
 
 
-def test_a_validation_scores_the_weights_of_the_moment(tiny_config, tmp_path):
+def test_a_validation_scores_the_current_weights(tiny_config, tmp_path):
     config = tiny_config()
     run = Trainer(config, str(tmp_path / "run"), NO_STRATEGY).run
     run.validation.scores()

@@ -1,4 +1,4 @@
-"""Compares rare words spelled out with BPE (Kaiser & Bengio, 2016)."""
+"""Compares BPE with words, of which the rare ones are spelled out (Kaiser & Bengio, 2016)."""
 
 import statistics
 
@@ -9,7 +9,7 @@ from studies.runs import groups, text_name
 
 
 def spelled(output: Output, runs: list[Run]) -> None:
-    """Writes test BLEU of models that read the same text in BPE units, or in words with the rare ones spelled out."""
+    """Writes the test BLEU of models whose text is in BPE units, or in words with the rare ones spelled out."""
     rows = []
     for (units, model), seeds in groups(runs, _units, _model).items():
         bleu = [run.result.scores["bleu"] for run in seeds]

@@ -1,11 +1,12 @@
-"""Trains hard attention (Xu et al., 2015) by REINFORCE, to copy sequences of symbols."""
+"""Trains models with soft or hard attention (Xu et al., 2015) to copy sequences of symbols."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import tensorflow as tf
 
 import memattn
+from memattn.attention.ops import GENERATOR
 from memattn.data.vocabulary import BOS, EOS, PAD, SPECIAL_TOKENS
 from memattn.models.tokens import shift_right
 
@@ -13,21 +14,25 @@ FIRST_SYMBOL = len(SPECIAL_TOKENS)  # the id of the first symbol
 SYMBOLS = 20
 UNITS = 128
 BATCH = 64  # sequences of a training step
-TESTED = 500  # sequences that are copied to test a model
-SOFT = "soft (Bahdanau)"
-TOKEN = "hard, reward: the token"
-SENTENCE = "hard, reward: the sentence"
-KINDS = (SOFT, TOKEN, SENTENCE)
+TEST_SEQUENCES = 500
 _LEARNING_RATE = 0.003
 _CLIP_NORM = 5.0
-_DECAY = 0.9  # of the running mean that is the baseline of sentences, as in Xu et al.
+
+SOFT = "soft (Bahdanau)"
+# For each kind of hard attention, the losses [B, T] for which the draws of a step are rewarded, from those of tokens.
+REWARDED: dict[str, Callable[[tf.Tensor], tf.Tensor]] = {
+    "hard, rewarded for the token": lambda losses: losses,
+    "hard, rewarded for the token and all later ones": lambda losses: tf.cumsum(losses, 1, reverse=True),
+    "hard, rewarded for the whole sequence": lambda losses: tf.zeros_like(losses) + tf.reduce_sum(losses, 1, True),
+}
+KINDS = (SOFT, *REWARDED)
 
 
 class HardAttention(memattn.BahdanauAttention):
     """Reads a single source position in each step, with the weights of Bahdanau attention as probabilities.
 
-    In training, the position is drawn; otherwise, it is the likeliest one. The choice has no gradient, so that the loss
-    must have a term for it: see `policy_loss`.
+    In training, the position is drawn; otherwise, it is the most probable one. No gradient passes through the choice,
+    so the loss needs a term for it: `policy_loss`.
     """
 
     def probabilities(self, query: tf.Tensor, memory: dict[str, tf.Tensor]) -> tf.Tensor:
@@ -36,27 +41,31 @@ class HardAttention(memattn.BahdanauAttention):
 
     def score(self, query, memory, state=(), seed=None):
         probabilities = self.probabilities(query, memory)
-        values = tf.math.log(probabilities)
-        if seed is not None:  # the largest of log p + Gumbel noise is a draw from p
-            uniform = tf.random.stateless_uniform(tf.shape(values), seed, minval=1e-20, dtype=values.dtype)
-            values -= tf.math.log(-tf.math.log(uniform))
-        chosen = tf.argmax(values, -1, tf.int32)
+        scores = tf.math.log(probabilities)
+        if seed is not None:  # the argmax of log p + Gumbel noise is a draw from p
+            shape = tf.shape(scores)
+            uniform = tf.random.stateless_uniform(shape, seed, minval=1e-20, dtype=scores.dtype, alg=GENERATOR)
+            scores -= tf.math.log(-tf.math.log(uniform))
+        chosen = tf.argmax(scores, -1, tf.int32)
         return tf.one_hot(chosen, tf.shape(probabilities)[-1], dtype=probabilities.dtype), state
 
 
 def policy_loss(log_probabilities: tf.Tensor, losses: tf.Tensor, baseline: tf.Tensor) -> tf.Tensor:
-    """Returns a term [B, T] whose gradient is, in expectation, that of the losses through the choice of positions.
+    """Returns (loss - baseline) log p [B, T], with no gradient through the first factor (REINFORCE).
+
+    If `losses` hold all losses that a draw affects, the expected gradient is that of the expected losses with respect
+    to the probabilities. Losses that are left out bias it.
 
     Args:
       log_probabilities: of the positions that were drawn [B, T].
-      losses: cross-entropies [B, T] that a draw is responsible for; the reward is their negative.
-      baseline: an estimate of the losses [B, T] that does not depend on the draw; it reduces the variance.
+      losses: [B, T], cross-entropies for which the draw of a step is rewarded; the reward is their negative.
+      baseline: an estimate of `losses` [B, T], which reduces the variance; it must not depend on the draw of the step.
     """
     return tf.stop_gradient(losses - baseline) * log_probabilities
 
 
 def sequences(number: int, max_length: int, random: np.random.Generator) -> np.ndarray:
-    """Returns `number` sequences of 1 to `max_length` symbols, each with its end, padded [B, T]."""
+    """Returns `number` sequences of 1 to `max_length` symbols, each with an end of sentence, padded [B, T]."""
     ids = random.integers(FIRST_SYMBOL, FIRST_SYMBOL + SYMBOLS, [number, max_length + 1])
     ends = random.integers(1, max_length + 1, [number, 1])
     places = np.arange(max_length + 1)
@@ -65,7 +74,6 @@ def sequences(number: int, max_length: int, random: np.random.Generator) -> np.n
 
 def make_model(kind: str, max_length: int) -> memattn.Seq2Seq:
     """Makes a model with one layer and without a mixing layer, so that the output layer reads [h; c]."""
-    attention = memattn.BahdanauAttention if kind == SOFT else HardAttention
     return memattn.Seq2Seq(
         vocabulary_size=FIRST_SYMBOL + SYMBOLS,
         max_source_length=max_length + 1,
@@ -78,29 +86,24 @@ def make_model(kind: str, max_length: int) -> memattn.Seq2Seq:
         mix=False,
         bridge="auto",
         tie_embeddings="none",
-        attention={"name": f"{attention.__module__}:{attention.__name__}"},
+        attention={"name": "bahdanau" if kind == SOFT else f"{__name__}:{HardAttention.__name__}"},
     )
 
 
-def train(kind: str, *, max_length: int, tests: list[int], seed: int) -> Iterator[float]:
-    """Trains a model; after each number of steps in `tests`, yields the share of test sequences that it copies exactly.
+def make_update(kind: str, model: memattn.Seq2Seq) -> Callable[[tf.Tensor, tf.Tensor], None]:
+    """Returns a function that makes a training step from ids [B, T] and a seed [2].
 
-    Args:
-      kind: one of KINDS. If a draw is rewarded for its own token, the baseline is a linear function of the query,
-        learned beside the model. If it is rewarded for all tokens of the sequence, the baseline is a running mean, as
-        in Xu et al. (2015).
-      max_length: length of the longest sequence.
-      tests: ascending numbers of training steps.
-      seed: of weights, sequences and draws.
+    The baseline of hard attention is a linear function of the query, learned beside the model. Xu et al. have a running
+    mean, the entropy of the probabilities as a further term, and steps that read the expected position.
     """
-    tf.keras.utils.set_random_seed(seed)
-    model = make_model(kind, max_length)
     estimator = tf.keras.layers.Dense(1, name="baseline")
     estimator.build([None, None, UNITS])
-    running_mean = tf.Variable(0.0, trainable=False)
-    weights = model.trainable_variables + (estimator.trainable_variables if kind == TOKEN else [])
-    optimizer = tf.keras.optimizers.Adam(_LEARNING_RATE, global_clipnorm=_CLIP_NORM)
-    optimizer.build(weights)
+    optimizers = [
+        (tf.keras.optimizers.Adam(_LEARNING_RATE, global_clipnorm=_CLIP_NORM), model.trainable_variables),
+        (tf.keras.optimizers.Adam(_LEARNING_RATE), estimator.trainable_variables if kind in REWARDED else []),
+    ]
+    for optimizer, weights in optimizers:
+        optimizer.build(weights)
 
     @tf.function(autograph=False)
     def update(ids: tf.Tensor, seed: tf.Tensor) -> None:
@@ -109,26 +112,39 @@ def train(kind: str, *, max_length: int, tests: list[int], seed: int) -> Iterato
             encoded = model.encode(ids, seed)
             inputs = model.target_embedding(shift_right(ids))
             features, choices = model.decoder(inputs, encoded.cells, encoded.memory, seed)
-            logits = model.output_layer(features)
-            losses = is_real * tf.nn.sparse_softmax_cross_entropy_with_logits(ids, logits)
+            losses = is_real * tf.nn.sparse_softmax_cross_entropy_with_logits(ids, model.output_layer(features))
             total = tf.reduce_sum(losses)
-            if kind != SOFT:
+            if kind in REWARDED:
                 queries = features[:, :, :UNITS]  # h of [h; c]
                 probabilities = model.attention.probabilities(queries, encoded.memory)
                 log_probabilities = tf.math.log(tf.reduce_sum(choices * probabilities, -1))
-                if kind == TOKEN:
-                    baseline = estimator(tf.stop_gradient(queries))[:, :, 0]
-                    total += tf.reduce_sum(is_real * (tf.stop_gradient(losses) - baseline) ** 2)
-                else:
-                    losses = tf.reduce_sum(losses, 1, keepdims=True)
-                    running_mean.assign(_DECAY * running_mean + (1 - _DECAY) * tf.reduce_mean(losses))
-                    baseline = running_mean
-                total += tf.reduce_sum(is_real * policy_loss(log_probabilities, losses, baseline))
+                rewarded = tf.stop_gradient(REWARDED[kind](losses))
+                baseline = estimator(tf.stop_gradient(queries))[:, :, 0]
+                total += tf.reduce_sum(is_real * policy_loss(log_probabilities, rewarded, baseline))
+                total += tf.reduce_sum(is_real * (rewarded - baseline) ** 2)
             total /= tf.reduce_sum(is_real)
-        optimizer.apply_gradients(zip(tape.gradient(total, weights), weights, strict=True))
+        gradients = tape.gradient(total, [weights for _, weights in optimizers])
+        for (optimizer, weights), parts in zip(optimizers, gradients, strict=True):
+            if weights:
+                optimizer.apply_gradients(zip(parts, weights, strict=True))
 
+    return update
+
+
+def train(kind: str, *, max_length: int, tests: list[int], seed: int) -> Iterator[float]:
+    """Trains a model; after each number of steps in `tests`, yields the share of test sequences that it copies exactly.
+
+    Args:
+      kind: one of KINDS.
+      max_length: length of the longest sequence.
+      tests: ascending numbers of training steps.
+      seed: seed of weights, sequences and draws.
+    """
+    tf.keras.utils.set_random_seed(seed)
+    model = make_model(kind, max_length)
+    update = make_update(kind, model)
     random = np.random.default_rng([seed, 0])
-    test_set = sequences(TESTED, max_length, np.random.default_rng([seed, 1]))
+    test_set = sequences(TEST_SEQUENCES, max_length, np.random.default_rng([seed, 1]))
     for step in range(1, tests[-1] + 1):
         update(tf.constant(sequences(BATCH, max_length, random)), tf.constant([seed, step]))
         if step in tests:
