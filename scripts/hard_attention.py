@@ -61,7 +61,7 @@ def _write(rows: list[dict], conditions: dict) -> None:
 if __name__ == "__main__":
     flags.DEFINE_list("seeds", "1,2,3", "Seeds of weights, sequences and draws.")
     flags.DEFINE_list(
-        "tests", "250,500,1000,2000", "Training steps after which a model is tested; the largest ends training."
+        "tests", "250,500,1000", "Training steps after which a model is tested; the largest ends training."
     )
     flags.DEFINE_integer("max_length", 10, "Length of the longest sequence.", lower_bound=1, upper_bound=200)
     flags.DEFINE_string("output", "results/hard_attention/table", "Files of the table, without their ending.")

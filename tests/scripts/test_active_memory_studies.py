@@ -199,8 +199,6 @@ def test_the_table_of_spelled_words_has_a_row_for_each_model_and_kind_of_unit(tm
     assert rows == [
         ("BPE", "Bahdanau", "1", "20.00"),
         ("words and characters", "Bahdanau", "1", "21.00"),
-        ("BPE", "windowed memory, K = 32", "1", "20.00"),
-        ("words and characters", "windowed memory, K = 32", "1", "21.00"),
     ]
 
 
