@@ -8,15 +8,14 @@ that is right after --epochs or --minutes. Cells that the output already has are
 
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
 
-import json
 import math
 import os
 
 from absl import flags
+from studies import standalone
 
-from memattn import files, processes, reading
+from memattn import processes, reading
 from memattn.errors import ConfigError, RunError
-from memattn.evaluation import formatting
 
 _SETTINGS = ("task", "length", "model", "learning_rate", "seed")  # a cell is identified by these values
 _NUMBERS = ("learning_rate", "seed", "right", "epochs", "constant_right", "seconds")
@@ -115,10 +114,7 @@ def _write(cells: list[dict]) -> None:
                 "a constant, % right": f"{100 * cell['constant_right']:.1f}",
             }
         )
-    output = flags.FLAGS.output
-    files.write(f"{output}.json", json.dumps({"cells": cells}, indent=2) + "\n")
-    files.write_csv(f"{output}.csv", rows)
-    files.write(f"{output}.md", formatting.markdown(rows))
+    standalone.write_table(flags.FLAGS.output, rows, {"cells": cells})
 
 
 if __name__ == "__main__":

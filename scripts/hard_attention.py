@@ -8,14 +8,10 @@ number of training steps in --tests.
 
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
 
-import json
 import os
 
 from absl import flags
-
-from memattn import files
-from memattn.errors import ConfigError
-from memattn.evaluation import formatting
+from studies import standalone
 
 
 def main() -> int:
@@ -24,8 +20,8 @@ def main() -> int:
     from memattn.runs import provenance
 
     options = flags.FLAGS
-    seeds = list(dict.fromkeys(_integers("seeds", options.seeds, least=0)))
-    tests = sorted(set(_integers("tests", options.tests, least=1)))
+    seeds = list(dict.fromkeys(standalone.integers("seeds", options.seeds)))
+    tests = sorted(set(standalone.integers("tests", options.tests, least=1)))
     os.makedirs(os.path.dirname(options.output) or ".", exist_ok=True)
     rows = []
     for kind in hard_attention.KINDS:
@@ -36,26 +32,8 @@ def main() -> int:
                 row[f"after {steps:,} steps"] = f"{100 * share:.1f}%"
                 print(f"{kind}, seed {seed}: {100 * share:.1f}% copied after {steps:,} steps", flush=True)
             rows.append(row)
-            _write(rows, provenance.conditions())
+            standalone.write_table(options.output, rows, {"rows": rows, **provenance.conditions()})
     return 0
-
-
-def _integers(flag: str, values: list[str], *, least: int) -> list[int]:
-    """Returns the values of a flag as ints.
-
-    Raises ConfigError if there are none, and for a value that is no integer from `least` to 2**31 - 1.
-    """
-    for value in values or [""]:
-        if not value.isdecimal() or not least <= int(value) < 2**31:
-            raise ConfigError(f"--{flag}: {value or 'empty'}; give integers from {least} to {2**31 - 1}")
-    return [int(value) for value in values]
-
-
-def _write(rows: list[dict], conditions: dict) -> None:
-    output = flags.FLAGS.output
-    files.write(f"{output}.json", json.dumps({"rows": rows, **conditions}, indent=2) + "\n")
-    files.write_csv(f"{output}.csv", rows)
-    files.write(f"{output}.md", formatting.markdown(rows))
 
 
 if __name__ == "__main__":

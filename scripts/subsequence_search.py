@@ -7,15 +7,11 @@ The sequences are synthetic: held tones, and warped, cropped, noisy copies of th
 
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
 
-import json
 import os
 import time
 
 from absl import flags
-
-from memattn import files
-from memattn.errors import ConfigError
-from memattn.evaluation import formatting
+from studies import standalone
 
 
 def main() -> int:
@@ -24,13 +20,11 @@ def main() -> int:
     from memattn.runs import provenance
 
     options = flags.FLAGS
-    wrong = [seed for seed in options.seeds if not seed.isdecimal() or int(seed) >= 2**31]
-    if wrong or not options.seeds:
-        raise ConfigError(f"--seeds: {wrong[0] if wrong else 'empty'}; give integers from 0 to {2**31 - 1}")
+    seeds = standalone.integers("seeds", options.seeds)
     os.makedirs(os.path.dirname(options.output) or ".", exist_ok=True)
     rows = []
     for name in ("mean and deviation, untrained", *subsequence.POOLINGS):
-        for seed in map(int, options.seeds):
+        for seed in seeds:
             start = time.monotonic()
             steps, encoders = 0, None
             if name in subsequence.POOLINGS:
@@ -39,15 +33,8 @@ def main() -> int:
             result = subsequence.evaluate(encoders, rows=options.sequences, seed=seed)
             rows.append({"pooling": name, "seed": seed, **result, "training steps": steps})
             print(f"{name}, seed {seed}: {result}, {time.monotonic() - start:.0f} s", flush=True)
-            _write(rows, provenance.conditions())
+            standalone.write_table(options.output, rows, {"rows": rows, **provenance.conditions()})
     return 0
-
-
-def _write(rows: list[dict], conditions: dict) -> None:
-    output = flags.FLAGS.output
-    files.write(f"{output}.json", json.dumps({"rows": rows, **conditions}, indent=2) + "\n")
-    files.write_csv(f"{output}.csv", rows)
-    files.write(f"{output}.md", formatting.markdown(rows))
 
 
 if __name__ == "__main__":

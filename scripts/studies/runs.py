@@ -18,6 +18,11 @@ def model_name(run: Run) -> str:
     return names.model(styles.attention(run.config))
 
 
+def model_words(run: Run) -> str:
+    """Returns the name of a run's model in words, such as "memory, K = 32"."""
+    return styles.words(styles.attention(run.config))
+
+
 def scorings_name(run: Run) -> str:
     return names.scorings(styles.attention(run.config))
 

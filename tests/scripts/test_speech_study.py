@@ -191,7 +191,7 @@ def test_the_table_has_error_rates_of_each_model(decoded, tmp_path):
     runs, output = made_up_runs(), Output(str(tmp_path), "small")
     speech.speech(output, runs)
     rows = {row["model"]: row for row in rows_of(output)}
-    assert len(rows) == 14
+    assert (len(rows), len(runs)) == (14, 24)
     assert ("MoChA, w = 2" in rows) and ("windowed memory, K = 32, read by address" in rows)
     row = rows["Bahdanau"]
     assert (row["seeds"], row["CER %"], row["min-max"], row["WER %"]) == ("3", "11.0", "10.0-12.0", "21.0")

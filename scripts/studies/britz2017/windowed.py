@@ -14,6 +14,7 @@ from studies.runs import (
     groups,
     is_memory,
     median_steps,
+    model_words,
     num_slots,
     steps_by_seed,
     task_length,
@@ -32,7 +33,7 @@ def windowed_memory(output: Output, runs: list[Run]) -> None:
     rows, runs = [], continued(runs)
     steps: dict[str, list[tuple[float, int | None]]] = {}
     curves: dict[int, dict[str, list[Run]]] = {}
-    for (length, model), seeds in groups(sorted(runs, key=_place), task_length, _label).items():
+    for (length, model), seeds in groups(sorted(runs, key=_place), task_length, model_words).items():
         load = length / num_slots(seeds[0]) if is_memory(seeds[0]) else None
         rows.append(
             {
@@ -57,7 +58,7 @@ def windowed_memory(output: Output, runs: list[Run]) -> None:
 def pace(output: Output, runs: list[Run]) -> None:
     """Writes the training steps to 95 BLEU, in the copy task, by length and model."""
     rows = []
-    for (length, model), seeds in groups(sorted(runs, key=_place), task_length, _label).items():
+    for (length, model), seeds in groups(sorted(runs, key=_place), task_length, model_words).items():
         steps = {"steps to 95 BLEU, by seed": steps_by_seed(seeds), "median": median_steps(seeds)}
         rows.append({"L": length, "model": model, **steps})
     every = runs[0].config.training.validate_every
@@ -88,7 +89,7 @@ def bridge(output: Output, copy: list[Run], translation: list[Run]) -> None:
     """Writes BLEU with a zero first state of the decoder and with one from a dense layer, by task and model."""
     rows = []
     for name_of_task, runs in ((task_name, copy), (text_name, translation)):
-        for (task, model), seeds in groups(runs, name_of_task, _label).items():
+        for (task, model), seeds in groups(runs, name_of_task, model_words).items():
             by_bridge = {kind: same for (kind,), same in groups(seeds, _bridge).items()}
             row = {"task": task, "model": model}
             for kind in ("zero", "dense"):
@@ -132,10 +133,6 @@ def _quality(seeds: list[Run]) -> dict[str, str]:
         "min-max": formatting.extent(bleu, ".2f"),
         "steps to 95 BLEU": steps_by_seed(seeds) if seeds[0].config.data.generated else "",
     }
-
-
-def _label(run: Run) -> str:
-    return styles.words(styles.attention(run.config))
 
 
 def _parts(run: Run) -> str:

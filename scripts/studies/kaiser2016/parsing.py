@@ -2,10 +2,10 @@
 
 import statistics
 
-from memattn.evaluation import formatting, styles
+from memattn.evaluation import formatting
 from memattn.sweeps.results import Run
 from studies.output import Output
-from studies.runs import groups
+from studies.runs import groups, model_words
 
 _F1 = "bracketing_f1"
 _STEPS = (454, 908, 1362, 1816, 2270, 4086)  # training steps whose validations are shown; 454 are an epoch
@@ -17,7 +17,7 @@ def parsing(output: Output, runs: list[Run]) -> None:
     The columns of the test split are empty for models without a finished run.
     """
     rows = []
-    for (model,), seeds in groups(runs, lambda run: styles.words(styles.attention(run.config))).items():
+    for (model,), seeds in groups(runs, model_words).items():
         scores = [run.result.scores for run in seeds if _F1 in run.result.scores]
         f1, malformed = ([score[name] for score in scores] for name in (_F1, "malformed_trees"))
         rows.append(

@@ -2,16 +2,16 @@
 
 import statistics
 
-from memattn.evaluation import formatting, styles
+from memattn.evaluation import formatting
 from memattn.sweeps.results import Run
 from studies.output import Output
-from studies.runs import groups, text_name
+from studies.runs import groups, model_words, text_name
 
 
 def spelled(output: Output, runs: list[Run]) -> None:
     """Writes the test BLEU of models whose text is in BPE units, or in words with the rare ones spelled out."""
     rows = []
-    for (units, model), seeds in groups(runs, _units, _model).items():
+    for (units, model), seeds in groups(runs, _units, model_words).items():
         bleu = [run.result.scores["bleu"] for run in seeds]
         rows.append(
             {
@@ -24,10 +24,6 @@ def spelled(output: Output, runs: list[Run]) -> None:
             }
         )
     output.table(rows, "Multi30k English to German: rare words spelled out, and BPE")
-
-
-def _model(run: Run) -> str:
-    return styles.words(styles.attention(run.config))
 
 
 def _units(run: Run) -> str:

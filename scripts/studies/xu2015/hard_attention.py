@@ -19,7 +19,7 @@ _LEARNING_RATE = 0.003
 _CLIP_NORM = 5.0
 
 SOFT = "soft (Bahdanau)"
-# For each kind of hard attention, the losses [B, T] for which the draws of a step are rewarded, from those of tokens.
+# Kind of hard attention -> function from the losses of tokens [B, T] to those for which each step's draw is rewarded.
 REWARDED: dict[str, Callable[[tf.Tensor], tf.Tensor]] = {
     "hard, rewarded for the token": lambda losses: losses,
     "hard, rewarded for the token and all later ones": lambda losses: tf.cumsum(losses, 1, reverse=True),
@@ -98,10 +98,9 @@ def make_update(kind: str, model: memattn.Seq2Seq) -> Callable[[tf.Tensor, tf.Te
     """
     estimator = tf.keras.layers.Dense(1, name="baseline")
     estimator.build([None, None, UNITS])
-    optimizers = [
-        (tf.keras.optimizers.Adam(_LEARNING_RATE, global_clipnorm=_CLIP_NORM), model.trainable_variables),
-        (tf.keras.optimizers.Adam(_LEARNING_RATE), estimator.trainable_variables if kind in REWARDED else []),
-    ]
+    optimizers = [(tf.keras.optimizers.Adam(_LEARNING_RATE, global_clipnorm=_CLIP_NORM), model.trainable_variables)]
+    if kind in REWARDED:
+        optimizers.append((tf.keras.optimizers.Adam(_LEARNING_RATE), estimator.trainable_variables))
     for optimizer, weights in optimizers:
         optimizer.build(weights)
 
@@ -125,8 +124,7 @@ def make_update(kind: str, model: memattn.Seq2Seq) -> Callable[[tf.Tensor, tf.Te
             total /= tf.reduce_sum(is_real)
         gradients = tape.gradient(total, [weights for _, weights in optimizers])
         for (optimizer, weights), parts in zip(optimizers, gradients, strict=True):
-            if weights:
-                optimizer.apply_gradients(zip(parts, weights, strict=True))
+            optimizer.apply_gradients(zip(parts, weights, strict=True))
 
     return update
 
