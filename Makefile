@@ -1,7 +1,9 @@
 # make demo      four models learn to copy 20 symbols, with a memory of 8 slots; then times of their decoder steps for
 #                sources of 20 to 2,000 tokens: about 4 minutes on two CPU cores; tables and pictures in runs/demo
 # make test      what one runs at every change: under 4 minutes on two CPU cores
-# make test-all  every test: 15 to 20 minutes; test-rest are the slow ones, which make test leaves out
+# make test-rest the slow tests, which make test leaves out and CI runs, too: 8 to 20 minutes
+# make test-long what neither runs, such as models that train until they have learned: 7 to 20 minutes; before a release
+# make test-all  all three
 # make test-addons   the tests against tensorflow-addons, in an environment with the extra `addons` (Python 3.11)
 # make test-faults   kill -9 and the like by the hundred; long
 # make check     the linter, the type checker and make test
@@ -16,20 +18,23 @@ VENV := .venv$(addprefix -tf,$(TENSORFLOW))
 BIN := $(VENV)/bin
 MOUNTING := --map-root-user --mount # what lets any user mount a disk to fill
 
-.PHONY: demo test test-rest test-all test-addons test-faults lint check docs clean
+.PHONY: demo test test-rest test-long test-all test-addons test-faults lint check docs clean
 
 demo: $(VENV)/installed
 	$(BIN)/python scripts/demo.py --output runs/demo
 
 test: $(VENV)/installed
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not long"
 
 # Two runs of pytest, because TensorFlow keeps what XLA has compiled until a process ends.
 test-rest: $(VENV)/installed
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow tests/attention tests/models
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow --ignore tests/attention --ignore tests/models
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "slow and not long" tests/attention tests/models
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "slow and not long" --ignore tests/attention --ignore tests/models
 
-test-all: test test-rest
+test-long: $(VENV)/installed
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m long
+
+test-all: test test-rest test-long
 
 test-addons: .venv-addons/installed
 	.venv-addons/bin/python -m pytest -n 2 --dist worksteal tests/attention/test_addons.py tests/attention/test_conformance.py \

@@ -76,6 +76,7 @@ def pytest_configure(config):
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # a shell's background jobs ignore it
         signal.signal(signal.SIGINT, signal.default_int_handler)
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+    gc.set_threshold(50_000)  # tracing makes many objects that live on; `free` collects them
     gc.freeze()  # `free` need not scan what the imports made, which lives on
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 4)

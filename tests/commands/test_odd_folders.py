@@ -28,6 +28,7 @@ def folder(tmp_path):
     return folder
 
 
+@pytest.mark.long
 def test_all_commands_work_in_an_odd_folder(folder, command):
     def run(module, *arguments):
         """Runs a command without errors; returns its output."""

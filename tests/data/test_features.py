@@ -242,7 +242,7 @@ def test_replicas_train_on_features_as_one_device_does(tmp_path):
     np.testing.assert_allclose(*losses, rtol=1e-4)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_model_learns_to_read_features(tmp_path):
     changes = {
         "model.units": 32,

@@ -76,6 +76,7 @@ def printed(folder, *options):
     return result.stdout.strip()
 
 
+@pytest.mark.long
 def test_thai_is_learned_and_scored(tmp_path):
     splits = write_pairs(tmp_path, {"train": 1000, "valid": 60})
     settings = Settings(TextSettings("untokenized", "en", "th"), bpe_units=200)

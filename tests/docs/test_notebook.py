@@ -45,6 +45,7 @@ def test_the_committed_notebook_was_run_from_start_to_end_without_errors(committ
     assert PATH.stat().st_size < 500_000
 
 
+@pytest.mark.long
 def test_the_notebook_runs_and_its_models_differ_as_its_text_says(committed):
     notebook = nbformat.from_dict(committed)
     nbclient.NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(PATH.parent)}}).execute()

@@ -110,6 +110,7 @@ def follow(command, tmp_path, monkeypatch):
     plt.close("all")
 
 
+@pytest.mark.long
 def test_the_layer_trains_in_a_keras_model_of_its_own(follow):
     """The model with memory attention is trained in full, one other model for three batches."""
     others = "(WindowedMemoryAttention(num_slots=8), BahdanauAttention(units=64), LuongAttention(units=64))"
@@ -149,6 +150,7 @@ def test_text_files_become_a_model_that_translates(follow, tmp_path):
     assert f"url={releases.multi30k.URL}\n" in download.code
 
 
+@pytest.mark.long
 def test_a_sweep_compares_four_mechanisms(follow, command, tmp_path, monkeypatch, capsys):
     """Two seeds of two of the mechanisms, two training steps."""
 

@@ -53,6 +53,7 @@ def repeat_until_it_fits(disk, step, run, runs=1):
         yield contents(disk)
 
 
+@pytest.mark.long
 def test_training_resumes_once_a_full_disk_has_room(command, disk, write_config, tmp_path, times):
     changes = {"training.max_steps": 8, "training.validate_every": 4, "training.checkpoint_every": 2}
     train = ["memattn.train", f"--config={write_config(changes)}", "--strategy=none"]
@@ -68,6 +69,7 @@ def test_training_resumes_once_a_full_disk_has_room(command, disk, write_config,
     assert not [path for path in contents(interrupted) if "temp" in path or path.endswith(".unfinished")]
 
 
+@pytest.mark.long
 def test_evaluation_succeeds_once_a_full_disk_has_room(command, disk, write_config, tmp_path, times):
     assert command(tmp_path, "memattn.train", f"--config={write_config()}", f"--run_dir={tmp_path / 'run'}")[0] == 0
     evaluate = ["memattn.eval", f"--run_dir={tmp_path / 'run'}", "--split=valid", "--repeats=1", "--plot=1"]

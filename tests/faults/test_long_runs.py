@@ -10,6 +10,7 @@ from memattn.training.trainer import Trainer
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.long
 def test_neither_memory_nor_traces_grow_with_steps(tiny_config, tmp_path, times):
     steps, validations = times(short=500, full=20_000), times(short=20, full=200)
     interval = steps // validations

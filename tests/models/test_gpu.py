@@ -68,6 +68,7 @@ def assert_updates_and_decodes(config, strategy):
     assert np.isfinite(hypotheses.scores[:3, 0]).all()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("config", cases())
 def test_every_kind_of_config_updates_and_decodes(config, uses):
     assert_updates_and_decodes(config, tf.distribute.get_strategy())
@@ -75,6 +76,7 @@ def test_every_kind_of_config_updates_and_decodes(config, uses):
     assert uses is None or bool(uses) == has_lstms  # cuDNN does not compute this kind of GRU
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "input_feeding", "jit_compile"),
     [

@@ -65,6 +65,7 @@ def test_a_constant_is_right_as_often_as_published():
     assert adding_problem.published("multiplication", "memory K=8 softmax/softmax", "1000") == ""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["feed-forward attention", "memory K=8 sigmoid/softmax"])
 def test_a_model_of_the_adding_problem_learns(name, monkeypatch):
     monkeypatch.setattr(adding_problem, "EPOCH", 150)

@@ -310,6 +310,7 @@ def test_training_steps_are_timed_beside_bahdanau_attention(measure):
     assert "at once" not in caption
 
 
+@pytest.mark.long
 def test_the_parts_of_a_training_step_are_timed(command, tmp_path):
     options = ["--systems", "memattn: windowed memory, K = 8", "--lengths", "4", "--units", "8", "--batch_size", "4"]
     places = ["--repeats", "2", "--output", tmp_path / "parts", "--logs", tmp_path / "logs"]
@@ -338,6 +339,7 @@ def test_a_backward_pass_takes_what_gradients_add():
     }
 
 
+@pytest.mark.long
 def test_a_decoder_step_is_timed_and_drawn(measure, tmp_path):
     sizes = ["--lengths", "3,6", "--units", "8", "--beam_size", "2"]
     rows, caption = measure("tokens", "--systems", "memattn: Bahdanau", *sizes)
@@ -349,6 +351,7 @@ def test_a_decoder_step_is_timed_and_drawn(measure, tmp_path):
     assert (tmp_path / "out" / "times.png").exists()
 
 
+@pytest.mark.long
 def test_the_latency_of_a_sentence_is_timed_beside_its_decoder_steps(measure):
     name = "memattn: Bahdanau"
     rows, _ = measure("latency", "--systems", name, "--lengths", "40,80", "--units", "8", "--beam_sizes", "1,2")
@@ -364,6 +367,7 @@ def test_the_latency_of_a_sentence_is_timed_beside_its_decoder_steps(measure):
     assert {row["speed-up over our Bahdanau"] for row in rows} == {"1.0"}
 
 
+@pytest.mark.long
 def test_a_table_of_the_paper_shows_the_ratios_of_the_paper(measure):
     names = ["memattn: memory, K = 64", "memattn: Bahdanau", "memattn: windowed memory, K = 32"]
     systems = [argument for name in names for argument in ("--systems", name)]

@@ -68,6 +68,7 @@ def make(tmp_path, monkeypatch, command):
     return make_target
 
 
+@pytest.mark.long
 def test_tables_are_written_from_tiny_runs(make, tmp_path, monkeypatch):
     task = "selective_copy, L = 6, 2 marked"
     assert [row["task"] for row in make("slots")] == [task]

@@ -96,6 +96,7 @@ def test_sequences_have_an_end_and_padding():
         assert not np.any(row[end + 1 :] != PAD)
 
 
+@pytest.mark.long
 def test_hard_attention_learns_to_copy():
     untrained, trained = hard_attention.train(hard_attention.KINDS[1], max_length=3, tests=[1, 300], seed=1)
     assert untrained < 0.1

@@ -308,6 +308,7 @@ def test_failed_runs_are_named_below_the_table_and_left_out_of_it(tmp_path, monk
         runner.Reproduction("small", **places).make("table1")
 
 
+@pytest.mark.long
 def test_a_figure_is_drawn_from_runs_that_are_trained_once(command, tmp_path, monkeypatch, capfd):
     write_study(tmp_path, "alignments", TINY)
     run_in_forks(command, tmp_path, monkeypatch)

@@ -261,7 +261,7 @@ sweep:
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:soundfile.*")
 def test_the_study_is_made_from_recordings(command, tmp_path, monkeypatch):
     soundfile = pytest.importorskip("soundfile")

@@ -71,6 +71,7 @@ def with_a_fast_clock(rank, strategy, config, run_dir, fast):
         return train(strategy, config, run_dir)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("fast", "steps"), [(0, [10, 12]), (1, [12])])
 def test_the_clock_of_the_first_worker_decides_when_a_checkpoint_is_due(both, tmp_path, fast, steps):
     minutes = {"training.checkpoint_minutes": 1, "training.checkpoint_every": 1000, "training.validate_every": 1000}
@@ -282,6 +283,7 @@ def with_lost_best(rank, strategy, config, run_dir, lost, steps):
         return train(strategy, config, run_dir, f"training.max_steps={steps}", "training.patience=100")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("lost", [0, 1])
 def test_a_best_checkpoint_missing_on_one_worker_restarts_neither(both, tmp_path, lost):
     assert both(with_lost_best, {}, None, 12) == [0, 0]

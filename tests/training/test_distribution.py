@@ -72,6 +72,7 @@ def stop_after_a_checkpoint(run_dir, workers, number, chance):
     return time.monotonic() - sent, outputs, chosen
 
 
+@pytest.mark.long
 def test_two_workers_train_as_two_replicas_though_they_are_killed_or_stopped(write_config, tmp_path, times):
     steps = {
         "training.max_steps": times(short=40, full=300),

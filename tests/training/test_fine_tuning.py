@@ -92,6 +92,7 @@ def test_an_initial_run_without_a_folder_or_a_best_checkpoint_is_refused(tiny_co
         train(tiny_config({"training.init_from": str(tmp_path / "base")}), str(tmp_path / "run"), NO_STRATEGY)
 
 
+@pytest.mark.long
 def test_a_finished_run_trains_longer_where_max_steps_is_raised(tiny_config, tmp_path, capsys):
     shorter, longer = tiny_config({"training.max_steps": 3}), tiny_config()
     assert train(longer, str(tmp_path / "uninterrupted"), NO_STRATEGY) == 0

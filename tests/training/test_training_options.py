@@ -163,6 +163,7 @@ def test_the_learning_rate_decays_when_bleu_stalls(tiny_config, tmp_path, made_u
     assert resumed.run.progress.decays == 3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "options",
     [
