@@ -138,8 +138,8 @@ def _copy_slots(runs: dict[str, "Run"], folder: str) -> bool:
     """
     run = next(run for run in runs.values() if styles.attention(run.config)["name"] == "windowed_memory")
     alignments = glob.glob(os.path.join(glob.escape(run.folder), "alignments", "*.png"))
-    for alignment in alignments:
-        shutil.copy(alignment, os.path.join(folder, "slots.png"))
+    if alignments:
+        shutil.copy(alignments[0], os.path.join(folder, "slots.png"))
     return bool(alignments)
 
 

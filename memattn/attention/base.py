@@ -139,7 +139,7 @@ class AttentionMechanism(tf.keras.layers.Layer):
         return self.memorize(states, mask)
 
     def initial_state(self, memory: dict[str, tf.Tensor], num_queries: int) -> Any:
-        """Returns the first state of a recurrent mechanism, with tensors [B, Q, ...]; () for all other mechanisms."""
+        """Returns the initial state of a recurrent mechanism, with tensors [B, Q, ...]; () for all other mechanisms."""
         del memory, num_queries
         return ()
 

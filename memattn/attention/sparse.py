@@ -16,11 +16,6 @@ class SparseScores(NamedTuple):
     positions: tf.Tensor
     weights: tf.Tensor
 
-    def dense(self, length: int | tf.Tensor) -> tf.Tensor:
-        """Returns scores [B, Q, length]; weights of a repeated position are added."""
-        places = tf.one_hot(self.positions, length, dtype=self.weights.dtype)  # [B, Q, N, length]
-        return tf.reduce_sum(places * self.weights[..., None], 2)
-
 
 def contexts(scores: tf.Tensor | SparseScores, values: tf.Tensor) -> tf.Tensor:
     """Returns the contexts scores @ values [B, Q, D] (Eqs. 1 and 6) for scores [B, Q, M] and values [B, M, D]."""
@@ -31,5 +26,8 @@ def contexts(scores: tf.Tensor | SparseScores, values: tf.Tensor) -> tf.Tensor:
 
 
 def dense(scores: tf.Tensor | SparseScores, length: int | tf.Tensor) -> tf.Tensor:
-    """Returns scores as a tensor [B, Q, length]."""
-    return scores.dense(length) if isinstance(scores, SparseScores) else scores
+    """Returns scores as a tensor [B, Q, length]; weights of a repeated position are added."""
+    if not isinstance(scores, SparseScores):
+        return scores
+    places = tf.one_hot(scores.positions, length, dtype=scores.weights.dtype)  # [B, Q, N, length]
+    return tf.reduce_sum(places * scores.weights[..., None], 2)

@@ -51,7 +51,7 @@ def run_loop(
     Args:
       step: gets the number of the step, its inputs [B, 1, ...] and the state; returns outputs [B, 1, F], which may
         differ in F, and the next state.
-      state: the first state.
+      state: the initial state.
       inputs: [B, T, ...].
       num_outputs: number of outputs of a step.
       dtype: type of the outputs.

@@ -131,9 +131,9 @@ class Seq2SeqConfig:
     init_scale: float = number(0.04, above=0)  # a: initial weights are uniform on -a to a
     input_feeding: bool = True  # the decoder reads the previous context beside each token
     mix: bool = True  # a tanh layer on [h; c] before the logits; false: Eq. 3 as in the paper
-    # first state of the decoder. zero: zeros; dense: a dense layer on the encoder's last states; backward: a tanh layer
-    # on the backward encoder's state at the first token; auto: dense without attention, backward for rnnsearch, else
-    # zero
+    # initial state of the decoder. zero: zeros; dense: a dense layer on the encoder's last states; backward: a tanh
+    # layer on the backward encoder's state at the first token; auto: dense without attention, backward for rnnsearch,
+    # else zero
     bridge: Literal["auto", "zero", "dense", "backward"] = "auto"
     # matrices that are shared: none; the source and target embeddings; both embeddings and the output layer
     tie_embeddings: Literal["none", "source_target", "all"] = "none"

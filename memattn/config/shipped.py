@@ -8,10 +8,11 @@ from memattn.config.schema import did_you_mean
 
 _PARENT = Path(__file__).resolve().parents[2]
 _FOLDERS = (
-    _PARENT / "configs",  # in a clone
+    _PARENT / "configs",  # in a clone; of an installed package, this may be the configs of another one
     _PARENT / "share/memattn/configs",  # installed with pip install --target
     Path(sysconfig.get_path("data")) / "share/memattn/configs",  # installed in an environment
 )
+_ALWAYS_THERE = "copy/demo.yaml"
 
 
 def find(name: str) -> str:
@@ -35,7 +36,7 @@ def advice(name: str) -> str:
 
 def names() -> list[str]:
     """Returns the names of all shipped configs but those of the studies; none if no folder of configs is found."""
-    folder = next((folder for folder in _FOLDERS if folder.is_dir()), None)
+    folder = next((folder for folder in _FOLDERS if (folder / _ALWAYS_THERE).is_file()), None)
     if folder is None:
         return []
     paths = (path.relative_to(folder) for path in folder.rglob("*.yaml"))

@@ -92,7 +92,7 @@ def splits(folder: str) -> list[str]:
 def check_split(folder: str, split: str, known: Collection[str]) -> None:
     """Raises ConfigError if `split` is not one of the `known` splits of a corpus."""
     if split not in known:
-        raise ConfigError(f"{folder}: has no split {split} to evaluate on; it has {', '.join(known)}")
+        raise ConfigError(f"{folder}: has no split {split} to evaluate on; it has {', '.join(known) or 'none'}")
 
 
 def read_references(folder: str, split: str) -> tuple[list[str], list[str]]:

@@ -1,4 +1,4 @@
-"""Formats ranges and tables as text."""
+"""Formats ranges, times and tables as text."""
 
 import re
 from collections.abc import Sequence
@@ -18,6 +18,13 @@ def ends(extent: str) -> tuple[float, float]:
     if not least:
         raise ValueError(f"{extent!r} is no range")
     return float(least[0]), float(extent[least.end() + 1 :])
+
+
+def clock(seconds: float) -> str:
+    """Returns seconds in readable form: 1:02:03, or 2:03."""
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
 
 
 def markdown(rows: list[dict]) -> str:

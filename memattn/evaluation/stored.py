@@ -23,7 +23,8 @@ def default_folder(run_dir: str, name: str) -> str:
     split = _split_of(folder)
     names = [split, *_file_names(split)] if split is not None else [name]
     if name not in names:
-        raise ConfigError(f"--output_dir: give one for {name}, since {folder} holds the results of {split}")
+        problem = f"{folder} holds the results of {split}; memattn-eval writes to another folder with --output_dir"
+        raise ConfigError(f"{name}: {problem}")
     return folder
 
 

@@ -21,7 +21,7 @@ class TestSet:
     Attributes:
       name: name of the split, or of the file with the sources.
       source: the sources.
-      target: sentences of ids.
+      target: ids of the references, for the loss.
       references: words divided by spaces, BPE undone; each without tabs or ends of lines.
       detokenized_references: the references as ordinary text, likewise in one line.
     """
@@ -43,7 +43,8 @@ def read_split(trained: Trained, split: str) -> TestSet:
     corpus.check_folder(folder)
     vocabulary = corpus.read_vocabulary(os.path.join(folder, corpus.VOCABULARY))
     if not trained.reads_as(vocabulary, tokenizers.read(folder)):
-        raise ConfigError(f"data.folder: the vocabulary or BPE of {folder} differs from the run's; see --source")
+        problem = f"the vocabulary or BPE of {folder} differs from the run's"
+        raise ConfigError(f"data.folder: {problem}; memattn-eval decodes files with --source")
     corpus.check_split(folder, split, corpus.splits(folder))
     test_set = read(folder, split, trained.vocabulary, trained.tokenizer, trained.config.data.source)
     if (facts := test_set.source.facts()) != trained.source_facts:

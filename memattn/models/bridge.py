@@ -1,4 +1,4 @@
-"""Bridges, which make the decoder's first state from the encoder's final states."""
+"""Bridges, which make the decoder's initial state from the encoder's final states."""
 
 import tensorflow as tf
 
@@ -32,7 +32,7 @@ class ZeroBridge(_Bridge):
     """Starts the decoder from zeros, so that the decoder knows the source through attention alone."""
 
     def call(self, final_state: tf.Tensor) -> Cells:
-        """Returns the first state for final encoder states [B, F]."""
+        """Returns the initial state for final encoder states [B, F]."""
         zeros = tf.zeros([tf.shape(final_state)[0], self.units], final_state.dtype)
         return [(zeros,) * self.parts] * self.layers
 
@@ -61,7 +61,7 @@ class DenseBridge(_Bridge):
         self.built = True
 
     def call(self, final_state: tf.Tensor) -> Cells:
-        """Returns the first state for final encoder states [B, F]."""
+        """Returns the initial state for final encoder states [B, F]."""
         tensors = tf.split(self.dense(final_state), self.parts * self.layers, -1)
         return [tuple(tensors[i : i + self.parts]) for i in range(0, len(tensors), self.parts)]
 
@@ -93,7 +93,7 @@ class BackwardBridge(_Bridge):
         self.built = True
 
     def call(self, final_state: tf.Tensor) -> Cells:
-        """Returns the first state for final encoder states [B, F], whose second half is the backward encoder's."""
+        """Returns the initial state for final encoder states [B, F], whose second half is the backward encoder's."""
         backward = final_state[:, final_state.shape[1] // 2 :]
         hidden = self.dense(backward[:, : self.encoder_units])
         return [(hidden, *[tf.zeros_like(hidden)] * (self.parts - 1))] * self.layers

@@ -82,7 +82,7 @@ class DecodingModel(Protocol):
             logits of the others are minus infinity. None: all tokens.
 
         Returns:
-          What all decoder steps share, and the first state, of tensors [B, Q, ...].
+          What all decoder steps share, and the initial state, of tensors [B, Q, ...].
         """
 
     def step(self, tokens: tf.Tensor, state: Any, decoding: Any) -> tuple[tf.Tensor, Any, Any]:

@@ -39,7 +39,7 @@ class Encoded(NamedTuple):
 
     Attributes:
       memory: the attention mechanism's memory.
-      cells: the decoder's first state.
+      cells: the decoder's initial state.
     """
 
     memory: dict[str, tf.Tensor]
@@ -271,7 +271,7 @@ class Seq2Seq(tf.keras.Model):
     def start(
         self, encoded: Encoded, num_queries: int, token_table: tf.Tensor, selected: Selection | None = None
     ) -> tuple[Decoding, dict[str, Any]]:
-        """Returns what all decoder steps share, and the first state with `num_queries` hypotheses of each source.
+        """Returns what all decoder steps share, and the initial state with `num_queries` hypotheses of each source.
 
         `step` computes logits of all tokens, or only of the selected ones.
         """

@@ -188,7 +188,7 @@ class Searcher:
     def _with_coverage(
         self, model: AligningModel, scored_step: Callable, state: Any, decoding: Any, mask: tf.Tensor
     ) -> tuple[Callable, Any, dict[str, Any]]:
-        """Returns a step function and a first state with attention weights, and the coverage arguments of a search."""
+        """Returns a step function and an initial state with attention weights, and a search's coverage arguments."""
 
         def step(tokens, state):
             logits, scores, decoder_state = scored_step(tokens, state["decoder"])

@@ -34,42 +34,29 @@ def as_json(part: Part) -> dict[str, Any]:
 def word_alignment(parts: list[Part], word_numbers: Callable[[list[str]], list[int]]) -> str:
     """Returns the most attended source word of each target word, as pairs `source-target`, numbered from 0.
 
-    The weight between two words is the sum over their tokens. If a target word continues in the next part, its first
-    part decides.
+    The weight between two words is the sum over their tokens. A word of the source may continue in the next part; the
+    target has a blank between parts.
 
     Args:
       parts: the parts of a line.
       word_numbers: a function of tokens, which returns the number of each token's word.
     """
-    source_words = _numbers([part.source for part in parts], word_numbers)
-    target_words = _numbers([part.target for part in parts], word_numbers)
-    aligned: dict[int, int] = {}  # source word by target word
-    for (source, target, weights), sources, targets in zip(parts, source_words, target_words, strict=True):
-        if not (source and target):
-            continue
-        between_words = _membership(targets, weights.dtype).T @ weights @ _membership(sources, weights.dtype)
-        for word, source_word in enumerate(between_words.argmax(1)):
-            aligned.setdefault(word + targets[0], source_word + sources[0])
-    return " ".join(f"{source_word}-{word}" for word, source_word in aligned.items())
-
-
-def _numbers(pieces: list[list[str]], word_numbers: Callable[[list[str]], list[int]]) -> list[np.ndarray]:
-    """Returns the word number of each token of a line's pieces. A piece begins a word, unless BPE continues one."""
-    results, last, start = [], "", 0
-    for tokens in pieces:
-        if tokens and last:
-            start += 1 if not last.endswith(SEPARATOR) else word_numbers([last, tokens[0]])[1]
-        numbers = np.array(word_numbers(tokens), np.int64) + start
-        results.append(numbers)
-        if tokens:
-            last, start = tokens[-1], int(numbers[-1])
-    return results
+    source_words = np.array(word_numbers([token for part in parts for token in part.source]), np.int64)
+    pairs: list[str] = []
+    start = 0
+    for source, target, weights in parts:
+        here = source_words[start : start + len(source)]
+        start += len(source)
+        if source and target:
+            target_words = np.array(word_numbers(target), np.int64)
+            between_words = _membership(target_words, weights.dtype).T @ weights @ _membership(here, weights.dtype)
+            pairs += [f"{here[0] + word}-{len(pairs) + i}" for i, word in enumerate(between_words.argmax(1))]
+    return " ".join(pairs)
 
 
 def _membership(words: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Returns a matrix [tokens, words] with 1 where a token belongs to a word; the words' numbers are consecutive."""
-    numbers = words - words[0]
-    return (numbers[:, None] == np.arange(numbers.max() + 1)).astype(dtype)
+    return (words[:, None] == np.arange(words[0], words[-1] + 1)).astype(dtype)
 
 
 def replace_unknown(part: Part, word_numbers: Callable[[list[str]], list[int]]) -> list[str]:

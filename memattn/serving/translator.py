@@ -192,8 +192,10 @@ class Translator:
     def _output_line(self, number: int, parts: list[Part], score: float) -> str:
         """Returns the output of line `number` for the parts of one translation."""
         word_numbers = self._tokenizer.word_numbers
-        targets = [replace_unknown(part, word_numbers) if self._replace_unknown else part.target for part in parts]
-        text = self._tokenizer.detokenize(" ".join(filter(None, map(self._tokenizer.decode, targets))))
+        if self._replace_unknown:
+            parts = [part._replace(target=replace_unknown(part, word_numbers)) for part in parts]
+        words = filter(None, (self._tokenizer.decode(part.target) for part in parts))
+        text = self._tokenizer.detokenize(" ".join(words))
         if self._alignment == "soft":
             line = {"line": number, "text": text, "score": round(score, 6) if math.isfinite(score) else None}
             line |= as_json(parts[0]) if len(parts) == 1 else {"pieces": [as_json(part) for part in parts]}
@@ -209,7 +211,7 @@ class Translator:
 
 def from_trained(trained: Trained, *, n_best: int | None = None, **options: Any) -> Translator:
     """Makes a translator with a trained model; `options` are arguments of `Translator`. Raises ConfigError."""
-    trained.check_reads_text("memattn-translate")
+    trained.check_reads_text("translation")
     config = trained.config.decoding
     if n_best and n_best > config.beam_size and not config.sample:
         raise ConfigError(f"--nbest: {n_best} is more than decoding.beam_size = {config.beam_size}")

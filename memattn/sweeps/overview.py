@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Mapping
 
-from memattn.training.reporting import clock
+from memattn.evaluation.formatting import clock
 
 
 class Overview:

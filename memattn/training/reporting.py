@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from memattn.config import Config, Seq2SeqConfig, TrainingConfig
+from memattn.evaluation.formatting import clock
 from memattn.evaluation.metrics import METRICS
 from memattn.training.progress import Progress
 from memattn.training.step import UpdateResult
@@ -33,7 +34,7 @@ def steps_report(
     """Reports on the training steps that ended with `step` and took `seconds`; there must be a result."""
     finite = [result for result in results if result.is_finite]
     skipped = len(results) - len(finite)
-    warning = f"step {step:,}: {skipped} updates skipped: loss or gradient not finite" if skipped else ""
+    warning = f"step {step:,}: updates skipped, as loss or gradient was not finite: {skipped}" if skipped else ""
     if not finite:
         return Report(warning, "", {})
     total = UpdateResult(*map(sum, zip(*finite, strict=True)))
@@ -102,10 +103,3 @@ def end_line(finished: str, metric: str, best: float | None) -> str:
     """Returns the line on why training has ended, and on the best value of `training.metric`."""
     value = "none" if best is None else METRICS[metric].with_unit(best)
     return f"finished: {finished}; best validation {METRICS[metric].title} {value}"
-
-
-def clock(seconds: float) -> str:
-    """Returns seconds in readable form: 1:02:03, or 2:03."""
-    minutes, seconds = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"

@@ -15,7 +15,8 @@ from memattn.errors import ConfigError
 # The fastest settings of each worker.
 # Number of processes that share cores and batches; memattn decodes two batches at once in a single process.
 PROCESSES = {"ours": 1, "tfa": 2, "onmt_tf": 2, "onmt_py": 2, "joey_nmt": 2, "marian": 2, "ct2": 2}
-# Greatest length L -> number of sources decoded together; a Transformer's caches grow with hypotheses times length.
+# Greatest length of a source or hypothesis -> number of sources decoded together. The caches of a Transformer grow with
+# hypotheses times length.
 BATCH = {
     "ours": {math.inf: 32},
     "tfa": {20: 32, 50: 16, math.inf: 8},
@@ -36,6 +37,7 @@ def main() -> int:
         raise ConfigError("--beam_size: must be less than --vocabulary")
     works = []
     for length in map(int, options.lengths):
+        longest = max(length, options.source_length or 0)
         work = {
             "task": "decode",
             "length": length,
@@ -50,7 +52,7 @@ def main() -> int:
         for name in options.systems:
             worker, precision = systems.SYSTEMS[name].worker, systems.SYSTEMS[name].precision
             sizes, processes = BATCH_INT8 if precision == "int8" else BATCH[worker], PROCESSES[worker]
-            batch = options.batch_size or next(size for longest, size in sizes.items() if length <= longest)
+            batch = options.batch_size or next(size for bound, size in sizes.items() if longest <= bound)
             batch = min(batch, -(-options.examples // processes))
             _check_selection(name, batch * length // 2, options.vocabulary)
             runners[name] = name, {**work, "batch": batch, "processes": processes}

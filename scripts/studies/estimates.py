@@ -18,9 +18,9 @@ from memattn.data.tasks import TASKS
 from memattn.data.vocabulary import SPECIAL_TOKENS
 from memattn.errors import RunError
 from memattn.evaluation import formatting
+from memattn.evaluation.formatting import clock
 from memattn.runs import building
 from memattn.training.distribution import STRATEGIES
-from memattn.training.reporting import clock
 from memattn.training.step import TrainingStep
 from studies.runner import runs_of
 

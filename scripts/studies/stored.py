@@ -34,7 +34,7 @@ def windowed_memory(folder: str) -> None:
 
 
 def bridge(folder: str) -> None:
-    """Writes the table on the decoder's first state."""
+    """Writes the table on the decoder's initial state."""
     kinds = (f"{kind}/small" for kind in TARGETS["bridge"].kinds)
     windowed.bridge(Output(folder, "small"), *(_runs(kind, "bridge/small") for kind in kinds))
 

@@ -199,7 +199,7 @@ def test_sparse_scores_of_a_search_equal_those_of_the_mechanism(name, options):
         expected, state = mechanism.score(query, memory, state)
         scores, stops = search.score(query, memory, stops)
         assert scores.positions.shape == scores.weights.shape == (3, queries, options.get("chunk_size", 1))
-        np.testing.assert_allclose(scores.dense(length), expected, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(dense(scores, length), expected, rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(contexts(scores, states), expected @ states, rtol=1e-5, atol=1e-5)
         stops_by_step.append(stops.numpy())
     all_stops = np.ravel(stops_by_step)

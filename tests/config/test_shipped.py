@@ -3,6 +3,7 @@
 import pytest
 
 from memattn import config as configs
+from memattn.config import shipped
 from memattn.errors import ConfigError
 
 
@@ -18,6 +19,13 @@ def test_a_file_beside_a_config_comes_before_a_shipped_config_of_its_name(tmp_pa
     path = tmp_path / "mine.yaml"
     path.write_text("base: copy/small\n")
     assert configs.load(str(path), []).data.folder == "here"
+
+
+def test_another_package_may_have_a_folder_of_configs(tmp_path, monkeypatch):
+    (tmp_path / "configs").mkdir()
+    (tmp_path / "configs/theirs.yaml").touch()
+    monkeypatch.setattr(shipped, "_FOLDERS", (tmp_path / "configs", *shipped._FOLDERS))
+    assert "copy/demo" in shipped.names() and "theirs" not in shipped.names()
 
 
 def test_the_nearest_shipped_config_is_proposed(tmp_path):

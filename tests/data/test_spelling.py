@@ -126,8 +126,10 @@ def test_unknown_units_are_refused_and_settings_without_units_have_bpe(tmp_path)
 
 def test_the_words_of_a_piece_are_not_joined_to_those_before_it():
     first, second = np.array([[1.0, 0], [0, 1]]), np.array([[1.0, 0]])
-    parts = [Part(["cat", "."], ["k", "."], first), Part([], [], first[:0, :0]), Part(["a", "b"], ["x"], second)]
+    parts = [Part(["cat", "as"], ["k", "."], first), Part([], [], first[:0, :0]), Part(["a", "b"], ["x"], second)]
     assert word_alignment(parts, spelling.word_numbers) == "0-0 2-1"
+    parts[0] = Part(["cat", "."], ["k", "."], first)  # the source's word ".ab" was cut
+    assert word_alignment(parts, spelling.word_numbers) == "0-0 1-1"
 
 
 @pytest.mark.slow

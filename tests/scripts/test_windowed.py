@@ -1,4 +1,4 @@
-"""Tables on windowed memory and on the decoder's first state, from made-up runs."""
+"""Tables on windowed memory and on the decoder's initial state, from made-up runs."""
 
 import dataclasses
 

@@ -122,7 +122,7 @@ def test_evaluating_another_split_leaves_the_result_of_the_run(runs, command):
     before = files()
     assert evaluated() == "memory/eval/valid"
     assert files() == before
-    with pytest.raises(ConfigError, match=r"^--output_dir: give one for other/test\.en, since .*eval/test\.en holds"):
+    with pytest.raises(ConfigError, match=r"^other/test\.en: .*eval/test\.en holds .*--output_dir"):
         default_folder(str(memory), "other/test.en")
     for content in ("{", "[]", "{}"):
         (memory / "result.json").write_text(content)
@@ -229,6 +229,13 @@ def test_words_are_aligned_by_the_attention_weights_of_their_units():
     weights[1:, 0] = 0.4
     assert word_alignment([part], bpe.word_numbers) == "2-0 0-1"
     assert word_alignment([part, Part([], [], weights[:0, :0])] * 2, bpe.word_numbers) == "2-0 0-1 5-2 3-3"
+
+
+def test_a_target_word_ends_with_its_piece_and_a_source_word_may_continue():
+    """The text has a blank between pieces, also where the translation of the first piece was cut within a word."""
+    weights = np.array([[1.0, 0]])
+    parts = [Part(["a", "b@@"], ["x@@"], weights), Part(["c", "d"], ["y"], weights)]
+    assert word_alignment(parts, bpe.word_numbers) == "0-0 1-1"
 
 
 UNK = "<unk>"

@@ -116,10 +116,10 @@ def test_steps_are_reported_per_token_and_second():
 def test_skipped_updates_are_reported_on_a_line_of_their_own():
     skipped = UpdateResult(np.nan, 0.0, 4.0, 1.0)
     warning, line, scalars = report(skipped, UpdateResult(8.0, 1.0, 4.0, np.inf), UpdateResult(8.0, 1.0, 4.0, 3.0))
-    assert warning == "step 1,200: 2 updates skipped: loss or gradient not finite"
+    assert warning == "step 1,200: updates skipped, as loss or gradient was not finite: 2"
     assert line.startswith("step 1,200/2,000  loss 2.0000  ")
     assert scalars["loss"] == pytest.approx(2)
-    assert report(skipped) == ("step 1,200: 1 updates skipped: loss or gradient not finite", "", {})
+    assert report(skipped) == ("step 1,200: updates skipped, as loss or gradient was not finite: 1", "", {})
 
 
 def test_a_validation_is_reported_with_each_of_its_metrics():

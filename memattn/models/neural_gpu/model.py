@@ -177,7 +177,7 @@ class NeuralGPU(tf.keras.Model):
     def start(
         self, encoded: Encoded, num_queries: int, token_table: tf.Tensor, selected: Selection | None = None
     ) -> tuple[Decoding, dict[str, Any]]:
-        """Runs the encoder; returns what all decoder steps share, and the first state of `num_queries` hypotheses.
+        """Runs the encoder; returns what all decoder steps share, and the initial state of `num_queries` hypotheses.
 
         `step` computes logits of all tokens, or only of the selected ones.
         """

@@ -1,4 +1,4 @@
-"""Writes tables and pictures on windowed memory attention, its parts, and the decoder's first state."""
+"""Writes tables and pictures on windowed memory attention, its parts, and the decoder's initial state."""
 
 import os
 import statistics
@@ -86,7 +86,7 @@ def continued(runs: list[Run]) -> list[Run]:
 
 
 def bridge(output: Output, copy: list[Run], translation: list[Run]) -> None:
-    """Writes BLEU with a zero first state of the decoder and with one from a dense layer, by task and model."""
+    """Writes BLEU with a zero initial state of the decoder and with one from a dense layer, by task and model."""
     rows = []
     for name_of_task, runs in ((task_name, copy), (text_name, translation)):
         for (task, model), seeds in groups(runs, name_of_task, model_words).items():
@@ -96,7 +96,7 @@ def bridge(output: Output, copy: list[Run], translation: list[Run]) -> None:
                 quality = _quality(by_bridge.get(kind, []))
                 row |= {f"{kind}: {column}": value for column, value in quality.items()}
             rows.append(row)
-    output.table(rows, "The decoder's first state: zeros, or a dense layer over the encoder's final states")
+    output.table(rows, "The decoder's initial state: zeros, or a dense layer over the encoder's final states")
 
 
 def windows(output: Output, runs: list[Run]) -> None:
