@@ -40,7 +40,7 @@ def check(config: Config, origin: Origin) -> None:
 
 
 def _check_features(config: Config, origin: Origin) -> None:
-    """Checks what vectors in place of tokens exclude."""
+    """Raises ConfigError for keys that do not fit sources of vectors."""
     model = config.model
     if config.data.generated:
         raise origin.error("data.source", f"features are for a prepared corpus; {config.data.generated.key} has tokens")

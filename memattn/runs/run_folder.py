@@ -137,7 +137,7 @@ def is_best(checkpoint: str) -> bool:
 
 
 def longest_source(folder: str) -> int:
-    """Returns the length of the longest source that the model of a run folder knows: S of Eq. 10. Raises RunError."""
+    """Returns the length of the longest source that the model of a run folder knows. Raises RunError."""
     return read_facts(folder)["max_source_length"]
 
 

@@ -1,4 +1,4 @@
-"""Writes numbers of training steps, and translations of a sentence, for TensorBoard."""
+"""Writes numbers of training steps, and translations and pictures of a sentence, for TensorBoard."""
 
 import contextlib
 import os

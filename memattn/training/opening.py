@@ -86,7 +86,7 @@ class _Inputs:
     """Data and trained models that a run is made from.
 
     Attributes:
-      longest_source: length of the longest source that the model knows, in tokens: S of Eq. 10.
+      longest_source: length of the longest source that the model knows, in tokens or vectors.
       memory_line: what `TrainingBatches.memory_line` returns, for active memory; None for other models.
       start: trained models that the run takes weights from.
       newest_step: step of the newest checkpoint in the run folder, -1 if there is none.
