@@ -28,8 +28,9 @@ def _sizes(model: Mapping[str, Any]) -> _Problems:
         if not is_default and not _is_int(model[name], at_least=1):
             yield name, f"must be an int of at least 1, not {model[name]!r}"
     for name, least in {"vocabulary_size": 5, "max_source_length": 1, "source_features": 1, "spec_augment": 0}.items():
-        value = model.get(name)  # configs have not all of them
-        if value is not None and not _is_int(value, at_least=least):
+        value = model.get(name, least)  # configs have not all of them
+        is_text = value is None and name == "source_features"
+        if not is_text and not _is_int(value, at_least=least):
             yield name, f"must be an int of at least {least}, not {value!r}"
     if not (isinstance(model["init_scale"], (int, float)) and 0 < model["init_scale"] < np.inf):
         yield "init_scale", f"must be above 0 and finite, not {model['init_scale']!r}"

@@ -8,7 +8,7 @@ from memattn.config.schema import did_you_mean
 
 _PARENT = Path(__file__).resolve().parents[2]
 _FOLDERS = (
-    _PARENT / "configs",  # in a clone; of an installed package, this may be the configs of another one
+    _PARENT / "configs",  # in a clone; beside an installed package, another one may have put its own here
     _PARENT / "share/memattn/configs",  # installed with pip install --target
     Path(sysconfig.get_path("data")) / "share/memattn/configs",  # installed in an environment
 )
@@ -24,8 +24,14 @@ def find(name: str) -> str:
 
 def path_of(name: str) -> str | None:
     """Returns the path of the shipped config `name`, such as copy/small; None if there is none."""
-    paths = (str(folder / f"{name}.yaml") for folder in _FOLDERS)
-    return next(filter(os.path.isfile, paths), None)  # Path.is_file raises for a name that is too long
+    folder = _folder()
+    path = str(folder / f"{name}.yaml") if folder else ""
+    return path if os.path.isfile(path) else None  # Path.is_file raises for a name that is too long
+
+
+def _folder() -> Path | None:
+    """Returns the folder of the shipped configs; None if there is none."""
+    return next((folder for folder in _FOLDERS if (folder / _ALWAYS_THERE).is_file()), None)
 
 
 def advice(name: str) -> str:
@@ -36,7 +42,7 @@ def advice(name: str) -> str:
 
 def names() -> list[str]:
     """Returns the names of all shipped configs but those of the studies; none if no folder of configs is found."""
-    folder = next((folder for folder in _FOLDERS if (folder / _ALWAYS_THERE).is_file()), None)
+    folder = _folder()
     if folder is None:
         return []
     paths = (path.relative_to(folder) for path in folder.rglob("*.yaml"))

@@ -26,6 +26,7 @@ def test_another_package_may_have_a_folder_of_configs(tmp_path, monkeypatch):
     (tmp_path / "configs/theirs.yaml").touch()
     monkeypatch.setattr(shipped, "_FOLDERS", (tmp_path / "configs", *shipped._FOLDERS))
     assert "copy/demo" in shipped.names() and "theirs" not in shipped.names()
+    assert shipped.path_of("theirs") is None
 
 
 def test_the_nearest_shipped_config_is_proposed(tmp_path):
