@@ -42,9 +42,16 @@ class SpelledWords:
 
 
 def word_numbers(units: list[str], *, segmented: bool = True) -> list[int]:
-    """Returns, for each unit, the number of the word that it belongs to. A SPACE belongs to the word after it."""
+    """Returns, for each unit, the number of the word that it belongs to.
+
+    A SPACE belongs to the word after it, or if there is none, to the word before it.
+    """
     del segmented  # words are what blanks separate
-    starts = (left != SPACE and not _are_characters(left, right) for left, right in itertools.pairwise(units))
+    end = max((i for i, unit in enumerate(units) if unit != SPACE), default=-1)  # the last unit that is not SPACE
+    starts = (
+        i <= end and left != SPACE and not _are_characters(left, right)
+        for i, (left, right) in enumerate(itertools.pairwise(units), 1)
+    )
     return [0, *itertools.accumulate(map(int, starts))][: len(units)]
 
 

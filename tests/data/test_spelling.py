@@ -77,6 +77,14 @@ def test_a_space_belongs_to_the_word_after_it():
     assert spelling.word_numbers([]) == []
 
 
+def test_a_space_without_a_word_after_it_is_no_word_of_its_own():
+    assert spelling.word_numbers(["cat", SPACE]) == [0, 0]
+    assert spelling.word_numbers(["cat", "a", SPACE, SPACE]) == [0, 1, 1, 1]
+    assert spelling.word_numbers([SPACE, SPACE, "a"]) == [0, 0, 0]
+    part = Part(["cat", "as"], ["the", SPACE], np.array([[1.0, 0], [0, 1]]))
+    assert word_alignment([part, part], spelling.word_numbers) == "0-0 2-1"
+
+
 def test_the_vocabulary_has_all_characters_and_then_the_most_frequent_words():
     words = Counter({"the": 9, "cat": 5, "cot": 5, "a": 20, "<unk>": 8, SPACE: 8, "at": 1})
     characters = {*"thecatcota", *"<unk>", *SPACE}

@@ -266,6 +266,19 @@ def test_unknown_tokens_are_replaced_by_the_most_attended_source_token(trained, 
     assert replace_unknown(Part([], [UNK], np.zeros([1, 0])), trained.tokenizer.word_numbers) == [UNK]
 
 
+def test_alignments_are_of_the_tokens_that_replace_unknown_ones(trained):
+    """Two unknown tokens that become parts of one word are one word of the alignment, as of the text."""
+    part = Part(["Ł@@", "Ő", "Haus"], [UNK, UNK, "Haus"], np.eye(3))
+    outputs = {
+        alignment: translator(trained, alignment=alignment, replace_unknown=True)._output_line(1, [part], 0.0)
+        for alignment in ("hard", "soft")
+    }
+    text, pairs = outputs["hard"].split("\t")
+    assert len(text.split()) == 2
+    assert pairs == "0-0 1-1"
+    assert json.loads(outputs["soft"])["target"] == ["Ł@@", "Ő", "Haus"]
+
+
 def test_a_model_without_source_weights_has_no_alignments(trained):
     blind = dataclasses.replace(trained, model=make_model("none", {}, vocabulary_size=len(trained.vocabulary)))
     with pytest.raises(ConfigError, match="--alignment, --replace_unknown: .*attention"):
