@@ -1,6 +1,7 @@
 """Rules for the arguments of a sequence-to-sequence model, which configs and the model itself check."""
 
 import itertools
+import numbers
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -27,14 +28,13 @@ def _sizes(model: Mapping[str, Any]) -> _Problems:
         is_default = model[name] is None and name.startswith("encoder")
         if not is_default and not _is_int(model[name], at_least=1):
             yield name, f"must be an int of at least 1, not {model[name]!r}"
-    for name, least in {"vocabulary_size": 5, "max_source_length": 1, "source_features": 1, "spec_augment": 0}.items():
-        value = model.get(name, least)  # configs have not all of them
-        is_text = value is None and name == "source_features"
-        if not is_text and not _is_int(value, at_least=least):
+    for name, least in {"vocabulary_size": 5, "max_source_length": 1, "spec_augment": 0}.items():
+        value = model.get(name, least)  # the data decide the first two, so a config has neither
+        if not _is_int(value, at_least=least):
             yield name, f"must be an int of at least {least}, not {value!r}"
-    if not (isinstance(model["init_scale"], (int, float)) and 0 < model["init_scale"] < np.inf):
+    if not (_is_number(model["init_scale"]) and 0 < model["init_scale"] < np.inf):
         yield "init_scale", f"must be above 0 and finite, not {model['init_scale']!r}"
-    if not (isinstance(model["dropout"], (int, float)) and 0 <= model["dropout"] < 1):
+    if not (_is_number(model["dropout"]) and 0 <= model["dropout"] < 1):
         yield "dropout", f"must be at least 0 and below 1, not {model['dropout']!r}"
 
 
@@ -70,6 +70,9 @@ def _bridge(model: Mapping[str, Any]) -> _Problems:
 def _sources(model: Mapping[str, Any], reads_tokens: bool) -> _Problems:
     if model["spec_augment"] and reads_tokens:
         yield "spec_augment", "is for sources of vectors, not of tokens"
+    features = model.get("source_features", 1)  # the data decide it, so a config has none
+    if not reads_tokens and not _is_int(features, at_least=1):
+        yield "source_features", f"must be an int of at least 1, not {features!r}"
     tie = model["tie_embeddings"]
     if tie != "none" and not reads_tokens:
         yield "tie_embeddings", f"{tie} needs sources of tokens, which have embeddings"
@@ -85,6 +88,10 @@ def _sources(model: Mapping[str, Any], reads_tokens: bool) -> _Problems:
 
 def _encoder_layers(model: Mapping[str, Any]) -> int:
     return model["encoder_layers"] or model["layers"]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
 def _is_int(value: Any, *, at_least: int) -> bool:

@@ -122,7 +122,8 @@ def _check_attention(model: Seq2SeqConfig, decoded_slots: int | None, origin: Or
     mechanism = MECHANISMS[attention["name"]]
     if decoded_slots and not mechanism.has_ordered_slots:
         raise origin.error("decoding.num_slots", "needs model.attention.name: nested_memory, whose slots can be cut")
-    if decoded_slots and decoded_slots > (num_slots := attention.get("num_slots", decoded_slots)):
+    num_slots = attention.get("num_slots")  # no option of some mechanisms outside the package
+    if decoded_slots and num_slots and decoded_slots > num_slots:
         problem = f"{decoded_slots} is more than model.attention.num_slots = {num_slots}"
         raise origin.error("decoding.num_slots", problem)
     width = 2 * model.units_of_encoder

@@ -81,6 +81,8 @@ def main() -> int:
                 }
             rows.append({**row, "tokens/s": round(options.examples * length / result.median)})
     title = "Decode time of all sources"
+    if options.source_length:
+        title += f", {options.examples} of {options.source_length:,} tokens, L tokens in each hypothesis"
     tables.write(rows, options, title=title, units=options.units, vocabulary=options.vocabulary)
     return 0
 

@@ -18,7 +18,6 @@ from memattn.data.tasks import TASKS
 from memattn.data.vocabulary import SPECIAL_TOKENS
 from memattn.errors import RunError
 from memattn.evaluation import formatting
-from memattn.evaluation.formatting import clock
 from memattn.runs import building
 from memattn.training.distribution import STRATEGIES
 from memattn.training.step import TrainingStep
@@ -49,17 +48,18 @@ def estimate(names: list[str], scale: str, *, gigaflops: float | None) -> str:
                     "parameters": f"{parameters[key]:,}",
                     "steps": f"{config.training.max_steps:,}",
                     "GiB": f"{least.bytes / 2**30:.2f}",
-                    "time": clock(seconds),
+                    "time": formatting.clock(seconds),
                 }
             )
             total += seconds
     if not rows:
         return f"{', '.join(names)}: nothing is trained"
     return (
-        f"{formatting.markdown(rows)}\n{len(rows)} runs, at least {clock(total)} at {rate / 5e8:,.0f} GFLOP/s. Steps "
-        "are upper bounds; memory and time lower ones, without padding, TensorFlow's own memory and all but matrix "
-        "products. Unprepared text is assumed to have 16,000 BPE units and sentences of 30, unprepared speech 30 "
-        "characters and utterances of 2.5 s.\n"
+        f"{formatting.markdown(rows)}\n"
+        f"{len(rows)} runs, at least {formatting.clock(total)} at {rate / 5e8:,.0f} GFLOP/s. Steps are upper bounds; "
+        "memory and time lower ones, without padding, TensorFlow's own memory and all but matrix products. Unprepared "
+        "text is assumed to have 16,000 BPE units and sentences of 30, unprepared speech 30 characters and utterances "
+        "of 2.5 s.\n"
     )
 
 
