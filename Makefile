@@ -1,9 +1,9 @@
 # make demo      four models learn to copy 20 symbols, with a memory of 8 slots; then times of their decoder steps for
 #                sources of 20 to 2,000 tokens: about 4 minutes on two CPU cores; tables and pictures in runs/demo
 # make test      what one runs at every change: under 4 minutes on two CPU cores
-# make test-rest the slow tests, which make test leaves out and CI runs, too: 8 to 20 minutes
-# make test-long the longest tests, which neither of these runs, such as models that train until they have learned: 7 to
-#                20 minutes; before a release
+# make test-rest the slow tests, which make test leaves out and CI runs, too: 5 to 15 minutes
+# make test-long the longest tests, which neither of these runs, such as models that train until they have learned: 12
+#                to 40 minutes; before a release
 # make test-all  all three
 # make test-addons   the tests against tensorflow-addons, in an environment with the extra `addons` (Python 3.11)
 # make test-faults   kill -9 and the like by the hundred; long

@@ -202,7 +202,7 @@ def optimizer():
     tf.config.optimizer.set_experimental_options(options_before)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", EVERY_NAME)
 @pytest.mark.usefixtures("optimizer")
 def test_concurrent_searches_share_no_temporary_variable(name):

@@ -26,6 +26,7 @@ def model_of(case, masked):
     return tf.keras.Model([query, value, *masks.values()], outputs)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("case", "masked"),
     [

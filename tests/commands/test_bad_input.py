@@ -672,7 +672,7 @@ def test_where_a_checkpoint_is_unreadable_an_older_checkpoint_is_restored(name, 
         np.testing.assert_array_equal(weight.numpy(), expected.get_tensor(f"model/{path}/.ATTRIBUTES/VARIABLE_VALUE"))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_training_that_resumes_from_an_older_checkpoint_ends_with_the_same_weights(config, run_dir, trained, capsys):
     damaged = run_dir / run_folder.CHECKPOINTS / "step-4.data-00000-of-00001"
     cut(damaged)

@@ -51,6 +51,7 @@ def test_all_commands_work_in_an_odd_folder(folder, command):
     run("translate", f"--saved_model={folder}/export")
 
 
+@pytest.mark.long
 def test_a_sweep_works_in_an_odd_folder(folder, command):
     pairs = [f"--train={folder}/train", f"--valid={folder}/valid", "--source=en", "--target=de", "--bpe_units=20"]
     status, _, errors = command(folder, "memattn.prepare", "parallel", *pairs, f"--folder={folder}/data", "--workers=1")

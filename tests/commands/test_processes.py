@@ -245,6 +245,7 @@ def test_results_can_be_printed_where_the_encoding_lacks_a_character(monkeypatch
     assert stream.buffer.getvalue() == b"B\\xe4r\n"
 
 
+@pytest.mark.long
 def test_a_stack_trace_is_printed_on_request():
     arguments = ["memattn.train", "--config", "nowhere.yaml", "--run_dir", "run"]
     line = "error: nowhere.yaml: cannot read the config: No such file or directory; shipped configs: "
@@ -255,6 +256,7 @@ def test_a_stack_trace_is_printed_on_request():
         assert ("Traceback (most recent call last):" in failed.stderr) == (value == "1")
 
 
+@pytest.mark.long
 def test_importing_the_library_does_not_import_the_setup_of_commands():
     """Only memattn.cli changes signals and the environment; not even the modules of training import it."""
     code = "import sys, memattn.training.trainer, memattn.sweeps.runner; sys.exit('memattn.cli' in sys.modules)"

@@ -122,6 +122,7 @@ def test_help_is_printed_without_warnings(installed, command):
     assert result.stderr == ""
 
 
+@pytest.mark.long
 def test_an_installed_memattn_prepares_trains_and_evaluates(installed):
     folder, command, _ = installed
     sides = {"en": "a dog sees a house\n", "de": "ein Hund sieht ein Haus\n"}
@@ -144,6 +145,7 @@ def test_an_installed_memattn_finds_its_configs_by_name(installed):
     assert (target / "share/memattn/configs/copy/small.yaml").exists()
 
 
+@pytest.mark.long
 def test_the_scripts_of_a_clone_run_with_the_installed_package(installed, tmp_path):
     """The Dockerfile installs the package in the same way, by `pip install .`."""
     target = installed[2]

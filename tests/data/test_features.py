@@ -204,7 +204,7 @@ def test_batches_of_decoding_and_scoring_hold_every_source_once(tmp_path):
             np.testing.assert_array_equal(lengths[: len(members)], pairs.source.lengths()[members])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_run_on_features_resumes_bit_for_bit_and_is_evaluated(tmp_path, capsys):
     config = config_of(write_corpus(tmp_path / "corpus"))
     assert train(config, str(tmp_path / "uninterrupted"), NO_STRATEGY) == 0
@@ -231,7 +231,7 @@ def test_other_statistics_than_those_of_the_run_are_refused(tmp_path):
         train(config_of(folder, **{"training.init_from": run}), str(tmp_path / "tuned"), NO_STRATEGY)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_replicas_train_on_features_as_one_device_does(tmp_path):
     config = config_of(write_corpus(tmp_path / "corpus"), **{"model.spec_augment": 0, "model.dropout": 0.0})
     losses = []

@@ -169,7 +169,7 @@ def test_spelled_text_is_prepared_and_its_vocabulary_shared(tmp_path):
         assert lines_of(f"{folder}/{name}") == lines_of(tmp_path / "shared" / name)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_run_evaluates_translates_and_exports_spelled_text(tiny_config, tmp_path):
     for side in ("source", "target"):
         (tmp_path / side).write_text("".join(f"{line}\n" for line in sentences(40, side)), encoding="utf-8")

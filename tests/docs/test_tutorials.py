@@ -128,6 +128,7 @@ def test_the_layer_trains_in_a_keras_model_of_its_own(follow):
             assert block.output == printed.splitlines()
 
 
+@pytest.mark.long
 def test_text_files_become_a_model_that_translates(follow, tmp_path):
     (tmp_path / "text").mkdir()
     for split, number in (("train", 300), ("dev", 20), ("test", 10)):
@@ -184,6 +185,7 @@ def test_a_sweep_compares_four_mechanisms(follow, command, tmp_path, monkeypatch
         assert_printed(block._replace(output=output), printed)
 
 
+@pytest.mark.long
 def test_a_mechanism_outside_the_package_trains_and_is_tested(follow, command, tmp_path):
     def tests(*arguments):
         _, module, *rest = arguments

@@ -41,6 +41,7 @@ def test_an_evaluation_writes_a_model_card_from_its_result(run):
     assert yaml.safe_load(settings) == result["config"]
 
 
+@pytest.mark.long
 def test_the_model_card_names_samples_folders_and_ensembles(run):
     result = evaluate(run, "decoding.sample.top_k=3")
     assert "sampled, top_k 3, temperature 1.0, seed 1" in (run / FILE).read_text(encoding="utf-8")
@@ -55,6 +56,7 @@ def test_the_model_card_names_samples_folders_and_ensembles(run):
     assert f"--run_dir runs/b {changes} --output" in model_card(Result.from_json(ensemble))
 
 
+@pytest.mark.long
 def test_the_commands_in_the_card_repeat_the_checkpoints_and_overrides_of_the_result(run):
     evaluate(run, "decoding.beam_size=3", "decoding.sample={top_k: 2, seed: 0}")
     card = (run / FILE).read_text(encoding="utf-8")
@@ -68,6 +70,7 @@ def test_the_commands_in_the_card_repeat_the_checkpoints_and_overrides_of_the_re
     assert "(best checkpoint)" in model_card(Result.from_json(result))
 
 
+@pytest.mark.long
 def test_the_model_card_names_the_teacher(run):
     result = evaluate(run)
     assert "**teacher**" not in model_card(Result.from_json(result))

@@ -203,6 +203,7 @@ def test_damaged_configs_train_or_are_refused_in_a_single_line(corpora, commands
     assert {0, 2} <= statuses.keys(), statuses
 
 
+@pytest.mark.long
 def test_damaged_corpora_train_or_are_refused_in_a_single_line(corpora, commands, tmp_path, times):
     def fill(chance, folder):
         write_damaged_corpus(chance, folder, corpora)

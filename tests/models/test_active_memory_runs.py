@@ -28,6 +28,7 @@ pytestmark = pytest.mark.slow
 ONE_STEP = {"training.max_steps": 1}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "cell"), [("neural_gpu", "cgru"), ("markovian", "dngpu"), ("extended", "residual"), ("extended", "cgru")]
 )
@@ -167,6 +168,7 @@ def with_kind(kind, **changes):
     return {"model.kind": kind, "model.width": 1, "data.num_buckets": 2, **changes}
 
 
+@pytest.mark.long
 def test_a_run_stops_resumes_and_is_evaluated(tiny_config, tmp_path, monkeypatch):
     config = tiny_config(with_kind("extended", **{"training.max_steps": 3}))
     assert train(config, str(tmp_path / "uninterrupted"), NO_STRATEGY) == 0
@@ -196,6 +198,7 @@ def test_a_run_stops_resumes_and_is_evaluated(tiny_config, tmp_path, monkeypatch
     np.testing.assert_allclose(alone.scores, together.scores, rtol=1e-4)
 
 
+@pytest.mark.long
 def test_active_memory_has_no_pictures_and_an_export_of_one_length(tiny_config, command, tmp_path):
     assert train(tiny_config(with_kind("extended", **ONE_STEP)), str(tmp_path / "run"), NO_STRATEGY) == 0
     _, evaluated, _ = command(tmp_path, "memattn.eval", "--run_dir=run", "--repeats=1", "--plot=1")
@@ -213,6 +216,7 @@ def test_active_memory_has_no_pictures_and_an_export_of_one_length(tiny_config, 
         np.testing.assert_array_equal(outputs["tokens"][row, 0, :length], expected.tokens[row, 0, :length])
 
 
+@pytest.mark.long
 def test_an_ensemble_of_different_kinds_is_refused(tiny_config, tmp_path):
     for kind in ("seq2seq", "extended"):
         config = tiny_config(with_kind(kind, **ONE_STEP) if kind == "extended" else ONE_STEP)

@@ -99,6 +99,7 @@ def test_every_kind_of_mechanism_updates_on_two_replicas(name, input_feeding, ji
     assert uses is None or uses
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("jit_compile", [True, False], ids=["XLA", "graph"])
 def test_a_run_trains_evaluates_and_translates(jit_compile, write_config, tmp_path, uses):
     jit = {"training.jit_compile": jit_compile, "decoding.jit_compile": jit_compile}

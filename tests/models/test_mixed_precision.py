@@ -42,6 +42,7 @@ MODELS = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "options", "switches"), [pytest.param(*model, id=identify(model)) for model in MODELS]
 )

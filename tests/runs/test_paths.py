@@ -19,6 +19,7 @@ FOLDER_NAME = "d*?\\[!a]{b,c} $(x) %s~'\""
 NO_STRATEGY = tf.distribute.get_strategy()
 
 
+@pytest.mark.long
 def test_a_run_trains_evaluates_and_exports_in_a_folder_of_any_name(tiny_config, tmp_path, capsys):
     folder = tmp_path / FOLDER_NAME
     run_dir = str(folder / "run")

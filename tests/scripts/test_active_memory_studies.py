@@ -167,6 +167,7 @@ def test_a_table_that_another_process_writes_is_refused(tmp_path, command):
     assert "is writing this table; wait, or use another --output" in errors
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("pooling", ["feed-forward attention", "position windows, K = 4"])
 def test_training_an_embedding_raises_recall(pooling):
     def recall(steps):
@@ -176,6 +177,7 @@ def test_training_an_embedding_raises_recall(pooling):
     assert recall(150) > recall(1) + 15
 
 
+@pytest.mark.long
 def test_the_table_of_arithmetic_is_written_from_tiny_runs(tmp_path, monkeypatch, command):
     run_in_forks(command, tmp_path, monkeypatch)
     monkeypatch.setattr(arithmetic, "DIGITS", (2, 6))

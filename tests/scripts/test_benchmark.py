@@ -299,6 +299,7 @@ def test_decoding_is_timed_beside_its_lower_bound(measure, tmp_path):
     assert (tmp_path / "logs" / "matrix products.log").exists()
 
 
+@pytest.mark.long
 def test_training_steps_are_timed_beside_bahdanau_attention(measure):
     names = ["memattn: memory, K = 32", "memattn: Bahdanau"]
     systems = [argument for name in names for argument in ("--systems", name)]
@@ -399,6 +400,7 @@ def test_a_library_that_is_not_installed_is_named(command, tmp_path):
     assert "scripts/benchmarks/peers/setup.sh creates it" in stderr.splitlines()[-1]
 
 
+@pytest.mark.long
 def test_trained_runs_are_decoded_in_turns_and_their_speed_is_relative_to_the_first(command, write_config, tmp_path):
     for name in ("memory", "bahdanau"):
         path = write_config({"model.attention": {"name": name}, "training.max_steps": 2, "decoding.beam_size": 2})

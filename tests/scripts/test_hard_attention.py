@@ -113,6 +113,7 @@ def test_a_copy_must_be_right_to_its_end(monkeypatch):
     assert hard_attention.share_copied(model, ids) == 0.25
 
 
+@pytest.mark.long
 def test_the_script_writes_its_table(tmp_path, command):
     arguments = ["--seeds", "1", "--tests", "2,1,2", "--max_length", "2", "--output", "out/table"]
     status, printed, errors = command(tmp_path, "scripts.hard_attention", *arguments)

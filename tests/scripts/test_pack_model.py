@@ -19,7 +19,7 @@ def pack(folder, *arguments):
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_an_unpacked_archive_is_a_run_with_the_scores_of_its_card_and_rounded_weights(
     tiny_config, tmp_path, monkeypatch
 ):
@@ -56,7 +56,7 @@ def test_an_unpacked_archive_is_a_run_with_the_scores_of_its_card_and_rounded_we
         (["--run_dir=nowhere", "--output=small.tar.xz"], "nowhere: no such folder"),
     ],
 )
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_cannot_be_packed_is_named_in_one_line(tmp_path, arguments, message):
     result = pack(tmp_path, *arguments)
     assert (result.returncode, result.stderr) == (2, f"error: {message}\n")

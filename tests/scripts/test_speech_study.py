@@ -186,7 +186,7 @@ def decoded(monkeypatch):
     return overrides
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_table_has_error_rates_of_each_model(decoded, tmp_path):
     runs, output = made_up_runs(), Output(str(tmp_path), "small")
     speech.speech(output, runs)

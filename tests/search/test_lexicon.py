@@ -149,7 +149,7 @@ def assert_normalized_over_the_selection(model, biases, coverage):
         assert_same(Hypotheses(*(array[i : i + 1] for array in hypotheses)), expected)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_a_lexicon_of_all_tokens_gives_the_search_without_lexicon(jit_compile):
     for model in (models(1)[0], Ensemble(models(2))):

@@ -64,6 +64,7 @@ def test_an_exported_model_translates_as_its_run(exported, runs, which, alignmen
     assert_same_lines(exported_translator(lines, 1), translator(run, n_best=3, **options)(lines, 1))
 
 
+@pytest.mark.long
 def test_a_recurrent_mechanism_is_exported(runs, tmp_path):
     """Loops over steps work although an export leaves the numbers of sources and queries open; weights are random."""
     overrides = ["decoding.jit_compile=false", "decoding.max_length=5", "decoding.n_best=3"]
@@ -84,6 +85,7 @@ def test_the_best_hypotheses_of_an_export_come_first(exported):
         saved_model.load(exported[0][0], 4)
 
 
+@pytest.mark.long
 def test_signatures_of_tokens_need_no_memattn(exported, tmp_path):
     """A process with TensorFlow alone, in another folder, translates tokens to tokens and alignments."""
     folder, run = exported[1]
@@ -151,6 +153,7 @@ def test_results_do_not_depend_on_the_batch_or_its_width(exported):
         np.testing.assert_allclose(alone.scores[0], in_batch.scores[0], rtol=1e-3)
 
 
+@pytest.mark.long
 def test_an_export_repeats_no_ngram(runs, tmp_path):
     run = load(runs[0][1:], ["decoding.no_repeat_ngram_size=1"], None)
     saved_model.export(run, str(tmp_path / "model"), 12)
@@ -165,6 +168,7 @@ def test_an_export_repeats_no_ngram(runs, tmp_path):
         assert len(tokens) == len(set(tokens)) > 1
 
 
+@pytest.mark.long
 def test_an_ensemble_is_exported(runs, tmp_path):
     both = load(runs[0], [], None)
     assert saved_model.export(both, str(tmp_path / "both"), max_source_length=12) == 12
@@ -198,6 +202,7 @@ def test_a_source_that_is_too_long_is_split(exported):
     assert len(long.split()) > longest
 
 
+@pytest.mark.long
 def test_an_export_loads_where_the_class_of_its_mechanism_is_missing(exported, tmp_path):
     folder = tmp_path / "exported"
     shutil.copytree(exported[0][0], folder)
@@ -210,6 +215,7 @@ def test_an_export_loads_where_the_class_of_its_mechanism_is_missing(exported, t
     assert list(Translator(*saved_model.load(str(folder)))(line, 1)) == expected
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("which", [0, 1])
 def test_a_batch_may_be_empty_or_of_padding_alone(exported, which):
     signatures = tf.saved_model.load(exported[which][0]).signatures
@@ -223,6 +229,7 @@ def test_a_batch_may_be_empty_or_of_padding_alone(exported, which):
     assert outputs["alignments"].shape[::3] == (0, 6)
 
 
+@pytest.mark.long
 def test_a_source_that_is_too_long_is_refused_at_any_padded_width(runs, tmp_path):
     """Such a source is not cut either. The model takes 15 tokens; with their end, they fill a padded width."""
     run = load(runs[0][1:], [], None)

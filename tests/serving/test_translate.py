@@ -103,6 +103,7 @@ def test_odd_white_space_breaks_neither_lines_nor_columns(trained, tmp_path, mon
         assert printed.stdout.strip() == f"{evaluated.result.scores[name]:.9f}"
 
 
+@pytest.mark.long
 def test_evaluating_another_split_leaves_the_result_of_the_run(runs, command):
     def evaluated(*flags):
         status, out, _ = command(runs[1], "memattn.eval", "--run_dir", "memory", "--repeats", "1", *flags)
@@ -404,6 +405,7 @@ def test_an_ensemble_of_runs_that_read_other_sources_is_refused(runs, monkeypatc
         load(runs[0], [], None)
 
 
+@pytest.mark.long
 def test_an_ensemble_of_different_vocabularies_is_refused(runs, tiny_config, tmp_path):
     assert train(tiny_config(), str(tmp_path / "run"), NO_STRATEGY) == 0
     with pytest.raises(ConfigError, match="run: .*vocabulary"):
@@ -676,6 +678,7 @@ ODD_LINES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:standard input:UserWarning")
 @pytest.mark.parametrize("options", [{}, {"n_best": 2, "scores": True, "alignment": "hard", "replace_unknown": True}])
 def test_each_odd_line_has_its_translation(trained, options):
@@ -723,6 +726,7 @@ def test_a_closed_standard_output_is_reported(runs):
     assert result.stderr.splitlines()[-1] == "error: standard output is closed; it is where the translations go"
 
 
+@pytest.mark.long
 def test_an_error_is_not_printed_among_translations(runs):
     command = f"{sys.executable} -m memattn.translate --run_dir {runs[0][1]} --score 2>&-"
     result = subprocess.run(

@@ -180,6 +180,7 @@ def test_a_file_unreadable_on_one_worker_ends_both(both, broken, file, error):
     assert answers[1 - broken] == FAILED
 
 
+@pytest.mark.long
 def test_an_initial_run_missing_on_one_worker_ends_both(both, tmp_path):
     assert both(with_overrides, {}, [[], []]) == [0, 0]
     init_from = f"training.init_from={tmp_path / 'start'}"
@@ -206,6 +207,7 @@ def with_a_full_disk(rank, strategy, config, run_dir):
         return train(strategy, config, run_dir)
 
 
+@pytest.mark.long
 def test_a_full_disk_of_the_first_worker_ends_both(both, tmp_path):
     problem = f"[Errno 28] No space left on device: '{tmp_path / 'run'}'"
     assert both(with_a_full_disk) == [["OSError", problem], FAILED]
@@ -229,6 +231,7 @@ def with_broken_data(rank, strategy, config, run_dir, broken, number):
             os._exit(1)
 
 
+@pytest.mark.long
 def test_data_unreadable_on_one_worker_ends_both(both, tmp_path):
     """The worker that can read waits for gradients, and ends when the connection does."""
     often = {"training.checkpoint_every": 5, "training.validate_every": 1000, "training.max_steps": 30}
@@ -254,6 +257,7 @@ def with_lost_weights(rank, strategy, config, run_dir, losing, number):
         return train(strategy, config, run_dir)
 
 
+@pytest.mark.long
 def test_weights_lost_on_one_worker_end_both(both):
     answers = both(with_lost_weights, {}, 1, 2)
     assert answers[1][0] == "RunError"

@@ -149,6 +149,7 @@ def test_the_losses_do_not_depend_on_the_numbers_of_devices_and_workers(name, wr
         assert [row["examples"] for row in validations(folder)] == expected_examples
 
 
+@pytest.mark.long
 def test_updates_on_two_replicas_with_xla_equal_those_on_one_device_without():
     single, expected = three_steps(NO_STRATEGY, BATCH)
     mirrored, results = three_steps(replicas(2), BATCH, jit_compile=True)

@@ -112,7 +112,7 @@ def recorded(run_dir):
     return steps, text
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(("mechanism", "pictures"), [("memory", [3, 6]), ("none", None)])
 def test_tensorboard_gets_numbers_texts_and_pictures_which_change_no_weight(
     tiny_config, tmp_path, monkeypatch, mechanism, pictures

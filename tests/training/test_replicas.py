@@ -43,6 +43,7 @@ def test_a_run_on_two_replicas_equals_a_run_on_one_device(tiny_config, tmp_path)
     assert np.abs(logits[1] - building.build_model(config, 8, 6)(ids, ids)).max() > 0.01  # they have learned
 
 
+@pytest.mark.long
 def test_xla_and_graph_mode_train_to_the_same_weights(tiny_config, tmp_path):
     for jit in (True, False):
         config = tiny_config({"training.jit_compile": jit, "decoding.jit_compile": jit, "model.dropout": 0.0})

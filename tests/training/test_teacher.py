@@ -104,6 +104,7 @@ def test_training_begins_with_the_encoder_of_the_teacher(student_config, tmp_pat
         assert is_equal == is_of_encoder or not values.any(), path  # biases are 0 everywhere
 
 
+@pytest.mark.long
 def test_an_interrupted_student_equals_an_uninterrupted_one(student_config, tmp_path, monkeypatch):
     assert train(student_config(), str(tmp_path / "uninterrupted"), NO_STRATEGY) == 0
     monkeypatch.setattr(Trainer, "save", stopping_after(Trainer.save, 2))
@@ -113,6 +114,7 @@ def test_an_interrupted_student_equals_an_uninterrupted_one(student_config, tmp_
     assert_same_run(str(tmp_path / "uninterrupted"), str(tmp_path / "resumed"))
 
 
+@pytest.mark.long
 def test_a_teacher_is_not_needed_once_its_weight_is_0(student_config, teacher, tmp_path):
     copied = str(shutil.copytree(teacher, tmp_path / "teacher"))
     config = student_config({"training.teacher": copied, "training.teacher_steps": 1})

@@ -423,7 +423,7 @@ def test_patience_or_a_score_ends_a_run(tiny_config, tmp_path, made_up_scores, c
     assert f"finished: {end}; best validation BLEU 30.00" in capsys.readouterr().out
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(("max_length", "is_reported"), [(3, True), (5, False)])
 def test_targets_too_short_for_bleu_are_reported(tiny_config, tmp_path, capsys, max_length, is_reported):
     config = tiny_config({"data.copy.max_length": max_length, "training.max_steps": 1})

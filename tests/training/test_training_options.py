@@ -71,6 +71,7 @@ def test_label_smoothing_is_cross_entropy_with_a_smoothed_target(smoothing):
         np.testing.assert_allclose(new, old - moved, rtol=1e-3, atol=2e-5)
 
 
+@pytest.mark.long
 def test_accumulation_keeps_the_gradients_of_a_single_batch_at_a_time(monkeypatch):
     step = TrainingStep(make_model("memory", {"num_slots": 2}), TrainingConfig(jit_compile=False), NO_STRATEGY)
     compute, references, alive_counts = step._traced_gradients, [], []
@@ -99,6 +100,7 @@ def test_accumulated_batches_train_as_one_large_batch():
         np.testing.assert_allclose(weight, expected_weight, rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.long
 def test_accumulation_gives_the_same_result_on_two_replicas():
     strategy = replicas(2)
     batches = [(BATCH, BATCH), (SECOND_BATCH, SECOND_BATCH)]
@@ -150,6 +152,7 @@ def test_the_learning_rate_reaches_the_optimizer_without_retracing():
     assert step._traced_update.experimental_get_tracing_count() == 1
 
 
+@pytest.mark.long
 def test_the_learning_rate_decays_when_bleu_stalls(tiny_config, tmp_path, made_up_scores, capsys):
     made_up_scores(bleu=[10.0, 9.0, 11.0, 10.0, 10.0])
     config = tiny_config({"training.max_steps": 15, "training.schedule": "plateau", "training.decay_factor": 0.1})
@@ -193,6 +196,7 @@ def test_a_stopped_run_with_options_equals_an_uninterrupted_one(options, tiny_co
     assert_same_run(tmp_path / "uninterrupted", tmp_path / "interrupted")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("attention", "precision", "dtype"),
     [("memory", "mixed_bfloat16", "bfloat16"), ("bahdanau", "mixed_float16", "float16")],
@@ -210,6 +214,7 @@ def test_mixed_precision_computes_in_16_bits_and_keeps_weights_in_32(
     assert evaluate(tmp_path / "run")["dtype"] == precision
 
 
+@pytest.mark.long
 def test_a_model_trained_in_float32_decodes_in_16_bits(tiny_config, tmp_path):
     assert train(tiny_config(), str(tmp_path / "run"), NO_STRATEGY) == 0
     in_32_bits = load([str(tmp_path / "run")], [], None).model
@@ -297,6 +302,7 @@ def test_the_loss_scale_of_float16_stays_at_least_1():
     assert np.isfinite(step([(BATCH, BATCH)], 3, 0.1).numpy()).all()
 
 
+@pytest.mark.long
 def test_float16_trains_on_two_replicas_as_on_one_device():
     tf.keras.mixed_precision.set_global_policy("mixed_float16")
     options = {"precision": "mixed_float16", "steps": 3}
