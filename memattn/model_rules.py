@@ -55,6 +55,8 @@ def _encoder(model: Mapping[str, Any]) -> _Problems:
     if factors >= layers:
         problem = f"{factors} factors, but {layers} layers have {layers - 1} joints between them"
         yield "encoder_reduce", f"{problem}; raise encoder_layers"
+    if factors and model["encoder"] == "cgru":
+        yield "encoder_reduce", "is for encoder: lstm or gru"
 
 
 def _bridge(model: Mapping[str, Any]) -> _Problems:
@@ -65,6 +67,8 @@ def _bridge(model: Mapping[str, Any]) -> _Problems:
         for name, layers in {"layers": model["layers"], "encoder_layers": _encoder_layers(model)}.items():
             if layers > 1:
                 yield "bridge", f"{bridge} is for {name}: 1, not {layers}"
+        if model["encoder"] == "cgru":
+            yield "bridge", f"{bridge} is for encoder: lstm or gru; take dense"
 
 
 def _sources(model: Mapping[str, Any], reads_tokens: bool) -> _Problems:

@@ -112,7 +112,9 @@ class Seq2SeqConfig:
     has_memory_length: ClassVar[bool] = False  # whether `decoding.memory_ratio` applies
 
     kind: Literal["seq2seq"] = "seq2seq"  # an encoder and a decoder; the other kinds have keys of their own
-    encoder: str = choice("lstm", "memattn.models.encoder:CELLS")  # cells of the encoder; gru: as in Cho et al. (2014)
+    # cells of the encoder. gru: as in Cho et al. (2014); cgru: active memory (docs/results/neural_gpu.md) in place of
+    # recurrent layers
+    encoder: str = choice("lstm", "memattn.models.seq2seq:ENCODERS")
     # lstm: as in the paper; gru: the same with GRUs; rnnsearch: the decoder of Bahdanau et al. (2015), one GRU layer
     # whose previous state is the query of attention
     decoder: str = choice("lstm", "memattn.models.seq2seq:DECODERS")

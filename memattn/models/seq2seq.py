@@ -10,6 +10,7 @@ from memattn import model_rules
 from memattn.attention.initializers import Initializer
 from memattn.attention.options import check_choice
 from memattn.data.lexicon import Selection
+from memattn.models.active_encoder import ActiveMemoryEncoder
 from memattn.models.attentive_decoder import AttentiveDecoder
 from memattn.models.bridge import BackwardBridge, Cells, DenseBridge, ZeroBridge
 from memattn.models.decoder import Decoder
@@ -25,11 +26,12 @@ from memattn.models.tokens import OutputWeights, output_weights, shift_right
 _SOURCE_SEED = 2  # number that `fold_in` gets for the source reader's seed
 
 BRIDGES = {"zero": ZeroBridge, "dense": DenseBridge, "backward": BackwardBridge}
+ENCODERS = {**dict.fromkeys(CELLS, Encoder), "cgru": ActiveMemoryEncoder}
 DECODERS: dict[str, type[AttentiveDecoder]] = {"lstm": Decoder, "gru": GRUDecoder, "rnnsearch": RNNsearchDecoder}
 _CHOICES = {
     "bridge": ("auto", *BRIDGES),
     "tie_embeddings": ("none", "source_target", "all"),
-    "encoder": tuple(CELLS),
+    "encoder": tuple(ENCODERS),
     "decoder": tuple(DECODERS),
 }
 
@@ -83,7 +85,7 @@ class Seq2Seq(tf.keras.Model):
       bridge: "zero", "dense" or "backward". "auto" is dense without attention, backward for rnnsearch, otherwise zero.
       tie_embeddings: "source_target" shares one embedding matrix; "all" also gives it to the output layer.
       attention: {"name": a registered mechanism, and its options}.
-      encoder: cells of the encoder, "lstm" or "gru".
+      encoder: cells of the encoder, "lstm" or "gru"; or "cgru", active memory.
       decoder: "lstm", "gru" or "rnnsearch". The last has one layer, and its own forms of input feeding and mixing.
       source_features: F, where sources are vectors [B, S, F] padded with NaN; None where they are token ids.
       spec_augment: number of masks of time, and of masks of frequency, in each source of vectors in training.
@@ -168,15 +170,15 @@ class Seq2Seq(tf.keras.Model):
             if tie_embeddings == "none"
             else self.source_embedding
         )
-        self.encoder = Encoder(
+        self.encoder = ENCODERS[encoder](
             layers=encoder_layers or layers,
             units=encoder_units or units,
             cell=encoder,
             dropout=dropout,
             initializer=uniform,
-            reduce=encoder_reduce,
             dtype=self.dtype_policy,
             name="encoder",
+            **({"reduce": encoder_reduce} if encoder in CELLS else {}),
         )
         self.bridge = self._make_bridge(bridge, decoder, layers, units, uniform)
         stack_options: dict[str, Any] = {"layers": layers, "input_feeding": input_feeding, "mix": mix}

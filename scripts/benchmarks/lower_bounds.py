@@ -145,21 +145,15 @@ def _seq2seq(
     del target_length
     attention = model.attention
     layers, units, embedding = model.layers, model.units, model.embedding_size
-    encoder_units = model.units_of_encoder
-    width = 2 * encoder_units
+    width = 2 * model.units_of_encoder
     context = {"none": 0, "linear": attention.get("projection") or width}.get(attention["name"], width)
     fed = context if model.input_feeding else 0
-    (encoder_gates, encoder_kept), (decoder_gates, decoder_kept) = _CELLS[model.encoder], _CELLS[model.decoder]
+    decoder_gates, decoder_kept = _CELLS[model.decoder]
     features, mixed = (units, units + context) if model.mix else (units + context, 0)
     if model.decoder == "rnnsearch":  # a maxout layer, which reads the embedding too
         features, mixed = units // 2, embedding + units + context
-    encoder_cells, kept_source = 0.0, float(embedding)
-    share, inputs = 1.0, embedding  # number of inputs of a layer for each token, and their width
-    for _, factor in itertools.zip_longest(range(model.layers_of_encoder), model.encoder_reduce, fillvalue=1):
-        encoder_cells += share * 2 * (inputs + encoder_units) * encoder_gates * encoder_units
-        kept_source += share * 2 * encoder_kept * encoder_units
-        share, inputs = share / factor, factor * encoder_units
-    kept_source += share * attention.get("num_slots", 0)
+    encoder, share = _active_encoder(model, source_length) if model.encoder == "cgru" else _recurrent_encoder(model)
+    kept_source = embedding + encoder.kept + share * attention.get("num_slots", 0)
     mechanisms = _mechanisms(attention, np.array(share * source_length), units, width)
     rows, per_source, per_step = map(float, mechanisms.get(attention["name"], mechanisms["luong_dot"]))
     decoder_cells = (embedding + fed + (2 * layers - 1) * units) * decoder_gates * units
@@ -167,7 +161,27 @@ def _seq2seq(
     kept_target = layers * decoder_kept * units + embedding + fed + context + units + 2 * rows + 2 * vocabulary
     if attention["name"] == "bahdanau":
         kept_target += rows * units
-    return _Token(encoder_cells + per_source / source_length, kept_source), _Token(target, kept_target)
+    return _Token(encoder.multiply_adds + per_source / source_length, kept_source), _Token(target, kept_target)
+
+
+def _recurrent_encoder(model: Seq2SeqConfig) -> tuple[_Token, float]:
+    """Returns the costs of the encoder for a token of the source, and its number of states for each token."""
+    gates, kept_by_cell = _CELLS[model.encoder]
+    units = model.units_of_encoder
+    multiply_adds, kept = 0.0, 0.0
+    share, inputs = 1.0, model.embedding_size  # number of inputs of a layer for each token, and their width
+    for _, factor in itertools.zip_longest(range(model.layers_of_encoder), model.encoder_reduce, fillvalue=1):
+        multiply_adds += share * 2 * (inputs + units) * gates * units
+        kept += share * 2 * kept_by_cell * units
+        share, inputs = share / factor, factor * units
+    return _Token(multiply_adds, kept), share
+
+
+def _active_encoder(model: Seq2SeqConfig, source_length: float) -> tuple[_Token, float]:
+    """Returns the costs of active memory as an encoder for a token of the source, and its number of states for it."""
+    maps = 2 * model.units_of_encoder
+    step = _active_step(model.encoder, source_length * model.layers_of_encoder, 1, maps)
+    return _Token(model.embedding_size * maps + step.multiply_adds, maps + step.kept), 1.0
 
 
 def _active_memory(
@@ -177,20 +191,24 @@ def _active_memory(
 
     The n steps of `encode` count as costs of the source.
     """
-    kind, cell = KINDS[model.kind], CELLS[model.cell]
+    kind = KINDS[model.kind]
     positions = max(source_length, target_length)
-    cells = positions * model.width * model.layers  # number of cells that a step updates
-    kernel = 3 * (3 if model.width > 1 else 1) * model.units**2
-    step = cells * cell.parts * kernel
-    kept_step = cells * model.units * (2 * cell.parts + 1 if cell.parts > 1 else 1)
+    step = _active_step(model.cell, positions * model.layers, model.width, model.units)
     features = kind.num_features * model.units
     steps = positions / source_length
-    source = _Token(steps * step, model.units + steps * kept_step)
+    source = _Token(steps * step.multiply_adds, model.units + steps * step.kept)
     target = _Token(
-        features * vocabulary + kind.has_decoder_cells * step,
-        features + 2 * vocabulary + kind.has_decoder_cells * kept_step,
+        features * vocabulary + kind.has_decoder_cells * step.multiply_adds,
+        features + 2 * vocabulary + kind.has_decoder_cells * step.kept,
     )
     return source, target
+
+
+def _active_step(cell: str, positions: float, width: int, maps: int) -> _Token:
+    """Returns the costs of a step of active memory; `positions` counts each position once for each layer."""
+    parts, columns = CELLS[cell].parts, positions * width
+    kernel = 3 * (3 if width > 1 else 1) * maps**2
+    return _Token(columns * parts * kernel, columns * maps * (2 * parts + 1 if parts > 1 else 1))
 
 
 _COSTS: dict[type, Callable[..., tuple[_Token, _Token]]] = {Seq2SeqConfig: _seq2seq, NeuralGPUConfig: _active_memory}

@@ -15,7 +15,7 @@ from memattn.sweeps.expand import expand
 from memattn.sweeps.results import Run, finished
 from studies import family
 from studies.britz2017 import figures, future_work, open_questions, printed, tables, windowed
-from studies.kaiser2016 import arithmetic, parsing, spelled, translation
+from studies.kaiser2016 import arithmetic, memory_length, parsing, spelled, translation
 from studies.output import Output
 from studies.raffel2017 import speech
 
@@ -62,6 +62,7 @@ KINDS = {
     "arithmetic": Kind(
         ("addition", "multiplication", "addition_columns_5", "addition_columns_10", "addition_columns_20")
     ),
+    "memory_length": Kind(),
     "active_translation": _TESTED,
     "parsing": _TESTED,
     "spelled": _TESTED,
@@ -130,6 +131,7 @@ TARGETS = {
     "family": Target(("family", "rnnsearch", "family_translation", "rnnsearch_translation"), family.family),
     "rnnsearch_by_length": Target(("rnnsearch_translation",), family.rnnsearch_by_length),
     "arithmetic": Target(("arithmetic",), arithmetic.arithmetic),
+    "memory_length": Target(("memory_length",), memory_length.memory_length),
     "active_translation": Target(("active_translation",), translation.translation),
     "parsing": Target(("parsing",), parsing.parsing),
     "spelled": Target(("spelled",), spelled.spelled),

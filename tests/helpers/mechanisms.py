@@ -90,6 +90,7 @@ _OTHER_SLOW_MODELS = [
     ("matcha", {"test_mode": "soft"}, {}),
     *((name, {}, {"input_feeding": False}) for name in ADDONS_NAMES),
     ("bahdanau", {}, {"encoder": "gru", "layers": 2, "bridge": "dense"}),
+    ("bahdanau", {}, {"encoder": "cgru", "layers": 2, "bridge": "dense"}),
 ]
 _QUICK_MODELS = [*((*case, {}) for case in QUICK_CASES), *([] if CHOSEN else _QUICK_SWITCHES)]
 

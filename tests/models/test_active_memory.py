@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from helpers.marks import slow
-from helpers.neural_gpu import SOURCE, TARGET, M, make_model, padded
+from helpers.neural_gpu import SOURCE, TARGET, M, array, convolved, make_model, padded, run
 from helpers.runs import TINY
 
 from memattn import config as configs
@@ -21,51 +21,6 @@ every_model = pytest.mark.parametrize(
     ("kind", "cell", "width"),
     [model if model in QUICK else slow(*model) for model in itertools.product(KINDS, CELLS, (1, 4))],
 )
-
-
-def array(weight):
-    return tf.convert_to_tensor(weight).numpy().astype(np.float64)
-
-
-def convolved(kernel, s):
-    """U * s of section 2 of the paper, element by element: s [n, w, m], kernel U [3, k, m, m']."""
-    n, w, _ = s.shape
-    output = np.zeros([n, w, kernel.shape[3]])
-    for x, y, u, v in itertools.product(range(n), range(w), range(3), range(kernel.shape[1])):
-        row, column = x + u - 1, y + v - kernel.shape[1] // 2
-        if 0 <= row < n and 0 <= column < w:
-            output[x, y] += s[row, column] @ kernel[u, v]
-    return output
-
-
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
-
-
-def next_memory(cell, s, p=None):
-    """The next memory [n, w, m] of a source without padding, from a cell's weights, memory s and output tape p."""
-    kernel = array(cell.kernel)
-    bias = 0 if cell.bias is None else array(cell.bias)
-    tape = bias + (0 if p is None else convolved(array(cell.tape_kernel), p))
-    if type(cell) is CELLS["residual"]:
-        return s + convolved(kernel, s) + tape
-    tape = np.broadcast_to(tape, [*s.shape[:2], 3 * M])
-    gates = convolved(array(cell.gates_kernel), s) + tape[..., : 2 * M]
-    tape_of_candidate = tape[..., 2 * M :]
-    if type(cell) is CELLS["cgru"]:
-        u, r = np.split(np.clip(1.2 * sigmoid(gates) - 0.1, 0, 1), 2, -1)
-        return u * s + (1 - u) * np.tanh(convolved(kernel, r * s) + tape_of_candidate)
-    u, r = np.split(np.clip(gates / 2 + 0.5, 0, 1), 2, -1)
-    moved, third = s.copy(), M // 3
-    moved[:, :, :third] = np.concatenate([np.zeros_like(s[:1, :, :third]), s[:-1, :, :third]])
-    moved[:, :, third : 2 * third] = np.concatenate([s[1:, :, third : 2 * third], np.zeros_like(s[:1, :, :third])])
-    return u * moved + (1 - u) * np.clip(convolved(kernel, r * s) + tape_of_candidate, -1, 1)
-
-
-def run(cells, s, p=None):
-    for cell in cells:
-        s = next_memory(cell, s, p)
-    return s
 
 
 def expected_logits(model, source, target):

@@ -34,6 +34,17 @@ sweep:
       model.attention: [{name: bahdanau}]
 """
 
+DUPLICATE = """
+base: ../../../tiny.yaml
+data:
+  copy: null
+  task: {name: duplicate, max_length: 3, num_symbols: 2, train_examples: 40, valid_examples: 20}
+model: {kind: neural_gpu, cell: dngpu, width: 1}
+decoding: {beam_size: 1, memory_ratio: estimate}
+sweep:
+  grid: {training.seed: [1, 2]}
+"""
+
 
 @pytest.mark.parametrize("task", ["addition", "multiplication"])
 @pytest.mark.parametrize("length", ["50", "100", "50-10000"])
@@ -193,6 +204,21 @@ def test_the_table_of_arithmetic_is_written_from_tiny_runs(tmp_path, monkeypatch
     assert (tmp_path / "results" / "arithmetic" / "small" / "memory.png").stat().st_size > 10_000
     run = next((tmp_path / "runs").rglob("best")).parent
     assert load([str(run)], [], None).models
+
+
+@pytest.mark.long
+def test_the_table_of_memory_lengths_has_a_row_for_each_way_to_choose_one(tmp_path, monkeypatch, command):
+    run_in_forks(command, tmp_path, monkeypatch)
+    (tmp_path / "tiny.yaml").write_text(TINY, encoding="utf-8")
+    write_study(tmp_path, "memory_length", DUPLICATE)
+    reproduction = runner.Reproduction("small", runs_dir="runs", results_dir="results", jobs=1, strategy="none")
+    reproduction.make("memory_length")
+    assert reproduction.failed == []
+    rows = rows_of(Output(str(tmp_path / "results" / "memory_length" / "small"), "small"))
+    assert [row["length of the memory"] for row in rows] == ["estimate", "search", "search, length_penalty: 1"]
+    assert {row["seeds"] for row in rows} == {"2"}
+    estimated, searched = (float(row["decode s"]) for row in rows[:2])
+    assert searched > estimated  # the search decodes each length from that of the source to twice that
 
 
 def test_the_table_of_spelled_words_has_a_row_for_each_model_and_kind_of_unit(tmp_path):

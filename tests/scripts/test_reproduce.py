@@ -99,6 +99,7 @@ def test_the_target_all_skips_studies_that_a_scale_lacks(command):
         "family",
         "rnnsearch_by_length",
         "arithmetic",
+        "memory_length",
         "active_translation",
         "parsing",
         "spelled",
@@ -391,6 +392,18 @@ def test_the_lower_bound_of_a_pyramid_encoder_equals_a_count_by_hand():
     decoder = (3 + 2) * 8 + 2 * 2 + 2 * 11
     assert bound([]).multiply_adds == 3 * 7 * (first + 2 * full + decoder)
     assert bound([]).bytes - bound([2, 3]).bytes == 4 * 7 * 2 * 7 * 2 * (12 - 6 + 12 - 2)
+
+
+def test_the_lower_bound_of_an_encoder_of_active_memory_equals_a_count_by_hand():
+    attention = {"name": "none"}
+    model = Seq2SeqConfig(encoder="cgru", encoder_layers=3, layers=1, units=2, embedding_size=3, attention=attention)
+    config = Config(data=DataConfig(folder="none"), model=model, training=TrainingConfig(batch_size=7))
+    bound = lower_bounds.training(config, vocabulary=11, source_length=5, target_length=1, parameters=100)
+    encoder = 5 * 3 * 4 + 5 * 5 * 3 * 3 * 3 * 4**2  # a dense layer; five steps of three cells with three convolutions
+    decoder = (3 + 2) * 8 + 2 * 2 + 2 * 11
+    assert bound.multiply_adds == 3 * 7 * (encoder + decoder)
+    kept_source, kept_target = 5 * (3 + 4) + 5 * 5 * 3 * 7 * 4, 7 * 2 + 3 + 2 + 2 * 11
+    assert bound.bytes == 4 * (4 * 100 + 7 * (kept_source + kept_target))
 
 
 @pytest.mark.parametrize("kind", ["neural_gpu", "markovian", "extended"])

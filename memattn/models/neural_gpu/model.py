@@ -11,12 +11,13 @@ from memattn.attention.ops import cast
 from memattn.attention.step_loop import run_loop
 from memattn.data.lexicon import Selection
 from memattn.data.vocabulary import PAD
-from memattn.models.dropout import fold_in, split_seed
+from memattn.models.dropout import fold_in
 from memattn.models.interface import Alternative, MemoryRatio
 from memattn.models.neural_gpu.cells import CELLS
+from memattn.models.neural_gpu.steps import SOURCE_SEED, next_memory, run_cells, run_steps
 from memattn.models.tokens import OutputWeights, output_weights, shift_right
 
-_DECODER_SEEDS, _SOURCE_SEED = 2**16, 2**17  # numbers for `fold_in`, above those of the encoder's steps
+_DECODER_SEEDS = 2**16  # first number for `fold_in`, above those of the encoder's steps
 
 
 class Encoded(NamedTuple):
@@ -207,36 +208,19 @@ class NeuralGPU(tf.keras.Model):
 
     def run(self, encoded: Encoded, seed: tf.Tensor | None = None) -> tf.Tensor:
         """Returns the memory [B, N, w, m] after the encoder's n steps; each source has its own n."""
-        steps, maximum = tf.reduce_max(encoded.lengths), encoded.embedded.shape[1]
-
-        def step(time, memory):
-            return time + 1, self._next_memory(time, memory, encoded.lengths, seed)
-
-        loop = (0, self._first_memory(encoded, seed))
-        return tf.while_loop(lambda time, _: time < steps, step, loop, maximum_iterations=maximum)[1]
+        return run_steps(self.encoder, self._first_memory(encoded, seed), encoded.lengths, seed)
 
     def unrolled(self, encoded: Encoded) -> tf.Tensor:
         """Returns the memory before the encoder's first step and after each step [N + 1, B, N, w, m]."""
         memories = [self._first_memory(encoded, None)]
         for time in range(encoded.embedded.shape[1]):
-            memories.append(self._next_memory(time, memories[-1], encoded.lengths, None))
+            memories.append(next_memory(self.encoder, time, memories[-1], encoded.lengths))
         return tf.stack(memories)
 
     def _first_memory(self, encoded, seed):
         """Returns the memory before any step: the source in the first column."""
-        column = self.encoder[0].first_column(encoded.embedded, fold_in(seed, _SOURCE_SEED))
+        column = self.encoder[0].first_column(encoded.embedded, fold_in(seed, SOURCE_SEED))
         return tf.pad(column[:, :, None], [[0, 0], [0, 0], [0, self.width - 1], [0, 0]])
-
-    def _next_memory(self, time, memory, lengths, seed):
-        """Returns the memory after step `time` of the encoder; it does not change for sources with fewer steps."""
-        changed = self._run_cells(self.encoder, memory, lengths, None, fold_in(seed, time))
-        return tf.where((time < lengths)[:, None, None, None], changed, memory)
-
-    def _run_cells(self, cells, memory, lengths, tapes, seed):
-        """Returns the memory after each of the cells in turn; `tapes` holds W * p for each cell, or is None."""
-        for i, (cell, cell_seed) in enumerate(zip(cells, split_seed(seed, len(cells)), strict=True)):
-            memory = cell(memory, lengths, None if tapes is None else tapes[i], cell_seed)
-        return memory
 
     def _first_state(self, decoding, num_queries):
         """Returns the state before the first decoder step, of tensors [B, Q, ...]."""
@@ -302,7 +286,7 @@ class ExtendedNeuralGPU(NeuralGPU):
             for cell, tape in zip(self.decoder, state["tapes"], strict=True)
         ]
         flat_memory, *flat_tapes = map(_merge_queries, [memory, *tapes])
-        changed = self._run_cells(self.decoder, flat_memory, tf.repeat(decoding.lengths, queries), flat_tapes, seed)
+        changed = run_cells(self.decoder, flat_memory, tf.repeat(decoding.lengths, queries), flat_tapes, seed)
         memory = tf.ensure_shape(tf.reshape(changed, tf.shape(memory)), memory.shape)
         place = tf.minimum(position, tf.shape(memory)[2] - 1)[:, :, None]
         features = tf.gather(memory[:, :, :, 0], place, batch_dims=2)[:, :, 0]

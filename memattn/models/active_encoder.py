@@ -1,0 +1,94 @@
+"""An encoder whose states are an active memory, for attention to read."""
+
+import tensorflow as tf
+
+from memattn.attention.initializers import Initializer, initializer_config
+from memattn.models.dropout import fold_in
+from memattn.models.neural_gpu.cells import CELLS
+from memattn.models.neural_gpu.steps import SOURCE_SEED, run_steps
+
+
+@tf.keras.utils.register_keras_serializable("memattn")
+class ActiveMemoryEncoder(tf.keras.layers.Layer):
+    """Reads a source into a memory of one column, and changes it as many times as the source has positions.
+
+    The states are the positions of the last memory. In the Neural GPU (Kaiser & Bengio, 2016), the output layer reads
+    them; here, the decoder's attention does.
+
+    Args:
+      layers: number of cells, which change the memory one after the other at each step.
+      units: half the number of maps, so that a state is D = 2 * units wide, as in `Encoder`.
+      cell: "cgru", the convolutional GRU.
+      dropout: rate in the cells.
+      initializer: name, config or object, of the kernel of the dense layer that makes maps of the inputs.
+
+    Attributes:
+      reduction: 1, the number of positions of a source that a state stands for.
+    """
+
+    reduction = 1
+
+    def __init__(
+        self,
+        *,
+        layers: int,
+        units: int,
+        cell: str = "cgru",
+        dropout: float = 0.0,
+        initializer: Initializer = "glorot_uniform",
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.layers, self.units, self.cell, self.dropout = layers, units, cell, dropout
+        self.initializer = initializer
+        common = {"dtype": self.dtype_policy}
+        self.input_layer = tf.keras.layers.Dense(2 * units, kernel_initializer=initializer, name="input", **common)
+        options = {"maps": 2 * units, "width": 1, "dropout": dropout, **common}
+        self.cells = [CELLS[cell](name=f"cell_{i}", **options) for i in range(layers)]
+
+    def build(self, input_shape):
+        self.input_layer.build(input_shape)
+        for cell in self.cells:
+            cell.build((None, None, 1, 2 * self.units))
+        self.built = True
+
+    def compute_output_shape(self, input_shape):
+        batch, length, _ = input_shape
+        return (batch, length, 2 * self.units), (batch, 2 * self.units)
+
+    def state_mask(self, mask: tf.Tensor) -> tf.Tensor:
+        """Returns the mask of the states [B, S], which is that of the inputs."""
+        return mask
+
+    def call(
+        self, inputs: tf.Tensor, mask: tf.Tensor, seed: tf.Tensor | None = None, jit_compile: bool = False
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Encodes a batch of sources.
+
+        Args:
+          inputs: embeddings or vectors [B, S, E].
+          mask: [B, S], false for padding, which comes last.
+          seed: [2], turns dropout on.
+          jit_compile: concerns other encoders.
+
+        Returns:
+          The states [B, S, D], 0 for padding, and their mean over each source [B, D].
+        """
+        del jit_compile
+        lengths = tf.reduce_sum(tf.cast(mask, tf.int32), 1)
+        maps = self.input_layer(inputs)
+        maps = tf.where(mask[:, :, None], maps, tf.zeros_like(maps))
+        column = self.cells[0].first_column(maps, fold_in(seed, SOURCE_SEED))
+        states = run_steps(self.cells, column[:, :, None], lengths, seed)[:, :, 0]
+        counts = tf.cast(tf.maximum(lengths, 1), states.dtype)
+        return states, tf.reduce_sum(states, 1) / counts[:, None]
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "layers": self.layers,
+            "units": self.units,
+            "cell": self.cell,
+            "dropout": self.dropout,
+            "initializer": initializer_config(self.initializer),
+        }

@@ -1,0 +1,37 @@
+"""Compares an estimate of the length of active memory with a search over all lengths (Kaiser & Bengio, 2016)."""
+
+import statistics
+
+from memattn.evaluation import evaluate as evaluation
+from memattn.evaluation import formatting
+from memattn.evaluation.test_set import read_split
+from memattn.runs.trained import load
+from memattn.sweeps.results import Run
+from studies.output import Output
+
+_CHOICES = {  # how the length is chosen, and the overrides of the config
+    "estimate": ["decoding.memory_ratio=estimate"],
+    "search": ["decoding.memory_ratio=null"],
+    "search, length_penalty: 1": ["decoding.memory_ratio=null", "decoding.length_penalty=1"],
+}
+
+
+def memory_length(output: Output, runs: list[Run]) -> None:
+    """Writes exact matches and decode times on the validation split, by how the length is chosen."""
+    rows = []
+    for choice, overrides in _CHOICES.items():
+        results = []
+        for run in runs:
+            trained = load([run.folder], overrides, None)
+            results.append(evaluation.evaluate(trained, read_split(trained, "valid"), repeats=3).result)
+        exact = [result.scores["exact_match"] for result in results]
+        rows.append(
+            {
+                "length of the memory": choice,
+                "seeds": len(runs),
+                "exact match %": f"{statistics.mean(exact):.1f}",
+                "min-max": formatting.extent(exact, ".1f"),
+                "decode s": f"{statistics.median(result.decode_seconds for result in results):.2f}",
+            }
+        )
+    output.table(rows, "Symbols twice in a row, 500 sources: the memory's length estimated or searched")

@@ -1,0 +1,54 @@
+"""The encoder of active memory equals a computation in NumPy; options that it lacks are refused."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from helpers.models import make_model
+from helpers.neural_gpu import array, run
+from helpers.runs import TINY
+
+from memattn import config as configs
+from memattn.data.vocabulary import EOS, PAD
+from memattn.errors import ConfigError
+
+SWITCHES = {"encoder": "cgru", "encoder_layers": 2, "bridge": "dense"}
+
+
+def test_states_are_the_memory_after_as_many_steps_as_positions_and_the_final_state_their_mean():
+    model, source = make_model("bahdanau", {}, **SWITCHES), [5, 4, 6, EOS]
+    batch = tf.constant([source + [PAD, PAD], [4, EOS, PAD, PAD, PAD, PAD], [PAD] * 6])
+    embedding, mask = model.source_embedding, model.source_embedding.mask(batch)
+    states, final = model.encoder(embedding(batch), mask)
+    dense = model.encoder.input_layer
+    for row, ids in enumerate((source, [4, EOS], [])):
+        memory = (array(embedding.embeddings)[ids] @ array(dense.kernel) + array(dense.bias))[:, None]
+        for _ in ids:
+            memory = run(model.encoder.cells, memory)
+        np.testing.assert_allclose(states[row, : len(ids)], memory[:, 0], rtol=1e-4, atol=1e-5)
+        assert not np.any(states[row, len(ids) :])
+        np.testing.assert_allclose(final[row], memory[:, 0].sum(0) / max(len(ids), 1), rtol=1e-4, atol=1e-5)
+
+
+def test_dropout_changes_states_in_training_alone():
+    model = make_model("bahdanau", {}, dropout=0.5, **SWITCHES)
+    source = tf.constant([[5, 4, 6, EOS]])
+    first, second = (model.encode(source, tf.constant([1, seed])).memory["values"] for seed in (1, 2))
+    assert np.abs(first - second).max() > 1e-3
+    np.testing.assert_array_equal(model.encode(source).memory["values"], model.encode(source).memory["values"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"layers": 2, "encoder_reduce": [2]}, "model.encoder_reduce: is for encoder: lstm or gru"),
+        ({"bridge": "backward"}, "model.bridge: backward is for encoder: lstm or gru; take dense"),
+        (
+            {"decoder": "rnnsearch", "attention": {"name": "bahdanau"}},
+            "model.bridge: the bridge backward, which rnnsearch has by default, is for encoder: lstm or gru",
+        ),
+    ],
+)
+def test_options_of_recurrent_encoders_are_refused(changes, message):
+    tree = configs.apply_changes(TINY, {f"model.{key}": value for key, value in changes.items()})
+    with pytest.raises(ConfigError, match=message):
+        configs.checked(configs.apply_changes(tree, {"model.encoder": "cgru"}), configs.Origin("test"))
