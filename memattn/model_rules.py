@@ -48,6 +48,8 @@ def _decoder(model: Mapping[str, Any]) -> _Problems:
 
 
 def _encoder(model: Mapping[str, Any]) -> _Problems:
+    if model["encoder_reduce"] and model["encoder"] == "cgru":
+        yield "encoder_reduce", "is for encoder: lstm or gru"
     for factor in model["encoder_reduce"]:
         if not _is_int(factor, at_least=1) or factor > 100:
             yield "encoder_reduce", f"expected ints from 1 to 100, not {abbreviated(factor)}"
@@ -55,20 +57,20 @@ def _encoder(model: Mapping[str, Any]) -> _Problems:
     if factors >= layers:
         problem = f"{factors} factors, but {layers} layers have {layers - 1} joints between them"
         yield "encoder_reduce", f"{problem}; raise encoder_layers"
-    if factors and model["encoder"] == "cgru":
-        yield "encoder_reduce", "is for encoder: lstm or gru"
 
 
 def _bridge(model: Mapping[str, Any]) -> _Problems:
     has_attention = model["attention"]["name"] != "none"
+    if model["bridge"] == "zero" and not has_attention:
+        yield "bridge", "zero hides the source from a model without attention; take auto or dense"
     is_auto = model["bridge"] == "auto" and model["decoder"] == "rnnsearch" and has_attention
     if model["bridge"] == "backward" or is_auto:
         bridge = "the bridge backward, which rnnsearch has by default," if is_auto else "backward"
+        if model["encoder"] == "cgru":
+            yield "bridge", f"{bridge} is for encoder: lstm or gru; take dense"
         for name, layers in {"layers": model["layers"], "encoder_layers": _encoder_layers(model)}.items():
             if layers > 1:
                 yield "bridge", f"{bridge} is for {name}: 1, not {layers}"
-        if model["encoder"] == "cgru":
-            yield "bridge", f"{bridge} is for encoder: lstm or gru; take dense"
 
 
 def _sources(model: Mapping[str, Any], reads_tokens: bool) -> _Problems:

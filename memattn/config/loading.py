@@ -88,7 +88,7 @@ def _check_top_level_keys(tree: Mapping, origin: Origin) -> None:
 def _without_xla(config: Config) -> Config:
     """Returns a config with false for `jit_compile: auto`, as XLA's convolutions are slow on CPUs.
 
-    For models without convolutions, `memattn.xla.jit_compile` decides.
+    For other models, `memattn.xla.jit_compile` decides.
     """
     training, decoding = config.training, config.decoding
     if training.jit_compile == "auto":

@@ -112,30 +112,35 @@ class Seq2SeqConfig:
     has_memory_length: ClassVar[bool] = False  # whether `decoding.memory_ratio` applies
 
     kind: Literal["seq2seq"] = "seq2seq"  # an encoder and a decoder; the other kinds have keys of their own
-    # cells of the encoder. gru: as in Cho et al. (2014); cgru: active memory (docs/results/neural_gpu.md) in place of
-    # recurrent layers
+    # cells of the encoder. gru: as in Cho et al. (2014); cgru: active memory in place of recurrent layers. Its time and
+    # memory grow with the square of the source's length (docs/results/neural_gpu.md)
     encoder: str = choice("lstm", "memattn.models.seq2seq:ENCODERS")
     # lstm: as in the paper; gru: the same with GRUs; rnnsearch: the decoder of Bahdanau et al. (2015), one GRU layer
     # whose previous state is the query of attention
     decoder: str = choice("lstm", "memattn.models.seq2seq:DECODERS")
     layers: int = number(2, at_least=1)  # layers of the decoder, and of the encoder in each direction
     units: int = number(256, at_least=1)  # U, the width of a layer
-    encoder_layers: int | None = number(None, at_least=1)  # layers of the encoder in each direction; null: layers
-    encoder_units: int | None = number(None, at_least=1)  # width of the encoder in each direction; null: units
+    # layers of the encoder in each direction, or cells of cgru; null: layers
+    encoder_layers: int | None = number(None, at_least=1)
+    # width of the encoder in each direction, or half the number of maps of cgru; null: units
+    encoder_units: int | None = number(None, at_least=1)
     # numbers of neighbouring outputs that are joined after the first layer of the encoder, the second and so on: [2, 2]
     # shortens sources to a quarter (Chan et al., 2016)
     encoder_reduce: list = dataclasses.field(default_factory=list)
     embedding_size: int = number(256, at_least=1)  # E, the width of source and target embeddings
-    dropout: float = number(0.2, at_least=0, below=1)  # dropout rate of every cell's input, with a new mask each step
+    # dropout rate of every cell's input, with a new mask each step; in cgru, of the memory after each cell, with a lower
+    # rate beyond eight positions
+    dropout: float = number(0.2, at_least=0, below=1)
     # for data.source: features, number of masks of time, and of masks of frequency, in each source in training; 0: none
     # (SpecAugment, Park et al., 2019)
     spec_augment: int = number(0, at_least=0, below=100)
-    init_scale: float = number(0.04, above=0)  # a: initial weights are uniform on -a to a
+    # a: initial weights are uniform on -a to a, except in cells of cgru
+    init_scale: float = number(0.04, above=0)
     input_feeding: bool = True  # the decoder reads the previous context beside each token
     mix: bool = True  # a tanh layer on [h; c] before the logits; false: Eq. 3 as in the paper
-    # initial state of the decoder. zero: zeros; dense: a dense layer on the encoder's last states; backward: a tanh
-    # layer on the backward encoder's state at the first token; auto: dense without attention, backward for rnnsearch,
-    # else zero
+    # initial state of the decoder. zero: zeros; dense: a dense layer on the encoder's last states (cgru: on the mean of
+    # its states); backward: a tanh layer on the backward encoder's state at the first token; auto: dense without
+    # attention, backward for rnnsearch, else zero
     bridge: Literal["auto", "zero", "dense", "backward"] = "auto"
     # matrices that are shared: none; the source and target embeddings; both embeddings and the output layer
     tie_embeddings: Literal["none", "source_target", "all"] = "none"
@@ -223,7 +228,7 @@ class TrainingConfig:
     # is used
     teacher_weight: float = number(1.0, at_least=0, below=3.4e38)
     teacher_steps: int = number(1_000, at_least=1)  # training steps in which teacher_weight falls to 0
-    # compile with XLA; auto: from TensorFlow 2.20 on, but not for bfloat16 on a CPU or for active memory
+    # compile with XLA; auto: from TensorFlow 2.20 on, but not for bfloat16 on a CPU or for Neural GPUs
     jit_compile: bool | Literal["auto"] = "auto"
 
 
@@ -265,7 +270,7 @@ class DecodingConfig:
     no_repeat_ngram_size: int | None = number(None, at_least=0)
     n_best: int = number(1, at_least=1)  # hypotheses that are returned; in beam search, at most beam_size
     sample: SampleConfig | None = None  # sampling in place of a search; null: beam search
-    # for active memory: length of the memory as a multiple of the source's; null: a search tries every length from the
+    # for Neural GPUs: length of the memory as a multiple of the source's; null: a search tries every length from the
     # source's to twice that and keeps the most probable hypothesis. Validation uses one ratio, with room for 95% of the
     # targets. estimate: the length that a linear regression on the training pairs predicts from the source's
     memory_ratio: float | Literal["estimate"] | None = number(None, at_least=1, below=100)
@@ -275,7 +280,7 @@ class DecodingConfig:
     num_slots: int | None = number(None, at_least=1)  # for nested_memory: number of first slots to use; null: all
     # type that layers compute in; null: as in training
     precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] | None = None
-    # compile with XLA; auto: from TensorFlow 2.20 on, but not for bfloat16 on a CPU or for active memory
+    # compile with XLA; auto: from TensorFlow 2.20 on, but not for bfloat16 on a CPU or for Neural GPUs
     jit_compile: bool | Literal["auto"] = "auto"
 
 

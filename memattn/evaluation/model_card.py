@@ -71,9 +71,13 @@ def _attention_facts(model: dict[str, Any]) -> dict[str, str]:
     )
     encoder_units = model["encoder_units"] or model["units"]
     joined = f"; neighbours joined by {model['encoder_reduce']}" if model["encoder_reduce"] else ""
+    encoder = f"{encoder_layers} of {encoder_units} {model['encoder'].upper()} units in each direction{joined}"
+    if model["encoder"] == "cgru":
+        cells = _counted(model["encoder_layers"] or model["layers"], "cell")
+        encoder = f"active memory, 1 column of {2 * encoder_units} maps, {cells} of kind cgru"
     return {
         "attention": f"{attention['name']} ({options})" if options else attention["name"],
-        "encoder": f"{encoder_layers} of {encoder_units} {model['encoder'].upper()} units in each direction{joined}",
+        "encoder": encoder,
         "decoder": f"{layers} of {model['units']} {_DECODERS[model['decoder']]} units",
         "embeddings": f"{model['embedding_size']} wide",
     }

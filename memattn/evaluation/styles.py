@@ -1,7 +1,6 @@
 """Names models in words, and chooses the colour and the dash of each mechanism in pictures.
 
-A model is given by the options of its attention. A model with active memory, which has none, is given by its kind as
-`name`.
+A model is given by the options of its attention. A Neural GPU, which has none, is given by its kind as `name`.
 """
 
 import bisect
@@ -67,7 +66,7 @@ PALETTE = ("#0072B2", "#D55E00", "#3D9BD9", "#00A87A", "#AA4499", "#222222", "#7
 
 
 def attention(config: Config) -> Mapping[str, Any]:
-    """Returns the options of a model's attention; of a model with active memory, its kind as `name`."""
+    """Returns the options of a model's attention; of a Neural GPU, its kind as `name`."""
     return config.model.attention if isinstance(config.model, Seq2SeqConfig) else {"name": config.model.kind}
 
 

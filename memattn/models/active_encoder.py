@@ -3,9 +3,9 @@
 import tensorflow as tf
 
 from memattn.attention.initializers import Initializer, initializer_config
-from memattn.models.dropout import fold_in
+from memattn.models.dropout import split_seed
 from memattn.models.neural_gpu.cells import CELLS
-from memattn.models.neural_gpu.steps import SOURCE_SEED, run_steps
+from memattn.models.neural_gpu.steps import run_steps
 
 
 @tf.keras.utils.register_keras_serializable("memattn")
@@ -19,11 +19,11 @@ class ActiveMemoryEncoder(tf.keras.layers.Layer):
       layers: number of cells, which change the memory one after the other at each step.
       units: half the number of maps, so that a state is D = 2 * units wide, as in `Encoder`.
       cell: "cgru", the convolutional GRU.
-      dropout: rate in the cells.
-      initializer: name, config or object, of the kernel of the dense layer that makes maps of the inputs.
+      dropout: rate in the cells, as in `ConvolutionalGRU`.
+      initializer: name, config or object, of the kernel of the dense layer on the inputs; the cells have their own.
 
     Attributes:
-      reduction: 1, the number of positions of a source that a state stands for.
+      reduction: number of positions of a source that a state stands for, always 1.
     """
 
     reduction = 1
@@ -78,8 +78,8 @@ class ActiveMemoryEncoder(tf.keras.layers.Layer):
         lengths = tf.reduce_sum(tf.cast(mask, tf.int32), 1)
         maps = self.input_layer(inputs)
         maps = tf.where(mask[:, :, None], maps, tf.zeros_like(maps))
-        column = self.cells[0].first_column(maps, fold_in(seed, SOURCE_SEED))
-        states = run_steps(self.cells, column[:, :, None], lengths, seed)[:, :, 0]
+        (seed,) = split_seed(seed, 1)  # the steps fold their numbers in, as `Seq2Seq.encode` does for other uses
+        states = run_steps(self.cells, maps[:, :, None], lengths, seed)[:, :, 0]
         counts = tf.cast(tf.maximum(lengths, 1), states.dtype)
         return states, tf.reduce_sum(states, 1) / counts[:, None]
 

@@ -73,19 +73,19 @@ class Seq2Seq(tf.keras.Model):
       max_source_length: length of the longest source of the training set, with its end of sentence if it has tokens.
         The encoder's number of states for this length is S of Eq. 10.
       layers, units: number and width of the layers, in the decoder and in each direction of the encoder.
-      encoder_layers: number of layers in each direction of the encoder; `layers` by default.
-      encoder_units: width of the encoder in each direction; `units` by default.
+      encoder_layers: number of layers in each direction of the encoder, or of cells of "cgru"; `layers` by default.
+      encoder_units: width of the encoder in each direction, or half the number of maps of "cgru"; `units` by default.
       encoder_reduce: one factor per layer of the encoder, from the first on: so many neighbouring outputs become one
         after that layer. At most `encoder_layers` - 1 factors.
       embedding_size: E, the width of source and target embeddings.
-      dropout: rate on the input of every cell.
-      init_scale: initial weights are uniform on +-init_scale.
+      dropout: rate on the input of every cell; in "cgru", as in `ConvolutionalGRU`.
+      init_scale: initial weights are uniform on +-init_scale, except in the cells of "cgru".
       input_feeding: the decoder reads the previous context beside each token.
       mix: a tanh layer on [h; c] comes before the logits.
       bridge: "zero", "dense" or "backward". "auto" is dense without attention, backward for rnnsearch, otherwise zero.
       tie_embeddings: "source_target" shares one embedding matrix; "all" also gives it to the output layer.
       attention: {"name": a registered mechanism, and its options}.
-      encoder: cells of the encoder, "lstm" or "gru"; or "cgru", active memory.
+      encoder: cells of the encoder, "lstm" or "gru"; or "cgru", active memory (`ActiveMemoryEncoder`).
       decoder: "lstm", "gru" or "rnnsearch". The last has one layer, and its own forms of input feeding and mixing.
       source_features: F, where sources are vectors [B, S, F] padded with NaN; None where they are token ids.
       spec_augment: number of masks of time, and of masks of frequency, in each source of vectors in training.

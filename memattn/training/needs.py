@@ -103,5 +103,7 @@ def _kept_bytes(
     share = (1.0 if is_measured else 0.5) * (1.0 if training.precision == "float32" else 0.5)
     encoder_layers, encoder_units = model.layers_of_encoder, model.units_of_encoder
     encoder = encoder_layers * (_POSITION_BYTES + _UNIT_BYTES * rows * encoder_units) / 2
+    if model.encoder == "cgru":  # a step for each position; each keeps seven numbers for a map of a cell
+        encoder = source * encoder_layers * rows * 2 * encoder_units * 7 * 4
     decoder = model.layers * (_POSITION_BYTES + _UNIT_BYTES * rows * model.units) / 2
     return share * (source * encoder + target * (decoder + 4 * rows * vocabulary_size))

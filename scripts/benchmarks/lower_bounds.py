@@ -165,7 +165,7 @@ def _seq2seq(
 
 
 def _recurrent_encoder(model: Seq2SeqConfig) -> tuple[_Token, float]:
-    """Returns the costs of the encoder for a token of the source, and its number of states for each token."""
+    """Returns the costs of a recurrent encoder for a token of the source, and its number of states for each."""
     gates, kept_by_cell = _CELLS[model.encoder]
     units = model.units_of_encoder
     multiply_adds, kept = 0.0, 0.0
@@ -178,7 +178,7 @@ def _recurrent_encoder(model: Seq2SeqConfig) -> tuple[_Token, float]:
 
 
 def _active_encoder(model: Seq2SeqConfig, source_length: float) -> tuple[_Token, float]:
-    """Returns the costs of active memory as an encoder for a token of the source, and its number of states for it."""
+    """Returns the costs of an encoder of active memory for a token of the source, and its number of states for each."""
     maps = 2 * model.units_of_encoder
     step = _active_step(model.encoder, source_length * model.layers_of_encoder, 1, maps)
     return _Token(model.embedding_size * maps + step.multiply_adds, maps + step.kept), 1.0
@@ -205,10 +205,10 @@ def _active_memory(
 
 
 def _active_step(cell: str, positions: float, width: int, maps: int) -> _Token:
-    """Returns the costs of a step of active memory; `positions` counts each position once for each layer."""
-    parts, columns = CELLS[cell].parts, positions * width
+    """Returns the costs of a step of active memory; `positions` is their number times that of the layers."""
+    parts, cells = CELLS[cell].parts, positions * width
     kernel = 3 * (3 if width > 1 else 1) * maps**2
-    return _Token(columns * parts * kernel, columns * maps * (2 * parts + 1 if parts > 1 else 1))
+    return _Token(cells * parts * kernel, cells * maps * (2 * parts + 1 if parts > 1 else 1))
 
 
 _COSTS: dict[type, Callable[..., tuple[_Token, _Token]]] = {Seq2SeqConfig: _seq2seq, NeuralGPUConfig: _active_memory}

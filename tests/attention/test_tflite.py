@@ -19,6 +19,11 @@ CONVERTED = [case for case in LAYER_CASES if case[0] != "none" and has_independe
 RECURRENT = [case for case in LAYER_CASES if not case[1] and not has_independent_steps(case)]
 
 
+def mark_of(case):
+    """Two mechanisms stand for the others, which take long."""
+    return () if case in [("memory", {}), ("bahdanau", {})] else pytest.mark.long
+
+
 def model_of(case, masked):
     query, value, mask = tf.keras.Input([T, D]), tf.keras.Input([S, D]), tf.keras.Input([S], dtype="bool")
     masks = {"value_mask": mask} if masked else {}
@@ -26,12 +31,11 @@ def model_of(case, masked):
     return tf.keras.Model([query, value, *masks.values()], outputs)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("case", "masked"),
     [
-        *(pytest.param(case, True, id=f"{identify(case)}-masked") for case in CONVERTED),
-        *(pytest.param(case, False, id=identify(case)) for case in CONVERTED if not case[1]),
+        *(pytest.param(case, True, id=f"{identify(case)}-masked", marks=mark_of(case)) for case in CONVERTED),
+        *(pytest.param(case, False, id=identify(case), marks=mark_of(case)) for case in CONVERTED if not case[1]),
     ],
 )
 @pytest.mark.filterwarnings("ignore:.*tf.lite.Interpreter is deprecated:UserWarning")

@@ -84,7 +84,7 @@ def test_the_command_prepares_trees_and_says_how_to_train(splits, tmp_path):
     assert_single_error(run_command("memattn.prepare", *command), f"{tmp_path / 'valid'}: has no tree")
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_run_on_trees_is_chosen_by_f1_and_scored_by_brackets(splits, tiny_config, tmp_path):
     parsing.prepare({**splits, "test": splits["train"]}, 1, str(tmp_path / "trees"))
     changes = {"data.copy": None, "data.folder": str(tmp_path / "trees"), "training.metric": "bracketing_f1"}

@@ -34,16 +34,17 @@ def test_dropout_changes_states_in_training_alone():
     source = tf.constant([[5, 4, 6, EOS]])
     first, second = (model.encode(source, tf.constant([1, seed])).memory["values"] for seed in (1, 2))
     assert np.abs(first - second).max() > 1e-3
-    np.testing.assert_array_equal(model.encode(source).memory["values"], model.encode(source).memory["values"])
+    plain = make_model("bahdanau", {}, **SWITCHES)
+    np.testing.assert_array_equal(model.encode(source).memory["values"], plain.encode(source).memory["values"])
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"layers": 2, "encoder_reduce": [2]}, "model.encoder_reduce: is for encoder: lstm or gru"),
+        ({"encoder_reduce": [2]}, "model.encoder_reduce: is for encoder: lstm or gru"),
         ({"bridge": "backward"}, "model.bridge: backward is for encoder: lstm or gru; take dense"),
         (
-            {"decoder": "rnnsearch", "attention": {"name": "bahdanau"}},
+            {"decoder": "rnnsearch", "encoder_layers": 2, "attention": {"name": "bahdanau"}},
             "model.bridge: the bridge backward, which rnnsearch has by default, is for encoder: lstm or gru",
         ),
     ],

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from helpers.marks import long
 from helpers.mechanisms import RNNSEARCH, SLOW_NAMES, identify
 from helpers.models import SOURCES, V, arrays, assert_close_to_full_precision, make_model, padded, search, searcher
 
@@ -36,6 +37,7 @@ MODELS = [
     ("memory_variant", {"num_slots": 3, "encoder_normalize": "time"}, {}),
     ("mocha", {"test_mode": "soft", "chunk_size": 3}, {}),
     *((name, {}, RNNSEARCH) for name in ("memory", "mocha")),
+    ("bahdanau", {}, {"encoder": "cgru", "bridge": "dense"}),
     ("local_p", {}, {"layers": 2}),
     ("bahdanau", {}, {"decoder": "gru", "layers": 2}),
     *((name, {}, {"input_feeding": False, "mix": False}) for name in ("memory", "mocha")),
@@ -63,9 +65,10 @@ def test_a_model_trains_and_decodes_in_mixed_precision(name, precision):
     assert_trains_and_decodes(make_model(name, {}, dtype=precision))
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize(("kind", "cell"), [("neural_gpu", "cgru"), ("markovian", "dngpu"), ("extended", "residual")])
+@pytest.mark.parametrize(
+    ("kind", "cell"), [("neural_gpu", "cgru"), long("markovian", "dngpu"), long("extended", "residual")]
+)
 def test_a_neural_gpu_trains_and_decodes_in_mixed_precision(kind, cell, precision):
     tf.keras.utils.set_random_seed(7)
     sizes = {"vocabulary_size": V, "max_source_length": 6, "layers": 1, "units": 8, "width": 2}

@@ -98,7 +98,7 @@ def test_decoder_computes_equations_3_6_and_7(input_feeding, mix):
         ("bahdanau", "auto", ZeroBridge),
         ("none", "auto", DenseBridge),
         ("memory", "dense", DenseBridge),
-        ("none", "zero", ZeroBridge),
+        ("bahdanau", "zero", ZeroBridge),
     ],
 )
 def test_the_config_chooses_the_bridge(name, bridge, expected):
@@ -289,8 +289,9 @@ def test_each_decoder_step_draws_a_new_dropout_mask(kind):
     assert len({tuple(step) for step in features[0].numpy()}) > 3
 
 
-def test_a_model_and_its_layers_are_restored_from_their_configs():
-    model = make_model("memory", {"num_slots": 3}, dropout=0.2)
+@pytest.mark.parametrize("switches", [{}, {"encoder": "cgru", "bridge": "dense"}], ids=str)
+def test_a_model_and_its_layers_are_restored_from_their_configs(switches):
+    model = make_model("memory", {"num_slots": 3}, dropout=0.2, **switches)
     copy = Seq2Seq.from_config(model.get_config())
     source, target = padded([[4, 5, EOS]]), padded([[5, EOS]])
     copy(source, target)
@@ -304,9 +305,10 @@ def test_a_model_and_its_layers_are_restored_from_their_configs():
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"encoder": "rnn"}, "encoder: 'rnn' is none of lstm, gru"),
+        ({"encoder": "rnn"}, "encoder: 'rnn' is none of lstm, gru, cgru"),
         ({"decoder": "rnn"}, "decoder: 'rnn' is none of lstm, gru, rnnsearch"),
         ({"bridge": None}, "bridge: None is none of auto, zero, dense, backward"),
+        ({"bridge": "zero", "attention": {"name": "none"}}, "bridge: zero hides the source from a model"),
         ({"tie_embeddings": True}, "tie_embeddings: True is none of none, source_target, all"),
         (
             {"tie_embeddings": "all", "embedding_size": 5},

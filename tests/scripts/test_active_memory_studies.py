@@ -217,8 +217,6 @@ def test_the_table_of_memory_lengths_has_a_row_for_each_way_to_choose_one(tmp_pa
     rows = rows_of(Output(str(tmp_path / "results" / "memory_length" / "small"), "small"))
     assert [row["length of the memory"] for row in rows] == ["estimate", "search", "search, length_penalty: 1"]
     assert {row["seeds"] for row in rows} == {"2"}
-    estimated, searched = (float(row["decode s"]) for row in rows[:2])
-    assert searched > estimated  # the search decodes each length from that of the source to twice that
 
 
 def test_the_table_of_spelled_words_has_a_row_for_each_model_and_kind_of_unit(tmp_path):

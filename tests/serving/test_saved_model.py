@@ -168,7 +168,6 @@ def test_an_export_repeats_no_ngram(runs, tmp_path):
         assert len(tokens) == len(set(tokens)) > 1
 
 
-@pytest.mark.long
 def test_an_ensemble_is_exported(runs, tmp_path):
     both = load(runs[0], [], None)
     assert saved_model.export(both, str(tmp_path / "both"), max_source_length=12) == 12

@@ -88,6 +88,13 @@ def test_a_training_step_that_memory_cannot_hold_is_refused(tiny_config, tmp_pat
         train(tiny_config({"data.copy.max_length": 1_000}), str(tmp_path / "run"), NO_STRATEGY)
 
 
+def test_active_memory_needs_memory_that_grows_with_the_square_of_the_length(tiny_config, tmp_path, machine):
+    machine(10**9)
+    config = tiny_config({"data.copy.max_length": 1_000, "model.encoder": "cgru"})
+    with pytest.raises(ConfigError, match="training.batch_size: a step on 8 pairs .* takes about 1.79 GB, and"):
+        train(config, str(tmp_path / "run"), NO_STRATEGY)
+
+
 def test_short_targets_need_less_memory_than_long_ones(tiny_config, tmp_path, machine):
     task = {"name": "selective_copy", "max_length": 1_000, "marked": 2, "train_examples": 60, "valid_examples": 12}
     machine(10_500_000)
@@ -142,6 +149,7 @@ def test_long_work_is_announced(tiny_config, tmp_path, capsys):
         {"model.attention": {"name": "bahdanau"}, "model.layers": 2},
         {"model.encoder": "gru", "model.decoder": "rnnsearch", "model.tie_embeddings": "source_target"},
         {"model.encoder": "gru", "model.decoder": "gru", "model.layers": 2},
+        {"model.encoder": "cgru", "model.layers": 2},
         NEURAL_GPU,
     ],
     ids=str,

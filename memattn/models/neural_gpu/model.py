@@ -14,10 +14,10 @@ from memattn.data.vocabulary import PAD
 from memattn.models.dropout import fold_in
 from memattn.models.interface import Alternative, MemoryRatio
 from memattn.models.neural_gpu.cells import CELLS
-from memattn.models.neural_gpu.steps import SOURCE_SEED, next_memory, run_cells, run_steps
+from memattn.models.neural_gpu.steps import next_memory, run_cells, run_steps
 from memattn.models.tokens import OutputWeights, output_weights, shift_right
 
-_DECODER_SEEDS = 2**16  # first number for `fold_in`, above those of the encoder's steps
+_DECODER_SEEDS, _SOURCE_SEED = 2**16, 2**17  # numbers for `fold_in`, above those of the encoder's steps
 
 
 class Encoded(NamedTuple):
@@ -219,7 +219,7 @@ class NeuralGPU(tf.keras.Model):
 
     def _first_memory(self, encoded, seed):
         """Returns the memory before any step: the source in the first column."""
-        column = self.encoder[0].first_column(encoded.embedded, fold_in(seed, SOURCE_SEED))
+        column = self.encoder[0].first_column(encoded.embedded, fold_in(seed, _SOURCE_SEED))
         return tf.pad(column[:, :, None], [[0, 0], [0, 0], [0, self.width - 1], [0, 0]])
 
     def _first_state(self, decoding, num_queries):

@@ -1,4 +1,4 @@
-"""The steps of active memory, which change all of its positions as many times as it has positions."""
+"""Steps of active memory: each changes all positions of a memory, and a memory of n positions has n steps."""
 
 from collections.abc import Sequence
 
@@ -6,8 +6,6 @@ import tensorflow as tf
 
 from memattn.models.dropout import fold_in, split_seed
 from memattn.models.neural_gpu.cells import Cell
-
-SOURCE_SEED = 2**17  # number for `fold_in` of the first memory's seed, above those of the steps
 
 
 def run_steps(cells: Sequence[Cell], memory: tf.Tensor, lengths: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:
@@ -30,7 +28,7 @@ def next_memory(
     lengths: tf.Tensor,
     seed: tf.Tensor | None = None,
 ) -> tf.Tensor:
-    """Returns the memory [B, N, w, m] after step `time`, counted from 0; that of a source with fewer steps stays."""
+    """Returns the memory [B, N, w, m] after step `time`, counted from 0; a source with fewer steps keeps its memory."""
     changed = run_cells(cells, memory, lengths, None, fold_in(seed, time))
     return tf.where((time < lengths)[:, None, None, None], changed, memory)
 

@@ -4,6 +4,7 @@ import statistics
 
 from memattn.evaluation import evaluate as evaluation
 from memattn.evaluation import formatting
+from memattn.evaluation.result import Result
 from memattn.evaluation.test_set import read_split
 from memattn.runs.trained import load
 from memattn.sweeps.results import Run
@@ -18,12 +19,15 @@ _CHOICES = {  # how the length is chosen, and the overrides of the config
 
 def memory_length(output: Output, runs: list[Run]) -> None:
     """Writes exact matches and decode times on the validation split, by how the length is chosen."""
+    results_by_choice: dict[str, list[Result]] = {choice: [] for choice in _CHOICES}
+    for run in runs:
+        for choice, overrides in _CHOICES.items():
+            trained = load([run.folder], overrides, 1)  # the last weights: the best were chosen with the estimate
+            results_by_choice[choice].append(
+                evaluation.evaluate(trained, read_split(trained, "valid"), repeats=3).result
+            )
     rows = []
-    for choice, overrides in _CHOICES.items():
-        results = []
-        for run in runs:
-            trained = load([run.folder], overrides, None)
-            results.append(evaluation.evaluate(trained, read_split(trained, "valid"), repeats=3).result)
+    for choice, results in results_by_choice.items():
         exact = [result.scores["exact_match"] for result in results]
         rows.append(
             {
@@ -34,4 +38,5 @@ def memory_length(output: Output, runs: list[Run]) -> None:
                 "decode s": f"{statistics.median(result.decode_seconds for result in results):.2f}",
             }
         )
-    output.table(rows, "Symbols twice in a row, 500 sources: the memory's length estimated or searched")
+    sources = f"{runs[0].result.sentences:,} sources of the validation split"
+    output.table(rows, f"The task duplicate, {sources}: the memory's length estimated or searched")

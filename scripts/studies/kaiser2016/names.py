@@ -20,5 +20,7 @@ def style(name: str) -> tuple[str, str]:
     kind = kind.partition(" ")[0]
     attention = {"name": kind} if kind in styles.STYLES else names.attention(model)
     ((colour, _),) = styles.line_styles([attention])
+    if kind == "CGRU":  # a darker shade than attention over recurrent states
+        colour = styles.mixed(colour, "black", 0.4)
     words = styles.words(attention)
     return words if kind in styles.STYLES else f"{kind}, {words}", colour
