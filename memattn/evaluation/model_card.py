@@ -66,21 +66,20 @@ def _model_facts(result: Result, run_dirs: list[str]) -> dict[str, str]:
 def _attention_facts(model: dict[str, Any]) -> dict[str, str]:
     attention = model["attention"]
     options = ", ".join(f"{key} {value}" for key, value in attention.items() if key != "name")
-    layers, encoder_layers = (
-        _counted(number, "layer") for number in (model["layers"], model["encoder_layers"] or model["layers"])
-    )
-    encoder_units = model["encoder_units"] or model["units"]
-    joined = f"; neighbours joined by {model['encoder_reduce']}" if model["encoder_reduce"] else ""
-    encoder = f"{encoder_layers} of {encoder_units} {model['encoder'].upper()} units in each direction{joined}"
-    if model["encoder"] == "cgru":
-        cells = _counted(model["encoder_layers"] or model["layers"], "cell")
-        encoder = f"active memory, 1 column of {2 * encoder_units} maps, {cells} of kind cgru"
     return {
         "attention": f"{attention['name']} ({options})" if options else attention["name"],
-        "encoder": encoder,
-        "decoder": f"{layers} of {model['units']} {_DECODERS[model['decoder']]} units",
+        "encoder": _encoder(model),
+        "decoder": f"{_counted(model['layers'], 'layer')} of {model['units']} {_DECODERS[model['decoder']]} units",
         "embeddings": f"{model['embedding_size']} wide",
     }
+
+
+def _encoder(model: dict[str, Any]) -> str:
+    layers, units = model["encoder_layers"] or model["layers"], model["encoder_units"] or model["units"]
+    if model["encoder"] == "cgru":
+        return f"active memory, 1 column of {2 * units} maps, {_counted(layers, 'cell')} of kind cgru"
+    joined = f"; neighbours joined by {model['encoder_reduce']}" if model["encoder_reduce"] else ""
+    return f"{_counted(layers, 'layer')} of {units} {model['encoder'].upper()} units in each direction{joined}"
 
 
 def _active_memory_facts(model: dict[str, Any]) -> dict[str, str]:

@@ -2,48 +2,33 @@
 
 import tensorflow as tf
 
-from memattn.attention.initializers import Initializer, initializer_config
 from memattn.models.dropout import split_seed
+from memattn.models.encoder import BaseEncoder
 from memattn.models.neural_gpu.cells import CELLS
 from memattn.models.neural_gpu.steps import run_steps
 
 
 @tf.keras.utils.register_keras_serializable("memattn")
-class ActiveMemoryEncoder(tf.keras.layers.Layer):
+class ActiveMemoryEncoder(BaseEncoder):
     """Reads a source into a memory of one column, and changes it as many times as the source has positions.
 
     The states are the positions of the last memory. In the Neural GPU (Kaiser & Bengio, 2016), the output layer reads
-    them; here, the decoder's attention does.
+    them; here, the decoder's attention does. The final state is their mean, without padding.
 
     Args:
       layers: number of cells, which change the memory one after the other at each step.
-      units: half the number of maps, so that a state is D = 2 * units wide, as in `Encoder`.
+      units: half the number of maps.
       cell: "cgru", the convolutional GRU.
       dropout: rate in the cells, as in `ConvolutionalGRU`.
       initializer: name, config or object, of the kernel of the dense layer on the inputs; the cells have their own.
-
-    Attributes:
-      reduction: number of positions of a source that a state stands for, always 1.
     """
 
-    reduction = 1
-
-    def __init__(
-        self,
-        *,
-        layers: int,
-        units: int,
-        cell: str = "cgru",
-        dropout: float = 0.0,
-        initializer: Initializer = "glorot_uniform",
-        **kwargs,
-    ):
-        super().__init__(**kwargs)
-        self.layers, self.units, self.cell, self.dropout = layers, units, cell, dropout
-        self.initializer = initializer
-        common = {"dtype": self.dtype_policy}
-        self.input_layer = tf.keras.layers.Dense(2 * units, kernel_initializer=initializer, name="input", **common)
-        options = {"maps": 2 * units, "width": 1, "dropout": dropout, **common}
+    def __init__(self, *, layers: int, units: int, cell: str = "cgru", dropout: float = 0.0, **kwargs):
+        super().__init__(layers=layers, units=units, cell=cell, dropout=dropout, **kwargs)
+        options = {"maps": 2 * units, "width": 1, "dropout": dropout, "dtype": self.dtype_policy}
+        self.input_layer = tf.keras.layers.Dense(
+            2 * units, kernel_initializer=self.initializer, dtype=self.dtype_policy, name="input"
+        )
         self.cells = [CELLS[cell](name=f"cell_{i}", **options) for i in range(layers)]
 
     def build(self, input_shape):
@@ -56,24 +41,7 @@ class ActiveMemoryEncoder(tf.keras.layers.Layer):
         batch, length, _ = input_shape
         return (batch, length, 2 * self.units), (batch, 2 * self.units)
 
-    def state_mask(self, mask: tf.Tensor) -> tf.Tensor:
-        """Returns the mask of the states [B, S], which is that of the inputs."""
-        return mask
-
-    def call(
-        self, inputs: tf.Tensor, mask: tf.Tensor, seed: tf.Tensor | None = None, jit_compile: bool = False
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Encodes a batch of sources.
-
-        Args:
-          inputs: embeddings or vectors [B, S, E].
-          mask: [B, S], false for padding, which comes last.
-          seed: [2], turns dropout on.
-          jit_compile: concerns other encoders.
-
-        Returns:
-          The states [B, S, D], 0 for padding, and their mean over each source [B, D].
-        """
+    def call(self, inputs, mask, seed=None, jit_compile=False):
         del jit_compile
         lengths = tf.reduce_sum(tf.cast(mask, tf.int32), 1)
         maps = self.input_layer(inputs)
@@ -82,13 +50,3 @@ class ActiveMemoryEncoder(tf.keras.layers.Layer):
         states = run_steps(self.cells, maps[:, :, None], lengths, seed)[:, :, 0]
         counts = tf.cast(tf.maximum(lengths, 1), states.dtype)
         return states, tf.reduce_sum(states, 1) / counts[:, None]
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "layers": self.layers,
-            "units": self.units,
-            "cell": self.cell,
-            "dropout": self.dropout,
-            "initializer": initializer_config(self.initializer),
-        }

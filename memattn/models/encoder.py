@@ -1,4 +1,4 @@
-"""The encoder: independent forward and backward stacks of LSTMs or GRUs, whose top outputs are concatenated."""
+"""Encoders: their base, and independent forward and backward stacks of LSTMs or GRUs."""
 
 import math
 from collections.abc import Sequence
@@ -16,13 +16,77 @@ CELLS: dict[str, tuple[type[tf.keras.layers.Layer], dict[str, bool]]] = {
 }
 
 
+class BaseEncoder(tf.keras.layers.Layer):
+    """Base of encoders, which read a source into states.
+
+    Args:
+      layers: number of layers.
+      units: half the width of a state, D = 2 * units.
+      cell: kind of cell.
+      dropout: dropout rate.
+      initializer: name, config or object, of kernels.
+
+    Attributes:
+      reduction: number of positions of a source that a state stands for.
+    """
+
+    reduction = 1
+
+    def __init__(
+        self,
+        *,
+        layers: int,
+        units: int,
+        cell: str,
+        dropout: float = 0.0,
+        initializer: Initializer = "glorot_uniform",
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.layers, self.units, self.cell, self.dropout = layers, units, cell, dropout
+        self.initializer = initializer
+
+    def state_mask(self, mask: tf.Tensor) -> tf.Tensor:
+        """Returns the mask of the states [B, P] for the mask of the inputs [B, S], whose padding comes last."""
+        return mask[:, :: self.reduction]
+
+    def call(
+        self, inputs: tf.Tensor, mask: tf.Tensor, seed: tf.Tensor | None = None, jit_compile: bool = False
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Encodes a batch of sources.
+
+        Args:
+          inputs: embeddings or vectors [B, S, E].
+          mask: [B, S], false for padding, which comes last.
+          seed: [2], turns dropout on.
+          jit_compile: whether XLA compiles the loops of LSTMs on a CPU.
+
+        Returns:
+          The states [B, P, D], where P is S divided by `reduction` and rounded up, and the final state [B, F].
+        """
+        raise NotImplementedError
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "layers": self.layers,
+            "units": self.units,
+            "cell": self.cell,
+            "dropout": self.dropout,
+            "initializer": initializer_config(self.initializer),
+        }
+
+
 @tf.keras.utils.register_keras_serializable("memattn")
-class Encoder(tf.keras.layers.Layer):
+class Encoder(BaseEncoder):
     """Reads a source into states, as google/seq2seq's BidirectionalRNNEncoder does.
+
+    The final state is that of all layers, concatenated, forward layers first. F is 2 * layers * units for GRUs, and
+    twice that for LSTMs: h and c of each layer.
 
     Args:
       layers: number of layers in each direction.
-      units: width of a layer; a state is D = 2 * units wide.
+      units: width of a layer.
       cell: "lstm" or "gru". The GRU is that of Cho et al. (2014), whose reset gate comes before the product.
       dropout: rate on the input of every cell, with a fresh mask at each position.
       initializer: name, config or object, of the kernels. Biases start at 0, the forget gate's at 1.
@@ -31,23 +95,11 @@ class Encoder(tf.keras.layers.Layer):
         layers read both directions of the layer below.
 
     Attributes:
-      reduction: number of positions of a source that a state stands for, the product of `reduce`.
+      reduction: the product of `reduce`.
     """
 
-    def __init__(
-        self,
-        *,
-        layers: int,
-        units: int,
-        cell: str = "lstm",
-        dropout: float = 0.0,
-        initializer: Initializer = "glorot_uniform",
-        reduce: Sequence[int] = (),
-        **kwargs,
-    ):
-        super().__init__(**kwargs)
-        self.layers, self.units, self.cell, self.dropout = layers, units, cell, dropout
-        self.initializer = initializer
+    def __init__(self, *, layers: int, cell: str = "lstm", reduce: Sequence[int] = (), **kwargs):
+        super().__init__(layers=layers, cell=cell, **kwargs)
         self.reduce, self.reduction = tuple(reduce), math.prod(reduce)
         self._factors = (*reduce, *[1] * (layers - len(reduce)))  # by layer
         self.forward = [self._layer(f"forward_{i}", False) for i in range(layers)]
@@ -81,26 +133,7 @@ class Encoder(tf.keras.layers.Layer):
         states = (batch, num_states(length, self.reduce) if length else None, 2 * self.units)
         return states, (batch, 2 * parts * self.layers * self.units)
 
-    def state_mask(self, mask: tf.Tensor) -> tf.Tensor:
-        """Returns the mask of the states [B, P] for the mask of the inputs [B, S], whose padding comes last."""
-        return mask[:, :: self.reduction]
-
-    def call(
-        self, inputs: tf.Tensor, mask: tf.Tensor, seed: tf.Tensor | None = None, jit_compile: bool = False
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Encodes a batch of sources.
-
-        Args:
-          inputs: embeddings or vectors [B, S, E].
-          mask: [B, S], false for padding, which comes last.
-          seed: [2], turns dropout on.
-          jit_compile: whether XLA compiles the loops of LSTMs on a CPU.
-
-        Returns:
-          The states [B, P, D], where P is S divided by `reduction` and rounded up, and the concatenated final states of
-          all layers [B, F], forward layers first. F is 2 * layers * units for GRUs, and twice that for LSTMs: h and c
-          of each layer.
-        """
+    def call(self, inputs, mask, seed=None, jit_compile=False):
         # cuDNN refuses rows that are all padding, so their first position counts as a token.
         mask = tf.concat([tf.ones_like(mask[:, :1]), mask[:, 1:]], 1)
         seeds = iter(split_seed(seed, 2 * self.layers))
@@ -118,15 +151,7 @@ class Encoder(tf.keras.layers.Layer):
         return tf.concat(tops, -1), tf.concat(finals, -1)
 
     def get_config(self):
-        return {
-            **super().get_config(),
-            "layers": self.layers,
-            "units": self.units,
-            "cell": self.cell,
-            "dropout": self.dropout,
-            "initializer": initializer_config(self.initializer),
-            "reduce": self.reduce,
-        }
+        return {**super().get_config(), "reduce": self.reduce}
 
 
 def num_states(length: int, reduce: Sequence[int]) -> int:

@@ -4,6 +4,7 @@ import csv
 import os
 
 from studies import runner
+from studies.output import Output
 
 from helpers.repository import ROOT
 from helpers.runs import made_up_result
@@ -50,6 +51,18 @@ def run_in_forks(command, folder, monkeypatch):
 
     monkeypatch.chdir(folder)
     monkeypatch.setattr(runner.sweep, "command", run_forked)
+
+
+def reproduce_tiny(target, studies, command, folder, monkeypatch):
+    """Trains a target's runs in a folder, from configs by kind whose base is TINY; returns the rows of its table."""
+    run_in_forks(command, folder, monkeypatch)
+    (folder / "tiny.yaml").write_text(TINY, encoding="utf-8")
+    for kind, text in studies.items():
+        write_study(folder, kind, text)
+    reproduction = runner.Reproduction("small", runs_dir="runs", results_dir="results", jobs=1, strategy="none")
+    reproduction.make(target)
+    assert reproduction.failed == []
+    return rows_of(Output(str(folder / "results" / target / "small"), "small"))
 
 
 def write_study(folder, kind, text):

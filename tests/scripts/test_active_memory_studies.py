@@ -7,8 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers.studies import TINY, made_up, rows_of, run_in_forks, write_study
-from studies import runner
+from helpers.studies import made_up, reproduce_tiny, rows_of
 from studies.kaiser2016 import arithmetic, parsing, spelled
 from studies.output import Output
 from studies.raffel2016 import adding_problem, subsequence
@@ -190,15 +189,9 @@ def test_training_an_embedding_raises_recall(pooling):
 
 @pytest.mark.long
 def test_the_table_of_arithmetic_is_written_from_tiny_runs(tmp_path, monkeypatch, command):
-    run_in_forks(command, tmp_path, monkeypatch)
     monkeypatch.setattr(arithmetic, "DIGITS", (2, 6))
     monkeypatch.setattr(arithmetic, "NUM_PAIRS", 8)
-    (tmp_path / "tiny.yaml").write_text(TINY, encoding="utf-8")
-    write_study(tmp_path, "addition", ARITHMETIC)
-    reproduction = runner.Reproduction("small", runs_dir="runs", results_dir="results", jobs=1, strategy="none")
-    reproduction.make("arithmetic")
-    assert reproduction.failed == []
-    rows = rows_of(Output(str(tmp_path / "results" / "arithmetic" / "small"), "small"))
+    rows = reproduce_tiny("arithmetic", {"addition": ARITHMETIC}, command, tmp_path, monkeypatch)
     assert [row["model"] for row in rows] == ["neural_gpu dngpu, 1 x 8", "LSTM, bahdanau"]
     assert all(row["6 digits"].endswith("%") for row in rows)
     assert (tmp_path / "results" / "arithmetic" / "small" / "memory.png").stat().st_size > 10_000
@@ -208,13 +201,7 @@ def test_the_table_of_arithmetic_is_written_from_tiny_runs(tmp_path, monkeypatch
 
 @pytest.mark.long
 def test_the_table_of_memory_lengths_has_a_row_for_each_way_to_choose_one(tmp_path, monkeypatch, command):
-    run_in_forks(command, tmp_path, monkeypatch)
-    (tmp_path / "tiny.yaml").write_text(TINY, encoding="utf-8")
-    write_study(tmp_path, "memory_length", DUPLICATE)
-    reproduction = runner.Reproduction("small", runs_dir="runs", results_dir="results", jobs=1, strategy="none")
-    reproduction.make("memory_length")
-    assert reproduction.failed == []
-    rows = rows_of(Output(str(tmp_path / "results" / "memory_length" / "small"), "small"))
+    rows = reproduce_tiny("memory_length", {"memory_length": DUPLICATE}, command, tmp_path, monkeypatch)
     assert [row["length of the memory"] for row in rows] == ["estimate", "search", "search, length_penalty: 1"]
     assert {row["seeds"] for row in rows} == {"2"}
 

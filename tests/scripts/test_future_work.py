@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers.studies import TINY, made_up, rows_of, run_in_forks, write_study
+from helpers.studies import made_up, reproduce_tiny, rows_of
 from studies import runner
 from studies.britz2017 import directions, future_work
 from studies.output import Output
@@ -52,20 +52,8 @@ sweep:
 @pytest.fixture
 def make(tmp_path, monkeypatch, command):
     """make(name) trains the tiny runs of a target, writes its table and returns the rows."""
-
-    run_in_forks(command, tmp_path, monkeypatch)
-    (tmp_path / "tiny.yaml").write_text(TINY, encoding="utf-8")
     studies = {"tasks": TASKS, "long_sources": LONG_SOURCES, "teachers": TEACHERS, "taught": STUDENTS}
-    for kind, text in studies.items():
-        write_study(tmp_path, kind, text)
-    reproduction = runner.Reproduction("small", runs_dir="runs", results_dir="results", jobs=1, strategy="none")
-
-    def make_target(name):
-        reproduction.make(name)
-        assert reproduction.failed == []
-        return rows_of(Output(str(tmp_path / "results" / name / "small"), "small"))
-
-    return make_target
+    return lambda name: reproduce_tiny(name, studies, command, tmp_path, monkeypatch)
 
 
 @pytest.mark.long
