@@ -20,8 +20,9 @@ from helpers.repository import ROOT, run_command
 from helpers.runs import NO_STRATEGY
 from helpers.threads import start_thread
 
-from memattn import cli, files, prepare, processes
+from memattn import cli, files, processes
 from memattn.errors import RunError
+from memattn.prepare_commands import text
 from memattn.training.step import TrainingStep
 from memattn.training.trainer import train
 
@@ -296,11 +297,11 @@ def test_workers_of_a_preparation_default_to_the_cores(tmp_path, monkeypatch):
         return {"counts": {"train": counts}}
 
     numbers = []
-    monkeypatch.setattr(prepare, "flags", SimpleNamespace(FLAGS=Flags()))
-    monkeypatch.setattr(prepare.text_preparation, "prepare", record)
-    monkeypatch.setattr(prepare.processes, "cores", lambda: 7)
+    monkeypatch.setattr(text, "flags", SimpleNamespace(FLAGS=Flags()))
+    monkeypatch.setattr(text.text_preparation, "prepare", record)
+    monkeypatch.setattr(text.processes, "cores", lambda: 7)
     (tmp_path / "train.en").write_text("a line\n")
-    prepare._prepare_text({"train": (str(tmp_path / "train.en"), "")}, "raw", "en", "de")
+    text._prepare_text({"train": (str(tmp_path / "train.en"), "")}, "raw", "en", "de")
     assert numbers == [7]
 
 

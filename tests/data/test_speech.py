@@ -13,12 +13,12 @@ import pytest
 from absl import flags
 from helpers.files import contents
 
-from memattn import prepare as command
 from memattn.data import corpus, features
 from memattn.data import tokenizer as tokenizers
 from memattn.data.preparation import audio, download, releases, speech
 from memattn.data.tokenizer import TextSettings
 from memattn.errors import ConfigError, DataError
+from memattn.prepare_commands import speech as command
 
 soundfile = pytest.importorskip("soundfile")
 WORDS = ["ann", "bob", "cat", "dog eats"]

@@ -10,9 +10,9 @@ from helpers.releases import assert_recorded
 from helpers.repository import assert_single_error, run_command
 from sacremoses.corpus import NonbreakingPrefixes
 
-from memattn import prepare
 from memattn.data.preparation import download, releases
 from memattn.errors import ConfigError, DataError
+from memattn.prepare_commands import text
 
 ABOUT = "** Info **\n\nAttribution: www.manythings.org/anki and tatoeba.org\n"
 
@@ -191,7 +191,7 @@ def test_a_server_that_refuses_the_program_is_reported_with_the_way_out(server, 
 )
 def test_a_code_of_another_form_is_refused(code, right):
     with pytest.raises(ConfigError, match=f"--language: '{code}' is not the code .* three letters: {right}"):
-        prepare._language_of_tatoeba(code)
+        text._language_of_tatoeba(code)
 
 
 def test_each_code_of_the_table_becomes_one_that_the_tokenizer_knows():

@@ -1,0 +1,28 @@
+"""Flags, checks and messages that several commands of memattn-prepare share."""
+
+import re
+from collections.abc import Mapping
+
+from absl import flags
+
+from memattn.errors import ConfigError
+
+_LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*")
+
+
+def define_folder(default: str | None, meaning: str, *, required: bool = False) -> None:
+    """Defines --folder; an empty value is refused."""
+    flags.DEFINE_string("folder", default, meaning, required=required)
+    flags.register_validator("folder", lambda folder: folder != "", "is empty")
+
+
+def check_language(flag: str, code: str) -> None:
+    """Raises ConfigError if the value of a flag is not the code of a language."""
+    if not _LANGUAGE_CODE.fullmatch(code):
+        raise ConfigError(f"--{flag}: {code!r} is not the code of a language, such as de, zh or pt-BR")
+
+
+def print_source(release: Mapping[str, str | int] | None) -> None:
+    """Prints where the files of a release are from, and their license."""
+    if release:
+        print("{url}: {license}, {attribution}; SHA-256 {sha256}".format(**release))

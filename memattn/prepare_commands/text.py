@@ -1,0 +1,270 @@
+"""The commands of memattn-prepare for parallel text: releases by their names, and text of your own."""
+
+import os
+import re
+import warnings
+from typing import get_args
+
+from absl import flags
+
+from memattn import cli, processes
+from memattn.data import corpus
+from memattn.data.preparation import advice, releases
+from memattn.data.preparation import parallel as text_preparation
+from memattn.data.preparation.chunks import count_lines
+from memattn.data.preparation.learning import default_units
+from memattn.data.tokenizer import Form, TextSettings, Units, has_moses_rules, moses_language
+from memattn.errors import ConfigError
+from memattn.prepare_commands.common import check_language, define_folder, print_source
+
+_LEARNING_FLAGS = ("bpe_units", "bpe_sample", "seed")
+_UNITS_IN_WORDS: dict[Units, str] = {"bpe": "BPE units", "spelled": "words and characters"}
+
+
+def wmt17() -> None:
+    """Runs the command `memattn-prepare wmt17`."""
+    flags.DEFINE_enum("pair", None, list(releases.wmt17.VALIDATION), "Source and target language.", required=True)
+    flags.DEFINE_string("base_url", releases.wmt17.URL, "Address of the release, which has a folder for each pair.")
+    flags.DEFINE_string("download_dir", "data/downloads/wmt17", "Folder of the downloaded files.")
+    _define_text_flags(folder="data/wmt17.{pair}", bpe_units=16_000)
+    cli.run(_prepare_wmt17)
+
+
+def multi30k() -> None:
+    """Runs the command `memattn-prepare multi30k`."""
+    flags.DEFINE_string("base_url", releases.multi30k.URL, "Address of the release.")
+    flags.DEFINE_string("download_dir", "data/downloads/multi30k", "Folder of the downloaded files.")
+    _define_text_flags(folder="data/multi30k.en-de", bpe_units=4_000)
+    cli.run(_prepare_multi30k)
+
+
+def tatoeba() -> None:
+    """Runs the command `memattn-prepare tatoeba`."""
+    flags.DEFINE_string("language", None, "Target language, by a code of three letters such as deu.", required=True)
+    flags.DEFINE_string("base_url", releases.tatoeba.URL, "Address of the release, which has a file for each language.")
+    flags.DEFINE_string("download_dir", "data/downloads/tatoeba", "Folder of the downloaded files.")
+    _define_text_flags(folder="data/tatoeba.{pair}", bpe_units=8_000)
+    cli.run(_prepare_tatoeba)
+
+
+def iwslt17() -> None:
+    """Runs the command `memattn-prepare iwslt17`."""
+    flags.DEFINE_enum("pair", "en-de", list(releases.iwslt17.SHA256), "Source and target language.")
+    flags.DEFINE_string("base_url", releases.iwslt17.URL, "Address of the release, which has a folder for each pair.")
+    flags.DEFINE_string("download_dir", "data/downloads/iwslt17", "Folder of the downloaded files.")
+    _define_text_flags(folder="data/iwslt17.{pair}", bpe_units=8_000)
+    cli.run(_prepare_iwslt17)
+
+
+def parallel() -> None:
+    """Runs the command `memattn-prepare parallel`."""
+    flags.DEFINE_string("train", None, "Prefix of the training text.", required=True)
+    flags.DEFINE_string("valid", None, "Prefix of the validation text.", required=True)
+    flags.DEFINE_string("test", None, "Prefix of the test text.")
+    for side in corpus.SIDES:
+        flags.DEFINE_string(side, None, f"End of the names of the {side}s' files, such as de.", required=True)
+        language = f"Language of the {side}s, such as de or pt-BR (default: --{side})."
+        flags.DEFINE_string(f"{side}_language", None, language)
+    flags.DEFINE_enum(
+        "form",
+        "raw",
+        get_args(Form),
+        "Form of the lines: plain text (raw), tokenized by Moses (tokenized), also truecased (truecased), or plain "
+        "text that stays as it is (untokenized).",
+    )
+    flags.DEFINE_enum(
+        "units",
+        "bpe",
+        get_args(Units),
+        "Units of words: byte-pair encoding (bpe), or frequent words, and letters for all others (spelled).",
+    )
+    _define_text_flags()
+    cli.run(_prepare_parallel)
+
+
+def _prepare_wmt17() -> int:
+    """Downloads a language pair of WMT'17 (section 4.2 of the paper), preprocessed by its organisers; prepares it.
+
+    memattn-prepare wmt17 --pair en-de
+    """
+    options = flags.FLAGS
+    splits = releases.wmt17.fetch(options.pair, options.base_url, options.download_dir)
+    read = _prepare_text(splits, "truecased", *options.pair.split("-"), config=f"wmt17/{options.pair}")
+    if problem := releases.wmt17.problem(options.pair, read):
+        warnings.warn(problem, stacklevel=1)
+    return 0
+
+
+def _prepare_multi30k() -> int:
+    """Downloads Multi30k's English and German captions (Elliott et al., 2016) and prepares them.
+
+    memattn-prepare multi30k
+    """
+    splits = releases.multi30k.fetch(flags.FLAGS.base_url, flags.FLAGS.download_dir)
+    _prepare_text(splits, "raw", "en", "de", config="multi30k/seeds")
+    return 0
+
+
+def _prepare_tatoeba() -> int:
+    """Downloads English sentences of tatoeba.org with translations (manythings.org/anki, CC BY 2.0 FR); prepares them.
+
+    memattn-prepare tatoeba --language deu
+    """
+    options = flags.FLAGS
+    release = options.language, options.base_url, options.download_dir
+    language = _language_of_tatoeba(options.language)
+    splits = releases.tatoeba.fetch(*release)
+    _prepare_text(splits, "raw", "en", language, release=releases.tatoeba.facts(*release))
+    return 0
+
+
+def _prepare_iwslt17() -> int:
+    """Downloads transcripts of TED talks with translations, as IWSLT 2017 has them (CC BY-NC-ND 4.0); prepares them.
+
+    memattn-prepare iwslt17
+    memattn-prepare iwslt17 --pair fr-en
+    """
+    options = flags.FLAGS
+    release = options.pair, options.base_url, options.download_dir
+    splits = releases.iwslt17.fetch(*release)
+    _prepare_text(splits, "raw", *options.pair.split("-"), release=releases.iwslt17.facts(*release))
+    return 0
+
+
+def _prepare_parallel() -> int:
+    """Prepares parallel text: a prefix names the two files of a split, PREFIX.en and PREFIX.de, or .gz of them.
+
+    memattn-prepare parallel --train text/train --valid text/dev --test text/test --source en --target de \\
+        --form raw --folder data/my_corpus
+    memattn-prepare parallel --train text/train --valid text/dev --source src --target tgt \\
+        --source_language en --target_language ko --folder data/my_corpus
+    """
+    options = flags.FLAGS
+    prefixes = {"train": options.train, "valid": options.valid, "test": options.test}
+    if empty := [split for split, prefix in prefixes.items() if prefix == ""]:
+        raise ConfigError(f"--{empty[0]}: an empty prefix; give the beginning of the names of two files")
+    splits = {
+        split: (_existing(f"{prefix}.{options.source}"), _existing(f"{prefix}.{options.target}"))
+        for split, prefix in prefixes.items()
+        if prefix
+    }
+    languages = (_language(side, options.form) for side in corpus.SIDES)
+    _prepare_text(splits, options.form, *languages, units=options.units)
+    return 0
+
+
+def _language_of_tatoeba(code: str) -> str:
+    """Returns the tokenizer's code of a language of the release; warns if Moses has no rules. Raises ConfigError."""
+    if not re.fullmatch("[a-z]{3}", code) or code == "eng":
+        codes = {language: code for code, language in releases.tatoeba.LANGUAGES.items()}
+        right = codes.get(moses_language(code), "deu or fra")
+        raise ConfigError(f"--language: {code!r} is not the code of a target language; it has three letters: {right}")
+    language = releases.tatoeba.LANGUAGES.get(code, code)
+    _warn_without_rules("language", language)
+    return language
+
+
+def _warn_without_rules(flag: str, language: str, advice: str = "") -> None:
+    """Warns if Moses has no rules for the language that a flag gives."""
+    if not has_moses_rules(language):
+        warnings.warn(
+            f"--{flag}: Moses has no rules for {language!r}, and those of English are used{advice}", stacklevel=3
+        )
+
+
+def _language(side: str, form: Form) -> str:
+    """Returns the language of a side by its code in Moses; warns if Moses has no rules for it. Raises ConfigError."""
+    options = flags.FLAGS.flag_values_dict()
+    code = options[f"{side}_language"]
+    if code is not None:
+        check_language(f"{side}_language", code)
+    language = moses_language(options[side] if code is None else code)
+    if form != "untokenized":
+        advice = "; if this is not the code of the language, such as de, ko or pt-BR, give it"
+        _warn_without_rules(f"{side}_language", language, advice)
+    return language
+
+
+def _existing(path: str) -> str:
+    """Returns the path of a file, or of its .gz. Raises ConfigError if there is neither."""
+    for candidate in (path, f"{path}.gz"):
+        if os.path.exists(candidate):
+            return candidate
+    raise ConfigError(f"{path}: neither this file nor {path}.gz is there")
+
+
+def _define_text_flags(folder: str | None = None, bpe_units: int | None = None) -> None:
+    """Defines the flags that all preparations of text share.
+
+    Args:
+      folder: default of --folder; None makes the flag required.
+      bpe_units: default of --bpe_units; None chooses it by the number of training pairs.
+    """
+    define_folder(folder, "Folder of the prepared corpus.", required=folder is None)
+    meaning = "Number of vocabulary units, and of joint BPE merges"
+    if bpe_units is None:
+        meaning += " (default: 4,000; 8,000 from 100,000 training pairs on; 16,000 from 1,000,000 on)"
+    flags.DEFINE_integer("bpe_units", bpe_units, f"{meaning}.", lower_bound=1)
+    flags.DEFINE_string(
+        "vocabulary_of",
+        None,
+        "Run folder or prepared corpus whose BPE and vocabulary are used, in place of learning them.",
+    )
+    defaults = text_preparation.Settings
+    meaning = "Upper bound on the pairs that BPE is learned from."
+    flags.DEFINE_integer("bpe_sample", defaults.bpe_sample, meaning, lower_bound=1)
+    flags.DEFINE_integer(
+        "max_length",
+        defaults.max_length,
+        "Upper bound on the units of either side; longer training pairs are dropped. The end of sentence is no unit "
+        "here, but data.max_source_length counts it.",
+        lower_bound=1,
+    )
+    flags.DEFINE_integer("seed", defaults.seed, "Seed of --bpe_sample.", lower_bound=0, upper_bound=2**32 - 1)
+    flags.DEFINE_integer("workers", None, "Number of processes (default: one for each CPU core).", lower_bound=1)
+
+
+def _prepare_text(
+    splits: dict[str, tuple[str, str]],
+    form: Form,
+    source_language: str,
+    target_language: str,
+    *,
+    units: Units = "bpe",
+    config: str | None = None,
+    release: dict[str, str | int] | None = None,
+) -> int:
+    """Prepares splits as the flags say, and prints the counts of the training split and how to train on it.
+
+    In --folder, `{pair}` stands for the languages. `config` is the config to train with; None chooses one of own_text
+    by the number of training pairs. `release` goes into the manifest, and is printed.
+
+    Returns the number of training pairs read. Raises ConfigError, DataError, OSError.
+    """
+    options = flags.FLAGS
+    folder = options.folder.replace("{pair}", f"{source_language}-{target_language}")
+    learning = {name: options[name].value for name in _LEARNING_FLAGS}
+    if options.vocabulary_of:
+        if unused := [f"--{name}" for name in _LEARNING_FLAGS if options[name].present]:
+            raise ConfigError(f"{', '.join(unused)}: without effect, because --vocabulary_of gives the BPE")
+        learning = dict.fromkeys(learning)
+    elif learning["bpe_units"] is None:
+        learning["bpe_units"] = default_units(count_lines(splits["train"][0]))
+    settings = text_preparation.Settings(
+        text=TextSettings(form, source_language, target_language, units), max_length=options.max_length, **learning
+    )
+    workers = options.workers or processes.cores()
+    manifest = text_preparation.prepare(splits, settings, folder, workers, options.vocabulary_of, release)
+    train = manifest["counts"]["train"]
+    print(
+        f"{folder}: {train['pairs']:,} training pairs of {train['read']:,} "
+        f"({train['dropped_empty']:,} empty and {train['dropped_too_long']:,} of more than {options.max_length:,} "
+        "units dropped), "
+        f"{train['source_tokens']:,} source and {train['target_tokens']:,} target tokens"
+        + (f", {settings.bpe_units:,} {_UNITS_IN_WORDS[units]}" if settings.bpe_units else "")
+    )
+    own_text = advice.own_text_config(train["pairs"])
+    changes = [] if config else advice.validation_changes(own_text, train["pairs"])
+    print(advice.training(config or own_text, folder, changes))
+    print_source(release)
+    return train["read"]
