@@ -118,7 +118,7 @@ def load_config(folder: str, overrides: Sequence[str] = ()) -> Config:
     path = os.path.join(folder, CONFIG)
     if not os.path.exists(path):
         problem = f"not a run folder: it holds no {CONFIG}" if os.path.isdir(folder) else "no such folder"
-        raise ConfigError(f"{folder}: {problem}")
+        raise ConfigError(f"{folder}: {problem}; memattn-train makes run folders")
     for override in overrides:
         key = override.partition("=")[0]
         if not key.startswith(("decoding.", "data.folder")):

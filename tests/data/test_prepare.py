@@ -235,7 +235,7 @@ def test_a_download_is_attempted_five_times(server, tmp_path):
     server.contents, server.statuses = {"/file": b"x"}, {"/file": [503, 500]}
     download.fetch(f"{server.url}/file", str(tmp_path / "file"), pause=0)
     server.statuses = {"/other": [503] * 50}
-    with pytest.raises(DataError, match="/other: .*5 attempts.*503"):
+    with pytest.raises(DataError, match="/other: .*5 attempts.*503.*takes a file that you put at"):
         download.fetch(f"{server.url}/other", str(tmp_path / "other"), pause=0)
     assert len(server.requests) == 8
     for url in ("http://:0/nowhere", "example.org/nowhere", "gopher://example.org/nowhere"):

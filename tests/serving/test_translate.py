@@ -519,7 +519,7 @@ def test_the_command_streams_on_a_pipe(runs, trained):
     ("module", "flags", "problem"),
     [
         ("translate", ["--run_dir", "memory", "--score", "--scores"], "--score: scores given pairs"),
-        ("translate", ["--run_dir", "nowhere"], "nowhere: no such folder"),
+        ("translate", ["--run_dir", "nowhere"], "nowhere: no such folder; memattn-train makes run folders"),
         (
             "eval",
             ["--run_dir", "memory", "--source", "test.en"],

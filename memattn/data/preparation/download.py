@@ -80,7 +80,8 @@ def _download(url: str, path: str, pause: float) -> None:
             failures += 1
             if failures < ATTEMPTS:
                 time.sleep(pause * 2 ** (failures - 1))
-    raise DataError(f"{url}: not downloaded after {ATTEMPTS} attempts: {problem}; the same command resumes")
+    advice = f"the same command resumes, and takes a file that you put at {path}"
+    raise DataError(f"{url}: not downloaded after {ATTEMPTS} attempts: {problem}; {advice}")
 
 
 def _attempt(url: str, unfinished: str) -> bool:
