@@ -31,7 +31,7 @@ SCRIPTS = Path(__file__).resolve().parent
 CONFIG = SCRIPTS.parent / "configs/copy/demo.yaml"
 LENGTHS = (20, 200, 2000)  # sources whose decoder steps are timed
 MEASURE = "microseconds per token"
-LEARNT = 95  # validation BLEU
+LEARNED = 95  # validation BLEU
 CONDITIONS = """\
 Copying up to 20 symbols, scaled down: one layer of 128 units, one seed, 400 training steps.
 Times: 2 sources of S tokens, 10 hypotheses each, random weights."""
@@ -98,7 +98,7 @@ def _quality(runs: dict[str, "Run"]) -> list[dict[str, str]]:
             "model": name,
             "BLEU": f"{run.result.scores['bleu']:.1f}",
             "exact match, %": f"{run.result.scores['exact_match']:.1f}",
-            f"training steps to {LEARNT} BLEU": str(run.steps_to(LEARNT) or "not reached"),
+            f"training steps to {LEARNED} BLEU": str(run.steps_to(LEARNED) or "not reached"),
         }
         for name, run in runs.items()
     ]

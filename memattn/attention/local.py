@@ -53,7 +53,7 @@ class LocalPredictiveAttention(_LocalAttention):
     """local-p: a softmax over the source positions p - w to p + w, times a Gaussian around p of deviation w / 2.
 
     The query predicts p = (S - 1) sigmoid(v_p . tanh(W_p h)), where S is the source's length and positions count from
-    0. The weights are not normalised after the Gaussian.
+    0. The weights are not normalized after the Gaussian.
 
     Args:
       window: w, positions on each side.

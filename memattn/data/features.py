@@ -31,7 +31,7 @@ class Features:
     Attributes:
       shards: arrays of vectors [vectors, F], float32; may be mapped from files. No source is divided between arrays.
       offsets: int64 [sources + 1], where each source starts among the vectors of all shards.
-      mean, deviation: [F], by which vectors are normalised as they are read.
+      mean, deviation: [F], by which vectors are normalized as they are read.
       path: pattern of the shards' paths, for messages.
     """
 
@@ -50,7 +50,7 @@ class Features:
         return len(self.offsets) - 1
 
     def __getitem__(self, index: int) -> np.ndarray:
-        """Returns the normalised vectors [S, F] of a source. Raises DataError."""
+        """Returns the normalized vectors [S, F] of a source. Raises DataError."""
         start, end = self.offsets[index : index + 2]
         shard = int(np.searchsorted(self._starts, start, "right")) - 1
         first = self._starts[shard]
@@ -64,7 +64,7 @@ class Features:
         return np.diff(self.offsets[start : len(self) + 1 if end is None else end + 1])
 
     def checksum(self) -> int:
-        """Returns the CRC-32 of all vectors and lengths, and of what normalises them."""
+        """Returns the CRC-32 of all vectors and lengths, and of what normalizes them."""
         crc = self._checksum_of_statistics()
         for array in (*self.shards, self.offsets.astype("<i8")):
             for start in range(0, len(array), _CHECKSUM_BLOCK):
@@ -72,7 +72,7 @@ class Features:
         return crc
 
     def facts(self) -> dict[str, Any]:
-        """Returns the width of the vectors, and a checksum of what normalises them."""
+        """Returns the width of the vectors, and a checksum of what normalizes them."""
         return dict(zip(FACTS, (len(self.mean), f"{self._checksum_of_statistics():08x}"), strict=True))
 
     def between(self, start: int, end: int) -> np.ndarray:
@@ -149,7 +149,7 @@ def write_offsets(folder: str, split: str, lengths: list[int]) -> None:
 
 
 def write_statistics(folder: str, mean: np.ndarray, deviation: np.ndarray) -> None:
-    """Writes the mean and the standard deviation [F] that normalise all splits of a folder. Raises OSError."""
+    """Writes the mean and the standard deviation [F] that normalize all splits of a folder. Raises OSError."""
     with files.writing(os.path.join(folder, STATISTICS)) as file:
         np.save(file, np.stack([mean, np.maximum(deviation, 1e-5)]).astype(np.float32))
 

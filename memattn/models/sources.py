@@ -35,7 +35,7 @@ class FeatureReader(tf.keras.layers.Layer):
       output_dim: F.
       spec_augment: number of masks of time, and of masks of frequency, in each source of a training batch (SpecAugment,
         Park et al., 2019). A mask covers a random stretch of up to a fifth of the source, or of up to a third of the
-        values in every vector. What is covered is 0, the mean of normalised features.
+        values in every vector. What is covered is 0, the mean of normalized features.
     """
 
     def __init__(self, output_dim: int, *, spec_augment: int = 0, **kwargs):

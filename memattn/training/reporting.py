@@ -88,7 +88,7 @@ def example_lines(example: ValidationExample) -> list[str]:
 
 
 def note_on_settings(config: Config, pairs: int) -> str | None:
-    """Returns a line on settings with which a text of so many pairs is learnt slowly; None for all other settings."""
+    """Returns a line on settings with which a text of so many pairs is learned slowly; None for all other settings."""
     rate = TrainingConfig().learning_rate
     is_small_text = config.data.generated is None and pairs < _MANY_PAIRS
     if not is_small_text or not isinstance(config.model, Seq2SeqConfig) or config.training.learning_rate != rate:

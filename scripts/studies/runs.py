@@ -10,7 +10,7 @@ from memattn.evaluation import styles
 from memattn.sweeps.results import Run
 from studies import names
 
-LEARNT = 95  # validation BLEU from which a copy task counts as learnt
+LEARNED = 95  # validation BLEU from which a copy task counts as learned
 ON_PAR = 0.5  # a model is on a par with attention if it is at most so many BLEU lower
 
 
@@ -73,13 +73,13 @@ def valid_bleu(run: Run) -> float:
 
 
 def steps_by_seed(runs: list[Run]) -> str:
-    """Returns each run's training steps until a task is learnt, as text; "never" for a run that does not learn it."""
-    return ", ".join(str(run.steps_to(LEARNT) or "never") for run in runs)
+    """Returns each run's training steps until a task is learned, as text; "never" for a run that does not learn it."""
+    return ", ".join(str(run.steps_to(LEARNED) or "never") for run in runs)
 
 
 def median_steps(runs: list[Run]) -> str:
-    """Returns the median over seeds of the training steps until a task is learnt; "" if a seed does not learn it."""
-    steps = [step for step in (run.steps_to(LEARNT) for run in runs) if step]
+    """Returns the median over seeds of the training steps until a task is learned; "" if a seed does not learn it."""
+    steps = [step for step in (run.steps_to(LEARNED) for run in runs) if step]
     return f"{statistics.median(steps):.0f}" if len(steps) == len(runs) else ""
 
 

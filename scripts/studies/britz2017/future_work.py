@@ -23,7 +23,7 @@ from studies import plots
 from studies.britz2017 import directions
 from studies.lengths import task_of_length
 from studies.output import Output
-from studies.runs import LEARNT, ON_PAR, groups, is_memory, model_name, num_slots, task_length, task_name
+from studies.runs import LEARNED, ON_PAR, groups, is_memory, model_name, num_slots, task_length, task_name
 
 _TOLERANCES = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)  # upper bounds on residual shares, among which one is chosen
 _MOST_DIRECTIONS = 64
@@ -93,7 +93,7 @@ def teacher(output: Output, teachers: list[Run], taught: list[Run]) -> None:
     """Writes training steps to 95 BLEU of memory attention: alone, with a teacher's encoder, with contexts as well."""
     rows = []
     for (length, from_teacher), runs in groups(taught, task_length, _from_teacher).items():
-        steps = [run.steps_to(LEARNT) for run in runs]
+        steps = [run.steps_to(LEARNED) for run in runs]
         reached = [step for step in steps if step]
         median = statistics.median(step or math.inf for step in steps)
         rows.append(

@@ -20,7 +20,7 @@ from studies.britz2017.tables import PRINTED_LENGTHS, place_in_table_1
 from studies.lengths import bleu_by_length as mean_bleu_by_length
 from studies.output import Output
 from studies.runs import (
-    LEARNT,
+    LEARNED,
     ON_PAR,
     best_scorings,
     has_encodings,
@@ -107,7 +107,7 @@ def ablations(output: Output, runs: list[Run]) -> None:
                 "cached keys": _yes_or_no(attention["cache_keys"]) if "cache_keys" in attention else "",
                 "BLEU": f"{run.result.scores['bleu']:.2f}",
                 "exact match %": f"{run.result.scores['exact_match']:.1f}",
-                "steps to 95 BLEU": run.steps_to(LEARNT) or "never",
+                "steps to 95 BLEU": run.steps_to(LEARNED) or "never",
                 "decode s": f"{run.result.decode_seconds:.3g}",
                 "decode s min-max": run.result.time_range,
             }

@@ -10,7 +10,7 @@ from memattn.sweeps.results import Run
 from studies import plots
 from studies.output import Output
 from studies.runs import (
-    LEARNT,
+    LEARNED,
     groups,
     is_memory,
     median_steps,
@@ -47,7 +47,7 @@ def windowed_memory(output: Output, runs: list[Run]) -> None:
         )
         curves.setdefault(length, {})[model] = seeds
         if load and _is_windowed(seeds[0]):
-            steps.setdefault(f"L = {length}", []).extend((load, run.steps_to(LEARNT)) for run in seeds)
+            steps.setdefault(f"L = {length}", []).extend((load, run.steps_to(LEARNED)) for run in seeds)
     output.table(rows, "Windowed memory attention on the copy task")
     for length, seeds_by_model in curves.items():
         output.learning_curves(f"learning_curves_{length}", seeds_by_model, f"Copy task, L = {length}")
@@ -62,7 +62,7 @@ def pace(output: Output, runs: list[Run]) -> None:
         steps = {"steps to 95 BLEU, by seed": steps_by_seed(seeds), "median": median_steps(seeds)}
         rows.append({"L": length, "model": model, **steps})
     every = runs[0].config.training.validate_every
-    output.table(rows, f"Training steps to {LEARNT} BLEU on the copy task, validated every {every} steps")
+    output.table(rows, f"Training steps to {LEARNED} BLEU on the copy task, validated every {every} steps")
 
 
 def _place(run: Run) -> tuple[int, int, int]:
