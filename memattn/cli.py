@@ -43,7 +43,7 @@ def _is_command() -> bool:
 
 
 def _end_at_once(*_) -> None:
-    """Handles SIGINT without raising KeyboardInterrupt."""
+    """Ends the process at SIGINT, where KeyboardInterrupt would end in a stack trace."""
     try:
         os.write(2, b"error: interrupted\n")
     finally:
@@ -51,7 +51,10 @@ def _end_at_once(*_) -> None:
 
 
 def _open_closed_streams() -> None:
-    """Opens /dev/null in place of closed standard streams, whose numbers, and messages, the next files would get."""
+    """Opens /dev/null in place of closed standard streams.
+
+    Otherwise, the next file that is opened would get the number of the stream, and its messages.
+    """
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:
             os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
@@ -61,10 +64,9 @@ def _open_closed_streams() -> None:
 
 if _is_command():
     _open_closed_streams()
-
-# Importing TensorFlow takes seconds, and ends in a stack trace or SIGABRT where Python raises KeyboardInterrupt.
-if _is_command() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-    signal.signal(signal.SIGINT, _end_at_once)  # until `_guarded`
+    # Importing TensorFlow takes seconds, and ends in a stack trace or SIGABRT where Python raises KeyboardInterrupt.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _end_at_once)  # until `_guarded`
 
 
 def run(
@@ -76,7 +78,7 @@ def run(
 ) -> None:
     """Parses absl's flags, calls `main`, and ends the process with the status that `main` returns.
 
-    A command that was started with a `processes.PARENT` ends with that process.
+    If the environment variable `processes.PARENT` holds the id of a process, the command ends when that process does.
 
     Args:
       main: the work of the command. Its docstring, or else that of its module, is what --help prints.

@@ -10,13 +10,14 @@ import numpy as np
 from memattn.errors import abbreviated
 
 _Problems = Iterator[tuple[str, str]]  # arguments, and what is wrong with them
+_LEAST_VOCABULARY = 5  # the four special tokens and one more
 
 
 def first_problem(model: Mapping[str, Any], *, reads_tokens: bool) -> tuple[str, str] | None:
     """Returns an argument of `Seq2Seq` that is out of range or does not fit the others, and why; None if all fit.
 
     Args:
-      model: the arguments by name, each one of its choices.
+      model: the arguments by name; those with a list of choices have been checked against it.
       reads_tokens: whether sources are tokens, not vectors.
     """
     problems = (_sizes(model), _decoder(model), _encoder(model), _bridge(model), _sources(model, reads_tokens))
@@ -28,7 +29,10 @@ def _sizes(model: Mapping[str, Any]) -> _Problems:
         is_default = model[name] is None and name.startswith("encoder")
         if not is_default and not _is_int(model[name], at_least=1):
             yield name, f"must be an int of at least 1, not {model[name]!r}"
-    for name, least in {"vocabulary_size": 5, "max_source_length": 1, "spec_augment": 0}.items():
+    for name in ("input_feeding", "mix"):
+        if not isinstance(model[name], bool):
+            yield name, f"must be true or false, not {model[name]!r}"
+    for name, least in {"vocabulary_size": _LEAST_VOCABULARY, "max_source_length": 1, "spec_augment": 0}.items():
         value = model.get(name, least)  # the data decide the first two, so a config has neither
         if not _is_int(value, at_least=least):
             yield name, f"must be an int of at least {least}, not {value!r}"
@@ -101,4 +105,4 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_int(value: Any, *, at_least: int) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and int(value) >= at_least
+    return isinstance(value, int) and not isinstance(value, bool) and value >= at_least

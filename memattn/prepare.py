@@ -14,7 +14,7 @@ lexicon     likely translations of each token, from a prepared corpus
 memattn-prepare copy --help
 """
 
-import memattn.cli as cli  # isort: skip (one way for all commands)
+import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
 
 from memattn.prepare_commands.copy_task import copy
 from memattn.prepare_commands.lexicon import lexicon

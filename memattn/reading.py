@@ -119,12 +119,11 @@ def array(path: str, dimensions: int, kinds: str) -> np.ndarray:
 
 def json_file(path: str, types: Types | None = None) -> Any:
     """Returns the content of a JSON file; with `types`, checked by `check_types`. Raises DataError, OSError."""
+    document = text(path)
     try:
-        content = json_value(text(path))
+        content = json_value(document)
         if types is not None:
             check_types(content, types)
-    except DataError:
-        raise
     except ValueError as error:
         raise DataError(f"{path}: {error}") from error
     return content

@@ -20,6 +20,8 @@ def _check(*run_dirs: str) -> None:
     paths = list(map(os.path.realpath, run_dirs))
     if repeated := [run_dir for i, run_dir in enumerate(run_dirs) if paths[i] in paths[:i]]:
         raise ConfigError(f"{repeated[0]}: given twice; a report has each run once")
+    if not output:
+        raise ConfigError("--output: empty; give the path of a file")
     folder = os.path.dirname(output) or "."
     if not os.path.isdir(folder):
         raise ConfigError(f"--output: {folder} is not a folder; make it first")

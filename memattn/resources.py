@@ -32,7 +32,7 @@ def readable(size: float) -> str:
 def check(needed: float, key: str, what: str) -> None:
     """Raises ConfigError if work needs more bytes of memory than there are.
 
-    The error names `what` takes them, and the config key that makes it so large.
+    The error says how many bytes `what` takes, and names the config key that makes it so large.
     """
     if needed > total_memory():
         have = readable(total_memory())

@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from absl import flags
+from benchmarks.tokens import MEASURE
+from studies.runs import LEARNED
 
 from memattn import config as configs
 from memattn import files, reading
@@ -30,8 +32,6 @@ if TYPE_CHECKING:
 SCRIPTS = Path(__file__).resolve().parent
 CONFIG = SCRIPTS.parent / "configs/copy/demo.yaml"
 LENGTHS = (20, 200, 2000)  # sources whose decoder steps are timed
-MEASURE = "microseconds per token"
-LEARNED = 95  # validation BLEU
 CONDITIONS = """\
 Copying up to 20 symbols, scaled down: one layer of 128 units, one seed, 400 training steps.
 Times: 2 sources of S tokens, 10 hypotheses each, random weights."""

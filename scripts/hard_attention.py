@@ -20,7 +20,7 @@ def main() -> int:
     from memattn.runs import provenance
 
     options = flags.FLAGS
-    seeds = list(dict.fromkeys(standalone.integers("seeds", options.seeds)))
+    seeds = standalone.integers("seeds", options.seeds)
     tests = sorted(set(standalone.integers("tests", options.tests, least=1)))
     os.makedirs(os.path.dirname(options.output) or ".", exist_ok=True)
     rows = []

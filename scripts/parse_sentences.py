@@ -8,7 +8,7 @@ writes the first word of a sentence in small letters unless the word is a name, 
 read.
 """
 
-import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
+import memattn.cli as cli  # isort: skip (Ctrl-C ends the process with one line from here on)
 
 import re
 import shutil

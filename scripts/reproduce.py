@@ -18,7 +18,7 @@ import sys
 from absl import flags
 
 from memattn.config.schema import did_you_mean
-from memattn.errors import ConfigError, RunError
+from memattn.errors import ConfigError, DataError, RunError
 
 
 def main(*names: str) -> int:
@@ -57,7 +57,7 @@ def main(*names: str) -> int:
     for name in targets:
         try:
             reproduction.make(name)
-        except (ConfigError, RunError) as error:
+        except (ConfigError, DataError, RunError) as error:
             print(f"{name}: not made: {error}", file=sys.stderr)
             not_made.append(name)
     if reproduction.failed:
@@ -67,10 +67,17 @@ def main(*names: str) -> int:
 
 if __name__ == "__main__":
     scales = ["small", "paper", "cpu"]
-    flags.DEFINE_enum("scale", "small", scales, "The paper's scale, scaled down, or the paper's size on CPUs.")
+    meaning = (
+        "small: scaled down for two CPU cores; paper: the paper's settings; cpu: the paper's model and data with fewer "
+        "training steps, for CPUs."
+    )
+    flags.DEFINE_enum("scale", "small", scales, meaning)
     flags.DEFINE_bool("dry_run", False, "List the runs with their steps, memory and time; train nothing.")
     flags.DEFINE_integer(
-        "rehearse", None, "Number of steps of each config to time at full size; trains nothing.", lower_bound=1
+        "rehearse",
+        None,
+        "Number of training steps to time for each config, at full size; keeps no weights.",
+        lower_bound=1,
     )
     flags.DEFINE_float(
         "gigaflops", None, "GFLOP/s of matrix products, for --dry_run (default: measured).", lower_bound=1e-3

@@ -8,7 +8,7 @@ The folder gets a WAV file for each utterance, and a manifest for each split, wh
 The split `unheard` has the captions of `test` at the same rates, in voices that are not in the training split.
 """
 
-import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
+import memattn.cli as cli  # isort: skip (Ctrl-C ends the process with one line from here on)
 
 import json
 import os

@@ -41,7 +41,7 @@ class AttentionMechanism(tf.keras.layers.Layer):
     equal_widths = False
     """Whether queries must be as wide as values (U = D)."""
     reads_in_order = False
-    """Whether scores depend on the positions of the values, so that `memorize` needs all padding last."""
+    """Whether `memorize` needs padding last; `call` then moves it there."""
 
     def __init_subclass__(cls, **kwargs):
         """Registers the mechanisms of this package for Keras' serialization."""

@@ -2,20 +2,18 @@
 
 import tensorflow as tf
 
-from memattn.attention.base import AttentionMechanism
 from memattn.attention.initializers import Initializer
+from memattn.attention.luong import LuongAttention
 from memattn.attention.ops import masked_softmax, products, sum_dtype
 from memattn.attention.options import positive_int
 
 
-class _LocalAttention(AttentionMechanism):
+class _LocalAttention(LuongAttention):
     """A softmax over the source positions at most `window` from a centre."""
 
     def __init__(self, *, units: int, window: int = 10, initializer: Initializer = "glorot_uniform", **kwargs):
-        super().__init__(**kwargs)
-        self.units, self.window = positive_int("units", units), int(window)
-        self.initializer = initializer
-        self.key_layer = self.make_dense(self.units, "key")
+        super().__init__(units=units, initializer=initializer, **kwargs)
+        self.window = int(window)
 
     @classmethod
     def check(cls, *, window, **options):
@@ -24,7 +22,7 @@ class _LocalAttention(AttentionMechanism):
 
     def memorize(self, states, mask):
         positions = tf.cumsum(tf.cast(mask, tf.int32), 1) - 1  # [B, S]; padding does not count
-        return {"values": states, "keys": self.key_layer(states), "mask": mask, "positions": positions}
+        return {**super().memorize(states, mask), "positions": positions}
 
     def _in_window(self, query: tf.Tensor, memory: dict[str, tf.Tensor], centres: tf.Tensor) -> tf.Tensor:
         """Returns the softmax [B, Q, S] over the source positions at most `window` from `centres` [B, Q, 1]."""

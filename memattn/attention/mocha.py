@@ -62,24 +62,17 @@ class MochaAttention(MonotonicAttention):
     def for_search(self):
         if self.test_mode == "soft" or self.chunk_size is None:  # scores would not be sparse
             return self
-        return HardChunks(self, self.chunk_size)
+        return HardChunks(self)
 
 
 class HardChunks(HardStops):
-    """Hard MoChA for a search: scores of the chunk that ends where a step stops.
+    """Hard MoChA for a search: scores of the chunk that ends where a step stops."""
 
-    Args:
-      attention: a mechanism whose `test_mode` is "hard".
-      chunk_size: w of this mechanism.
-    """
-
-    def __init__(self, attention: MochaAttention, chunk_size: int):
-        super().__init__(attention)
-        self._chunk_size = chunk_size
+    attention: MochaAttention
 
     def score(self, query, memory, state, seed=None):
         stop, length = self.next_stop(query, memory, state), tf.shape(memory["values"])[1]
-        positions = stop[..., None] + tf.range(1 - self._chunk_size, 1)  # [B, Q, w]
+        positions = stop[..., None] + tf.range(1 - self.attention.chunk_size, 1)  # [B, Q, w]
         in_chunk = (positions >= 0) & (stop < length)[..., None]
         positions = tf.clip_by_value(positions, 0, length - 1)
         energy = self.attention.chunk_energy

@@ -178,8 +178,8 @@ class HardStops:
     def next_stop(self, query: tf.Tensor, memory: dict, start: tf.Tensor) -> tf.Tensor:
         """Returns the first position [B, Q], from `start` [B, Q] on, whose energy is above 0; S if there is none.
 
-        Examines _BLOCK positions at a time until all queries have stopped. Over all its steps, a hypothesis examines
-        each position once, plus at most one block per step.
+        Examines _BLOCK positions at a time until every query of the batch has stopped, or is at the end of its source.
+        So a step takes as many blocks as the query that moves farthest.
         """
         energy = self.attention.stop_energy
         length = tf.shape(memory["values"])[1]

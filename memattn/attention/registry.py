@@ -54,7 +54,7 @@ class _Registry(MutableMapping[str, type["AttentionMechanism"]]):
         if name not in self:
             raise KeyError(name)
         entry = self._entries[name]
-        return _package_class(entry) if isinstance(entry, str) else entry
+        return _class(entry) if isinstance(entry, str) else entry
 
     def __contains__(self, name: Any) -> bool:
         return isinstance(name, str) and (name in self._entries or is_reference(name))
@@ -84,13 +84,16 @@ def is_reference(name: Any) -> bool:
     return isinstance(name, str) and ":" in name
 
 
-def _package_class(entry: str) -> type["AttentionMechanism"]:
-    """Imports the class of an entry "module:Class"."""
-    module, _, class_name = entry.partition(":")
+def _class(entry: str) -> type["AttentionMechanism"]:
+    """Imports the class of an entry "module:Class". Raises ImportError."""
+    module_name, _, class_name = entry.partition(":")
     try:
-        return getattr(importlib.import_module(module), class_name)
-    except AttributeError as error:
-        raise ImportError(f"{module} has no class {class_name}; see memattn/attention/registry.py") from error
+        module = importlib.import_module(module_name)
+    except Exception as error:  # of any kind: importing runs the user's code
+        raise ImportError(f"module {module_name} cannot be imported: {type(error).__name__}: {error}") from error
+    if not hasattr(module, class_name):
+        raise ImportError(f"module {module_name} has no class {class_name}")
+    return getattr(module, class_name)
 
 
 def _outside_class(reference: str) -> type["AttentionMechanism"]:
@@ -103,13 +106,7 @@ def _outside_class(reference: str) -> type["AttentionMechanism"]:
     with contextlib.suppress(OSError):  # the current directory was removed
         if not {"", os.getcwd()} & set(sys.path):
             sys.path.append(os.getcwd())
-    try:
-        module = importlib.import_module(module_name)
-    except Exception as error:  # of any kind: importing runs the user's code
-        raise ImportError(f"module {module_name} cannot be imported: {type(error).__name__}: {error}") from error
-    if not hasattr(module, class_name):
-        raise ImportError(f"module {module_name} has no class {class_name}")
-    mechanism = getattr(module, class_name)
+    mechanism = _class(reference)
     if not (isinstance(mechanism, type) and issubclass(mechanism, AttentionMechanism)):
         raise ImportError(f"{class_name} of module {module_name} is no memattn.AttentionMechanism")
     return mechanism

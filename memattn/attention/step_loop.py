@@ -61,7 +61,7 @@ def run_loop(
     """
     steps = inputs.shape[1] if inputs.shape[1] is not None else tf.shape(inputs)[1]
     by_step = tf.transpose(inputs, [1, 0, *range(2, inputs.shape.rank)])[:, :, None]
-    by_step = tf.TensorArray(inputs.dtype, steps).unstack(by_step)  # the gradient of inputs[:, time] would fill T steps
+    by_step = tf.TensorArray(inputs.dtype, steps).unstack(by_step)  # inputs[:, time] has a gradient of T steps
     lists = [StepList(dtype, steps) for _ in range(num_outputs)]
 
     def body(time, state, handles):

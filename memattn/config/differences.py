@@ -21,11 +21,13 @@ class Difference(NamedTuple):
 def differences(theirs: dict, ours: dict, prefix: str = "") -> list[Difference]:
     """Returns the dotted keys in which two mappings of plain values differ.
 
-    Where two mechanisms (`name`) or two kinds of model (`kind`) differ, keys that only one of them has are left out.
+    Where two mechanisms or tasks (`name`), or two kinds of model (`kind`), differ, other keys that only one of them has
+    are left out.
     """
-    keys = dict.fromkeys([*theirs, *ours])
-    if any(theirs.get(choice) != ours.get(choice) for choice in ("name", "kind")):
-        keys = {key: None for key in keys if key in theirs and key in ours}
+    keys = list(dict.fromkeys([*theirs, *ours]))
+    choices = [choice for choice in ("name", "kind") if theirs.get(choice) != ours.get(choice)]
+    if choices:
+        keys = [key for key in keys if key in choices or (key in theirs and key in ours)]
     differing = []
     for key in keys:
         a, b = theirs.get(key), ours.get(key)

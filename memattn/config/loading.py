@@ -5,6 +5,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import yaml
 
 from memattn import reading
@@ -170,8 +171,9 @@ def _drop_other_kinds(model: dict, kind: Any) -> None:
 def apply_changes(tree: Mapping, changes: Mapping[str, Any], origin: Origin | None = None) -> dict:
     """Returns a copy of plain values with dotted keys set.
 
-    A new `model.attention.name` drops the options of the former mechanism, and a new `model.kind` drops the keys that
-    only other kinds have. Raises ConfigError for a key below a value that is not a mapping.
+    A new `model.attention.name` drops the options of the former mechanism, a new `model.kind` the keys that only other
+    kinds have, and a new `data.task` drops `data.copy`, or the reverse. Raises ConfigError for a key below a value that
+    is not a mapping.
     """
     origin = origin or Origin("sweep")
     changed: dict = _deep_copy(tree)
@@ -189,6 +191,10 @@ def apply_changes(tree: Mapping, changes: Mapping[str, Any], origin: Origin | No
         if key == "model.kind":
             _drop_other_kinds(node, changes[key])
         node[last] = _deep_copy(changes[key])
+    given = {key.split(".")[1] for key, value in changes.items() if key.startswith("data.") and value is not None}
+    for task, replaced in (("copy", "task"), ("task", "copy")):
+        if task in given and replaced not in given:
+            changed["data"].pop(replaced, None)
     return changed
 
 
@@ -205,7 +211,9 @@ def dump(config: Config) -> str:
 
 
 def _deep_copy(value: Any) -> Any:
-    """Returns a copy in which every mapping is a dict and every sequence a list."""
+    """Returns a copy in which every mapping is a dict, every sequence a list, and every NumPy number Python's."""
     if isinstance(value, Mapping):
         return {key: _deep_copy(item) for key, item in value.items()}
-    return [_deep_copy(item) for item in value] if isinstance(value, (list, tuple)) else value
+    if isinstance(value, (list, tuple)):
+        return [_deep_copy(item) for item in value]
+    return value.item() if isinstance(value, np.generic) else value

@@ -58,7 +58,7 @@ def complete(attention: Mapping[str, Any], key: str, origin: Origin) -> dict[str
 
 
 def keys_of_option(option: str) -> list[str]:
-    """Returns the dotted key of an option that a registered mechanism has; none if no mechanism has it."""
+    """Returns a list with the dotted key of an option of a registered mechanism; [] if no mechanism has it."""
     for name in MECHANISMS:
         with contextlib.suppress(ImportError, ConfigError):  # of a mechanism that cannot be imported or read
             if option in mechanism_parameters(MECHANISMS[name]):

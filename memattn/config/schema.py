@@ -207,7 +207,7 @@ def sections_of(hint: Any) -> list[type["DataclassInstance"]]:
 
 
 def kinds(hint: Any) -> dict[str, type["DataclassInstance"]]:
-    """Returns the dataclasses of a union by kind: by each value that their field `kind` allows."""
+    """Returns the dataclasses of a union by each value that their field `kind` allows."""
     return {
         kind: section
         for section in sections_of(hint)
@@ -330,10 +330,10 @@ def not_one_of(value: Any, known: Iterable[Any]) -> str:
     return "; ".join([f"{abbreviated(value)} is none of {', '.join(names)}", *did_you_mean(str(value), names)])
 
 
-def did_you_mean(name: str, known: Iterable[Any]) -> list[str]:
-    """Returns a question that names the nearest known name; none if no name is near."""
+def did_you_mean(name: Any, known: Iterable[Any]) -> list[str]:
+    """Returns a list with a question that names the nearest known name; [] if no name is near."""
     by_lower_case = {str(each).lower(): str(each) for each in known}
-    close = difflib.get_close_matches(name[:_COMPARED_CHARACTERS].lower(), by_lower_case, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(str(name)[:_COMPARED_CHARACTERS].lower(), by_lower_case, n=1, cutoff=0.5)
     return [f"did you mean {by_lower_case[close[0]]}?"] if close else []
 
 

@@ -8,7 +8,7 @@ from memattn.config.schema import did_you_mean
 
 _PARENT = Path(__file__).resolve().parents[2]
 _FOLDERS = (
-    _PARENT / "configs",  # in a clone; beside an installed package, another one may have put its own here
+    _PARENT / "configs",  # in a clone; beside an installed package, it may be another one's, which lacks _ALWAYS_THERE
     _PARENT / "share/memattn/configs",  # installed with pip install --target
     Path(sysconfig.get_path("data")) / "share/memattn/configs",  # installed in an environment
 )

@@ -175,7 +175,7 @@ class TrainingBatches:
     def stream(
         self, epoch: int, window: int, batch: int
     ) -> Iterator[tuple[tuple[np.ndarray, np.ndarray], tuple[int, int, int]]]:
-        """Yields batches from (epoch, window, batch) on, without end, each with this triple for the next batch."""
+        """Yields batches without end, from the given place on, each with the place of the next batch."""
         while True:
             for ids in self.window(epoch, window, batch):
                 batch += 1

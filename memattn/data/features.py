@@ -160,8 +160,8 @@ def read(folder: str, split: str) -> Features:
     Raises DataError.
     """
     offsets_file, statistics_path = offsets_path(folder, split), os.path.join(folder, STATISTICS)
-    pattern = f"{split}.source.[0-9][0-9][0-9][0-9][0-9].npy"
-    paths = sorted(glob.glob(os.path.join(glob.escape(folder), pattern)))
+    numbers = "source.[0-9][0-9][0-9][0-9][0-9].npy"
+    paths = sorted(glob.glob(os.path.join(glob.escape(folder), f"{glob.escape(split)}.{numbers}")))
     if not paths or not os.path.exists(offsets_file):
         raise DataError(f"{offsets_file}: missing; with data.source: features, it and its shards hold the sources")
     offsets, shards = reading.array(offsets_file, 1, "iu"), [reading.array(path, 2, "f") for path in paths]
@@ -176,7 +176,7 @@ def read(folder: str, split: str) -> Features:
         raise DataError(f"{offsets_file}: does not match its shards; prepare the corpus again")
     if any(shard.shape[1] != width for shard in shards) or statistics.shape != (2, width):
         raise DataError(f"{paths[0]}: its vectors are not as wide as other shards, or as {statistics_path}")
-    return Features(shards, offsets, statistics[0], statistics[1], os.path.join(folder, pattern))
+    return Features(shards, offsets, statistics[0], statistics[1], os.path.join(folder, f"{split}.{numbers}"))
 
 
 def shard_path(folder: str, split: str, number: int) -> str:

@@ -1,4 +1,4 @@
-"""Turns lines of text into a model's tokens, by Moses tokenization and units of words, and tokens into lines."""
+"""Splits text into a model's tokens (Moses tokenization, then BPE or spelling), and joins tokens into text."""
 
 import dataclasses
 import functools
@@ -85,7 +85,7 @@ class UnitKind(NamedTuple):
       file: name of the file that holds the merges or the dictionary.
       segmenter: makes an object that divides words, from the content of the file.
       word_numbers: returns, for each unit, the number of the word that it belongs to.
-      checked: returns the content that it gets, with the path of the file; raises DataError if it is damaged.
+      checked: (content, path of the file) -> the content; raises DataError if the content is damaged.
     """
 
     file: str

@@ -1,5 +1,6 @@
 """Compares runs by their translations of a test set: scores, significance, and the sentences that differ most."""
 
+import dataclasses
 import logging
 import os
 from collections.abc import Mapping, Sequence
@@ -10,6 +11,7 @@ from sacrebleu.metrics import CHRF
 from sacrebleu.significance import PairedTest
 
 from memattn import reading
+from memattn.config import DecodingConfig
 from memattn.data import tokenizer as tokenizers
 from memattn.data.text_files import read_lines
 from memattn.data.trees import are_trees
@@ -19,7 +21,8 @@ from memattn.evaluation.metrics import METRICS, default_bleu
 from memattn.evaluation.stored import DETOKENIZED, HYPOTHESES, REFERENCES, RESULT, evaluation_command, stored_folder
 
 _RESAMPLES = 1_000  # of the test set, for intervals and p-values; as in sacreBLEU's command
-_FOR_SPEED = ("batch_size", "jit_compile")  # keys of `decoding` that change no translation
+# Keys of `decoding` that change no translation in an evaluation.
+_WITHOUT_EFFECT = ("batch_size", "jit_compile", "long_lines", "max_source_length")
 
 
 class RunTranslations(NamedTuple):
@@ -27,7 +30,7 @@ class RunTranslations(NamedTuple):
 
     Attributes:
       run_dir: path of the run folder.
-      language: code of the target language; "" if there is none.
+      language: code of the target language; "" if there is none, or if the folder has results alone.
       hypotheses, references: ordinary text.
       decoding: the settings that the run was decoded with.
     """
@@ -53,7 +56,8 @@ def read(run_dir: str, split: str) -> RunTranslations:
     hypotheses, references = read_translations(folder, DETOKENIZED if has_detokenized else (HYPOTHESES, REFERENCES))
     result = reading.json_file(os.path.join(folder, RESULT), {("config", "decoding"): dict})
     language = tokenizers.read(run_dir).target_language
-    return RunTranslations(run_dir, language, hypotheses, references, result["config"]["decoding"])
+    decoding = {**dataclasses.asdict(DecodingConfig()), **result["config"]["decoding"]}  # older results lack keys
+    return RunTranslations(run_dir, language, hypotheses, references, decoding)
 
 
 def read_translations(folder: str, names: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -84,7 +88,8 @@ def compare(runs: list[RunTranslations], num_sentences: int) -> str:
     sacrebleu_logger.setLevel(logging.ERROR)  # it would report each run
     try:
         systems: list[tuple[str, Sequence[str]]] = [(run.run_dir, run.hypotheses) for run in runs]
-        metrics = {"BLEU": default_bleu(first.language), "chrF": CHRF()}
+        language = next((run.language for run in runs if run.language), "")
+        metrics = {"BLEU": default_bleu(language), "chrF": CHRF()}
         signatures, results = PairedTest(systems, metrics, [first.references], "bs", _RESAMPLES)()
     finally:
         sacrebleu_logger.setLevel(level)
@@ -100,18 +105,22 @@ def compare(runs: list[RunTranslations], num_sentences: int) -> str:
             row[f"{metric.title} p"] = "" if run is first else f"{p:.3f}"
         rows.append(row)
     lines = [formatting.markdown(rows), *(str(signature) for signature in signatures.values())]
-    lines += _other_decoding(runs)
+    lines += _decoding_differences(runs)
     return "\n".join([*lines, *_most_different(runs[0], runs[1], num_sentences)]) + "\n"
 
 
-def _other_decoding(runs: list[RunTranslations]) -> list[str]:
+def _decoding_differences(runs: list[RunTranslations]) -> list[str]:
     """Returns a line on the settings of decoding that differ between runs; none if they are the same."""
-    shared = set.intersection(*(set(run.decoding) for run in runs)) - set(_FOR_SPEED)
-    different = [key for key in sorted(shared) if any(run.decoding[key] != runs[0].decoding[key] for run in runs)]
+    ignored = {*_WITHOUT_EFFECT, *([] if any(run.decoding["lexicon"] for run in runs) else ["lexicon_size"])}
+    different = [
+        key
+        for key in sorted(runs[0].decoding.keys() - ignored)
+        if any(run.decoding[key] != runs[0].decoding[key] for run in runs)
+    ]
     if not different:
         return []
     values = "; ".join(f"{key} {', '.join(str(run.decoding[key]) for run in runs)}" for key in different)
-    return ["", f"The runs were decoded differently, so their models are not compared alone: {values}"]
+    return ["", f"The runs were decoded with different settings, from which differences may come: {values}"]
 
 
 def _most_different(first: RunTranslations, second: RunTranslations, number: int) -> list[str]:

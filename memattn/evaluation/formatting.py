@@ -30,12 +30,11 @@ def clock(seconds: float) -> str:
 def markdown(rows: list[dict]) -> str:
     """Returns rows as a Markdown table, without columns that are empty in all rows."""
     columns = [column for column in rows[0] if any(str(row[column]) for row in rows)]
-    widths = {column: max(len(column), *(len(str(row[column])) for row in rows)) for column in columns}
-    lines = [
-        "| " + " | ".join(column.ljust(widths[column]) for column in columns) + " |",
-        "|" + "|".join("-" * (widths[column] + 2) for column in columns) + "|",
-    ]
-    lines += ["| " + " | ".join(str(row[column]).ljust(widths[column]) for column in columns) + " |" for row in rows]
+    cells = [columns, *([str(row[column]) for column in columns] for row in rows)]
+    cells = [[cell.replace("|", "\\|") for cell in line] for line in cells]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = ["| " + " | ".join(map(str.ljust, line, widths)) + " |" for line in cells]
+    lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
     return "\n".join(lines) + "\n"
 
 

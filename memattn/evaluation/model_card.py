@@ -52,7 +52,7 @@ def _model_facts(result: Result, run_dirs: list[str]) -> dict[str, str]:
         **(_attention_facts(model) if model["kind"] == "seq2seq" else _active_memory_facts(model)),
         "parameters": f"{result.parameters:,}",
         "training data": result.trained_on,
-        "training": f"{result.step:,} updates ({weights}), batches of {training['batch_size']} "
+        "training": f"{result.step:,} training steps ({weights}), batches of {training['batch_size']} "
         f"{training['batch_type']}, {training['optimizer']}, learning rate {training['learning_rate']:g}, "
         f"seed {training['seed']}",
     }

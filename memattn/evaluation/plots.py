@@ -25,7 +25,7 @@ class Line(NamedTuple):
     Attributes:
       name: name of the model in words.
       attention: options of the model's attention, which choose the colour and the dash.
-      points: height and its range by x.
+      points: middle, least and greatest value (`Point`) by x.
     """
 
     name: str
@@ -139,12 +139,14 @@ def learning_curves(path: str, curves: list[Line], title: str) -> None:
     axes.set_ylim(0, min(102, 1.1 * top) if top else 102)
     axes.set_title(textwrap.fill(title, 85), fontsize=10, parse_math=False)
     if curves:
-        figure.legend(
+        legend = figure.legend(
             fontsize=8,
             ncols=columns,
             handlelength=3,
             loc="outside right center" if legend_beside else "outside lower center",
         )
+        for text in legend.get_texts():
+            text.set_parse_math(False)
     save(figure, path)
 
 

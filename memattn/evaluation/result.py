@@ -99,6 +99,10 @@ class Result:
             is_number = isinstance(content[name], (int, float))
             if is_number and not abs(content[name]) < LARGEST:  # refuses NaN, too
                 raise ValueError(f"{name}: {abbreviated(content[name])} cannot be")
+        signatures = [f"{name}_signature" for name in metrics if f"{name}_signature" in content]
+        reading.check_types(content, dict.fromkeys(signatures, str))
+        if not all(isinstance(each, str) for name in ("checkpoints", "overrides") for each in content.get(name, [])):
+            raise ValueError("checkpoints, overrides: expected lists of text")
         return cls(
             scores={name: float(content[name]) for name in metrics},
             signatures={name: content[key] for name in metrics if (key := f"{name}_signature") in content},
@@ -108,10 +112,11 @@ class Result:
     @classmethod
     def read(cls, path: str) -> "Result":
         """Reads a result.json. Raises DataError, OSError."""
+        content = reading.json_file(path)
         try:
-            return cls.from_json(reading.json_file(path))
+            return cls.from_json(content)
         except ValueError as error:
-            raise error if isinstance(error, DataError) else DataError(f"{path}: {error}") from error
+            raise DataError(f"{path}: {error}") from error
 
 
 @functools.cache

@@ -57,7 +57,7 @@ def file_name(path: str) -> str:
 
 
 def _file_names(name: str) -> list[str]:
-    """Returns `file_name` of a name that may be a path; none for one like that of a split, without folder and dot."""
+    """Returns the name of a file, as `file_name` has it, if `name` has a folder or a dot; [] if it names a split."""
     return [file_name(name)] if os.path.dirname(name) or "." in name else []
 
 

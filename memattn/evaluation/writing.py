@@ -42,7 +42,7 @@ def write(evaluation: Evaluation, trained: Trained, output_dir: str, *, num_plot
     texts = _texts(evaluation, trained)
     for name, lines in texts.items():
         files.write(os.path.join(output_dir, name), "".join(f"{line}\n" for line in lines))
-        _remove(output_dir, RESULT)  # of an earlier evaluation, whose texts are no longer complete
+        _remove(output_dir, RESULT)  # of an earlier evaluation, which is complete until a new text stands
     _remove(output_dir, *{N_BEST, *DETOKENIZED} - texts.keys())
     files.write(os.path.join(output_dir, model_card.FILE), model_card.model_card(evaluation.result))
     pictures = os.path.join(output_dir, ALIGNMENTS)

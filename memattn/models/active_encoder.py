@@ -46,7 +46,7 @@ class ActiveMemoryEncoder(BaseEncoder):
         lengths = tf.reduce_sum(tf.cast(mask, tf.int32), 1)
         maps = self.input_layer(inputs)
         maps = tf.where(mask[:, :, None], maps, tf.zeros_like(maps))
-        (seed,) = split_seed(seed, 1)  # the steps fold their numbers in, as `Seq2Seq.encode` does for other uses
+        (seed,) = split_seed(seed, 1)  # `run_steps` folds 0, 1, ... into it, and `Seq2Seq.encode` 1 and 2 into `seed`
         states = run_steps(self.cells, maps[:, :, None], lengths, seed)[:, :, 0]
         counts = tf.cast(tf.maximum(lengths, 1), states.dtype)
         return states, tf.reduce_sum(states, 1) / counts[:, None]

@@ -51,7 +51,7 @@ class Decoder(AttentiveDecoder):
         super().__init__(**kwargs)
         self.layers, self.input_feeding, self.mix = layers, input_feeding, mix
         self.stack = [
-            # Not Keras' LSTM: on a GPU it becomes a cuDNN operation, which XLA cannot compile.
+            # Only the cells run, in a stepper or in `run_lstm`. The RNN around each builds it, and names its weights.
             tf.keras.layers.RNN(self._cell(name), return_sequences=True, dtype=self.dtype_policy, name=name)
             for name in (f"{self.cell_name}_{i}" for i in range(layers))
         ]

@@ -90,9 +90,9 @@ class Encoder(BaseEncoder):
       cell: "lstm" or "gru". The GRU is that of Cho et al. (2014), whose reset gate comes before the product.
       dropout: rate on the input of every cell, with a fresh mask at each position.
       initializer: name, config or object, of the kernels. Biases start at 0, the forget gate's at 1.
-      reduce: one factor per layer, from the first on: so many neighbouring outputs become one after that layer; at most
-        `layers` - 1 factors. This is the pyramid of Listen, Attend and Spell (Chan et al., 2016), except that their
-        layers read both directions of the layer below.
+      reduce: factors of the first layers, in order: each `reduce[i]` neighbouring outputs of layer i are joined into
+        one. Later layers join none; there are at most `layers` - 1 factors. This is the pyramid of Listen, Attend and
+        Spell (Chan et al., 2016), except that their layers read both directions of the layer below.
 
     Attributes:
       reduction: the product of `reduce`.

@@ -1,4 +1,7 @@
-"""An LSTM whose loop over time steps leaves out the work that one product does for all steps before or after it."""
+"""An LSTM whose loop over time steps does only the recurrent work.
+
+One matrix product before the loop handles all inputs, and one after the loop of gradients makes a kernel's gradient.
+"""
 
 import tensorflow as tf
 

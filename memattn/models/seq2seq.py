@@ -75,8 +75,8 @@ class Seq2Seq(tf.keras.Model):
       layers, units: number and width of the layers, in the decoder and in each direction of the encoder.
       encoder_layers: number of layers in each direction of the encoder, or of cells of "cgru"; `layers` by default.
       encoder_units: width of the encoder in each direction, or half the number of maps of "cgru"; `units` by default.
-      encoder_reduce: one factor per layer of the encoder, from the first on: so many neighbouring outputs become one
-        after that layer. At most `encoder_layers` - 1 factors.
+      encoder_reduce: factors of the encoder's first layers, in order: so many neighbouring outputs of a layer are
+        joined into one. At most `encoder_layers` - 1 factors.
       embedding_size: E, the width of source and target embeddings.
       dropout: rate on the input of every cell; in "cgru", as in `ConvolutionalGRU`.
       init_scale: initial weights are uniform on +-init_scale, except in the cells of "cgru".

@@ -8,13 +8,13 @@ from memattn.data import task_corpus
 from memattn.errors import ConfigError
 from memattn.prepare_commands.common import define_folder
 
-PAPER_LENGTHS = ["20", "50", "100", "200"]
+_PAPER_LENGTHS = ["20", "50", "100", "200"]
 _LARGEST_INT = 2**31 - 1
 
 
 def copy() -> None:
     """Runs the command `memattn-prepare copy`."""
-    flags.DEFINE_list("max_length", PAPER_LENGTHS, "Longest source, in symbols; several are separated by commas.")
+    flags.DEFINE_list("max_length", _PAPER_LENGTHS, "Longest source, in symbols; several are separated by commas.")
     for name, meaning, least in (
         ("num_symbols", "Number of symbols.", 1),
         ("train_examples", "Training pairs.", 1),
@@ -39,7 +39,7 @@ def _write_copy_corpora() -> int:
     if options.folder and len(options.max_length) > 1:
         raise ConfigError("--folder: one folder holds one corpus: give one --max_length")
     for length in options.max_length:
-        if not length.isdecimal() or not 1 <= int(length) <= _LARGEST_INT:
+        if not length.isdecimal() or len(length) > 10 or not 1 <= int(length) <= _LARGEST_INT:
             raise ConfigError(f"--max_length: {length!r} is not an int of at least 1 that fits 32 bits")
         config = CopyConfig(
             max_length=int(length),

@@ -83,7 +83,7 @@ def parallel() -> None:
 
 
 def _prepare_wmt17() -> int:
-    """Downloads a language pair of WMT'17 (section 4.2 of the paper), preprocessed by its organisers; prepares it.
+    """Downloads a language pair of WMT'17 (section 4.2 of the paper), preprocessed by its organizers; prepares it.
 
     memattn-prepare wmt17 --pair en-de
     """

@@ -20,8 +20,8 @@ from memattn.keras_parts import unsupported
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"  # TensorFlow appends it to the path of a variable
 _PREFIX = "step-"  # a checkpoint's name is this and the number of its step
 _PATTERN = re.compile(r"[*?\[\\]")  # characters that make a path a pattern for TensorFlow
-_LISTING = "checkpoint"  # TensorFlow's list of the checkpoints in a folder, written after the first
-_REPLACING_TIME = 0.2  # seconds; training takes less from removing a checkpoint to listing the next
+_LISTING = "checkpoint"  # list of a folder's checkpoints in TensorFlow's format; missing before the first is complete
+_REPLACING_TIME = 0.2  # seconds; more than training takes from removing a checkpoint to listing the rest
 _SLOT_NAMES = {"momentums": "momentum", "velocities": "velocity"}  # names in checkpoints, by Keras' attributes
 
 
@@ -83,12 +83,14 @@ class CheckpointFolder:
     This class replaces TensorFlow's CheckpointManager, which treats paths as patterns, and so can remove files of other
     runs.
 
-    Attributes:
+    Args:
+      trackable: what is saved.
       directory: the folder.
+      keep: number of checkpoints that are kept.
     """
 
-    def __init__(self, trackable: tf.train.Checkpoint, directory: str, number: int):
-        self._trackable, self.directory, self._number = trackable, directory, number
+    def __init__(self, trackable: tf.train.Checkpoint, directory: str, keep: int):
+        self._trackable, self.directory, self._keep = trackable, directory, keep
         state = read_listing(directory)
         paths = listed(directory)[::-1] if state is None else _named_by_training(state.all_model_checkpoint_paths)
         self._steps = [step_of(path) for path in paths]  # in the order in which they were written
@@ -104,7 +106,7 @@ class CheckpointFolder:
         self._trackable.write(path)
         self._steps = [earlier for earlier in self._steps if earlier != step] + [step]
         self._write_listing()  # lists the old checkpoints, too, while they are complete
-        removed, self._steps = self._steps[: -self._number], self._steps[-self._number :]
+        removed, self._steps = self._steps[: -self._keep], self._steps[-self._keep :]
         for old_step in removed:
             old_path = self._path(old_step)
             for old in [f"{old_path}.index", *glob.glob(f"{glob.escape(old_path)}.data-*-of-*")]:
@@ -304,6 +306,19 @@ def read_listing(folder: str) -> Any:
     if os.path.exists(listing):
         reading.check_regular(listing)
     return tf.train.get_checkpoint_state(folder)
+
+
+def stored_state(folder: str, name: str) -> bytes | None:
+    """Returns a tf.train.experimental.PythonState in the newest checkpoint of a folder, serialized.
+
+    `name` is its name in the checkpoint. Returns None if there is no checkpoint, or if it cannot be read.
+    """
+    try:
+        newest = os.path.basename(listed(folder)[0])
+        with plain_path(folder) as plain:
+            return tf.train.load_checkpoint(os.path.join(plain, newest)).get_tensor(f"{name}/.ATTRIBUTES/py_state")
+    except Exception:  # TensorFlow raises errors of any type
+        return None
 
 
 def step_of(path: str) -> int:

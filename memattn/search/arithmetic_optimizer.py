@@ -33,7 +33,7 @@ class WithoutArithmeticOptimizer:
 def _set(value: bool | None) -> None:
     """Sets the option; None sets its default.
 
-    Each thread must do so: it keeps the options that it read last until it sets them itself.
+    Every thread must call this function: TensorFlow keeps the options of a thread until that thread sets them.
     """
     tf.config.optimizer.set_experimental_options({_OPTION: value})
 

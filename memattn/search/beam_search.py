@@ -106,7 +106,8 @@ def beam_search(
     all logits are -inf, or one of them is NaN.
 
     Args:
-      step: (tokens [B, k], state) -> logits [B, k, V] of the next token, next state.
+      step: (tokens [B, k], state) -> logits [B, k, V] of the next token, next state. V is known while
+        the step is traced.
       state: nested tensors [B, k, ...], equal for all k queries of a source.
       beam_size: k, the number of hypotheses of each source.
       max_lengths: [B], upper bound on the steps of each source, its end of sentence included. A bound per source makes
@@ -138,7 +139,8 @@ def beam_search(
             history = extend_history(history, beam.tokens, time)
             repeating = repeating_tokens(history, time, no_repeat_ngram_size)
         logits, state = step(beam.tokens, beam.state)
-        # One more than fits: the end of sentence adds no length, so a length penalty may rank it lower.
+        # k + 1: tokens other than the end rank by probability, since they add the same length. The end adds none, so a
+        # length penalty may rank it behind the k-th of the others.
         continuations = _continuations(beam, *_most_probable(logits, beam_size + 1, repeating), end)
         scores = continuations.log_probs / length_penalty(continuations.lengths, length_penalty_weight)
         covered = beam.covered

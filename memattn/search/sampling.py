@@ -139,7 +139,7 @@ def _check(temperature: float, top_k: int | None, top_p: float | None) -> None:
     """Raises ValueError for numbers out of their ranges."""
     if not 1e-6 <= temperature < 1e30:
         raise ValueError(f"temperature: must be at least 1e-6 and below 1e30, not {temperature}")
-    if top_k is not None and not (isinstance(top_k, numbers.Integral) and top_k >= 1):
+    if top_k is not None and not (isinstance(top_k, numbers.Integral) and not isinstance(top_k, bool) and top_k >= 1):
         raise ValueError(f"top_k: must be an int of at least 1, or None, not {top_k}")
     if top_p is not None and not 0 < top_p <= 1:
         raise ValueError(f"top_p: must be above 0 and at most 1, or None, not {top_p}")

@@ -131,8 +131,8 @@ class Searcher:
         with self._graph_options:
             return self._align(tf.constant(source), tf.constant(target, tf.int32)).numpy()
 
-    def shapes(self, source: np.ndarray) -> tuple:
-        """Returns the shapes for which a search of a padded batch of sources is traced once."""
+    def traced_by(self, source: np.ndarray) -> tuple:
+        """Returns what decides whether a padded batch of sources is traced anew: its shape, and the tokens selected."""
         return source.shape, len(self._lexicon(source).ids) if self._lexicon else None
 
     def _search_batch(
@@ -276,16 +276,15 @@ def warm_up(searcher: Searcher, sentences: Sources, num_buckets: int) -> None:
     seen = set()
     batches = decoding_batches(sentences, batch_size=searcher.config.batch_size, num_buckets=num_buckets)
     for _, source in batches:
-        shapes = searcher.shapes(source)
-        if shapes not in seen:
-            seen.add(shapes)
+        if (key := searcher.traced_by(source)) not in seen:
+            seen.add(key)
             searcher(source)
 
 
 def best_alternative(results: list[Hypotheses], max_lengths: list[tf.Tensor]) -> Hypotheses:
     """Returns, for each source, the hypotheses of the alternative whose best hypothesis has the highest score.
 
-    A best hypothesis that was cut at its maximum length competes only if those of all alternatives were cut.
+    A best hypothesis that was cut at its maximum length competes only if no alternative has one that ended.
 
     Args:
       results: hypotheses, an item per alternative.
@@ -293,6 +292,7 @@ def best_alternative(results: list[Hypotheses], max_lengths: list[tf.Tensor]) ->
     """
     scores = tf.stack([result.scores[:, 0] for result in results])
     ended = tf.stack([result.lengths[:, 0] < limit for result, limit in zip(results, max_lengths, strict=True)])
+    ended &= tf.math.is_finite(scores)  # otherwise the alternative has no hypothesis
     competes = ended | ~tf.reduce_any(ended, 0)
     best = tf.argmax(tf.where(competes, scores, -float("inf")), 0)
     return Hypotheses(*(tf.gather(tf.stack(values, 1), best, batch_dims=1) for values in zip(*results, strict=True)))

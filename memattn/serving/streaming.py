@@ -31,7 +31,7 @@ def available_lines(descriptor: int, first: int, most: int) -> Iterator[list[str
             *waiting, last = [b"".join(partial), *tails]
             partial = [last]
             if has_ended and last:
-                if number == 1 and not waiting:  # the only line
+                if number == 1:  # the only line
                     reading.check_line(last, f"{STDIN}:1")
                 waiting.append(last)
         while waiting:

@@ -1,6 +1,7 @@
 """Expands the config of a sweep into the configs of its runs."""
 
 import itertools
+import json
 import math
 import os
 from collections.abc import Iterator, Mapping
@@ -10,7 +11,7 @@ from memattn.config import Config, Origin, SweepConfig, apply_changes, checked, 
 from memattn.errors import ConfigError, short
 
 _LONGEST_NAME = 240  # bytes of a run's name; with an ending such as .lock, file systems take 255
-_MOST_RUNS = 10_000  # upper bound, as each run is compared with all earlier ones
+_MOST_RUNS = 10_000
 
 
 def expand(config: Config) -> dict[str, Config]:
@@ -35,6 +36,7 @@ def _expanded(config: Config) -> dict[str, tuple[Config, dict[str, Any]]]:
     base = to_dict(config)
     grid_points = list(itertools.chain.from_iterable(map(_points, sweep.grids)))
     runs: dict[str, tuple[Config, dict[str, Any]]] = {}
+    names: dict[str, str] = {}  # a run's settings, as text -> its name
     for i, cell in enumerate([*sweep.cells, *grid_points] or [{}]):
         for point in _points(sweep.grid):
             changes = {**cell, **point}
@@ -42,16 +44,18 @@ def _expanded(config: Config) -> dict[str, tuple[Config, dict[str, Any]]]:
             run = checked(apply_changes(base, changes), Origin(f"sweep run {short(name)}"))
             if name in runs and runs[name][0] != run:
                 name = run_name(changes, full_keys=True)
-            earlier = next((key for key, (value, _) in runs.items() if key == name or value == run), None)
+            settings = json.dumps(to_dict(run), sort_keys=True)
+            earlier = name if name in runs else names.get(settings)
             if earlier is None:
                 if len(os.fsencode(name)) > _LONGEST_NAME:
                     raise ConfigError(f"sweep: the run {short(name)} has too long a name for a folder; shorten values")
                 runs[name] = run, changes
+                names[settings] = name
             elif runs[earlier][0] != run:
                 raise ConfigError(f"sweep: two different runs are both named {short(name)}")
             elif not grid_points or i < len(sweep.cells):  # several grids may share points
-                names = map(short, dict.fromkeys([earlier, name]))
-                raise ConfigError(f"sweep: two of its runs are the same: {' and '.join(names)}")
+                same = map(short, dict.fromkeys([earlier, name]))
+                raise ConfigError(f"sweep: two of its runs are the same: {' and '.join(same)}")
     return runs
 
 

@@ -1,5 +1,6 @@
 """Collects the finished runs of a sweep from their folders."""
 
+import contextlib
 import csv
 import os
 import warnings
@@ -9,10 +10,13 @@ from typing import Any, NamedTuple
 from memattn import config as configs
 from memattn import reading
 from memattn.config import Config
+from memattn.errors import RunError
 from memattn.evaluation.result import Result
 from memattn.evaluation.stored import RESULT
+from memattn.runs import checkpoints
 from memattn.runs.run_folder import BEST, CHECKPOINTS, VALIDATIONS
 from memattn.sweeps.expand import changes, expand
+from memattn.training.progress import Progress
 
 
 class Run(NamedTuple):
@@ -77,6 +81,24 @@ def result_of(folder: str, config: Config, split: str, average: int | None) -> R
         and folders == ([CHECKPOINTS] * average if average else [BEST])
     )
     return result if fits else None
+
+
+def is_final(folder: str, result: Result) -> bool:
+    """Returns whether the training of a run has ended, and the result is of its newest checkpoint of that kind.
+
+    A run whose checkpoints were removed counts as ended.
+    """
+    progress = Progress()
+    if state := checkpoints.stored_state(os.path.join(folder, CHECKPOINTS), "progress"):
+        with contextlib.suppress(ValueError):
+            progress.deserialize(state)
+            if not progress.finished:
+                return False
+    path = result.checkpoints[0]
+    with contextlib.suppress(RunError):
+        kept = checkpoints.listed(os.path.join(folder, os.path.basename(os.path.dirname(path))))
+        return not kept or os.path.basename(path) in map(os.path.basename, kept)
+    return True
 
 
 def validations(path: str) -> list[dict[str, str]]:

@@ -22,7 +22,7 @@ from memattn.runs.run_folder import CONFIG, VALIDATIONS, load_config
 from memattn.sweeps import tables
 from memattn.sweeps.expand import expand
 from memattn.sweeps.overview import Overview
-from memattn.sweeps.results import finished, result_of, validations
+from memattn.sweeps.results import finished, is_final, result_of, validations
 
 LOG = "log.txt"
 
@@ -103,7 +103,8 @@ def run_sweep(
             stack.enter_context(_locked(sweep_dir, name, folder))
         for name, run in runs.items():
             _write_config(run, sweep_dir, name)
-        missing = [name for name in runs if result_of(folders[name], runs[name], split, average) is None]
+        results = {name: result_of(folders[name], run, split, average) for name, run in runs.items()}
+        missing = [name for name, result in results.items() if result is None or not is_final(folders[name], result)]
         console.say(f"{len(runs)} runs, {len(runs) - len(missing)} done before, {len(missing)} to do")
         labels = {name: f"[{number}]" for number, name in enumerate(all_runs)}
         for name in missing:
@@ -125,7 +126,7 @@ def run_sweep(
         trained = dict.fromkeys([name for name in missing if name not in reasons], 1)
         reasons |= _failures("evaluation", evaluate, trained, 1, folders, children)
         if len(runs) == len(all_runs):
-            done = finished(config, sweep_dir, split, average)
+            done = [run for run in finished(config, sweep_dir, split, average) if run.name not in reasons]
             with_row = {run.name for run in done}
             for name in [name for name in runs if name not in with_row | reasons.keys()]:
                 has_result = result_of(folders[name], runs[name], split, average) is not None
@@ -253,7 +254,7 @@ class Processes:
                     command,
                     stdout=writing,
                     stderr=errors,
-                    pass_fds=[reading],  # so that it can write output after this process has died
+                    pass_fds=[reading],  # keeps the pipe open for its last output if this process dies first
                     env={**os.environ, processes.PARENT: str(os.getpid())},
                     start_new_session=True,  # Ctrl-C goes to the sweep alone, which then ends its processes
                 )

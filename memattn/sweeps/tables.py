@@ -24,8 +24,8 @@ def write(config: Config, runs: list[Run], failed: dict[str, str], sweep_dir: st
     """
     done = {run.name: row(run.name, run.config, run.result, run.validations) for run in runs}
     rows = [done.get(name) or failed_row(name, failed[name]) for name in expand(config)]
-    columns = dict.fromkeys(column for row in [*done.values(), *rows] for column in row)  # "failed" comes last
-    rows = [{**dict.fromkeys(columns, ""), **row} for row in rows]
+    columns = dict.fromkeys(column for cells in [*done.values(), *rows] for column in cells)  # "failed" comes last
+    rows = [{**dict.fromkeys(columns, ""), **cells} for cells in rows]
     files.write_csv(os.path.join(sweep_dir, "table.csv"), rows)
     markdown = formatting.markdown(rows)
     with contextlib.suppress(FileNotFoundError):
@@ -44,7 +44,7 @@ def write(config: Config, runs: list[Run], failed: dict[str, str], sweep_dir: st
     files.write(os.path.join(sweep_dir, "manifest.json"), json.dumps(manifest, indent=2) + "\n")
     if runs:
         groups = [[runs[index] for index in indices] for indices in seed_groups(list(done), *settings).values()]
-        curves = [curve(name, seeds) for name, seeds in zip(names_in_words(groups), groups, strict=True)]
+        curves = [curve(name, group) for name, group in zip(names_in_words(groups), groups, strict=True)]
         plots.learning_curves(os.path.join(sweep_dir, "learning_curves.png"), curves, title)
     names = ["table.csv", "table.md"]
     names += ["seeds.csv"] if seeds else []
@@ -83,7 +83,7 @@ def _column(metric: Metric) -> str:
 
 def failed_row(name: str, reason: str) -> dict:
     """Returns the row of a run without a result, which says why it has none."""
-    return {"run": name, "failed": reason.replace("|", "/")}
+    return {"run": name, "failed": reason}
 
 
 def seed_groups(names: list[str], configs: list[Config], changes: list[Mapping[str, Any]]) -> dict[str, list[int]]:
@@ -103,8 +103,8 @@ def seed_groups(names: list[str], configs: list[Config], changes: list[Mapping[s
         shared = {key: value for key, value in members[0] if all((key, value) in items for items in members)}
         shared.pop("training.seed", None)
         label = run_name(shared) or "all"
-        other_labels = {name for index, name in enumerate(names) if index not in indices} | groups_by_label.keys()
-        if len(indices) == 1 or label in other_labels:
+        taken = {name for index, name in enumerate(names) if index not in indices} | groups_by_label.keys()
+        if len(indices) == 1 or label in taken:
             label = names[indices[0]]
         groups_by_label[label] = indices
     return groups_by_label
@@ -117,7 +117,7 @@ def over_seeds(rows: list[dict], configs: list[Config], changes: list[Mapping[st
         return []
     forms = {_column(metric): metric.form for metric in _reported().values()}
     columns = {column: form for column, form in forms.items() if any(column in row for row in rows)}
-    columns |= {"decode s": ".3f", "training s": ".0f"}
+    columns |= {"decode s": ".3g", "training s": ".0f"}
     summary = []
     for label, indices in groups.items():
         summary_row = {"run": label, "seeds": len(indices)}

@@ -1,8 +1,8 @@
 """Makes the errors that end training: numbers are not finite, or nothing was learned."""
 
 import io
+import itertools
 import os
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,8 +20,12 @@ def check_weights(run: OpenRun) -> None:
         raise _not_finite(run, f"the weights are not finite at step {run.progress.step}")
 
 
-def skipped_too_often(run: OpenRun, step: int, batches: Sequence[tuple[np.ndarray, np.ndarray]]) -> RunError:
-    """Returns the error for the last of too many updates skipped in a row; writes its batches to a file."""
+def skipped_too_often(run: OpenRun, step: int, place: tuple[int, int, int]) -> RunError:
+    """Returns the error for the last of too many updates skipped in a row; writes its batches to a file.
+
+    `place` is the epoch, window and batch of the first of them.
+    """
+    batches = [batch for batch, _ in itertools.islice(run.batches.stream(*place), run.config.training.accumulate)]
     path = os.path.join(run.folder, f"bad_step-{step}.npz")
     arrays: dict[str, Any] = {
         f"{side}_{number}": ids

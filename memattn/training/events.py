@@ -11,7 +11,7 @@ EVENTS = "events"
 
 
 class Events:
-    """A writer of numbers of training steps.
+    """Writer of TensorBoard's events: numbers, texts and pictures, each with its training step.
 
     Attributes:
       failure: error of a write; None if none failed. Training raises it where all workers can end together.

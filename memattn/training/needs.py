@@ -2,9 +2,7 @@
 
 import os
 
-import tensorflow as tf
-
-from memattn import resources
+from memattn import resources, xla
 from memattn.config import Config, ModelConfig, NeuralGPUConfig, Seq2SeqConfig, TrainingConfig
 from memattn.data import corpus, task_corpus
 from memattn.data.batches import TrainingBatches
@@ -43,7 +41,7 @@ def check_text(folder: str) -> None:
 def check_model(model: ModelConfig, vocabulary_size: int) -> list[str]:
     """Returns lines that announce slow steps. Raises ConfigError for a model that does not fit into memory."""
     parameters = least_parameters(model, vocabulary_size)
-    if not tf.config.list_physical_devices("GPU"):
+    if not xla.has_gpu():
         resources.check(parameters * _WEIGHT_BYTES, "model", f"training {parameters:,} parameters or more")
     resources.check(model.layers * _LAYER_BYTES, "model.layers", f"the graph of {model.layers:,} layers")
     if model.layers < _MANY_LAYERS:
@@ -84,7 +82,7 @@ def check_batches(config: Config, batches: TrainingBatches, vocabulary_size: int
     lines = []
     if pairs > batches.pairs:
         lines.append(f"an update reads {pairs:,} pairs, {pairs / batches.pairs:.3g} times the corpus")
-    if isinstance(model, Seq2SeqConfig) and not tf.config.list_physical_devices("GPU"):
+    if isinstance(model, Seq2SeqConfig) and not xla.has_gpu():
         rows = -(-rows // replicas)
         kept = _kept_bytes(model, training, rows, source, target, vocabulary_size)
         resources.check(kept, "training.batch_size", f"a step on {rows:,} pairs with {tokens}")

@@ -200,9 +200,8 @@ def _make_folder(config: Config, folder: str, inputs: _Inputs) -> None:
         facts[run_folder.MEMORY_LINE] = list(inputs.memory_line)
     may_grow = not depends_on_max_steps(config.training)
     is_new = not os.path.exists(os.path.join(folder, run_folder.CONFIG))
-    with (
-        run_folder.locked(folder) if is_new else contextlib.nullcontext()
-    ):  # checking an existing folder writes nothing
+    lock = run_folder.locked(folder) if is_new else contextlib.nullcontext()  # checking an existing one writes nothing
+    with lock:
         run_folder.create(folder, config, inputs.vocabulary, facts, inputs.tokenizer.files(), may_grow=may_grow)
 
 

@@ -34,6 +34,7 @@ class Progress(tf.train.experimental.PythonState):
       stalled: validations since the best one.
       decays: how often the learning rate has fallen after validations.
       finished: why training has ended; "" before its end.
+      is_out_of_steps: whether it has ended because all of its steps are done.
       diverged: why the weights are useless at the end; "" if they are not.
     """
 
@@ -47,8 +48,14 @@ class Progress(tf.train.experimental.PythonState):
         self.first_loss: float | None = None
         self.interval_loss = self.interval_tokens = 0.0
         self.finished = ""
+        self.is_out_of_steps = False
         self.diverged = ""
         self.validations: list[dict[str, float]] = []
+
+    @property
+    def place(self) -> tuple[int, int, int]:
+        """Place of the next batch in the data: epoch, window and batch."""
+        return self.epoch, self.window, self.batch
 
     def add_step(self, batches: Sequence[tuple[np.ndarray, np.ndarray]], place: tuple[int, int, int]) -> None:
         """Counts an update from batches of sources and targets; `place` is the epoch, window and batch after them."""
@@ -98,15 +105,15 @@ class Progress(tf.train.experimental.PythonState):
         elif training.patience is not None and self.stalled >= training.patience:
             self.finished = f"{self.stalled} validations without a better {metric.title} {place}"
         elif self.step >= training.max_steps:
-            self.finished = all_steps(self.step)
+            self.finished, self.is_out_of_steps = _all_steps(self.step), True
         if self.finished:
             self.diverged = self.divergence(vocabulary_size)
         self.interval_loss = self.interval_tokens = 0.0
 
     def resume(self, training: TrainingConfig) -> None:
         """Resumes a run that had done all of its steps, if `max_steps` has been raised since."""
-        if self.step < training.max_steps and self.finished == all_steps(self.step):
-            self.finished = self.diverged = ""
+        if self.is_out_of_steps and self.step < training.max_steps:
+            self.finished, self.is_out_of_steps, self.diverged = "", False, ""
 
     def divergence(self, vocabulary_size: int) -> str:
         """Returns why the updates since the last validation show that the weights are useless; "" if they do not.
@@ -146,12 +153,14 @@ class Progress(tf.train.experimental.PythonState):
             raise ValueError("validations: expected mappings")
         for name, value in content.items():
             setattr(self, name, value)
+        if "is_out_of_steps" not in content:  # version 0.3 had the text alone
+            self.is_out_of_steps = self.finished == _all_steps(self.step)
 
     def _attributes(self) -> dict[str, Any]:
         """Returns all attributes but those that TensorFlow adds."""
         return {name: value for name, value in vars(self).items() if not name.startswith("_")}
 
 
-def all_steps(step: int) -> str:
+def _all_steps(step: int) -> str:
     """Returns the value of `finished` for a run that has done all of its steps."""
     return f"{step:,} steps"

@@ -11,7 +11,7 @@ from memattn.training.progress import Progress
 from memattn.training.step import UpdateResult
 from memattn.training.validation import ValidationExample
 
-_MANY_PAIRS = 1_000_000  # from here on, the paper's settings are not remarked upon
+_MANY_PAIRS = 1_000_000  # training pairs, from which on the paper's learning rate gets no note
 
 
 class Report(NamedTuple):

@@ -12,7 +12,7 @@ from memattn.models.interface import Model
 from memattn.models.seq2seq import Seq2Seq
 from memattn.runs import checkpoints, trained
 
-_MAY_DIFFER = {"dropout", "init_scale", "spec_augment"}  # model keys that do not affect the shapes of weights
+_MAY_DIFFER = {"dropout", "init_scale", "spec_augment"}  # model keys that act only in initialization or training
 # Model keys in which student and teacher must agree.
 _ENCODER_KEYS = {
     *("kind", "encoder", "layers", "units", "encoder_layers", "encoder_units", "encoder_reduce"),

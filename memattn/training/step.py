@@ -51,7 +51,7 @@ class Teaching(NamedTuple):
     """A teacher's part in the loss of a batch.
 
     Attributes:
-      contexts: the teacher's contexts at each target token, [B, T, D].
+      contexts: the teacher's contexts over the sums of their weights, at each target token, [B, T, D].
       weight: scalar, weight of the distance between these contexts and the student's.
     """
 

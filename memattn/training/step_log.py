@@ -7,7 +7,6 @@ when a report, a validation or a checkpoint needs them, or when many are pending
 import time
 from typing import NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
 from memattn import console
@@ -26,12 +25,12 @@ class PendingStep(NamedTuple):
     Attributes:
       number: number of the step, from 1.
       result: the result that `TrainingStep` returned.
-      batches: sources and targets that the update was computed from.
+      place: epoch, window and batch of the first batch that the update was computed from.
     """
 
     number: int
     result: tf.Tensor
-    batches: list[tuple[np.ndarray, np.ndarray]]
+    place: tuple[int, int, int]
 
 
 class StepLog:
@@ -68,7 +67,7 @@ class StepLog:
             else:
                 progress.bad_steps += 1
             if progress.bad_steps > self._run.config.training.max_bad_steps:
-                raise divergence.skipped_too_often(self._run, step.number, step.batches)
+                raise divergence.skipped_too_often(self._run, step.number, step.place)
         self.pending.clear()
 
     def write(self) -> None:

@@ -60,7 +60,7 @@ class Stopping:
         return due
 
     def stop(self) -> None:
-        """Notes that all workers stop."""
+        """Makes this worker end training after this step, as all others do."""
         self.agreed = self.received or signal.SIGTERM  # the signal of another worker is not known here
 
     def saved(self) -> None:

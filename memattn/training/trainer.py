@@ -68,7 +68,8 @@ class Trainer:
         run, progress, saved = self.run, self.run.progress, self.run.saved
         self._introduce()
         if progress.finished:
-            if progress.best is None:  # the best checkpoint is lost: the last weights replace it
+            if progress.best is None:
+                run.say(f"the best checkpoint is lost: the weights of step {progress.step:,} replace it")
                 distribution.by_chief(run.strategy, lambda: saved.best.save(progress.step))
             run.say(f"already finished: {progress.finished} ({saved.restored})")
             divergence.check_end(run)
@@ -98,13 +99,14 @@ class Trainer:
             self.validate()
             if progress.finished:
                 self.save()
-        stream = run.batches.stream(progress.epoch, progress.window, progress.batch)
+        stream = run.batches.stream(*progress.place)
         while not progress.finished and not self.stopping.agreed:
             batches, places = zip(*itertools.islice(stream, training.accumulate), strict=True)
             rate = learning_rate(training, progress.step, progress.decays)
             result = run.step(batches, progress.step, rate)
+            place = progress.place
             progress.add_step(batches, places[-1])
-            self.step_log.add(PendingStep(progress.step, result, batches))
+            self.step_log.add(PendingStep(progress.step, result, place))
             console.redraw(after=_PROGRESS_SECONDS)
             checkpoint_due = self.stopping.agree(progress.step)
             is_last = progress.step == training.max_steps

@@ -100,12 +100,12 @@ class Validation:
         index, target = self._example_index, self._vocabulary.encode(self._example_tokens)
         labels = self._valid.source.labels(index, self._vocabulary)
         source = self._valid.source.padded(np.array([index]), 1, len(labels))
-        usual = 2 * len(self._valid.target[index])  # mostly one width: traced once
-        padded = np.full([1, max(len(target), usual)], PAD, np.int32)
+        common_width = 2 * len(self._valid.target[index])  # most pictures share it, so it is traced once
+        padded = np.full([1, max(len(target), common_width)], PAD, np.int32)
         padded[0, : len(target)] = target
         weights = self._searcher.align(source, padded)[0, : len(target)].astype(np.float32)
         tokens = [self._vocabulary.tokens[i] for i in target]
-        figure = plots.alignment_figure(labels, tokens, weights, slots=weights[None][:0])
+        figure = plots.alignment_figure(labels, tokens, weights, slots=np.zeros([0, *weights.shape]))
         return plots.rendered(figure, "png")
 
 

@@ -3,8 +3,6 @@
 python scripts/benchmark.py data --pairs 20000000 --output results/speed/data.json
 """
 
-import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
-
 import json
 import os
 import shutil
@@ -14,7 +12,7 @@ import numpy as np
 from absl import flags
 from tqdm import tqdm
 
-from memattn import files
+from memattn import cli, files
 from memattn.data import corpus
 from memattn.data.preparation.appender import Appender
 from memattn.data.vocabulary import EOS, Vocabulary

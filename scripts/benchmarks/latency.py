@@ -6,13 +6,12 @@ For memattn, the column `over steps` is the time of a sentence divided by the ti
 time is the difference in time between decoding twice as many steps and decoding the sentence.
 """
 
-import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
-
 import statistics
 
 from absl import flags
 
 from benchmarks import race, systems, tables
+from memattn import cli
 
 LATENT = [
     "memattn: no attention",
@@ -30,17 +29,9 @@ def main() -> int:
             for name in options.systems:
                 is_ours = systems.SYSTEMS[name].worker == "ours"
                 for times in (1, 2) if is_ours else (1,):
-                    work = {
-                        "task": "decode",
-                        "length": times * length,
-                        "source_lengths": length,
-                        "as_source": False,
-                        "examples": 1,
-                        "batch": 1,
-                        "beam": beam_size,
-                        "units": options.units,
-                        "vocabulary": options.vocabulary,
-                    }
+                    work = race.decoding_work(
+                        options, length=times * length, source_lengths=length, examples=1, batch=1, beam=beam_size
+                    )
                     runners[f"{name}, {times * length} steps"] = name, work
             measured = race.race(runners, options)
             once = {name: measured[f"{name}, {length} steps"] for name in options.systems}
@@ -56,13 +47,13 @@ def main() -> int:
                         row["over steps"] = round(result.median / steps, 2)
                 rows.append(row)
     title = "Decode time of one sentence"
-    tables.write(rows, options, title=title, units=options.units, vocabulary=options.vocabulary)
+    tables.write(rows, options, title=title)
     return 0
 
 
 def run() -> None:
     """Defines the flags, then runs `main`."""
-    race.define_flags(output="results/speed/latency", systems=LATENT, known=list(systems.SYSTEMS))
+    race.define_flags(output="results/speed/latency", systems=LATENT)
     race.define_sizes("25")
     race.define_numbers("beam_sizes", "1,5", "Hypotheses of the sentence.")
     flags.FLAGS.set_default("repeats", 30)

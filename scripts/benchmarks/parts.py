@@ -5,13 +5,12 @@ python scripts/benchmark.py parts --output results/speed/parts
 The time of a backward pass is the difference between a part with its gradients and the part alone.
 """
 
-import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
-
 import statistics
 
 from absl import flags
 
 from benchmarks import race, systems, tables, train
+from memattn import cli
 from memattn.evaluation import formatting
 
 TIMED = ("encoder", "encoder and gradients", "decoder", "decoder and gradients", "optimizer", "update")
@@ -39,7 +38,7 @@ def main() -> int:
                 }
             )
     title = "Time of the parts of one training step"
-    tables.write(rows, options, title=title, units=options.units, vocabulary=options.vocabulary)
+    tables.write(rows, options, title=title)
     return 0
 
 

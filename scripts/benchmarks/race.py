@@ -20,7 +20,7 @@ from tqdm import tqdm
 from benchmarks.peers import worker
 from benchmarks.systems import NONE, SYSTEMS, System
 from memattn import processes
-from memattn.errors import RunError
+from memattn.errors import ConfigError, RunError
 
 BENCHMARKS = pathlib.Path(__file__).resolve().parent
 WORKERS = os.path.join(BENCHMARKS, "peers")
@@ -68,7 +68,7 @@ class Measured:
 
 def define_sizes(lengths: str) -> None:
     """Defines the flags of benchmarks whose sizes the user chooses."""
-    define_numbers("lengths", lengths, "Lengths L.")
+    define_numbers("lengths", lengths, "Lengths L in tokens, separated by commas.")
     flags.DEFINE_integer("units", 256, "Units per layer and direction; also the embedding size.", lower_bound=1)
     flags.DEFINE_integer("vocabulary", 24, "Number of ids, including four special ones.", lower_bound=5)
 
@@ -83,9 +83,12 @@ def define_numbers(name: str, numbers: str, meaning: str) -> None:
     )
 
 
-def define_flags(*, output: str | None, systems: list[str], known: list[str]) -> None:
-    """Defines the flags that all benchmarks share; of the `known` systems, `systems` are timed by default."""
-    flags.DEFINE_multi_enum("systems", systems, known, "System to time; repeatable.")
+def define_flags(*, output: str | None, systems: list[str], known: list[str] | None = None) -> None:
+    """Defines the flags that all benchmarks share.
+
+    Of the `known` systems, by default all, `systems` are timed if the command line names none.
+    """
+    flags.DEFINE_multi_enum("systems", systems, known or list(SYSTEMS), "System to time; repeatable.")
     flags.DEFINE_enum("device", "cpu", ["cpu", "gpu"], "Device of memattn; other libraries run on the CPU.")
     flags.DEFINE_integer("threads", processes.cores(), "Threads per system.", lower_bound=1)
     flags.DEFINE_enum("jit_compile", "auto", ["auto", "true", "false"], "Whether XLA compiles memattn.")
@@ -95,13 +98,42 @@ def define_flags(*, output: str | None, systems: list[str], known: list[str]) ->
     flags.DEFINE_string("output", output, "Path of the results, without file extension.")
 
 
+def decoding_work(
+    options: flags.FlagValues,
+    *,
+    length: int,
+    source_lengths: int | str,
+    examples: int,
+    batch: int,
+    beam: int,
+    as_source: bool = False,
+    units: int | None = None,
+    vocabulary: int | None = None,
+) -> dict[str, Any]:
+    """Returns the work of a worker that decodes; see `peers/worker.py`. `options` have the sizes that are not given."""
+    return {
+        "task": "decode",
+        "length": length,
+        "source_lengths": source_lengths,
+        "as_source": as_source,
+        "examples": examples,
+        "batch": batch,
+        "beam": beam,
+        "units": units or options.units,
+        "vocabulary": vocabulary or options.vocabulary,
+    }
+
+
 def race(
     runners: Mapping[str, tuple[str, Mapping[str, Any]]], options: flags.FlagValues, *, warming_up: int = 1
 ) -> dict[str, Measured]:
     """Warms up runners (name -> system and work), then times them in turns, `repeats` times.
 
-    `warming_up` runners warm up at the same time, which lengthens `fold_seconds` if there are several. Raises RunError.
+    `warming_up` runners warm up at the same time, which lengthens `fold_seconds` if there are several. Raises RunError,
+    and ConfigError for a system that cannot select tokens from this work.
     """
+    for system, work in runners.values():
+        _check_selection(system, work)
     os.makedirs(options.logs, exist_ok=True)
     if options.device == "cpu":
         import tensorflow as tf
@@ -203,6 +235,19 @@ def _busy_seconds() -> float:
     with open("/proc/stat", encoding="utf-8") as file:
         fields = [int(field) for field in file.readline().split()[1:9]]
     return (sum(fields) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")
+
+
+def _check_selection(name: str, work: Mapping[str, Any]) -> None:
+    """Raises ConfigError if a system selects no more tokens than a batch's sources have, or the whole vocabulary."""
+    selected, vocabulary = SYSTEMS[name].selected, work["vocabulary"]
+    if not selected:
+        return
+    source_tokens = worker.tokens_of_batch(worker.SimpleNamespace(**work))
+    if not source_tokens < selected < vocabulary:
+        raise ConfigError(
+            f"{name}: selects {selected:,} tokens; it needs a --vocabulary above that, not {vocabulary:,}, and batches "
+            f"of fewer source tokens, not {source_tokens:,}"
+        )
 
 
 def _log(name: str, options: flags.FlagValues) -> str:

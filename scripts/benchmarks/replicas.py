@@ -8,16 +8,14 @@ the rest of a step takes T, and each GPU has a batch of the same size, N GPUs do
 GPU. The column `step for 90% ms` is the T for 90% of N: 9 R.
 """
 
-import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
-
 import json
 import math
 import os
 
 from absl import flags
 
+from memattn import cli, files
 from memattn import config as configs
-from memattn import files
 from memattn.evaluation import formatting
 from memattn.sweeps.expand import expand
 

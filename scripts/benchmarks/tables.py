@@ -47,8 +47,8 @@ def write(
     options: flags.FlagValues,
     *,
     title: str,
-    units: int,
-    vocabulary: int,
+    units: int | None = None,
+    vocabulary: int | None = None,
     measure: str = "seconds",
     scale: str = "log",
     lead: str = "",
@@ -56,7 +56,8 @@ def write(
     """Writes the table as CSV and Markdown, its conditions, and a picture; prints the table.
 
     If there are several lengths, the picture shows the column `measure` against the length; both axes have the `scale`,
-    "log" or "linear". `lead` is text above the table.
+    "log" or "linear". `lead` is text above the table. `options` have the `units` and the `vocabulary` if they are not
+    given.
     """
     from memattn.runs import provenance
 
@@ -77,6 +78,7 @@ def write(
     layers = "two layers"
     if TRANSFORMERS.keys() & set(options.systems):
         layers += " (the Transformer: three of encoder and of decoder)"
+    units, vocabulary = units or options.units, vocabulary or options.vocabulary
     size = f"{layers} of {units} units, vocabulary {vocabulary:,}, {conditions['device']}"
     caption = f"{title}: {size}, {options.threads} threads"
     if (at_once := max(row.get("batches at once", 1) for row in rows)) > 1:

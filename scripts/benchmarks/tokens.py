@@ -5,13 +5,12 @@ python scripts/benchmark.py tokens --output results/speed/tokens
 The time of a step is the difference in time between decoding many and few steps, divided by the difference in steps.
 """
 
-import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
-
 import statistics
 
 from absl import flags
 
-from benchmarks import race, systems, tables
+from benchmarks import race, tables
+from memattn import cli
 from memattn.evaluation import formatting
 
 FEW, MANY = 20, 420  # decoder steps
@@ -25,17 +24,14 @@ def main() -> int:
         runners = {}
         for name in options.systems:
             for steps in (FEW, MANY):
-                work = {
-                    "task": "decode",
-                    "length": steps,
-                    "source_lengths": length,
-                    "as_source": False,
-                    "examples": options.batch_size,
-                    "batch": options.batch_size,
-                    "beam": options.beam_size,
-                    "units": options.units,
-                    "vocabulary": options.vocabulary,
-                }
+                work = race.decoding_work(
+                    options,
+                    length=steps,
+                    source_lengths=length,
+                    examples=options.batch_size,
+                    batch=options.batch_size,
+                    beam=options.beam_size,
+                )
                 runners[f"{name}, {steps} steps"] = name, work
         measured = race.race(runners, options, warming_up=options.threads)
         for name in options.systems:
@@ -58,8 +54,6 @@ def main() -> int:
         rows,
         options,
         title="Time to decode one token of one hypothesis, against the length L of the source",
-        units=options.units,
-        vocabulary=options.vocabulary,
         measure=MEASURE,
         scale="linear",
         lead=f"Sources decoded together: {options.batch_size}; hypotheses of each: {options.beam_size}. The weights\n"
@@ -73,7 +67,7 @@ def main() -> int:
 def run() -> None:
     """Defines the flags, then runs `main`."""
     timed = ["memattn: no attention", "memattn: memory, K = 32", "memattn: dot product", "memattn: Bahdanau"]
-    race.define_flags(output="results/speed/tokens", systems=timed, known=list(systems.SYSTEMS))
+    race.define_flags(output="results/speed/tokens", systems=timed)
     race.define_sizes("50,200,500,1000,2000,5000,10000,20000")
     flags.DEFINE_integer("batch_size", 2, "Sources decoded together.", lower_bound=1)
     flags.DEFINE_integer("beam_size", 10, "Hypotheses per source.", lower_bound=1)

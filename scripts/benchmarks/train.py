@@ -3,11 +3,10 @@
 python scripts/benchmark.py train --output results/speed/train
 """
 
-import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
-
 from absl import flags
 
 from benchmarks import race, systems, tables
+from memattn import cli
 
 
 def main() -> int:
@@ -19,7 +18,7 @@ def main() -> int:
             tokens = round(options.batch_size * length / result.median)
             rows.append({**tables.row(name, length, result, measured), "tokens/s": tokens})
     title = "Time of a training step"
-    tables.write(rows, options, title=title, units=options.units, vocabulary=options.vocabulary)
+    tables.write(rows, options, title=title)
     return 0
 
 
@@ -31,7 +30,6 @@ def work_of(length: int, timed: str = "update") -> dict[str, object]:
         "timed": timed,
         "beam": 1,
         "length": length,
-        "source_lengths": "uniform",
         "as_source": False,
         "batch": options.batch_size,
         "units": options.units,

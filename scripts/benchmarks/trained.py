@@ -2,11 +2,9 @@
 
 python scripts/benchmark.py trained RUN_DIR RUN_DIR ... --split valid --output results/speed/trained
 
-A speed-up is the time of the first run over that of a run. Each model searches as its run's config says, and its own
+A run's speed-up is the first run's time divided by its own. Each model searches as its run's config says, and its own
 end-of-sentence tokens end its hypotheses. Times exclude model construction, compiling, reading and scoring.
 """
-
-import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
 
 import json
 import os
@@ -14,7 +12,7 @@ import statistics
 
 from absl import flags
 
-from memattn import files
+from memattn import cli, files
 from memattn.errors import ConfigError
 from memattn.evaluation import formatting
 
@@ -31,11 +29,14 @@ def main(*run_dirs: str) -> int:
         raise ConfigError("give at least two run folders; their times are compared")
     if len(set(run_dirs)) < len(run_dirs):
         raise ConfigError("a run folder is given twice")
-    decoders, rows = {}, []
+    decoders, rows, references = {}, [], None
     seconds: dict[str, list[float]] = {run_dir: [] for run_dir in run_dirs}
     for run_dir in run_dirs:
         trained = load([run_dir], options.set, None)
         test_set = read_split(trained, options.split)
+        if references is not None and test_set.references != references:
+            raise ConfigError(f"{run_dir}: has another test set than {run_dirs[0]}; their times cannot be compared")
+        references = test_set.references
         result = evaluation.evaluate(trained, test_set, repeats=1).result
         searcher = Searcher(trained.model, trained.config.decoding, trained.lexicon)
         warm_up(searcher, test_set.source, trained.config.data.num_buckets)
@@ -71,7 +72,7 @@ def main(*run_dirs: str) -> int:
 
 
 def run() -> None:
-    """Defines the flags of this benchmark, then compares the runs that the command line names."""
+    """Defines the flags, then runs `main`."""
     flags.DEFINE_string("split", "valid", "Split of the prepared corpus of each run.")
     flags.DEFINE_multi_string("set", [], "Overrides of decoding keys for all runs, such as decoding.beam_size=1.")
     flags.DEFINE_integer("repeats", 10, "Timed decodings of each run.", lower_bound=1)

@@ -56,10 +56,10 @@ def estimate(names: list[str], scale: str, *, gigaflops: float | None) -> str:
         return f"{', '.join(names)}: nothing is trained"
     return (
         f"{formatting.markdown(rows)}\n"
-        f"{len(rows)} runs, at least {formatting.clock(total)} at {rate / 5e8:,.0f} GFLOP/s. Steps are upper bounds; "
-        "memory and time lower ones, without padding, TensorFlow's own memory and all but matrix products. Unprepared "
-        "text is assumed to have 16,000 BPE units and sentences of 30, unprepared speech 30 characters and utterances "
-        "of 2.5 s.\n"
+        f"{len(rows)} runs; {formatting.clock(total)} for all of these steps at {rate / 5e8:,.0f} GFLOP/s, though many "
+        "runs end earlier. Memory and the time of a step are lower bounds, without padding, without TensorFlow's own "
+        "memory and with matrix products alone. Unprepared text is assumed to have 16,000 BPE units and sentences of "
+        "30, unprepared speech 30 characters and utterances of 2.5 s.\n"
     )
 
 

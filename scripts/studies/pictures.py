@@ -50,11 +50,11 @@ def trade_off(path: str) -> None:
 
 
 def errors_by_position(path: str) -> None:
-    """Draws wrong tokens by position in the source."""
+    """Draws wrong tokens by position in the target, for targets of up to 50 symbols."""
     figure = Figure(figsize=(8, 4.5), layout="constrained")
     axes = figure.subplots()
     lines = []
-    for row in _rows("errors_by_position/cpu/table.csv"):
+    for row in (row for row in _rows("errors_by_position/cpu/table.csv") if row["L"] == "50"):
         attention = names.attention(row["model"])
         points = {fifth: (float(row[f"fifth {fifth}"]),) * 3 for fifth in range(1, 6)}
         lines.append(Line(styles.words(attention), attention, points))

@@ -45,19 +45,19 @@ KINDS = {
     "translation": _TESTED,
     "ablations": Kind(is_timed=True),
     "training_choices": Kind(is_timed=True),
-    "renormalize": _TESTED,
-    "memory_rows": Kind(),  # captions, but validation BLEU is compared
+    "renormalize": Kind(split="test", is_timed=True),
+    "memory_rows": Kind(is_timed=True),  # captions, but validation BLEU is compared
     "longer": Kind(is_timed=True),
     "tasks": Kind(),
     "teachers": Kind(),
     "taught": Kind(),
     "taught_translation": _TESTED,
-    "taught_nine_epochs": _TESTED,
+    "taught_nine_epochs": Kind(split="test", is_timed=True),
     "long_sources": Kind(),
     "family": Kind(is_timed=True),
     "rnnsearch": Kind(is_timed=True),
-    "family_translation": _TESTED,
-    "rnnsearch_translation": _TESTED,
+    "family_translation": Kind(split="test", is_timed=True),
+    "rnnsearch_translation": Kind(split="test", is_timed=True),
     # The last three are a curriculum: each starts from the weights of the one before.
     "arithmetic": Kind(
         ("addition", "multiplication", "addition_columns_5", "addition_columns_10", "addition_columns_20")
@@ -84,7 +84,7 @@ class Target(NamedTuple):
       write: writes the results into an Output.
       needs: returns whether it needs a run of these kinds, given the run's config.
       is_benchmark: whether `write` runs a benchmark, which writes the conditions.
-      further_corpora: endings that, after the folder of the runs' corpus, name others on which `write` evaluates.
+      further_corpora: endings of the folders of further corpora on which `write` evaluates, after that of the runs.
     """
 
     kinds: tuple[str, ...]
@@ -177,17 +177,20 @@ def check(names: list[str], scale: str, runs_dir: str) -> None:
         for path, runs in wanted.items()
         for name in runs
     }
-    further = [
-        (path, ending)
-        for target in (TARGETS[name] for name in names)
-        for ending in target.further_corpora
-        for kind in target.kinds
-        for path in configs_of(kind, scale)
-    ]
-    for path, ending in [*((path, "") for path in wanted), *further]:
-        data = configs.load(path, []).data
-        if data.generated is None and not os.path.isdir(folder := data.path + ending):
-            raise ConfigError(f"{folder}: not prepared yet; the head of {path} has the command")
+    endings: dict[str, set[str]] = {path: {""} for path in wanted}
+    for target in (TARGETS[name] for name in names):
+        for path in (path for kind in target.kinds for path in configs_of(kind, scale)):
+            endings[path].update(target.further_corpora)
+    needed = {
+        run.data.path + ending: path
+        for path, runs in wanted.items()
+        for run in runs.values()
+        for ending in endings[path]
+        if run.data.generated is None
+    }
+    if missing := [folder for folder in needed if not os.path.isdir(folder)]:
+        problems = (f"{folder}: not prepared yet; the head of {needed[folder]} has the command" for folder in missing)
+        raise ConfigError("; ".join(problems))
     for path, runs in wanted.items():
         for config in runs.values():
             for key in ("teacher", "init_from"):
@@ -216,10 +219,12 @@ class Reproduction:
         """
         target, wanted = TARGETS[name], runs_of([name], self._scale)
         runs = {kind: self._runs(kind, wanted) for kind in target.kinds}
-        if not all(runs.values()):
-            raise RunError("none of its runs succeeded")
-        folders = {os.path.join(sweep_folder(self._runs_dir, path), run) for path in wanted for run in wanted[path]}
-        missing = [folder for folder in self.failed if folder in folders]
+        runs = _with_sources(runs)
+        if failed := [kind for kind, runs_of_kind in runs.items() if not runs_of_kind]:
+            raise RunError(f"no run of {', '.join(failed)} succeeded")
+        folders = [os.path.join(sweep_folder(self._runs_dir, path), run) for path in wanted for run in wanted[path]]
+        made = {run.folder for runs_of_kind in runs.values() for run in runs_of_kind}
+        missing = [folder for folder in folders if folder not in made]
         output = Output(os.path.join(self._results_dir, name, self._scale), self._scale, missing)
         os.makedirs(output.folder, exist_ok=True)
         target.write(output, *runs.values())
@@ -253,8 +258,21 @@ class Reproduction:
                 only=wanted,
             )
             self.failed = list(dict.fromkeys([*self.failed, *(os.path.join(folder, name) for name in failed)]))
-            self._finished[key] = [run for run in finished(config, folder, split) if run.name in wanted]
+            self._finished[key] = [
+                run for run in finished(config, folder, split) if run.name in wanted and run.name not in failed
+            ]
         return self._finished[key]
+
+
+def _with_sources(runs: Mapping[str, list[Run]]) -> dict[str, list[Run]]:
+    """Leaves out runs that start from the weights of a run that is not among these, or have it as their teacher."""
+    made = {os.path.realpath(run.folder) for runs_of_kind in runs.values() for run in runs_of_kind}
+
+    def has_sources(run: Run) -> bool:
+        sources = filter(None, (run.config.training.init_from, run.config.training.teacher))
+        return all(os.path.realpath(source) in made for source in sources)
+
+    return {kind: list(filter(has_sources, runs_of_kind)) for kind, runs_of_kind in runs.items()}
 
 
 def runs_of(names: list[str], scale: str) -> dict[str, dict[str, Config]]:

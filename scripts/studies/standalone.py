@@ -11,12 +11,13 @@ from memattn.evaluation import formatting
 def integers(flag: str, values: list[str], *, least: int = 0) -> list[int]:
     """Returns the values of a flag as ints.
 
-    Raises ConfigError if there are none, and for a value that is no integer from `least` to 2**31 - 1.
+    Repeated ones count once. Raises ConfigError if there are none, and for a value that is no integer from `least` to
+    2**31 - 1.
     """
     for value in values or [""]:
         if not value.isdecimal() or not least <= int(value) < 2**31:
             raise ConfigError(f"--{flag}: {value or 'empty'}; give integers from {least} to {2**31 - 1}")
-    return [int(value) for value in values]
+    return list(dict.fromkeys(map(int, values)))
 
 
 def write_table(path: str, rows: list[dict], facts: Mapping) -> None:

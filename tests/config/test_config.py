@@ -3,6 +3,7 @@
 import dataclasses
 from typing import Literal
 
+import numpy as np
 import pytest
 
 from memattn import config as configs
@@ -402,6 +403,19 @@ def test_a_task_replaces_that_of_the_base(load_files):
     assert load_files(run="base: below.yaml\ndata: {folder: here}\n", below=below).data.copy.max_length == 5
 
 
+def test_a_task_replaces_another_also_as_a_change(load_files):
+    config = "data: {copy: {max_length: 5}}\n"
+    data = load_files("data.task.name=sort", run=config).data
+    assert (data.copy, data.task.name) == (None, "sort")
+    data = load_files("data.copy={max_length: 7}", run="data: {task: {name: sort}}\n").data
+    assert (data.copy.max_length, data.task) == (7, None)
+    assert load_files("data.num_buckets=3", "data.task=null", run=config).data.copy.max_length == 5
+    with pytest.raises(ConfigError, match="data.task: given beside data.copy"):
+        load_files("data.task.name=sort", "data.copy.seed=2", run=config)
+    (run,) = expand(load_files(run=f"{config}sweep: {{cells: [{{data.task.name: sort}}]}}\n")).values()
+    assert (run.data.copy, run.data.task.name) == (None, "sort")
+
+
 def test_a_sweep_replaces_that_of_the_base(load_files):
     below = COPY + "sweep: {grid: {model.units: [1, 2]}, cells: [{training.seed: 1}]}\n"
     config = load_files(run="base: below.yaml\nsweep: {grid: {model.units: [3]}}\n", below=below)
@@ -582,7 +596,23 @@ def test_bools_are_written_as_in_yaml_1_1(text, value, load):
     assert load(COPY, f"model.mix={text}").model.mix is value
 
 
-@pytest.mark.parametrize("tree", [{1: 2}, {"model": {1: 2}}, {"training": {None: 2}}, {"data": {"copy": {(): 2}}}])
+def test_tasks_of_different_names_differ_by_their_names():
+    theirs, ours = {"max_length": 5, "seed": 1}, {"name": "sort", "max_length": 5, "seed": 2}
+    assert [difference.key for difference in configs.differences(theirs, ours)] == ["seed", "name"]
+
+
+def test_numbers_may_be_those_of_numpy():
+    plain, of_numpy = (
+        configs.from_dict({"data": {"copy": {}}, "training": {"learning_rate": rate, "seed": seed}})
+        for rate, seed in ((0.001, 2), (np.float64(0.001), np.int64(2)))
+    )
+    assert configs.dump(of_numpy) == configs.dump(plain)
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [{1: 2}, {"model": {1: 2}}, {"model": {"attention": {1: 2}}}, {"training": {None: 2}}, {"data": {"copy": {(): 2}}}],
+)
 def test_a_key_of_a_mapping_that_is_no_str_is_unknown(tree):
     with pytest.raises(ConfigError, match=r"(1|None|\(\)): unknown key"):
         configs.from_dict({"data": {"copy": {}}, **tree})

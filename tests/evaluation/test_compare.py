@@ -160,9 +160,18 @@ def test_runs_that_were_decoded_differently_are_said_to_be(tmp_path):
         write_run(tmp_path / "beam_1", noisy(0.2, 1), beam_size=1, batch_size=32),
     ]
     beam_10, smaller_batches, beam_1 = (read(folder, "valid") for folder in folders)
-    assert "decoded differently" not in compare([beam_10, smaller_batches], 0)
-    message = "decoded differently, so their models are not compared alone: beam_size 10, 1\n"
+    assert "different settings" not in compare([beam_10, smaller_batches], 0)
+    message = "decoded with different settings, from which differences may come: beam_size 10, 1\n"
     assert message in compare([beam_10, beam_1], 0)
+    older = read(write_run(tmp_path / "older", noisy(0.2, 1)), "valid")  # without the keys of later versions
+    newer = read(write_run(tmp_path / "newer", noisy(0.2, 1), no_repeat_ngram_size=3, lexicon_size=20), "valid")
+    assert "may come: no_repeat_ngram_size None, 3\n" in compare([older, newer], 0)
+
+
+def test_the_language_is_that_of_any_run(tmp_path):
+    results = read(write_run(tmp_path / "average", noisy(0.2, 1)), "valid")
+    run = results._replace(run_dir="run", language="zh")
+    assert "tok:zh" in compare([results, run], 0)
 
 
 def test_an_evaluation_whose_settings_are_damaged_is_an_error(tmp_path):

@@ -143,6 +143,9 @@ def test_cut_hypotheses_count_only_where_all_are_cut():
     kept = best_alternative(alternatives, [tf.constant([3, 3, 3]), tf.constant([3, 4, 3])])
     assert kept.scores.numpy().tolist() == [[-2.0], [-2.0], [-0.5]]
     assert kept.tokens.numpy()[:, 0, 0].tolist() == [2, 4, 2]
+    without_any = hypotheses([[0], [0], [0]], [[-np.inf]] * 3)  # of length 0, as a search returns where logits are NaN
+    kept = best_alternative([without_any, alternatives[1]], [tf.constant([3, 3, 3]), tf.constant([3, 4, 3])])
+    assert kept.scores.numpy().tolist() == [[-1.0], [-2.0], [-0.5]]
 
 
 def test_a_teacher_of_another_kind_is_refused(tiny_config, tmp_path):

@@ -196,7 +196,7 @@ def test_the_table_has_error_rates_of_each_model(decoded, tmp_path):
     row = rows["Bahdanau"]
     assert (row["seeds"], row["CER %"], row["min-max"], row["WER %"]) == ("3", "11.0", "10.0-12.0", "21.0")
     assert (row["CER %, new voices"], row["WER %, new voices"]) == ("30.0", "60.0")
-    assert [name for name, row in rows.items() if row["online"] == "yes"] == [
+    assert [name for name, row in rows.items() if row["online decoder"] == "yes"] == [
         "monotonic",
         "MoChA, w = 2",
         "MoChA, w = 8",

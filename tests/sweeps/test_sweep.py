@@ -12,6 +12,7 @@ import threading
 import time
 
 import pytest
+import tensorflow as tf
 from helpers.repository import ROOT
 from helpers.runs import made_up_result
 from helpers.terminal import terminal
@@ -21,10 +22,12 @@ from memattn import files
 from memattn.errors import ConfigError, RunError
 from memattn.evaluation import formatting
 from memattn.runs import run_folder
+from memattn.runs.checkpoints import CheckpointFolder
 from memattn.sweeps import runner as sweep
 from memattn.sweeps import tables
 from memattn.sweeps.expand import changes, expand
 from memattn.sweeps.results import Run, finished
+from memattn.training.progress import Progress
 
 pytestmark = pytest.mark.slow
 
@@ -333,6 +336,35 @@ def test_a_result_with_impossible_values_counts_as_missing(load, tmp_path, monke
         assert finished(config, str(folder), "valid") == []
     path.write_text(json.dumps(intact))
     assert len(finished(config, str(folder), "valid")) == 1
+
+
+def test_a_result_made_before_the_end_of_training_counts_as_missing(load, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sweep, "command", Commands())
+    config, folder = load(GRID[:1]), tmp_path / "sweep"
+    assert sweep.run_sweep(config, str(folder), **OPTIONS) == []
+    run, progress, weight = folder / "num_slots=1", Progress(), tf.Variable(1.0)
+    recent = CheckpointFolder(tf.train.Checkpoint(progress=progress), str(run / "checkpoints"), 1)
+    best = CheckpointFolder(tf.train.Checkpoint(weight=weight), str(run / "best"), 1)
+    best.save(4)
+    for finished_by, best_step, done in (("", 4, 0), ("4 steps", 4, 1), ("4 steps", 6, 0)):
+        progress.finished = finished_by
+        recent.save(4)
+        best.save(best_step)  # the result is of step 4
+        capsys.readouterr()
+        assert sweep.run_sweep(config, str(folder), **OPTIONS) == []
+        assert f"1 runs, {done} done before" in capsys.readouterr().out
+
+
+def test_a_result_is_no_row_if_its_training_fails_now(load, tmp_path, monkeypatch):
+    monkeypatch.setattr(sweep, "command", Commands())
+    config, folder = load(GRID[:1]), tmp_path / "sweep"
+    assert sweep.run_sweep(config, str(folder), **OPTIONS) == []
+    unfinished = tf.train.Checkpoint(progress=Progress())
+    CheckpointFolder(unfinished, str(folder / "num_slots=1" / "checkpoints"), 1).save(4)
+    monkeypatch.setattr(sweep, "command", Commands(failing=[("memattn.train", "num_slots=1")]))
+    assert sweep.run_sweep(config, str(folder), **OPTIONS) == ["num_slots=1"]
+    (row,) = table(folder)
+    assert row["failed"].startswith("training ended with status 1")
 
 
 def groups(cells, load):

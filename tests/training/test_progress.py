@@ -88,6 +88,11 @@ def test_a_finished_run_continues_if_max_steps_was_raised():
     progress.resume(TrainingConfig(max_steps=2))
     assert progress.finished == "2 steps"
     progress.resume(TrainingConfig(max_steps=3))
+    assert (progress.finished, progress.is_out_of_steps) == ("", False)
+    of_version_0_3 = {**json.loads(progress.serialize()), "finished": "2 steps"}
+    del of_version_0_3["is_out_of_steps"]
+    progress.deserialize(json.dumps(of_version_0_3))
+    progress.resume(TrainingConfig(max_steps=3))
     assert progress.finished == ""
 
 

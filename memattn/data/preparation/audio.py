@@ -12,8 +12,8 @@ from memattn import reading
 from memattn.errors import ConfigError, DataError, reason
 
 RATE = 16_000  # samples a second, to which recordings are resampled
-CHANNELS = 80  # mel bands, not the channels of a recording
-WINDOW, STEP = 400, 160  # samples: 25 ms every 10 ms
+MEL_BANDS = 80
+WINDOW, HOP = 400, 160  # samples: 25 ms every 10 ms
 _FFT = 512
 _LOWEST, _HIGHEST = 20.0, 7_600.0  # Hz
 _STREAMED = 0x7FFF_0000  # bytes; a header of a streamed WAV file states more, since its writer did not know the size
@@ -24,7 +24,7 @@ class Recording(NamedTuple):
     """The features of a recording.
 
     Attributes:
-      features: float32 [S, CHANNELS].
+      features: float32 [S, MEL_BANDS].
       seconds: length of the recording.
       is_mixed: whether several channels were averaged.
       is_resampled: whether its rate was not RATE.
@@ -104,12 +104,12 @@ def _check_readable(path: str) -> None:
 
 
 def log_mel(samples: np.ndarray) -> np.ndarray:
-    """Returns features, float32 [S, CHANNELS], of n samples at RATE, where S = 1 + (n - WINDOW) // STEP."""
+    """Returns features, float32 [S, MEL_BANDS], of n samples at RATE, where S = 1 + (n - WINDOW) // HOP."""
     return _log_mel(tf.constant(samples, tf.float32)).numpy()
 
 
 @functools.partial(tf.function, input_signature=[tf.TensorSpec([None], tf.float32)], autograph=False)
 def _log_mel(samples: tf.Tensor) -> tf.Tensor:
-    spectrum = tf.abs(tf.signal.stft(samples, WINDOW, STEP, _FFT)) ** 2
-    mel = tf.signal.linear_to_mel_weight_matrix(CHANNELS, _FFT // 2 + 1, RATE, _LOWEST, _HIGHEST)
+    spectrum = tf.abs(tf.signal.stft(samples, WINDOW, HOP, _FFT)) ** 2
+    mel = tf.signal.linear_to_mel_weight_matrix(MEL_BANDS, _FFT // 2 + 1, RATE, _LOWEST, _HIGHEST)
     return tf.math.log(tf.maximum(spectrum @ mel, _LEAST_ENERGY))

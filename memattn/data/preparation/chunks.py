@@ -68,7 +68,7 @@ def count_lines(path: str) -> int:
 
 
 def _line_lengths(path: str) -> np.ndarray:
-    """Returns the number of characters in each line."""
+    """Returns the number of characters in each line, without white space at its ends."""
     return np.fromiter((len(line.decode("utf-8").strip()) for line in reading.lines(path)), np.int32)
 
 

@@ -197,6 +197,8 @@ def extract_all(archive: str, folder: str) -> None:
     """
     if os.path.exists(folder):
         return
+    if not hasattr(tarfile, "data_filter"):
+        raise DataError(f"{archive}: this Python cannot extract archives safely; install 3.10.12, 3.11.4 or later")
     with processes.making(folder, "is extracting it; waiting", wait=True):
         if os.path.exists(folder):
             return

@@ -145,7 +145,7 @@ def write_encoded(
       pairs: number of their lines.
       tokenizer: turns lines into units.
       vocabulary: turns units into ids.
-      max_length: most units on a side, without the end of sentence; pairs with more are dropped.
+      max_length: upper bound on the units of a side, without the end of sentence; pairs with more are dropped.
       folder: where the arrays and the journal go.
 
     Raises DataError if no pair is left, OSError.

@@ -1,7 +1,7 @@
 """Makes the folder of a prepared corpus.
 
-The work is done in `FOLDER.unfinished`, where each file appears complete and is made once: the same command resumes it.
-The folder takes its name when everything is done. Its manifest says what it was made from.
+The work is done in `FOLDER.unfinished`. The same command resumes it, and repeats only short steps. The folder takes its
+name when everything is done. Its manifest says what it was made from.
 """
 
 import importlib.metadata

@@ -65,7 +65,7 @@ def learn(
       paths: the source and the target file.
       pairs: number of their lines.
       settings: form, languages and units of the text.
-      units: most units of the vocabulary, and most merges to learn.
+      units: upper bound on the units of the vocabulary, and on the merges.
       sample: approximate number of pairs to learn from, if there are more.
       seed: seed of the sample.
       folder: where the files go.
@@ -78,15 +78,22 @@ def learn(
         for counts in pool.map(CountWords(settings, share, seed), read_chunks(*paths)):
             words.update(counts)
             progress.update(CHUNK)
+    write_units(words, settings, units=units, folder=folder, source=paths[0])
+
+
+def write_units(words: Counter[str], settings: TextSettings, *, units: int, folder: str, source: str) -> None:
+    """Writes merges or a dictionary, learned from counts of escaped words, and then the vocabulary, into a folder.
+
+    `units` is an upper bound on the units of the vocabulary, and on the merges; `source` names the text in errors.
+    Raises DataError for text that BPE has no merge for, OSError.
+    """
     if settings.units == "spelled":
         learned = spelling.learn(words, units)
         vocabulary = spelling.vocabulary(words, learned, units)
     else:
         learned = bpe.learn(words, units)
         if learned.count("\n") == 1:
-            raise DataError(
-                f"{paths[0]}: too little text for BPE: no two letters come together twice in {pairs * share:,.0f} pairs"
-            )
+            raise DataError(f"{source}: too little text for BPE: no two letters occur together twice")
         vocabulary = bpe.most_frequent_units(words, learned, units)
     files.write(os.path.join(folder, UNITS[settings.units].file), learned)
     files.write(os.path.join(folder, VOCABULARY), str(Vocabulary(vocabulary)))

@@ -35,7 +35,7 @@ class Settings:
       text: form and languages.
       bpe_units: units of the vocabulary, and byte-pair merges to learn.
       bpe_sample: number of pairs to learn them from, drawn at random if the corpus has more.
-      max_length: most units on a side, without the end of sentence; training pairs with more are dropped.
+      max_length: upper bound on the units of a side, without the end of sentence; training pairs with more are dropped.
       seed: seed of the sample.
     """
 

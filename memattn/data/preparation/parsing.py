@@ -39,7 +39,9 @@ def prepare(splits: dict[str, list[str]], min_count: int, folder: str) -> dict:
         files.write(os.path.join(unfinished, VOCABULARY), str(_vocabulary(parses["train"], min_count)))
         return {split: _write_split(os.path.join(unfinished, split), parses[split]) for split in splits}
 
-    return make(folder, describe, write)
+    names = "pairs", *(f"{side}_tokens" for side in SIDES)
+    types = {("counts", "train", name): int for name in names}
+    return make(folder, describe, write, types=types | {"files": dict})
 
 
 def _matching(name: str) -> list[str]:

@@ -11,6 +11,7 @@ import glob
 import json
 import os
 import warnings
+from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -22,13 +23,13 @@ from memattn.data import bpe, corpus, features
 from memattn.data import tokenizer as tokenizers
 from memattn.data.preparation import audio, learning
 from memattn.data.preparation.folder import Counts, copy_files, describe_files, make
-from memattn.data.preparation.workers import Workers
 from memattn.data.text_files import read_lines
 from memattn.data.tokenizer import SubwordTokenizer, TextSettings, without_line_breaks
 from memattn.errors import ConfigError, DataError, abbreviated, printable
 
 SKIPPED = "skipped.tsv"
 _JOURNAL = ".journal.json"  # end of the names of the shards' journals, which a complete corpus does not have
+_COUNTS = ("read", "pairs", "seconds", "mixed", "resampled", "vectors", "target_tokens", "unknown_tokens")
 _SHOWN = 50  # skipped recordings that are named; the file SKIPPED has all
 
 
@@ -119,7 +120,8 @@ def prepare(
         return _write_files(manifests, settings, unfinished, workers, shared)
 
     describe = functools.partial(_describe_inputs, manifests, settings, shared)
-    return make(folder, describe, write, release=release)
+    types: reading.Types = {("counts", split, name): int for split in manifests for name in _COUNTS}
+    return make(folder, describe, write, release=release, types={**types, "files": dict})
 
 
 def read_manifest(path: str) -> list[Utterance]:
@@ -186,9 +188,14 @@ def _write_files(
     """Writes all files but the manifest; returns its counts by split."""
     counts: Counts = {}
     skipped, tokenizer = [], None
+    utterances = {split: read_manifest(path) for split, path in manifests.items()}
+    train_last = sorted(manifests, key=lambda split: split == "train")  # a broken recording of another ends the work
+    shards_of = {
+        split: _write_features(split, utterances[split], settings.max_seconds, unfinished, workers)
+        for split in train_last
+    }
     for split, path in manifests.items():  # the training split first, from which all others take units and statistics
-        utterances = read_manifest(path)
-        shards = _write_features(split, utterances, settings.max_seconds, unfinished, workers)
+        shards = shards_of[split]
         texts, lengths = ([each for shard in shards for each in getattr(shard, name)] for name in ("texts", "lengths"))
         skipped += [line for shard in shards for line in shard.skipped]
         if not texts:
@@ -205,7 +212,7 @@ def _write_files(
         tokens = [tokenizer.encode(text, "target") for text in texts]
         _write_lines(os.path.join(unfinished, f"{split}.target"), (" ".join(line) for line in tokens))
         counts[split] = {
-            "read": len(utterances),
+            "read": len(utterances[split]),
             "pairs": len(texts),
             "seconds": round(sum(shard.seconds for shard in shards)),
             "mixed": sum(shard.mixed for shard in shards),
@@ -232,11 +239,11 @@ def _write_statistics(shards: list[_Shard], unfinished: str) -> None:
 
 def _learn_units(texts: list[str], settings: Settings, unfinished: str) -> None:
     """Writes text settings, units and vocabulary, learned from the training text."""
-    characters = {character for text in texts for character in bpe.escape(text)} - {" "}
-    path, number = os.path.join(unfinished, "train.reference"), len(texts)
+    words = Counter(word for text in texts for word in bpe.escape(text).split(" ") if word)
+    characters = {character for word in words for character in word}
     units = settings.bpe_units or len(characters) + 1  # and one unit for spaces
-    with Workers(1) as pool:
-        learning.learn(pool, (path, path), number, settings.text, units=units, sample=number, seed=1, folder=unfinished)
+    source = os.path.join(unfinished, "train.reference")
+    learning.write_units(words, settings.text, units=units, folder=unfinished, source=source)
     for name, content in tokenizers.read_units(unfinished, settings.text).files().items():
         files.write(os.path.join(unfinished, name), content)
 

@@ -13,7 +13,7 @@ from memattn.errors import DataError
 
 
 class Workers:
-    """A context with a pool of processes; it never works far ahead of the reader of its results.
+    """Pool of processes, as a context manager. At most 2 * `number` + 1 items are ahead of the reader of the results.
 
     Args:
       number: number of processes; with 1, the work is done in this process.

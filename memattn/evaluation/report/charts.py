@@ -13,7 +13,7 @@ from memattn.evaluation import metrics, plots, styles
 from memattn.evaluation.metrics import METRICS, Comparison
 from memattn.evaluation.report.runs import ReportedRun
 
-_BUCKETS = 5  # of source lengths
+_BUCKETS = 5  # number of buckets of source lengths
 _INCHES = (4.6, 3.1)  # narrow, so that text stays readable on a phone
 
 

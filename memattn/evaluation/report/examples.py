@@ -58,7 +58,7 @@ class Example(NamedTuple):
 
 
 def examples(runs: Sequence[ReportedRun], split: str, number: int, overrides: list[str]) -> list[list[Example]]:
-    """Translates `number` sentences of each test set of the runs: a list of examples for each test set.
+    """Returns translations of `number` sentences of each test set of the runs: a list for each test set.
 
     Models have their best weights. The sentences are spread over the lengths of the sources. Raises ConfigError,
     DataError, RunError, OSError.
@@ -71,7 +71,7 @@ def by_test_set(runs: Sequence[ReportedRun]) -> list[list[ReportedRun]]:
     groups: list[list[ReportedRun]] = []
     for run in runs:
         for group in groups:
-            if group[0].words == run.words:
+            if group[0].text == run.text:
                 group.append(run)
                 break
         else:
@@ -94,9 +94,9 @@ def _of_test_set(runs: list[ReportedRun], split: str, number: int, overrides: li
 
 
 def spread(lengths: list[int], number: int) -> list[int]:
-    """Returns the places of `number` sentences of up to _LONGEST tokens, from the shortest to the longest.
+    """Returns the places of `number` sentences of up to _LONGEST tokens, equally spaced in the order of lengths.
 
-    Between them lie equally many other sentences. Empty ones are left out. If all are longer, the shortest one counts.
+    Empty sentences are left out. If all are longer than _LONGEST, returns the place of the shortest.
     """
     by_length = sorted((place for place, length in enumerate(lengths) if length), key=lengths.__getitem__)
     short = [place for place in by_length if lengths[place] <= _LONGEST] or by_length[:1]

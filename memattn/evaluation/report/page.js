@@ -87,14 +87,15 @@ function connect(block) {
     buttons.forEach((button, index) => {
       button.addEventListener("pointerenter", () => show(index));
       button.addEventListener("click", () => show(index));
-      button.addEventListener("focus", () => show(index));
+      button.addEventListener("focus", () => {
+        buttons.forEach((each) => { each.tabIndex = each === button ? 0 : -1; });
+        show(index);
+      });
       button.addEventListener("keydown", (event) => {
         const places = { ArrowLeft: index - 1, ArrowRight: index + 1, Home: 0, End: buttons.length - 1 };
         const next = buttons[places[event.key]];
         if (next) {
           event.preventDefault();
-          button.tabIndex = -1;
-          next.tabIndex = 0;
           next.focus();
         }
       });

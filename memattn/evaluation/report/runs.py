@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from memattn import reading
 from memattn.config import Config
-from memattn.data import corpus, tokenizer
+from memattn.data import corpus
+from memattn.data import tokenizer as tokenizers
 from memattn.data.text_files import read_lines
 from memattn.data.vocabulary import split_words
 from memattn.errors import ConfigError, DataError, RunError
@@ -36,8 +37,8 @@ class ReportedRun:
       folder: path of the run folder.
       config: config of the run, with overrides.
       curves: scores by training step, by the names of metrics.
-      sources, targets: tokens of each sentence of the test set.
-      words: the sources, then the targets, as text without BPE, which runs with different units share.
+      sources: tokens of each source of the test set.
+      text: the sources, then the targets, as words without BPE: the same for runs on one test set, whatever their BPE.
       by_characters: whether BLEU on tokens compares characters.
       evaluated: None if the run was not evaluated on the test set.
     """
@@ -46,8 +47,7 @@ class ReportedRun:
     config: Config
     curves: Mapping[str, Mapping[int, float]]
     sources: list[list[str]]
-    targets: list[list[str]]
-    words: list[str]
+    text: list[str]
     by_characters: bool
     evaluated: Evaluated | None
 
@@ -63,7 +63,9 @@ def read(folder: str, split: str, overrides: list[str]) -> ReportedRun:
     corpus.check_split(data, split, corpus.splits(data))
     sources = [split_words(line) for line in read_lines(os.path.join(data, f"{split}.source"))]
     targets = [split_words(line) for line in corpus.read_references(data, split)[0]]
-    text = tokenizer.read(folder)
+    if len(sources) != len(targets) or not sources:
+        raise DataError(f"{data}: {split} has {len(sources):,} sources and {len(targets):,} targets")
+    tokenizer = tokenizers.read(folder)
     evaluated = _evaluated(folder, split)
     if evaluated and len(evaluated.hypotheses) != len(sources):
         raise DataError(
@@ -75,9 +77,8 @@ def read(folder: str, split: str, overrides: list[str]) -> ReportedRun:
         config=config,
         curves=curves,
         sources=sources,
-        targets=targets,
-        words=[text.decode(tokens) for tokens in (*sources, *targets)],
-        by_characters=text.by_characters,
+        text=[tokenizer.decode(tokens) for tokens in (*sources, *targets)],
+        by_characters=tokenizer.by_characters,
         evaluated=evaluated,
     )
 

@@ -50,12 +50,12 @@ class Decoding(NamedTuple):
 
 @tf.keras.utils.register_keras_serializable("memattn")
 class NeuralGPU(tf.keras.Model):
-    """A memory with a position for each token; every step changes all positions (section 2).
+    """A memory with a position for each token; every step changes all positions (Kaiser & Bengio, 2016, section 2).
 
     The embedded source fills the first column of a memory of n positions, w columns and m maps. The cells change the
     memory n times. Then the first column at position k gives the k-th output, independently of the other outputs. In
     training, n is the length of the source or of the target, whichever is longer, with its end of sentence. In
-    decoding, a search chooses n.
+    decoding, `decoding.memory_ratio` gives n; without it, a search tries each n from the source's length to twice that.
 
     This is a `memattn.models.interface.Model` without alignments.
 
@@ -248,7 +248,7 @@ class NeuralGPU(tf.keras.Model):
 
 @tf.keras.utils.register_keras_serializable("memattn")
 class MarkovianNeuralGPU(NeuralGPU):
-    """A Neural GPU whose output layer also gets the embedding of the previous output (section 2.1)."""
+    """A Neural GPU whose output layer also gets the embedding of the previous output (Kaiser & Bengio, section 2.1)."""
 
     num_features = 2
 

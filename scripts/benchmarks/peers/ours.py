@@ -59,9 +59,9 @@ if work.task == "decode":
     model.output_layer.bias.assign(bias)
     sentences = Sentences(np.concatenate(rows).astype(np.int32), np.cumsum([0, *map(len, rows)]))
     lexicon = None
-    if work.selected:  # counts the sources' tokens, about batch * length / 2, which are selected in any case
+    if work.selected:  # counts the sources' tokens, which are selected in any case
         symbols = np.random.default_rng(2).permutation(np.arange(worker.FIRST_SYMBOL, work.vocabulary, dtype=np.int32))
-        translations = symbols[: work.selected - work.batch * work.length // 2]
+        translations = symbols[: work.selected - worker.tokens_of_batch(work)]
         lexicon = Lexicon(np.tile(translations, [work.vocabulary, 1]))
         notes += f", about {work.selected:,} of {work.vocabulary:,} tokens selected"
     searcher = Searcher(model, config.decoding, lexicon)

@@ -45,6 +45,11 @@ def sources(work: SimpleNamespace) -> list[np.ndarray]:
     return [random.integers(FIRST_SYMBOL, work.vocabulary, length) for length in sorted(lengths, reverse=True)]
 
 
+def tokens_of_batch(work: SimpleNamespace) -> int:
+    """Returns the mean number of source tokens of a batch."""
+    return sum(map(len, sources(work))) * work.batch // work.examples
+
+
 def batches(work: SimpleNamespace) -> list[tuple[np.ndarray, np.ndarray]]:
     """Returns padded ids [B, S] and lengths [B] of the batches of this process, longest first."""
     rows, padded = sources(work), []
@@ -97,7 +102,7 @@ def serve_training(work: SimpleNamespace, versions: dict, notes: str, step) -> N
         if not np.isfinite(step()):
             raise SystemExit("the loss is not finite")
 
-    run()
+    run()  # `serve` warms up once more: a second step may still compile
     serve(versions, notes, run)
 
 

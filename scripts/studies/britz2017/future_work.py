@@ -23,7 +23,7 @@ from studies import plots
 from studies.britz2017 import directions
 from studies.lengths import task_of_length
 from studies.output import Output
-from studies.runs import LEARNED, ON_PAR, groups, is_memory, model_name, num_slots, task_length, task_name
+from studies.runs import LEARNED, ON_PAR, groups, model_name, num_slots, task_length, task_name
 
 _TOLERANCES = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)  # upper bounds on residual shares, among which one is chosen
 _MOST_DIRECTIONS = 64
@@ -36,7 +36,7 @@ def slots(output: Output, runs: list[Run]) -> None:
     residuals: dict[str, np.ndarray] = {}  # `directions.residuals` by task
     needed: dict[str, int | None] = {}  # the fewest slots on a par with attention, by task
     for (task,), runs_of_task in groups(runs, task_name).items():
-        attention = next((run for run in runs_of_task if model_name(run) == "bahdanau"), None)
+        attention = _bahdanau(runs_of_task)
         if attention is None:  # its run failed
             continue
         residuals[task] = residuals_of(attention)
@@ -65,13 +65,18 @@ def slots(output: Output, runs: list[Run]) -> None:
     output.pictures("residuals", lambda path: plots.residuals(path, residuals, needed, title))
 
 
+def _bahdanau(runs: list[Run]) -> Run | None:
+    """Returns the first run with Bahdanau attention; None if there is none."""
+    return next((run for run in runs if model_name(run) == "bahdanau"), None)
+
+
 def nested_slots(output: Output, runs: list[Run]) -> None:
     """Compares one nested model cut to K slots with models trained with K slots."""
     rows = []
     for (task,), runs_of_task in groups(runs, task_name).items():
         trained_with = {num_slots(run): run for run in runs_of_task if _is_plain_memory(run)}
         nested = next((run for run in runs_of_task if styles.attention(run.config)["name"] == "nested_memory"), None)
-        attention = next((run for run in runs_of_task if not is_memory(run)), None)
+        attention = _bahdanau(runs_of_task)
         if nested is None:  # its run failed
             continue
         for slots, run in trained_with.items():
@@ -132,7 +137,7 @@ def teacher_translation(output: Output, alone: list[Run], taught: list[Run]) -> 
                 "seeds": len(runs),
                 "training steps": steps,
                 "training steps of the teacher": _steps_of_teacher(runs[0], alone),
-                "valid BLEU (greedy)": f"{statistics.mean(run.curve[-1][1] for run in runs):.2f}",
+                "last valid BLEU (greedy)": f"{statistics.mean(run.curve[-1][1] for run in runs):.2f}",
                 "test BLEU": f"{statistics.mean(bleu):.2f}",
                 "min-max": formatting.extent(bleu, ".2f"),
             }

@@ -30,7 +30,7 @@ from studies.runs import (
     task_length,
 )
 
-_FIFTHS = 5  # parts of a source in `errors_by_position`
+_FIFTHS = 5  # parts of a target in `errors_by_position`
 
 # Scale -> config of the models whose first contexts are measured.
 _FIRST_CONTEXTS_CONFIGS = {"paper": "configs/wmt17/en-de.yaml", "small": "configs/studies/translation/small.yaml"}
@@ -136,7 +136,7 @@ def longer(output: Output, runs: list[Run]) -> None:
 
 
 def slots_by_length(output: Output, runs: list[Run]) -> None:
-    """Writes the fewest slots within 0.5 BLEU of Bahdanau attention on the copy task, by length."""
+    """Writes the fewest slots within ON_PAR BLEU of Bahdanau attention on the copy task, by length."""
     rows = []
     for length, paper_length in PRINTED_LENGTHS[output.scale].items():
         bleu = {model_name(run): run.result.scores["bleu"] for run in runs if task_length(run) == length}
@@ -150,7 +150,7 @@ def slots_by_length(output: Output, runs: list[Run]) -> None:
                 "paper: fewest slots": _fewest_slots(paper_bleu),
             }
         )
-    output.table(rows, "The smallest K within 0.5 BLEU of Bahdanau attention on the copy task")
+    output.table(rows, f"The smallest K within {ON_PAR} BLEU of Bahdanau attention on the copy task")
 
 
 def bleu_by_length(output: Output, copy: list[Run], translation: list[Run]) -> None:

@@ -4,6 +4,7 @@ import statistics
 from collections.abc import Mapping
 
 from memattn import files
+from memattn.errors import ConfigError
 from memattn.evaluation import formatting, styles
 from memattn.sweeps.results import Run
 from studies.britz2017 import printed
@@ -42,7 +43,10 @@ def place_in_table_1(row: dict) -> tuple[int, int]:
 def _row_of_table_1(run: Run, scale: str, paper_column: str, bahdanau: Mapping[int, float]) -> dict:
     """Returns the row of a run; `bahdanau` has the decode time of Bahdanau attention by length."""
     length, model, result = task_length(run), model_name(run), run.result
-    place, paper_length = printed.TABLE_1_MODELS.index(model), PRINTED_LENGTHS[scale][length]
+    paper_length = PRINTED_LENGTHS[scale].get(length)
+    if paper_length is None or model not in printed.TABLE_1_MODELS:
+        raise ConfigError(f"{run.folder}: the paper's Table 1 has no {model} with L = {length} at scale {scale}")
+    place = printed.TABLE_1_MODELS.index(model)
     bleu, seconds = printed.TABLE_1_BLEU[paper_length], printed.TABLE_1_SECONDS[paper_length]
     is_reproduction = printed.is_in_table_1(run.config)
     # At other scales, each model of the paper has the paper's result beside it, too. Length or training differ there;

@@ -52,7 +52,7 @@ def speech(output: Output, runs: list[Run]) -> None:
                 "WER %": _mean(heard, "wer"),
                 "CER %, new voices": _mean(unheard, "cer"),
                 "WER %, new voices": _mean(unheard, "wer"),
-                "online": "yes" if styles.attention(seeds[0].config)["name"] in _ONLINE else "no",
+                "online decoder": "yes" if styles.attention(seeds[0].config)["name"] in _ONLINE else "no",
                 "parameters": f"{heard[0].parameters:,}",
             }
         )
@@ -123,10 +123,10 @@ def _mean(results: list[Result], metric: str) -> str:
     return f"{statistics.mean(result.scores[metric] for result in results):.1f}"
 
 
-def _draw_curves(output: Output, groups: Mapping[str, list[Run]]) -> None:
+def _draw_curves(output: Output, runs_by_label: Mapping[str, list[Run]]) -> None:
     """Writes and draws validation CER by training step, at the steps that all seeds have."""
     lines, rows = [], []
-    for label, seeds in groups.items():
+    for label, seeds in runs_by_label.items():
         line = tables.curve(label, seeds, "cer")
         lines.append(line)
         rows += [
@@ -138,12 +138,12 @@ def _draw_curves(output: Output, groups: Mapping[str, list[Run]]) -> None:
     output.pictures("learning_curves", lambda path: study_plots.error_rates(path, lines, title))
 
 
-def _draw_attention(output: Output, groups: Mapping[str, list[Run]]) -> None:
+def _draw_attention(output: Output, runs_by_label: Mapping[str, list[Run]]) -> None:
     """Draws attention weights of several models over an utterance, above its features.
 
     For each model with memory slots, draws another picture, of the slots.
     """
-    drawn = {label: groups[label][0] for label in _CHOSEN if label in groups}
+    drawn = {label: runs_by_label[label][0] for label in _CHOSEN if label in runs_by_label}
     weights = {}
     for label, run in at_least_one(list(drawn.items()), "to be drawn"):
         trained = load([run.folder], [], None)

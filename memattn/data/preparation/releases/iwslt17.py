@@ -59,11 +59,14 @@ def fetch(pair: str, base_url: str, folder: str) -> dict[str, tuple[str, str]]:
             f"{error}; if the server refuses only this program, download the file in a browser and put it into {folder}"
         ) from error
     folder = archive.removesuffix(".tgz")
+    patterns = [name for names in SPLITS.values() for name in names]
+    names = [name.format(pair, language) for name in patterns for language in languages]
+    download.extract(archive, names, folder)
     splits = {}
     for split, names in SPLITS.items():
         pairs: list[tuple[str, str]] = []
         for name in names:
-            source, target = download.extract(archive, [name.format(pair, language) for language in languages], folder)
+            source, target = (os.path.join(folder, name.format(pair, language)) for language in languages)
             pairs += _sentence_pairs(source, target)
         splits[split] = archives.write_split(folder, split, languages, pairs)
     return splits

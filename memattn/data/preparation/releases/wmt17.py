@@ -1,4 +1,4 @@
-"""WMT'17, preprocessed by its organisers: the paper's corpora."""
+"""WMT'17, preprocessed by its organizers: the paper's corpora."""
 
 import os
 
