@@ -31,7 +31,7 @@ REQUEUE = 138  # 128 + SIGUSR1, which asks a scheduler to start the job again
 TRACEBACK = "MEMATTN_TRACEBACK"  # environment variable: 1 shows the stack trace of an error, too
 _LONGEST_FLAG = 100  # characters of a flag's name
 _HELP = {"-h", "-help", "--help"}
-_MISSING_FLAG = re.compile(r"flags? .*: (?:Flag )?(--\w+) (?:must have a value other than None\.|is missing)")
+_MISSING_FLAG = re.compile(r"flags? .*: Flag (--\w+) must have a value other than None\.")
 
 
 def _is_command() -> bool:

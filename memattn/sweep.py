@@ -12,6 +12,12 @@ from memattn.errors import ConfigError
 from memattn.sweeps.expand import expand
 
 
+def _check() -> None:
+    """Raises ConfigError if there is no folder for the runs."""
+    if not (flags.FLAGS.sweep_dir or flags.FLAGS.list):
+        raise ConfigError("--sweep_dir is missing; only --list needs none")
+
+
 def _main() -> int:
     from memattn.sweeps.runner import run_sweep
 
@@ -46,12 +52,9 @@ def main() -> None:
         "Config whose key sweep lists the runs: a YAML file, or a shipped one such as copy/demo.",
         required=True,
     )
-    flags.DEFINE_string("sweep_dir", None, "Folder of the runs and the table.")
+    flags.DEFINE_string("sweep_dir", None, "Folder of the runs and the table; needed unless --list is given.")
     flags.DEFINE_multi_string("set", [], "Override of a key, such as training.max_steps=500; repeatable.")
     flags.DEFINE_bool("list", False, "Print the number and the name of each run; train nothing.")
-    flags.register_multi_flags_validator(
-        ["sweep_dir", "list"], lambda values: values["sweep_dir"] or values["list"], "--sweep_dir is missing"
-    )
     flags.DEFINE_integer("cell", None, "Number of a single run to do, from --list.", lower_bound=0)
     flags.DEFINE_integer("jobs", 1, "Number of trainings at a time.", lower_bound=1)
     flags.DEFINE_string("split", "valid", "Split that the runs are evaluated on.")
@@ -60,7 +63,7 @@ def main() -> None:
     flags.DEFINE_integer("plot", 0, "Number of sentences, the longest, whose alignments are drawn.", lower_bound=0)
     flags.DEFINE_enum("strategy", "auto", ["auto", "none", "mirrored"], "Devices, as for memattn-train.")
     flags.DEFINE_string("title", None, "Heading of the table; should state the scale of the runs.")
-    cli.run(_main, tensorflow=True)
+    cli.run(_main, tensorflow=True, check=_check)
 
 
 if __name__ == "__main__":

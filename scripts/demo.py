@@ -2,7 +2,7 @@
 
 python scripts/demo.py --output runs/demo
 
-The two memories have 8 slots each, and the sources up to 20 symbols. The models that are timed have random weights. If
+Both memories have 8 slots; a source has up to 20 symbols. The models that are timed have random weights. If
 training is stopped, the same command resumes it.
 """
 

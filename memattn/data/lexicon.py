@@ -18,6 +18,7 @@ from memattn.data.vocabulary import EOS, PAD, SPECIAL_TOKENS, UNK, Vocabulary, s
 from memattn.errors import DataError
 
 FILE = "lexicon.tsv"
+_ROUNDS = 5  # of expectation maximization
 _MOST_PAIRS = 500_000  # sentence pairs to learn from; of a larger corpus, blocks at equal distances are used
 _BLOCK = 10_000  # sentence pairs
 _MOST_SHAPES = 16  # different sizes of a selection
@@ -115,7 +116,7 @@ def write(folder: str, vocabulary: Vocabulary, size: int) -> str:
     return path
 
 
-def learn(corpus: Corpus, vocabulary_size: int, rounds: int = 5) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def learn(corpus: Corpus, vocabulary_size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Estimates translation probabilities p(target | source) by IBM Model 1 (Brown et al., 1993).
 
     The source's end of sentence serves as the model's empty word.
@@ -128,7 +129,7 @@ def learn(corpus: Corpus, vocabulary_size: int, rounds: int = 5) -> tuple[np.nda
         codes_seen = np.union1d(codes_seen, codes)
     sources = codes_seen // vocabulary_size
     probabilities = np.ones(len(codes_seen))
-    for _ in tqdm(range(rounds), desc="aligning tokens", unit="round", disable=None):
+    for _ in tqdm(range(_ROUNDS), desc="aligning tokens", unit="round", disable=None):
         counts = np.zeros(len(codes_seen))
         for codes, positions in _cooccurrences(corpus, vocabulary_size):
             entries = np.searchsorted(codes_seen, codes)

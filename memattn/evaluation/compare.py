@@ -13,12 +13,19 @@ from sacrebleu.significance import PairedTest
 from memattn import reading
 from memattn.config import DecodingConfig
 from memattn.data import tokenizer as tokenizers
-from memattn.data.text_files import read_lines
 from memattn.data.trees import are_trees
-from memattn.errors import ConfigError, DataError, RunError
+from memattn.errors import ConfigError, RunError
 from memattn.evaluation import formatting
 from memattn.evaluation.metrics import METRICS, default_bleu
-from memattn.evaluation.stored import DETOKENIZED, HYPOTHESES, REFERENCES, RESULT, evaluation_command, stored_folder
+from memattn.evaluation.stored import (
+    DETOKENIZED,
+    HYPOTHESES,
+    REFERENCES,
+    RESULT,
+    evaluation_command,
+    read_translations,
+    stored_folder,
+)
 
 _RESAMPLES = 1_000  # of the test set, for intervals and p-values; as in sacreBLEU's command
 # Keys of `decoding` that change no translation in an evaluation.
@@ -58,14 +65,6 @@ def read(run_dir: str, split: str) -> RunTranslations:
     language = tokenizers.read(run_dir).target_language
     decoding = {**dataclasses.asdict(DecodingConfig()), **result["config"]["decoding"]}  # older results lack keys
     return RunTranslations(run_dir, language, hypotheses, references, decoding)
-
-
-def read_translations(folder: str, names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Reads the hypotheses and the references in the files `names` of an evaluation. Raises DataError, OSError."""
-    hypotheses, references = (read_lines(os.path.join(folder, name)) for name in names)
-    if len(hypotheses) != len(references) or not references:
-        raise DataError(f"{folder}: damaged; {len(hypotheses):,} translations of {len(references):,} references")
-    return hypotheses, references
 
 
 def compare(runs: list[RunTranslations], num_sentences: int) -> str:

@@ -1,9 +1,11 @@
-"""Names the folders and files of evaluations."""
+"""Names, finds and reads the files of evaluations."""
 
 import os
 import shlex
+from collections.abc import Sequence
 
 from memattn import reading
+from memattn.data.text_files import read_lines
 from memattn.errors import ConfigError, DataError
 
 RESULT, HYPOTHESES, REFERENCES, N_BEST = "result.json", "hypotheses.txt", "references.txt", "n_best.tsv"
@@ -70,3 +72,11 @@ def evaluation_command(run_dir: str, name: str) -> str:
     is_file = bool(os.path.dirname(name)) or ("." in name and os.path.isfile(name))
     flags = f"--source {shlex.quote(name)} --target FILE" if is_file else f"--split {shlex.quote(name)}"
     return f"memattn-eval --run_dir {shlex.quote(run_dir)} {flags}"
+
+
+def read_translations(folder: str, names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Reads the hypotheses and the references in the files `names` of an evaluation. Raises DataError, OSError."""
+    hypotheses, references = (read_lines(os.path.join(folder, name)) for name in names)
+    if len(hypotheses) != len(references) or not references:
+        raise DataError(f"{folder}: damaged; {len(hypotheses):,} translations of {len(references):,} references")
+    return hypotheses, references

@@ -16,6 +16,12 @@ def define_folder(default: str | None, meaning: str, *, required: bool = False) 
     flags.register_validator("folder", lambda folder: folder != "", "is empty")
 
 
+def define_download(url: str, name: str, meaning: str = "Address of the release.") -> None:
+    """Defines the flags on the download of a release: its address, and the folder of its files."""
+    flags.DEFINE_string("base_url", url, meaning)
+    flags.DEFINE_string("download_dir", f"data/downloads/{name}", "Folder of the downloaded files.")
+
+
 def check_language(flag: str, code: str) -> None:
     """Raises ConfigError if the value of a flag is not the code of a language."""
     if not _LANGUAGE_CODE.fullmatch(code):

@@ -9,7 +9,7 @@ from memattn import cli, processes
 from memattn.data.preparation import advice, releases
 from memattn.data.tokenizer import TextSettings, Units, moses_language
 from memattn.errors import ConfigError
-from memattn.prepare_commands.common import check_language, define_folder, print_source
+from memattn.prepare_commands.common import check_language, define_download, define_folder, print_source
 
 
 def speech() -> None:
@@ -30,9 +30,7 @@ def speech() -> None:
 
 def mini_librispeech() -> None:
     """Runs the command `memattn-prepare mini_librispeech`."""
-    flags.DEFINE_string("base_url", releases.mini_librispeech.URL, "Address of the release.")
-    folder = "data/downloads/mini_librispeech"
-    flags.DEFINE_string("download_dir", folder, "Folder of the downloaded files.")
+    define_download(releases.mini_librispeech.URL, "mini_librispeech")
     _define_speech_flags(folder="data/mini_librispeech")
     cli.run(_prepare_mini_librispeech, tensorflow=True)
 

@@ -15,7 +15,7 @@ from memattn.data.preparation.chunks import count_lines
 from memattn.data.preparation.learning import default_units
 from memattn.data.tokenizer import Form, TextSettings, Units, has_moses_rules, moses_language
 from memattn.errors import ConfigError
-from memattn.prepare_commands.common import check_language, define_folder, print_source
+from memattn.prepare_commands.common import check_language, define_download, define_folder, print_source
 
 _LEARNING_FLAGS = ("bpe_units", "bpe_sample", "seed")
 _UNITS_IN_WORDS: dict[Units, str] = {"bpe": "BPE units", "spelled": "words and characters"}
@@ -24,16 +24,14 @@ _UNITS_IN_WORDS: dict[Units, str] = {"bpe": "BPE units", "spelled": "words and c
 def wmt17() -> None:
     """Runs the command `memattn-prepare wmt17`."""
     flags.DEFINE_enum("pair", None, list(releases.wmt17.VALIDATION), "Source and target language.", required=True)
-    flags.DEFINE_string("base_url", releases.wmt17.URL, "Address of the release, which has a folder for each pair.")
-    flags.DEFINE_string("download_dir", "data/downloads/wmt17", "Folder of the downloaded files.")
+    define_download(releases.wmt17.URL, "wmt17", "Address of the release, which has a folder for each pair.")
     _define_text_flags(folder="data/wmt17.{pair}", bpe_units=16_000)
     cli.run(_prepare_wmt17)
 
 
 def multi30k() -> None:
     """Runs the command `memattn-prepare multi30k`."""
-    flags.DEFINE_string("base_url", releases.multi30k.URL, "Address of the release.")
-    flags.DEFINE_string("download_dir", "data/downloads/multi30k", "Folder of the downloaded files.")
+    define_download(releases.multi30k.URL, "multi30k")
     _define_text_flags(folder="data/multi30k.en-de", bpe_units=4_000)
     cli.run(_prepare_multi30k)
 
@@ -41,8 +39,7 @@ def multi30k() -> None:
 def tatoeba() -> None:
     """Runs the command `memattn-prepare tatoeba`."""
     flags.DEFINE_string("language", None, "Target language, by a code of three letters such as deu.", required=True)
-    flags.DEFINE_string("base_url", releases.tatoeba.URL, "Address of the release, which has a file for each language.")
-    flags.DEFINE_string("download_dir", "data/downloads/tatoeba", "Folder of the downloaded files.")
+    define_download(releases.tatoeba.URL, "tatoeba", "Address of the release, which has a file for each language.")
     _define_text_flags(folder="data/tatoeba.{pair}", bpe_units=8_000)
     cli.run(_prepare_tatoeba)
 
@@ -50,8 +47,7 @@ def tatoeba() -> None:
 def iwslt17() -> None:
     """Runs the command `memattn-prepare iwslt17`."""
     flags.DEFINE_enum("pair", "en-de", list(releases.iwslt17.SHA256), "Source and target language.")
-    flags.DEFINE_string("base_url", releases.iwslt17.URL, "Address of the release, which has a folder for each pair.")
-    flags.DEFINE_string("download_dir", "data/downloads/iwslt17", "Folder of the downloaded files.")
+    define_download(releases.iwslt17.URL, "iwslt17", "Address of the release, which has a folder for each pair.")
     _define_text_flags(folder="data/iwslt17.{pair}", bpe_units=8_000)
     cli.run(_prepare_iwslt17)
 

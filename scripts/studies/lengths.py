@@ -12,10 +12,9 @@ from memattn.data import corpus
 from memattn.data.sentences import Sentences
 from memattn.data.tasks import TASKS
 from memattn.evaluation import metrics
-from memattn.evaluation.compare import read_translations
 from memattn.evaluation.metrics import Comparison
 from memattn.evaluation.report.charts import length_ranges
-from memattn.evaluation.stored import HYPOTHESES, REFERENCES
+from memattn.evaluation.stored import HYPOTHESES, REFERENCES, read_translations
 from memattn.evaluation.test_set import TestSet
 from memattn.runs.trained import Trained
 from memattn.sweeps.results import Run

@@ -5,23 +5,23 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def model(attention: Mapping[str, Any]) -> str:
+def model(mechanism: Mapping[str, Any]) -> str:
     """Returns the name that tables give to the model with an attention mechanism."""
-    if not is_memory(attention):
-        return attention["name"]
-    slots = f"K={attention['num_slots']}"
-    if attention["name"] == "windowed_memory":
-        return f"windowed {slots}" + (" by address" if attention["read"] == "address" else "")
-    return slots + (" + PE" if attention.get("position_encoding", False) else "")
+    if not is_memory(mechanism):
+        return mechanism["name"]
+    slots = f"K={mechanism['num_slots']}"
+    if mechanism["name"] == "windowed_memory":
+        return f"windowed {slots}" + (" by address" if mechanism["read"] == "address" else "")
+    return slots + (" + PE" if mechanism.get("position_encoding", False) else "")
 
 
-def attention(model: str) -> dict[str, Any]:
-    """Returns the options of the attention that `model` names, as far as the name says them."""
-    if match := re.fullmatch(r"K=(\d+)( \+ PE)?", model):
+def attention(name: str) -> dict[str, Any]:
+    """Returns the options of attention that the name of a model in tables says."""
+    if match := re.fullmatch(r"K=(\d+)( \+ PE)?", name):
         return {"name": "memory", "num_slots": int(match[1]), "position_encoding": bool(match[2])}
-    if match := re.fullmatch(r"windowed K=(\d+)( by address)?", model):
+    if match := re.fullmatch(r"windowed K=(\d+)( by address)?", name):
         return {"name": "windowed_memory", "num_slots": int(match[1]), "read": "address" if match[2] else "additive"}
-    return {"name": model}
+    return {"name": name}
 
 
 def is_memory(attention: Mapping[str, Any]) -> bool:

@@ -104,6 +104,11 @@ class Output(NamedTuple):
             os.replace(f"{table}.png", self.path("times.png"))
 
 
+def table_of_runs(title: str) -> Callable[..., None]:
+    """Returns a recipe that writes a table with a row for each run of the last kind that it gets."""
+    return lambda output, *kinds: output.runs(kinds[-1], title)
+
+
 def at_least_one(items: list, which: str) -> list:
     """Returns `items`; raises RunError if there are none."""
     if not items:

@@ -16,7 +16,7 @@ from memattn.sweeps.results import Run, finished
 from studies import family
 from studies.britz2017 import figures, future_work, open_questions, printed, tables, windowed
 from studies.kaiser2016 import arithmetic, memory_length, parsing, spelled, translation
-from studies.output import Output
+from studies.output import Output, table_of_runs
 from studies.raffel2017 import speech
 
 _REPEATS = 5  # timed decodings of a run whose times are shown
@@ -106,10 +106,16 @@ TARGETS = {
     "figure7": Target(("alignments",), figures.figure_7),
     "figure8": Target(("translation",), figures.figure_8, needs=figures.in_figure_8),
     "ablations": Target(("ablations",), open_questions.ablations),
-    "training_choices": Target(("training_choices",), open_questions.training_choices),
-    "renormalize": Target(("renormalize",), open_questions.renormalize),
-    "memory_rows": Target(("memory_rows",), open_questions.memory_rows),
-    "longer": Target(("longer",), open_questions.longer),
+    "training_choices": Target(
+        ("training_choices",), table_of_runs("What the paper leaves open about training: the copy task")
+    ),
+    "renormalize": Target(
+        ("renormalize",), table_of_runs("Multi30k English to German: position encodings renormalized")
+    ),
+    "memory_rows": Target(
+        ("memory_rows",), table_of_runs("Multi30k English to German: what the slots of the memory hold")
+    ),
+    "longer": Target(("longer",), table_of_runs("Copy task, L = 40, trained three times as long")),
     "first_contexts": Target((), open_questions.first_contexts),
     "slots_by_length": Target(("table1",), open_questions.slots_by_length),
     "errors_by_position": Target(("table1",), open_questions.errors_by_position),
@@ -124,7 +130,7 @@ TARGETS = {
     ),
     "teacher_nine_epochs": Target(
         ("translation", "taught_nine_epochs"),
-        future_work.teacher_nine_epochs,
+        table_of_runs("Multi30k: memory attention with a teacher, nine epochs"),
         needs=lambda config: bool(config.training.teacher) or future_work.is_first_teacher(config),
     ),
     "long_sources": Target(("long_sources",), future_work.long_sources),

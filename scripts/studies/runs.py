@@ -3,6 +3,7 @@
 import os
 import statistics
 from collections.abc import Callable
+from typing import Any
 
 from memattn.config import CopyConfig, TaskConfig
 from memattn.errors import RunError
@@ -83,21 +84,25 @@ def median_steps(runs: list[Run]) -> str:
     return f"{statistics.median(steps):.0f}" if len(steps) == len(runs) else ""
 
 
-def groups(runs: list[Run], *keys: Callable[[Run], object]) -> dict[tuple, list[Run]]:
-    """Returns the runs that agree in all keys, by the values of the keys, in the order of their first runs."""
-    grouped: dict[tuple, list[Run]] = {}
+def groups(runs: list[Run], *keys: Callable[[Run], Any]) -> dict[Any, list[Run]]:
+    """Returns the runs that agree in all keys, in the order of their first runs.
+
+    They stand under the value of the key, or under the tuple of the values of several keys.
+    """
+    grouped: dict[Any, list[Run]] = {}
     for run in runs:
-        grouped.setdefault(tuple(key(run) for key in keys), []).append(run)
+        values = tuple(key(run) for key in keys)
+        grouped.setdefault(values if len(keys) > 1 else values[0], []).append(run)
     return grouped
 
 
 def best_scorings(runs: list[Run]) -> dict[tuple[str, str], list[Run]]:
     """Returns (text, model) -> the runs, one per seed, with the scorings that have the best mean validation BLEU."""
-    groups: dict[tuple[str, str], dict[str, list[Run]]] = {}
-    for run in runs:
-        scorings = scorings_name(run) if is_memory(run) else ""
-        groups.setdefault((text_name(run), model_name(run)), {}).setdefault(scorings, []).append(run)
+
+    def scorings(run: Run) -> str:
+        return scorings_name(run) if is_memory(run) else ""
+
     return {
-        key: max(by_scorings.values(), key=lambda seeds: statistics.mean(map(valid_bleu, seeds)))
-        for key, by_scorings in groups.items()
+        key: max(groups(same, scorings).values(), key=lambda seeds: statistics.mean(map(valid_bleu, seeds)))
+        for key, same in groups(runs, text_name, model_name).items()
     }

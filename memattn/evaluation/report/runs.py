@@ -14,10 +14,9 @@ from memattn.data import tokenizer as tokenizers
 from memattn.data.text_files import read_lines
 from memattn.data.vocabulary import split_words
 from memattn.errors import ConfigError, DataError, RunError
-from memattn.evaluation.compare import read_translations
 from memattn.evaluation.metrics import METRICS
 from memattn.evaluation.result import Result
-from memattn.evaluation.stored import HYPOTHESES, REFERENCES, RESULT, stored_folder
+from memattn.evaluation.stored import HYPOTHESES, REFERENCES, RESULT, read_translations, stored_folder
 from memattn.runs import run_folder
 
 

@@ -39,7 +39,7 @@ def figure_3(output: Output, copy: list[Run], scorings: list[Run]) -> None:
         model: seeds for (length, model), seeds in groups(copy, task_length, model_name).items() if length == longest
     }
     output.learning_curves("a", models, f"Figure 3a: copy task, L = {longest}")
-    combinations = {name: seeds for (name,), seeds in groups(scorings, scorings_name).items()}
+    combinations = groups(scorings, scorings_name)
     settings = f"L = {task_length(scorings[0])}, K = {num_slots(scorings[0])}"
     output.learning_curves("b", combinations, f"Figure 3b: copy task, scorings, encoder/decoder, {settings}")
 
@@ -60,7 +60,7 @@ def figure_5(output: Output, runs: list[Run]) -> None:
     """
     drawn = [run for run in runs if is_memory(run) and not has_encodings(run)]
     at_least_one(drawn, "of memory attention without position encodings")
-    by_slots = {slots: runs_with_slots for (slots,), runs_with_slots in groups(drawn, num_slots).items()}
+    by_slots = groups(drawn, num_slots)
     slots = max(by_slots, key=lambda slots: (len(set(map(scorings_name, by_slots[slots]))), slots))
     title = f"Figure 5: scorings, encoder/decoder, K = {slots}"
     _translation_curves(output, by_slots[slots], scorings_name, title)
@@ -98,7 +98,7 @@ def _translation_curves(output: Output, runs: list[Run], label: Callable[[Run], 
     """Draws a picture of learning curves, means over seeds, for each pair of languages."""
     for text in dict.fromkeys(map(text_name, runs)):
         runs_of_text = [run for run in runs if text_name(run) == text]
-        by_label = {name: seeds for (name,), seeds in groups(runs_of_text, label).items()}
+        by_label = groups(runs_of_text, label)
         output.learning_curves(text, by_label, f"{title}, {text}")
 
 

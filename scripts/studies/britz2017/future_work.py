@@ -35,7 +35,7 @@ def slots(output: Output, runs: list[Run]) -> None:
     """Compares the slots that a task needs with the slots that the contexts of trained attention predict."""
     residuals: dict[str, np.ndarray] = {}  # `directions.residuals` by task
     needed: dict[str, int | None] = {}  # the fewest slots on a par with attention, by task
-    for (task,), runs_of_task in groups(runs, task_name).items():
+    for task, runs_of_task in groups(runs, task_name).items():
         attention = _bahdanau(runs_of_task)
         if attention is None:  # its run failed
             continue
@@ -73,7 +73,7 @@ def _bahdanau(runs: list[Run]) -> Run | None:
 def nested_slots(output: Output, runs: list[Run]) -> None:
     """Compares one nested model cut to K slots with models trained with K slots."""
     rows = []
-    for (task,), runs_of_task in groups(runs, task_name).items():
+    for task, runs_of_task in groups(runs, task_name).items():
         trained_with = {num_slots(run): run for run in runs_of_task if _is_plain_memory(run)}
         nested = next((run for run in runs_of_task if styles.attention(run.config)["name"] == "nested_memory"), None)
         attention = _bahdanau(runs_of_task)
@@ -148,12 +148,6 @@ def teacher_translation(output: Output, alone: list[Run], taught: list[Run]) -> 
 def is_first_teacher(config: Config) -> bool:
     """Returns whether a run of translation/small.yaml is the teacher of taught_nine_epochs/small.yaml."""
     return styles.attention(config)["name"] == "bahdanau" and config.training.seed == TrainingConfig().seed
-
-
-def teacher_nine_epochs(output: Output, teachers: list[Run], taught: list[Run]) -> None:
-    """Writes test BLEU of memory attention with a teacher after nine epochs."""
-    del teachers  # `taught` was trained with them; they have no row
-    output.runs(taught, "Multi30k: memory attention with a teacher, nine epochs")
 
 
 def long_sources(output: Output, runs: list[Run]) -> None:

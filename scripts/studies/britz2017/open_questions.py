@@ -10,8 +10,7 @@ import tensorflow as tf
 from memattn import config as configs
 from memattn.config import Seq2SeqConfig
 from memattn.data.vocabulary import split_words
-from memattn.evaluation.compare import read_translations
-from memattn.evaluation.stored import HYPOTHESES, REFERENCES
+from memattn.evaluation.stored import HYPOTHESES, REFERENCES, read_translations
 from memattn.models.seq2seq import Seq2Seq
 from memattn.runs import building
 from memattn.sweeps.results import Run
@@ -113,26 +112,6 @@ def ablations(output: Output, runs: list[Run]) -> None:
             }
         )
     output.table(rows, f"What the paper leaves open: the copy task, L = {task_length(runs[0])}")
-
-
-def training_choices(output: Output, runs: list[Run]) -> None:
-    """Writes results of the copy task with one open choice about training changed at a time."""
-    output.runs(runs, "What the paper leaves open about training: the copy task")
-
-
-def renormalize(output: Output, runs: list[Run]) -> None:
-    """Writes results of translation with position encodings renormalized to a mean of 1, and not at all."""
-    output.runs(runs, "Multi30k English to German: position encodings renormalized")
-
-
-def memory_rows(output: Output, runs: list[Run]) -> None:
-    """Writes results of translation with larger slots, with means as slots, and with additive reading."""
-    output.runs(runs, "Multi30k English to German: what the slots of the memory hold")
-
-
-def longer(output: Output, runs: list[Run]) -> None:
-    """Writes results of the copy task with K = 32 and 64, trained three times as long."""
-    output.runs(runs, f"Copy task, L = {task_length(runs[0])}, trained three times as long")
 
 
 def slots_by_length(output: Output, runs: list[Run]) -> None:

@@ -90,7 +90,7 @@ def bridge(output: Output, copy: list[Run], translation: list[Run]) -> None:
     rows = []
     for name_of_task, runs in ((task_name, copy), (text_name, translation)):
         for (task, model), seeds in groups(runs, name_of_task, model_words).items():
-            by_bridge = {kind: same for (kind,), same in groups(seeds, _bridge).items()}
+            by_bridge = groups(seeds, _bridge)
             row = {"task": task, "model": model}
             for kind in ("zero", "dense"):
                 quality = _quality(by_bridge.get(kind, []))
@@ -105,13 +105,12 @@ def windows(output: Output, runs: list[Run]) -> None:
     Draws their learning curves.
     """
     rows, by_parts = [], groups(runs, _parts)
-    for (parts,), seeds in by_parts.items():
+    for parts, seeds in by_parts.items():
         early = {f"BLEU after {step}": f"{_mean_bleu_after(step, seeds):.1f}" for step in (500, 1000)}
         rows.append({"model": parts, **early, **_quality(seeds)})
     output.table(rows, f"Parts of windowed memory attention: {task_name(runs[0])}, K = {num_slots(runs[0])}")
-    curves = {parts: seeds for (parts,), seeds in by_parts.items()}
     title = f"Copy task, L = {task_length(runs[0])}, K = {num_slots(runs[0])}"
-    output.learning_curves("learning_curves", curves, title)
+    output.learning_curves("learning_curves", by_parts, title)
 
 
 def _mean_bleu_after(step: int, seeds: list[Run]) -> float:

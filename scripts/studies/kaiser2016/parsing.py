@@ -17,7 +17,7 @@ def parsing(output: Output, runs: list[Run]) -> None:
     The columns of the test split are empty for models without a finished run.
     """
     rows = []
-    for (model,), seeds in groups(runs, model_words).items():
+    for model, seeds in groups(runs, model_words).items():
         scores = [run.result.scores for run in seeds if _F1 in run.result.scores]
         f1, malformed = ([score[name] for score in scores] for name in (_F1, "malformed_trees"))
         rows.append(

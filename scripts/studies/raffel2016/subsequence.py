@@ -35,19 +35,19 @@ class Slots(tf.keras.layers.Layer):
         )
         self.attention.decoder_scores.trainable = False  # not used: there is no decoder
 
-    def build(self, states_shape, real_shape=None):
+    def build(self, states_shape, mask_shape=None):
         self.attention.build((None, None, states_shape[-1]), (None, None, states_shape[-1]))
         self.built = True
 
-    def call(self, states, real):
-        memory = self.attention.memorize(states, real)
+    def call(self, states, mask):
+        memory = self.attention.memorize(states, mask)
         return tf.reshape(memory["values"], [-1, self.num_slots * states.shape[-1]])
 
-    def compute_output_shape(self, states_shape, real_shape=None):
+    def compute_output_shape(self, states_shape, mask_shape=None):
         return states_shape[0], self.num_slots * states_shape[-1]
 
 
-class RealStates(tf.keras.layers.Layer):
+class StateMask(tf.keras.layers.Layer):
     """Computes a mask of states [B, T / 2]: False where sequences [B, T, 12] are padded with zeros."""
 
     def call(self, sequences):
@@ -56,7 +56,7 @@ class RealStates(tf.keras.layers.Layer):
 
 def _feed_forward(weighted: bool) -> Callable:
     attention = FeedForwardAttention(weighted=weighted)
-    return lambda states, real: tf.keras.layers.Flatten()(attention(states[:, :1], states, value_mask=real))
+    return lambda states, mask: tf.keras.layers.Flatten()(attention(states[:, :1], states, value_mask=mask))
 
 
 # Name -> maker of a function that pools states [B, T, D] with a mask [B, T] to one vector [B, D'].
@@ -101,7 +101,7 @@ def make_encoder(pooling: str) -> tf.keras.Model:
     states = tf.keras.layers.Conv1D(32, 5, padding="same", activation="relu", kernel_initializer="he_normal")(inputs)
     states = tf.keras.layers.MaxPooling1D(2)(states)
     hidden = tf.keras.layers.Dense(128, "relu", kernel_initializer="he_normal")(
-        POOLINGS[pooling]()(states, RealStates()(inputs))
+        POOLINGS[pooling]()(states, StateMask()(inputs))
     )
     return tf.keras.Model(inputs, tf.keras.layers.Dense(WIDTH, "tanh")(hidden))
 

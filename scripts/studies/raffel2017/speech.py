@@ -38,7 +38,7 @@ def speech(output: Output, runs: list[Run]) -> None:
 
     Draws learning curves, and attention weights above the features of an utterance.
     """
-    by_label = {label: seeds for (label,), seeds in groups(runs, lambda run: _label(run.config)).items()}
+    by_label = groups(runs, lambda run: _label(run.config))
     rows = []
     for label, seeds in by_label.items():
         heard = [run.result for run in seeds]

@@ -106,12 +106,12 @@ def make_update(kind: str, model: memattn.Seq2Seq) -> Callable[[tf.Tensor, tf.Te
 
     @tf.function(autograph=False)
     def update(ids: tf.Tensor, seed: tf.Tensor) -> None:
-        is_real = tf.cast(ids != PAD, tf.float32)
+        mask = tf.cast(ids != PAD, tf.float32)
         with tf.GradientTape() as tape:
             encoded = model.encode(ids, seed)
             inputs = model.target_embedding(shift_right(ids))
             features, choices = model.decoder(inputs, encoded.cells, encoded.memory, seed)
-            losses = is_real * tf.nn.sparse_softmax_cross_entropy_with_logits(ids, model.output_layer(features))
+            losses = mask * tf.nn.sparse_softmax_cross_entropy_with_logits(ids, model.output_layer(features))
             total = tf.reduce_sum(losses)
             if kind in REWARDED:
                 queries = features[:, :, :UNITS]  # h of [h; c]
@@ -119,9 +119,9 @@ def make_update(kind: str, model: memattn.Seq2Seq) -> Callable[[tf.Tensor, tf.Te
                 log_probabilities = tf.math.log(tf.reduce_sum(choices * probabilities, -1))
                 rewarded = tf.stop_gradient(REWARDED[kind](losses))
                 baseline = estimator(tf.stop_gradient(queries))[:, :, 0]
-                total += tf.reduce_sum(is_real * policy_loss(log_probabilities, rewarded, baseline))
-                total += tf.reduce_sum(is_real * (rewarded - baseline) ** 2)
-            total /= tf.reduce_sum(is_real)
+                total += tf.reduce_sum(mask * policy_loss(log_probabilities, rewarded, baseline))
+                total += tf.reduce_sum(mask * (rewarded - baseline) ** 2)
+            total /= tf.reduce_sum(mask)
         gradients = tape.gradient(total, [weights for _, weights in optimizers])
         for (optimizer, weights), parts in zip(optimizers, gradients, strict=True):
             optimizer.apply_gradients(zip(parts, weights, strict=True))
