@@ -67,8 +67,7 @@ def made_up_run(config, folder="runs/a", *, sources=("a b", "c"), curves=None, e
         config=config,
         curves={"bleu": {10: 1.5, 20: 42.25}} if curves is None else curves,
         sources=lines,
-        targets=lines if targets is None else targets,
-        words=[" ".join(line).replace("@@ ", "") for line in (*lines, *(targets or lines))],
+        text=[" ".join(line).replace("@@ ", "") for line in (*lines, *(targets or lines))],
         by_characters=False,
         evaluated=evaluated and Evaluated(made_up_result(config), *evaluated),
     )
