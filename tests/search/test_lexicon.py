@@ -59,9 +59,10 @@ def test_an_id_outside_the_vocabulary_is_reported():
 @pytest.mark.parametrize("block", [2, 100])
 def test_the_lexicon_holds_the_probabilities_of_ibm_model_1(block, monkeypatch):
     monkeypatch.setattr(lexicon, "_BLOCK", block)
+    monkeypatch.setattr(lexicon, "_ROUNDS", 3)
     sentences = pairs()
     text = Corpus(*(Sentences.from_ids(list(side)) for side in zip(*sentences, strict=True)))
-    probabilities = {(s, t): probability for s, t, probability in zip(*lexicon.learn(text, V, 3), strict=True)}
+    probabilities = {(s, t): probability for s, t, probability in zip(*lexicon.learn(text, V), strict=True)}
     expected = plain_model_1(sentences, 3)
     assert probabilities.keys() == expected.keys()
     for key, probability in expected.items():
