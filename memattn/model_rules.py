@@ -105,4 +105,4 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_int(value: Any, *, at_least: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= at_least
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and int(value) >= at_least

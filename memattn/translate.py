@@ -74,7 +74,7 @@ def main() -> None:
     flags.DEFINE_string("saved_model", None, "Folder of memattn-export, in place of a run folder.")
     flags.DEFINE_multi_string("set", [], "Override of a key, such as decoding.beam_size=5; repeatable.")
     flags.DEFINE_integer("average", None, "Average of the last N checkpoints (default: the best).", lower_bound=1)
-    meaning = "Translations of each line; of several, each stands after the line's number."
+    meaning = "Number of translations of each line; if above 1, each follows the number of its line."
     flags.DEFINE_integer("nbest", None, meaning, lower_bound=1)
     flags.DEFINE_boolean("scores", False, "Print the score before each translation.")
     flags.DEFINE_enum(

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 from benchmarks.tokens import MEASURE
-from studies.runs import LEARNED
 
 from memattn import config as configs
 from memattn import files, reading
@@ -93,6 +92,8 @@ def _time(names: list[str], folder: str) -> list[dict[str, str]]:
 
 def _quality(runs: dict[str, "Run"]) -> list[dict[str, str]]:
     """Returns a row for each model: how well it copies, and after how many training steps."""
+    from studies.runs import LEARNED
+
     return [
         {
             "model": name,

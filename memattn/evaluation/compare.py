@@ -113,12 +113,12 @@ def _decoding_differences(runs: list[RunTranslations]) -> list[str]:
     ignored = {*_WITHOUT_EFFECT, *([] if any(run.decoding["lexicon"] for run in runs) else ["lexicon_size"])}
     different = [
         key
-        for key in sorted(runs[0].decoding.keys() - ignored)
-        if any(run.decoding[key] != runs[0].decoding[key] for run in runs)
+        for key in sorted(set().union(*(run.decoding for run in runs)) - ignored)
+        if any(run.decoding.get(key) != runs[0].decoding.get(key) for run in runs)
     ]
     if not different:
         return []
-    values = "; ".join(f"{key} {', '.join(str(run.decoding[key]) for run in runs)}" for key in different)
+    values = "; ".join(f"{key} {', '.join(str(run.decoding.get(key)) for run in runs)}" for key in different)
     return ["", f"The runs were decoded with different settings, from which differences may come: {values}"]
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from memattn import attention as mechanisms
@@ -123,7 +124,7 @@ class Seq2Seq(tf.keras.Model):
         super().__init__(**kwargs)
         if not isinstance(attention, Mapping) or "name" not in attention:
             raise ValueError(f"attention: expected a mechanism such as {{'name': 'bahdanau'}}, not {attention!r}")
-        self._arguments = {
+        arguments = {
             "vocabulary_size": vocabulary_size,
             "max_source_length": max_source_length,
             "layers": layers,
@@ -145,9 +146,15 @@ class Seq2Seq(tf.keras.Model):
             "spec_augment": spec_augment,
         }
         for name, choices in _CHOICES.items():
-            check_choice(name, self._arguments[name], choices)
-        if misfit := model_rules.first_problem(self._arguments, reads_tokens=source_features is None):
+            check_choice(name, arguments[name], choices)
+        if misfit := model_rules.first_problem(arguments, reads_tokens=source_features is None):
             raise ValueError(": ".join(misfit))
+        # Keras takes no integers of NumPy.
+        self._arguments = {
+            name: int(value) if isinstance(value, np.integer) else value for name, value in arguments.items()
+        }
+        sizes = ("vocabulary_size", "max_source_length", "layers", "units", "embedding_size")
+        vocabulary_size, max_source_length, layers, units, embedding_size = (self._arguments[name] for name in sizes)
         self.vocabulary_size, self.max_source_length = vocabulary_size, max_source_length
         # The order in which layers are made decides what a seed draws for them, and the order of the optimizer's state.
         uniform = {"class_name": "RandomUniform", "config": {"minval": -init_scale, "maxval": init_scale}}
@@ -163,7 +170,10 @@ class Seq2Seq(tf.keras.Model):
             self.source_embedding = self._embedding("source_embedding", embedding_size, uniform)
         else:
             self.source_embedding = FeatureReader(
-                source_features, spec_augment=spec_augment, dtype=self.dtype_policy, name="source_embedding"
+                self._arguments["source_features"],
+                spec_augment=self._arguments["spec_augment"],
+                dtype=self.dtype_policy,
+                name="source_embedding",
             )
         self.target_embedding = (
             self._embedding("target_embedding", embedding_size, uniform)
@@ -171,8 +181,8 @@ class Seq2Seq(tf.keras.Model):
             else self.source_embedding
         )
         self.encoder = ENCODERS[encoder](
-            layers=encoder_layers or layers,
-            units=encoder_units or units,
+            layers=self._arguments["encoder_layers"] or layers,
+            units=self._arguments["encoder_units"] or units,
             cell=encoder,
             dropout=dropout,
             initializer=uniform,

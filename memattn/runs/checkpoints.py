@@ -309,16 +309,16 @@ def read_listing(folder: str) -> Any:
 
 
 def stored_state(folder: str, name: str) -> bytes | None:
-    """Returns a tf.train.experimental.PythonState in the newest checkpoint of a folder, serialized.
+    """Returns a tf.train.experimental.PythonState in the newest readable checkpoint of a folder, serialized.
 
-    `name` is its name in the checkpoint. Returns None if there is no checkpoint, or if it cannot be read.
+    `name` is its name in the checkpoint. Returns None if no checkpoint can be read.
     """
-    try:
-        newest = os.path.basename(listed(folder)[0])
-        with plain_path(folder) as plain:
-            return tf.train.load_checkpoint(os.path.join(plain, newest)).get_tensor(f"{name}/.ATTRIBUTES/py_state")
-    except Exception:  # TensorFlow raises errors of any type
-        return None
+    with contextlib.suppress(RunError), plain_path(folder) as plain:
+        for path in listed(folder):
+            with contextlib.suppress(Exception):  # TensorFlow raises errors of any type
+                reader = tf.train.load_checkpoint(os.path.join(plain, os.path.basename(path)))
+                return reader.get_tensor(f"{name}/.ATTRIBUTES/py_state")
+    return None
 
 
 def step_of(path: str) -> int:

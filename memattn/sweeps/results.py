@@ -97,7 +97,7 @@ def is_final(folder: str, result: Result) -> bool:
     path = result.checkpoints[0]
     with contextlib.suppress(RunError):
         kept = checkpoints.listed(os.path.join(folder, os.path.basename(os.path.dirname(path))))
-        return not kept or os.path.basename(path) in map(os.path.basename, kept)
+        return not kept or os.path.basename(path) == os.path.basename(kept[0])
     return True
 
 

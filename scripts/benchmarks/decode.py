@@ -56,6 +56,7 @@ def main() -> int:
             )
             runners[name] = name, {**work, "processes": processes}
         works.append((length, runners))
+    race.check(runners for _, runners in works)
     rows = []
     rate = race.multiply_adds_per_second(32 * options.beam_size, 2 * options.units, 4 * options.units, options)
     for length, runners in works:

@@ -39,7 +39,9 @@ def main() -> int:
             units=table["units"],
             vocabulary=table["vocabulary"],
         )
-        measured = race.race({name: (name, work) for name in options.systems}, options)
+        runners = {name: (name, work) for name in options.systems}
+        race.check([runners])
+        measured = race.race(runners, options)
         paper = printed.TABLE_3_SECONDS
         if options.table == "1":
             paper = dict(zip(printed.TABLE_1_MODELS, printed.TABLE_1_SECONDS[length], strict=True))

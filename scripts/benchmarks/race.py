@@ -10,7 +10,7 @@ import pathlib
 import statistics
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import IO, Any, cast
 
 import numpy as np
@@ -124,16 +124,20 @@ def decoding_work(
     }
 
 
+def check(all_runners: Iterable[Mapping[str, tuple[str, Mapping[str, Any]]]]) -> None:
+    """Raises ConfigError if a system cannot select tokens from its work; see `race` for `runners`."""
+    for runners in all_runners:
+        for system, work in runners.values():
+            _check_selection(system, work)
+
+
 def race(
     runners: Mapping[str, tuple[str, Mapping[str, Any]]], options: flags.FlagValues, *, warming_up: int = 1
 ) -> dict[str, Measured]:
     """Warms up runners (name -> system and work), then times them in turns, `repeats` times.
 
-    `warming_up` runners warm up at the same time, which lengthens `fold_seconds` if there are several. Raises RunError,
-    and ConfigError for a system that cannot select tokens from this work.
+    `warming_up` runners warm up at the same time, which lengthens `fold_seconds` if there are several. Raises RunError.
     """
-    for system, work in runners.values():
-        _check_selection(system, work)
     os.makedirs(options.logs, exist_ok=True)
     if options.device == "cpu":
         import tensorflow as tf

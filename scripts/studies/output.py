@@ -17,6 +17,7 @@ from memattn.sweeps.results import Run
 from studies import names
 
 BENCHMARK = Path(__file__).resolve().parents[1] / "benchmark.py"
+MISSING = "Runs that are missing, because they or runs that they start from failed"
 OTHER_SETTINGS = "other learning rate and training steps"  # how the scale "cpu" differs from the paper
 _LABELS = {"small": " (SCALED DOWN)", "cpu": f" ({OTHER_SETTINGS} THAN THE PAPER'S)".upper()}
 
@@ -27,7 +28,7 @@ class Output(NamedTuple):
     Attributes:
       folder: path of the folder.
       scale: scale of the runs.
-      missing: folders of failed runs, which the results lack.
+      missing: folders of runs that the results lack, because they failed, or those that they start from.
     """
 
     folder: str
@@ -49,7 +50,7 @@ class Output(NamedTuple):
         """
         markdown = f"{title}{self.label}\n\n{formatting.markdown(at_least_one(rows, 'that the table needs'))}"
         if self.missing:
-            markdown += f"\nRuns that failed and are missing: {', '.join(self.missing)}\n"
+            markdown += f"\n{MISSING}: {', '.join(self.missing)}\n"
         files.write_csv(self.path("table.csv"), rows)
         files.write(self.path("table.md"), markdown)
         print(f"\n{markdown}", flush=True)

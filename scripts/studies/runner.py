@@ -186,7 +186,8 @@ def check(names: list[str], scale: str, runs_dir: str) -> None:
     endings: dict[str, set[str]] = {path: {""} for path in wanted}
     for target in (TARGETS[name] for name in names):
         for path in (path for kind in target.kinds for path in configs_of(kind, scale)):
-            endings[path].update(target.further_corpora)
+            if path in endings:  # otherwise the target needs no run of it
+                endings[path].update(target.further_corpora)
     needed = {
         run.data.path + ending: path
         for path, runs in wanted.items()
@@ -278,7 +279,9 @@ def _with_sources(runs: Mapping[str, list[Run]]) -> dict[str, list[Run]]:
         sources = filter(None, (run.config.training.init_from, run.config.training.teacher))
         return all(os.path.realpath(source) in made for source in sources)
 
-    return {kind: list(filter(has_sources, runs_of_kind)) for kind, runs_of_kind in runs.items()}
+    kept = {kind: list(filter(has_sources, runs_of_kind)) for kind, runs_of_kind in runs.items()}
+    is_changed = any(len(kept[kind]) < len(runs_of_kind) for kind, runs_of_kind in runs.items())
+    return _with_sources(kept) if is_changed else kept  # others may start from those that were left out
 
 
 def runs_of(names: list[str], scale: str) -> dict[str, dict[str, Config]]:

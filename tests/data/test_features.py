@@ -59,7 +59,7 @@ def config_of(folder, **changes):
     )
 
 
-def test_shards_give_back_normalised_sources(tmp_path, monkeypatch):
+def test_shards_give_back_normalized_sources(tmp_path, monkeypatch):
     monkeypatch.setattr(features, "SHARD_SIZE", 7)
     sources = [source for source, _ in drawn(20)]
     features.write(str(tmp_path), "train", sources)

@@ -212,6 +212,6 @@ def test_an_archive_of_another_checksum_is_refused(server, tmp_path):
 
 
 def test_a_server_that_refuses_the_program_is_reported_with_the_way_out(server, tmp_path):
-    with pytest.raises(DataError, match=f"404 Not Found; .*in a browser and put it into {tmp_path}"):
+    with pytest.raises(DataError, match=f"404 Not Found; .*a file that you put at {tmp_path}"):
         iwslt17.fetch("fr-en", f"{server.url}/texts", str(tmp_path))
     assert server.requests[0][0] == "/texts/fr/en/fr-en.tgz"

@@ -225,6 +225,20 @@ def test_a_bad_recording_of_a_scored_split_is_an_error_that_can_be_mended(tmp_pa
     assert prepare(tmp_path / "corpus", {"train": train, "valid": valid})["counts"]["valid"]["pairs"] == 3
 
 
+def test_a_broken_recording_of_another_split_is_reported_before_the_training_split_is_read(tmp_path, monkeypatch):
+    (train, _), (valid, _) = write_recordings(tmp_path / "a"), write_recordings(tmp_path / "b", 3, "dev")
+    (tmp_path / "b" / "dev-1.wav").write_bytes(b"")
+    read, paths = audio.read, []
+    monkeypatch.setattr(audio, "read", lambda path, most: paths.append(path) or read(path, most))
+    with pytest.raises(DataError, match="valid is scored as a whole"):
+        prepare(tmp_path / "corpus", {"train": train, "valid": valid})
+    assert len(paths) == 3
+
+
+def interrupt(*arguments):
+    raise KeyboardInterrupt
+
+
 @pytest.mark.filterwarnings("ignore:.*; skipped")
 def test_a_resumed_preparation_uses_the_recordings_as_they_are_now(tmp_path, monkeypatch):
     monkeypatch.setattr(features, "SHARD_SIZE", 3)
@@ -235,19 +249,19 @@ def test_a_resumed_preparation_uses_the_recordings_as_they_are_now(tmp_path, mon
     lost[1].write_bytes(bytes(len(contents[lost[1]])))
     modified = lost[1].stat().st_mtime_ns
     lost[2].write_bytes(b"")
-    scored = tmp_path / "b" / "dev-1.wav"
-    scored.rename(tmp_path / "aside.wav")
     splits = {"train": train, "valid": valid}
-    with pytest.raises(DataError, match="valid is scored as a whole"):
+    monkeypatch.setattr(speech, "_write_statistics", interrupt)  # all shards are written then
+    with pytest.raises(KeyboardInterrupt):
         prepare(tmp_path / "corpus", splits)
     for path in lost:
         path.write_bytes(contents[path])
     os.utime(lost[1], ns=(modified, modified))
     for path in kept:
         path.unlink()  # a whole shard
-    with pytest.raises(DataError, match="valid is scored as a whole"):
+    with pytest.raises(KeyboardInterrupt):
         prepare(tmp_path / "corpus", splits)
-    (tmp_path / "aside.wav").rename(scored)
+    monkeypatch.undo()
+    monkeypatch.setattr(features, "SHARD_SIZE", 3)
     counts = prepare(tmp_path / "corpus", splits)["counts"]
     assert (counts["train"]["pairs"], counts["valid"]["pairs"]) == (5, 3)
     prepare(tmp_path / "at_once", splits)

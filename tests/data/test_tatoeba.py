@@ -182,7 +182,7 @@ def test_an_unknown_language_is_reported_in_one_line(server, tmp_path):
 
 def test_a_server_that_refuses_the_program_is_reported_with_the_way_out(server, tmp_path):
     server.statuses = {"/anki/deu-eng.zip": [406]}
-    with pytest.raises(DataError, match=f"406 Not Acceptable; .*in a browser and put it into {tmp_path}/downloads"):
+    with pytest.raises(DataError, match=f"406 Not Acceptable; .*a file that you put at {tmp_path}/downloads"):
         tatoeba(server, tmp_path)
 
 

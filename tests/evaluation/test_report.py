@@ -59,7 +59,7 @@ class Page(html.parser.HTMLParser):
         return "".join(self.pieces)
 
 
-def made_up_run(config, folder="runs/a", *, sources=("a b", "c"), curves=None, evaluated=None, targets=None):
+def made_up_run(config, folder="runs/a", *, sources=("a b", "c"), curves=None, evaluated=None):
     """A run that was not evaluated, unless `evaluated` has its hypotheses and references."""
     lines = [source.split() for source in sources]
     return ReportedRun(
@@ -67,7 +67,7 @@ def made_up_run(config, folder="runs/a", *, sources=("a b", "c"), curves=None, e
         config=config,
         curves={"bleu": {10: 1.5, 20: 42.25}} if curves is None else curves,
         sources=lines,
-        text=[" ".join(line).replace("@@ ", "") for line in (*lines, *(targets or lines))],
+        text=[" ".join(line).replace("@@ ", "") for line in (*lines, *lines)],
         by_characters=False,
         evaluated=evaluated and Evaluated(made_up_result(config), *evaluated),
     )

@@ -1,5 +1,7 @@
 """Encoder, bridge, decoder and model, with each option: compared with NumPy, or tested by properties."""
 
+import json
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -342,6 +344,22 @@ def test_choices_that_a_model_cannot_have_are_refused(changes, problem):
     arguments = make_model("memory", {}).get_config()
     with pytest.raises(ValueError, match=problem):
         Seq2Seq(**{**arguments, **changes})
+
+
+def test_sizes_may_be_ints_of_numpy():
+    arguments = make_model("memory", {"num_slots": 2}).get_config()
+    of_numpy = {name: np.int64(value) for name, value in arguments.items() if type(value) is int}
+    model = Seq2Seq(**{**arguments, **of_numpy, "bridge": "dense", "encoder_layers": np.int32(2)})
+    again = Seq2Seq(**{**arguments, "bridge": "dense", "encoder_layers": 2})
+    assert json.dumps(model.get_config()) == json.dumps(again.get_config())
+    assert model.count_params() == again.count_params()
+
+
+@pytest.mark.parametrize("option", ["mix", "input_feeding"])
+def test_options_that_are_no_bools_are_refused(option):
+    arguments = make_model("memory", {}).get_config()
+    with pytest.raises(ValueError, match=f"{option}: must be true or false, not 'false'"):
+        Seq2Seq(**{**arguments, option: "false"})
 
 
 def test_a_model_is_built_without_a_call(monkeypatch):

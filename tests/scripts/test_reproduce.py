@@ -13,7 +13,7 @@ from helpers.studies import TINY, made_up, rows_of, run_in_forks, write_study
 from matplotlib import image
 from studies import estimates, names, runner
 from studies.britz2017 import figures, open_questions, printed, tables
-from studies.output import Output
+from studies.output import MISSING, Output
 
 import memattn.evaluation.plots
 from memattn.config import Config, CopyConfig, DataConfig, NeuralGPUConfig, Seq2SeqConfig, TrainingConfig
@@ -285,18 +285,30 @@ def test_conditions_list_runs_of_the_same_name_in_different_folders(monkeypatch,
     assert list(conditions["runs"]["translation"]) == [run.folder.removeprefix("runs/") for run in runs]
 
 
+@pytest.fixture
+def made_up_chain():
+    """A run, and two in a chain that starts from a run that is not there."""
+    first, second, third, *_ = made_up("table1", bleu=lambda config: 50.0)
+
+    def starting_from(run, folder):
+        training = dataclasses.replace(run.config.training, init_from=folder)
+        return run._replace(config=dataclasses.replace(run.config, training=training))
+
+    return {"arithmetic": [first, starting_from(second, "runs/failed"), starting_from(third, second.folder)]}
+
+
 def test_failed_runs_are_named_below_the_table_and_left_out_of_it(tmp_path, monkeypatch):
     runs = made_up("table1", bleu=lambda config: 50.0)
     monkeypatch.setattr(runner.sweep, "run_sweep", lambda *args, **options: [runs[-1].name])
     monkeypatch.setattr(runner, "finished", lambda *args: runs[:-1])
     monkeypatch.chdir(ROOT)
-    places = {"runs_dir": "runs", "results_dir": str(tmp_path), "jobs": 1, "strategy": "none"}
+    places = {"runs_dir": "runs/reproduce", "results_dir": str(tmp_path), "jobs": 1, "strategy": "none"}
     reproduction = runner.Reproduction("small", **places)
     for name in ("table1", "slots_by_length"):
         reproduction.make(name)
-    assert reproduction.failed == [f"runs/table1.small/{runs[-1].name}"]
+    assert reproduction.failed == [f"runs/reproduce/table1.small/{runs[-1].name}"]
     table = (tmp_path / "table1" / "small" / "table.md").read_text("utf-8")
-    assert table.endswith(f"\nRuns that failed and are missing: {reproduction.failed[0]}\n")
+    assert table.endswith(f"\n{MISSING}: {reproduction.failed[0]}\n")
     rows = rows_of(Output(str(tmp_path / "slots_by_length" / "small"), "small"))
     assert [row["fewest slots"] for row in rows] == [
         "1",
@@ -579,6 +591,16 @@ def test_unprepared_text_is_reported_before_anything_is_trained(monkeypatch, tmp
     message = "data/nowhere: not prepared yet; the head of configs/studies/translation/small.yaml has the command"
     with pytest.raises(ConfigError, match=message):
         runner.check(["table2"], "small", "runs/reproduce")
+
+
+def test_a_corpus_of_runs_that_a_target_does_not_need_may_be_missing(monkeypatch, tmp_path):
+    monkeypatch.chdir(ROOT)
+    with pytest.raises(ConfigError, match="^data/wmt17.en-de: not prepared yet; the head of configs/wmt17/en-de.yaml"):
+        runner.check(["figure8"], "paper", str(tmp_path))
+
+
+def test_a_run_that_starts_from_a_missing_one_is_left_out(made_up_chain):
+    assert runner._with_sources(made_up_chain) == {"arithmetic": made_up_chain["arithmetic"][:1]}
 
 
 def test_a_missing_corpus_of_the_evaluation_is_reported_before_anything_is_trained(monkeypatch, tmp_path):

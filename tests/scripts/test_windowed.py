@@ -27,7 +27,7 @@ def test_bridges_stand_side_by_side_with_means_over_seeds(tmp_path):
         assert [row[column] for column in columns] == [
             "53.00", "52.00-55.00", "never, never, never", "93.00", "never, never, 20"
         ]  # fmt: skip
-    for row in rows[-4:]:  # text has no BLEU at which it is learnt
+    for row in rows[-4:]:  # text has no BLEU at which it is learned
         assert [row[column] for column in columns] == ["53.00", "52.00-55.00", "", "93.00", ""]
     assert [row["model"] for row in rows[-3:-1]] == [
         "windowed memory, K = 32",

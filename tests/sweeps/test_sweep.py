@@ -355,6 +355,20 @@ def test_a_result_made_before_the_end_of_training_counts_as_missing(load, tmp_pa
         assert f"1 runs, {done} done before" in capsys.readouterr().out
 
 
+def test_an_average_of_other_checkpoints_than_the_last_counts_as_missing(load, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sweep, "command", Commands())
+    config, folder, options = load(GRID[:1]), tmp_path / "sweep", {**OPTIONS, "average": 2}
+    assert sweep.run_sweep(config, str(folder), **options) == []  # of step-0 and step-1
+    progress = Progress()
+    progress.finished = "2 steps"
+    recent = CheckpointFolder(tf.train.Checkpoint(progress=progress), str(folder / "num_slots=1" / "checkpoints"), 3)
+    for step, done in ((0, 1), (2, 0)):
+        recent.save(step)
+        capsys.readouterr()
+        assert sweep.run_sweep(config, str(folder), **options) == []
+        assert f"1 runs, {done} done before" in capsys.readouterr().out
+
+
 def test_a_result_is_no_row_if_its_training_fails_now(load, tmp_path, monkeypatch):
     monkeypatch.setattr(sweep, "command", Commands())
     config, folder = load(GRID[:1]), tmp_path / "sweep"

@@ -185,7 +185,10 @@ def test_an_initial_run_missing_on_one_worker_ends_both(both, tmp_path):
     assert both(with_overrides, {}, [[], []]) == [0, 0]
     init_from = f"training.init_from={tmp_path / 'start'}"
     answers = both(with_the_initial_run_elsewhere, {}, init_from, 1)
-    assert answers[1] == ["ConfigError", f"training.init_from: {tmp_path / 'start'}: no such folder"]
+    assert answers[1] == [
+        "ConfigError",
+        f"training.init_from: {tmp_path / 'start'}: no such folder; memattn-train makes run folders",
+    ]
     assert answers[0] == FAILED
 
 

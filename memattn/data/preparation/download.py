@@ -61,6 +61,7 @@ def _download(url: str, path: str, pause: float) -> None:
     """Attempts to download until the file is complete, or ATTEMPTS in a row brought nothing."""
     unfinished = f"{path}{files.UNFINISHED}"
     failures, problem, largest = 0, "", _size(unfinished)
+    advice = f"the same command takes a file that you put at {path}, such as the download of a browser"
     while failures < ATTEMPTS:
         try:
             if _attempt(url, unfinished):
@@ -72,7 +73,7 @@ def _download(url: str, path: str, pause: float) -> None:
         except requests.exceptions.RequestException as error:
             response = error.response
             if response is not None and response.status_code < 500 and response.status_code not in _RETRIED:
-                raise RefusedError(f"{url}: {response.status_code} {response.reason}") from error
+                raise RefusedError(f"{url}: {response.status_code} {response.reason}; {advice}") from error
             problem = str(error)
         if _size(unfinished) > largest:
             failures, largest = 0, _size(unfinished)
@@ -80,7 +81,6 @@ def _download(url: str, path: str, pause: float) -> None:
             failures += 1
             if failures < ATTEMPTS:
                 time.sleep(pause * 2 ** (failures - 1))
-    advice = f"the same command resumes, and takes a file that you put at {path}"
     raise DataError(f"{url}: not downloaded after {ATTEMPTS} attempts: {problem}; {advice}")
 
 
@@ -180,6 +180,8 @@ def extract(archive: str, names: list[str], folder: str) -> list[str]:
             while tar.fileobj.read(_BLOCK):  # reads up to the checksum at the end, which is then verified
                 pass
             for name, path in zip(names, paths, strict=True):
+                if os.path.exists(path):
+                    continue
                 content = tar.extractfile(_member(members, name, archive, folder))
                 with files.writing(path) as file:
                     shutil.copyfileobj(cast(IO[bytes], content), file)  # None only for what is no regular file

@@ -52,12 +52,7 @@ def fetch(pair: str, base_url: str, folder: str) -> dict[str, tuple[str, str]]:
     """
     languages = pair.split("-")
     url, archive = _archive(pair, base_url, folder)
-    try:
-        download.fetch(url, archive, SHA256[pair])
-    except download.RefusedError as error:
-        raise DataError(
-            f"{error}; if the server refuses only this program, download the file in a browser and put it into {folder}"
-        ) from error
+    download.fetch(url, archive, SHA256[pair])
     folder = archive.removesuffix(".tgz")
     patterns = [name for names in SPLITS.values() for name in names]
     names = [name.format(pair, language) for name in patterns for language in languages]

@@ -39,10 +39,7 @@ def fetch(language: str, base_url: str, folder: str) -> dict[str, tuple[str, str
     try:
         download.fetch(url, archive)
     except download.RefusedError as error:
-        raise DataError(
-            f"{error}; --language is a code of the list at {URL}; if the server refuses only this program, "
-            f"download the file in a browser and put it into {folder}"
-        ) from error
+        raise DataError(f"{error}; --language is a code of the list at {URL}") from error
     folder = archive.removesuffix(".zip")
     text = download.unzip(archive, f"{language}.txt", folder)
     pairs: dict[str, list[tuple[str, str]]] = {"train": [], "valid": [], "test": []}
