@@ -124,7 +124,7 @@ class Seq2Seq(tf.keras.Model):
         super().__init__(**kwargs)
         if not isinstance(attention, Mapping) or "name" not in attention:
             raise ValueError(f"attention: expected a mechanism such as {{'name': 'bahdanau'}}, not {attention!r}")
-        arguments = {
+        arguments: dict[str, Any] = {
             "vocabulary_size": vocabulary_size,
             "max_source_length": max_source_length,
             "layers": layers,
@@ -150,7 +150,7 @@ class Seq2Seq(tf.keras.Model):
         if misfit := model_rules.first_problem(arguments, reads_tokens=source_features is None):
             raise ValueError(": ".join(misfit))
         # Keras takes no integers of NumPy.
-        self._arguments = {
+        self._arguments: dict[str, Any] = {
             name: int(value) if isinstance(value, np.integer) else value for name, value in arguments.items()
         }
         sizes = ("vocabulary_size", "max_source_length", "layers", "units", "embedding_size")
