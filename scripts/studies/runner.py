@@ -188,13 +188,11 @@ def check(names: list[str], scale: str, runs_dir: str) -> None:
         for path in (path for kind in target.kinds for path in configs_of(kind, scale)):
             if path in endings:  # otherwise the target needs no run of it
                 endings[path].update(target.further_corpora)
-    needed = {
-        run.data.path + ending: path
-        for path, runs in wanted.items()
-        for run in runs.values()
-        for ending in endings[path]
-        if run.data.generated is None
-    }
+    needed: dict[str, str] = {}  # folder of a corpus -> the first config that needs it
+    for path, runs in wanted.items():
+        for run in (run for run in runs.values() if run.data.generated is None):
+            for ending in sorted(endings[path]):
+                needed.setdefault(run.data.path + ending, path)
     if missing := [folder for folder in needed if not os.path.isdir(folder)]:
         problems = (f"{folder}: not prepared yet; the head of {needed[folder]} has the command" for folder in missing)
         raise ConfigError("; ".join(problems))

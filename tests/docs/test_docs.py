@@ -111,7 +111,7 @@ def test_the_tables_of_keys_resolve_postponed_annotations(monkeypatch):
 
 def test_a_wrong_class_in_the_registry_is_named(monkeypatch):
     monkeypatch.setitem(MECHANISMS, "uniform", "memattn.attention.none:UniformAttention")
-    with pytest.raises(ConfigError, match="uniform: memattn.attention.none .*UniformAttention"):
+    with pytest.raises(ConfigError, match="uniform: module memattn.attention.none .*UniformAttention"):
         configs.checked({"data": {"copy": {}}, "model": {"attention": {"name": "uniform"}}}, configs.Origin("test"))
 
 
