@@ -2,7 +2,7 @@
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -154,8 +154,8 @@ def _merged(base: Mapping, changes: Mapping, key: str = "") -> dict:
     merged = dict(base)
     if key == "model" and "kind" in changes:
         _drop_other_kinds(merged, changes["kind"])
-    if key == "data" and any(changes.get(task) is not None for task in ("copy", "task")):
-        merged = {name: value for name, value in merged.items() if name not in ("copy", "task") or name in changes}
+    if key == "data":
+        _drop_replaced_task(merged, {name for name, value in changes.items() if value is not None})
     for name, value in changes.items():
         are_mappings = isinstance(value, Mapping) and isinstance(merged.get(name), Mapping)
         merged[name] = _merged(merged[name], value, f"{key}.{name}".lstrip(".")) if are_mappings else value
@@ -166,6 +166,13 @@ def _drop_other_kinds(model: dict, kind: Any) -> None:
     """Removes the keys of `model` that only other kinds have."""
     for name in keys_of_other_kinds(ModelConfig, kind) & model.keys():
         del model[name]
+
+
+def _drop_replaced_task(data: dict, given: Set[str]) -> None:
+    """Removes `copy` from the mapping `data` if `task` is among the keys that are given now, and the reverse."""
+    for task, replaced in (("copy", "task"), ("task", "copy")):
+        if task in given and replaced not in given:
+            data.pop(replaced, None)
 
 
 def apply_changes(tree: Mapping, changes: Mapping[str, Any], origin: Origin | None = None) -> dict:
@@ -192,9 +199,8 @@ def apply_changes(tree: Mapping, changes: Mapping[str, Any], origin: Origin | No
             _drop_other_kinds(node, changes[key])
         node[last] = _deep_copy(changes[key])
     given = {key.split(".")[1] for key, value in changes.items() if key.startswith("data.") and value is not None}
-    for task, replaced in (("copy", "task"), ("task", "copy")):
-        if task in given and replaced not in given:
-            changed["data"].pop(replaced, None)
+    if given:
+        _drop_replaced_task(changed["data"], given)
     return changed
 
 

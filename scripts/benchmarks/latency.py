@@ -33,7 +33,6 @@ def main() -> int:
                         options, length=times * length, source_lengths=length, examples=1, batch=1, beam=beam_size
                     )
                     runners[f"{name}, {times * length} steps"] = name, work
-            race.check([runners])
             measured = race.race(runners, options)
             once = {name: measured[f"{name}, {length} steps"] for name in options.systems}
             for name, result in once.items():

@@ -39,9 +39,7 @@ def main() -> int:
             units=table["units"],
             vocabulary=table["vocabulary"],
         )
-        runners = {name: (name, work) for name in options.systems}
-        race.check([runners])
-        measured = race.race(runners, options)
+        measured = race.race({name: (name, work) for name in options.systems}, options)
         paper = printed.TABLE_3_SECONDS
         if options.table == "1":
             paper = dict(zip(printed.TABLE_1_MODELS, printed.TABLE_1_SECONDS[length], strict=True))

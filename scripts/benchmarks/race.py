@@ -136,8 +136,10 @@ def race(
 ) -> dict[str, Measured]:
     """Warms up runners (name -> system and work), then times them in turns, `repeats` times.
 
-    `warming_up` runners warm up at the same time, which lengthens `fold_seconds` if there are several. Raises RunError.
+    `warming_up` runners warm up at the same time, which lengthens `fold_seconds` if there are several. Raises RunError,
+    and ConfigError as `check`.
     """
+    check([runners])
     os.makedirs(options.logs, exist_ok=True)
     if options.device == "cpu":
         import tensorflow as tf

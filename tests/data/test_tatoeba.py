@@ -174,8 +174,11 @@ def test_an_unknown_language_is_reported_in_one_line(server, tmp_path):
     warning, result.stderr = result.stderr.split("\n", 1)
     assert warning == "warning: --language: Moses has no rules for 'xyz', and those of English are used"
     url = f"{server.url}/anki/xyz-eng.zip"
-    assert_single_error(result, f"{url}: 404 Not Found; ")
-    assert "; --language is a code of the list at https://www.manythings.org/" in result.stderr
+    by_hand = (
+        f"the same command takes a file that you put at {tmp_path}/downloads/xyz-eng.zip, such as the download of a"
+    )
+    language = "--language is a code of the list at https://www.manythings.org/"
+    assert_single_error(result, f"{url}: 404 Not Found; {by_hand} browser; {language}")
     assert not (tmp_path / "en-xyz").exists()
 
 
