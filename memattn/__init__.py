@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         AttentionMechanism,
         BahdanauAttention,
         FeedForwardAttention,
+        LatentsAttention,
         LinearAttention,
         LocalMonotonicAttention,
         LocalPredictiveAttention,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
         MonotonicAttention,
         NestedMemoryAttention,
         NoAttention,
+        StretchMeansAttention,
         WindowedMemoryAttention,
     )
     from memattn.models.seq2seq import Seq2Seq

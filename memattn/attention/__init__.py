@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from memattn.attention.bahdanau import BahdanauAttention
     from memattn.attention.base import AttentionMechanism
     from memattn.attention.feed_forward import FeedForwardAttention
+    from memattn.attention.latents import LatentsAttention
     from memattn.attention.linear import LinearAttention
     from memattn.attention.local import LocalMonotonicAttention, LocalPredictiveAttention
     from memattn.attention.location import LocationAttention
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from memattn.attention.monotonic import MonotonicAttention
     from memattn.attention.nested_memory import NestedMemoryAttention
     from memattn.attention.none import NoAttention
+    from memattn.attention.stretch_means import StretchMeansAttention
     from memattn.attention.windowed_memory import WindowedMemoryAttention
 
 __all__ = ["MECHANISMS", "OptionError", "build", *CLASSES]

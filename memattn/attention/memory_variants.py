@@ -52,6 +52,7 @@ class MemoryVariantAttention(SlotReader):
         self.encoder_scoring, self.decoder_scoring = encoder_scoring, decoder_scoring
         self.encoder_normalize, self.vote_scale = encoder_normalize, vote_scale
         self.position_windows = position_windows
+        self.encoder_scores = self.make_dense(self.num_slots, "encoder_scores")  # W_alpha
 
     @classmethod
     def check(cls, *, vote_scale, **options):
@@ -59,7 +60,8 @@ class MemoryVariantAttention(SlotReader):
         if not (isinstance(vote_scale, numbers.Real) and 0 < vote_scale < math.inf):
             raise OptionError("vote_scale", f"must be a number above 0, not {vote_scale!r}")
 
-    def _alpha(self, logits, mask):
+    def _alpha(self, states, mask):
+        logits = self.encoder_scores(states)
         if self.position_windows:
             logits = with_windows(logits, mask)
         return self.vote_scale * self._unscaled_alpha(logits, mask)

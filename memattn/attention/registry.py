@@ -18,6 +18,8 @@ _ENTRIES = {
     "luong_dot": "memattn.attention.luong_dot:LuongDotAttention",
     "memory": "memattn.attention.memory:MemoryAttention",
     "windowed_memory": "memattn.attention.windowed_memory:WindowedMemoryAttention",
+    "stretch_means": "memattn.attention.stretch_means:StretchMeansAttention",
+    "latents": "memattn.attention.latents:LatentsAttention",
     "nested_memory": "memattn.attention.nested_memory:NestedMemoryAttention",
     "memory_variant": "memattn.attention.memory_variants:MemoryVariantAttention",
     "local_m": "memattn.attention.local:LocalMonotonicAttention",

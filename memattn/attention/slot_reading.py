@@ -8,7 +8,7 @@ from memattn.attention.base import AttentionMechanism
 from memattn.attention.initializers import Initializer, initializer_of
 from memattn.attention.ops import additive_energies
 from memattn.attention.options import positive_int
-from memattn.attention.slots import slot_memory, source_weights
+from memattn.attention.slots import slot_memory, source_weights, value_scores
 
 
 class SlotReader(AttentionMechanism):
@@ -18,7 +18,7 @@ class SlotReader(AttentionMechanism):
     - "additive": v . tanh(W_q h + b + W_read C_k) for slot k, as Bahdanau attention scores source states. The vectors
       in the tanh are `read_units` wide.
 
-    A mechanism defines `_alpha` and `score`.
+    A mechanism defines `_alpha`, or `memorize` if its slots are no weighted sums of the states.
     """
 
     num_slots: int
@@ -35,7 +35,6 @@ class SlotReader(AttentionMechanism):
         super().__init__(**kwargs)
         self.num_slots, self.read_units = int(num_slots), int(read_units)
         self.read, self.initializer = read, initializer
-        self.encoder_scores = self.make_dense(self.num_slots, "encoder_scores")  # W_alpha
         self.v = None
         if read == "address":
             self.decoder_scores = self.make_dense(self.num_slots, "decoder_scores")  # W_beta
@@ -51,17 +50,25 @@ class SlotReader(AttentionMechanism):
         positive_int("read_units", read_units)
 
     def memorize(self, states, mask):
-        # In the constructor, v could not get a path that begins with that of the enclosing layer.
-        if self.read == "additive" and self.v is None:
-            self.v = self.add_weight(shape=(self.read_units,), initializer=self._v_initializer, name="v")
-        alpha = self._alpha(self.encoder_scores(states), mask)
+        alpha = self._alpha(states, mask)
         slots = tf.matmul(alpha, states, transpose_a=True)  # C [B, K, D]
-        memory = slot_memory(slots, alpha, states)
-        return memory if self.read == "address" else {**memory, "keys": self.key_layer(slots)}
+        return self._with_keys(slot_memory(slots, alpha, states), slots)
 
-    def _alpha(self, logits: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-        """Returns alpha [B, S, K], 0 for padding, of logits W_alpha s_t; `mask` [B, S] is false for padding."""
+    def _alpha(self, states: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+        """Returns the writing weights alpha [B, S, K] of states [B, S, D]; padding, where `mask` is false, gets 0."""
         raise NotImplementedError
+
+    def _with_keys(self, memory: dict[str, tf.Tensor], slots: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Returns the memory, with W_read C_k for each slot C_k in `slots` [B, K, D] if they are read additively."""
+        if self.read == "address":
+            return memory
+        if self.v is None:  # in the constructor, v could not get a path that begins with that of the enclosing layer
+            self.v = self.add_weight(shape=(self.read_units,), initializer=self._v_initializer, name="v")
+        return {**memory, "keys": self.key_layer(slots)}
+
+    def score(self, query, memory, state=(), seed=None):
+        beta = tf.nn.softmax(self._slot_logits(query, memory))  # [B, Q, K]
+        return value_scores(beta, memory), state
 
     def _slot_logits(self, query: tf.Tensor, memory: dict[str, tf.Tensor]) -> tf.Tensor:
         """Returns the logits of beta [B, Q, K]."""

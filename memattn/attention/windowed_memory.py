@@ -7,7 +7,6 @@ import tensorflow as tf
 from memattn.attention.initializers import Initializer
 from memattn.attention.ops import masked_softmax, sum_dtype
 from memattn.attention.slot_reading import SlotReader
-from memattn.attention.slots import value_scores
 
 _LOWEST_WINDOW = -8.0  # least value of a window; W_alpha s_t can still outweigh it
 
@@ -37,13 +36,11 @@ class WindowedMemoryAttention(SlotReader):
         **kwargs,
     ):
         super().__init__(num_slots=num_slots, read=read, read_units=read_units, initializer=initializer, **kwargs)
+        self.encoder_scores = self.make_dense(self.num_slots, "encoder_scores")  # W_alpha
 
-    def _alpha(self, logits, mask):
-        return masked_softmax(with_windows(logits, mask), tf.expand_dims(mask, -1), axis=1)
-
-    def score(self, query, memory, state=(), seed=None):
-        beta = tf.nn.softmax(self._slot_logits(query, memory))  # [B, Q, K]
-        return value_scores(beta, memory), state
+    def _alpha(self, states, mask):
+        logits = with_windows(self.encoder_scores(states), mask)
+        return masked_softmax(logits, tf.expand_dims(mask, -1), axis=1)
 
 
 def with_windows(logits: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:

@@ -39,6 +39,8 @@ STYLES = {
     "luong_dot": Style("dot product", "#009E73", "-."),
     "memory": Style("memory", "#0072B2", "-"),
     "windowed_memory": Style("windowed memory", "#332288", (0, (6, 2, 1, 2))),
+    "stretch_means": Style("stretch means", "#44AA99", (0, (4, 1, 1, 1, 1, 1))),
+    "latents": Style("latents", "#999933", (0, (5, 1))),
     "nested_memory": Style("nested memory", "#56B4E9", "--"),
     "memory_variant": Style("memory variant", "#8FA6D9", "-."),
     "local_m": Style("local-m", "#6B4423", "-"),
@@ -55,6 +57,7 @@ STYLES = {
     "markovian": Style("Markovian Neural GPU", "#B3A8C9", "--"),
     "extended": Style("Extended Neural GPU", "#8377A1", "-."),
 }
+_READ_ADDITIVELY = ("windowed_memory", "stretch_means", "latents")  # by default
 _READ_BY_ADDRESS = Style("windowed memory", "#9467BD", (0, (3, 2)))
 _SLOTS = 32  # number of slots whose lines have the mechanism's colour: fewer are lighter, more are darker
 _SLOT_BOUNDS, _SLOT_DASHES = (4, 16, 32, 64), (":", "-.", "--", "-", (0, (8, 2)))  # dashes of `memory` by slots
@@ -75,9 +78,8 @@ def words(attention: Mapping[str, Any]) -> str:
     num_slots = _num_slots(attention)
     slots = f", K = {num_slots}" if num_slots else ""
     encodings = ", position encodings" if attention.get("position_encoding", False) else ""
-    style = _style(attention)
-    reading = ", read by address" if style is _READ_BY_ADDRESS else ""
-    return style.words + slots + encodings + reading
+    is_by_address = attention["name"] in _READ_ADDITIVELY and attention.get("read") == "address"
+    return _style(attention).words + slots + encodings + (", read by address" if is_by_address else "")
 
 
 def line_styles(attentions: list[Mapping[str, Any]]) -> list[tuple[str, Dash]]:

@@ -4,14 +4,16 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+_WORDS = {"windowed_memory": "windowed", "stretch_means": "stretch means", "latents": "latents"}
+
 
 def model(mechanism: Mapping[str, Any]) -> str:
     """Returns the name that tables give to the model with an attention mechanism."""
     if not is_memory(mechanism):
         return mechanism["name"]
     slots = f"K={mechanism['num_slots']}"
-    if mechanism["name"] == "windowed_memory":
-        return f"windowed {slots}" + (" by address" if mechanism["read"] == "address" else "")
+    if mechanism["name"] in _WORDS:
+        return f"{_WORDS[mechanism['name']]} {slots}" + (" by address" if mechanism["read"] == "address" else "")
     return slots + (" + PE" if mechanism.get("position_encoding", False) else "")
 
 
@@ -19,8 +21,9 @@ def attention(name: str) -> dict[str, Any]:
     """Returns the options of attention that the name of a model in tables says."""
     if match := re.fullmatch(r"K=(\d+)( \+ PE)?", name):
         return {"name": "memory", "num_slots": int(match[1]), "position_encoding": bool(match[2])}
-    if match := re.fullmatch(r"windowed K=(\d+)( by address)?", name):
-        return {"name": "windowed_memory", "num_slots": int(match[1]), "read": "address" if match[2] else "additive"}
+    for mechanism, words in _WORDS.items():
+        if match := re.fullmatch(rf"{words} K=(\d+)( by address)?", name):
+            return {"name": mechanism, "num_slots": int(match[1]), "read": "address" if match[2] else "additive"}
     return {"name": name}
 
 

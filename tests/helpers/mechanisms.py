@@ -14,7 +14,7 @@ from memattn import attention
 from memattn.attention.ops import masked_softmax
 
 _RARER = (
-    *("windowed_memory", "nested_memory", "memory_variant"),
+    *("windowed_memory", "stretch_means", "latents", "nested_memory", "memory_variant"),
     *("feed_forward", "linear", "location", "local_m", "local_p", "monotonic", "mocha", "matcha"),
 )
 QUICK_NAMES = CHOSEN or [name for name in attention.MECHANISMS if name not in _RARER]
@@ -33,6 +33,10 @@ _SLOW_CASES = [
     ("memory", {"num_slots": 3, "encoder_scoring": "sigmoid", "decoder_scoring": "sigmoid"}),
     ("windowed_memory", {"num_slots": 3, "read_units": 5}),
     ("windowed_memory", {"num_slots": 3, "read": "address"}),
+    ("stretch_means", {"num_slots": 3}),
+    ("stretch_means", {"num_slots": 3, "read": "address"}),
+    ("latents", {"num_slots": 3}),
+    ("latents", {"num_slots": 3, "read": "address"}),
     ("memory_variant", {"num_slots": 3, "encoder_normalize": "time"}),
     ("memory_variant", {"num_slots": 3, "encoder_scoring": "softmax_time", "read": "additive"}),
     ("memory_variant", {"num_slots": 3, "vote_scale": 2.0, "position_windows": True}),
@@ -85,6 +89,7 @@ _SLOW_REPRESENTATIVES = [
 _OTHER_SLOW_MODELS = [
     ("memory", {"num_slots": 1}, {}),
     ("memory", {}, {"decoder": "gru", "input_feeding": False}),
+    *((name, {"num_slots": 3}, {}) for name in ("stretch_means", "latents")),
     *((name, {}, {}) for name in ("nested_memory", "feed_forward", "location", "local_p")),
     ("linear", {"projection": 3, "gated": True, "normalize": "none"}, {}),
     ("matcha", {"test_mode": "soft"}, {}),

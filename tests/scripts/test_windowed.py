@@ -53,6 +53,24 @@ def test_the_parts_of_windowed_memory_have_a_row_and_a_curve_each(tmp_path):
     assert (tmp_path / "learning_curves.png").stat().st_size > 10_000
 
 
+def test_baselines_stand_beside_windowed_memory_for_each_task_and_number_of_slots(tmp_path):
+    output = Output(str(tmp_path), "small")
+    windowed.baselines(output, made_up("baselines", bleu=lambda config: 90.0 + config.training.seed))
+    rows = rows_of(output)
+    assert [(row["task"], row["K"]) for row in rows[::4]] == [
+        *(("copy, L = 40", slots) for slots in ("16", "8", "4")),
+        *(("selective_copy, L = 40, 4 marked", slots) for slots in ("8", "4")),
+    ]
+    assert [row["what writes the slots"] for row in rows[:4]] == [
+        "windows and learned weights",
+        "plain means of stretches",
+        "learned weights, without windows",
+        "learned queries (latents)",
+    ]
+    assert {(row["BLEU"], row["min-max"], row["seeds"]) for row in rows} == {("92.00", "91.00-93.00", "3")}
+    assert (tmp_path / "learning_curves_selective_copy_4.png").stat().st_size > 10_000
+
+
 @pytest.mark.parametrize("scale", ["small", "cpu"])
 def test_windowed_memory_has_its_symbols_per_slot_beside_its_steps(scale, tmp_path):
     output = Output(str(tmp_path), scale)

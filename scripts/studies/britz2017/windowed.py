@@ -23,6 +23,13 @@ from studies.runs import (
 )
 
 _MECHANISMS = ("none", "memory", "windowed_memory", "bahdanau")  # in the order of the rows
+# What writes the slots of the mechanisms in configs/studies/baselines.
+_WRITING = {
+    "windowed_memory": "windows and learned weights",
+    "stretch_means": "plain means of stretches",
+    "memory_variant": "learned weights, without windows",
+    "latents": "learned queries (latents)",
+}
 
 
 def windowed_memory(output: Output, runs: list[Run]) -> None:
@@ -111,6 +118,27 @@ def windows(output: Output, runs: list[Run]) -> None:
     output.table(rows, f"Parts of windowed memory attention: {task_name(runs[0])}, K = {num_slots(runs[0])}")
     title = f"Copy task, L = {task_length(runs[0])}, K = {num_slots(runs[0])}"
     output.learning_curves("learning_curves", by_parts, title)
+
+
+def baselines(output: Output, runs: list[Run]) -> None:
+    """Writes BLEU and training steps of windowed memory and of mechanisms that lack a part of it, by task and K.
+
+    Draws learning curves for each task and K, as means over the seeds.
+    """
+    rows = []
+    for (task, slots), same in groups(runs, task_name, num_slots).items():
+        by_model = groups(same, _writing)
+        for model, seeds in by_model.items():
+            early = {f"BLEU after {step}": f"{_mean_bleu_after(step, seeds):.1f}" for step in (500, 1000)}
+            rows.append({"task": task, "K": slots, "what writes the slots": model, **early, **_quality(seeds)})
+        name = f"learning_curves_{task.partition(',')[0]}_{slots}"
+        output.learning_curves(name, by_model, f"{task}, K = {slots}")
+    output.table(rows, "What writes the slots: windowed memory beside its baselines")
+
+
+def _writing(run: Run) -> str:
+    """Names what writes the slots of a run's memory."""
+    return _WRITING[styles.attention(run.config)["name"]]
 
 
 def _mean_bleu_after(step: int, seeds: list[Run]) -> float:

@@ -1,0 +1,67 @@
+"""A baseline whose slots are learned queries that read the source once, as in the Perceiver (Jaegle et al., 2021)."""
+
+from typing import Literal
+
+import tensorflow as tf
+
+from memattn.attention.initializers import Initializer, initializer_of
+from memattn.attention.ops import cast, masked_softmax
+from memattn.attention.slot_reading import SlotReader
+
+
+class LatentsAttention(SlotReader):
+    """Lets K learned latents z_k attend to the states once per source: the Perceiver's cross-attention, with one head.
+
+    With layer normalization LN, and D the width of a state:
+
+    - alpha_k = softmax over t of (W_q LN(z_k)) . (W_k LN(s_t)) / sqrt(D)
+    - y_k = z_k + W_o sum_t alpha_kt W_v LN(s_t)
+    - C_k = y_k + W_2 gelu(W_1 LN(y_k) + b_1) + b_2
+
+    Nothing ties a latent to a place in the source. A decoder step reads beta C, where beta is a softmax of the logits
+    that `read` chooses. The weights of source positions, for pictures, are beta alpha.
+
+    Args:
+      num_slots: K, the number of latents; at least 1.
+      read: what the logits of beta are: "address", W_beta h (Eq. 7), or "additive", v . tanh(W_q h + b + W_read C_k),
+        as in Bahdanau attention.
+      read_units: width of v and of the vectors in the tanh; for `read: additive` only.
+      initializer: name, config or object, of all weight matrices, z and v.
+    """
+
+    def __init__(
+        self,
+        *,
+        num_slots: int = 32,
+        read: Literal["address", "additive"] = "additive",
+        read_units: int = 128,
+        initializer: Initializer = "glorot_uniform",
+        **kwargs,
+    ):
+        super().__init__(num_slots=num_slots, read=read, read_units=read_units, initializer=initializer, **kwargs)
+        self.z = None
+
+    def memorize(self, states, mask):
+        width = states.shape[-1]
+        if self.z is None:
+            self._make_weights(width)
+        latents = cast(self.z, states.dtype)[None]  # [1, K, D]
+        inputs = self.state_norm(states)
+        queries = self.latent_query(self.latent_norm(latents)) / width**0.5  # [1, K, D]
+        logits = tf.einsum("bsd,kd->bsk", self.latent_key(inputs), queries[0])
+        alpha = masked_softmax(logits, tf.expand_dims(mask, -1), axis=1)  # [B, S, K]
+        read = tf.matmul(alpha, self.latent_value(inputs), transpose_a=True)  # [B, K, D]
+        slots = latents + self.latent_output(read)
+        slots += self.contract(self.expand(self.slot_norm(slots)))
+        slots *= tf.cast(tf.reduce_any(mask, 1), slots.dtype)[:, None, None]  # contexts of an empty source are 0
+        return self._with_keys({"values": slots, "alpha": alpha}, slots)
+
+    def _make_weights(self, width: int) -> None:
+        initializer = tf.keras.initializers.get(initializer_of("z", self.initializer))
+        self.z = self.add_weight(shape=(self.num_slots, width), initializer=initializer, name="z")
+        for name in ("latent_query", "latent_key", "latent_value", "latent_output"):  # W_q, W_k, W_v, W_o
+            setattr(self, name, self.make_dense(width, name))
+        for name, activation in (("expand", "gelu"), ("contract", None)):  # W_1 and b_1, W_2 and b_2
+            setattr(self, name, self.make_dense(width, name, use_bias=True, activation=activation))
+        for name in ("latent_norm", "state_norm", "slot_norm"):
+            setattr(self, name, tf.keras.layers.LayerNormalization(dtype=self.dtype_policy, name=name))

@@ -1,0 +1,54 @@
+"""A baseline without writing weights: each slot is the mean of one of K equal stretches of the source."""
+
+from typing import Literal
+
+import tensorflow as tf
+
+from memattn.attention.initializers import Initializer
+from memattn.attention.ops import sum_dtype
+from memattn.attention.slot_reading import SlotReader
+
+
+class StretchMeansAttention(SlotReader):
+    """Makes slot k the mean of the states in the k-th of K equal stretches of the source: C = alpha^T s.
+
+    A source of n positions has stretches of n / K positions. A position that lies in two stretches counts in each by
+    the part of it that lies there; so a source shorter than K has the same position in several slots. Nothing is
+    learned in writing: a mechanism whose writing weights are learned must be better than this one to be worth them.
+    A decoder step reads beta C, where beta is a softmax of the logits that `read` chooses.
+
+    Args:
+      num_slots: K, the number of slots; at least 1.
+      read: what the logits of beta are: "address", W_beta h (Eq. 7), or "additive", v . tanh(W_q h + b + W_read C_k),
+        as in Bahdanau attention.
+      read_units: width of v and of the vectors in the tanh; for `read: additive` only.
+      initializer: name, config or object, of all weight matrices and v.
+    """
+
+    def __init__(
+        self,
+        *,
+        num_slots: int = 32,
+        read: Literal["address", "additive"] = "additive",
+        read_units: int = 128,
+        initializer: Initializer = "glorot_uniform",
+        **kwargs,
+    ):
+        super().__init__(num_slots=num_slots, read=read, read_units=read_units, initializer=initializer, **kwargs)
+
+    def _alpha(self, states, mask):
+        return tf.cast(stretch_weights(self.num_slots, mask, sum_dtype(states.dtype)), states.dtype)
+
+
+def stretch_weights(num_slots: int, mask: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
+    """Returns alpha [B, S, K]: alpha_tk = |position t in stretch k| / |stretch k|.
+
+    Of n positions, the t-th covers [t - 1, t], and stretch k covers [(k - 1) n / K, k n / K]. `mask` [B, S] is false
+    for padding, which belongs to no stretch.
+    """
+    real = tf.expand_dims(tf.cast(mask, dtype), -1)  # [B, S, 1]
+    ends = tf.cumsum(real, 1)  # [B, S, 1], t
+    stretch = tf.reduce_sum(real, 1, keepdims=True) / num_slots  # [B, 1, 1], n / K
+    stretch_ends = tf.range(1, num_slots + 1, dtype=dtype) * stretch  # [B, 1, K]
+    overlaps = tf.minimum(ends, stretch_ends) - tf.maximum(ends - 1, stretch_ends - stretch)
+    return real * tf.math.divide_no_nan(tf.nn.relu(overlaps), stretch)
