@@ -70,6 +70,7 @@ KINDS = {
     "bridge_translation": _TESTED,
     "windows": Kind(),
     "baselines": Kind(),
+    "baselines_translation": _TESTED,
     "windowed_memory": Kind(("windowed_memory", "windowed_memory_200", "windowed_memory_slots")),
     "pace": Kind(),
     "speech": _TESTED,
@@ -145,6 +146,10 @@ TARGETS = {
     "bridge": Target(("bridge", "bridge_translation"), windowed.bridge),
     "windows": Target(("windows",), windowed.windows),
     "baselines": Target(("baselines",), windowed.baselines),
+    "baselines_translation": Target(
+        ("baselines_translation",),
+        table_of_runs("Multi30k English to German: windowed memory and plain means of stretches"),
+    ),
     "windowed_memory": Target(("windowed_memory",), windowed.windowed_memory),
     "pace": Target(("pace",), windowed.pace),
     "speech": Target(("speech",), speech.speech, further_corpora=(speech.UNHEARD,)),
