@@ -128,8 +128,7 @@ class Seq2SeqConfig:
     # shortens sources to a quarter (Chan et al., 2016)
     encoder_reduce: list = dataclasses.field(default_factory=list)
     embedding_size: int = number(256, at_least=1)  # E, the width of source and target embeddings
-    # dropout rate of every cell's input, with a new mask each step; in cgru, of the memory after each cell, with a
-    # lower rate beyond eight positions
+    # dropout rate of every cell's input, with a new mask each step; of cgru, of the first memory, once per source
     dropout: float = number(0.2, at_least=0, below=1)
     # for data.source: features, number of masks of time, and of masks of frequency, in each source in training; 0: none
     # (SpecAugment, Park et al., 2019)

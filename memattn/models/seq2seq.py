@@ -79,7 +79,7 @@ class Seq2Seq(tf.keras.Model):
       encoder_reduce: factors of the encoder's first layers, in order: so many neighbouring outputs of a layer are
         joined into one. At most `encoder_layers` - 1 factors.
       embedding_size: E, the width of source and target embeddings.
-      dropout: rate on the input of every cell; in "cgru", as in `ConvolutionalGRU`.
+      dropout: rate on the input of every cell; of "cgru", on its first memory, once per source.
       init_scale: initial weights are uniform on +-init_scale, except in the cells of "cgru".
       input_feeding: the decoder reads the previous context beside each token.
       mix: a tanh layer on [h; c] comes before the logits.

@@ -18,15 +18,28 @@ def test_states_are_the_memory_after_as_many_steps_as_positions_and_the_final_st
     model, source = make_model("bahdanau", {}, **SWITCHES), [5, 4, 6, EOS]
     batch = tf.constant([source + [PAD, PAD], [4, EOS, PAD, PAD, PAD, PAD], [PAD] * 6])
     embedding, mask = model.source_embedding, model.source_embedding.mask(batch)
+    dense, norm = model.encoder.input_layer, model.encoder.norm
+    norm.gamma.assign(np.linspace(0.5, 1.5, norm.gamma.shape[0]))
+    norm.beta.assign(np.linspace(-0.2, 0.2, norm.beta.shape[0]))
     states, final = model.encoder(embedding(batch), mask)
-    dense = model.encoder.input_layer
     for row, ids in enumerate((source, [4, EOS], [])):
-        memory = (array(embedding.embeddings)[ids] @ array(dense.kernel) + array(dense.bias))[:, None]
+        inputs = array(embedding.embeddings)[ids] @ array(dense.kernel) + array(dense.bias)
+        scaled = (inputs - inputs.mean(-1, keepdims=True)) / np.sqrt(inputs.var(-1, keepdims=True) + norm.epsilon)
+        memory = (scaled * array(norm.gamma) + array(norm.beta))[:, None]
         for _ in ids:
             memory = run(model.encoder.cells, memory)
         np.testing.assert_allclose(states[row, : len(ids)], memory[:, 0], rtol=1e-4, atol=1e-5)
         assert not np.any(states[row, len(ids) :])
         np.testing.assert_allclose(final[row], memory[:, 0].sum(0) / max(len(ids), 1), rtol=1e-4, atol=1e-5)
+
+
+def test_a_memory_keeps_most_of_a_token_at_its_position_at_first():
+    model = make_model("bahdanau", {}, **SWITCHES)
+    for cell in model.encoder.cells:
+        np.testing.assert_allclose(cell.bias[: cell.maps], np.full(cell.maps, 2.0))  # the update gate's
+    source = tf.constant([[5, 4, 6, 4, 5, 6, 4, 5, 6, 5, 4, 6, 4, EOS]])
+    states = model.encode(source).memory["values"]
+    assert np.sqrt(np.mean(np.square(states))) > 0.3  # was 0.01 without layer normalization and with a bias of 1
 
 
 def test_dropout_changes_states_in_training_alone():

@@ -18,6 +18,7 @@ class Cell(tf.keras.layers.Layer):
       width: w; kernels span three columns, or one if there is only one.
       dropout: rate in training.
       reads_tape: whether the cell also reads an output tape.
+      update_bias: initial bias of the update gate, in place of the first of `biases`.
 
     Attributes:
       parts: number of convolutions of the memory: one for each gate, and one for the candidate.
@@ -29,9 +30,21 @@ class Cell(tf.keras.layers.Layer):
     biases: tuple[float, ...] = (1.0, 1.0, 0.0)  # of the update gate, the reset gate and the candidate
     gain = 1.8
 
-    def __init__(self, *, maps: int, width: int, dropout: float = 0.0, reads_tape: bool = False, **kwargs):
+    def __init__(
+        self,
+        *,
+        maps: int,
+        width: int,
+        dropout: float = 0.0,
+        reads_tape: bool = False,
+        update_bias: float | None = None,
+        **kwargs,
+    ):
         super().__init__(**kwargs)
         self.maps, self.columns, self.dropout, self.reads_tape = maps, 3 if width > 1 else 1, dropout, reads_tape
+        self.update_bias = update_bias
+        if update_bias is not None:
+            self.biases = (update_bias, *self.biases[1:])
 
     def build(self, memory_shape):
         gates = (self.parts - 1) * self.maps
@@ -81,6 +94,7 @@ class Cell(tf.keras.layers.Layer):
             "width": self.columns,
             "dropout": self.dropout,
             "reads_tape": self.reads_tape,
+            "update_bias": self.update_bias,
         }
 
 
