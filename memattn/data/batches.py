@@ -17,15 +17,42 @@ _SHUFFLE_ROUNDS = 24  # TensorFlow's default of 4 leaves neighbours and epochs c
 
 
 def bucket_widths(lengths: np.ndarray, num_buckets: int) -> np.ndarray:
-    """Returns padded widths, ascending, at equal quantiles of the lengths: few shapes, little padding."""
-    return _quantile_widths(np.bincount(lengths), num_buckets)
+    """Returns at most `num_buckets` padded widths, ascending: few shapes, little padding.
+
+    They are equal quantiles of the lengths. Where these give more than twice as many positions as the widths of
+    `_split_widths`, as with a few long sentences among short ones, those are returned instead.
+    """
+    return _widths(np.bincount(lengths), num_buckets)
+
+
+def _widths(histogram: np.ndarray, num_buckets: int) -> np.ndarray:
+    """Returns `bucket_widths` for `histogram[n]` sentences of length n."""
+    quantiles, split = _quantile_widths(histogram, num_buckets), _split_widths(histogram, num_buckets)
+    return split if 2 * _positions(histogram, split) < _positions(histogram, quantiles) else quantiles
 
 
 def _quantile_widths(histogram: np.ndarray, num_buckets: int) -> np.ndarray:
-    """Returns `bucket_widths` for `histogram[n]` sentences of length n."""
+    """Returns widths at equal quantiles of the lengths."""
     num_buckets = min(num_buckets, int(histogram.sum()))  # more buckets would add no width
     ranks = histogram.sum() * np.arange(1, num_buckets + 1) / num_buckets
     return np.unique(np.searchsorted(np.cumsum(histogram), ranks - 1e-9))
+
+
+def _split_widths(histogram: np.ndarray, num_buckets: int) -> np.ndarray:
+    """Returns widths that come from a single bucket by splits, each of which saves as much padding as possible."""
+    lengths = np.flatnonzero(histogram)
+    counts, widths = np.cumsum(histogram), lengths[-1:]
+    while len(widths) < min(num_buckets, len(lengths)):
+        bucket = np.searchsorted(widths, lengths)
+        narrower = np.append(0, counts[widths])[bucket]  # sentences in narrower buckets
+        saved = (counts[lengths] - narrower) * (widths[bucket] - lengths)
+        widths = np.sort(np.append(widths, lengths[saved.argmax()]))
+    return widths
+
+
+def _positions(histogram: np.ndarray, widths: np.ndarray) -> int:
+    """Returns the number of positions, padding included, of all sentences together."""
+    return int((np.diff(np.cumsum(histogram)[widths], prepend=0) * widths).sum())
 
 
 class TrainingBatches:
@@ -78,7 +105,7 @@ class TrainingBatches:
                 "no training pair is within data.max_source_length and data.max_target_length, which count the end of "
                 "sentence"
             )
-        self.widths = longest[_quantile_widths(histogram, num_buckets)]
+        self.widths = longest[_widths(histogram, num_buckets)]
         self._longer = self.widths.max(1)
         self.longest_source = int(self.widths[-1, 0])
         self._rows = [self._rows_for(width) for width in self._longer.tolist()]

@@ -226,6 +226,24 @@ def test_buckets_hold_equal_shares_of_the_lengths():
     assert bucket_widths(np.array([3, 9, 4]), 1).tolist() == [9]
     assert bucket_widths(np.full(10, 7), 4).tolist() == [7]
     assert bucket_widths(np.array([1, 1, 1, 50]), 2).tolist() == [1, 50]
+    assert bucket_widths(np.repeat([5, 10, 20, 40], [50, 30, 15, 5]), 4).tolist() == [5, 10, 40]
+
+
+@pytest.mark.parametrize("long_pairs", [1, 10])
+@pytest.mark.parametrize("num_buckets", [2, 3, 4, 8])
+def test_a_few_long_pairs_do_not_widen_the_batches_of_short_ones(num_buckets, long_pairs):
+    lengths = np.append(np.resize(np.arange(1, 21), 1000), np.full(long_pairs, 500))
+    ids = np.full(lengths.sum(), A, np.int32)
+    sentences = Sentences(ids, np.append(0, np.cumsum(lengths)))
+    options = {"num_buckets": num_buckets, "corpus": Corpus(sentences, sentences)}
+    for sources in (
+        [source for source, _ in epoch_of(make_batches(batch_size=16, **options), 0)],
+        [source for source, _ in epoch_of(make_batches(batch_size=5000, batch_type="tokens", **options), 0)],
+        [source for _, source in decoding_batches(sentences, batch_size=16, num_buckets=num_buckets)],
+    ):
+        assert sum(source.shape[1] > 20 for source in sources) == 1
+        assert len({source.shape for source in sources}) <= num_buckets
+        assert sum((source != PAD).sum() for source in sources) == len(ids)
 
 
 @pytest.mark.parametrize("options", [{}, {"batch_size": 40, "batch_type": "tokens"}])
@@ -378,6 +396,13 @@ def test_streaming_shapes_are_few_whatever_the_sentences(vocabulary):
             for row, index in zip(ids, members, strict=False):
                 assert row[row != PAD].tolist() == sentences[index].tolist()
     assert shapes == {(1, 8), (1, 16), (4, 8), (1, 64), (4, 128), (2, 512), (1, 512)}
+
+
+def test_a_long_source_does_not_widen_the_streaming_batches_of_short_ones():
+    lengths = [3, 20, 500, 7, 2000, 12]
+    sentences = Sentences.from_ids([[A] * length for length in lengths])
+    widths = {index: ids.shape[1] for members, ids in streaming_batches(sentences, batch_size=8) for index in members}
+    assert widths == {0: 16, 1: 32, 2: 512, 3: 16, 4: 2048, 5: 16}
 
 
 def test_decoding_covers_each_sentence_once_and_longest_first():
