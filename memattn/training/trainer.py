@@ -177,6 +177,8 @@ class Trainer:
         run, training = self.run, self.run.config.training
         parameters = sum(math.prod(variable.shape) for variable in run.model.trainable_variables)
         run.say(f"{run.folder}: {parameters:,} parameters, {run.batches.pairs:,} training pairs")
+        if left_out := len(run.batches.corpus) - run.batches.pairs:
+            run.say(f"{left_out:,} pairs are left out: longer than data.max_source_length or data.max_target_length")
         if run.validation.problem:
             run.say(f"{run.config.data.path}: {run.validation.problem}; where it is 0, exact match decides")
         if note := reporting.note_on_settings(run.config, run.batches.pairs):

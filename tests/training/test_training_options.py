@@ -339,7 +339,9 @@ def test_pairs_longer_than_the_limits_are_left_out_of_training(tiny_config, tmp_
     lines = (tmp_path / "data" / "train.source").read_text(encoding="utf-8").splitlines()
     short = sum(len(line.split()) <= 3 for line in lines)
     assert 10 < short < 55
-    assert f"{short} training pairs" in capsys.readouterr().out
+    output = capsys.readouterr().out
+    assert f"{short} training pairs" in output
+    assert f"{60 - short} pairs are left out: longer than data.max_source_length" in output
 
 
 def test_the_clock_of_checkpoints_restarts_with_each(monkeypatch):
