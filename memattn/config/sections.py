@@ -200,6 +200,7 @@ class TrainingConfig:
     warmup_steps: int = number(4_000, at_least=1)  # for inverse_sqrt: training steps in which the rate rises from 0
     decay_factor: float = number(0.5, above=0, below=1)  # for plateau: factor that multiplies the rate
     decay_patience: int = number(1, at_least=1)  # for plateau: validations without improvement before the rate falls
+    min_learning_rate: float = number(1e-8, at_least=0)  # for plateau: rate at which it stops falling
     label_smoothing: float = number(0.0, at_least=0, below=1)  # probability spread over the whole vocabulary
     # type that layers compute in; weights are always float32
     precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] = "float32"

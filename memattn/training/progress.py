@@ -12,7 +12,7 @@ from memattn import reading
 from memattn.config import TrainingConfig
 from memattn.data.vocabulary import PAD
 from memattn.evaluation.metrics import METRICS
-from memattn.training.schedules import decays_by_validation
+from memattn.training.schedules import learning_rate
 
 _TYPES = {"first_loss": (float, type(None)), "best": (list, type(None))}  # types of attributes that may be None
 
@@ -93,9 +93,11 @@ class Progress(tf.train.experimental.PythonState):
 
     def decay(self, training: TrainingConfig) -> bool:
         """Lowers the learning rate if its schedule does so after `stalled` validations; returns whether it fell."""
-        is_due = decays_by_validation(training) and self.stalled > 0 and self.stalled % training.decay_patience == 0
-        self.decays += is_due
-        return is_due
+        is_due = self.stalled > 0 and self.stalled % training.decay_patience == 0
+        rate, lower_rate = (learning_rate(training, self.step, self.decays + more) for more in (0, 1))
+        falls = is_due and lower_rate < rate
+        self.decays += falls
+        return falls
 
     def end(self, training: TrainingConfig, scores: Mapping[str, float], vocabulary_size: int) -> None:
         """Notes whether training ends after a validation with these scores, and whether it has diverged."""

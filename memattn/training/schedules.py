@@ -27,8 +27,11 @@ def linear(training: TrainingConfig, step: int, decays: int) -> float:
 
 
 def plateau(training: TrainingConfig, step: int, decays: int) -> float:
-    """Returns a factor that is 1, times `decay_factor` for every `decay_patience` validations without improvement."""
-    return training.decay_factor**decays
+    """Returns a factor that is 1, times `decay_factor` for every `decay_patience` validations without improvement.
+
+    The learning rate does not fall below `min_learning_rate`.
+    """
+    return max(training.decay_factor**decays, min(1.0, training.min_learning_rate / training.learning_rate))
 
 
 SCHEDULES = {  # by the names in training.schedule
@@ -42,11 +45,6 @@ SCHEDULES = {  # by the names in training.schedule
 def learning_rate(training: TrainingConfig, step: int, decays: int) -> float:
     """Returns the learning rate of the next update."""
     return training.learning_rate * SCHEDULES[training.schedule](training, step, decays)
-
-
-def decays_by_validation(training: TrainingConfig) -> bool:
-    """Returns whether the learning rate depends on validations."""
-    return learning_rate(training, 0, 0) != learning_rate(training, 0, 1)
 
 
 def depends_on_max_steps(training: TrainingConfig) -> bool:

@@ -70,18 +70,10 @@ def test_a_weight_that_the_loss_does_not_depend_on_is_named(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("schedule", "by_validation", "by_max_steps"),
-    [
-        ("constant", False, False),
-        ("inverse_sqrt", False, False),
-        ("linear", False, True),
-        ("plateau", True, False),
-    ],
+    ("schedule", "by_max_steps"), [("constant", False), ("inverse_sqrt", False), ("linear", True), ("plateau", False)]
 )
-def test_schedules_declare_whether_validations_or_max_steps_matter(schedule, by_validation, by_max_steps):
-    training = TrainingConfig(schedule=schedule)
-    assert schedules.decays_by_validation(training) is by_validation
-    assert schedules.depends_on_max_steps(training) is by_max_steps
+def test_schedules_declare_whether_max_steps_matters(schedule, by_max_steps):
+    assert schedules.depends_on_max_steps(TrainingConfig(schedule=schedule)) is by_max_steps
 
 
 def two_layer_model(names):

@@ -7,7 +7,7 @@ import pytest
 
 from memattn import config as configs
 from memattn.config import TrainingConfig
-from memattn.training import reporting
+from memattn.training import reporting, schedules
 from memattn.training.progress import Progress
 from memattn.training.step import UpdateResult
 
@@ -80,7 +80,23 @@ def test_the_learning_rate_falls_where_the_metric_stalls():
     training = TrainingConfig(metric="perplexity", schedule="plateau", decay_patience=2)
     progress, _ = after(training, *({"perplexity": value} for value in (5, 6, 6, 4, 5, 5, 5, 5)))
     assert progress.decays == 3
-    assert after(TrainingConfig(), {}, {}, {})[0].decays == 0
+    for schedule in set(schedules.SCHEDULES) - {"plateau"}:
+        assert after(TrainingConfig(schedule=schedule), {}, {}, {})[0].decays == 0
+
+
+@pytest.mark.parametrize(("rate", "lowest", "decays"), [(0.004, 0.001, 2), (0.004, 0.0015, 2), (0.001, 0.004, 0)])
+def test_the_learning_rate_stops_falling_at_its_minimum(rate, lowest, decays):
+    training = TrainingConfig(schedule="plateau", learning_rate=rate, min_learning_rate=lowest)
+    progress, _ = after(training, *[{}] * 40)
+    assert progress.decays == decays
+    assert schedules.learning_rate(training, 0, decays) == pytest.approx(min(rate, lowest))
+
+
+@pytest.mark.parametrize("schedule", schedules.SCHEDULES)
+def test_every_schedule_keeps_a_positive_learning_rate(schedule):
+    training = TrainingConfig(schedule=schedule)
+    progress, _ = after(training, *[{}] * 400)
+    assert schedules.learning_rate(training, training.max_steps - 1, progress.decays) > 1e-10
 
 
 def test_a_finished_run_continues_if_max_steps_was_raised():
