@@ -6,9 +6,12 @@ A run's speed-up is the first run's time divided by its own. Each model searches
 end-of-sentence tokens end its hypotheses. Times exclude model construction, compiling, reading and scoring.
 """
 
+import functools
 import json
 import os
 import statistics
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from absl import flags
 
@@ -30,7 +33,6 @@ def main(*run_dirs: str) -> int:
     if len(set(run_dirs)) < len(run_dirs):
         raise ConfigError("a run folder is given twice")
     decoders, rows, references = {}, [], None
-    seconds: dict[str, list[float]] = {run_dir: [] for run_dir in run_dirs}
     for run_dir in run_dirs:
         trained = load([run_dir], options.set, None)
         test_set = read_split(trained, options.split)
@@ -40,7 +42,8 @@ def main(*run_dirs: str) -> int:
         result = evaluation.evaluate(trained, test_set, repeats=1).result
         searcher = Searcher(trained.model, trained.config.decoding, trained.lexicon)
         warm_up(searcher, test_set.source, trained.config.data.num_buckets)
-        decoders[run_dir] = searcher, test_set.source, trained.vocabulary, trained.config.data.num_buckets
+        decoding = searcher, test_set.source, trained.vocabulary, trained.config.data.num_buckets
+        decoders[run_dir] = functools.partial(decode, *decoding)
         rows.append(
             {
                 "run": os.path.basename(os.path.normpath(run_dir)),
@@ -50,9 +53,7 @@ def main(*run_dirs: str) -> int:
                 "step": result.step,
             }
         )
-    for _ in range(options.repeats):
-        for run_dir, decoder in decoders.items():
-            seconds[run_dir].append(decode(*decoder)[1])
+    seconds = in_turns(decoders, options.repeats)
     baseline = statistics.median(seconds[run_dirs[0]])
     for row, times in zip(rows, seconds.values(), strict=True):
         row |= {
@@ -69,6 +70,15 @@ def main(*run_dirs: str) -> int:
     files.write(f"{options.output}.md", f"{title}\n\n{markdown}\n")
     print(f"\n{title}\n\n{markdown}")
     return 0
+
+
+def in_turns(decoders: Mapping[str, Callable[[], tuple[Any, float]]], repeats: int) -> dict[str, list[float]]:
+    """Calls each decoder in turn, `repeats` times; returns the seconds, the second item of what it returns, by name."""
+    seconds: dict[str, list[float]] = {name: [] for name in decoders}
+    for _ in range(repeats):
+        for name, decoder in decoders.items():
+            seconds[name].append(decoder()[1])
+    return seconds
 
 
 def run() -> None:

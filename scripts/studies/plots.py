@@ -5,7 +5,7 @@ import math
 import re
 import textwrap
 from collections.abc import Mapping
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -15,7 +15,7 @@ from matplotlib.ticker import ScalarFormatter
 from mpl_toolkits.mplot3d import Axes3D
 
 from memattn.evaluation.plots import Line, draw_lines, save
-from memattn.evaluation.styles import line_styles
+from memattn.evaluation.styles import STYLES, line_styles, words
 
 _TASK_STYLES = [(colour, dash) for dash in ("-", "--") for colour in ("#222222", "#BB5566", "#DDAA33")]
 
@@ -145,6 +145,57 @@ def error_rates(path: str, lines: list[Line], title: str) -> None:
     top = max(greatest for line in lines for _, _, greatest in line.points.values())
     axes.set(xlabel="training step", ylabel="validation CER, %", xlim=0, ylim=(0, 1.05 * top or None))
     figure.legend(fontsize=8, handlelength=3, loc="outside right center")
+    figure.suptitle(title, fontsize=10, parse_math=False)
+    save(figure, path)
+
+
+def by_length(path: str, bleu: list[Line], speed_ups: list[Line], title: str) -> None:
+    """Draws BLEU, and the speed-up over Bahdanau attention, of each model against the words of a source."""
+    figure = Figure(figsize=(9, 4), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    draw_lines(left, bleu)
+    draw_lines(right, speed_ups)
+    for axes, label in ((left, "BLEU"), (right, "speed-up over Bahdanau attention")):
+        axes.set_xscale("log", base=2)
+        axes.xaxis.set_major_formatter(ScalarFormatter())
+        axes.set(xlabel="words of a source (median)", ylabel=label)
+    left.set_ylim(bottom=0)
+    handles, labels = left.get_legend_handles_labels()
+    figure.legend(handles, labels, fontsize=8, handlelength=3, loc="outside lower center", ncols=4)
+    figure.suptitle(title, fontsize=10, parse_math=False)
+    save(figure, path)
+
+
+def loss_and_speed(path: str, points: list[tuple[Mapping[str, Any], int, float, float]], title: str) -> None:
+    """Draws BLEU lost against the speed-up over Bahdanau attention, which is the origin, with K beside each point.
+
+    A point is the options of a memory's attention, K, BLEU lost and speed-up; a line joins those of a mechanism.
+    """
+    figure = Figure(figsize=(6.5, 4.5), layout="constrained")
+    axes = figure.subplots()
+    axes.plot(1, 0, "o", color=STYLES["bahdanau"].colour, label="Bahdanau")
+    series: dict[str, list[tuple[int, float, float]]] = {}
+    for attention, slots, lost, speed_up in points:
+        series.setdefault(words({**attention, "num_slots": None}), []).append((slots, speed_up, lost))
+    attentions = {words({**attention, "num_slots": None}): {**attention, "num_slots": 32} for attention, *_ in points}
+    for (name, of_mechanism), (colour, dash) in zip(
+        series.items(), line_styles(list(attentions.values())), strict=True
+    ):
+        of_mechanism.sort()
+        axes.plot(
+            [x for _, x, _ in of_mechanism],
+            [y for _, _, y in of_mechanism],
+            linestyle=dash,
+            marker="o",
+            color=colour,
+            label=name,
+        )
+        for slots, x, y in of_mechanism:
+            axes.annotate(str(slots), (x, y), textcoords="offset points", xytext=(5, 4), fontsize=8)
+    axes.set(xlabel="speed-up over Bahdanau attention", ylabel="BLEU lost (numbers: slots)")
+    axes.invert_yaxis()
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=8)
     figure.suptitle(title, fontsize=10, parse_math=False)
     save(figure, path)
 

@@ -13,7 +13,7 @@ from memattn.runs import provenance
 from memattn.sweeps import runner as sweep
 from memattn.sweeps.expand import expand
 from memattn.sweeps.results import Run, finished
-from studies import family
+from studies import family, long_texts
 from studies.britz2017 import figures, future_work, open_questions, printed, tables, windowed
 from studies.kaiser2016 import arithmetic, memory_length, parsing, spelled, translation
 from studies.output import Output, table_of_runs
@@ -69,6 +69,7 @@ KINDS = {
     "bridge": Kind(),
     "bridge_translation": _TESTED,
     "windows": Kind(),
+    "long_texts": _TESTED,
     "baselines": Kind(),
     "baselines_translation": _TESTED,
     "windowed_memory": Kind(("windowed_memory", "windowed_memory_200", "windowed_memory_slots")),
@@ -150,6 +151,7 @@ TARGETS = {
         ("baselines_translation",),
         table_of_runs("Multi30k English to German: windowed memory and plain means of stretches"),
     ),
+    "long_texts": Target(("long_texts",), long_texts.long_texts),
     "windowed_memory": Target(("windowed_memory",), windowed.windowed_memory),
     "pace": Target(("pace",), windowed.pace),
     "speech": Target(("speech",), speech.speech, further_corpora=(speech.UNHEARD,)),
