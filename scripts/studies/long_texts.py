@@ -99,7 +99,7 @@ def _decoders(by_name: Mapping[str, list[Run]], batch_size: int) -> dict[str, fu
     for name, (run, *_) in by_name.items():
         trained = load([run.folder], [f"decoding.batch_size={batch_size}"], None)
         every = read_split(trained, run.result.split).source
-        source = Sentences.from_ids([every[i] for i in range(min(len(every), _TIMED[batch_size]))])
+        source = Sentences.from_ids([every[i].tolist() for i in range(min(len(every), _TIMED[batch_size]))])
         searcher, num_buckets = Searcher(trained.model, trained.config.decoding), trained.config.data.num_buckets
         warm_up(searcher, source, num_buckets)
         decoders[name] = functools.partial(decode, searcher, source, trained.vocabulary, num_buckets)
