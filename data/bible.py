@@ -132,6 +132,6 @@ def examples(kept: list[Verse], size: int) -> dict[str, recipes.Pairs]:
 
 if __name__ == "__main__":
     flags.DEFINE_integer("verses", 1, "Number of verses in an example.", lower_bound=1)
-    flags.DEFINE_string("download_dir", "data/downloads/bible", "Folder of the packages and of the text of the splits.")
+    flags.DEFINE_string("download_dir", "data/downloads/bible", "Folder of the packages and of the splits' text.")
     define_text_flags("data/bible.en-es.{verses}", bpe_units=8_000, max_length=recipes.MAX_LENGTH)
     cli.run(main)

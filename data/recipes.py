@@ -1,4 +1,4 @@
-"""What the recipes share: they drop duplicates, prepare the splits, and record lengths, checksums and license."""
+"""What the recipes share: they leave out copies, prepare the splits, and record lengths, checksums and license."""
 
 import os
 import warnings
@@ -24,7 +24,7 @@ def prepare(
     terms: str,
     folder: str,
 ) -> None:
-    """Prepares the pairs of the splits train, valid and test as the flags say, without duplicates.
+    """Prepares the pairs of the splits train, valid and test as the flags say, without copies.
 
     Args:
       splits: pairs of source and target.
@@ -44,10 +44,10 @@ def prepare(
             "differ",
             stacklevel=2,
         )
-    distinct, duplicates = without_duplicates(splits)
+    distinct, left_out = without_copies(splits)
     if empty := [split for split, pairs in distinct.items() if not pairs]:
         raise DataError(f"{', '.join(raw)}: no pair for the split {empty[0]}")
-    facts: dict[str, str | int] = {"license": terms, **sums, "duplicates": duplicates}
+    facts: dict[str, str | int] = {"license": terms, **sums, **left_out}
     for split, pairs in distinct.items():
         facts[f"{split}_pairs"] = len(pairs)
         for side, texts in zip(SIDES, zip(*pairs, strict=True), strict=True):
@@ -59,23 +59,37 @@ def prepare(
         print(f"{name}: {fact}")
 
 
-def without_duplicates(splits: Mapping[str, Pairs]) -> tuple[dict[str, Pairs], int]:
-    """Returns the splits without pairs whose source or target came before, and the number of pairs left out.
+def without_copies(splits: Mapping[str, Pairs]) -> tuple[dict[str, Pairs], dict[str, int]]:
+    """Returns the splits without copies, and the numbers of pairs left out.
 
-    The test split comes first and the training split last, so that no sentence of the test is in the training split.
+    The test split comes first, then the validation split, then the training split. A pair is left out whose source or
+    target came before, and one whose source is nearly that of pairs of the test or validation split: at least half of
+    its sequences of eight words are theirs. So nothing in the training split resembles what the model is tested on.
     """
     sources: set[str] = set()
     targets: set[str] = set()
-    distinct: dict[str, Pairs] = {}
+    evaluated: set[str] = set()  # sequences of words in the test and validation splits
+    distinct: dict[str, Pairs] = {"train": [], "valid": [], "test": []}
+    numbers = {"duplicates": 0, "near_copies": 0}
     for split in ("test", "valid", "train"):
-        distinct[split] = []
         for source, target in splits[split]:
-            if source not in sources and target not in targets:
+            sequences = _sequences(source)
+            if source in sources or target in targets:
+                numbers["duplicates"] += 1
+            elif 2 * len(sequences & evaluated) >= len(sequences):
+                numbers["near_copies"] += 1
+            else:
                 distinct[split].append((source, target))
+                evaluated |= sequences if split != "train" else set()
             sources.add(source)
             targets.add(target)
-    distinct = {split: distinct[split] for split in ("train", "valid", "test")}
-    return distinct, sum(len(pairs) - len(distinct[split]) for split, pairs in splits.items())
+    return distinct, numbers
+
+
+def _sequences(text: str, size: int = 8) -> set[str]:
+    """Returns all sequences of so many words in a text; of a shorter text, the text."""
+    words = text.split()
+    return {" ".join(words[start : start + size]) for start in range(max(1, len(words) - size + 1))}
 
 
 def lengths(texts: Sequence[str]) -> str:

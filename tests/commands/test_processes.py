@@ -209,7 +209,10 @@ def test_commands_are_recognized_by_the_folder_of_the_program(monkeypatch, progr
 
 @pytest.mark.parametrize(
     "script",
-    [*sorted(f"scripts/{path.name}" for path in ROOT.glob("scripts/*.py")), "data/bible.py"],
+    [
+        *sorted(f"scripts/{path.name}" for path in ROOT.glob("scripts/*.py")),
+        *(f"data/{name}.py" for name in ("bible", "descriptions", "synopses")),
+    ],
 )
 def test_help_of_a_script_is_printed_without_warnings_or_tensorflow(script):
     command = [sys.executable, "-X", "importtime", script, "--help"]
