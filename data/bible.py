@@ -76,7 +76,8 @@ def verses(english: str, spanish: str) -> Iterator[Verse]:
             if heading := re.search(r'osisID="(\S+)" sID=', source):  # of a book or a chapter
                 chapter = heading[1]
             elif chapter and source:
-                yield Verse(chapter, plain(source), plain(target), bool(target) and similar(source, target))
+                text = plain(target)
+                yield Verse(chapter, plain(source), text, bool(text) and similar(source, target))
 
 
 def entries(folder: str, testament: str) -> list[str]:
