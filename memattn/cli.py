@@ -38,7 +38,8 @@ def _is_command() -> bool:
     """Returns whether the program is a command of this project, not a notebook or a test that imports this module."""
     program = os.path.abspath(getattr(sys.modules["__main__"], "__file__", None) or "")
     package = os.path.dirname(os.path.abspath(__file__))
-    folders = package, os.path.join(os.path.dirname(package), "scripts")
+    checkout = os.path.dirname(package)
+    folders = package, os.path.join(checkout, "scripts"), os.path.join(checkout, "data")
     return os.path.basename(program).startswith("memattn-") or os.path.dirname(program) in folders
 
 

@@ -25,14 +25,14 @@ def wmt17() -> None:
     """Runs the command `memattn-prepare wmt17`."""
     flags.DEFINE_enum("pair", None, list(releases.wmt17.VALIDATION), "Source and target language.", required=True)
     define_download(releases.wmt17.URL, "wmt17", "Address of the release, which has a folder for each pair.")
-    _define_text_flags(folder="data/wmt17.{pair}", bpe_units=16_000)
+    define_text_flags(folder="data/wmt17.{pair}", bpe_units=16_000)
     cli.run(_prepare_wmt17)
 
 
 def multi30k() -> None:
     """Runs the command `memattn-prepare multi30k`."""
     define_download(releases.multi30k.URL, "multi30k")
-    _define_text_flags(folder="data/multi30k.en-de", bpe_units=4_000)
+    define_text_flags(folder="data/multi30k.en-de", bpe_units=4_000)
     cli.run(_prepare_multi30k)
 
 
@@ -40,7 +40,7 @@ def tatoeba() -> None:
     """Runs the command `memattn-prepare tatoeba`."""
     flags.DEFINE_string("language", None, "Target language, by a code of three letters such as deu.", required=True)
     define_download(releases.tatoeba.URL, "tatoeba", "Address of the release, which has a file for each language.")
-    _define_text_flags(folder="data/tatoeba.{pair}", bpe_units=8_000)
+    define_text_flags(folder="data/tatoeba.{pair}", bpe_units=8_000)
     cli.run(_prepare_tatoeba)
 
 
@@ -48,7 +48,7 @@ def iwslt17() -> None:
     """Runs the command `memattn-prepare iwslt17`."""
     flags.DEFINE_enum("pair", "en-de", list(releases.iwslt17.SHA256), "Source and target language.")
     define_download(releases.iwslt17.URL, "iwslt17", "Address of the release, which has a folder for each pair.")
-    _define_text_flags(folder="data/iwslt17.{pair}", bpe_units=8_000)
+    define_text_flags(folder="data/iwslt17.{pair}", bpe_units=8_000)
     cli.run(_prepare_iwslt17)
 
 
@@ -74,7 +74,7 @@ def parallel() -> None:
         get_args(Units),
         "Units of words: byte-pair encoding (bpe), or frequent words, and letters for all others (spelled).",
     )
-    _define_text_flags()
+    define_text_flags()
     cli.run(_prepare_parallel)
 
 
@@ -85,7 +85,7 @@ def _prepare_wmt17() -> int:
     """
     options = flags.FLAGS
     splits = releases.wmt17.fetch(options.pair, options.base_url, options.download_dir)
-    read = _prepare_text(splits, "truecased", *options.pair.split("-"), config=f"wmt17/{options.pair}")
+    read = prepare_text(splits, "truecased", *options.pair.split("-"), config=f"wmt17/{options.pair}")
     if problem := releases.wmt17.problem(options.pair, read):
         warnings.warn(problem, stacklevel=1)
     return 0
@@ -97,7 +97,7 @@ def _prepare_multi30k() -> int:
     memattn-prepare multi30k
     """
     splits = releases.multi30k.fetch(flags.FLAGS.base_url, flags.FLAGS.download_dir)
-    _prepare_text(splits, "raw", "en", "de", config="multi30k/seeds")
+    prepare_text(splits, "raw", "en", "de", config="multi30k/seeds")
     return 0
 
 
@@ -110,7 +110,9 @@ def _prepare_tatoeba() -> int:
     release = options.language, options.base_url, options.download_dir
     language = _language_of_tatoeba(options.language)
     splits = releases.tatoeba.fetch(*release)
-    _prepare_text(splits, "raw", "en", language, release=releases.tatoeba.facts(*release))
+    facts = releases.tatoeba.facts(*release)
+    prepare_text(splits, "raw", "en", language, release=facts)
+    print_source(facts)
     return 0
 
 
@@ -123,7 +125,9 @@ def _prepare_iwslt17() -> int:
     options = flags.FLAGS
     release = options.pair, options.base_url, options.download_dir
     splits = releases.iwslt17.fetch(*release)
-    _prepare_text(splits, "raw", *options.pair.split("-"), release=releases.iwslt17.facts(*release))
+    facts = releases.iwslt17.facts(*release)
+    prepare_text(splits, "raw", *options.pair.split("-"), release=facts)
+    print_source(facts)
     return 0
 
 
@@ -145,7 +149,7 @@ def _prepare_parallel() -> int:
         if prefix
     }
     languages = (_language(side, options.form) for side in corpus.SIDES)
-    _prepare_text(splits, options.form, *languages, units=options.units)
+    prepare_text(splits, options.form, *languages, units=options.units)
     return 0
 
 
@@ -189,12 +193,17 @@ def _existing(path: str) -> str:
     raise ConfigError(f"{path}: neither this file nor {path}.gz is there")
 
 
-def _define_text_flags(folder: str | None = None, bpe_units: int | None = None) -> None:
+def define_text_flags(
+    folder: str | None = None,
+    bpe_units: int | None = None,
+    max_length: int = text_preparation.Settings.max_length,
+) -> None:
     """Defines the flags that all preparations of text share.
 
     Args:
       folder: default of --folder; None makes the flag required.
       bpe_units: default of --bpe_units; None chooses it by the number of training pairs.
+      max_length: default of --max_length.
     """
     define_folder(folder, "Folder of the prepared corpus.", required=folder is None)
     meaning = "Number of vocabulary units, and of joint BPE merges"
@@ -211,7 +220,7 @@ def _define_text_flags(folder: str | None = None, bpe_units: int | None = None) 
     flags.DEFINE_integer("bpe_sample", defaults.bpe_sample, meaning, lower_bound=1)
     flags.DEFINE_integer(
         "max_length",
-        defaults.max_length,
+        max_length,
         "Upper bound on the units of either side; longer training pairs are dropped. The end of sentence is no unit "
         "here, but data.max_source_length counts it.",
         lower_bound=1,
@@ -220,7 +229,7 @@ def _define_text_flags(folder: str | None = None, bpe_units: int | None = None) 
     flags.DEFINE_integer("workers", None, "Number of processes (default: one for each CPU core).", lower_bound=1)
 
 
-def _prepare_text(
+def prepare_text(
     splits: dict[str, tuple[str, str]],
     form: Form,
     source_language: str,
@@ -233,7 +242,7 @@ def _prepare_text(
     """Prepares splits as the flags say, and prints the counts of the training split and how to train on it.
 
     In --folder, `{pair}` stands for the languages. `config` is the config to train with; None chooses one of own_text
-    by the number of training pairs. `release` goes into the manifest, and is printed.
+    by the number of training pairs. `release` goes into the manifest.
 
     Returns the number of training pairs read. Raises ConfigError, DataError, OSError.
     """
@@ -262,5 +271,4 @@ def _prepare_text(
     own_text = advice.own_text_config(train["pairs"])
     changes = [] if config else advice.validation_changes(own_text, train["pairs"])
     print(advice.training(config or own_text, folder, changes))
-    print_source(release)
     return train["read"]

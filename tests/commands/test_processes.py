@@ -200,16 +200,22 @@ def test_only_noise_is_dropped_from_the_output_of_tensorflows_start(tmp_path):
 
 @pytest.mark.parametrize(
     ("program", "is_command"),
-    [("memattn/train.py", True), ("scripts/reproduce.py", True), ("tests/conftest.py", False)],
+    [("memattn/train.py", True), ("scripts/reproduce.py", True), ("data/bible.py", True), ("tests/conftest.py", False)],
 )
 def test_commands_are_recognized_by_the_folder_of_the_program(monkeypatch, program, is_command):
     monkeypatch.setattr(sys.modules["__main__"], "__file__", str(ROOT / program), raising=False)
     assert cli._is_command() == is_command
 
 
-@pytest.mark.parametrize("script", sorted(path.name for path in ROOT.glob("scripts/*.py")))
+@pytest.mark.parametrize(
+    "script",
+    [
+        *sorted(f"scripts/{path.name}" for path in ROOT.glob("scripts/*.py")),
+        *(f"data/{name}.py" for name in ("bible", "descriptions", "synopses")),
+    ],
+)
 def test_help_of_a_script_is_printed_without_warnings_or_tensorflow(script):
-    command = [sys.executable, "-X", "importtime", f"scripts/{script}", "--help"]
+    command = [sys.executable, "-X", "importtime", script, "--help"]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert result.returncode == 0 and result.stdout
     lines = result.stderr.splitlines()
@@ -301,7 +307,7 @@ def test_workers_of_a_preparation_default_to_the_cores(tmp_path, monkeypatch):
     monkeypatch.setattr(text.text_preparation, "prepare", record)
     monkeypatch.setattr(text.processes, "cores", lambda: 7)
     (tmp_path / "train.en").write_text("a line\n")
-    text._prepare_text({"train": (str(tmp_path / "train.en"), "")}, "raw", "en", "de")
+    text.prepare_text({"train": (str(tmp_path / "train.en"), "")}, "raw", "en", "de")
     assert numbers == [7]
 
 

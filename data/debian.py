@@ -1,0 +1,101 @@
+"""Gets files of Debian's archive by apt, which must be there: packages, and the descriptions of all packages.
+
+The user's lists of packages stay as they are: apt writes into a temporary folder. Files that are already in the folder
+of the downloads are used as they are.
+"""
+
+import contextlib
+import glob
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+
+from memattn.errors import ConfigError, RunError
+
+# Images of containers set Acquire::Languages to "none", which has to be cleared.
+_CONFIGURATION = """#clear Acquire::Languages;
+Acquire::Languages {{ {languages} }};
+Acquire::GzipIndexes "false";
+APT::Sandbox::User "";
+Dir::State::lists "{folder}/lists";
+Dir::Cache "{folder}/cache";
+"""
+
+
+def packages(names: Sequence[str], folder: str) -> list[str]:
+    """Returns the paths of the files of packages, NAME_VERSION_ARCHITECTURE.deb, which may be in the folder already.
+
+    Raises ConfigError, RunError, OSError.
+    """
+    patterns = {name: os.path.join(folder, f"{name}_*.deb") for name in names}
+    if missing := [name for name, pattern in patterns.items() if not glob.glob(pattern)]:
+        wanted = " and ".join(f"{name}_*.deb" for name in missing)
+        with _updated(["none"], f"put {wanted} into {folder}") as (apt, work):
+            apt("download", *missing)
+            _move(glob.glob(f"{work}/*.deb"), folder)
+    return [max(glob.glob(pattern)) for pattern in patterns.values()]
+
+
+def unpack(package: str, folder: str) -> None:
+    """Unpacks the files of a package into a folder. Raises ConfigError, RunError."""
+    if shutil.which("dpkg-deb") is None:
+        raise ConfigError(f"dpkg-deb is missing, which unpacks {package}; install dpkg")
+    _run(["dpkg-deb", "--extract", package, folder])
+
+
+def descriptions(languages: Sequence[str], folder: str) -> list[str]:
+    """Returns the paths of the lists of packages' descriptions, SUITE_Translation-LANGUAGE, for each language.
+
+    They may be in the folder already. Raises ConfigError, RunError, OSError.
+    """
+    patterns = {language: os.path.join(folder, f"*Translation-{language}") for language in languages}
+    if missing := [language for language, pattern in patterns.items() if not glob.glob(pattern)]:
+        wanted = " and ".join(f"Translation-{language}" for language in missing)
+        with _updated(missing, f"put {wanted}, unpacked, into {folder}") as (_, work):
+            for language in missing:
+                lists = glob.glob(f"{work}/lists/*Translation-{language}")
+                if not lists:
+                    raise RunError(f"apt-get update: the archive has no descriptions in {language!r}")
+                # The lists of updates and of other archives are smaller.
+                _move([max(lists, key=os.path.getsize)], folder)
+    return [max(glob.glob(pattern)) for pattern in patterns.values()]
+
+
+@contextlib.contextmanager
+def _updated(languages: Sequence[str], by_hand: str) -> Iterator[tuple[Callable[..., None], str]]:
+    """Yields a function that runs apt-get with new lists of packages, and the temporary folder that it works in.
+
+    `by_hand` says how to do without apt. Raises ConfigError, RunError.
+    """
+    if shutil.which("apt-get") is None:
+        raise ConfigError(f"apt-get is missing, the downloader of Debian and Ubuntu; without it, {by_hand}")
+    with tempfile.TemporaryDirectory() as work:
+        for name in ("lists", "cache/archives"):
+            os.makedirs(os.path.join(work, name, "partial"))
+        configuration = os.path.join(work, "apt.conf")
+        quoted = " ".join(f'"{language}";' for language in languages)
+        with open(configuration, "w", encoding="utf-8") as file:
+            file.write(_CONFIGURATION.format(languages=quoted, folder=work))
+
+        def apt(*arguments: str) -> None:
+            _run(["apt-get", "--config-file", configuration, *arguments], cwd=work)
+
+        apt("update")
+        yield apt, work
+
+
+def _run(command: list[str], cwd: str | None = None) -> None:
+    """Runs a command. Raises RunError with the last line of its messages."""
+    result = subprocess.run(command, cwd=cwd, capture_output=True, text=True, errors="replace", check=False)
+    if result.returncode:
+        reason = (result.stderr.strip().splitlines() or [f"status {result.returncode}"])[-1]
+        raise RunError(f"{os.path.basename(command[0])}: {reason}")
+
+
+def _move(paths: Sequence[str], folder: str) -> None:
+    """Moves files into a folder; of the name of a list, only what follows the address of the archive is kept."""
+    os.makedirs(folder, exist_ok=True)
+    for path in paths:
+        shutil.move(path, os.path.join(folder, os.path.basename(path).rpartition("_dists_")[2]))

@@ -1,0 +1,98 @@
+"""What the recipes share: they leave out copies, prepare the splits, and record lengths, checksums and license."""
+
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+
+from memattn import files
+from memattn.data.corpus import SIDES
+from memattn.data.preparation.releases import archives
+from memattn.errors import DataError
+from memattn.prepare_commands.text import prepare_text
+
+Pairs = list[tuple[str, str]]
+
+MAX_LENGTH = 1_000  # units; the default of `memattn-prepare parallel` would drop long examples
+_PERCENTILES = (10, 50, 90, 99)
+
+
+def prepare(
+    splits: Mapping[str, Pairs],
+    languages: tuple[str, str],
+    raw: Sequence[str],
+    checksums: Mapping[str, str],
+    terms: str,
+    folder: str,
+) -> None:
+    """Prepares the pairs of the splits train, valid and test as the flags say, without copies.
+
+    Args:
+      splits: pairs of source and target.
+      languages: those of the sources and of the targets.
+      raw: the files that the text is from; the manifest has their checksums.
+      checksums: SHA-256 by the names of files, for the versions that the documentation describes; others are only
+        warned of.
+      terms: the license.
+      folder: where the text of the splits goes.
+
+    Raises ConfigError, DataError, OSError.
+    """
+    sums = {os.path.basename(path): files.checksum(path) for path in raw}
+    if changed := [name for name, checksum in sums.items() if checksums.get(name) != checksum]:
+        warnings.warn(
+            f"{', '.join(changed)}: not the version that the documentation describes, so numbers of pairs and scores "
+            "differ",
+            stacklevel=2,
+        )
+    distinct, left_out = without_copies(splits)
+    if empty := [split for split, pairs in distinct.items() if not pairs]:
+        raise DataError(f"{', '.join(raw)}: no pair for the split {empty[0]}")
+    facts: dict[str, str | int] = {"license": terms, **sums, **left_out}
+    for split, pairs in distinct.items():
+        facts[f"{split}_pairs"] = len(pairs)
+        for side, texts in zip(SIDES, zip(*pairs, strict=True), strict=True):
+            facts[f"{split}_{side}_words"] = lengths(texts)
+    os.makedirs(folder, exist_ok=True)
+    written = {split: archives.write_split(folder, split, SIDES, pairs) for split, pairs in distinct.items()}
+    prepare_text(written, "raw", *languages, release=facts)
+    for name, fact in facts.items():
+        print(f"{name}: {fact}")
+
+
+def without_copies(splits: Mapping[str, Pairs]) -> tuple[dict[str, Pairs], dict[str, int]]:
+    """Returns the splits without copies, and the numbers of pairs left out.
+
+    The test split comes first, then the validation split, then the training split. A pair is left out whose source or
+    target came before, and one whose source is nearly that of pairs of the test or validation split: at least half of
+    its sequences of eight words are theirs. So nothing in the training split resembles what the model is tested on.
+    """
+    sources: set[str] = set()
+    targets: set[str] = set()
+    evaluated: set[str] = set()  # sequences of words in the test and validation splits
+    distinct: dict[str, Pairs] = {"train": [], "valid": [], "test": []}
+    numbers = {"duplicates": 0, "near_copies": 0}
+    for split in ("test", "valid", "train"):
+        for source, target in splits[split]:
+            sequences = _sequences(source)
+            if source in sources or target in targets:
+                numbers["duplicates"] += 1
+            elif 2 * len(sequences & evaluated) >= len(sequences):
+                numbers["near_copies"] += 1
+            else:
+                distinct[split].append((source, target))
+                evaluated |= sequences if split != "train" else set()
+            sources.add(source)
+            targets.add(target)
+    return distinct, numbers
+
+
+def _sequences(text: str, size: int = 8) -> set[str]:
+    """Returns all sequences of so many words in a text; of a shorter text, the text."""
+    words = text.split()
+    return {" ".join(words[start : start + size]) for start in range(max(1, len(words) - size + 1))}
+
+
+def lengths(texts: Sequence[str]) -> str:
+    """Returns percentiles of the lengths of texts, in words."""
+    ordered = sorted(len(text.split()) for text in texts)
+    return ", ".join(f"{ordered[len(ordered) * percent // 100]} ({percent}%)" for percent in _PERCENTILES)

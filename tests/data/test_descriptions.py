@@ -1,0 +1,109 @@
+"""The recipes of descriptions and synopses, with short lists of descriptions."""
+
+import hashlib
+import json
+import subprocess
+import sys
+
+import descriptions
+import pytest
+from helpers import debian as fake_debian
+from helpers.files import lines_of
+from helpers.repository import ROOT, assert_single_error
+
+from memattn.data import corpus
+
+# Families by their split.
+FAMILIES = {"train": [f"lib{name}" for name in ("foo", "bar", "baz", "qux")], "valid": ["slepc"], "test": ["pandoc"]}
+
+
+def entry(language, package, synopsis, *paragraphs, english=None):
+    """An entry of a list; `english` identifies the English description, which is that of the package by default."""
+    checksum = hashlib.md5((english or package).encode()).hexdigest()  # noqa: S324
+    text = " .\n".join(f" {paragraph}\n" for paragraph in paragraphs)
+    return f"Package: {package}\nDescription-md5: {checksum}\nDescription-{language}: {synopsis}\n{text}\n"
+
+
+@pytest.fixture
+def archive(tmp_path):
+    """A folder with lists in two languages, and programs that stand in for apt's."""
+    folder = tmp_path / "archive"
+    folder.mkdir()
+    packages = [package for family in FAMILIES.values() for package in family]
+    for language, words in {"en": "is a tool", "it": "è uno strumento"}.items():
+        entries = [
+            entry(language, package, f"{package} in short", f"{package} {words}\n for many", "* more")
+            for package in packages
+        ]
+        (folder / f"site_dists_stable_main_Translation-{language}").write_text("".join(entries))
+        (folder / f"site_dists_updates_main_Translation-{language}").write_text(entries[0])
+    return folder
+
+
+def run(recipe, archive, *arguments, environment=None):
+    command = [sys.executable, ROOT / "data" / recipe, "--workers", "1", "--bpe_units", "40", *arguments]
+    environment = {**(environment or fake_debian.environment(archive)), "PYTHONPATH": str(ROOT)}
+    return subprocess.run(command, cwd=archive.parent, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_descriptions_and_synopses_are_downloaded_and_prepared(archive, tmp_path):
+    result = run("descriptions.py", archive)
+    assert result.returncode == 0, result.stderr
+    folder = tmp_path / "data/descriptions.en-it"
+    assert lines_of(folder / "valid.reference") == ["slepc è uno strumento for many * more"]
+    assert lines_of(folder / "test.reference") == ["pandoc è uno strumento for many * more"]
+    manifest = json.loads((folder / corpus.MANIFEST).read_text())
+    assert manifest["counts"]["train"]["pairs"] == 4
+    assert {"stable_main_Translation-en", "stable_main_Translation-it"} < manifest["release"].keys()
+    configuration = (archive / "apt.conf").read_text()
+    assert '#clear Acquire::Languages;\nAcquire::Languages { "en"; "it"; };\n' in configuration
+
+    (archive / "log").unlink()
+    result = run("synopses.py", archive)
+    assert result.returncode == 0, result.stderr
+    assert lines_of(tmp_path / "data/synopses.en/test.reference") == ["pandoc in short"]
+    assert not (archive / "log").exists()  # the list was there
+
+
+def test_a_language_that_the_archive_lacks_is_named(archive):
+    assert_single_error(run("descriptions.py", archive, "--target", "fr"), "the archive has no descriptions in 'fr'")
+
+
+def test_without_apt_one_line_says_what_to_do(archive):
+    result = run("descriptions.py", archive, environment={"PATH": ""})
+    assert_single_error(result, "apt-get is missing", "put Translation-en and Translation-it, unpacked, into data/")
+
+
+def test_a_failure_of_apt_is_reported_in_one_line(archive):
+    environment = fake_debian.environment(archive)
+    (archive / "apt-get").write_text("#!/bin/sh\necho 'W: slow' >&2\necho 'E: no network' >&2\nexit 100\n")
+    assert_single_error(run("descriptions.py", archive, environment=environment), "apt-get: E: no network")
+
+
+def test_paragraphs_are_joined_lines():
+    text = " one\n two\n .\n  * three\n .\n .\n four\n"
+    assert descriptions.paragraphs(text) == ["one two", "* three", "four"]
+
+
+@pytest.mark.parametrize(
+    ("translation", "expected"),
+    [
+        (["uno", "due"], True),
+        (["uno", "two"], True),  # some paragraphs are lists of names
+        (["one", "two"], False),
+        (["uno"], False),
+        (["uno", "due", "tre"], False),
+        (["uno", "<trans>"], False),
+    ],
+)
+def test_a_translation_has_all_paragraphs(translation, expected):
+    source, target = (descriptions.Description("foo", "", text) for text in (["one", "two"], translation))
+    assert descriptions.translated(source, target) == expected
+
+
+def test_a_family_of_packages_is_in_one_split():
+    family = ["pandoc", "libpandoc2", "libpandoc-dev", "pandoc-doc", "python3-pandoc", "golang-github-pandoc-dev"]
+    assert {descriptions.split_of(package) for package in family} == {"test"}
+    assert {split: {descriptions.split_of(name) for name in names} for split, names in FAMILIES.items()} == {
+        split: {split} for split in FAMILIES
+    }
