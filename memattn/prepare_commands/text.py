@@ -182,11 +182,12 @@ def _language(side: str, form: Form) -> str:
 
 
 def _existing(path: str) -> str:
-    """Returns the path of a file, or of its .gz. Raises ConfigError if there is neither."""
-    for candidate in (path, f"{path}.gz"):
-        if os.path.exists(candidate):
-            return candidate
-    raise ConfigError(f"{path}: neither this file nor {path}.gz is there")
+    """Returns the path of a file, or of its .gz. Raises ConfigError unless exactly one of them is there."""
+    paths = list(filter(os.path.exists, (path, f"{path}.gz")))
+    if len(paths) != 1:
+        problem = "are both there; remove one" if paths else "are both missing"
+        raise ConfigError(f"{path} and {path}.gz {problem}")
+    return paths[0]
 
 
 def _define_text_flags(folder: str | None = None, bpe_units: int | None = None) -> None:
