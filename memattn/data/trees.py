@@ -80,7 +80,7 @@ def read(path: str) -> list[Parse]:
                     parses.append(Parse(words, target))
                     words, target = [], []
     if stack:
-        raise DataError(f"{path}:{stack[0].line}: the tree that begins here has brackets without an end: {len(stack):,}")
+        raise DataError(f"{path}:{stack[0].line}: the tree that begins here lacks closing brackets: {len(stack):,}")
     if not parses:
         raise DataError(f"{path}: has no tree")
     return parses

@@ -9,7 +9,7 @@ from memattn import cli, processes
 from memattn.data.preparation import advice, releases
 from memattn.data.tokenizer import TextSettings, Units, moses_language
 from memattn.errors import ConfigError
-from memattn.prepare_commands.common import check_language, define_download, define_folder, print_source
+from memattn.prepare_commands.common import check_folder, check_language, define_download, define_folder, print_source
 
 
 def speech() -> None:
@@ -40,6 +40,7 @@ def _prepare_recordings() -> int:
 
     memattn-prepare speech --train text/train.tsv --valid text/dev.tsv --test text/test.tsv --folder data/mine
     """
+    check_folder(flags.FLAGS.folder)
     _prepare_speech(_manifests(), flags.FLAGS.language, flags.FLAGS.vocabulary_of)
     return 0
 
@@ -70,6 +71,7 @@ def _prepare_mini_librispeech() -> int:
 
     memattn-prepare mini_librispeech
     """
+    check_folder(flags.FLAGS.folder)
     release = flags.FLAGS.base_url, flags.FLAGS.download_dir
     manifests = releases.mini_librispeech.fetch(*release)
     _prepare_speech(manifests, "en", release=releases.mini_librispeech.facts(*release))

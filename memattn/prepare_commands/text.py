@@ -1,8 +1,10 @@
 """The commands of memattn-prepare for parallel text: releases by their names, and text of your own."""
 
+import functools
 import os
 import re
 import warnings
+from collections.abc import Callable
 from typing import get_args
 
 from absl import flags
@@ -15,7 +17,7 @@ from memattn.data.preparation.chunks import count_lines
 from memattn.data.preparation.learning import default_units
 from memattn.data.tokenizer import Form, TextSettings, Units, has_moses_rules, moses_language
 from memattn.errors import ConfigError
-from memattn.prepare_commands.common import check_language, define_download, define_folder, print_source
+from memattn.prepare_commands.common import check_folder, check_language, define_download, define_folder, print_source
 
 _LEARNING_FLAGS = ("bpe_units", "bpe_sample", "seed")
 _UNITS_IN_WORDS: dict[Units, str] = {"bpe": "BPE units", "spelled": "words and characters"}
@@ -84,8 +86,8 @@ def _prepare_wmt17() -> int:
     memattn-prepare wmt17 --pair en-de
     """
     options = flags.FLAGS
-    splits = releases.wmt17.fetch(options.pair, options.base_url, options.download_dir)
-    read = _prepare_text(splits, "truecased", *options.pair.split("-"), config=f"wmt17/{options.pair}")
+    fetch = functools.partial(releases.wmt17.fetch, options.pair, options.base_url, options.download_dir)
+    read = _prepare_text(fetch, "truecased", *options.pair.split("-"), config=f"wmt17/{options.pair}")
     if problem := releases.wmt17.problem(options.pair, read):
         warnings.warn(problem, stacklevel=1)
     return 0
@@ -96,8 +98,8 @@ def _prepare_multi30k() -> int:
 
     memattn-prepare multi30k
     """
-    splits = releases.multi30k.fetch(flags.FLAGS.base_url, flags.FLAGS.download_dir)
-    _prepare_text(splits, "raw", "en", "de", config="multi30k/seeds")
+    fetch = functools.partial(releases.multi30k.fetch, flags.FLAGS.base_url, flags.FLAGS.download_dir)
+    _prepare_text(fetch, "raw", "en", "de", config="multi30k/seeds")
     return 0
 
 
@@ -109,8 +111,8 @@ def _prepare_tatoeba() -> int:
     options = flags.FLAGS
     release = options.language, options.base_url, options.download_dir
     language = _language_of_tatoeba(options.language)
-    splits = releases.tatoeba.fetch(*release)
-    _prepare_text(splits, "raw", "en", language, release=releases.tatoeba.facts(*release))
+    fetch, facts = (functools.partial(work, *release) for work in (releases.tatoeba.fetch, releases.tatoeba.facts))
+    _prepare_text(fetch, "raw", "en", language, facts=facts)
     return 0
 
 
@@ -122,8 +124,8 @@ def _prepare_iwslt17() -> int:
     """
     options = flags.FLAGS
     release = options.pair, options.base_url, options.download_dir
-    splits = releases.iwslt17.fetch(*release)
-    _prepare_text(splits, "raw", *options.pair.split("-"), release=releases.iwslt17.facts(*release))
+    fetch, facts = (functools.partial(work, *release) for work in (releases.iwslt17.fetch, releases.iwslt17.facts))
+    _prepare_text(fetch, "raw", *options.pair.split("-"), facts=facts)
     return 0
 
 
@@ -145,7 +147,7 @@ def _prepare_parallel() -> int:
         if prefix
     }
     languages = (_language(side, options.form) for side in corpus.SIDES)
-    _prepare_text(splits, options.form, *languages, units=options.units)
+    _prepare_text(lambda: splits, options.form, *languages, units=options.units)
     return 0
 
 
@@ -222,19 +224,20 @@ def _define_text_flags(folder: str | None = None, bpe_units: int | None = None) 
 
 
 def _prepare_text(
-    splits: dict[str, tuple[str, str]],
+    fetch: Callable[[], text_preparation.Splits],
     form: Form,
     source_language: str,
     target_language: str,
     *,
     units: Units = "bpe",
     config: str | None = None,
-    release: dict[str, str | int] | None = None,
+    facts: Callable[[], dict[str, str | int]] | None = None,
 ) -> int:
     """Prepares splits as the flags say, and prints the counts of the training split and how to train on it.
 
-    In --folder, `{pair}` stands for the languages. `config` is the config to train with; None chooses one of own_text
-    by the number of training pairs. `release` goes into the manifest, and is printed.
+    In --folder, `{pair}` stands for the languages. `fetch` returns the files of the splits; it is called once flags and
+    folder are checked, and then `facts`, whose result goes into the manifest, and is printed. `config` is the config to
+    train with; None chooses one of own_text by the number of training pairs.
 
     Returns the number of training pairs read. Raises ConfigError, DataError, OSError.
     """
@@ -245,7 +248,9 @@ def _prepare_text(
         if unused := [f"--{name}" for name in _LEARNING_FLAGS if options[name].present]:
             raise ConfigError(f"{', '.join(unused)}: without effect, because --vocabulary_of gives the BPE")
         learning = dict.fromkeys(learning)
-    elif learning["bpe_units"] is None:
+    check_folder(folder)
+    splits, release = fetch(), facts() if facts else None
+    if not options.vocabulary_of and learning["bpe_units"] is None:
         learning["bpe_units"] = default_units(count_lines(splits["train"][0]))
     settings = text_preparation.Settings(
         text=TextSettings(form, source_language, target_language, units), max_length=options.max_length, **learning

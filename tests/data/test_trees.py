@@ -56,7 +56,7 @@ def test_a_deep_tree_is_read(tmp_path):
     [
         ("", "bad.mrg: has no tree"),
         (" \n\n", "bad.mrg: has no tree"),
-        ("(S (NN a))\n(S (NN b)\n\n", "bad.mrg:2: the tree that begins here has brackets without an end: 1"),
+        ("(S (NN a))\n(S (NN b)\n\n", "bad.mrg:2: the tree that begins here lacks closing brackets: 1"),
         ("(S (NN a))\n(S (NN b)))\n", "bad.mrg:2: '\\)' is outside of all brackets"),
         ("(S (NN a))\nand so on\n", "bad.mrg:2: 'and' is outside of all brackets"),
         ("(S (NN a)\n b)", r"bad.mrg:2: the word 'b' needs its own bracket: \(XX b\)"),
