@@ -6,8 +6,9 @@ import os
 from absl import flags
 
 from memattn import cli, processes
+from memattn.data.languages import known_code
 from memattn.data.preparation import advice, releases
-from memattn.data.tokenizer import TextSettings, Units, moses_language
+from memattn.data.tokenizer import TextSettings, Units
 from memattn.errors import ConfigError
 from memattn.prepare_commands.common import check_folder, check_language, define_download, define_folder, print_source
 
@@ -103,7 +104,7 @@ def _prepare_speech(
 
     options, folder = flags.FLAGS, flags.FLAGS.folder
     units: Units = "bpe" if options.bpe_units else "spelled"
-    text = TextSettings("untokenized", "", moses_language(language), units)
+    text = TextSettings("untokenized", "", known_code(language), units)
     settings = speech_preparation.Settings(text, options.bpe_units, options.max_seconds)
     was_complete = os.path.exists(folder)
     manifest = speech_preparation.prepare(

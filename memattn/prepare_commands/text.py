@@ -11,11 +11,12 @@ from absl import flags
 
 from memattn import cli, processes
 from memattn.data import corpus
+from memattn.data.languages import SHORT_CODES, known_code
 from memattn.data.preparation import advice, releases
 from memattn.data.preparation import parallel as text_preparation
 from memattn.data.preparation.chunks import count_lines
 from memattn.data.preparation.learning import default_units
-from memattn.data.tokenizer import Form, TextSettings, Units, has_moses_rules, moses_language
+from memattn.data.tokenizer import Form, TextSettings, Units, has_moses_rules
 from memattn.errors import ConfigError
 from memattn.prepare_commands.common import check_folder, check_language, define_download, define_folder, print_source
 
@@ -111,8 +112,8 @@ def _prepare_tatoeba() -> int:
     options = flags.FLAGS
     release = options.language, options.base_url, options.download_dir
     language = _language_of_tatoeba(options.language)
-    fetch, facts = (functools.partial(work, *release) for work in (releases.tatoeba.fetch, releases.tatoeba.facts))
-    _prepare_text(fetch, "raw", "en", language, facts=facts)
+    fetch, facts = releases.tatoeba.fetch, releases.tatoeba.facts
+    _prepare_text(lambda: fetch(*release), "raw", "en", language, facts=lambda: facts(*release))
     return 0
 
 
@@ -124,8 +125,8 @@ def _prepare_iwslt17() -> int:
     """
     options = flags.FLAGS
     release = options.pair, options.base_url, options.download_dir
-    fetch, facts = (functools.partial(work, *release) for work in (releases.iwslt17.fetch, releases.iwslt17.facts))
-    _prepare_text(fetch, "raw", *options.pair.split("-"), facts=facts)
+    fetch, facts = releases.iwslt17.fetch, releases.iwslt17.facts
+    _prepare_text(lambda: fetch(*release), "raw", *options.pair.split("-"), facts=lambda: facts(*release))
     return 0
 
 
@@ -154,10 +155,10 @@ def _prepare_parallel() -> int:
 def _language_of_tatoeba(code: str) -> str:
     """Returns the tokenizer's code of a language of the release; warns if Moses has no rules. Raises ConfigError."""
     if not re.fullmatch("[a-z]{3}", code) or code == "eng":
-        codes = {language: code for code, language in releases.tatoeba.LANGUAGES.items()}
-        right = codes.get(moses_language(code), "deu or fra")
+        codes = {language: code for code, language in SHORT_CODES.items() if language != "en"}
+        right = codes.get(known_code(code), "deu or fra")
         raise ConfigError(f"--language: {code!r} is not the code of a target language; it has three letters: {right}")
-    language = releases.tatoeba.LANGUAGES.get(code, code)
+    language = known_code(code)
     _warn_without_rules("language", language)
     return language
 
@@ -176,7 +177,7 @@ def _language(side: str, form: Form) -> str:
     code = options[f"{side}_language"]
     if code is not None:
         check_language(f"{side}_language", code)
-    language = moses_language(options[side] if code is None else code)
+    language = known_code(options[side] if code is None else code)
     if form != "untokenized":
         advice = "; if this is not the code of the language, such as de, ko or pt-BR, give it"
         _warn_without_rules(f"{side}_language", language, advice)
