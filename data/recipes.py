@@ -54,9 +54,7 @@ def prepare(
             facts[f"{split}_{side}_words"] = lengths(texts)
     os.makedirs(folder, exist_ok=True)
     written = {split: archives.write_split(folder, split, SIDES, pairs) for split, pairs in distinct.items()}
-    prepare_text(written, "raw", *languages, release=facts)
-    for name, fact in facts.items():
-        print(f"{name}: {fact}")
+    prepare_text(lambda: written, "raw", *languages, facts=lambda: facts)
 
 
 def without_copies(splits: Mapping[str, Pairs]) -> tuple[dict[str, Pairs], dict[str, int]]:

@@ -64,6 +64,9 @@ def _open_closed_streams() -> None:
 
 
 if _is_command():
+    if sys.getfilesystemencoding() != "utf-8" and os.environ.get("PYTHONUTF8") != "1":
+        # Names of files are in UTF-8 for TensorFlow and in configs, whatever the locale is: start again in that mode.
+        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], {**os.environ, "PYTHONUTF8": "1"})
     _open_closed_streams()
     # Importing TensorFlow takes seconds, and ends in a stack trace or SIGABRT where Python raises KeyboardInterrupt.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:

@@ -6,7 +6,6 @@ memattn-eval --run_dir runs/small --compare runs/large --split test
 
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
 
-import os
 from typing import TYPE_CHECKING
 
 from absl import flags
@@ -71,6 +70,7 @@ def _compare() -> int:
 def _main() -> int:
     if flags.FLAGS.compare:
         return _compare()
+    from memattn import files
     from memattn.evaluation.evaluate import evaluate
     from memattn.evaluation.stored import ALIGNMENTS, default_folder
     from memattn.evaluation.test_set import read_files, read_split
@@ -84,7 +84,7 @@ def _main() -> int:
     else:
         test_set = read_split(trained, options.split or "valid")
     output_dir = options.output_dir or default_folder(options.run_dir[0], test_set.name)
-    os.makedirs(output_dir, exist_ok=True)  # if this fails, it does before the decoding
+    files.make_folder(output_dir)  # if this fails, it does before the decoding
     evaluation = evaluate(trained, test_set, repeats=options.repeats)
     written = write(evaluation, trained, output_dir, num_plots=options.plot)
     print(report(evaluation.result))

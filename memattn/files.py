@@ -6,6 +6,7 @@ import hashlib
 import io
 import os
 import secrets
+import tempfile
 from collections.abc import Iterator
 from typing import IO, Any, BinaryIO
 
@@ -23,7 +24,7 @@ def write(path: str, content: str | bytes) -> None:
 @contextlib.contextmanager
 def writing(path: str) -> Iterator[BinaryIO]:
     """Opens a file that gets its name `path` once it is complete; the last of several writers wins. Raises OSError."""
-    unfinished = f"{path}.{secrets.token_hex(4)}{UNFINISHED}"
+    unfinished = unfinished_path(path)
     with naming(path):
         try:
             with open(unfinished, "xb") as file:
@@ -35,6 +36,20 @@ def writing(path: str) -> Iterator[BinaryIO]:
             with contextlib.suppress(OSError):
                 os.remove(unfinished)
             raise
+
+
+def unfinished_path(path: str) -> str:
+    """Returns a path beside `path` for what will get its name. The name is short: that of `path` may be the longest."""
+    folder, name = os.path.split(path)
+    return os.path.join(folder, f"{name[:40]}.{secrets.token_hex(4)}{UNFINISHED}")
+
+
+def make_folder(path: str) -> None:
+    """Makes a folder if it is missing, "" being the current one. Raises OSError if no file can be written into it."""
+    with naming(path):
+        if path:
+            os.makedirs(path, exist_ok=True)
+        tempfile.TemporaryFile(dir=path or os.curdir).close()
 
 
 def open_in_place(path: str, mode: str, **options: Any) -> IO:

@@ -22,9 +22,6 @@ def _check(*run_dirs: str) -> None:
         raise ConfigError(f"{repeated[0]}: given twice; a report has each run once")
     if not output:
         raise ConfigError("--output: empty; give the path of a file")
-    folder = os.path.dirname(output) or "."
-    if not os.path.isdir(folder):
-        raise ConfigError(f"--output: {folder} is not a folder; make it first")
     if os.path.isdir(output):
         raise ConfigError(f"--output: {output} is a folder; give the path of a file")
 
@@ -36,6 +33,7 @@ def _main(*run_dirs: str) -> int:
     from memattn.evaluation.stored import evaluation_command
 
     reported = [runs.read(run_dir, options.split, options.set) for run_dir in run_dirs]
+    files.make_folder(os.path.dirname(options.output))
     chosen = examples.examples(reported, options.split, options.examples, options.set) if options.examples else []
     files.write(options.output, page.page(reported, chosen, options.split))
     print(f"{options.output}: {', '.join(run_dirs)}; example translations: {sum(map(len, chosen))}")

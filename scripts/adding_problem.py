@@ -14,7 +14,7 @@ import os
 from absl import flags
 from studies import standalone
 
-from memattn import processes, reading
+from memattn import files, processes, reading
 from memattn.errors import ConfigError, RunError
 
 _SETTINGS = ("task", "length", "model", "learning_rate", "seed")  # a cell is identified by these values
@@ -33,7 +33,7 @@ def main() -> int:
     for flag in ("learning_rate", "minutes"):
         if math.isnan(options[flag].value or 0):
             raise ConfigError(f"--{flag}: must be a number")
-    os.makedirs(os.path.dirname(options.output) or ".", exist_ok=True)
+    files.make_folder(os.path.dirname(options.output))
     with processes.making(options.output, "is writing this table; wait, or use another --output"):
         _fill(_read(f"{options.output}.json"))
     return 0

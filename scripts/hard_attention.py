@@ -13,6 +13,8 @@ import os
 from absl import flags
 from studies import standalone
 
+from memattn import files
+
 
 def main() -> int:
     from studies.xu2015 import hard_attention
@@ -22,7 +24,7 @@ def main() -> int:
     options = flags.FLAGS
     seeds = standalone.integers("seeds", options.seeds)
     tests = sorted(set(standalone.integers("tests", options.tests, least=1)))
-    os.makedirs(os.path.dirname(options.output) or ".", exist_ok=True)
+    files.make_folder(os.path.dirname(options.output))
     rows = []
     for kind in hard_attention.KINDS:
         for seed in seeds:

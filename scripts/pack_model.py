@@ -38,8 +38,8 @@ def main() -> int:
         raise ConfigError(f"--output: {options.output} does not end in NAME{SUFFIX}")
     trained = load([options.run_dir], ["decoding.lexicon=null"], None)  # the archive has no lexicon
     _round(trained.models[0].weights)
+    files.make_folder(os.path.dirname(options.output))
     evaluation = evaluate(trained, read_split(trained, options.split), repeats=1)
-    os.makedirs(os.path.dirname(options.output) or ".", exist_ok=True)
     with tempfile.TemporaryDirectory() as parent:
         folder = os.path.join(parent, name)
         kept = (run_folder.CORPUS, run_folder.VOCABULARY, *trained.tokenizer.files())

@@ -13,6 +13,8 @@ import time
 from absl import flags
 from studies import standalone
 
+from memattn import files
+
 
 def main() -> int:
     from studies.raffel2016 import subsequence
@@ -21,7 +23,7 @@ def main() -> int:
 
     options = flags.FLAGS
     seeds = standalone.integers("seeds", options.seeds)
-    os.makedirs(os.path.dirname(options.output) or ".", exist_ok=True)
+    files.make_folder(os.path.dirname(options.output))
     rows = []
     for name in ("mean and deviation, untrained", *subsequence.POOLINGS):
         for seed in seeds:

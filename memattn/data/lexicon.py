@@ -103,7 +103,9 @@ def write(folder: str, vocabulary: Vocabulary, size: int) -> str:
 
     Returns the file's path. Raises DataError, OSError.
     """
-    sources, targets, probabilities = learn(read_corpus(folder, "train", vocabulary), len(vocabulary))
+    corpus = read_corpus(folder, "train", vocabulary)
+    files.make_folder(folder)
+    sources, targets, probabilities = learn(corpus, len(vocabulary))
     order = np.lexsort((-probabilities, sources))
     order = order[targets[order] >= len(SPECIAL_TOKENS)]
     ranks = np.arange(len(order)) - np.searchsorted(sources[order], sources[order])

@@ -4,7 +4,6 @@ import dataclasses
 import functools
 import json
 import os
-import re
 from collections.abc import Callable, Iterable
 from typing import Literal, NamedTuple, Protocol, get_args
 
@@ -14,6 +13,7 @@ from sacremoses.corpus import NonbreakingPrefixes
 
 from memattn import reading
 from memattn.data import bpe, spelling
+from memattn.data.languages import HAN, WITHOUT_BLANKS, known_code
 from memattn.data.vocabulary import split_words
 from memattn.errors import DataError, abbreviated
 
@@ -21,8 +21,6 @@ SETTINGS, CODES, DICTIONARY = "text.json", "bpe.codes", "words.txt"
 Form = Literal["raw", "tokenized", "truecased", "untokenized"]
 Units = Literal["bpe", "spelled"]
 _UNSEGMENTED_FORMS = ("raw", "untokenized")  # their lines are not divided into words
-_HAN = frozenset({"zh", "cmn", "yue", "wuu", "lzh", "ja"})  # languages written in Han characters
-_WITHOUT_BLANKS = _HAN | {"th", "lo", "km", "my", "shn", "bo", "dz"}  # languages without blanks between words
 _WIDE = r"[[\p{P}\p{S}]--[\x00-\x7f]]"  # punctuation and symbols that are not ASCII
 _BLANKS_AT_WIDE = regex.compile(rf"(?V1) (?={_WIDE})|(?<={_WIDE}) ")
 _PUNCTUATION = regex.compile(r" ?[\p{P}\p{S}] ?")
@@ -119,11 +117,11 @@ class SubwordTokenizer:
 
     @property
     def target_language(self) -> str:
-        return self.settings.target_language
+        return known_code(self.settings.target_language)  # corpora may have been prepared with another
 
     @property
     def by_characters(self) -> bool:
-        return self.settings.form in _UNSEGMENTED_FORMS and self.target_language in _WITHOUT_BLANKS
+        return self.settings.form in _UNSEGMENTED_FORMS and self.target_language in WITHOUT_BLANKS
 
     def files(self) -> dict[str, str]:
         return {SETTINGS: json.dumps(dataclasses.asdict(self.settings), indent=2) + "\n", self._kind.file: self.codes}
@@ -231,15 +229,9 @@ def word_detokenizer(form: Form, language: str) -> Callable[[str], str]:
     def undo(words: str) -> str:
         tokens = detruecase(words) if form == "truecased" and words else split_words(words)
         line = detokenize(tokens, unescape=form != "raw")
-        return _BLANKS_AT_WIDE.sub("", line) if language in _HAN else line  # Moses leaves these blanks
+        return _BLANKS_AT_WIDE.sub("", line) if known_code(language) in HAN else line  # Moses leaves these blanks
 
     return undo
-
-
-def moses_language(code: str) -> str:
-    """Returns the code by which Moses and sacreBLEU know a language: `zh` for zh-TW or zh_CN, `ko` for KO."""
-    language = re.split("[-_]", code)[0].lower()
-    return NonbreakingPrefixes().available_langs.get(language, language)
 
 
 def has_moses_rules(language: str) -> bool:

@@ -80,7 +80,7 @@ def read(path: str) -> list[Parse]:
                     parses.append(Parse(words, target))
                     words, target = [], []
     if stack:
-        raise DataError(f"{path}:{stack[0].line}: of the tree that begins here, {len(stack):,} brackets are not closed")
+        raise DataError(f"{path}:{stack[0].line}: the tree that begins here lacks closing brackets: {len(stack):,}")
     if not parses:
         raise DataError(f"{path}: has no tree")
     return parses
@@ -137,8 +137,9 @@ class Spans(NamedTuple):
 
 
 def are_trees(targets: Iterable[str]) -> bool:
-    """Returns whether all targets are trees."""
-    return all(map(spans, targets))
+    """Returns whether all targets are trees, of which one or more have a bracket: punctuation alone is no tree."""
+    trees = list(map(spans, targets))
+    return all(trees) and any(tree.brackets for tree in trees if tree)
 
 
 def spans(target: str) -> Spans | None:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from sacrebleu.metrics import BLEU, CHRF
 
 from memattn.data.bpe import escape
+from memattn.data.languages import CHINESE, known_code
 from memattn.data.tokenizer import Tokenizer, without_line_breaks
 from memattn.data.trees import are_trees, spans
 from memattn.data.vocabulary import split_words
@@ -224,12 +225,14 @@ def _by_sacrebleu(metric: BLEU | CHRF, hypotheses: list[str], references: list[s
 
 @functools.cache
 def default_bleu(language: str) -> BLEU:
-    """Returns the BLEU that `sacrebleu -l SOURCE-LANGUAGE` computes for a target language.
+    """Returns the BLEU that `sacrebleu -l SOURCE-LANGUAGE` computes for a target language, whatever its code.
 
-    If sacreBLEU's tokenizer of the language is not installed, warns, and returns BLEU on characters.
+    Cantonese and other languages of China have the tokenizer of `zh`. If sacreBLEU's tokenizer of the language is not
+    installed, warns, and returns BLEU on characters.
     """
-    try:
-        return BLEU(trg_lang=language, force=True)  # force: no warnings about lines that look tokenized
+    code = known_code(language)
+    try:  # force: no warnings about lines that look tokenized
+        return BLEU(trg_lang="zh" if code in CHINESE else code, force=True)
     except RuntimeError:
         warnings.warn(
             f"sacreBLEU's tokenizer of {language!r} is missing (extra `cjk`: pip install 'sacrebleu[ja,ko]'); "

@@ -6,7 +6,7 @@ from memattn import cli
 from memattn.data.preparation import advice
 from memattn.data.preparation import parsing as tree_preparation
 from memattn.errors import ConfigError
-from memattn.prepare_commands.common import define_folder
+from memattn.prepare_commands.common import check_folder, define_folder
 
 
 def parsing() -> None:
@@ -33,6 +33,7 @@ def _prepare_parsing() -> int:
         if names is not None and not (names and all(names)):
             raise ConfigError(f"--{split}: an empty name; give files, separated by commas")
     trees = {split: names for split, names in splits.items() if names}
+    check_folder(options.folder)
     manifest = tree_preparation.prepare(trees, options.min_count, options.folder)
     train = manifest["counts"]["train"]
     print(

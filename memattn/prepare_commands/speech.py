@@ -6,10 +6,11 @@ import os
 from absl import flags
 
 from memattn import cli, processes
+from memattn.data.languages import known_code
 from memattn.data.preparation import advice, releases
-from memattn.data.tokenizer import TextSettings, Units, moses_language
+from memattn.data.tokenizer import TextSettings, Units
 from memattn.errors import ConfigError
-from memattn.prepare_commands.common import check_language, define_download, define_folder, print_source
+from memattn.prepare_commands.common import check_folder, check_language, define_download, define_folder, print_source
 
 
 def speech() -> None:
@@ -40,6 +41,7 @@ def _prepare_recordings() -> int:
 
     memattn-prepare speech --train text/train.tsv --valid text/dev.tsv --test text/test.tsv --folder data/mine
     """
+    check_folder(flags.FLAGS.folder)
     _prepare_speech(_manifests(), flags.FLAGS.language, flags.FLAGS.vocabulary_of)
     return 0
 
@@ -70,6 +72,7 @@ def _prepare_mini_librispeech() -> int:
 
     memattn-prepare mini_librispeech
     """
+    check_folder(flags.FLAGS.folder)
     release = flags.FLAGS.base_url, flags.FLAGS.download_dir
     manifests = releases.mini_librispeech.fetch(*release)
     _prepare_speech(manifests, "en", release=releases.mini_librispeech.facts(*release))
@@ -101,7 +104,7 @@ def _prepare_speech(
 
     options, folder = flags.FLAGS, flags.FLAGS.folder
     units: Units = "bpe" if options.bpe_units else "spelled"
-    text = TextSettings("untokenized", "", moses_language(language), units)
+    text = TextSettings("untokenized", "", known_code(language), units)
     settings = speech_preparation.Settings(text, options.bpe_units, options.max_seconds)
     was_complete = os.path.exists(folder)
     manifest = speech_preparation.prepare(

@@ -1,21 +1,24 @@
 """The commands of memattn-prepare for parallel text: releases by their names, and text of your own."""
 
+import functools
 import os
 import re
 import warnings
+from collections.abc import Callable
 from typing import get_args
 
 from absl import flags
 
 from memattn import cli, processes
 from memattn.data import corpus
+from memattn.data.languages import SHORT_CODES, known_code
 from memattn.data.preparation import advice, releases
 from memattn.data.preparation import parallel as text_preparation
 from memattn.data.preparation.chunks import count_lines
 from memattn.data.preparation.learning import default_units
-from memattn.data.tokenizer import Form, TextSettings, Units, has_moses_rules, moses_language
+from memattn.data.tokenizer import Form, TextSettings, Units, has_moses_rules
 from memattn.errors import ConfigError
-from memattn.prepare_commands.common import check_language, define_download, define_folder, print_source
+from memattn.prepare_commands.common import check_folder, check_language, define_download, define_folder, print_source
 
 _LEARNING_FLAGS = ("bpe_units", "bpe_sample", "seed")
 _UNITS_IN_WORDS: dict[Units, str] = {"bpe": "BPE units", "spelled": "words and characters"}
@@ -84,8 +87,8 @@ def _prepare_wmt17() -> int:
     memattn-prepare wmt17 --pair en-de
     """
     options = flags.FLAGS
-    splits = releases.wmt17.fetch(options.pair, options.base_url, options.download_dir)
-    read = prepare_text(splits, "truecased", *options.pair.split("-"), config=f"wmt17/{options.pair}")
+    fetch = functools.partial(releases.wmt17.fetch, options.pair, options.base_url, options.download_dir)
+    read = prepare_text(fetch, "truecased", *options.pair.split("-"), config=f"wmt17/{options.pair}")
     if problem := releases.wmt17.problem(options.pair, read):
         warnings.warn(problem, stacklevel=1)
     return 0
@@ -96,8 +99,8 @@ def _prepare_multi30k() -> int:
 
     memattn-prepare multi30k
     """
-    splits = releases.multi30k.fetch(flags.FLAGS.base_url, flags.FLAGS.download_dir)
-    prepare_text(splits, "raw", "en", "de", config="multi30k/seeds")
+    fetch = functools.partial(releases.multi30k.fetch, flags.FLAGS.base_url, flags.FLAGS.download_dir)
+    prepare_text(fetch, "raw", "en", "de", config="multi30k/seeds")
     return 0
 
 
@@ -109,10 +112,8 @@ def _prepare_tatoeba() -> int:
     options = flags.FLAGS
     release = options.language, options.base_url, options.download_dir
     language = _language_of_tatoeba(options.language)
-    splits = releases.tatoeba.fetch(*release)
-    facts = releases.tatoeba.facts(*release)
-    prepare_text(splits, "raw", "en", language, release=facts)
-    print_source(facts)
+    fetch, facts = releases.tatoeba.fetch, releases.tatoeba.facts
+    prepare_text(lambda: fetch(*release), "raw", "en", language, facts=lambda: facts(*release))
     return 0
 
 
@@ -124,10 +125,8 @@ def _prepare_iwslt17() -> int:
     """
     options = flags.FLAGS
     release = options.pair, options.base_url, options.download_dir
-    splits = releases.iwslt17.fetch(*release)
-    facts = releases.iwslt17.facts(*release)
-    prepare_text(splits, "raw", *options.pair.split("-"), release=facts)
-    print_source(facts)
+    fetch, facts = releases.iwslt17.fetch, releases.iwslt17.facts
+    prepare_text(lambda: fetch(*release), "raw", *options.pair.split("-"), facts=lambda: facts(*release))
     return 0
 
 
@@ -149,17 +148,17 @@ def _prepare_parallel() -> int:
         if prefix
     }
     languages = (_language(side, options.form) for side in corpus.SIDES)
-    prepare_text(splits, options.form, *languages, units=options.units)
+    prepare_text(lambda: splits, options.form, *languages, units=options.units)
     return 0
 
 
 def _language_of_tatoeba(code: str) -> str:
     """Returns the tokenizer's code of a language of the release; warns if Moses has no rules. Raises ConfigError."""
     if not re.fullmatch("[a-z]{3}", code) or code == "eng":
-        codes = {language: code for code, language in releases.tatoeba.LANGUAGES.items()}
-        right = codes.get(moses_language(code), "deu or fra")
+        codes = {language: code for code, language in SHORT_CODES.items() if language != "en"}
+        right = codes.get(known_code(code), "deu or fra")
         raise ConfigError(f"--language: {code!r} is not the code of a target language; it has three letters: {right}")
-    language = releases.tatoeba.LANGUAGES.get(code, code)
+    language = known_code(code)
     _warn_without_rules("language", language)
     return language
 
@@ -178,7 +177,7 @@ def _language(side: str, form: Form) -> str:
     code = options[f"{side}_language"]
     if code is not None:
         check_language(f"{side}_language", code)
-    language = moses_language(options[side] if code is None else code)
+    language = known_code(options[side] if code is None else code)
     if form != "untokenized":
         advice = "; if this is not the code of the language, such as de, ko or pt-BR, give it"
         _warn_without_rules(f"{side}_language", language, advice)
@@ -186,11 +185,12 @@ def _language(side: str, form: Form) -> str:
 
 
 def _existing(path: str) -> str:
-    """Returns the path of a file, or of its .gz. Raises ConfigError if there is neither."""
-    for candidate in (path, f"{path}.gz"):
-        if os.path.exists(candidate):
-            return candidate
-    raise ConfigError(f"{path}: neither this file nor {path}.gz is there")
+    """Returns the path of a file, or of its .gz. Raises ConfigError unless exactly one of them is there."""
+    paths = list(filter(os.path.exists, (path, f"{path}.gz")))
+    if len(paths) != 1:
+        problem = "are both there; remove one" if paths else "are both missing"
+        raise ConfigError(f"{path} and {path}.gz {problem}")
+    return paths[0]
 
 
 def define_text_flags(
@@ -230,19 +230,20 @@ def define_text_flags(
 
 
 def prepare_text(
-    splits: dict[str, tuple[str, str]],
+    fetch: Callable[[], text_preparation.Splits],
     form: Form,
     source_language: str,
     target_language: str,
     *,
     units: Units = "bpe",
     config: str | None = None,
-    release: dict[str, str | int] | None = None,
+    facts: Callable[[], dict[str, str | int]] | None = None,
 ) -> int:
     """Prepares splits as the flags say, and prints the counts of the training split and how to train on it.
 
-    In --folder, `{pair}` stands for the languages. `config` is the config to train with; None chooses one of own_text
-    by the number of training pairs. `release` goes into the manifest.
+    In --folder, `{pair}` stands for the languages. `fetch` returns the files of the splits; it is called once flags and
+    folder are checked, and then `facts`, whose result goes into the manifest, and is printed. `config` is the config to
+    train with; None chooses one of own_text by the number of training pairs.
 
     Returns the number of training pairs read. Raises ConfigError, DataError, OSError.
     """
@@ -253,7 +254,9 @@ def prepare_text(
         if unused := [f"--{name}" for name in _LEARNING_FLAGS if options[name].present]:
             raise ConfigError(f"{', '.join(unused)}: without effect, because --vocabulary_of gives the BPE")
         learning = dict.fromkeys(learning)
-    elif learning["bpe_units"] is None:
+    check_folder(folder)
+    splits, release = fetch(), facts() if facts else None
+    if not options.vocabulary_of and learning["bpe_units"] is None:
         learning["bpe_units"] = default_units(count_lines(splits["train"][0]))
     settings = text_preparation.Settings(
         text=TextSettings(form, source_language, target_language, units), max_length=options.max_length, **learning
@@ -271,4 +274,5 @@ def prepare_text(
     own_text = advice.own_text_config(train["pairs"])
     changes = [] if config else advice.validation_changes(own_text, train["pairs"])
     print(advice.training(config or own_text, folder, changes))
+    print_source(release)
     return train["read"]

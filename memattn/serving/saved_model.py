@@ -5,7 +5,6 @@ import dataclasses
 import functools
 import json
 import os
-import secrets
 import shutil
 from collections.abc import Callable
 from typing import Any
@@ -54,10 +53,10 @@ def export(trained: Trained, folder: str, max_source_length: int | None = None) 
     folder = os.path.normpath(folder)
     if os.path.exists(folder):
         raise ConfigError(f"{folder}: exists; use another --output")
-    os.makedirs(os.path.dirname(folder) or ".", exist_ok=True)
+    files.make_folder(os.path.dirname(folder))
     longest = max_source_length or trained.max_source_length
     module = _Module(trained, longest)
-    unfinished = f"{folder}.{secrets.token_hex(4)}{files.UNFINISHED}"
+    unfinished = files.unfinished_path(folder)
     try:
         with files.naming(unfinished):
             tf.saved_model.save(module, unfinished, module.signatures())

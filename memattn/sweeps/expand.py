@@ -10,7 +10,7 @@ from typing import Any
 from memattn.config import Config, Origin, SweepConfig, apply_changes, checked, to_dict
 from memattn.errors import ConfigError, short
 
-_LONGEST_NAME = 240  # bytes of a run's name; with an ending such as .lock, file systems take 255
+_LONGEST_NAME = 250  # bytes of a run's name; with the ending .lock or .yaml, file systems take 255
 _MOST_RUNS = 10_000
 
 

@@ -159,7 +159,7 @@ def _write_config(run: Config, sweep_dir: str, name: str) -> None:
         if differing := configs.differences(stored, configs.to_dict(run)):
             keys = ", ".join(map(str, differing))
             raise ConfigError(f"{folder}: holds a run of another config: {keys}; use another --sweep_dir")
-    os.makedirs(folder, exist_ok=True)
+    files.make_folder(folder)
     files.write(os.path.join(sweep_dir, f"{name}.yaml"), configs.dump(run))
 
 

@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import math
 import os
-import tempfile
 from collections.abc import Iterator
 
 from memattn import files, resources
@@ -61,9 +60,7 @@ def claimed(folder: str, saved: RunCheckpoints, model: Model) -> Iterator[None]:
     with run_folder.locked(folder):
         for name in ("", run_folder.CHECKPOINTS, run_folder.BEST, EVENTS):
             path = os.path.join(folder, name) if name else folder
-            with files.naming(path):
-                os.makedirs(path, exist_ok=True)
-                tempfile.TemporaryFile(dir=path).close()
+            files.make_folder(path)
         state = checkpoints.read_listing(saved.recent.directory)
         if state and state.model_checkpoint_path != saved.recent.latest_checkpoint:
             raise RunError(f"{folder}: another training has just resumed it; start again")

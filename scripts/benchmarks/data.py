@@ -26,6 +26,8 @@ def main() -> int:
     from memattn.runs import provenance
 
     options = flags.FLAGS
+    if options.output:
+        files.make_folder(os.path.dirname(options.output))
     vocabulary = Vocabulary([str(i) for i in range(16_000)])
     if not os.path.exists(corpus.binary_paths(options.folder, "train", "source")["ids"]):
         unfinished = f"{options.folder.rstrip('/')}{files.UNFINISHED}"
@@ -65,7 +67,6 @@ def main() -> int:
     }
     print(json.dumps(result, indent=2))
     if options.output:
-        os.makedirs(os.path.dirname(options.output) or ".", exist_ok=True)
         files.write(options.output, json.dumps(result, indent=2) + "\n")
     return 0
 

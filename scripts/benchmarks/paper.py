@@ -27,6 +27,7 @@ TIMED = ["memattn: memory, K = 32", "memattn: memory, K = 64", "memattn: Bahdana
 def main() -> int:
     options = flags.FLAGS
     table, rows = TABLES[int(options.table)], []
+    options.set_default("output", f"results/speed/table{options.table}")
     for length in table["lengths"]:
         work = race.decoding_work(
             options,
@@ -52,7 +53,6 @@ def main() -> int:
     title = f"Table {options.table}: decode time of {work['examples']:,} sources"
     if work["examples"] < table["examples"]:
         title += f" (SCALED DOWN from {table['examples']:,})"
-    options.set_default("output", f"results/speed/table{options.table}")
     tables.write(rows, options, title=title, units=table["units"], vocabulary=table["vocabulary"])
     return 0
 

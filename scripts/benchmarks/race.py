@@ -19,7 +19,7 @@ from tqdm import tqdm
 
 from benchmarks.peers import worker
 from benchmarks.systems import NONE, SYSTEMS, System
-from memattn import processes
+from memattn import files, processes
 from memattn.errors import ConfigError, RunError
 
 BENCHMARKS = pathlib.Path(__file__).resolve().parent
@@ -140,7 +140,8 @@ def race(
     and ConfigError as `check`.
     """
     check([runners])
-    os.makedirs(options.logs, exist_ok=True)
+    for folder in (options.logs, os.path.dirname(options.output)):
+        files.make_folder(folder)
     if options.device == "cpu":
         import tensorflow as tf
 
@@ -182,7 +183,7 @@ def race(
 
 def multiply_adds_per_second(rows: int, inner: int, columns: int, options: flags.FlagValues) -> float:
     """Measures the rate of matrix products on the device and with the threads of the systems. Raises RunError."""
-    os.makedirs(options.logs, exist_ok=True)
+    files.make_folder(options.logs)
     name, work = "matrix products", {"rows": rows, "inner": inner, "columns": columns}
     (process,) = _start(name, PRODUCTS, work, options)
     with process:

@@ -30,6 +30,7 @@ def main() -> int:
     from memattn.runs import building, provenance
 
     output, rows = flags.FLAGS.output, []
+    files.make_folder(os.path.dirname(output))
     for path in CONFIGS:
         models_by_bytes = {}
         for name, config in expand(configs.load(path, [])).items():
@@ -53,7 +54,6 @@ def main() -> int:
                     "step for 90% ms": f"{9 * milliseconds:.1f}",
                 }
             )
-    os.makedirs(os.path.dirname(output) or ".", exist_ok=True)
     files.write_csv(f"{output}.csv", rows)
     files.write(f"{output}.json", json.dumps(provenance.conditions(), indent=2) + "\n")
     print(formatting.markdown(rows))

@@ -61,7 +61,6 @@ def write(
     """
     from memattn.runs import provenance
 
-    os.makedirs(os.path.dirname(options.output) or ".", exist_ok=True)
     keys = list(dict.fromkeys(key for row in rows for key in row if key not in ("notes", "batches at once")))
     table = [{key: row.get(key, "") for key in keys} for row in rows]
     conditions = provenance.conditions()

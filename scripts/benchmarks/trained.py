@@ -32,6 +32,7 @@ def main(*run_dirs: str) -> int:
         raise ConfigError("give at least two run folders; their times are compared")
     if len(set(run_dirs)) < len(run_dirs):
         raise ConfigError("a run folder is given twice")
+    files.make_folder(os.path.dirname(options.output))
     decoders, rows, references = {}, [], None
     for run_dir in run_dirs:
         trained = load([run_dir], options.set, None)
@@ -61,7 +62,6 @@ def main(*run_dirs: str) -> int:
             "min-max": formatting.extent(times, ".3g"),
             "speed-up over the first": f"{baseline / statistics.median(times):.2f}",
         }
-    os.makedirs(os.path.dirname(options.output) or ".", exist_ok=True)
     facts = {**provenance.conditions(), "repeats": options.repeats, "load_average": os.getloadavg()[0]}
     files.write_csv(f"{options.output}.csv", rows)
     files.write(f"{options.output}.json", json.dumps(facts, indent=2) + "\n")

@@ -232,6 +232,8 @@ class Reproduction:
         Raises ConfigError, OSError, and RunError if no run of a kind succeeded.
         """
         target, wanted = TARGETS[name], runs_of([name], self._scale)
+        folder = os.path.join(self._results_dir, name, self._scale)
+        files.make_folder(folder)
         runs = {kind: self._runs(kind, wanted) for kind in target.kinds}
         runs = _with_sources(runs)
         if failed := [kind for kind, runs_of_kind in runs.items() if not runs_of_kind]:
@@ -239,8 +241,7 @@ class Reproduction:
         folders = [os.path.join(sweep_folder(self._runs_dir, path), run) for path in wanted for run in wanted[path]]
         made = {run.folder for runs_of_kind in runs.values() for run in runs_of_kind}
         missing = [folder for folder in folders if folder not in made]
-        output = Output(os.path.join(self._results_dir, name, self._scale), self._scale, missing)
-        os.makedirs(output.folder, exist_ok=True)
+        output = Output(folder, self._scale, missing)
         target.write(output, *runs.values())
         if not target.is_benchmark:
             files.write(output.path("conditions.json"), json.dumps(_conditions(output, runs), indent=2) + "\n")

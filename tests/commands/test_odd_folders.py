@@ -1,7 +1,12 @@
-"""Commands work in folders whose names hold the characters of patterns and a space."""
+"""Commands work in folders whose names hold the characters of patterns and a space, or that the locale cannot write."""
+
+import os
+import subprocess
+import sys
 
 import pytest
 import yaml
+from helpers.repository import ROOT
 from helpers.runs import TINY
 
 from memattn import config as configs
@@ -62,3 +67,32 @@ def test_a_sweep_works_in_an_odd_folder(folder, command):
         assert status == 0, errors
         assert progress in printed
     assert (folder / "sweep" / "table.csv").read_text().count("\n") == 2
+
+
+ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONPATH": str(ROOT)}
+
+
+def run_in_ascii(folder, module, *arguments):
+    """Runs a command in an ASCII locale; returns its output."""
+    command = [sys.executable, "-m", f"memattn.{module}", *arguments]
+    environment = {**os.environ, **ASCII}
+    result = subprocess.run(command, cwd=folder, env=environment, capture_output=True, encoding="utf-8", check=False)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def test_the_locale_does_not_matter_for_names_of_folders(tmp_path):
+    arguments = ["--max_length=3", "--train_examples=5", "--valid_examples=5", "--folder=d_ü"]
+    assert "d_ü" in run_in_ascii(tmp_path, "prepare", "copy", *arguments)
+    assert "vocab.txt" in os.listdir(tmp_path / "d_ü")
+
+
+@pytest.mark.long
+def test_runs_and_sweeps_work_in_any_folder_whatever_the_locale(tmp_path):
+    tree = configs.apply_changes(TINY, {"data.folder": "r_ü/data"})
+    (tmp_path / "ü.yaml").write_text(yaml.safe_dump({**tree, "sweep": {"grid": {"training.seed": [1]}}}))
+    run_in_ascii(tmp_path, "train", "--config=ü.yaml", "--set=sweep=null", "--run_dir=r_ü", "--strategy=none")
+    run_in_ascii(tmp_path, "eval", "--run_dir=r_ü", "--repeats=1")
+    run_in_ascii(tmp_path, "sweep", "--config=ü.yaml", "--sweep_dir=s_ü", "--strategy=none", "--repeats=1")
+    assert {"config.yaml", "result.json", "checkpoints"} <= set(os.listdir(tmp_path / "r_ü"))
+    assert {"table.csv", "seed=1"} <= set(os.listdir(tmp_path / "s_ü"))

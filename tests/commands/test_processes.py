@@ -307,7 +307,7 @@ def test_workers_of_a_preparation_default_to_the_cores(tmp_path, monkeypatch):
     monkeypatch.setattr(text.text_preparation, "prepare", record)
     monkeypatch.setattr(text.processes, "cores", lambda: 7)
     (tmp_path / "train.en").write_text("a line\n")
-    text.prepare_text({"train": (str(tmp_path / "train.en"), "")}, "raw", "en", "de")
+    text.prepare_text(lambda: {"train": (str(tmp_path / "train.en"), "")}, "raw", "en", "de")
     assert numbers == [7]
 
 

@@ -47,7 +47,7 @@ def test_all_words_are_known_where_one_occurrence_suffices(splits, tmp_path):
 def test_a_bad_tree_in_any_split_leaves_nothing_behind(splits, tmp_path):
     (tmp_path / "valid").write_text("(S (NP (DT the)\n")
     before = contents(tmp_path)
-    with pytest.raises(DataError, match="valid:1: of the tree that begins here, 2 brackets are not closed"):
+    with pytest.raises(DataError, match="valid:1: the tree that begins here lacks closing brackets: 2"):
         parsing.prepare(splits, 2, str(tmp_path / "out"))
     assert contents(tmp_path) == before
 

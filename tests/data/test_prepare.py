@@ -769,12 +769,17 @@ def test_the_line_where_two_files_get_out_of_step_is_estimated():
     assert abs(misaligned_line(source, np.delete(target, [900, 901, 902])) - 901) <= 5
 
 
-def test_a_missing_file_is_reported_by_the_command(files, run, tmp_path):
+def test_a_file_that_is_missing_or_there_in_two_forms_is_reported_by_the_command(files, run, tmp_path):
     prefix = files["train"][0].removesuffix(".en")
     arguments = ["--source", "en", "--target", "de", "--folder", tmp_path / "out", "--bpe_units", 50, "--workers", 2]
     result = run("memattn.prepare", "parallel", "--train", prefix, "--valid", tmp_path / "none", *arguments)
-    assert_single_error(result, "none.en: neither this file nor ", "none.en.gz is there")
+    assert_single_error(result, "none.en and ", "none.en.gz are both missing")
     valid = files["valid"][0].removesuffix(".en")
+    second = Path(f"{valid}.de.gz")
+    second.write_bytes(gzip.compress(b"other text\n"))
+    result = run("memattn.prepare", "parallel", "--train", prefix, "--valid", valid, *arguments)
+    assert_single_error(result, f"{valid}.de and {second} are both there; remove one")
+    second.unlink()
     result = run("memattn.prepare", "parallel", "--train", prefix, "--valid", valid, *arguments)
     assert result.returncode == 0, result.stderr
     assert "87 training pairs of 90" in result.stdout

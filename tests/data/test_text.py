@@ -4,8 +4,9 @@ import random
 from collections import Counter
 
 import pytest
+from sacremoses.corpus import NonbreakingPrefixes
 
-from memattn.data import bpe
+from memattn.data import bpe, languages
 from memattn.data import tokenizer as tokenizers
 from memattn.data.bpe import Subwords
 from memattn.data.tokenizer import SubwordTokenizer, TextSettings
@@ -122,7 +123,7 @@ def test_words_are_divided_by_blanks_and_tabs(line):
     assert split_words(line) == [word.decode() for word in line.encode().split()]
 
 
-@pytest.mark.parametrize("language", ["zh", "ja", "th", "km", "bo", "de", "ko"])
+@pytest.mark.parametrize("language", ["zh", "ja", "th", "km", "bo", "de", "ko", "zho_Hans", "cmn", "yue", "jpn", "tha"])
 def test_the_form_and_the_language_decide_whether_bleu_counts_characters(language):
     for form in ("raw", "untokenized", "tokenized", "truecased"):
         without_blanks = language not in ("de", "ko") and form in ("raw", "untokenized")
@@ -134,14 +135,21 @@ def test_the_form_and_the_language_decide_whether_bleu_counts_characters(languag
     ("code", "language", "has_rules"),
     [
         *[(code, code, True) for code in ("de", "fr", "zh", "ja", "ko", "ta")],
-        *[(code, "zh", True) for code in ("zh-TW", "zh_CN", "ZH", "zh-Hant-HK", "chinese")],
-        *[("KO", "ko", True), ("pt-BR", "pt", True)],
-        *[(code, code, False) for code in ("kor", "fra", "tgt", "th", "tr")],
+        *[(code, "zh", True) for code in ("zh-TW", "zh_CN", "ZH", "zh-Hant-HK", "chinese", "zho_Hans", "cmn", "chi")],
+        *[("KO", "ko", True), ("kor_Hang", "ko", True), ("jpn", "ja", True), ("yue_Hant", "yue", True)],
+        *[("pt-BR", "pt", True), ("fra", "fr", True), ("ger", "de", True), ("eng", "en", True), ("tha", "th", False)],
+        *[(code, code, False) for code in ("tgt", "th", "tr", "wuu")],
     ],
 )
 def test_codes_of_a_language_are_normalized_and_checked_for_rules_of_moses(code, language, has_rules):
-    assert tokenizers.moses_language(code) == language
+    assert languages.known_code(code) == language
     assert tokenizers.has_moses_rules(language) == has_rules
+
+
+def test_each_code_of_the_table_becomes_one_that_moses_or_sacrebleu_knows():
+    known = set(NonbreakingPrefixes().available_langs.values())
+    assert not known & languages.SHORT_CODES.keys()  # these would need no entry
+    assert set(languages.SHORT_CODES.values()) <= known | languages.WITHOUT_BLANKS | {"ko"}
 
 
 KOREAN, THAI = "나는 학교에 갑니다.", "วันนี้ ฉันไปที่บ้าน"

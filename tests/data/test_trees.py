@@ -56,7 +56,7 @@ def test_a_deep_tree_is_read(tmp_path):
     [
         ("", "bad.mrg: has no tree"),
         (" \n\n", "bad.mrg: has no tree"),
-        ("(S (NN a))\n(S (NN b)\n\n", "bad.mrg:2: of the tree that begins here, 1 brackets are not closed"),
+        ("(S (NN a))\n(S (NN b)\n\n", "bad.mrg:2: the tree that begins here lacks closing brackets: 1"),
         ("(S (NN a))\n(S (NN b)))\n", "bad.mrg:2: '\\)' is outside of all brackets"),
         ("(S (NN a))\nand so on\n", "bad.mrg:2: 'and' is outside of all brackets"),
         ("(S (NN a)\n b)", r"bad.mrg:2: the word 'b' needs its own bracket: \(XX b\)"),
@@ -112,3 +112,9 @@ def test_the_spans_of_random_trees_are_those_that_they_were_made_with(tmp_path):
     ):
         spans = trees.spans(" ".join(parse.target))
         assert (spans.words, sorted(spans.brackets.elements())) == (words, sorted(brackets))
+
+
+def test_targets_are_trees_if_one_has_a_bracket_and_none_is_anything_else():
+    assert trees.are_trees(["XX .", "(NP XX )NP"])  # "(TOP (UH Yes) (. .))" has no other bracket
+    assert not trees.are_trees([", . :", "."])  # text of which only the punctuation is left
+    assert not trees.are_trees(["(NP XX )NP", "a b"])

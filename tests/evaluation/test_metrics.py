@@ -185,6 +185,19 @@ def test_bleu_on_characters_ranks_texts_without_blanks(language):
     assert bleu(tokenized, references, True) == bleu(hypotheses, references, True)
 
 
+@pytest.mark.parametrize(
+    ("code", "language"),
+    [
+        *[(code, "zh") for code in ("cmn", "zho_Hans", "zh_TW", "ZH", "chi", "yue", "yue_Hant", "wuu", "lzh")],
+        *[("jpn", "ja"), ("ja-JP", "ja"), ("kor", "ko"), ("kor_Hang", "ko"), ("deu", "de"), ("tha", "th")],
+    ],
+)
+def test_all_codes_of_a_language_have_the_same_bleu(code, language):
+    result = text_scores(*TEXTS[language], code)
+    assert result == text_scores(*TEXTS[language], language)
+    assert f"|tok:{TOKENIZERS[language]}" in result["sacrebleu"].signature
+
+
 @pytest.mark.parametrize(("language", "module"), [("ja", tokenizer_ja_mecab), ("ko", tokenizer_ko_mecab)])
 def test_without_its_tokenizer_a_language_is_scored_on_characters(monkeypatch, language, module):
     monkeypatch.setattr(module, "MeCab", None)

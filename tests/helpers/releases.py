@@ -9,7 +9,8 @@ from memattn.data import corpus
 def assert_recorded(result, folder, *, url, content, license_, attribution):
     """Checks that a command printed the origin of an English-German corpus and recorded it; returns the manifest."""
     sha256 = hashlib.sha256(content).hexdigest()
-    assert f"\n{url}: {license_}, {attribution}; SHA-256 {sha256}\n" in result.stdout
+    facts = {"url": url, "license": license_, "attribution": attribution, "sha256": sha256}
+    assert all(f"\n{name}: {fact}\n" in result.stdout for name, fact in facts.items())
     manifest = json.loads((folder / corpus.MANIFEST).read_text())
     assert manifest["release"] == {
         "url": url,

@@ -254,9 +254,16 @@ def test_a_run_whose_log_cannot_be_written_does_not_stop_the_others(load, tmp_pa
     assert not any(reasons.values())
 
 
-def test_a_run_with_too_long_a_name_is_refused(load):
+def test_the_longest_name_of_a_run_is_that_whose_lock_and_config_a_file_system_takes(load, tmp_path):
+    longest = "x" * (255 - len("folder=.lock"))
+    config = load([{"data.folder": longest}])
+    (name,) = expand(config)
+    folder = str(tmp_path / "sweep")
+    sweep._write_config(config, folder, name)
+    with sweep._locked(folder, name, name):
+        assert sorted(map(len, os.listdir(folder))) == [250, 255, 255]
     with pytest.raises(ConfigError, match="sweep: the run folder=x+ .*has too long a name for a folder"):
-        expand(load([{"data.folder": "x" * 300}]))
+        expand(load([{"data.folder": f"{longest}x"}]))
 
 
 @pytest.mark.parametrize("change", [{"split": "train"}, {"config": {}}, {"checkpoints": ["checkpoints/step-4"]}, None])

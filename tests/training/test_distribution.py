@@ -200,13 +200,15 @@ def validations(run_dir):
         {"cluster": {"worker": ["host:1", "host:2"]}},
         {"cluster": {"worker": ["host:1", "host:2"]}, "task": {"type": "worker", "index": 2}},
         {"cluster": {"worker": ["host:1", "host:2"]}, "task": {"type": "boss", "index": 0}},
+        {"cluster": {"worker": ["host:1", "host:2"]}, "task": {"type": "evaluator", "index": 0}},
         [],
     ],
 )
-def test_a_tf_config_that_does_not_name_the_workers_is_refused(tf_config, monkeypatch):
+def test_a_tf_config_that_does_not_name_the_workers_is_refused(tf_config, monkeypatch, capsys):
     monkeypatch.setenv("TF_CONFIG", json.dumps(tf_config))
-    with pytest.raises(ConfigError, match="--strategy multi_worker: .*TF_CONFIG"):
+    with pytest.raises(ConfigError, match=r"--strategy multi_worker: .*TF_CONFIG or Slurm: .*\w \w"):
         distribution.several_machines()
+    assert "waiting" not in capsys.readouterr().out
 
 
 def test_the_command_offers_all_strategies():

@@ -11,15 +11,6 @@ from memattn.errors import DataError
 URL = "https://www.manythings.org/anki"
 LICENSE = "CC BY 2.0 FR"
 ATTRIBUTION = "www.manythings.org/anki and tatoeba.org"
-# The codes by which the tokenizer knows languages, where they are not those of the release.
-LANGUAGES = {
-    "asm": "as", "ben": "bn", "bod": "bo", "cat": "ca", "ces": "cs", "cmn": "zh", "deu": "de", "ell": "el",
-    "est": "et", "fin": "fi", "fra": "fr", "gle": "ga", "guj": "gu", "hin": "hi", "hun": "hu", "isl": "is",
-    "ita": "it", "jpn": "ja", "kan": "kn", "khm": "km", "kor": "ko", "lao": "lo", "lit": "lt", "lvs": "lv",
-    "mal": "ml", "mar": "mr", "mya": "my", "nld": "nl", "ori": "or", "pan": "pa", "pol": "pl", "por": "pt",
-    "ron": "ro", "rus": "ru", "slk": "sk", "slv": "sl", "spa": "es", "swe": "sv", "tam": "ta", "tel": "te",
-    "tha": "th",
-}  # fmt: skip
 LEAST = 10  # pairs of a split
 
 

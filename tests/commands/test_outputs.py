@@ -1,0 +1,105 @@
+"""Files get any name that the file system takes; folders that cannot be written are refused before the work."""
+
+import os
+from types import SimpleNamespace
+
+import pytest
+from benchmarks import race
+from helpers.repository import ROOT
+from studies import runner
+
+from memattn import eval as eval_command
+from memattn import files
+from memattn import report as report_command
+from memattn.data import lexicon
+from memattn.evaluation import evaluate as evaluation
+from memattn.evaluation import test_set
+from memattn.evaluation.report import examples
+from memattn.evaluation.report import runs as reported_runs
+from memattn.prepare_commands import text
+from memattn.runs import trained
+
+UNWRITABLE = "/proc"  # even for root
+
+
+@pytest.mark.parametrize("name", ["a" * 255, f"{'ü' * 127}a", "a", f"{'b' * 250}.yaml"])
+def test_a_file_may_have_the_longest_name(tmp_path, name):
+    path = tmp_path / name
+    for content in ("first", "second"):
+        files.write(str(path), content)
+        assert path.read_text() == content
+    assert os.listdir(tmp_path) == [name]
+
+
+def test_a_folder_is_made_or_refused_if_no_file_can_be_written_into_it(tmp_path, monkeypatch):
+    files.make_folder(str(tmp_path / "a" / "b"))
+    monkeypatch.chdir(tmp_path)
+    files.make_folder("")
+    assert [len(names) for _, *names in os.walk(tmp_path)] == [2, 2, 2]
+    assert os.listdir(tmp_path / "a") == ["b"]
+    assert not os.listdir(tmp_path / "a" / "b")
+    (tmp_path / "file").touch()
+    for path in (UNWRITABLE, f"{UNWRITABLE}/new", str(tmp_path / "file")):
+        with pytest.raises(OSError) as caught:
+            files.make_folder(path)
+        assert caught.value.filename == path
+
+
+def unexpected(*_, **__):
+    pytest.fail("the work began")
+
+
+def set_flags(monkeypatch, module, **options):
+    monkeypatch.setattr(module, "flags", SimpleNamespace(FLAGS=SimpleNamespace(**options)))
+
+
+def evaluate(monkeypatch):
+    options = {"compare": [], "run_dir": ["run"], "set": [], "average": None, "source": None, "split": "valid"}
+    set_flags(monkeypatch, eval_command, **options, output_dir=UNWRITABLE, repeats=1)
+    monkeypatch.setattr(trained, "load", lambda *_: None)
+    monkeypatch.setattr(test_set, "read_split", lambda *_: SimpleNamespace(name="valid"))
+    monkeypatch.setattr(evaluation, "evaluate", unexpected)
+    eval_command._main()
+
+
+def report(monkeypatch):
+    options = {"split": "valid", "set": [], "examples": 10}
+    set_flags(monkeypatch, report_command, **options, output=f"{UNWRITABLE}/report.html")
+    monkeypatch.setattr(reported_runs, "read", lambda *_: None)
+    monkeypatch.setattr(examples, "examples", unexpected)
+    report_command._main("run")
+
+
+def prepare(monkeypatch):
+    options = dict.fromkeys((*text._LEARNING_FLAGS, "vocabulary_of"))
+    monkeypatch.setattr(text, "_LEARNING_FLAGS", ())
+    set_flags(monkeypatch, text, **options, folder=f"{UNWRITABLE}/{{pair}}")
+    text._prepare_text(unexpected, "raw", "en", "de")
+
+
+def learn_lexicon(monkeypatch):
+    monkeypatch.setattr(lexicon, "read_corpus", lambda *_: None)
+    monkeypatch.setattr(lexicon, "learn", unexpected)
+    lexicon.write(UNWRITABLE, [], 1)
+
+
+def reproduce(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(runner.Reproduction, "_runs", unexpected)
+    places = {"runs_dir": "runs", "results_dir": UNWRITABLE}
+    runner.Reproduction("small", **places, jobs=1, strategy="none").make("table1")
+
+
+def benchmark(monkeypatch):
+    monkeypatch.setattr(race, "check", lambda _: None)
+    monkeypatch.setattr(race, "_start", unexpected)
+    options = SimpleNamespace(logs="", output=f"{UNWRITABLE}/decode", device="gpu", repeats=1)
+    race.race({"memattn: Bahdanau": ("memattn: Bahdanau", {})}, options)
+
+
+@pytest.mark.parametrize("work", [evaluate, report, prepare, learn_lexicon, reproduce, benchmark])
+def test_outputs_are_checked_before_the_work(monkeypatch, tmp_path, work):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(OSError) as caught:
+        work(monkeypatch)
+    assert caught.value.filename.startswith(UNWRITABLE)
