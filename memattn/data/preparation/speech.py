@@ -125,11 +125,11 @@ def prepare(
 
 
 def read_manifest(path: str) -> list[Utterance]:
-    """Reads a manifest: lines of audio file, tab and text or, in a file .jsonl, mappings with `audio` and `text`.
+    """Reads a manifest: lines of audio file, tab and text or, in .jsonl or .jsonl.gz, mappings with `audio` and `text`.
 
     Paths of audio files are relative to the manifest. Raises DataError.
     """
-    parse = _parse_json if path.endswith(".jsonl") else _parse_tsv
+    parse = _parse_json if path.endswith((".jsonl", ".jsonl.gz")) else _parse_tsv
     utterances, folder = [], os.path.dirname(path)
     for number, line in enumerate(read_lines(path), 1):
         place = f"{path}:{number}"
