@@ -190,6 +190,22 @@ def test_a_corpus_of_speech_is_prepared(tmp_path):
         prepare(tmp_path / "corpus", {"train": train, "valid": valid}, max_seconds=5)
 
 
+def test_bands_that_are_silent_in_training_are_ignored_in_other_recordings(tmp_path):
+    (tmp_path / "rec").mkdir()
+    random = np.random.RandomState(1)
+    for split, rate in (("train", 8_000), ("test", 16_000)):
+        noise = random.normal(0, 0.01, [3 * rate, 1])
+        soundfile.write(tmp_path / "rec" / f"{split}.wav", tone(440, 3, rate) + noise, rate)
+        (tmp_path / f"{split}.tsv").write_text(f"rec/{split}.wav\tann\n")
+    prepare(tmp_path / "corpus", {split: str(tmp_path / f"{split}.tsv") for split in ("train", "test")})
+    train, test = (features.read(str(tmp_path / "corpus"), split) for split in ("train", "test"))
+    is_ignored = np.isinf(train.deviation)
+    assert is_ignored[64:].all()  # above 4.1 kHz
+    assert not is_ignored[:62].any()
+    assert np.abs(test[0]).max() < 20
+    np.testing.assert_array_equal(test[0][:, is_ignored], 0)
+
+
 def _without(key):
     return lambda shard: {name: value for name, value in shard.items() if name != key}
 
