@@ -149,7 +149,10 @@ def write_offsets(folder: str, split: str, lengths: list[int]) -> None:
 
 
 def write_statistics(folder: str, mean: np.ndarray, deviation: np.ndarray) -> None:
-    """Writes the mean and the standard deviation [F] that normalize all splits of a folder. Raises OSError."""
+    """Writes the mean and the standard deviation [F] that normalize all splits of a folder. Raises OSError.
+
+    With an infinite deviation, a number is 0 in all vectors.
+    """
     with files.writing(os.path.join(folder, STATISTICS)) as file:
         np.save(file, np.stack([mean, np.maximum(deviation, 1e-5)]).astype(np.float32))
 

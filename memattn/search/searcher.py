@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import math
 import time
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
@@ -244,7 +245,7 @@ def decode(
 ) -> tuple[list[Translation], float]:
     """Decodes a corpus in batches of sentences of similar length.
 
-    Raises StoppedError once `stop()`, asked before each batch, is true.
+    Warns of sentences without a hypothesis. Raises StoppedError once `stop()`, asked before each batch, is true.
 
     Returns the translations, in the order of the sentences, and the seconds that the search took. These include tracing
     unless `warm_up` ran before; they do not include work done once per model, batching, and turning ids into tokens.
@@ -267,6 +268,9 @@ def decode(
         for (indices, _), hypotheses in zip(batches, results, strict=True)
         for row, index in enumerate(indices)
     }
+    if failed := sum(not translated.hypotheses for translated in translations.values()):
+        # The search drops each hypothesis for which the model gives NaN.
+        warnings.warn(f"outputs are not finite in {failed:,} sentences; their translations are empty", stacklevel=2)
     return [translations[index] for index in range(len(sentences))], seconds
 
 

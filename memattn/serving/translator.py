@@ -83,7 +83,7 @@ class Translator:
         self._scores, self._alignment, self._replace_unknown = scores, alignment, replace_unknown
         self._most_tokens = max_source_length or searcher.max_source_length or sys.maxsize
         self._long_lines = searcher.config.long_lines
-        self._has_warned_of_unknown = False
+        self._has_warned_of_unknown = self._has_warned_of_failure = False
         self.batch_size = searcher.config.batch_size
 
     def translate(self, lines: list[str]) -> list[str]:
@@ -97,8 +97,9 @@ class Translator:
     def __call__(self, lines: list[str], first: int, name: str = STDIN) -> Iterator[str]:
         """Yields the output lines of source lines, each as soon as it is ready.
 
-        Warns about a line that is split or cut, and about the first line with tokens that the vocabulary lacks. Raises
-        DataError for a line that is refused, after the output of the lines before it.
+        Warns about a line that is split or cut, about the first line with tokens that the vocabulary lacks, and about
+        the first for which the model's outputs are not finite. Raises DataError for a line that is refused, after the
+        output of the lines before it.
 
         Args:
           lines: the source lines.
@@ -114,7 +115,7 @@ class Translator:
         pieces = [self._pieces(line, name, number) for number, line in enumerate(tokens, first)]
         if not self._has_warned_of_unknown:
             self._warn_of_unknown(pieces, first, name)
-        yield from self._output(pieces, first)
+        yield from self._output(pieces, first, name)
         if error:
             raise error
 
@@ -141,7 +142,7 @@ class Translator:
         warnings.warn(f"{too_long(name, number, tokens, self._most_tokens)}; {action}", stacklevel=2)
         return pieces
 
-    def _output(self, pieces: list[list[list[str]]], first: int) -> Iterator[str]:
+    def _output(self, pieces: list[list[list[str]]], first: int, name: str) -> Iterator[str]:
         """Yields the output lines for the pieces of each line."""
         places = [(line, piece) for line, parts in enumerate(pieces) for piece in range(len(parts))]
         results = self._search([pieces[line][piece] for line, piece in places], places, first)
@@ -151,6 +152,10 @@ class Translator:
             # The i-th best translation of a line consists of the i-th best of each piece.
             for translated in zip(*ranked_by_piece, strict=False):
                 parts, scores = zip(*translated, strict=True)
+                if not math.isfinite(sum(scores)) and not self._has_warned_of_failure:
+                    self._has_warned_of_failure = True
+                    what = "the model's outputs are not finite, so that the translation is empty or lacks a piece"
+                    warnings.warn(f"{name}:{number}: {what} (further lines like this are not named)", stacklevel=3)
                 yield self._output_line(number, list(parts), sum(scores))
 
     def _search(

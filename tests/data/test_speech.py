@@ -1,5 +1,6 @@
 """Preparation of speech: log-mel features, manifests, bad recordings, and Mini LibriSpeech from a local server."""
 
+import gzip
 import hashlib
 import io
 import json
@@ -87,6 +88,84 @@ def test_channels_are_averaged_and_rates_resampled(tmp_path):
     np.testing.assert_allclose(cd.features[loud], plain.features[loud], atol=0.3)
 
 
+def test_channels_of_opposite_phase_do_not_become_silence(tmp_path):
+    sound = tone(440)
+    soundfile.write(tmp_path / "mono.wav", sound, 16_000, subtype="FLOAT")
+    soundfile.write(tmp_path / "opposite.wav", np.concatenate([0 * sound, sound, -sound], 1), 16_000, "FLOAT")
+    mono, opposite = (audio.read(str(tmp_path / name), 9).features for name in ("mono.wav", "opposite.wav"))
+    np.testing.assert_allclose(opposite, mono, atol=1e-3)
+
+
+def written(extension, subtype=None, seconds=0.3, **options):
+    """The bytes of an audio file in which a tone sounds."""
+    content = io.BytesIO()
+    sound = tone(440, seconds)
+    soundfile.write(content, sound, audio.RATE, format=extension.upper(), subtype=subtype, **options)
+    return bytearray(content.getvalue())
+
+
+def read_bytes(folder, name, content):
+    (folder / name).write_bytes(content)
+    return audio.read(str(folder / name), 9)
+
+
+SUBTYPES = ["PCM_16", "PCM_24", "FLOAT", "ULAW", "IMA_ADPCM", "GSM610"]
+
+
+@pytest.mark.parametrize("subtype", SUBTYPES)
+@pytest.mark.parametrize("size", [0, 0x7FFF_F000, 0xFFFF_FFFF])
+def test_a_wav_file_whose_writer_did_not_know_its_size_is_read_to_the_end(tmp_path, subtype, size):
+    content = written("wav", subtype)
+    expected = read_bytes(tmp_path, "whole.wav", content)
+    assert expected.seconds == pytest.approx(0.3, abs=0.05)  # a multiple of a block
+    at = content.index(b"data") + 4
+    content[at : at + 4] = size.to_bytes(4, "little")
+    for file_size in (0, 8, 36, 44, 0xFFFF_FFFF):
+        content[4:8] = file_size.to_bytes(4, "little")
+        recording = read_bytes(tmp_path, "streamed.wav", content)
+        assert recording.seconds == pytest.approx(expected.seconds, abs=0.021)  # GSM: one more block of 20 ms
+        np.testing.assert_allclose(recording.features[: len(expected.features)], expected.features, atol=1e-3)
+
+
+def test_a_flac_file_that_does_not_state_its_length_is_read_to_the_end(tmp_path):
+    content = written("flac", seconds=5)
+    expected = read_bytes(tmp_path, "whole.flac", content)
+    content[21] &= 0xF0  # the number of samples has 36 bits
+    content[22:26] = bytes(4)
+    recording = read_bytes(tmp_path, "streamed.flac", content)
+    assert recording.seconds == expected.seconds == 5
+    np.testing.assert_allclose(recording.features, expected.features, atol=1e-3)
+    with pytest.raises(DataError, match=r"^longer than 4\.99 s$"):
+        audio.read(str(tmp_path / "streamed.flac"), 4.99)
+
+
+@pytest.mark.skipif("MP3" not in soundfile.available_formats(), reason="libsndfile does not write MP3")
+@pytest.mark.parametrize("mode", ["CONSTANT", "AVERAGE", "VARIABLE"])
+def test_an_mp3_file_whose_length_would_be_estimated_is_refused(tmp_path, mode):
+    content = written("mp3", seconds=5, bitrate_mode=mode, compression_level=0.5)
+    assert read_bytes(tmp_path, "whole.mp3", content).seconds == 5
+    second_frame = content.index(content[:2], 2)
+    with pytest.raises(DataError, match="^of unknown length: MP3 without a Xing or Info header; convert it to WAV"):
+        read_bytes(tmp_path, "cut.mp3", content[second_frame:])
+
+
+@pytest.mark.parametrize(
+    ("extension", "subtype"), [*(("wav", name) for name in SUBTYPES), ("aiff", None), ("au", None), ("flac", None)]
+)
+def test_a_recording_that_was_cut_is_refused(tmp_path, extension, subtype):
+    content = written(extension, subtype)
+    with pytest.raises(DataError, match="^(cut short: |broken, or no audio: .*lost sync)"):
+        read_bytes(tmp_path, f"cut.{extension}", content[: len(content) * 3 // 4])
+
+
+def test_limits_and_lengths_in_messages_differ(tmp_path):
+    with pytest.raises(DataError, match=r"^24\.9 ms long; the least is 25 ms$"):
+        read_bytes(tmp_path, "short.wav", written("wav", seconds=399 / audio.RATE))
+    with pytest.raises(DataError, match=r"^longer than 9 s$"):
+        read_bytes(tmp_path, "long.wav", written("wav", seconds=9 + 1 / audio.RATE))
+    assert read_bytes(tmp_path, "longest.wav", written("wav", seconds=9)).seconds == 9
+
+
 def test_a_corpus_of_speech_is_prepared(tmp_path):
     (train, texts), (valid, _) = write_recordings(tmp_path / "a"), write_recordings(tmp_path / "b", 3, "dev")
     manifest = prepare(tmp_path / "corpus", {"train": train, "valid": valid})
@@ -109,6 +188,22 @@ def test_a_corpus_of_speech_is_prepared(tmp_path):
     assert prepare(tmp_path / "corpus", {"train": train, "valid": valid}) == manifest
     with pytest.raises(ConfigError, match=r"holds another corpus \(max_seconds \(40.0 there, 5 here\)\)"):
         prepare(tmp_path / "corpus", {"train": train, "valid": valid}, max_seconds=5)
+
+
+def test_bands_that_are_silent_in_training_are_ignored_in_other_recordings(tmp_path):
+    (tmp_path / "rec").mkdir()
+    random = np.random.RandomState(1)
+    for split, rate in (("train", 8_000), ("test", 16_000)):
+        noise = random.normal(0, 0.01, [3 * rate, 1])
+        soundfile.write(tmp_path / "rec" / f"{split}.wav", tone(440, 3, rate) + noise, rate)
+        (tmp_path / f"{split}.tsv").write_text(f"rec/{split}.wav\tann\n")
+    prepare(tmp_path / "corpus", {split: str(tmp_path / f"{split}.tsv") for split in ("train", "test")})
+    train, test = (features.read(str(tmp_path / "corpus"), split) for split in ("train", "test"))
+    is_ignored = np.isinf(train.deviation)
+    assert is_ignored[64:].all()  # above 4.1 kHz
+    assert not is_ignored[:62].any()
+    assert np.abs(test[0]).max() < 20
+    np.testing.assert_array_equal(test[0][:, is_ignored], 0)
 
 
 def _without(key):
@@ -164,7 +259,7 @@ def bad_recordings(folder):
         "empty.wav": "an empty file",
         "nothing.wav": "0 ms long; the least is 25 ms",
         "click.wav": "10 ms long; the least is 25 ms",
-        "hour.wav": "3,600.0 s long, more than 40 s",
+        "hour.wav": "longer than 40 s",
         "infinite.wav": "broken: it has samples that are not finite",
         "missing.wav": "unreadable: No such file or directory",
         "folder.wav": "unreadable: Is a directory",
@@ -360,8 +455,10 @@ def test_manifests_of_both_forms_say_the_same(tmp_path):
     (tmp_path / "m.tsv").write_text("a.wav\tIt's  so\n/b.flac\tÄh\n", encoding="utf-8")
     rows = [{"audio": "a.wav", "text": "It's\nso", "id": 3}, {"audio": "/b.flac", "text": "Äh"}]
     (tmp_path / "m.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    expected = [(str(tmp_path / "a.wav"), "It's so"), ("/b.flac", "Äh")]
     for name in ("m.tsv", "m.jsonl"):
+        (tmp_path / f"{name}.gz").write_bytes(gzip.compress((tmp_path / name).read_bytes()))
+    expected = [(str(tmp_path / "a.wav"), "It's so"), ("/b.flac", "Äh")]
+    for name in ("m.tsv", "m.jsonl", "m.tsv.gz", "m.jsonl.gz"):
         utterances = speech.read_manifest(str(tmp_path / name))
         assert [utterance[1:] for utterance in utterances] == expected
 

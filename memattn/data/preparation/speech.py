@@ -30,6 +30,7 @@ from memattn.errors import ConfigError, DataError, abbreviated, printable
 SKIPPED = "skipped.tsv"
 _JOURNAL = ".journal.json"  # end of the names of the shards' journals, which a complete corpus does not have
 _COUNTS = ("read", "pairs", "seconds", "mixed", "resampled", "vectors", "target_tokens", "unknown_tokens")
+_LEAST_DEVIATION = 0.3  # in log-mel units, where even stationary noise has 0.45 or more
 _SHOWN = 50  # skipped recordings that are named; the file SKIPPED has all
 
 
@@ -125,11 +126,11 @@ def prepare(
 
 
 def read_manifest(path: str) -> list[Utterance]:
-    """Reads a manifest: lines of audio file, tab and text or, in a file .jsonl, mappings with `audio` and `text`.
+    """Reads a manifest: lines of audio file, tab and text or, in .jsonl or .jsonl.gz, mappings with `audio` and `text`.
 
     Paths of audio files are relative to the manifest. Raises DataError.
     """
-    parse = _parse_json if path.endswith(".jsonl") else _parse_tsv
+    parse = _parse_json if path.endswith((".jsonl", ".jsonl.gz")) else _parse_tsv
     utterances, folder = [], os.path.dirname(path)
     for number, line in enumerate(read_lines(path), 1):
         place = f"{path}:{number}"
@@ -232,9 +233,14 @@ def _write_lines(path: str, lines: Iterable[str]) -> None:
 
 
 def _write_statistics(shards: list[_Shard], unfinished: str) -> None:
-    """Writes the mean and the standard deviation of the features."""
+    """Writes the mean and the standard deviation of the features.
+
+    Bands that hold next to nothing in training, such as those above 4 kHz in telephone speech, get an infinite
+    deviation, so that they are 0 in all recordings: the model has learned no weights for them.
+    """
     sums = np.sum([shard.sums for shard in shards if shard.sums], 0) / sum(sum(shard.lengths) for shard in shards)
-    features.write_statistics(unfinished, sums[0], np.sqrt(np.maximum(sums[1] - sums[0] ** 2, 0)))
+    deviation = np.sqrt(np.maximum(sums[1] - sums[0] ** 2, 0))
+    features.write_statistics(unfinished, sums[0], np.where(deviation < _LEAST_DEVIATION, np.inf, deviation))
 
 
 def _learn_units(texts: list[str], settings: Settings, unfinished: str) -> None:
