@@ -141,7 +141,11 @@ if __name__ == "__main__":
         "models", "feed-forward attention,unweighted", "These two, or such as memory K=8 sigmoid/softmax."
     )
     flags.DEFINE_float(
-        "learning_rate", None, "Adam's; by default, the task's best at length 100.", lower_bound=1e-9, upper_bound=1.0
+        "learning_rate",
+        None,
+        "Adam's; by default, the task's best at length 100 (on test sequences).",
+        lower_bound=1e-9,
+        upper_bound=1.0,
     )
     flags.DEFINE_float(
         "minutes",
