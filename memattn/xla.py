@@ -18,7 +18,7 @@ def jit_compile(choice: bool | str, compute_dtype: str = "float32") -> bool:
       choice: true, false or "auto".
       compute_dtype: type that the model computes in.
     """
-    if isinstance(choice, bool):
-        return choice
+    if choice != "auto":
+        return bool(choice)
     version = tuple(map(int, tf.__version__.split(".")[:2]))
     return version >= (2, 20) and (has_gpu() or compute_dtype != "bfloat16")

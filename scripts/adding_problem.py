@@ -3,7 +3,8 @@
 python scripts/adding_problem.py --output results/adding_problem/table
 
 A cell of the table is the number of epochs (100,000 sequences each) until all test sequences are right, or the share
-that is right after --epochs or --minutes. Cells that the output already has are not trained again.
+that is right where training ends before, by --epochs or --minutes: after the epoch with the best share of validation
+sequences. Cells that the output already has are not trained again.
 """
 
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
@@ -65,6 +66,7 @@ def _fill(cells: list[dict]) -> None:
                     epochs=options.epochs,
                 )
                 cells = [cell for cell in cells if cell not in same] + [{**cell, **provenance.conditions()}]
+                cells.sort(key=_order)
                 _write(cells)
     _write(cells)
 
@@ -73,9 +75,23 @@ def _settings(cell: dict) -> tuple:
     return tuple(cell[key] for key in _SETTINGS)
 
 
+def _order(cell: dict) -> tuple:
+    from studies.raffel2016.adding_problem import LENGTHS, MODELS
+
+    task, length, model, *rest = _settings(cell)
+    return task, LENGTHS.index(length), list(MODELS).index(model), *rest
+
+
 def _is_finished(cell: dict) -> bool:
     options = flags.FLAGS
-    return cell["right"] == 1 or cell["epochs"] >= options.epochs or cell["seconds"] >= 60 * options.minutes
+    if cell["right"] == 1 or not _is_chosen_by_validation(cell):
+        return cell["right"] == 1
+    return cell["epochs"] >= options.epochs or cell["seconds"] >= 60 * options.minutes
+
+
+def _is_chosen_by_validation(cell: dict) -> bool:
+    """Tells whether the epoch is chosen apart from the test sequences; earlier versions of this script did not."""
+    return "validation_right" in cell
 
 
 def _read(path: str) -> list[dict]:
@@ -101,13 +117,14 @@ def _write(cells: list[dict]) -> None:
     for cell in cells:
         task, length, model = (cell[key] for key in ("task", "length", "model"))
         done = cell["right"] == 1
+        share = f"{100 * cell['right']:.1f}%" + ("" if _is_chosen_by_validation(cell) else " (best epoch on test)")
         rows.append(
             {
                 "task": task,
                 "length": length,
                 "model": model,
                 "seed": cell["seed"],
-                "epochs to 100% (or % right)": cell["epochs"] if done else f"{100 * cell['right']:.1f}%",
+                "epochs to 100% (or % right)": cell["epochs"] if done else share,
                 "published": published(task, model, length),
                 "epochs": cell["epochs"],
                 "learning rate": f"{cell['learning_rate']:g}",
@@ -124,7 +141,11 @@ if __name__ == "__main__":
         "models", "feed-forward attention,unweighted", "These two, or such as memory K=8 sigmoid/softmax."
     )
     flags.DEFINE_float(
-        "learning_rate", None, "Adam's; by default, the task's best at length 100.", lower_bound=1e-9, upper_bound=1.0
+        "learning_rate",
+        None,
+        "Adam's; by default, the task's best at length 100 (on test sequences).",
+        lower_bound=1e-9,
+        upper_bound=1.0,
     )
     flags.DEFINE_float(
         "minutes",

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from memattn.attention.initializers import initializer_config, initializer_of
+from memattn.attention.configured import ConfiguredLayer
+from memattn.attention.initializers import initializer_of
 from memattn.attention.ops import padding_last
-from memattn.attention.options import MODEL_FACTS, check_choice, constructor_parameters, literal_values
+from memattn.attention.options import MODEL_FACTS, check_choice, literal_values
 from memattn.attention.step_loop import run_loop
 
 _RECURRENT = "; a recurrent layer before it needs return_sequences=True"
@@ -17,7 +18,7 @@ _ADVICE = {"query": _RECURRENT, "value": _RECURRENT, "value_mask": "; from lengt
 _KERAS_ARGUMENTS = ("name", "dtype", "trainable", "activity_regularizer", "autocast", "dynamic")
 
 
-class AttentionMechanism(tf.keras.layers.Layer):
+class AttentionMechanism(ConfiguredLayer):
     """Scores the values of a memory that is made once per source.
 
     A mechanism defines `memorize` and `score`; all else follows from these if the values of the memory are the source
@@ -78,16 +79,6 @@ class AttentionMechanism(tf.keras.layers.Layer):
         self._shapes = None
 
     # The options.
-
-    @classmethod
-    def constructor_arguments(cls) -> dict[str, inspect.Parameter]:
-        """Returns the constructor arguments of this class and its bases, without those that every Keras layer has."""
-        parameters: dict[str, inspect.Parameter] = {}
-        for ancestor in cls.__mro__[: cls.__mro__.index(AttentionMechanism)]:
-            if "__init__" in vars(ancestor):
-                for name, parameter in constructor_parameters(ancestor).items():
-                    parameters.setdefault(name, parameter)
-        return parameters
 
     @classmethod
     def validate(cls, options: Mapping[str, Any]) -> None:
@@ -274,20 +265,6 @@ class AttentionMechanism(tf.keras.layers.Layer):
         shapes = [self.compute_output_shape(query.shape, value.shape), (*query.shape[:2], value.shape[1])]
         context, scores = (tf.keras.KerasTensor(shape, self.compute_dtype) for shape in shapes)
         return (context, scores) if return_attention_scores else context
-
-    def get_config(self):
-        """Returns the constructors' arguments, each read from the attribute of its name."""
-        config = super().get_config()
-        for name in self.constructor_arguments():
-            if name not in config:
-                if not hasattr(self, name):
-                    raise TypeError(
-                        f"{type(self).__name__}: the constructor must keep its argument {name} as self.{name}"
-                    )
-                config[name] = getattr(self, name)
-        if "initializer" in config:
-            config["initializer"] = initializer_config(config["initializer"])
-        return config
 
     def get_build_config(self):
         return self._shapes

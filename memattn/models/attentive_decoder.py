@@ -3,14 +3,15 @@
 import tensorflow as tf
 
 from memattn.attention import AttentionMechanism
-from memattn.attention.initializers import Initializer, initializer_config
+from memattn.attention.configured import ConfiguredLayer
+from memattn.attention.initializers import Initializer
 from memattn.attention.ops import cast
 from memattn.models.bridge import Cells
 from memattn.models.dropout import split_seed
 from memattn.models.stepper import Stepper, run_steps
 
 
-class AttentiveDecoder(tf.keras.layers.Layer):
+class AttentiveDecoder(ConfiguredLayer):
     """A decoder that reads one context in each step from an attention mechanism.
 
     A decoder defines `_make_weights`, `gates`, `stepper` and `compute_output_shape`.
@@ -91,13 +92,7 @@ class AttentiveDecoder(tf.keras.layers.Layer):
         return cast(weight, self.compute_dtype)
 
     def get_config(self):
-        return {
-            **super().get_config(),
-            "attention": tf.keras.layers.serialize(self.attention),
-            "units": self.units,
-            "dropout": self.dropout,
-            "initializer": initializer_config(self.initializer),
-        }
+        return {**super().get_config(), "attention": tf.keras.layers.serialize(self.attention)}
 
     @classmethod
     def from_config(cls, config):

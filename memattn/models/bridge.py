@@ -2,13 +2,14 @@
 
 import tensorflow as tf
 
-from memattn.attention.initializers import Initializer, initializer_config
+from memattn.attention.configured import ConfiguredLayer
+from memattn.attention.initializers import Initializer
 
 Cells = list[tuple[tf.Tensor, ...]]
 """The state of each decoder layer: h and c of an LSTM, h of a GRU, [B, U]."""
 
 
-class _Bridge(tf.keras.layers.Layer):
+class _Bridge(ConfiguredLayer):
     """Base of all bridges.
 
     Args:
@@ -22,9 +23,6 @@ class _Bridge(tf.keras.layers.Layer):
 
     def build(self, input_shape):
         self.built = True
-
-    def get_config(self):
-        return {**super().get_config(), "layers": self.layers, "units": self.units, "parts": self.parts}
 
 
 @tf.keras.utils.register_keras_serializable("memattn")
@@ -65,9 +63,6 @@ class DenseBridge(_Bridge):
         tensors = tf.split(self.dense(final_state), self.parts * self.layers, -1)
         return [tuple(tensors[i : i + self.parts]) for i in range(0, len(tensors), self.parts)]
 
-    def get_config(self):
-        return {**super().get_config(), "initializer": initializer_config(self.initializer)}
-
 
 @tf.keras.utils.register_keras_serializable("memattn")
 class BackwardBridge(_Bridge):
@@ -97,10 +92,3 @@ class BackwardBridge(_Bridge):
         backward = final_state[:, final_state.shape[1] // 2 :]
         hidden = self.dense(backward[:, : self.encoder_units])
         return [(hidden, *[tf.zeros_like(hidden)] * (self.parts - 1))] * self.layers
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "encoder_units": self.encoder_units,
-            "initializer": initializer_config(self.initializer),
-        }

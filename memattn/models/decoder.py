@@ -127,9 +127,6 @@ class Decoder(AttentiveDecoder):
         reading = stepper.read(outputs, (), seed)
         return outputs, reading.contexts, reading.scores
 
-    def get_config(self):
-        return {**super().get_config(), "layers": self.layers, "input_feeding": self.input_feeding, "mix": self.mix}
-
 
 def _lstm(gates: tf.Tensor, memory_cell: tf.Tensor) -> list[tf.Tensor]:
     """Returns the next h and c of an LSTM for gates [B, Q, 4U] in Keras' order i, f, c, o."""

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from memattn.attention.initializers import Initializer, initializer_config, initializer_of
+from memattn.attention.configured import ConfiguredLayer
+from memattn.attention.initializers import Initializer, initializer_of
 from memattn.models.dropout import dropout, split_seed
 from memattn.models.lstm import LSTM
 
@@ -16,7 +17,7 @@ CELLS: dict[str, tuple[type[tf.keras.layers.Layer], dict[str, bool]]] = {
 }
 
 
-class BaseEncoder(tf.keras.layers.Layer):
+class BaseEncoder(ConfiguredLayer):
     """Base of encoders, which read a source into states.
 
     Args:
@@ -65,16 +66,6 @@ class BaseEncoder(tf.keras.layers.Layer):
           The states [B, P, D], where P is S divided by `reduction` and rounded up, and the final state [B, F].
         """
         raise NotImplementedError
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "layers": self.layers,
-            "units": self.units,
-            "cell": self.cell,
-            "dropout": self.dropout,
-            "initializer": initializer_config(self.initializer),
-        }
 
 
 @tf.keras.utils.register_keras_serializable("memattn")
@@ -149,9 +140,6 @@ class Encoder(BaseEncoder):
                 outputs, output_mask = _joined(outputs, output_mask, factor)
             tops.append(outputs)
         return tf.concat(tops, -1), tf.concat(finals, -1)
-
-    def get_config(self):
-        return {**super().get_config(), "reduce": self.reduce}
 
 
 def num_states(length: int, reduce: Sequence[int]) -> int:

@@ -17,11 +17,23 @@ class LSTM(tf.keras.layers.LSTM):
     the layer goes backwards, its outputs are in the order of computation, as in Keras.
     """
 
-    def call(self, sequences, mask, jit_compile=False):
+    def __init__(self, units, **kwargs):
+        super().__init__(units, **{**kwargs, "return_sequences": True, "return_state": True})
+
+    # Keras 3 passes the shapes of as many arguments as these two methods take, and `call` takes no initial state.
+
+    def build(self, sequences_shape):
+        super().build(sequences_shape)
+
+    def compute_output_shape(self, sequences_shape):
+        return super().compute_output_shape(sequences_shape)
+
+    def call(self, sequences, mask=None, jit_compile=False):
         if xla.has_gpu():
             return super().call(sequences, mask=mask)
         if self.go_backwards:
-            sequences, mask = tf.reverse(sequences, [1]), tf.reverse(mask, [1])
+            sequences = tf.reverse(sequences, [1])
+            mask = None if mask is None else tf.reverse(mask, [1])
         zeros = tf.zeros([tf.shape(sequences)[0], self.units], sequences.dtype)
         return list(run_lstm(self.cell, sequences, (zeros, zeros), mask, jit_compile=jit_compile))
 

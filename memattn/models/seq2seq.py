@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
 from memattn import attention as mechanisms
 from memattn import model_rules
+from memattn.attention.configured import python_values
 from memattn.attention.initializers import Initializer
 from memattn.attention.options import check_choice
 from memattn.data.lexicon import Selection
@@ -124,37 +124,37 @@ class Seq2Seq(tf.keras.Model):
         super().__init__(**kwargs)
         if not isinstance(attention, Mapping) or "name" not in attention:
             raise ValueError(f"attention: expected a mechanism such as {{'name': 'bahdanau'}}, not {attention!r}")
-        arguments: dict[str, Any] = {
-            "vocabulary_size": vocabulary_size,
-            "max_source_length": max_source_length,
-            "layers": layers,
-            "units": units,
-            "embedding_size": embedding_size,
-            "dropout": dropout,
-            "init_scale": init_scale,
-            "input_feeding": input_feeding,
-            "mix": mix,
-            "bridge": bridge,
-            "tie_embeddings": tie_embeddings,
-            "attention": dict(attention),
-            "encoder_layers": encoder_layers,
-            "encoder_units": encoder_units,
-            "encoder_reduce": tuple(encoder_reduce),
-            "encoder": encoder,
-            "decoder": decoder,
-            "source_features": source_features,
-            "spec_augment": spec_augment,
-        }
+        # Keras takes no integers of NumPy, and JSON no scalars of NumPy.
+        self._arguments: dict[str, Any] = python_values(
+            {
+                "vocabulary_size": vocabulary_size,
+                "max_source_length": max_source_length,
+                "layers": layers,
+                "units": units,
+                "embedding_size": embedding_size,
+                "dropout": dropout,
+                "init_scale": init_scale,
+                "input_feeding": input_feeding,
+                "mix": mix,
+                "bridge": bridge,
+                "tie_embeddings": tie_embeddings,
+                "attention": dict(attention),
+                "encoder_layers": encoder_layers,
+                "encoder_units": encoder_units,
+                "encoder_reduce": tuple(encoder_reduce),
+                "encoder": encoder,
+                "decoder": decoder,
+                "source_features": source_features,
+                "spec_augment": spec_augment,
+            }
+        )
         for name, choices in _CHOICES.items():
-            check_choice(name, arguments[name], choices)
-        if misfit := model_rules.first_problem(arguments, reads_tokens=source_features is None):
+            check_choice(name, self._arguments[name], choices)
+        if misfit := model_rules.first_problem(self._arguments, reads_tokens=source_features is None):
             raise ValueError(": ".join(misfit))
-        # Keras takes no integers of NumPy.
-        self._arguments: dict[str, Any] = {
-            name: int(value) if isinstance(value, np.integer) else value for name, value in arguments.items()
-        }
-        sizes = ("vocabulary_size", "max_source_length", "layers", "units", "embedding_size")
-        vocabulary_size, max_source_length, layers, units, embedding_size = (self._arguments[name] for name in sizes)
+        vocabulary_size, max_source_length, layers, units, embedding_size, *others = self._arguments.values()
+        dropout, init_scale, input_feeding, mix = others[:4]
+        attention, encoder_reduce = self._arguments["attention"], self._arguments["encoder_reduce"]
         self.vocabulary_size, self.max_source_length = vocabulary_size, max_source_length
         # The order in which layers are made decides what a seed draws for them, and the order of the optimizer's state.
         uniform = {"class_name": "RandomUniform", "config": {"minval": -init_scale, "maxval": init_scale}}

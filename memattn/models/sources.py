@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 
+from memattn.attention.configured import ConfiguredLayer
 from memattn.data.vocabulary import PAD
 from memattn.models.dropout import split_seed
 
@@ -28,7 +29,7 @@ class TokenReader(tf.keras.layers.Embedding):
 
 
 @tf.keras.utils.register_keras_serializable("memattn")
-class FeatureReader(tf.keras.layers.Layer):
+class FeatureReader(ConfiguredLayer):
     """Passes on vectors [B, S, F], and replaces their padding, which is NaN, by zeros.
 
     Args:
@@ -61,9 +62,6 @@ class FeatureReader(tf.keras.layers.Layer):
     def lengthened(self, source: tf.Tensor, positions: int | tf.Tensor) -> tf.Tensor:
         """Returns the sources with `positions` further positions of padding."""
         return tf.pad(source, [[0, 0], [0, positions], [0, 0]], constant_values=float("nan"))
-
-    def get_config(self):
-        return {**super().get_config(), "output_dim": self.output_dim, "spec_augment": self.spec_augment}
 
 
 def _covered(size: int | tf.Tensor, lengths: tf.Tensor, share: float, number: int, seed: tf.Tensor) -> tf.Tensor:

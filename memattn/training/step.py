@@ -1,5 +1,6 @@
 """One update of the weights from a global batch, on one replica or on several."""
 
+import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -10,7 +11,6 @@ from memattn import xla
 from memattn.config import TrainingConfig
 from memattn.data.sentences import PADDING
 from memattn.data.vocabulary import PAD
-from memattn.errors import RunError
 from memattn.models.dropout import split_seed
 from memattn.models.interface import Model
 from memattn.models.seq2seq import Seq2Seq
@@ -161,13 +161,14 @@ class TrainingStep:
         used = [(tensor, gradient) for tensor, gradient in pairs if gradient is not None]
         tensors, tensor_gradients = map(list, zip(*used, strict=True))
         encoder_parts = tape.gradient(tensors, self.model.trainable_variables, tensor_gradients)
-        parts_by_weight = list(zip(encoder_parts, decoder_parts, strict=True))
-        weights = zip(self.model.trainable_variables, parts_by_weight, strict=True)
-        if unused := [weight.name for weight, parts in weights if parts == (None, None)]:
-            raise RunError(f"weights that the loss does not depend on: {', '.join(unused)}")
-        gradients = [
-            tf.add_n([tf.convert_to_tensor(part) for part in parts if part is not None]) for parts in parts_by_weight
-        ]
+        gradients, unused = [], []
+        for weight, *parts in zip(self.model.trainable_variables, encoder_parts, decoder_parts, strict=True):
+            addends = [tf.convert_to_tensor(part) for part in parts if part is not None]
+            gradients.append(tf.add_n(addends or [tf.zeros_like(weight)]))
+            if not addends:
+                unused.append(getattr(weight, "path", weight.name))  # in Keras 2, the name is the path
+        if unused:
+            warnings.warn(f"weights that the loss does not depend on: {', '.join(unused)}", stacklevel=2)
         return gradients, sums
 
     def _decoder_gradients(self, encoded, target, seed, tokens, teaching):

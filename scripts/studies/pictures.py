@@ -150,12 +150,19 @@ def adding_problem(path: str) -> None:
     for axes, task in zip(figure.subplots(2, 1, sharex=True), tasks, strict=True):
         cells_of_task = [[cells[task, k, scoring] for scoring in scorings] for k in slots]
         epochs = np.array([[np.nan if "%" in cell else float(cell) for cell in row] for row in cells_of_task])
-        texts = [[f"{cell} right" if "%" in cell else cell for cell in row] for row in cells_of_task]
+        texts = [[_share_right(cell) if "%" in cell else cell for cell in row] for row in cells_of_task]
         labels = [scoring.replace("softmax_time", "softmax over time").replace("/", "/\n") for scoring in scorings]
         plots.heat_map(axes, epochs, texts, slots, labels, worst=10, best=1)
         axes.set_title(f"{task.capitalize()}: epochs until all results are right", fontsize=11)
-    axes.set_xlabel("scorings, encoder/decoder (darker is better; white: not all right after 10 epochs)")
+    note = "white: not all right after 10 epochs; *: the best epoch on the test examples"
+    axes.set_xlabel(f"scorings, encoder/decoder (darker is better; {note})")
     save(figure, path)
+
+
+def _share_right(cell: str) -> str:
+    """Returns the text for a share such as "97.4%", which a label in brackets may follow."""
+    share, *label = cell.split(maxsplit=1)
+    return f"{share} right{'*' if label else ''}"
 
 
 def libraries(path: str) -> None:

@@ -346,11 +346,15 @@ def test_choices_that_a_model_cannot_have_are_refused(changes, problem):
         Seq2Seq(**{**arguments, **changes})
 
 
-def test_sizes_may_be_ints_of_numpy():
-    arguments = make_model("memory", {"num_slots": 2}).get_config()
-    of_numpy = {name: np.int64(value) for name, value in arguments.items() if type(value) is int}
+def test_options_may_be_scalars_of_numpy():
+    arguments = make_model("memory", {"num_slots": 2, "position_encoding": True}, init_scale=0.75).get_config()
+    kinds = {int: np.int64, float: np.float32, bool: np.bool_}
+    of_numpy = {name: kinds[type(value)](value) for name, value in arguments.items() if type(value) in kinds}
+    of_numpy["attention"] = {"name": "memory", "num_slots": np.int64(2), "position_encoding": np.True_}
     model = Seq2Seq(**{**arguments, **of_numpy, "bridge": "dense", "encoder_layers": np.int32(2)})
     again = Seq2Seq(**{**arguments, "bridge": "dense", "encoder_layers": 2})
+    for part in ("attention", "encoder", "decoder"):
+        assert json.dumps(getattr(model, part).get_config())
     assert json.dumps(model.get_config()) == json.dumps(again.get_config())
     assert model.count_params() == again.count_params()
 

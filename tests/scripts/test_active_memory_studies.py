@@ -75,12 +75,44 @@ def test_a_constant_is_right_as_often_as_published():
     assert adding_problem.published("multiplication", "memory K=8 softmax/softmax", "1000") == ""
 
 
+class _FakeModel:
+    """Model whose shares of right test sequences are given, one for each epoch."""
+
+    stop_training = False
+
+    def __init__(self, shares):
+        self.shares = iter(shares)
+
+    def evaluate(self, *_, **__):
+        return {"right": next(self.shares)}
+
+
+def _after_epochs(validation, test):
+    callback = adding_problem.EpochTest(None, minutes=60)
+    callback.set_model(_FakeModel(test))
+    for epoch, share in enumerate(validation):
+        callback.on_epoch_end(epoch, {"loss": 0.1, "val_right": share})
+    return callback
+
+
+def test_validation_sequences_choose_the_epoch_whose_test_share_is_reported():
+    callback = _after_epochs(validation=[0.5, 0.9, 0.9, 0.7], test=[0.6, 0.8, 0.75, 0.95])
+    assert (callback.right, callback.validation_right, callback.epochs) == (0.75, 0.9, 4)
+    assert not callback.model.stop_training
+
+
+def test_training_ends_when_all_test_sequences_are_right():
+    callback = _after_epochs(validation=[0.9, 0.8], test=[0.6, 1.0])
+    assert (callback.right, callback.epochs, callback.model.stop_training) == (1.0, 2, True)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["feed-forward attention", "memory K=8 sigmoid/softmax"])
 def test_a_model_of_the_adding_problem_learns(name, monkeypatch):
     monkeypatch.setattr(adding_problem, "EPOCH", 150)
     cell = adding_problem.train("addition", "50", name, learning_rate=0.003, minutes=1, epochs=6, seed=1)
-    assert cell["right"] > 0.3  # the best of all epochs; a constant has 0.15
+    assert cell["validation_right"] > 0.3  # a constant has 0.15
+    assert cell["right"] > 0.25
     assert cell["epochs"] == 6 or cell["right"] == 1
     assert cell["model"] == name
 
@@ -167,6 +199,22 @@ def test_invalid_arguments_of_the_adding_problem_are_reported(arguments, message
     assert status
     assert message in errors
     assert "Traceback" not in errors
+
+
+def test_a_table_labels_shares_that_test_sequences_chose(tmp_path, command):
+    cell = {"task": "addition", "model": "unweighted", "learning_rate": 0.01, "seed": 1}
+    cell |= {"epochs": 9, "constant_right": 0.1, "seconds": 1.0}
+    cells = [
+        {**cell, "length": "50", "right": 1.0},
+        {**cell, "length": "500", "right": 0.25},
+        {**cell, "length": "1000", "right": 0.5, "validation_right": 0.75},
+    ]
+    (tmp_path / "table.json").write_text(json.dumps({"cells": cells}), encoding="utf-8")
+    arguments = ["--output", "table", "--tasks", "addition", "--lengths", "50", "--models", "unweighted"]
+    status, _, errors = command(tmp_path, "scripts.adding_problem", *arguments)
+    assert not status, errors
+    lines = (tmp_path / "table.csv").read_text(encoding="utf-8").splitlines()
+    assert [line.split(",")[4] for line in lines[1:]] == ["9", "25.0% (best epoch on test)", "50.0%"]
 
 
 def test_a_table_that_another_process_writes_is_refused(tmp_path, command):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from helpers.layers import KERAS_3
-from helpers.models import make_model
+from helpers.models import arrays, make_model
 from helpers.runs import NO_STRATEGY, replicas
 from helpers.training_steps import BATCH
 
@@ -12,7 +12,7 @@ from memattn import config as configs
 from memattn.attention import MECHANISMS
 from memattn.attention.luong_dot import LuongDotAttention
 from memattn.config import TrainingConfig
-from memattn.errors import ConfigError, RunError
+from memattn.errors import ConfigError
 from memattn.runs.checkpoints import Checkpoint
 from memattn.training import loss, schedules
 from memattn.training.optimizers import OPTIMIZERS
@@ -55,18 +55,28 @@ def test_a_registered_loss_is_minimized(monkeypatch):
     assert result.loss > result.tokens
 
 
-def test_a_weight_that_the_loss_does_not_depend_on_is_named(monkeypatch):
+@pytest.mark.parametrize(("num_replicas", "precision"), [(1, "float32"), (2, "mixed_float16")])
+def test_weights_that_the_loss_does_not_depend_on_stay_and_are_named(num_replicas, precision, monkeypatch):
     class Unused(LuongDotAttention):
         def memorize(self, states, mask):
             if not hasattr(self, "unused"):
-                self.unused = self.add_weight(shape=(1,), name="unused")
+                self.unused = tf.keras.layers.Dense(3, use_bias=False, name="unused")
+                self.unused.build(states.shape)
             return super().memorize(states, mask)
 
     monkeypatch.setitem(MECHANISMS, "unused", Unused)
-    model = make_model("unused", {})
-    step = TrainingStep(model, TrainingConfig(jit_compile=False), NO_STRATEGY)
-    with pytest.raises(RunError, match=r"^weights that the loss does not depend on: \S*unused"):
-        step([(BATCH, BATCH)], 0, 0.1)
+    strategy = replicas(num_replicas)
+    with strategy.scope():
+        model = make_model("unused", {}, dtype=precision)
+        training = TrainingConfig(jit_compile=False, precision=precision, clip_norm=0.01, accumulate=2)
+        step = TrainingStep(model, training, strategy)
+    before = arrays(model)
+    with pytest.warns(UserWarning, match=r"weights that the loss does not depend on: \S*unused/kernel\S*$"):
+        result = UpdateResult.read(step([(BATCH, BATCH), (BATCH, BATCH)], 0, 0.1))
+    assert result.is_finite
+    assert result.gradient_norm > 0.01
+    same = [np.array_equal(old, new) for old, new in zip(before, arrays(model), strict=True)]
+    assert same == ["unused" in getattr(weight, "path", weight.name) for weight in model.trainable_variables]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 
+from memattn.attention.configured import ConfiguredLayer
 from memattn.attention.ops import GENERATOR, cast
 from memattn.models.dropout import dropout
 
@@ -10,7 +11,7 @@ _PULL = 0.01  # strength of the pull, as a share of the mean gradient
 _SHORT = 8  # length of a memory up to which a CGRU's dropout has its full rate
 
 
-class Cell(tf.keras.layers.Layer):
+class Cell(ConfiguredLayer):
     """Base of cells for a memory of n positions, w columns and m maps. R is the number of memories in a batch.
 
     Args:
@@ -41,7 +42,8 @@ class Cell(tf.keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self.maps, self.columns, self.dropout, self.reads_tape = maps, 3 if width > 1 else 1, dropout, reads_tape
+        self.maps, self.width, self.dropout, self.reads_tape = maps, width, dropout, reads_tape
+        self.columns = 3 if width > 1 else 1
         self.update_bias = update_bias
         if update_bias is not None:
             self.biases = (update_bias, *self.biases[1:])
@@ -86,16 +88,6 @@ class Cell(tf.keras.layers.Layer):
         gates = convolution(memory, self.gates_kernel)
         added = tf.cast(self.bias, memory.dtype) if tape is None else tape + tf.cast(self.bias, memory.dtype)
         return gates + added[..., : gates.shape[-1]], added[..., gates.shape[-1] :]
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "maps": self.maps,
-            "width": self.columns,
-            "dropout": self.dropout,
-            "reads_tape": self.reads_tape,
-            "update_bias": self.update_bias,
-        }
 
 
 @tf.keras.utils.register_keras_serializable("memattn")

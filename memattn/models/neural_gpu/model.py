@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 import tensorflow as tf
 
+from memattn.attention.configured import python_values
 from memattn.attention.ops import cast
 from memattn.attention.step_loop import run_loop
 from memattn.data.lexicon import Selection
@@ -89,15 +90,18 @@ class NeuralGPU(tf.keras.Model):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self._arguments = {
-            "vocabulary_size": vocabulary_size,
-            "max_source_length": max_source_length,
-            "layers": layers,
-            "units": units,
-            "width": width,
-            "cell": cell,
-            "dropout": dropout,
-        }
+        self._arguments = python_values(
+            {
+                "vocabulary_size": vocabulary_size,
+                "max_source_length": max_source_length,
+                "layers": layers,
+                "units": units,
+                "width": width,
+                "cell": cell,
+                "dropout": dropout,
+            }
+        )
+        vocabulary_size, max_source_length, layers, units, width, cell, dropout = self._arguments.values()
         self.vocabulary_size, self.max_source_length = vocabulary_size, max_source_length
         self.width, self.units = width, units
         self.source_embedding = self._embedding("source_embedding")

@@ -1,0 +1,50 @@
+"""Base of layers whose config is read from the constructor's arguments."""
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from memattn.attention.initializers import initializer_config
+from memattn.attention.options import constructor_parameters
+
+
+class ConfiguredLayer(tf.keras.layers.Layer):
+    """A Keras layer that keeps each argument of its constructors as an attribute of the same name."""
+
+    @classmethod
+    def constructor_arguments(cls) -> dict[str, inspect.Parameter]:
+        """Returns the constructor arguments of this class and its bases, without those that every Keras layer has."""
+        parameters: dict[str, inspect.Parameter] = {}
+        for ancestor in cls.__mro__[: cls.__mro__.index(ConfiguredLayer)]:
+            if "__init__" in vars(ancestor):
+                for name, parameter in constructor_parameters(ancestor).items():
+                    parameters.setdefault(name, parameter)
+        return parameters
+
+    def get_config(self):
+        """Returns the constructors' arguments, each read from the attribute of its name."""
+        config = super().get_config()
+        for name in self.constructor_arguments():
+            if name not in config:
+                if not hasattr(self, name):
+                    raise TypeError(
+                        f"{type(self).__name__}: the constructor must keep its argument {name} as self.{name}"
+                    )
+                config[name] = python_values(getattr(self, name))
+        if "initializer" in config:
+            config["initializer"] = python_values(initializer_config(config["initializer"]))
+        return config
+
+
+def python_values(value: Any) -> Any:
+    """Returns a value with Python's numbers and lists in place of NumPy's, which JSON does not take."""
+    if isinstance(value, (np.generic, np.ndarray)):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return {key: python_values(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return (list if isinstance(value, list) else tuple)(map(python_values, value))
+    return value

@@ -1,0 +1,151 @@
+"""The parts of a model are Keras layers: `.keras` files and configs restore them. Options may be scalars of NumPy."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from helpers.layers import KERAS_3, make
+from helpers.models import V, make_model, padded
+
+from memattn import attention, xla
+from memattn.models.active_encoder import ActiveMemoryEncoder
+from memattn.models.bridge import BackwardBridge, DenseBridge, ZeroBridge
+from memattn.models.decoder import Decoder
+from memattn.models.encoder import Encoder
+from memattn.models.gru_decoder import GRUDecoder
+from memattn.models.lstm import LSTM
+from memattn.models.neural_gpu.cells import CELLS
+from memattn.models.neural_gpu.model import KINDS
+from memattn.models.rnnsearch import RNNsearchDecoder
+from memattn.models.sources import FeatureReader, TokenReader
+
+U = 4
+INPUTS = np.random.default_rng(1).normal(size=[2, 6, U]).astype(np.float32)
+MASK = np.arange(6) < [[6], [3]]
+FINAL, MEMORY = INPUTS.reshape(2, -1)[:, :16], np.random.default_rng(2).normal(size=[2, 6, 3, 6]).astype(np.float32)
+
+
+def _decode(layer, inputs, hidden, states, mask):
+    cells = [(hidden,) * layer.state_parts] * getattr(layer, "layers", 1)
+    return layer(inputs, cells, {"values": states, "keys": states, "mask": mask})
+
+
+def _decoder(kind, **options):
+    mechanism = attention.LuongAttention(units=U)
+    mechanism.build((None, None, U), (None, None, U))
+    return kind(attention=mechanism, units=U, dropout=0.25, **options)
+
+
+ENCODED, DECODED = [INPUTS, MASK], [INPUTS, INPUTS[:, 0], INPUTS, MASK]
+PARTS = {  # maker of a layer, its inputs, and a function that calls it, if they are not its arguments
+    "lstm": (lambda: LSTM(3), [INPUTS]),
+    "lstm with a mask": (
+        lambda: LSTM(3, go_backwards=True),
+        ENCODED,
+        lambda layer, *both: layer(both[0], mask=both[1]),
+    ),
+    "encoder": (lambda: Encoder(layers=2, units=U, dropout=0.25, reduce=(2,), initializer="he_normal"), ENCODED),
+    "encoder of GRUs": (lambda: Encoder(layers=1, units=U, cell="gru"), ENCODED),
+    "active encoder": (lambda: ActiveMemoryEncoder(layers=1, units=U), ENCODED),
+    "zero bridge": (lambda: ZeroBridge(layers=2, units=3, parts=1), [FINAL]),
+    "dense bridge": (lambda: DenseBridge(layers=2, units=3, parts=1), [FINAL]),
+    "backward bridge": (lambda: BackwardBridge(layers=1, units=3, encoder_units=U), [FINAL]),
+    "decoder": (lambda: _decoder(Decoder, layers=2), DECODED, _decode),
+    "decoder without input feeding": (
+        lambda: _decoder(Decoder, layers=1, input_feeding=False, mix=False),
+        DECODED,
+        _decode,
+    ),
+    "decoder of GRUs": (lambda: _decoder(GRUDecoder, layers=2), DECODED, _decode),
+    "rnnsearch": (lambda: _decoder(RNNsearchDecoder), DECODED, _decode),
+    "token reader": (lambda: TokenReader(7, 3), [np.array([[1, 2, 0]])]),
+    "feature reader": (lambda: FeatureReader(U, spec_augment=2), [INPUTS]),
+    **{
+        f"cell {name}": (lambda kind=kind: kind(maps=6, width=2, dropout=0.25), [MEMORY, np.array([6, 3])])
+        for name, kind in CELLS.items()
+    },
+}
+MODELS = {
+    "memory": lambda: make_model("memory", {"num_slots": 2}, encoder_reduce=(2,), encoder_layers=2, init_scale=0.75),
+    "tied": lambda: make_model("bahdanau", {}, tie_embeddings="all", init_scale=0.75),
+    "rnnsearch": lambda: make_model("bahdanau", {}, decoder="rnnsearch", init_scale=0.75),
+    **{
+        name: lambda kind=kind: kind(
+            vocabulary_size=V, max_source_length=6, layers=1, units=6, width=2, cell="dngpu", dropout=0.25
+        )
+        for name, kind in KINDS.items()
+    },
+}
+
+
+def assert_equal_outputs(outputs, restored_outputs):
+    for values, restored in zip(*map(tf.nest.flatten, (outputs, restored_outputs)), strict=True):
+        np.testing.assert_allclose(values, restored, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.skipif(not KERAS_3, reason="Keras 2 does not restore weights that no functional model has made")
+@pytest.mark.parametrize("part", PARTS)
+def test_a_keras_file_restores_a_part_of_a_model(part, tmp_path):
+    make, arrays, call = (*PARTS[part], lambda layer, *inputs: layer(*inputs))[:3]
+    inputs = [tf.keras.Input(array.shape[1:], dtype=array.dtype) for array in arrays]
+    model = tf.keras.Model(inputs, call(make(), *inputs))
+    model.save(tmp_path / "model.keras")
+    restored = tf.keras.models.load_model(tmp_path / "model.keras")
+    assert_equal_outputs(model(arrays), restored(arrays))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_keras_file_restores_a_model(name, tmp_path):
+    model, source = MODELS[name](), padded([[4, 5, 2], [4, 2]])
+    model.save(tmp_path / "model.keras")
+    restored = tf.keras.models.load_model(tmp_path / "model.keras")
+    assert restored.get_config() == model.get_config()
+    assert_equal_outputs(model(source, source), restored(source, source))
+
+
+def of_numpy(value, integers=False):
+    """Returns a value with NumPy's scalars in place of Python's; integers only on demand, as Keras takes none."""
+    if isinstance(value, dict):
+        return {key: of_numpy(item, integers) for key, item in value.items()}
+    kinds = {bool: np.bool_, float: np.float32, **({int: np.int64} if integers else {})}
+    return kinds[type(value)](value) if type(value) in kinds else value
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_the_config_of_a_part_holds_values_of_python(part):
+    layer = PARTS[part][0]()
+    config = layer.get_config()
+    names = set(layer.constructor_arguments() if hasattr(layer, "constructor_arguments") else ()) - {"attention"}
+    made = type(layer).from_config({**config, **{name: of_numpy(config[name]) for name in names}})
+    assert json.dumps(made.get_config()) == json.dumps(config)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_config_of_a_model_holds_values_of_python(name):
+    config = MODELS[name]().get_config()
+    made = MODELS[name]().from_config(of_numpy(config, integers=True))
+    assert json.dumps(made.get_config()) == json.dumps(config)
+
+
+@pytest.mark.parametrize("name", attention.MECHANISMS)
+def test_the_config_of_a_mechanism_holds_values_of_python(name):
+    config = make(name, {}).get_config()
+    arguments = attention.MECHANISMS[name].constructor_arguments()
+    of_numpy_options = of_numpy({option: config[option] for option in arguments}, integers=True)
+    made = attention.MECHANISMS[name].from_config({**config, **of_numpy_options})
+    assert json.dumps(made.get_config()) == json.dumps(config)
+
+
+@pytest.mark.parametrize("go_backwards", [False, True])
+def test_an_lstm_without_a_mask_equals_that_of_keras(go_backwards):
+    layer = LSTM(3, go_backwards=go_backwards)
+    reference = tf.keras.layers.LSTM(3, go_backwards=go_backwards, return_sequences=True, return_state=True)
+    outputs, _ = layer(INPUTS), reference(INPUTS)
+    reference.set_weights(layer.get_weights())
+    assert_equal_outputs(outputs, reference(INPUTS))
+
+
+def test_the_choice_of_xla_may_be_a_bool_of_numpy():
+    assert xla.jit_compile(np.True_) is True
+    assert xla.jit_compile(np.False_) is False
