@@ -1,7 +1,7 @@
 """Times decoding as in the paper's Tables 1 and 3, and compares speed-ups over Bahdanau attention with the paper's.
 
-python scripts/benchmark.py paper --table 1 --output results/speed/table1
-python scripts/benchmark.py paper --table 3 --output results/speed/table3
+python scripts/benchmark.py paper --table 1
+python scripts/benchmark.py paper --table 3
 
 Hypotheses are as long as their sources, as if the model had learned to copy.
 """
@@ -52,7 +52,7 @@ def main() -> int:
     title = f"Table {options.table}: decode time of {work['examples']:,} sources"
     if work["examples"] < table["examples"]:
         title += f" (SCALED DOWN from {table['examples']:,})"
-    options.set_default("output", f"results/speed/table{options.table}")
+    options.set_default("output", f"runs/results/speed/table{options.table}")
     tables.write(rows, options, title=title, units=table["units"], vocabulary=table["vocabulary"])
     return 0
 
