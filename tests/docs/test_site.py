@@ -1,4 +1,4 @@
-"""The site can be read on laptops and phones: built by Sphinx, and measured in Chromium, where both are installed."""
+"""The site can be read on laptops and phones, and its links open: it is built by Sphinx, and measured in Chromium."""
 
 import html
 import json
@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import urllib.parse
 
 import pytest
 from helpers.repository import ROOT
@@ -28,18 +29,28 @@ addEventListener("message", (event) => document.getElementById("sent").append(JS
 
 
 @pytest.fixture(scope="module")
-def hidden(tmp_path_factory):
-    """The boxes of the site that scroll sideways, by (page, width of the window)."""
+def site(tmp_path_factory):
+    """The folder of the site."""
     pytest.importorskip("furo", reason="needs the extra docs")
+    folder = tmp_path_factory.mktemp("docs") / "site"
+    subprocess.run([sys.executable, "-m", "sphinx", "-q", "-b", "html", ROOT / "docs", folder], check=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def hidden(site, tmp_path_factory):
+    """The boxes of the site that scroll sideways, by (page, width of the window)."""
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if not browser:
         pytest.skip(f"needs one of {', '.join(BROWSERS)}")
-    folder = tmp_path_factory.mktemp("site")
-    site = folder / "site"
-    subprocess.run([sys.executable, "-m", "sphinx", "-q", "-b", "html", ROOT / "docs", site], check=True)
-    pages = [path for path in site.rglob("*.html") if "_modules" not in path.parts]
-    for path in pages:
-        path.write_text(path.read_text(encoding="utf-8").replace("</body>", MEASURE), encoding="utf-8")
+    folder = tmp_path_factory.mktemp("measured")
+    pages = []
+    for path in pages_of(site):
+        copy = folder / "site" / path.relative_to(site)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_text(path.read_text(encoding="utf-8").replace("</body>", MEASURE), encoding="utf-8")
+        pages.append(copy)
+    shutil.copytree(site / "_static", folder / "site" / "_static")
     frames = [f'<iframe src="{path.as_uri()}" width={width}></iframe>' for path in pages for width in (PHONE, LAPTOP)]
     (folder / "all.html").write_text(COLLECT + "".join(frames), encoding="utf-8")
     flags = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=60000", "--dump-dom"]
@@ -49,6 +60,20 @@ def hidden(tmp_path_factory):
     assert len(lines) == len(frames)
     sent = map(json.loads, lines)
     return {(path.rpartition("/site/")[2], width): boxes for path, width, boxes in sent}
+
+
+def pages_of(site):
+    """Returns the paths of the pages, without those that show files."""
+    return [path for path in site.rglob("*.html") if path.relative_to(site).parts[0] not in ("_modules", "files")]
+
+
+@pytest.mark.slow
+def test_links_open_pages_of_the_site(site):
+    for page in pages_of(site):
+        for tag in re.findall(r"<a [^>]*>", page.read_text(encoding="utf-8")):
+            address = html.unescape(re.search(r'href="([^"#]*)', tag)[1])
+            assert " download=" not in tag, (page, tag)
+            assert re.match("https?:|mailto:", address) or (page.parent / urllib.parse.unquote(address)).exists(), tag
 
 
 @pytest.mark.slow
