@@ -97,7 +97,7 @@ def _prepare_multi30k() -> int:
     memattn-prepare multi30k
     """
     splits = releases.multi30k.fetch(flags.FLAGS.base_url, flags.FLAGS.download_dir)
-    _prepare_text(splits, "raw", "en", "de", config="multi30k/seeds")
+    _prepare_text(splits, "raw", "en", "de")
     return 0
 
 
@@ -233,7 +233,7 @@ def _prepare_text(
     """Prepares splits as the flags say, and prints the counts of the training split and how to train on it.
 
     In --folder, `{pair}` stands for the languages. `config` is the config to train with; None chooses one of own_text
-    by the number of training pairs. `release` goes into the manifest, and is printed.
+    by the number of training pairs and whether there is a GPU. `release` goes into the manifest, and is printed.
 
     Returns the number of training pairs read. Raises ConfigError, DataError, OSError.
     """
@@ -259,8 +259,11 @@ def _prepare_text(
         f"{train['source_tokens']:,} source and {train['target_tokens']:,} target tokens"
         + (f", {settings.bpe_units:,} {_UNITS_IN_WORDS[units]}" if settings.bpe_units else "")
     )
-    own_text = advice.own_text_config(train["pairs"])
+    own_text = advice.own_text_config(train["pairs"], gpu=advice.has_gpu())
     changes = [] if config else advice.validation_changes(own_text, train["pairs"])
+    tokens = train["source_tokens"] + train["target_tokens"]
+    if time := advice.training_time(config or own_text, train["pairs"], tokens, settings.bpe_units):
+        print(time)
     print(advice.training(config or own_text, folder, changes))
     print_source(release)
     return train["read"]
