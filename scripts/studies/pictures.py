@@ -287,6 +287,9 @@ PICTURES: dict[str, Callable[[str], None]] = {
     "docs/pictures/nested_slots.svg": nested_slots,
     "docs/pictures/adding_problem.svg": adding_problem,
     "docs/pictures/libraries.svg": libraries,
+    "docs/tutorials/pictures/compare_curves.png": partial(
+        curves, table="compare_mechanisms/small/learning_curves.csv", title="Copying, L = 10, scaled down"
+    ),
     "results/figure2/small/surface.png": partial(plots.surface, encodings=position_encodings(32, 100)),
     "results/figure3/small/a.png": partial(
         curves, table="figure3/small/a.csv", title="Figure 3a: copy task, L = 40 (SCALED DOWN)"
