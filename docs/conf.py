@@ -1,6 +1,9 @@
 """Settings of the site, which `make docs` builds from the Markdown files of docs/."""
 
+import base64
+import html
 import inspect
+import mimetypes
 import os
 import posixpath
 import re
@@ -13,8 +16,8 @@ from sphinx.transforms import SphinxTransform
 from memattn import __version__
 
 ROOT = Path(__file__).resolve().parent.parent
-REPOSITORY = None  # address of the repository on GitHub; without it, files are downloads and folders have no links
-# Files outside docs/ that have a page here. Those in help/ are shown there in full.
+REPOSITORY = None  # address of the repository on GitHub; without it, the site has pages that show the linked files
+# Files outside docs/ that have a page of their own here. Those in help/ are shown there in full.
 PAGES = {
     "README.md": "index",
     "CHANGELOG.md": "help/changelog",
@@ -51,7 +54,7 @@ LINKS = (addnodes.pending_xref, addnodes.download_reference)
 
 
 class OutsideLinks(SphinxTransform):
-    """Gives links to files outside docs/ a target that exists on the site or in the repository."""
+    """Gives links to files that are no pages a target that exists on the site or in the repository."""
 
     default_priority = 1  # before links are resolved
 
@@ -62,22 +65,46 @@ class OutsideLinks(SphinxTransform):
             if node.get("refdomain") == "doc":  # without its ending
                 target = f"/{target}.md"
             path = os.path.relpath(self.env.relfn2path(target, self.env.docname)[1], ROOT)
-            if not path.startswith("docs" + os.sep) and (ROOT / path).exists():
+            is_page = path.startswith("docs" + os.sep) and path.endswith((".md", ".ipynb"))
+            if not is_page and (ROOT / path).exists():
                 node.replace_self(self._link(node, posixpath.join(*Path(path).parts)))
 
     def _link(self, node, path):
-        is_folder = (ROOT / path).is_dir()
         if path in PAGES:
             options = {"refdomain": "doc", "reftarget": PAGES[path], "reftype": "myst", "refexplicit": True}
             anchor = None if path == "README.md" else node.get("reftargetid")
             return addnodes.pending_xref("", *node.children, refdoc=self.env.docname, reftargetid=anchor, **options)
         if REPOSITORY:
-            address = f"{REPOSITORY}/{'tree' if is_folder else 'blob'}/main/{path}"
-            return nodes.reference("", "", *node.children, refuri=address)
-        if is_folder:
-            return nodes.inline("", "", *node.children)
-        target = posixpath.relpath(path, posixpath.dirname(f"docs/{self.env.docname}"))
-        return addnodes.download_reference("", "", *node.children, reftarget=target, refdoc=self.env.docname)
+            address = f"{REPOSITORY}/{'tree' if (ROOT / path).is_dir() else 'blob'}/main/{path}"
+        else:
+            address = self.app.builder.get_relative_uri(self.env.docname, f"files/{path}")
+            linked_files(self.env).add(path)
+        return nodes.reference("", "", *node.children, refuri=address)
+
+
+def linked_files(env):
+    """Returns the set of the files and folders that pages link to, and that are no pages."""
+    return env.__dict__.setdefault("memattn_linked_files", set())
+
+
+def pages_of_files(app):
+    """Yields a page for each linked file or folder: its name, its context and its template."""
+    for path in sorted(linked_files(app.env)):
+        title = html.escape(path)
+        yield f"files/{path}", {"title": title, "body": f"<h1>{title}</h1>{shown(app.builder, path)}"}, "page.html"
+
+
+def shown(builder, path):
+    """Returns HTML that shows a file or the names in a folder."""
+    source = ROOT / path
+    if source.is_dir():
+        names = sorted(f"{entry.name}{'/' if entry.is_dir() else ''}" for entry in source.iterdir())
+        return f"<ul>{''.join(f'<li>{html.escape(name)}</li>' for name in names if name[0] not in '._')}</ul>"
+    kind = mimetypes.guess_type(path)[0] or ""
+    if kind.startswith("image/"):
+        return f'<img src="data:{kind};base64,{base64.b64encode(source.read_bytes()).decode()}" alt="">'
+    language = {".py": "python", ".yaml": "yaml", ".json": "json"}.get(source.suffix, "text")
+    return builder.highlighter.highlight_block(source.read_text(encoding="utf-8"), language)
 
 
 def show_whole_file(app, docname, source):
@@ -110,4 +137,5 @@ def setup(app):
     app.add_transform(OutsideLinks)
     app.connect("source-read", show_whole_file)
     app.connect("source-read", add_contents)
+    app.connect("html-collect-pages", pages_of_files)
     app.connect("autodoc-process-signature", constructor_signature)

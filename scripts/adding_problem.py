@@ -1,6 +1,6 @@
 """Trains feed-forward and memory attention on the adding and the multiplication problem of Raffel and Ellis (2016).
 
-python scripts/adding_problem.py --output results/adding_problem/table
+python scripts/adding_problem.py
 
 A cell of the table is the number of epochs (100,000 sequences each) until all test sequences are right, or the share
 that is right where training ends before, by --epochs or --minutes: after the epoch with the best share of validation
@@ -155,5 +155,5 @@ if __name__ == "__main__":
     )
     flags.DEFINE_integer("epochs", 100, "Most epochs of a cell.", lower_bound=1)
     flags.DEFINE_integer("seed", 1, "Seed of weights and sequences.", lower_bound=0, upper_bound=2**31 - 1)
-    flags.DEFINE_string("output", "results/adding_problem/table", "Files of the table, without their ending.")
+    flags.DEFINE_string("output", "runs/results/adding_problem/table", "Files of the table, without their ending.")
     cli.run(main, tensorflow=True)

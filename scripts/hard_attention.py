@@ -1,6 +1,6 @@
 """Trains models with soft attention, and with hard attention by REINFORCE (Xu et al., 2015), to copy symbols.
 
-python scripts/hard_attention.py --output results/hard_attention/table
+python scripts/hard_attention.py
 
 A row of the table is a trained model, with the share of 500 test sequences that it copies without an error after each
 number of training steps in --tests.
@@ -44,5 +44,5 @@ if __name__ == "__main__":
         "tests", "250,500,1000", "Training steps after which a model is tested; the largest ends training."
     )
     flags.DEFINE_integer("max_length", 10, "Length of the longest sequence.", lower_bound=1, upper_bound=200)
-    flags.DEFINE_string("output", "results/hard_attention/table", "Files of the table, without their ending.")
+    flags.DEFINE_string("output", "runs/results/hard_attention/table", "Files of the table, without their ending.")
     cli.run(main, tensorflow=True)

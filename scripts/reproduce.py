@@ -7,7 +7,8 @@ python scripts/reproduce.py table1 figure3 --scale small
 python scripts/reproduce.py all --scale paper --dry_run
 python scripts/reproduce.py all --scale paper --rehearse 3
 
-If it was stopped, the same command resumes. Run it in the folder that holds configs/. Without targets, it lists them.
+Results go to runs/results/TARGET/SCALE. If it was stopped, the same command resumes. Run it in the folder that holds
+configs/. Without targets, it lists them.
 """
 
 import memattn.cli as cli  # isort: skip (sets TensorFlow's logging before it is imported)
@@ -84,6 +85,6 @@ if __name__ == "__main__":
     )
     flags.DEFINE_integer("jobs", 1, "Trainings that run concurrently.", lower_bound=1)
     flags.DEFINE_string("runs_dir", "runs/reproduce", "Folder of the runs.")
-    flags.DEFINE_string("results_dir", "results", "Folder of the results: TARGET/SCALE for each target.")
+    flags.DEFINE_string("results_dir", "runs/results", "Folder of the results: TARGET/SCALE for each target.")
     flags.DEFINE_enum("strategy", "auto", ["auto", "none", "mirrored"], "As in memattn.train.")
     cli.run(main, positional=True, tensorflow=True)

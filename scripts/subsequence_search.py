@@ -1,6 +1,6 @@
 """Trains embeddings for subsequence search with several poolings, and searches with each.
 
-python scripts/subsequence_search.py --output results/subsequence/table
+python scripts/subsequence_search.py
 
 The sequences are synthetic: held tones, and warped, cropped, noisy copies of them (Raffel & Ellis, 2016, have music).
 """
@@ -43,5 +43,5 @@ if __name__ == "__main__":
     flags.DEFINE_list("seeds", "1,2,3", "Seeds of weights and sequences.")
     flags.DEFINE_integer("steps", 3_000, "Training steps of a pooling, 20 pairs each.", lower_bound=1)
     flags.DEFINE_integer("sequences", 2_000, "Sequences that are searched.", lower_bound=100, upper_bound=10_000)
-    flags.DEFINE_string("output", "results/subsequence/table", "Files of the table, without their ending.")
+    flags.DEFINE_string("output", "runs/results/subsequence/table", "Files of the table, without their ending.")
     cli.run(main, tensorflow=True)

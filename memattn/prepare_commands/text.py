@@ -100,7 +100,7 @@ def _prepare_multi30k() -> int:
     memattn-prepare multi30k
     """
     fetch = functools.partial(releases.multi30k.fetch, flags.FLAGS.base_url, flags.FLAGS.download_dir)
-    prepare_text(fetch, "raw", "en", "de", config="multi30k/seeds")
+    prepare_text(fetch, "raw", "en", "de")
     return 0
 
 
@@ -243,7 +243,7 @@ def prepare_text(
 
     In --folder, `{pair}` stands for the languages. `fetch` returns the files of the splits; it is called once flags and
     folder are checked, and then `facts`, whose result goes into the manifest, and is printed. `config` is the config to
-    train with; None chooses one of own_text by the number of training pairs.
+    train with; None chooses one of own_text by the number of training pairs and whether there is a GPU.
 
     Returns the number of training pairs read. Raises ConfigError, DataError, OSError.
     """
@@ -271,8 +271,11 @@ def prepare_text(
         f"{train['source_tokens']:,} source and {train['target_tokens']:,} target tokens"
         + (f", {settings.bpe_units:,} {_UNITS_IN_WORDS[units]}" if settings.bpe_units else "")
     )
-    own_text = advice.own_text_config(train["pairs"])
+    own_text = advice.own_text_config(train["pairs"], gpu=advice.has_gpu())
     changes = [] if config else advice.validation_changes(own_text, train["pairs"])
+    tokens = train["source_tokens"] + train["target_tokens"]
+    if time := advice.training_time(config or own_text, train["pairs"], tokens, settings.bpe_units):
+        print(time)
     print(advice.training(config or own_text, folder, changes))
     print_source(release)
     return train["read"]

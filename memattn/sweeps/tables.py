@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import math
 import os
 import statistics
 from collections.abc import Mapping
@@ -149,15 +150,19 @@ def _settings_in_words(changes: Mapping[str, Any]) -> str:
 
 
 def curve(name: str, runs: list[Run], metric: str = "bleu") -> plots.Line:
-    """Returns the learning curve of runs that differ in seed, at the steps that all of them have."""
+    """Returns the learning curve of runs that differ in seed, as `mean_and_range` joins them."""
     points = mean_and_range([dict(run.curve_of(metric)) for run in runs])
     return plots.Line(name, styles.attention(runs[0].config), points)
 
 
 def mean_and_range(curves: list[dict[int, float]]) -> dict[int, plots.Point]:
-    """Returns the mean, the least and the greatest score at the steps that all curves have."""
+    """Returns the mean, the least and the greatest score at each step from which on all curves have one.
+
+    A curve keeps its score until its next step, and its last one to the end: a training that ended early has its model.
+    """
     points = {}
-    for step in sorted(set.intersection(*map(set, curves))):
-        scores = [scores_by_step[step] for scores_by_step in curves]
+    first = max(min(curve, default=math.inf) for curve in curves)
+    for step in sorted({step for curve in curves for step in curve if step >= first}):
+        scores = [curve[max(earlier for earlier in curve if earlier <= step)] for curve in curves]
         points[step] = statistics.mean(scores), min(scores), max(scores)
     return points

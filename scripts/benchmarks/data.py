@@ -1,6 +1,6 @@
 """Measures the input pipeline on a synthetic corpus: start-up, memory, speed, and resuming late in an epoch.
 
-python scripts/benchmark.py data --pairs 20000000 --output results/speed/data.json
+python scripts/benchmark.py data --pairs 20000000 --output runs/results/speed/data.json
 """
 
 import json

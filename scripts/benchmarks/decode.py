@@ -1,6 +1,6 @@
 """Times beam search of memattn and of other libraries on the same work. All hypotheses are forced to one length.
 
-python scripts/benchmark.py decode --output results/speed/decode
+python scripts/benchmark.py decode
 """
 
 import math
@@ -89,7 +89,7 @@ def main() -> int:
 
 def run() -> None:
     """Defines the flags, then runs `main`."""
-    race.define_flags(output="results/speed/decode", systems=systems.DECODED)
+    race.define_flags(output="runs/results/speed/decode", systems=systems.DECODED)
     race.define_sizes("20,50,100,200")
     flags.DEFINE_integer(
         "examples", 128, "Sources; their lengths are uniform on 0..L unless --source_length is given.", lower_bound=1

@@ -1,6 +1,6 @@
 """Times decoding of one sentence at a time, as a translation service decodes.
 
-python scripts/benchmark.py latency --output results/speed/latency
+python scripts/benchmark.py latency
 
 For memattn, the column `over steps` is the time of a sentence divided by the time of its decoder steps alone. Their
 time is the difference in time between decoding twice as many steps and decoding the sentence.
@@ -53,7 +53,7 @@ def main() -> int:
 
 def run() -> None:
     """Defines the flags, then runs `main`."""
-    race.define_flags(output="results/speed/latency", systems=LATENT)
+    race.define_flags(output="runs/results/speed/latency", systems=LATENT)
     race.define_sizes("25")
     race.define_numbers("beam_sizes", "1,5", "Hypotheses of the sentence.")
     flags.FLAGS.set_default("repeats", 30)

@@ -1,7 +1,7 @@
 """Times decoding as in the paper's Tables 1 and 3, and compares speed-ups over Bahdanau attention with the paper's.
 
-python scripts/benchmark.py paper --table 1 --output results/speed/table1
-python scripts/benchmark.py paper --table 3 --output results/speed/table3
+python scripts/benchmark.py paper --table 1
+python scripts/benchmark.py paper --table 3
 
 Hypotheses are as long as their sources, as if the model had learned to copy.
 """
@@ -27,7 +27,7 @@ TIMED = ["memattn: memory, K = 32", "memattn: memory, K = 64", "memattn: Bahdana
 def main() -> int:
     options = flags.FLAGS
     table, rows = TABLES[int(options.table)], []
-    options.set_default("output", f"results/speed/table{options.table}")
+    options.set_default("output", f"runs/results/speed/table{options.table}")
     for length in table["lengths"]:
         work = race.decoding_work(
             options,

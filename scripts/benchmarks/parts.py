@@ -1,6 +1,6 @@
 """Times the parts of one training step of memattn, forward and backward.
 
-python scripts/benchmark.py parts --output results/speed/parts
+python scripts/benchmark.py parts
 
 The time of a backward pass is the difference between a part with its gradients and the part alone.
 """
@@ -62,7 +62,7 @@ def run() -> None:
     """Defines the flags, then runs `main`."""
     ours = [name for name, system in systems.SYSTEMS.items() if system.worker == "ours" and not system.selected]
     timed = ["memattn: memory, K = 32", "memattn: Bahdanau"]
-    race.define_flags(output="results/speed/parts", systems=timed, known=ours)
+    race.define_flags(output="runs/results/speed/parts", systems=timed, known=ours)
     train.define_sizes()
     flags.register_validator("lengths", lambda lengths: len(lengths) == 1, "one length")
     cli.run(main, tensorflow=True)

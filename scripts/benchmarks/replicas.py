@@ -67,5 +67,5 @@ def all_reduced_bytes(model) -> int:
 
 def run() -> None:
     """Defines the flags, then runs `main`."""
-    flags.DEFINE_string("output", "results/speed/replicas", "Path of the table, without file extension.")
+    flags.DEFINE_string("output", "runs/results/speed/replicas", "Path of the table, without file extension.")
     cli.run(main, tensorflow=True)

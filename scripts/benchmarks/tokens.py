@@ -1,6 +1,6 @@
 """Times one decoder step of the search, without the encoder, against the length of the source.
 
-python scripts/benchmark.py tokens --output results/speed/tokens
+python scripts/benchmark.py tokens
 
 The time of a step is the difference in time between decoding many and few steps, divided by the difference in steps.
 """
@@ -67,7 +67,7 @@ def main() -> int:
 def run() -> None:
     """Defines the flags, then runs `main`."""
     timed = ["memattn: no attention", "memattn: memory, K = 32", "memattn: dot product", "memattn: Bahdanau"]
-    race.define_flags(output="results/speed/tokens", systems=timed)
+    race.define_flags(output="runs/results/speed/tokens", systems=timed)
     race.define_sizes("50,200,500,1000,2000,5000,10000,20000")
     flags.DEFINE_integer("batch_size", 2, "Sources decoded together.", lower_bound=1)
     flags.DEFINE_integer("beam_size", 10, "Hypotheses per source.", lower_bound=1)

@@ -1,6 +1,6 @@
 """Times one training step of memattn and of other libraries on the same batch.
 
-python scripts/benchmark.py train --output results/speed/train
+python scripts/benchmark.py train
 """
 
 from absl import flags
@@ -50,6 +50,6 @@ def run() -> None:
         for name, system in systems.SYSTEMS.items()
         if not system.selected and system.worker not in systems.DECODERS
     ]
-    race.define_flags(output="results/speed/train", systems=systems.TRAINED, known=known)
+    race.define_flags(output="runs/results/speed/train", systems=systems.TRAINED, known=known)
     define_sizes()
     cli.run(main, tensorflow=True)

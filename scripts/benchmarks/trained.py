@@ -1,6 +1,6 @@
 """Times the models of runs as they decode a split in turns, and writes their BLEU beside the times.
 
-python scripts/benchmark.py trained RUN_DIR RUN_DIR ... --split valid --output results/speed/trained
+python scripts/benchmark.py trained RUN_DIR RUN_DIR ... --split valid
 
 A run's speed-up is the first run's time divided by its own. Each model searches as its run's config says, and its own
 end-of-sentence tokens end its hypotheses. Times exclude model construction, compiling, reading and scoring.
@@ -86,5 +86,5 @@ def run() -> None:
     flags.DEFINE_string("split", "valid", "Split of the prepared corpus of each run.")
     flags.DEFINE_multi_string("set", [], "Overrides of decoding keys for all runs, such as decoding.beam_size=1.")
     flags.DEFINE_integer("repeats", 10, "Timed decodings of each run.", lower_bound=1)
-    flags.DEFINE_string("output", "results/speed/trained", "Path of the table, without file extension.")
+    flags.DEFINE_string("output", "runs/results/speed/trained", "Path of the table, without file extension.")
     cli.run(main, positional=True, tensorflow=True)

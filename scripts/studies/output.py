@@ -65,7 +65,7 @@ class Output(NamedTuple):
     def learning_curves(self, name: str, groups: dict[str, list[Run]], title: str) -> None:
         """Writes a picture and a table of learning curves: label -> runs that differ in seed.
 
-        A curve has the steps that its runs have in common. The picture has names of models in words.
+        A run that ended before others of its label keeps its last score. The picture has names of models in words.
         """
         curves, rows = [], []
         for label, runs in groups.items():

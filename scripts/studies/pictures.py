@@ -17,35 +17,53 @@ from memattn.evaluation import formatting, styles
 from memattn.evaluation.plots import Line, draw_lines, label_ends, learning_curves, save
 from memattn.sweeps import tables
 from studies import names, plots
+from studies.britz2017 import printed
 from studies.kaiser2016 import translation
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
 MEMORY: dict[str, Any] = {"name": "memory", "num_slots": 32}
+WINDOWED: dict[str, Any] = {"name": "windowed_memory", "num_slots": 32}
+_COMPARED = {styles.words(model): model for model in ({"name": "none"}, MEMORY, WINDOWED, {"name": "bahdanau"})}
+_TOKEN_TIME = "microseconds per token"
 
 
 def trade_off(path: str) -> None:
-    """Draws the time of a token against the length of the source, and BLEU against the number of slots."""
+    """Draws the time of a token and BLEU of copying, each against the length of the source."""
     figure = Figure(figsize=(9.5, 3.9), layout="constrained")
     left, right = figure.subplots(1, 2)
-    rows = [row for row in _rows("speed/tokens_long.csv") if int(row["L"]) <= 5000]  # beyond, the encoder takes most
-    draw_lines(left, system_lines(rows, "microseconds per token"))
-    lengths = [200, 1000, 2000, 3000, 4000, 5000]
+    draw_lines(
+        left, system_lines([row for row in _rows("speed/tokens.csv") if row["system"] in _COMPARED], _TOKEN_TIME)
+    )
+    lengths = [50, 500, 1000, 1500, 2000]
     left.set_xticks(lengths, [f"{length:,}" for length in lengths])
-    left.set(xlim=(0, 5000), ylim=(0, None), xlabel="S, length of the source in tokens")
-    left.set_ylabel("microseconds per token of a hypothesis")
+    left.set(xlim=(0, 2000), ylim=(0, None), xlabel="S, length of the source in tokens")
+    left.set_ylabel(f"{_TOKEN_TIME} of a hypothesis")
     left.set_title("Time to decode a token", fontsize=11)
-    bleu = {row["model"]: float(row["L = 50"]) for row in _rows("table1/cpu/bleu.csv")}
-    slots = {names.attention(name)["num_slots"]: score for name, score in bleu.items() if name.startswith("K=")}
-    lines = [
-        Line("memory", MEMORY, {k: (score,) * 3 for k, score in slots.items()}),
-        *(_level(styles.words({"name": name}), {"name": name}, slots, bleu[name]) for name in ("none", "bahdanau")),
-    ]
-    draw_lines(right, lines)
-    _log_slots(right, list(slots))
-    right.set(ylim=(50, 101), xlabel="K, number of slots", ylabel="validation BLEU")
-    right.set_title("Copying sources of up to 50 symbols", fontsize=11)
+    bleu: dict[str, dict] = {}
+    for row in _rows("windowed_memory/cpu/table.csv"):
+        if row["model"] in _COMPARED:
+            bleu.setdefault(row["model"], {})[int(row["L"])] = (float(row["BLEU"]),) * 3
+    lines = [Line(name, attention, bleu[name]) for name, attention in _COMPARED.items()]
+    longest = max(printed.TABLE_1_BLEU)
+    draw_lines(right, [line for line in lines if longest in line.points])
+    right.set(xscale="log", xlim=(18, longest), ylim=(28, 102), xlabel="L, length of the longest source in symbols")
+    right.set_xticks(list(printed.TABLE_1_BLEU), map(str, printed.TABLE_1_BLEU))
+    right.minorticks_off()
+    right.set_ylabel("BLEU")
+    right.set_title("Copying (squares: the paper)", fontsize=11)
     label_ends(left)
     label_ends(right)
+    shorter = [line for line in lines if longest not in line.points]
+    draw_lines(right, shorter)  # their names stand at their ends
+    for line in shorter:
+        end = max(line.points)
+        right.annotate(line.name, (end, line.points[end][0]), (5, -10), textcoords="offset points")
+        (colour, _), *_ = styles.line_styles([line.attention])
+        place = printed.TABLE_1_MODELS.index(names.model(line.attention))
+        paper = [scores[place] for scores in printed.TABLE_1_BLEU.values()]
+        right.scatter(
+            list(printed.TABLE_1_BLEU), paper, marker="s", s=45, color="none", edgecolors=colour, clip_on=False
+        )
     save(figure, path)
 
 
@@ -205,11 +223,10 @@ def curves(path: str, table: str, title: str, memory: dict | None = None) -> Non
 
 def multi30k(path: str) -> None:
     """Draws learning curves of translation over seeds."""
-    windowed = {"name": "windowed_memory", "num_slots": 32}
     models = {  # names of runs without their seeds; the last is windowed memory, which had no name when it was trained
         "bahdanau": {"name": "bahdanau"},
         "memory-num_slots=32-encoder_scoring=softmax-decoder_scoring=sigmoid": MEMORY,
-        "memory-num_slots=32-encoder_scoring=softmax_time-position_windows=True-read=additive-read_units=128": windowed,
+        "memory-num_slots=32-encoder_scoring=softmax_time-position_windows=True-read=additive-read_units=128": WINDOWED,
     }
     lines = [_curve(f"multi30k/small/runs/{name}-seed=*", attention) for name, attention in models.items()]
     learning_curves(path, lines, "Multi30k, English to German (SCALED DOWN)")
@@ -220,7 +237,7 @@ def copying(path: str) -> None:
     models: dict[str, dict[str, Any]] = {"none": {"name": "none"}, "bahdanau": {"name": "bahdanau"}}
     models |= {f"memory-num_slots={slots}": {**MEMORY, "num_slots": slots} for slots in (1, 4, 16, 32, 64)}
     lines = [_curve(f"table1/cpu/runs/{name}-max_length=50", attention) for name, attention in models.items()]
-    with_dense_bridge = {"memory": MEMORY, "windowed_memory": {"name": "windowed_memory", "num_slots": 32}}
+    with_dense_bridge = {"memory": MEMORY, "windowed_memory": WINDOWED}
     for name, attention in with_dense_bridge.items():
         line = _curve(f"windowed_memory/cpu/runs/max_length=50-{name}-num_slots=32-bridge=dense*", attention)
         lines.append(line._replace(name=f"{line.name}, dense bridge"))
@@ -244,11 +261,6 @@ def _curve(folders: str, attention: dict) -> Line:
         for path in sorted(RESULTS.glob(f"{folders}/validation.csv"))
     ]
     return Line(styles.words(attention), attention, tables.mean_and_range(curves))
-
-
-def _level(name: str, attention: dict, slots: dict[int, float], score: float) -> Line:
-    """Returns a level line, for a model without slots."""
-    return Line(name, attention, dict.fromkeys(slots, (score,) * 3))
 
 
 def _log_slots(axes: Axes, slots: list[int]) -> None:
@@ -282,6 +294,9 @@ PICTURES: dict[str, Callable[[str], None]] = {
     "docs/pictures/nested_slots.svg": nested_slots,
     "docs/pictures/adding_problem.svg": adding_problem,
     "docs/pictures/libraries.svg": libraries,
+    "docs/tutorials/pictures/compare_curves.png": partial(
+        curves, table="compare_mechanisms/small/learning_curves.csv", title="Copying, L = 10, scaled down"
+    ),
     "results/figure2/small/surface.png": partial(plots.surface, encodings=position_encodings(32, 100)),
     "results/figure3/small/a.png": partial(
         curves, table="figure3/small/a.csv", title="Figure 3a: copy task, L = 40 (SCALED DOWN)"

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import subprocess
 import sys
 
@@ -29,20 +30,68 @@ def test_more_text_has_more_bpe_units(pairs, units):
     assert default_units(pairs) == units
 
 
-@pytest.mark.parametrize(("pairs", "name"), [(1, "small"), (200_000, "small"), (200_001, "base"), (10**8, "base")])
-def test_more_text_has_a_larger_config(pairs, name):
-    assert advice.own_text_config(pairs) == f"own_text/{name}"
+@pytest.mark.parametrize(
+    ("pairs", "gpu", "name"),
+    [
+        (1, True, "small"),
+        (200_000, True, "small"),
+        (200_001, True, "base"),
+        (200_001, False, "small"),
+        (10**8, True, "base"),
+        (10**8, False, "small"),
+    ],
+)
+def test_more_text_has_a_larger_config_if_there_is_a_gpu(pairs, gpu, name):
+    assert advice.own_text_config(pairs, gpu=gpu) == f"own_text/{name}"
     assert configs.load(f"own_text/{name}", []).data.folder
 
 
-@pytest.mark.parametrize(("pairs", "steps"), [(1, None), (29_000, None), (200_000, 3_125), (10**8, None)])
-def test_a_validation_of_a_larger_text_comes_once_an_epoch(pairs, steps):
-    changes = advice.validation_changes(advice.own_text_config(pairs), pairs)
+def test_a_machine_with_the_driver_of_a_gpu_has_one(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert not advice.has_gpu()
+    (tmp_path / "nvidia-smi").touch(mode=0o755)
+    assert advice.has_gpu()
+
+
+@pytest.mark.parametrize(
+    ("pairs", "tokens", "units", "hours"),
+    [
+        (29_000, 982_084, 4_000, "3.1"),  # 20,000 steps of Multi30k
+        (200_000, 10_000_000, 8_000, "5.9"),
+        (200_000, 10_000_000, None, "4.6"),
+        (40, 80, 4_000, "0.2"),
+    ],
+)
+def test_the_time_of_training_is_estimated_from_the_tokens_of_its_steps(pairs, tokens, units, hours):
+    line = advice.training_time("own_text/small", pairs, tokens, units)
+    assert line == f"training takes at most about {hours} hours of one CPU core, less if BLEU stops rising"
+
+
+def test_the_time_of_training_is_estimated_only_where_it_was_measured():
+    assert advice.training_time("own_text/base", 300_000, 10**7, 8_000) is None
+    assert advice.training_time("own_text/small", 0, 0, 4_000) is None
+    line = advice.training_time("own_text/small", 300_000, 10**7, 8_000)
+    assert line.endswith("; for a GPU, take own_text/base")
+
+
+@pytest.mark.parametrize(
+    ("config", "pairs", "steps"),
+    [
+        ("small", 1, None),
+        ("small", 29_000, None),
+        ("small", 200_000, 3_125),
+        ("small", 10**8, 4_000),
+        ("base", 10**8, None),
+    ],
+)
+def test_a_validation_of_a_larger_text_comes_once_an_epoch_or_five_times(config, pairs, steps):
+    changes = advice.validation_changes(f"own_text/{config}", pairs)
     assert changes == ([f"training.validate_every={steps}", f"training.checkpoint_every={steps}"] if steps else [])
 
 
 def test_the_choice_does_not_import_tensorflow():
     code = "from memattn.data.preparation import advice; advice.validation_changes('own_text/small', 200_000)"
+    code += "; advice.own_text_config(1, gpu=advice.has_gpu()); advice.training_time('own_text/small', 1, 1, 1)"
     code += "; import sys; sys.exit('tensorflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
@@ -70,6 +119,8 @@ def test_units_are_chosen_by_the_training_pairs_unless_they_are_given(
     status, stdout, stderr = command(tmp_path, *arguments, "--folder=out", *options)
     assert status == 0, stderr
     assert printed in stdout
-    assert "memattn-train --config own_text/small " in stdout
+    assert re.search(
+        r"training takes at most about .* hours .*\nto train on it: memattn-train --config own_text/small ", stdout
+    )
     manifest = json.loads((tmp_path / "out" / corpus.MANIFEST).read_text())
     assert manifest["settings"]["bpe_units"] == units

@@ -9,7 +9,7 @@ import tensorflow as tf
 import yaml
 from helpers.repository import ROOT
 from studies import stored
-from studies.britz2017 import tables
+from studies.britz2017 import printed, tables
 from studies.output import Output
 
 import memattn
@@ -73,6 +73,17 @@ def test_scores_in_the_advice_on_settings_are_those_of_the_linked_files():
     shown = re.findall(r"\d+\.\d\d+", rows)
     assert shown
     assert set(shown) <= set(known)
+
+
+def test_pages_quote_the_paper_on_all_pairs_of_languages():
+    models = ("bahdanau", "K=32", "K=32 + PE", "K=64", "K=64 + PE")
+    pairs = [printed.TABLE_2_PAIRS.index(pair) for pair in ("en-de", "en-cs", "en-fi")]
+    attention, *memories = np.array([[printed.TABLE_2_TEST[model][pair] for pair in pairs] for model in models])
+    differences = np.array(memories) - attention
+    lowest, highest = differences.min(), differences.max()
+    assert f"from {-lowest:.1f} lower in en-de to {highest:.1f} higher in en-cs" in README
+    for row in differences:
+        assert f"| {' | '.join(f'{difference:+.2f}' for difference in row)} |" in page("docs/results/translation.md")
 
 
 def test_the_table_at_the_papers_size_equals_its_committed_runs(tmp_path):

@@ -136,11 +136,9 @@ def test_text_files_become_a_model_that_translates(follow, tmp_path):
             with gzip.open(tmp_path / "text" / f"{split}.{language}.gz", "wt", encoding="utf-8") as file:
                 file.write("".join(f"{sentence}\n" for sentence in sentences(number, split)))
     changes = {
-        "units: 256": "units: 16",
-        "embedding_size: 256": "embedding_size: 16",
-        "max_steps: 454": "max_steps: 2",
-        "validate_every: 454": "validate_every: 2",
-        "length_penalty: 1.0": "length_penalty: 1.0, jit_compile: false",
+        "--set training.max_steps=454": "--set training.max_steps=2 --set decoding.jit_compile=false",
+        "--set training.validate_every=454": "--set training.validate_every=2 --set model.units=16",
+        "--run_dir runs/mine\n": "--set model.embedding_size=16 --run_dir runs/mine\n",
     }
     for block, printed in follow("translate.md", changes):
         if "memattn-translate" in block.code:

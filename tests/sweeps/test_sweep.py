@@ -672,6 +672,17 @@ def test_rows_that_differ_only_by_their_seeds_are_averaged(load):
     assert [row["run"] for row in tables.over_seeds(rows, *runs)] == ["all"]
 
 
+def test_a_training_that_ended_keeps_its_last_score_in_the_mean_over_seeds():
+    ended_early, ended_late, starts_late = {250: 99.0, 300: 100.0}, {250: 20.0, 500: 98.0}, {300: 40.0}
+    assert tables.mean_and_range([ended_early, ended_late]) == {
+        250: (59.5, 20.0, 99.0),
+        300: (60.0, 20.0, 100.0),
+        500: (99.0, 98.0, 100.0),
+    }
+    assert list(tables.mean_and_range([ended_early, ended_late, starts_late])) == [300, 500]
+    assert tables.mean_and_range([ended_early, {}]) == {}
+
+
 def test_pictures_name_runs_in_words(load):
     cells = [
         {"model.attention": {"name": "memory", "num_slots": 2}},

@@ -124,7 +124,7 @@ def _mean(results: list[Result], metric: str) -> str:
 
 
 def _draw_curves(output: Output, runs_by_label: Mapping[str, list[Run]]) -> None:
-    """Writes and draws validation CER by training step, at the steps that all seeds have."""
+    """Writes and draws validation CER by training step; a run that ended before other seeds keeps its last."""
     lines, rows = [], []
     for label, seeds in runs_by_label.items():
         line = tables.curve(label, seeds, "cer")
