@@ -1,6 +1,27 @@
-"""Decides whether XLA compiles a model's graphs."""
+"""Decides which kernels a model's graphs have: XLA's, cuDNN's, or those of every device."""
+
+import contextlib
+import contextvars
+from collections.abc import Iterator
 
 import tensorflow as tf
+
+_portable = contextvars.ContextVar("portable", default=False)
+
+
+@contextlib.contextmanager
+def portable() -> Iterator[None]:
+    """Makes all graphs that are traced meanwhile independent of this machine's devices."""
+    token = _portable.set(True)
+    try:
+        yield
+    finally:
+        _portable.reset(token)
+
+
+def uses_cudnn() -> bool:
+    """Returns whether a graph that is traced now runs LSTMs by cuDNN, which only GPUs have."""
+    return has_gpu() and not _portable.get()
 
 
 def has_gpu() -> bool:

@@ -13,8 +13,8 @@ from memattn.attention.ops import cast
 class LSTM(tf.keras.layers.LSTM):
     """Keras' LSTM layer, which returns outputs [B, S, U] and the last h and c [B, U].
 
-    On a GPU, the layer runs cuDNN, as in Keras; on a CPU, `run_lstm`, whose loop XLA compiles with `jit_compile`. If
-    the layer goes backwards, its outputs are in the order of computation, as in Keras.
+    On a GPU, the layer runs cuDNN, as in Keras; on a CPU and in exports, `run_lstm`, whose loop XLA compiles with
+    `jit_compile`. If the layer goes backwards, its outputs are in the order of computation, as in Keras.
     """
 
     def __init__(self, units, **kwargs):
@@ -29,7 +29,7 @@ class LSTM(tf.keras.layers.LSTM):
         return super().compute_output_shape(sequences_shape)
 
     def call(self, sequences, mask=None, jit_compile=False):
-        if xla.has_gpu():
+        if xla.uses_cudnn():
             return super().call(sequences, mask=mask)
         if self.go_backwards:
             sequences = tf.reverse(sequences, [1])

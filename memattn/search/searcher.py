@@ -65,7 +65,7 @@ class Searcher:
         self._graph_options = contextlib.nullcontext() if jit else WITHOUT_ARITHMETIC_OPTIMIZER
         self._search = tf.function(self._search_batch, autograph=False, jit_compile=jit)
         self._encode = tf.function(model.encode, autograph=False)
-        compiles = jit and not xla.has_gpu()
+        compiles = jit and not xla.uses_cudnn()
         self._encode_one = tf.function(model.encode, autograph=False, jit_compile=True) if compiles else self._encode
         self._make_token_table = tf.function(model.token_table, autograph=False)
         if aligns(model):

@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from memattn import config as configs
-from memattn import files, reading
+from memattn import files, reading, xla
 from memattn.config import DecodingConfig, schema
 from memattn.data import tokenizer as tokenizers
 from memattn.data.corpus import VOCABULARY, read_vocabulary
@@ -55,10 +55,10 @@ def export(trained: Trained, folder: str, max_source_length: int | None = None) 
         raise ConfigError(f"{folder}: exists; use another --output")
     files.make_folder(os.path.dirname(folder))
     longest = max_source_length or trained.max_source_length
-    module = _Module(trained, longest)
     unfinished = files.unfinished_path(folder)
     try:
-        with files.naming(unfinished):
+        with files.naming(unfinished), xla.portable():
+            module = _Module(trained, longest)
             tf.saved_model.save(module, unfinished, module.signatures())
         _write_extra(trained, longest, os.path.join(unfinished, EXTRA))
         files.move(unfinished, folder)

@@ -12,6 +12,7 @@ import textwrap
 import numpy as np
 import pytest
 import tensorflow as tf
+from helpers import cudnn
 from helpers.files import lines_of
 from helpers.models import make_model
 from helpers.repository import ROOT
@@ -62,6 +63,15 @@ def test_an_exported_model_translates_as_its_run(exported, runs, which, alignmen
     options = {"scores": True, "alignment": alignment, "replace_unknown": bool(alignment)}
     exported_translator = Translator(*saved_model.load(folder), **options)
     assert_same_lines(exported_translator(lines, 1), translator(run, n_best=3, **options)(lines, 1))
+
+
+def test_an_export_from_a_machine_with_a_gpu_does_not_need_a_gpu(runs, tmp_path, monkeypatch):
+    run = load(runs[0][:1], ["decoding.jit_compile=false"], None)
+    calls = cudnn.emulate(monkeypatch)
+    saved_model.export(run, str(tmp_path / "exported"), 6)
+    assert not calls
+    run.model.encode(tf.constant([[4, EOS]]))
+    assert calls is None or calls  # other graphs do run cuDNN
 
 
 @pytest.mark.long
