@@ -176,12 +176,12 @@ def _other_checkpoints(folder: str) -> RunError:
 
 def _build(config: Config, inputs: _Inputs, strategy: tf.distribute.Strategy) -> tuple[Model, TrainingStep]:
     """Builds the model with the weights that training starts with, and its training step."""
-    teacher = inputs.start.teacher
     tf.keras.utils.set_random_seed(config.training.seed)
     with strategy.scope():
         width = inputs.batches.corpus.source.facts().get("source_features")
         model = building.build_model(config, len(inputs.vocabulary), inputs.longest_source, source_features=width)
         building.set_memory_line(model, inputs.memory_line)
+        teacher = starting.copied(inputs.start.teacher)  # every device needs its weights
         step = TrainingStep(model, config.training, strategy, teacher)
     if teacher and config.training.teacher_weight:
         starting.check_contexts(model, teacher)

@@ -42,6 +42,15 @@ class Start(NamedTuple):
             _copy_weights(self.teacher, model, _ENCODER_PATHS)
 
 
+def copied(model: Seq2Seq | None) -> Seq2Seq | None:
+    """Returns a copy of a model, with variables on all devices of the strategy whose scope is entered."""
+    if model is None:
+        return None
+    copy = Seq2Seq.from_config(model.get_config())
+    _copy_weights(model, copy)
+    return copy
+
+
 def _copy_weights(trained_model: Model, model: Model, prefixes: tuple[str, ...] = ("",)) -> None:
     """Copies the weights whose paths start with one of the prefixes."""
     trained_weights = checkpoints.named_weights(trained_model)

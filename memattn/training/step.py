@@ -87,7 +87,8 @@ class TrainingStep:
         self.optimizer = optimizer(config)
         self.optimizer.build(model.trainable_variables)
         self._is_scaled = config.precision == "mixed_float16"
-        self.state = [tf.Variable(_FIRST_SCALE), tf.Variable(0)] if self._is_scaled else []
+        # On a GPU machine, TensorFlow keeps int32 variables on the CPU, where XLA's functions cannot reach them.
+        self.state = [tf.Variable(_FIRST_SCALE), tf.Variable(0, dtype=tf.int64)] if self._is_scaled else []
         self.jit_compile = jit = xla.jit_compile(config.jit_compile, model.compute_dtype)
         self._traced_decoder_gradients = tf.function(self._decoder_gradients, autograph=False, jit_compile=jit)
         self._traced_teacher_contexts = tf.function(self._teacher_contexts, autograph=False, jit_compile=jit)

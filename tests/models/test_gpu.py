@@ -116,6 +116,17 @@ def test_a_run_trains_evaluates_and_translates(jit_compile, write_config, tmp_pa
     assert uses is None or uses
 
 
+@pytest.mark.parametrize("precision", ["float32", "mixed_bfloat16", "mixed_float16"])
+def test_no_variable_of_an_update_has_a_type_that_stays_on_the_cpu_of_a_gpu_machine(precision, tiny_config):
+    """TensorFlow keeps int32 variables there, where the functions that XLA compiles for a GPU cannot reach them."""
+    config = tiny_config({"training.precision": precision})
+    model = building.build_model(config, 9, 4)
+    step = TrainingStep(model, config.training, tf.distribute.get_strategy())
+    state = step.optimizer.variables
+    variables = [*model.variables, *(state() if callable(state) else state), *step.state]
+    assert {tf.as_dtype(variable.dtype) for variable in variables} == {tf.float32, tf.int64}
+
+
 @pytest.mark.parametrize("go_backwards", [False, True], ids=["forwards", "backwards"])
 def test_the_emulation_computes_the_same_as_an_lstm_on_a_cpu(go_backwards, monkeypatch):
     lstm = tf.keras.layers.LSTM(3, return_sequences=True, return_state=True, go_backwards=go_backwards)

@@ -203,3 +203,14 @@ def test_progress_keeps_its_defaults_for_keys_that_are_not_stored():
     progress.deserialize('{"step": 7, "seconds": 3, "former": 1}')
     assert (progress.step, progress.seconds, progress.finished) == (7, 3, "")
     assert "former" not in progress.serialize()
+
+
+def test_a_checkpoint_with_a_counter_of_another_type_is_refused_in_one_line(tmp_path):
+    """Up to version 0.3, runs in float16 counted the steps since the last change of their loss scale in int32."""
+    model, folder = make_model("none", {}), str(tmp_path)
+    checkpoints.CheckpointFolder(Checkpoint(model, step=[tf.Variable(0)]).trackable, folder, 1).save(1)
+    with (
+        pytest.warns(UserWarning, match="step-1: checkpoint skipped: .*expected dtype int64 does not equal .* int32"),
+        pytest.raises(RunError, match="no checkpoint can be read"),
+    ):
+        checkpoints.restore(Checkpoint(model, step=[tf.Variable(0, dtype=tf.int64)]), folder)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from helpers.models import arrays, make_model
-from helpers.runs import NO_STRATEGY, assert_same_run, stopping_after, tiny
+from helpers.runs import NO_STRATEGY, assert_same_run, replicas, stopping_after, tiny, weights
 from helpers.training_steps import BATCH
 
 from memattn.config import TrainingConfig
@@ -102,6 +102,17 @@ def test_training_begins_with_the_encoder_of_the_teacher(student_config, tmp_pat
         is_equal = has_counterpart and bool((values == tf.convert_to_tensor(teacher[path]).numpy()).all())
         is_of_encoder = path.startswith(("encoder/", "source_embedding/"))
         assert is_equal == is_of_encoder or not values.any(), path  # biases are 0 everywhere
+
+
+def test_a_student_on_two_replicas_equals_one_on_one_device(student_config, tmp_path):
+    """XLA refuses variables of another device, so each needs the teacher's weights."""
+    steps = {"training.max_steps": 2, "training.validate_every": 2}
+    config = student_config({**steps, "model.dropout": 0.0, "training.jit_compile": True})
+    for name, strategy in (("single", NO_STRATEGY), ("mirrored", replicas(2))):
+        assert train(config, str(tmp_path / name), strategy) == 0
+    single, mirrored = weights(tmp_path / "single"), weights(tmp_path / "mirrored")
+    for name in (name for name in single if name.startswith("model")):
+        np.testing.assert_allclose(mirrored[name], single[name], rtol=1e-3, atol=1e-4, err_msg=name)
 
 
 @pytest.mark.long
