@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -396,6 +397,16 @@ def test_an_ensemble_of_the_same_model_twice_translates_as_the_model(runs, train
     lines = lines_of(runs[1] / "test.en")[:5]
     by_ensemble, by_model = (translator(each, alignment="hard")(lines, 1) for each in (twice, trained))
     assert list(by_ensemble) == list(by_model)
+
+
+def test_the_longest_line_of_an_ensemble_is_that_of_its_member_with_the_shortest_sources(runs, tmp_path):
+    shorter = shutil.copytree(runs[0][1], tmp_path / "shorter")
+    facts = json.loads((shorter / "corpus.json").read_text())
+    (shorter / "corpus.json").write_text(json.dumps({**facts, "max_source_length": 3}))
+    for members in ([runs[0][1], str(shorter)], [str(shorter), runs[0][1]]):
+        assert load(members, [], None).max_source_length == 6
+    limited = load([runs[0][1], str(shorter)], ["decoding.max_source_length=50"], None)
+    assert limited.max_source_length == 50  # chosen for all
 
 
 def test_an_ensemble_of_runs_that_read_other_sources_is_refused(runs, monkeypatch):
