@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from memattn.attention.ops import cast
+from memattn.attention.ops import cast, sum_dtype
 from memattn.data.lexicon import Selection
 from memattn.data.vocabulary import BOS
 
@@ -19,7 +19,7 @@ class OutputWeights(NamedTuple):
 
     Attributes:
       kernel: [F, V or N].
-      bias: [V or N].
+      bias: [V or N], in float32 for half precision, so that its gradient is summed in float32.
       allowed: bool [B, N], which of the selected tokens each source allows; None for all V tokens.
     """
 
@@ -29,15 +29,16 @@ class OutputWeights(NamedTuple):
 
     def logits(self, features: tf.Tensor) -> tf.Tensor:
         """Returns logits [B, Q, V or N] of features [B, Q, F]; minus infinity for tokens that a source forbids."""
-        logits = tf.tensordot(features, self.kernel, 1) + self.bias
+        products = tf.tensordot(features, self.kernel, 1)
+        logits = tf.cast(tf.cast(products, self.bias.dtype) + self.bias, products.dtype)
         return logits if self.allowed is None else tf.where(self.allowed[:, None], logits, -float("inf"))
 
 
 def output_weights(
     kernel: tf.Tensor | tf.Variable, bias: tf.Tensor | tf.Variable, dtype: str, selected: Selection | None
 ) -> OutputWeights:
-    """Returns the weights of an output layer in `dtype`, for all tokens or for the selected ones."""
-    weights = OutputWeights(cast(kernel, dtype), cast(bias, dtype))
+    """Returns the weights of an output layer that computes in `dtype`, for all tokens or for the selected ones."""
+    weights = OutputWeights(cast(kernel, dtype), cast(bias, sum_dtype(dtype)))
     if selected is None:
         return weights
     ids, allowed = selected

@@ -110,15 +110,16 @@ def test_logits_depend_on_no_later_outputs(kind):
 
 
 def test_the_diagonal_cell_pulls_saturated_sums_back():
-    sums = tf.constant([[-2.0, -0.95, -0.5, 0.5, 0.95, 2.0]])
+    sums = tf.constant([[-2.0, -0.95, -0.5, 0.5, 0.95, 2.0, 3.0]])[:, :, None]  # the last one is padding
     for hard, slope in ((hard_sigmoid, 0.5), (hard_tanh, 1.0)):
         with tf.GradientTape() as tape:
             tape.watch(sums)
-            outputs = hard(sums)
-        gradient = tape.gradient(outputs, sums)[0].numpy()
+            outputs = hard(sums, tf.constant([6]))[:, :6]
+        gradient = tape.gradient(outputs, sums)[0, :, 0].numpy()
+        assert gradient[6] == 0
         unsaturated = slope * np.array([0, 1, 1, 1, 1, 0])
         pull = 0.01 * unsaturated.mean() * np.array([-1, -1, 0, 0, 1, 1])  # descent moves against the gradient
-        np.testing.assert_allclose(gradient, unsaturated + pull, rtol=1e-5)
+        np.testing.assert_allclose(gradient[:6], unsaturated + pull, rtol=1e-5)
 
 
 def tree(**changes):

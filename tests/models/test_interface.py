@@ -1,5 +1,8 @@
 """Every kind of model has the methods that training and decoding call."""
 
+import inspect
+import json
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -48,3 +51,42 @@ def test_an_ensemble_of_models_of_different_precision_averages_their_weights_in_
     assert averages.dtype == tf.float32
     np.testing.assert_allclose(averages, (weights[0] + weights[1]) / 2, rtol=1e-6)
     Searcher(Ensemble(models), DecodingConfig(beam_size=2, max_length=3, coverage_penalty=0.2))(source.numpy())
+
+
+SEQ2SEQ_SWITCHES = [
+    {},
+    {"encoder": "gru", "decoder": "gru", "bridge": "dense"},
+    {"encoder": "cgru", "decoder": "rnnsearch", "bridge": "dense"},
+    {"decoder": "rnnsearch", "bridge": "backward", "source_features": 5},
+]
+MODELS = [
+    *(lambda switches=switches: make_seq2seq("bahdanau", {}, **switches) for switches in SEQ2SEQ_SWITCHES),
+    *(
+        lambda kind=kind, cell=cell: make_neural_gpu(kind, cell)
+        for kind, cell in (("neural_gpu", "cgru"), ("markovian", "dngpu"), ("extended", "residual"))
+    ),
+]
+
+
+@pytest.mark.parametrize("make", MODELS)
+def test_the_config_of_a_model_and_of_each_of_its_layers_has_all_arguments_of_their_constructors(make):
+    layers = [layer for layer in make()._flatten_layers() if type(layer).__module__.startswith("memattn")]
+    assert layers
+    for layer in layers:
+        arguments = {
+            name
+            for kind in type(layer).__mro__
+            if kind.__module__.startswith("memattn") and "__init__" in vars(kind)
+            for name, parameter in inspect.signature(kind.__init__).parameters.items()
+            if name != "self" and parameter.kind is not parameter.VAR_KEYWORD
+        }
+        assert arguments <= layer.get_config().keys(), type(layer).__name__
+
+
+@pytest.mark.parametrize("kind", ["neural_gpu", "markovian", "extended"])
+def test_a_model_from_the_config_of_another_predicts_the_same_length_of_its_memory(kind):
+    model, source = make_neural_gpu(kind), padded([[4, 5, EOS], [EOS]])
+    model.memory_intercept, model.memory_slope = 1.5, 1.25
+    copy = type(model).from_config(json.loads(json.dumps(model.get_config())))
+    alternatives = [next(iter(each.alternatives(each.encode(source), "estimate"))) for each in (model, copy)]
+    assert alternatives[0].max_steps.numpy().tolist() == alternatives[1].max_steps.numpy().tolist() == [6, 3]

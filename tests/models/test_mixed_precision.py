@@ -1,14 +1,19 @@
 """Models train and decode in mixed precision, with logits close to those in float32; some for each kind of model."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
+from helpers import neural_gpu
 from helpers.marks import long
 from helpers.mechanisms import RNNSEARCH, SLOW_NAMES, identify
 from helpers.models import SOURCES, V, arrays, assert_close_to_full_precision, make_model, padded, search, searcher
 
 from memattn.config import TrainingConfig
+from memattn.data.vocabulary import EOS
 from memattn.models.neural_gpu.model import KINDS
+from memattn.runs.checkpoints import named_weights, tensorflow_variable
 from memattn.training.step import TrainingStep
 
 pytestmark = pytest.mark.slow
@@ -75,3 +80,38 @@ def test_a_neural_gpu_trains_and_decodes_in_mixed_precision(kind, cell, precisio
     model = KINDS[kind](**sizes, cell=cell, dropout=0.1, dtype=precision)
     assert_close_to_full_precision(model)
     assert_trains_and_decodes(model)
+
+
+KINDS_OF_MODELS = {
+    "lstm": lambda **options: make_model("memory", {"num_slots": 2}, **options),
+    "tied": lambda **options: make_model("bahdanau", {}, tie_embeddings="all", **options),
+    "gru": lambda **options: make_model("bahdanau", {}, encoder="gru", decoder="gru", **options),
+    "cgru": lambda **options: make_model("bahdanau", {}, encoder="cgru", bridge="dense", **options),
+    "rnnsearch": lambda **options: make_model("bahdanau", {}, **RNNSEARCH, **options),
+    **{kind: functools.partial(neural_gpu.make_model, kind) for kind in KINDS},
+}
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("kind", KINDS_OF_MODELS)
+def test_the_gradients_of_embeddings_and_output_bias_count_every_token(kind, precision):
+    """In half precision, a sum of equal numbers stops at 256 or 2,048 of them: 1 more is less than half a unit."""
+    single, repeated = (_token_gradients(KINDS_OF_MODELS[kind](dtype=precision), rows) for rows in (1, 4096))
+    assert {"bias", "embeddings"} <= {path.split("/")[-1].split("_")[-1] for path in single}
+    for path, gradient in single.items():
+        np.testing.assert_allclose(repeated[path], gradient, atol=0.02 * np.abs(gradient).max(), err_msg=path)
+
+
+def _token_gradients(model, rows):
+    """The mean gradient over equal rows, by path: of each embedding, and of the output layer's bias."""
+    batch = np.repeat(np.array([[4, 5, 4, EOS]], np.int32), rows, 0)
+    weights = {
+        path: weight
+        for path, weight in named_weights(model).items()
+        if path.endswith("embeddings") or path.startswith("output") and path.endswith("bias")
+    }
+    with tf.GradientTape() as tape:
+        logits = tf.cast(model(batch, batch), tf.float32)
+        loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(batch, logits)) * 2**12  # as in float16
+    gradients = tape.gradient(loss, [tensorflow_variable(weight) for weight in weights.values()])
+    return {path: tf.convert_to_tensor(gradient).numpy() for path, gradient in zip(weights, gradients, strict=True)}

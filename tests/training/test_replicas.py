@@ -3,13 +3,16 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers.models import padded
+from helpers import neural_gpu
+from helpers.models import arrays, padded
 from helpers.runs import NO_STRATEGY, replicas, weights
 from helpers.training_steps import BATCH, three_steps
 
+from memattn.config import TrainingConfig
 from memattn.data.vocabulary import EOS
 from memattn.runs import building
 from memattn.runs.trained import load
+from memattn.training.step import TrainingStep
 from memattn.training.trainer import train
 
 pytestmark = pytest.mark.slow
@@ -41,6 +44,31 @@ def test_a_run_on_two_replicas_equals_a_run_on_one_device(tiny_config, tmp_path)
     logits = [load([str(tmp_path / name)], [], None).model(ids, ids) for name in runs]  # as evaluation loads them
     np.testing.assert_allclose(*logits, rtol=1e-2, atol=1e-3)
     assert np.abs(logits[1] - building.build_model(config, 8, 6)(ids, ids)).max() > 0.01  # they have learned
+
+
+@pytest.mark.parametrize(("devices", "padding"), [(2, 0), (1, 4)])
+def test_the_diagonal_cell_has_the_same_gradient_on_two_replicas_and_with_padding(devices, padding):
+    """The kernels are large, so that many sums are saturated. The short rows go to the second replica."""
+    rows = padded([[4, 5, 6, 7, EOS], [8, 4, 7, 5, EOS], [6, EOS], [EOS]]).numpy()
+    gradients = [
+        _change(strategy, np.pad(rows, [(0, 0), (0, width)]))
+        for strategy, width in ((NO_STRATEGY, 0), (replicas(devices), padding))
+    ]
+    for expected, actual in zip(*gradients, strict=True):
+        np.testing.assert_allclose(actual, expected, atol=1e-5 * np.abs(expected).max())
+
+
+def _change(strategy, batch):
+    """What an update by gradient descent of rate 1 changes in each weight."""
+    with strategy.scope():
+        model = neural_gpu.make_model("neural_gpu", "dngpu", width=1)
+        config = TrainingConfig(batch_size=4, jit_compile=False, clip_norm=1e9, optimizer="sgd")
+        step = TrainingStep(model, config, strategy)
+    for weight in model.trainable_variables:
+        weight.assign(np.array(tf.convert_to_tensor(weight)) * 6)
+    before = arrays(model)
+    step([(batch, batch)], 0, 1.0)
+    return [old - new for old, new in zip(before, arrays(model), strict=True)]
 
 
 @pytest.mark.long

@@ -7,7 +7,7 @@ from memattn.attention.ops import GENERATOR, cast
 from memattn.models.dropout import dropout
 
 _SATURATED = 0.9  # size of an input of a hard nonlinearity from which on `_pulled` pulls back
-_PULL = 0.01  # strength of the pull, as a share of the mean gradient
+_PULL = 0.01  # strength of the pull, as a share of the mean gradient of a memory
 _SHORT = 8  # length of a memory up to which a CGRU's dropout has its full rate
 
 
@@ -78,9 +78,9 @@ class Cell(ConfiguredLayer):
         """
         raise NotImplementedError
 
-    def first_column(self, embedded, seed):
+    def first_column(self, embedded, lengths, seed):
         """Returns the first memory's first column [B, n, m] for embedded sources; `seed` [2] turns dropout on."""
-        del seed
+        del lengths, seed
         return embedded
 
     def _sums(self, memory, tape):
@@ -122,13 +122,14 @@ class DiagonalGRU(Cell):
     biases = (0.7, 0.5, 0.0)
     gain = 1.0
 
-    def first_column(self, embedded, seed):
-        return dropout(hard_tanh(embedded), self.dropout, seed)
+    def first_column(self, embedded, lengths, seed):
+        return dropout(hard_tanh(embedded, lengths), self.dropout, seed)
 
     def call(self, memory, lengths, tape=None, seed=None):
         gates, added = self._sums(memory, tape)
-        update, reset = tf.split(hard_sigmoid(gates), 2, -1)
-        candidate = dropout(hard_tanh(convolution(reset * memory, self.kernel) + added), self.dropout, seed)
+        update, reset = tf.split(hard_sigmoid(gates, lengths), 2, -1)
+        candidate = hard_tanh(convolution(reset * memory, self.kernel) + added, lengths)
+        candidate = dropout(candidate, self.dropout, seed)
         third = self.maps // 3
         previous = tf.pad(memory[:, :-1, :, :third], [[0, 0], [1, 0], [0, 0], [0, 0]])
         following = tf.pad(memory[:, 1:, :, third : 2 * third], [[0, 0], [0, 1], [0, 0], [0, 0]])
@@ -158,33 +159,42 @@ def convolution(memory: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
 
 
 def masked(memory: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
-    """Returns a memory [R, n, w, m] with zeros from position `lengths` [R] on."""
+    """Returns values [R, n, ...] with zeros from position `lengths` [R] on."""
     mask = tf.sequence_mask(lengths, memory.shape[1] or tf.shape(memory)[1])
-    return tf.where(mask[:, :, None, None], memory, tf.zeros_like(memory))
+    return tf.where(_by_memory(mask, memory), memory, tf.zeros_like(memory))
 
 
-def hard_sigmoid(inputs: tf.Tensor) -> tf.Tensor:
-    """Returns (x + 1) / 2 clipped to [0, 1], with the gradient of `_pulled`, for x of any shape."""
-    return tf.clip_by_value(0.5 * _pulled(inputs) + 0.5, 0.0, 1.0)
+def _by_memory(values: tf.Tensor, memory: tf.Tensor) -> tf.Tensor:
+    """Returns values [R] or [R, n] with as many axes as a memory [R, n, ...]."""
+    return values[(..., *[None] * (memory.shape.rank - values.shape.rank))]
 
 
-def hard_tanh(inputs: tf.Tensor) -> tf.Tensor:
-    """Returns x clipped to [-1, 1], with the gradient of `_pulled`, for x of any shape."""
-    return tf.clip_by_value(_pulled(inputs), -1.0, 1.0)
+def hard_sigmoid(inputs: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
+    """Returns (x + 1) / 2 clipped to [0, 1], with the gradient of `_pulled`, for x [R, n, ...]."""
+    return tf.clip_by_value(0.5 * _pulled(inputs, lengths) + 0.5, 0.0, 1.0)
+
+
+def hard_tanh(inputs: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
+    """Returns x clipped to [-1, 1], with the gradient of `_pulled`, for x [R, n, ...]."""
+    return tf.clip_by_value(_pulled(inputs, lengths), -1.0, 1.0)
 
 
 @tf.function(autograph=False)  # a small graph, as TensorFlow never frees a graph that has a custom gradient
 @tf.custom_gradient
-def _pulled(inputs):
-    """Returns the inputs, with a gradient that also pulls them back where their size exceeds 0.9.
+def _pulled(inputs, lengths):
+    """Returns the inputs [R, n, ...], with a gradient that also pulls them back where their size exceeds 0.9.
 
     The pull replaces the authors' saturation cost. It is a share of the mean gradient, so that it fades with the loss,
-    as the weight of their cost does. The mean includes padding, where the gradient is 0.
+    as the weight of their cost does. Each memory has its own mean, over its `lengths` [R] positions: so neither padding
+    nor the memories beside it, which may be on another device, change its gradient.
     """
 
     def gradient(upstream):
+        sizes = tf.reduce_mean(tf.cast(tf.abs(upstream), tf.float32), list(range(2, inputs.shape.rank)))  # [R, n]
+        sums, counts = tf.reduce_sum(masked(sizes, lengths), 1), tf.cast(lengths, tf.float32)
+        pulls = tf.cast(_PULL * tf.math.divide_no_nan(sums, counts), inputs.dtype)
         beyond = tf.sign(inputs) * tf.cast(tf.abs(inputs) > _SATURATED, inputs.dtype)
-        return upstream + _PULL * tf.reduce_mean(tf.abs(upstream)) * beyond
+        return upstream + masked(_by_memory(pulls, inputs) * beyond, lengths), None
 
     return tf.identity(inputs), gradient
 

@@ -39,7 +39,7 @@ class Decoding(NamedTuple):
     Attributes:
       memory: the encoder's last memory [B, N, w, m].
       lengths: n [B].
-      embeddings: embeddings of outputs [V, m], as `NeuralGPU.token_table` returns them.
+      embeddings: embeddings of outputs [V, m] in float32, as `NeuralGPU.token_table` returns them.
       output: weights of the output layer.
     """
 
@@ -68,14 +68,13 @@ class NeuralGPU(tf.keras.Model):
       width: w.
       cell: "cgru", "residual" or "dngpu", see `memattn.models.neural_gpu.cells`.
       dropout: rate in the cells.
+      memory_intercept, memory_slope: line that predicts n from a source's length (`TrainingBatches.memory_line`); None
+        if it is not known.
     """
 
     has_decoder_cells = False  # whether cells change the memory again at each output
     has_alignments = False
     num_features = 1  # number of vectors of width m that the output layer gets
-    # line that predicts n from the length of the source (`TrainingBatches.memory_line`); None: not known
-    memory_intercept: float | None = None
-    memory_slope: float = 0.0
 
     def __init__(
         self,
@@ -87,6 +86,8 @@ class NeuralGPU(tf.keras.Model):
         width: int,
         cell: str,
         dropout: float,
+        memory_intercept: float | None = None,
+        memory_slope: float | None = None,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -104,6 +105,7 @@ class NeuralGPU(tf.keras.Model):
         vocabulary_size, max_source_length, layers, units, width, cell, dropout = self._arguments.values()
         self.vocabulary_size, self.max_source_length = vocabulary_size, max_source_length
         self.width, self.units = width, units
+        self.memory_intercept, self.memory_slope = memory_intercept, memory_slope
         self.source_embedding = self._embedding("source_embedding")
         reads_outputs = self.num_features > 1 or self.has_decoder_cells
         self.target_embedding = self._embedding("target_embedding") if reads_outputs else None
@@ -169,7 +171,7 @@ class NeuralGPU(tf.keras.Model):
         """Returns the length of the memory for a source of `length` tokens; 0 for padding."""
         if ratio != "estimate":
             return math.ceil(Fraction(str(ratio)) * length)
-        if self.memory_intercept is None:
+        if self.memory_intercept is None or self.memory_slope is None:
             raise ValueError("no estimate: memory_intercept and memory_slope are not set")
         estimate = math.ceil(self.memory_intercept + self.memory_slope * length)
         return max(length, estimate) if length else 0
@@ -177,7 +179,7 @@ class NeuralGPU(tf.keras.Model):
     def token_table(self) -> tf.Tensor:
         """Returns the embeddings of outputs [V, m]; an empty tensor for a model that does not read its outputs."""
         embedding = self.target_embedding
-        return tf.zeros([0]) if embedding is None else tf.cast(embedding.embeddings, self.compute_dtype)
+        return tf.zeros([0]) if embedding is None else tf.convert_to_tensor(embedding.embeddings)
 
     def start(
         self, encoded: Encoded, num_queries: int, token_table: tf.Tensor, selected: Selection | None = None
@@ -191,18 +193,19 @@ class NeuralGPU(tf.keras.Model):
 
     def step(self, tokens: tf.Tensor, state: dict, decoding: Decoding) -> tuple[tf.Tensor, tf.Tensor, dict]:
         """Returns logits [B, Q, V or N] after `tokens` [B, Q], no scores [B, Q, 0], and the next state."""
-        features, state = self._features(tokens, state, decoding, None)
+        features, state = self._features(self._embedded(tokens, decoding), state, decoding, None)
         return decoding.output.logits(features), features[:, :, :0], state
 
     def call(self, source: tf.Tensor, target: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:
         """Returns logits [B, T, V] under teacher forcing: those of position t see at most the target [B, T] before t.
 
-        `seed` [2] turns dropout on.
+        They also depend on the target's length where it exceeds the source's, because n is the greater of both. A
+        search does not know that length. `seed` [2] turns dropout on.
         """
         return self.teacher_forced_logits(self.encode(source), target, seed)
 
     def teacher_forced_logits(self, encoded: Encoded, target: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:
-        """Returns logits [B, T, V] under teacher forcing, for what `encode` returned."""
+        """Returns logits [B, T, V] under teacher forcing, as `call` does, for what `encode` returned."""
         target_lengths = _count(tf.not_equal(target, PAD))
         sizes = [side.shape[1] or tf.shape(side)[1] for side in (encoded.embedded, target)]
         largest = max(sizes) if all(isinstance(size, int) for size in sizes) else tf.maximum(*sizes)
@@ -223,16 +226,23 @@ class NeuralGPU(tf.keras.Model):
 
     def _first_memory(self, encoded, seed):
         """Returns the memory before any step: the source in the first column."""
-        column = self.encoder[0].first_column(encoded.embedded, fold_in(seed, _SOURCE_SEED))
+        column = self.encoder[0].first_column(encoded.embedded, encoded.lengths, fold_in(seed, _SOURCE_SEED))
         return tf.pad(column[:, :, None], [[0, 0], [0, 0], [0, self.width - 1], [0, 0]])
 
     def _first_state(self, decoding, num_queries):
         """Returns the state before the first decoder step, of tensors [B, Q, ...]."""
         return {"position": tf.zeros([tf.shape(decoding.memory)[0], num_queries], tf.int32)}
 
-    def _features(self, tokens, state, decoding, seed):
-        """Returns the input of the output layer [B, Q, F] after `tokens` [B, Q], and the next state."""
-        del tokens, seed
+    def _embedded(self, tokens, decoding):
+        """Returns the embeddings of outputs [B, Q or T, m]; None for a model that does not read its outputs."""
+        if self.target_embedding is None:
+            return None
+        # The cast comes last: the gradient of a table in half precision would be summed in half precision.
+        return tf.cast(tf.gather(decoding.embeddings, tokens), self.compute_dtype)
+
+    def _features(self, embedded, state, decoding, seed):
+        """Returns the input of the output layer [B, Q, F] after outputs `embedded` [B, Q, m], and the next state."""
+        del embedded, seed
         column = decoding.memory[:, :, 0]
         place = tf.minimum(state["position"], tf.shape(column)[1] - 1)
         return tf.gather(column, place, batch_dims=1), {"position": state["position"] + 1}
@@ -247,7 +257,8 @@ class NeuralGPU(tf.keras.Model):
         return output_weights(self.output_layer.kernel, self.output_layer.bias, self.compute_dtype, selected)
 
     def get_config(self):
-        return {**self._arguments, "name": self.name, "dtype": self.dtype_policy.name}
+        line = {"memory_intercept": self.memory_intercept, "memory_slope": self.memory_slope}
+        return {**self._arguments, **line, "name": self.name, "dtype": self.dtype_policy.name}
 
 
 @tf.keras.utils.register_keras_serializable("memattn")
@@ -256,13 +267,13 @@ class MarkovianNeuralGPU(NeuralGPU):
 
     num_features = 2
 
-    def _features(self, tokens, state, decoding, seed):
-        features, state = super()._features(tokens, state, decoding, seed)
-        return tf.concat([features, tf.gather(decoding.embeddings, tokens)], -1), state
+    def _features(self, embedded, state, decoding, seed):
+        features, state = super()._features(embedded, state, decoding, seed)
+        return tf.concat([features, embedded], -1), state
 
     def _teacher_forced(self, decoding, target, seed):
         features = super()._teacher_forced(decoding, target, seed)
-        return tf.concat([features, tf.gather(decoding.embeddings, shift_right(target))], -1)
+        return tf.concat([features, self._embedded(shift_right(target), decoding)], -1)
 
 
 @tf.keras.utils.register_keras_serializable("memattn")
@@ -281,10 +292,9 @@ class ExtendedNeuralGPU(NeuralGPU):
         tapes = [tf.repeat(tf.zeros_like(memory), cell.parts, -1) for cell in self.decoder]
         return {**super()._first_state(decoding, num_queries), "memory": memory, "tapes": tapes}
 
-    def _features(self, tokens, state, decoding, seed):
-        position, queries, memory = state["position"], tokens.shape[1], state["memory"]
-        outputs = tf.gather(decoding.embeddings, tokens)  # [B, Q, m]
-        outputs = tf.where((position > 0)[:, :, None], outputs, tf.zeros_like(outputs))  # BOS is no output
+    def _features(self, embedded, state, decoding, seed):
+        position, queries, memory = state["position"], embedded.shape[1], state["memory"]
+        outputs = tf.where((position > 0)[:, :, None], embedded, tf.zeros_like(embedded))  # BOS is no output
         tapes = [
             tape + self._tape_change(outputs, position - 1, cell, tape)
             for cell, tape in zip(self.decoder, state["tapes"], strict=True)
@@ -307,12 +317,12 @@ class ExtendedNeuralGPU(NeuralGPU):
         return tf.pad(added, [[0, 0], [0, 0], [0, 0], [0, self.width - columns.shape[1]], [0, 0]])
 
     def _teacher_forced(self, decoding, target, seed):
-        def step(time, tokens, state):
-            features, state = self._features(tokens, state, decoding, fold_in(seed, time + _DECODER_SEEDS))
+        def step(time, embedded, state):
+            features, state = self._features(embedded, state, decoding, fold_in(seed, time + _DECODER_SEEDS))
             return [features], state
 
-        state, dtype = self._first_state(decoding, 1), decoding.memory.dtype
-        (features,) = run_loop(step, state, shift_right(target), num_outputs=1, dtype=dtype)
+        state, embedded = self._first_state(decoding, 1), self._embedded(shift_right(target), decoding)
+        (features,) = run_loop(step, state, embedded, num_outputs=1, dtype=embedded.dtype)
         return features
 
 
