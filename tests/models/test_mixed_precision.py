@@ -110,8 +110,14 @@ def _token_gradients(model, rows):
         for path, weight in named_weights(model).items()
         if path.endswith("embeddings") or path.startswith("output") and path.endswith("bias")
     }
-    with tf.GradientTape() as tape:
-        logits = tf.cast(model(batch, batch), tf.float32)
-        loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(batch, logits)) * 2**12  # as in float16
-    gradients = tape.gradient(loss, [tensorflow_variable(weight) for weight in weights.values()])
-    return {path: tf.convert_to_tensor(gradient).numpy() for path, gradient in zip(weights, gradients, strict=True)}
+
+    @tf.function(autograph=False)  # otherwise, a loop would not sum gradients as in training
+    def gradients():
+        with tf.GradientTape() as tape:
+            logits = tf.cast(model(batch, batch), tf.float32)
+            losses = tf.nn.sparse_softmax_cross_entropy_with_logits(batch, logits)
+            loss = tf.reduce_mean(losses) * 2**12  # as in float16
+        values = tape.gradient(loss, [tensorflow_variable(weight) for weight in weights.values()])
+        return dict(zip(weights, map(tf.convert_to_tensor, values), strict=True))
+
+    return {path: gradient.numpy() for path, gradient in gradients().items()}
