@@ -74,7 +74,7 @@ def prepare(monkeypatch):
     options = dict.fromkeys((*text._LEARNING_FLAGS, "vocabulary_of"))
     monkeypatch.setattr(text, "_LEARNING_FLAGS", ())
     set_flags(monkeypatch, text, **options, folder=f"{UNWRITABLE}/{{pair}}")
-    text._prepare_text(unexpected, "raw", "en", "de")
+    text.prepare_text(unexpected, "raw", "en", "de")
 
 
 def learn_lexicon(monkeypatch):
