@@ -2,7 +2,6 @@
 
 import contextlib
 import importlib
-import importlib.util
 import os
 import sys
 from collections.abc import Iterator, Mapping, MutableMapping
@@ -75,10 +74,6 @@ class _Registry(MutableMapping[str, type["AttentionMechanism"]]):
 
 
 MECHANISMS = _Registry(_ENTRIES)
-
-if importlib.util.find_spec("tensorflow_addons"):  # the extra `addons`
-    MECHANISMS["tfa_bahdanau"] = "memattn.attention.addons:AddonsBahdanauAttention"
-    MECHANISMS["tfa_luong"] = "memattn.attention.addons:AddonsLuongAttention"
 
 
 def is_reference(name: Any) -> bool:

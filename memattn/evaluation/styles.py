@@ -51,8 +51,6 @@ STYLES = {
     "monotonic": Style("monotonic", "#F0A0C0", "-"),
     "mocha": Style("MoChA", "#CC5599", "-."),
     "matcha": Style("MAtChA", "#771155", "--"),
-    "tfa_bahdanau": Style("Bahdanau of tensorflow-addons", "#F2B48C", "-."),
-    "tfa_luong": Style("Luong of tensorflow-addons", "#B9E3D3", ":"),
     "neural_gpu": Style("Neural GPU", "#CCCCCC", "-"),
     "markovian": Style("Markovian Neural GPU", "#B3A8C9", "--"),
     "extended": Style("Extended Neural GPU", "#8377A1", "-."),

@@ -3,6 +3,7 @@
 Tests of the common mechanisms are quick, those of all others slow. A mechanism chosen by --mechanism replaces all.
 """
 
+import importlib.util
 import itertools
 
 import pytest
@@ -17,9 +18,13 @@ _RARER = (
     *("windowed_memory", "stretch_means", "latents", "nested_memory", "memory_variant"),
     *("feed_forward", "linear", "location", "local_m", "local_p", "monotonic", "mocha", "matcha"),
 )
-QUICK_NAMES = CHOSEN or [name for name in attention.MECHANISMS if name not in _RARER]
+ADDONS_NAMES = [
+    f"helpers.addons:Addons{name}Attention"
+    for name in ("Bahdanau", "Luong")
+    if importlib.util.find_spec("tensorflow_addons")  # the extra `addons`
+]
+QUICK_NAMES = CHOSEN or [*(name for name in attention.MECHANISMS if name not in _RARER), *ADDONS_NAMES]
 SLOW_NAMES = [] if CHOSEN else list(_RARER)
-ADDONS_NAMES = [name for name in attention.MECHANISMS if name.startswith("tfa_")]
 
 # Each case is a name and its options.
 _QUICK_OPTIONS = [
@@ -63,7 +68,7 @@ _LAYER_OPTIONS = [
     ("monotonic", {"test_mode": "soft"}),
 ]
 # A mechanism of tensorflow-addons keeps its memory as an attribute, so it is no ordinary layer.
-LAYER_NAMES = CHOSEN or [name for name in attention.MECHANISMS if name not in ADDONS_NAMES]
+LAYER_NAMES = CHOSEN or list(attention.MECHANISMS)
 LAYER_CASES = [
     *((name, {}) for name in LAYER_NAMES),
     *([] if CHOSEN else [(name, options) for name, options in _LAYER_OPTIONS if options]),

@@ -1,4 +1,7 @@
-"""Attention mechanisms of tensorflow-addons behind this package's interface, as a reference for its mechanisms."""
+"""Attention mechanisms of tensorflow-addons behind memattn's interface, as a reference for its mechanisms.
+
+Import it only where the extra `addons` is installed.
+"""
 
 import warnings
 
@@ -10,13 +13,7 @@ from memattn.attention.options import positive_int
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # the library warns that its development has ended
-    try:
-        import tensorflow_addons as tfa
-    except Exception as error:  # an error of any kind, where TensorFlow is too new
-        raise ImportError(
-            f"tensorflow-addons cannot be imported with TensorFlow {tf.__version__} ({error!r}); "
-            "it needs TensorFlow 2.15.1: pip install -e '.[addons]' in the clone"
-        ) from error
+    import tensorflow_addons as tfa
 
 
 class AddonsBahdanauAttention(AttentionMechanism):
