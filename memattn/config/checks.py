@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from memattn import model_rules
-from memattn.attention import MECHANISMS
 from memattn.config.schema import Origin
 from memattn.config.sections import (
     Config,
@@ -118,8 +117,10 @@ def _check_seq2seq(model: Seq2SeqConfig, data: DataConfig, origin: Origin) -> No
 
 def _check_attention(model: Seq2SeqConfig, decoded_slots: int | None, origin: Origin) -> None:
     """Checks a mechanism with all of its options against the model's other keys and `decoding.num_slots`."""
+    from memattn.attention import mechanism as mechanism_of  # imports TensorFlow
+
     attention = model.attention
-    mechanism = MECHANISMS[attention["name"]]
+    mechanism = mechanism_of(attention["name"])
     if decoded_slots and not mechanism.has_ordered_slots:
         raise origin.error("decoding.num_slots", "needs model.attention.name: nested_memory, whose slots can be cut")
     num_slots = attention.get("num_slots")  # no option of some mechanisms outside the package

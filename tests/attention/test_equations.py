@@ -176,19 +176,7 @@ def test_a_source_of_padding_alone_has_a_context_of_zeros():
         np.testing.assert_array_equal(tf.matmul(scores, memory["values"]).numpy(), np.zeros((1, 1, D)))
 
 
-def test_the_registry_is_a_mapping_of_names_to_classes():
-    assert attention.MECHANISMS.get("memory") is attention.MECHANISMS["memory"] is attention.MemoryAttention
-    assert attention.MECHANISMS.get("nothing") is None
-    assert "memory" in attention.MECHANISMS
-    assert "a_module:AMechanism" in attention.MECHANISMS  # to be imported when it is looked up
-    assert "a_module:AMechanism" not in list(attention.MECHANISMS)
-    assert all(issubclass(kind, attention.AttentionMechanism) for kind in attention.MECHANISMS.values())
-
-
 @pytest.mark.parametrize("name", ["nothing", 3, None, ["memory"], {"memory": 1}])
 def test_a_name_of_any_type_is_refused(name):
-    assert name not in attention.MECHANISMS
-    with pytest.raises(KeyError):
-        attention.MECHANISMS[name]
     with pytest.raises(ValueError, match="attention: .* is none of none, bahdanau"):
         attention.build(name, {})
