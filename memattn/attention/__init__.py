@@ -13,10 +13,8 @@ from memattn.attention.luong import LuongAttention
 from memattn.attention.luong_dot import LuongDotAttention
 from memattn.attention.matcha import MatchaAttention
 from memattn.attention.memory import MemoryAttention
-from memattn.attention.memory_variants import MemoryVariantAttention
 from memattn.attention.mocha import MochaAttention
 from memattn.attention.monotonic import MonotonicAttention
-from memattn.attention.nested_memory import NestedMemoryAttention
 from memattn.attention.none import NoAttention
 from memattn.attention.options import OptionError as OptionError
 from memattn.attention.outside import is_reference, outside_class
@@ -32,8 +30,6 @@ MECHANISMS: dict[str, type[AttentionMechanism]] = {
     "windowed_memory": WindowedMemoryAttention,
     "stretch_means": StretchMeansAttention,
     "latents": LatentsAttention,
-    "nested_memory": NestedMemoryAttention,
-    "memory_variant": MemoryVariantAttention,
     "local_m": LocalMonotonicAttention,
     "local_p": LocalPredictiveAttention,
     "location": LocationAttention,

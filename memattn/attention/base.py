@@ -37,8 +37,6 @@ class AttentionMechanism(ConfiguredLayer):
     """Number of slots of a fixed-size memory; None for a memory without slots."""
     has_signed_weights = False
     """Whether weights of source positions may be negative."""
-    has_ordered_slots = False
-    """Whether slots have an order of importance, so that `keep` can cut a trained memory to the first of them."""
     equal_widths = False
     """Whether queries must be as wide as values (U = D)."""
     reads_in_order = False
@@ -151,10 +149,6 @@ class AttentionMechanism(ConfiguredLayer):
         `SparseScores`.
         """
         return self
-
-    def keep(self, num_slots: int) -> None:
-        """Cuts the memory to its first slots, if the mechanism has `has_ordered_slots`."""
-        raise NotImplementedError("the slots of this mechanism have no order")
 
     def alignments(self, memory: dict[str, tf.Tensor], scores: tf.Tensor) -> tf.Tensor:
         """Returns weights of the source positions [B, Q, S], linear in the scores [B, Q, M].

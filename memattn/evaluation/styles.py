@@ -41,8 +41,6 @@ STYLES = {
     "windowed_memory": Style("windowed memory", "#332288", (0, (6, 2, 1, 2))),
     "stretch_means": Style("stretch means", "#44AA99", (0, (4, 1, 1, 1, 1, 1))),
     "latents": Style("latents", "#999933", (0, (5, 1))),
-    "nested_memory": Style("nested memory", "#56B4E9", "--"),
-    "memory_variant": Style("memory variant", "#8FA6D9", "-."),
     "local_m": Style("local-m", "#6B4423", "-"),
     "local_p": Style("local-p", "#A67B5B", "--"),
     "location": Style("location", "#E69F00", "-."),

@@ -19,6 +19,7 @@ from memattn.sweeps import tables
 from studies import names, plots
 from studies.britz2017 import printed
 from studies.kaiser2016 import translation
+from studies.mechanisms import MEMORY_VARIANT, NESTED_MEMORY
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
 MEMORY: dict[str, Any] = {"name": "memory", "num_slots": 32}
@@ -117,7 +118,7 @@ def nested_slots(path: str) -> None:
     for axes, (task, rows) in zip(all_axes.flat, by_task.items(), strict=True):
         columns: dict[str, tuple[str, dict[str, Any]]] = {
             "trained with K": ("memory, trained with K slots", MEMORY),
-            "nested, cut to K": ("nested memory, cut to K slots", {"name": "nested_memory"}),
+            "nested, cut to K": ("nested memory, cut to K slots", {"name": NESTED_MEMORY}),
             "attention": ("Bahdanau", {"name": "bahdanau"}),
         }
         draw_lines(
@@ -323,7 +324,7 @@ PICTURES: dict[str, Callable[[str], None]] = {
         curves,
         table="windows/small/learning_curves.csv",
         title="Copy task, L = 40, K = 16 (SCALED DOWN)",
-        memory={"name": "memory_variant", "num_slots": 16},
+        memory={"name": MEMORY_VARIANT, "num_slots": 16},
     ),
     "results/active_translation/small/bleu_by_length.png": active_translation,
     "results/speed/decode.png": partial(

@@ -71,5 +71,5 @@ def test_runs_of_a_sweep_are_named_after_an_outside_mechanism(folder, write_conf
     name = "outside_package.looks:Uniform"
     path = write_config({"sweep": {"cells": [{"model.attention": {"name": name}}, {"model.attention.name": "none"}]}})
     runs = expand(configs.load(path, []))
-    assert list(runs) == [name, "none"]
-    assert runs[name].model.attention["sharpness"] == 1.0
+    assert list(runs) == ["looks", "none"]
+    assert runs["looks"].model.attention["sharpness"] == 1.0

@@ -64,7 +64,7 @@ def luminance(colour):
 
 @pytest.mark.parametrize("number", [6, 11, 14])
 def test_many_lines_of_one_mechanism_are_dark_and_differ_from_each_other(number):
-    lines = styles.line_styles([{"name": "memory_variant", "num_slots": 16}] * (number - 1) + [{"name": "none"}])
+    lines = styles.line_styles([{"name": "windowed_memory", "num_slots": 16}] * (number - 1) + [{"name": "none"}])
     assert len(set(lines)) == number
     for colour, _ in lines:
         assert 1.05 / (luminance(colour) + 0.05) > 2.9  # contrast with white

@@ -25,7 +25,6 @@ class NestedMemoryAttention(AttentionMechanism):
     """
 
     num_slots: int
-    has_ordered_slots = True
 
     def __init__(
         self,

@@ -10,8 +10,7 @@ from memattn.attention.initializers import Initializer
 from memattn.attention.memory import SCORINGS
 from memattn.attention.ops import masked_softmax, sum_dtype
 from memattn.attention.options import OptionError
-from memattn.attention.slot_reading import SlotReader
-from memattn.attention.slots import value_scores
+from memattn.attention.slots import SlotReader, value_scores
 from memattn.attention.windowed_memory import with_windows
 
 
