@@ -1,16 +1,14 @@
-"""Attention mechanisms behind one interface; each has a file, and a line of `MECHANISMS`."""
+"""Attention mechanisms behind one interface; each has a class, and a line of `MECHANISMS`."""
 
 from typing import Any
 
-from memattn.attention.bahdanau import BahdanauAttention
 from memattn.attention.base import AttentionMechanism
+from memattn.attention.content import BahdanauAttention, LuongAttention, LuongDotAttention
 from memattn.attention.feed_forward import FeedForwardAttention
 from memattn.attention.latents import LatentsAttention
 from memattn.attention.linear import LinearAttention
 from memattn.attention.local import LocalMonotonicAttention, LocalPredictiveAttention
 from memattn.attention.location import LocationAttention
-from memattn.attention.luong import LuongAttention
-from memattn.attention.luong_dot import LuongDotAttention
 from memattn.attention.matcha import MatchaAttention
 from memattn.attention.memory import MemoryAttention
 from memattn.attention.mocha import MochaAttention

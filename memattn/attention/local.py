@@ -2,8 +2,8 @@
 
 import tensorflow as tf
 
+from memattn.attention.content import LuongAttention
 from memattn.attention.initializers import Initializer
-from memattn.attention.luong import LuongAttention
 from memattn.attention.ops import masked_softmax, products, sum_dtype
 from memattn.attention.options import positive_int
 
