@@ -5,7 +5,6 @@ import tensorflow as tf
 from memattn.attention.base import AttentionMechanism
 from memattn.attention.initializers import Initializer, initializer_of
 from memattn.attention.ops import additive_energies, masked_softmax, products
-from memattn.attention.options import positive_int
 
 
 class BahdanauAttention(AttentionMechanism):
@@ -18,9 +17,11 @@ class BahdanauAttention(AttentionMechanism):
       initializer: name, config or object, of the weight matrices and v.
     """
 
+    sizes = ("units",)
+
     def __init__(self, *, units: int, cache_keys: bool = True, initializer: Initializer = "glorot_uniform", **kwargs):
         super().__init__(**kwargs)
-        self.units, self.cache_keys = positive_int("units", units), cache_keys
+        self.units, self.cache_keys = int(units), cache_keys
         self.initializer = initializer
         self.query_layer = self.make_dense(self.units, "query", use_bias=True)
         self.key_layer = self.make_dense(self.units, "key")
@@ -47,9 +48,11 @@ class LuongAttention(AttentionMechanism):
       initializer: name, config or object, of W.
     """
 
+    sizes = ("units",)
+
     def __init__(self, *, units: int, initializer: Initializer = "glorot_uniform", **kwargs):
         super().__init__(**kwargs)
-        self.units = positive_int("units", units)
+        self.units = int(units)
         self.initializer = initializer
         self.key_layer = self.make_dense(self.units, "key")
 

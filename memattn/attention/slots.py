@@ -11,7 +11,6 @@ import tensorflow as tf
 from memattn.attention.base import AttentionMechanism
 from memattn.attention.initializers import Initializer, initializer_of
 from memattn.attention.ops import additive_energies
-from memattn.attention.options import positive_int
 
 
 def slot_memory(slots: tf.Tensor, alpha: tf.Tensor, states: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -47,6 +46,7 @@ class SlotReader(AttentionMechanism):
     A mechanism defines `_alpha`, or `memorize` if its slots are no weighted sums of the states.
     """
 
+    sizes = ("num_slots", "read_units")
     num_slots: int
 
     def __init__(
@@ -68,12 +68,6 @@ class SlotReader(AttentionMechanism):
             self.key_layer = self.make_dense(self.read_units, "key")  # W_read
             self.query_layer = self.make_dense(self.read_units, "query", use_bias=True)  # W_q and b
             self._v_initializer = tf.keras.initializers.get(initializer_of("v", initializer))
-
-    @classmethod
-    def check(cls, *, num_slots, read_units, **options):
-        super().check(**options)
-        positive_int("num_slots", num_slots)
-        positive_int("read_units", read_units)
 
     def memorize(self, states, mask):
         alpha = self._alpha(states, mask)

@@ -9,7 +9,6 @@ import tensorflow as tf
 
 from memattn.attention.base import AttentionMechanism
 from memattn.attention.initializers import Initializer, initializer_of
-from memattn.attention.options import positive_int
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # the library warns that its development has ended
@@ -27,9 +26,11 @@ class AddonsBahdanauAttention(AttentionMechanism):
       initializer: name, config or object, of the weight matrices and v.
     """
 
+    sizes = ("units",)
+
     def __init__(self, *, units: int, initializer: Initializer = "glorot_uniform", **kwargs):
         super().__init__(**kwargs)
-        self.units, self.initializer = positive_int("units", units), initializer
+        self.units, self.initializer = int(units), initializer
         self.mechanism = self._make_mechanism()
 
     def _make_mechanism(self) -> tf.keras.layers.Layer:

@@ -24,6 +24,7 @@ class NestedMemoryAttention(AttentionMechanism):
       initializer: name, config or object, of W_alpha and W_beta.
     """
 
+    sizes = ("num_slots",)
     num_slots: int
 
     def __init__(
@@ -41,11 +42,6 @@ class NestedMemoryAttention(AttentionMechanism):
         self.initializer = initializer
         self.encoder_scores = self.make_dense(self.num_slots, "encoder_scores")  # W_alpha
         self.decoder_scores = self.make_dense(self.num_slots, "decoder_scores")  # W_beta
-
-    @classmethod
-    def check(cls, *, num_slots, **options):
-        super().check(**options)
-        positive_int("num_slots", num_slots)
 
     def keep(self, num_slots: int) -> None:
         """Cuts the memory to its first slots. Raises OptionError for more slots than the layer has.
