@@ -14,6 +14,7 @@ from memattn.attention.slots import SlotReader, value_scores
 from memattn.attention.windowed_memory import with_windows
 
 
+@tf.keras.utils.register_keras_serializable("studies")
 class MemoryVariantAttention(SlotReader):
     """Memory attention of Eqs. 4 to 7 with further choices for the weights alpha and for the logits of beta.
 

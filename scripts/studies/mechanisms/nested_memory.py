@@ -12,6 +12,7 @@ from memattn.attention.options import OptionError, positive_int
 from memattn.attention.slots import slot_memory, source_weights, value_scores
 
 
+@tf.keras.utils.register_keras_serializable("studies")
 class NestedMemoryAttention(AttentionMechanism):
     """Memory attention of Eqs. 4 to 7, trained with only the first k slots; each source draws k uniformly from 1 to K.
 
